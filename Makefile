@@ -1,0 +1,179 @@
+# inboxfs: one non-recursive Makefile. `make help` lists the targets.
+#
+#   BUILD=DIR      where everything goes (default build)
+#   SANITIZE=LIST  e.g. address,undefined or thread; use a BUILD of its own with it
+#   CC=clang       any C17 compiler
+
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.DEFAULT_GOAL := all
+MAKEFLAGS += --no-builtin-rules
+
+BUILD    ?= build
+PREFIX   ?= /usr/local
+DESTDIR  ?=
+VERSION  := 0.1.0
+ifeq ($(origin CC),default)
+CC       := gcc
+endif
+OPT      ?= -O2
+SANITIZE ?=
+
+PACKAGES     := fuse3 libcurl jansson gmime-3.0 libmicrohttpd sqlite3 libmagic
+DEB_PACKAGES := gcc clang make pkg-config libfuse3-dev fuse3 libcurl4-openssl-dev libjansson-dev libgmime-3.0-dev \
+                libmicrohttpd-dev libsqlite3-dev libmagic-dev libcmocka-dev libclang-rt-14-dev clang-format \
+                clang-tidy shellcheck scdoc bats jq inotify-tools curl rsync vim-tiny python3 perl attr \
+                libfile-fcntllock-perl procps coreutils psmisc
+
+# Looked up lazily, so that `make deps` and `make help` work where pkg-config is not installed yet.
+PKG_CFLAGS = $(eval PKG_CFLAGS := $$(shell pkg-config --cflags $$(PACKAGES) | sed 's/-I/-isystem /g'))$(PKG_CFLAGS)
+PKG_LIBS   = $(eval PKG_LIBS := $$(shell pkg-config --libs $$(PACKAGES)))$(PKG_LIBS)
+
+WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes \
+            -Wmissing-prototypes -Wwrite-strings -Wformat=2 -Wvla -Wundef -Werror
+HARDEN   := -fstack-protector-strong -fPIE -fno-strict-aliasing -fno-common
+LDHARDEN := -pie -Wl,-z,relro,-z,now
+ifeq ($(SANITIZE),)
+HARDEN   += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+else
+SANFLAGS := -fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all
+OPT      := -O1 -g
+endif
+
+CPPFLAGS += -Isrc -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DFUSE_USE_VERSION=314 -DINBOXFS_VERSION='"$(VERSION)"'
+CFLAGS   += -std=c17 $(OPT) -g $(WARNINGS) $(HARDEN) $(SANFLAGS) -pthread
+LDFLAGS  += $(LDHARDEN) $(SANFLAGS) -pthread
+
+# ---------------------------------------------------------------- sources: a folder is a layer, a layer an archive
+
+LAYERS       := fs tree outbox store api http service mail base
+DEPS_base    :=
+DEPS_mail    := base
+DEPS_http    := base
+DEPS_api     := http mail base
+DEPS_store   := mail base
+DEPS_outbox  := mail base
+DEPS_tree    := store outbox mail base
+DEPS_fs      := tree store outbox mail base
+DEPS_service := mail base
+
+objects  = $(patsubst src/%.c,$(BUILD)/obj/%.o,$(1))
+archives = $(foreach l,$(1),$(BUILD)/lib/$(l).a)
+
+PROGRAMS  := $(BUILD)/inboxfs $(BUILD)/inboxd
+SUPPORT   := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/support/*.c))
+UNIT_SRC  := $(sort $(wildcard tests/unit/*/test_*.c))
+UNIT      := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
+TOOL_SRC  := $(sort $(wildcard tests/tools/*.c))
+TOOLS     := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOL_SRC))
+MOUNT     := $(sort $(wildcard tests/mount/*.bats))
+MANUALS   := $(patsubst man/%.scd,$(BUILD)/man/%,$(wildcard man/*.scd))
+
+.PHONY: all deps run check check-layers check-unit check-mount bench lint format asan tsan install uninstall \
+        clean help unit-% manuals
+.SECONDARY:
+
+all: $(PROGRAMS) $(MANUALS) ## build the programs and manuals into build/
+
+$(BUILD)/inboxfs: $(call objects,$(filter-out src/inboxd_main.c,$(wildcard src/*.c))) $(call archives,$(LAYERS))
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
+
+$(BUILD)/inboxd: $(BUILD)/obj/inboxd_main.o $(call archives,service mail base)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
+
+define layer_rules
+$(BUILD)/lib/$(1).a: $$(call objects,$$(wildcard src/$(1)/*.c))
+	@mkdir -p $$(@D)
+	@rm -f $$@
+	$$(AR) rcs $$@ $$^
+$(BUILD)/tests/unit/$(1)/%: $(BUILD)/obj/tests/unit/$(1)/%.o $(SUPPORT) $(call archives,$(1) $(DEPS_$(1)))
+	@mkdir -p $$(@D)
+	$$(CC) $$(LDFLAGS) -o $$@ $$< -Wl,--start-group $(BUILD)/lib/support.a \
+	    $(call archives,$(1) $(DEPS_$(1))) -Wl,--end-group $$(PKG_LIBS) -lcmocka
+$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/$(1)/test_*.c)): $(BUILD)/lib/support.a
+unit-$(1): $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/$(1)/test_*.c))
+	CMOCKA_MESSAGE_OUTPUT=TAP prove -e '' $$^
+endef
+$(foreach l,$(LAYERS),$(eval $(call layer_rules,$(l))))
+
+$(BUILD)/lib/support.a: $(SUPPORT)
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(BUILD)/tests/tools/%: $(BUILD)/obj/tests/tools/%.o
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
+
+$(BUILD)/obj/tests/%.o: tests/%.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) -Itests $(PKG_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/obj/%.o: src/%.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(PKG_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/man/%: man/%.scd
+	@mkdir -p $(@D)
+	scdoc < $< > $@
+
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+
+# ---------------------------------------------------------------- the machine
+
+deps: ## install what is missing, by apt (root or sudo); nothing to do is quick
+	@scripts/deps $(DEB_PACKAGES)
+
+# ---------------------------------------------------------------- use and proof
+
+run: deps ## build, mount the embedded local service, show the main job, leave the mount to play with
+	@$(MAKE) --no-print-directory all
+	@BUILD=$(BUILD) scripts/run
+
+check: deps ## build and run every test: layers, unit, mount
+	@$(MAKE) --no-print-directory check-layers
+	@$(MAKE) --no-print-directory all $(UNIT) $(TOOLS)
+	@BUILD=$(BUILD) scripts/check $(UNIT) $(MOUNT)
+
+check-layers: ## includes follow the table in docs/ARCHITECTURE.md
+	@scripts/check-layers docs/ARCHITECTURE.md
+
+check-unit: $(UNIT) ## the unit tests alone
+	@BUILD=$(BUILD) scripts/check $(UNIT)
+
+check-mount: all $(TOOLS) ## the mount tests alone
+	@BUILD=$(BUILD) scripts/check $(MOUNT)
+
+asan: deps ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(MAKE) --no-print-directory check BUILD=$(BUILD)/asan SANITIZE=address,undefined CC=clang
+
+tsan: deps ## every test under ThreadSanitizer
+	@$(MAKE) --no-print-directory check BUILD=$(BUILD)/tsan SANITIZE=thread CC=clang
+
+bench: deps ## measure against tmpfs and curl, print ratios
+	@$(MAKE) --no-print-directory all $(TOOLS)
+	@BUILD=$(BUILD) tests/bench/run
+
+lint: deps ## clang-format, clang-tidy, shellcheck
+	@BUILD=$(BUILD) scripts/lint
+
+format: ## rewrite the sources in the project's format
+	clang-format -i $(shell git ls-files '*.[ch]')
+
+install: all ## install under PREFIX (default /usr/local), DESTDIR honoured
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man8
+	install -m 0755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+	ln -sf $(PREFIX)/bin/inboxfs $(DESTDIR)$(PREFIX)/bin/mount.fuse.inboxfs
+	for m in $(MANUALS); do install -m 0644 $$m $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}; done
+
+uninstall: ## remove what install put there
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,inboxfs inboxd mount.fuse.inboxfs)
+	for m in $(notdir $(MANUALS)); do rm -f $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}/$$m; done
+
+clean: ## remove what was built
+	rm -rf $(BUILD)
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
