@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whole files: bounded reads, atomic durable writes.
+ */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+
+int file_write_all(int fd, const void *bytes, size_t len)
+{
+    const char *from = bytes;
+    while (len > 0) {
+        ssize_t written = write(fd, from, len);
+        if (written < 0) {
+            if (errno == EINTR)
+                continue;
+            return -errno;
+        }
+        from += written;
+        len -= (size_t)written;
+    }
+    return 0;
+}
+
+int file_pwrite_all(int fd, const void *bytes, size_t len, off_t offset)
+{
+    const char *from = bytes;
+    while (len > 0) {
+        ssize_t written = pwrite(fd, from, len, offset);
+        if (written < 0) {
+            if (errno == EINTR)
+                continue;
+            return -errno;
+        }
+        from += written;
+        offset += written;
+        len -= (size_t)written;
+    }
+    return 0;
+}
+
+ssize_t file_pread_all(int fd, void *ret_bytes, size_t len, off_t offset)
+{
+    char *to = ret_bytes;
+    size_t done = 0;
+    while (done < len) {
+        ssize_t got = pread(fd, to + done, len - done, offset + (off_t)done);
+        if (got < 0) {
+            if (errno == EINTR)
+                continue;
+            return -errno;
+        }
+        if (got == 0)
+            break;
+        done += (size_t)got;
+    }
+    return (ssize_t)done;
+}
+
+int file_read_fd(int fd, size_t max_bytes, char **ret_bytes, size_t *ret_len)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return -errno;
+    if (status.st_size < 0 || (size_t)status.st_size > max_bytes)
+        return -EFBIG;
+
+    size_t size = (size_t)status.st_size;
+    _cleanup_free_ char *bytes = malloc(size + 1);
+    if (bytes == NULL)
+        return -ENOMEM;
+    ssize_t got = file_pread_all(fd, bytes, size, 0);
+    if (got < 0)
+        return (int)got;
+    bytes[got] = '\0';
+    *ret_bytes = TAKE_PTR(bytes);
+    *ret_len = (size_t)got;
+    return 0;
+}
+
+int file_read_at(int dir_fd, const char *name, size_t max_bytes, char **ret_bytes, size_t *ret_len)
+{
+    _cleanup_close_ int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return -errno;
+    return file_read_fd(fd, max_bytes, ret_bytes, ret_len);
+}
+
+int file_sync(int fd)
+{
+    return fsync(fd) == 0 ? 0 : -errno;
+}
+
+static int write_temporary(int dir_fd, const char *name, const void *bytes, size_t len, mode_t mode)
+{
+    _cleanup_close_ int fd =
+        openat(dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
+    if (fd < 0)
+        return -errno;
+    int error = file_write_all(fd, bytes, len);
+    return error != 0 ? error : file_sync(fd);
+}
+
+int file_replace_lazily_at(int dir_fd, const char *name, const void *bytes, size_t len, mode_t mode)
+{
+    char temporary[NAME_MAX + 1];
+    int length = snprintf(temporary, sizeof(temporary), "%s.new", name);
+    if (length < 0 || (size_t)length >= sizeof(temporary))
+        return -ENAMETOOLONG;
+
+    int error = write_temporary(dir_fd, temporary, bytes, len, mode);
+    if (error == 0 && renameat(dir_fd, temporary, dir_fd, name) != 0)
+        error = -errno;
+    if (error != 0)
+        unlinkat(dir_fd, temporary, 0);
+    return error;
+}
+
+int file_replace_at(int dir_fd, const char *name, const void *bytes, size_t len, mode_t mode)
+{
+    int error = file_replace_lazily_at(dir_fd, name, bytes, len, mode);
+    return error != 0 ? error : file_sync(dir_fd);
+}
+
+int file_open_dir(int dir_fd, const char *path)
+{
+    char part[PATH_MAX];
+    size_t len = strlen(path);
+    if (len == 0)
+        return -ENOENT;
+    if (len >= sizeof(part))
+        return -ENAMETOOLONG;
+    memcpy(part, path, len + 1);
+
+    for (size_t i = 1; i <= len; i++) {
+        if (part[i] != '/' && part[i] != '\0')
+            continue;
+        char end = part[i];
+        part[i] = '\0';
+        if (mkdirat(dir_fd, part, 0700) != 0 && errno != EEXIST)
+            return -errno;
+        part[i] = end;
+    }
+    int fd = openat(dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The log: to standard error while there is a terminal, to syslog afterwards.
+ */
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <syslog.h>
+#include <unistd.h>
+
+enum {
+    LINE_MAX_BYTES = 2048
+};
+
+static _Atomic enum log_level current_level = LOG_LEVEL_INFO;
+static atomic_bool uses_syslog;
+
+void log_set_level(enum log_level level)
+{
+    current_level = level;
+}
+
+void log_to_syslog(const char *name)
+{
+    openlog(name, LOG_PID, LOG_DAEMON);
+    uses_syslog = true;
+}
+
+/* C0, DEL and the C1 controls in their UTF-8 form (C2 80 to C2 9F) are what a terminal obeys. */
+static void replace_control_characters(char *line)
+{
+    for (char *c = line; *c != '\0'; c++) {
+        unsigned char byte = (unsigned char)*c;
+        unsigned char next = (unsigned char)c[1];
+        if (byte < 0x20 || byte == 0x7f || (byte == 0xc2 && next >= 0x80 && next < 0xa0))
+            *c = '?';
+    }
+}
+
+void log_write(enum log_level level, const char *format, ...)
+{
+    static const int priorities[] = {LOG_ERR, LOG_WARNING, LOG_INFO, LOG_DEBUG};
+    if (level > current_level)
+        return;
+
+    char line[LINE_MAX_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    replace_control_characters(line);
+
+    if (uses_syslog) {
+        syslog(priorities[level], "%s", line);
+        return;
+    }
+    /* One write(2), so that lines of several threads do not mix. */
+    char whole[LINE_MAX_BYTES + 16];
+    int len = snprintf(whole, sizeof(whole), "inboxfs: %s\n", line);
+    if (len > 0 && write(STDERR_FILENO, whole, (size_t)len) < 0)
+        return;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Random bytes by getrandom(2).
+ */
+#include "base/random.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/random.h>
+
+int random_bytes(void *ret_bytes, size_t len)
+{
+    unsigned char *bytes = ret_bytes;
+    while (len > 0) {
+        ssize_t got = getrandom(bytes, len, 0);
+        if (got < 0) {
+            if (errno == EINTR)
+                continue;
+            return -errno;
+        }
+        bytes += got;
+        len -= (size_t)got;
+    }
+    return 0;
+}
+
+static void to_hex(const unsigned char *bytes, size_t len, char *ret_text)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < len; i++) {
+        ret_text[2 * i] = digits[bytes[i] >> 4];
+        ret_text[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    ret_text[2 * len] = '\0';
+}
+
+int random_hex(char *ret_text, size_t len)
+{
+    unsigned char bytes[64];
+    if (len > sizeof(bytes))
+        return -EINVAL;
+    int error = random_bytes(bytes, len);
+    if (error != 0)
+        return error;
+    to_hex(bytes, len, ret_text);
+    return 0;
+}
+
+int random_uuid(char ret_text[37])
+{
+    unsigned char bytes[16];
+    int error = random_bytes(bytes, sizeof(bytes));
+    if (error != 0)
+        return error;
+    bytes[6] = (unsigned char)((bytes[6] & 0x0f) | 0x40);
+    bytes[8] = (unsigned char)((bytes[8] & 0x3f) | 0x80);
+    char hex[33];
+    to_hex(bytes, sizeof(bytes), hex);
+    snprintf(ret_text, 37, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16, hex + 20);
+    return 0;
+}
+
+static uint64_t process_seed;
+
+static void draw_process_seed(void)
+{
+    if (random_bytes(&process_seed, sizeof(process_seed)) != 0)
+        process_seed = UINT64_C(0xcbf29ce484222325);
+}
+
+uint64_t random_process_seed(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, draw_process_seed);
+    return process_seed;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The bounded string: doubles as it grows, and refuses to pass its ceiling.
+ */
+#include "base/strbuf.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FIRST_CAPACITY = 64
+};
+
+int strbuf_reserve(struct strbuf *buffer, size_t len)
+{
+    if (buffer->error != 0)
+        return buffer->error;
+    if (len > buffer->max_bytes || buffer->len > buffer->max_bytes - len)
+        return buffer->error = -EMSGSIZE;
+
+    size_t needed = buffer->len + len + 1;
+    if (needed <= buffer->capacity)
+        return 0;
+
+    size_t capacity = buffer->capacity == 0 ? FIRST_CAPACITY : buffer->capacity;
+    while (capacity < needed) {
+        if (capacity > SIZE_MAX / 2)
+            return buffer->error = -ENOMEM;
+        capacity *= 2;
+    }
+    char *data = realloc(buffer->data, capacity);
+    if (data == NULL)
+        return buffer->error = -ENOMEM;
+    buffer->data = data;
+    buffer->capacity = capacity;
+    buffer->data[buffer->len] = '\0';
+    return 0;
+}
+
+int strbuf_append(struct strbuf *buffer, const void *bytes, size_t len)
+{
+    int error = strbuf_reserve(buffer, len);
+    if (error != 0)
+        return error;
+    if (len > 0)
+        memcpy(buffer->data + buffer->len, bytes, len);
+    buffer->len += len;
+    buffer->data[buffer->len] = '\0';
+    return 0;
+}
+
+int strbuf_append_str(struct strbuf *buffer, const char *text)
+{
+    return strbuf_append(buffer, text, strlen(text));
+}
+
+int strbuf_append_char(struct strbuf *buffer, char c)
+{
+    return strbuf_append(buffer, &c, 1);
+}
+
+int strbuf_vappendf(struct strbuf *buffer, const char *format, va_list arguments)
+{
+    if (buffer->error != 0)
+        return buffer->error;
+
+    va_list measuring;
+    va_copy(measuring, arguments);
+    int len = vsnprintf(NULL, 0, format, measuring);
+    va_end(measuring);
+    if (len < 0)
+        return buffer->error = -EINVAL;
+
+    int error = strbuf_reserve(buffer, (size_t)len);
+    if (error != 0)
+        return error;
+    vsnprintf(buffer->data + buffer->len, (size_t)len + 1, format, arguments);
+    buffer->len += (size_t)len;
+    return 0;
+}
+
+int strbuf_appendf(struct strbuf *buffer, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int error = strbuf_vappendf(buffer, format, arguments);
+    va_end(arguments);
+    return error;
+}
+
+void strbuf_clear(struct strbuf *buffer)
+{
+    buffer->error = 0;
+    strbuf_truncate(buffer, 0);
+}
+
+void strbuf_truncate(struct strbuf *buffer, size_t len)
+{
+    if (len > buffer->len || buffer->data == NULL)
+        return;
+    buffer->len = len;
+    buffer->data[len] = '\0';
+}
+
+void strbuf_release(struct strbuf *buffer)
+{
+    free(buffer->data);
+    *buffer = STRBUF_INIT(buffer->max_bytes);
+}
+
+const char *strbuf_str(const struct strbuf *buffer)
+{
+    return buffer->data == NULL ? "" : buffer->data;
+}
+
+char *strbuf_take(struct strbuf *buffer, size_t *ret_len)
+{
+    if (strbuf_reserve(buffer, 0) != 0) {
+        strbuf_release(buffer);
+        return NULL;
+    }
+    char *data = buffer->data;
+    if (ret_len != NULL)
+        *ret_len = buffer->len;
+    *buffer = STRBUF_INIT(buffer->max_bytes);
+    return data;
+}

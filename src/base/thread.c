@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Threads with signals blocked, and the pool of workers.
+ */
+#include "base/thread.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+enum {
+    IDLE_SECONDS = 30
+};
+
+struct worker_pool {
+    const char *name;
+    unsigned int max_threads;
+    pthread_mutex_t lock;
+    pthread_cond_t work_or_end;
+    pthread_cond_t thread_ended;
+    struct worker_job *first; /* protected by lock, like all below */
+    struct worker_job **end;
+    unsigned int queued;
+    unsigned int threads;
+    unsigned int idle;
+    bool ending;
+};
+
+int thread_start(pthread_t *ret_thread, const char *name, void *(*function)(void *), void *argument)
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(ret_thread, NULL, function, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0)
+        return -error;
+    pthread_setname_np(*ret_thread, name);
+    return 0;
+}
+
+int worker_pool_new(const char *name, unsigned int max_threads, struct worker_pool **ret_pool)
+{
+    struct worker_pool *pool = calloc(1, sizeof(*pool));
+    if (pool == NULL)
+        return -ENOMEM;
+    pool->name = name;
+    pool->max_threads = max_threads;
+    pool->end = &pool->first;
+    pthread_mutex_init(&pool->lock, NULL);
+    clock_condition_init(&pool->work_or_end);
+    clock_condition_init(&pool->thread_ended);
+    *ret_pool = pool;
+    return 0;
+}
+
+static struct worker_job *pop_locked(struct worker_pool *pool)
+{
+    struct worker_job *job = pool->first;
+    if (job == NULL)
+        return NULL;
+    pool->first = job->next;
+    if (pool->first == NULL)
+        pool->end = &pool->first;
+    pool->queued--;
+    return job;
+}
+
+/* The next job, or NULL when this thread is no longer needed. */
+static struct worker_job *wait_for_job_locked(struct worker_pool *pool)
+{
+    struct clock *clock = clock_system();
+    int64_t until = clock_monotonic_ms(clock) + IDLE_SECONDS * 1000;
+    struct worker_job *job;
+    pool->idle++;
+    while ((job = pop_locked(pool)) == NULL && !pool->ending && clock_monotonic_ms(clock) < until)
+        clock_wait(clock, &pool->work_or_end, &pool->lock, until);
+    pool->idle--;
+    return job;
+}
+
+static void *work(void *argument)
+{
+    struct worker_pool *pool = argument;
+    struct worker_job *job;
+
+    pthread_mutex_lock(&pool->lock);
+    while ((job = wait_for_job_locked(pool)) != NULL) {
+        pthread_mutex_unlock(&pool->lock);
+        job->run(job);
+        pthread_mutex_lock(&pool->lock);
+    }
+    pool->threads--;
+    pthread_cond_broadcast(&pool->thread_ended);
+    pthread_mutex_unlock(&pool->lock);
+    return NULL;
+}
+
+static int start_thread_locked(struct worker_pool *pool)
+{
+    pthread_t thread;
+    int error = thread_start(&thread, pool->name, work, pool);
+    if (error != 0)
+        return error;
+    pthread_detach(thread);
+    pool->threads++;
+    return 0;
+}
+
+int worker_pool_submit(struct worker_pool *pool, struct worker_job *job)
+{
+    int error = 0;
+    pthread_mutex_lock(&pool->lock);
+    if (pool->idle <= pool->queued && pool->threads < pool->max_threads)
+        error = start_thread_locked(pool);
+    if (error == 0 || pool->threads > 0) {
+        error = 0;
+        job->next = NULL;
+        *pool->end = job;
+        pool->end = &job->next;
+        pool->queued++;
+        pthread_cond_signal(&pool->work_or_end);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return error;
+}
+
+void worker_pool_free(struct worker_pool *pool)
+{
+    if (pool == NULL)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    pool->ending = true;
+    pthread_cond_broadcast(&pool->work_or_end);
+    while (pool->threads > 0)
+        pthread_cond_wait(&pool->thread_ended, &pool->lock);
+    pthread_mutex_unlock(&pool->lock);
+
+    pthread_cond_destroy(&pool->thread_ended);
+    pthread_cond_destroy(&pool->work_or_end);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool);
+}
