@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The service's REST interface (version 1) as a mail_service.
+ */
+#ifndef INBOXFS_API_API_SERVICE_H
+#define INBOXFS_API_API_SERVICE_H
+
+#include "mail/mail_service.h"
+
+struct api_config {
+    const char *base_url;    /* http(s)://host[:port][/path][/api/v1][/]; any of these forms means the same */
+    const char *unix_socket; /* path of the socket to speak HTTP over instead of TCP; NULL: none */
+    const char *api_key;     /* copied; wiped from memory at the end */
+    struct service_capabilities known; /* what was learned of this server earlier; all zeros: nothing */
+};
+
+/* Whether the URL can be used, and how. 0; -EINVAL (not http or https, credentials or a query in it); -EACCES
+ * (plain HTTP to a host that is not loopback, without `allow_http`). *ret_base: the normalised base URL,
+ * which names the account's state too (scheme and host in lower case, default port left out, no trailing
+ * slash, no /api/v1); the caller frees. *ret_reason on failure: words (caller frees). */
+int api_base_url_check(const char *url, bool allow_http, char **ret_base, char **ret_reason);
+
+/* 0, -EINVAL, or -ENOMEM. Starts no thread and makes no request. */
+int api_service_new(const struct api_config *config, struct mail_service **ret_service);
+
+/* NULL-safe. No call may be under way. */
+void api_service_free(struct mail_service *service);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An email address with an optional display name, as the service's interface writes them (section 2).
+ */
+#ifndef INBOXFS_MAIL_ADDRESS_H
+#define INBOXFS_MAIL_ADDRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    ADDRESS_MAX_BYTES = 254
+}; /* RFC 5321 section 4.5.3.1.3, less the angle brackets */
+
+struct address {
+    char *address; /* local@domain; never NULL in a valid value */
+    char *name;    /* UTF-8, or NULL */
+};
+
+struct address_list {
+    struct address *items;
+    size_t len;
+};
+
+void address_list_release(struct address_list *list);
+
+/* Whether it is one bare `local@domain` that can be put into a header, a file name and a request as it is:
+ * UTF-8, at most 254 bytes, no space, control character, `/`, quote or angle bracket, no leading dot, a
+ * dotless domain allowed. */
+bool address_is_valid(const char *text);
+
+/* Appends the addresses of an RFC 5322 address-list header value (encoded words and raw UTF-8 understood,
+ * groups flattened). 0, -EBADMSG when some part is not an address, -ENOMEM. */
+int address_list_parse(struct address_list *list, const char *text);
+
+/* ASCII letters of either case are the same, in both parts. */
+bool address_equals(const char *one, const char *other);
+
+#endif

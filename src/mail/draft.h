@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A message as a user wrote it, in either form of the filesystem contract ("Sending"), read into what will be
+ * sent. RFC 5322 text is parsed by GMime: MIME, encoded words, charsets, raw UTF-8 headers, `Attach: NAME`.
+ * JSON is the send request itself, with recipients as strings and `attachments` by name allowed.
+ */
+#ifndef INBOXFS_MAIL_DRAFT_H
+#define INBOXFS_MAIL_DRAFT_H
+
+#include <stddef.h>
+
+enum {
+    DRAFT_MAX_BYTES = 24 * 1000 * 1000,     /* a message file: 10 MB of attachments in base64, and bodies */
+    DRAFT_BODY_MAX_BYTES = 8 * 1000 * 1000, /* one body after decoding */
+    DRAFT_RECIPIENTS_MAX = 1000,            /* To, Cc, Bcc and Reply-To together */
+    ATTACHMENTS_MAX_BYTES =
+        10 * 1000 * 1000, /* of one email together, and of one file: the safe reading of 10 MB */
+    ATTACHMENTS_MAX = 1000,
+};
+
+/* An attached MIME part, to be uploaded before the message is sent. */
+struct draft_part {
+    char *name;         /* a valid file name (file_name.h), made up where the message gives none */
+    char *content_type; /* "type/subtype" */
+    char *bytes;
+    size_t len;
+};
+
+struct draft {
+    char *from;    /* the sending address it names; NULL: none named */
+    char *request; /* the send request as JSON text, without from_address, attachments and idempotency_key.
+                      attachment_ids given in JSON form stay in it */
+    char **attachment_names; /* files in attachments/ */
+    size_t attachment_names_len;
+    struct draft_part *parts;
+    size_t parts_len;
+};
+
+/* Reads a message. On failure *ret_reason (may be NULL on -ENOMEM; the caller frees) says in words what is
+ * wrong. 0, -EBADMSG (not a message: unknown JSON field or type, bad header, bad address, no header section,
+ * invalid encoding), -EDESTADDRREQ (no recipient), -EMSGSIZE (parts over ATTACHMENTS_MAX_BYTES together, or a
+ * bound above passed), -ENOMEM. GMime is initialised on first use. */
+int draft_parse(const char *bytes, size_t len, struct draft **ret_draft, char **ret_reason);
+
+/* NULL-safe. */
+void draft_free(struct draft *draft);
+
+/* The complete request: draft->request with `from` and the pool ids behind those it has (the list is left out
+ * when empty). No idempotency_key: that is the service client's to add. Caller frees. 0 or -ENOMEM. */
+int draft_complete_request(const struct draft *draft, const char *from, const char *const *attachment_ids,
+                           size_t attachment_ids_len, char **ret_request);
+
+/* SHA-256 of any bytes, as 64 hex digits and a NUL: tells whether content was edited. */
+void content_digest(const void *bytes, size_t len, char ret_digest[65]);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The metadata record of a received email (interface, GET /api/v1/email): what the rest of the program needs
+ * of it, and the text that is shown as its file. Every field that the service sent is in that text, known or
+ * not.
+ */
+#ifndef INBOXFS_MAIL_EMAIL_RECORD_H
+#define INBOXFS_MAIL_EMAIL_RECORD_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    EMAIL_RECORD_MAX_BYTES = 4 * 1024 * 1024
+};
+
+struct email_record {
+    char *key; /* what tells this email from others: its id, or "~" and a hash of the record without one */
+    char *inbox_id;  /* or NULL: the record names none */
+    char *stem;      /* its file name without ".json" (file_name.h); not yet made unique */
+    char *json;      /* the file's content: two-space indent, final newline, unescaped UTF-8; `id`, `date`,
+                        `from_address`, `to_addresses`, `subject` first, then the rest in the order received */
+    size_t json_len; /* bytes */
+    int64_t date_ms; /* `date` since 1970 UTC; 0 when has_date is false */
+    bool has_date;
+};
+
+/* `object` is borrowed. Odd types of known fields are carried, not refused. 0, -EBADMSG when it is not an
+ * object, -EMSGSIZE when its text passes EMAIL_RECORD_MAX_BYTES, -ENOMEM. */
+int email_record_from_json(const json_t *object, struct email_record *ret_record);
+
+void email_record_release(struct email_record *record);
+
+/* ISO 8601 in UTC with any number of fraction digits and `Z`, an offset, or no suffix (interface section 1);
+ * a date alone is its midnight. 0 or -EBADMSG. */
+int date_parse(const char *text, int64_t *ret_ms);
+
+/* "2026-11-20T10:14:36.123Z" and a NUL: 24 characters for the years 0000 to 9999, to which it is clamped. */
+void date_format(int64_t ms, char ret_text[32]);
+
+#endif

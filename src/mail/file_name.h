@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * File names from what strangers wrote. Nothing a sender writes can produce a `/`, a control character, a
+ * leading dot, invalid UTF-8 or a name over 255 bytes (filesystem contract, "Received mail").
+ */
+#ifndef INBOXFS_MAIL_FILE_NAME_H
+#define INBOXFS_MAIL_FILE_NAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    FILE_NAME_MAX_BYTES = 255,
+    FILE_NAME_SLUG_MAX_BYTES = 60,
+};
+
+/* "20261120T101436Z_subject-slug_3c90c3cc" (no extension): date or "nodate", slug or "no-subject", the first
+ * 8 usable characters of the key. The caller frees; NULL without memory. `subject` may be NULL or invalid
+ * UTF-8. */
+char *file_name_stem(bool has_date, int64_t date_ms, const char *subject, const char *key);
+
+/* `stem` with more of the key, for the `attempt`th (1, 2, …) name that was taken: deterministic. Caller
+ * frees. */
+char *file_name_stem_unique(const char *stem, const char *key, unsigned int attempt);
+
+/* A directory name from a text that should be an address or an id (an inbox's): as it is when it is safe,
+ * else made safe. Never "", ".", ".." or hidden. Caller frees. */
+char *file_name_from_text(const char *text);
+
+/* Whether the outbox leaves a file of this name alone for ever: starts with ".", ends in "~", ".tmp", ".part"
+ * or
+ * ".swp", or is "4913" (vim's probe). */
+bool file_name_is_never_sent(const char *name);
+
+/* "report.pdf", 2 → "report-2.pdf"; shortened where it would pass 255 bytes, at a character boundary. A
+ * leading dot starts no extension. Caller frees. */
+char *file_name_numbered(const char *name, unsigned int number);
+
+/* Whether the name can stand in a multipart header and a directory: 1 to 255 bytes of valid UTF-8 without `/`
+ * and control characters, not "." or "..". */
+bool file_name_is_valid(const char *name);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Writes JSON text (RFC 8259) straight into a strbuf, for what is written often or once and never read back
+ * as values: events, status, receipts. Strings may hold anything: what is not valid UTF-8 becomes U+FFFD;
+ * control characters are escaped, DEL and the C1 controls too (a terminal obeys them).
+ */
+#ifndef INBOXFS_MAIL_JSON_WRITER_H
+#define INBOXFS_MAIL_JSON_WRITER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/strbuf.h"
+
+struct json_writer {
+    struct strbuf *out;  /* borrowed; its sticky error is the writer's */
+    unsigned int indent; /* spaces a level; 0: all on one line */
+    unsigned int depth;
+    bool is_empty; /* nothing in the current object or array yet */
+    bool after_key;
+};
+
+void json_writer_init(struct json_writer *writer, struct strbuf *out, unsigned int indent);
+
+void json_begin_object(struct json_writer *writer);
+void json_end_object(struct json_writer *writer);
+void json_begin_array(struct json_writer *writer);
+void json_end_array(struct json_writer *writer);
+void json_key(struct json_writer *writer, const char *key);
+
+void json_string(struct json_writer *writer, const char *text); /* NULL writes null */
+void json_integer(struct json_writer *writer, int64_t number);
+void json_boolean(struct json_writer *writer, bool value);
+void json_null(struct json_writer *writer);
+/* An ISO date in UTC (date_format()); 0 writes null. */
+void json_date(struct json_writer *writer, int64_t realtime_ms);
+/* Text that is already a JSON value, taken over as it is; NULL writes null. */
+void json_verbatim(struct json_writer *writer, const char *json);
+
+/* key and value in one. */
+void json_member_string(struct json_writer *writer, const char *key, const char *text);
+void json_member_integer(struct json_writer *writer, const char *key, int64_t number);
+void json_member_boolean(struct json_writer *writer, const char *key, bool value);
+void json_member_date(struct json_writer *writer, const char *key, int64_t realtime_ms);
+
+#endif

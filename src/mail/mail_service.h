@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The service as the rest of the program sees it: list, send, upload, upsert. `api` implements it over REST;
+ * tests implement it in memory. Calls block up to their deadlines and may be made from any thread at once.
+ */
+#ifndef INBOXFS_MAIL_MAIL_SERVICE_H
+#define INBOXFS_MAIL_MAIL_SERVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cancel.h"
+#include "mail/email_record.h"
+#include "mail/inbox_record.h"
+
+/* What a caller branches on. The one table that makes these of HTTP statuses is in api (filesystem contract,
+ * "what happened | what follows"). */
+enum service_outcome {
+    SERVICE_OK,
+    SERVICE_RETRY, /* nothing happened at the service: no connection, failure before the request was written,
+                      429, 503, cancelled before. Worth another try later */
+    SERVICE_UNAUTHORIZED, /* 401, 403: the key; nothing happened */
+    SERVICE_REJECTED,     /* other 4xx: the service refuses this for good; nothing happened */
+    SERVICE_ABSENT,       /* the service lacks this endpoint (interface section 3, "Absence") */
+    SERVICE_UNKNOWN, /* it may have happened: connection lost after the request was written, 408, 5xx, a 2xx
+                        with a body that is neither empty nor JSON */
+};
+
+struct service_result {
+    enum service_outcome outcome;
+    int http_status; /* 0: no answer */
+    int error;       /* 0 when SERVICE_OK; else the positive errno that fits a system call: EHOSTUNREACH,
+                        ETIMEDOUT, EACCES, EAGAIN, EEXIST (409), EFBIG (413), EINVAL, EIO, EINTR, ENOSYS */
+    int64_t retry_after_ms; /* what the service asked for; -1: nothing */
+    char *detail; /* in words that a user can act on, control characters removed, at most 1 kB; NULL when
+                     OK. Owned: service_result_release() */
+};
+
+void service_result_release(struct service_result *result);
+
+/* What is known of the server by now (interface sections 2 and 3). */
+enum service_capability {
+    CAPABILITY_UNKNOWN,
+    CAPABILITY_PRESENT,
+    CAPABILITY_ABSENT,
+};
+
+struct service_capabilities {
+    enum service_capability inbox_list;      /* GET /inbox */
+    enum service_capability idempotency_key; /* ABSENT: it refuses the field. PRESENT is never concluded from
+                                                outside: UNKNOWN means that it was not refused */
+    enum service_capability from_address_text; /* ABSENT: from_address must be an object */
+};
+
+struct service_counters {
+    uint64_t requests; /* HTTP requests made */
+    uint64_t failures; /* of them without a 2xx */
+    uint64_t received_bytes;
+    uint64_t sent_bytes;
+};
+
+/* Called for each record in turn, while the answer is still arriving; `record` is the receiver's to take
+ * fields from (it is released after the call: take with TAKE_PTR what is kept). Non-zero (-errno) stops the
+ * listing. */
+typedef int (*inbox_sink)(void *context, struct inbox_record *record);
+typedef int (*email_sink)(void *context, struct email_record *record);
+
+struct email_query {
+    const char *inbox_id; /* NULL: of all inboxes */
+    unsigned int limit;   /* records asked for, at least 1 */
+};
+
+struct upload_request {
+    const char *name;         /* the file's name in the email: valid (file_name.h) */
+    const char *content_type; /* "type/subtype" */
+    int fd;                   /* read from offset 0 by pread, so that it can be repeated; -1: `bytes` */
+    const void *bytes;
+    size_t len;
+};
+
+struct send_request {
+    const char *json;            /* complete request (draft_complete_request()), from_address a string */
+    const char *idempotency_key; /* never NULL */
+};
+
+struct mail_service;
+
+struct mail_service_ops {
+    /* All: `cancel` may be NULL; `ret` is always filled in. ret ids are the caller's, NULL when there is
+     * none. */
+    void (*list_inboxes)(struct mail_service *service, inbox_sink sink, void *context, struct cancel *cancel,
+                         struct service_result *ret);
+    /* A record whose inbox_id is not the one asked for is passed over; one without inbox_id is given it.
+     * *ret_count: records the service answered with, those passed over too (to compare with the limit). */
+    void (*list_emails)(struct mail_service *service, const struct email_query *query, email_sink sink,
+                        void *context, struct cancel *cancel, unsigned int *ret_count,
+                        struct service_result *ret);
+    /* `request`: inbox_request_create() or _update(). `timeout_ms`: the caller's patience. */
+    void (*upsert_inbox)(struct mail_service *service, const char *request, int64_t timeout_ms,
+                         struct cancel *cancel, char **ret_id, struct service_result *ret);
+    void (*upload)(struct mail_service *service, const struct upload_request *request, struct cancel *cancel,
+                   char **ret_id, struct service_result *ret);
+    /* Sends the key, falls back to an object from_address or no key by the rules of the interface, and
+     * remembers. */
+    void (*send)(struct mail_service *service, const struct send_request *request, struct cancel *cancel,
+                 char **ret_id, struct service_result *ret);
+    void (*get_capabilities)(struct mail_service *service, struct service_capabilities *ret);
+    void (*get_counters)(struct mail_service *service, struct service_counters *ret);
+};
+
+struct mail_service {
+    const struct mail_service_ops *ops;
+};
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The local email inbox service: the REST contract of docs/INTERFACE.md over HTTP, its data in one directory.
+ * It runs as the program inboxd, and inside inboxfs as the embedded default.
+ */
+#ifndef INBOXFS_SERVICE_SERVICE_H
+#define INBOXFS_SERVICE_SERVICE_H
+
+#include <stddef.h>
+
+enum service_tier {
+    SERVICE_TIER_NONE, /* no daily limit */
+    SERVICE_TIER_FREE, /* 10 emails sent a UTC day */
+    SERVICE_TIER_PAID, /* 1000 */
+};
+
+struct service_config {
+    const char
+        *listen; /* "ADDRESS:PORT" ("127.0.0.1:0": any free port; "[::1]:80") or "unix:PATH" (made 0600) */
+    const char *data_dir; /* made (0700) when missing; locked: one service at a time */
+    const char *domain;   /* of all inboxes, e.g. "inbox.localhost" */
+    enum service_tier tier;
+};
+
+struct service;
+
+/* Opens the data, creates DIR/api-key (0600) at the first start, listens and serves from its own threads, all
+ * with signals blocked. 0 or -errno; *ret_reason then says in words what is wrong (the caller frees). */
+int service_start(const struct service_config *config, struct service **ret_service, char **ret_reason);
+
+/* Where it listens: "ADDRESS:PORT" with the real port, or "unix:PATH". Valid until it is stopped. */
+const char *service_address(const struct service *service);
+
+/* Finishes the requests under way (bounded), closes cleanly, frees. NULL-safe. */
+void service_stop(struct service *service);
+
+/* The first account's key, as written to DIR/api-key. The caller wipes and frees. 0 or -errno. */
+int service_read_api_key(const char *data_dir, char **ret_key);
+
+#endif
