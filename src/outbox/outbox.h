@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Everything a user hands in: messages to send and files to upload. One spool of items on disk; outbox/,
+ * sent/, failed/ and attachments/ are views over it: an item's state decides in which folder it shows, so one
+ * durable write of its envelope moves it. docs/OUTBOX.md has the states and crash points.
+ *
+ * Items have numbers, never reused in a state directory (inode numbers are made of them). Functions that wait
+ * for the disk or for other events say so; none waits for the network except outbox_wait_settled(). All may
+ * be called from any thread at once. Errors are -errno as the filesystem contract ("Sending") gives them;
+ * words go to `events`.
+ */
+#ifndef INBOXFS_OUTBOX_OUTBOX_H
+#define INBOXFS_OUTBOX_OUTBOX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "mail/event.h"
+#include "mail/mail_service.h"
+
+struct outbox;
+struct outbox_handle; /* one open(2) of an item or a receipt */
+
+enum outbox_folder {
+    OUTBOX_FOLDER_OUTBOX,
+    OUTBOX_FOLDER_SENT,
+    OUTBOX_FOLDER_FAILED,
+    OUTBOX_FOLDER_ATTACHMENTS,
+};
+enum {
+    OUTBOX_FOLDERS = 4
+};
+
+enum outbox_aspect {
+    OUTBOX_CONTENT, /* the file itself */
+    OUTBOX_RECEIPT, /* NAME.receipt.json beside it, in sent/, failed/ and attachments/ */
+};
+
+struct outbox_stat {
+    uint64_t number; /* of the item */
+    enum outbox_aspect aspect;
+    enum outbox_folder folder; /* where it shows */
+    off_t size;                /* bytes, exact */
+    struct timespec mtime;
+    mode_t mode; /* permission bits: 0600, or 0444 for receipts and in sent/ and failed/ */
+};
+
+struct outbox_entry {
+    char *name;
+    struct outbox_stat stat;
+};
+
+struct outbox_listing { /* a snapshot, in order of hand-in */
+    struct outbox_entry *entries;
+    size_t len;
+};
+
+/* Told when an item appears in, changes in, or leaves a folder by the daemon's own doing (not by a call from
+ * the user), from the thread that did it, with no lock held. Must not block. */
+struct outbox_listener {
+    void (*item_moved)(void *context, const char *name, enum outbox_folder from, enum outbox_folder to);
+    void *context;
+};
+
+/* Finds the sending inbox: store_find_sender(). */
+struct sender_directory {
+    int (*find_sender)(void *context, const char *address, char **ret_address);
+    void *context;
+};
+
+struct outbox_config {
+    struct mail_service *service; /* borrowed */
+    struct clock *clock;          /* borrowed */
+    int state_dir_fd;             /* borrowed; the spool is a folder "spool" in it */
+    struct sender_directory senders;
+    const char *default_from; /* --from, or NULL; copied */
+    bool trusts_idempotency;  /* --trust-idempotency, or the local service */
+    int64_t daily_limit;      /* emails a UTC day; -1: none */
+    struct outbox_listener listener;
+    struct event_listener events; /* `sent`, `failed`, `refused`, `uploaded` */
+};
+
+/* Opens the spool and recovers it: what was being written is `interrupted`, what was being sent has an
+ * unknown outcome, what was accepted is queued, what is torn or foreign is set aside and logged. Waits for
+ * the disk. 0 or -errno; *ret_reason in words (caller frees). -EPROTO: the spool is of a newer version. */
+int outbox_open(const struct outbox_config *config, struct outbox **ret_outbox, char **ret_reason);
+
+/* Starts the senders and uploaders. */
+int outbox_start(struct outbox *outbox);
+/* Ends them, bounded to a few seconds; a request under way is given that time to finish. Wakes all waits. */
+void outbox_stop(struct outbox *outbox);
+/* NULL-safe. After outbox_stop(). All handles must be released. */
+void outbox_free(struct outbox *outbox);
+
+/* The credentials or the network may work again: look now. */
+void outbox_wake(struct outbox *outbox);
+
+/* ---- looking: from memory */
+
+/* By name. Finds names that left outbox/ or attachments/ a few seconds ago, too (they are not listed). */
+bool outbox_find(struct outbox *outbox, enum outbox_folder folder, const char *name, struct outbox_stat *ret);
+bool outbox_get(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, struct outbox_stat *ret);
+int outbox_list(struct outbox *outbox, enum outbox_folder folder, struct outbox_listing *ret);
+void outbox_listing_release(struct outbox_listing *listing);
+/* When something last appeared in or left the folder: its mtime. */
+int64_t outbox_folder_changed_ms(struct outbox *outbox, enum outbox_folder folder);
+
+/* ---- files. `pid` is the id of the task that makes the system call (0: unknown, another pid namespace) */
+
+/* open(O_CREAT) of a name that is not there, in outbox/ or attachments/. -EPERM for *.receipt.json and in the
+ * other folders, -EEXIST, -ENOSPC, -ENAMETOOLONG, -EINVAL (not UTF-8: it could not be sent in a request). */
+int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *name, pid_t pid,
+                  struct outbox_handle **ret_handle, struct outbox_stat *ret);
+/* `flags` as open(2). Writing is -EBUSY for a queued item, -EACCES in sent/ and failed/ and for receipts.
+ * Replacing a settled attachment's content (O_TRUNC or writing) begins a new upload. */
+int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, int flags, pid_t pid,
+                     struct outbox_handle **ret_handle);
+ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, off_t offset);
+/* All of it or an error; a failed write keeps the item from ever being sent. -EFBIG, -ENOSPC, -EIO. */
+ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len, off_t offset, pid_t pid);
+int outbox_allocate(struct outbox_handle *handle, int mode, off_t offset, off_t len);
+/* `handle` may be NULL (truncate(2)). */
+int outbox_set_size(struct outbox *outbox, uint64_t number, struct outbox_handle *handle, off_t size,
+                    pid_t pid);
+/* `times` as utimensat(2). Succeeds, to no effect, on what has left the folder. */
+int outbox_set_times(struct outbox *outbox, uint64_t number, const struct timespec times[2]);
+/* A close(2). The bytes are durable when it returns 0. Looks at how the closing task ends. Waits for the
+ * disk. */
+int outbox_flush(struct outbox_handle *handle, pid_t pid);
+int outbox_sync_file(struct outbox_handle *handle);
+/* The last close of this open: hands in when no other writer is left. Waits for the disk. Consumes the
+ * handle. */
+void outbox_release(struct outbox_handle *handle);
+
+/* ---- names */
+
+/* rename(2) of an ordinary file `draft_name` in the directory `draft_dir_fd` (same filesystem as the state)
+ * into outbox/ or attachments/ as `name`: checked, durable, then moved, or left where it was. The caller
+ * guarantees that nobody has it open for writing or opens it so meanwhile. `flags`: RENAME_NOREPLACE or 0.
+ * `shown_path`: the draft's path below the mount point, for words. Waits for the disk. */
+int outbox_hand_in(struct outbox *outbox, int draft_dir_fd, const char *draft_name, const char *shown_path,
+                   enum outbox_folder to, const char *name, unsigned int flags);
+/* rename(2) the other way: out of any of the folders to a draft. Cancels a queued item; -EBUSY while it is
+ * being sent. A destination that exists is replaced unless RENAME_NOREPLACE. A receipt: -EPERM. Waits for the
+ * disk. */
+int outbox_take_out(struct outbox *outbox, enum outbox_folder from, const char *name, int draft_dir_fd,
+                    const char *draft_name, unsigned int flags);
+/* rename(2) between or within the four folders. Waits for the disk, and (bounded) for handles flushed and not
+ * yet released. */
+int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *name, enum outbox_folder to,
+                  const char *new_name, unsigned int flags, struct cancel *cancel);
+int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *name);
+
+/* ---- waiting and asking */
+
+/* fsync(2) of outbox/ or attachments/: waits until all handed in before is settled. 0; -EIO: some of it
+ * failed; -EAGAIN: some of it has to wait, or 10 s have passed; -EINTR: cancelled. */
+int outbox_wait_settled(struct outbox *outbox, enum outbox_folder folder, struct cancel *cancel);
+
+/* ctl `retry NAME` (an item waiting in outbox/ or attachments/ is tried now; one in failed/ is handed in
+ * again) and, with NULL, `retry all` (what waits; nothing from failed/). 0 or -ENOENT. */
+int outbox_retry(struct outbox *outbox, const char *name);
+
+struct outbox_status {
+    size_t queued;           /* messages accepted and not settled */
+    size_t uploading;        /* attachments not yet uploaded */
+    size_t failed;           /* in failed/ */
+    size_t sent;             /* in sent/ */
+    int64_t sent_today;      /* this UTC day, by this state */
+    int64_t daily_limit;     /* -1: none */
+    int64_t next_attempt_ms; /* realtime; 0: nothing waits for a time */
+    bool is_paused;          /* the queue waits for the key or the service */
+    char error[256];         /* words of the last failure to reach the service, "" after a success */
+};
+void outbox_get_status(struct outbox *outbox, struct outbox_status *ret);
+
+#endif

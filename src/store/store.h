@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is known of the account: its inboxes and their emails, in memory for every question the kernel asks,
+ * on disk for the next mount, refreshed from the service by a thread of its own.
+ *
+ * Inboxes and emails have numbers, given in order of appearance from 0, never reused while the store lives
+ * (inode numbers are made of them). Strings and record bytes in views stay valid and unchanged until
+ * store_free(): records are only ever appended. No function here waits for the network or the disk unless it
+ * says so.
+ */
+#ifndef INBOXFS_STORE_STORE_H
+#define INBOXFS_STORE_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "mail/event.h"
+#include "mail/mail_service.h"
+
+struct store;
+
+enum store_change {
+    STORE_ADDED,
+    STORE_CHANGED, /* content or times, or an inbox's folder name */
+    STORE_REMOVED, /* gone from the service's complete answer */
+};
+
+struct email_view {
+    uint32_t number;
+    uint32_t inbox;   /* number of its inbox */
+    const char *name; /* file name with ".json", unique in its inbox */
+    const char *json; /* the file's content */
+    size_t json_len;  /* bytes */
+    int64_t date_ms;  /* mtime: the record's date, or when it was first seen where it has none */
+};
+
+struct inbox_view {
+    uint32_t number;
+    const char *name; /* folder name, unique: the address, or made from the id */
+    const char *id;
+    const char *address; /* NULL when not known */
+    const char *json;    /* content of inbox.json */
+    size_t json_len;
+    int64_t changed_ms; /* when the record, or the set of emails, last changed: mtime of the folder */
+    int64_t record_ms;  /* when the record last changed: mtime of inbox.json */
+    size_t emails;      /* how many it holds */
+};
+
+/* Told of each change, from the thread that made it, with no lock held. Must not block or call back into
+ * store_sync, _create or _update. An email of `change` STORE_REMOVED can still be asked for by number (for
+ * its name). */
+struct store_listener {
+    void (*inbox_changed)(void *context, uint32_t inbox, enum store_change change);
+    void (*email_changed)(void *context, uint32_t email, enum store_change change);
+    void *context;
+};
+
+struct store_config {
+    struct mail_service *service;   /* borrowed */
+    struct clock *clock;            /* borrowed */
+    int state_dir_fd;               /* borrowed; the cache is a folder "cache" in it */
+    int64_t poll_interval_ms;       /* 0: only when asked */
+    bool adopt_state;               /* accept a cache whose inboxes are none of this key's */
+    struct store_listener listener; /* functions may be NULL */
+    struct event_listener events;   /* `mail`, `inbox`, `offline`, `online`; notify may be NULL */
+};
+
+/* Opens the cache (waits for the disk). A damaged cache is rebuilt, never a reason to fail. 0, -ENOMEM, or
+ * -errno when the folder cannot be made; *ret_reason in words (caller frees). */
+int store_open(const struct store_config *config, struct store **ret_store, char **ret_reason);
+
+/* The first look at the service, before the mount answers (waits for the network, bounded to about 10 s).
+ * 0; -EHOSTUNREACH: not reachable now, mount from the cache; -EACCES: it refuses the key; -ESTALE: the
+ * cache's inboxes are not this key's and adopt_state is false. *ret_reason in words (caller frees) on
+ * failure. */
+int store_first_contact(struct store *store, struct cancel *cancel, char **ret_reason);
+
+/* Starts the refresher. Before it, and after store_stop(), nothing changes by itself. */
+int store_start(struct store *store);
+/* Ends the refresher (waits for it; a request under way is cancelled). Wakes waiting store_sync() calls. */
+void store_stop(struct store *store);
+/* NULL-safe. After store_stop(). */
+void store_free(struct store *store);
+
+/* Each fills in *ret and returns true, or returns false: no such, or gone. */
+bool store_find_inbox(struct store *store, const char *name, struct inbox_view *ret);
+bool store_get_inbox(struct store *store, uint32_t inbox, struct inbox_view *ret);
+bool store_find_email(struct store *store, uint32_t inbox, const char *name, struct email_view *ret);
+bool store_get_email(struct store *store, uint32_t email, struct email_view *ret); /* removed ones too */
+
+/* Lists from `position` (0 at first), at most `max` at a time: the number of views filled in, 0 at the end.
+ * *ret_positions[i] is where to go on after view i. Positions stay right while the list grows and shrinks. */
+size_t store_list_inboxes(struct store *store, uint64_t position, struct inbox_view *ret,
+                          uint64_t *ret_positions, size_t max);
+size_t store_list_emails(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
+                         uint64_t *ret_positions, size_t max);
+
+/* When the set of inboxes last changed: mtime of inboxes/. */
+int64_t store_inboxes_changed_ms(struct store *store);
+
+/* Brings one inbox (by folder name), or with NULL everything, fully up to date (waits for the network).
+ * Callers at the same time share the work, but each gets an answer that was asked for after its call. 0,
+ * -ENOENT, -EHOSTUNREACH, -EACCES, -EAGAIN (429), -EINTR (cancelled), -EIO (an answer that cannot be
+ * understood). *ret_reason: words (caller frees). */
+int store_sync(struct store *store, const char *inbox_name, struct cancel *cancel, char **ret_reason);
+
+/* Creates an inbox (waits for the network, 5 s). 0 and *ret_inbox, or -EINVAL (no address, or refused),
+ * -EEXIST, -EACCES, -EAGAIN, -EHOSTUNREACH, -EINTR. A sync of it (the welcome email) follows by itself. */
+int store_create_inbox(struct store *store, const char *address, struct cancel *cancel, uint32_t *ret_inbox,
+                       char **ret_reason);
+
+/* Writes inbox.json back (waits for the network): reads the record again, puts `text` over it, upserts every
+ * field. 0, -EINVAL (not JSON, wrong types, refused), -EPERM (its settings cannot be read: GET /inbox is
+ * absent), -ENOENT (the service knows it no longer), and the errors of store_create_inbox(). */
+int store_update_inbox(struct store *store, uint32_t inbox, const char *text, size_t len,
+                       struct cancel *cancel, char **ret_reason);
+
+/* The sending address for a message: `address` when it is an inbox here or it is not known which inboxes
+ * there are (GET /inbox has not answered); NULL: the only inbox. The caller frees *ret_address. 0;
+ * -EADDRNOTAVAIL: no such inbox, or none named and there is not exactly one; -ENOMEM. */
+int store_find_sender(struct store *store, const char *address, char **ret_address);
+
+struct store_status {
+    bool is_online;       /* the last request was answered, and the key accepted */
+    bool has_synced;      /* a complete sync has succeeded in this mount */
+    int64_t last_sync_ms; /* realtime of the last successful look, complete or not; 0: never */
+    int64_t last_full_ms; /* realtime of the last complete one */
+    int64_t next_poll_ms; /* realtime; 0: only when asked */
+    size_t inboxes;
+    size_t emails;
+    char error[256]; /* words of the last failure, "" when online */
+};
+void store_get_status(struct store *store, struct store_status *ret);
+
+#endif
