@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the user asked for: the command line, the environment and the configuration file, in that order of
+ * weight (filesystem contract, "Starting"; inboxfs(8)).
+ */
+#ifndef INBOXFS_OPTIONS_H
+#define INBOXFS_OPTIONS_H
+
+#include <fuse_opt.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct options {
+    char *source;       /* base URL, or "local[:DIR]"; never NULL after options_read() */
+    char *mountpoint;   /* absolute */
+    char *api_key_file; /* each NULL when not given */
+    char *api_key_command;
+    char *api_key; /* from the environment or the configuration; wiped by options_release() */
+    char *config;
+    char *state_dir;
+    char *default_from;
+    int64_t poll_interval_s;
+    int64_t daily_limit; /* -1: none */
+    bool trusts_idempotency;
+    bool allows_http;
+    bool adopts_state;
+    bool is_foreground;
+    bool is_debug;
+    bool is_single_threaded;
+    struct fuse_args mount_arguments; /* the program's name and what is left for libfuse: -o OPTS */
+};
+
+enum options_result {
+    OPTIONS_RUN,    /* go on */
+    OPTIONS_DONE,   /* help or version was printed */
+    OPTIONS_FAILED, /* said on standard error */
+};
+
+/* Reads everything; *ret_options is to be released in any case. A key in the environment is wiped from it, so
+ * that it shows neither in /proc/PID/environ nor in children. */
+enum options_result options_read(int argc, char **argv, struct options *ret_options);
+
+void options_release(struct options *options);
+
+#endif
