@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The tree, mounted: a libfuse session, the threads that answer the kernel, the pool for requests that may
+ * wait, and the notifier that tells the kernel what changed. Signals are the daemon's business: all threads
+ * here have them blocked, and fs_session_stop() is what a signal leads to.
+ *
+ *     fs_session_new()  →  _mount()  →  _start()  →  …  →  _stop()  →  _free()
+ */
+#ifndef INBOXFS_FS_SESSION_H
+#define INBOXFS_FS_SESSION_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/cleanup.h"
+#include "tree/tree.h"
+
+struct fs_session;
+
+struct fs_session_config {
+    struct tree *tree;         /* borrowed */
+    const char *mountpoint;    /* copied */
+    const char *source;        /* what mount(8) and df(1) show as the device; copied */
+    const char *mount_options; /* as after -o: "allow_other,ro", or NULL; libfuse and the kernel check them */
+    bool is_debug;             /* print every request (-d) */
+    bool is_single_threaded;   /* one thread answers requests (-s) */
+    /* The mount ended by itself (fusermount3 -u, umount, or the device failed): called once, from a thread of
+     * the session, not after fs_session_stop() began. It only wakes the main thread, which then calls
+     * fs_session_stop(). */
+    void (*ended)(void *context);
+    void *context;
+};
+
+/* 0, -EINVAL (an option nobody knows), -ENOMEM. *ret_reason in words (caller frees). */
+int fs_session_new(const struct fs_session_config *config, struct fs_session **ret_session,
+                   char **ret_reason);
+
+/* Mounts. Requests wait from now on, until fs_session_start(). 0 or -errno; *ret_reason in words (caller
+ * frees). A program that goes into the background forks before this. */
+int fs_session_mount(struct fs_session *session, char **ret_reason);
+
+/* Starts the threads. When it returns 0 the mount answers. 0 or -errno. */
+int fs_session_start(struct fs_session *session);
+
+/* Unmounts (lazily where it is in use), ends all threads and waits for the requests under way, whose waits
+ * are cut short. Then the store and the outbox can be stopped. Idempotent. */
+void fs_session_stop(struct fs_session *session);
+
+/* NULL-safe. Stops first when that was not done. */
+void fs_session_free(struct fs_session *session);
+
+/* The mount options that fs_session_config.mount_options takes, as text for --help. */
+void fs_session_print_options(FILE *out);
+
+/* Whether the path is the mount point of a FUSE daemon that died ("Transport endpoint is not connected"), and
+ * taking such a mount away. 0 or -errno. */
+bool fs_mountpoint_is_dead(const char *mountpoint);
+int fs_mountpoint_detach(const char *mountpoint);
+
+DEFINE_CLEANUP_FREE(fs_session)
+
+#endif
