@@ -29,6 +29,12 @@ void address_list_release(struct address_list *list);
  * dotless domain allowed. */
 bool address_is_valid(const char *text);
 
+/* Whether it can be the name of an address: UTF-8 without control characters. */
+bool address_name_is_valid(const char *name);
+
+/* Appends one address; `name` may be NULL or "": no name. 0, -EBADMSG when either is not valid, -ENOMEM. */
+int address_list_append(struct address_list *list, const char *address, const char *name);
+
 /* Appends the addresses of an RFC 5322 address-list header value (encoded words and raw UTF-8 understood,
  * groups flattened). 0, -EBADMSG when some part is not an address, -ENOMEM. */
 int address_list_parse(struct address_list *list, const char *text);

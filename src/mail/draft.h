@@ -9,6 +9,8 @@
 
 #include <stddef.h>
 
+#include "mail/content_digest.h"
+
 enum {
     DRAFT_MAX_BYTES = 24 * 1000 * 1000,     /* a message file: 10 MB of attachments in base64, and bodies */
     DRAFT_BODY_MAX_BYTES = 8 * 1000 * 1000, /* one body after decoding */
@@ -49,8 +51,5 @@ void draft_free(struct draft *draft);
  * when empty). No idempotency_key: that is the service client's to add. Caller frees. 0 or -ENOMEM. */
 int draft_complete_request(const struct draft *draft, const char *from, const char *const *attachment_ids,
                            size_t attachment_ids_len, char **ret_request);
-
-/* SHA-256 of any bytes, as 64 hex digits and a NUL: tells whether content was edited. */
-void content_digest(const void *bytes, size_t len, char ret_digest[65]);
 
 #endif

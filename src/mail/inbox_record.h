@@ -7,6 +7,7 @@
 #define INBOXFS_MAIL_INBOX_RECORD_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct inbox_record {
@@ -44,7 +45,7 @@ int inbox_record_created(const char *request, const char *id, struct inbox_recor
 int inbox_request_update(const struct inbox_record *current, const char *edited, size_t edited_len,
                          char **ret_request, char **ret_reason);
 
-/* Whether the text is one complete JSON value: when a write to inbox.json commits. */
-int inbox_text_is_complete(const char *text, size_t len);
+/* Whether the text is one complete JSON object or array: when a write to inbox.json commits. */
+bool inbox_text_is_complete(const char *text, size_t len);
 
 #endif

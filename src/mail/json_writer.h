@@ -2,12 +2,14 @@
 /*
  * Writes JSON text (RFC 8259) straight into a strbuf, for what is written often or once and never read back
  * as values: events, status, receipts. Strings may hold anything: what is not valid UTF-8 becomes U+FFFD;
- * control characters are escaped, DEL and the C1 controls too (a terminal obeys them).
+ * control characters are escaped, DEL, the C1 controls and the marks that turn the direction of text too
+ * (a terminal obeys them).
  */
 #ifndef INBOXFS_MAIL_JSON_WRITER_H
 #define INBOXFS_MAIL_JSON_WRITER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/strbuf.h"
@@ -28,14 +30,16 @@ void json_begin_array(struct json_writer *writer);
 void json_end_array(struct json_writer *writer);
 void json_key(struct json_writer *writer, const char *key);
 
-void json_string(struct json_writer *writer, const char *text); /* NULL writes null */
-void json_integer(struct json_writer *writer, int64_t number);
-void json_boolean(struct json_writer *writer, bool value);
-void json_null(struct json_writer *writer);
+/* The names are not json_string() and so on, for these are jansson's. */
+void json_write_string(struct json_writer *writer, const char *text); /* NULL writes null */
+void json_write_string_n(struct json_writer *writer, const char *text, size_t len);
+void json_write_integer(struct json_writer *writer, int64_t number);
+void json_write_boolean(struct json_writer *writer, bool value);
+void json_write_null(struct json_writer *writer);
 /* An ISO date in UTC (date_format()); 0 writes null. */
-void json_date(struct json_writer *writer, int64_t realtime_ms);
+void json_write_date(struct json_writer *writer, int64_t realtime_ms);
 /* Text that is already a JSON value, taken over as it is; NULL writes null. */
-void json_verbatim(struct json_writer *writer, const char *json);
+void json_write_verbatim(struct json_writer *writer, const char *json);
 
 /* key and value in one. */
 void json_member_string(struct json_writer *writer, const char *key, const char *text);

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Addresses: GMime takes headers apart, but it is liberal, so what it finds is checked here once more.
+ */
+#include "mail/address.h"
+
+#include <errno.h>
+#include <gmime/gmime.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mail/mime_library.h"
+
+void address_list_release(struct address_list *list)
+{
+    for (size_t i = 0; i < list->len; i++) {
+        free(list->items[i].address);
+        free(list->items[i].name);
+    }
+    free(list->items);
+    *list = (struct address_list){0};
+}
+
+/* Characters that end or quote an address in some header, path or shell, or that do not show. */
+static bool is_refused(gunichar c)
+{
+    if (c < 0x80)
+        return c <= 0x20 || c == 0x7f || strchr("/\\\"'`<>()[],:;", (int)c) != NULL;
+    return !g_unichar_isgraph(c) || g_unichar_isspace(c);
+}
+
+bool address_name_is_valid(const char *name)
+{
+    if (!g_utf8_validate(name, -1, NULL))
+        return false;
+    for (const char *c = name; *c != '\0'; c = g_utf8_next_char(c))
+        if (g_unichar_iscntrl(g_utf8_get_char(c)))
+            return false;
+    return true;
+}
+
+bool address_is_valid(const char *text)
+{
+    size_t len = strnlen(text, ADDRESS_MAX_BYTES + 1);
+    if (len > ADDRESS_MAX_BYTES || !g_utf8_validate(text, (gssize)len, NULL))
+        return false;
+
+    const char *at = strchr(text, '@');
+    if (at == NULL || at == text || at[1] == '\0' || strchr(at + 1, '@') != NULL)
+        return false;
+    if (text[0] == '.' || at[-1] == '.' || at[1] == '.' || at[1] == '-' || text[len - 1] == '.' ||
+        strstr(text, "..") != NULL)
+        return false;
+    for (const char *c = text; *c != '\0'; c = g_utf8_next_char(c))
+        if (is_refused(g_utf8_get_char(c)))
+            return false;
+    return true;
+}
+
+static int append(struct address_list *list, const char *address, const char *name)
+{
+    struct address *items = realloc(list->items, (list->len + 1) * sizeof(*items));
+    if (items == NULL)
+        return -ENOMEM;
+    list->items = items;
+
+    bool has_name = name != NULL && name[0] != '\0';
+    struct address *item = &items[list->len];
+    *item = (struct address){.address = strdup(address), .name = has_name ? strdup(name) : NULL};
+    if (item->address == NULL || (has_name && item->name == NULL)) {
+        free(item->address);
+        free(item->name);
+        return -ENOMEM;
+    }
+    list->len++;
+    return 0;
+}
+
+int address_list_append(struct address_list *list, const char *address, const char *name)
+{
+    if (!address_is_valid(address) || (name != NULL && !address_name_is_valid(name)))
+        return -EBADMSG;
+    return append(list, address, name);
+}
+
+/* Groups cannot hold groups. */
+static int append_found(struct address_list *list, InternetAddressList *found, bool in_group)
+{
+    int error = 0;
+    for (int i = 0; i < internet_address_list_length(found) && error == 0; i++) {
+        InternetAddress *one = internet_address_list_get_address(found, i);
+        if (INTERNET_ADDRESS_IS_MAILBOX(one)) {
+            const char *address = internet_address_mailbox_get_addr(INTERNET_ADDRESS_MAILBOX(one));
+            error = address_list_append(list, address == NULL ? "" : address, internet_address_get_name(one));
+        } else if (INTERNET_ADDRESS_IS_GROUP(one) && !in_group) {
+            InternetAddressGroup *group = INTERNET_ADDRESS_GROUP(one);
+            error = append_found(list, internet_address_group_get_members(group), true);
+        } else {
+            error = -EBADMSG;
+        }
+    }
+    return error;
+}
+
+/* GMime passes over what it does not understand, and says so only here. */
+static void note_problem(gint64 offset, GMimeParserWarning problem, const gchar *item, gpointer had_problem)
+{
+    (void)offset;
+    (void)problem;
+    (void)item;
+    *(bool *)had_problem = true;
+}
+
+int address_list_parse(struct address_list *list, const char *text)
+{
+    bool had_problem = false;
+    GMimeParserOptions *options = mime_parser_options_new();
+    g_mime_parser_options_set_address_compliance_mode(options, GMIME_RFC_COMPLIANCE_STRICT);
+    g_mime_parser_options_set_warning_callback(options, note_problem, &had_problem);
+    InternetAddressList *found = internet_address_list_parse(options, text);
+    g_mime_parser_options_free(options);
+
+    bool is_blank = text[strspn(text, " \t\r\n")] == '\0';
+    int error = had_problem || (found == NULL && !is_blank) ? -EBADMSG : 0;
+    if (error == 0 && found != NULL)
+        error = append_found(list, found, false);
+    if (found != NULL)
+        g_object_unref(found);
+    return error;
+}
+
+bool address_equals(const char *one, const char *other)
+{
+    return g_ascii_strcasecmp(one, other) == 0;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Dates in ISO 8601, read liberally and written in one form, in the proleptic Gregorian calendar and without
+ * the C library's time zones.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "mail/email_record.h"
+
+enum {
+    MS_PER_SECOND = 1000,
+    SECONDS_PER_DAY = 86400,
+    DAYS_PER_ERA = 146097, /* 400 years */
+    DAYS_TO_1970 = 719468  /* from 0000-03-01 */
+};
+
+static const int64_t first_ms = INT64_C(-62167219200000); /* 0000-01-01T00:00:00.000Z */
+static const int64_t last_ms = INT64_C(253402300799999);  /* 9999-12-31T23:59:59.999Z */
+
+/* Years start in March here, so that the leap day is the last day. */
+static int64_t days_from_date(int year, int month, int day)
+{
+    int64_t shifted = month <= 2 ? year - 1 : year;
+    int64_t era = (shifted >= 0 ? shifted : shifted - 399) / 400;
+    int64_t year_of_era = shifted - era * 400;
+    int64_t day_of_year = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1;
+    int64_t day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    return era * DAYS_PER_ERA + day_of_era - DAYS_TO_1970;
+}
+
+static void date_from_days(int64_t days, int *ret_year, int *ret_month, int *ret_day)
+{
+    days += DAYS_TO_1970;
+    int64_t era = (days >= 0 ? days : days - (DAYS_PER_ERA - 1)) / DAYS_PER_ERA;
+    int64_t day_of_era = days - era * DAYS_PER_ERA;
+    int64_t year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / (DAYS_PER_ERA - 1)) / 365;
+    int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    int64_t month = (5 * day_of_year + 2) / 153;
+    *ret_day = (int)(day_of_year - (153 * month + 2) / 5 + 1);
+    *ret_month = (int)(month < 10 ? month + 3 : month - 9);
+    *ret_year = (int)(year_of_era + era * 400 + (*ret_month <= 2 ? 1 : 0));
+}
+
+static int days_in_month(int year, int month)
+{
+    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    bool is_leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    return month == 2 && is_leap ? 29 : days[month - 1];
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Reads exactly `count` digits and moves on. */
+static bool take_digits(const char **text, int count, int *ret_number)
+{
+    int number = 0;
+    for (int i = 0; i < count; i++) {
+        char c = (*text)[i];
+        if (!is_digit(c))
+            return false;
+        number = number * 10 + (c - '0');
+    }
+    *text += count;
+    *ret_number = number;
+    return true;
+}
+
+static bool take_char(const char **text, char one, char other)
+{
+    if (**text != one && **text != other)
+        return false;
+    (*text)++;
+    return true;
+}
+
+/* Digits past the third are dropped. */
+static bool take_fraction(const char **text, int *ret_ms)
+{
+    int ms = 0;
+    int weight = 100;
+    if (!is_digit(**text))
+        return false;
+    for (; is_digit(**text); (*text)++) {
+        ms += (**text - '0') * weight;
+        weight /= 10;
+    }
+    *ret_ms = ms;
+    return true;
+}
+
+static bool take_offset(const char **text, int *ret_minutes)
+{
+    int hours = 0;
+    int minutes = 0;
+    int sign = 1;
+
+    *ret_minutes = 0;
+    if (**text == '\0' || take_char(text, 'Z', 'z'))
+        return true;
+    if (take_char(text, '-', '-'))
+        sign = -1;
+    else if (!take_char(text, '+', '+'))
+        return false;
+    if (!take_digits(text, 2, &hours))
+        return false;
+    if (**text != '\0') {
+        take_char(text, ':', ':');
+        if (!take_digits(text, 2, &minutes))
+            return false;
+    }
+    *ret_minutes = sign * (hours * 60 + minutes);
+    return hours <= 23 && minutes <= 59;
+}
+
+/* The time of day in milliseconds; a leap second counts as the next minute's first. */
+static bool take_time(const char **text, int64_t *ret_ms)
+{
+    int hour = 0;
+    int minute = 0;
+    int second = 0;
+    int ms = 0;
+    if (!take_digits(text, 2, &hour) || !take_char(text, ':', ':') || !take_digits(text, 2, &minute))
+        return false;
+    if (take_char(text, ':', ':')) {
+        if (!take_digits(text, 2, &second))
+            return false;
+        if (take_char(text, '.', ',') && !take_fraction(text, &ms))
+            return false;
+    }
+    *ret_ms = ((int64_t)hour * 3600 + minute * 60 + second) * MS_PER_SECOND + ms;
+    return hour <= 23 && minute <= 59 && second <= 60;
+}
+
+int date_parse(const char *text, int64_t *ret_ms)
+{
+    int year = 0;
+    int month = 0;
+    int day = 0;
+    if (!take_digits(&text, 4, &year) || !take_char(&text, '-', '-') || !take_digits(&text, 2, &month) ||
+        !take_char(&text, '-', '-') || !take_digits(&text, 2, &day))
+        return -EBADMSG;
+    if (month < 1 || month > 12 || day < 1 || day > days_in_month(year, month))
+        return -EBADMSG;
+
+    int64_t time_ms = 0;
+    int offset_minutes = 0;
+    if (*text != '\0') {
+        if (!take_char(&text, 'T', 't') && !take_char(&text, ' ', ' '))
+            return -EBADMSG;
+        if (!take_time(&text, &time_ms) || !take_offset(&text, &offset_minutes) || *text != '\0')
+            return -EBADMSG;
+    }
+    *ret_ms = days_from_date(year, month, day) * SECONDS_PER_DAY * MS_PER_SECOND + time_ms -
+              (int64_t)offset_minutes * 60 * MS_PER_SECOND;
+    return 0;
+}
+
+static void put_digits(char *to, int number, int count)
+{
+    for (int i = count - 1; i >= 0; i--, number /= 10)
+        to[i] = (char)('0' + number % 10);
+}
+
+void date_format(int64_t ms, char ret_text[32])
+{
+    if (ms < first_ms)
+        ms = first_ms;
+    if (ms > last_ms)
+        ms = last_ms;
+
+    const int64_t day_ms = (int64_t)SECONDS_PER_DAY * MS_PER_SECOND;
+    int64_t days = ms / day_ms - (ms % day_ms < 0 ? 1 : 0);
+    int time_ms = (int)(ms - days * day_ms);
+    int year;
+    int month;
+    int day;
+    date_from_days(days, &year, &month, &day);
+
+    static const char form[] = "0000-00-00T00:00:00.000Z";
+    memcpy(ret_text, form, sizeof(form));
+    put_digits(ret_text, year, 4);
+    put_digits(ret_text + 5, month, 2);
+    put_digits(ret_text + 8, day, 2);
+    put_digits(ret_text + 11, time_ms / 3600000, 2);
+    put_digits(ret_text + 14, time_ms / 60000 % 60, 2);
+    put_digits(ret_text + 17, time_ms / 1000 % 60, 2);
+    put_digits(ret_text + 20, time_ms % 1000, 3);
+}

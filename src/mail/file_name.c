@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * File names from what strangers wrote, and the rules for names that users choose.
+ */
+#include "mail/file_name.h"
+
+#include <glib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "mail/content_digest.h"
+#include "mail/email_record.h"
+
+enum {
+    KEY_CHARS = 8,
+    DIGEST_CHARS = 64,
+    SUBJECT_MAX_BYTES = 1024,  /* looked at; more could not change the slug but takes time to normalise */
+    SAFE_TEXT_MAX_BYTES = 180, /* of a text that had to be made safe */
+    EXTENSION_MAX_BYTES = 32,  /* longer is part of the name */
+};
+
+/* The longest prefix of valid UTF-8 within max_bytes that does not cut a character. */
+static size_t cut_at_character(const char *text, size_t len, size_t max_bytes)
+{
+    if (len <= max_bytes)
+        return len;
+    while (max_bytes > 0 && ((unsigned char)text[max_bytes] & 0xc0) == 0x80)
+        max_bytes--;
+    return max_bytes;
+}
+
+/* Characters without a look of their own: they vanish. */
+static bool is_invisible(gunichar c)
+{
+    return g_unichar_type(c) == G_UNICODE_FORMAT || c == 0x034f || c == 0x115f || c == 0x1160 ||
+           (c >= 0x17b4 && c <= 0x17b5) || (c >= 0x180b && c <= 0x180f) || c == 0x3164 || c == 0xffa0 ||
+           (c >= 0xfe00 && c <= 0xfe0f) || (c >= 0xe0000 && c <= 0xe0fff);
+}
+
+static void append_slug_char(GString *slug, gunichar c)
+{
+    bool at_gap = slug->len == 0 || slug->str[slug->len - 1] == '-';
+    if (is_invisible(c))
+        return;
+    if (g_unichar_isalnum(c) || (g_unichar_ismark(c) && !at_gap))
+        g_string_append_unichar(slug, g_unichar_tolower(c));
+    else if (!at_gap)
+        g_string_append_c(slug, '-');
+}
+
+static void append_slug(struct strbuf *name, const char *subject)
+{
+    g_autoptr(GString) slug = g_string_new(NULL);
+    const char *end = subject + strnlen(subject, SUBJECT_MAX_BYTES);
+    for (const char *at = subject; at < end;) {
+        gunichar c = g_utf8_get_char_validated(at, end - at);
+        bool is_valid = c != (gunichar)-1 && c != (gunichar)-2;
+        append_slug_char(slug, is_valid ? c : '-');
+        at = is_valid ? g_utf8_next_char(at) : at + 1;
+    }
+
+    g_autofree char *normal = g_utf8_normalize(slug->str, (gssize)slug->len, G_NORMALIZE_NFC);
+    size_t len = normal == NULL ? 0 : cut_at_character(normal, strlen(normal), FILE_NAME_SLUG_MAX_BYTES);
+    while (len > 0 && normal[len - 1] == '-')
+        len--;
+    if (len == 0)
+        strbuf_append_str(name, "no-subject");
+    else
+        strbuf_append(name, normal, len);
+}
+
+/* "2026-11-20T10:14:36.123Z" without what stands between. */
+static void append_date(struct strbuf *name, int64_t date_ms)
+{
+    char text[32];
+    date_format(date_ms, text);
+    strbuf_appendf(name, "%.4s%.2s%.2sT%.2s%.2s%.2sZ", text, text + 5, text + 8, text + 11, text + 14,
+                   text + 17);
+}
+
+static void append_key(struct strbuf *name, const char *key)
+{
+    char usable[KEY_CHARS];
+    char digest[DIGEST_CHARS + 1];
+    size_t len = 0;
+    for (const char *c = key; *c != '\0' && len < sizeof(usable); c++)
+        if (g_ascii_isalnum(*c))
+            usable[len++] = *c;
+    if (len == sizeof(usable)) {
+        strbuf_append(name, usable, len);
+        return;
+    }
+    content_digest(key, strlen(key), digest);
+    strbuf_append(name, digest, KEY_CHARS);
+}
+
+char *file_name_stem(bool has_date, int64_t date_ms, const char *subject, const char *key)
+{
+    _cleanup_strbuf_ struct strbuf name = STRBUF_INIT(FILE_NAME_MAX_BYTES);
+    if (has_date)
+        append_date(&name, date_ms);
+    else
+        strbuf_append_str(&name, "nodate");
+    strbuf_append_char(&name, '_');
+    append_slug(&name, subject == NULL ? "" : subject);
+    strbuf_append_char(&name, '_');
+    append_key(&name, key);
+    return strbuf_take(&name, NULL);
+}
+
+char *file_name_stem_unique(const char *stem, const char *key, unsigned int attempt)
+{
+    _cleanup_strbuf_ struct strbuf name = STRBUF_INIT(FILE_NAME_MAX_BYTES);
+    char digest[DIGEST_CHARS + 1];
+    content_digest(key, strlen(key), digest);
+    strbuf_append_str(&name, stem);
+    if (attempt <= DIGEST_CHARS / KEY_CHARS)
+        strbuf_appendf(&name, "-%.*s", (int)(attempt * KEY_CHARS), digest);
+    else
+        strbuf_appendf(&name, "-%s-%u", digest, attempt);
+    return strbuf_take(&name, NULL);
+}
+
+/* Whether the text holds a character that acts instead of showing. */
+static bool has_control_character(const char *text)
+{
+    for (const char *c = text; *c != '\0'; c = g_utf8_next_char(c))
+        if (g_unichar_iscntrl(g_utf8_get_char(c)))
+            return true;
+    return false;
+}
+
+bool file_name_is_valid(const char *name)
+{
+    size_t len = strnlen(name, FILE_NAME_MAX_BYTES + 1);
+    return len >= 1 && len <= FILE_NAME_MAX_BYTES && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
+           strchr(name, '/') == NULL && g_utf8_validate(name, (gssize)len, NULL) &&
+           !has_control_character(name);
+}
+
+char *file_name_from_text(const char *text)
+{
+    if (file_name_is_valid(text) && text[0] != '.')
+        return strdup(text);
+
+    /* Two texts that look the same once made safe still differ in their digest. */
+    char digest[DIGEST_CHARS + 1];
+    content_digest(text, strlen(text), digest);
+    _cleanup_strbuf_ struct strbuf name = STRBUF_INIT(FILE_NAME_MAX_BYTES);
+    g_autofree char *valid = g_utf8_make_valid(text, (gssize)strnlen(text, SAFE_TEXT_MAX_BYTES));
+    for (char *c = valid; *c != '\0'; c = g_utf8_next_char(c)) {
+        gunichar character = g_utf8_get_char(c);
+        bool is_bad = character == '/' || g_unichar_iscntrl(character) || (c == valid && character == '.');
+        size_t len = (size_t)(g_utf8_next_char(c) - c);
+        if (name.len + len > SAFE_TEXT_MAX_BYTES)
+            break;
+        strbuf_append(&name, is_bad ? "_" : c, is_bad ? 1 : len);
+    }
+    if (name.len > 0)
+        strbuf_append_char(&name, '_');
+    strbuf_append(&name, digest, KEY_CHARS);
+    return strbuf_take(&name, NULL);
+}
+
+bool file_name_is_never_sent(const char *name)
+{
+    static const char *const endings[] = {"~", ".tmp", ".part", ".swp"};
+    if (name[0] == '.' || strcmp(name, "4913") == 0)
+        return true;
+    for (size_t i = 0; i < ARRAY_LEN(endings); i++)
+        if (g_str_has_suffix(name, endings[i]))
+            return true;
+    return false;
+}
+
+char *file_name_numbered(const char *name, unsigned int number)
+{
+    size_t len = strlen(name);
+    const char *dot = strrchr(name, '.');
+    const char *extension =
+        dot == NULL || dot == name || strlen(dot) > EXTENSION_MAX_BYTES ? name + len : dot;
+
+    char suffix[16 + EXTENSION_MAX_BYTES];
+    int suffix_len = snprintf(suffix, sizeof(suffix), "-%u%s", number, extension);
+    size_t stem_len =
+        cut_at_character(name, (size_t)(extension - name), FILE_NAME_MAX_BYTES - (size_t)suffix_len);
+    char *numbered = NULL;
+    return asprintf(&numbered, "%.*s%s", (int)stem_len, name, suffix) < 0 ? NULL : numbered;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * jansson's values, written by the JSON writer: in the order they have, and with its escapes, which jansson's
+ * own dump lacks.
+ */
+#ifndef INBOXFS_MAIL_JSON_VALUE_H
+#define INBOXFS_MAIL_JSON_VALUE_H
+
+#include <jansson.h>
+
+#include "mail/json_writer.h"
+
+/* Recurses as deep as the value goes, which jansson's parser bounds (JSON_PARSER_MAX_DEPTH). */
+void json_value_write(const json_t *value, struct json_writer *writer);
+
+#endif

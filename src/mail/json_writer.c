@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * JSON text, written as it comes. Runs of harmless bytes are copied whole; only what needs an escape is
+ * looked at character by character.
+ */
+#include "mail/json_writer.h"
+
+#include <glib.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "mail/email_record.h"
+
+static const char replacement_character[] = "\xef\xbf\xbd";
+
+void json_writer_init(struct json_writer *writer, struct strbuf *out, unsigned int indent)
+{
+    *writer = (struct json_writer){.out = out, .indent = indent, .is_empty = true};
+}
+
+static void break_line(struct json_writer *writer)
+{
+    static const char spaces[] = "                                ";
+    if (writer->indent == 0)
+        return;
+    strbuf_append_char(writer->out, '\n');
+    size_t left = (size_t)writer->depth * writer->indent;
+    while (left > 0) {
+        size_t step = left < sizeof(spaces) - 1 ? left : sizeof(spaces) - 1;
+        if (strbuf_append(writer->out, spaces, step) != 0)
+            return;
+        left -= step;
+    }
+}
+
+/* What goes before a value or a key: a comma, a new line. */
+static void separate(struct json_writer *writer)
+{
+    if (writer->after_key) {
+        writer->after_key = false;
+        return;
+    }
+    if (writer->depth == 0)
+        return;
+    if (!writer->is_empty)
+        strbuf_append_char(writer->out, ',');
+    writer->is_empty = false;
+    break_line(writer);
+}
+
+static void begin(struct json_writer *writer, char bracket)
+{
+    separate(writer);
+    strbuf_append_char(writer->out, bracket);
+    writer->depth++;
+    writer->is_empty = true;
+}
+
+static void end(struct json_writer *writer, char bracket)
+{
+    writer->depth--;
+    if (!writer->is_empty)
+        break_line(writer);
+    strbuf_append_char(writer->out, bracket);
+    writer->is_empty = false;
+}
+
+void json_begin_object(struct json_writer *writer)
+{
+    begin(writer, '{');
+}
+
+void json_end_object(struct json_writer *writer)
+{
+    end(writer, '}');
+}
+
+void json_begin_array(struct json_writer *writer)
+{
+    begin(writer, '[');
+}
+
+void json_end_array(struct json_writer *writer)
+{
+    end(writer, ']');
+}
+
+static bool is_plain_ascii(unsigned char c)
+{
+    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
+/* A terminal or an editor would act on these instead of showing them: C1 controls, and the marks that turn
+ * the direction of the text around them. */
+static bool is_deceptive(gunichar c)
+{
+    return (c >= 0x80 && c < 0xa0) || c == 0x061c || c == 0x200e || c == 0x200f ||
+           (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+}
+
+static void append_escape(struct strbuf *out, gunichar c)
+{
+    static const char letters[] = {
+        ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r', ['"'] = '"', ['\\'] = '\\'};
+    if (c < sizeof(letters) && letters[c] != '\0') {
+        strbuf_append_char(out, '\\');
+        strbuf_append_char(out, letters[c]);
+    } else {
+        strbuf_appendf(out, "\\u%04x", (unsigned int)c);
+    }
+}
+
+static void append_quoted(struct strbuf *out, const char *text, size_t len)
+{
+    const char *text_end = text + len;
+    const char *run = text; /* of bytes that stay as they are */
+    const char *at = text;
+
+    strbuf_append_char(out, '"');
+    while (at < text_end) {
+        if (is_plain_ascii((unsigned char)*at)) {
+            at++;
+            continue;
+        }
+        gunichar c = (unsigned char)*at;
+        const char *next = at + 1;
+        bool is_valid = true;
+        if (c >= 0x80) {
+            c = g_utf8_get_char_validated(at, text_end - at);
+            is_valid = c != (gunichar)-1 && c != (gunichar)-2;
+            if (is_valid)
+                next = g_utf8_next_char(at);
+            if (is_valid && !is_deceptive(c)) {
+                at = next;
+                continue;
+            }
+        }
+        strbuf_append(out, run, (size_t)(at - run));
+        if (is_valid)
+            append_escape(out, c);
+        else
+            strbuf_append_str(out, replacement_character);
+        run = at = next;
+    }
+    strbuf_append(out, run, (size_t)(at - run));
+    strbuf_append_char(out, '"');
+}
+
+static void write_key(struct json_writer *writer, const char *key, size_t len)
+{
+    separate(writer);
+    append_quoted(writer->out, key, len);
+    strbuf_append_str(writer->out, writer->indent > 0 ? ": " : ":");
+    writer->after_key = true;
+}
+
+void json_key(struct json_writer *writer, const char *key)
+{
+    write_key(writer, key, strlen(key));
+}
+
+static void write_plain(struct json_writer *writer, const char *text)
+{
+    separate(writer);
+    strbuf_append_str(writer->out, text);
+}
+
+void json_write_string_n(struct json_writer *writer, const char *text, size_t len)
+{
+    separate(writer);
+    append_quoted(writer->out, text, len);
+}
+
+void json_write_string(struct json_writer *writer, const char *text)
+{
+    if (text == NULL)
+        json_write_null(writer);
+    else
+        json_write_string_n(writer, text, strlen(text));
+}
+
+void json_write_integer(struct json_writer *writer, int64_t number)
+{
+    separate(writer);
+    strbuf_appendf(writer->out, "%" PRId64, number);
+}
+
+void json_write_boolean(struct json_writer *writer, bool value)
+{
+    write_plain(writer, value ? "true" : "false");
+}
+
+void json_write_null(struct json_writer *writer)
+{
+    write_plain(writer, "null");
+}
+
+void json_write_date(struct json_writer *writer, int64_t realtime_ms)
+{
+    char text[32];
+    if (realtime_ms == 0) {
+        json_write_null(writer);
+        return;
+    }
+    date_format(realtime_ms, text);
+    json_write_string(writer, text);
+}
+
+void json_write_verbatim(struct json_writer *writer, const char *json)
+{
+    write_plain(writer, json == NULL ? "null" : json);
+}
+
+void json_member_string(struct json_writer *writer, const char *key, const char *text)
+{
+    json_key(writer, key);
+    json_write_string(writer, text);
+}
+
+void json_member_integer(struct json_writer *writer, const char *key, int64_t number)
+{
+    json_key(writer, key);
+    json_write_integer(writer, number);
+}
+
+void json_member_boolean(struct json_writer *writer, const char *key, bool value)
+{
+    json_key(writer, key);
+    json_write_boolean(writer, value);
+}
+
+void json_member_date(struct json_writer *writer, const char *key, int64_t realtime_ms)
+{
+    json_key(writer, key);
+    json_write_date(writer, realtime_ms);
+}
