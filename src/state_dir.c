@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Naming, opening and locking the state directory.
+ */
+#include "state_dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "mail/content_digest.h"
+
+enum {
+    PATH_MAX_BYTES = 4096,
+    DIGEST_SHOWN = 12
+};
+
+static int append_base(struct strbuf *path)
+{
+    const char *state = getenv("XDG_STATE_HOME");
+    const char *home = getenv("HOME");
+    if (state != NULL && state[0] == '/')
+        return strbuf_appendf(path, "%s/inboxfs/", state);
+    if (home != NULL && home[0] == '/')
+        return strbuf_appendf(path, "%s/.local/state/inboxfs/", home);
+    return -ENOENT;
+}
+
+/* The host, for people who look into the directory; the digest that follows is what tells services apart. */
+static void append_host(struct strbuf *path, const char *base_url)
+{
+    const char *host = strstr(base_url, "://");
+    host = host == NULL ? base_url : host + 3;
+    for (; *host != '\0' && *host != '/'; host++)
+        strbuf_append_char(path,
+                           strchr("abcdefghijklmnopqrstuvwxyz0123456789.-", *host) != NULL ? *host : '_');
+}
+
+static void append_digest(struct strbuf *path, const char *text)
+{
+    char digest[65];
+    content_digest(text, strlen(text), digest);
+    strbuf_appendf(path, "-%.*s", DIGEST_SHOWN, digest);
+    explicit_bzero(digest, sizeof(digest));
+}
+
+int state_dir_default(const char *base_url, const char *key, char **ret_path)
+{
+    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(PATH_MAX_BYTES);
+    int error = append_base(&path);
+    if (error != 0)
+        return error;
+    if (key == NULL)
+        strbuf_append_str(&path, "local");
+    else
+        append_host(&path, base_url);
+    append_digest(&path, base_url);
+    if (key != NULL)
+        append_digest(&path, key);
+    *ret_path = strbuf_take(&path, NULL);
+    return *ret_path == NULL ? -ENOMEM : 0;
+}
+
+int state_dir_open(const char *path, int *ret_lock_fd)
+{
+    _cleanup_close_ int dir_fd = file_open_dir(AT_FDCWD, path);
+    if (dir_fd < 0) {
+        log_error("cannot use the state directory %s: %s", path, strerror(-dir_fd));
+        return dir_fd;
+    }
+    _cleanup_close_ int lock_fd = openat(dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (lock_fd < 0) {
+        int error = -errno;
+        log_error("cannot use the state directory %s: %s", path, strerror(errno));
+        return error;
+    }
+    if (flock(lock_fd, LOCK_EX | LOCK_NB) != 0) {
+        int error = errno == EWOULDBLOCK ? -EBUSY : -errno;
+        if (error == -EBUSY)
+            log_error(
+                "another inboxfs uses the state directory %s: end it, or give this one its own --state-dir",
+                path);
+        else
+            log_error("cannot lock the state directory %s: %s", path, strerror(-error));
+        return error;
+    }
+    *ret_lock_fd = TAKE_FD(lock_fd);
+    return TAKE_FD(dir_fd);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where this mount keeps its spool, cache and drafts: one directory for each service and account, locked by
+ * the one daemon that uses it.
+ */
+#ifndef INBOXFS_STATE_DIR_H
+#define INBOXFS_STATE_DIR_H
+
+/* The directory of a service and key, under $XDG_STATE_HOME/inboxfs (else ~/.local/state/inboxfs): named
+ * after the host and digests of both, so that no account's queue ever goes out with another's key. `key` may
+ * be NULL (the local service, whose data directory stands for the account). The caller frees. 0, -ENOENT (no
+ * home), -ENOMEM. */
+int state_dir_default(const char *base_url, const char *key, char **ret_path);
+
+/* Makes (0700), opens and locks it. The descriptor, which holds the lock in *ret_lock_fd; or -errno, said on
+ * the log: -EBUSY when another daemon has it. */
+int state_dir_open(const char *path, int *ret_lock_fd);
+
+#endif
