@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,6 +59,8 @@ int background_start(int *ret_ready_fd)
 void background_ready(int ready_fd)
 {
     log_to_syslog("inboxfs");
+    if (chdir("/") != 0)
+        log_warning("cannot leave the working directory, which stays busy: %s", strerror(errno));
     _cleanup_close_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null >= 0) {
         dup2(null, STDIN_FILENO);

@@ -6,6 +6,7 @@
 #include "options.h"
 
 #include <errno.h>
+#include <fuse_opt.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -34,6 +35,7 @@ struct raw_options {
     char *poll_interval;
     char *daily_limit;
     char *from;
+    char *mount_options;
     int trust_idempotency;
     int allow_http;
     int adopt_state;
@@ -123,6 +125,7 @@ static void raw_options_release(struct raw_options *raw)
     free(raw->poll_interval);
     free(raw->daily_limit);
     free(raw->from);
+    free(raw->mount_options);
 }
 
 /* ---------------------------------------------------------------- command line */
@@ -147,7 +150,7 @@ static int take_argument(void *data, const char *argument, int key, struct fuse_
         raw->mountpoint = strdup(argument);
         return raw->mountpoint == NULL ? FAIL : DISCARD;
     }
-    if (strncmp(argument, "--", 2) == 0) {
+    if (argument[0] == '-') {
         if (strncmp(argument, "--api-key=", 10) == 0)
             log_error(
                 "a key is never taken from the command line, where everyone can read it: use --api-key-file");
@@ -155,7 +158,7 @@ static int take_argument(void *data, const char *argument, int key, struct fuse_
             log_error("unknown option, or one without its value: %s; see inboxfs --help", argument);
         return FAIL;
     }
-    return KEEP;
+    return fuse_opt_add_opt_escaped(&raw->mount_options, argument) == 0 ? DISCARD : FAIL;
 }
 
 /* ---------------------------------------------------------------- configuration and environment */
@@ -307,6 +310,7 @@ static int check_values(struct raw_options *raw, struct options *options)
     options->config = TAKE_PTR(raw->config);
     options->state_dir = TAKE_PTR(raw->state_dir);
     options->default_from = TAKE_PTR(raw->from);
+    options->mount_options = TAKE_PTR(raw->mount_options);
     options->trusts_idempotency = raw->trust_idempotency != 0;
     options->allows_http = raw->allow_http != 0;
     options->adopts_state = raw->adopt_state != 0;
@@ -319,9 +323,12 @@ static int check_values(struct raw_options *raw, struct options *options)
 enum options_result options_read(int argc, char **argv, struct options *ret_options)
 {
     _cleanup_(raw_options_release) struct raw_options raw = {0};
-    *ret_options = (struct options){.mount_arguments = FUSE_ARGS_INIT(argc, argv)};
+    *ret_options = (struct options){0};
 
-    if (fuse_opt_parse(&ret_options->mount_arguments, &raw, specification, take_argument) != 0)
+    struct fuse_args arguments = FUSE_ARGS_INIT(argc, argv);
+    int failed = fuse_opt_parse(&arguments, &raw, specification, take_argument);
+    fuse_opt_free_args(&arguments);
+    if (failed)
         return OPTIONS_FAILED;
     if (raw.help) {
         fputs(usage, stdout);
@@ -346,5 +353,5 @@ void options_release(struct options *options)
     free(options->config);
     free(options->state_dir);
     free(options->default_from);
-    fuse_opt_free_args(&options->mount_arguments);
+    free(options->mount_options);
 }

@@ -6,7 +6,6 @@
 #ifndef INBOXFS_OPTIONS_H
 #define INBOXFS_OPTIONS_H
 
-#include <fuse_opt.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -27,7 +26,7 @@ struct options {
     bool is_foreground;
     bool is_debug;
     bool is_single_threaded;
-    struct fuse_args mount_arguments; /* the program's name and what is left for libfuse: -o OPTS */
+    char *mount_options; /* what is left of -o for libfuse and the kernel; NULL: nothing */
 };
 
 enum options_result {

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From options to a service: URL, key, state directory, and the local service.
+ */
+#include "account.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "api/api_service.h"
+#include "api_key.h"
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "service/service.h"
+#include "state_dir.h"
+
+#define LOCAL_DOMAIN "inbox.localhost"
+#define LOCAL_BASE_URL "http://" LOCAL_DOMAIN
+
+static inline void cleanup_api_key(char **key)
+{
+    api_key_free(*key);
+}
+#define _cleanup_api_key_ _cleanup_(cleanup_api_key)
+
+static void log_reason(const char *what, const char *reason, int error)
+{
+    log_error("%s: %s", what, reason != NULL ? reason : strerror(-error));
+}
+
+/* ---------------------------------------------------------------- the local service */
+
+static bool is_local_source(const char *source)
+{
+    return strcmp(source, "local") == 0 || strncmp(source, "local:", 6) == 0;
+}
+
+/* The data directory that `local[:DIR]` names, made and in absolute form, since it also names the state. */
+static int local_data_dir(const char *source, char **ret_path)
+{
+    char path[PATH_MAX];
+    const char *base = getenv("XDG_DATA_HOME");
+    const char *home = getenv("HOME");
+    int len;
+    if (strncmp(source, "local:", 6) == 0 && source[6] != '\0')
+        len = snprintf(path, sizeof(path), "%s", source + 6);
+    else if (base != NULL && base[0] == '/')
+        len = snprintf(path, sizeof(path), "%s/inboxfs", base);
+    else if (home != NULL && home[0] == '/')
+        len = snprintf(path, sizeof(path), "%s/.local/share/inboxfs", home);
+    else
+        return -ENOENT;
+    if (len < 0 || (size_t)len >= sizeof(path))
+        return -ENAMETOOLONG;
+
+    _cleanup_close_ int fd = file_open_dir(AT_FDCWD, path);
+    if (fd < 0)
+        return fd;
+    *ret_path = realpath(path, NULL);
+    return *ret_path == NULL ? -errno : 0;
+}
+
+/* A socket's path has to fit into sun_path (108 bytes). Where the data directory's is too long, the socket is
+ * reached through the directory's descriptor. */
+static int local_socket_path(const char *data_dir, int data_dir_fd, char ret_path[PATH_MAX])
+{
+    int len = snprintf(ret_path, PATH_MAX, "%s/socket", data_dir);
+    if (len > 0 && (size_t)len < sizeof(((struct sockaddr_un *)NULL)->sun_path))
+        return 0;
+    len = snprintf(ret_path, PATH_MAX, "/proc/self/fd/%d/socket", data_dir_fd);
+    return len > 0 && len < PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+static int start_local(const char *data_dir, int data_dir_fd, struct account *account,
+                       char ret_socket[PATH_MAX])
+{
+    char listen[PATH_MAX + 8];
+    int error = local_socket_path(data_dir, data_dir_fd, ret_socket);
+    if (error != 0)
+        return error;
+    snprintf(listen, sizeof(listen), "unix:%s", ret_socket);
+    const struct service_config config = {
+        .listen = listen,
+        .data_dir = data_dir,
+        .domain = LOCAL_DOMAIN,
+        .tier = SERVICE_TIER_NONE,
+    };
+    _cleanup_free_ char *reason = NULL;
+    error = service_start(&config, &account->local, &reason);
+    if (error != 0)
+        log_reason("cannot start the local service", reason, error);
+    return error;
+}
+
+static int open_state(const struct options *options, const char *name, const char *key,
+                      struct account *account)
+{
+    _cleanup_free_ char *path = NULL;
+    int error = options->state_dir != NULL ? 0 : state_dir_default(name, key, &path);
+    if (error != 0) {
+        log_error("no place for the state: set HOME or XDG_STATE_HOME, or give --state-dir");
+        return error;
+    }
+    int fd = state_dir_open(options->state_dir != NULL ? options->state_dir : path, &account->lock_fd);
+    if (fd < 0)
+        return fd;
+    account->state_dir_fd = fd;
+    return 0;
+}
+
+static int open_local(const struct options *options, struct account *account)
+{
+    _cleanup_free_ char *data_dir = NULL;
+    int error = local_data_dir(options->source, &data_dir);
+    if (error != 0) {
+        log_reason("cannot use the local service's data directory", NULL, error);
+        return error;
+    }
+    if (asprintf(&account->shown_source, "local:%s", data_dir) < 0) {
+        account->shown_source = NULL;
+        return -ENOMEM;
+    }
+    account->is_local = true;
+    error = open_state(options, data_dir, NULL, account);
+    if (error != 0)
+        return error;
+
+    _cleanup_close_ int data_dir_fd = file_open_dir(AT_FDCWD, data_dir);
+    if (data_dir_fd < 0)
+        return data_dir_fd;
+    char socket[PATH_MAX];
+    _cleanup_api_key_ char *key = NULL;
+    if ((error = start_local(data_dir, data_dir_fd, account, socket)) != 0)
+        return error;
+    if ((error = service_read_api_key(data_dir, &key)) != 0) {
+        log_reason("cannot read the local service's key", NULL, error);
+        return error;
+    }
+    const struct api_config config = {.base_url = LOCAL_BASE_URL, .unix_socket = socket, .api_key = key};
+    error = api_service_new(&config, &account->service);
+    /* The path may lead through the descriptor for as long as connections are made. */
+    account->data_dir_fd = TAKE_FD(data_dir_fd);
+    return error;
+}
+
+/* ---------------------------------------------------------------- a service elsewhere */
+
+static int open_remote(const struct options *options, struct account *account)
+{
+    _cleanup_free_ char *reason = NULL;
+    int error = api_base_url_check(options->source, options->allows_http, &account->shown_source, &reason);
+    if (error != 0) {
+        log_reason("cannot use this service", reason, error);
+        return error;
+    }
+    _cleanup_api_key_ char *key = NULL;
+    if ((error = api_key_read(options, &key)) != 0 ||
+        (error = open_state(options, account->shown_source, key, account)) != 0)
+        return error;
+    const struct api_config config = {.base_url = account->shown_source, .api_key = key};
+    return api_service_new(&config, &account->service);
+}
+
+int account_open(const struct options *options, struct account *ret_account)
+{
+    *ret_account = (struct account){.state_dir_fd = -1, .lock_fd = -1, .data_dir_fd = -1};
+    return is_local_source(options->source) ? open_local(options, ret_account)
+                                            : open_remote(options, ret_account);
+}
+
+void account_release(struct account *account)
+{
+    api_service_free(account->service);
+    service_stop(account->local);
+    free(account->shown_source);
+    cleanup_close(&account->data_dir_fd);
+    cleanup_close(&account->state_dir_fd);
+    cleanup_close(&account->lock_fd);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which service to speak to, as whom, and where its state is kept: from the options to an open mail_service.
+ * For SOURCE `local[:DIR]` this starts the local service inside the program, on a Unix socket.
+ */
+#ifndef INBOXFS_ACCOUNT_H
+#define INBOXFS_ACCOUNT_H
+
+#include <stdbool.h>
+
+#include "mail/mail_service.h"
+#include "options.h"
+
+struct service;
+
+struct account {
+    struct service *local; /* the service inside; NULL for one elsewhere */
+    struct mail_service *service;
+    char *shown_source; /* for users and the mount table: base URL or "local:DIR", never a key */
+    int state_dir_fd;
+    int data_dir_fd; /* the local service's; else -1 */
+    int lock_fd;     /* holds the state directory's lock */
+    bool is_local;
+};
+
+/* Opens everything, makes no request. 0 or -errno, said on the log; *ret_account is to be released in any
+ * case. */
+int account_open(const struct options *options, struct account *ret_account);
+
+void account_release(struct account *account);
+
+#endif
