@@ -47,13 +47,11 @@ struct tree_watcher {
     void (*folder_changed)(void *context, uint64_t folder_ino);
     void (*entry_gone)(void *context, uint64_t folder_ino, const char *name);
     void (*content_changed)(void *context, uint64_t ino);
+    void (*stream_grew)(void *context); /* readers of `events` have something to read */
     void *context;
 };
 /* NULL: nobody any more; when it returns, the one before is not called again. */
 void tree_set_watcher(struct tree *tree, const struct tree_watcher *watcher);
-
-/* Wakes every reader of `events`, who then read the end of the file, now and from now on. For unmounting. */
-void tree_stop(struct tree *tree);
 
 /* After the session, the store's refresher and the outbox have ended; all handles must be released. Writes
  * what the event log still holds to the disk. NULL-safe. */
