@@ -162,7 +162,7 @@ format: ## rewrite the sources in the project's format
 	clang-format -i $(shell git ls-files '*.[ch]')
 
 install: all ## install under PREFIX (default /usr/local), DESTDIR honoured
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man8
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/man/man8
 	install -m 0755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
 	ln -sf $(PREFIX)/bin/inboxfs $(DESTDIR)$(PREFIX)/bin/mount.fuse.inboxfs
 	for m in $(MANUALS); do install -m 0644 $$m $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}; done
