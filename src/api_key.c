@@ -27,9 +27,9 @@ void api_key_free(char *key)
 }
 
 /* A key stands in a header line: one word of printable ASCII. */
-static int take_word(char *text, char **ret_key)
+static int take_word(const char *text, char **ret_key)
 {
-    char *start = text + strspn(text, " \t\r\n");
+    const char *start = text + strspn(text, " \t\r\n");
     size_t len = strcspn(start, " \t\r\n");
     for (size_t i = 0; i < len; i++)
         if (start[i] <= ' ' || start[i] > '~')
@@ -53,7 +53,7 @@ static int read_key_file(const char *path, char **ret_key)
         log_error("the API key file %s can be read by others: chmod 600 %s", path, path);
         return -EACCES;
     }
-    _cleanup_(cleanup_free) char *text = NULL;
+    _cleanup_free_ char *text = NULL;
     size_t len = 0;
     int error = file_read_fd(fd, KEY_MAX_BYTES, &text, &len);
     if (error == 0 && (error = take_word(text, ret_key)) == -EINVAL)
@@ -96,12 +96,9 @@ int api_key_read(const struct options *options, char **ret_key)
     if (options->api_key_file != NULL)
         return read_key_file(options->api_key_file, ret_key);
     if (options->api_key != NULL) {
-        _cleanup_free_ char *text = strdup(options->api_key);
-        int error = text == NULL ? -ENOMEM : take_word(text, ret_key);
+        int error = take_word(options->api_key, ret_key);
         if (error != 0)
             log_error("the API key given is not one word of printable characters");
-        if (text != NULL)
-            explicit_bzero(text, strlen(text));
         return error;
     }
     if (options->api_key_command != NULL)

@@ -102,6 +102,15 @@ static int apply_text(const char *path, char *text, const struct config_setting 
     return 0;
 }
 
+static int read_text(int fd, char **ret_text, size_t *ret_len, bool *ret_is_private)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return -errno;
+    *ret_is_private = (status.st_mode & 077) == 0;
+    return file_read_fd(fd, CONFIG_MAX_BYTES, ret_text, ret_len);
+}
+
 int config_file_read(const char *path, bool is_required, const struct config_setting *settings, size_t len)
 {
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -109,14 +118,13 @@ int config_file_read(const char *path, bool is_required, const struct config_set
         return 0;
     _cleanup_free_ char *text = NULL;
     size_t text_len = 0;
-    struct stat status;
-    int error =
-        fd < 0 || fstat(fd, &status) != 0 ? -errno : file_read_fd(fd, CONFIG_MAX_BYTES, &text, &text_len);
+    bool is_private = false;
+    int error = fd < 0 ? -errno : read_text(fd, &text, &text_len, &is_private);
     if (error != 0) {
         log_error("cannot read the configuration %s: %s", path, strerror(-error));
         return error;
     }
-    error = apply_text(path, text, settings, len, (status.st_mode & 077) == 0);
+    error = apply_text(path, text, settings, len, is_private);
     explicit_bzero(text, text_len);
     return error;
 }

@@ -75,7 +75,7 @@ static struct worker_job *pop_locked(struct worker_pool *pool)
 static struct worker_job *wait_for_job_locked(struct worker_pool *pool)
 {
     struct clock *clock = clock_system();
-    int64_t until = clock_monotonic_ms(clock) + IDLE_SECONDS * 1000;
+    int64_t until = clock_monotonic_ms(clock) + INT64_C(1000) * IDLE_SECONDS;
     struct worker_job *job;
     pool->idle++;
     while ((job = pop_locked(pool)) == NULL && !pool->ending && clock_monotonic_ms(clock) < until)
