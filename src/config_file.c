@@ -125,6 +125,7 @@ int config_file_read(const char *path, bool is_required, const struct config_set
         return error;
     }
     error = apply_text(path, text, settings, len, is_private);
-    explicit_bzero(text, text_len);
+    if (text != NULL)
+        explicit_bzero(text, text_len);
     return error;
 }

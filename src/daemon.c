@@ -31,7 +31,6 @@ struct daemon {
     struct store *store;
     struct outbox *outbox;
     struct fs_session *session;
-    pthread_t main_thread;
 };
 
 /* Says what failed, with the reason where a layer gave one (and frees it). */
@@ -124,11 +123,12 @@ static int open_layers(struct daemon *daemon)
 
 /* ---------------------------------------------------------------- the mount */
 
-/* Called by a thread of the session when the mount ended from outside. */
+/* Called by a thread of the session when the mount ended from outside: the main thread, which alone has the
+ * signal unblocked or waits for it, ends as it does on a SIGTERM of a user. */
 static void mount_ended(void *context)
 {
-    const struct daemon *daemon = context;
-    pthread_kill(daemon->main_thread, SIGTERM);
+    (void)context;
+    kill(getpid(), SIGTERM);
 }
 
 static int mount_session(struct daemon *daemon)
@@ -141,7 +141,6 @@ static int mount_session(struct daemon *daemon)
         .is_debug = daemon->options->is_debug,
         .is_single_threaded = daemon->options->is_single_threaded,
         .ended = mount_ended,
-        .context = daemon,
     };
     char *reason = NULL;
     int error = fs_session_new(&config, &daemon->session, &reason);
@@ -209,7 +208,6 @@ static int serve(struct daemon *daemon, int ready_fd)
 {
     sigset_t ending;
     block_signals(&ending);
-    daemon->main_thread = pthread_self();
 
     int error = account_open(daemon->options, &daemon->account);
     if (error == 0)

@@ -4,6 +4,7 @@
  */
 #include "state_dir.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -38,9 +39,12 @@ static void append_host(struct strbuf *path, const char *base_url)
 {
     const char *host = strstr(base_url, "://");
     host = host == NULL ? base_url : host + 3;
-    for (; *host != '\0' && *host != '/'; host++)
-        strbuf_append_char(path,
-                           strchr("abcdefghijklmnopqrstuvwxyz0123456789.-", *host) != NULL ? *host : '_');
+    size_t len = strcspn(host, "/");
+    for (size_t i = 0; i < len; i++)
+        if (isalnum((unsigned char)host[i]) || host[i] == '.' || host[i] == '-')
+            strbuf_append_char(path, host[i]);
+        else
+            strbuf_append_char(path, '_');
 }
 
 static void append_digest(struct strbuf *path, const char *text)
