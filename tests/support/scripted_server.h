@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An HTTP server on loopback (or a Unix socket) that answers as told, faults included, and remembers what it
+ * was asked. Each connection has a thread; a request takes the next step of the script, or the default one.
+ */
+#ifndef INBOXFS_TESTS_SUPPORT_SCRIPTED_SERVER_H
+#define INBOXFS_TESTS_SUPPORT_SCRIPTED_SERVER_H
+
+#include <stddef.h>
+
+enum scripted_fault {
+    SCRIPTED_NONE,
+    SCRIPTED_RESET_BEFORE,       /* reset, nothing of the request was read */
+    SCRIPTED_RESET_IN_REQUEST,   /* reset after the head and the first bytes of the body */
+    SCRIPTED_RESET_AFTER,        /* reset after the whole request was read */
+    SCRIPTED_CLOSE_AFTER,        /* orderly close after the whole request was read, no answer */
+    SCRIPTED_STALL,              /* the request is read, nothing comes */
+    SCRIPTED_STALL_IN_HEAD,      /* half a head, then nothing */
+    SCRIPTED_STALL_IN_BODY,      /* half a body, then nothing */
+    SCRIPTED_HALF_HEAD,          /* half a head, then close */
+    SCRIPTED_HALF_BODY,          /* half a body, then close */
+    SCRIPTED_BAD_CHUNK,          /* a chunked body whose second chunk is garbage */
+    SCRIPTED_GARBAGE,            /* no HTTP at all */
+    SCRIPTED_ENDLESS_HEAD,       /* header lines without end */
+    SCRIPTED_ENDLESS_BODY,       /* a body without end */
+    SCRIPTED_ANSWER_THEN_CLOSE,  /* a whole answer without "Connection: close", then close */
+    SCRIPTED_ANSWER_BEFORE_BODY, /* a whole answer as soon as the request's head came, then close */
+    SCRIPTED_CHUNKED,            /* the body in chunks of `chunk_bytes`, each a write of its own */
+};
+
+struct scripted_step {
+    int status;          /* 0: 200 */
+    const char *headers; /* more header lines, each with "\r\n"; or NULL */
+    const char *body;    /* NULL: "" */
+    size_t body_len;     /* 0: strlen(body) */
+    size_t chunk_bytes;  /* for SCRIPTED_CHUNKED; 0: 1 */
+    enum scripted_fault fault;
+    int delay_ms; /* before the answer */
+};
+
+struct scripted_request {
+    char *method;
+    char *target;
+    char *head; /* all header lines as they came */
+    char *body; /* NUL-terminated */
+    size_t body_len;
+    unsigned int connection; /* 1 for the first one accepted */
+};
+
+struct scripted_server;
+
+/* On a free port of 127.0.0.1, or on a Unix socket at `path`. Never NULL: a failure ends the test. */
+struct scripted_server *scripted_server_start(void);
+struct scripted_server *scripted_server_start_unix(const char *path);
+void scripted_server_stop(struct scripted_server *server);
+
+/* "http://127.0.0.1:PORT" */
+const char *scripted_server_url(const struct scripted_server *server);
+
+/* The texts of a step are borrowed for the server's life. */
+void scripted_server_push(struct scripted_server *server, struct scripted_step step);
+void scripted_server_set_default(struct scripted_server *server, struct scripted_step step);
+
+/* Forgets steps and requests; connections stay. */
+void scripted_server_clear(struct scripted_server *server);
+
+unsigned int scripted_server_connections(struct scripted_server *server);
+size_t scripted_server_requests(struct scripted_server *server);
+
+/* Waits (up to 10 s) until so many requests came in whole, or were taken up by a fault. */
+void scripted_server_wait(struct scripted_server *server, size_t requests);
+
+/* The number-th (from 0) request, valid until clear or stop; NULL when there is none. */
+const struct scripted_request *scripted_server_request(struct scripted_server *server, size_t number);
+
+/* The value of a header of a request, in a buffer that lives as long as the thread's next call; NULL when it
+ * is missing. */
+const char *scripted_request_header(const struct scripted_request *request, const char *name);
+
+#endif
