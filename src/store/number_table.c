@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Linear probing, at most three quarters full.
+ */
+#include "store/number_table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FIRST_CAPACITY = 16
+};
+
+void number_table_release(struct number_table *table)
+{
+    free(table->slots);
+    *table = (struct number_table){0};
+}
+
+uint32_t number_table_find(const struct number_table *table, const struct number_kind *kind, uint32_t hash,
+                           const void *key)
+{
+    if (table->capacity == 0)
+        return NUMBER_NONE;
+    uint32_t mask = table->capacity - 1;
+    for (uint32_t i = hash & mask; table->slots[i] != NUMBER_NONE; i = (i + 1) & mask)
+        if (kind->equals(kind->context, table->slots[i], key))
+            return table->slots[i];
+    return NUMBER_NONE;
+}
+
+void number_table_add(struct number_table *table, uint32_t hash, uint32_t number)
+{
+    uint32_t mask = table->capacity - 1;
+    uint32_t i = hash & mask;
+    while (table->slots[i] != NUMBER_NONE)
+        i = (i + 1) & mask;
+    table->slots[i] = number;
+    table->used++;
+}
+
+int number_table_enlarge(const struct number_table *table, const struct number_kind *kind,
+                         struct number_table *ret_larger)
+{
+    *ret_larger = (struct number_table){0};
+    if (((uint64_t)table->used + 1) * 4 <= (uint64_t)table->capacity * 3)
+        return 0;
+    if (table->capacity > UINT32_MAX / 4)
+        return -EOVERFLOW;
+    struct number_table larger = {.capacity = table->capacity == 0 ? FIRST_CAPACITY : table->capacity * 2};
+    larger.slots = malloc(larger.capacity * sizeof(*larger.slots));
+    if (larger.slots == NULL)
+        return -ENOMEM;
+    memset(larger.slots, 0xff, larger.capacity * sizeof(*larger.slots));
+    for (uint32_t i = 0; i < table->capacity; i++)
+        if (table->slots[i] != NUMBER_NONE)
+            number_table_add(&larger, kind->hash(kind->context, table->slots[i]), table->slots[i]);
+    *ret_larger = larger;
+    return 0;
+}
+
+struct number_table number_table_exchange(struct number_table *table, struct number_table larger)
+{
+    if (larger.slots == NULL)
+        return (struct number_table){0};
+    struct number_table old = *table;
+    *table = larger;
+    return old;
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The record log. The whole file and far beyond its end is mapped once, so that the mapping never moves.
+ * Bytes are put there by pwrite, which reports a full disk as an error where a store through the mapping
+ * would be a SIGBUS; only what was written is ever looked at.
+ */
+#include "store/record_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/log.h"
+
+enum {
+    FORMAT_VERSION = 1,
+    BYTE_ORDER_MARK = 0x01020304,
+    ALIGNMENT = 8,
+    SCRATCH_KEPT_BYTES = 1024 * 1024,
+};
+
+static const size_t reserved_most = (size_t)1 << 38;   /* of address space, not of memory */
+static const size_t reserved_beyond = (size_t)1 << 24; /* at least this much for growing */
+static const size_t window_bytes = (size_t)1 << 25;    /* pages in memory at once during a visit */
+
+struct log_header {
+    char magic[8];
+    uint32_t version;
+    uint32_t byte_order;
+};
+
+struct frame {
+    uint32_t len; /* bytes of the payload, without padding */
+    uint16_t kind;
+    uint16_t check;    /* of the two above: a damaged length must not lead far astray */
+    uint64_t checksum; /* of the payload, seeded with the three above */
+    char payload[];
+};
+
+struct heap_record {
+    struct heap_record *next;
+    char payload[] __attribute__((aligned(ALIGNMENT)));
+};
+
+struct record_log {
+    int fd;           /* -1: records live in memory alone */
+    const char *base; /* the mapping */
+    size_t reserved;  /* bytes of it */
+    size_t end;       /* where the next frame goes */
+    char *scratch;    /* a frame being put together */
+    size_t scratch_bytes;
+    int disk_error; /* 0, or why the last record did not reach the disk */
+    struct heap_record *heap;
+};
+
+static const char magic[8] = "inboxfs";
+
+static size_t padded(size_t len)
+{
+    return (len + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+}
+
+uint64_t record_log_frame_bytes(size_t payload_len)
+{
+    return sizeof(struct frame) + padded(payload_len);
+}
+
+static uint16_t frame_check(const struct frame *frame)
+{
+    return (uint16_t)(hash_bytes(frame->kind, &frame->len, sizeof(frame->len)) >> 48);
+}
+
+static uint64_t frame_checksum(const struct frame *frame)
+{
+    uint64_t seed = (uint64_t)frame->len << 32 | (uint64_t)frame->kind << 16 | frame->check;
+    return hash_bytes(seed, frame->payload, padded(frame->len));
+}
+
+static bool frame_is_intact(const struct frame *frame, size_t room)
+{
+    return room >= sizeof(*frame) && frame->kind <= RECORD_KIND_MAX && frame->check == frame_check(frame) &&
+           frame->len <= RECORD_PAYLOAD_MAX_BYTES && record_log_frame_bytes(frame->len) <= room &&
+           frame->checksum == frame_checksum(frame);
+}
+
+/* ---------------------------------------------------------------- opening */
+
+static bool header_is_ours(int fd)
+{
+    struct log_header header;
+    return file_pread_all(fd, &header, sizeof(header), 0) == (ssize_t)sizeof(header) &&
+           memcmp(header.magic, magic, sizeof(magic)) == 0 && header.version == FORMAT_VERSION &&
+           header.byte_order == BYTE_ORDER_MARK;
+}
+
+static int write_header(int fd)
+{
+    struct log_header header = {.version = FORMAT_VERSION, .byte_order = BYTE_ORDER_MARK};
+    memcpy(header.magic, magic, sizeof(magic));
+    return file_pwrite_all(fd, &header, sizeof(header), 0);
+}
+
+/* Whatever has the name and cannot be used keeps its content under another name. */
+static void set_aside(int dir_fd, const char *name)
+{
+    char aside[NAME_MAX + 1];
+    int length = snprintf(aside, sizeof(aside), "%s.set-aside", name);
+    if (length < 0 || (size_t)length >= sizeof(aside))
+        return;
+    if (renameat(dir_fd, name, dir_fd, aside) == 0)
+        log_warning("the cache cannot be read and is set aside as %s; it is built anew", aside);
+}
+
+static int open_existing(int dir_fd, const char *name)
+{
+    _cleanup_close_ int fd = openat(dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct stat status;
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &status) != 0)
+        return -errno;
+    if (!S_ISREG(status.st_mode) || (status.st_size != 0 && !header_is_ours(fd)))
+        return -EBADMSG;
+    return TAKE_FD(fd);
+}
+
+/* The file, with its header, or -errno: it cannot be had. */
+static int open_file(int dir_fd, const char *name)
+{
+    _cleanup_close_ int fd = open_existing(dir_fd, name);
+    if (fd < 0 && fd != -ENOENT) {
+        set_aside(dir_fd, name);
+        fd = -ENOENT;
+    }
+    if (fd == -ENOENT)
+        fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return -errno;
+    int error = header_is_ours(fd) ? 0 : write_header(fd);
+    return error != 0 ? error : TAKE_FD(fd);
+}
+
+/* As much address space as there is for the file to grow into. */
+static int map_file(struct record_log *log, size_t file_bytes)
+{
+    for (size_t reserved = reserved_most; reserved >= file_bytes + reserved_beyond; reserved /= 2) {
+        void *base = mmap(NULL, reserved, PROT_READ, MAP_SHARED | MAP_NORESERVE, log->fd, 0);
+        if (base != MAP_FAILED) {
+            log->base = base;
+            log->reserved = reserved;
+            return 0;
+        }
+    }
+    return -ENOMEM;
+}
+
+static size_t find_intact_frame(const struct record_log *log, size_t offset, size_t file_bytes)
+{
+    while (offset < file_bytes &&
+           !frame_is_intact((const struct frame *)(log->base + offset), file_bytes - offset))
+        offset += ALIGNMENT;
+    return offset < file_bytes ? offset : file_bytes;
+}
+
+/* Keeps few pages in memory at once, however large the file is. */
+static void slide_window(const struct record_log *log, size_t offset, size_t file_bytes, size_t *window_end)
+{
+    if (offset < *window_end)
+        return;
+    size_t start = offset & ~(window_bytes - 1);
+    if (*window_end > 0)
+        madvise((void *)(log->base), start, MADV_DONTNEED);
+    *window_end = start + window_bytes;
+    size_t ahead = file_bytes - start < window_bytes ? file_bytes - start : window_bytes;
+    madvise((void *)(log->base + start), ahead, MADV_POPULATE_READ);
+}
+
+static int visit(struct record_log *log, size_t file_bytes, record_visitor visitor, void *context)
+{
+    size_t window_end = 0;
+    size_t damaged = 0;
+    for (size_t offset = log->end; offset < file_bytes;) {
+        slide_window(log, offset, file_bytes, &window_end);
+        const struct frame *frame = (const struct frame *)(log->base + offset);
+        if (!frame_is_intact(frame, file_bytes - offset)) {
+            offset = find_intact_frame(log, offset + ALIGNMENT, file_bytes);
+            damaged += offset < file_bytes;
+            continue;
+        }
+        int error = visitor(context, frame->kind, frame->payload, frame->len);
+        if (error != 0)
+            return error;
+        offset += record_log_frame_bytes(frame->len);
+        log->end = offset;
+    }
+    if (damaged > 0)
+        log_warning("the cache was damaged in %zu places; what is missing is fetched again", damaged);
+    record_log_forget_pages(log);
+    return 0;
+}
+
+static void give_up_file(struct record_log *log, int error)
+{
+    log_warning("the cache cannot be kept on disk: %s", strerror(-error));
+    if (log->fd >= 0)
+        close(log->fd);
+    log->fd = -1;
+    log->disk_error = error;
+}
+
+int record_log_open(int dir_fd, const char *name, record_visitor visitor, void *context,
+                    struct record_log **ret_log)
+{
+    struct record_log *log = calloc(1, sizeof(*log));
+    if (log == NULL)
+        return -ENOMEM;
+    struct stat status = {0};
+    log->end = sizeof(struct log_header);
+    log->fd = open_file(dir_fd, name);
+    int error = log->fd < 0 ? log->fd : 0;
+    if (error == 0)
+        error = fstat(log->fd, &status) == 0 ? map_file(log, (size_t)status.st_size) : -errno;
+    if (error != 0) {
+        give_up_file(log, error);
+    } else {
+        error = visit(log, (size_t)status.st_size, visitor, context);
+        if (error == 0 && (size_t)status.st_size > log->end && ftruncate(log->fd, (off_t)log->end) != 0)
+            give_up_file(log, -errno);
+        if (error != 0) {
+            record_log_free(log);
+            return error;
+        }
+    }
+    *ret_log = log;
+    return 0;
+}
+
+void record_log_free(struct record_log *log)
+{
+    if (log == NULL)
+        return;
+    record_log_sync(log);
+    if (log->base != NULL)
+        munmap((void *)log->base, log->reserved);
+    if (log->fd >= 0)
+        close(log->fd);
+    while (log->heap != NULL) {
+        struct heap_record *next = log->heap->next;
+        free(log->heap);
+        log->heap = next;
+    }
+    free(log->scratch);
+    free(log);
+}
+
+/* ---------------------------------------------------------------- appending */
+
+/* The frame, put together in log->scratch; NULL without memory. */
+static struct frame *gather(struct record_log *log, unsigned int kind, const struct iovec *parts,
+                            size_t parts_len)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < parts_len; i++)
+        len += parts[i].iov_len;
+    if (len > RECORD_PAYLOAD_MAX_BYTES || kind > RECORD_KIND_MAX)
+        return NULL;
+    size_t needed = record_log_frame_bytes(len);
+    if (needed > log->scratch_bytes) {
+        char *bigger = realloc(log->scratch, needed);
+        if (bigger == NULL)
+            return NULL;
+        log->scratch = bigger;
+        log->scratch_bytes = needed;
+    }
+
+    struct frame *frame = (struct frame *)log->scratch;
+    frame->len = (uint32_t)len;
+    frame->kind = (uint16_t)kind;
+    char *to = frame->payload;
+    for (size_t i = 0; i < parts_len; i++) {
+        if (parts[i].iov_len > 0)
+            memcpy(to, parts[i].iov_base, parts[i].iov_len);
+        to += parts[i].iov_len;
+    }
+    memset(to, 0, padded(len) - len);
+    frame->check = frame_check(frame);
+    frame->checksum = frame_checksum(frame);
+    return frame;
+}
+
+static const void *append_to_file(struct record_log *log, const struct frame *frame)
+{
+    size_t needed = record_log_frame_bytes(frame->len);
+    int error = log->fd < 0 ? log->disk_error : 0;
+    if (error == 0 && needed > log->reserved - log->end)
+        error = -EFBIG;
+    if (error == 0)
+        error = file_pwrite_all(log->fd, frame, needed, (off_t)log->end);
+    if (error != 0) {
+        if (log->disk_error == 0)
+            log_warning("the cache cannot be written: %s; mail is kept in memory", strerror(-error));
+        log->disk_error = error;
+        /* Half a frame may be left; should it stay, the next one overwrites it. */
+        if (log->fd >= 0 && ftruncate(log->fd, (off_t)log->end) != 0)
+            log_debug("the cache cannot be shortened: %s", strerror(errno));
+        return NULL;
+    }
+    log->disk_error = 0;
+    const struct frame *written = (const struct frame *)(log->base + log->end);
+    log->end += needed;
+    return written->payload;
+}
+
+static const void *append_to_heap(struct record_log *log, const struct frame *frame)
+{
+    struct heap_record *record = malloc(sizeof(*record) + frame->len);
+    if (record == NULL)
+        return NULL;
+    memcpy(record->payload, frame->payload, frame->len);
+    record->next = log->heap;
+    log->heap = record;
+    return record->payload;
+}
+
+const void *record_log_append(struct record_log *log, unsigned int kind, const struct iovec *parts,
+                              size_t parts_len)
+{
+    const struct frame *frame = gather(log, kind, parts, parts_len);
+    if (frame == NULL)
+        return NULL;
+    const void *payload = append_to_file(log, frame);
+    if (payload == NULL)
+        payload = append_to_heap(log, frame);
+    if (log->scratch_bytes > SCRATCH_KEPT_BYTES) {
+        free(log->scratch);
+        log->scratch = NULL;
+        log->scratch_bytes = 0;
+    }
+    return payload;
+}
+
+uint64_t record_log_bytes(const struct record_log *log)
+{
+    return log->end - sizeof(struct log_header);
+}
+
+void record_log_forget_pages(const struct record_log *log)
+{
+    if (log->base != NULL)
+        madvise((void *)log->base, log->end, MADV_DONTNEED);
+}
+
+int record_log_sync(struct record_log *log)
+{
+    if (log->disk_error != 0)
+        return log->disk_error;
+    return log->fd < 0 ? -EBADF : file_sync(log->fd);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An append-only file of records, mapped into memory: what is appended is read through the mapping, and a
+ * pointer to it stays valid until record_log_free(). The file is a cache. It is repaired when it is damaged
+ * (intact records are kept), set aside when it is of another version or none of ours, and where it cannot be
+ * written (full, read-only) records live in memory alone. Nothing of that is an error.
+ *
+ * On disk: a header, then frames aligned to 8 bytes: length, kind, checks, payload. In the machine's byte
+ * order, which the header names.
+ */
+#ifndef INBOXFS_STORE_RECORD_LOG_H
+#define INBOXFS_STORE_RECORD_LOG_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+enum {
+    RECORD_KIND_MAX = 15,
+    RECORD_PAYLOAD_MAX_BYTES = 64 * 1024 * 1024,
+};
+
+struct record_log;
+
+/* Called for each intact record, in the order of appending. `payload` is aligned to 8 bytes and stays valid
+ * as long as the log. Non-zero (-errno) ends the visit. */
+typedef int (*record_visitor)(void *context, unsigned int kind, const void *payload, size_t len);
+
+/* Opens or makes `name` in `dir_fd` (borrowed until the log is freed) and visits what it holds (waits for the
+ * disk). 0, -ENOMEM, or what the visitor returned. */
+int record_log_open(int dir_fd, const char *name, record_visitor visitor, void *context,
+                    struct record_log **ret_log);
+
+/* Writes what is not on the disk yet (waits for it), and frees. NULL-safe. */
+void record_log_free(struct record_log *log);
+
+/* Appends one record, its payload gathered from `parts`. One caller at a time. Returns the payload, aligned
+ * to 8 bytes; NULL without memory or past RECORD_PAYLOAD_MAX_BYTES. */
+const void *record_log_append(struct record_log *log, unsigned int kind, const struct iovec *parts,
+                              size_t parts_len);
+
+/* Bytes of the file that hold records, intact or not. */
+uint64_t record_log_bytes(const struct record_log *log);
+
+/* What one record of `payload_len` bytes takes in the file. */
+uint64_t record_log_frame_bytes(size_t payload_len);
+
+/* Lets the kernel take back the memory of mapped pages; they are read again when they are looked at. */
+void record_log_forget_pages(const struct record_log *log);
+
+/* Makes the file durable. 0 or -errno: the error that keeps records from the disk. */
+int record_log_sync(struct record_log *log);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The hash: every bit, the length and the seed count.
+ */
+#include "base/hash.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void every_flipped_bit_changes_it(void **state)
+{
+    (void)state;
+    unsigned char bytes[21] = "a record of 20 bytes";
+    uint64_t intact = hash_bytes(7, bytes, sizeof(bytes));
+    for (size_t bit = 0; bit < sizeof(bytes) * 8; bit++) {
+        bytes[bit / 8] ^= (unsigned char)(1U << bit % 8);
+        assert_true(hash_bytes(7, bytes, sizeof(bytes)) != intact);
+        bytes[bit / 8] ^= (unsigned char)(1U << bit % 8);
+    }
+    assert_true(hash_bytes(7, bytes, sizeof(bytes)) == intact);
+}
+
+static void the_length_counts(void **state)
+{
+    (void)state;
+    static const char zeros[64];
+    for (size_t len = 1; len <= sizeof(zeros); len++)
+        assert_true(hash_bytes(0, zeros, len) != hash_bytes(0, zeros, len - 1));
+}
+
+static void the_seed_counts(void **state)
+{
+    (void)state;
+    assert_true(hash_bytes(1, "key", 3) != hash_bytes(2, "key", 3));
+    assert_true(hash_bytes(1, "key", 3) == hash_bytes(1, "key", 3));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_flipped_bit_changes_it),
+        cmocka_unit_test(the_length_counts),
+        cmocka_unit_test(the_seed_counts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
