@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The event log. One lock over the text in memory; the writer copies what is new and writes it unlocked.
+ */
+#include "tree/event_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "base/thread.h"
+
+struct event_log {
+    int dir_fd; /* borrowed */
+    const char *name;
+    size_t max_bytes;
+    pthread_t writer;
+    bool has_failed; /* the writer's: a failure is said once */
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct strbuf text; /* protected by lock, like all below */
+    uint64_t cut_bytes; /* positions before this are gone */
+    uint64_t written;   /* position up to which the file is right */
+    bool must_rewrite;  /* the file holds what was cut away */
+    bool is_ending;
+    int64_t changed_ms;
+};
+
+/* What the writer takes out of the lock in one go. */
+struct pending {
+    char *bytes;
+    size_t len;
+    bool is_whole; /* replaces the file */
+};
+
+static int write_pending(const struct event_log *log, const struct pending *pending)
+{
+    if (pending->is_whole)
+        return file_replace_lazily_at(log->dir_fd, log->name, pending->bytes, pending->len, 0600);
+    _cleanup_close_ int fd =
+        openat(log->dir_fd, log->name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return -errno;
+    return file_write_all(fd, pending->bytes, pending->len);
+}
+
+static bool is_behind_locked(const struct event_log *log)
+{
+    return log->must_rewrite || log->written < log->cut_bytes + log->text.len;
+}
+
+/* False without memory: the next round tries again. */
+static bool take_pending_locked(struct event_log *log, struct pending *ret)
+{
+    size_t skip = log->must_rewrite ? 0 : (size_t)(log->written - log->cut_bytes);
+    size_t len = log->text.len - skip;
+    char *bytes = malloc(len + 1);
+    if (bytes == NULL)
+        return false;
+    memcpy(bytes, strbuf_str(&log->text) + skip, len);
+    *ret = (struct pending){.bytes = bytes, .len = len, .is_whole = log->must_rewrite};
+    log->written = log->cut_bytes + log->text.len;
+    log->must_rewrite = false;
+    return true;
+}
+
+static void *write_behind(void *argument)
+{
+    struct event_log *log = argument;
+    struct pending pending;
+
+    pthread_mutex_lock(&log->lock);
+    for (;;) {
+        while (!is_behind_locked(log) && !log->is_ending)
+            pthread_cond_wait(&log->changed, &log->lock);
+        if (!is_behind_locked(log) || !take_pending_locked(log, &pending))
+            break;
+        pthread_mutex_unlock(&log->lock);
+        int error = write_pending(log, &pending);
+        free(pending.bytes);
+        if (error != 0 && !log->has_failed)
+            log_warning("cannot write %s: %s", log->name, strerror(-error));
+        log->has_failed = error != 0;
+        pthread_mutex_lock(&log->lock);
+        /* The file may hold half a line now. It is made anew with the next event, not in a loop. */
+        if (error != 0 && !log->is_ending) {
+            uint64_t end = log->cut_bytes + log->text.len;
+            while (log->cut_bytes + log->text.len == end && !log->is_ending)
+                pthread_cond_wait(&log->changed, &log->lock);
+            log->must_rewrite = true;
+        }
+    }
+    pthread_mutex_unlock(&log->lock);
+    return NULL;
+}
+
+static void cut_locked(struct event_log *log)
+{
+    const char *text = strbuf_str(&log->text);
+    const char *newline = memchr(text + log->text.len / 2, '\n', log->text.len - log->text.len / 2);
+    size_t cut = newline == NULL ? log->text.len : (size_t)(newline + 1 - text);
+    size_t kept = log->text.len - cut;
+
+    memmove(log->text.data, log->text.data + cut, kept);
+    strbuf_truncate(&log->text, kept);
+    log->cut_bytes += cut;
+    log->must_rewrite = true;
+}
+
+/* Half a line at the end (a power cut) must not run into the next one. */
+static void read_file(struct event_log *log)
+{
+    _cleanup_free_ char *bytes = NULL;
+    size_t len = 0;
+    int error = file_read_at(log->dir_fd, log->name, log->max_bytes, &bytes, &len);
+    log->must_rewrite = error != 0 && error != -ENOENT;
+    if (error != 0)
+        return;
+    strbuf_append(&log->text, bytes, len);
+    if (len > 0 && bytes[len - 1] != '\n') {
+        strbuf_append_char(&log->text, '\n');
+        log->must_rewrite = true;
+    }
+    log->written = log->text.len;
+}
+
+int event_log_new(int state_dir_fd, const char *name, size_t max_bytes, struct event_log **ret_log)
+{
+    struct event_log *log = calloc(1, sizeof(*log));
+    if (log == NULL)
+        return -ENOMEM;
+    log->dir_fd = state_dir_fd;
+    log->name = name;
+    log->max_bytes = max_bytes;
+    log->text = STRBUF_INIT(2 * max_bytes);
+    pthread_mutex_init(&log->lock, NULL);
+    pthread_cond_init(&log->changed, NULL);
+    read_file(log);
+
+    int error = thread_start(&log->writer, "event-log", write_behind, log);
+    if (error != 0) {
+        strbuf_release(&log->text);
+        free(log);
+        return error;
+    }
+    *ret_log = log;
+    return 0;
+}
+
+void event_log_free(struct event_log *log)
+{
+    if (log == NULL)
+        return;
+    pthread_mutex_lock(&log->lock);
+    log->is_ending = true;
+    pthread_cond_signal(&log->changed);
+    pthread_mutex_unlock(&log->lock);
+    pthread_join(log->writer, NULL);
+
+    pthread_cond_destroy(&log->changed);
+    pthread_mutex_destroy(&log->lock);
+    strbuf_release(&log->text);
+    free(log);
+}
+
+void event_log_append(struct event_log *log, const struct event *event)
+{
+    pthread_mutex_lock(&log->lock);
+    size_t before = log->text.len;
+    if (event_append_line(event, &log->text) == 0) {
+        log->changed_ms = event->time_ms;
+    } else {
+        strbuf_truncate(&log->text, before);
+        log->text.error = 0;
+    }
+    if (log->text.len > log->max_bytes)
+        cut_locked(log);
+    pthread_cond_signal(&log->changed);
+    pthread_mutex_unlock(&log->lock);
+}
+
+static size_t copy_locked(const struct event_log *log, void *ret_bytes, size_t len, size_t offset)
+{
+    if (offset >= log->text.len)
+        return 0;
+    if (len > log->text.len - offset)
+        len = log->text.len - offset;
+    memcpy(ret_bytes, log->text.data + offset, len);
+    return len;
+}
+
+size_t event_log_read(struct event_log *log, void *ret_bytes, size_t len, off_t offset)
+{
+    pthread_mutex_lock(&log->lock);
+    size_t copied = offset < 0 ? 0 : copy_locked(log, ret_bytes, len, (size_t)offset);
+    pthread_mutex_unlock(&log->lock);
+    return copied;
+}
+
+size_t event_log_size(struct event_log *log)
+{
+    pthread_mutex_lock(&log->lock);
+    size_t size = log->text.len;
+    pthread_mutex_unlock(&log->lock);
+    return size;
+}
+
+int64_t event_log_changed_ms(struct event_log *log)
+{
+    pthread_mutex_lock(&log->lock);
+    int64_t changed_ms = log->changed_ms;
+    pthread_mutex_unlock(&log->lock);
+    return changed_ms;
+}
+
+uint64_t event_log_end(struct event_log *log)
+{
+    pthread_mutex_lock(&log->lock);
+    uint64_t end = log->cut_bytes + log->text.len;
+    pthread_mutex_unlock(&log->lock);
+    return end;
+}
+
+size_t event_log_follow(struct event_log *log, uint64_t *position, void *ret_bytes, size_t len)
+{
+    pthread_mutex_lock(&log->lock);
+    if (*position < log->cut_bytes)
+        *position = log->cut_bytes;
+    size_t copied = copy_locked(log, ret_bytes, len, (size_t)(*position - log->cut_bytes));
+    *position += copied;
+    pthread_mutex_unlock(&log->lock);
+    return copied;
+}

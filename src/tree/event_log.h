@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What happened, a line of JSON each: the bounded file behind events.jsonl, and the source of the stream
+ * `events`. All of it is in memory, so that appending and reading never wait for the disk; a thread writes it
+ * behind. The disk failing costs the lines their next life, never the program.
+ *
+ * A position counts the bytes ever logged in this process (plus what the file held at the start), so that a
+ * reader keeps its place when the older half is cut away.
+ */
+#ifndef INBOXFS_TREE_EVENT_LOG_H
+#define INBOXFS_TREE_EVENT_LOG_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "mail/event.h"
+
+enum {
+    EVENT_LOG_MAX_BYTES = 1024 * 1024
+};
+
+struct event_log;
+
+/* Reads what the file `name` in the directory holds, and starts the writer. `state_dir_fd` is borrowed. A
+ * file that cannot be read, or is too long, is begun anew. 0, -ENOMEM, or no thread could be started. */
+int event_log_new(int state_dir_fd, const char *name, size_t max_bytes, struct event_log **ret_log);
+
+/* Writes out what is left, and frees. NULL-safe. */
+void event_log_free(struct event_log *log);
+
+/* Past the bound the older half, up to a line's end, is cut away. */
+void event_log_append(struct event_log *log, const struct event *event);
+
+/* The file as it is now: bytes from `offset` on, fewer at its end. */
+size_t event_log_read(struct event_log *log, void *ret_bytes, size_t len, off_t offset);
+size_t event_log_size(struct event_log *log);
+/* Realtime of the last event; 0: none in this process. */
+int64_t event_log_changed_ms(struct event_log *log);
+
+/* The stream: where it ends now, and the bytes behind *position (which moves on); 0: none yet. What was cut
+ * away meanwhile is passed over. */
+uint64_t event_log_end(struct event_log *log);
+size_t event_log_follow(struct event_log *log, uint64_t *position, void *ret_bytes, size_t len);
+
+#endif

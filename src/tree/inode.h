@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Inode numbers: a kind in the low four bits, a number of that kind above. So neither an inbox, an email nor
+ * an item of the outbox needs anything allocated for the kernel to know it by, and numbers stay the same
+ * while mounted.
+ */
+#ifndef INBOXFS_TREE_INODE_H
+#define INBOXFS_TREE_INODE_H
+
+#include <stdint.h>
+
+enum inode_kind {
+    INODE_FIXED = 1,    /* number: enum fixed_node (fixed.h); the root is 1, as the kernel wants it */
+    INODE_INBOX,        /* number: the store's of the inbox */
+    INODE_INBOX_RECORD, /* inbox.json; number: the store's of the inbox */
+    INODE_EMAIL,        /* number: the store's of the email */
+    INODE_ITEM,         /* number: the outbox's of the item */
+    INODE_RECEIPT,      /* number: the outbox's of the item that it belongs to */
+    INODE_DRAFT,        /* number: address of its struct draft / 16 (draft_table.h) */
+};
+
+enum {
+    INODE_KIND_BITS = 4
+};
+
+static inline uint64_t inode_make(enum inode_kind kind, uint64_t number)
+{
+    return number << INODE_KIND_BITS | (uint64_t)kind;
+}
+
+static inline enum inode_kind inode_kind(uint64_t ino)
+{
+    return (enum inode_kind)(ino & ((1U << INODE_KIND_BITS) - 1));
+}
+
+static inline uint64_t inode_number(uint64_t ino)
+{
+    return ino >> INODE_KIND_BITS;
+}
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * status.json: reachability, capabilities, last sync, queue, quota, counters.
+ */
+#include "tree/status_file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "mail/json_writer.h"
+#include "tree/tree_state.h"
+
+enum {
+    STATUS_MAX_BYTES = 64 * 1024,
+    SIZE_LASTS_MS = 1000,
+};
+
+void status_file_init(struct status_file *status)
+{
+    *status = (struct status_file){.len = 0};
+    pthread_mutex_init(&status->lock, NULL);
+}
+
+void status_file_release(struct status_file *status)
+{
+    pthread_mutex_destroy(&status->lock);
+}
+
+static const char *capability_name(enum service_capability capability)
+{
+    static const char *const names[] = {
+        [CAPABILITY_UNKNOWN] = "unknown",
+        [CAPABILITY_PRESENT] = "present",
+        [CAPABILITY_ABSENT] = "absent",
+    };
+    return names[capability];
+}
+
+static void write_service(struct json_writer *writer, const struct tree *tree)
+{
+    struct service_capabilities capabilities;
+    struct service_counters counters;
+    tree->service->ops->get_capabilities(tree->service, &capabilities);
+    tree->service->ops->get_counters(tree->service, &counters);
+
+    json_key(writer, "capabilities");
+    json_begin_object(writer);
+    json_member_string(writer, "inbox_list", capability_name(capabilities.inbox_list));
+    json_member_string(writer, "idempotency_key", capability_name(capabilities.idempotency_key));
+    json_member_string(writer, "from_address_text", capability_name(capabilities.from_address_text));
+    json_end_object(writer);
+
+    json_key(writer, "counters");
+    json_begin_object(writer);
+    json_member_integer(writer, "requests", (int64_t)counters.requests);
+    json_member_integer(writer, "failed_requests", (int64_t)counters.failures);
+    json_member_integer(writer, "received_bytes", (int64_t)counters.received_bytes);
+    json_member_integer(writer, "sent_bytes", (int64_t)counters.sent_bytes);
+    json_end_object(writer);
+}
+
+/* "" means that there is nothing to say. */
+static void write_error(struct json_writer *writer, const char *error)
+{
+    json_member_string(writer, "error", error[0] == '\0' ? NULL : error);
+}
+
+static void write_store(struct json_writer *writer, const struct tree *tree)
+{
+    struct store_status status;
+    store_get_status(tree->store, &status);
+
+    json_member_boolean(writer, "online", status.is_online);
+    write_error(writer, status.error);
+    json_key(writer, "sync");
+    json_begin_object(writer);
+    json_member_boolean(writer, "complete", status.has_synced);
+    json_member_date(writer, "last", status.last_sync_ms);
+    json_member_date(writer, "last_complete", status.last_full_ms);
+    json_member_date(writer, "next", status.next_poll_ms);
+    json_member_integer(writer, "interval_seconds", tree->poll_interval_ms / 1000);
+    json_member_integer(writer, "inboxes", (int64_t)status.inboxes);
+    json_member_integer(writer, "emails", (int64_t)status.emails);
+    json_end_object(writer);
+}
+
+static void write_outbox(struct json_writer *writer, const struct tree *tree)
+{
+    struct outbox_status status;
+    outbox_get_status(tree->outbox, &status);
+
+    json_key(writer, "queue");
+    json_begin_object(writer);
+    json_member_boolean(writer, "paused", status.is_paused);
+    json_member_integer(writer, "queued", (int64_t)status.queued);
+    json_member_integer(writer, "uploading", (int64_t)status.uploading);
+    json_member_integer(writer, "sent", (int64_t)status.sent);
+    json_member_integer(writer, "failed", (int64_t)status.failed);
+    json_member_date(writer, "next_attempt", status.next_attempt_ms);
+    write_error(writer, status.error);
+    json_end_object(writer);
+
+    json_key(writer, "quota");
+    json_begin_object(writer);
+    json_member_integer(writer, "sent_today", status.sent_today);
+    json_key(writer, "daily_limit");
+    if (status.daily_limit < 0)
+        json_null(writer);
+    else
+        json_integer(writer, status.daily_limit);
+    json_end_object(writer);
+}
+
+static int write_text(const struct tree *tree, char **ret_text, size_t *ret_len)
+{
+    _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(STATUS_MAX_BYTES);
+    struct json_writer writer;
+    json_writer_init(&writer, &out, 2);
+    json_begin_object(&writer);
+    json_member_string(&writer, "version", INBOXFS_VERSION);
+    json_member_string(&writer, "service", tree->source);
+    json_member_date(&writer, "started", tree->started_ms);
+    write_store(&writer, tree);
+    write_outbox(&writer, tree);
+    write_service(&writer, tree);
+    json_end_object(&writer);
+    strbuf_append_char(&out, '\n');
+
+    char *text = strbuf_take(&out, ret_len);
+    if (text == NULL)
+        return -ENOMEM;
+    *ret_text = text;
+    return 0;
+}
+
+int status_file_render(struct tree *tree, char **ret_text, size_t *ret_len)
+{
+    int error = write_text(tree, ret_text, ret_len);
+    if (error != 0)
+        return error;
+    pthread_mutex_lock(&tree->status.lock);
+    tree->status.len = *ret_len;
+    tree->status.rendered_ms = clock_monotonic_ms(tree->clock);
+    pthread_mutex_unlock(&tree->status.lock);
+    return 0;
+}
+
+size_t status_file_size(struct tree *tree)
+{
+    pthread_mutex_lock(&tree->status.lock);
+    size_t len = tree->status.len;
+    bool is_fresh =
+        len > 0 && clock_monotonic_ms(tree->clock) - tree->status.rendered_ms < SIZE_LASTS_MS;
+    pthread_mutex_unlock(&tree->status.lock);
+    if (is_fresh)
+        return len;
+
+    _cleanup_free_ char *text = NULL;
+    return status_file_render(tree, &text, &len) == 0 ? len : 0;
+}

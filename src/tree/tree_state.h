@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What struct tree is made of; for the files of this layer alone.
+ */
+#ifndef INBOXFS_TREE_TREE_STATE_H
+#define INBOXFS_TREE_TREE_STATE_H
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "tree/draft_table.h"
+#include "tree/event_log.h"
+#include "tree/node.h"
+#include "tree/status_file.h"
+#include "tree/tree.h"
+
+struct tree {
+    struct clock *clock;          /* borrowed */
+    struct mail_service *service; /* borrowed */
+    struct store *store;          /* borrowed; set once, before requests come */
+    struct outbox *outbox;        /* borrowed; the same */
+    char *source;
+    int64_t poll_interval_ms;
+    int64_t started_ms; /* realtime */
+    uid_t uid;
+    gid_t gid;
+    struct draft_table drafts;
+    struct event_log *event_log;
+    struct status_file status;
+
+    pthread_mutex_t watcher_lock;
+    struct tree_watcher watcher; /* protected by watcher_lock; functions are NULL while there is none */
+
+    pthread_mutex_t names_lock;
+    const char **inbox_names; /* protected by names_lock: by number, the folder name last told of */
+    size_t inbox_names_len;   /* protected by names_lock */
+};
+
+/* Words for what a user's request met, into the event log. `path` is below the mount point; `error` NULL does
+ * nothing. */
+void tree_report(struct tree *tree, enum event_kind kind, const char *path, const char *error);
+
+#endif
