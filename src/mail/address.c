@@ -59,13 +59,16 @@ bool address_is_valid(const char *text)
 
 static int append(struct address_list *list, const char *address, const char *name)
 {
-    struct address *items = realloc(list->items, (list->len + 1) * sizeof(*items));
-    if (items == NULL)
-        return -ENOMEM;
-    list->items = items;
+    bool is_full = (list->len & (list->len - 1)) == 0; /* the room is the next power of two */
+    if (is_full) {
+        struct address *items = realloc(list->items, (list->len == 0 ? 1 : list->len * 2) * sizeof(*items));
+        if (items == NULL)
+            return -ENOMEM;
+        list->items = items;
+    }
 
     bool has_name = name != NULL && name[0] != '\0';
-    struct address *item = &items[list->len];
+    struct address *item = &list->items[list->len];
     *item = (struct address){.address = strdup(address), .name = has_name ? strdup(name) : NULL};
     if (item->address == NULL || (has_name && item->name == NULL)) {
         free(item->address);
@@ -102,6 +105,46 @@ static int append_found(struct address_list *list, InternetAddressList *found, b
     return error;
 }
 
+/* The end of a quoted string or comment that starts here, or NULL: it has none. */
+static const char *skip_enclosed(const char *text)
+{
+    char closing = *text == '"' ? '"' : ')';
+    unsigned int depth = 1;
+    for (const char *c = text + 1; *c != '\0'; c++) {
+        if (*c == '\\' && c[1] != '\0')
+            c++;
+        else if (*c == closing && --depth == 0)
+            return c;
+        else if (*c == '(' && closing == ')')
+            depth++;
+    }
+    return NULL;
+}
+
+/* How many addresses the list must hold, going by what stands between commas: GMime drops some of what it
+ * does not understand without a word. False: something is opened and never closed. */
+static bool count_addresses(const char *text, size_t *ret_count)
+{
+    bool in_address = false;
+    size_t count = 0;
+    for (const char *c = text; *c != '\0'; c++) {
+        if (*c == ',' || *c == ';' || *c == ':') {
+            count += in_address && *c != ':';
+            in_address = false;
+            continue;
+        }
+        in_address = in_address || !g_ascii_isspace(*c);
+        if (*c == '"' || *c == '(')
+            c = skip_enclosed(c);
+        else if (*c == '<')
+            c = strchr(c, '>');
+        if (c == NULL)
+            return false;
+    }
+    *ret_count = count + in_address;
+    return true;
+}
+
 /* GMime passes over what it does not understand, and says so only here. */
 static void note_problem(gint64 offset, GMimeParserWarning problem, const gchar *item, gpointer had_problem)
 {
@@ -114,19 +157,23 @@ static void note_problem(gint64 offset, GMimeParserWarning problem, const gchar 
 int address_list_parse(struct address_list *list, const char *text)
 {
     bool had_problem = false;
+    size_t count = 0;
+    size_t len_before = list->len;
+    if (!count_addresses(text, &count))
+        return -EBADMSG;
+
     GMimeParserOptions *options = mime_parser_options_new();
     g_mime_parser_options_set_address_compliance_mode(options, GMIME_RFC_COMPLIANCE_STRICT);
     g_mime_parser_options_set_warning_callback(options, note_problem, &had_problem);
     InternetAddressList *found = internet_address_list_parse(options, text);
     g_mime_parser_options_free(options);
 
-    bool is_blank = text[strspn(text, " \t\r\n")] == '\0';
-    int error = had_problem || (found == NULL && !is_blank) ? -EBADMSG : 0;
+    int error = had_problem ? -EBADMSG : 0;
     if (error == 0 && found != NULL)
         error = append_found(list, found, false);
     if (found != NULL)
         g_object_unref(found);
-    return error;
+    return error == 0 && list->len - len_before != count ? -EBADMSG : error;
 }
 
 bool address_equals(const char *one, const char *other)

@@ -20,12 +20,6 @@ enum {
     INBOX_RECORD_MAX_BYTES = 4 * 1024 * 1024
 };
 
-static void cleanup_json(json_t **value)
-{
-    json_decref(*value);
-}
-#define _cleanup_json_ _cleanup_(cleanup_json)
-
 /* An id as text: services give strings, or numbers. Caller frees; NULL when it is neither. */
 static char *id_to_text(const json_t *id)
 {

@@ -5,8 +5,6 @@
  */
 #include <errno.h>
 #include <jansson.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,16 +14,11 @@
 #include "mail/inbox_record.h"
 #include "mail/json_value.h"
 #include "mail/json_writer.h"
+#include "mail/reason.h"
 
 enum {
     REQUEST_MAX_BYTES = 4 * 1024 * 1024
 };
-
-static void cleanup_json(json_t **value)
-{
-    json_decref(*value);
-}
-#define _cleanup_json_ _cleanup_(cleanup_json)
 
 static bool is_text(const json_t *value)
 {
@@ -98,15 +91,6 @@ static const struct field {
 /* Given by the service, and not to be sent back. */
 static const char *const read_only_fields[] = {"updated_at", "webhook_secret"};
 
-__attribute__((format(printf, 2, 3))) static int refuse(char **ret_reason, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    int len = vasprintf(ret_reason, format, arguments);
-    va_end(arguments);
-    return len < 0 ? -ENOMEM : -EINVAL;
-}
-
 static int make_text(const json_t *request, char **ret_request)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(REQUEST_MAX_BYTES);
@@ -134,11 +118,11 @@ static int check_fields(const json_t *request, char **ret_reason)
     for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
         const json_t *value = json_object_get(request, fields[i].name);
         if (value != NULL && !fields[i].is_right(value))
-            return refuse(ret_reason, "%s: has to be %s", fields[i].name, fields[i].words);
+            return reason_give(ret_reason, -EINVAL, "%s: has to be %s", fields[i].name, fields[i].words);
     }
     for (size_t i = 0; i < 2; i++)
         if (json_object_get(request, fields[i].name) == NULL)
-            return refuse(ret_reason, "%s: is missing", fields[i].name);
+            return reason_give(ret_reason, -EINVAL, "%s: is missing", fields[i].name);
     return 0;
 }
 
@@ -148,7 +132,7 @@ static int check_id(const json_t *id, const json_t *edited, char **ret_reason)
     const json_t *edited_id = json_object_get(edited, "id");
     if (edited_id == NULL || json_is_null(edited_id) || json_equal(id, edited_id))
         return 0;
-    return refuse(ret_reason, "id: is another inbox's; the id of an inbox cannot be changed");
+    return reason_give(ret_reason, -EINVAL, "id: is another inbox's; the id of an inbox cannot be changed");
 }
 
 int inbox_request_update(const struct inbox_record *current, const char *edited, size_t edited_len,
@@ -159,12 +143,12 @@ int inbox_request_update(const struct inbox_record *current, const char *edited,
     _cleanup_json_ json_t *request = json_loadb(current->json, current->json_len, JSON_ALLOW_NUL, NULL);
     _cleanup_json_ json_t *changes = json_loadb(edited, edited_len, JSON_REJECT_DUPLICATES, &problem);
     if (changes == NULL)
-        return refuse(ret_reason, "not JSON: line %d, column %d: %s", problem.line, problem.column,
-                      problem.text);
+        return reason_give(ret_reason, -EINVAL, "not JSON: line %d, column %d: %s", problem.line,
+                           problem.column, problem.text);
     if (!json_is_object(changes))
-        return refuse(ret_reason, "not a JSON object");
+        return reason_give(ret_reason, -EINVAL, "not a JSON object");
     if (!json_is_object(request))
-        return refuse(ret_reason, "the record of the inbox cannot be read");
+        return reason_give(ret_reason, -EINVAL, "the record of the inbox cannot be read");
 
     _cleanup_json_ json_t *id = json_incref(json_object_get(request, "id"));
     int error = check_id(id, changes, ret_reason);

@@ -8,7 +8,14 @@
 
 #include <jansson.h>
 
+#include "base/cleanup.h"
 #include "mail/json_writer.h"
+
+static inline void cleanup_json(json_t **value)
+{
+    json_decref(*value);
+}
+#define _cleanup_json_ _cleanup_(cleanup_json)
 
 /* Recurses as deep as the value goes, which jansson's parser bounds (JSON_PARSER_MAX_DEPTH). */
 void json_value_write(const json_t *value, struct json_writer *writer);
