@@ -1,0 +1,383 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# mv from drafts/ into outbox/: the certain way. A good message is sent once; a bad one stays where it was, and mv
+# says why.
+
+load support
+
+setup() {
+  start_two_inboxes
+}
+
+teardown() {
+  stop_all
+}
+
+# The move fails with the error, the file stays as it was, and an event tells the reason in words.
+refused() { # ERRNO DRAFT WORDS
+  local before
+  before=$(cat "$MOUNT/drafts/$2")
+  expect "$1" rename "$MOUNT/drafts/$2" "$MOUNT/outbox/$2"
+  equal "$(cat "$MOUNT/drafts/$2")" "$before"
+  missing "$MOUNT/outbox/$2" "$MOUNT/sent/$2" "$MOUNT/failed/$2"
+  has_event '.event == "refused" and .path == "drafts/\($name)" and (.error | test($words; "i"))' \
+    --arg name "$2" --arg words "$3" || fail "no event says \"$3\":" "$(tail -n 1 "$MOUNT/events.jsonl")"
+}
+
+@test "mv of a message from drafts sends it once, with what it says" {
+  message "$BOB" "From a draft" "Grüße, Bob." >"$MOUNT/drafts/hello.eml"
+  mv "$MOUNT/drafts/hello.eml" "$MOUNT/outbox/"
+  missing "$MOUNT/drafts/hello.eml"
+  wait_sent hello.eml
+  unlisted "$MOUNT/outbox/hello.eml"
+
+  content "$BOB" "From a draft" >"$DIR/arrived"
+  holds "$DIR/arrived" '.plain_text | rtrimstr("\n") == "Grüße, Bob."'
+  holds "$DIR/arrived" '.from_address.address == $alice' --arg alice "$ALICE"
+  holds "$DIR/arrived" '[.to_addresses[].address] == [$bob]' --arg bob "$BOB"
+}
+
+@test "mv gives no warning of its own and leaves nothing behind" {
+  message "$BOB" "Quiet" >"$MOUNT/drafts/quiet"
+  run mv "$MOUNT/drafts/quiet" "$MOUNT/outbox/quiet"
+  equal "$status" 0
+  equal "$output" ""
+}
+
+@test "what was sent keeps its words in sent/" {
+  message "$BOB" "Kept" >"$MOUNT/drafts/kept.eml"
+  cp "$MOUNT/drafts/kept.eml" "$DIR/kept.eml"
+  mv "$MOUNT/drafts/kept.eml" "$MOUNT/outbox/"
+  wait_sent kept.eml
+  cmp "$MOUNT/sent/kept.eml" "$DIR/kept.eml"
+}
+
+@test "not a message: EBADMSG" {
+  printf 'just some words\nand no header\n' >"$MOUNT/drafts/words"
+  refused EBADMSG words 'header|message'
+  printf '{"subject": "cut o' >"$MOUNT/drafts/half.json"
+  refused EBADMSG half.json 'json'
+  jq -n --arg to "$BOB" '{subject: "x", plain_text: "x", to_addresses: [$to], colour: "red"}' \
+    >"$MOUNT/drafts/extra.json"
+  refused EBADMSG extra.json 'colour'
+  printf 'From: %s\nTo: bob at example\nSubject: x\n\nx\n' "$ALICE" >"$MOUNT/drafts/address"
+  refused EBADMSG address 'address'
+}
+
+@test "an empty file is no message: EBADMSG" {
+  : >"$MOUNT/drafts/empty"
+  refused EBADMSG empty '.'
+}
+
+@test "bytes that are no text are no message: EBADMSG" {
+  head -c 4096 /dev/zero >"$MOUNT/drafts/zeros"
+  expect EBADMSG rename "$MOUNT/drafts/zeros" "$MOUNT/outbox/zeros"
+  head -c 4096 /bin/ls >"$MOUNT/drafts/program"
+  expect EBADMSG rename "$MOUNT/drafts/program" "$MOUNT/outbox/program"
+}
+
+@test "no recipient: EDESTADDRREQ" {
+  printf 'From: %s\nSubject: to nobody\n\nx\n' "$ALICE" >"$MOUNT/drafts/nobody"
+  refused EDESTADDRREQ nobody 'recipient|To'
+  echo '{"subject": "x", "plain_text": "x", "to_addresses": []}' >"$MOUNT/drafts/nobody.json"
+  refused EDESTADDRREQ nobody.json 'recipient|to_addresses'
+}
+
+@test "only Cc or only Bcc is a recipient, too" {
+  printf 'From: %s\nCc: %s\nSubject: only cc\n\nx\n' "$ALICE" "$BOB" >"$MOUNT/drafts/cc"
+  printf 'From: %s\nBcc: %s\nSubject: only bcc\n\nx\n' "$ALICE" "$BOB" >"$MOUNT/drafts/bcc"
+  mv "$MOUNT/drafts/cc" "$MOUNT/drafts/bcc" "$MOUNT/outbox/"
+  wait_sent cc
+  wait_sent bcc
+  wait_until 10 has_received "$BOB" "only cc"
+  wait_until 10 has_received "$BOB" "only bcc"
+}
+
+@test "no such attachment: ENODATA" {
+  printf 'From: %s\nTo: %s\nSubject: x\nAttach: report.pdf\n\nx\n' "$ALICE" "$BOB" >"$MOUNT/drafts/attach"
+  refused ENODATA attach 'report\.pdf'
+  jq -n --arg to "$BOB" '{subject: "x", plain_text: "x", to_addresses: [$to], attachments: ["plan.txt"]}' \
+    >"$MOUNT/drafts/attach.json"
+  refused ENODATA attach.json 'plan\.txt'
+}
+
+@test "an attachment is named, never a path" {
+  echo secret >"$MOUNT/attachments/key.txt"
+  local name
+  for name in ../attachments/key.txt /etc/passwd attachments/key.txt .. .; do
+    printf 'From: %s\nTo: %s\nSubject: x\nAttach: %s\n\nx\n' "$ALICE" "$BOB" "$name" >"$MOUNT/drafts/path"
+    run syscall rename "$MOUNT/drafts/path" "$MOUNT/outbox/path"
+    [[ $output = EBADMSG || $output = ENODATA ]] || fail "$name: $output"
+    present "$MOUNT/drafts/path"
+  done
+}
+
+@test "not an inbox of this account to send from: EADDRNOTAVAIL" {
+  printf 'From: eve@elsewhere.example\nTo: %s\nSubject: x\n\nx\n' "$BOB" >"$MOUNT/drafts/eve"
+  refused EADDRNOTAVAIL eve 'eve@elsewhere\.example|inbox'
+}
+
+@test "no From with two inboxes: EADDRNOTAVAIL; with --from it is that one" {
+  printf 'To: %s\nSubject: who\n\nx\n' "$BOB" >"$MOUNT/drafts/who"
+  refused EADDRNOTAVAIL who 'from|inbox'
+  stop_mount
+  start_mount --from="$ALICE"
+  mv "$MOUNT/drafts/who" "$MOUNT/outbox/"
+  wait_sent who
+  content "$BOB" who | jq -e --arg alice "$ALICE" '.from_address.address == $alice'
+}
+
+@test "attachments over 10 MB together: EMSGSIZE" {
+  head -c 6000000 /dev/urandom >"$MOUNT/attachments/one.bin"
+  head -c 6000000 /dev/urandom >"$MOUNT/attachments/two.bin"
+  printf 'From: %s\nTo: %s\nSubject: x\nAttach: one.bin\nAttach: two.bin\n\nx\n' "$ALICE" "$BOB" \
+    >"$MOUNT/drafts/heavy"
+  refused EMSGSIZE heavy '10|large|MB|big'
+}
+
+@test "a MIME part over 10 MB: EMSGSIZE" {
+  {
+    printf 'From: %s\nTo: %s\nSubject: x\nMIME-Version: 1.0\n' "$ALICE" "$BOB"
+    printf 'Content-Type: multipart/mixed; boundary="b"\n\n--b\nContent-Type: text/plain\n\nx\n--b\n'
+    printf 'Content-Type: application/octet-stream; name=x.bin\nContent-Transfer-Encoding: base64\n'
+    printf 'Content-Disposition: attachment; filename=x.bin\n\n'
+    head -c 10000001 /dev/zero | base64
+    printf -- '--b--\n'
+  } >"$MOUNT/drafts/large.eml"
+  expect EMSGSIZE rename "$MOUNT/drafts/large.eml" "$MOUNT/outbox/large.eml"
+  present "$MOUNT/drafts/large.eml"
+}
+
+@test "a directory is no message: EISDIR" {
+  mkdir "$MOUNT/drafts/folder"
+  expect EISDIR rename "$MOUNT/drafts/folder" "$MOUNT/outbox/folder"
+  [ -d "$MOUNT/drafts/folder" ]
+}
+
+@test "a symbolic link is never followed: ELOOP" {
+  message "$BOB" "Through a link" >"$MOUNT/drafts/real"
+  ln -s real "$MOUNT/drafts/link"
+  expect ELOOP rename "$MOUNT/drafts/link" "$MOUNT/outbox/link"
+  ln -s /etc/passwd "$MOUNT/drafts/passwd"
+  expect ELOOP rename "$MOUNT/drafts/passwd" "$MOUNT/outbox/passwd"
+  [ -L "$MOUNT/drafts/link" ]
+  [ -L "$MOUNT/drafts/passwd" ]
+}
+
+@test "a draft that is still being written: EBUSY, and it goes once it is closed" {
+  exec 7>"$MOUNT/drafts/busy"
+  message "$BOB" "Was busy" >&7
+  expect EBUSY rename "$MOUNT/drafts/busy" "$MOUNT/outbox/busy"
+  present "$MOUNT/drafts/busy"
+  exec 7>&-
+  wait_until 5 syscall rename "$MOUNT/drafts/busy" "$MOUNT/outbox/busy"
+  wait_sent busy
+  has_received "$BOB" "Was busy"
+}
+
+@test "a draft that is only being read goes" {
+  message "$BOB" "Being read" >"$MOUNT/drafts/open"
+  exec 7<"$MOUNT/drafts/open"
+  expect ok rename "$MOUNT/drafts/open" "$MOUNT/outbox/open"
+  wait_sent open
+  grep -q 'Being read' <&7
+  exec 7<&-
+}
+
+@test "a draft that is mapped for writing: EBUSY" {
+  message "$BOB" "Mapped" >"$MOUNT/drafts/mapped"
+  mkfifo "$DIR/hold"
+  syscall mmap-hold "$MOUNT/drafts/mapped" <"$DIR/hold" >"$DIR/holder" 3>&- &
+  local holder=$!
+  exec 8>"$DIR/hold"
+  wait_until 5 grep -q mapped "$DIR/holder"
+  expect EBUSY rename "$MOUNT/drafts/mapped" "$MOUNT/outbox/mapped"
+  exec 8>&-
+  wait "$holder"
+  wait_until 5 syscall rename "$MOUNT/drafts/mapped" "$MOUNT/outbox/mapped"
+  wait_sent mapped
+}
+
+@test "a hard-linked draft cannot be changed through its other name afterwards" {
+  message "$BOB" "Two names" "as it was" >"$MOUNT/drafts/one"
+  ln "$MOUNT/drafts/one" "$MOUNT/drafts/two"
+  stop_service
+  if syscall rename "$MOUNT/drafts/one" "$MOUNT/outbox/one"; then
+    message "$BOB" "Two names" "changed" >"$MOUNT/drafts/two"
+  fi
+  start_service
+  refresh
+  if [ -e "$MOUNT/outbox/one" ] || [ -e "$MOUNT/sent/one" ]; then
+    echo "retry all" >"$MOUNT/ctl"
+    wait_sent one
+    content "$BOB" "Two names" | jq -e '.plain_text | startswith("as it was")'
+  else
+    present "$MOUNT/drafts/one"
+  fi
+}
+
+@test "mv never copies and goes on: no EXDEV, no EINVAL" {
+  printf 'no message' >"$MOUNT/drafts/bad"
+  run mv "$MOUNT/drafts/bad" "$MOUNT/outbox/bad"
+  [ "$status" -ne 0 ]
+  missing "$MOUNT/outbox/bad" "$MOUNT/failed/bad"
+  contains "$output" "$MOUNT/drafts/bad"
+  run ! grep -q 'subdirectory' <<<"$output"
+}
+
+@test "mv -n onto a queued name leaves both" {
+  stop_service
+  message "$BOB" "First" >"$MOUNT/drafts/a"
+  message "$BOB" "Second" >"$MOUNT/drafts/b"
+  mv "$MOUNT/drafts/a" "$MOUNT/outbox/same"
+  mv -n "$MOUNT/drafts/b" "$MOUNT/outbox/same" || true
+  present "$MOUNT/drafts/b"
+  grep -q 'First' "$MOUNT/outbox/same"
+}
+
+@test "RENAME_NOREPLACE onto a queued name: EEXIST; onto a free one it goes" {
+  stop_service
+  message "$BOB" "First" >"$MOUNT/drafts/a"
+  message "$BOB" "Second" >"$MOUNT/drafts/b"
+  expect ok rename-noreplace "$MOUNT/drafts/a" "$MOUNT/outbox/same"
+  expect EEXIST rename-noreplace "$MOUNT/drafts/b" "$MOUNT/outbox/same"
+  expect EEXIST rename "$MOUNT/drafts/b" "$MOUNT/outbox/same"
+  present "$MOUNT/drafts/b"
+  grep -q 'First' "$MOUNT/outbox/same"
+}
+
+@test "RENAME_EXCHANGE between drafts and outbox is refused and changes nothing" {
+  stop_service
+  message "$BOB" "First" >"$MOUNT/drafts/a"
+  message "$BOB" "Second" >"$MOUNT/drafts/b"
+  mv "$MOUNT/drafts/a" "$MOUNT/outbox/a"
+  run syscall rename-exchange "$MOUNT/drafts/b" "$MOUNT/outbox/a"
+  [ "$status" -ne 0 ]
+  [ "$output" != EXDEV ]
+  grep -q 'First' "$MOUNT/outbox/a"
+  grep -q 'Second' "$MOUNT/drafts/b"
+}
+
+@test "a draft may be moved out of the outbox again while it waits, edited and sent" {
+  stop_service
+  message "$BOB" "Too early" >"$MOUNT/drafts/early"
+  mv "$MOUNT/drafts/early" "$MOUNT/outbox/early"
+  mv "$MOUNT/outbox/early" "$MOUNT/drafts/early"
+  missing "$MOUNT/outbox/early"
+  sed -i 's/Too early/In time/' "$MOUNT/drafts/early"
+  start_service
+  mv "$MOUNT/drafts/early" "$MOUNT/outbox/early"
+  echo "retry all" >"$MOUNT/ctl"
+  wait_sent early
+  has_received "$BOB" "In time" 1
+  has_received "$BOB" "Too early" 0
+}
+
+@test "taking out replaces a draft of that name, unless told not to" {
+  stop_service
+  message "$BOB" "Queued" >"$MOUNT/outbox/one"
+  echo old >"$MOUNT/drafts/one"
+  expect EEXIST rename-noreplace "$MOUNT/outbox/one" "$MOUNT/drafts/one"
+  grep -q old "$MOUNT/drafts/one"
+  expect ok rename "$MOUNT/outbox/one" "$MOUNT/drafts/one"
+  grep -q Queued "$MOUNT/drafts/one"
+  missing "$MOUNT/outbox/one"
+}
+
+@test "renaming a queued message within the outbox keeps its place and sends it once" {
+  stop_service
+  message "$BOB" "Renamed" >"$MOUNT/outbox/old"
+  message "$BOB" "Behind it" >"$MOUNT/outbox/later"
+  mv "$MOUNT/outbox/old" "$MOUNT/outbox/new"
+  start_service
+  echo "retry all" >"$MOUNT/ctl"
+  wait_sent new
+  wait_sent later
+  missing "$MOUNT/sent/old"
+  has_received "$BOB" "Renamed"
+  has_received "$BOB" "Behind it"
+  equal "$(events '.event == "sent"' | jq -r .path | head -n 1)" sent/new
+}
+
+@test "mv from failed back to the outbox tries again" {
+  local carol=carol@$DOMAIN
+  printf 'From: %s\nTo: %s\nSubject: x\nno header line\n\nx\n' "$ALICE" "$carol" >"$MOUNT/outbox/again"
+  wait_failed again
+  mv "$MOUNT/failed/again" "$MOUNT/drafts/again"
+  missing "$MOUNT/failed/again" "$MOUNT/failed/again.receipt.json"
+  message "$BOB" "Repaired" >"$MOUNT/drafts/again"
+  mv "$MOUNT/drafts/again" "$MOUNT/outbox/"
+  wait_sent again
+  has_received "$BOB" "Repaired"
+}
+
+@test "mv of a bad message from failed to the outbox is refused in the same way" {
+  printf 'no message' >"$MOUNT/outbox/bad"
+  wait_failed bad
+  expect EBADMSG rename "$MOUNT/failed/bad" "$MOUNT/outbox/bad"
+  present "$MOUNT/failed/bad" "$MOUNT/failed/bad.receipt.json"
+}
+
+@test "mv from sent to the outbox sends it once more, with a key of its own" {
+  message "$BOB" "Twice" >"$MOUNT/drafts/twice"
+  mv "$MOUNT/drafts/twice" "$MOUNT/outbox/"
+  wait_sent twice
+  local key
+  key=$(jq -er .idempotency_key "$MOUNT/sent/twice.receipt.json")
+  mv "$MOUNT/sent/twice" "$MOUNT/outbox/twice"
+  wait_until 20 has_received "$BOB" "Twice" 2
+  wait_sent twice
+  holds "$MOUNT/sent/twice.receipt.json" '.idempotency_key != $key' --arg key "$key"
+}
+
+@test "cp of a sent message into drafts and mv of it sends it again" {
+  message "$BOB" "Once more" >"$MOUNT/drafts/more"
+  mv "$MOUNT/drafts/more" "$MOUNT/outbox/"
+  wait_sent more
+  cp "$MOUNT/sent/more" "$MOUNT/drafts/more"
+  chmod u+w "$MOUNT/drafts/more"
+  mv "$MOUNT/drafts/more" "$MOUNT/outbox/"
+  wait_until 20 has_received "$BOB" "Once more" 2
+}
+
+@test "mv from another filesystem is a copy, and is sent" {
+  message "$BOB" "From outside" >"$DIR/outside"
+  mv "$DIR/outside" "$MOUNT/outbox/outside"
+  missing "$DIR/outside"
+  wait_sent outside
+  has_received "$BOB" "From outside"
+}
+
+@test "a draft in a folder below drafts can be sent, too" {
+  mkdir -p "$MOUNT/drafts/2026/november"
+  message "$BOB" "Deep down" >"$MOUNT/drafts/2026/november/deep"
+  mv "$MOUNT/drafts/2026/november/deep" "$MOUNT/outbox/"
+  wait_sent deep
+  has_received "$BOB" "Deep down"
+}
+
+@test "a never-sent name given by mv waits until it is renamed" {
+  message "$BOB" "Hidden" >"$MOUNT/drafts/hidden"
+  mv "$MOUNT/drafts/hidden" "$MOUNT/outbox/.hidden"
+  present "$MOUNT/outbox/.hidden"
+  sync "$MOUNT/outbox"
+  has_received "$BOB" "Hidden" 0
+  mv "$MOUNT/outbox/.hidden" "$MOUNT/outbox/shown"
+  wait_sent shown
+  has_received "$BOB" "Hidden"
+}
+
+@test "twenty messages moved at once go out, each once" {
+  local i
+  for i in {1..20}; do
+    message "$BOB" "Number $i" >"$MOUNT/drafts/$i.eml"
+  done
+  mv "$MOUNT"/drafts/*.eml "$MOUNT/outbox/"
+  sync "$MOUNT/outbox"
+  for i in {1..20}; do
+    present "$MOUNT/sent/$i.eml"
+  done
+  api GET "/email?limit=1000&inbox_ids=$(inbox_id "$BOB")" >"$DIR/all"
+  holds "$DIR/all" '[.[].subject | select(startswith("Number"))] | (length == 20) and (unique | length == 20)'
+}

@@ -1,0 +1,342 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: MIT
+#
+# What the mount tests share: a service and a mount for each test, waiting with a deadline, and looking at what really
+# arrived. Nothing here sleeps for a fixed time.
+#
+# shellcheck disable=SC2034 # the tests use it
+# shellcheck disable=SC2119,SC2120 # functions whose arguments may be left out
+
+bats_require_minimum_version 1.5.0
+
+REPOSITORY=$(cd "${BASH_SOURCE[0]%/*}/../.." && pwd)
+BUILD=${BUILD:-$REPOSITORY/build}
+INBOXFS=$BUILD/inboxfs
+INBOXD=$BUILD/inboxd
+PATH=$BUILD/tests/tools:$PATH
+
+DOMAIN=inbox.localhost
+ALICE=alice@$DOMAIN
+BOB=bob@$DOMAIN
+
+# Each test has its own, below the folder that bats removes afterwards.
+DIR=$BATS_TEST_TMPDIR
+MOUNT=$DIR/mail
+STATE=$DIR/state
+SERVICE=$DIR/service
+KEY_FILE=$DIR/key
+MOUNT_LOG=$DIR/inboxfs.log
+MOUNT_PID=
+SERVICE_PID=
+SERVICE_URL=
+SERVICE_PORT=0
+
+# ---------------------------------------------------------------- saying what is wrong
+
+fail() # TEXT...
+{
+    printf '%s\n' "$*" >&2
+    return 1
+}
+
+equal() # ACTUAL EXPECTED
+{
+    [ "$1" = "$2" ] || fail "is: $1" $'\n'"should be: $2"
+}
+
+contains() # TEXT PART
+{
+    [[ $1 == *"$2"* ]] || fail "is: $1" $'\n'"should contain: $2"
+}
+
+present() # PATH...
+{
+    local path
+    for path; do
+        if ! [ -e "$path" ] && ! [ -L "$path" ]; then
+            fail "is not there: $path"
+            return 1
+        fi
+    done
+}
+
+missing() # PATH...
+{
+    local path
+    for path; do
+        if [ -e "$path" ] || [ -L "$path" ]; then
+            fail "is there: $path"
+            return 1
+        fi
+    done
+}
+
+# For what left outbox/ or attachments/ by itself: its name still answers for some seconds, but is not listed.
+unlisted() # PATH...
+{
+    local path listed
+    for path; do
+        for listed in "${path%/*}"/* "${path%/*}"/.[!.]*; do
+            if [ "$listed" = "$path" ]; then
+                fail "is listed: $path"
+                return 1
+            fi
+        done
+    done
+}
+
+# The result of one system call: expect EBUSY rename FROM TO (see tests/tools/syscall.c).
+expect() # RESULT OPERATION OPERAND...
+{
+    local result
+    result=$(syscall "${@:2}") || true
+    [ "$result" = "$1" ] || fail "${*:2}: is $result, should be $1"
+}
+
+# Holds when jq's FILTER holds for the JSON in FILE; says what is there when not.
+holds() # FILE FILTER [JQ-ARGUMENT...]
+{
+    jq -e "${@:3}" "$2" "$1" >/dev/null || fail "not so: $2 in:" "$(cat "$1")"
+}
+
+# ---------------------------------------------------------------- waiting
+
+wait_until() # SECONDS COMMAND...
+{
+    local until=$((${EPOCHREALTIME/./} + $1 * 1000000))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        if [ "${EPOCHREALTIME/./}" -ge "$until" ]; then
+            fail "not in time: $*"
+            return 1
+        fi
+        sleep 0.03
+    done
+}
+
+process_is_gone() # PID
+{
+    [ ! -e "/proc/$1" ] || [ "$(awk '/^State/ { print $2 }' "/proc/$1/status")" = Z ]
+}
+
+# COMMAND succeeds, and takes no longer than that.
+within() # SECONDS COMMAND...
+{
+    local until=$((${EPOCHREALTIME/./} + $1 * 1000000))
+    "${@:2}" || return
+    [ "${EPOCHREALTIME/./}" -le "$until" ] || fail "took longer than $1 s: ${*:2}"
+}
+
+# ---------------------------------------------------------------- the service
+
+# Starts inboxd, its data in $SERVICE; again on the same port after stop_service.
+start_service() # [OPTION...]
+{
+    mkdir -p "$SERVICE"
+    "$INBOXD" --data="$SERVICE" --listen="127.0.0.1:$SERVICE_PORT" --domain="$DOMAIN" "$@" \
+        >"$DIR/inboxd.out" 2>>"$DIR/inboxd.log" 3>&- &
+    SERVICE_PID=$!
+    wait_until 20 grep -q 'listening on' "$DIR/inboxd.out"
+    SERVICE_URL=$(sed -n 's/^inboxd: listening on //p' "$DIR/inboxd.out")
+    SERVICE_PORT=${SERVICE_URL##*:}
+    (umask 077 && cp "$SERVICE/api-key" "$KEY_FILE")
+}
+
+stop_service() # [SIGNAL]
+{
+    local pid=$SERVICE_PID
+    SERVICE_PID=
+    [ -n "$pid" ] || return 0
+    kill "-${1:-TERM}" "$pid"
+    wait_until 20 process_is_gone "$pid"
+    wait "$pid" || [ -n "${1:-}" ] || fail "inboxd ended with $?"
+}
+
+# A faulty service that knows the Core endpoints only: tests/mount/scripted_server.py.
+start_scripted_service() # [OPTION...]
+{
+    python3 "$REPOSITORY/tests/mount/scripted_server.py" --port "$SERVICE_PORT" "$@" \
+        >"$DIR/scripted.out" 2>>"$DIR/scripted.log" 3>&- &
+    SERVICE_PID=$!
+    wait_until 20 grep -q 'listening on' "$DIR/scripted.out"
+    SERVICE_URL=$(sed -n 's/.*listening on //p' "$DIR/scripted.out")
+    SERVICE_PORT=${SERVICE_URL##*:}
+    (umask 077 && echo scripted-key >"$KEY_FILE")
+}
+
+api() # METHOD PATH [CURL-ARGUMENT...]
+{
+    curl -sS --fail-with-body -H "Authorization: Bearer $(cat "$KEY_FILE")" -X "$1" "${@:3}" \
+        "$SERVICE_URL/api/v1$2"
+}
+
+# Makes an inbox at the service itself; prints its id.
+create_inbox() # ADDRESS
+{
+    jq -n --arg address "$1" '{id: null, name: ($address | split("@")[0]), email_address: $address}' |
+        api POST /inbox/upsert -H 'Content-Type: application/json' -d @- | jq -r .id
+}
+
+inbox_id() # ADDRESS
+{
+    api GET /inbox | jq -er --arg address "$1" '.[] | select(.email_address == $address).id'
+}
+
+# Sends at the service itself, as somebody else would.
+send_from_elsewhere() # FROM TO SUBJECT [BODY]
+{
+    jq -n --arg from "$1" --arg to "$2" --arg subject "$3" --arg body "${4:-body}" \
+        '{from_address: $from, subject: $subject, plain_text: $body, to_addresses: [{address: $to, name: null}]}' |
+        api POST /email/send -H 'Content-Type: application/json' -d @- >/dev/null
+}
+
+# What the inbox really holds at the service: its records of this subject, as a JSON array.
+received() # ADDRESS SUBJECT
+{
+    api GET "/email?limit=10000&valid_only=false&inbox_ids=$(inbox_id "$1")" |
+        jq --arg subject "$2" '[.[] | select(.subject == $subject)]'
+}
+
+received_count() # ADDRESS SUBJECT
+{
+    received "$1" "$2" | jq length
+}
+
+has_received() # ADDRESS SUBJECT [COUNT]
+{
+    [ "$(received_count "$1" "$2")" = "${3:-1}" ]
+}
+
+# The content record of the one email of this subject that the inbox holds at the service.
+content() # ADDRESS SUBJECT
+{
+    local id
+    id=$(received "$1" "$2" | jq -er 'if length == 1 then .[0].id else error("\(length) arrived") end') || return
+    api GET "/email/$id"
+}
+
+# ---------------------------------------------------------------- the mount
+
+# Starts inboxfs in the foreground and waits until the mount answers. It polls only when asked, unless told so.
+start_mount() # [OPTION...]
+{
+    start_mount_without_waiting "$@"
+    wait_until 30 mount_answers_or_ended
+    mount_answers || fail "inboxfs ended:" "$(cat "$MOUNT_LOG")"
+}
+
+start_mount_without_waiting() # [OPTION...]
+{
+    mkdir -p "$MOUNT"
+    "$INBOXFS" -f --api-key-file="$KEY_FILE" --state-dir="$STATE" --poll-interval=0 "$@" \
+        "$SERVICE_URL" "$MOUNT" >>"$MOUNT_LOG" 2>&1 3>&- &
+    MOUNT_PID=$!
+}
+
+mount_answers()
+{
+    mountpoint -q "$MOUNT" && [ -e "$MOUNT/status.json" ]
+}
+
+mount_answers_or_ended()
+{
+    mount_answers || process_is_gone "$MOUNT_PID"
+}
+
+# Unmounts and checks that the daemon ends well.
+stop_mount()
+{
+    local pid=$MOUNT_PID
+    MOUNT_PID=
+    [ -n "$pid" ] || return 0
+    fusermount3 -u "$MOUNT" || fail "the mount is gone already"
+    wait_until 30 process_is_gone "$pid"
+    wait "$pid" || fail "inboxfs ended with $?"
+}
+
+# Ends the daemon by a signal, waits for its end, and clears the dead mount away.
+kill_mount() # SIGNAL
+{
+    local pid=$MOUNT_PID
+    MOUNT_PID=
+    kill "-$1" "$pid"
+    wait_until 30 process_is_gone "$pid"
+    wait "$pid" || true
+    # After SIGKILL the kernel keeps a mount that nobody answers.
+    if [ "$1" = KILL ]; then
+        umount -l "$MOUNT" || fusermount3 -uz "$MOUNT"
+    fi
+}
+
+# Tells the mount to ask the service for everything now.
+refresh() # [ADDRESS]
+{
+    echo "sync${1:+ $1}" >"$MOUNT/ctl"
+}
+
+# A service, a mount, and two inboxes.
+start_two_inboxes() # [OPTION of inboxfs...]
+{
+    start_service
+    create_inbox "$ALICE" >/dev/null
+    create_inbox "$BOB" >/dev/null
+    start_mount "$@"
+}
+
+# Every test's teardown.
+stop_all()
+{
+    local status=0
+    if [ -z "${BATS_TEST_COMPLETED:-}" ]; then
+        echo "--- inboxfs:"
+        tail -n 30 "$MOUNT_LOG" 2>/dev/null
+        echo "--- events:"
+        tail -n 10 "$MOUNT/events.jsonl" 2>/dev/null
+        echo "--- service:"
+        tail -n 10 "$DIR/inboxd.log" "$DIR/scripted.log" 2>/dev/null
+    fi
+    stop_mount || status=1
+    stop_service || status=1
+    return $status
+}
+
+# The path of the one received email of this subject in the mounted inbox.
+mounted() # ADDRESS SUBJECT
+{
+    local file
+    for file in "$MOUNT/inboxes/$1"/*.json; do
+        if [ "${file##*/}" != inbox.json ] && jq -e --arg subject "$2" '.subject == $subject' "$file" >/dev/null; then
+            echo "$file"
+        fi
+    done | grep .
+}
+
+# ---------------------------------------------------------------- messages
+
+# A message from alice, as a user would type it.
+message() # TO SUBJECT [BODY]
+{
+    printf 'From: %s\nTo: %s\nSubject: %s\n\n%s\n' "$ALICE" "$1" "$2" "${3:-Hello.}"
+}
+
+# Waits until outbox/NAME has become sent/NAME.
+wait_sent() # NAME
+{
+    wait_until 20 test -e "$MOUNT/sent/$1.receipt.json"
+}
+
+wait_failed() # NAME
+{
+    wait_until 20 test -e "$MOUNT/failed/$1.receipt.json"
+}
+
+# The events so far for which jq's FILTER holds, a line each.
+events() # FILTER [JQ-ARGUMENT...]
+{
+    jq -c "${@:2}" "select($1)" "$MOUNT/events.jsonl"
+}
+
+has_event() # FILTER [JQ-ARGUMENT...]
+{
+    events "$@" | grep -q .
+}
