@@ -1,0 +1,284 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# A file put into attachments/ is uploaded to the pool; messages name it.
+
+load support
+
+setup() {
+  start_two_inboxes
+}
+
+teardown() {
+  stop_all
+}
+
+wait_uploaded() { # NAME
+  wait_until 20 jq -e '.state == "uploaded" or (.id | type == "string")' "$MOUNT/attachments/$1.receipt.json"
+}
+
+with_attachment() { # SUBJECT NAME...
+  printf 'From: %s\nTo: %s\nSubject: %s\n' "$ALICE" "$BOB" "$1"
+  printf 'Attach: %s\n' "${@:2}"
+  printf '\nSee attached.\n'
+}
+
+# The bytes of the attachment NAME of the email of SUBJECT that bob got.
+arrived() { # SUBJECT NAME
+  content "$BOB" "$1" >"$DIR/arrived"
+  api GET "/email/$(jq -er .id "$DIR/arrived")/attachment/$(
+    jq -er --arg name "$2" '.attachments[] | select(.filename == $name).id' "$DIR/arrived")"
+}
+
+attachment_type() { # SUBJECT NAME
+  content "$BOB" "$1" | jq -r --arg name "$2" '.attachments[] | select(.filename == $name).content_type'
+}
+
+@test "cp of a file uploads it; its receipt carries the pool id" {
+  head -c 100000 /dev/urandom >"$DIR/data.bin"
+  cp "$DIR/data.bin" "$MOUNT/attachments/"
+  wait_uploaded data.bin
+  cmp "$MOUNT/attachments/data.bin" "$DIR/data.bin"
+  holds "$MOUNT/attachments/data.bin.receipt.json" '.kind == "attachment" and (.id | length > 0)'
+  wait_until 5 has_event '.event == "uploaded" and .path == "attachments/data.bin"'
+}
+
+@test "a message with Attach brings the file, with name and type" {
+  printf '%%PDF-1.4\n%%words\n' >"$MOUNT/attachments/report.pdf"
+  with_attachment "report" report.pdf >"$MOUNT/drafts/m"
+  mv "$MOUNT/drafts/m" "$MOUNT/outbox/"
+  wait_sent m
+  equal "$(arrived report report.pdf)" $'%PDF-1.4\n%words'
+  equal "$(attachment_type report report.pdf)" application/pdf
+}
+
+@test "several attachments in one message, in their order" {
+  local i
+  for i in 1 2 3; do
+    echo "content $i" >"$MOUNT/attachments/$i.txt"
+  done
+  with_attachment "three" 2.txt 3.txt 1.txt >"$MOUNT/outbox/three"
+  wait_sent three
+  content "$BOB" three | jq -e '[.attachments[].filename] == ["2.txt", "3.txt", "1.txt"]'
+  equal "$(arrived three 3.txt)" "content 3"
+  equal "$(attachment_type three 1.txt)" text/plain
+}
+
+@test "file names with spaces, quotes and UTF-8 arrive as they are" {
+  local name
+  for name in 'two words.txt' 'Übersicht 你好.txt' "it's.txt" 'a "quoted" name.txt' 'semi;colon.txt' 'per%cent%22.txt'; do
+    echo "$name" >"$MOUNT/attachments/$name"
+    with_attachment "name: $name" "$name" >"$MOUNT/outbox/m"
+    wait_until 20 has_received "$BOB" "name: $name"
+    equal "$(arrived "name: $name" "$name")" "$name"
+    wait_until 5 unlisted "$MOUNT/outbox/m"
+    rm -f "$MOUNT"/sent/*
+  done
+}
+
+@test "names that start with a dot or end in ~ are not uploaded until they are renamed" {
+  echo x >"$MOUNT/attachments/.x.part"
+  within 5 sync "$MOUNT/attachments"
+  missing "$MOUNT/attachments/.x.part.receipt.json"
+  mv "$MOUNT/attachments/.x.part" "$MOUNT/attachments/x.txt"
+  wait_uploaded x.txt
+}
+
+@test "rsync and install into attachments" {
+  echo rsynced >"$DIR/rsync.txt"
+  echo installed >"$DIR/install.txt"
+  rsync -a "$DIR/rsync.txt" "$MOUNT/attachments/"
+  install -m 644 "$DIR/install.txt" "$MOUNT/attachments/"
+  wait_uploaded rsync.txt
+  wait_uploaded install.txt
+  equal "$(cat "$MOUNT/attachments/rsync.txt" "$MOUNT/attachments/install.txt")" "rsynced"$'\n'"installed"
+}
+
+@test "mv of a draft into attachments uploads it" {
+  echo drafted >"$MOUNT/drafts/file.txt"
+  mv "$MOUNT/drafts/file.txt" "$MOUNT/attachments/"
+  wait_uploaded file.txt
+  equal "$(cat "$MOUNT/attachments/file.txt")" drafted
+}
+
+@test "sync of the folder waits until all is uploaded" {
+  local i
+  for i in {1..5}; do
+    head -c 200000 /dev/urandom >"$MOUNT/attachments/$i.bin"
+  done
+  sync "$MOUNT/attachments"
+  for i in {1..5}; do
+    holds "$MOUNT/attachments/$i.bin.receipt.json" '.id | type == "string"'
+  done
+}
+
+@test "a message that names a file still being written waits for it" {
+  exec 7>"$MOUNT/attachments/slow.txt"
+  echo first >&7
+  with_attachment "waits" slow.txt >"$MOUNT/outbox/waits"
+  present "$MOUNT/outbox/waits"
+  missing "$MOUNT/sent/waits"
+  echo second >&7
+  exec 7>&-
+  wait_sent waits
+  equal "$(arrived waits slow.txt)" "first"$'\n'"second"
+}
+
+@test "when the writer of an attachment dies, the message that names it fails" {
+  mkfifo "$DIR/go"
+  bash -c 'exec 7> "$1"; echo part >&7; read -r _ < "$2"; kill -KILL $$' - \
+    "$MOUNT/attachments/dies.txt" "$DIR/go" 3>&- &
+  wait_until 5 test -s "$MOUNT/attachments/dies.txt"
+  with_attachment "never" dies.txt >"$MOUNT/outbox/never"
+  echo >"$DIR/go"
+  wait_failed never
+  holds "$MOUNT/failed/never.receipt.json" '.error | test("dies.txt|interrupted")'
+  has_received "$BOB" never 0
+}
+
+@test "an interrupted copy goes to failed as an attachment, and can be moved back" {
+  run bash -c 'exec 7> "$1"; echo part >&7; kill -KILL $$' - "$MOUNT/attachments/cut.txt"
+  wait_failed cut.txt
+  holds "$MOUNT/failed/cut.txt.receipt.json" '.kind == "attachment" and (.error | test("interrupted"))'
+  unlisted "$MOUNT/attachments/cut.txt"
+  equal "$(cat "$MOUNT/failed/cut.txt")" part
+  mv "$MOUNT/failed/cut.txt" "$MOUNT/attachments/"
+  wait_uploaded cut.txt
+  missing "$MOUNT/failed/cut.txt" "$MOUNT/failed/cut.txt.receipt.json"
+}
+
+@test "replacing a file uploads anew, and leaves queued messages as they are" {
+  echo old >"$MOUNT/attachments/plan.txt"
+  wait_uploaded plan.txt
+  stop_service
+  with_attachment "binds the old" plan.txt >"$MOUNT/outbox/one"
+  echo new >"$MOUNT/attachments/plan.txt"
+  with_attachment "binds the new" plan.txt >"$MOUNT/outbox/two"
+  start_service
+  echo "retry all" >"$MOUNT/ctl"
+  wait_sent one
+  wait_sent two
+  equal "$(arrived "binds the old" plan.txt)" old
+  equal "$(arrived "binds the new" plan.txt)" new
+  equal "$(cat "$MOUNT/attachments/plan.txt")" new
+}
+
+@test "replacing it before it was ever uploaded leaves the queued message as it is, too" {
+  stop_service
+  echo first >"$MOUNT/attachments/plan.txt"
+  with_attachment "first plan" plan.txt >"$MOUNT/outbox/one"
+  echo second >"$MOUNT/attachments/plan.txt"
+  start_service
+  echo "retry all" >"$MOUNT/ctl"
+  wait_sent one
+  equal "$(arrived "first plan" plan.txt)" first
+}
+
+@test "removing a file leaves the queued message that names it as it is" {
+  stop_service
+  echo kept >"$MOUNT/attachments/gone.txt"
+  with_attachment "keeps it" gone.txt >"$MOUNT/outbox/one"
+  rm "$MOUNT/attachments/gone.txt"
+  missing "$MOUNT/attachments/gone.txt"
+  start_service
+  echo "retry all" >"$MOUNT/ctl"
+  wait_until 20 test -e "$MOUNT/sent/one" -o -e "$MOUNT/failed/one"
+  present "$MOUNT/sent/one"
+  equal "$(arrived "keeps it" gone.txt)" kept
+}
+
+@test "rm forgets it, receipt and all; a message that names it then is refused" {
+  echo x >"$MOUNT/attachments/x.txt"
+  wait_uploaded x.txt
+  rm "$MOUNT/attachments/x.txt"
+  missing "$MOUNT/attachments/x.txt" "$MOUNT/attachments/x.txt.receipt.json"
+  with_attachment "x" x.txt >"$MOUNT/drafts/x"
+  expect ENODATA rename "$MOUNT/drafts/x" "$MOUNT/outbox/x"
+}
+
+@test "a written message that names no such file goes to failed" {
+  with_attachment "nothing there" nothing.pdf >"$MOUNT/outbox/nothing"
+  wait_failed nothing
+  holds "$MOUNT/failed/nothing.receipt.json" '.error | test("nothing.pdf")'
+}
+
+@test "10,000,000 bytes are allowed; a byte more is EFBIG at the write" {
+  head -c 10000000 /dev/zero >"$MOUNT/attachments/exact.bin"
+  wait_until 40 jq -e '.id | type == "string"' "$MOUNT/attachments/exact.bin.receipt.json"
+  equal "$(stat -c %s "$MOUNT/attachments/exact.bin")" 10000000
+  expect "write EFBIG" write-at "$MOUNT/attachments/over.bin" 10000000
+  run dd if=/dev/zero of="$MOUNT/attachments/dd.bin" bs=1000000 count=11
+  [ "$status" -ne 0 ]
+  contains "$output" "File too large"
+}
+
+@test "truncate and fallocate past 10,000,000 bytes: EFBIG" {
+  echo x >"$MOUNT/attachments/.grow"
+  expect EFBIG truncate "$MOUNT/attachments/.grow" 10000001
+  equal "$(stat -c %s "$MOUNT/attachments/.grow")" 2
+  expect "fallocate EFBIG" fallocate "$MOUNT/attachments/.allocated" 10000001
+  expect "write EFBIG" write-at "$MOUNT/attachments/.sparse" 4000000000000
+}
+
+@test "a file that grew too large is never uploaded nor sent" {
+  run bash -c 'head -c 10000001 /dev/zero > "$1"' - "$MOUNT/attachments/large.bin"
+  [ "$status" -ne 0 ]
+  within 10 sync "$MOUNT/attachments" || true
+  with_attachment "large" large.bin >"$MOUNT/drafts/large"
+  run syscall rename "$MOUNT/drafts/large" "$MOUNT/outbox/large"
+  [ "$status" -ne 0 ]
+  has_received "$BOB" large 0
+}
+
+@test "attachments over 10 MB together: EMSGSIZE at mv, failed when written" {
+  head -c 6000000 /dev/zero >"$MOUNT/attachments/one.bin"
+  head -c 6000000 /dev/zero >"$MOUNT/attachments/two.bin"
+  with_attachment "together" one.bin two.bin >"$MOUNT/drafts/moved"
+  expect EMSGSIZE rename "$MOUNT/drafts/moved" "$MOUNT/outbox/moved"
+  with_attachment "together" one.bin two.bin >"$MOUNT/outbox/written"
+  wait_failed written
+  holds "$MOUNT/failed/written.receipt.json" '.error | test("10|large|MB")'
+  with_attachment "apart" one.bin >"$MOUNT/outbox/apart"
+  wait_until 40 has_received "$BOB" apart
+}
+
+@test "receipts in attachments cannot be written, made or removed alone" {
+  echo x >"$MOUNT/attachments/x.txt"
+  wait_uploaded x.txt
+  expect "open EPERM" write "$MOUNT/attachments/y.receipt.json" wc x
+  run syscall write "$MOUNT/attachments/x.txt.receipt.json" w x
+  [[ $output = "open EACCES" || $output = "open EPERM" ]]
+  run syscall unlink "$MOUNT/attachments/x.txt.receipt.json"
+  [ "$status" -ne 0 ]
+  expect EPERM mkdir "$MOUNT/attachments/folder"
+  expect EPERM symlink /etc/passwd "$MOUNT/attachments/link"
+  equal "$(stat -c %a "$MOUNT/attachments/x.txt.receipt.json")" 444
+}
+
+@test "uploads wait out a service that is away, and survive a restart" {
+  stop_service
+  echo patient >"$MOUNT/attachments/patient.txt"
+  with_attachment "patient" patient.txt >"$MOUNT/outbox/patient"
+  stop_mount
+  start_mount
+  equal "$(cat "$MOUNT/attachments/patient.txt")" patient
+  start_service
+  echo "retry all" >"$MOUNT/ctl"
+  wait_sent patient
+  equal "$(arrived patient patient.txt)" patient
+}
+
+@test "an attachment stays readable after it was uploaded, also after a restart" {
+  head -c 300000 /dev/urandom >"$DIR/big.bin"
+  cp "$DIR/big.bin" "$MOUNT/attachments/"
+  wait_uploaded big.bin
+  local id
+  id=$(jq -r .id "$MOUNT/attachments/big.bin.receipt.json")
+  stop_mount
+  start_mount
+  cmp "$MOUNT/attachments/big.bin" "$DIR/big.bin"
+  equal "$(jq -r .id "$MOUNT/attachments/big.bin.receipt.json")" "$id"
+  with_attachment "after restart" big.bin >"$MOUNT/outbox/m"
+  wait_sent m
+  arrived "after restart" big.bin | cmp - "$DIR/big.bin"
+}
