@@ -65,9 +65,8 @@ static int check_base64(GMimeDataWrapper *content, char **ret_reason)
     return error;
 }
 
-/* Only what every mail program writes is taken: what GMime makes of a damaged uuencoded part cannot be told.
- */
-static int check_encoding(GMimeObject *part, bool is_container, char **ret_reason)
+/* Only what mail programs write: of uuencoded parts GMime does not tell whether they are whole. */
+static int check_encoding(GMimeObject *part, char **ret_reason)
 {
     const char *name = g_mime_object_get_header(part, "Content-Transfer-Encoding");
     if (name == NULL)
@@ -76,29 +75,29 @@ static int check_encoding(GMimeObject *part, bool is_container, char **ret_reaso
     case GMIME_CONTENT_ENCODING_7BIT:
     case GMIME_CONTENT_ENCODING_8BIT:
     case GMIME_CONTENT_ENCODING_BINARY:
-        return 0;
     case GMIME_CONTENT_ENCODING_BASE64:
     case GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE:
-        if (!is_container)
-            return 0;
-        break;
+        return 0;
     default:
-        break;
+        return reason_give(ret_reason, -EBADMSG, "Content-Transfer-Encoding: \"%.40s\" is not supported",
+                           name);
     }
-    return reason_give(ret_reason, -EBADMSG, "Content-Transfer-Encoding: \"%.40s\" cannot be used here",
-                       name);
 }
 
+/* GMime writes some line ends of its own, so that all are made CRLF. */
 static int read_message_part(GMimeObject *part, char **ret_bytes, size_t *ret_len, char **ret_reason)
 {
-    int error = check_encoding(part, true, ret_reason);
-    if (error != 0)
-        return error;
     GMimeMessage *message = g_mime_message_part_get_message(GMIME_MESSAGE_PART(part));
     if (message == NULL)
         return reason_give(ret_reason, -EBADMSG, "an attached message is empty");
     GMimeStream *stream = g_mime_stream_mem_new();
-    g_mime_object_write_to_stream(GMIME_OBJECT(message), NULL, stream);
+    GMimeStream *filtered = g_mime_stream_filter_new(stream);
+    GMimeFilter *to_crlf = g_mime_filter_unix2dos_new(false);
+    g_mime_stream_filter_add(GMIME_STREAM_FILTER(filtered), to_crlf);
+    g_mime_object_write_to_stream(GMIME_OBJECT(message), NULL, filtered);
+    g_mime_stream_flush(filtered);
+    g_object_unref(to_crlf);
+    g_object_unref(filtered);
     return take_stream(stream, ret_bytes, ret_len);
 }
 
@@ -107,7 +106,7 @@ int mime_part_read_bytes(GMimeObject *part, char **ret_bytes, size_t *ret_len, c
     if (GMIME_IS_MESSAGE_PART(part))
         return read_message_part(part, ret_bytes, ret_len, ret_reason);
 
-    int error = check_encoding(part, false, ret_reason);
+    int error = check_encoding(part, ret_reason);
     if (error != 0)
         return error;
     GMimeStream *stream = g_mime_stream_mem_new();

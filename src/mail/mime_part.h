@@ -11,8 +11,8 @@
 /* Both: `ret_reason` gets words on -EBADMSG; *ret_bytes and *ret_text are the caller's (free) and
  * NUL-terminated. 0, -EBADMSG, -ENOMEM. */
 
-/* The bytes of a leaf without their transfer encoding, or a message/rfc822 part's message. -EBADMSG: unknown
- * encoding, or base64 that is cut off or holds anything else. */
+/* The bytes of a leaf without their transfer encoding, or a message/rfc822 part's message with CRLF line
+ * ends. -EBADMSG: unknown encoding, or base64 that is cut off or holds anything else. */
 int mime_part_read_bytes(GMimeObject *part, char **ret_bytes, size_t *ret_len, char **ret_reason);
 
 /* A text leaf as UTF-8 with LF line ends. A charset that is unknown, or that the bytes do not fit, is passed
