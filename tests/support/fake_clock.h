@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A clock that stands still until a test moves it. Whoever waits on it is woken by every move.
+ */
+#ifndef INBOXFS_TESTS_FAKE_CLOCK_H
+#define INBOXFS_TESTS_FAKE_CLOCK_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+
+struct fake_waiter;
+
+struct fake_clock {
+    struct clock clock; /* to be handed out */
+    pthread_mutex_t lock;
+    pthread_cond_t waiters_changed;
+    int64_t start_ms;
+    int64_t elapsed_ms;          /* protected by lock, like all below */
+    struct fake_waiter *waiters; /* threads in clock_wait() */
+    unsigned int waiters_len;
+};
+
+/* `start_ms`: the first realtime_ms(). The monotonic clock starts at another number, so that mixing them up
+ * shows. */
+void fake_clock_init(struct fake_clock *fake, int64_t start_ms);
+
+/* Nobody may wait on it any more. */
+void fake_clock_release(struct fake_clock *fake);
+
+/* Moves the time and wakes all who wait. The caller must not hold a mutex that anyone waits with. */
+void fake_clock_advance(struct fake_clock *fake, int64_t ms);
+
+/* Blocks until at least `count` threads wait on the clock. */
+void fake_clock_await_waiters(struct fake_clock *fake, unsigned int count);
+
+#endif

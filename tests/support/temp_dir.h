@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A directory of a test's own, empty at first, removed with all that is in it.
+ */
+#ifndef INBOXFS_TESTS_TEMP_DIR_H
+#define INBOXFS_TESTS_TEMP_DIR_H
+
+struct temp_dir {
+    char path[256];
+    int fd; /* open on it */
+};
+
+/* Ends the program where it cannot be made. */
+void temp_dir_init(struct temp_dir *dir);
+
+void temp_dir_release(struct temp_dir *dir);
+
+#endif
