@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Entries are in chunks that never move, so a pointer to one stays valid.
+ */
+#include "store/email_index.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/random.h"
+
+enum {
+    CHUNK_ENTRIES = 4096,
+    CHUNKS_MAX = 1 << 17,
+    FIRST_ORDER_CAPACITY = 16,
+};
+
+struct email_index {
+    uint64_t seed;
+    uint32_t len;
+    struct text_arena names;
+    struct email_entry *chunks[CHUNKS_MAX];
+};
+
+struct email_index *email_index_new(void)
+{
+    struct email_index *index = calloc(1, sizeof(*index));
+    if (index != NULL)
+        index->seed = random_process_seed();
+    return index;
+}
+
+void email_index_free(struct email_index *index)
+{
+    if (index == NULL)
+        return;
+    for (size_t i = 0; i < CHUNKS_MAX && index->chunks[i] != NULL; i++)
+        free(index->chunks[i]);
+    text_arena_release(&index->names);
+    free(index);
+}
+
+void email_list_release(struct email_list *list)
+{
+    free(list->order);
+    number_table_release(&list->by_name);
+    number_table_release(&list->by_key);
+    *list = (struct email_list){0};
+}
+
+uint32_t email_index_len(const struct email_index *index)
+{
+    return index->len;
+}
+
+static struct email_entry *get_entry(const struct email_index *index, uint32_t number)
+{
+    return &index->chunks[number / CHUNK_ENTRIES][number % CHUNK_ENTRIES];
+}
+
+struct email_entry *email_index_find(const struct email_index *index, uint32_t number)
+{
+    return number < index->len ? get_entry(index, number) : NULL;
+}
+
+/* ---------------------------------------------------------------- the two tables of an inbox */
+
+static uint32_t hash_text(const struct email_index *index, const char *text)
+{
+    return (uint32_t)(hash_bytes(index->seed, text, strlen(text)) >> 32);
+}
+
+static uint32_t name_hash(const void *context, uint32_t number)
+{
+    const struct email_index *index = context;
+    return hash_text(index, get_entry(index, number)->name);
+}
+
+static bool name_equals(const void *context, uint32_t number, const void *key)
+{
+    return strcmp(get_entry(context, number)->name, key) == 0;
+}
+
+static uint32_t key_hash(const void *context, uint32_t number)
+{
+    return get_entry(context, number)->key_hash;
+}
+
+struct hashed_key {
+    const char *key;
+    uint32_t hash;
+};
+
+/* Frames are looked at only where the hash is the same: they may have to be read from the disk. */
+static bool key_equals(const void *context, uint32_t number, const void *key)
+{
+    const struct email_entry *entry = get_entry(context, number);
+    const struct hashed_key *wanted = key;
+    struct email_parts parts;
+    if (entry->key_hash != wanted->hash)
+        return false;
+    email_frame_get_parts(entry->frame, &parts);
+    return strcmp(parts.key, wanted->key) == 0;
+}
+
+static struct number_kind names_of(const struct email_index *index)
+{
+    return (struct number_kind){name_hash, name_equals, index};
+}
+
+static struct number_kind keys_of(const struct email_index *index)
+{
+    return (struct number_kind){key_hash, key_equals, index};
+}
+
+uint32_t email_list_find_name(const struct email_index *index, const struct email_list *list,
+                              const char *name)
+{
+    struct number_kind kind = names_of(index);
+    return number_table_find(&list->by_name, &kind, hash_text(index, name), name);
+}
+
+uint32_t email_list_find_key(const struct email_index *index, const struct email_list *list, const char *key)
+{
+    struct number_kind kind = keys_of(index);
+    struct hashed_key wanted = {key, hash_text(index, key)};
+    return number_table_find(&list->by_key, &kind, wanted.hash, &wanted);
+}
+
+/* ---------------------------------------------------------------- adding */
+
+static int prepare_order(const struct email_list *list, struct email_room *room)
+{
+    if (list->len < list->capacity)
+        return 0;
+    size_t capacity = list->capacity == 0 ? FIRST_ORDER_CAPACITY : list->capacity * 2;
+    room->order = malloc(capacity * sizeof(*room->order));
+    if (room->order == NULL)
+        return -ENOMEM;
+    if (list->len > 0)
+        memcpy(room->order, list->order, list->len * sizeof(*room->order));
+    room->order_capacity = capacity;
+    return 0;
+}
+
+static int prepare_chunk(struct email_index *index)
+{
+    if (index->len / CHUNK_ENTRIES >= CHUNKS_MAX)
+        return -EOVERFLOW;
+    /* No reader looks at a chunk before one of its entries has a number. */
+    struct email_entry **chunk = &index->chunks[index->len / CHUNK_ENTRIES];
+    if (*chunk == NULL)
+        *chunk = calloc(CHUNK_ENTRIES, sizeof(**chunk));
+    return *chunk == NULL ? -ENOMEM : 0;
+}
+
+int email_index_prepare(struct email_index *index, const struct email_list *list, const char *name,
+                        struct email_room *ret_room)
+{
+    struct email_room room = {0};
+    struct number_kind names = names_of(index);
+    struct number_kind keys = keys_of(index);
+    int error = prepare_chunk(index);
+    if (error == 0)
+        error = prepare_order(list, &room);
+    if (error == 0)
+        error = number_table_enlarge(&list->by_name, &names, &room.by_name);
+    if (error == 0)
+        error = number_table_enlarge(&list->by_key, &keys, &room.by_key);
+    if (error == 0) {
+        room.name = text_arena_add(&index->names, name, strlen(name));
+        error = room.name == NULL ? -ENOMEM : 0;
+    }
+    if (error != 0) {
+        email_room_release(&room);
+        return error;
+    }
+    *ret_room = room;
+    return 0;
+}
+
+void email_room_release(struct email_room *room)
+{
+    free(room->order);
+    number_table_release(&room->by_name);
+    number_table_release(&room->by_key);
+    *room = (struct email_room){0};
+}
+
+uint32_t email_index_add(struct email_index *index, struct email_list *list, struct email_room *room,
+                         const struct email_frame *frame)
+{
+    struct email_parts parts;
+    email_frame_get_parts(frame, &parts);
+    if (room->order != NULL) {
+        uint32_t *old = list->order;
+        list->order = room->order;
+        list->capacity = room->order_capacity;
+        room->order = old;
+    }
+    room->by_name = number_table_exchange(&list->by_name, room->by_name);
+    room->by_key = number_table_exchange(&list->by_key, room->by_key);
+
+    uint32_t number = index->len++;
+    struct email_entry *entry = get_entry(index, number);
+    *entry = (struct email_entry){
+        .frame = frame,
+        .name = room->name,
+        .date_ms = frame->date_ms,
+        .json_len = frame->json_len,
+        .inbox = frame->inbox,
+        .key_hash = hash_text(index, parts.key),
+    };
+    list->order[list->len++] = number;
+    list->live++;
+    number_table_add(&list->by_name, hash_text(index, entry->name), number);
+    number_table_add(&list->by_key, entry->key_hash, number);
+    return number;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which emails there are: numbered from 0 in order of appearance over all inboxes, and for each inbox in
+ * order, by file name and by key. Memory only; what an email says stays in its frame. An email that is gone
+ * keeps its number and its name, so that it gets both back should it return.
+ *
+ * Locks are the caller's. Adding is in two steps: email_index_prepare() takes what memory and time it needs
+ * and only reads what readers read; email_index_add() is short and cannot fail.
+ */
+#ifndef INBOXFS_STORE_EMAIL_INDEX_H
+#define INBOXFS_STORE_EMAIL_INDEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "store/cache_frame.h"
+#include "store/number_table.h"
+#include "store/text_arena.h"
+
+struct email_entry {
+    const struct email_frame *frame;
+    const char *name;
+    int64_t date_ms;
+    uint32_t json_len;
+    uint32_t inbox;
+    uint32_t key_hash;
+    uint32_t seen_in; /* the last look that met it; the writer's alone */
+    bool is_gone;
+};
+
+/* The emails of one inbox. */
+struct email_list { /* empty: all zeros */
+    uint32_t *order;
+    size_t len; /* with those that are gone */
+    size_t capacity;
+    size_t live;
+    struct number_table by_name;
+    struct number_table by_key;
+};
+
+struct email_index;
+
+/* Room for one more email: what email_index_prepare() made and email_index_add() exchanges. */
+struct email_room {
+    const char *name;
+    uint32_t *order;
+    size_t order_capacity;
+    struct number_table by_name;
+    struct number_table by_key;
+};
+
+/* NULL without memory. */
+struct email_index *email_index_new(void);
+void email_index_free(struct email_index *index);
+void email_list_release(struct email_list *list);
+
+/* How many numbers have been given. */
+uint32_t email_index_len(const struct email_index *index);
+
+/* NULL: no such number. */
+struct email_entry *email_index_find(const struct email_index *index, uint32_t number);
+
+/* Numbers, gone or not; NUMBER_NONE. */
+uint32_t email_list_find_name(const struct email_index *index, const struct email_list *list,
+                              const char *name);
+uint32_t email_list_find_key(const struct email_index *index, const struct email_list *list, const char *key);
+
+/* 0, -ENOMEM, or -EOVERFLOW. */
+int email_index_prepare(struct email_index *index, const struct email_list *list, const char *name,
+                        struct email_room *ret_room);
+
+/* Adds an email that is in `frame`; its number. Uses up the room; what is left in it afterwards is no longer
+ * looked at and is freed with email_room_release(), without a lock. */
+uint32_t email_index_add(struct email_index *index, struct email_list *list, struct email_room *room,
+                         const struct email_frame *frame);
+void email_room_release(struct email_room *room);
+
+#endif
