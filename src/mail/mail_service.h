@@ -82,6 +82,8 @@ struct upload_request {
 struct send_request {
     const char *json;            /* complete request (draft_complete_request()), from_address a string */
     const char *idempotency_key; /* never NULL */
+    bool is_repeat; /* an earlier attempt with this key may have been accepted: never go on without the key
+                       (a service that refuses it now: SERVICE_REJECTED) */
 };
 
 struct mail_service;

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Envelopes in JSON. Written by json_writer, which cannot fail on what strangers wrote; read by jansson.
+ */
+#include "mail/envelope.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "mail/draft.h"
+#include "mail/file_name.h"
+#include "mail/json_writer.h"
+
+enum {
+    VERSION = 1
+};
+
+static void release_attachments(struct envelope *envelope)
+{
+    for (size_t i = 0; i < envelope->attachments_len; i++)
+        free(envelope->attachments[i].name);
+    free(envelope->attachments);
+    envelope->attachments = NULL;
+    envelope->attachments_len = 0;
+}
+
+static void release_part_ids(struct envelope *envelope)
+{
+    for (size_t i = 0; i < envelope->part_ids_len; i++)
+        free(envelope->part_ids[i]);
+    free(envelope->part_ids);
+    envelope->part_ids = NULL;
+    envelope->part_ids_len = 0;
+}
+
+void envelope_release(struct envelope *envelope)
+{
+    release_attachments(envelope);
+    release_part_ids(envelope);
+    free(envelope->name);
+    free(envelope->from);
+    free(envelope->request);
+    free(envelope->id);
+    free(envelope->error);
+    *envelope = (struct envelope){0};
+}
+
+void envelope_clear_outcome(struct envelope *envelope)
+{
+    struct envelope cleared = {
+        .number = envelope->number,
+        .order = envelope->order,
+        .kind = envelope->kind,
+        .name = TAKE_PTR(envelope->name),
+        .content = envelope->content,
+        .is_hidden = envelope->is_hidden,
+    };
+    memcpy(cleared.state, envelope->state, sizeof(cleared.state));
+    memcpy(cleared.digest, envelope->digest, sizeof(cleared.digest));
+    memcpy(cleared.key, envelope->key, sizeof(cleared.key));
+    envelope_release(envelope);
+    *envelope = cleared;
+}
+
+/* ---------------------------------------------------------------- copying */
+
+static int copy_text(const char *from, char **to)
+{
+    *to = from == NULL ? NULL : strdup(from);
+    return from != NULL && *to == NULL ? -ENOMEM : 0;
+}
+
+static int copy_lists(const struct envelope *from, struct envelope *to)
+{
+    int error = 0;
+    if (from->attachments_len > 0) {
+        to->attachments = calloc(from->attachments_len, sizeof(*to->attachments));
+        if (to->attachments == NULL)
+            return -ENOMEM;
+        to->attachments_len = from->attachments_len;
+        for (size_t i = 0; i < from->attachments_len && error == 0; i++) {
+            to->attachments[i].content = from->attachments[i].content;
+            error = copy_text(from->attachments[i].name, &to->attachments[i].name);
+        }
+    }
+    if (from->part_ids_len > 0) {
+        to->part_ids = calloc(from->part_ids_len, sizeof(*to->part_ids));
+        if (to->part_ids == NULL)
+            return -ENOMEM;
+        to->part_ids_len = from->part_ids_len;
+        for (size_t i = 0; i < from->part_ids_len && error == 0; i++)
+            error = copy_text(from->part_ids[i], &to->part_ids[i]);
+    }
+    return error;
+}
+
+int envelope_copy(const struct envelope *envelope, struct envelope *ret_envelope)
+{
+    struct envelope copy = *envelope;
+    copy.name = copy.from = copy.request = copy.id = copy.error = NULL;
+    copy.attachments = NULL;
+    copy.part_ids = NULL;
+    copy.attachments_len = copy.part_ids_len = 0;
+
+    int error = copy_lists(envelope, &copy);
+    error = error != 0 ? error : copy_text(envelope->name, &copy.name);
+    error = error != 0 ? error : copy_text(envelope->from, &copy.from);
+    error = error != 0 ? error : copy_text(envelope->request, &copy.request);
+    error = error != 0 ? error : copy_text(envelope->id, &copy.id);
+    error = error != 0 ? error : copy_text(envelope->error, &copy.error);
+    if (error != 0)
+        envelope_release(&copy);
+    else
+        *ret_envelope = copy;
+    return error;
+}
+
+/* ---------------------------------------------------------------- reading */
+
+static int64_t get_integer(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
+static int take_number(const json_t *object, const char *key, uint64_t *ret)
+{
+    int64_t value = get_integer(object, key);
+    if (value < 0)
+        return -EBADMSG;
+    *ret = (uint64_t)value;
+    return 0;
+}
+
+static int take_text(const json_t *object, const char *key, char **ret)
+{
+    const json_t *value = json_object_get(object, key);
+    if (value == NULL || json_is_null(value))
+        return 0;
+    return json_is_string(value) ? copy_text(json_string_value(value), ret) : -EBADMSG;
+}
+
+static int take_short_text(const json_t *object, const char *key, char *ret, size_t size)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    if (text == NULL)
+        return 0;
+    size_t len = strlen(text);
+    if (len >= size)
+        return -EBADMSG;
+    memcpy(ret, text, len + 1);
+    return 0;
+}
+
+static int take_attachments(const json_t *list, struct envelope *envelope)
+{
+    size_t len = json_array_size(list);
+    if (len == 0)
+        return 0;
+    envelope->attachments = len > ATTACHMENTS_MAX ? NULL : calloc(len, sizeof(*envelope->attachments));
+    if (envelope->attachments == NULL)
+        return len > ATTACHMENTS_MAX ? -EBADMSG : -ENOMEM;
+    envelope->attachments_len = len;
+    int error = 0;
+    for (size_t i = 0; i < len && error == 0; i++) {
+        const json_t *one = json_array_get(list, i);
+        error = take_number(one, "content", &envelope->attachments[i].content);
+        error = error != 0 ? error : take_text(one, "name", &envelope->attachments[i].name);
+        if (error == 0 && envelope->attachments[i].name == NULL)
+            error = -EBADMSG;
+    }
+    return error;
+}
+
+static int take_part_ids(const json_t *list, struct envelope *envelope)
+{
+    size_t len = json_array_size(list);
+    if (len == 0)
+        return 0;
+    envelope->part_ids = len > ATTACHMENTS_MAX ? NULL : calloc(len, sizeof(*envelope->part_ids));
+    if (envelope->part_ids == NULL)
+        return len > ATTACHMENTS_MAX ? -EBADMSG : -ENOMEM;
+    envelope->part_ids_len = len;
+    int error = 0;
+    for (size_t i = 0; i < len && error == 0; i++)
+        error = copy_text(json_string_value(json_array_get(list, i)), &envelope->part_ids[i]);
+    return error;
+}
+
+static int take_texts(const json_t *root, struct envelope *to)
+{
+    int error = take_text(root, "name", &to->name);
+    error = error != 0 ? error : take_text(root, "from", &to->from);
+    error = error != 0 ? error : take_text(root, "request", &to->request);
+    error = error != 0 ? error : take_text(root, "id", &to->id);
+    error = error != 0 ? error : take_text(root, "error", &to->error);
+    error = error != 0 ? error : take_short_text(root, "state", to->state, sizeof(to->state));
+    error = error != 0 ? error : take_short_text(root, "digest", to->digest, sizeof(to->digest));
+    error = error != 0 ? error : take_short_text(root, "idempotency_key", to->key, sizeof(to->key));
+    error = error != 0 ? error : take_short_text(root, "lane", to->lane, sizeof(to->lane));
+    return error;
+}
+
+static int take_fields(const json_t *root, struct envelope *to)
+{
+    const char *kind = json_string_value(json_object_get(root, "kind"));
+    if (kind == NULL)
+        return -EBADMSG;
+    to->kind = strcmp(kind, "attachment") == 0 ? ENVELOPE_ATTACHMENT : ENVELOPE_MESSAGE;
+    to->may_have_been_sent = json_is_true(json_object_get(root, "may_have_been_sent"));
+    to->was_reuploaded = json_is_true(json_object_get(root, "was_reuploaded"));
+    to->is_hidden = json_is_true(json_object_get(root, "is_hidden"));
+    to->quota_day = get_integer(root, "quota_day");
+    to->attempts = (unsigned int)get_integer(root, "attempts");
+    to->accepted_ms = get_integer(root, "accepted_ms");
+    to->finished_ms = get_integer(root, "finished_ms");
+    to->http_status = (int)get_integer(root, "http_status");
+
+    int error = take_number(root, "number", &to->number);
+    error = error != 0 ? error : take_number(root, "order", &to->order);
+    error = error != 0 ? error : take_number(root, "content", &to->content);
+    error = error != 0 ? error : take_texts(root, to);
+    error = error != 0 ? error : take_attachments(json_object_get(root, "attachments"), to);
+    error = error != 0 ? error : take_part_ids(json_object_get(root, "part_ids"), to);
+    to->has_request = to->request != NULL;
+    if (error == 0 && (to->name == NULL || !file_name_is_valid(to->name) || to->state[0] == '\0'))
+        error = -EBADMSG;
+    return error;
+}
+
+int envelope_parse(const char *text, size_t len, struct envelope *ret_envelope)
+{
+    json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+    struct envelope envelope = {0};
+    int error = json_is_object(root) ? 0 : -EBADMSG;
+    if (error == 0 && get_integer(root, "version") != VERSION)
+        error = get_integer(root, "version") > VERSION ? -EPROTO : -EBADMSG;
+    if (error == 0)
+        error = take_fields(root, &envelope);
+    json_decref(root);
+    if (error != 0)
+        envelope_release(&envelope);
+    else
+        *ret_envelope = envelope;
+    return error;
+}
+
+/* ---------------------------------------------------------------- writing */
+
+static void write_message(struct json_writer *writer, const struct envelope *envelope)
+{
+    json_member_string(writer, "from", envelope->from);
+    json_member_string(writer, "lane", envelope->lane);
+    json_key(writer, "attachments");
+    json_begin_array(writer);
+    for (size_t i = 0; i < envelope->attachments_len; i++) {
+        json_begin_object(writer);
+        json_member_integer(writer, "content", (int64_t)envelope->attachments[i].content);
+        json_member_string(writer, "name", envelope->attachments[i].name);
+        json_end_object(writer);
+    }
+    json_end_array(writer);
+    json_key(writer, "part_ids");
+    json_begin_array(writer);
+    for (size_t i = 0; i < envelope->part_ids_len; i++)
+        json_write_string(writer, envelope->part_ids[i]);
+    json_end_array(writer);
+    json_member_boolean(writer, "may_have_been_sent", envelope->may_have_been_sent);
+    json_member_boolean(writer, "was_reuploaded", envelope->was_reuploaded);
+    json_member_integer(writer, "quota_day", envelope->quota_day);
+    json_member_string(writer, "request", envelope->request);
+}
+
+int envelope_format(const struct envelope *envelope, struct strbuf *out)
+{
+    if (envelope->has_request && envelope->request == NULL)
+        return -EINVAL;
+    struct json_writer writer;
+    json_writer_init(&writer, out, 0);
+    json_begin_object(&writer);
+    json_member_integer(&writer, "version", VERSION);
+    json_member_integer(&writer, "number", (int64_t)envelope->number);
+    json_member_integer(&writer, "order", (int64_t)envelope->order);
+    json_member_string(&writer, "kind", envelope->kind == ENVELOPE_MESSAGE ? "message" : "attachment");
+    json_member_string(&writer, "state", envelope->state);
+    json_member_string(&writer, "name", envelope->name);
+    json_member_string(&writer, "digest", envelope->digest);
+    json_member_string(&writer, "idempotency_key", envelope->key);
+    json_member_integer(&writer, "attempts", envelope->attempts);
+    json_member_integer(&writer, "accepted_ms", envelope->accepted_ms);
+    json_member_integer(&writer, "finished_ms", envelope->finished_ms);
+    json_member_integer(&writer, "http_status", envelope->http_status);
+    json_member_string(&writer, "id", envelope->id);
+    json_member_string(&writer, "error", envelope->error);
+    if (envelope->kind == ENVELOPE_MESSAGE)
+        write_message(&writer, envelope);
+    json_member_integer(&writer, "content", (int64_t)envelope->content);
+    json_member_boolean(&writer, "is_hidden", envelope->is_hidden);
+    json_end_object(&writer);
+    return strbuf_append_char(out, '\n');
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the spool remembers of an item beside its content: the envelope, a small JSON file that is replaced as
+ * a whole. Everything that must survive a power cut is in it. The state is kept as text here: which states
+ * there are and what may follow what is the outbox's to say.
+ */
+#ifndef INBOXFS_MAIL_ENVELOPE_H
+#define INBOXFS_MAIL_ENVELOPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/strbuf.h"
+
+enum {
+    ENVELOPE_MAX_BYTES = 48 * 1000 * 1000, /* one body twice, escaped, and lists */
+    ENVELOPE_KEY_SIZE = 37,                /* a UUID in text and its NUL */
+    ENVELOPE_DIGEST_SIZE = 65,             /* content_digest() */
+    ENVELOPE_STATE_SIZE = 24,
+};
+
+enum envelope_kind {
+    ENVELOPE_MESSAGE,
+    ENVELOPE_ATTACHMENT,
+};
+
+/* A file of attachments/ whose content, as it was at hand-in, belongs to the message. */
+struct envelope_attachment {
+    uint64_t content; /* that attachment's envelope.content */
+    char *name;
+};
+
+struct envelope {
+    uint64_t number;
+    uint64_t order; /* place in the queue: grows from hand-in to hand-in */
+    enum envelope_kind kind;
+    char state[ENVELOPE_STATE_SIZE];
+    char *name;                        /* in the folder where the state shows it */
+    char digest[ENVELOPE_DIGEST_SIZE]; /* of a message's content when it was handed in; "" before */
+    char key[ENVELOPE_KEY_SIZE];       /* idempotency key; "": none yet */
+
+    /* of a message */
+    char *from;                      /* the sending address, settled at hand-in */
+    char lane[ENVELOPE_DIGEST_SIZE]; /* messages of one lane go out in order (send_order.h) */
+    struct envelope_attachment *attachments;
+    size_t attachments_len;
+    char **part_ids; /* pool ids of its MIME parts, NULL where one is not uploaded yet */
+    size_t part_ids_len;
+    bool may_have_been_sent; /* an attempt since hand-in had an unknown outcome */
+    bool was_reuploaded;     /* its pool ids were refused once, and all was uploaded again */
+    int64_t quota_day;       /* UTC day in whose count of sent emails it is; 0: none */
+    char *request;           /* as sent last, JSON text; NULL: never sent, or not loaded (has_request) */
+    bool has_request;
+
+    /* of an attachment */
+    uint64_t content; /* number of this content: another one after each replacement */
+    bool is_hidden;   /* removed or replaced, kept for the messages that bind it */
+
+    /* how it went */
+    unsigned int attempts;
+    int64_t accepted_ms; /* since 1970; 0: not yet */
+    int64_t finished_ms; /* 0: not yet */
+    int http_status;     /* of the last answer; 0: none */
+    char *id;            /* the sent email's, or the pool's; or NULL */
+    char *error;         /* words, or NULL */
+};
+
+void envelope_release(struct envelope *envelope);
+
+/* 0 or -ENOMEM. */
+int envelope_copy(const struct envelope *envelope, struct envelope *ret_envelope);
+
+/* Forgets what the last hand-in led to: bindings, attempts, times, result. Keeps number, name, kind, key and
+ * digest. */
+void envelope_clear_outcome(struct envelope *envelope);
+
+/* 0, -EPROTO (of a newer version), -EBADMSG (torn or foreign), -ENOMEM. */
+int envelope_parse(const char *text, size_t len, struct envelope *ret_envelope);
+
+/* 0 or the buffer's error. A request that is not loaded must not be lost: -EINVAL. */
+int envelope_format(const struct envelope *envelope, struct strbuf *out);
+
+#endif

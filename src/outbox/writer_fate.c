@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reading /proc for the fate of writers. Field numbers as in proc(5), from 1.
+ */
+#include "outbox/writer_fate.h"
+
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+
+enum {
+    FIELD_AFTER_NAME = 3, /* the state: the first after the parenthesis that closes the name */
+    FIELD_FLAGS = 9,
+    FIELD_EXIT_CODE = 52,
+    FLAG_EXITING = 4, /* PF_EXITING */
+    CAPABILITY_PTRACE = 19,
+};
+
+/* Reads /proc/<pid>/<name>; false when it cannot be. */
+static bool read_proc(pid_t pid, const char *name, char *ret_text, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t len = file_pread_all(fd, ret_text, size - 1, 0);
+    if (len <= 0)
+        return false;
+    ret_text[len] = '\0';
+    return true;
+}
+
+/* The folder tells: files in it belong to root as soon as an exiting task has given up its memory. */
+static bool is_own_task(pid_t pid)
+{
+    char path[64];
+    struct stat status;
+    snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+    return stat(path, &status) == 0 && status.st_uid == geteuid();
+}
+
+/* The name (field 2) may hold anything, parentheses and spaces too: fields count from the last ")". */
+static bool find_field(const char *stat, int wanted, uint64_t *ret_value)
+{
+    const char *at = strrchr(stat, ')');
+    if (at == NULL)
+        return false;
+    at++;
+    for (int field = FIELD_AFTER_NAME; *at != '\0'; field++) {
+        at += strspn(at, " ");
+        if (field == wanted) {
+            char *end;
+            *ret_value = strtoull(at, &end, 10);
+            return end != at;
+        }
+        at += strcspn(at, " ");
+    }
+    return false;
+}
+
+enum writer_fate writer_fate_parse(const char *stat, bool may_look)
+{
+    uint64_t flags;
+    uint64_t exit_code;
+    if (!find_field(stat, FIELD_FLAGS, &flags) || (flags & FLAG_EXITING) == 0)
+        return WRITER_LIVES;
+    if (!may_look || !find_field(stat, FIELD_EXIT_CODE, &exit_code))
+        return WRITER_HIDDEN;
+    if ((exit_code & 0x7f) != 0)
+        return WRITER_KILLED;
+    return exit_code == 0 ? WRITER_SUCCEEDED : WRITER_EXITED;
+}
+
+static bool has_ptrace_capability(void)
+{
+    char text[4096];
+    if (!read_proc(getpid(), "status", text, sizeof(text)))
+        return false;
+    const char *line = strstr(text, "\nCapEff:");
+    return line != NULL && ((strtoull(line + strlen("\nCapEff:"), NULL, 16) >> CAPABILITY_PTRACE) & 1) != 0;
+}
+
+enum writer_fate writer_fate_read(pid_t pid)
+{
+    char text[2048];
+    if (pid <= 0 || !read_proc(pid, "stat", text, sizeof(text)))
+        return WRITER_LIVES;
+    return writer_fate_parse(text, is_own_task(pid) || has_ptrace_capability());
+}
+
+pid_t writer_process(pid_t pid)
+{
+    char text[4096];
+    if (pid <= 0 || !read_proc(pid, "status", text, sizeof(text)))
+        return pid;
+    const char *line = strstr(text, "\nTgid:");
+    long process = line == NULL ? 0 : strtol(line + strlen("\nTgid:"), NULL, 10);
+    return process > 0 ? (pid_t)process : pid;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How a task that closes a file ends, from /proc/<pid>/stat: a close(2) of a living program is one thing, the
+ * kernel's closing for a program that was killed another (filesystem contract, "Never sent").
+ */
+#ifndef INBOXFS_OUTBOX_WRITER_FATE_H
+#define INBOXFS_OUTBOX_WRITER_FATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+enum writer_fate {
+    WRITER_LIVES,     /* closes by itself, or cannot be seen (no such task, another pid namespace) */
+    WRITER_SUCCEEDED, /* exits with status 0 */
+    WRITER_EXITED,    /* exits with another status */
+    WRITER_KILLED,    /* dies of a signal */
+    WRITER_HIDDEN,    /* exits, and of what we may not know */
+};
+
+/* Of the task `pid` (a process or a thread; 0: unknown). */
+enum writer_fate writer_fate_read(pid_t pid);
+
+/* From the text of a stat file. `may_look`: the exit code in it is real. */
+enum writer_fate writer_fate_parse(const char *stat, bool may_look);
+
+/* The process that the task belongs to; `pid` itself when that cannot be seen. */
+pid_t writer_process(pid_t pid);
+
+#endif
