@@ -1,0 +1,249 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# New mail becomes visible, and the mount tells what happened: ctl, polling, status.json, events.jsonl.
+
+load support
+
+setup() {
+  start_service
+  create_inbox "$ALICE" >/dev/null
+  create_inbox "$BOB" >/dev/null
+}
+
+teardown() {
+  stop_all
+}
+
+@test "new mail is there as soon as ctl sync returns" {
+  start_mount
+  local i
+  for i in 1 2 3; do
+    send_from_elsewhere "$ALICE" "$BOB" "fresh $i"
+    # The folder's listing and a name that was not there are in the kernel's caches.
+    ls "$MOUNT/inboxes/$BOB" >/dev/null
+    echo sync >"$MOUNT/ctl"
+    equal "$(find "$MOUNT/inboxes/$BOB" -name '*_fresh-*' | wc -l)" "$i"
+  done
+}
+
+@test "sync ADDRESS brings that inbox" {
+  start_mount
+  send_from_elsewhere "$ALICE" "$BOB" "for bob"
+  echo "sync $BOB" >"$MOUNT/ctl"
+  mounted "$BOB" "for bob"
+}
+
+@test "new mail shows by polling alone" {
+  start_mount --poll-interval=1
+  send_from_elsewhere "$ALICE" "$BOB" "polled"
+  wait_until 10 bash -c 'ls "$1"/*_polled_*' - "$MOUNT/inboxes/$BOB"
+  send_from_elsewhere "$ALICE" "$BOB" "polled again"
+  wait_until 10 bash -c 'ls "$1"/*_polled-again_*' - "$MOUNT/inboxes/$BOB"
+}
+
+@test "with --poll-interval=0 nothing is asked for until it is told to" {
+  start_mount
+  refresh
+  local before
+  before=$(jq .counters.requests "$MOUNT/status.json")
+  send_from_elsewhere "$ALICE" "$BOB" "unasked"
+  run ! wait_until 3 bash -c 'ls "$1"/*_unasked_*' - "$MOUNT/inboxes/$BOB"
+  equal "$(jq .counters.requests "$MOUNT/status.json")" "$before"
+}
+
+@test "an email whose date is long ago shows up, too: order proves nothing" {
+  start_mount
+  refresh
+  send_from_elsewhere "$ALICE" "$BOB" "one"
+  send_from_elsewhere "$ALICE" "$BOB" "two"
+  echo sync >"$MOUNT/ctl"
+  equal "$(find "$MOUNT/inboxes/$BOB" -name '*_one_*' -o -name '*_two_*' | wc -l)" 2
+}
+
+@test "a record that changed at the service changes in the mount, with its size" {
+  start_mount
+  send_from_elsewhere "$ALICE" "$BOB" "to be marked"
+  refresh
+  local file id
+  file=$(mounted "$BOB" "to be marked")
+  id=$(jq -r .id "$file")
+  holds "$file" '.user_mark_status == false'
+  api POST "/email/$id/mark/true" >/dev/null
+  refresh
+  holds "$file" '.user_mark_status == true'
+  equal "$(stat -c %s "$file")" "$(wc -c <"$file")"
+}
+
+@test "ctl: unknown commands are EINVAL, unknown names ENOENT" {
+  start_mount
+  local command
+  for command in nonsense "" " " "sync too many words" "SYNC" "retry" "sync;ls"; do
+    run syscall write "$MOUNT/ctl" w "$command"$'\n'
+    equal "$output" "write EINVAL"
+  done
+  expect "write ENOENT" write "$MOUNT/ctl" w $'sync nobody@x.example\n'
+  expect "write ENOENT" write "$MOUNT/ctl" w $'retry no-such-file\n'
+  expect ok write "$MOUNT/ctl" w $'retry all\n'
+}
+
+@test "ctl: several commands in one write, and one without a newline" {
+  start_mount
+  send_from_elsewhere "$ALICE" "$BOB" "by one write"
+  expect ok write "$MOUNT/ctl" w $'retry all\nsync\n'
+  mounted "$BOB" "by one write"
+  expect ok write "$MOUNT/ctl" w "sync"
+  printf 'sync' >"$MOUNT/ctl"
+  echo sync >>"$MOUNT/ctl"
+}
+
+@test "ctl cannot be read" {
+  start_mount
+  run ! cat "$MOUNT/ctl"
+}
+
+@test "ctl sync with the service away: EHOSTUNREACH; with a key that is refused now: EACCES" {
+  start_mount
+  stop_service
+  within 15 expect "write EHOSTUNREACH" write "$MOUNT/ctl" w $'sync\n'
+  holds "$MOUNT/status.json" '.online == false and (.error | length > 3)'
+  sqlite3 "$SERVICE"/*.db .tables >/dev/null 2>&1 || true
+  mv "$SERVICE" "$SERVICE.away"
+  start_service
+  within 15 expect "write EACCES" write "$MOUNT/ctl" w $'sync\n'
+  stop_service
+  rm -rf "$SERVICE"
+  mv "$SERVICE.away" "$SERVICE"
+  start_service
+  expect ok write "$MOUNT/ctl" w $'sync\n'
+  holds "$MOUNT/status.json" '.online == true and .error == null'
+}
+
+@test "status.json tells reachability, capabilities, sync, queue, quota and counters" {
+  start_mount
+  refresh
+  holds "$MOUNT/status.json" '.online == true and .error == null'
+  holds "$MOUNT/status.json" '.capabilities.inbox_list == "present"'
+  holds "$MOUNT/status.json" '.sync.complete and .sync.inboxes == 2 and .sync.emails == 1'
+  holds "$MOUNT/status.json" '.sync.last | fromdateiso8601? // (sub("\\.[0-9]+Z$"; "Z") | fromdateiso8601) > 1700000000'
+  holds "$MOUNT/status.json" '.queue.queued == 0 and .queue.paused == false'
+  holds "$MOUNT/status.json" '.quota.daily_limit == null and .quota.sent_today == 0'
+  holds "$MOUNT/status.json" '.counters.requests > 0 and .counters.received_bytes > 0'
+  message "$BOB" counted >"$MOUNT/outbox/x"
+  wait_sent x
+  holds "$MOUNT/status.json" '.quota.sent_today == 1 and .queue.sent == 1'
+  stop_service
+  message "$BOB" waiting >"$MOUNT/outbox/y"
+  wait_until 10 jq -e '.queue.queued == 1 and .queue.next_attempt != null' "$MOUNT/status.json"
+}
+
+@test "status.json: what stat says is what is read" {
+  start_mount
+  local i
+  for i in {1..20}; do
+    cp "$MOUNT/status.json" "$DIR/status"
+    jq -e .version "$DIR/status" >/dev/null
+    tail -c 2 "$DIR/status" | grep -q '}'
+  done
+}
+
+@test "events.jsonl grows by a line for each thing that happened" {
+  start_mount
+  send_from_elsewhere "$ALICE" "$BOB" "eventful"
+  refresh
+  wait_until 5 has_event '.event == "mail" and (.path | startswith("inboxes/\($bob)/"))' --arg bob "$BOB"
+  local path
+  path=$(events '.event == "mail"' | jq -r .path | tail -n 1)
+  present "$MOUNT/$path"
+  message "$BOB" "sent event" >"$MOUNT/outbox/x"
+  wait_sent x
+  wait_until 5 has_event '.event == "sent" and .path == "sent/x" and (.id | type == "string")'
+  echo bad >"$MOUNT/outbox/bad"
+  wait_failed bad
+  wait_until 5 has_event '.event == "failed" and .path == "failed/bad" and (.error | type == "string")'
+  mkdir "$MOUNT/inboxes/carol@$DOMAIN"
+  wait_until 5 has_event '.event == "inbox" and .path == "inboxes/carol@\($domain)"' --arg domain "$DOMAIN"
+  jq -es 'all(.[]; .time | test("^20[0-9]{2}-[0-9]{2}-[0-9]{2}T.*Z$"))' "$MOUNT/events.jsonl" >/dev/null
+}
+
+@test "offline and online are told once each" {
+  start_mount
+  refresh
+  stop_service
+  for _ in 1 2 3; do
+    syscall write "$MOUNT/ctl" w $'sync\n' || true
+  done
+  wait_until 5 has_event '.event == "offline" and (.error | length > 3)'
+  equal "$(events '.event == "offline"' | wc -l)" 1
+  start_service
+  refresh
+  refresh
+  wait_until 5 has_event '.event == "online"'
+  equal "$(events '.event == "online"' | wc -l)" 1
+}
+
+@test "tail -f follows events.jsonl" {
+  start_mount
+  tail -n 0 -f -s 0.1 "$MOUNT/events.jsonl" >"$DIR/tail" 2>/dev/null 3>&- &
+  local tail=$!
+  send_from_elsewhere "$ALICE" "$BOB" "followed"
+  refresh
+  wait_until 10 grep -q '"mail"' "$DIR/tail"
+  kill "$tail"
+  wait "$tail" || true
+}
+
+@test "events.jsonl is an ordinary file: size, seek, read-only" {
+  start_mount
+  send_from_elsewhere "$ALICE" "$BOB" "ordinary"
+  refresh
+  wait_until 5 has_event '.event == "mail"'
+  equal "$(stat -c %s "$MOUNT/events.jsonl")" "$(wc -c <"$MOUNT/events.jsonl")"
+  tail -c 10 "$MOUNT/events.jsonl" | grep -q '}'
+  run ! bash -c 'echo x >> "$1"' - "$MOUNT/events.jsonl"
+  expect EPERM unlink "$MOUNT/events.jsonl"
+  expect EPERM rename "$MOUNT/events.jsonl" "$MOUNT/drafts/events"
+}
+
+@test "events survive a restart of the daemon" {
+  start_mount
+  send_from_elsewhere "$ALICE" "$BOB" "before"
+  refresh
+  wait_until 5 has_event '.event == "mail"'
+  stop_mount
+  start_mount
+  has_event '.event == "mail"'
+}
+
+@test "what is in memory answers at once while the service hangs" {
+  start_mount --poll-interval=1
+  send_from_elsewhere "$ALICE" "$BOB" "in memory"
+  refresh
+  kill -STOP "$SERVICE_PID"
+  syscall write "$MOUNT/ctl" w $'sync\n' >/dev/null 3>&- &
+  local sync=$!
+  within 2 ls -la "$MOUNT/inboxes/$BOB" >/dev/null
+  within 2 mounted "$BOB" "in memory"
+  within 2 cat "$MOUNT/status.json" >/dev/null
+  within 2 bash -c 'echo x > "$1"' - "$MOUNT/drafts/x"
+  message "$BOB" "while it hangs" >"$DIR/m"
+  within 2 cp "$DIR/m" "$MOUNT/outbox/m"
+  within 2 ls "$MOUNT/outbox" >/dev/null
+  kill -CONT "$SERVICE_PID"
+  wait "$sync" || true
+  wait_sent m
+  has_received "$BOB" "while it hangs"
+}
+
+@test "a hanging ctl sync can be interrupted" {
+  start_mount
+  kill -STOP "$SERVICE_PID"
+  syscall write "$MOUNT/ctl" w $'sync\n' >/dev/null 3>&- &
+  local sync=$!
+  wait_until 5 grep -q . "/proc/$sync/wchan"
+  kill -INT "$sync"
+  kill -TERM "$sync"
+  wait_until 5 process_is_gone "$sync"
+  wait "$sync" || true
+  kill -CONT "$SERVICE_PID"
+}

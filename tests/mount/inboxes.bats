@@ -1,0 +1,216 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# Folders below inboxes/: making an inbox, changing its record, and what cannot be done there.
+
+load support
+
+setup() {
+  start_service
+}
+
+teardown() {
+  stop_all
+}
+
+record() { # ADDRESS
+  api GET /inbox | jq -e --arg address "$1" '.[] | select(.email_address == $address)'
+}
+
+@test "mkdir creates the inbox at the service, named after the local part" {
+  start_mount
+  mkdir "$MOUNT/inboxes/$ALICE"
+  record "$ALICE" | jq -e '.name == "alice"'
+  present "$MOUNT/inboxes/$ALICE/inbox.json"
+  holds "$MOUNT/inboxes/$ALICE/inbox.json" '.id == $id' --arg id "$(inbox_id "$ALICE")"
+}
+
+@test "the first inbox of the account gets a welcome email, which shows by itself" {
+  start_mount
+  mkdir "$MOUNT/inboxes/$ALICE"
+  wait_until 10 bash -c 'ls "$1"/2*.json' - "$MOUNT/inboxes/$ALICE"
+  equal "$(find "$MOUNT/inboxes/$ALICE" -name '2*.json' | wc -l)" 1
+  mkdir "$MOUNT/inboxes/$BOB"
+  refresh
+  equal "$(find "$MOUNT/inboxes/$BOB" -name '2*.json' | wc -l)" 0
+}
+
+@test "inboxes made elsewhere show after a sync" {
+  create_inbox "$ALICE"
+  start_mount
+  present "$MOUNT/inboxes/$ALICE"
+  create_inbox "$BOB"
+  refresh
+  equal "$(ls "$MOUNT/inboxes")" "$ALICE"$'\n'"$BOB"
+}
+
+@test "a new inbox can receive at once" {
+  start_mount
+  mkdir "$MOUNT/inboxes/$ALICE" "$MOUNT/inboxes/$BOB"
+  message "$BOB" "to a new inbox" >"$MOUNT/outbox/x"
+  wait_sent x
+  refresh "$BOB"
+  mounted "$BOB" "to a new inbox"
+}
+
+@test "mkdir -p and mkdir of what is there" {
+  start_mount
+  mkdir "$MOUNT/inboxes/$ALICE"
+  expect EEXIST mkdir "$MOUNT/inboxes/$ALICE"
+  mkdir -p "$MOUNT/inboxes/$ALICE"
+  equal "$(api GET /inbox | jq length)" 1
+}
+
+@test "mkdir of an address that exists at the service but is not known here: EEXIST" {
+  start_mount
+  create_inbox "$ALICE"
+  expect EEXIST mkdir "$MOUNT/inboxes/$ALICE"
+}
+
+@test "mkdir of a bad address: EINVAL, and nothing is created" {
+  start_mount
+  local address
+  for address in nobody 'two words@x.example' '@x.example' 'a@' '.a@x.example' 'a@b@c' $'a\nb@x.example' \
+    'a"b@x.example' '<a@x.example>'; do
+    expect EINVAL mkdir "$MOUNT/inboxes/$address"
+  done
+  api GET /inbox | jq -e 'length == 0'
+  equal "$(ls -A "$MOUNT/inboxes")" ""
+}
+
+@test "mkdir of an address that the service refuses: EINVAL" {
+  start_mount
+  expect EINVAL mkdir "$MOUNT/inboxes/alice@not-here.example"
+}
+
+@test "mkdir with the service away: EHOSTUNREACH within 5 s" {
+  start_mount
+  stop_service
+  within 6 expect EHOSTUNREACH mkdir "$MOUNT/inboxes/$ALICE"
+  missing "$MOUNT/inboxes/$ALICE"
+}
+
+@test "mkdir where no folder can be: EPERM" {
+  start_mount
+  mkdir "$MOUNT/inboxes/$ALICE"
+  local folder
+  for folder in "" outbox/ sent/ failed/ attachments/ "inboxes/$ALICE/"; do
+    expect EPERM mkdir "$MOUNT/${folder}new"
+  done
+}
+
+@test "rmdir, rm and mv in inboxes: EPERM" {
+  start_mount
+  mkdir "$MOUNT/inboxes/$ALICE"
+  wait_until 10 bash -c 'ls "$1"/2*.json' - "$MOUNT/inboxes/$ALICE"
+  local mail
+  mail=$(find "$MOUNT/inboxes/$ALICE" -name '2*.json')
+  expect EPERM rmdir "$MOUNT/inboxes/$ALICE"
+  expect EPERM rename "$MOUNT/inboxes/$ALICE" "$MOUNT/inboxes/$BOB"
+  expect EPERM unlink "$mail"
+  expect EPERM unlink "$MOUNT/inboxes/$ALICE/inbox.json"
+  expect EPERM rename "$mail" "$mail.old"
+  expect EPERM rename "$mail" "$MOUNT/drafts/mail"
+  expect EPERM rename "$mail" "$MOUNT/outbox/mail"
+  echo x >"$MOUNT/drafts/x"
+  expect EPERM rename "$MOUNT/drafts/x" "$MOUNT/inboxes/$ALICE/x"
+  expect EPERM rename "$MOUNT/drafts/x" "$mail"
+  expect EPERM symlink /etc/passwd "$MOUNT/inboxes/$ALICE/link"
+  expect EPERM link "$mail" "$MOUNT/inboxes/$ALICE/link"
+  expect "open EPERM" write "$MOUNT/inboxes/$ALICE/new" wc x
+  expect "open EPERM" write "$MOUNT/inboxes/new" wc x
+  expect "open EPERM" write "$MOUNT/new" wc x
+  run touch "$MOUNT/inboxes/$ALICE/new"
+  [ "$status" -ne 0 ]
+  present "$mail"
+}
+
+@test "an email cannot be opened for writing: EACCES" {
+  start_mount
+  mkdir "$MOUNT/inboxes/$ALICE"
+  wait_until 10 bash -c 'ls "$1"/2*.json' - "$MOUNT/inboxes/$ALICE"
+  local mail
+  mail=$(find "$MOUNT/inboxes/$ALICE" -name '2*.json')
+  expect EACCES open "$mail" w
+  expect EACCES open "$mail" rw
+  expect EACCES open "$mail" wa
+  run syscall truncate "$mail" 0
+  [ "$status" -ne 0 ]
+  [ -s "$mail" ]
+}
+
+# ---------------------------------------------------------------- inbox.json
+
+@test "inbox.json is the record as the service gave it" {
+  start_mount
+  mkdir "$MOUNT/inboxes/$ALICE"
+  refresh
+  diff <(jq -S . "$MOUNT/inboxes/$ALICE/inbox.json") <(record "$ALICE" | jq -S .)
+}
+
+@test "writing inbox.json updates every field and keeps the others" {
+  start_mount
+  mkdir "$MOUNT/inboxes/$ALICE"
+  refresh
+  local file=$MOUNT/inboxes/$ALICE/inbox.json
+  jq '.allow_bcc = false | .blocked_from_addresses = {"addresses": ["spam@x.example"], "domains": []}' "$file" >"$DIR/new"
+  cat "$DIR/new" >"$file"
+  record "$ALICE" | jq -e '.allow_bcc == false and .allow_cc == true and .name == "alice"'
+  jq '.name = "Alice A."' "$file" >"$DIR/new"
+  cp "$DIR/new" "$file"
+  record "$ALICE" | jq -e '.allow_bcc == false and .name == "Alice A." and
+    .blocked_from_addresses.addresses == ["spam@x.example"]'
+  holds "$file" '.name == "Alice A."'
+}
+
+@test "a field that another client changed meanwhile is not put back to its default" {
+  start_mount
+  mkdir "$MOUNT/inboxes/$ALICE"
+  refresh
+  record "$ALICE" | jq '.allow_cc = false' | api POST /inbox/upsert -H 'Content-Type: application/json' -d @-
+  echo '{"name": "New name"}' >"$MOUNT/inboxes/$ALICE/inbox.json"
+  record "$ALICE" | jq -e '.allow_cc == false and .name == "New name"'
+}
+
+@test "vim edits inbox.json in place" {
+  start_mount
+  mkdir "$MOUNT/inboxes/$ALICE"
+  refresh
+  vim -Nes -u NONE -i NONE -c 'set nobackup nowritebackup noswapfile' \
+    -c '%s/"allow_cc": true/"allow_cc": false/' -c 'wq' "$MOUNT/inboxes/$ALICE/inbox.json" </dev/null
+  record "$ALICE" | jq -e '.allow_cc == false'
+}
+
+@test "what is wrong in inbox.json comes back from close, and changes nothing" {
+  start_mount
+  mkdir "$MOUNT/inboxes/$ALICE"
+  refresh
+  local before file=$MOUNT/inboxes/$ALICE/inbox.json
+  before=$(record "$ALICE")
+  expect "close EINVAL" write "$file" wt '{"name": "cut of'
+  expect "close EINVAL" write "$file" wt 'no json at all'
+  expect "close EINVAL" write "$file" wt '["an array"]'
+  expect "close EINVAL" write "$file" wt '{"allow_cc": "perhaps"}'
+  expect "close EINVAL" write "$file" wt '{"id": "somebody-else"}'
+  equal "$(record "$ALICE")" "$before"
+  holds "$file" '.id == $id' --arg id "$(inbox_id "$ALICE")"
+  has_event '.event == "inbox" and (.error | type == "string") and (.error | length > 5)'
+}
+
+@test "with the service away the error comes back from close: EHOSTUNREACH" {
+  start_mount
+  mkdir "$MOUNT/inboxes/$ALICE"
+  refresh
+  stop_service
+  within 11 expect "close EHOSTUNREACH" write "$MOUNT/inboxes/$ALICE/inbox.json" wt '{"name": "x"}'
+  holds "$MOUNT/inboxes/$ALICE/inbox.json" '.name == "alice"'
+}
+
+@test "reading inbox.json while it is written shows the old record; too much text is refused" {
+  start_mount
+  mkdir "$MOUNT/inboxes/$ALICE"
+  refresh
+  run bash -c 'head -c 100000000 /dev/zero > "$1"' - "$MOUNT/inboxes/$ALICE/inbox.json"
+  [ "$status" -ne 0 ]
+  holds "$MOUNT/inboxes/$ALICE/inbox.json" '.name == "alice"'
+}

@@ -1,0 +1,215 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# Received mail as files: ls, cat, jq, grep, find and stat on a mounted account.
+
+load support
+
+setup() {
+  start_two_inboxes
+}
+
+teardown() {
+  stop_all
+}
+
+@test "the root lists what the contract says, and nothing else" {
+  equal "$(cd "$MOUNT" && LC_ALL=C ls -A | tr '\n' ' ')" \
+    "README attachments drafts events.jsonl failed inboxes outbox sent status.json "
+}
+
+@test "ctl answers by name without being listed" {
+  present "$MOUNT/ctl"
+  equal "$(find "$MOUNT" -maxdepth 1 -name ctl)" ""
+}
+
+@test "README tells in one screen how to use the mount" {
+  [ "$(wc -l <"$MOUNT/README")" -le 60 ]
+  grep -q 'outbox' "$MOUNT/README"
+  grep -q 'ctl' "$MOUNT/README"
+  grep -q 'drafts' "$MOUNT/README"
+}
+
+@test "README tells what cannot be seen: a pipeline that dies" {
+  grep -qi 'pipe' "$MOUNT/README"
+  grep -q 'mv' "$MOUNT/README"
+}
+
+@test "an email is one file: the record as the service gave it" {
+  send_from_elsewhere "$ALICE" "$BOB" "Quarterly figures"
+  refresh
+  local file
+  file=$(mounted "$BOB" "Quarterly figures")
+  diff <(jq -S . "$file") <(received "$BOB" "Quarterly figures" | jq -S '.[0]')
+}
+
+@test "its known fields come first, two spaces deep, with a final newline" {
+  send_from_elsewhere "$ALICE" "$BOB" "Grüße ✓"
+  refresh
+  local file
+  file=$(mounted "$BOB" "Grüße ✓")
+  equal "$(jq -c 'keys_unsorted[0:5]' "$file")" '["id","date","from_address","to_addresses","subject"]'
+  grep -q '^  "id": ' "$file"
+  grep -q 'Grüße ✓' "$file"
+  equal "$(tail -c 1 "$file" | od -An -tx1 | tr -d ' ')" 0a
+  diff "$file" <(jq --indent 2 . "$file")
+}
+
+@test "its name is date, slug and id" {
+  send_from_elsewhere "$ALICE" "$BOB" "Re: Quarterly  FIGURES (final), für Zoë!"
+  refresh
+  local file id
+  file=$(mounted "$BOB" "Re: Quarterly  FIGURES (final), für Zoë!")
+  id=$(jq -r .id "$file")
+  [[ ${file##*/} =~ ^[0-9]{8}T[0-9]{6}Z_re-quarterly-figures-final-für-zoë_"${id:0:8}"\.json$ ]] || fail "${file##*/}"
+  equal "$(date -u -d "$(jq -r .date "$file")" +%Y%m%dT%H%M%SZ)" "$(basename "$file" | cut -d_ -f1)"
+}
+
+@test "mtime is its date, the size exact, the mode 0444" {
+  send_from_elsewhere "$ALICE" "$BOB" "attributes"
+  refresh
+  local file
+  file=$(mounted "$BOB" "attributes")
+  equal "$(stat -c %Y "$file")" "$(date -d "$(jq -r .date "$file")" +%s)"
+  equal "$(stat -c %s "$file")" "$(wc -c <"$file")"
+  equal "$(stat -c %s "$file")" "$(cp "$file" /dev/stdout | wc -c)"
+  equal "$(stat -c %a "$file")" 444
+}
+
+@test "folders are 0700, owned by who mounted; files of one's own 0600" {
+  local folder
+  for folder in . inboxes "inboxes/$BOB" drafts outbox sent failed attachments; do
+    equal "$(stat -c '%a %u' "$MOUNT/$folder")" "700 $(id -u)"
+  done
+  equal "$(stat -c %a "$MOUNT/inboxes/$BOB/inbox.json")" 600
+  equal "$(stat -c %a "$MOUNT/README")" 444
+}
+
+@test "inodes are stable while mounted" {
+  send_from_elsewhere "$ALICE" "$BOB" "one"
+  refresh
+  find "$MOUNT/inboxes" -printf '%i %p\n' | sort >"$DIR/before"
+  send_from_elsewhere "$ALICE" "$BOB" "two"
+  refresh
+  echo 2 >/proc/sys/vm/drop_caches 2>/dev/null || true
+  find "$MOUNT/inboxes" -printf '%i %p\n' | sort >"$DIR/after"
+  equal "$(comm -23 "$DIR/before" "$DIR/after")" ""
+  equal "$(comm -13 "$DIR/before" "$DIR/after" | wc -l)" 1
+  equal "$(cut -d' ' -f1 "$DIR/after" | sort | uniq -d)" ""
+}
+
+@test "names and contents are stable across mounts" {
+  local i
+  for i in {1..5}; do
+    send_from_elsewhere "$ALICE" "$BOB" "mail $i"
+  done
+  refresh
+  (cd "$MOUNT/inboxes" && find . -type f -exec sha256sum {} + | sort) >"$DIR/before"
+  stop_mount
+  start_mount
+  diff "$DIR/before" <(cd "$MOUNT/inboxes" && find . -type f -exec sha256sum {} + | sort)
+  stop_mount
+  rm -rf "$STATE"
+  start_mount
+  diff "$DIR/before" <(cd "$MOUNT/inboxes" && find . -type f -exec sha256sum {} + | sort)
+}
+
+@test "ls, find, grep -r, wc, tar and cp -a read everything without hanging" {
+  local i
+  for i in {1..30}; do
+    send_from_elsewhere "$ALICE" "$BOB" "letter $i"
+  done
+  refresh
+  within 10 timeout 20 ls -laR "$MOUNT" >"$DIR/list"
+  equal "$(grep -c 'letter-' "$DIR/list")" 30
+  equal "$(timeout 20 grep -rl 'letter 7"' "$MOUNT/inboxes" | wc -l)" 1
+  within 10 timeout 20 grep -rq 'no such words' "$MOUNT" || [ $? -eq 1 ]
+  equal "$(find "$MOUNT/inboxes/$BOB" -name '*.json' -newermt '1 hour ago' | wc -l)" 31
+  timeout 20 cp -a "$MOUNT" "$DIR/copy"
+  diff -r "$MOUNT/inboxes" "$DIR/copy/inboxes"
+  timeout 20 tar -C "$MOUNT" -cf "$DIR/all.tar" .
+  equal "$(tar -tf "$DIR/all.tar" | grep -c 'letter-')" 30
+  timeout 20 rsync -a "$MOUNT/inboxes/" "$DIR/rsynced/"
+  diff -r "$MOUNT/inboxes" "$DIR/rsynced"
+}
+
+@test "ls -l asks for no extended attributes, and getxattr is not there" {
+  expect EOPNOTSUPP getxattr "$MOUNT/README"
+}
+
+@test "hostile subjects make harmless names" {
+  local subject number=0 file
+  for subject in '../../etc/passwd' '/etc/passwd' '.hidden' '..' '-rf' $'line\nbreak\rreturn' $'\e[31mred\e[0m\a' \
+    $'\u202egnp.exe' '$(reboot)' '`id`; rm -rf ~' '*' '~' ' ' '"' "'" '💥💥💥' 'CON' $'tab\there' $'\x7f\x01'; do
+    number=$((number + 1))
+    send_from_elsewhere "$ALICE" "$BOB" "$subject" "hostile $number"
+  done
+  send_from_elsewhere "$ALICE" "$BOB" ""
+  refresh
+  find "$MOUNT/inboxes/$BOB" -mindepth 1 -print0 >"$DIR/names"
+  equal "$(tr -cd '\0' <"$DIR/names" | wc -c)" $((number + 2))
+  # Control characters and direction marks are in no name; each name is one below the folder, and not hidden.
+  run ! grep -zP '[\x00-\x1f\x7f\x{80}-\x{9f}\x{200e}\x{200f}\x{202a}-\x{202e}\x{2066}-\x{2069}]' "$DIR/names"
+  while IFS= read -r -d '' file; do
+    [[ ${file##*/} != .* ]]
+    [[ ${file##*/} != *[[:space:]\$\`\"\'\*\;~]* ]] || fail "$file"
+    [ "${#file}" -le $((${#MOUNT} + 255)) ]
+  done <"$DIR/names"
+}
+
+@test "cat of a hostile email does not reach the terminal" {
+  send_from_elsewhere "$ALICE" "$BOB" $'\e]0;title\a\e[2J\u009b31m\u202eevil'
+  refresh
+  cat "$MOUNT/inboxes/$BOB"/2*.json >"$DIR/seen"
+  run ! grep -aP '[\x00-\x08\x0b-\x1f\x7f]' "$DIR/seen"
+  run ! grep -P '[\x{80}-\x{9f}\x{202a}-\x{202e}\x{2066}-\x{2069}]' "$DIR/seen"
+}
+
+@test "a subject of 10 kB, and of many Unicode letters, stays within bounds" {
+  send_from_elsewhere "$ALICE" "$BOB" "$(printf 'long %.0s' {1..2000})"
+  send_from_elsewhere "$ALICE" "$BOB" "$(printf '漢字%.0s' {1..500})"
+  refresh
+  local file slug
+  for file in "$MOUNT/inboxes/$BOB"/2*.json; do
+    slug=$(basename "$file" .json | cut -d_ -f2)
+    [ "$(printf %s "$slug" | wc -c)" -le 60 ] || fail "$slug"
+    printf %s "$slug" | iconv -f utf-8 -t utf-8 >/dev/null
+  done
+  equal "$(find "$MOUNT/inboxes/$BOB" -name '2*' | wc -l)" 2
+}
+
+@test "two emails of the same second and subject have two names" {
+  local i
+  for i in {1..10}; do
+    send_from_elsewhere "$ALICE" "$BOB" "same"
+  done
+  refresh
+  equal "$(find "$MOUNT/inboxes/$BOB" -name '*_same_*' | wc -l)" 10
+}
+
+@test "an email to both inboxes is in both" {
+  message "$BOB, $ALICE" "to both" >"$MOUNT/outbox/both"
+  wait_sent both
+  refresh
+  mounted "$ALICE" "to both"
+  mounted "$BOB" "to both"
+}
+
+@test "listing many emails shows each once, however they are listed" {
+  # More than the service answers with at once by default.
+  seq 1 250 | FROM=$ALICE TO=$BOB KEY=$(cat "$KEY_FILE") URL=$SERVICE_URL xargs -P 4 -n 25 sh -c '
+    for number; do
+      printf "{\"from_address\":\"%s\",\"subject\":\"bulk %s\",\"plain_text\":\"x\",\"to_addresses\":[{\"address\":\"%s\"}]}" \
+        "$FROM" "$number" "$TO" |
+        curl -sS --fail -o /dev/null -H "Authorization: Bearer $KEY" -H "Content-Type: application/json" -d @- \
+          "$URL/api/v1/email/send" || exit 255
+    done' sh
+  refresh
+  local file names=()
+  for file in "$MOUNT/inboxes/$BOB"/*_bulk-*; do
+    names+=("$(jq -r .subject "$file")")
+  done
+  equal "$(printf '%s\n' "${names[@]}" | sort -u | wc -l)" 250
+  equal "${#names[@]}" 250
+  equal "$(find "$MOUNT/inboxes/$BOB" -name '*_bulk-*' | wc -l)" 250
+}
