@@ -38,9 +38,9 @@ void inbox_frame_get_parts(const struct inbox_frame *frame, struct inbox_parts *
 
 void email_frame_get_parts(const struct email_frame *frame, struct email_parts *ret)
 {
-    ret->key = (const char *)(frame + 1);
+    ret->json = email_frame_json(frame);
+    ret->key = ret->json + frame->json_len + 1;
     ret->name = ret->key + frame->key_len + 1;
-    ret->json = ret->name + frame->name_len + 1;
 }
 
 bool inbox_frame_read(const void *payload, size_t len, struct inbox_parts *ret)
@@ -95,9 +95,9 @@ const struct email_frame *email_frame_append(struct record_log *log, const struc
 {
     const struct iovec pieces[] = {
         {.iov_base = (void *)frame, .iov_len = sizeof(*frame)},
+        text_part(parts->json, frame->json_len),
         text_part(parts->key, frame->key_len),
         text_part(parts->name, frame->name_len),
-        text_part(parts->json, frame->json_len),
     };
     return record_log_append(log, CACHE_EMAIL, pieces, ARRAY_LEN(pieces));
 }

@@ -15,7 +15,7 @@
 enum cache_frame_kind {
     CACHE_INBOX = 1,   /* struct inbox_frame, then id, address, folder name, json, each with a NUL */
     CACHE_INBOX_GONE,  /* struct gone_frame */
-    CACHE_EMAIL,       /* struct email_frame, then key, file name, json, each with a NUL */
+    CACHE_EMAIL,       /* struct email_frame, then json, key, file name, each with a NUL */
     CACHE_EMAIL_GONE,  /* struct gone_frame, then key and a NUL */
     CACHE_FIRST_SYNC,  /* nothing: what this account held at the beginning is known */
     CACHE_INBOX_QUIET, /* struct gone_frame: mail found in this inbox is announced from here on */
@@ -91,6 +91,12 @@ int gone_frame_append(struct record_log *log, enum cache_frame_kind kind, uint32
 /* The parts of a frame that is known to be right. */
 void inbox_frame_get_parts(const struct inbox_frame *frame, struct inbox_parts *ret);
 void email_frame_get_parts(const struct email_frame *frame, struct email_parts *ret);
+
+/* The text of an email, without looking at the frame, which may have to be read from the disk. */
+static inline const char *email_frame_json(const struct email_frame *frame)
+{
+    return (const char *)(frame + 1);
+}
 
 /* What it takes in the file. */
 uint64_t inbox_frame_bytes(const struct inbox_frame *frame);

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The table of inboxes. An account has few, so changes are made in place.
+ */
+#include "store/inbox_table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "mail/file_name.h"
+
+void inbox_table_release(struct inbox_table *table)
+{
+    for (uint32_t i = 0; i < table->len; i++) {
+        if (table->items[i] != NULL)
+            email_list_release(&table->items[i]->emails);
+        free(table->items[i]);
+    }
+    free(table->items);
+    map_release(&table->by_id);
+    map_release(&table->by_name);
+    *table = (struct inbox_table){0};
+}
+
+struct inbox *inbox_table_get(const struct inbox_table *table, uint32_t number)
+{
+    return number < table->len ? table->items[number] : NULL;
+}
+
+struct inbox *inbox_table_find_id(const struct inbox_table *table, const char *id)
+{
+    return map_find(&table->by_id, id);
+}
+
+struct inbox *inbox_table_find_name(const struct inbox_table *table, const char *name)
+{
+    return map_find(&table->by_name, name);
+}
+
+static bool name_is_free(const struct inbox_table *table, const struct inbox *inbox, const char *name)
+{
+    const struct inbox *owner = inbox_table_find_name(table, name);
+    return owner == NULL || owner == inbox;
+}
+
+char *inbox_table_choose_name(const struct inbox_table *table, const struct inbox *inbox, const char *id,
+                              const char *address)
+{
+    if (address != NULL && address[0] != '.' && file_name_is_valid(address) &&
+        name_is_free(table, inbox, address))
+        return strdup(address);
+    _cleanup_free_ char *from_id = file_name_from_text(id);
+    if (from_id == NULL || name_is_free(table, inbox, from_id))
+        return TAKE_PTR(from_id);
+    for (unsigned int number = 2;; number++) {
+        _cleanup_free_ char *numbered = file_name_numbered(from_id, number);
+        if (numbered == NULL || name_is_free(table, inbox, numbered))
+            return TAKE_PTR(numbered);
+    }
+}
+
+/* Room for `number`; numbers in between stay unused. */
+static int make_room(struct inbox_table *table, uint32_t number)
+{
+    if (number >= INBOXES_MAX)
+        return -EBADMSG;
+    if (number >= table->capacity) {
+        uint32_t capacity = table->capacity == 0 ? 16 : table->capacity;
+        while (capacity <= number)
+            capacity *= 2;
+        struct inbox **items = realloc(table->items, capacity * sizeof(*items));
+        if (items == NULL)
+            return -ENOMEM;
+        table->items = items;
+        table->capacity = capacity;
+    }
+    while (table->len <= number)
+        table->items[table->len++] = NULL;
+    return 0;
+}
+
+static int add(struct inbox_table *table, const struct inbox_frame *frame, const struct inbox_parts *texts,
+               struct inbox **ret_inbox)
+{
+    bool has_no_name = frame->origin == INBOX_OF_NO_NAME;
+    if (has_no_name ? table->of_no_name != NULL : inbox_table_find_id(table, texts->id) != NULL)
+        return -EBADMSG;
+    int error = make_room(table, frame->number);
+    if (error != 0)
+        return error;
+    _cleanup_free_ struct inbox *inbox = calloc(1, sizeof(*inbox));
+    if (inbox == NULL)
+        return -ENOMEM;
+    inbox->number = frame->number;
+    if (!has_no_name)
+        error = map_set(&table->by_id, texts->id, inbox);
+    if (error != 0)
+        return error;
+    if (has_no_name)
+        table->of_no_name = inbox;
+    table->items[frame->number] = inbox;
+    *ret_inbox = TAKE_PTR(inbox);
+    return 0;
+}
+
+int inbox_table_put(struct inbox_table *table, const struct inbox_frame *frame)
+{
+    struct inbox_parts texts;
+    struct inbox *inbox = inbox_table_get(table, frame->number);
+    inbox_frame_get_parts(frame, &texts);
+    if (!name_is_free(table, inbox, texts.name))
+        return -EBADMSG;
+    if (inbox != NULL && strcmp(inbox->texts.id, texts.id) != 0)
+        return -EBADMSG;
+    int error = inbox == NULL ? add(table, frame, &texts, &inbox) : 0;
+    if (error == 0)
+        error = map_set(&table->by_name, texts.name, inbox);
+    if (error != 0)
+        return error;
+    if (inbox->name != NULL && strcmp(inbox->name, texts.name) != 0)
+        map_remove(&table->by_name, inbox->name);
+    inbox->frame = frame;
+    inbox->texts = texts;
+    inbox->name = texts.name;
+    inbox->is_gone = false;
+    inbox->is_quiet = (frame->flags & INBOX_IS_QUIET) != 0;
+    if (inbox->changed_ms < frame->changed_ms)
+        inbox->changed_ms = frame->changed_ms;
+    return 0;
+}
+
+void inbox_table_remove(struct inbox_table *table, struct inbox *inbox)
+{
+    if (inbox->name != NULL)
+        map_remove(&table->by_name, inbox->name);
+    inbox->name = NULL;
+    inbox->is_gone = true;
+}

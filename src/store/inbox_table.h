@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which inboxes there are, by number, id and folder name. Memory only; texts stay in the frames they came in.
+ * Locks are the caller's.
+ */
+#ifndef INBOXFS_STORE_INBOX_TABLE_H
+#define INBOXFS_STORE_INBOX_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/map.h"
+#include "store/cache_frame.h"
+#include "store/email_index.h"
+
+enum {
+    INBOXES_MAX = 1 << 20
+};
+
+struct inbox {
+    uint32_t number;
+    const struct inbox_frame *frame; /* the record as it is now */
+    struct inbox_parts texts;        /* in the frame */
+    const char *name;                /* of its folder; NULL while it is gone */
+    int64_t changed_ms;              /* the record, or the set of emails */
+    bool is_gone;
+    bool is_quiet; /* what it holds was there before this account was first looked at */
+    struct email_list emails;
+    uint32_t seen_in;           /* the last list of inboxes that had it; the writer's alone */
+    unsigned int refused_limit; /* the service refuses to list so many at once; 0: not known. The writer's */
+};
+
+struct inbox_table {      /* empty: all zeros */
+    struct inbox **items; /* NULL where a number is not used */
+    uint32_t len;
+    uint32_t capacity;
+    struct inbox *of_no_name; /* collects mail that names no inbox; NULL: there was none yet */
+    struct map by_id;         /* those that are gone too, not of_no_name */
+    struct map by_name;       /* not those that are gone */
+};
+
+void inbox_table_release(struct inbox_table *table);
+
+/* NULL: no such number. */
+struct inbox *inbox_table_get(const struct inbox_table *table, uint32_t number);
+struct inbox *inbox_table_find_id(const struct inbox_table *table, const char *id);
+struct inbox *inbox_table_find_name(const struct inbox_table *table, const char *name);
+
+/* A folder name that is free, or that of `inbox` already (NULL: a new one): the address where it can be one,
+ * else from the id. Caller frees; NULL without memory. */
+char *inbox_table_choose_name(const struct inbox_table *table, const struct inbox *inbox, const char *id,
+                              const char *address);
+
+/* Puts the record in `frame` under its number, new or not, with the folder name that is in it (nobody else
+ * may have that). 0; -EBADMSG: the number or name is another's; -ENOMEM. */
+int inbox_table_put(struct inbox_table *table, const struct inbox_frame *frame);
+
+/* It keeps its number and loses its name. */
+void inbox_table_remove(struct inbox_table *table, struct inbox *inbox);
+
+#endif

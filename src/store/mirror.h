@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The local mirror of the account: inboxes and emails in memory, backed by the cache on disk. This is the
+ * part that all others of the store stand on: what it holds, its locks, and who is told of changes.
+ *
+ * Two locks. Whoever changes anything holds `write_lock` throughout, and `read_lock` for writing only for the
+ * moment in which readers could see half a change. Readers hold `read_lock` for reading; a writer may read
+ * without it. Order: write_lock, read_lock. Memory work alone happens under read_lock; under write_lock
+ * records are appended to the cache, too. Nobody is told of anything while a lock is held.
+ */
+#ifndef INBOXFS_STORE_MIRROR_H
+#define INBOXFS_STORE_MIRROR_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "store/email_index.h"
+#include "store/inbox_table.h"
+#include "store/record_log.h"
+#include "store/store.h"
+
+struct mirror {
+    struct clock *clock;
+    struct store_listener listener;
+    struct event_listener events;
+
+    pthread_mutex_t write_lock;
+    pthread_rwlock_t read_lock;
+
+    struct record_log *log;     /* protected by write_lock */
+    struct inbox_table inboxes; /* protected by both */
+    struct email_index *emails; /* protected by both */
+    int64_t inboxes_changed_ms; /* protected by both */
+    bool inboxes_are_listed;    /* protected by both: GET /inbox has answered in this mount */
+    bool first_sync_done;       /* protected by write_lock */
+    uint32_t last_look;         /* protected by write_lock: numbers looks, see mirror_begin_look() */
+};
+
+/* Empty, and without a cache. 0 or -ENOMEM. */
+int mirror_init(struct mirror *mirror, struct clock *clock, const struct store_listener *listener,
+                const struct event_listener *events);
+void mirror_release(struct mirror *mirror);
+
+/* A number for one look at the service, by which what it met is told from what it did not. Never 0. */
+uint32_t mirror_begin_look(struct mirror *mirror);
+
+/* What there was is known: mail in inboxes that appear from here on is news. */
+void mirror_end_first_sync(struct mirror *mirror);
+
+/* Tell whoever listens. With no lock held. `path` and `id` as in struct event. */
+void mirror_tell_email(const struct mirror *mirror, uint32_t email, enum store_change change);
+void mirror_tell_inbox(const struct mirror *mirror, uint32_t inbox, enum store_change change);
+void mirror_tell_event(const struct mirror *mirror, enum event_kind kind, const char *path, const char *id,
+                       const char *error);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Changes to the emails of the mirror. Every call tells the listeners what it changed.
+ */
+#ifndef INBOXFS_STORE_MIRROR_EMAILS_H
+#define INBOXFS_STORE_MIRROR_EMAILS_H
+
+#include "mail/email_record.h"
+#include "store/mirror.h"
+
+enum mirror_put {
+    MIRROR_UNCHANGED,
+    MIRROR_CHANGED,
+    MIRROR_ADDED,
+};
+
+/* Adds an email, or takes over what changed of it; `look` met it. A `mail` event tells of a new one, unless
+ * its inbox is quiet. 0, -ENOENT (no such inbox), -EMSGSIZE, -EOVERFLOW, -ENOMEM. */
+int mirror_put_email(struct mirror *mirror, uint32_t inbox, const struct email_record *record, uint32_t look,
+                     enum mirror_put *ret_put);
+
+/* Removes what the inbox holds and `look`, which met all there is, did not meet. */
+void mirror_remove_unseen(struct mirror *mirror, uint32_t inbox, uint32_t look);
+
+/* Whether an inbox other than the one that collects mail without an inbox has an email of this key. */
+bool mirror_has_home(struct mirror *mirror, const char *key);
+
+/* Takes over an email as it is in the cache, while that is being loaded. */
+int mirror_load_email(struct mirror *mirror, const struct email_frame *frame);
+void mirror_load_email_gone(struct mirror *mirror, const struct gone_frame *frame, const char *key);
+
+#endif

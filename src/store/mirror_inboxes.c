@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Inboxes come and go with the service's list, with what is created here, and with mail that names them.
+ */
+#include "store/mirror_inboxes.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+enum {
+    INBOX_TEXT_MAX_BYTES = 4 * 1024 * 1024
+};
+
+static const char no_name_id[] = "unknown";
+
+/* What is told once the locks are released. */
+struct change {
+    bool happened;
+    enum store_change change;
+    uint32_t inbox;
+    const char *name; /* lives as long as the cache */
+    const char *id;
+    bool is_news;
+};
+
+static void tell(const struct mirror *mirror, const struct change *change)
+{
+    if (!change->happened)
+        return;
+    mirror_tell_inbox(mirror, change->inbox, change->change);
+    _cleanup_free_ char *path = NULL;
+    if (change->is_news && asprintf(&path, "inboxes/%s", change->name) >= 0)
+        mirror_tell_event(mirror, EVENT_INBOX, path, change->id, NULL);
+}
+
+/* ---------------------------------------------------------------- adding and changing */
+
+static int append_and_put(struct mirror *mirror, const struct inbox_frame *frame,
+                          const struct inbox_parts *texts)
+{
+    const struct inbox_frame *kept = inbox_frame_append(mirror->log, frame, texts);
+    if (kept == NULL)
+        return -ENOMEM;
+    const struct inbox *before = inbox_table_get(&mirror->inboxes, frame->number);
+    bool set_changes = before == NULL || before->is_gone || strcmp(before->name, texts->name) != 0;
+    pthread_rwlock_wrlock(&mirror->read_lock);
+    int error = inbox_table_put(&mirror->inboxes, kept);
+    if (error == 0 && set_changes)
+        mirror->inboxes_changed_ms = frame->changed_ms;
+    pthread_rwlock_unlock(&mirror->read_lock);
+    return error;
+}
+
+/* Whether there is nothing in `texts` that the inbox does not show already. */
+static bool is_up_to_date(const struct inbox *inbox, const struct inbox_parts *texts, size_t json_len,
+                          enum inbox_origin origin)
+{
+    return !inbox->is_gone && inbox->frame->origin >= origin && strcmp(inbox->name, texts->name) == 0 &&
+           inbox->frame->json_len == json_len && memcmp(inbox->texts.json, texts->json, json_len) == 0;
+}
+
+static int write_inbox(struct mirror *mirror, struct inbox *inbox, const struct inbox_record *record,
+                       enum inbox_origin origin, const char *name, struct change *change)
+{
+    const struct inbox_parts texts = {record->id, record->address, name, record->json};
+    if (inbox != NULL && is_up_to_date(inbox, &texts, record->json_len, origin))
+        return 0;
+    bool is_new = inbox == NULL || inbox->is_gone;
+    bool is_quiet = inbox == NULL ? !mirror->first_sync_done : inbox->is_quiet;
+    const struct inbox_frame frame = {
+        .number = inbox == NULL ? mirror->inboxes.len : inbox->number,
+        .origin = (uint16_t)origin,
+        .flags = is_quiet ? INBOX_IS_QUIET : 0,
+        .changed_ms = clock_realtime_ms(mirror->clock),
+        .id_len = (uint32_t)strlen(record->id),
+        .address_len = record->address == NULL ? 0 : (uint32_t)strlen(record->address),
+        .name_len = (uint32_t)strlen(name),
+        .json_len = (uint32_t)record->json_len,
+    };
+    int error = append_and_put(mirror, &frame, &texts);
+    if (error != 0)
+        return error;
+    inbox = inbox_table_get(&mirror->inboxes, frame.number);
+    *change = (struct change){
+        .happened = true,
+        .change = is_new ? STORE_ADDED : STORE_CHANGED,
+        .inbox = frame.number,
+        .name = inbox->name,
+        .id = inbox->texts.id,
+        .is_news = mirror->first_sync_done,
+    };
+    return 0;
+}
+
+static int put_locked(struct mirror *mirror, const struct inbox_record *record, enum inbox_origin origin,
+                      uint32_t look, struct change *change, uint32_t *ret_number)
+{
+    struct inbox *inbox = inbox_table_find_id(&mirror->inboxes, record->id);
+    if (strlen(record->id) > INBOX_TEXT_MAX_BYTES || record->json_len > INBOX_TEXT_MAX_BYTES)
+        return -EMSGSIZE;
+    if (inbox == NULL || inbox->is_gone || origin != INBOX_FROM_MAIL) {
+        _cleanup_free_ char *name =
+            inbox_table_choose_name(&mirror->inboxes, inbox, record->id, record->address);
+        int error = name == NULL ? -ENOMEM : write_inbox(mirror, inbox, record, origin, name, change);
+        if (error != 0)
+            return error;
+        inbox = inbox_table_find_id(&mirror->inboxes, record->id);
+    }
+    if (look != 0)
+        inbox->seen_in = look;
+    *ret_number = inbox->number;
+    return 0;
+}
+
+int mirror_put_inbox(struct mirror *mirror, const struct inbox_record *record, enum inbox_origin origin,
+                     uint32_t look, uint32_t *ret_number)
+{
+    struct change change = {0};
+    uint32_t number;
+    pthread_mutex_lock(&mirror->write_lock);
+    int error = put_locked(mirror, record, origin, look, &change, &number);
+    pthread_mutex_unlock(&mirror->write_lock);
+    if (error != 0)
+        return error;
+    tell(mirror, &change);
+    if (ret_number != NULL)
+        *ret_number = number;
+    return 0;
+}
+
+static int put_no_name_locked(struct mirror *mirror, struct change *change)
+{
+    struct inbox *inbox = mirror->inboxes.of_no_name;
+    if (inbox != NULL && !inbox->is_gone)
+        return 0;
+    struct inbox_record record = {0};
+    _cleanup_free_ char *name = inbox_table_choose_name(&mirror->inboxes, inbox, no_name_id, NULL);
+    int error = name == NULL ? -ENOMEM : inbox_record_from_id(no_name_id, &record);
+    if (error == 0)
+        error = write_inbox(mirror, inbox, &record, INBOX_OF_NO_NAME, name, change);
+    inbox_record_release(&record);
+    return error;
+}
+
+int mirror_put_inbox_of_no_name(struct mirror *mirror, uint32_t *ret_number)
+{
+    struct change change = {0};
+    pthread_mutex_lock(&mirror->write_lock);
+    int error = put_no_name_locked(mirror, &change);
+    if (error == 0)
+        *ret_number = mirror->inboxes.of_no_name->number;
+    pthread_mutex_unlock(&mirror->write_lock);
+    tell(mirror, &change);
+    return error;
+}
+
+/* ---------------------------------------------------------------- removing */
+
+static void hide(struct mirror *mirror, struct inbox *inbox, int64_t now_ms)
+{
+    pthread_rwlock_wrlock(&mirror->read_lock);
+    inbox_table_remove(&mirror->inboxes, inbox);
+    mirror->inboxes_changed_ms = now_ms;
+    pthread_rwlock_unlock(&mirror->read_lock);
+}
+
+static void remove_unlisted_locked(struct mirror *mirror, uint32_t number, uint32_t look,
+                                   struct change *change)
+{
+    struct inbox *inbox = inbox_table_get(&mirror->inboxes, number);
+    if (inbox == NULL || inbox->is_gone || inbox->seen_in == look ||
+        inbox->frame->origin == INBOX_OF_NO_NAME ||
+        (inbox->frame->origin == INBOX_FROM_MAIL && inbox->emails.live > 0))
+        return;
+    int64_t now_ms = clock_realtime_ms(mirror->clock);
+    gone_frame_append(mirror->log, CACHE_INBOX_GONE, number, NULL, now_ms);
+    hide(mirror, inbox, now_ms);
+    *change = (struct change){.happened = true, .change = STORE_REMOVED, .inbox = number};
+}
+
+void mirror_end_inbox_list(struct mirror *mirror, uint32_t look, uint32_t known_before)
+{
+    pthread_rwlock_wrlock(&mirror->read_lock);
+    mirror->inboxes_are_listed = true;
+    pthread_rwlock_unlock(&mirror->read_lock);
+    for (uint32_t number = 0; number < known_before; number++) {
+        struct change change = {0};
+        pthread_mutex_lock(&mirror->write_lock);
+        remove_unlisted_locked(mirror, number, look, &change);
+        pthread_mutex_unlock(&mirror->write_lock);
+        tell(mirror, &change);
+    }
+}
+
+uint32_t mirror_inbox_numbers(struct mirror *mirror)
+{
+    pthread_rwlock_rdlock(&mirror->read_lock);
+    uint32_t numbers = mirror->inboxes.len;
+    pthread_rwlock_unlock(&mirror->read_lock);
+    return numbers;
+}
+
+void mirror_end_quiet(struct mirror *mirror, uint32_t number)
+{
+    pthread_mutex_lock(&mirror->write_lock);
+    struct inbox *inbox = inbox_table_get(&mirror->inboxes, number);
+    if (inbox != NULL && inbox->is_quiet) {
+        inbox->is_quiet = false;
+        gone_frame_append(mirror->log, CACHE_INBOX_QUIET, number, NULL, clock_realtime_ms(mirror->clock));
+    }
+    pthread_mutex_unlock(&mirror->write_lock);
+}
+
+/* ---------------------------------------------------------------- from the cache */
+
+int mirror_load_inbox(struct mirror *mirror, const struct inbox_frame *frame)
+{
+    int error = inbox_table_put(&mirror->inboxes, frame);
+    if (error == 0 && mirror->inboxes_changed_ms < frame->changed_ms)
+        mirror->inboxes_changed_ms = frame->changed_ms;
+    return error == -EBADMSG ? 0 : error;
+}
+
+void mirror_load_inbox_gone(struct mirror *mirror, const struct gone_frame *frame)
+{
+    struct inbox *inbox = inbox_table_get(&mirror->inboxes, frame->inbox);
+    if (inbox != NULL)
+        hide(mirror, inbox, frame->changed_ms);
+}
+
+void mirror_load_inbox_quiet(struct mirror *mirror, const struct gone_frame *frame)
+{
+    struct inbox *inbox = inbox_table_get(&mirror->inboxes, frame->inbox);
+    if (inbox != NULL)
+        inbox->is_quiet = false;
+}

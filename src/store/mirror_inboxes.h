@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Changes to the inboxes of the mirror. Every call tells the listeners what it changed. When an inbox goes or
+ * returns, so do its emails, without a word for each.
+ */
+#ifndef INBOXFS_STORE_MIRROR_INBOXES_H
+#define INBOXFS_STORE_MIRROR_INBOXES_H
+
+#include "mail/inbox_record.h"
+#include "store/mirror.h"
+
+/* Adds an inbox, or takes over what changed of it. `look`: the list of inboxes that had it, or 0. A record
+ * that mail alone names changes nothing of one that is known. *ret_number may be NULL. 0, -EMSGSIZE, -ENOMEM,
+ * -EBADMSG (too many inboxes). */
+int mirror_put_inbox(struct mirror *mirror, const struct inbox_record *record, enum inbox_origin origin,
+                     uint32_t look, uint32_t *ret_number);
+
+/* The inbox that collects mail that names none. */
+int mirror_put_inbox_of_no_name(struct mirror *mirror, uint32_t *ret_number);
+
+/* After the list of inboxes that is `look` was complete: it is known which there are, and those that were
+ * known when it began and are not in it go, except where mail still names them. */
+void mirror_end_inbox_list(struct mirror *mirror, uint32_t look, uint32_t known_before);
+
+/* How many numbers of inboxes have been given. */
+uint32_t mirror_inbox_numbers(struct mirror *mirror);
+
+/* What the inbox held when it was found is known: mail that comes from here on is news. */
+void mirror_end_quiet(struct mirror *mirror, uint32_t inbox);
+
+/* Takes over an inbox as it is in the cache, while that is being loaded. -ENOMEM; what contradicts itself is
+ * passed over. */
+int mirror_load_inbox(struct mirror *mirror, const struct inbox_frame *frame);
+void mirror_load_inbox_gone(struct mirror *mirror, const struct gone_frame *frame);
+void mirror_load_inbox_quiet(struct mirror *mirror, const struct gone_frame *frame);
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Readers: each takes the lock for reading once, for as long as it fills in views.
+ */
+#include "store/mirror_view.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "mail/address.h"
+
+enum {
+    SKIP_MAX = 4096 /* entries that are gone, passed over under one lock */
+};
+
+static void view_inbox(const struct inbox *inbox, struct inbox_view *ret)
+{
+    *ret = (struct inbox_view){
+        .number = inbox->number,
+        .name = inbox->name,
+        .id = inbox->texts.id,
+        .address = inbox->texts.address,
+        .json = inbox->texts.json,
+        .json_len = inbox->frame->json_len,
+        .changed_ms = inbox->changed_ms,
+        .record_ms = inbox->frame->changed_ms,
+        .emails = inbox->emails.live,
+    };
+}
+
+/* Of the frame nothing is read: it may be on the disk only. */
+static void view_email(uint32_t number, const struct email_entry *entry, struct email_view *ret)
+{
+    *ret = (struct email_view){
+        .number = number,
+        .inbox = entry->inbox,
+        .name = entry->name,
+        .json = email_frame_json(entry->frame),
+        .json_len = entry->json_len,
+        .date_ms = entry->date_ms,
+    };
+}
+
+/* NULL: no such inbox, or gone. */
+static const struct inbox *get_live_locked(const struct mirror *mirror, uint32_t number)
+{
+    const struct inbox *inbox = inbox_table_get(&mirror->inboxes, number);
+    return inbox == NULL || inbox->is_gone ? NULL : inbox;
+}
+
+bool mirror_find_inbox(struct mirror *mirror, const char *name, struct inbox_view *ret)
+{
+    pthread_rwlock_rdlock(&mirror->read_lock);
+    const struct inbox *inbox = inbox_table_find_name(&mirror->inboxes, name);
+    if (inbox != NULL)
+        view_inbox(inbox, ret);
+    pthread_rwlock_unlock(&mirror->read_lock);
+    return inbox != NULL;
+}
+
+bool mirror_get_inbox(struct mirror *mirror, uint32_t number, struct inbox_view *ret)
+{
+    pthread_rwlock_rdlock(&mirror->read_lock);
+    const struct inbox *inbox = get_live_locked(mirror, number);
+    if (inbox != NULL)
+        view_inbox(inbox, ret);
+    pthread_rwlock_unlock(&mirror->read_lock);
+    return inbox != NULL;
+}
+
+bool mirror_find_email(struct mirror *mirror, uint32_t inbox_number, const char *name, struct email_view *ret)
+{
+    pthread_rwlock_rdlock(&mirror->read_lock);
+    const struct inbox *inbox = get_live_locked(mirror, inbox_number);
+    uint32_t number =
+        inbox == NULL ? NUMBER_NONE : email_list_find_name(mirror->emails, &inbox->emails, name);
+    const struct email_entry *entry = email_index_find(mirror->emails, number);
+    bool found = entry != NULL && !entry->is_gone;
+    if (found)
+        view_email(number, entry, ret);
+    pthread_rwlock_unlock(&mirror->read_lock);
+    return found;
+}
+
+bool mirror_get_email(struct mirror *mirror, uint32_t number, struct email_view *ret)
+{
+    pthread_rwlock_rdlock(&mirror->read_lock);
+    const struct email_entry *entry = email_index_find(mirror->emails, number);
+    if (entry != NULL)
+        view_email(number, entry, ret);
+    pthread_rwlock_unlock(&mirror->read_lock);
+    return entry != NULL;
+}
+
+size_t mirror_list_inboxes(struct mirror *mirror, uint64_t position, struct inbox_view *ret,
+                           uint64_t *ret_positions, size_t max)
+{
+    size_t filled = 0;
+    pthread_rwlock_rdlock(&mirror->read_lock);
+    for (; position < mirror->inboxes.len && filled < max; position++) {
+        const struct inbox *inbox = get_live_locked(mirror, (uint32_t)position);
+        if (inbox == NULL)
+            continue;
+        view_inbox(inbox, &ret[filled]);
+        ret_positions[filled++] = position + 1;
+    }
+    pthread_rwlock_unlock(&mirror->read_lock);
+    return filled;
+}
+
+/* As many as there are within the next SKIP_MAX entries; *position moves on. True at the end of the list. */
+static bool list_some(struct mirror *mirror, uint32_t inbox_number, uint64_t *position,
+                      struct email_view *ret, uint64_t *ret_positions, size_t max, size_t *filled)
+{
+    pthread_rwlock_rdlock(&mirror->read_lock);
+    const struct inbox *inbox = get_live_locked(mirror, inbox_number);
+    size_t len = inbox == NULL ? 0 : inbox->emails.len;
+    for (size_t looked = 0; *position < len && looked < SKIP_MAX && *filled < max; looked++) {
+        uint32_t number = inbox->emails.order[(*position)++];
+        const struct email_entry *entry = email_index_find(mirror->emails, number);
+        if (entry->is_gone)
+            continue;
+        view_email(number, entry, &ret[*filled]);
+        ret_positions[(*filled)++] = *position;
+    }
+    pthread_rwlock_unlock(&mirror->read_lock);
+    return *position >= len;
+}
+
+size_t mirror_list_emails(struct mirror *mirror, uint32_t inbox, uint64_t position, struct email_view *ret,
+                          uint64_t *ret_positions, size_t max)
+{
+    size_t filled = 0;
+    while (filled < max && !list_some(mirror, inbox, &position, ret, ret_positions, max, &filled))
+        continue;
+    return filled;
+}
+
+int64_t mirror_inboxes_changed_ms(struct mirror *mirror)
+{
+    pthread_rwlock_rdlock(&mirror->read_lock);
+    int64_t changed_ms = mirror->inboxes_changed_ms;
+    pthread_rwlock_unlock(&mirror->read_lock);
+    return changed_ms;
+}
+
+void mirror_count(struct mirror *mirror, size_t *ret_inboxes, size_t *ret_emails)
+{
+    *ret_inboxes = 0;
+    *ret_emails = 0;
+    pthread_rwlock_rdlock(&mirror->read_lock);
+    for (uint32_t i = 0; i < mirror->inboxes.len; i++) {
+        const struct inbox *inbox = get_live_locked(mirror, i);
+        if (inbox == NULL)
+            continue;
+        ++*ret_inboxes;
+        *ret_emails += inbox->emails.live;
+    }
+    pthread_rwlock_unlock(&mirror->read_lock);
+}
+
+enum inbox_origin mirror_inbox_origin(struct mirror *mirror, uint32_t number)
+{
+    pthread_rwlock_rdlock(&mirror->read_lock);
+    enum inbox_origin origin = inbox_table_get(&mirror->inboxes, number)->frame->origin;
+    pthread_rwlock_unlock(&mirror->read_lock);
+    return origin;
+}
+
+/* ---------------------------------------------------------------- senders */
+
+/* The inbox with this address, or with NULL the only one that has an address; NULL: none, or several. */
+static const struct inbox *find_sender_locked(const struct mirror *mirror, const char *address)
+{
+    const struct inbox *found = NULL;
+    for (uint32_t i = 0; i < mirror->inboxes.len; i++) {
+        const struct inbox *inbox = get_live_locked(mirror, i);
+        if (inbox == NULL || inbox->texts.address == NULL)
+            continue;
+        if (address != NULL && !address_equals(inbox->texts.address, address))
+            continue;
+        if (address == NULL && found != NULL)
+            return NULL;
+        found = inbox;
+        if (address != NULL)
+            break;
+    }
+    return found;
+}
+
+int mirror_find_sender(struct mirror *mirror, const char *address, char **ret_address)
+{
+    pthread_rwlock_rdlock(&mirror->read_lock);
+    const struct inbox *inbox = find_sender_locked(mirror, address);
+    const char *sender = inbox != NULL ? inbox->texts.address : NULL;
+    if (sender == NULL && !mirror->inboxes_are_listed)
+        sender = address;
+    pthread_rwlock_unlock(&mirror->read_lock);
+    if (sender == NULL)
+        return -EADDRNOTAVAIL;
+    *ret_address = strdup(sender);
+    return *ret_address == NULL ? -ENOMEM : 0;
+}
+
+bool mirror_has_address(struct mirror *mirror, const char *address)
+{
+    pthread_rwlock_rdlock(&mirror->read_lock);
+    bool found = find_sender_locked(mirror, address) != NULL;
+    pthread_rwlock_unlock(&mirror->read_lock);
+    return found;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Questions to the mirror, answered from memory. Contracts as those of the same names in store.h.
+ */
+#ifndef INBOXFS_STORE_MIRROR_VIEW_H
+#define INBOXFS_STORE_MIRROR_VIEW_H
+
+#include "store/mirror.h"
+
+bool mirror_find_inbox(struct mirror *mirror, const char *name, struct inbox_view *ret);
+bool mirror_get_inbox(struct mirror *mirror, uint32_t inbox, struct inbox_view *ret);
+bool mirror_find_email(struct mirror *mirror, uint32_t inbox, const char *name, struct email_view *ret);
+bool mirror_get_email(struct mirror *mirror, uint32_t email, struct email_view *ret);
+size_t mirror_list_inboxes(struct mirror *mirror, uint64_t position, struct inbox_view *ret,
+                           uint64_t *ret_positions, size_t max);
+size_t mirror_list_emails(struct mirror *mirror, uint32_t inbox, uint64_t position, struct email_view *ret,
+                          uint64_t *ret_positions, size_t max);
+int64_t mirror_inboxes_changed_ms(struct mirror *mirror);
+
+/* How many there are. */
+void mirror_count(struct mirror *mirror, size_t *ret_inboxes, size_t *ret_emails);
+
+/* How it became known; the inbox exists. */
+enum inbox_origin mirror_inbox_origin(struct mirror *mirror, uint32_t inbox);
+
+int mirror_find_sender(struct mirror *mirror, const char *address, char **ret_address);
+
+/* Whether there is an inbox with this address. */
+bool mirror_has_address(struct mirror *mirror, const char *address);
+
+#endif
