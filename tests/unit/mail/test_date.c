@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Dates: what services write is read, anything else refused, and what is written can be read again.
+ */
+#include "mail/email_record.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+
+static void iso_8601_is_read(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t ms;
+    } cases[] = {
+        {"1970-01-01T00:00:00Z", 0},
+        {"1970-01-01", 0},
+        {"2026-11-20T10:14:36Z", INT64_C(1795169676000)},
+        {"2026-11-20T10:14:36", INT64_C(1795169676000)},
+        {"2026-11-20 10:14:36", INT64_C(1795169676000)},
+        {"2026-11-20t10:14:36z", INT64_C(1795169676000)},
+        {"2026-11-20T10:14Z", INT64_C(1795169640000)},
+        {"2026-11-20T10:14:36+00:00", INT64_C(1795169676000)},
+        {"2026-11-20T12:14:36+02:00", INT64_C(1795169676000)},
+        {"2026-11-20T12:14:36+0200", INT64_C(1795169676000)},
+        {"2026-11-20T12:14:36+02", INT64_C(1795169676000)},
+        {"2026-11-20T04:44:36-05:30", INT64_C(1795169676000)},
+        {"2026-11-20T10:14:36.1Z", INT64_C(1795169676100)},
+        {"2026-11-20T10:14:36.123456Z", INT64_C(1795169676123)},
+        {"2026-11-20T10:14:36,123Z", INT64_C(1795169676123)},
+        {"2026-11-20T10:14:36.999999999999999999999Z", INT64_C(1795169676999)},
+        {"2024-02-29T00:00:00Z", INT64_C(1709164800000)},
+        {"2000-02-29", INT64_C(951782400000)},
+        {"1969-12-31T23:59:59.999Z", -1},
+        {"2016-12-31T23:59:60Z", INT64_C(1483228800000)},
+        {"0000-01-01", INT64_C(-62167219200000)},
+        {"9999-12-31T23:59:59.999Z", INT64_C(253402300799999)},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        int64_t ms = 42;
+        if (date_parse(cases[i].text, &ms) != 0 || ms != cases[i].ms)
+            fail_msg("%s: %lld", cases[i].text, (long long)ms);
+    }
+}
+
+static void anything_else_is_refused(void **state)
+{
+    static const char *const cases[] = {
+        "",
+        "now",
+        "2026",
+        "2026-11",
+        "2026-1-2",
+        "26-11-20",
+        "2026-13-01",
+        "2026-00-01",
+        "2026-02-29",
+        "1900-02-29",
+        "2026-11-31",
+        "2026-11-00",
+        "2026-11-20T",
+        "2026-11-20T10",
+        "2026-11-20T24:00:00Z",
+        "2026-11-20T10:60:00Z",
+        "2026-11-20T10:14:61Z",
+        "2026-11-20T10:14:36.Z",
+        "2026-11-20T10:14:36Zulu",
+        "2026-11-20T10:14:36+24:00",
+        "2026-11-20T10:14:36+02:60",
+        "2026-11-20T10:14:36+2",
+        "2026-11-20T10:14:36 ",
+        " 2026-11-20",
+        "+026-11-20",
+        "2026-11-20X10:14:36Z",
+        "Fri, 20 Nov 2026 10:14:36 +0000",
+        "1795169676",
+        "2026-11-20T10:14:36Z\n",
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        int64_t ms = 42;
+        if (date_parse(cases[i], &ms) != -EBADMSG || ms != 42)
+            fail_msg("accepted: %s", cases[i]);
+    }
+}
+
+static void what_is_written_is_read_again(void **state)
+{
+    (void)state;
+    for (int64_t ms = INT64_C(-62167219200000); ms < INT64_C(253402300799999); ms += INT64_C(86399999) * 13) {
+        char text[32];
+        int64_t again = 0;
+        date_format(ms, text);
+        assert_int_equal(strlen(text), 24);
+        assert_int_equal(date_parse(text, &again), 0);
+        assert_true(again == ms);
+    }
+}
+
+static void years_without_four_digits_are_clamped(void **state)
+{
+    char text[32];
+    (void)state;
+    date_format(INT64_MIN, text);
+    assert_string_equal(text, "0000-01-01T00:00:00.000Z");
+    date_format(INT64_MAX, text);
+    assert_string_equal(text, "9999-12-31T23:59:59.999Z");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(iso_8601_is_read),
+        cmocka_unit_test(anything_else_is_refused),
+        cmocka_unit_test(what_is_written_is_read_again),
+        cmocka_unit_test(years_without_four_digits_are_clamped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * File names: whatever a sender writes, the name is one safe path component.
+ */
+#include "mail/file_name.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <glib.h>
+
+#include "base/cleanup.h"
+
+static const char key[] = "3c90c3cc-0d44-4b50";
+static const int64_t date_ms = INT64_C(1795169676123);
+
+#define SIXTY "abcdefghijabcdefghijabcdefghijabcdefghijabcdefghijabcdefghij"
+
+static void subjects_become_slugs(void **state)
+{
+    static const struct {
+        const char *subject;
+        const char *slug;
+    } cases[] = {
+        {"Welcome to your inbox", "welcome-to-your-inbox"},
+        {"  Re: [List] Hello!!  ", "re-list-hello"},
+        {NULL, "no-subject"},
+        {"", "no-subject"},
+        {"...", "no-subject"},
+        {"\U0001f600\U0001f600 \u2764\ufe0f", "no-subject"},
+        {"../../etc/passwd", "etc-passwd"},
+        {"a/b\\c:d*e", "a-b-c-d-e"},
+        {".hidden", "hidden"},
+        {"\x1b[31mred\x1b[0m\x07", "31mred-0m"},
+        {"a\r\nb\tc\x7f", "a-b-c"},
+        {"c1\xc2\x9b"
+         "31m",
+         "c1-31m"},
+        {"inv\u202ealid\u200f \u200emark", "invalid-mark"},
+        {"zero\u200bwidth\ufeff", "zerowidth"},
+        {"bad \xff\xfe utf8 \xe4\xb8", "bad-utf8"},
+        {"\xc0\xaf\xed\xa0\x80x", "x"},
+        {"\u00dcBER stra\u00dfe", "\u00fcber-stra\u00dfe"},
+        {"u\u0308ber", "\u00fcber"},
+        {"\u0308lonely mark", "lonely-mark"},
+        {"\u65e5\u672c\u8a9e \u30e1\u30fc\u30eb", "\u65e5\u672c\u8a9e-\u30e1\u30fc\u30eb"},
+        {"\u0645\u0631\u062d\u0628\u0627", "\u0645\u0631\u062d\u0628\u0627"},
+        {"\u3164\u3164", "no-subject"},
+        {"100% sure #1", "100-sure-1"},
+        {"a--b__c", "a-b-c"},
+        {SIXTY "xyz", SIXTY},
+        {"abcdefghijabcdefghijabcdefghijabcdefghijabcdefghijabcdefghi next",
+         "abcdefghijabcdefghijabcdefghijabcdefghijabcdefghijabcdefghi"},
+        {"abcdefghijabcdefghijabcdefghijabcdefghijabcdefghijabcdefghi\u00e9",
+         "abcdefghijabcdefghijabcdefghijabcdefghijabcdefghijabcdefghi"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char expected[200];
+        snprintf(expected, sizeof(expected), "20261120T101436Z_%s_3c90c3cc", cases[i].slug);
+        _cleanup_free_ char *stem = file_name_stem(true, date_ms, cases[i].subject, key);
+        assert_string_equal(stem, expected);
+    }
+}
+
+static void dates_and_keys_fill_their_places(void **state)
+{
+    static const struct {
+        bool has_date;
+        int64_t date_ms;
+        const char *key;
+        const char *stem;
+    } cases[] = {
+        {false, 1, "abcdefghij", "nodate_s_abcdefgh"},
+        {true, 0, "abcdefghij", "19700101T000000Z_s_abcdefgh"},
+        {true, -1, "a-b-c-d-e-f-g-h-i", "19691231T235959Z_s_abcdefgh"},
+        {true, INT64_MAX, "12345678", "99991231T235959Z_s_12345678"},
+        {true, INT64_MIN, "12345678", "00000101T000000Z_s_12345678"},
+        {false, 0, "~0123456789abcdef", "nodate_s_01234567"},
+        /* Too few usable characters: the digest of the key. */
+        {false, 0, "7", "nodate_s_7902699b"},
+        {false, 0, "../../../a", "nodate_s_1046ddc2"},
+        {false, 0, "\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9", "nodate_s_322feef3"},
+        {false, 0, "", "nodate_s_e3b0c442"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_free_ char *stem = file_name_stem(cases[i].has_date, cases[i].date_ms, "s", cases[i].key);
+        assert_string_equal(stem, cases[i].stem);
+    }
+}
+
+/* Anything at all as the subject and the key: bytes from a fixed generator, in many lengths. */
+static void no_subject_makes_an_unsafe_name(void **state)
+{
+    unsigned int seed = 12345;
+    (void)state;
+    for (unsigned int round = 0; round < 5000; round++) {
+        char subject[700];
+        size_t len = round % (sizeof(subject) - 1);
+        for (size_t i = 0; i < len; i++) {
+            seed = seed * 1103515245 + 12345;
+            subject[i] = (char)(1 + (seed >> 16) % 255);
+        }
+        subject[len] = '\0';
+        _cleanup_free_ char *stem = file_name_stem(round % 2 == 0, (int64_t)seed * 100000, subject, subject);
+        assert_true(file_name_is_valid(stem));
+        assert_true(stem[0] != '.');
+        assert_true(strlen(stem) <= 17 + 60 + 9);
+        assert_true(g_utf8_validate(stem, -1, NULL));
+        _cleanup_free_ char *again = file_name_stem(round % 2 == 0, (int64_t)seed * 100000, subject, subject);
+        assert_string_equal(stem, again);
+    }
+}
+
+static void a_huge_subject_is_cut_soon(void **state)
+{
+    (void)state;
+    _cleanup_free_ char *subject = malloc(10 * 1000 * 1000 + 1);
+    assert_non_null(subject);
+    memset(subject, 'a', 10 * 1000 * 1000);
+    for (size_t i = 1; i + 1 < 10 * 1000 * 1000; i += 2) {
+        subject[i] = (char)0xcc; /* a letter under a tower of combining marks */
+        subject[i + 1] = (char)(0x80 + i % 60);
+    }
+    subject[10 * 1000 * 1000] = '\0';
+    _cleanup_free_ char *stem = file_name_stem(true, 0, subject, key);
+    assert_true(file_name_is_valid(stem));
+    assert_true(strlen(stem) <= 17 + 60 + 9);
+}
+
+static void taken_names_get_more_of_the_key(void **state)
+{
+    char previous[300] = "stem";
+    (void)state;
+    for (unsigned int attempt = 1; attempt < 20; attempt++) {
+        _cleanup_free_ char *name = file_name_stem_unique("stem", key, attempt);
+        _cleanup_free_ char *again = file_name_stem_unique("stem", key, attempt);
+        _cleanup_free_ char *of_other = file_name_stem_unique("stem", "another key", attempt);
+        assert_string_equal(name, again);
+        assert_string_not_equal(name, of_other);
+        assert_string_not_equal(name, previous);
+        assert_true(file_name_is_valid(name));
+        assert_true(strlen(name) + strlen(".receipt.json") <= FILE_NAME_MAX_BYTES);
+        snprintf(previous, sizeof(previous), "%s", name);
+    }
+}
+
+static void texts_become_folder_names(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *name;
+    } cases[] = {
+        {"alice@inbox.example", "alice@inbox.example"},
+        {"3c90c3cc-0d44", "3c90c3cc-0d44"},
+        {"\u00fc@x", "\u00fc@x"},
+        {"", "e3b0c442"},
+        {".", "__cdb4ee2a"},
+        {"..", "_._5ec1f7e7"},
+        {".hidden", "_hidden_16924190"},
+        {"a/b", "a_b_c14cddc0"},
+        {"a\nb", "a_b_7e18f737"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_free_ char *name = file_name_from_text(cases[i].text);
+        assert_true(file_name_is_valid(name));
+        if (strcmp(name, cases[i].name) != 0)
+            fail_msg("\"%s\" became \"%s\"", cases[i].text, name);
+    }
+
+    char long_text[400];
+    memset(long_text, 'x', sizeof(long_text) - 1);
+    long_text[sizeof(long_text) - 1] = '\0';
+    _cleanup_free_ char *one = file_name_from_text(long_text);
+    long_text[sizeof(long_text) - 2] = 'y';
+    _cleanup_free_ char *other = file_name_from_text(long_text);
+    assert_true(file_name_is_valid(one));
+    assert_string_not_equal(one, other);
+    _cleanup_free_ char *invalid = file_name_from_text("\xff\xfe/\xe4");
+    assert_true(file_name_is_valid(invalid));
+}
+
+static void some_names_are_never_sent(void **state)
+{
+    static const char *const never[] = {".",     ".hidden", ".x.swp", "a~",  "~",
+                                        "a.tmp", "a.part",  "a.swp",  "4913"};
+    static const char *const sent[] = {"a",  "a.eml", "tmp",    "part", "a.tmp.eml",
+                                       "~a", "49130", "a.TMPX", "swp"};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(never); i++)
+        assert_true(file_name_is_never_sent(never[i]));
+    for (size_t i = 0; i < ARRAY_LEN(sent); i++)
+        assert_false(file_name_is_never_sent(sent[i]));
+}
+
+static void numbers_go_before_the_extension(void **state)
+{
+    static const struct {
+        const char *name;
+        unsigned int number;
+        const char *expected;
+    } cases[] = {
+        {"report.pdf", 2, "report-2.pdf"},
+        {"report", 3, "report-3"},
+        {".bashrc", 2, ".bashrc-2"},
+        {"a.tar.gz", 10, "a.tar-10.gz"},
+        {"a.", 2, "a-2."},
+        {".a.b", 2, ".a-2.b"},
+        {"r.pdf", 4294967295U, "r-4294967295.pdf"},
+        {"a.b c d e f g h i j k l m n o p q r s t", 2, "a.b c d e f g h i j k l m n o p q r s t-2"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_free_ char *name = file_name_numbered(cases[i].name, cases[i].number);
+        assert_string_equal(name, cases[i].expected);
+    }
+}
+
+static void numbered_names_stay_short_enough(void **state)
+{
+    (void)state;
+    for (size_t len = 240; len <= 255; len++) {
+        char name[300];
+        for (size_t i = 0; i < len; i++)
+            name[i] = (char)(i % 2 == 0 ? 0xc3 : 0xa9);
+        memcpy(name + (len - 4) / 2 * 2, ".txt", 5);
+        _cleanup_free_ char *numbered = file_name_numbered(name, 17);
+        assert_true(file_name_is_valid(numbered));
+        assert_string_equal(numbered + strlen(numbered) - 7, "-17.txt");
+    }
+}
+
+static void validity(void **state)
+{
+    static const char *const good[] = {"a", "...", ".a", "a b", "r\u00e9sum\u00e9.pdf", "a\\b", "\"", "-rf"};
+    static const char *const bad[] = {"",      ".",     "..",        "a/b",  "/",    "a\nb",
+                                      "a\x1b", "a\x7f", "a\xc2\x9b", "\xff", "a\xc3"};
+    char name[300];
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(good); i++)
+        assert_true(file_name_is_valid(good[i]));
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        assert_false(file_name_is_valid(bad[i]));
+    memset(name, 'x', sizeof(name));
+    name[255] = '\0';
+    assert_true(file_name_is_valid(name));
+    name[255] = 'x';
+    name[256] = '\0';
+    assert_false(file_name_is_valid(name));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(subjects_become_slugs),
+        cmocka_unit_test(dates_and_keys_fill_their_places),
+        cmocka_unit_test(no_subject_makes_an_unsafe_name),
+        cmocka_unit_test(a_huge_subject_is_cut_soon),
+        cmocka_unit_test(taken_names_get_more_of_the_key),
+        cmocka_unit_test(texts_become_folder_names),
+        cmocka_unit_test(some_names_are_never_sent),
+        cmocka_unit_test(numbers_go_before_the_extension),
+        cmocka_unit_test(numbered_names_stay_short_enough),
+        cmocka_unit_test(validity),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

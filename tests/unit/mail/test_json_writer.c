@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The JSON writer: valid JSON of anything, and nothing in it that a terminal would obey.
+ */
+#include "mail/json_writer.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "base/cleanup.h"
+#include "mail/json_value.h"
+
+static void strings_are_escaped(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *expected;
+    } cases[] = {
+        {"", "\"\""},
+        {"plain / text", "\"plain / text\""},
+        {"\"quoted\" \\", "\"\\\"quoted\\\" \\\\\""},
+        {"\b\f\n\r\t", "\"\\b\\f\\n\\r\\t\""},
+        {"\x01\x1b[31m\x7f", "\"\\u0001\\u001b[31m\\u007f\""},
+        {"h\u00e9llo \u4e16\u754c \U0001f600", "\"h\u00e9llo \u4e16\u754c \U0001f600\""},
+        {"\xc2\x80\xc2\x9b\xc2\x9f\xc2\xa0", "\"\\u0080\\u009b\\u009f\xc2\xa0\""},
+        {"a\u202eb\u2066c\u200fd\u200ee\u061c", "\"a\\u202eb\\u2066c\\u200fd\\u200ee\\u061c\""},
+        {"\u202a\u202d\u2069\u2065\u206a\u2029", "\"\\u202a\\u202d\\u2069\u2065\u206a\u2029\""},
+        {"a\xff\xfe!", "\"a\ufffd\ufffd!\""},
+        {"cut \xe4\xb8", "\"cut \ufffd\ufffd\""},
+        {"\xc0\xaf\xed\xa0\x80", "\"\ufffd\ufffd\ufffd\ufffd\ufffd\""},
+        {"\xf4\x90\x80\x80", "\"\ufffd\ufffd\ufffd\ufffd\""},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(1000);
+        struct json_writer writer;
+        json_writer_init(&writer, &out, 0);
+        json_write_string(&writer, cases[i].text);
+        assert_string_equal(strbuf_str(&out), cases[i].expected);
+    }
+}
+
+static void every_character_comes_back_from_a_parser(void **state)
+{
+    (void)state;
+    for (unsigned int c = 1; c < 0x3000; c++) {
+        char text[4];
+        size_t len;
+        if (c < 0x80) {
+            text[0] = (char)c;
+            len = 1;
+        } else if (c < 0x800) {
+            text[0] = (char)(0xc0 | c >> 6);
+            text[1] = (char)(0x80 | (c & 0x3f));
+            len = 2;
+        } else {
+            text[0] = (char)(0xe0 | c >> 12);
+            text[1] = (char)(0x80 | (c >> 6 & 0x3f));
+            text[2] = (char)(0x80 | (c & 0x3f));
+            len = 3;
+        }
+        text[len] = '\0';
+        _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(100);
+        struct json_writer writer;
+        json_writer_init(&writer, &out, 0);
+        json_write_string(&writer, text);
+        _cleanup_json_ json_t *value = json_loads(strbuf_str(&out), JSON_DECODE_ANY, NULL);
+        assert_non_null(value);
+        assert_string_equal(json_string_value(value), text);
+    }
+}
+
+static void write_sample(struct json_writer *writer)
+{
+    json_begin_object(writer);
+    json_member_string(writer, "text", "a");
+    json_member_string(writer, "none", NULL);
+    json_member_integer(writer, "number", INT64_MIN);
+    json_member_boolean(writer, "yes", true);
+    json_member_date(writer, "date", 1);
+    json_member_date(writer, "never", 0);
+    json_key(writer, "list");
+    json_begin_array(writer);
+    json_write_integer(writer, 1);
+    json_begin_object(writer);
+    json_end_object(writer);
+    json_begin_array(writer);
+    json_end_array(writer);
+    json_write_boolean(writer, false);
+    json_end_array(writer);
+    json_key(writer, "as it is");
+    json_write_verbatim(writer, "{\"b\":2}");
+    json_key(writer, "nothing");
+    json_write_verbatim(writer, NULL);
+    json_end_object(writer);
+}
+
+static void all_on_one_line_without_an_indent(void **state)
+{
+    _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(1000);
+    struct json_writer writer;
+    (void)state;
+    json_writer_init(&writer, &out, 0);
+    write_sample(&writer);
+    assert_string_equal(strbuf_str(&out),
+                        "{\"text\":\"a\",\"none\":null,\"number\":-9223372036854775808,\"yes\":true,"
+                        "\"date\":\"1970-01-01T00:00:00.001Z\",\"never\":null,\"list\":[1,{},[],false],"
+                        "\"as it is\":{\"b\":2},\"nothing\":null}");
+}
+
+static void a_line_each_with_an_indent(void **state)
+{
+    _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(1000);
+    struct json_writer writer;
+    (void)state;
+    json_writer_init(&writer, &out, 2);
+    write_sample(&writer);
+    assert_string_equal(strbuf_str(&out), "{\n"
+                                          "  \"text\": \"a\",\n"
+                                          "  \"none\": null,\n"
+                                          "  \"number\": -9223372036854775808,\n"
+                                          "  \"yes\": true,\n"
+                                          "  \"date\": \"1970-01-01T00:00:00.001Z\",\n"
+                                          "  \"never\": null,\n"
+                                          "  \"list\": [\n"
+                                          "    1,\n"
+                                          "    {},\n"
+                                          "    [],\n"
+                                          "    false\n"
+                                          "  ],\n"
+                                          "  \"as it is\": {\"b\":2},\n"
+                                          "  \"nothing\": null\n"
+                                          "}");
+}
+
+static void the_ceiling_sticks(void **state)
+{
+    _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(10);
+    struct json_writer writer;
+    (void)state;
+    json_writer_init(&writer, &out, 0);
+    write_sample(&writer);
+    assert_int_equal(out.error, -EMSGSIZE);
+    assert_true(out.len <= 10);
+}
+
+static void values_of_a_parser_are_written_as_they_were(void **state)
+{
+    static const char text[] =
+        "{\"z\":[1,-2,1.5,1e+300,true,false,null,\"a\\u0000b\"],\"a\":{\"\":\"\u00e9\"}}";
+    _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(1000);
+    struct json_writer writer;
+    (void)state;
+    _cleanup_json_ json_t *value = json_loads(text, JSON_ALLOW_NUL, NULL);
+    assert_non_null(value);
+    json_writer_init(&writer, &out, 0);
+    json_value_write(value, &writer);
+    _cleanup_json_ json_t *again = json_loads(strbuf_str(&out), JSON_ALLOW_NUL, NULL);
+    assert_true(json_equal(value, again));
+    assert_non_null(strstr(strbuf_str(&out), "a\\u0000b"));
+    assert_true(strstr(strbuf_str(&out), "\"z\"") < strstr(strbuf_str(&out), "\"a\""));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(strings_are_escaped),
+        cmocka_unit_test(every_character_comes_back_from_a_parser),
+        cmocka_unit_test(all_on_one_line_without_an_indent),
+        cmocka_unit_test(a_line_each_with_an_indent),
+        cmocka_unit_test(the_ceiling_sticks),
+        cmocka_unit_test(values_of_a_parser_are_written_as_they_were),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
