@@ -251,8 +251,7 @@ int draft_complete_request(const struct draft *draft, const char *from, const ch
     json_writer_init(&writer, &text, 0);
     json_begin_object(&writer);
     json_member_string(&writer, "from_address", from);
-    json_object_foreach(request, key, value)
-    {
+    json_object_foreach (request, key, value) {
         if (strcmp(key, "attachment_ids") == 0)
             continue;
         json_key(&writer, key);

@@ -39,11 +39,9 @@ static int read_address_object(struct draft_reading *reading, const char *path, 
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)object, key,
-                        value) if (strcmp(key, "address") != 0 &&
-                                   strcmp(key, "name") != 0) return reason_give(reading->ret_reason, -EBADMSG,
-                                                                                "%s: unknown field \"%.40s\"",
-                                                                                path, key);
+    json_object_foreach ((json_t *)object, key, value)
+        if (strcmp(key, "address") != 0 && strcmp(key, "name") != 0)
+            return reason_give(reading->ret_reason, -EBADMSG, "%s: unknown field \"%.40s\"", path, key);
 
     const char *address = json_string_value(json_object_get(object, "address"));
     const json_t *name = json_object_get(object, "name");
@@ -269,8 +267,7 @@ int draft_read_json(struct draft_reading *reading, const char *bytes, size_t len
 
     const char *name;
     json_t *value;
-    json_object_foreach(object, name, value)
-    {
+    json_object_foreach (object, name, value) {
         int error = read_field(reading, name, value);
         if (error != 0)
             return error;
