@@ -5,6 +5,7 @@
 #include "api/error_body.h"
 
 #include <ctype.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -44,8 +45,7 @@ static void append_place(const json_t *loc, struct strbuf *out)
     size_t i;
     const json_t *step;
     const char *separator = "";
-    json_array_foreach(loc, i, step)
-    {
+    json_array_foreach (loc, i, step) {
         if (json_is_string(step) && strcmp(json_string_value(step), "body") != 0) {
             strbuf_appendf(out, "%s%s", separator, json_string_value(step));
             separator = ".";
@@ -62,8 +62,7 @@ static void append_list(const json_t *list, struct strbuf *out)
 {
     size_t i;
     const json_t *entry;
-    json_array_foreach(list, i, entry)
-    {
+    json_array_foreach (list, i, entry) {
         const char *text = json_is_string(entry) ? json_string_value(entry)
                                                  : json_string_value(json_object_get(entry, "msg"));
         if (text == NULL || i >= LISTED_MAX)
@@ -128,16 +127,14 @@ static bool value_names(const json_t *value, const char *field, unsigned int dep
         return has_word(json_string_value(value), json_string_length(value), field);
     size_t i;
     const json_t *item;
-    json_array_foreach(value, i, item)
-    {
+    json_array_foreach (value, i, item) {
         if (value_names(item, field, depth + 1))
             return true;
     }
     if (!json_is_object(value))
         return false;
     const char *key;
-    json_object_foreach((json_t *)(uintptr_t)value, key, item)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)value, key, item) {
         if (strcmp(key, "input") == 0 || strcmp(key, "ctx") == 0 || strcmp(key, "url") == 0)
             continue;
         /* Some servers answer {"field": ["what is wrong"]}. */
@@ -158,10 +155,8 @@ static bool has_place(const json_t *detail)
 {
     size_t i, j;
     const json_t *entry, *step;
-    json_array_foreach(detail, i, entry)
-    {
-        json_array_foreach(json_object_get(entry, "loc"), j, step)
-        {
+    json_array_foreach (detail, i, entry) {
+        json_array_foreach (json_object_get(entry, "loc"), j, step) {
             const char *name = json_string_value(step);
             if (name != NULL && strcmp(name, "body") != 0)
                 return true;
@@ -176,8 +171,7 @@ bool error_body_names_any(const struct error_body *body, const json_t *request)
         return true;
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)request, key, value)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)request, key, value) {
         if (error_body_names(body, key))
             return true;
     }

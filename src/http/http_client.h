@@ -27,12 +27,13 @@ struct http_config {
     const char *api_key;     /* goes into the Authorization header and nowhere else; NULL: none */
 };
 
-/* What a request carries: `head`, then the first `file_len` bytes of `fd` (read by pread), then `tail`. All
- * borrowed until the request is done. */
+/* What a request carries: `head`, then `file_len` bytes, which stand at `file_bytes` or (when that is NULL)
+ * at the start of `fd`, read by pread; then `tail`. All borrowed until the request is done. */
 struct http_body {
     const char *content_type; /* NULL: no body at all */
     const void *head;
     size_t head_len;
+    const void *file_bytes;
     int fd;
     size_t file_len;
     const void *tail;

@@ -78,33 +78,48 @@ static int on_debug(CURL *easy, curl_infotype type, char *bytes, size_t len, voi
     return 0;
 }
 
+/* The bytes of one piece of the body, as many as fit. */
+static size_t copy_piece(char *buffer, size_t room, const void *bytes, size_t len, size_t position)
+{
+    size_t part = len - position < room ? len - position : room;
+    if (part > 0)
+        memcpy(buffer, (const char *)bytes + position, part);
+    return part;
+}
+
+/* The same from the file, or CURL_READFUNC_ABORT. */
+static size_t read_piece(struct transfer *transfer, char *buffer, size_t room, size_t position)
+{
+    const struct http_body *body = &transfer->request->body;
+    size_t part = body->file_len - position < room ? body->file_len - position : room;
+    ssize_t got = file_pread_all(body->fd, buffer, part, (off_t)position);
+    if (got == (ssize_t)part)
+        return part;
+    transfer->error = got < 0 ? (int)got : -EIO;
+    snprintf(transfer->words, sizeof(transfer->words), "the file to send %s",
+             got < 0 ? "cannot be read" : "became shorter");
+    return CURL_READFUNC_ABORT;
+}
+
 static size_t on_read(char *buffer, size_t size, size_t count, void *context)
 {
     struct transfer *transfer = context;
     const struct http_body *body = &transfer->request->body;
     size_t room = size * count;
+    size_t file_start = body->head_len;
+    size_t tail_start = file_start + body->file_len;
     size_t position = transfer->body_read;
     size_t len;
-    if (position < body->head_len) {
-        len = body->head_len - position < room ? body->head_len - position : room;
-        memcpy(buffer, (const char *)body->head + position, len);
-    } else if (position - body->head_len < body->file_len) {
-        position -= body->head_len;
-        len = body->file_len - position < room ? body->file_len - position : room;
-        ssize_t got = file_pread_all(body->fd, buffer, len, (off_t)position);
-        if (got != (ssize_t)len) {
-            transfer->error = got < 0 ? (int)got : -EIO;
-            snprintf(transfer->words, sizeof(transfer->words), "the file to send %s",
-                     got < 0 ? "cannot be read" : "became shorter");
-            return CURL_READFUNC_ABORT;
-        }
-    } else {
-        position -= body->head_len + body->file_len;
-        len = body->tail_len - position < room ? body->tail_len - position : room;
-        if (len > 0)
-            memcpy(buffer, (const char *)body->tail + position, len);
-    }
-    transfer->body_read += len;
+    if (position < file_start)
+        len = copy_piece(buffer, room, body->head, body->head_len, position);
+    else if (position < tail_start && body->file_bytes != NULL)
+        len = copy_piece(buffer, room, body->file_bytes, body->file_len, position - file_start);
+    else if (position < tail_start)
+        len = read_piece(transfer, buffer, room, position - file_start);
+    else
+        len = copy_piece(buffer, room, body->tail, body->tail_len, position - tail_start);
+    if (len != CURL_READFUNC_ABORT)
+        transfer->body_read += len;
     return len;
 }
 

@@ -67,8 +67,10 @@ typedef int (*inbox_sink)(void *context, struct inbox_record *record);
 typedef int (*email_sink)(void *context, struct email_record *record);
 
 struct email_query {
-    const char *inbox_id; /* NULL: of all inboxes */
-    unsigned int limit;   /* records asked for, at least 1 */
+    const char *inbox_id;  /* NULL: of all inboxes */
+    unsigned int limit;    /* records asked for, at least 1 */
+    bool may_be_unchanged; /* what the same query brought last, whole, need not be delivered again: then
+                              SERVICE_OK with http_status 304, no call of the sink, *ret_count as then */
 };
 
 struct upload_request {
@@ -82,6 +84,8 @@ struct upload_request {
 struct send_request {
     const char *json;            /* complete request (draft_complete_request()), from_address a string */
     const char *idempotency_key; /* never NULL */
+    bool may_have_been_sent;     /* an earlier try with this key has an unknown outcome. It is then never sent
+                                    without the key: SERVICE_UNKNOWN where the service refuses it */
     bool is_repeat; /* an earlier attempt with this key may have been accepted: never go on without the key
                        (a service that refuses it now: SERVICE_REJECTED) */
 };

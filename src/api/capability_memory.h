@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What was learned of the server (interface sections 2 and 3): which endpoint it lacks, which forms of a
+ * request it refuses. Safe from several threads.
+ */
+#ifndef INBOXFS_API_CAPABILITY_MEMORY_H
+#define INBOXFS_API_CAPABILITY_MEMORY_H
+
+#include <pthread.h>
+
+#include "base/clock.h"
+#include "mail/mail_service.h"
+
+enum {
+    ABSENCE_CALLS_MAX = 20,          /* an absence is looked at again after so many calls, */
+    ABSENCE_MAX_MS = 60 * 60 * 1000, /* or after so long */
+};
+
+struct capability_memory {
+    struct clock *clock; /* borrowed */
+    pthread_mutex_t lock;
+    struct service_capabilities known; /* protected by lock, with all below */
+    bool is_authenticated;             /* a request with this key succeeded */
+    unsigned int calls_left;           /* until GET /inbox is tried again */
+    int64_t retry_at_ms;               /* likewise, on the monotonic clock */
+};
+
+void capability_memory_init(struct capability_memory *memory, struct clock *clock,
+                            const struct service_capabilities *known);
+void capability_memory_release(struct capability_memory *memory);
+
+struct service_capabilities capability_memory_get(struct capability_memory *memory);
+
+/* A request with the key was answered as it should be. */
+void capability_memory_note_authenticated(struct capability_memory *memory);
+bool capability_memory_is_authenticated(struct capability_memory *memory);
+
+/* Whether GET /inbox is known to be absent and not to be looked at again yet. Counts as a call. */
+bool capability_memory_skips_inbox_list(struct capability_memory *memory);
+
+void capability_memory_note_inbox_list(struct capability_memory *memory, bool is_present);
+void capability_memory_note_key_refused(struct capability_memory *memory);
+/* `takes_text`: from_address is taken as a string; else as an object. */
+void capability_memory_note_from_address(struct capability_memory *memory, bool takes_text);
+
+#endif

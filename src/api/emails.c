@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * GET /email: the records of received mail.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/endpoints.h"
+#include "api/list_call.h"
+#include "base/cleanup.h"
+#include "http/http_path.h"
+
+enum {
+    LIST_TIMEOUT_MS = 30 * 60 * 1000 /* a million records over a slow line; a stall ends sooner */
+};
+
+struct email_listing {
+    const char *inbox_id; /* or NULL */
+    email_sink sink;
+    void *context;
+};
+
+/* Published clients disagree on the encoding of `inbox_ids`, so a server may have ignored it. */
+static bool is_of_other_inbox(const struct email_listing *listing, const json_t *object)
+{
+    const char *inbox_id = json_string_value(json_object_get(object, "inbox_id"));
+    return listing->inbox_id != NULL && inbox_id != NULL && strcmp(inbox_id, listing->inbox_id) != 0;
+}
+
+static int deliver(void *context, const json_t *object)
+{
+    struct email_listing *listing = context;
+    if (is_of_other_inbox(listing, object))
+        return 0;
+    struct email_record record;
+    int rc = email_record_from_json(object, &record);
+    if (rc < 0)
+        return rc;
+    if (record.inbox_id == NULL && listing->inbox_id != NULL)
+        record.inbox_id = strdup(listing->inbox_id);
+    rc = listing->sink(listing->context, &record);
+    email_record_release(&record);
+    return rc;
+}
+
+static int build_target(const struct email_query *query, struct strbuf *target)
+{
+    char limit[16];
+    snprintf(limit, sizeof(limit), "%u", query->limit > 0 ? query->limit : 1);
+    strbuf_append_str(target, API_PREFIX "/email");
+    if (query->inbox_id != NULL)
+        http_path_add_query(target, "inbox_ids", query->inbox_id);
+    return http_path_add_query(target, "limit", limit);
+}
+
+void emails_list(struct mail_service *service, const struct email_query *query, email_sink sink,
+                 void *context, struct cancel *cancel, unsigned int *ret_count, struct service_result *ret)
+{
+    struct api_service *api = api_service_of(service);
+    _cleanup_strbuf_ struct strbuf target = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
+    *ret = (struct service_result){.retry_after_ms = -1};
+    *ret_count = 0;
+    if (build_target(query, &target) < 0) {
+        api_result_set(ret, SERVICE_REJECTED, EINVAL, "the inbox's id is too long");
+        return;
+    }
+    char etag[HTTP_ETAG_MAX_BYTES];
+    unsigned int known_count = 0;
+    bool is_conditional =
+        query->may_be_unchanged && etag_memory_find(&api->etags, target.data, etag, &known_count);
+    struct email_listing listing = {.inbox_id = query->inbox_id, .sink = sink, .context = context};
+    struct list_call call = {
+        .target = target.data,
+        .if_none_match = is_conditional ? etag : NULL,
+        .timeout_ms = LIST_TIMEOUT_MS,
+        .item = deliver,
+        .context = &listing,
+        .cancel = cancel,
+    };
+    struct list_answer answer;
+    list_call(api, &call, &answer, ret);
+    *ret_count = answer.count;
+    if (is_conditional && ret->http_status == 304) {
+        api_result_set(ret, SERVICE_OK, 0, "");
+        capability_memory_note_authenticated(&api->memory);
+        *ret_count = known_count;
+        return;
+    }
+    /* Only what was delivered whole may be skipped the next time. */
+    etag_memory_set(&api->etags, target.data, ret->outcome == SERVICE_OK ? answer.etag : "", answer.count);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Lists.
+ */
+#include "api/list_call.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/record_stream.h"
+#include "base/cleanup.h"
+
+enum {
+    LIST_WORDS_MAX_BYTES = 160
+};
+
+#define LIST_MAX_BYTES (2ULL * 1024 * 1024 * 1024)
+
+struct listing {
+    const struct list_call *call;
+    struct list_answer *answer;
+    struct record_stream stream;
+    struct strbuf error_body;
+    int stream_error;                 /* what record_stream_feed() said */
+    int item_error;                   /* what stopped the list */
+    char words[LIST_WORDS_MAX_BYTES]; /* of the first record that cannot be read; "": none */
+};
+
+/* jansson's own words quote the text, which is somebody's mail. */
+static const char *words_of(const json_error_t *error)
+{
+    switch (json_error_code(error)) {
+    case json_error_invalid_utf8:
+        return "invalid UTF-8";
+    case json_error_duplicate_key:
+        return "a key twice in an object";
+    case json_error_stack_overflow:
+        return "nested too deep";
+    case json_error_out_of_memory:
+        return "out of memory";
+    default:
+        return "invalid JSON";
+    }
+}
+
+static void note_unreadable(struct listing *listing, const char *words)
+{
+    if (listing->words[0] == '\0')
+        snprintf(listing->words, sizeof(listing->words), "record %u of the list cannot be read: %s",
+                 listing->answer->count, words);
+}
+
+static int take_record(void *context, const char *text, size_t len)
+{
+    struct listing *listing = context;
+    listing->answer->count++;
+    if (text == NULL) {
+        note_unreadable(listing, "too long, or nested too deep");
+        return 0;
+    }
+    json_error_t error;
+    /* A subject may well have a NUL in it, escaped; it is carried like any other character. */
+    json_t *record = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    if (record == NULL) {
+        note_unreadable(listing, words_of(&error));
+        return 0;
+    }
+    int rc = listing->call->item(listing->call->context, record);
+    json_decref(record);
+    if (rc == -EBADMSG || rc == -EMSGSIZE) {
+        note_unreadable(listing, rc == -EMSGSIZE ? "too long" : "not a record");
+        return 0;
+    }
+    listing->item_error = rc;
+    return rc;
+}
+
+static int take_bytes(void *context, int status, const void *bytes, size_t len)
+{
+    struct listing *listing = context;
+    if (status < 200 || status > 299)
+        return strbuf_append(&listing->error_body, bytes, len);
+    listing->stream_error = record_stream_feed(&listing->stream, bytes, len);
+    return listing->stream_error;
+}
+
+static void judge(struct listing *listing, struct service_result *ret)
+{
+    if (ret->outcome == SERVICE_OK && listing->stream_error == 0)
+        listing->stream_error = record_stream_finish(&listing->stream);
+    if (listing->item_error != 0) {
+        listing->answer->is_stopped = true;
+        api_result_set(ret, SERVICE_RETRY, -listing->item_error, "the list was not read to its end");
+    } else if (listing->stream_error == -ENOMSG) {
+        listing->answer->is_no_list = true;
+        api_result_set(ret, SERVICE_RETRY, EIO,
+                       "the service answered with something that is not a JSON list");
+    } else if (listing->stream_error == -EBADMSG) {
+        api_result_set(ret, SERVICE_RETRY, EIO, "the service's list is damaged JSON, or was cut off");
+    } else if (listing->stream_error != 0) {
+        api_result_set(ret, SERVICE_RETRY, ENOMEM, "out of memory");
+    } else if (ret->outcome == SERVICE_OK && listing->words[0] != '\0') {
+        api_result_set(ret, SERVICE_RETRY, EIO, listing->words);
+    }
+}
+
+void list_call(struct api_service *api, const struct list_call *call, struct list_answer *ret_answer,
+               struct service_result *ret)
+{
+    *ret_answer = (struct list_answer){.count = 0};
+    struct listing listing = {
+        .call = call, .answer = ret_answer, .error_body = STRBUF_INIT(API_REPLY_MAX_BYTES)};
+    record_stream_init(&listing.stream, EMAIL_RECORD_MAX_BYTES, take_record, &listing);
+    struct http_request request = {
+        .method = "GET",
+        .target = call->target,
+        .if_none_match = call->if_none_match,
+        .sink = take_bytes,
+        .context = &listing,
+        .max_body_bytes = LIST_MAX_BYTES,
+        .timeout_ms = call->timeout_ms,
+        .stall_ms = API_STALL_MS,
+        .cancel = call->cancel,
+    };
+    struct http_response response;
+    api_perform(api, &request, &listing.error_body, &response, ret);
+    judge(&listing, ret);
+    if (ret->outcome == SERVICE_OK) {
+        capability_memory_note_authenticated(&api->memory);
+        memcpy(ret_answer->etag, response.etag, sizeof(ret_answer->etag));
+    }
+    record_stream_release(&listing.stream);
+    strbuf_release(&listing.error_body);
+}

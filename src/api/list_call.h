@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A GET that answers with a list, whose records are handed on while it arrives. A record that cannot be read
+ * is passed over: the others are still delivered, and the call fails in the end.
+ */
+#ifndef INBOXFS_API_LIST_CALL_H
+#define INBOXFS_API_LIST_CALL_H
+
+#include <jansson.h>
+
+#include "api/api_call.h"
+
+/* `record` is borrowed, an object. Non-zero (-errno) stops the list; -EBADMSG and -EMSGSIZE only count it as
+ * one that cannot be read. */
+typedef int (*list_item)(void *context, const json_t *record);
+
+struct list_call {
+    const char *target;
+    const char *if_none_match; /* or NULL */
+    int64_t timeout_ms;
+    list_item item;
+    void *context;
+    struct cancel *cancel;
+};
+
+struct list_answer {
+    unsigned int count; /* records, unreadable ones too */
+    bool is_no_list;    /* a 2xx whose body is something else */
+    bool is_stopped;    /* by the item function */
+    char etag[HTTP_ETAG_MAX_BYTES];
+};
+
+void list_call(struct api_service *api, const struct list_call *call, struct list_answer *ret_answer,
+               struct service_result *ret);
+
+#endif
