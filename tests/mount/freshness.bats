@@ -107,7 +107,6 @@ teardown() {
   stop_service
   within 15 expect "write EHOSTUNREACH" write "$MOUNT/ctl" w $'sync\n'
   holds "$MOUNT/status.json" '.online == false and (.error | length > 3)'
-  sqlite3 "$SERVICE"/*.db .tables >/dev/null 2>&1 || true
   mv "$SERVICE" "$SERVICE.away"
   start_service
   within 15 expect "write EACCES" write "$MOUNT/ctl" w $'sync\n'

@@ -14,7 +14,7 @@ teardown() {
 }
 
 @test "the root lists what the contract says, and nothing else" {
-  equal "$(cd "$MOUNT" && LC_ALL=C ls -A | tr '\n' ' ')" \
+  equal "$(find "$MOUNT" -mindepth 1 -maxdepth 1 -printf '%f\n' | LC_ALL=C sort | tr '\n' ' ')" \
     "README attachments drafts events.jsonl failed inboxes outbox sent status.json "
 }
 

@@ -21,9 +21,13 @@ start_background() { # ARGUMENT...
   mountpoint -q "$MOUNT" || fail "nothing is mounted: $(cat "$DIR/said")"
 }
 
-# The ids of the daemons that serve this test's mount.
-daemons() {
-  pgrep -f -- "inboxfs.*$MOUNT" || true
+# The ids of the daemons that serve a mount.
+daemons() { # [MOUNTPOINT]
+  pgrep -f -- "inboxfs .*${1:-$MOUNT}" || true
+}
+
+has_no_daemon() { # [MOUNTPOINT]
+  [ -z "$(daemons "$@")" ]
 }
 
 stop_background() {
@@ -31,7 +35,7 @@ stop_background() {
   if mountpoint -q "$MOUNT"; then
     fusermount3 -u "$MOUNT"
   fi
-  wait_until 20 bash -c '[ -z "$(pgrep -f -- "$1")" ]' - "inboxfs.*[ ]$MOUNT"
+  wait_until 20 has_no_daemon
 }
 
 # The command fails before anything is mounted, with a message that says so.
@@ -383,7 +387,7 @@ refuses() { # STATUS WORDS ARGUMENT...
   equal "$("${as[@]}" "$BUILD/tests/tools/syscall" unlink "$mail")" EPERM
   equal "$("${as[@]}" "$BUILD/tests/tools/syscall" write "$DIR/user/mail/inboxes/$ALICE/new" wc x)" "open EPERM"
   "${as[@]}" fusermount3 -u "$DIR/user/mail"
-  wait_until 20 bash -c '[ -z "$(pgrep -f -- "$1")" ]' - "inboxfs.*[ ]$DIR/user/mail"
+  wait_until 20 has_no_daemon "$DIR/user/mail"
 }
 
 # ---------------------------------------------------------------- mount points and state
@@ -407,7 +411,7 @@ refuses() { # STATUS WORDS ARGUMENT...
   mountpoint -q "$MOUNT"
   cd /
   fusermount3 -u "$MOUNT"
-  wait_until 20 bash -c '[ -z "$(pgrep -f -- "$1")" ]' - "inboxfs local:$DIR/box mail"
+  wait_until 20 has_no_daemon "local:$DIR/box mail"
 }
 
 @test "a second daemon on the same state is refused" {
@@ -481,7 +485,6 @@ refuses() { # STATUS WORDS ARGUMENT...
   start_service
   start_background --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"
   stop_background
-  "$INBOXD" --data="$SERVICE" --help >/dev/null 2>&1 || true
   start_background "local:$DIR/box" "$MOUNT"
   stop_background
   start_background "local:$DIR/box2" "$MOUNT"

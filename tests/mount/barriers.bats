@@ -1,0 +1,141 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# sync of outbox/ and attachments/: waits until everything handed in before is settled, and says how it went.
+
+load support
+
+setup() {
+  start_two_inboxes
+}
+
+teardown() {
+  stop_all
+}
+
+@test "sync outbox returns when everything is sent" {
+  local i
+  for i in {1..10}; do
+    message "$BOB" "barrier $i" >"$MOUNT/outbox/$i"
+  done
+  expect ok fsync "$MOUNT/outbox"
+  for i in {1..10}; do
+    present "$MOUNT/sent/$i"
+    has_received "$BOB" "barrier $i"
+  done
+}
+
+@test "right after the last close it covers what was just written" {
+  local i
+  for i in {1..15}; do
+    message "$BOB" "just closed $i" >"$MOUNT/outbox/$i"
+    expect ok fsync "$MOUNT/outbox"
+    present "$MOUNT/sent/$i"
+  done
+}
+
+@test "rename right after the last close covers it, too" {
+  local i
+  for i in {1..15}; do
+    message "$BOB" "renamed $i" >"$MOUNT/outbox/.$i"
+    expect ok rename "$MOUNT/outbox/.$i" "$MOUNT/outbox/$i"
+    expect ok fsync "$MOUNT/outbox"
+    present "$MOUNT/sent/$i"
+  done
+}
+
+@test "an outbox with nothing in it: 0 at once" {
+  within 1 expect ok fsync "$MOUNT/outbox"
+  within 1 expect ok fsync "$MOUNT/attachments"
+}
+
+@test "EIO when any of it failed" {
+  message "$BOB" "good" >"$MOUNT/outbox/good"
+  echo "bad" >"$MOUNT/outbox/bad"
+  expect EIO fsync "$MOUNT/outbox"
+  present "$MOUNT/sent/good" "$MOUNT/failed/bad"
+}
+
+@test "what failed before an earlier sync is not told again" {
+  echo "bad" >"$MOUNT/outbox/bad"
+  expect EIO fsync "$MOUNT/outbox"
+  message "$BOB" "good" >"$MOUNT/outbox/good"
+  expect ok fsync "$MOUNT/outbox"
+}
+
+@test "sync(1) passes the failure on" {
+  echo "bad" >"$MOUNT/outbox/bad"
+  run sync "$MOUNT/outbox"
+  equal "$status" 1
+  contains "$output" "Input/output error"
+}
+
+@test "EAGAIN as soon as something has to wait for the service" {
+  stop_service
+  message "$BOB" "later" >"$MOUNT/outbox/later"
+  within 5 expect EAGAIN fsync "$MOUNT/outbox"
+  present "$MOUNT/outbox/later"
+}
+
+@test "EAGAIN when something has to wait for the turn of the day" {
+  stop_mount
+  start_mount --daily-limit=1
+  message "$BOB" "today" >"$MOUNT/outbox/today"
+  expect ok fsync "$MOUNT/outbox"
+  message "$BOB" "tomorrow" >"$MOUNT/outbox/tomorrow"
+  within 5 expect EAGAIN fsync "$MOUNT/outbox"
+  present "$MOUNT/outbox/tomorrow"
+}
+
+@test "EAGAIN at the latest after 10 s" {
+  kill -STOP "$SERVICE_PID"
+  message "$BOB" "hanging" >"$MOUNT/outbox/hanging"
+  within 12 expect EAGAIN fsync "$MOUNT/outbox"
+  kill -CONT "$SERVICE_PID"
+  wait_sent hanging
+  has_received "$BOB" hanging
+}
+
+@test "a file still being written is not waited for" {
+  exec 7>"$MOUNT/outbox/open"
+  message "$BOB" "open" >&7
+  within 5 expect ok fsync "$MOUNT/outbox"
+  exec 7>&-
+  wait_sent open
+}
+
+@test "waiting can be interrupted" {
+  kill -STOP "$SERVICE_PID"
+  message "$BOB" "interrupted" >"$MOUNT/outbox/x"
+  syscall fsync "$MOUNT/outbox" >/dev/null 3>&- &
+  local waiting=$!
+  wait_until 5 grep -qE 'fuse|request_wait' "/proc/$waiting/wchan" || true
+  kill -INT "$waiting" 2>/dev/null || true
+  kill -TERM "$waiting" 2>/dev/null || true
+  within 2 wait_until 3 process_is_gone "$waiting"
+  wait "$waiting" || true
+  kill -CONT "$SERVICE_PID"
+  wait_sent x
+  has_received "$BOB" interrupted
+}
+
+@test "sync of attachments waits until all are uploaded, EAGAIN with the service away" {
+  head -c 500000 /dev/urandom >"$MOUNT/attachments/a.bin"
+  expect ok fsync "$MOUNT/attachments"
+  holds "$MOUNT/attachments/a.bin.receipt.json" '.id | type == "string"'
+  stop_service
+  echo later >"$MOUNT/attachments/b.txt"
+  within 5 expect EAGAIN fsync "$MOUNT/attachments"
+}
+
+@test "EIO for an interrupted attachment" {
+  run bash -c 'exec 7> "$1"; echo part >&7; kill -KILL $$' - "$MOUNT/attachments/cut.txt"
+  expect EIO fsync "$MOUNT/attachments"
+}
+
+@test "sync of other folders does nothing and succeeds" {
+  local folder
+  for folder in . inboxes "inboxes/$BOB" drafts sent failed; do
+    within 1 expect ok fsync "$MOUNT/$folder"
+  done
+}

@@ -1,0 +1,268 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# drafts/ is an ordinary place for one's own files, and nothing there is ever sent.
+
+load support
+
+setup() {
+  start_service
+  create_inbox "$ALICE" >/dev/null
+  create_inbox "$BOB" >/dev/null
+  start_mount
+  D=$MOUNT/drafts
+}
+
+teardown() {
+  cd /
+  stop_all
+}
+
+@test "files: write, append, truncate, read back" {
+  echo one >"$D/file"
+  echo two >>"$D/file"
+  equal "$(cat "$D/file")" $'one\ntwo'
+  expect ok truncate "$D/file" 3
+  equal "$(cat "$D/file")" one
+  expect ok truncate "$D/file" 100000
+  equal "$(stat -c %s "$D/file")" 100000
+  echo new >"$D/file"
+  equal "$(cat "$D/file")" new
+  rm "$D/file"
+  missing "$D/file"
+}
+
+@test "large files, sparse files, random access" {
+  head -c 30000000 /dev/urandom >"$DIR/large"
+  cp "$DIR/large" "$D/large"
+  cmp "$DIR/large" "$D/large"
+  expect ok write-at "$D/sparse" 50000000
+  equal "$(stat -c %s "$D/sparse")" 50000001
+  dd if=/dev/zero of="$D/large" bs=4096 seek=100 count=1 conv=notrunc status=none
+  dd if=/dev/zero of="$DIR/large" bs=4096 seek=100 count=1 conv=notrunc status=none
+  cmp "$DIR/large" "$D/large"
+  expect ok fallocate "$D/allocated" 1000000
+  equal "$(stat -c %s "$D/allocated")" 1000000
+}
+
+@test "a shared mapping writes through, and sees what others write" {
+  echo "hello world" >"$D/mapped"
+  expect ok mmap "$D/mapped" HELLO
+  equal "$(cat "$D/mapped")" "HELLO world"
+  python3 - "$D/mapped" <<'PYTHON'
+import mmap, sys
+with open(sys.argv[1], "r+b") as file:
+    with mmap.mmap(file.fileno(), 0) as view:
+        assert view[:5] == b"HELLO"
+        view[6:11] = b"WORLD"
+PYTHON
+  equal "$(cat "$D/mapped")" "HELLO WORLD"
+}
+
+@test "folders: mkdir -p, mv, rmdir, rm -r" {
+  mkdir -p "$D/a/b/c"
+  echo x >"$D/a/b/c/file"
+  mv "$D/a/b" "$D/moved"
+  equal "$(cat "$D/moved/c/file")" x
+  expect ENOTEMPTY rmdir "$D/moved"
+  expect ENOTEMPTY rename "$D/a" "$D/moved"
+  expect EINVAL rename "$D/moved" "$D/moved/c/inside"
+  rm -r "$D/moved" "$D/a"
+  equal "$(ls -A "$D")" ""
+}
+
+@test "rename over a file, an open file, and with the flags" {
+  echo old >"$D/target"
+  echo new >"$D/source"
+  exec 7<"$D/target"
+  mv "$D/source" "$D/target"
+  equal "$(cat "$D/target")" new
+  equal "$(cat <&7)" old
+  exec 7<&-
+  echo other >"$D/other"
+  expect EEXIST rename-noreplace "$D/other" "$D/target"
+  expect ok rename-exchange "$D/other" "$D/target"
+  equal "$(cat "$D/target")" other
+  equal "$(cat "$D/other")" new
+}
+
+@test "a removed file lives on for those who have it open" {
+  exec 7>"$D/gone" 8<"$D/gone"
+  echo before >&7
+  rm "$D/gone"
+  echo after >&7
+  equal "$(cat <&8)" $'before\nafter'
+  exec 7>&- 8<&-
+  equal "$(ls -A "$D")" ""
+}
+
+@test "modes, times and owners" {
+  echo x >"$D/file"
+  chmod 640 "$D/file"
+  equal "$(stat -c %a "$D/file")" 640
+  touch -d '2020-02-03 04:05:06.789 UTC' "$D/file"
+  equal "$(stat -c %Y "$D/file")" "$(date -d '2020-02-03 04:05:06 UTC' +%s)"
+  equal "$(stat -c %y "$D/file" | cut -c21-23)" 789
+  mkdir -m 700 "$D/folder"
+  equal "$(stat -c %a "$D/folder")" 700
+  (umask 077 && touch "$D/private")
+  equal "$(stat -c %a "$D/private")" 600
+  if [ "$(id -u)" -eq 0 ]; then
+    chown 12345:54321 "$D/file"
+    equal "$(stat -c %u:%g "$D/file")" 12345:54321
+  fi
+}
+
+@test "a program stays executable" {
+  printf '#!/bin/sh\necho ran\n' >"$D/program"
+  chmod +x "$D/program"
+  equal "$("$D/program")" ran
+}
+
+@test "symbolic links, also ones that lead nowhere or away" {
+  echo x >"$D/file"
+  ln -s file "$D/link"
+  ln -s /nowhere/at/all "$D/dangling"
+  ln -s ../../../../etc/passwd "$D/away"
+  equal "$(cat "$D/link")" x
+  equal "$(readlink "$D/dangling")" /nowhere/at/all
+  equal "$(readlink "$D/away")" ../../../../etc/passwd
+  rm "$D/link" "$D/dangling" "$D/away"
+  present "$D/file"
+}
+
+@test "hard links" {
+  echo x >"$D/one"
+  ln "$D/one" "$D/two"
+  equal "$(stat -c %h "$D/one")" 2
+  equal "$(stat -c %i "$D/one")" "$(stat -c %i "$D/two")"
+  echo y >>"$D/two"
+  equal "$(cat "$D/one")" $'x\ny'
+  rm "$D/one"
+  equal "$(stat -c %h "$D/two")" 1
+}
+
+@test "links outside drafts: EPERM" {
+  echo x >"$D/file"
+  expect EPERM symlink file "$MOUNT/link"
+  expect EPERM symlink file "$MOUNT/inboxes/link"
+  expect EPERM symlink file "$MOUNT/sent/link"
+  expect EPERM link "$D/file" "$MOUNT/outbox/file"
+  expect EPERM link "$D/file" "$MOUNT/link"
+  expect EPERM link "$MOUNT/README" "$D/readme"
+}
+
+@test "names: 255 bytes, newlines, any bytes" {
+  local name
+  for name in "$(printf 'x%.0s' {1..255})" $'new\nline' $'caf\xe9' ' ' '-rf' '*'; do
+    echo "$name" >"$D/$name"
+    equal "$(cat "$D/$name")" "$name"
+  done
+  equal "$(find "$D" -type f -printf x | wc -c)" 6
+  expect "open ENAMETOOLONG" write "$D/$(printf 'x%.0s' {1..256})" wc x
+}
+
+@test "many files in one folder are listed once each" {
+  mkdir "$D/many"
+  (cd "$D/many" && seq 1 1000 | xargs touch)
+  equal "$(find "$D/many" -type f | wc -l)" 1000
+  equal "$(find "$D/many" -type f | sort -u | wc -l)" 1000
+  rm -r "$D/many"
+}
+
+@test "git: init, add, commit, log inside drafts" {
+  cd "$D"
+  git init -q letters
+  cd letters
+  git config user.email "$ALICE"
+  git config user.name Alice
+  local i
+  for i in 1 2 3; do
+    message "$BOB" "version $i" >letter
+    git add letter
+    git commit -qm "version $i"
+  done
+  equal "$(git log --oneline | wc -l)" 3
+  git checkout -q HEAD~1
+  grep -q 'version 2' letter
+  git fsck --strict
+  run -0 git status --porcelain
+  equal "$output" ""
+}
+
+@test "sqlite inside drafts: locks, journal, durable" {
+  command -v sqlite3 >/dev/null || skip "no sqlite3"
+  sqlite3 "$D/db" 'create table t (x); insert into t values (1), (2), (3);'
+  equal "$(sqlite3 "$D/db" 'select sum(x) from t')" 6
+  sqlite3 "$D/db" 'pragma integrity_check' | grep -qx ok
+}
+
+@test "a compiler inside drafts" {
+  command -v cc >/dev/null || skip "no compiler"
+  cd "$D"
+  printf '#include <stdio.h>\nint main(void) { puts("compiled"); return 0; }\n' >hello.c
+  cc -o hello hello.c
+  equal "$(./hello)" compiled
+}
+
+@test "tar, rsync -a and cp -a keep what they copy" {
+  mkdir -p "$DIR/tree/sub"
+  echo x >"$DIR/tree/file"
+  ln -s file "$DIR/tree/link"
+  ln "$DIR/tree/file" "$DIR/tree/hard"
+  chmod 750 "$DIR/tree/sub"
+  touch -d '2021-01-01 UTC' "$DIR/tree/file"
+  cp -a "$DIR/tree" "$D/copied"
+  rsync -aH "$DIR/tree/" "$D/rsynced/"
+  tar -C "$DIR" -c tree | tar -C "$D" -x
+  local copy
+  for copy in copied rsynced tree; do
+    diff -r --no-dereference "$DIR/tree" "$D/$copy"
+    equal "$(cd "$DIR/tree" && find . -printf '%P %m %l %n %T@\n' | sort)" \
+      "$(cd "$D/$copy" && find . -printf '%P %m %l %n %T@\n' | sort)"
+  done
+}
+
+@test "locks work between processes" {
+  : >"$D/lock"
+  exec 7>"$D/lock"
+  flock -n 7
+  run ! flock -n "$D/lock" true
+  exec 7>&-
+  flock -n "$D/lock" true
+}
+
+@test "mv between drafts and the rest of the system" {
+  echo x >"$DIR/outside"
+  mv "$DIR/outside" "$D/inside"
+  equal "$(cat "$D/inside")" x
+  mv "$D/inside" "$DIR/outside"
+  equal "$(cat "$DIR/outside")" x
+}
+
+@test "nothing in drafts is ever sent, and everything is there after a restart" {
+  message "$BOB" "not yet" >"$D/letter.eml"
+  mkdir "$D/outbox"
+  message "$BOB" "nor this" >"$D/outbox/letter.eml"
+  stop_mount
+  start_mount
+  sync "$MOUNT/outbox"
+  cmp "$D/letter.eml" <(message "$BOB" "not yet")
+  cmp "$D/outbox/letter.eml" <(message "$BOB" "nor this")
+  equal "$(find "$MOUNT/sent" "$MOUNT/failed" -type f | wc -l)" 0
+  has_received "$BOB" "not yet" 0
+}
+
+@test "a link in drafts cannot be used to leave it through the daemon" {
+  ln -s /etc "$D/etc"
+  ln -s / "$D/root"
+  # The kernel follows them for the user; the daemon never does.
+  equal "$(readlink "$D/etc")" /etc
+  expect ELOOP rename "$D/etc" "$MOUNT/outbox/etc"
+  expect ELOOP rename "$D/root" "$MOUNT/attachments/root"
+}
+
+@test "statfs tells of the disk below" {
+  [ "$(stat -f -c %b "$MOUNT")" -gt 0 ]
+  df "$MOUNT" >/dev/null
+}
