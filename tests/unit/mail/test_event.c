@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Events as lines, digests, and what a result leaves behind.
+ */
+#include "mail/event.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "mail/content_digest.h"
+#include "mail/mail_service.h"
+
+static void an_event_is_one_line(void **state)
+{
+    static const struct {
+        struct event event;
+        const char *line;
+    } cases[] = {
+        {{INT64_C(1795169676123), EVENT_MAIL, "inboxes/a@b/x.json", "3c90", NULL},
+         "{\"time\":\"2026-11-20T10:14:36.123Z\",\"event\":\"mail\",\"path\":\"inboxes/a@b/x.json\","
+         "\"id\":\"3c90\"}\n"},
+        {{0, EVENT_REFUSED, "outbox/a\nb", NULL, "line\nbreak \x1b[0m \xff"},
+         "{\"time\":\"1970-01-01T00:00:00.000Z\",\"event\":\"refused\",\"path\":\"outbox/a\\nb\",\"id\":null,"
+         "\"error\":\"line\\nbreak \\u001b[0m \ufffd\"}\n"},
+        {{0, EVENT_OFFLINE, NULL, NULL, "no connection"},
+         "{\"time\":\"1970-01-01T00:00:00.000Z\",\"event\":\"offline\",\"path\":null,\"id\":null,"
+         "\"error\":\"no connection\"}\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(1000);
+        assert_int_equal(event_append_line(&cases[i].event, &out), 0);
+        assert_string_equal(strbuf_str(&out), cases[i].line);
+    }
+}
+
+static void kinds_have_the_names_of_the_contract(void **state)
+{
+    static const struct {
+        enum event_kind kind;
+        const char *name;
+    } cases[] = {
+        {EVENT_MAIL, "mail"},       {EVENT_SENT, "sent"},         {EVENT_FAILED, "failed"},
+        {EVENT_REFUSED, "refused"}, {EVENT_UPLOADED, "uploaded"}, {EVENT_INBOX, "inbox"},
+        {EVENT_OFFLINE, "offline"}, {EVENT_ONLINE, "online"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        assert_string_equal(event_kind_name(cases[i].kind), cases[i].name);
+}
+
+static void digests_are_sha_256(void **state)
+{
+    char digest[65];
+    (void)state;
+    content_digest("", 0, digest);
+    assert_string_equal(digest, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    content_digest("abc", 3, digest);
+    assert_string_equal(digest, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    content_digest("a\0b", 3, digest);
+    assert_string_equal(digest, "59b271ae1bbcb1d31d41929817f4b16fb439eb4f31520b5ad1d5ce98920a7138");
+}
+
+static void a_result_can_be_released_twice(void **state)
+{
+    struct service_result result = {.outcome = SERVICE_REJECTED, .detail = strdup("words")};
+    (void)state;
+    service_result_release(&result);
+    assert_null(result.detail);
+    assert_true(result.retry_after_ms == -1);
+    service_result_release(&result);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_event_is_one_line),
+        cmocka_unit_test(kinds_have_the_names_of_the_contract),
+        cmocka_unit_test(digests_are_sha_256),
+        cmocka_unit_test(a_result_can_be_released_twice),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

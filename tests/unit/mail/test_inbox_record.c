@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Inbox records, and the requests that create and change inboxes.
+ */
+#include "mail/inbox_record.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "mail/json_value.h"
+
+static const char full[] =
+    "{\"id\":\"box-1\",\"name\":\"Alice\",\"email_address\":\"alice@x.example\","
+    "\"allow_cc\":false,\"allowed_from_addresses\":{\"addresses\":[\"b@c\"],\"domains\":[]},"
+    "\"webhook_url\":null,\"future\":{\"x\":1},\"updated_at\":\"2026-11-20\","
+    "\"webhook_secret\":\"s\"}";
+
+static struct inbox_record read_record(const char *text)
+{
+    struct inbox_record record;
+    assert_int_equal(inbox_record_from_text(text, strlen(text), &record), 0);
+    return record;
+}
+
+static void a_record_is_kept_as_it_came(void **state)
+{
+    struct inbox_record copy;
+    struct inbox_record record = read_record("{\"name\":\"A\",\"id\":\"1\",\"email_address\":\"a@b\"}");
+    (void)state;
+    assert_string_equal(record.json,
+                        "{\n  \"name\": \"A\",\n  \"id\": \"1\",\n  \"email_address\": \"a@b\"\n}\n");
+    assert_int_equal(record.json_len, strlen(record.json));
+    assert_string_equal(record.id, "1");
+    assert_string_equal(record.address, "a@b");
+
+    assert_int_equal(inbox_record_copy(&record, &copy), 0);
+    inbox_record_release(&record);
+    assert_string_equal(copy.id, "1");
+    assert_string_equal(copy.address, "a@b");
+    struct inbox_record again = read_record(copy.json);
+    assert_string_equal(again.json, copy.json);
+    inbox_record_release(&again);
+    inbox_record_release(&copy);
+}
+
+static void odd_records(void **state)
+{
+    static const struct {
+        const char *text;
+        int error;
+        const char *id;
+        const char *address;
+    } cases[] = {
+        {"{\"id\":\"1\"}", 0, "1", NULL},
+        {"{\"id\":7,\"email_address\":\"a@b\"}", 0, "7", "a@b"},
+        {"{\"id\":\"1\",\"email_address\":\"../../x\"}", 0, "1", NULL},
+        {"{\"id\":\"1\",\"email_address\":5}", 0, "1", NULL},
+        {"{\"id\":\"1\",\"email_address\":null}", 0, "1", NULL},
+        {"{}", -EBADMSG, NULL, NULL},
+        {"{\"id\":null}", -EBADMSG, NULL, NULL},
+        {"{\"id\":\"\"}", -EBADMSG, NULL, NULL},
+        {"{\"id\":\"a\\u0000b\"}", -EBADMSG, NULL, NULL},
+        {"{\"id\":[1]}", -EBADMSG, NULL, NULL},
+        {"[]", -EBADMSG, NULL, NULL},
+        {"{\"id\":\"1\"", -EBADMSG, NULL, NULL},
+        {"", -EBADMSG, NULL, NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct inbox_record record;
+        int error = inbox_record_from_text(cases[i].text, strlen(cases[i].text), &record);
+        if (error != cases[i].error)
+            fail_msg("%s: %d", cases[i].text, error);
+        if (error != 0)
+            continue;
+        assert_string_equal(record.id, cases[i].id);
+        if (cases[i].address == NULL)
+            assert_null(record.address);
+        else
+            assert_string_equal(record.address, cases[i].address);
+        inbox_record_release(&record);
+    }
+}
+
+static void an_id_alone_makes_a_record(void **state)
+{
+    struct inbox_record record;
+    (void)state;
+    assert_int_equal(inbox_record_from_id("box \"1\"", &record), 0);
+    assert_string_equal(record.id, "box \"1\"");
+    assert_null(record.address);
+    assert_string_equal(record.json, "{\n  \"id\": \"box \\\"1\\\"\"\n}\n");
+    inbox_record_release(&record);
+    assert_int_equal(inbox_record_from_id("", &record), -EBADMSG);
+    assert_int_equal(inbox_record_from_id("\xff", &record), -EBADMSG);
+}
+
+static void creation_asks_for_id_null_and_the_local_part_as_name(void **state)
+{
+    _cleanup_free_ char *request = NULL;
+    struct inbox_record record;
+    (void)state;
+    assert_int_equal(inbox_request_create("alice+1@inbox.example", &request), 0);
+    assert_string_equal(request,
+                        "{\"id\":null,\"name\":\"alice+1\",\"email_address\":\"alice+1@inbox.example\"}");
+    assert_int_equal(inbox_record_created(request, "new-id", &record), 0);
+    assert_string_equal(record.id, "new-id");
+    assert_string_equal(record.address, "alice+1@inbox.example");
+    inbox_record_release(&record);
+}
+
+static void creation_refuses_what_is_no_address(void **state)
+{
+    static const char *const cases[] = {"", "alice", "a b@c", ".alice@x", "<a@b>", "a/b@c"};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char *request = NULL;
+        assert_int_equal(inbox_request_create(cases[i], &request), -EINVAL);
+        assert_null(request);
+    }
+}
+
+static void an_update_carries_every_field(void **state)
+{
+    static const struct {
+        const char *edited;
+        const char *request;
+    } cases[] = {
+        {"{}",
+         "{\"id\":\"box-1\",\"name\":\"Alice\",\"email_address\":\"alice@x.example\",\"allow_cc\":false,"
+         "\"allowed_from_addresses\":{\"addresses\":[\"b@c\"],\"domains\":[]},\"webhook_url\":null,"
+         "\"future\":{\"x\":1}}"},
+        {"{\"id\":\"box-1\",\"name\":\"B\",\"allow_cc\":true,\"allowed_from_addresses\":null,"
+         "\"open_and_click_tracking\":true,\"future\":2,\"updated_at\":1}",
+         "{\"id\":\"box-1\",\"name\":\"B\",\"email_address\":\"alice@x.example\",\"allow_cc\":true,"
+         "\"allowed_from_addresses\":null,\"webhook_url\":null,\"future\":2,\"open_and_click_tracking\":"
+         "true}"},
+        {"{\"id\":null,\"webhook_url\":\"https://x\",\"blocked_from_addresses\":{\"domains\":[\"x\"]}}",
+         "{\"id\":\"box-1\",\"name\":\"Alice\",\"email_address\":\"alice@x.example\",\"allow_cc\":false,"
+         "\"allowed_from_addresses\":{\"addresses\":[\"b@c\"],\"domains\":[]},\"webhook_url\":\"https://x\","
+         "\"future\":{\"x\":1},\"blocked_from_addresses\":{\"domains\":[\"x\"]}}"},
+    };
+    (void)state;
+    struct inbox_record current = read_record(full);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_free_ char *request = NULL;
+        char *reason = NULL;
+        assert_int_equal(
+            inbox_request_update(&current, cases[i].edited, strlen(cases[i].edited), &request, &reason), 0);
+        assert_string_equal(request, cases[i].request);
+        assert_null(reason);
+    }
+    inbox_record_release(&current);
+}
+
+static void an_update_is_checked_with_words(void **state)
+{
+    static const struct {
+        const char *edited;
+        const char *reason; /* how it begins */
+    } cases[] = {
+        {"", "not JSON: line 1"},
+        {"{\"name\":", "not JSON: line 1"},
+        {"{} {}", "not JSON: line 1"},
+        {"{\"name\":\"a\",\"name\":\"b\"}", "not JSON: line 1"},
+        {"{\"name\":\"\xff\"}", "not JSON: line 1"},
+        {"[]", "not a JSON object"},
+        {"{\"id\":\"box-2\"}", "id: is another inbox's"},
+        {"{\"id\":1}", "id: is another inbox's"},
+        {"{\"name\":null}", "name: has to be a string"},
+        {"{\"name\":1}", "name: has to be a string"},
+        {"{\"email_address\":\"nobody\"}", "email_address: has to be an email address"},
+        {"{\"email_address\":null}", "email_address: has to be an email address"},
+        {"{\"allow_cc\":\"yes\"}", "allow_cc: has to be true or false"},
+        {"{\"allow_bcc\":null}", "allow_bcc: has to be true or false"},
+        {"{\"spf_pass_required\":0}", "spf_pass_required: has"},
+        {"{\"dkim_pass_required\":0}", "dkim_pass_required: has"},
+        {"{\"dmarc_pass_required\":0}", "dmarc_pass_required: has"},
+        {"{\"open_and_click_tracking\":\"\"}", "open_and_click_tracking: has"},
+        {"{\"webhook_url\":5}", "webhook_url: has to be a string or null"},
+        {"{\"webhook_signing_secret_id\":5}", "webhook_signing_secret_id: has"},
+        {"{\"allowed_from_addresses\":[]}", "allowed_from_addresses: has to be null or {"},
+        {"{\"allowed_from_addresses\":{\"addresses\":\"a\"}}", "allowed_from_addresses: has"},
+        {"{\"blocked_from_addresses\":{\"domains\":[1]}}", "blocked_from_addresses: has"},
+        {"{\"blocked_from_addresses\":{\"domain\":[]}}", "blocked_from_addresses: has"},
+    };
+    (void)state;
+    struct inbox_record current = read_record(full);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char *request = NULL;
+        _cleanup_free_ char *reason = NULL;
+        int error =
+            inbox_request_update(&current, cases[i].edited, strlen(cases[i].edited), &request, &reason);
+        if (error != -EINVAL || strncmp(reason, cases[i].reason, strlen(cases[i].reason)) != 0)
+            fail_msg("%s: %d %s", cases[i].edited, error, reason);
+        assert_null(request);
+    }
+    inbox_record_release(&current);
+}
+
+static void what_an_update_needs_and_nobody_gave_is_told(void **state)
+{
+    struct inbox_record current;
+    char *request = NULL;
+    _cleanup_free_ char *reason = NULL;
+    (void)state;
+    assert_int_equal(inbox_record_from_id("box-1", &current), 0);
+    assert_int_equal(inbox_request_update(&current, "{\"name\":\"A\"}", 12, &request, &reason), -EINVAL);
+    assert_string_equal(reason, "email_address: is missing");
+    inbox_record_release(&current);
+}
+
+static void a_text_is_complete_at_its_last_byte(void **state)
+{
+    static const char text[] = "{\n  \"a\": [1, {\"b\": \"}\"}]\n}";
+    (void)state;
+    for (size_t len = 0; len < strlen(text); len++)
+        assert_false(inbox_text_is_complete(text, len));
+    assert_true(inbox_text_is_complete(text, strlen(text)));
+    assert_true(inbox_text_is_complete("{}\n\n", 4));
+    assert_false(inbox_text_is_complete("{}}", 3));
+    assert_false(inbox_text_is_complete("{}{}", 4));
+    assert_false(inbox_text_is_complete("12", 2));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_record_is_kept_as_it_came),
+        cmocka_unit_test(odd_records),
+        cmocka_unit_test(an_id_alone_makes_a_record),
+        cmocka_unit_test(creation_asks_for_id_null_and_the_local_part_as_name),
+        cmocka_unit_test(creation_refuses_what_is_no_address),
+        cmocka_unit_test(an_update_carries_every_field),
+        cmocka_unit_test(an_update_is_checked_with_words),
+        cmocka_unit_test(what_an_update_needs_and_nobody_gave_is_told),
+        cmocka_unit_test(a_text_is_complete_at_its_last_byte),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
