@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * inboxd: the local email inbox service as a program. Arguments, signals, and words for what goes wrong.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "service/key_command.h"
+#include "service/service.h"
+
+enum {
+    EXIT_USAGE = 2,
+};
+
+struct arguments {
+    struct service_config config;
+    char **words; /* what is no option */
+    int words_len;
+};
+
+static const char usage[] =
+    "Usage: inboxd --listen=ADDRESS:PORT|unix:PATH --data=DIR [OPTIONS]\n"
+    "       inboxd key add|list --data=DIR\n"
+    "       inboxd key revoke ID --data=DIR\n"
+    "\n"
+    "The local email inbox service: a REST interface to inboxes whose mail stays on this machine.\n"
+    "\n"
+    "  --listen=ADDRESS:PORT  where to answer; port 0: any that is free\n"
+    "  --listen=unix:PATH     the same on a Unix socket\n"
+    "  --data=DIR             where everything is kept; made at the first start, with an API key in "
+    "DIR/api-key\n"
+    "  --domain=DOMAIN        of all inboxes (default inbox.localhost)\n"
+    "  --tier=TIER            emails sent a day: free (10), paid (1000), none (no limit; default)\n"
+    "  --help, --version\n";
+
+static const char *const tiers[] = {
+    [SERVICE_TIER_NONE] = "none",
+    [SERVICE_TIER_FREE] = "free",
+    [SERVICE_TIER_PAID] = "paid",
+};
+
+static bool parse_tier(const char *text, enum service_tier *ret_tier)
+{
+    for (size_t i = 0; i < ARRAY_LEN(tiers); i++) {
+        if (strcmp(tiers[i], text) == 0) {
+            *ret_tier = (enum service_tier)i;
+            return true;
+        }
+    }
+    fprintf(stderr, "inboxd: --tier must be free, paid or none\n");
+    return false;
+}
+
+/* -1: go on; else the exit status. */
+static int parse_arguments(int argc, char **argv, struct arguments *arguments)
+{
+    static const struct option options[] = {
+        {"listen", required_argument, NULL, 'l'},
+        {"data", required_argument, NULL, 'd'},
+        {"domain", required_argument, NULL, 'm'},
+        {"tier", required_argument, NULL, 't'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
+        {NULL, 0, NULL, 0},
+    };
+    int option;
+    while ((option = getopt_long(argc, argv, "hV", options, NULL)) != -1) {
+        if (option == 'l') {
+            arguments->config.listen = optarg;
+        } else if (option == 'd') {
+            arguments->config.data_dir = optarg;
+        } else if (option == 'm') {
+            arguments->config.domain = optarg;
+        } else if (option == 't') {
+            if (!parse_tier(optarg, &arguments->config.tier))
+                return EXIT_USAGE;
+        } else if (option == 'h' || option == 'V') {
+            fputs(option == 'h' ? usage : "inboxd " INBOXFS_VERSION "\n", stdout);
+            return EXIT_SUCCESS;
+        } else {
+            fputs("Try 'inboxd --help'.\n", stderr);
+            return EXIT_USAGE;
+        }
+    }
+    arguments->words = argv + optind;
+    arguments->words_len = argc - optind;
+    return -1;
+}
+
+static int complain_of_usage(const char *what)
+{
+    fprintf(stderr, "inboxd: %s\nTry 'inboxd --help'.\n", what);
+    return EXIT_USAGE;
+}
+
+static int run_key_command(const struct arguments *arguments)
+{
+    const char *data_dir = arguments->config.data_dir;
+    const char *command = arguments->words_len > 1 ? arguments->words[1] : "";
+    int error = 0;
+    if (data_dir == NULL)
+        return complain_of_usage("--data is missing");
+    if (strcmp(command, "add") == 0 && arguments->words_len == 2)
+        error = key_command_add(data_dir, stdout);
+    else if (strcmp(command, "list") == 0 && arguments->words_len == 2)
+        error = key_command_list(data_dir, stdout);
+    else if (strcmp(command, "revoke") == 0 && arguments->words_len == 3)
+        error = key_command_revoke(data_dir, arguments->words[2]);
+    else
+        return complain_of_usage("key: add, list, or revoke ID");
+    if (error == 0 && fflush(stdout) != 0)
+        error = -errno;
+    if (error == 0)
+        return EXIT_SUCCESS;
+    fprintf(stderr, "inboxd: key %s: %s\n", command,
+            error == -ENOENT ? "there is no such key or no service's data" : strerrordesc_np(-error));
+    return EXIT_FAILURE;
+}
+
+/* The signals to wait for are blocked before any thread is started, so that all inherit it. */
+static int run_service(const struct service_config *config)
+{
+    sigset_t ending;
+    sigemptyset(&ending);
+    sigaddset(&ending, SIGTERM);
+    sigaddset(&ending, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &ending, NULL);
+
+    struct service *service = NULL;
+    _cleanup_free_ char *reason = NULL;
+    int error = service_start(config, &service, &reason);
+    if (error != 0) {
+        fprintf(stderr, "inboxd: %s\n", reason != NULL ? reason : strerrordesc_np(-error));
+        return EXIT_FAILURE;
+    }
+    bool is_unix = strncmp(service_address(service), "unix:", 5) == 0;
+    printf("inboxd: listening on %s%s\n", is_unix ? "" : "http://", service_address(service));
+    fflush(stdout);
+
+    int caught = 0;
+    sigwait(&ending, &caught);
+    service_stop(service);
+    return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    struct arguments arguments = {.config = {.domain = "inbox.localhost", .tier = SERVICE_TIER_NONE}};
+    int status = parse_arguments(argc, argv, &arguments);
+    if (status >= 0)
+        return status;
+    if (arguments.words_len > 0 && strcmp(arguments.words[0], "key") == 0)
+        return run_key_command(&arguments);
+    if (arguments.words_len > 0)
+        return complain_of_usage("unknown command");
+    if (arguments.config.listen == NULL || arguments.config.data_dir == NULL)
+        return complain_of_usage("--listen and --data are needed");
+    return run_service(&arguments.config);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The watch over connections. It only shuts sockets down; their own threads then see the end and close them.
+ */
+#include "service/connections.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+
+static const int64_t limits_ms[] = {
+    [CONNECTION_IDLE] = 60 * 1000,
+    [CONNECTION_RECEIVING] = 300 * 1000,
+    [CONNECTION_SENDING] = 600 * 1000,
+};
+
+struct connection {
+    struct connection *previous, *next;
+    int socket_fd;
+    enum connection_phase phase;
+    int64_t deadline_ms;
+};
+
+struct connections {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t thread;
+    struct connection *first; /* this and all below protected by lock, the connections too */
+    size_t busy;
+    bool is_draining;
+    bool is_ending;
+};
+
+/* Shuts down what is late; the next deadline, or CLOCK_FOREVER. */
+static int64_t cut_off_late_locked(struct connections *connections, int64_t now_ms)
+{
+    int64_t next_ms = CLOCK_FOREVER;
+    for (struct connection *connection = connections->first; connection != NULL;
+         connection = connection->next) {
+        if (connection->deadline_ms <= now_ms) {
+            shutdown(connection->socket_fd, SHUT_RDWR);
+            connection->deadline_ms = CLOCK_FOREVER;
+        }
+        if (connection->deadline_ms < next_ms)
+            next_ms = connection->deadline_ms;
+    }
+    return next_ms;
+}
+
+static void *watch(void *argument)
+{
+    struct connections *connections = argument;
+    struct clock *clock = clock_system();
+    pthread_mutex_lock(&connections->lock);
+    while (!connections->is_ending) {
+        int64_t until_ms = cut_off_late_locked(connections, clock_monotonic_ms(clock));
+        clock_wait(clock, &connections->changed, &connections->lock, until_ms);
+    }
+    pthread_mutex_unlock(&connections->lock);
+    return NULL;
+}
+
+int connections_new(struct connections **ret_connections)
+{
+    struct connections *connections = calloc(1, sizeof(*connections));
+    if (connections == NULL)
+        return -ENOMEM;
+    pthread_mutex_init(&connections->lock, NULL);
+    clock_condition_init(&connections->changed);
+    int error = thread_start(&connections->thread, "inboxd-watch", watch, connections);
+    if (error != 0) {
+        pthread_cond_destroy(&connections->changed);
+        pthread_mutex_destroy(&connections->lock);
+        free(connections);
+        return error;
+    }
+    *ret_connections = connections;
+    return 0;
+}
+
+void connections_free(struct connections *connections)
+{
+    if (connections == NULL)
+        return;
+    pthread_mutex_lock(&connections->lock);
+    connections->is_ending = true;
+    pthread_cond_broadcast(&connections->changed);
+    pthread_mutex_unlock(&connections->lock);
+    pthread_join(connections->thread, NULL);
+    pthread_cond_destroy(&connections->changed);
+    pthread_mutex_destroy(&connections->lock);
+    free(connections);
+}
+
+static void enter_locked(struct connections *connections, struct connection *connection,
+                         enum connection_phase phase)
+{
+    if (connection->phase != CONNECTION_IDLE)
+        connections->busy--;
+    if (phase != CONNECTION_IDLE)
+        connections->busy++;
+    connection->phase = phase;
+    connection->deadline_ms = clock_monotonic_ms(clock_system()) + limits_ms[phase];
+    pthread_cond_broadcast(&connections->changed);
+}
+
+struct connection *connections_add(struct connections *connections, int socket_fd)
+{
+    struct connection *connection = calloc(1, sizeof(*connection));
+    if (connection == NULL)
+        return NULL;
+    connection->socket_fd = socket_fd;
+    pthread_mutex_lock(&connections->lock);
+    connection->next = connections->first;
+    if (connection->next != NULL)
+        connection->next->previous = connection;
+    connections->first = connection;
+    enter_locked(connections, connection, CONNECTION_IDLE);
+    pthread_mutex_unlock(&connections->lock);
+    return connection;
+}
+
+void connections_remove(struct connections *connections, struct connection *connection)
+{
+    pthread_mutex_lock(&connections->lock);
+    enter_locked(connections, connection, CONNECTION_IDLE);
+    if (connection->previous != NULL)
+        connection->previous->next = connection->next;
+    else
+        connections->first = connection->next;
+    if (connection->next != NULL)
+        connection->next->previous = connection->previous;
+    pthread_mutex_unlock(&connections->lock);
+    free(connection);
+}
+
+void connections_enter(struct connections *connections, struct connection *connection,
+                       enum connection_phase phase)
+{
+    pthread_mutex_lock(&connections->lock);
+    enter_locked(connections, connection, phase);
+    pthread_mutex_unlock(&connections->lock);
+}
+
+void connections_drain(struct connections *connections, int64_t timeout_ms)
+{
+    struct clock *clock = clock_system();
+    int64_t until_ms = clock_monotonic_ms(clock) + timeout_ms;
+    pthread_mutex_lock(&connections->lock);
+    connections->is_draining = true;
+    while (connections->busy > 0 && clock_monotonic_ms(clock) < until_ms)
+        clock_wait(clock, &connections->changed, &connections->lock, until_ms);
+    pthread_mutex_unlock(&connections->lock);
+}
+
+bool connections_is_draining(struct connections *connections)
+{
+    pthread_mutex_lock(&connections->lock);
+    bool is_draining = connections->is_draining;
+    pthread_mutex_unlock(&connections->lock);
+    return is_draining;
+}

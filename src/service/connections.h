@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The connections that are open, and how long each may still take: a client that trickles, or reads slowly,
+ * is cut off, so that nobody holds a place for ever. Timeouts between two bytes are the HTTP library's.
+ */
+#ifndef INBOXFS_SERVICE_CONNECTIONS_H
+#define INBOXFS_SERVICE_CONNECTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct connections;
+struct connection;
+
+/* What a connection is waited for. */
+enum connection_phase {
+    CONNECTION_IDLE,      /* its next request */
+    CONNECTION_RECEIVING, /* the rest of a request */
+    CONNECTION_SENDING,   /* that the answer is taken */
+};
+
+/* Starts the thread that watches. 0 or -errno. */
+int connections_new(struct connections **ret_connections);
+
+/* All connections must be removed. NULL-safe. */
+void connections_free(struct connections *connections);
+
+/* `socket_fd` is borrowed until the removal. NULL without memory. */
+struct connection *connections_add(struct connections *connections, int socket_fd);
+void connections_remove(struct connections *connections, struct connection *connection);
+
+/* Sets the phase, and with it the time limit. A connection that is not idle is busy. */
+void connections_enter(struct connections *connections, struct connection *connection,
+                       enum connection_phase phase);
+
+/* From now on connections are to end with their answer. Waits until none is busy, at most `timeout_ms`. */
+void connections_drain(struct connections *connections, int64_t timeout_ms);
+bool connections_is_draining(struct connections *connections);
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files first, row second: a row never names a file that is not there in full.
+ */
+#include "service/pool.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "mail/draft.h"
+#include "service/query.h"
+
+static int write_file(int pool_fd, const char *id, const void *bytes, size_t len)
+{
+    _cleanup_close_ int fd = openat(pool_fd, id, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -errno;
+    int error = file_write_all(fd, bytes, len);
+    if (error == 0)
+        error = file_sync(fd);
+    return error == 0 ? file_sync(pool_fd) : error;
+}
+
+static int insert_row(const struct account *account, const char *id, const char *name,
+                      const char *content_type, size_t len)
+{
+    sqlite3 *db = NULL;
+    int error = database_begin_write(account->database, &db);
+    if (error != 0)
+        return error;
+    error = query_execute(db, "INSERT INTO pool VALUES (?, ?, ?, ?, ?)", "sssii", id, name, content_type,
+                          (int64_t)len, clock_realtime_ms(clock_system()));
+    if (error == 0)
+        return database_commit(account->database);
+    database_rollback(account->database);
+    return error;
+}
+
+int pool_add(const struct account *account, const char *name, const char *content_type, const void *bytes,
+             size_t len, char ret_id[37])
+{
+    char id[37];
+    int error = random_uuid(id);
+    if (error != 0)
+        return error;
+    error = write_file(account->pool_fd, id, bytes, len);
+    if (error == 0)
+        error = insert_row(account, id, name, content_type, len);
+    if (error != 0) {
+        /* After -EIO the row may be there all the same; then its file must be, too. */
+        if (error != -EIO)
+            unlinkat(account->pool_fd, id, 0);
+        return error;
+    }
+    memcpy(ret_id, id, sizeof(id));
+    return 0;
+}
+
+void pool_file_release(struct pool_file *file)
+{
+    free(file->name);
+    free(file->content_type);
+    *file = (struct pool_file){0};
+}
+
+int pool_find(sqlite3 *db, const char *id, struct pool_file *ret_file)
+{
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    int error =
+        query_prepare(db, &statement, "SELECT name, content_type, bytes FROM pool WHERE id = ?", "s", id);
+    if (error != 0)
+        return error;
+    int step = query_step(statement);
+    if (step <= 0)
+        return step < 0 ? step : -ENOENT;
+    struct pool_file file = {
+        .name = query_column_copy(statement, 0, NULL),
+        .content_type = query_column_copy(statement, 1, NULL),
+        .bytes = sqlite3_column_int64(statement, 2),
+    };
+    if (file.name == NULL || file.content_type == NULL) {
+        pool_file_release(&file);
+        return -ENOMEM;
+    }
+    *ret_file = file;
+    return 0;
+}
+
+int pool_read(const struct account *account, const char *id, char **ret_bytes, size_t *ret_len)
+{
+    return file_read_at(account->pool_fd, id, ATTACHMENTS_MAX_BYTES, ret_bytes, ret_len);
+}
+
+static int sweep_entry(const struct account *account, sqlite3 *db, const char *name)
+{
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        return 0;
+    int64_t found = 0;
+    int error = query_integer(db, &found, "SELECT 1 FROM pool WHERE id = ?", "s", name);
+    if (error == -ENOENT && unlinkat(account->pool_fd, name, 0) != 0)
+        return -errno;
+    return error == -ENOENT ? 0 : error;
+}
+
+int pool_sweep(const struct account *account)
+{
+    int fd = openat(account->pool_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    DIR *directory = fdopendir(fd);
+    if (directory == NULL) {
+        int error = -errno;
+        close(fd);
+        return error;
+    }
+    sqlite3 *db = NULL;
+    int error = database_begin_read(account->database, &db);
+    const struct dirent *entry;
+    while (error == 0 && (entry = readdir(directory)) != NULL)
+        error = sweep_entry(account, db, entry->d_name);
+    if (db != NULL)
+        database_end_read(account->database, db);
+    closedir(directory);
+    return error;
+}

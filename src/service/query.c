@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * SQLite statements: prepare and bind, step, result codes.
+ */
+#include "service/query.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+int query_error(int sqlite_result)
+{
+    switch (sqlite_result & 0xff) {
+    case SQLITE_OK:
+    case SQLITE_ROW:
+    case SQLITE_DONE:
+        return 0;
+    case SQLITE_NOMEM:
+        return -ENOMEM;
+    case SQLITE_FULL:
+        return -ENOSPC;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return -EBUSY;
+    case SQLITE_CONSTRAINT:
+        return -EEXIST;
+    case SQLITE_TOOBIG:
+        return -EMSGSIZE;
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_CANTOPEN:
+        return -EACCES;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        return -EUCLEAN;
+    case SQLITE_MISUSE:
+    case SQLITE_RANGE:
+    case SQLITE_ERROR:
+        return -EINVAL;
+    default:
+        return -EIO;
+    }
+}
+
+static int bind_all(sqlite3_stmt *statement, const char *types, va_list arguments)
+{
+    int result = SQLITE_OK;
+    for (int i = 0; types[i] != '\0' && result == SQLITE_OK; i++) {
+        if (types[i] == 's') {
+            const char *text = va_arg(arguments, const char *);
+            result = sqlite3_bind_text(statement, i + 1, text, -1, SQLITE_TRANSIENT);
+        } else if (types[i] == 'i') {
+            result = sqlite3_bind_int64(statement, i + 1, va_arg(arguments, int64_t));
+        } else {
+            const void *bytes = va_arg(arguments, const void *);
+            size_t len = va_arg(arguments, size_t);
+            result = sqlite3_bind_blob64(statement, i + 1, bytes, len, SQLITE_STATIC);
+        }
+    }
+    return query_error(result);
+}
+
+static int prepare(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, const char *types,
+                   va_list arguments)
+{
+    sqlite3_stmt *statement = NULL;
+    int error = query_error(sqlite3_prepare_v2(db, sql, -1, &statement, NULL));
+    if (error == 0)
+        error = bind_all(statement, types, arguments);
+    if (error != 0) {
+        sqlite3_finalize(statement);
+        return error;
+    }
+    *ret_statement = statement;
+    return 0;
+}
+
+int query_prepare(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, const char *types, ...)
+{
+    va_list arguments;
+    va_start(arguments, types);
+    int error = prepare(db, ret_statement, sql, types, arguments);
+    va_end(arguments);
+    return error;
+}
+
+int query_step(sqlite3_stmt *statement)
+{
+    int result = sqlite3_step(statement);
+    return result == SQLITE_ROW ? 1 : query_error(result);
+}
+
+int query_execute(sqlite3 *db, const char *sql, const char *types, ...)
+{
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    va_list arguments;
+    va_start(arguments, types);
+    int error = prepare(db, &statement, sql, types, arguments);
+    va_end(arguments);
+    while (error == 0) {
+        int step = query_step(statement);
+        if (step <= 0)
+            return step;
+    }
+    return error;
+}
+
+int query_integer(sqlite3 *db, int64_t *ret_value, const char *sql, const char *types, ...)
+{
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    va_list arguments;
+    va_start(arguments, types);
+    int error = prepare(db, &statement, sql, types, arguments);
+    va_end(arguments);
+    if (error != 0)
+        return error;
+    int step = query_step(statement);
+    if (step <= 0)
+        return step < 0 ? step : -ENOENT;
+    *ret_value = sqlite3_column_int64(statement, 0);
+    return 0;
+}
+
+char *query_column_copy(sqlite3_stmt *statement, int column, size_t *ret_len)
+{
+    if (sqlite3_column_type(statement, column) == SQLITE_NULL)
+        return NULL;
+    /* The blob call never converts, and must come before the length is asked for. */
+    const void *bytes = sqlite3_column_blob(statement, column);
+    size_t len = (size_t)sqlite3_column_bytes(statement, column);
+    char *copy = malloc(len + 1);
+    if (copy == NULL)
+        return NULL;
+    if (len > 0 && bytes != NULL)
+        memcpy(copy, bytes, len);
+    copy[len] = '\0';
+    if (ret_len != NULL)
+        *ret_len = len;
+    return copy;
+}

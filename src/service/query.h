@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * SQLite statements with their arguments bound in one call, and its result codes as errno.
+ */
+#ifndef INBOXFS_SERVICE_QUERY_H
+#define INBOXFS_SERVICE_QUERY_H
+
+#include <sqlite3.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* -errno for a result code: -ENOSPC, -ENOMEM, -EBUSY, -EEXIST (a constraint), -EIO … */
+int query_error(int sqlite_result);
+
+/* Prepares `sql` and binds its parameters, a letter of `types` for each in order:
+ * 's' const char * (NULL binds NULL; copied), 'i' int64_t, 'b' const void * and size_t (borrowed until the
+ * statement is finalised). 0 or -errno. */
+int query_prepare(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, const char *types, ...);
+
+/* 1: a row, 0: no more, or -errno. */
+int query_step(sqlite3_stmt *statement);
+
+/* Prepares, runs to the end, finalises. 0 or -errno. */
+int query_execute(sqlite3 *db, const char *sql, const char *types, ...);
+
+/* One integer from the first row; -ENOENT without a row. */
+int query_integer(sqlite3 *db, int64_t *ret_value, const char *sql, const char *types, ...);
+
+/* A copy of a text or blob column, NUL-terminated; NULL for an SQL NULL or without memory. `ret_len` may be
+ * NULL. The caller frees. */
+char *query_column_copy(sqlite3_stmt *statement, int column, size_t *ret_len);
+
+static inline void cleanup_statement(sqlite3_stmt **statement)
+{
+    sqlite3_finalize(*statement);
+}
+
+#define _cleanup_statement_ __attribute__((cleanup(cleanup_statement)))
+
+#endif

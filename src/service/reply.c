@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Replies and their headers.
+ */
+#include "service/reply.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+
+enum {
+    BLOCK_BYTES = 64 * 1024,
+    RETRY_S = 5,
+};
+
+void reply_release(struct reply *reply)
+{
+    free(reply->body);
+    free(reply->file_name);
+    record_stream_free(reply->records);
+    *reply = (struct reply){0};
+}
+
+void reply_bytes(struct reply *reply, const char *content_type, char *bytes, size_t len)
+{
+    reply_release(reply);
+    reply->status = MHD_HTTP_OK;
+    reply->body = bytes;
+    reply->body_len = len;
+    snprintf(reply->content_type, sizeof(reply->content_type), "%s", content_type);
+}
+
+void reply_json(struct reply *reply, unsigned int status, json_t *value)
+{
+    char *text = value != NULL ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    json_decref(value);
+    if (text == NULL) {
+        /* Without memory for the words there is still a status. */
+        reply_bytes(reply, "application/json", NULL, 0);
+        reply->status = MHD_HTTP_SERVICE_UNAVAILABLE;
+        return;
+    }
+    reply_bytes(reply, "application/json", text, strlen(text));
+    reply->status = status;
+}
+
+void reply_error(struct reply *reply, unsigned int status, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    reply_json(reply, status, json_pack("{s:s}", "detail", text));
+}
+
+void reply_invalid(struct reply *reply, const struct validation *validation)
+{
+    reply_json(reply, MHD_HTTP_UNPROCESSABLE_CONTENT, json_pack("{s:O}", "detail", validation->problems));
+}
+
+void reply_failure(struct reply *reply, int error)
+{
+    if (error == -ENOSPC || error == -ENOMEM || error == -EBUSY || error == -EMFILE || error == -ENFILE) {
+        reply_error(reply, MHD_HTTP_SERVICE_UNAVAILABLE, "The service cannot do this now: %s.",
+                    strerrordesc_np(-error));
+        reply->retry_after_s = RETRY_S;
+    } else {
+        reply_error(reply, MHD_HTTP_INTERNAL_SERVER_ERROR, "The service failed: %s.",
+                    strerrordesc_np(-error));
+    }
+}
+
+static ssize_t read_records(void *context, uint64_t position, char *buffer, size_t max)
+{
+    (void)position;
+    ssize_t got = record_stream_read(context, buffer, max);
+    if (got < 0)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    return got == 0 ? MHD_CONTENT_READER_END_OF_STREAM : got;
+}
+
+static void free_records(void *context)
+{
+    record_stream_free(context);
+}
+
+/* RFC 6266: a plain name for old clients, the real one percent-encoded. */
+static void add_disposition(struct MHD_Response *response, const char *file_name)
+{
+    _cleanup_strbuf_ struct strbuf value = STRBUF_INIT(4096);
+    strbuf_append_str(&value, "attachment; filename=\"");
+    for (const char *at = file_name; *at != '\0'; at++) {
+        bool is_plain = *at >= 0x20 && *at < 0x7f && *at != '"' && *at != '\\' && *at != '%';
+        strbuf_append_char(&value, is_plain ? *at : '_');
+    }
+    strbuf_append_str(&value, "\"; filename*=UTF-8''");
+    for (const char *at = file_name; *at != '\0'; at++) {
+        if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~", *at) != NULL)
+            strbuf_append_char(&value, *at);
+        else
+            strbuf_appendf(&value, "%%%02X", (unsigned int)(unsigned char)*at);
+    }
+    if (value.error == 0)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_DISPOSITION, strbuf_str(&value));
+}
+
+static void add_headers(const struct reply *reply, struct MHD_Response *response)
+{
+    /* What senders wrote must not run as a page of this origin. */
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(response, "Content-Security-Policy", "default-src 'none'; sandbox");
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "private, no-cache");
+    if (reply->content_type[0] != '\0')
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, reply->content_type);
+    if (reply->etag[0] != '\0')
+        MHD_add_response_header(response, MHD_HTTP_HEADER_ETAG, reply->etag);
+    if (reply->status == MHD_HTTP_UNAUTHORIZED)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+    if (reply->allow[0] != '\0')
+        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, reply->allow);
+    if (reply->file_name != NULL)
+        add_disposition(response, reply->file_name);
+    if (reply->retry_after_s > 0) {
+        char seconds[32];
+        snprintf(seconds, sizeof(seconds), "%lld", (long long)reply->retry_after_s);
+        MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, seconds);
+    }
+}
+
+enum MHD_Result reply_send(struct reply *reply, struct MHD_Connection *connection, bool closes)
+{
+    struct MHD_Response *response = NULL;
+    if (reply->records != NULL) {
+        response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_records,
+                                                     reply->records, free_records);
+        if (response != NULL)
+            reply->records = NULL;
+    } else {
+        response = MHD_create_response_from_buffer(reply->body_len, reply->body, MHD_RESPMEM_MUST_FREE);
+        if (response != NULL)
+            reply->body = NULL;
+    }
+    enum MHD_Result result = MHD_NO;
+    if (response != NULL) {
+        add_headers(reply, response);
+        if (closes)
+            MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+        result = MHD_queue_response(connection, reply->status, response);
+        MHD_destroy_response(response);
+    }
+    reply_release(reply);
+    return result;
+}

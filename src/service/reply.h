@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An answer to a request, before it is handed to the HTTP library.
+ */
+#ifndef INBOXFS_SERVICE_REPLY_H
+#define INBOXFS_SERVICE_REPLY_H
+
+#include <jansson.h>
+#include <microhttpd.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "service/record_stream.h"
+#include "service/validate.h"
+
+enum {
+    REPLY_ETAG_SIZE = 67, /* 64 hex digits in quotes */
+};
+
+struct reply {
+    unsigned int status; /* 0: none yet */
+    char content_type[256];
+    char *body;                    /* owned; or */
+    struct record_stream *records; /* owned */
+    size_t body_len;
+    char etag[REPLY_ETAG_SIZE]; /* "": none */
+    char allow[64];             /* methods, for 405 */
+    char *file_name;            /* owned; the body is a file to be saved under this name */
+    int64_t retry_after_s;      /* 0: none */
+};
+
+void reply_release(struct reply *reply);
+
+/* Consumes `value` (NULL: no memory, 503). */
+void reply_json(struct reply *reply, unsigned int status, json_t *value);
+
+/* {"detail": …} in words. */
+void reply_error(struct reply *reply, unsigned int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* 422 with what a validation found. */
+void reply_invalid(struct reply *reply, const struct validation *validation);
+
+/* Bytes of any kind; takes them over. */
+void reply_bytes(struct reply *reply, const char *content_type, char *bytes, size_t len);
+
+/* What could not be carried out: 503 where nothing happened and a later try may succeed, else 500. */
+void reply_failure(struct reply *reply, int error);
+
+/* Hands the reply to the library; what it owns is handed over or released. */
+enum MHD_Result reply_send(struct reply *reply, struct MHD_Connection *connection, bool closes);
+
+#endif

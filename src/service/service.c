@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The service as a whole: its directory and lock, its first key, its database, its server.
+ */
+#include "service/service.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "mail/mime_library.h"
+#include "service/account.h"
+#include "service/first_key.h"
+#include "service/listener.h"
+#include "service/pool.h"
+#include "service/server.h"
+
+struct service {
+    int dir_fd;
+    int lock_fd;
+    struct account account;
+    char *domain;
+    char *address; /* where it listens; NULL: not yet */
+    struct server *server;
+};
+
+void service_stop(struct service *service)
+{
+    if (service == NULL)
+        return;
+    server_free(service->server);
+    if (service->address != NULL)
+        listener_remove(service->address);
+    database_free(service->account.database);
+    const int fds[] = {service->account.pool_fd, service->dir_fd, service->lock_fd};
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+    }
+    free(service->address);
+    free(service->domain);
+    free(service);
+}
+
+static void cleanup_service(struct service **service)
+{
+    service_stop(*service);
+}
+
+/* Sets the words for `error` and returns it. */
+static int explain(char **ret_reason, int error, const char *what, const char *subject)
+{
+    const char *why = error == -EPROTO ? "it was written by a newer version" : strerrordesc_np(-error);
+    if (asprintf(ret_reason, "%s %s: %s", what, subject, why) < 0)
+        *ret_reason = NULL;
+    return error;
+}
+
+static int lock_directory(struct service *service)
+{
+    service->lock_fd = openat(service->dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (service->lock_fd < 0)
+        return -errno;
+    if (flock(service->lock_fd, LOCK_EX | LOCK_NB) != 0)
+        return errno == EWOULDBLOCK ? -EBUSY : -errno;
+    return 0;
+}
+
+static int open_directory(struct service *service, const char *data_dir, char **ret_reason)
+{
+    service->dir_fd = file_open_dir(AT_FDCWD, data_dir);
+    if (service->dir_fd < 0)
+        return explain(ret_reason, service->dir_fd, "cannot open the data directory", data_dir);
+    int error = lock_directory(service);
+    if (error == -EBUSY) {
+        if (asprintf(ret_reason, "another service is running on %s", data_dir) < 0)
+            *ret_reason = NULL;
+        return error;
+    }
+    if (error != 0)
+        return explain(ret_reason, error, "cannot lock the data directory", data_dir);
+    return 0;
+}
+
+static int open_data(struct service *service, const char *data_dir, char **ret_reason)
+{
+    int error = open_directory(service, data_dir, ret_reason);
+    if (error != 0)
+        return error;
+    struct account *account = &service->account;
+    error = database_open(data_dir, &account->database);
+    if (error != 0)
+        return explain(ret_reason, error, "cannot open the database in", data_dir);
+    account->pool_fd = file_open_dir(service->dir_fd, "pool");
+    error = account->pool_fd < 0 ? account->pool_fd : pool_sweep(account);
+    if (error != 0)
+        return explain(ret_reason, error, "cannot open the attachment pool in", data_dir);
+    error = first_key_establish(account->database, service->dir_fd);
+    return error != 0 ? explain(ret_reason, error, "cannot make the API key in", data_dir) : 0;
+}
+
+static int serve(struct service *service, const char *listen, char **ret_reason)
+{
+    int listen_fd = -1;
+    int error = listener_open(listen, &listen_fd, &service->address);
+    if (error == 0)
+        error = server_start(listen_fd, &service->account, &service->server);
+    return error != 0 ? explain(ret_reason, error, "cannot listen on", listen) : 0;
+}
+
+static int start(const struct service_config *config, struct service **ret_service, char **ret_reason)
+{
+    _cleanup_(cleanup_service) struct service *service = calloc(1, sizeof(*service));
+    if (service == NULL)
+        return -ENOMEM;
+    service->dir_fd = service->lock_fd = service->account.pool_fd = -1;
+    service->domain = strdup(config->domain);
+    if (service->domain == NULL)
+        return -ENOMEM;
+    service->account.domain = service->domain;
+    service->account.tier = config->tier;
+    mime_library_init();
+    int error = open_data(service, config->data_dir, ret_reason);
+    if (error == 0)
+        error = serve(service, config->listen, ret_reason);
+    if (error == 0)
+        *ret_service = TAKE_PTR(service);
+    return error;
+}
+
+int service_start(const struct service_config *config, struct service **ret_service, char **ret_reason)
+{
+    *ret_reason = NULL;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = start(config, ret_service, ret_reason);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+const char *service_address(const struct service *service)
+{
+    return service->address;
+}

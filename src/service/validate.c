@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The checks, each with the message and type that FastAPI's own validation (pydantic) gives.
+ */
+#include "service/validate.h"
+
+#include <errno.h>
+#include <string.h>
+
+int validation_init(struct validation *validation)
+{
+    validation->problems = json_array();
+    return validation->problems != NULL ? 0 : -ENOMEM;
+}
+
+void validation_release(struct validation *validation)
+{
+    json_decref(validation->problems);
+    validation->problems = NULL;
+}
+
+bool validation_has_failed(const struct validation *validation)
+{
+    return json_array_size(validation->problems) > 0;
+}
+
+static json_t *location(const struct place *place)
+{
+    json_t *path = json_array();
+    for (; place != NULL; place = place->parent) {
+        json_t *part =
+            place->name != NULL ? json_string(place->name) : json_integer((json_int_t)place->index);
+        json_array_insert_new(path, 0, part);
+    }
+    return path;
+}
+
+void validation_fail(struct validation *validation, const struct place *place, const char *type,
+                     const char *message)
+{
+    /* An attacker's thousand bad recipients are told of the first ones. */
+    if (json_array_size(validation->problems) >= 20)
+        return;
+    json_array_append_new(validation->problems,
+                          json_pack("{s:o, s:s, s:s}", "loc", location(place), "msg", message, "type", type));
+}
+
+static void fail_member(const struct field *in, const char *name, const char *type, const char *message)
+{
+    struct place place = {.parent = in->place, .name = name};
+    validation_fail(in->validation, &place, type, message);
+}
+
+static json_t *member(const struct field *in, const char *name, bool is_required)
+{
+    json_t *value = json_object_get(in->object, name);
+    if (value != NULL && !json_is_null(value))
+        return value;
+    if (is_required)
+        fail_member(in, name, "missing", "Field required");
+    return NULL;
+}
+
+bool validate_is_line(const char *text)
+{
+    size_t len = 0;
+    for (; text[len] != '\0'; len++) {
+        unsigned char byte = (unsigned char)text[len];
+        if (byte < 0x20 || byte == 0x7f || len >= VALIDATE_LINE_MAX_BYTES)
+            return false;
+    }
+    return true;
+}
+
+const char *validate_text(const struct field *in, const char *name, bool is_required)
+{
+    const json_t *value = member(in, name, is_required);
+    if (value != NULL && !json_is_string(value))
+        fail_member(in, name, "string_type", "Input should be a valid string");
+    return json_string_value(value);
+}
+
+const char *validate_line(const struct field *in, const char *name, bool is_required)
+{
+    const char *text = validate_text(in, name, is_required);
+    if (text == NULL || validate_is_line(text))
+        return text;
+    fail_member(in, name, "value_error", "Value should be one line without control characters, not too long");
+    return NULL;
+}
+
+bool validate_boolean(const struct field *in, const char *name, bool fallback)
+{
+    const json_t *value = member(in, name, false);
+    if (value == NULL)
+        return fallback;
+    if (!json_is_boolean(value))
+        fail_member(in, name, "bool_type", "Input should be a valid boolean");
+    return json_is_true(value);
+}
+
+json_t *validate_array(const struct field *in, const char *name, bool is_required, size_t max_len)
+{
+    json_t *value = member(in, name, is_required);
+    if (value == NULL)
+        return NULL;
+    if (!json_is_array(value)) {
+        fail_member(in, name, "list_type", "Input should be a valid list");
+        return NULL;
+    }
+    if (json_array_size(value) > max_len) {
+        fail_member(in, name, "too_long", "List has too many items");
+        return NULL;
+    }
+    return value;
+}
+
+json_t *validate_object(const struct field *in, const char *name, bool is_required)
+{
+    json_t *value = member(in, name, is_required);
+    if (value == NULL || json_is_object(value))
+        return value;
+    fail_member(in, name, "dict_type", "Input should be a valid dictionary");
+    return NULL;
+}
