@@ -18,6 +18,12 @@ enum {
     INBOXES_MAX = 1 << 20
 };
 
+/* What is remembered from one look at the inbox to the next; whoever looks has it alone. */
+struct look_memory {
+    unsigned int most;  /* records that the service lists at once; 0: no bound is known */
+    bool is_reconciled; /* the last complete answer is all that the inbox shows */
+};
+
 struct inbox {
     uint32_t number;
     const struct inbox_frame *frame; /* the record as it is now */
@@ -27,8 +33,8 @@ struct inbox {
     bool is_gone;
     bool is_quiet; /* what it holds was there before this account was first looked at */
     struct email_list emails;
-    uint32_t seen_in;           /* the last list of inboxes that had it; the writer's alone */
-    unsigned int refused_limit; /* the service refuses to list so many at once; 0: not known. The writer's */
+    uint32_t seen_in; /* the last list of inboxes that had it; the writer's alone */
+    struct look_memory looks;
 };
 
 struct inbox_table {      /* empty: all zeros */

@@ -204,6 +204,14 @@ uint32_t mirror_inbox_numbers(struct mirror *mirror)
     return numbers;
 }
 
+struct look_memory *mirror_find_look_memory(struct mirror *mirror, uint32_t number)
+{
+    pthread_rwlock_rdlock(&mirror->read_lock);
+    struct inbox *inbox = inbox_table_get(&mirror->inboxes, number);
+    pthread_rwlock_unlock(&mirror->read_lock);
+    return inbox == NULL ? NULL : &inbox->looks;
+}
+
 void mirror_end_quiet(struct mirror *mirror, uint32_t number)
 {
     pthread_mutex_lock(&mirror->write_lock);

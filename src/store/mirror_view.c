@@ -159,12 +159,15 @@ void mirror_count(struct mirror *mirror, size_t *ret_inboxes, size_t *ret_emails
     pthread_rwlock_unlock(&mirror->read_lock);
 }
 
-enum inbox_origin mirror_inbox_origin(struct mirror *mirror, uint32_t number)
+bool mirror_find_inbox_of_no_name(struct mirror *mirror, uint32_t *ret_inbox)
 {
     pthread_rwlock_rdlock(&mirror->read_lock);
-    enum inbox_origin origin = inbox_table_get(&mirror->inboxes, number)->frame->origin;
+    const struct inbox *inbox = mirror->inboxes.of_no_name;
+    bool found = inbox != NULL && !inbox->is_gone;
+    if (found)
+        *ret_inbox = inbox->number;
     pthread_rwlock_unlock(&mirror->read_lock);
-    return origin;
+    return found;
 }
 
 /* ---------------------------------------------------------------- senders */

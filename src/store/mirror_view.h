@@ -20,8 +20,8 @@ int64_t mirror_inboxes_changed_ms(struct mirror *mirror);
 /* How many there are. */
 void mirror_count(struct mirror *mirror, size_t *ret_inboxes, size_t *ret_emails);
 
-/* How it became known; the inbox exists. */
-enum inbox_origin mirror_inbox_origin(struct mirror *mirror, uint32_t inbox);
+/* The inbox that collects mail that names none. */
+bool mirror_find_inbox_of_no_name(struct mirror *mirror, uint32_t *ret_inbox);
 
 int mirror_find_sender(struct mirror *mirror, const char *address, char **ret_address);
 

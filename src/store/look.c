@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Looks. Nothing is removed on the word of an answer that was cut off, damaged or possibly not all: the
+ * service's outcome and the number of its records decide that, not what came of them.
+ */
+#include "store/look.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/mirror_emails.h"
+#include "store/mirror_inboxes.h"
+#include "store/mirror_view.h"
+
+enum {
+    GROWTH_NEWEST = 4,
+    GROWTH_COMPLETE = 16, /* what is asked for again on the way is little beside all of it */
+    NOT_MODIFIED = 304,
+};
+
+struct look {
+    struct mirror *mirror;
+    struct look_memory *memory;
+    struct mail_service *service;
+    struct cancel *cancel;
+    const char *inbox_id; /* NULL: all inboxes */
+    uint32_t inbox;       /* its number */
+    uint32_t number;      /* of the answer that is arriving */
+    unsigned int unknown; /* records in it that were not known, or not as they are now */
+    unsigned int limit;   /* of the last question that was answered */
+    bool has_changed;     /* any answer brought something unknown */
+    bool is_unchanged;    /* the last answer: as the one before to the same question */
+};
+
+/* ---------------------------------------------------------------- one answer */
+
+static int put(struct look *look, uint32_t inbox, const struct email_record *record)
+{
+    enum mirror_put outcome;
+    int error = mirror_put_email(look->mirror, inbox, record, look->number, &outcome);
+    if (error == 0 && outcome != MIRROR_UNCHANGED) {
+        look->unknown++;
+        look->has_changed = true;
+    }
+    return error;
+}
+
+static int take_of_inbox(void *context, struct email_record *record)
+{
+    struct look *look = context;
+    return put(look, look->inbox, record);
+}
+
+static int find_inbox_of(struct look *look, const char *id, uint32_t *ret_inbox)
+{
+    struct inbox_record record = {0};
+    int error = inbox_record_from_id(id, &record);
+    if (error == 0)
+        error = mirror_put_inbox(look->mirror, &record, INBOX_FROM_MAIL, 0, ret_inbox);
+    inbox_record_release(&record);
+    return error;
+}
+
+static int take_of_all(void *context, struct email_record *record)
+{
+    struct look *look = context;
+    uint32_t inbox;
+    if (record->inbox_id == NULL && mirror_has_home(look->mirror, record->key))
+        return 0;
+    int error = record->inbox_id == NULL ? mirror_put_inbox_of_no_name(look->mirror, &inbox)
+                                         : find_inbox_of(look, record->inbox_id, &inbox);
+    return error != 0 ? error : put(look, inbox, record);
+}
+
+/* The number of records in the answer. */
+static unsigned int ask(struct look *look, unsigned int limit, bool may_be_unchanged,
+                        struct service_result *ret)
+{
+    unsigned int count = 0;
+    const struct email_query query = {
+        .inbox_id = look->inbox_id,
+        .limit = limit,
+        .may_be_unchanged = may_be_unchanged,
+    };
+    look->number = mirror_begin_look(look->mirror);
+    look->unknown = 0;
+    look->service->ops->list_emails(look->service, &query,
+                                    look->inbox_id != NULL ? take_of_inbox : take_of_all, look, look->cancel,
+                                    &count, ret);
+    look->is_unchanged = ret->outcome == SERVICE_OK && ret->http_status == NOT_MODIFIED;
+    if (ret->outcome == SERVICE_OK)
+        look->limit = limit;
+    return count;
+}
+
+/* ---------------------------------------------------------------- as many answers as it takes */
+
+/* Where the service refuses to list so many, what it gave before has to do. */
+static bool refuses_number(const struct look *look, const struct service_result *result)
+{
+    return result->outcome == SERVICE_REJECTED && look->limit > 0;
+}
+
+static void set_ok(struct service_result *result)
+{
+    service_result_release(result);
+    *result = (struct service_result){.outcome = SERVICE_OK, .http_status = 200, .retry_after_ms = -1};
+}
+
+/* True: the last answer held all there is. (More records than asked for: the service knows no limit.) */
+static bool ask_newest(struct look *look, struct service_result *ret)
+{
+    for (unsigned int limit = LOOK_FIRST_LIMIT;; limit *= GROWTH_NEWEST) {
+        unsigned int count = ask(look, limit, true, ret);
+        if (refuses_number(look, ret))
+            set_ok(ret);
+        else if (ret->outcome == SERVICE_OK && count != limit)
+            return true;
+        if (ret->outcome != SERVICE_OK || look->unknown == 0 || limit > LOOK_LIMIT_MAX / GROWTH_NEWEST)
+            return false;
+        service_result_release(ret);
+    }
+}
+
+/* The largest number that the service lists between one it does (look->limit) and one that it refuses, to
+ * about a quarter. True: the last answer held all there is. */
+static bool ask_up_to_refusal(struct look *look, unsigned int refused, struct service_result *ret)
+{
+    while (refused - look->limit > look->limit / 4) {
+        unsigned int limit = look->limit + (refused - look->limit) / 2;
+        service_result_release(ret);
+        unsigned int count = ask(look, limit, false, ret);
+        if (refuses_number(look, ret))
+            refused = limit;
+        else if (ret->outcome != SERVICE_OK || count != limit)
+            return ret->outcome == SERVICE_OK;
+    }
+    if (refuses_number(look, ret))
+        set_ok(ret);
+    look->memory->most = look->limit;
+    return false;
+}
+
+/* Limits are steps of a fixed ladder, so that the same question is asked again the next time and can be
+ * answered with "unchanged". */
+static unsigned int first_limit(const struct look *look, size_t known)
+{
+    unsigned int limit = LOOK_FIRST_LIMIT;
+    while (limit <= known && limit <= LOOK_LIMIT_MAX / GROWTH_COMPLETE)
+        limit *= GROWTH_COMPLETE;
+    return look->memory->most != 0 && look->memory->most < limit ? look->memory->most : limit;
+}
+
+/* True: the last answer held all there is. */
+static bool ask_complete(struct look *look, size_t known, struct service_result *ret)
+{
+    for (unsigned int limit = first_limit(look, known);;) {
+        unsigned int count = ask(look, limit, look->memory->is_reconciled, ret);
+        if (refuses_number(look, ret))
+            return ask_up_to_refusal(look, limit, ret);
+        bool begins_too_high = ret->outcome == SERVICE_REJECTED && limit > LOOK_FIRST_LIMIT;
+        if (!begins_too_high && (ret->outcome != SERVICE_OK || count != limit))
+            return ret->outcome == SERVICE_OK;
+        if (!begins_too_high && (limit == look->memory->most || limit > LOOK_LIMIT_MAX / GROWTH_COMPLETE))
+            return false;
+        limit = begins_too_high ? LOOK_FIRST_LIMIT : limit * GROWTH_COMPLETE;
+        service_result_release(ret);
+    }
+}
+
+/* True: the last answer held all there is. */
+static bool ask_to_depth(struct look *look, enum look_depth depth, size_t known, struct service_result *ret)
+{
+    return depth == LOOK_NEWEST ? ask_newest(look, ret) : ask_complete(look, known, ret);
+}
+
+/* ---------------------------------------------------------------- looks */
+
+/* What the mirror shows is the last complete answer as long as nothing was added to it since. */
+static void note_reconciled(struct look *look, bool is_complete)
+{
+    if (is_complete)
+        look->memory->is_reconciled = true;
+    else if (look->has_changed)
+        look->memory->is_reconciled = false;
+}
+
+void look_at_inbox(struct mirror *mirror, struct mail_service *service, uint32_t inbox, enum look_depth depth,
+                   struct cancel *cancel, struct service_result *ret)
+{
+    struct inbox_view view;
+    *ret = (struct service_result){.outcome = SERVICE_OK, .retry_after_ms = -1};
+    if (!mirror_get_inbox(mirror, inbox, &view))
+        return; /* it went meanwhile, and nothing is wrong with that */
+    struct look look = {
+        .mirror = mirror,
+        .service = service,
+        .cancel = cancel,
+        .inbox_id = view.id,
+        .inbox = inbox,
+        .memory = mirror_find_look_memory(mirror, inbox),
+    };
+    bool is_complete = ask_to_depth(&look, depth, view.emails, ret);
+    note_reconciled(&look, is_complete);
+    if (is_complete && !look.is_unchanged)
+        mirror_remove_unseen(mirror, inbox, look.number);
+    if (is_complete || (depth == LOOK_COMPLETE && ret->outcome == SERVICE_OK))
+        mirror_end_quiet(mirror, inbox);
+}
+
+void look_at_all(struct mirror *mirror, struct mail_service *service, enum look_depth depth,
+                 struct cancel *cancel, struct service_result *ret)
+{
+    struct look_memory memory = {0};
+    struct look look = {.mirror = mirror, .service = service, .cancel = cancel, .memory = &memory};
+    uint32_t of_no_name;
+    size_t inboxes;
+    size_t emails;
+    mirror_count(mirror, &inboxes, &emails);
+    bool is_complete = ask_to_depth(&look, depth, emails, ret);
+    if (!is_complete || look.is_unchanged || !mirror_find_inbox_of_no_name(mirror, &of_no_name))
+        return;
+    mirror_remove_unseen(mirror, of_no_name, look.number);
+    mirror_end_quiet(mirror, of_no_name);
+}

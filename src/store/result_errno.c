@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Outcomes turned into errno values.
+ */
+#include "store/result_errno.h"
+
+#include <errno.h>
+
+enum {
+    TOO_MANY_REQUESTS = 429
+};
+
+static int errno_of_retry(const struct service_result *result)
+{
+    return result->error == EINTR || result->error == EAGAIN ? -result->error : -EHOSTUNREACH;
+}
+
+int result_errno_of_listing(const struct service_result *result)
+{
+    switch (result->outcome) {
+    case SERVICE_OK:
+        return 0;
+    case SERVICE_RETRY:
+        return result->error == EIO ? -EIO : errno_of_retry(result);
+    case SERVICE_UNAUTHORIZED:
+        return -EACCES;
+    case SERVICE_UNKNOWN:
+        return result->error == EIO && result->http_status < 300 ? -EIO : -EHOSTUNREACH;
+    case SERVICE_REJECTED:
+    case SERVICE_ABSENT:
+        break;
+    }
+    return -EIO;
+}
+
+int result_errno_of_change(const struct service_result *result)
+{
+    switch (result->outcome) {
+    case SERVICE_OK:
+        return 0;
+    case SERVICE_RETRY:
+        return errno_of_retry(result);
+    case SERVICE_UNAUTHORIZED:
+        return -EACCES;
+    case SERVICE_UNKNOWN:
+        return -EHOSTUNREACH;
+    case SERVICE_REJECTED:
+        return result->error == EEXIST ? -EEXIST : -EINVAL;
+    case SERVICE_ABSENT:
+        break;
+    }
+    return -EINVAL;
+}
+
+bool result_is_answer(const struct service_result *result)
+{
+    switch (result->outcome) {
+    case SERVICE_OK:
+    case SERVICE_REJECTED:
+    case SERVICE_ABSENT:
+        return true;
+    case SERVICE_RETRY:
+        return result->http_status == TOO_MANY_REQUESTS ||
+               (result->http_status >= 200 && result->http_status < 300);
+    case SERVICE_UNAUTHORIZED:
+    case SERVICE_UNKNOWN:
+        break;
+    }
+    return false;
+}
+
+const char *result_words(const struct service_result *result)
+{
+    return result->detail != NULL ? result->detail : "the service cannot be reached";
+}

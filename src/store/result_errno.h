@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a service's outcome means to a caller in the store: an errno and words.
+ */
+#ifndef INBOXFS_STORE_RESULT_ERRNO_H
+#define INBOXFS_STORE_RESULT_ERRNO_H
+
+#include <stdbool.h>
+
+#include "mail/mail_service.h"
+
+/* For a listing: 0, -EINTR, -EAGAIN, -EACCES, -EHOSTUNREACH, or -EIO: an answer that cannot be used. */
+int result_errno_of_listing(const struct service_result *result);
+
+/* For a change to an inbox: 0, -EINTR, -EAGAIN, -EACCES, -EHOSTUNREACH, -EEXIST, -EINVAL. */
+int result_errno_of_change(const struct service_result *result);
+
+/* Whether it came to an answer of the service that shows that it works, and takes the key. */
+bool result_is_answer(const struct service_result *result);
+
+/* Never NULL. */
+const char *result_words(const struct service_result *result);
+
+#endif

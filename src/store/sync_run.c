@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Runs.
+ */
+#include "store/sync_run.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/mirror_inboxes.h"
+#include "store/mirror_view.h"
+#include "store/result_errno.h"
+
+enum {
+    TOO_MANY_REQUESTS = 429
+};
+
+void sync_run_init(struct sync_run *run, struct mirror *mirror, struct mail_service *service,
+                   struct contact *contact, struct cancel *cancel)
+{
+    *run = (struct sync_run){
+        .mirror = mirror,
+        .service = service,
+        .contact = contact,
+        .cancel = cancel,
+        .retry_after_ms = -1,
+    };
+}
+
+void sync_run_release(struct sync_run *run)
+{
+    free(run->words);
+    run->words = NULL;
+}
+
+/* Whether asking for something else would come to the same. */
+static bool concerns_all(const struct service_result *result)
+{
+    return result->outcome == SERVICE_UNAUTHORIZED ||
+           (result->outcome == SERVICE_RETRY &&
+            (result->http_status == 0 || result->http_status == TOO_MANY_REQUESTS));
+}
+
+/* Takes the outcome of one request into that of the run, and releases it. */
+static void note(struct sync_run *run, struct service_result *result)
+{
+    contact_note(run->contact, result);
+    int error = result_errno_of_listing(result);
+    if (error != 0 && run->error == 0) {
+        run->error = error;
+        run->words = strdup(result_words(result));
+    }
+    if (error != 0 && concerns_all(result))
+        run->must_wait = true;
+    if (result->retry_after_ms > run->retry_after_ms)
+        run->retry_after_ms = result->retry_after_ms;
+    service_result_release(result);
+}
+
+/* ---------------------------------------------------------------- the list of inboxes */
+
+struct inbox_listing {
+    struct mirror *mirror;
+    uint32_t look;
+};
+
+static int take_inbox(void *context, struct inbox_record *record)
+{
+    const struct inbox_listing *listing = context;
+    return mirror_put_inbox(listing->mirror, record, INBOX_LISTED, listing->look, NULL);
+}
+
+/* False: the service has no such list, or did not give it now. Having none is not a failure. */
+static bool list_inboxes(struct sync_run *run)
+{
+    struct inbox_listing listing = {run->mirror, mirror_begin_look(run->mirror)};
+    uint32_t known_before = mirror_inbox_numbers(run->mirror);
+    struct service_result result;
+    run->service->ops->list_inboxes(run->service, take_inbox, &listing, run->cancel, &result);
+    bool is_listed = result.outcome == SERVICE_OK;
+    if (is_listed)
+        mirror_end_inbox_list(run->mirror, listing.look, known_before);
+    if (result.outcome == SERVICE_ABSENT)
+        service_result_release(&result);
+    else
+        note(run, &result);
+    return is_listed;
+}
+
+/* ---------------------------------------------------------------- mail */
+
+static void look_at_inboxes(struct sync_run *run, uint32_t from, uint32_t to, enum look_depth depth)
+{
+    uint32_t of_no_name;
+    if (!mirror_find_inbox_of_no_name(run->mirror, &of_no_name))
+        of_no_name = NUMBER_NONE;
+    for (uint32_t inbox = from; inbox < to && !run->must_wait; inbox++) {
+        struct service_result result;
+        if (inbox == of_no_name)
+            continue;
+        look_at_inbox(run->mirror, run->service, inbox, depth, run->cancel, &result);
+        if (result.http_status != 0 || result.outcome != SERVICE_OK)
+            note(run, &result);
+    }
+}
+
+/* Without a list of inboxes they are found by the mail that names them. All of it has to be seen only where
+ * nothing is known yet, and where mail that names no inbox has to be compared. */
+static void look_without_inboxes(struct sync_run *run, enum look_depth depth)
+{
+    struct service_result result;
+    uint32_t of_no_name;
+    bool needs_all =
+        mirror_inbox_numbers(run->mirror) == 0 || mirror_find_inbox_of_no_name(run->mirror, &of_no_name);
+    look_at_all(run->mirror, run->service, needs_all ? depth : LOOK_NEWEST, run->cancel, &result);
+    note(run, &result);
+}
+
+void sync_run_all(struct sync_run *run, enum look_depth depth)
+{
+    bool is_listed = list_inboxes(run);
+    bool is_found = is_listed;
+    uint32_t known = mirror_inbox_numbers(run->mirror);
+    look_at_inboxes(run, 0, known, depth);
+    if (!is_listed && !run->must_wait) {
+        int error_before = run->error;
+        look_without_inboxes(run, depth);
+        is_found = run->error == error_before;
+        look_at_inboxes(run, known, mirror_inbox_numbers(run->mirror), depth);
+    }
+    if (is_found && depth == LOOK_COMPLETE && !run->must_wait)
+        mirror_end_first_sync(run->mirror);
+}
+
+void sync_run_inbox(struct sync_run *run, uint32_t inbox)
+{
+    struct service_result result;
+    uint32_t of_no_name;
+    if (mirror_find_inbox_of_no_name(run->mirror, &of_no_name) && inbox == of_no_name)
+        look_at_all(run->mirror, run->service, LOOK_COMPLETE, run->cancel, &result);
+    else
+        look_at_inbox(run->mirror, run->service, inbox, LOOK_COMPLETE, run->cancel, &result);
+    note(run, &result);
+}
