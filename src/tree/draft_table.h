@@ -23,8 +23,8 @@ enum draft_state {
 };
 
 struct draft_node {
-    char key[40]; /* device and inode number in hexadecimal */
-    int fd;       /* O_PATH | O_NOFOLLOW */
+    char key[40];                 /* device and inode number in hexadecimal */
+    int fd;                       /* O_PATH | O_NOFOLLOW */
     uint64_t references;          /* protected by the table's lock, like all below: lookups and open files */
     unsigned int writers;         /* open files that may write, until their RELEASE */
     unsigned int flushed_writers; /* of them: closed, but not yet released, as far as can be told */

@@ -7,18 +7,18 @@
 #include <string.h>
 
 static const struct fixed_entry entries[FIXED_NODES] = {
-    [FIXED_ROOT] = {"", S_IFDIR | 0700, .is_lasting = true},
-    [FIXED_README] = {"README", S_IFREG | 0444, .is_lasting = true},
-    [FIXED_STATUS] = {"status.json", S_IFREG | 0444},
-    [FIXED_EVENT_LOG] = {"events.jsonl", S_IFREG | 0444},
-    [FIXED_INBOXES] = {"inboxes", S_IFDIR | 0700, .is_lasting = true},
-    [FIXED_DRAFTS] = {"drafts", S_IFDIR | 0700},
-    [FIXED_OUTBOX] = {"outbox", S_IFDIR | 0700},
-    [FIXED_SENT] = {"sent", S_IFDIR | 0700},
-    [FIXED_FAILED] = {"failed", S_IFDIR | 0700},
-    [FIXED_ATTACHMENTS] = {"attachments", S_IFDIR | 0700},
-    [FIXED_EVENTS] = {"events", S_IFREG | 0400, .is_hidden = true},
-    [FIXED_CTL] = {"ctl", S_IFREG | 0200, .is_hidden = true},
+    [FIXED_ROOT] = {.name = "", .mode = S_IFDIR | 0700, .is_lasting = true},
+    [FIXED_README] = {.name = "README", .mode = S_IFREG | 0444, .is_lasting = true},
+    [FIXED_STATUS] = {.name = "status.json", .mode = S_IFREG | 0444},
+    [FIXED_EVENT_LOG] = {.name = "events.jsonl", .mode = S_IFREG | 0444},
+    [FIXED_INBOXES] = {.name = "inboxes", .mode = S_IFDIR | 0700, .is_lasting = true},
+    [FIXED_DRAFTS] = {.name = "drafts", .mode = S_IFDIR | 0700},
+    [FIXED_OUTBOX] = {.name = "outbox", .mode = S_IFDIR | 0700},
+    [FIXED_SENT] = {.name = "sent", .mode = S_IFDIR | 0700},
+    [FIXED_FAILED] = {.name = "failed", .mode = S_IFDIR | 0700},
+    [FIXED_ATTACHMENTS] = {.name = "attachments", .mode = S_IFDIR | 0700},
+    [FIXED_EVENTS] = {.name = "events", .mode = S_IFREG | 0400, .is_hidden = true},
+    [FIXED_CTL] = {.name = "ctl", .mode = S_IFREG | 0200, .is_hidden = true},
 };
 
 static const enum fixed_node folder_nodes[OUTBOX_FOLDERS] = {

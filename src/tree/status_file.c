@@ -106,9 +106,9 @@ static void write_outbox(struct json_writer *writer, const struct tree *tree)
     json_member_integer(writer, "sent_today", status.sent_today);
     json_key(writer, "daily_limit");
     if (status.daily_limit < 0)
-        json_null(writer);
+        json_write_null(writer);
     else
-        json_integer(writer, status.daily_limit);
+        json_write_integer(writer, status.daily_limit);
     json_end_object(writer);
 }
 
@@ -150,8 +150,7 @@ size_t status_file_size(struct tree *tree)
 {
     pthread_mutex_lock(&tree->status.lock);
     size_t len = tree->status.len;
-    bool is_fresh =
-        len > 0 && clock_monotonic_ms(tree->clock) - tree->status.rendered_ms < SIZE_LASTS_MS;
+    bool is_fresh = len > 0 && clock_monotonic_ms(tree->clock) - tree->status.rendered_ms < SIZE_LASTS_MS;
     pthread_mutex_unlock(&tree->status.lock);
     if (is_fresh)
         return len;

@@ -14,6 +14,12 @@
 #include "tree/status_file.h"
 #include "tree/tree.h"
 
+/* A place in a list of what is open: a ring through its head. */
+struct tree_link {
+    struct tree_link *previous;
+    struct tree_link *next;
+};
+
 struct tree {
     struct clock *clock;          /* borrowed */
     struct mail_service *service; /* borrowed */
@@ -28,6 +34,10 @@ struct tree {
     struct event_log *event_log;
     struct status_file status;
 
+    pthread_mutex_t open_lock;
+    struct tree_link open_handles; /* protected by open_lock */
+    struct tree_link open_dirs;    /* protected by open_lock */
+
     pthread_mutex_t watcher_lock;
     struct tree_watcher watcher; /* protected by watcher_lock; functions are NULL while there is none */
 
@@ -35,6 +45,13 @@ struct tree {
     const char **inbox_names; /* protected by names_lock: by number, the folder name last told of */
     size_t inbox_names_len;   /* protected by names_lock */
 };
+
+/* Into one of the tree's lists of what is open, and out of it. */
+void tree_link_add(struct tree *tree, struct tree_link *list, struct tree_link *link);
+void tree_link_remove(struct tree *tree, struct tree_link *link);
+
+/* Releases every open listing. */
+void directory_abandon_all(struct tree *tree);
 
 /* Words for what a user's request met, into the event log. `path` is below the mount point; `error` NULL does
  * nothing. */

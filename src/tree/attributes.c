@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Attributes set. Drafts take all of it; items of the outbox accept what tools do to a file they have just
+ * written; everything else is not the user's to change.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tree/change.h"
+#include "tree/fixed.h"
+#include "tree/handle_type.h"
+#include "tree/inode.h"
+#include "tree/proc_path.h"
+
+enum {
+    SET_OWNER = TREE_SET_UID | TREE_SET_GID
+};
+
+/* ---------------------------------------------------------------- drafts */
+
+static int set_size_by_path(struct tree *tree, struct draft_node *draft, const char *path, off_t size)
+{
+    int error = draft_node_begin_write(&tree->drafts, draft);
+    if (error != 0)
+        return error;
+    if (truncate(path, size) != 0)
+        error = -errno;
+    draft_node_end_write(&tree->drafts, draft, false);
+    return error;
+}
+
+static int set_draft_owner(const struct draft_node *draft, const struct tree_change *change)
+{
+    uid_t uid = (change->fields & TREE_SET_UID) != 0 ? change->uid : (uid_t)-1;
+    gid_t gid = (change->fields & TREE_SET_GID) != 0 ? change->gid : (gid_t)-1;
+    return fchownat(draft->fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) == 0 ? 0 : -errno;
+}
+
+static int set_draft(struct tree *tree, struct draft_node *draft, const struct tree_caller *caller,
+                     struct tree_handle *handle, const struct tree_change *change)
+{
+    char path[PROC_PATH_MAX_BYTES];
+    struct stat stat;
+    int error = 0;
+    if (fstat(draft->fd, &stat) != 0)
+        return -errno;
+    /* Modes and times of a symbolic link cannot be set through /proc without following it. */
+    if (S_ISLNK(stat.st_mode) && (change->fields & ~(unsigned int)SET_OWNER) != 0)
+        return -EPERM;
+    if (draft == &tree->drafts.root && (change->fields & ~(unsigned int)TREE_SET_TIMES) != 0)
+        return -EPERM;
+
+    proc_path(draft->fd, path);
+    if ((change->fields & TREE_SET_MODE) != 0 && chmod(path, change->mode & 07777) != 0)
+        return -errno;
+    if ((change->fields & SET_OWNER) != 0 && (error = set_draft_owner(draft, change)) != 0)
+        return error;
+    if ((change->fields & TREE_SET_SIZE) != 0) {
+        bool has_handle = handle != NULL && handle->ops->set_size != NULL;
+        error = has_handle ? handle->ops->set_size(handle, caller, change->size)
+                           : set_size_by_path(tree, draft, path, change->size);
+        if (error != 0)
+            return error;
+    }
+    if ((change->fields & TREE_SET_TIMES) != 0 && utimensat(AT_FDCWD, path, change->times, 0) != 0)
+        return -errno;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- what is not an ordinary file */
+
+static bool changes_owner(const struct tree *tree, const struct tree_change *change)
+{
+    return ((change->fields & TREE_SET_UID) != 0 && change->uid != tree->uid) ||
+           ((change->fields & TREE_SET_GID) != 0 && change->gid != tree->gid);
+}
+
+/* install(1), cp -p and the like set mode and owner by path after closing, when the mail may be out already:
+ * accepted, to no effect. */
+static int set_item(struct tree *tree, uint64_t number, const struct tree_caller *caller,
+                    struct tree_handle *handle, const struct tree_change *change)
+{
+    int error = 0;
+    if (changes_owner(tree, change))
+        return -EPERM;
+    if ((change->fields & TREE_SET_SIZE) != 0) {
+        bool has_handle = handle != NULL && handle->ops->set_size != NULL;
+        error = has_handle ? handle->ops->set_size(handle, caller, change->size)
+                           : outbox_set_size(tree->outbox, number, NULL, change->size, caller->pid);
+    }
+    if (error == 0 && (change->fields & TREE_SET_TIMES) != 0)
+        error = outbox_set_times(tree->outbox, number, change->times);
+    return error;
+}
+
+static int set_other(const struct tree_caller *caller, struct tree_handle *handle,
+                     const struct tree_change *change, int size_error)
+{
+    if (change->fields != TREE_SET_SIZE)
+        return -EPERM;
+    if (handle == NULL || handle->ops->set_size == NULL)
+        return size_error;
+    return handle->ops->set_size(handle, caller, change->size);
+}
+
+int tree_set_attributes(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                        struct tree_handle *handle, const struct tree_change *change)
+{
+    struct draft_node *draft = draft_table_get(&tree->drafts, ino);
+    if (draft != NULL)
+        return set_draft(tree, draft, caller, handle, change);
+    if (change->fields == 0)
+        return 0;
+    if (inode_kind(ino) == INODE_ITEM)
+        return set_item(tree, inode_number(ino), caller, handle, change);
+    if (inode_kind(ino) == INODE_INBOX_RECORD)
+        return set_other(caller, handle, change, -EPERM);
+    if (ino == inode_make(INODE_FIXED, FIXED_CTL) && change->fields == TREE_SET_SIZE && change->size == 0)
+        return 0;
+    return set_other(caller, handle, change, -EACCES);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Names made and removed.
+ */
+#include "tree/change.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "tree/entry.h"
+#include "tree/inode.h"
+#include "tree/proc_path.h"
+#include "tree/tree_state.h"
+
+static bool is_fixed(uint64_t ino, enum fixed_node node)
+{
+    return ino == inode_make(INODE_FIXED, node);
+}
+
+static bool is_outbox_folder(uint64_t ino, enum outbox_folder *ret)
+{
+    return inode_kind(ino) == INODE_FIXED && fixed_is_outbox_folder((enum fixed_node)inode_number(ino), ret);
+}
+
+/* The kernel has applied the caller's umask; this process has one of its own. */
+static int make_dir_in_drafts(const struct draft_node *parent, const char *name, mode_t mode)
+{
+    if (mkdirat(parent->fd, name, 0700) != 0)
+        return -errno;
+    return fchmodat(parent->fd, name, mode & 07777, 0) == 0 ? 0 : -errno;
+}
+
+static int create_inbox(struct tree *tree, const struct tree_caller *caller, const char *name,
+                        struct tree_entry *ret)
+{
+    _cleanup_free_ char *reason = NULL;
+    struct inbox_view view;
+    uint32_t number = 0;
+    int error = store_create_inbox(tree->store, name, caller->cancel, &number, &reason);
+    if (error != 0) {
+        char path[sizeof("inboxes/") + 255];
+        snprintf(path, sizeof(path), "inboxes/%s", name);
+        tree_report(tree, EVENT_INBOX, path, reason != NULL ? reason : strerror(-error));
+        return error;
+    }
+    if (!store_get_inbox(tree->store, number, &view))
+        return -EIO;
+    entry_of_inbox(tree, &view, ret);
+    /* The service may have written the address its own way: then this name leads there only once. */
+    ret->is_name_lasting = strcmp(view.name, name) == 0;
+    return 0;
+}
+
+int tree_make_dir(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
+                  mode_t mode, struct tree_entry *ret)
+{
+    const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
+    if (is_fixed(parent, FIXED_INBOXES))
+        return create_inbox(tree, caller, name, ret);
+    if (draft == NULL)
+        return -EPERM;
+    int error = make_dir_in_drafts(draft, name, mode);
+    return error != 0 ? error : tree_lookup(tree, parent, name, ret);
+}
+
+int tree_make_node(struct tree *tree, uint64_t parent, const char *name, mode_t mode, struct tree_entry *ret)
+{
+    const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
+    if (draft == NULL || (!S_ISREG(mode) && !S_ISFIFO(mode) && !S_ISSOCK(mode)))
+        return -EPERM;
+    if (mknodat(draft->fd, name, mode, 0) != 0 || fchmodat(draft->fd, name, mode & 07777, 0) != 0)
+        return -errno;
+    return tree_lookup(tree, parent, name, ret);
+}
+
+int tree_make_symlink(struct tree *tree, const char *target, uint64_t parent, const char *name,
+                      struct tree_entry *ret)
+{
+    const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
+    if (draft == NULL)
+        return -EPERM;
+    if (symlinkat(target, draft->fd, name) != 0)
+        return -errno;
+    return tree_lookup(tree, parent, name, ret);
+}
+
+/* A symbolic link cannot be given a second name through /proc, which would be followed: -EPERM. */
+int tree_make_link(struct tree *tree, uint64_t ino, uint64_t new_parent, const char *new_name,
+                   struct tree_entry *ret)
+{
+    char path[PROC_PATH_MAX_BYTES];
+    struct draft_node *draft = draft_table_get(&tree->drafts, ino);
+    const struct draft_node *parent = draft_table_get(&tree->drafts, new_parent);
+    struct stat stat;
+    if (draft == NULL || parent == NULL || fstat(draft->fd, &stat) != 0 || S_ISLNK(stat.st_mode))
+        return -EPERM;
+    /* What is on its way into the spool must not keep a name here: it could be changed afterwards. */
+    int error = draft_node_begin_write(&tree->drafts, draft);
+    if (error != 0)
+        return error;
+    proc_path(draft->fd, path);
+    if (linkat(AT_FDCWD, path, parent->fd, new_name, AT_SYMLINK_FOLLOW) != 0)
+        error = -errno;
+    draft_node_end_write(&tree->drafts, draft, false);
+    return error != 0 ? error : tree_lookup(tree, new_parent, new_name, ret);
+}
+
+int tree_read_link(struct tree *tree, uint64_t ino, char *ret_target, size_t size)
+{
+    const struct draft_node *draft = draft_table_get(&tree->drafts, ino);
+    if (draft == NULL)
+        return -EINVAL;
+    ssize_t len = readlinkat(draft->fd, "", ret_target, size);
+    if (len < 0)
+        return -errno;
+    if ((size_t)len >= size)
+        return -ENAMETOOLONG;
+    ret_target[len] = '\0';
+    return 0;
+}
+
+int tree_remove_dir(struct tree *tree, uint64_t parent, const char *name)
+{
+    const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
+    if (draft == NULL)
+        return -EPERM;
+    return unlinkat(draft->fd, name, AT_REMOVEDIR) == 0 ? 0 : -errno;
+}
+
+int tree_unlink(struct tree *tree, uint64_t parent, const char *name)
+{
+    enum outbox_folder folder;
+    const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
+    if (draft != NULL)
+        return unlinkat(draft->fd, name, 0) == 0 ? 0 : -errno;
+    if (is_outbox_folder(parent, &folder))
+        return outbox_unlink(tree->outbox, folder, name);
+    return -EPERM;
+}
+
+static int sync_draft_folder(const struct draft_node *node)
+{
+    _cleanup_close_ int fd = openat(node->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : file_sync(fd);
+}
+
+int tree_sync_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino)
+{
+    enum outbox_folder folder;
+    const struct draft_node *draft = draft_table_get(&tree->drafts, ino);
+    if (draft != NULL)
+        return sync_draft_folder(draft);
+    if (is_outbox_folder(ino, &folder) &&
+        (folder == OUTBOX_FOLDER_OUTBOX || folder == OUTBOX_FOLDER_ATTACHMENTS))
+        return outbox_wait_settled(tree->outbox, folder, caller->cancel);
+    return 0;
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Listings. Positions 0 and 1 are "." and ".."; what follows depends on the folder: an index, a position of
+ * the store, or, in drafts/, what the filesystem there uses.
+ */
+#include "tree/directory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "tree/entry.h"
+#include "tree/inode.h"
+#include "tree/tree_state.h"
+
+enum {
+    POSITION_SELF,
+    POSITION_PARENT,
+    POSITION_FIRST,
+    EMAILS_AT_ONCE = 64,
+};
+
+/* Where entries go, and whether more fit. */
+struct output {
+    tree_dir_sink sink;
+    void *context;
+};
+
+struct tree_dir {
+    struct tree *tree;
+    uint64_t ino;
+    int (*read)(struct tree_dir *dir, uint64_t position, const struct output *out);
+    struct outbox_listing listing; /* of an outbox folder, since it was read from the start */
+    DIR *draft;                    /* of a folder in drafts/ */
+    struct tree_link link;         /* in the tree's list of open listings */
+};
+
+static bool put(const struct output *out, const char *name, const struct tree_entry *entry, uint64_t next)
+{
+    return out->sink(out->context, name, entry, next);
+}
+
+/* An entry of which the kernel is told name, number and type alone. */
+static bool put_name(const struct output *out, const char *name, uint64_t shown_ino, mode_t mode,
+                     uint64_t next)
+{
+    const struct tree_entry entry = {.attributes.stat = {.st_ino = shown_ino, .st_mode = mode}};
+    return put(out, name, &entry, next);
+}
+
+static uint64_t parent_ino(uint64_t ino)
+{
+    return inode_kind(ino) == INODE_INBOX ? inode_make(INODE_FIXED, FIXED_INBOXES) : TREE_ROOT_INO;
+}
+
+/* False: no room. */
+static bool put_dots(const struct tree_dir *dir, uint64_t *position, const struct output *out)
+{
+    if (*position == POSITION_SELF) {
+        if (!put_name(out, ".", dir->ino, S_IFDIR, POSITION_PARENT))
+            return false;
+        *position = POSITION_PARENT;
+    }
+    if (*position == POSITION_PARENT) {
+        if (!put_name(out, "..", parent_ino(dir->ino), S_IFDIR, POSITION_FIRST))
+            return false;
+        *position = POSITION_FIRST;
+    }
+    return true;
+}
+
+static int read_root(struct tree_dir *dir, uint64_t position, const struct output *out)
+{
+    struct tree_entry entry;
+    if (!put_dots(dir, &position, out))
+        return 0;
+    for (uint64_t i = position - POSITION_FIRST + FIXED_ROOT + 1; i < FIXED_NODES; i++) {
+        const struct fixed_entry *fixed = fixed_get((enum fixed_node)i);
+        if (fixed->is_hidden)
+            continue;
+        entry_of_fixed(dir->tree, (enum fixed_node)i, &entry);
+        if (!put(out, fixed->name, &entry, i - FIXED_ROOT + POSITION_FIRST))
+            break;
+    }
+    return 0;
+}
+
+static int read_inboxes(struct tree_dir *dir, uint64_t position, const struct output *out)
+{
+    struct inbox_view view;
+    struct tree_entry entry;
+    uint64_t next;
+    if (!put_dots(dir, &position, out))
+        return 0;
+    position -= POSITION_FIRST;
+    while (store_list_inboxes(dir->tree->store, position, &view, &next, 1) == 1) {
+        entry_of_inbox(dir->tree, &view, &entry);
+        if (!put(out, view.name, &entry, next + POSITION_FIRST))
+            break;
+        position = next;
+    }
+    return 0;
+}
+
+/* False: no room. */
+static bool put_emails(struct tree_dir *dir, uint64_t position, const struct output *out, uint64_t base)
+{
+    struct email_view views[EMAILS_AT_ONCE];
+    uint64_t next[EMAILS_AT_ONCE];
+    struct tree_entry entry;
+    uint32_t inbox = (uint32_t)inode_number(dir->ino);
+    size_t count;
+    while ((count = store_list_emails(dir->tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
+        for (size_t i = 0; i < count; i++) {
+            entry_of_email(dir->tree, &views[i], &entry);
+            if (!put(out, views[i].name, &entry, next[i] + base))
+                return false;
+        }
+        position = next[count - 1];
+    }
+    return true;
+}
+
+static int read_inbox(struct tree_dir *dir, uint64_t position, const struct output *out)
+{
+    struct inbox_view view;
+    struct tree_entry entry;
+    if (!put_dots(dir, &position, out))
+        return 0;
+    if (position == POSITION_FIRST) {
+        if (!store_get_inbox(dir->tree->store, (uint32_t)inode_number(dir->ino), &view))
+            return 0;
+        entry_of_inbox_record(dir->tree, &view, &entry);
+        if (!put(out, inbox_record_name, &entry, ++position))
+            return 0;
+    }
+    put_emails(dir, position - POSITION_FIRST - 1, out, POSITION_FIRST + 1);
+    return 0;
+}
+
+/* Names alone: the kernel asks for each anyway, since nothing of these folders is cached. */
+static int read_items(struct tree_dir *dir, uint64_t position, const struct output *out)
+{
+    struct tree_entry entry;
+    if (position == POSITION_SELF) {
+        enum outbox_folder folder = OUTBOX_FOLDER_OUTBOX;
+        fixed_is_outbox_folder((enum fixed_node)inode_number(dir->ino), &folder);
+        outbox_listing_release(&dir->listing);
+        dir->listing = (struct outbox_listing){.len = 0};
+        int error = outbox_list(dir->tree->outbox, folder, &dir->listing);
+        if (error != 0)
+            return error;
+    }
+    if (!put_dots(dir, &position, out))
+        return 0;
+    for (uint64_t i = position - POSITION_FIRST; i < dir->listing.len; i++) {
+        const struct outbox_entry *item = &dir->listing.entries[i];
+        entry_of_item(dir->tree, &item->stat, &entry);
+        if (!put_name(out, item->name, entry.ino, S_IFREG, i + 1 + POSITION_FIRST))
+            break;
+    }
+    return 0;
+}
+
+static uint64_t shown_ino(const struct tree_dir *dir, const struct dirent *item)
+{
+    bool is_root = dir->ino == inode_make(INODE_FIXED, FIXED_DRAFTS);
+    if (is_root && strcmp(item->d_name, ".") == 0)
+        return dir->ino;
+    if (is_root && strcmp(item->d_name, "..") == 0)
+        return TREE_ROOT_INO;
+    return entry_shown_draft_ino(item->d_ino);
+}
+
+static int read_drafts(struct tree_dir *dir, uint64_t position, const struct output *out)
+{
+    const struct dirent *item;
+    if (position == 0)
+        rewinddir(dir->draft);
+    else
+        seekdir(dir->draft, (long)position);
+    errno = 0;
+    while ((item = readdir(dir->draft)) != NULL)
+        if (!put_name(out, item->d_name, shown_ino(dir, item), DTTOIF(item->d_type), (uint64_t)item->d_off))
+            return 0;
+    return -errno;
+}
+
+static int open_draft_folder(const struct draft_node *node, DIR **ret_dir)
+{
+    int fd = openat(node->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    *ret_dir = fdopendir(fd);
+    if (*ret_dir != NULL)
+        return 0;
+    close(fd);
+    return -ENOMEM;
+}
+
+int tree_open_dir(struct tree *tree, uint64_t ino, struct tree_dir **ret_dir)
+{
+    const struct draft_node *draft = draft_table_get(&tree->drafts, ino);
+    enum fixed_node node = (enum fixed_node)inode_number(ino);
+    struct tree_dir opened = {.tree = tree, .ino = ino};
+    if (draft != NULL)
+        opened.read = read_drafts;
+    else if (inode_kind(ino) == INODE_INBOX)
+        opened.read = read_inbox;
+    else if (inode_kind(ino) != INODE_FIXED)
+        return -ENOTDIR;
+    else if (node == FIXED_ROOT)
+        opened.read = read_root;
+    else if (node == FIXED_INBOXES)
+        opened.read = read_inboxes;
+    else if (fixed_is_outbox_folder(node, NULL))
+        opened.read = read_items;
+    else
+        return -ENOTDIR;
+
+    _cleanup_free_ struct tree_dir *dir = malloc(sizeof(*dir));
+    if (dir == NULL)
+        return -ENOMEM;
+    int error = draft != NULL ? open_draft_folder(draft, &opened.draft) : 0;
+    if (error != 0)
+        return error;
+    *dir = opened;
+    tree_link_add(tree, &tree->open_dirs, &dir->link);
+    *ret_dir = TAKE_PTR(dir);
+    return 0;
+}
+
+void tree_release_dir(struct tree_dir *dir)
+{
+    tree_link_remove(dir->tree, &dir->link);
+    if (dir->draft != NULL)
+        closedir(dir->draft);
+    outbox_listing_release(&dir->listing);
+    free(dir);
+}
+
+void directory_abandon_all(struct tree *tree)
+{
+    while (tree->open_dirs.next != &tree->open_dirs) {
+        char *link = (char *)tree->open_dirs.next;
+        tree_release_dir((struct tree_dir *)(void *)(link - offsetof(struct tree_dir, link)));
+    }
+}
+
+bool tree_dir_is_lasting(const struct tree_dir *dir)
+{
+    enum outbox_folder folder;
+    if (inode_kind(dir->ino) == INODE_INBOX)
+        return true;
+    if (inode_kind(dir->ino) != INODE_FIXED || dir->draft != NULL)
+        return false;
+    if (fixed_is_outbox_folder((enum fixed_node)inode_number(dir->ino), &folder))
+        return folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED;
+    return true;
+}
+
+int tree_read_dir(struct tree_dir *dir, uint64_t position, tree_dir_sink sink, void *context)
+{
+    const struct output out = {.sink = sink, .context = context};
+    return dir->read(dir, position, &out);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Entries, one function for each kind of inode.
+ */
+#include "tree/entry.h"
+
+#include <string.h>
+
+#include "tree/inode.h"
+#include "tree/readme.h"
+#include "tree/tree_state.h"
+
+enum {
+    BLOCK_BYTES = 4096
+};
+
+const char inbox_record_name[] = "inbox.json";
+
+static struct timespec timespec_of_ms(int64_t ms)
+{
+    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    if (time.tv_nsec < 0) {
+        time.tv_sec--;
+        time.tv_nsec += 1000000000;
+    }
+    return time;
+}
+
+static void fill(const struct tree *tree, uint64_t ino, mode_t mode, off_t size, struct timespec mtime,
+                 struct tree_entry *ret)
+{
+    ret->ino = ino;
+    ret->attributes.stat = (struct stat){
+        .st_ino = ino,
+        .st_mode = mode,
+        .st_nlink = S_ISDIR(mode) ? 2 : 1,
+        .st_uid = tree->uid,
+        .st_gid = tree->gid,
+        .st_size = size,
+        .st_blksize = BLOCK_BYTES,
+        .st_blocks = (size + 511) / 512,
+        .st_atim = mtime,
+        .st_mtim = mtime,
+        .st_ctim = mtime,
+    };
+}
+
+static int64_t fixed_changed_ms(struct tree *tree, enum fixed_node node)
+{
+    enum outbox_folder folder;
+    if (fixed_is_outbox_folder(node, &folder))
+        return outbox_folder_changed_ms(tree->outbox, folder);
+    if (node == FIXED_INBOXES)
+        return store_inboxes_changed_ms(tree->store);
+    if (node == FIXED_STATUS)
+        return clock_realtime_ms(tree->clock);
+    int64_t changed_ms = node == FIXED_EVENT_LOG ? event_log_changed_ms(tree->event_log) : 0;
+    return changed_ms != 0 ? changed_ms : tree->started_ms;
+}
+
+static size_t fixed_size(struct tree *tree, enum fixed_node node)
+{
+    switch (node) {
+    case FIXED_README:
+        return strlen(readme_text());
+    case FIXED_STATUS:
+        return status_file_size(tree);
+    case FIXED_EVENT_LOG:
+        return event_log_size(tree->event_log);
+    default:
+        return 0;
+    }
+}
+
+void entry_of_fixed(struct tree *tree, enum fixed_node node, struct tree_entry *ret)
+{
+    const struct fixed_entry *fixed = fixed_get(node);
+    fill(tree, inode_make(INODE_FIXED, node), fixed->mode, (off_t)fixed_size(tree, node),
+         timespec_of_ms(fixed_changed_ms(tree, node)), ret);
+    ret->is_name_lasting = true;
+    ret->attributes.is_lasting = fixed->is_lasting;
+}
+
+void entry_of_inbox(const struct tree *tree, const struct inbox_view *view, struct tree_entry *ret)
+{
+    fill(tree, inode_make(INODE_INBOX, view->number), S_IFDIR | 0700, 0, timespec_of_ms(view->changed_ms),
+         ret);
+    ret->is_name_lasting = true;
+    ret->attributes.is_lasting = true;
+}
+
+void entry_of_inbox_record(const struct tree *tree, const struct inbox_view *view, struct tree_entry *ret)
+{
+    fill(tree, inode_make(INODE_INBOX_RECORD, view->number), S_IFREG | 0600, (off_t)view->json_len,
+         timespec_of_ms(view->record_ms), ret);
+    ret->is_name_lasting = true;
+    ret->attributes.is_lasting = false;
+}
+
+void entry_of_email(const struct tree *tree, const struct email_view *view, struct tree_entry *ret)
+{
+    fill(tree, inode_make(INODE_EMAIL, view->number), S_IFREG | 0444, (off_t)view->json_len,
+         timespec_of_ms(view->date_ms), ret);
+    ret->is_name_lasting = true;
+    ret->attributes.is_lasting = true;
+}
+
+void entry_of_item(const struct tree *tree, const struct outbox_stat *stat, struct tree_entry *ret)
+{
+    enum inode_kind kind = stat->aspect == OUTBOX_RECEIPT ? INODE_RECEIPT : INODE_ITEM;
+    fill(tree, inode_make(kind, stat->number), S_IFREG | stat->mode, stat->size, stat->mtime, ret);
+    ret->is_name_lasting = false;
+    ret->attributes.is_lasting = false;
+}
+
+uint64_t entry_shown_draft_ino(ino_t ino)
+{
+    return inode_make(INODE_DRAFT, ino);
+}
+
+void entry_of_draft(uint64_t ino, const struct stat *stat, struct tree_entry *ret)
+{
+    ret->ino = ino;
+    ret->is_name_lasting = false;
+    ret->attributes = (struct tree_attributes){.stat = *stat, .is_lasting = false};
+    ret->attributes.stat.st_ino = entry_shown_draft_ino(stat->st_ino);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From what the store, the outbox and the drafts know to what the kernel is told. For this layer alone.
+ */
+#ifndef INBOXFS_TREE_ENTRY_H
+#define INBOXFS_TREE_ENTRY_H
+
+#include "tree/fixed.h"
+#include "tree/node.h"
+
+/* The name of an inbox's record in its folder. */
+extern const char inbox_record_name[];
+
+void entry_of_fixed(struct tree *tree, enum fixed_node node, struct tree_entry *ret);
+void entry_of_inbox(const struct tree *tree, const struct inbox_view *view, struct tree_entry *ret);
+void entry_of_inbox_record(const struct tree *tree, const struct inbox_view *view, struct tree_entry *ret);
+void entry_of_email(const struct tree *tree, const struct email_view *view, struct tree_entry *ret);
+void entry_of_item(const struct tree *tree, const struct outbox_stat *stat, struct tree_entry *ret);
+
+/* `ino`: its number; `stat`: of the file itself. */
+void entry_of_draft(uint64_t ino, const struct stat *stat, struct tree_entry *ret);
+/* What the user sees as a draft's inode number: it stays the same while the kernel forgets and asks again. */
+uint64_t entry_shown_draft_ino(ino_t ino);
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Open files: which kind an inode opens as, and the way through to that kind.
+ */
+#include "tree/handle.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tree/fixed.h"
+#include "tree/handle_type.h"
+#include "tree/inode.h"
+
+void *handle_new(struct tree *tree, const struct handle_ops *ops, size_t size, int flags)
+{
+    struct tree_handle *handle = calloc(1, size);
+    if (handle != NULL)
+        *handle = (struct tree_handle){.ops = ops, .tree = tree, .flags = flags};
+    return handle;
+}
+
+void tree_link_add(struct tree *tree, struct tree_link *list, struct tree_link *link)
+{
+    pthread_mutex_lock(&tree->open_lock);
+    *link = (struct tree_link){.previous = list->previous, .next = list};
+    list->previous->next = link;
+    list->previous = link;
+    pthread_mutex_unlock(&tree->open_lock);
+}
+
+void tree_link_remove(struct tree *tree, struct tree_link *link)
+{
+    pthread_mutex_lock(&tree->open_lock);
+    link->previous->next = link->next;
+    link->next->previous = link->previous;
+    pthread_mutex_unlock(&tree->open_lock);
+}
+
+void tree_data_release(struct tree_data *data)
+{
+    free(data->owned);
+    data->owned = NULL;
+}
+
+static int open_fixed(struct tree *tree, uint64_t node, int flags, struct tree_handle **ret_handle)
+{
+    switch (node) {
+    case FIXED_README:
+        return readme_open(tree, flags, ret_handle);
+    case FIXED_STATUS:
+        return status_open(tree, flags, ret_handle);
+    case FIXED_EVENT_LOG:
+        return event_log_open(tree, flags, ret_handle);
+    case FIXED_EVENTS:
+        return event_stream_open(tree, flags, ret_handle);
+    case FIXED_CTL:
+        return control_open(tree, flags, ret_handle);
+    default:
+        return -EISDIR;
+    }
+}
+
+static int open_node(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                     struct tree_handle **ret_handle)
+{
+    uint64_t number = inode_number(ino);
+    switch (inode_kind(ino)) {
+    case INODE_FIXED:
+        return open_fixed(tree, number, flags, ret_handle);
+    case INODE_INBOX:
+        return -EISDIR;
+    case INODE_INBOX_RECORD:
+        return inbox_record_open(tree, (uint32_t)number, flags, ret_handle);
+    case INODE_EMAIL:
+        return email_open(tree, (uint32_t)number, flags, ret_handle);
+    case INODE_ITEM:
+        return item_open(tree, caller, number, OUTBOX_CONTENT, flags, ret_handle);
+    case INODE_RECEIPT:
+        return item_open(tree, caller, number, OUTBOX_RECEIPT, flags, ret_handle);
+    case INODE_DRAFT:
+        return draft_open(tree, draft_table_get(&tree->drafts, ino), flags, ret_handle);
+    }
+    return -ENOENT;
+}
+
+int tree_open(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+              struct tree_handle **ret_handle)
+{
+    int error = open_node(tree, caller, ino, flags, ret_handle);
+    if (error == 0)
+        tree_link_add(tree, &tree->open_handles, &(*ret_handle)->link);
+    return error;
+}
+
+static int create_node(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
+                       mode_t mode, int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle)
+{
+    enum outbox_folder folder;
+    const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
+    if (draft != NULL)
+        return draft_create(tree, draft, name, mode, flags, ret_entry, ret_handle);
+    if (inode_kind(parent) == INODE_FIXED &&
+        fixed_is_outbox_folder((enum fixed_node)inode_number(parent), &folder))
+        return item_create(tree, caller, folder, name, flags, ret_entry, ret_handle);
+    return -EPERM;
+}
+
+int tree_create(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
+                mode_t mode, int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle)
+{
+    int error = create_node(tree, caller, parent, name, mode, flags, ret_entry, ret_handle);
+    if (error == 0)
+        tree_link_add(tree, &tree->open_handles, &(*ret_handle)->link);
+    return error;
+}
+
+enum tree_caching tree_handle_caching(const struct tree_handle *handle)
+{
+    return handle->ops->caching;
+}
+
+bool tree_handle_is_writable(const struct tree_handle *handle)
+{
+    return (handle->flags & O_ACCMODE) != O_RDONLY;
+}
+
+bool tree_handle_may_wait(const struct tree_handle *handle)
+{
+    return handle->ops->may_wait;
+}
+
+bool tree_handle_write_may_wait(const struct tree_handle *handle)
+{
+    return handle->ops->write_may_wait;
+}
+
+int tree_read(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
+{
+    *ret = (struct tree_data){.fd = -1};
+    return handle->ops->read == NULL ? -EBADF : handle->ops->read(handle, len, offset, ret);
+}
+
+bool tree_is_readable(struct tree_handle *handle)
+{
+    return handle->ops->is_readable == NULL || handle->ops->is_readable(handle);
+}
+
+ssize_t tree_write(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
+                   size_t len, off_t offset)
+{
+    return handle->ops->write == NULL ? -EBADF : handle->ops->write(handle, caller, bytes, len, offset);
+}
+
+int tree_allocate(struct tree_handle *handle, int mode, off_t offset, off_t len)
+{
+    return handle->ops->allocate == NULL ? -EOPNOTSUPP : handle->ops->allocate(handle, mode, offset, len);
+}
+
+ssize_t tree_copy_range(struct tree_handle *from, off_t from_offset, struct tree_handle *to, off_t to_offset,
+                        size_t len)
+{
+    int from_fd = draft_handle_fd(from);
+    int to_fd = draft_handle_fd(to);
+    if (from_fd < 0 || to_fd < 0)
+        return -EOPNOTSUPP;
+    ssize_t copied = copy_file_range(from_fd, &from_offset, to_fd, &to_offset, len, 0);
+    return copied < 0 ? -errno : copied;
+}
+
+int tree_sync_file(struct tree_handle *handle, bool is_data_only)
+{
+    return handle->ops->sync == NULL ? 0 : handle->ops->sync(handle, is_data_only);
+}
+
+int tree_flush(struct tree_handle *handle, const struct tree_caller *caller)
+{
+    return handle->ops->flush == NULL ? 0 : handle->ops->flush(handle, caller);
+}
+
+void tree_release(struct tree_handle *handle)
+{
+    tree_link_remove(handle->tree, &handle->link);
+    handle->ops->release(handle);
+}
+
+void tree_abandon_handles(struct tree *tree)
+{
+    while (tree->open_handles.next != &tree->open_handles) {
+        char *link = (char *)tree->open_handles.next;
+        tree_release((struct tree_handle *)(void *)(link - offsetof(struct tree_handle, link)));
+    }
+    directory_abandon_all(tree);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How each kind of file is opened, read and written; for this layer alone. A kind embeds struct tree_handle
+ * as its first member and fills in its table of operations.
+ */
+#ifndef INBOXFS_TREE_HANDLE_TYPE_H
+#define INBOXFS_TREE_HANDLE_TYPE_H
+
+#include "tree/handle.h"
+#include "tree/tree_state.h"
+
+struct handle_ops {
+    enum tree_caching caching;
+    bool may_wait;       /* flush and release */
+    bool write_may_wait; /* write */
+    /* NULL: -EBADF */
+    int (*read)(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret);
+    ssize_t (*write)(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
+                     size_t len, off_t offset);
+    /* NULL: there always is something */
+    bool (*is_readable)(struct tree_handle *handle);
+    /* NULL: -EPERM */
+    int (*set_size)(struct tree_handle *handle, const struct tree_caller *caller, off_t size);
+    /* NULL: -EOPNOTSUPP */
+    int (*allocate)(struct tree_handle *handle, int mode, off_t offset, off_t len);
+    /* NULL: nothing to do */
+    int (*sync)(struct tree_handle *handle, bool is_data_only);
+    int (*flush)(struct tree_handle *handle, const struct tree_caller *caller);
+    /* Frees the handle. Never NULL. */
+    void (*release)(struct tree_handle *handle);
+};
+
+struct tree_handle {
+    const struct handle_ops *ops;
+    struct tree *tree;     /* borrowed */
+    int flags;             /* of open(2) */
+    struct tree_link link; /* in the tree's list of handles */
+};
+
+/* A zeroed handle of a kind that is `size` bytes large, or NULL. It is free()d, until tree_open() or
+ * tree_create() has handed it out. */
+void *handle_new(struct tree *tree, const struct handle_ops *ops, size_t size, int flags);
+
+/* Read-only files (read_handle.c). */
+int email_open(struct tree *tree, uint32_t number, int flags, struct tree_handle **ret_handle);
+int readme_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
+int status_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
+int event_log_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
+int event_stream_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
+
+/* inbox.json (inbox_handle.c). */
+int inbox_record_open(struct tree *tree, uint32_t inbox, int flags, struct tree_handle **ret_handle);
+
+/* ctl (control.c). */
+int control_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
+
+/* What is in the outbox's folders (item_handle.c). */
+int item_open(struct tree *tree, const struct tree_caller *caller, uint64_t number, enum outbox_aspect aspect,
+              int flags, struct tree_handle **ret_handle);
+int item_create(struct tree *tree, const struct tree_caller *caller, enum outbox_folder folder,
+                const char *name, int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle);
+
+/* Drafts (draft_handle.c). */
+int draft_open(struct tree *tree, struct draft_node *node, int flags, struct tree_handle **ret_handle);
+int draft_create(struct tree *tree, const struct draft_node *parent, const char *name, mode_t mode, int flags,
+                 struct tree_entry *ret_entry, struct tree_handle **ret_handle);
+/* The file behind a draft's handle, or -1 for a handle of another kind. */
+int draft_handle_fd(const struct tree_handle *handle);
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * inbox.json: what is written is collected, and put to the service when a descriptor is closed and the text
+ * is one complete JSON value.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "mail/inbox_record.h"
+#include "tree/entry.h"
+#include "tree/handle_type.h"
+
+enum {
+    INBOX_TEXT_MAX_BYTES = 1024 * 1024
+};
+
+struct inbox_handle {
+    struct tree_handle base;
+    uint32_t inbox;
+    pthread_mutex_t lock;
+    struct strbuf text; /* protected by lock */
+    bool is_changed;    /* protected by lock: since it was opened or put to the service */
+};
+
+static void report(const struct inbox_handle *inbox, int error, const char *reason)
+{
+    struct tree *tree = inbox->base.tree;
+    struct inbox_view view;
+    _cleanup_free_ char *path = NULL;
+    if (!store_get_inbox(tree->store, inbox->inbox, &view) ||
+        asprintf(&path, "inboxes/%s/%s", view.name, inbox_record_name) < 0)
+        path = NULL;
+    tree_report(tree, EVENT_INBOX, path, reason != NULL ? reason : strerror(-error));
+}
+
+static int read_inbox(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
+{
+    struct inbox_handle *inbox = (struct inbox_handle *)handle;
+    int error = 0;
+    if (offset < 0)
+        return -EINVAL;
+    pthread_mutex_lock(&inbox->lock);
+    if ((size_t)offset < inbox->text.len) {
+        size_t rest = inbox->text.len - (size_t)offset;
+        ret->len = len < rest ? len : rest;
+        ret->owned = malloc(ret->len);
+        ret->bytes = ret->owned;
+        if (ret->owned != NULL)
+            memcpy(ret->owned, inbox->text.data + offset, ret->len);
+        else
+            error = -ENOMEM;
+    }
+    pthread_mutex_unlock(&inbox->lock);
+    return error;
+}
+
+static int set_len_locked(struct inbox_handle *inbox, size_t len)
+{
+    size_t before = inbox->text.len;
+    if (len <= before) {
+        strbuf_truncate(&inbox->text, len);
+        return 0;
+    }
+    if (strbuf_reserve(&inbox->text, len - before) != 0) {
+        inbox->text.error = 0;
+        return -ENOMEM;
+    }
+    while (inbox->text.len < len)
+        strbuf_append_char(&inbox->text, '\0');
+    return 0;
+}
+
+static ssize_t write_inbox(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
+                           size_t len, off_t offset)
+{
+    struct inbox_handle *inbox = (struct inbox_handle *)handle;
+    (void)caller;
+    if (offset < 0 || offset > INBOX_TEXT_MAX_BYTES || len > INBOX_TEXT_MAX_BYTES - (size_t)offset)
+        return -EFBIG;
+    size_t end = (size_t)offset + len;
+    pthread_mutex_lock(&inbox->lock);
+    int error = end > inbox->text.len ? set_len_locked(inbox, end) : 0;
+    if (error == 0 && len > 0) {
+        memcpy(inbox->text.data + offset, bytes, len);
+        inbox->is_changed = true;
+    }
+    pthread_mutex_unlock(&inbox->lock);
+    return error != 0 ? error : (ssize_t)len;
+}
+
+static int set_inbox_size(struct tree_handle *handle, const struct tree_caller *caller, off_t size)
+{
+    struct inbox_handle *inbox = (struct inbox_handle *)handle;
+    (void)caller;
+    if (size < 0 || size > INBOX_TEXT_MAX_BYTES)
+        return -EFBIG;
+    pthread_mutex_lock(&inbox->lock);
+    int error = set_len_locked(inbox, (size_t)size);
+    inbox->is_changed = true;
+    pthread_mutex_unlock(&inbox->lock);
+    return error;
+}
+
+/* The text to put to the service, or NULL: there is nothing to do, or it is not complete yet. Once taken it
+ * counts as put, so that an error is told to one close(2), and the service asked once. */
+static char *take_change_locked(struct inbox_handle *inbox, size_t *ret_len)
+{
+    if (!inbox->is_changed || !inbox_text_is_complete(strbuf_str(&inbox->text), inbox->text.len))
+        return NULL;
+    char *text = malloc(inbox->text.len);
+    if (text == NULL)
+        return NULL;
+    memcpy(text, inbox->text.data, inbox->text.len);
+    *ret_len = inbox->text.len;
+    inbox->is_changed = false;
+    return text;
+}
+
+static int flush_inbox(struct tree_handle *handle, const struct tree_caller *caller)
+{
+    struct inbox_handle *inbox = (struct inbox_handle *)handle;
+    size_t len = 0;
+    pthread_mutex_lock(&inbox->lock);
+    _cleanup_free_ char *text = take_change_locked(inbox, &len);
+    pthread_mutex_unlock(&inbox->lock);
+    if (text == NULL)
+        return 0;
+
+    _cleanup_free_ char *reason = NULL;
+    int error = store_update_inbox(handle->tree->store, inbox->inbox, text, len, caller->cancel, &reason);
+    if (error != 0)
+        report(inbox, error, reason);
+    return error;
+}
+
+static void release_inbox(struct tree_handle *handle)
+{
+    struct inbox_handle *inbox = (struct inbox_handle *)handle;
+    if (inbox->is_changed)
+        report(inbox, -EINVAL, "what was written is not a complete JSON value, so nothing was changed");
+    strbuf_release(&inbox->text);
+    pthread_mutex_destroy(&inbox->lock);
+    free(inbox);
+}
+
+int inbox_record_open(struct tree *tree, uint32_t number, int flags, struct tree_handle **ret_handle)
+{
+    static const struct handle_ops ops = {
+        .may_wait = true,
+        .read = read_inbox,
+        .write = write_inbox,
+        .set_size = set_inbox_size,
+        .flush = flush_inbox,
+        .release = release_inbox,
+    };
+    struct inbox_view view;
+    if (!store_get_inbox(tree->store, number, &view))
+        return -ENOENT;
+    struct inbox_handle *inbox = handle_new(tree, &ops, sizeof(*inbox), flags);
+    if (inbox == NULL)
+        return -ENOMEM;
+    inbox->inbox = number;
+    inbox->text = STRBUF_INIT(view.json_len + INBOX_TEXT_MAX_BYTES);
+    inbox->is_changed = (flags & O_TRUNC) != 0;
+    pthread_mutex_init(&inbox->lock, NULL);
+    if ((flags & O_TRUNC) == 0 && strbuf_append(&inbox->text, view.json, view.json_len) != 0) {
+        release_inbox(&inbox->base);
+        return -ENOMEM;
+    }
+    *ret_handle = &inbox->base;
+    return 0;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Lookup and attributes.
+ */
+#include "tree/node.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "tree/entry.h"
+#include "tree/inode.h"
+#include "tree/tree_state.h"
+
+/* ---------------------------------------------------------------- attributes */
+
+static int get_draft(struct tree *tree, const struct draft_node *node, struct tree_attributes *ret)
+{
+    struct tree_entry entry;
+    struct stat stat;
+    if (fstat(node->fd, &stat) != 0)
+        return -errno;
+    entry_of_draft(draft_node_ino(&tree->drafts, node), &stat, &entry);
+    if (node == &tree->drafts.root) {
+        entry.attributes.stat.st_ino = entry.ino;
+        entry.attributes.stat.st_mode = fixed_get(FIXED_DRAFTS)->mode;
+    }
+    *ret = entry.attributes;
+    return 0;
+}
+
+static bool get_inbox(struct tree *tree, enum inode_kind kind, uint32_t number, struct tree_entry *ret)
+{
+    struct inbox_view view;
+    if (!store_get_inbox(tree->store, number, &view))
+        return false;
+    if (kind == INODE_INBOX)
+        entry_of_inbox(tree, &view, ret);
+    else
+        entry_of_inbox_record(tree, &view, ret);
+    return true;
+}
+
+static bool get_email(struct tree *tree, uint32_t number, struct tree_entry *ret)
+{
+    struct email_view view;
+    if (!store_get_email(tree->store, number, &view))
+        return false;
+    entry_of_email(tree, &view, ret);
+    return true;
+}
+
+static bool get_item(struct tree *tree, enum outbox_aspect aspect, uint64_t number, struct tree_entry *ret)
+{
+    struct outbox_stat stat;
+    if (!outbox_get(tree->outbox, number, aspect, &stat))
+        return false;
+    entry_of_item(tree, &stat, ret);
+    return true;
+}
+
+static bool get_fixed(struct tree *tree, uint64_t number, struct tree_entry *ret)
+{
+    if (number >= FIXED_NODES)
+        return false;
+    entry_of_fixed(tree, (enum fixed_node)number, ret);
+    return true;
+}
+
+static bool get_entry(struct tree *tree, uint64_t ino, struct tree_entry *ret)
+{
+    enum inode_kind kind = inode_kind(ino);
+    uint64_t number = inode_number(ino);
+    switch (kind) {
+    case INODE_FIXED:
+        return get_fixed(tree, number, ret);
+    case INODE_INBOX:
+    case INODE_INBOX_RECORD:
+        return get_inbox(tree, kind, (uint32_t)number, ret);
+    case INODE_EMAIL:
+        return get_email(tree, (uint32_t)number, ret);
+    case INODE_ITEM:
+        return get_item(tree, OUTBOX_CONTENT, number, ret);
+    case INODE_RECEIPT:
+        return get_item(tree, OUTBOX_RECEIPT, number, ret);
+    default:
+        return false;
+    }
+}
+
+int tree_get_attributes(struct tree *tree, uint64_t ino, struct tree_attributes *ret)
+{
+    struct tree_entry entry;
+    const struct draft_node *draft = draft_table_get(&tree->drafts, ino);
+    if (draft != NULL)
+        return get_draft(tree, draft, ret);
+    if (!get_entry(tree, ino, &entry))
+        return -ENOENT;
+    *ret = entry.attributes;
+    return 0;
+}
+
+int tree_get_statistics(struct tree *tree, struct statvfs *ret)
+{
+    return fstatvfs(tree->drafts.root.fd, ret) == 0 ? 0 : -errno;
+}
+
+bool tree_may_wait(uint64_t ino)
+{
+    enum fixed_node node = (enum fixed_node)inode_number(ino);
+    switch (inode_kind(ino)) {
+    case INODE_FIXED:
+        return node == FIXED_INBOXES || node == FIXED_CTL || fixed_is_outbox_folder(node, NULL);
+    case INODE_INBOX_RECORD:
+    case INODE_ITEM:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* ---------------------------------------------------------------- lookup */
+
+static int lookup_in_root(struct tree *tree, const char *name, struct tree_entry *ret)
+{
+    enum fixed_node node = fixed_find(name);
+    if (node == FIXED_ROOT)
+        return -ENOENT;
+    entry_of_fixed(tree, node, ret);
+    return 0;
+}
+
+static int lookup_inbox(struct tree *tree, const char *name, struct tree_entry *ret)
+{
+    struct inbox_view view;
+    if (!store_find_inbox(tree->store, name, &view))
+        return -ENOENT;
+    entry_of_inbox(tree, &view, ret);
+    return 0;
+}
+
+static int lookup_in_inbox(struct tree *tree, uint32_t inbox, const char *name, struct tree_entry *ret)
+{
+    struct email_view view;
+    if (strcmp(name, inbox_record_name) == 0)
+        return get_inbox(tree, INODE_INBOX_RECORD, inbox, ret) ? 0 : -ENOENT;
+    if (!store_find_email(tree->store, inbox, name, &view))
+        return -ENOENT;
+    entry_of_email(tree, &view, ret);
+    return 0;
+}
+
+static int lookup_item(struct tree *tree, enum outbox_folder folder, const char *name, struct tree_entry *ret)
+{
+    struct outbox_stat stat;
+    if (!outbox_find(tree->outbox, folder, name, &stat))
+        return -ENOENT;
+    entry_of_item(tree, &stat, ret);
+    return 0;
+}
+
+static int lookup_draft(struct tree *tree, const struct draft_node *parent, const char *name,
+                        struct tree_entry *ret)
+{
+    struct draft_node *node = NULL;
+    struct stat stat;
+    int error = draft_table_find(&tree->drafts, parent, name, &node, &stat);
+    if (error == 0)
+        entry_of_draft(draft_node_ino(&tree->drafts, node), &stat, ret);
+    return error;
+}
+
+int tree_lookup(struct tree *tree, uint64_t parent, const char *name, struct tree_entry *ret)
+{
+    enum outbox_folder folder;
+    uint64_t number = inode_number(parent);
+    const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
+
+    if (draft != NULL)
+        return lookup_draft(tree, draft, name, ret);
+    if (inode_kind(parent) == INODE_INBOX)
+        return lookup_in_inbox(tree, (uint32_t)number, name, ret);
+    if (inode_kind(parent) != INODE_FIXED)
+        return -ENOTDIR;
+    if (number == FIXED_ROOT)
+        return lookup_in_root(tree, name, ret);
+    if (number == FIXED_INBOXES)
+        return lookup_inbox(tree, name, ret);
+    if (fixed_is_outbox_folder((enum fixed_node)number, &folder))
+        return lookup_item(tree, folder, name, ret);
+    return -ENOTDIR;
+}
+
+void tree_forget(struct tree *tree, uint64_t ino, uint64_t lookups)
+{
+    struct draft_node *draft = draft_table_get(&tree->drafts, ino);
+    if (draft != NULL)
+        draft_node_unref(&tree->drafts, draft, lookups);
+}

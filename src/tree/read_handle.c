@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files that are only read: emails, README, status.json, events.jsonl and the stream `events`.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "tree/handle_type.h"
+#include "tree/readme.h"
+
+static bool is_for_reading(int flags)
+{
+    return (flags & O_ACCMODE) == O_RDONLY && (flags & O_TRUNC) == 0;
+}
+
+static void free_handle(struct tree_handle *handle)
+{
+    free(handle);
+}
+
+/* Answers from a text that outlives the reply. */
+static int answer_text(const char *text, size_t text_len, size_t len, off_t offset, struct tree_data *ret)
+{
+    if (offset < 0)
+        return -EINVAL;
+    if ((size_t)offset >= text_len)
+        return 0;
+    size_t rest = text_len - (size_t)offset;
+    ret->bytes = text + offset;
+    ret->len = len < rest ? len : rest;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- emails */
+
+struct email_handle {
+    struct tree_handle base;
+    uint32_t number;
+};
+
+/* The record of this moment, not that of the open: the kernel keeps what it reads for every reader of the
+ * file, so old text given to an old reader would be everybody's. */
+static int read_email(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
+{
+    const struct email_handle *email = (struct email_handle *)handle;
+    struct email_view view;
+    if (!store_get_email(handle->tree->store, email->number, &view))
+        return -EIO;
+    return answer_text(view.json, view.json_len, len, offset, ret);
+}
+
+int email_open(struct tree *tree, uint32_t number, int flags, struct tree_handle **ret_handle)
+{
+    static const struct handle_ops ops = {
+        .caching = TREE_CACHE_LASTING, .read = read_email, .release = free_handle};
+    if (!is_for_reading(flags))
+        return -EACCES;
+    struct email_handle *email = handle_new(tree, &ops, sizeof(*email), flags);
+    if (email == NULL)
+        return -ENOMEM;
+    email->number = number;
+    *ret_handle = &email->base;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- README */
+
+static int read_readme(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
+{
+    (void)handle;
+    return answer_text(readme_text(), strlen(readme_text()), len, offset, ret);
+}
+
+int readme_open(struct tree *tree, int flags, struct tree_handle **ret_handle)
+{
+    static const struct handle_ops ops = {
+        .caching = TREE_CACHE_LASTING, .read = read_readme, .release = free_handle};
+    if (!is_for_reading(flags))
+        return -EACCES;
+    *ret_handle = handle_new(tree, &ops, sizeof(**ret_handle), flags);
+    return *ret_handle == NULL ? -ENOMEM : 0;
+}
+
+/* ---------------------------------------------------------------- status.json */
+
+struct status_handle {
+    struct tree_handle base;
+    char *text;
+    size_t len;
+};
+
+static int read_status(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
+{
+    const struct status_handle *status = (struct status_handle *)handle;
+    return answer_text(status->text, status->len, len, offset, ret);
+}
+
+static void release_status(struct tree_handle *handle)
+{
+    free(((struct status_handle *)handle)->text);
+    free(handle);
+}
+
+int status_open(struct tree *tree, int flags, struct tree_handle **ret_handle)
+{
+    static const struct handle_ops ops = {.read = read_status, .release = release_status};
+    if (!is_for_reading(flags))
+        return -EACCES;
+    struct status_handle *status = handle_new(tree, &ops, sizeof(*status), flags);
+    if (status == NULL)
+        return -ENOMEM;
+    int error = status_file_render(tree, &status->text, &status->len);
+    if (error != 0) {
+        free(status);
+        return error;
+    }
+    *ret_handle = &status->base;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- events.jsonl */
+
+static int read_event_log(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
+{
+    size_t size = event_log_size(handle->tree->event_log);
+    if (offset < 0)
+        return -EINVAL;
+    if ((size_t)offset >= size)
+        return 0;
+    if (len > size - (size_t)offset)
+        len = size - (size_t)offset;
+    ret->owned = malloc(len);
+    if (ret->owned == NULL)
+        return -ENOMEM;
+    ret->bytes = ret->owned;
+    ret->len = event_log_read(handle->tree->event_log, ret->owned, len, offset);
+    return 0;
+}
+
+int event_log_open(struct tree *tree, int flags, struct tree_handle **ret_handle)
+{
+    static const struct handle_ops ops = {.read = read_event_log, .release = free_handle};
+    if (!is_for_reading(flags))
+        return -EACCES;
+    *ret_handle = handle_new(tree, &ops, sizeof(**ret_handle), flags);
+    return *ret_handle == NULL ? -ENOMEM : 0;
+}
+
+/* ---------------------------------------------------------------- events */
+
+enum {
+    STREAM_READ_MAX_BYTES = 64 * 1024
+};
+
+struct stream_handle {
+    struct tree_handle base;
+    uint64_t position; /* in the event log; the reader's, who is alone */
+};
+
+static int read_stream(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
+{
+    struct stream_handle *stream = (struct stream_handle *)handle;
+    (void)offset;
+    if (len > STREAM_READ_MAX_BYTES)
+        len = STREAM_READ_MAX_BYTES;
+    ret->owned = malloc(len);
+    if (ret->owned == NULL)
+        return -ENOMEM;
+    ret->bytes = ret->owned;
+    ret->len = event_log_follow(handle->tree->event_log, &stream->position, ret->owned, len);
+    return 0;
+}
+
+static bool is_stream_readable(struct tree_handle *handle)
+{
+    const struct stream_handle *stream = (struct stream_handle *)handle;
+    return stream->position < event_log_end(handle->tree->event_log);
+}
+
+int event_stream_open(struct tree *tree, int flags, struct tree_handle **ret_handle)
+{
+    static const struct handle_ops ops = {
+        .caching = TREE_CACHE_STREAM,
+        .read = read_stream,
+        .is_readable = is_stream_readable,
+        .release = free_handle,
+    };
+    if (!is_for_reading(flags))
+        return -EACCES;
+    struct stream_handle *stream = handle_new(tree, &ops, sizeof(*stream), flags);
+    if (stream == NULL)
+        return -ENOMEM;
+    stream->position = event_log_end(tree->event_log);
+    *ret_handle = &stream->base;
+    return 0;
+}

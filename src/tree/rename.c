@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Renames: what moves between which folders, and as what.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "tree/change.h"
+#include "tree/fixed.h"
+#include "tree/inode.h"
+#include "tree/proc_path.h"
+#include "tree/tree_state.h"
+
+/* One side of a rename. */
+struct place {
+    struct draft_node *draft; /* the folder in drafts/, or NULL */
+    bool is_outbox_folder;
+    enum outbox_folder folder; /* when is_outbox_folder */
+    const char *name;
+};
+
+static struct place find_place(struct tree *tree, uint64_t parent, const char *name)
+{
+    struct place place = {.draft = draft_table_get(&tree->drafts, parent), .name = name};
+    place.is_outbox_folder = inode_kind(parent) == INODE_FIXED &&
+                             fixed_is_outbox_folder((enum fixed_node)inode_number(parent), &place.folder);
+    return place;
+}
+
+/* An O_PATH descriptor cannot be fsynced. */
+static int open_folder(const struct draft_node *node)
+{
+    int fd = openat(node->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* "drafts/sub/name": for words only, so the name alone will do where the folder's path cannot be told. */
+static void show_path(const struct tree *tree, const struct place *place, char ret_path[PATH_MAX])
+{
+    char link[PROC_PATH_MAX_BYTES];
+    char root[PATH_MAX];
+    char folder[PATH_MAX];
+    proc_path(tree->drafts.root.fd, link);
+    ssize_t root_len = readlink(link, root, sizeof(root));
+    proc_path(place->draft->fd, link);
+    ssize_t folder_len = readlink(link, folder, sizeof(folder) - 1);
+
+    const char *below = "";
+    if (root_len > 0 && folder_len > root_len && memcmp(root, folder, (size_t)root_len) == 0) {
+        folder[folder_len] = '\0';
+        below = folder + root_len;
+    }
+    if (snprintf(ret_path, PATH_MAX, "drafts%s/%s", below, place->name) >= PATH_MAX)
+        snprintf(ret_path, PATH_MAX, "drafts/%s", place->name);
+}
+
+/* ---------------------------------------------------------------- drafts/ → outbox/, attachments/ */
+
+/* A second name would let the content be changed after it was accepted. */
+static int check_can_be_handed_in(const struct stat *stat)
+{
+    if (S_ISDIR(stat->st_mode))
+        return -EISDIR;
+    if (S_ISLNK(stat->st_mode))
+        return -ELOOP;
+    if (!S_ISREG(stat->st_mode))
+        return -EBADMSG;
+    return stat->st_nlink > 1 ? -EMLINK : 0;
+}
+
+static int hand_in_draft(struct tree *tree, const struct place *from, const struct place *to,
+                         unsigned int flags, const char *shown_path)
+{
+    _cleanup_close_ int dir_fd = open_folder(from->draft);
+    if (dir_fd < 0)
+        return dir_fd;
+    return outbox_hand_in(tree->outbox, dir_fd, from->name, shown_path, to->folder, to->name, flags);
+}
+
+static int hand_in(struct tree *tree, const struct tree_caller *caller, const struct place *from,
+                   const struct place *to, unsigned int flags)
+{
+    char shown_path[PATH_MAX];
+    struct draft_node *node = NULL;
+    struct stat stat;
+    if (to->folder != OUTBOX_FOLDER_OUTBOX && to->folder != OUTBOX_FOLDER_ATTACHMENTS)
+        return -EPERM;
+    int error = draft_table_find(&tree->drafts, from->draft, from->name, &node, &stat);
+    if (error != 0)
+        return error;
+
+    show_path(tree, from, shown_path);
+    error = draft_node_begin_move(&tree->drafts, node, caller->cancel);
+    if (error == 0) {
+        /* Once nobody can link or write it any more. */
+        error = fstat(node->fd, &stat) == 0 ? check_can_be_handed_in(&stat) : -errno;
+        if (error == 0)
+            error = hand_in_draft(tree, from, to, flags, shown_path);
+        draft_node_end_move(&tree->drafts, node, error == 0);
+    }
+    draft_node_unref(&tree->drafts, node, 1);
+    return error;
+}
+
+/* ---------------------------------------------------------------- all of it */
+
+static int take_out(struct tree *tree, const struct place *from, const struct place *to, unsigned int flags)
+{
+    _cleanup_close_ int dir_fd = open_folder(to->draft);
+    if (dir_fd < 0)
+        return dir_fd;
+    return outbox_take_out(tree->outbox, from->folder, from->name, dir_fd, to->name, flags);
+}
+
+static int rename_draft(const struct place *from, const struct place *to, unsigned int flags)
+{
+    if (renameat2(from->draft->fd, from->name, to->draft->fd, to->name, flags) != 0)
+        return -errno;
+    return 0;
+}
+
+static bool is_receipt(struct tree *tree, const struct place *place)
+{
+    struct outbox_stat stat;
+    return outbox_find(tree->outbox, place->folder, place->name, &stat) && stat.aspect == OUTBOX_RECEIPT;
+}
+
+int tree_rename(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
+                uint64_t new_parent, const char *new_name, unsigned int flags)
+{
+    const struct place from = find_place(tree, parent, name);
+    const struct place to = find_place(tree, new_parent, new_name);
+    if (from.draft != NULL && to.draft != NULL)
+        return rename_draft(&from, &to, flags);
+    if (from.is_outbox_folder && is_receipt(tree, &from))
+        return -EPERM;
+    if ((flags & ~(unsigned int)RENAME_NOREPLACE) != 0)
+        return -EINVAL;
+    if (from.draft != NULL && to.is_outbox_folder)
+        return hand_in(tree, caller, &from, &to, flags);
+    if (from.is_outbox_folder && to.draft != NULL)
+        return take_out(tree, &from, &to, flags);
+    if (from.is_outbox_folder && to.is_outbox_folder)
+        return outbox_rename(tree->outbox, from.folder, name, to.folder, new_name, flags, caller->cancel);
+    return -EPERM;
+}
