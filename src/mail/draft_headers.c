@@ -30,13 +30,27 @@ static size_t header_name_len(const char *line, size_t len)
     return 0;
 }
 
-static bool is_known_header(const char *name, size_t len)
+/* The headers that matter to the section as a whole. */
+static const struct known_header {
+    const char *name;
+    bool makes_a_message; /* one of these has to be there */
+    bool is_single;
+} known_headers[] = {
+    {"To", true, false},
+    {"Cc", true, false},
+    {"Bcc", true, false},
+    {"Subject", true, true},
+    {"From", true, true},
+    {"Content-Type", false, true},
+    {"Content-Transfer-Encoding", false, true},
+};
+
+static const struct known_header *find_known_header(const char *name, size_t len)
 {
-    static const char *const known[] = {"To", "Cc", "Bcc", "Subject", "From"};
-    for (size_t i = 0; i < ARRAY_LEN(known); i++)
-        if (strlen(known[i]) == len && strncasecmp(known[i], name, len) == 0)
-            return true;
-    return false;
+    for (size_t i = 0; i < ARRAY_LEN(known_headers); i++)
+        if (strlen(known_headers[i].name) == len && strncasecmp(known_headers[i].name, name, len) == 0)
+            return &known_headers[i];
+    return NULL;
 }
 
 static size_t line_len(const char *bytes, size_t len)
@@ -50,9 +64,33 @@ static bool is_blank_line(const char *line, size_t len)
     return (len == 1 && line[0] == '\n') || (len == 2 && line[0] == '\r' && line[1] == '\n');
 }
 
+/* A carriage return that ends no line ends one to some mail programs. */
+static bool has_bare_return(const char *line, size_t len)
+{
+    const char *found = memchr(line, '\r', len);
+    return found != NULL && (found + 2 != line + len || found[1] != '\n');
+}
+
+static int check_header_line(struct draft_reading *reading, const char *line, size_t len, unsigned int number,
+                             bool *seen)
+{
+    size_t name_len = header_name_len(line, len);
+    if (name_len == 0 || has_bare_return(line, len))
+        return reason_give(reading->ret_reason, -EBADMSG,
+                           "not a message: line %u is neither a header nor the blank line after them",
+                           number);
+    const struct known_header *known = find_known_header(line, name_len);
+    if (known == NULL)
+        return 0;
+    if (known->is_single && seen[known - known_headers])
+        return reason_give(reading->ret_reason, -EBADMSG, "%s: given twice", known->name);
+    seen[known - known_headers] = true;
+    return 0;
+}
+
 int draft_check_header_section(struct draft_reading *reading, const char *bytes, size_t len)
 {
-    bool has_known = false;
+    bool seen[ARRAY_LEN(known_headers)] = {false};
     unsigned int number = 1;
     size_t at = 0;
     for (size_t step; at < len; at += step, number++) {
@@ -63,19 +101,16 @@ int draft_check_header_section(struct draft_reading *reading, const char *bytes,
         if (at + step > HEADER_SECTION_MAX_BYTES)
             return reason_give(reading->ret_reason, -EMSGSIZE, "the headers are larger than %d bytes",
                                HEADER_SECTION_MAX_BYTES);
-        if (at > 0 && (line[0] == ' ' || line[0] == '\t'))
-            continue;
-        size_t name_len = header_name_len(line, step);
-        if (name_len == 0)
-            return reason_give(reading->ret_reason, -EBADMSG,
-                               "not a message: line %u is neither a header nor the blank line after them",
-                               number);
-        has_known = has_known || is_known_header(line, name_len);
+        bool is_folded = at > 0 && (line[0] == ' ' || line[0] == '\t') && !has_bare_return(line, step);
+        int error = is_folded ? 0 : check_header_line(reading, line, step, number, seen);
+        if (error != 0)
+            return error;
     }
-    if (!has_known)
-        return reason_give(reading->ret_reason, -EBADMSG,
-                           "not a message: no To, Cc, Bcc, Subject or From among its headers");
-    return 0;
+    for (size_t i = 0; i < ARRAY_LEN(known_headers); i++)
+        if (known_headers[i].makes_a_message && seen[i])
+            return 0;
+    return reason_give(reading->ret_reason, -EBADMSG,
+                       "not a message: no To, Cc, Bcc, Subject or From among its headers");
 }
 
 /* The decoded value of a header that is text. */
@@ -156,36 +191,25 @@ static int read_reply_to(struct draft_reading *reading, const char *raw)
 
 static const struct header {
     const char *name;
-    bool is_single;
-    int (*read)(struct draft_reading *reading, const char *raw); /* NULL: GMime has read it */
+    int (*read)(struct draft_reading *reading, const char *raw);
 } headers[] = {
-    {"To", false, read_to},
-    {"Cc", false, read_cc},
-    {"Bcc", false, read_bcc},
-    {"Reply-To", false, read_reply_to},
-    {"Attach", false, read_attach},
-    {"Subject", true, read_subject},
-    {"From", true, read_from},
-    {"Content-Type", true, NULL},
-    {"Content-Transfer-Encoding", true, NULL},
+    {"To", read_to},           {"Cc", read_cc},         {"Bcc", read_bcc},   {"Reply-To", read_reply_to},
+    {"Subject", read_subject}, {"Attach", read_attach}, {"From", read_from},
 };
+
+static int read_header(struct draft_reading *reading, GMimeHeader *header)
+{
+    for (size_t i = 0; i < ARRAY_LEN(headers); i++)
+        if (strcasecmp(headers[i].name, g_mime_header_get_name(header)) == 0)
+            return headers[i].read(reading, g_mime_header_get_raw_value(header));
+    return 0;
+}
 
 int draft_read_headers(struct draft_reading *reading, GMimeMessage *message)
 {
     GMimeHeaderList *list = g_mime_object_get_header_list(GMIME_OBJECT(message));
-    unsigned int seen[ARRAY_LEN(headers)] = {0};
-    for (int i = 0; i < g_mime_header_list_get_count(list); i++) {
-        GMimeHeader *header = g_mime_header_list_get_header_at(list, i);
-        for (size_t k = 0; k < ARRAY_LEN(headers); k++) {
-            if (strcasecmp(headers[k].name, g_mime_header_get_name(header)) != 0)
-                continue;
-            if (headers[k].is_single && seen[k]++ > 0)
-                return reason_give(reading->ret_reason, -EBADMSG, "%s: given twice", headers[k].name);
-            int error =
-                headers[k].read == NULL ? 0 : headers[k].read(reading, g_mime_header_get_raw_value(header));
-            if (error != 0)
-                return error;
-        }
-    }
-    return 0;
+    int error = 0;
+    for (int i = 0; i < g_mime_header_list_get_count(list) && error == 0; i++)
+        error = read_header(reading, g_mime_header_list_get_header_at(list, i));
+    return error;
 }

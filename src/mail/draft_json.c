@@ -261,9 +261,11 @@ int draft_read_json(struct draft_reading *reading, const char *bytes, size_t len
 {
     json_error_t problem;
     _cleanup_json_ json_t *object = json_loadb(bytes, len, JSON_REJECT_DUPLICATES, &problem);
-    if (object == NULL)
+    if (object == NULL) {
+        bool is_nul = json_error_code(&problem) == json_error_null_character;
         return reason_give(reading->ret_reason, -EBADMSG, "not JSON: line %d, column %d: %s", problem.line,
-                           problem.column, problem.text);
+                           problem.column, is_nul ? "a string holds a NUL character" : problem.text);
+    }
 
     const char *name;
     json_t *value;

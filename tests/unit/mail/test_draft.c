@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Drafts, from the messages in tests/data: each valid NAME.eml or NAME.json has in NAME.expected what it
+ * comes to, each invalid one its error and the words for the user.
+ */
+#include "mail/draft.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/strbuf.h"
+#include "mail/json_value.h"
+
+#define VALID "tests/data/valid/messages"
+#define INVALID "tests/data/invalid/messages"
+
+static void read_data(const char *folder, const char *name, char **ret_bytes, size_t *ret_len)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    if (file_read_at(AT_FDCWD, path, DRAFT_MAX_BYTES, ret_bytes, ret_len) != 0)
+        fail_msg("cannot read %s", path);
+}
+
+static json_t *read_expected(const char *folder, const char *name)
+{
+    char path[512];
+    int stem_len = (int)(strrchr(name, '.') - name);
+    snprintf(path, sizeof(path), "%s/%.*s.expected", folder, stem_len, name);
+    json_error_t problem;
+    json_t *expected = json_load_file(path, JSON_REJECT_DUPLICATES, &problem);
+    if (expected == NULL)
+        fail_msg("%s: %s", path, problem.text);
+    return expected;
+}
+
+/* What a draft comes to, in the form of an .expected file. */
+static json_t *describe(const struct draft *draft)
+{
+    json_t *names = json_array();
+    json_t *parts = json_array();
+    for (size_t i = 0; i < draft->attachment_names_len; i++)
+        json_array_append_new(names, json_string(draft->attachment_names[i]));
+    for (size_t i = 0; i < draft->parts_len; i++) {
+        const struct draft_part *part = &draft->parts[i];
+        json_array_append_new(parts, json_pack("{s:s, s:s, s:s%}", "name", part->name, "content_type",
+                                               part->content_type, "text", part->bytes, part->len));
+    }
+    return json_pack("{s:s?, s:o, s:o, s:o}", "from", draft->from, "request",
+                     json_loads(draft->request, 0, NULL), "attachment_names", names, "parts", parts);
+}
+
+static void check_valid(const char *name)
+{
+    _cleanup_free_ char *bytes = NULL;
+    _cleanup_free_ char *reason = NULL;
+    size_t len;
+    struct draft *draft;
+    read_data(VALID, name, &bytes, &len);
+    _cleanup_json_ json_t *expected = read_expected(VALID, name);
+
+    int error = draft_parse(bytes, len, &draft, &reason);
+    if (error != 0)
+        fail_msg("%s: %d %s", name, error, reason);
+    _cleanup_json_ json_t *found = describe(draft);
+    draft_free(draft);
+    if (!json_equal(found, expected)) {
+        _cleanup_free_ char *text = json_dumps(found, JSON_INDENT(2));
+        fail_msg("%s came to %s", name, text);
+    }
+}
+
+static void check_invalid(const char *name)
+{
+    static const struct {
+        const char *name;
+        int error;
+    } errors[] = {
+        {"EBADMSG", -EBADMSG},
+        {"EDESTADDRREQ", -EDESTADDRREQ},
+        {"EMSGSIZE", -EMSGSIZE},
+    };
+    _cleanup_free_ char *bytes = NULL;
+    _cleanup_free_ char *reason = NULL;
+    size_t len;
+    struct draft *draft;
+    read_data(INVALID, name, &bytes, &len);
+    _cleanup_json_ json_t *expected = read_expected(INVALID, name);
+    const char *expected_error = json_string_value(json_object_get(expected, "error"));
+    const char *expected_reason = json_string_value(json_object_get(expected, "reason"));
+
+    int error = draft_parse(bytes, len, &draft, &reason);
+    if (error == 0)
+        fail_msg("%s was accepted", name);
+    for (size_t i = 0; i < ARRAY_LEN(errors); i++)
+        if (error == errors[i].error && strcmp(expected_error, errors[i].name) == 0 &&
+            strcmp(reason, expected_reason) == 0)
+            return;
+    fail_msg("%s: %d %s", name, error, reason);
+}
+
+static void check_folder(const char *folder, void (*check)(const char *name), unsigned int at_least)
+{
+    unsigned int checked = 0;
+    DIR *directory = opendir(folder);
+    assert_non_null(directory);
+    for (const struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+        const char *dot = strrchr(entry->d_name, '.');
+        if (entry->d_name[0] == '.' || strcmp(dot, ".expected") == 0)
+            continue;
+        check(entry->d_name);
+        checked++;
+    }
+    closedir(directory);
+    assert_true(checked >= at_least);
+}
+
+static void valid_messages_come_to_what_is_expected(void **state)
+{
+    (void)state;
+    check_folder(VALID, check_valid, 25);
+}
+
+static void invalid_messages_are_refused_in_words(void **state)
+{
+    (void)state;
+    check_folder(INVALID, check_invalid, 40);
+}
+
+static struct draft *parse_text(const char *text)
+{
+    struct draft *draft;
+    _cleanup_free_ char *reason = NULL;
+    if (draft_parse(text, strlen(text), &draft, &reason) != 0)
+        fail_msg("%s: %s", text, reason);
+    return draft;
+}
+
+static void the_request_is_completed_in_a_stable_order(void **state)
+{
+    static const char *const ids[] = {"p2", "p3"};
+    static const struct {
+        const char *message;
+        size_t ids_len;
+        const char *request;
+    } cases[] = {
+        {"To: a@b\nSubject: s\n\nx", 0,
+         "{\"from_address\":\"me@x\",\"to_addresses\":[{\"address\":\"a@b\",\"name\":null}],\"subject\":"
+         "\"s\","
+         "\"plain_text\":\"x\"}"},
+        {"To: a@b\nSubject: s\n\nx", 2,
+         "{\"from_address\":\"me@x\",\"to_addresses\":[{\"address\":\"a@b\",\"name\":null}],\"subject\":"
+         "\"s\","
+         "\"plain_text\":\"x\",\"attachment_ids\":[\"p2\",\"p3\"]}"},
+        {"{\"attachment_ids\":[\"p1\"],\"html\":\"<b>\",\"bcc_addresses\":\"B <b@c>\",\"plain_text\":\"x\","
+         "\"message_type\":\"reply\",\"existing_email_id\":\"e\",\"reply_to_addresses\":[\"r@s\"],"
+         "\"cc_addresses\":[\"c@d\"]}",
+         2,
+         "{\"from_address\":\"me@x\",\"to_addresses\":[],\"cc_addresses\":[{\"address\":\"c@d\",\"name\":"
+         "null}],"
+         "\"bcc_addresses\":[{\"address\":\"b@c\",\"name\":\"B\"}],"
+         "\"reply_to_addresses\":[{\"address\":\"r@s\",\"name\":null}],\"plain_text\":\"x\",\"html\":\"<b>\","
+         "\"alternative_content\":false,\"existing_email_id\":\"e\",\"message_type\":\"reply\","
+         "\"attachment_ids\":[\"p1\",\"p2\",\"p3\"]}"},
+        {"{\"attachment_ids\":[\"p1\"],\"to_addresses\":\"a@b\",\"subject\":\"\\\"\\u202e\"}", 0,
+         "{\"from_address\":\"me@x\",\"to_addresses\":[{\"address\":\"a@b\",\"name\":null}],"
+         "\"subject\":\"\\\"\\u202e\",\"plain_text\":\"\",\"attachment_ids\":[\"p1\"]}"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_free_ char *request = NULL;
+        struct draft *draft = parse_text(cases[i].message);
+        assert_int_equal(draft_complete_request(draft, "me@x", ids, cases[i].ids_len, &request), 0);
+        assert_string_equal(request, cases[i].request);
+        draft_free(draft);
+    }
+}
+
+/* ---- bounds */
+
+static void assert_refused(const struct strbuf *message, int expected)
+{
+    struct draft *draft;
+    _cleanup_free_ char *reason = NULL;
+    assert_int_equal(message->error, 0);
+    assert_int_equal(draft_parse(strbuf_str(message), message->len, &draft, &reason), expected);
+    assert_non_null(reason);
+}
+
+static void append_many(struct strbuf *message, const char *text, size_t times)
+{
+    for (size_t i = 0; i < times; i++)
+        strbuf_append_str(message, text);
+}
+
+static void what_is_too_large_is_refused(void **state)
+{
+    _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES + 1000);
+    (void)state;
+    append_many(&message, "To: a@b\n\n", 1);
+    append_many(&message, "0123456789abcdef", DRAFT_BODY_MAX_BYTES / 16);
+    struct draft *draft = parse_text(strbuf_str(&message));
+    draft_free(draft);
+    append_many(&message, "x", 1);
+    assert_refused(&message, -EMSGSIZE);
+    append_many(&message, "0123456789abcdef", (DRAFT_MAX_BYTES - DRAFT_BODY_MAX_BYTES) / 16);
+    assert_refused(&message, -EMSGSIZE);
+
+    strbuf_clear(&message);
+    append_many(&message, "To: a@b\nContent-Type: application/x\n\n", 1);
+    append_many(&message, "0123456789", ATTACHMENTS_MAX_BYTES / 10);
+    draft = parse_text(strbuf_str(&message));
+    assert_int_equal(draft->parts[0].len, ATTACHMENTS_MAX_BYTES);
+    draft_free(draft);
+    append_many(&message, "x", 1);
+    assert_refused(&message, -EMSGSIZE);
+
+    strbuf_clear(&message);
+    append_many(&message, "Subject: a\nX-Filler: ", 1);
+    append_many(&message, "0123456789", 1000 * 1000 / 10);
+    append_many(&message, "\nTo: a@b\n\nx", 1);
+    assert_refused(&message, -EMSGSIZE);
+}
+
+static void too_many_recipients_or_attachments_are_refused(void **state)
+{
+    _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
+    (void)state;
+    append_many(&message, "To: a@b\n", DRAFT_RECIPIENTS_MAX);
+    draft_free(parse_text(strbuf_str(&message)));
+    append_many(&message, "Reply-To: a@b\n", 1);
+    assert_refused(&message, -EMSGSIZE);
+
+    strbuf_clear(&message);
+    append_many(&message, "To: a@b\n", 1);
+    append_many(&message, "Attach: x\n", ATTACHMENTS_MAX);
+    draft_free(parse_text(strbuf_str(&message)));
+    append_many(&message, "Attach: x\n", 1);
+    assert_refused(&message, -EMSGSIZE);
+
+    strbuf_clear(&message);
+    append_many(&message, "To: a@b\nContent-Type: multipart/mixed; boundary=B\n\n", 1);
+    append_many(&message, "--B\nContent-Type: x/y\n\nx\n", ATTACHMENTS_MAX + 1);
+    append_many(&message, "--B--\n", 1);
+    assert_refused(&message, -EMSGSIZE);
+}
+
+static void deep_nesting_is_refused(void **state)
+{
+    static const unsigned int depths[] = {33, 100, 1000, 1100, 5000};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(depths); i++) {
+        _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
+        strbuf_append_str(&message, "To: a@b\n");
+        for (unsigned int depth = 0; depth < depths[i]; depth++)
+            strbuf_appendf(&message, "Content-Type: multipart/mixed; boundary=B%u\n\n--B%u\n", depth, depth);
+        strbuf_append_str(&message, "\nx\n");
+        for (unsigned int depth = depths[i]; depth-- > 0;)
+            strbuf_appendf(&message, "--B%u--\n", depth);
+        assert_refused(&message, -EBADMSG);
+    }
+}
+
+static void deep_nesting_within_attached_messages_is_survived(void **state)
+{
+    static const unsigned int depths[] = {10, 1000, 20000};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(depths); i++) {
+        _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
+        _cleanup_free_ char *reason = NULL;
+        struct draft *draft = NULL;
+        strbuf_append_str(&message, "To: a@b\n");
+        append_many(&message, "Content-Type: message/rfc822\n\n", depths[i]);
+        strbuf_append_str(&message, "Subject: innermost\n\ntext\n");
+        int error = draft_parse(strbuf_str(&message), message.len, &draft, &reason);
+        assert_true(error == -EBADMSG || (error == 0 && strstr(draft->parts[0].bytes, "innermost") != NULL));
+        draft_free(draft);
+    }
+}
+
+/* ---- messages that end too soon */
+
+static void a_cut_json_message_is_never_accepted(void **state)
+{
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    (void)state;
+    read_data(VALID, "json-all-fields.json", &bytes, &len);
+    while (len > 0 && bytes[len - 1] != '}')
+        len--;
+    for (size_t cut = 0; cut < len; cut++) {
+        struct draft *draft;
+        _cleanup_free_ char *reason = NULL;
+        assert_int_equal(draft_parse(bytes, cut, &draft, &reason), -EBADMSG);
+    }
+}
+
+/* A message with parts ends with its closing boundary: cut before, it is refused; cut within, it is whole. */
+static void a_cut_multipart_message_is_never_accepted(void **state)
+{
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    unsigned int accepted = 0;
+    (void)state;
+    read_data(VALID, "mime-everything.eml", &bytes, &len);
+    const char *body = strstr(bytes, "\n\n");
+    size_t last = (size_t)(strstr(bytes, "--outer--") - bytes);
+    for (size_t cut = (size_t)(body - bytes) + 2; cut <= len; cut++) {
+        struct draft *draft;
+        _cleanup_free_ char *reason = NULL;
+        int error = draft_parse(bytes, cut, &draft, &reason);
+        assert_true(error == -EBADMSG || (error == 0 && cut >= last + strlen("--outer--")));
+        if (error == 0)
+            draft_free(draft);
+        accepted += error == 0;
+    }
+    assert_true(accepted > 0);
+}
+
+/* Every message there is, cut anywhere and with any one byte changed: no crash, no leak, always words. */
+static void survive(const char *folder, const char *name)
+{
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    read_data(folder, name, &bytes, &len);
+    size_t step = len < 2000 ? 1 : len / 500;
+    for (size_t i = 0; i < len; i += step) {
+        struct draft *draft = NULL;
+        _cleanup_free_ char *reason_cut = NULL;
+        _cleanup_free_ char *reason_changed = NULL;
+        _cleanup_free_ char *copy = malloc(i + 1); /* of its very length, so that reading beyond shows */
+        assert_non_null(copy);
+        memcpy(copy, bytes, i);
+        int error = draft_parse(copy, i, &draft, &reason_cut);
+        assert_true((error != 0) == (reason_cut != NULL));
+        draft_free(error == 0 ? draft : NULL);
+
+        char before = bytes[i];
+        bytes[i] = (char)(before ^ (1 << i % 8));
+        error = draft_parse(bytes, len, &draft, &reason_changed);
+        assert_true((error != 0) == (reason_changed != NULL));
+        draft_free(error == 0 ? draft : NULL);
+        bytes[i] = before;
+    }
+}
+
+static void survive_valid(const char *name)
+{
+    survive(VALID, name);
+}
+
+static void survive_invalid(const char *name)
+{
+    survive(INVALID, name);
+}
+
+static void damaged_messages_are_survived(void **state)
+{
+    (void)state;
+    check_folder(VALID, survive_valid, 25);
+    check_folder(INVALID, survive_invalid, 40);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(valid_messages_come_to_what_is_expected),
+        cmocka_unit_test(invalid_messages_are_refused_in_words),
+        cmocka_unit_test(the_request_is_completed_in_a_stable_order),
+        cmocka_unit_test(what_is_too_large_is_refused),
+        cmocka_unit_test(too_many_recipients_or_attachments_are_refused),
+        cmocka_unit_test(deep_nesting_is_refused),
+        cmocka_unit_test(deep_nesting_within_attached_messages_is_survived),
+        cmocka_unit_test(a_cut_json_message_is_never_accepted),
+        cmocka_unit_test(a_cut_multipart_message_is_never_accepted),
+        cmocka_unit_test(damaged_messages_are_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
