@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is made of the words in error bodies.
+ */
+#include "api/error_body.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "api/words.h"
+#include "base/cleanup.h"
+
+static void words_are_found(void **state)
+{
+    static const struct {
+        const char *body;
+        bool is_html;
+        const char *words;
+    } cases[] = {
+        {"{\"detail\": \"no such inbox\"}", false, "no such inbox"},
+        {"{\"detail\": [{\"loc\": [\"body\", \"to_addresses\", 0], \"msg\": \"bad\", \"type\": \"t\"}]}",
+         false, "to_addresses.0: bad"},
+        {"{\"detail\": [{\"loc\": [\"body\"], \"msg\": \"one\"}, {\"msg\": \"two\"}]}", false, "one; two"},
+        {"{\"error\": \"e\", \"message\": \"m\"}", false, "e"},
+        {"{\"message\": \"m\"}", false, "m"},
+        {"{\"error\": {\"message\": \"deeper\"}}", false, "deeper"},
+        {"\"a string\"", false, "a string"},
+        {"  plain text \n", false, "plain text"},
+        {"{\"other\": 1}", false, "{\"other\": 1}"},
+        {"{\"detail\": \"cut", false, "{\"detail\": \"cut"},
+        {"<html><script>x</script>", false, "an HTML page instead of an answer"},
+        {"maintenance", true, "an HTML page instead of an answer"},
+        {"{\"detail\": \"json all the same\"}", true, "json all the same"},
+        {"", false, ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct error_body body;
+        error_body_init(&body, cases[i].body, strlen(cases[i].body), cases[i].is_html);
+        _cleanup_strbuf_ struct strbuf raw = STRBUF_INIT(4096);
+        _cleanup_strbuf_ struct strbuf words = STRBUF_INIT(4096);
+        error_body_append_words(&body, &raw);
+        words_append(&words, strbuf_str(&raw), raw.len);
+        assert_string_equal(strbuf_str(&words), cases[i].words);
+        error_body_release(&body);
+    }
+}
+
+static void fields_are_named(void **state)
+{
+    static const struct {
+        const char *body;
+        bool names_from;
+        bool names_any;
+    } cases[] = {
+        {"{\"detail\": [{\"loc\": [\"body\", \"from_address\"], \"msg\": \"x\"}]}", true, true},
+        {"{\"detail\": \"from_address must be an object\"}", true, true},
+        {"{\"from_address\": [\"wrong\"]}", true, true},
+        {"bad 'from_address'", true, true},
+        {"{\"detail\": \"my_from_address and from_addresses\"}", false, false},
+        {"{\"detail\": [{\"loc\": [\"body\", \"subject\"], \"msg\": \"x\", \"input\": {\"from_address\": "
+         "1}}]}",
+         false, true},
+        {"{\"detail\": [{\"loc\": [\"body\", \"unheard_of\"], \"msg\": \"x\"}]}", false, true},
+        {"{\"detail\": [{\"loc\": [\"body\"], \"msg\": \"x\", \"input\": {\"from_address\": 1}}]}", false,
+         false},
+        {"{\"detail\": \"Bad request\"}", false, false},
+        {"Bad request", false, false},
+        {"<html>from_address</html>", false, false},
+        {"", false, false},
+    };
+    (void)state;
+    json_t *request = json_pack("{s:s, s:s}", "from_address", "a@b", "subject", "s");
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct error_body body;
+        error_body_init(&body, cases[i].body, strlen(cases[i].body), false);
+        if (error_body_names(&body, "from_address") != cases[i].names_from ||
+            error_body_names_any(&body, request) != cases[i].names_any)
+            fail_msg("%s", cases[i].body);
+        error_body_release(&body);
+    }
+    json_decref(request);
+}
+
+static void words_are_cleaned(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *words;
+    } cases[] = {
+        {"a\x1b[31mb", "a [31mb"},
+        {"a\r\n\tb", "a b"},
+        {"a\xc2\x9b"
+         "b",
+         "a b"},
+        {"\xff\xfe", "??"},
+        {"\xe2\x82", "??"},
+        {"\xed\xa0\x80", "???"},
+        {"\xc0\xaf", "??"},
+        {"a\xe2\x80\xaetxt", "a txt"},
+        {"Grüße, 한글 🙂", "Grüße, 한글 🙂"},
+        {"   ", ""},
+        {"\xf4\x90\x80\x80", "????"},
+        {"a\x7f", "a"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_strbuf_ struct strbuf words = STRBUF_INIT(WORDS_MAX_BYTES);
+        words_append(&words, cases[i].text, strlen(cases[i].text));
+        assert_string_equal(strbuf_str(&words), cases[i].words);
+    }
+}
+
+static void words_are_bounded_at_a_character(void **state)
+{
+    (void)state;
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1 << 20);
+    _cleanup_strbuf_ struct strbuf words = STRBUF_INIT(WORDS_MAX_BYTES);
+    for (int i = 0; i < 100000; i++)
+        strbuf_append_str(&text, "ü€");
+    words_append(&words, text.data, text.len);
+    assert_in_range(words.len, WORDS_MAX_BYTES - 8, WORDS_MAX_BYTES);
+    assert_int_equal(words.len % 5 == 0 || words.len % 5 == 2, 1);
+    assert_int_equal(words.error, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words_are_found),
+        cmocka_unit_test(fields_are_named),
+        cmocka_unit_test(words_are_cleaned),
+        cmocka_unit_test(words_are_bounded_at_a_character),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
