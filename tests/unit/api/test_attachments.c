@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Uploads: the bytes and the name as they are, and an id in whatever place the server puts it.
+ */
+#include "unit/api/api_fixture.h"
+
+#include <sys/mman.h>
+
+struct uploaded {
+    struct service_result result;
+    char *id;
+};
+
+static struct uploaded upload(struct api_fixture *fixture, const struct upload_request *request)
+{
+    struct uploaded uploaded;
+    fixture->service->ops->upload(fixture->service, request, NULL, &uploaded.id, &uploaded.result);
+    check_result(&uploaded.result);
+    return uploaded;
+}
+
+static void release(struct uploaded *uploaded)
+{
+    service_result_release(&uploaded->result);
+    free(uploaded->id);
+}
+
+static const struct upload_request text_file = {
+    .name = "a.txt", .content_type = "text/plain", .fd = -1, .bytes = "hello", .len = 5};
+
+static void ids_are_found_where_they_are(void **state)
+{
+    static const struct {
+        struct scripted_step step;
+        enum service_outcome outcome;
+        const char *id;
+    } cases[] = {
+        {{.body = "{\"id\": \"p-1\"}"}, SERVICE_OK, "p-1"},
+        {{.body = "{\"attachment_id\": \"p-2\", \"size\": 3}"}, SERVICE_OK, "p-2"},
+        {{.body = "\"p-3\""}, SERVICE_OK, "p-3"},
+        {{.body = "{\"id\": 42}"}, SERVICE_OK, "42"},
+        {{.body = "42"}, SERVICE_OK, "42"},
+        {{.body = "{\"id\": null, \"attachment_id\": \"p-4\"}"}, SERVICE_OK, "p-4"},
+        {{.body = "{}"}, SERVICE_UNKNOWN, NULL},
+        {{.body = "{\"id\": \"\"}"}, SERVICE_UNKNOWN, NULL},
+        {{.body = "{\"id\": [\"x\"]}"}, SERVICE_UNKNOWN, NULL},
+        {{.body = ""}, SERVICE_UNKNOWN, NULL},
+        {{.body = "<html>"}, SERVICE_UNKNOWN, NULL},
+        {{.status = 413, .body = "too big"}, SERVICE_REJECTED, NULL},
+        {{.status = 503}, SERVICE_RETRY, NULL},
+        {{.status = 401}, SERVICE_UNAUTHORIZED, NULL},
+        {{.fault = SCRIPTED_RESET_AFTER}, SERVICE_UNKNOWN, NULL},
+    };
+    struct api_fixture *fixture = *state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        scripted_server_push(fixture->server, cases[i].step);
+        struct uploaded uploaded = upload(fixture, &text_file);
+        if (uploaded.result.outcome != cases[i].outcome)
+            fail_msg("case %zu: outcome %d (%s)", i, uploaded.result.outcome, uploaded.result.detail);
+        if (cases[i].id != NULL)
+            assert_string_equal(uploaded.id, cases[i].id);
+        else
+            assert_null(uploaded.id);
+        release(&uploaded);
+    }
+}
+
+static void the_part_is_named_file_and_holds_the_bytes(void **state)
+{
+    static const char bytes[] = "\0\r\n--binary\xff";
+    struct api_fixture *fixture = *state;
+    _cleanup_close_ int fd = memfd_create("file", MFD_CLOEXEC);
+    assert_int_equal(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
+    const struct upload_request requests[] = {
+        {.name = "Grüße \"1\".pdf", .content_type = "application/pdf", .fd = fd, .len = sizeof(bytes)},
+        {.name = "Grüße \"1\".pdf",
+         .content_type = "application/pdf",
+         .fd = -1,
+         .bytes = bytes,
+         .len = sizeof(bytes)},
+    };
+    scripted_server_set_default(fixture->server, (struct scripted_step){.body = "\"p\""});
+    for (size_t i = 0; i < ARRAY_LEN(requests); i++) {
+        struct uploaded uploaded = upload(fixture, &requests[i]);
+        assert_int_equal(uploaded.result.outcome, SERVICE_OK);
+        release(&uploaded);
+        const struct scripted_request *got = scripted_server_request(fixture->server, i);
+        assert_string_equal(got->target, "/api/v1/email/add-attachment-to-pool");
+        assert_non_null(
+            strstr(scripted_request_header(got, "Content-Type"), "multipart/form-data; boundary="));
+        assert_non_null(
+            strstr(got->body,
+                   "name=\"file\"; filename=\"Grüße %221%22.pdf\"\r\nContent-Type: application/pdf\r\n\r\n"));
+        assert_null(strstr(got->body, "filename*"));
+        const char *content = strstr(got->body, "\r\n\r\n") + 4;
+        assert_memory_equal(content, bytes, sizeof(bytes));
+        assert_memory_equal(content + sizeof(bytes), "\r\n--", 4);
+    }
+}
+
+static void an_empty_file_is_uploaded_too(void **state)
+{
+    struct api_fixture *fixture = *state;
+    scripted_server_set_default(fixture->server, (struct scripted_step){.body = "\"p\""});
+    struct uploaded uploaded =
+        upload(fixture, &(struct upload_request){.name = "empty", .content_type = "text/plain", .fd = -1});
+    assert_int_equal(uploaded.result.outcome, SERVICE_OK);
+    release(&uploaded);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        API_TEST(ids_are_found_where_they_are),
+        API_TEST(the_part_is_named_file_and_holds_the_bytes),
+        API_TEST(an_empty_file_is_uploaded_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

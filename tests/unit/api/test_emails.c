@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The list of emails: records as they arrive, other inboxes' passed over, damage told and survived.
+ */
+#include "unit/api/api_fixture.h"
+
+#include "base/strbuf.h"
+
+struct found {
+    struct strbuf text; /* "key inbox_id" a line */
+    int stop_with;      /* what the sink returns */
+    size_t count;
+};
+
+static int collect(void *context, struct email_record *record)
+{
+    struct found *found = context;
+    found->count++;
+    strbuf_appendf(&found->text, "%s %s\n", record->key, record->inbox_id != NULL ? record->inbox_id : "-");
+    return found->stop_with;
+}
+
+static struct service_result list(struct api_fixture *fixture, struct email_query query, struct found *found,
+                                  unsigned int *ret_count)
+{
+    struct service_result result;
+    strbuf_clear(&found->text);
+    found->count = 0;
+    fixture->service->ops->list_emails(fixture->service, &query, collect, found, NULL, ret_count, &result);
+    check_result(&result);
+    return result;
+}
+
+static void records_are_filtered_and_completed(void **state)
+{
+    struct api_fixture *fixture = *state;
+    struct found found = {.text = STRBUF_INIT(4096)};
+    unsigned int count;
+    scripted_server_push(fixture->server,
+                         (struct scripted_step){.body = "[{\"id\": \"1\", \"inbox_id\": \"i/1\"}, {\"id\": "
+                                                        "\"2\", \"inbox_id\": \"other\"}, {\"id\": \"3\"}]"});
+    struct service_result result =
+        list(fixture, (struct email_query){.inbox_id = "i/1", .limit = 50}, &found, &count);
+    assert_int_equal(result.outcome, SERVICE_OK);
+    assert_int_equal(count, 3);
+    assert_string_equal(strbuf_str(&found.text), "1 i/1\n3 i/1\n");
+    assert_string_equal(scripted_server_request(fixture->server, 0)->target,
+                        "/api/v1/email?inbox_ids=i%2F1&limit=50");
+    service_result_release(&result);
+
+    scripted_server_push(fixture->server, (struct scripted_step){
+                                              .body = "{\"data\": [{\"id\": \"1\", \"inbox_id\": \"x\"}]}"});
+    result = list(fixture, (struct email_query){.limit = 7}, &found, &count);
+    assert_string_equal(strbuf_str(&found.text), "1 x\n");
+    assert_string_equal(scripted_server_request(fixture->server, 1)->target, "/api/v1/email?limit=7");
+    service_result_release(&result);
+    strbuf_release(&found.text);
+}
+
+static void damage_is_told_and_the_rest_delivered(void **state)
+{
+    static const struct {
+        struct scripted_step step;
+        enum service_outcome outcome;
+        int error;
+        const char *found;
+        const char *words;
+    } cases[] = {
+        {{.body = "[]"}, SERVICE_OK, 0, "", NULL},
+        {{.body = "[{\"id\": \"1\"}, {\"id\": \"\xff\xfe\"}, {\"id\": \"3\"}]"},
+         SERVICE_RETRY,
+         EIO,
+         "1 -\n3 -\n",
+         "record 2 of the list cannot be read: invalid UTF-8"},
+        {{.body = "[{\"id\": \"1\", \"id\": \"2\"}, {\"id\": \"3\"}]"},
+         SERVICE_RETRY,
+         EIO,
+         "3 -\n",
+         "a key twice"},
+        {{.body = "[{\"id\": tru}, {\"id\": \"3\"}]"}, SERVICE_RETRY, EIO, "3 -\n", "invalid JSON"},
+        {{.body = "[{\"id\": \"1\"}, {\"id\": "}, SERVICE_RETRY, EIO, "1 -\n", "cut off"},
+        {{.body = "[{\"id\": \"1\"}]garbage"}, SERVICE_RETRY, EIO, "1 -\n", "damaged"},
+        {{.body = "<html>200</html>"}, SERVICE_RETRY, EIO, "", "not a JSON list"},
+        {{.body = ""}, SERVICE_RETRY, EIO, "", "not a JSON list"},
+        {{.status = 204}, SERVICE_RETRY, EIO, "", "not a JSON list"},
+        {{.body = "{\"detail\": \"x\"}"}, SERVICE_RETRY, EIO, "", "not a JSON list"},
+        {{.fault = SCRIPTED_HALF_BODY, .body = "[{\"id\": \"1\"}, {\"id\": \"2\"}, {\"id\": \"3\"}]"},
+         SERVICE_RETRY,
+         EHOSTUNREACH,
+         "1 -\n",
+         "cut off"},
+        {{.fault = SCRIPTED_BAD_CHUNK}, SERVICE_RETRY, EHOSTUNREACH, "", "cut off"},
+        {{.fault = SCRIPTED_ENDLESS_BODY}, SERVICE_RETRY, EIO, "", "not a JSON list"},
+        {{.fault = SCRIPTED_CHUNKED, .body = "[{\"id\": \"1\"}, {\"id\": \"2\\\"}\"}]"},
+         SERVICE_OK,
+         0,
+         "1 -\n2\"} -\n",
+         NULL},
+        {{.status = 500, .body = "{\"detail\": \"boom\"}"}, SERVICE_RETRY, EIO, "", "HTTP 500: boom"},
+        {{.status = 404}, SERVICE_REJECTED, EINVAL, "", "HTTP 404"},
+        {{.status = 304}, SERVICE_REJECTED, EIO, "", "HTTP 304"},
+        {{.status = 401, .body = "{\"detail\": \"key " API_KEY " is wrong\"}"},
+         SERVICE_UNAUTHORIZED,
+         EACCES,
+         "",
+         "refuses the API key): key *"},
+    };
+    struct api_fixture *fixture = *state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct found found = {.text = STRBUF_INIT(4096)};
+        unsigned int count;
+        scripted_server_push(fixture->server, cases[i].step);
+        struct service_result result = list(fixture, (struct email_query){.limit = 100}, &found, &count);
+        if (result.outcome != cases[i].outcome || result.error != cases[i].error ||
+            strcmp(strbuf_str(&found.text), cases[i].found) != 0)
+            fail_msg("case %zu: outcome %d, error %d (%s), records %s", i, result.outcome, result.error,
+                     result.detail, strbuf_str(&found.text));
+        if (cases[i].words != NULL && strstr(result.detail, cases[i].words) == NULL)
+            fail_msg("case %zu: %s", i, result.detail);
+        service_result_release(&result);
+        strbuf_release(&found.text);
+    }
+}
+
+static void a_record_that_is_too_long_hides_no_other(void **state)
+{
+    struct api_fixture *fixture = *state;
+    struct found found = {.text = STRBUF_INIT(4096)};
+    _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(32 << 20);
+    strbuf_append_str(&body, "[{\"id\": \"1\", \"x\": \"");
+    strbuf_reserve(&body, EMAIL_RECORD_MAX_BYTES);
+    for (int i = 0; i < EMAIL_RECORD_MAX_BYTES; i++)
+        strbuf_append_char(&body, 'x');
+    strbuf_append_str(&body, "\"}, {\"id\": \"2\"}]");
+    scripted_server_push(fixture->server, (struct scripted_step){.body = body.data, .body_len = body.len});
+    unsigned int count;
+    struct service_result result = list(fixture, (struct email_query){.limit = 100}, &found, &count);
+    assert_int_equal(result.outcome, SERVICE_RETRY);
+    assert_int_equal(count, 2);
+    assert_string_equal(strbuf_str(&found.text), "2 -\n");
+    assert_non_null(strstr(result.detail, "record 1 of the list cannot be read: too long"));
+    service_result_release(&result);
+    strbuf_release(&found.text);
+}
+
+static void a_sink_can_stop_the_list(void **state)
+{
+    struct api_fixture *fixture = *state;
+    struct found found = {.text = STRBUF_INIT(4096), .stop_with = -ENOSPC};
+    unsigned int count;
+    scripted_server_push(fixture->server,
+                         (struct scripted_step){.body = "[{\"id\": \"1\"}, {\"id\": \"2\"}]"});
+    struct service_result result = list(fixture, (struct email_query){.limit = 100}, &found, &count);
+    assert_int_equal(result.outcome, SERVICE_RETRY);
+    assert_int_equal(result.error, ENOSPC);
+    assert_int_equal(found.count, 1);
+    service_result_release(&result);
+    strbuf_release(&found.text);
+}
+
+static void a_long_list_is_delivered_whole(void **state)
+{
+    enum {
+        RECORDS = 20000
+    };
+    struct api_fixture *fixture = *state;
+    struct found found = {.text = STRBUF_INIT(1 << 20)};
+    _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(32 << 20);
+    for (int i = 0; i < RECORDS; i++)
+        strbuf_appendf(&body,
+                       "%c{\"id\": \"id-%d\", \"inbox_id\": \"i\", \"subject\": \"[{\\\"quoted\\\"}] %d\"}",
+                       i == 0 ? '[' : ',', i, i);
+    strbuf_append_char(&body, ']');
+    scripted_server_push(fixture->server, (struct scripted_step){.body = body.data, .body_len = body.len});
+    unsigned int count;
+    struct service_result result =
+        list(fixture, (struct email_query){.inbox_id = "i", .limit = RECORDS}, &found, &count);
+    assert_int_equal(result.outcome, SERVICE_OK);
+    assert_int_equal(count, RECORDS);
+    assert_int_equal(found.count, RECORDS);
+    service_result_release(&result);
+    strbuf_release(&found.text);
+}
+
+static void an_unchanged_answer_is_not_delivered_again(void **state)
+{
+    struct api_fixture *fixture = *state;
+    struct found found = {.text = STRBUF_INIT(4096)};
+    const struct email_query again = {.limit = 100, .may_be_unchanged = true};
+    unsigned int count;
+    scripted_server_push(
+        fixture->server,
+        (struct scripted_step){.headers = "ETag: \"v1\"\r\n", .body = "[{\"id\": \"1\"}, {\"id\": \"2\"}]"});
+    struct service_result result = list(fixture, again, &found, &count);
+    assert_int_equal(found.count, 2);
+    service_result_release(&result);
+
+    scripted_server_push(fixture->server, (struct scripted_step){.status = 304});
+    result = list(fixture, again, &found, &count);
+    assert_int_equal(result.outcome, SERVICE_OK);
+    assert_int_equal(result.http_status, 304);
+    assert_int_equal(count, 2);
+    assert_int_equal(found.count, 0);
+    service_result_release(&result);
+    assert_string_equal(scripted_request_header(scripted_server_request(fixture->server, 1), "If-None-Match"),
+                        "\"v1\"");
+
+    /* Not offered where the whole answer is wanted, nor after an answer that was not delivered whole. */
+    scripted_server_push(fixture->server,
+                         (struct scripted_step){.headers = "ETag: \"v2\"\r\n", .body = "[{\"id\": "});
+    result = list(fixture, (struct email_query){.limit = 100}, &found, &count);
+    service_result_release(&result);
+    result = list(fixture, again, &found, &count);
+    service_result_release(&result);
+    assert_null(scripted_request_header(scripted_server_request(fixture->server, 2), "If-None-Match"));
+    assert_null(scripted_request_header(scripted_server_request(fixture->server, 3), "If-None-Match"));
+    strbuf_release(&found.text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        API_TEST(records_are_filtered_and_completed),
+        API_TEST(damage_is_told_and_the_rest_delivered),
+        API_TEST(a_record_that_is_too_long_hides_no_other),
+        API_TEST(a_sink_can_stop_the_list),
+        API_TEST(a_long_list_is_delivered_whole),
+        API_TEST(an_unchanged_answer_is_not_delivered_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

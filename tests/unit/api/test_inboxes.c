@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The list of inboxes, and what is evidence that a server has none; creating and updating an inbox.
+ */
+#include "unit/api/api_fixture.h"
+
+#include "base/strbuf.h"
+
+static int collect(void *context, struct inbox_record *record)
+{
+    return strbuf_appendf(context, "%s %s\n", record->id, record->address != NULL ? record->address : "-");
+}
+
+static struct service_result list(struct api_fixture *fixture, struct strbuf *found)
+{
+    struct service_result result;
+    strbuf_clear(found);
+    fixture->service->ops->list_inboxes(fixture->service, collect, found, NULL, &result);
+    check_result(&result);
+    return result;
+}
+
+static enum service_capability knowledge(struct api_fixture *fixture)
+{
+    struct service_capabilities known;
+    fixture->service->ops->get_capabilities(fixture->service, &known);
+    return known.inbox_list;
+}
+
+static void push(struct api_fixture *fixture, int status, const char *body)
+{
+    scripted_server_push(fixture->server, (struct scripted_step){.status = status, .body = body});
+}
+
+#define ONE "[{\"id\": \"i-1\", \"email_address\": \"a@b.example\", \"name\": \"a\"}]"
+
+static void lists_come_bare_or_wrapped(void **state)
+{
+    struct api_fixture *fixture = *state;
+    _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(4096);
+    static const char *const bodies[] = {ONE, "{\"inboxes\": " ONE ", \"total\": 1}"};
+    for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
+        push(fixture, 200, bodies[i]);
+        struct service_result result = list(fixture, &found);
+        assert_int_equal(result.outcome, SERVICE_OK);
+        assert_string_equal(strbuf_str(&found), "i-1 a@b.example\n");
+        service_result_release(&result);
+    }
+    assert_int_equal(knowledge(fixture), CAPABILITY_PRESENT);
+    assert_string_equal(scripted_server_request(fixture->server, 0)->target, "/api/v1/inbox");
+}
+
+/* What GET /inbox answers, and what GET /email answers then, when it is asked at all. */
+static void absence_needs_evidence(void **state)
+{
+    static const struct {
+        struct scripted_step inbox;
+        struct scripted_step email;
+        size_t requests;
+        enum service_outcome outcome;
+        int error;
+        enum service_capability knowledge;
+    } cases[] = {
+        {{.status = 404}, {.body = "[]"}, 2, SERVICE_ABSENT, ENOSYS, CAPABILITY_ABSENT},
+        {{.status = 405}, {.body = "[{\"id\": \"e\"}]"}, 2, SERVICE_ABSENT, ENOSYS, CAPABILITY_ABSENT},
+        {{.status = 501}, {.body = "{\"emails\": []}"}, 2, SERVICE_ABSENT, ENOSYS, CAPABILITY_ABSENT},
+        {{.body = "<html>app</html>"}, {.body = "[]"}, 2, SERVICE_ABSENT, ENOSYS, CAPABILITY_ABSENT},
+        {{.body = "{\"detail\": \"x\"}"}, {.body = "[]"}, 2, SERVICE_ABSENT, ENOSYS, CAPABILITY_ABSENT},
+        {{.status = 404}, {.status = 401}, 2, SERVICE_UNAUTHORIZED, EACCES, CAPABILITY_UNKNOWN},
+        {{.status = 404}, {.status = 404}, 2, SERVICE_REJECTED, EINVAL, CAPABILITY_UNKNOWN},
+        {{.status = 404}, {.status = 503}, 2, SERVICE_RETRY, EAGAIN, CAPABILITY_UNKNOWN},
+        {{.status = 404}, {.body = "<html>app</html>"}, 2, SERVICE_RETRY, EIO, CAPABILITY_UNKNOWN},
+        {{.body = "<html>app</html>"},
+         {.body = "<html>app</html>"},
+         2,
+         SERVICE_RETRY,
+         EIO,
+         CAPABILITY_UNKNOWN},
+        {{.status = 401}, {.status = 500}, 1, SERVICE_UNAUTHORIZED, EACCES, CAPABILITY_UNKNOWN},
+        {{.status = 403}, {.status = 500}, 1, SERVICE_UNAUTHORIZED, EACCES, CAPABILITY_UNKNOWN},
+        {{.status = 429}, {.status = 500}, 1, SERVICE_RETRY, EAGAIN, CAPABILITY_UNKNOWN},
+        {{.status = 500}, {.status = 500}, 1, SERVICE_RETRY, EIO, CAPABILITY_UNKNOWN},
+        {{.status = 302}, {.status = 500}, 1, SERVICE_REJECTED, EIO, CAPABILITY_UNKNOWN},
+        {{.body = "[{\"id\": "}, {.status = 500}, 1, SERVICE_RETRY, EIO, CAPABILITY_UNKNOWN},
+        {{.fault = SCRIPTED_HALF_BODY, .body = ONE},
+         {.status = 500},
+         1,
+         SERVICE_RETRY,
+         EHOSTUNREACH,
+         CAPABILITY_UNKNOWN},
+        {{.fault = SCRIPTED_RESET_AFTER},
+         {.status = 500},
+         1,
+         SERVICE_RETRY,
+         EHOSTUNREACH,
+         CAPABILITY_UNKNOWN},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        void *own;
+        api_set_up(&own);
+        struct api_fixture *fixture = own;
+        scripted_server_push(fixture->server, cases[i].inbox);
+        scripted_server_push(fixture->server, cases[i].email);
+        _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(4096);
+        struct service_result result = list(fixture, &found);
+        if (result.outcome != cases[i].outcome || result.error != cases[i].error ||
+            scripted_server_requests(fixture->server) != cases[i].requests ||
+            knowledge(fixture) != cases[i].knowledge)
+            fail_msg("case %zu: outcome %d, error %d (%s)", i, result.outcome, result.error, result.detail);
+        service_result_release(&result);
+        api_tear_down(&own);
+    }
+}
+
+static void an_absence_is_looked_at_again_now_and_then(void **state)
+{
+    struct api_fixture *fixture = *state;
+    _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(4096);
+    push(fixture, 404, "");
+    push(fixture, 200, "[]");
+    push(fixture, 404, "");
+    push(fixture, 200, ONE);
+    size_t calls = 0;
+    struct service_result result;
+    while ((result = list(fixture, &found)).outcome == SERVICE_ABSENT && calls < 1000) {
+        calls++;
+        service_result_release(&result);
+    }
+    assert_int_equal(result.outcome, SERVICE_OK);
+    assert_int_equal(calls, 2 * (1 + 20));
+    assert_int_equal(scripted_server_requests(fixture->server), 4); /* the key was asked about once */
+    assert_int_equal(knowledge(fixture), CAPABILITY_PRESENT);
+}
+
+static void a_page_where_the_list_was_is_a_fault(void **state)
+{
+    struct api_fixture *fixture = *state;
+    _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(4096);
+    push(fixture, 200, ONE);
+    struct service_result result = list(fixture, &found);
+    service_result_release(&result);
+    push(fixture, 200, "<html>maintenance</html>");
+    result = list(fixture, &found);
+    assert_int_equal(result.outcome, SERVICE_RETRY);
+    assert_int_equal(knowledge(fixture), CAPABILITY_PRESENT);
+    service_result_release(&result);
+}
+
+/* ---------------------------------------------------------------- upsert */
+
+static void upserts_bring_an_id(void **state)
+{
+    static const struct {
+        struct scripted_step step;
+        const char *request;
+        enum service_outcome outcome;
+        int error;
+        const char *id;
+    } cases[] = {
+        {{.body = "{\"id\": \"i-1\", \"webhook_secret\": null}"}, "{\"id\": null}", SERVICE_OK, 0, "i-1"},
+        {{.status = 201, .body = "{\"id\": 5}"}, "{\"id\": null}", SERVICE_OK, 0, "5"},
+        {{.body = "\"i-2\""}, "{\"id\": null}", SERVICE_OK, 0, "i-2"},
+        {{.body = ""}, "{\"id\": null}", SERVICE_UNKNOWN, EIO, NULL},
+        {{.body = "{}"}, "{\"id\": null}", SERVICE_UNKNOWN, EIO, NULL},
+        {{.status = 204}, "{\"id\": \"i-3\"}", SERVICE_OK, 0, NULL},
+        {{.body = "<html>"}, "{\"id\": \"i-3\"}", SERVICE_UNKNOWN, EIO, NULL},
+        {{.status = 409}, "{\"id\": null}", SERVICE_REJECTED, EEXIST, NULL},
+        {{.status = 403}, "{\"id\": null}", SERVICE_UNAUTHORIZED, EACCES, NULL},
+        {{.status = 422}, "{\"id\": null}", SERVICE_REJECTED, EINVAL, NULL},
+        {{.status = 429}, "{\"id\": null}", SERVICE_RETRY, EAGAIN, NULL},
+    };
+    struct api_fixture *fixture = *state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        scripted_server_clear(fixture->server);
+        scripted_server_push(fixture->server, cases[i].step);
+        struct service_result result;
+        _cleanup_free_ char *id = NULL;
+        fixture->service->ops->upsert_inbox(fixture->service, cases[i].request, 5000, NULL, &id, &result);
+        check_result(&result);
+        if (result.outcome != cases[i].outcome || result.error != cases[i].error)
+            fail_msg("case %zu: outcome %d, error %d (%s)", i, result.outcome, result.error, result.detail);
+        assert_int_equal(id == NULL, cases[i].id == NULL);
+        if (id != NULL)
+            assert_string_equal(id, cases[i].id);
+        const struct scripted_request *got = scripted_server_request(fixture->server, 0);
+        assert_string_equal(got->target, "/api/v1/inbox/upsert");
+        assert_string_equal(got->body, cases[i].request);
+        service_result_release(&result);
+    }
+}
+
+static void an_upsert_waits_no_longer_than_asked(void **state)
+{
+    struct api_fixture *fixture = *state;
+    scripted_server_push(fixture->server, (struct scripted_step){.fault = SCRIPTED_STALL});
+    struct service_result result;
+    char *id;
+    fixture->service->ops->upsert_inbox(fixture->service, "{\"id\": null}", 200, NULL, &id, &result);
+    check_result(&result);
+    assert_int_equal(result.outcome, SERVICE_UNKNOWN);
+    assert_int_equal(result.error, ETIMEDOUT);
+    service_result_release(&result);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        API_TEST(lists_come_bare_or_wrapped),
+        API_TEST(absence_needs_evidence),
+        API_TEST(an_absence_is_looked_at_again_now_and_then),
+        API_TEST(a_page_where_the_list_was_is_a_fault),
+        API_TEST(upserts_bring_an_id),
+        API_TEST(an_upsert_waits_no_longer_than_asked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sending: each row of the contract's table of outcomes, each form of the request that a server may want, and
+ * above all that nothing is sent twice.
+ */
+#include "unit/api/api_fixture.h"
+
+#include <jansson.h>
+
+#include "base/thread.h"
+
+#define MESSAGE                                                                                              \
+    "{\"from_address\": \"me@inbox.example\", \"subject\": \"s\", \"plain_text\": \"p\", \"to_addresses\": " \
+    "[{\"address\": \"a@b.example\", \"name\": null}]}"
+#define NAMES_FROM "{\"detail\": [{\"loc\": [\"body\", \"from_address\"], \"msg\": \"object wanted\"}]}"
+#define NAMES_KEY "{\"detail\": [{\"loc\": [\"body\", \"idempotency_key\"], \"msg\": \"Extra inputs\"}]}"
+
+struct sent {
+    struct service_result result;
+    char *id;
+};
+
+static struct sent send_as(struct api_fixture *fixture, const struct send_request *request)
+{
+    struct sent sent;
+    fixture->service->ops->send(fixture->service, request, NULL, &sent.id, &sent.result);
+    check_result(&sent.result);
+    return sent;
+}
+
+static struct sent send_one(struct api_fixture *fixture)
+{
+    return send_as(fixture, &(struct send_request){.json = MESSAGE, .idempotency_key = "key-1"});
+}
+
+static void release(struct sent *sent)
+{
+    service_result_release(&sent->result);
+    free(sent->id);
+}
+
+static void push(struct api_fixture *fixture, int status, const char *body)
+{
+    scripted_server_push(fixture->server, (struct scripted_step){.status = status, .body = body});
+}
+
+/* The number-th request's body; the caller releases it. */
+static json_t *request_body(struct api_fixture *fixture, size_t number)
+{
+    const struct scripted_request *request = scripted_server_request(fixture->server, number);
+    assert_non_null(request);
+    assert_string_equal(request->target, "/api/v1/email/send");
+    json_t *body = json_loadb(request->body, request->body_len, 0, NULL);
+    assert_non_null(body);
+    return body;
+}
+
+static void assert_form(struct api_fixture *fixture, size_t number, bool as_text, bool with_key)
+{
+    json_t *body = request_body(fixture, number);
+    json_t *from = json_object_get(body, "from_address");
+    assert_int_equal(json_is_string(from), as_text);
+    if (!as_text) {
+        assert_string_equal(json_string_value(json_object_get(from, "address")), "me@inbox.example");
+        assert_true(json_is_null(json_object_get(from, "name")));
+    }
+    const char *key = json_string_value(json_object_get(body, "idempotency_key"));
+    if (with_key)
+        assert_string_equal(key, "key-1");
+    else
+        assert_null(json_object_get(body, "idempotency_key"));
+    json_decref(body);
+}
+
+/* ---------------------------------------------------------------- outcomes */
+
+static void each_answer_has_its_outcome(void **state)
+{
+    static const struct {
+        struct scripted_step step;
+        enum service_outcome outcome;
+        int error;
+        const char *id;
+    } cases[] = {
+        {{.body = "{\"id\": \"e-1\"}"}, SERVICE_OK, 0, "e-1"},
+        {{.status = 201, .body = "{\"id\": 17}"}, SERVICE_OK, 0, "17"},
+        {{.status = 202, .body = "\"e-2\""}, SERVICE_OK, 0, "e-2"},
+        {{.status = 204}, SERVICE_OK, 0, NULL},
+        {{.body = " \n"}, SERVICE_OK, 0, NULL},
+        {{.body = "{\"ok\": true}"}, SERVICE_OK, 0, NULL},
+        {{.body = "null"}, SERVICE_OK, 0, NULL},
+        {{.body = "{\"id\": \"\"}"}, SERVICE_OK, 0, NULL},
+        {{.body = "<html>logged out</html>"}, SERVICE_UNKNOWN, EIO, NULL},
+        {{.body = "OK"}, SERVICE_UNKNOWN, EIO, NULL},
+        {{.body = "{\"id\": \"e-"}, SERVICE_UNKNOWN, EIO, NULL},
+        {{.status = 302, .headers = "Location: /login\r\n"}, SERVICE_REJECTED, EIO, NULL},
+        {{.status = 304}, SERVICE_REJECTED, EIO, NULL},
+        {{.status = 401, .body = "{\"detail\": \"Bad key " API_KEY "\"}"},
+         SERVICE_UNAUTHORIZED,
+         EACCES,
+         NULL},
+        {{.status = 403}, SERVICE_UNAUTHORIZED, EACCES, NULL},
+        {{.status = 404}, SERVICE_REJECTED, EINVAL, NULL},
+        {{.status = 408}, SERVICE_UNKNOWN, ETIMEDOUT, NULL},
+        {{.status = 409}, SERVICE_REJECTED, EEXIST, NULL},
+        {{.status = 413}, SERVICE_REJECTED, EFBIG, NULL},
+        {{.status = 418, .body = "<html>teapot</html>"}, SERVICE_REJECTED, EINVAL, NULL},
+        {{.status = 429}, SERVICE_RETRY, EAGAIN, NULL},
+        {{.status = 500, .body = "\x1b[31mred\r\n"}, SERVICE_UNKNOWN, EIO, NULL},
+        {{.status = 501}, SERVICE_UNKNOWN, EIO, NULL},
+        {{.status = 502}, SERVICE_UNKNOWN, EIO, NULL},
+        {{.status = 503}, SERVICE_RETRY, EAGAIN, NULL},
+        {{.status = 504}, SERVICE_UNKNOWN, ETIMEDOUT, NULL},
+        {{.status = 599}, SERVICE_UNKNOWN, EIO, NULL},
+        {{.status = 799}, SERVICE_UNKNOWN, EIO, NULL},
+        {{.fault = SCRIPTED_RESET_AFTER}, SERVICE_UNKNOWN, EHOSTUNREACH, NULL},
+        {{.fault = SCRIPTED_CLOSE_AFTER}, SERVICE_UNKNOWN, EHOSTUNREACH, NULL},
+        {{.fault = SCRIPTED_HALF_HEAD}, SERVICE_UNKNOWN, EHOSTUNREACH, NULL},
+        {{.fault = SCRIPTED_HALF_BODY, .body = "{\"id\": \"e-3\"}"}, SERVICE_UNKNOWN, EHOSTUNREACH, NULL},
+        {{.fault = SCRIPTED_BAD_CHUNK}, SERVICE_UNKNOWN, EHOSTUNREACH, NULL},
+        {{.fault = SCRIPTED_GARBAGE}, SERVICE_UNKNOWN, EIO, NULL},
+        {{.fault = SCRIPTED_ENDLESS_HEAD}, SERVICE_UNKNOWN, EIO, NULL},
+        {{.fault = SCRIPTED_ENDLESS_BODY}, SERVICE_UNKNOWN, EIO, NULL},
+        {{.status = 409, .fault = SCRIPTED_HALF_BODY, .body = "cut off"}, SERVICE_REJECTED, EEXIST, NULL},
+        {{.status = 503, .fault = SCRIPTED_ENDLESS_BODY}, SERVICE_RETRY, EAGAIN, NULL},
+    };
+    struct api_fixture *fixture = *state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        scripted_server_clear(fixture->server);
+        scripted_server_push(fixture->server, cases[i].step);
+        struct sent sent = send_one(fixture);
+        if (sent.result.outcome != cases[i].outcome || sent.result.error != cases[i].error)
+            fail_msg("case %zu: outcome %d, error %d (%s)", i, sent.result.outcome, sent.result.error,
+                     sent.result.detail);
+        if (cases[i].id != NULL)
+            assert_string_equal(sent.id, cases[i].id);
+        else
+            assert_null(sent.id);
+        assert_int_equal(scripted_server_requests(fixture->server), 1);
+        assert_form(fixture, 0, true, true);
+        release(&sent);
+    }
+}
+
+static void nobody_there_is_worth_another_try(void **state)
+{
+    (void)state;
+    struct scripted_server *gone = scripted_server_start();
+    struct api_config config = {.base_url = scripted_server_url(gone), .api_key = API_KEY};
+    struct api_fixture fixture = {.server = gone};
+    assert_int_equal(api_service_new(&config, &fixture.service), 0);
+    scripted_server_stop(gone);
+    struct sent sent = send_one(&fixture);
+    assert_int_equal(sent.result.outcome, SERVICE_RETRY);
+    assert_int_equal(sent.result.error, EHOSTUNREACH);
+    assert_int_equal(sent.result.http_status, 0);
+    release(&sent);
+    api_service_free(fixture.service);
+}
+
+static void retry_after_is_handed_on(void **state)
+{
+    struct api_fixture *fixture = *state;
+    scripted_server_push(fixture->server,
+                         (struct scripted_step){.status = 429, .headers = "Retry-After: 9\r\n"});
+    struct sent sent = send_one(fixture);
+    assert_int_equal(sent.result.retry_after_ms, 9000);
+    release(&sent);
+    push(fixture, 429, "");
+    sent = send_one(fixture);
+    assert_int_equal(sent.result.retry_after_ms, -1);
+    release(&sent);
+}
+
+/* ---------------------------------------------------------------- forms of the request */
+
+static void an_object_is_sent_where_it_is_wanted_and_remembered(void **state)
+{
+    struct api_fixture *fixture = *state;
+    push(fixture, 422, NAMES_FROM);
+    push(fixture, 200, "{\"id\": \"e\"}");
+    struct sent sent = send_one(fixture);
+    assert_int_equal(sent.result.outcome, SERVICE_OK);
+    release(&sent);
+    sent = send_one(fixture);
+    release(&sent);
+    assert_int_equal(scripted_server_requests(fixture->server), 3);
+    assert_form(fixture, 0, true, true);
+    assert_form(fixture, 1, false, true);
+    assert_form(fixture, 2, false, true);
+    struct service_capabilities known;
+    fixture->service->ops->get_capabilities(fixture->service, &known);
+    assert_int_equal(known.from_address_text, CAPABILITY_ABSENT);
+    assert_int_equal(known.idempotency_key, CAPABILITY_UNKNOWN);
+}
+
+static void a_refused_key_is_left_out_and_remembered(void **state)
+{
+    struct api_fixture *fixture = *state;
+    push(fixture, 400, "{\"detail\": \"unknown field: idempotency_key\"}");
+    push(fixture, 200, "");
+    struct sent sent = send_one(fixture);
+    assert_int_equal(sent.result.outcome, SERVICE_OK);
+    release(&sent);
+    sent = send_one(fixture);
+    release(&sent);
+    assert_int_equal(scripted_server_requests(fixture->server), 3);
+    assert_form(fixture, 1, true, false);
+    assert_form(fixture, 2, true, false);
+    struct service_capabilities known;
+    fixture->service->ops->get_capabilities(fixture->service, &known);
+    assert_int_equal(known.idempotency_key, CAPABILITY_ABSENT);
+}
+
+struct fallback_case {
+    const char *name;
+    struct scripted_step steps[4]; /* the last one repeats no more: a request beyond them is answered 500 */
+    size_t requests;
+    enum service_outcome outcome;
+    int http_status;
+    const char *words; /* in the detail, or NULL */
+};
+
+static const struct fallback_case fallback_cases[] = {
+    {"both wishes at once",
+     {{.status = 422,
+       .body = "{\"detail\": [{\"loc\": [\"body\", \"from_address\"], \"msg\": \"a\"}, {\"loc\": [\"body\", "
+               "\"idempotency_key\"], \"msg\": \"b\"}]}"},
+      {.body = "{}"}},
+     2,
+     SERVICE_OK,
+     200,
+     NULL},
+    {"one wish after the other",
+     {{.status = 422, .body = NAMES_FROM}, {.status = 422, .body = NAMES_KEY}, {.body = "{}"}},
+     3,
+     SERVICE_OK,
+     200,
+     NULL},
+    {"from_address is wrong in either form",
+     {{.status = 400, .body = "{\"detail\": \"from_address: no such inbox\"}"},
+      {.status = 422, .body = NAMES_FROM}},
+     2,
+     SERVICE_REJECTED,
+     400,
+     "no such inbox"},
+    {"a refusal that names another field is final",
+     {{.status = 422, .body = "{\"detail\": [{\"loc\": [\"body\", \"to_addresses\"], \"msg\": \"bad\"}]}"}},
+     1,
+     SERVICE_REJECTED,
+     422,
+     "to_addresses: bad"},
+    {"a refusal that names nothing is tried without the key",
+     {{.status = 400, .body = "Bad Request"}, {.body = "{}"}},
+     2,
+     SERVICE_OK,
+     200,
+     NULL},
+    {"and when that fails too, the first one counts",
+     {{.status = 400, .body = "first words"}, {.status = 422, .body = "second words"}},
+     2,
+     SERVICE_REJECTED,
+     400,
+     "first words"},
+    {"unless the second one may have gone out",
+     {{.status = 400, .body = "first words"}, {.fault = SCRIPTED_RESET_AFTER}},
+     2,
+     SERVICE_UNKNOWN,
+     0,
+     NULL},
+    {"an unknown outcome ends it",
+     {{.status = 422, .body = NAMES_FROM}, {.status = 500, .body = NAMES_KEY}},
+     2,
+     SERVICE_UNKNOWN,
+     500,
+     NULL},
+    {"so does a wait", {{.status = 422, .body = NAMES_KEY}, {.status = 429}}, 2, SERVICE_RETRY, 429, NULL},
+    {"other statuses lead to no other try",
+     {{.status = 409, .body = NAMES_FROM}},
+     1,
+     SERVICE_REJECTED,
+     409,
+     NULL},
+    {"nor does a 500 that names a field",
+     {{.status = 500, .body = NAMES_KEY}},
+     1,
+     SERVICE_UNKNOWN,
+     500,
+     NULL},
+};
+
+static void refusals_lead_to_other_forms(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(fallback_cases); i++) {
+        const struct fallback_case *row = &fallback_cases[i];
+        void *own;
+        api_set_up(&own);
+        struct api_fixture *fixture = own;
+        scripted_server_set_default(fixture->server, (struct scripted_step){.status = 500});
+        for (size_t j = 0; j < row->requests; j++)
+            scripted_server_push(fixture->server, row->steps[j]);
+        struct sent sent = send_one(fixture);
+        if (sent.result.outcome != row->outcome || sent.result.http_status != row->http_status ||
+            scripted_server_requests(fixture->server) != row->requests)
+            fail_msg("%s: outcome %d, status %d, %zu requests", row->name, sent.result.outcome,
+                     sent.result.http_status, scripted_server_requests(fixture->server));
+        if (row->words != NULL)
+            assert_non_null(strstr(sent.result.detail, row->words));
+        release(&sent);
+        api_tear_down(&own);
+    }
+}
+
+static void what_may_have_been_sent_never_goes_without_its_key(void **state)
+{
+    static const char *const refusals[] = {NAMES_KEY, "Bad Request"};
+    struct api_fixture *fixture = *state;
+    const struct send_request again = {
+        .json = MESSAGE, .idempotency_key = "key-1", .may_have_been_sent = true};
+    for (size_t i = 0; i < ARRAY_LEN(refusals); i++) {
+        push(fixture, 400, refusals[1 - i]); /* the one that teaches nothing first */
+        struct sent sent = send_as(fixture, &again);
+        assert_int_equal(sent.result.outcome, SERVICE_UNKNOWN);
+        assert_int_equal(scripted_server_requests(fixture->server), i + 1);
+        release(&sent);
+    }
+    /* Now the key is known to be refused: nothing goes out at all. */
+    struct sent sent = send_as(fixture, &again);
+    assert_int_equal(sent.result.outcome, SERVICE_UNKNOWN);
+    assert_int_equal(scripted_server_requests(fixture->server), 2);
+    release(&sent);
+}
+
+static void a_request_that_is_no_object_is_not_sent(void **state)
+{
+    static const char *const texts[] = {"", "[]", "{\"subject\": ", "null"};
+    struct api_fixture *fixture = *state;
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        struct sent sent =
+            send_as(fixture, &(struct send_request){.json = texts[i], .idempotency_key = "key-1"});
+        assert_int_equal(sent.result.outcome, SERVICE_REJECTED);
+        release(&sent);
+    }
+    assert_int_equal(scripted_server_requests(fixture->server), 0);
+}
+
+/* ---------------------------------------------------------------- cancelling, and many at once */
+
+struct cancelling {
+    struct cancel cancel;
+    struct scripted_server *server;
+};
+
+static void *cancel_when_asked(void *argument)
+{
+    struct cancelling *cancelling = argument;
+    scripted_server_wait(cancelling->server, 1);
+    cancel_set(&cancelling->cancel);
+    return NULL;
+}
+
+static void a_cancel_after_the_request_leaves_the_outcome_unknown(void **state)
+{
+    struct api_fixture *fixture = *state;
+    struct cancelling cancelling = {.server = fixture->server};
+    const struct send_request request = {.json = MESSAGE, .idempotency_key = "key-1"};
+    cancel_init(&cancelling.cancel);
+    scripted_server_push(fixture->server, (struct scripted_step){.fault = SCRIPTED_STALL});
+    pthread_t thread;
+    assert_int_equal(thread_start(&thread, "cancel", cancel_when_asked, &cancelling), 0);
+    struct sent sent;
+    fixture->service->ops->send(fixture->service, &request, &cancelling.cancel, &sent.id, &sent.result);
+    pthread_join(thread, NULL);
+    assert_int_equal(sent.result.outcome, SERVICE_UNKNOWN);
+    assert_int_equal(sent.result.error, EINTR);
+    release(&sent);
+
+    fixture->service->ops->send(fixture->service, &request, &cancelling.cancel, &sent.id, &sent.result);
+    assert_int_equal(sent.result.outcome, SERVICE_RETRY);
+    assert_int_equal(sent.result.error, EINTR);
+    assert_int_equal(scripted_server_requests(fixture->server), 1);
+    release(&sent);
+    cancel_release(&cancelling.cancel);
+}
+
+enum {
+    THREADS = 6,
+    SENDS_EACH = 20,
+};
+
+static void *send_many(void *argument)
+{
+    struct api_fixture *fixture = argument;
+    const struct send_request request = {.json = MESSAGE, .idempotency_key = "key-1"};
+    size_t failures = 0;
+    for (int i = 0; i < SENDS_EACH; i++) {
+        struct sent sent;
+        fixture->service->ops->send(fixture->service, &request, NULL, &sent.id, &sent.result);
+        failures += sent.result.outcome != SERVICE_OK;
+        release(&sent);
+    }
+    return (void *)failures;
+}
+
+static void threads_send_at_the_same_time(void **state)
+{
+    struct api_fixture *fixture = *state;
+    push(fixture, 422, NAMES_FROM); /* learning goes on meanwhile */
+    scripted_server_set_default(fixture->server, (struct scripted_step){.body = "{\"id\": \"e\"}"});
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(thread_start(&threads[i], "send", send_many, fixture), 0);
+    for (int i = 0; i < THREADS; i++) {
+        void *failures;
+        pthread_join(threads[i], &failures);
+        assert_null(failures);
+    }
+    struct service_counters counters;
+    fixture->service->ops->get_counters(fixture->service, &counters);
+    assert_int_equal(counters.requests, THREADS * SENDS_EACH + 1);
+    assert_int_equal(counters.failures, 1);
+    assert_true(counters.sent_bytes > 0 && counters.received_bytes > 0);
+    assert_in_range(scripted_server_connections(fixture->server), 1, THREADS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        API_TEST(each_answer_has_its_outcome),
+        API_TEST(nobody_there_is_worth_another_try),
+        API_TEST(retry_after_is_handed_on),
+        API_TEST(an_object_is_sent_where_it_is_wanted_and_remembered),
+        API_TEST(a_refused_key_is_left_out_and_remembered),
+        API_TEST(refusals_lead_to_other_forms),
+        API_TEST(what_may_have_been_sent_never_goes_without_its_key),
+        API_TEST(a_request_that_is_no_object_is_not_sent),
+        API_TEST(a_cancel_after_the_request_leaves_the_outcome_unknown),
+        API_TEST(threads_send_at_the_same_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
