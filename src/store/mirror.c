@@ -58,6 +58,13 @@ void mirror_end_first_sync(struct mirror *mirror)
     pthread_mutex_unlock(&mirror->write_lock);
 }
 
+void mirror_forget_pages(struct mirror *mirror)
+{
+    pthread_mutex_lock(&mirror->write_lock);
+    record_log_forget_pages(mirror->log);
+    pthread_mutex_unlock(&mirror->write_lock);
+}
+
 void mirror_tell_email(const struct mirror *mirror, uint32_t email, enum store_change change)
 {
     if (mirror->listener.email_changed != NULL)

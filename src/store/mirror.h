@@ -49,6 +49,9 @@ uint32_t mirror_begin_look(struct mirror *mirror);
 /* What there was is known: mail in inboxes that appear from here on is news. */
 void mirror_end_first_sync(struct mirror *mirror);
 
+/* Lets the kernel take back the memory of the mapped cache. */
+void mirror_forget_pages(struct mirror *mirror);
+
 /* Tell whoever listens. With no lock held. `path` and `id` as in struct event. */
 void mirror_tell_email(const struct mirror *mirror, uint32_t email, enum store_change change);
 void mirror_tell_inbox(const struct mirror *mirror, uint32_t inbox, enum store_change change);

@@ -46,8 +46,8 @@ struct refresher {
     struct sync_request *running; /* taken up by the run under way */
     struct backoff backoff;
     int64_t next_ms;           /* of the next poll, monotonic; CLOCK_FOREVER: none */
-    int64_t last_full_ms;      /* of the last complete run, monotonic */
-    int64_t last_full_real_ms; /* the same, realtime; 0: never */
+    int64_t full_due_ms;       /* of the next complete poll, monotonic */
+    int64_t last_full_real_ms; /* of the last complete run without a failure, realtime; 0: never */
 };
 
 struct refresher *refresher_new(const struct refresher_config *config)
@@ -79,6 +79,7 @@ void refresher_free(struct refresher *refresher)
     if (refresher == NULL)
         return;
     free_requests(refresher->waiting);
+    free_requests(refresher->running);
     pthread_cond_destroy(&refresher->changed);
     pthread_mutex_destroy(&refresher->lock);
     cancel_release(&refresher->cancel);
@@ -142,7 +143,7 @@ static void plan_next_locked(struct refresher *refresher, const struct sync_run 
     refresher->next_ms = clock_monotonic_ms(refresher->config.clock) + delay_ms;
 }
 
-static void start_run(const struct refresher *refresher, struct sync_run *run)
+static void start_run(struct refresher *refresher, struct sync_run *run)
 {
     const struct refresher_config *config = &refresher->config;
     sync_run_init(run, config->mirror, config->service, config->contact, (struct cancel *)&refresher->cancel);
@@ -157,12 +158,12 @@ static void run_all_locked(struct refresher *refresher, enum look_depth depth)
     pthread_mutex_unlock(&refresher->lock);
     sync_run_all(&run, depth);
     if (depth == LOOK_COMPLETE)
-        record_log_forget_pages(refresher->config.mirror->log);
+        mirror_forget_pages(refresher->config.mirror);
     pthread_mutex_lock(&refresher->lock);
-    if (depth == LOOK_COMPLETE && run.error == 0) {
-        refresher->last_full_ms = clock_monotonic_ms(refresher->config.clock);
+    if (depth == LOOK_COMPLETE && !run.must_wait)
+        refresher->full_due_ms = clock_monotonic_ms(refresher->config.clock) + FULL_INTERVAL_MS;
+    if (depth == LOOK_COMPLETE && run.error == 0)
         refresher->last_full_real_ms = clock_realtime_ms(refresher->config.clock);
-    }
     plan_next_locked(refresher, &run);
     settle_locked(refresher, REFRESHER_ALL, &run);
     sync_run_release(&run);
@@ -191,9 +192,7 @@ static void run_requests_locked(struct refresher *refresher)
 
 static void run_poll_locked(struct refresher *refresher)
 {
-    int64_t now_ms = clock_monotonic_ms(refresher->config.clock);
-    bool is_full_due =
-        refresher->last_full_real_ms == 0 || now_ms - refresher->last_full_ms >= FULL_INTERVAL_MS;
+    bool is_full_due = clock_monotonic_ms(refresher->config.clock) >= refresher->full_due_ms;
     run_all_locked(refresher, is_full_due ? LOOK_COMPLETE : LOOK_NEWEST);
 }
 

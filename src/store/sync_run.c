@@ -107,26 +107,26 @@ static void look_at_inboxes(struct sync_run *run, uint32_t from, uint32_t to, en
 
 /* Without a list of inboxes they are found by the mail that names them. All of it has to be seen only where
  * nothing is known yet, and where mail that names no inbox has to be compared. */
-static void look_without_inboxes(struct sync_run *run, enum look_depth depth)
+static bool look_without_inboxes(struct sync_run *run, enum look_depth depth)
 {
     struct service_result result;
     uint32_t of_no_name;
     bool needs_all =
         mirror_inbox_numbers(run->mirror) == 0 || mirror_find_inbox_of_no_name(run->mirror, &of_no_name);
     look_at_all(run->mirror, run->service, needs_all ? depth : LOOK_NEWEST, run->cancel, &result);
+    bool is_found = result.outcome == SERVICE_OK;
     note(run, &result);
+    return is_found;
 }
 
 void sync_run_all(struct sync_run *run, enum look_depth depth)
 {
     bool is_listed = list_inboxes(run);
-    bool is_found = is_listed;
+    bool is_found = is_listed; /* which inboxes there are */
     uint32_t known = mirror_inbox_numbers(run->mirror);
     look_at_inboxes(run, 0, known, depth);
     if (!is_listed && !run->must_wait) {
-        int error_before = run->error;
-        look_without_inboxes(run, depth);
-        is_found = run->error == error_before;
+        is_found = look_without_inboxes(run, depth);
         look_at_inboxes(run, known, mirror_inbox_numbers(run->mirror), depth);
     }
     if (is_found && depth == LOOK_COMPLETE && !run->must_wait)

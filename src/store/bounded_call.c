@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The caller waits for whichever comes first: the end, its own cancel, the time.
+ */
+#include "store/bounded_call.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "base/thread.h"
+
+struct call {
+    void (*function)(void *context, struct cancel *cancel);
+    void *context;
+    struct cancel cancel;
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    bool has_ended; /* protected by lock */
+};
+
+static void *run(void *argument)
+{
+    struct call *call = argument;
+    call->function(call->context, &call->cancel);
+    pthread_mutex_lock(&call->lock);
+    call->has_ended = true;
+    pthread_cond_broadcast(&call->ended);
+    pthread_mutex_unlock(&call->lock);
+    return NULL;
+}
+
+static void wait_for_end(struct call *call, struct clock *clock, int64_t timeout_ms, struct cancel *cancel)
+{
+    int64_t until_ms = clock_monotonic_ms(clock) + timeout_ms;
+    cancel_bind(cancel, &call->ended, &call->lock);
+    pthread_mutex_lock(&call->lock);
+    while (!call->has_ended && !cancel_is_set(cancel) && clock_monotonic_ms(clock) < until_ms)
+        clock_wait(clock, &call->ended, &call->lock, until_ms);
+    pthread_mutex_unlock(&call->lock);
+    cancel_unbind(cancel);
+}
+
+int bounded_call(struct clock *clock, int64_t timeout_ms, struct cancel *cancel,
+                 void (*function)(void *context, struct cancel *cancel), void *context)
+{
+    struct call call = {.function = function, .context = context};
+    pthread_t thread;
+    cancel_init(&call.cancel);
+    pthread_mutex_init(&call.lock, NULL);
+    clock_condition_init(&call.ended);
+    int error = thread_start(&thread, "call", run, &call);
+    if (error == 0) {
+        wait_for_end(&call, clock, timeout_ms, cancel);
+        cancel_set(&call.cancel);
+        pthread_join(thread, NULL);
+    }
+    pthread_cond_destroy(&call.ended);
+    pthread_mutex_destroy(&call.lock);
+    cancel_release(&call.cancel);
+    return error;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The store: the mirror, what keeps it fresh, and what changes it, behind one door.
+ */
+#include "store/store.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "mail/reason.h"
+#include "store/contact.h"
+#include "store/first_contact.h"
+#include "store/inbox_edit.h"
+#include "store/mirror.h"
+#include "store/mirror_cache.h"
+#include "store/mirror_view.h"
+#include "store/refresher.h"
+
+struct store {
+    struct mail_service *service; /* borrowed */
+    bool adopt_state;
+    struct mirror mirror;
+    struct contact contact;
+    struct refresher *refresher;
+};
+
+/* ---------------------------------------------------------------- life */
+
+static int open_parts(struct store *store, const struct store_config *config, int dir_fd)
+{
+    int error = mirror_init(&store->mirror, config->clock, &config->listener, &config->events);
+    if (error == 0)
+        error = mirror_cache_open(&store->mirror, dir_fd);
+    if (error != 0)
+        return error;
+    const struct refresher_config refresher = {
+        .mirror = &store->mirror,
+        .service = config->service,
+        .contact = &store->contact,
+        .clock = config->clock,
+        .poll_interval_ms = config->poll_interval_ms,
+    };
+    store->refresher = refresher_new(&refresher);
+    return store->refresher == NULL ? -ENOMEM : 0;
+}
+
+int store_open(const struct store_config *config, struct store **ret_store, char **ret_reason)
+{
+    _cleanup_close_ int dir_fd = file_open_dir(config->state_dir_fd, "cache");
+    if (dir_fd < 0)
+        return reason_give(ret_reason, dir_fd, "the folder of the cache cannot be used: %s",
+                           strerror(-dir_fd));
+    struct store *store = calloc(1, sizeof(*store));
+    if (store == NULL)
+        return -ENOMEM;
+    store->service = config->service;
+    store->adopt_state = config->adopt_state;
+    contact_init(&store->contact, &store->mirror);
+    int error = open_parts(store, config, dir_fd);
+    if (error != 0) {
+        store_free(store);
+        return error;
+    }
+    *ret_store = store;
+    return 0;
+}
+
+int store_first_contact(struct store *store, struct cancel *cancel, char **ret_reason)
+{
+    return first_contact(&store->mirror, store->service, &store->contact, store->adopt_state, cancel,
+                         ret_reason);
+}
+
+int store_start(struct store *store)
+{
+    return refresher_start(store->refresher);
+}
+
+void store_stop(struct store *store)
+{
+    refresher_stop(store->refresher);
+}
+
+void store_free(struct store *store)
+{
+    if (store == NULL)
+        return;
+    refresher_free(store->refresher);
+    contact_release(&store->contact);
+    mirror_release(&store->mirror);
+    free(store);
+}
+
+/* ---------------------------------------------------------------- looking */
+
+bool store_find_inbox(struct store *store, const char *name, struct inbox_view *ret)
+{
+    return mirror_find_inbox(&store->mirror, name, ret);
+}
+
+bool store_get_inbox(struct store *store, uint32_t inbox, struct inbox_view *ret)
+{
+    return mirror_get_inbox(&store->mirror, inbox, ret);
+}
+
+bool store_find_email(struct store *store, uint32_t inbox, const char *name, struct email_view *ret)
+{
+    return mirror_find_email(&store->mirror, inbox, name, ret);
+}
+
+bool store_get_email(struct store *store, uint32_t email, struct email_view *ret)
+{
+    return mirror_get_email(&store->mirror, email, ret);
+}
+
+size_t store_list_inboxes(struct store *store, uint64_t position, struct inbox_view *ret,
+                          uint64_t *ret_positions, size_t max)
+{
+    return mirror_list_inboxes(&store->mirror, position, ret, ret_positions, max);
+}
+
+size_t store_list_emails(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
+                         uint64_t *ret_positions, size_t max)
+{
+    return mirror_list_emails(&store->mirror, inbox, position, ret, ret_positions, max);
+}
+
+int64_t store_inboxes_changed_ms(struct store *store)
+{
+    return mirror_inboxes_changed_ms(&store->mirror);
+}
+
+int store_find_sender(struct store *store, const char *address, char **ret_address)
+{
+    return mirror_find_sender(&store->mirror, address, ret_address);
+}
+
+void store_get_status(struct store *store, struct store_status *ret)
+{
+    *ret = (struct store_status){0};
+    contact_get_status(&store->contact, ret);
+    refresher_get_status(store->refresher, ret);
+    mirror_count(&store->mirror, &ret->inboxes, &ret->emails);
+}
+
+/* ---------------------------------------------------------------- waiting for the service */
+
+int store_sync(struct store *store, const char *inbox_name, struct cancel *cancel, char **ret_reason)
+{
+    uint32_t inbox = REFRESHER_ALL;
+    struct inbox_view view;
+    if (inbox_name != NULL) {
+        if (!mirror_find_inbox(&store->mirror, inbox_name, &view))
+            return reason_give(ret_reason, -ENOENT, "there is no inbox of this name");
+        inbox = view.number;
+    }
+    return refresher_sync(store->refresher, inbox, cancel, ret_reason);
+}
+
+static struct inbox_editor editor_of(struct store *store)
+{
+    return (struct inbox_editor){
+        .mirror = &store->mirror,
+        .service = store->service,
+        .contact = &store->contact,
+        .refresher = store->refresher,
+    };
+}
+
+int store_create_inbox(struct store *store, const char *address, struct cancel *cancel, uint32_t *ret_inbox,
+                       char **ret_reason)
+{
+    const struct inbox_editor editor = editor_of(store);
+    return inbox_create(&editor, address, cancel, ret_inbox, ret_reason);
+}
+
+int store_update_inbox(struct store *store, uint32_t inbox, const char *text, size_t len,
+                       struct cancel *cancel, char **ret_reason)
+{
+    const struct inbox_editor editor = editor_of(store);
+    return inbox_update(&editor, inbox, text, len, cancel, ret_reason);
+}
