@@ -59,10 +59,13 @@ int database_open(const char *dir, struct database **ret_database)
     if (length < 0 || (size_t)length >= sizeof(database->path))
         return -ENAMETOOLONG;
 
-    /* SQLite would make it by the umask; its other files take their mode from this one. */
-    _cleanup_close_ int fd = open(database->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    /* SQLite would make it by the umask; its other files take their mode from this one. Closed before SQLite
+     * opens it: a later close would drop the process's locks, and another process would then take the log
+     * from under this one. */
+    int fd = open(database->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -errno;
+    close(fd);
     int error = open_connection(database->path, &database->writer);
     if (error == 0)
         error = schema_migrate(database->writer);
@@ -92,7 +95,13 @@ int database_begin_read(struct database *database, sqlite3 **ret_db)
         db = database->readers[--database->readers_len];
     pthread_mutex_unlock(&database->read_lock);
 
-    int error = db == NULL ? open_connection(database->path, &db) : 0;
+    int error = 0;
+    if (db == NULL) {
+        error = open_connection(database->path, &db);
+        /* Lists are read once, from one end to the other: a large cache would only hold memory. */
+        if (error == 0)
+            error = query_execute(db, "PRAGMA cache_size = -512", "");
+    }
     if (error == 0)
         error = query_execute(db, "BEGIN", "");
     if (error != 0) {
