@@ -87,7 +87,8 @@ PYTHON
 }
 
 @test "a removed file lives on for those who have it open" {
-  exec 7>"$D/gone" 8<"$D/gone"
+  exec 7>"$D/gone"
+  exec 8<"$D/gone"
   echo before >&7
   rm "$D/gone"
   echo after >&7

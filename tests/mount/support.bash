@@ -132,7 +132,6 @@ within() # SECONDS COMMAND...
 # Starts inboxd, its data in $SERVICE; again on the same port after stop_service.
 start_service() # [OPTION...]
 {
-    mkdir -p "$SERVICE"
     "$INBOXD" --data="$SERVICE" --listen="127.0.0.1:$SERVICE_PORT" --domain="$DOMAIN" "$@" \
         >"$DIR/inboxd.out" 2>>"$DIR/inboxd.log" 3>&- &
     SERVICE_PID=$!

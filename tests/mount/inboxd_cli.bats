@@ -1,0 +1,244 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# inboxd, the local service, as a program and by curl: its options, keys, and the interface that the mount speaks.
+
+load support
+
+teardown() {
+  stop_service
+}
+
+post() { # PATH JSON
+  api POST "$1" -H 'Content-Type: application/json' -d "$2"
+}
+
+status_of() { # CURL-ARGUMENT...
+  curl -sS -o "$DIR/body" -w '%{http_code}' "$@"
+}
+
+# ---------------------------------------------------------------- the program
+
+@test "--help and --version; a wrong command line is refused with status 2" {
+  run -0 "$INBOXD" --help
+  contains "$output" "--listen"
+  contains "$output" "--tier"
+  run -0 "$INBOXD" --version
+  run -2 "$INBOXD" --nonsense
+  run -2 "$INBOXD" --listen=127.0.0.1:0
+  run -2 "$INBOXD" --listen=127.0.0.1:0 --data="$SERVICE" --tier=gold
+  run -2 "$INBOXD" dance --data="$SERVICE"
+}
+
+@test "it says where it listens when it is ready" {
+  start_service
+  [[ $(cat "$DIR/inboxd.out") =~ ^inboxd:\ listening\ on\ http://127\.0\.0\.1:[0-9]+$ ]]
+  curl -sS -o /dev/null "$SERVICE_URL"
+}
+
+@test "the first start makes the data and a key for its owner only; later starts keep it" {
+  start_service
+  equal "$(stat -c %a "$SERVICE" "$SERVICE/api-key" | tr '\n' ' ')" "700 600 "
+  local key
+  key=$(cat "$SERVICE/api-key")
+  stop_service
+  start_service
+  equal "$(cat "$SERVICE/api-key")" "$key"
+}
+
+@test "on a Unix socket, for its owner only" {
+  "$INBOXD" --data="$SERVICE" --listen="unix:$DIR/socket" >"$DIR/inboxd.out" 2>"$DIR/inboxd.log" 3>&- &
+  SERVICE_PID=$!
+  wait_until 10 grep -q "listening on unix:$DIR/socket" "$DIR/inboxd.out"
+  equal "$(stat -c %a "$DIR/socket")" 600
+  curl -sS --fail --unix-socket "$DIR/socket" -H "Authorization: Bearer $(cat "$SERVICE/api-key")" \
+    http://localhost/api/v1/inbox | jq -e '. == []'
+}
+
+@test "one service at a time on its data, and a port in use is told" {
+  start_service
+  run -1 timeout 10 "$INBOXD" --data="$SERVICE" --listen=127.0.0.1:0
+  [ -n "$output" ]
+  run -1 timeout 10 "$INBOXD" --data="$DIR/other" --listen="127.0.0.1:$SERVICE_PORT"
+  [ -n "$output" ]
+}
+
+@test "SIGTERM and SIGINT end it well, kill -9 loses nothing" {
+  start_service
+  create_inbox "$ALICE"
+  stop_service
+  start_service
+  kill -INT "$SERVICE_PID"
+  wait_until 10 process_is_gone "$SERVICE_PID"
+  wait "$SERVICE_PID"
+  start_service
+  create_inbox "$BOB"
+  send_from_elsewhere "$ALICE" "$BOB" "durable"
+  stop_service KILL
+  start_service
+  has_received "$BOB" durable
+}
+
+@test "keys: add, list, revoke" {
+  start_service
+  local key id
+  key=$("$INBOXD" key add --data="$SERVICE" | grep -oE '[A-Za-z0-9_-]{20,}' | tail -n 1)
+  equal "$(status_of -H "Authorization: Bearer $key" "$SERVICE_URL/api/v1/inbox")" 200
+  run -0 "$INBOXD" key list --data="$SERVICE"
+  [[ $output != *"$key"* ]]
+  id=$(grep -F "${key:0:8}" <<<"$output" | awk '{ print $1 }')
+  run -0 "$INBOXD" key revoke "$id" --data="$SERVICE"
+  equal "$(status_of -H "Authorization: Bearer $key" "$SERVICE_URL/api/v1/inbox")" 401
+  run -1 "$INBOXD" key revoke no-such-id --data="$SERVICE"
+}
+
+# ---------------------------------------------------------------- the interface
+
+@test "every request needs the key" {
+  start_service
+  local path
+  for path in inbox email email/outbound email/x; do
+    equal "$(status_of "$SERVICE_URL/api/v1/$path")" 401
+    equal "$(status_of -H 'Authorization: Bearer wrong' "$SERVICE_URL/api/v1/$path")" 401
+    equal "$(status_of -H "Authorization: Basic $(base64 -w0 <"$KEY_FILE")" "$SERVICE_URL/api/v1/$path")" 401
+  done
+  jq -e '.detail // .error // .message' "$DIR/body"
+}
+
+@test "an inbox is made, listed and updated in full" {
+  start_service
+  local id
+  id=$(create_inbox "$ALICE")
+  api GET /inbox | jq -e --arg id "$id" --arg alice "$ALICE" 'length == 1 and .[0].id == $id and
+    .[0].email_address == $alice and .[0].allow_cc == true and (.[0] | has("updated_at"))'
+  post /inbox/upsert "{\"id\": \"$id\", \"name\": \"A\", \"email_address\": \"$ALICE\", \"allow_cc\": false}" >"$DIR/reply"
+  holds "$DIR/reply" '.id == $id and has("webhook_secret") and has("webhook_signing_secret_id")' --arg id "$id"
+  api GET /inbox | jq -e '.[0].allow_cc == false'
+  post /inbox/upsert "{\"id\": \"$id\", \"name\": \"A\", \"email_address\": \"$ALICE\"}" >/dev/null
+  api GET /inbox | jq -e '.[0].allow_cc == true'
+}
+
+@test "the first inbox has a welcome email, the second none" {
+  start_service
+  create_inbox "$ALICE"
+  create_inbox "$BOB"
+  api GET "/email?inbox_ids=$(inbox_id "$ALICE")" | jq -e 'length == 1 and .[0].status == "valid"'
+  api GET "/email?inbox_ids=$(inbox_id "$BOB")" | jq -e 'length == 0'
+}
+
+@test "lists take repeated keys, a JSON array and the old key, and limit" {
+  start_service
+  local alice bob i
+  alice=$(create_inbox "$ALICE")
+  bob=$(create_inbox "$BOB")
+  for i in {1..5}; do
+    send_from_elsewhere "$ALICE" "$BOB" "list $i"
+  done
+  api GET "/email?inbox_ids=$alice&inbox_ids=$bob" | jq -e 'length == 6'
+  api GET "/email" -G --data-urlencode "inbox_ids=[\"$alice\",\"$bob\"]" | jq -e 'length == 6'
+  api GET "/email?inbox_id=$bob" | jq -e 'length == 5'
+  api GET "/email?inbox_ids=$bob&limit=2" | jq -e 'length == 2'
+  api GET "/email?search_term=list%203" | jq -e 'length == 1 and .[0].subject == "list 3"'
+}
+
+@test "an unchanged list costs nothing: ETag and If-None-Match" {
+  start_service
+  local bob etag
+  create_inbox "$ALICE"
+  bob=$(create_inbox "$BOB")
+  etag=$(api GET "/email?inbox_ids=$bob" -D - -o /dev/null | tr -d '\r' | sed -n 's/^etag: //Ip')
+  [ -n "$etag" ]
+  equal "$(status_of -H "Authorization: Bearer $(cat "$KEY_FILE")" -H "If-None-Match: $etag" \
+    "$SERVICE_URL/api/v1/email?inbox_ids=$bob")" 304
+  send_from_elsewhere "$ALICE" "$BOB" "changes it"
+  equal "$(status_of -H "Authorization: Bearer $(cat "$KEY_FILE")" -H "If-None-Match: $etag" \
+    "$SERVICE_URL/api/v1/email?inbox_ids=$bob")" 200
+}
+
+@test "an attachment goes to the pool and arrives with its bytes; the raw message holds it" {
+  start_service
+  create_inbox "$ALICE"
+  create_inbox "$BOB"
+  head -c 50000 /dev/urandom >"$DIR/a b.bin"
+  local pool id
+  pool=$(api POST /email/add-attachment-to-pool -F "file=@$DIR/a b.bin;type=application/x-test" | jq -er .id)
+  post /email/send "{\"from_address\": \"$ALICE\", \"subject\": \"att\", \"plain_text\": \"x\",
+    \"to_addresses\": [{\"address\": \"$BOB\", \"name\": null}], \"attachment_ids\": [\"$pool\"]}" | jq -e .id
+  content "$BOB" att >"$DIR/content"
+  holds "$DIR/content" '.attachments | length == 1 and .[0].filename == "a b.bin" and .[0].content_type == "application/x-test"'
+  id=$(jq -r .id "$DIR/content")
+  api GET "/email/$id/attachment/$(jq -r '.attachments[0].id' "$DIR/content")" | cmp - "$DIR/a b.bin"
+  api GET "/email/$id/raw" | grep -qi '^Subject: att'
+}
+
+@test "the same idempotency key sends once" {
+  start_service
+  create_inbox "$ALICE"
+  create_inbox "$BOB"
+  local i request="{\"from_address\": \"$ALICE\", \"subject\": \"once\", \"plain_text\": \"x\",
+    \"to_addresses\": [{\"address\": \"$BOB\", \"name\": null}], \"idempotency_key\": \"key-1\"}"
+  for i in 1 2 3; do
+    post /email/send "$request" | jq -r .id >>"$DIR/ids"
+  done
+  equal "$(sort -u "$DIR/ids" | wc -l)" 1
+  has_received "$BOB" once 1
+  stop_service
+  start_service
+  post /email/send "$request" >/dev/null
+  has_received "$BOB" once 1
+}
+
+@test "block rules decide what is valid, and marking by hand" {
+  start_service
+  local bob id
+  create_inbox "$ALICE"
+  bob=$(create_inbox "$BOB")
+  post /inbox/upsert "{\"id\": \"$bob\", \"name\": \"b\", \"email_address\": \"$BOB\",
+    \"blocked_from_addresses\": {\"addresses\": [\"$ALICE\"], \"domains\": []}}" >/dev/null
+  send_from_elsewhere "$ALICE" "$BOB" "blocked"
+  api GET "/email?inbox_ids=$bob" | jq -e 'length == 0'
+  id=$(api GET "/email?inbox_ids=$bob&valid_only=false" | jq -er '.[0] | select(.status == "blocked_from_address").id')
+  equal "$(status_of -H "Authorization: Bearer $(cat "$KEY_FILE")" "$SERVICE_URL/api/v1/email/$id")" 404
+  api POST "/email/$id/mark/true" | jq -e '.user_mark_status == true'
+  api GET "/email?inbox_ids=$bob" | jq -e 'length == 1'
+  api GET "/email/$id" | jq -e '.subject == "blocked"'
+}
+
+@test "limits: 413 for size, 429 with Retry-After for the free tier's day" {
+  start_service --tier=free
+  create_inbox "$ALICE"
+  create_inbox "$BOB"
+  head -c 10000001 /dev/zero >"$DIR/large"
+  equal "$(status_of -H "Authorization: Bearer $(cat "$KEY_FILE")" -F "file=@$DIR/large" \
+    "$SERVICE_URL/api/v1/email/add-attachment-to-pool")" 413
+  local i
+  for i in {1..10}; do
+    send_from_elsewhere "$ALICE" "$BOB" "day $i"
+  done
+  equal "$(status_of -D "$DIR/headers" -H "Authorization: Bearer $(cat "$KEY_FILE")" -H 'Content-Type: application/json' -d \
+    "{\"from_address\": \"$ALICE\", \"subject\": \"x\", \"plain_text\": \"x\", \"to_addresses\": [{\"address\": \"$BOB\"}]}" \
+    "$SERVICE_URL/api/v1/email/send")" 429
+  grep -qi '^retry-after: [0-9]' "$DIR/headers"
+}
+
+@test "what is wrong is told with a 4xx and words, and nothing is sent" {
+  start_service
+  create_inbox "$ALICE"
+  local request code
+  while read -r code request; do
+    equal "$(status_of -H "Authorization: Bearer $(cat "$KEY_FILE")" -H 'Content-Type: application/json' -d "$request" \
+      "$SERVICE_URL/api/v1/email/send")" "$code" || fail "$request: $(cat "$DIR/body")"
+    jq -e '.detail' "$DIR/body" >/dev/null
+  done <<TABLE
+422 {}
+422 {"from_address": "$ALICE"}
+422 {"from_address": 7, "subject": "x", "plain_text": "x", "to_addresses": [{"address": "$BOB"}]}
+422 {"from_address": "$ALICE", "subject": "x", "plain_text": "x", "to_addresses": []}
+422 {"from_address": "$ALICE", "subject": "x", "plain_text": "x", "to_addresses": [{"name": "x"}]}
+422 not json at all
+TABLE
+  equal "$(status_of -X DELETE -H "Authorization: Bearer $(cat "$KEY_FILE")" "$SERVICE_URL/api/v1/inbox")" 405
+  equal "$(status_of -H "Authorization: Bearer $(cat "$KEY_FILE")" "$SERVICE_URL/api/v1/nothing")" 404
+  api GET /email/outbound | jq -e 'length == 0'
+}
+
