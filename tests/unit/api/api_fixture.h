@@ -17,6 +17,7 @@
 
 #include "api/api_service.h"
 #include "base/cleanup.h"
+#include "base/strbuf.h"
 #include "support/scripted_server.h"
 
 #define API_KEY "secret-key-0123456789"
@@ -24,12 +25,14 @@
 struct api_fixture {
     struct scripted_server *server;
     struct mail_service *service;
+    struct strbuf body; /* of a step: must outlive the server */
 };
 
 static inline int api_set_up(void **state)
 {
     struct api_fixture *fixture = calloc(1, sizeof(*fixture));
     assert_non_null(fixture);
+    fixture->body = STRBUF_INIT(32 << 20);
     fixture->server = scripted_server_start();
     struct api_config config = {.base_url = scripted_server_url(fixture->server), .api_key = API_KEY};
     assert_int_equal(api_service_new(&config, &fixture->service), 0);
@@ -42,6 +45,7 @@ static inline int api_tear_down(void **state)
     struct api_fixture *fixture = *state;
     api_service_free(fixture->service);
     scripted_server_stop(fixture->server);
+    strbuf_release(&fixture->body);
     free(fixture);
     return 0;
 }

@@ -4,8 +4,6 @@
  */
 #include "unit/api/api_fixture.h"
 
-#include "base/strbuf.h"
-
 struct found {
     struct strbuf text; /* "key inbox_id" a line */
     int stop_with;      /* what the sink returns */
@@ -126,13 +124,13 @@ static void a_record_that_is_too_long_hides_no_other(void **state)
 {
     struct api_fixture *fixture = *state;
     struct found found = {.text = STRBUF_INIT(4096)};
-    _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(32 << 20);
-    strbuf_append_str(&body, "[{\"id\": \"1\", \"x\": \"");
-    strbuf_reserve(&body, EMAIL_RECORD_MAX_BYTES);
+    struct strbuf *body = &fixture->body;
+    strbuf_append_str(body, "[{\"id\": \"1\", \"x\": \"");
+    strbuf_reserve(body, EMAIL_RECORD_MAX_BYTES);
     for (int i = 0; i < EMAIL_RECORD_MAX_BYTES; i++)
-        strbuf_append_char(&body, 'x');
-    strbuf_append_str(&body, "\"}, {\"id\": \"2\"}]");
-    scripted_server_push(fixture->server, (struct scripted_step){.body = body.data, .body_len = body.len});
+        strbuf_append_char(body, 'x');
+    strbuf_append_str(body, "\"}, {\"id\": \"2\"}]");
+    scripted_server_push(fixture->server, (struct scripted_step){.body = body->data, .body_len = body->len});
     unsigned int count;
     struct service_result result = list(fixture, (struct email_query){.limit = 100}, &found, &count);
     assert_int_equal(result.outcome, SERVICE_RETRY);
@@ -165,13 +163,13 @@ static void a_long_list_is_delivered_whole(void **state)
     };
     struct api_fixture *fixture = *state;
     struct found found = {.text = STRBUF_INIT(1 << 20)};
-    _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(32 << 20);
+    struct strbuf *body = &fixture->body;
     for (int i = 0; i < RECORDS; i++)
-        strbuf_appendf(&body,
+        strbuf_appendf(body,
                        "%c{\"id\": \"id-%d\", \"inbox_id\": \"i\", \"subject\": \"[{\\\"quoted\\\"}] %d\"}",
                        i == 0 ? '[' : ',', i, i);
-    strbuf_append_char(&body, ']');
-    scripted_server_push(fixture->server, (struct scripted_step){.body = body.data, .body_len = body.len});
+    strbuf_append_char(body, ']');
+    scripted_server_push(fixture->server, (struct scripted_step){.body = body->data, .body_len = body->len});
     unsigned int count;
     struct service_result result =
         list(fixture, (struct email_query){.inbox_id = "i", .limit = RECORDS}, &found, &count);

@@ -4,8 +4,6 @@
  */
 #include "unit/api/api_fixture.h"
 
-#include "base/strbuf.h"
-
 static int collect(void *context, struct inbox_record *record)
 {
     return strbuf_appendf(context, "%s %s\n", record->id, record->address != NULL ? record->address : "-");

@@ -1,0 +1,490 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A mail service in memory for the mount tests: Core endpoints only, with faults on demand.
+
+usage: scripted_server.py --port-file FILE [--log FILE] [--script FILE.json]
+
+It listens on a free port of 127.0.0.1 and writes the port to FILE once it answers. `Authorization: Bearer test-key`
+is wanted on every request under /api/v1. SIGTERM ends it. --script is a first POST /_control.
+
+Control, without a key:
+  POST /_control  JSON, any of:
+    "key": TEXT                 the key that is accepted
+    "list": "bare"|"wrapped"    how GET /email answers
+    "inbox_list": STATUS        GET /inbox: 404 (default), any other status; 200: the list; "html", "object"
+    "id_field": "id"|"attachment_id"|"bare"   where the id of an upload is
+    "strict_keys": BOOL         unknown fields of a request are refused by a 422 that names them
+    "object_from": BOOL         from_address must be an object, else a 422 names it
+    "idempotency": BOOL         idempotency keys are known and honoured
+    "delay_ms": N               before every answer under /api/v1
+    "email", "send", "upload", "upsert", "inbox": [BEHAVIOUR, ...]   for the next requests to that endpoint, in order
+  POST /_deliver  bytes that become one more record of GET /email, as they are (any JSON text, or none at all)
+  POST /_clear    forgets records, sends, requests and behaviours; settings stay
+  GET /_sent      the accepted sends: [{"id", "request"}]
+  GET /_uploads   the accepted uploads: [{"id", "filename", "content_type", "size", "sha256"}]
+  GET /_inboxes   the inboxes
+  GET /_requests  [{"method", "path", "headers", "body"}], everything under /api/v1
+
+BEHAVIOUR:
+  "ok"            as usual
+  "ok-empty"      done, an empty body        "ok-html"       done, an HTML page
+  "ok-json"       done, {} without an id
+  "500"           that status, not done      "503:7"         with Retry-After: 7
+  "400:NAME"      the field is named in the error; "422:NAME" as FastAPI does it
+  "done-500"      done, but the status says otherwise (any status)
+  "reset-before"  reset, the request is not read
+  "reset-after"   done, then reset           "lost"          not done, then reset after it was read
+  "stall"         done, no answer ever       "stall-before"  not done, no answer ever
+  "half-body"     done, half an answer       "garbage"       done, an answer that is no HTTP
+"""
+
+import argparse
+import email.parser
+import email.policy
+import hashlib
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+import urllib.parse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+API = "/api/v1/"
+BODY_MAX = 64 * 1024 * 1024
+STALL_S = 600
+
+SEND_FIELDS = {
+    "from_address", "subject", "plain_text", "to_addresses", "attachment_ids", "cc_addresses", "bcc_addresses",
+    "reply_to_addresses", "html", "alternative_content", "existing_email_id", "message_type",
+}
+SETTINGS = {
+    "key": "test-key",
+    "list": "bare",
+    "inbox_list": 404,
+    "id_field": "id",
+    "strict_keys": False,
+    "object_from": False,
+    "idempotency": False,
+    "delay_ms": 0,
+}
+SCRIPTED = ("email", "send", "upload", "upsert", "inbox")
+
+
+class State:
+    """All that the service knows. Every field is protected by lock."""
+
+    def __init__(self):
+        self.lock = threading.RLock()
+        self.settings = dict(SETTINGS)
+        self.clear()
+
+    def clear(self):
+        with self.lock:
+            self.records = []
+            self.sent = []
+            self.uploads = []
+            self.inboxes = {}
+            self.requests = []
+            self.answers = {}  # of sends, by idempotency key
+            self.behaviours = {name: [] for name in SCRIPTED}
+            self.numbers = {}
+
+    def control(self, wishes):
+        """Applies a control request. The name of an unknown wish, or None."""
+        with self.lock:
+            for name, value in wishes.items():
+                if name in SCRIPTED and isinstance(value, list):
+                    self.behaviours[name] = [str(item) for item in value]
+                elif name in SETTINGS:
+                    self.settings[name] = value
+                else:
+                    return name
+        return None
+
+    def take_behaviour(self, endpoint):
+        with self.lock:
+            queue = self.behaviours[endpoint]
+            return queue.pop(0) if queue else "ok"
+
+    def new_id(self, kind):
+        with self.lock:
+            self.numbers[kind] = self.numbers.get(kind, 0) + 1
+            return "%s-%04d-%s" % (kind, self.numbers[kind], os.urandom(4).hex())
+
+
+class Refusal(Exception):
+    """An answer that is no success."""
+
+    def __init__(self, status, body):
+        super().__init__(status)
+        self.status = status
+        self.body = body
+
+
+def named(status, field):
+    """A refusal that names a field: as FastAPI does it for 422, in words otherwise."""
+    if status == 422:
+        detail = [{"type": "value_error", "loc": ["body", field], "msg": "not acceptable"}]
+    else:
+        detail = "%s is not acceptable" % field
+    return Refusal(status, {"detail": detail})
+
+
+def as_json(value):
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version = "scripted"
+    disable_nagle_algorithm = True
+
+    # ------------------------------------------------------------ reading and answering
+
+    def log_message(self, *_):
+        pass
+
+    @property
+    def state(self):
+        return self.server.state
+
+    def setting(self, name):
+        with self.state.lock:
+            return self.state.settings[name]
+
+    def read_body(self):
+        length = int(self.headers.get("Content-Length") or 0)
+        if not 0 <= length <= BODY_MAX:
+            raise Refusal(413, {"detail": "too long"})
+        return self.rfile.read(length)
+
+    def answer(self, status, body=b"", content_type="application/json", headers=()):
+        self.send_response(status)
+        for name, value in headers:
+            self.send_header(name, value)
+        if status != 204:
+            self.send_header("Content-Type", content_type)
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if status != 204:
+            self.wfile.write(body)
+
+    def reset(self):
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close_connection = True
+        self.server.forget(self.connection)
+        # The streams hold the descriptor open as long as they are.
+        self.wfile.close()
+        self.rfile.close()
+        self.connection.close()
+
+    def stall(self):
+        self.close_connection = True
+        self.server.stopping.wait(STALL_S)
+
+    def half(self, body):
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body) + 10))
+        self.end_headers()
+        self.wfile.write(body[: len(body) // 2])
+        self.close_connection = True
+
+    # ------------------------------------------------------------ the way of a request
+
+    def do_GET(self):
+        self.route()
+
+    def do_POST(self):
+        self.route()
+
+    def route(self):
+        path = urllib.parse.urlsplit(self.path).path
+        try:
+            if path.startswith("/_"):
+                self.serve_control(path)
+            elif path.startswith(API):
+                self.serve_api(path[len(API):])
+            else:
+                self.read_body()
+                self.answer(404, as_json({"detail": "Not Found"}))
+        except Refusal as refusal:
+            self.answer(refusal.status, as_json(refusal.body))
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True
+
+    def serve_control(self, path):
+        body = self.read_body()
+        state = self.state
+        with state.lock:
+            views = {"/_sent": state.sent, "/_uploads": state.uploads, "/_requests": state.requests,
+                     "/_inboxes": list(state.inboxes.values())}
+            view = as_json(views[path]) if path in views else None
+        if self.command == "GET" and view is not None:
+            self.answer(200, view)
+        elif self.command == "POST" and path == "/_deliver":
+            with state.lock:
+                state.records.append(body)
+            self.answer(204)
+        elif self.command == "POST" and path == "/_clear":
+            state.clear()
+            self.answer(204)
+        elif self.command == "POST" and path == "/_control":
+            try:
+                unknown = state.control(json.loads(body))
+            except (ValueError, AttributeError):
+                unknown = "not a JSON object"
+            self.answer(400 if unknown else 204, as_json({"detail": unknown}))
+        else:
+            self.answer(404, as_json({"detail": "no such control"}))
+
+    def serve_api(self, name):
+        endpoints = {
+            ("GET", "email"): ("email", self.list_emails),
+            ("GET", "inbox"): ("inbox", self.list_inboxes),
+            ("POST", "inbox/upsert"): ("upsert", self.upsert),
+            ("POST", "email/add-attachment-to-pool"): ("upload", self.upload),
+            ("POST", "email/send"): ("send", self.send),
+        }
+        endpoint, serve = endpoints.get((self.command, name), (None, None))
+        behaviour = self.state.take_behaviour(endpoint) if endpoint else "ok"
+        if behaviour == "reset-before":
+            self.note_request(b"")
+            self.reset()
+            return
+        body = self.read_body()
+        self.note_request(body)
+        time.sleep(self.setting("delay_ms") / 1000)
+        if self.headers.get("Authorization") != "Bearer %s" % self.setting("key"):
+            raise Refusal(401, {"detail": "Invalid API key"})
+        if serve is None:
+            raise Refusal(404, {"detail": "Not Found"})
+        self.play(behaviour, lambda: serve(body))
+
+    def note_request(self, body):
+        entry = {"method": self.command, "path": self.path, "headers": dict(self.headers.items()),
+                 "body": body.decode("utf-8", "replace")}
+        with self.state.lock:
+            self.state.requests.append(entry)
+        self.server.write_log("%s %s %d bytes" % (self.command, self.path, len(body)))
+
+    def play(self, behaviour, serve):
+        """`serve` does what was asked and returns the body of the answer."""
+        first, _, more = behaviour.partition(":")
+        if first == "ok":
+            self.answer(200, serve())
+        elif first == "ok-empty":
+            serve()
+            self.answer(200)
+        elif first == "ok-json":
+            serve()
+            self.answer(200, b"{}")
+        elif first == "ok-html":
+            serve()
+            self.answer(200, b"<html><body>Welcome</body></html>", "text/html")
+        elif first == "half-body":
+            self.half(serve())
+        elif first == "garbage":
+            serve()
+            self.wfile.write(b"\x01\x02 no HTTP at all\r\n\r\n")
+            self.close_connection = True
+        elif first in ("reset-after", "stall"):
+            serve()
+            self.reset() if first == "reset-after" else self.stall()
+        elif first == "lost":
+            self.reset()
+        elif first == "stall-before":
+            self.stall()
+        elif first.startswith("done-") and first[5:].isdigit():
+            serve()
+            self.answer(int(first[5:]), as_json({"detail": "as scripted"}))
+        elif first.isdigit() and more and not more.isdigit():
+            raise named(int(first), more)
+        elif first.isdigit():
+            headers = [("Retry-After", more)] if more else []
+            self.answer(int(first), as_json({"detail": "as scripted"}), headers=headers)
+        else:
+            self.answer(500, as_json({"detail": "unknown behaviour: " + behaviour}))
+
+    # ------------------------------------------------------------ endpoints
+
+    def list_emails(self, _body):
+        query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
+        wanted = query.get("inbox_ids")
+        limit = int(query.get("limit", ["100"])[0])
+        with self.state.lock:
+            records = list(self.state.records)
+        chosen = [record for record in records if is_of_inbox(record, wanted)]
+        array = b"[" + b",".join(reversed(chosen[-limit:])) + b"]"
+        if self.setting("list") == "wrapped":
+            return b'{"total": %d, "emails": %s}' % (len(chosen), array)
+        return array
+
+    def list_inboxes(self, _body):
+        how = self.setting("inbox_list")
+        if how == "html":
+            return b"<html><body>an application</body></html>"
+        if how == "object":
+            return b'{"detail": "no list"}'
+        if how != 200:
+            raise Refusal(int(how), {"detail": "as scripted"})
+        with self.state.lock:
+            return as_json(list(self.state.inboxes.values()))
+
+    def upsert(self, body):
+        request = read_object(body)
+        if not isinstance(request.get("email_address"), str):
+            raise named(422, "email_address")
+        state = self.state
+        with state.lock:
+            identity = request.get("id")
+            if identity is not None and identity not in state.inboxes:
+                raise Refusal(404, {"detail": "no such inbox"})
+            addresses = {inbox["email_address"]: key for key, inbox in state.inboxes.items()}
+            if addresses.get(request["email_address"], identity) != identity:
+                raise Refusal(409, {"detail": "address taken"})
+            if identity is None:
+                identity = state.new_id("inbox")
+            state.inboxes[identity] = dict(request, id=identity)
+        return as_json({"id": identity})
+
+    def upload(self, body):
+        part = read_part(self.headers.get("Content-Type", ""), body)
+        entry = dict(part, id=self.state.new_id("pool"))
+        with self.state.lock:
+            self.state.uploads.append(entry)
+        field = self.setting("id_field")
+        return as_json(entry["id"] if field == "bare" else {field: entry["id"]})
+
+    def send(self, body):
+        request = read_object(body)
+        known = SEND_FIELDS | ({"idempotency_key"} if self.setting("idempotency") else set())
+        unknown = sorted(set(request) - known)
+        if self.setting("strict_keys") and unknown:
+            raise named(422, unknown[0])
+        if isinstance(request.get("from_address"), dict) != bool(self.setting("object_from")):
+            raise named(422, "from_address")
+        for field in ("to_addresses", "subject"):
+            if field not in request:
+                raise named(422, field)
+        key = request.get("idempotency_key") if self.setting("idempotency") else None
+        state = self.state
+        with state.lock:
+            if key is not None and key in state.answers:
+                return state.answers[key]
+            entry = {"id": state.new_id("sent"), "request": request}
+            state.sent.append(entry)
+            answer = as_json({"id": entry["id"]})
+            if key is not None:
+                state.answers[key] = answer
+        return answer
+
+
+def is_of_inbox(record, wanted):
+    """A record that cannot be read, or names no inbox, is in every list."""
+    if not wanted:
+        return True
+    try:
+        inbox = json.loads(record).get("inbox_id")
+    except (ValueError, AttributeError):
+        return True
+    return inbox is None or inbox in wanted
+
+
+def read_object(body):
+    try:
+        value = json.loads(body)
+    except ValueError:
+        raise Refusal(400, {"detail": "the body is not JSON"}) from None
+    if not isinstance(value, dict):
+        raise Refusal(422, {"detail": "the body is no object"})
+    return value
+
+
+def read_part(content_type, body):
+    """The file of a multipart body. Its name is taken from the raw header, as it came."""
+    message = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(
+        b"Content-Type: " + content_type.encode("latin-1") + b"\r\n\r\n" + body)
+    boundary = message.get_boundary()
+    if boundary is None:
+        raise named(422, "file")
+    pieces = body.split(b"--" + boundary.encode("latin-1"))
+    if len(pieces) != 3 or not pieces[2].startswith(b"--"):
+        raise named(422, "file")
+    head, _, content = pieces[1].partition(b"\r\n\r\n")
+    lines = head.decode("utf-8", "replace").split("\r\n")
+    fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    disposition = fields.get("content-disposition", "")
+    if 'name="file"' not in disposition or "filename*" in disposition:
+        raise named(422, "file")
+    content = content[:-2]
+    return {"filename": disposition.partition('filename="')[2].partition('"')[0],
+            "content_type": fields.get("content-type"), "size": len(content),
+            "sha256": hashlib.sha256(content).hexdigest()}
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, log):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.state = State()
+        self.stopping = threading.Event()
+        self.log = log
+        self.reset_sockets = set()
+
+    def forget(self, connection):
+        """The connection is closed already, and must not be shut down in good order."""
+        self.reset_sockets.add(connection)
+
+    def shutdown_request(self, request):
+        if request in self.reset_sockets:
+            self.reset_sockets.discard(request)
+            return
+        super().shutdown_request(request)
+
+    def handle_error(self, request, client_address):
+        error = sys.exc_info()[1]
+        if not isinstance(error, (OSError, ValueError)):
+            super().handle_error(request, client_address)
+
+    def write_log(self, line):
+        if self.log is not None:
+            self.log.write(line + "\n")
+            self.log.flush()
+
+
+def main():
+    parser = argparse.ArgumentParser(description="a scripted mail service for tests")
+    parser.add_argument("--port-file", required=True)
+    parser.add_argument("--log")
+    parser.add_argument("--script")
+    arguments = parser.parse_args()
+    log = open(arguments.log, "a", encoding="utf-8") if arguments.log else None
+    server = Server(log)
+    if arguments.script:
+        with open(arguments.script, encoding="utf-8") as script:
+            unknown = server.state.control(json.load(script))
+        if unknown:
+            sys.exit("%s: unknown: %s" % (arguments.script, unknown))
+
+    def stop(*_):
+        server.stopping.set()
+        threading.Thread(target=server.shutdown).start()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    # Renamed into place, so that whoever waits for the file never reads half a number.
+    with open(arguments.port_file + ".new", "w", encoding="ascii") as port_file:
+        port_file.write("%d\n" % server.server_address[1])
+    os.rename(arguments.port_file + ".new", arguments.port_file)
+    server.serve_forever(poll_interval=0.05)
+
+
+if __name__ == "__main__":
+    main()
