@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 """A mail service in memory for the mount tests: Core endpoints only, with faults on demand.
 
-usage: scripted_server.py --port-file FILE [--log FILE] [--script FILE.json]
+usage: scripted_server.py --port-file FILE [--port N] [--log FILE] [--script FILE.json]
 
-It listens on a free port of 127.0.0.1 and writes the port to FILE once it answers. `Authorization: Bearer test-key`
+It listens on the port of 127.0.0.1 (by default a free one) and writes the port to FILE once it answers. `Authorization: Bearer test-key`
 is wanted on every request under /api/v1. SIGTERM ends it. --script is a first POST /_control.
 
 Control, without a key:
@@ -23,7 +23,7 @@ Control, without a key:
   GET /_sent      the accepted sends: [{"id", "request"}]
   GET /_uploads   the accepted uploads: [{"id", "filename", "content_type", "size", "sha256"}]
   GET /_inboxes   the inboxes
-  GET /_requests  [{"method", "path", "headers", "body"}], everything under /api/v1
+  GET /_requests  [{"time", "method", "path", "query", "headers", "body"}], everything under /api/v1
 
 BEHAVIOUR:
   "ok"            as usual
@@ -31,6 +31,9 @@ BEHAVIOUR:
   "ok-json"       done, {} without an id
   "500"           that status, not done      "503:7"         with Retry-After: 7
   "400:NAME"      the field is named in the error; "422:NAME" as FastAPI does it
+  {"always": B}   B for this and all later requests
+  {...}           not done, this very answer: "status" (200), "headers" {}, "delay_ms", and as the body "body" (any JSON),
+                  "raw" (text), "raw_base64" (bytes) or "endless" (true); "type" (application/json)
   "done-500"      done, but the status says otherwise (any status)
   "reset-before"  reset, the request is not read
   "reset-after"   done, then reset           "lost"          not done, then reset after it was read
@@ -39,6 +42,7 @@ BEHAVIOUR:
 """
 
 import argparse
+import base64
 import email.parser
 import email.policy
 import hashlib
@@ -98,7 +102,7 @@ class State:
         with self.lock:
             for name, value in wishes.items():
                 if name in SCRIPTED and isinstance(value, list):
-                    self.behaviours[name] = [str(item) for item in value]
+                    self.behaviours[name] = list(value)
                 elif name in SETTINGS:
                     self.settings[name] = value
                 else:
@@ -108,6 +112,8 @@ class State:
     def take_behaviour(self, endpoint):
         with self.lock:
             queue = self.behaviours[endpoint]
+            if queue and isinstance(queue[0], dict) and "always" in queue[0]:
+                return queue[0]["always"]
             return queue.pop(0) if queue else "ok"
 
     def new_id(self, kind):
@@ -266,14 +272,18 @@ class Handler(BaseHTTPRequestHandler):
         self.play(behaviour, lambda: serve(body))
 
     def note_request(self, body):
-        entry = {"method": self.command, "path": self.path, "headers": dict(self.headers.items()),
-                 "body": body.decode("utf-8", "replace")}
+        query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
+        entry = {"time": time.time(), "method": self.command, "path": self.path, "query": query,
+                 "headers": dict(self.headers.items()), "body": body.decode("utf-8", "replace")}
         with self.state.lock:
             self.state.requests.append(entry)
         self.server.write_log("%s %s %d bytes" % (self.command, self.path, len(body)))
 
     def play(self, behaviour, serve):
         """`serve` does what was asked and returns the body of the answer."""
+        if isinstance(behaviour, dict):
+            self.recite(behaviour)
+            return
         first, _, more = behaviour.partition(":")
         if first == "ok":
             self.answer(200, serve())
@@ -309,6 +319,32 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(int(first), as_json({"detail": "as scripted"}), headers=headers)
         else:
             self.answer(500, as_json({"detail": "unknown behaviour: " + behaviour}))
+
+    def recite(self, answer):
+        """An answer that is written out."""
+        self.server.stopping.wait(answer.get("delay_ms", 0) / 1000)
+        headers = list(answer.get("headers", {}).items())
+        content_type = answer.get("type", "application/json")
+        if answer.get("endless"):
+            self.recite_without_end(content_type, headers)
+            return
+        if "raw_base64" in answer:
+            body = base64.b64decode(answer["raw_base64"])
+        elif "raw" in answer:
+            body = answer["raw"].encode("utf-8", "surrogatepass")
+        else:
+            body = as_json(answer.get("body", {}))
+        self.answer(answer.get("status", 200), body, content_type, headers)
+
+    def recite_without_end(self, content_type, headers):
+        self.send_response(200)
+        for name, value in headers + [("Content-Type", content_type), ("Connection", "close")]:
+            self.send_header(name, value)
+        self.end_headers()
+        self.close_connection = True
+        self.wfile.write(b"[")
+        while not self.server.stopping.is_set():
+            self.wfile.write(b'{"id": "x", "subject": "without end"},' * 1000)
 
     # ------------------------------------------------------------ endpoints
 
@@ -431,8 +467,8 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, log):
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, port, log):
+        super().__init__(("127.0.0.1", port), Handler)
         self.state = State()
         self.stopping = threading.Event()
         self.log = log
@@ -462,11 +498,12 @@ class Server(ThreadingHTTPServer):
 def main():
     parser = argparse.ArgumentParser(description="a scripted mail service for tests")
     parser.add_argument("--port-file", required=True)
+    parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--log")
     parser.add_argument("--script")
     arguments = parser.parse_args()
     log = open(arguments.log, "a", encoding="utf-8") if arguments.log else None
-    server = Server(log)
+    server = Server(arguments.port, log)
     if arguments.script:
         with open(arguments.script, encoding="utf-8") as script:
             unknown = server.state.control(json.load(script))

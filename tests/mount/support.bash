@@ -151,18 +151,6 @@ stop_service() # [SIGNAL]
     wait "$pid" || [ -n "${1:-}" ] || fail "inboxd ended with $?"
 }
 
-# A faulty service that knows the Core endpoints only: tests/mount/scripted_server.py.
-start_scripted_service() # [OPTION...]
-{
-    python3 "$REPOSITORY/tests/mount/scripted_server.py" --port "$SERVICE_PORT" "$@" \
-        >"$DIR/scripted.out" 2>>"$DIR/scripted.log" 3>&- &
-    SERVICE_PID=$!
-    wait_until 20 grep -q 'listening on' "$DIR/scripted.out"
-    SERVICE_URL=$(sed -n 's/.*listening on //p' "$DIR/scripted.out")
-    SERVICE_PORT=${SERVICE_URL##*:}
-    (umask 077 && echo scripted-key >"$KEY_FILE")
-}
-
 api() # METHOD PATH [CURL-ARGUMENT...]
 {
     curl -sS --fail-with-body -H "Authorization: Bearer $(cat "$KEY_FILE")" -X "$1" "${@:3}" \

@@ -1,0 +1,344 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# What becomes of a message when the service does not simply take it: each row of the contract's table, against a
+# scripted server that knows the Core endpoints only.
+
+load support
+load scripted
+
+setup() {
+  start_scripted_service
+  start_mount
+}
+
+teardown() {
+  stop_all
+}
+
+send() { # NAME [SUBJECT]
+  message "$BOB" "${2:-$1}" >"$MOUNT/drafts/$1"
+  mv "$MOUNT/drafts/$1" "$MOUNT/outbox/$1"
+}
+
+# NAME waits in the outbox and was tried at least so often.
+waits() { # NAME
+  present "$MOUNT/outbox/$1"
+  missing "$MOUNT/sent/$1" "$MOUNT/failed/$1"
+}
+
+sent_requests() {
+  server_requests send | jq length
+}
+
+sent_at_least() { # COUNT
+  [ "$(sent_requests)" -ge "$1" ]
+}
+
+# ---------------------------------------------------------------- tried again
+
+@test "no connection: it stays, and goes when the service is there" {
+  stop_service
+  send away
+  expect EAGAIN fsync "$MOUNT/outbox"
+  waits away
+  start_scripted_service
+  echo "retry all" >"$MOUNT/ctl"
+  wait_sent away
+  equal "$(sent_requests)" 1
+}
+
+@test "429 and 503: it stays and is tried again" {
+  local status
+  for status in 429 503; do
+    server_answers send "{\"status\": $status}" "{\"status\": $status}" '"ok"'
+    send "s$status"
+    wait_sent "s$status"
+    holds "$MOUNT/sent/s$status.receipt.json" '.attempts == 3'
+  done
+}
+
+@test "Retry-After is honoured, in seconds and as a date" {
+  server_answers send '{"status": 429, "headers": {"Retry-After": "3"}}' '"ok"'
+  local start
+  start=$(date +%s%3N)
+  send seconds
+  wait_sent seconds
+  [ $(($(date +%s%3N) - start)) -ge 2900 ]
+  server_answers send "{\"status\": 503, \"headers\": {\"Retry-After\": \"$(date -u -d '+4 seconds' '+%a, %d %b %Y %H:%M:%S GMT')\"}}" '"ok"'
+  start=$(date +%s%3N)
+  send date
+  wait_sent date
+  [ $(($(date +%s%3N) - start)) -ge 2000 ]
+}
+
+@test "a long Retry-After holds it up; retry NAME tries now" {
+  server_answers send '{"status": 429, "headers": {"Retry-After": "3600"}}' '"ok"'
+  send patient
+  wait_until 10 sent_at_least 1
+  within 5 expect EAGAIN fsync "$MOUNT/outbox"
+  waits patient
+  wait_until 5 jq -e '.queue.next_attempt != null' "$MOUNT/status.json"
+  expect ok write "$MOUNT/ctl" w $'retry patient\n'
+  wait_sent patient
+}
+
+@test "the waits grow" {
+  server_answers send '{"status": 503}'
+  send growing
+  wait_until 20 sent_at_least 4
+  server_requests send >"$DIR/requests"
+  holds "$DIR/requests" '[.[].time] | (.[3] - .[2]) > (.[1] - .[0]) * 1.2'
+}
+
+# ---------------------------------------------------------------- the key
+
+@test "401: the queue stops until the key works again, the message stays" {
+  server_answers send '{"status": 401}'
+  server_answers email '{"status": 401}'
+  send locked
+  wait_until 10 jq -e '.queue.paused' "$MOUNT/status.json"
+  within 5 expect EAGAIN fsync "$MOUNT/outbox"
+  waits locked
+  send behind
+  local before
+  before=$(sent_requests)
+  waits behind
+  [ "$before" -le 2 ]
+  server_answers email
+  server_answers send
+  echo "sync" >"$MOUNT/ctl"
+  echo "retry all" >"$MOUNT/ctl"
+  wait_sent locked
+  wait_sent behind
+}
+
+@test "403 while the list is refused too: it waits; 403 for this message alone: failed" {
+  server_answers send '{"status": 403, "body": {"detail": "not from this inbox"}}'
+  send alone
+  wait_failed alone
+  holds "$MOUNT/failed/alone.receipt.json" '.error | test("not from this inbox")'
+  server_answers email '{"status": 403}'
+  send both
+  wait_until 10 jq -e '.queue.paused' "$MOUNT/status.json"
+  waits both
+  server_answers email
+  server_answers send
+  echo sync >"$MOUNT/ctl"
+  echo "retry all" >"$MOUNT/ctl"
+  wait_sent both
+}
+
+# ---------------------------------------------------------------- success
+
+@test "2xx with an id in any field, with none, with an empty body: sent" {
+  local body number=0
+  for body in '{"id": "abc"}' '{"email_id": "abc"}' '"ok"' '{"status": "queued"}' '"abc"' 'null' '[]'; do
+    number=$((number + 1))
+    server_answers send "{\"status\": 200, \"body\": $body}"
+    send "json$number"
+    wait_sent "json$number"
+  done
+  server_answers send '{"status": 200, "raw": ""}'
+  send empty
+  wait_sent empty
+  server_answers send '{"status": 202, "raw": ""}'
+  send accepted
+  wait_sent accepted
+  holds "$MOUNT/sent/json1.receipt.json" '.id == "abc"'
+  holds "$MOUNT/sent/empty.receipt.json" '.id == null'
+}
+
+# ---------------------------------------------------------------- unknown outcome
+
+@test "connection lost after the request was written: unknown outcome, never again by itself" {
+  server_answers send '"lost"' '"ok"'
+  send lost
+  wait_failed lost
+  holds "$MOUNT/failed/lost.receipt.json" '.error | test("unknown outcome")'
+  echo "retry all" >"$MOUNT/ctl"
+  syscall fsync "$MOUNT/outbox" || true
+  stop_mount
+  start_mount
+  syscall fsync "$MOUNT/outbox" || true
+  present "$MOUNT/failed/lost"
+  equal "$(sent_requests)" 1
+}
+
+@test "408, 500, 502, 504 and other 5xx: unknown outcome" {
+  local status
+  for status in 408 500 502 504 507 520; do
+    server_answers send "{\"status\": $status, \"body\": {\"detail\": \"words $status\"}}"
+    send "s$status"
+    wait_failed "s$status"
+    holds "$MOUNT/failed/s$status.receipt.json" '.http_status == $status and (.error | test("unknown outcome"))' \
+      --argjson status "$status"
+  done
+  equal "$(sent_requests)" 6
+}
+
+@test "a 2xx with an HTML page: unknown outcome" {
+  server_answers send '{"status": 200, "raw": "<html><body>Welcome to the hotel</body></html>", "type": "text/html"}'
+  send html
+  wait_failed html
+  holds "$MOUNT/failed/html.receipt.json" '.error | test("unknown outcome")'
+  equal "$(sent_requests)" 1
+}
+
+@test "half an answer: unknown outcome" {
+  server_answers send '"half-body"'
+  send half
+  wait_failed half
+  holds "$MOUNT/failed/half.receipt.json" '.error | test("unknown outcome")'
+}
+
+@test "with --trust-idempotency an unknown outcome is repeated with the same key" {
+  stop_mount
+  start_mount --trust-idempotency
+  server_answers send '"lost"' '{"status": 500}' '{"status": 200, "raw": "<html>"}' '"ok"'
+  send trusted
+  wait_sent trusted
+  server_requests send >"$DIR/requests"
+  holds "$DIR/requests" '([.[].json.idempotency_key] | length == 4 and (unique | length == 1))'
+  holds "$MOUNT/sent/trusted.receipt.json" '.attempts == 4 and .idempotency_key == $key' \
+    --arg key "$(jq -r '.[0].json.idempotency_key' "$DIR/requests")"
+}
+
+@test "an unknown outcome moved back to the outbox goes with the same key" {
+  server_answers send '{"status": 500}' '"ok"'
+  send again
+  wait_failed again
+  mv "$MOUNT/failed/again" "$MOUNT/outbox/again"
+  wait_sent again
+  server_requests send >"$DIR/requests"
+  holds "$DIR/requests" 'length == 2 and .[0].json.idempotency_key == .[1].json.idempotency_key'
+}
+
+# ---------------------------------------------------------------- refused
+
+@test "other 4xx: failed, with the service's words in any of its forms" {
+  local status=400 answer
+  while IFS= read -r answer; do
+    server_answers send "{\"status\": $status, $answer}"
+    send "w$status"
+    wait_failed "w$status"
+    holds "$MOUNT/failed/w$status.receipt.json" '.http_status == $status and (.error | test("the words"))' \
+      --argjson status "$status"
+    status=$((status + 1))
+    while [[ $status = 401 || $status = 403 || $status = 408 ]]; do
+      status=$((status + 1))
+    done
+  done <<'TABLE'
+"body": {"detail": "the words to_addresses"}
+"body": {"detail": [{"loc": ["body", "to_addresses"], "msg": "the words", "type": "value_error"}]}
+"body": {"error": "the words to_addresses"}
+"body": {"message": "the words to_addresses"}
+"raw": "  the words to_addresses  "
+"body": {"error": {"message": "the words to_addresses"}}
+TABLE
+}
+
+@test "control characters in the service's words do not reach the receipt or the events" {
+  server_answers send '{"status": 409, "body": {"detail": "\u001b[31mred\u0007 \u009b1m words\u202e"}}'
+  send coloured
+  wait_failed coloured
+  run ! grep -aP '[\x00-\x08\x0b-\x1f\x7f]' "$MOUNT/failed/coloured.receipt.json"
+  jq -e '.error | test("[\u0001-\u001f\u007f-\u009f]") | not' "$MOUNT/failed/coloured.receipt.json"
+  run ! grep -aP '[\x00-\x08\x0b-\x1f\x7f]' "$MOUNT/events.jsonl"
+}
+
+@test "an answer of endless words is cut, and one of endless bytes is not read to its end" {
+  server_answers send "{\"status\": 422, \"raw\": \"to_addresses $(printf 'word %.0s' {1..5000})\"}"
+  send endless
+  wait_failed endless
+  holds "$MOUNT/failed/endless.receipt.json" '.error | length < 3000'
+}
+
+# ---------------------------------------------------------------- what a server does not know
+
+@test "from_address is a string; where that is refused by name, an object, and that is remembered" {
+  server_answers send '{"status": 422, "body": {"detail": [{"loc": ["body", "from_address"], "msg": "not a dict"}]}}' '"ok"'
+  send first
+  wait_sent first
+  send second
+  wait_sent second
+  server_requests send >"$DIR/requests"
+  holds "$DIR/requests" '.[0].json.from_address == $alice' --arg alice "$ALICE"
+  holds "$DIR/requests" '.[1].json.from_address.address == $alice' --arg alice "$ALICE"
+  holds "$DIR/requests" 'length == 3 and .[2].json.from_address.address == $alice' --arg alice "$ALICE"
+}
+
+@test "a key that is refused by name is left out; such a service is not trusted, whatever the option says" {
+  stop_mount
+  start_mount --trust-idempotency
+  server_answers send '{"status": 400, "body": {"detail": "unknown field idempotency_key"}}' '"ok"'
+  send keyless
+  wait_sent keyless
+  server_requests send >"$DIR/requests"
+  holds "$DIR/requests" '(.[0].json | has("idempotency_key")) and (.[1].json | has("idempotency_key") | not)'
+  server_answers send '{"status": 500}'
+  send untrusted
+  wait_failed untrusted
+  holds "$MOUNT/failed/untrusted.receipt.json" '.error | test("unknown outcome")'
+}
+
+@test "a 400 or 422 that names no field is repeated once without the key" {
+  server_answers send '{"status": 422, "body": {"detail": "invalid"}}'
+  send vague
+  wait_failed vague
+  server_requests send >"$DIR/requests"
+  holds "$DIR/requests" 'length == 2 and (.[0].json | has("idempotency_key")) and (.[1].json | has("idempotency_key") | not)'
+}
+
+@test "what is sent is strict: only fields that were given" {
+  send plain
+  wait_sent plain
+  server_requests send >"$DIR/requests"
+  holds "$DIR/requests" '.[0].json | keys == ["from_address", "idempotency_key", "plain_text", "subject", "to_addresses"]'
+  holds "$DIR/requests" '.[0].json.to_addresses == [{address: $bob, name: null}]' --arg bob "$BOB"
+  holds "$DIR/requests" '.[0].headers["content-type"] | startswith("application/json")'
+  holds "$DIR/requests" '.[0].headers.authorization == "Bearer test-key"'
+}
+
+# ---------------------------------------------------------------- uploads
+
+@test "an upload is one part named file, with name and type" {
+  printf '%%PDF-1.4\nx\n' >"$MOUNT/attachments/Übersicht.pdf"
+  sync "$MOUNT/attachments"
+  server_requests upload >"$DIR/requests"
+  holds "$DIR/requests" 'length == 1 and (.[0].headers["content-type"] | startswith("multipart/form-data"))'
+  holds "$DIR/requests" '.[0].text | test("name=\"file\"") and test("filename=\"Übersicht.pdf\"") and test("application/pdf")'
+  holds "$DIR/requests" '.[0].text | test("filename\\*") | not'
+}
+
+@test "the id of an upload in any of its forms" {
+  local body number=0
+  for body in '{"id": "p1"}' '{"attachment_id": "p1"}' '"p1"'; do
+    number=$((number + 1))
+    server_answers upload "{\"status\": 200, \"body\": $body}"
+    echo x >"$MOUNT/attachments/$number.txt"
+    sync "$MOUNT/attachments"
+    holds "$MOUNT/attachments/$number.txt.receipt.json" '.id == "p1"'
+  done
+  printf 'From: %s\nTo: %s\nSubject: x\nAttach: 1.txt\n\nx\n' "$ALICE" "$BOB" >"$MOUNT/outbox/m"
+  wait_sent m
+  server_requests send >"$DIR/requests"
+  holds "$DIR/requests" '.[0].json.attachment_ids == ["p1"]'
+}
+
+@test "an upload that is refused goes to failed with words, and fails the message that names it" {
+  server_answers upload '{"status": 413, "body": {"detail": "too large for us"}}'
+  echo x >"$MOUNT/attachments/x.txt"
+  printf 'From: %s\nTo: %s\nSubject: x\nAttach: x.txt\n\nx\n' "$ALICE" "$BOB" >"$MOUNT/outbox/m"
+  wait_failed x.txt
+  holds "$MOUNT/failed/x.txt.receipt.json" '.kind == "attachment" and (.error | test("too large for us"))'
+  wait_failed m
+  holds "$MOUNT/failed/m.receipt.json" '.error | length > 5'
+  equal "$(sent_requests)" 0
+}
+
+@test "an upload is tried again after 429, 503 and a lost connection" {
+  server_answers upload '{"status": 429}' '{"status": 503}' '"lost"' '{"body": {"id": "third"}}'
+  echo x >"$MOUNT/attachments/x.txt"
+  wait_until 30 jq -e '.id == "third"' "$MOUNT/attachments/x.txt.receipt.json"
+}

@@ -1,0 +1,65 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: MIT
+#
+# A service that misbehaves on demand, for mount tests: tests/mount/scripted_server.py, which knows the Core endpoints
+# only. ENDPOINT is email (the list), inbox (the list), upsert, upload or send.
+#
+# shellcheck disable=SC2034,SC2154 # shared with support.bash
+# shellcheck disable=SC2119,SC2120 # functions whose arguments may be left out
+
+# Again on the same port after stop_service; what it knew is then gone.
+start_scripted_service()
+{
+    rm -f "$DIR/port"
+    python3 "$REPOSITORY/tests/mount/scripted_server.py" --port="$SERVICE_PORT" --port-file="$DIR/port" \
+        --log="$DIR/scripted.log" >>"$DIR/scripted.log" 2>&1 3>&- &
+    SERVICE_PID=$!
+    wait_until 20 test -s "$DIR/port"
+    SERVICE_PORT=$(cat "$DIR/port")
+    SERVICE_URL=http://127.0.0.1:$SERVICE_PORT
+    (umask 077 && echo test-key >"$KEY_FILE")
+}
+
+control() # JSON
+{
+    curl -sS --fail-with-body -d "$1" "$SERVICE_URL/_control"
+}
+
+# How the next requests to the endpoint are answered, in turn; the last answer repeats. Without any: as usual again.
+server_answers() # ENDPOINT [BEHAVIOUR...]
+{
+    local list
+    list=$(jq -cs 'if length > 0 then .[-1] = {always: .[-1]} else . end' <<<"${*:2}")
+    control "{\"$1\": $list}"
+}
+
+# What came to the endpoint so far: [{time, headers (names in lower case), text, json, query}].
+server_requests() # ENDPOINT
+{
+    curl -sS --fail "$SERVICE_URL/_requests" | jq --arg endpoint "$1" '
+        {email: "GET /api/v1/email", inbox: "GET /api/v1/inbox", upsert: "POST /api/v1/inbox/upsert",
+         upload: "POST /api/v1/email/add-attachment-to-pool", send: "POST /api/v1/email/send"} as $endpoints |
+        [.[] | select("\(.method) \(.path | split("?")[0])" == $endpoints[$endpoint]) |
+            {time, headers: (.headers | with_entries(.key |= ascii_downcase)), text: .body,
+             json: (.body | try fromjson catch null), query}]'
+}
+
+server_saw() # ENDPOINT COUNT
+{
+    [ "$(server_requests "$1" | jq length)" -ge "$2" ]
+}
+
+# One more record of GET /email, as it is.
+server_has_email() # RECORD
+{
+    curl -sS --fail --data-binary "$1" "$SERVICE_URL/_deliver"
+}
+
+# The same for each line of standard input.
+server_has_emails()
+{
+    local record
+    while IFS= read -r record; do
+        server_has_email "$record"
+    done
+}

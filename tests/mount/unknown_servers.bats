@@ -1,0 +1,346 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# Servers that know the Core endpoints only, answer in other shapes, or misbehave: the mount lives with all of them.
+
+load support
+load scripted
+
+setup() {
+  start_scripted_service
+}
+
+teardown() {
+  stop_all
+}
+
+# The file of the email whose record has this subject.
+file_of() { # SUBJECT
+  grep -rlF -- "\"subject\": \"$1\"" "$MOUNT/inboxes" | grep .
+}
+
+# ---------------------------------------------------------------- Core only
+
+@test "a server without GET /inbox: inboxes come from the mail and from mkdir" {
+  server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "hello", "date": "2026-01-02T03:04:05Z"}'
+  start_mount
+  refresh
+  present "$MOUNT/inboxes/box-1"
+  file_of hello
+  holds "$MOUNT/status.json" '.online and .capabilities.inbox_list == "absent"'
+  mkdir "$MOUNT/inboxes/$ALICE"
+  present "$MOUNT/inboxes/$ALICE/inbox.json"
+  server_requests upsert >"$DIR/requests"
+  holds "$DIR/requests" 'length == 1 and (.[0].json == {id: null, name: "alice", email_address: $alice})' --arg alice "$ALICE"
+}
+
+@test "an inbox made here is remembered across mounts, though the server cannot list it" {
+  start_mount
+  mkdir "$MOUNT/inboxes/$ALICE"
+  stop_mount
+  start_mount
+  present "$MOUNT/inboxes/$ALICE"
+}
+
+@test "mail of an inbox made here comes into its folder, by the id of the reply" {
+  server_answers upsert '{"body": {"id": "the-id"}}'
+  start_mount
+  mkdir "$MOUNT/inboxes/$ALICE"
+  server_has_email '{"id": "e1", "inbox_id": "the-id", "subject": "for alice"}'
+  refresh
+  contains "$(file_of "for alice")" "inboxes/$ALICE/"
+}
+
+@test "without GET /inbox the settings are not overwritten blindly: EPERM at close" {
+  start_mount
+  mkdir "$MOUNT/inboxes/$ALICE"
+  expect "close EPERM" write "$MOUNT/inboxes/$ALICE/inbox.json" wt '{"allow_cc": false}'
+  equal "$(server_requests upsert | jq length)" 1
+}
+
+@test "without GET /inbox the sender is left to the service" {
+  start_mount
+  printf 'From: anyone@elsewhere.example\nTo: %s\nSubject: x\n\nx\n' "$BOB" >"$MOUNT/drafts/x"
+  expect ok rename "$MOUNT/drafts/x" "$MOUNT/outbox/x"
+  wait_sent x
+  server_requests send | jq -e '.[0].json.from_address == "anyone@elsewhere.example"'
+}
+
+@test "a server that refuses every query parameter but the documented still lists" {
+  server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "strict"}'
+  start_mount
+  refresh
+  server_requests email | jq -e 'all(.[]; .query | keys - ["inbox_ids", "limit", "valid_only"] == [])'
+  server_requests email | jq -e 'all(.[]; (.query.inbox_ids // []) | length <= 1)'
+  file_of strict
+}
+
+# ---------------------------------------------------------------- other shapes
+
+@test "a list in an object" {
+  server_answers email '{"body": {"total": 1, "emails": [{"id": "e1", "inbox_id": "box-1", "subject": "wrapped"}]}}'
+  start_mount
+  refresh
+  file_of wrapped
+}
+
+@test "records without id, date, subject or inbox_id each get a file" {
+  server_answers email '{"body": [
+    {"id": "e1", "inbox_id": "box-1"},
+    {"inbox_id": "box-1", "subject": "no id", "date": "2026-01-02T03:04:05Z"},
+    {"inbox_id": "box-1", "subject": "no id either"},
+    {"id": "e4", "inbox_id": "box-1", "subject": null, "date": null},
+    {"id": "e5", "inbox_id": "box-1", "date": "yesterday", "subject": "odd date"},
+    {"id": "e6", "inbox_id": "box-1", "date": "0000-00-00T99:99:99Z"},
+    {"id": "", "inbox_id": "box-1", "subject": "empty id"},
+    {"inbox_id": "box-1"}
+  ]}'
+  start_mount
+  refresh
+  equal "$(find "$MOUNT/inboxes/box-1" -name '*.json' ! -name inbox.json | wc -l)" 8
+  find "$MOUNT/inboxes/box-1" -type f -exec jq -e . {} + >/dev/null
+  (cd "$MOUNT/inboxes" && find . -type f | sort) >"$DIR/before"
+  refresh
+  diff "$DIR/before" <(cd "$MOUNT/inboxes" && find . -type f | sort)
+}
+
+@test "fields of other types are carried, not refused" {
+  server_answers email '{"body": [
+    {"id": 17, "inbox_id": "box-1", "subject": ["an", "array"], "from_address": "bare@x.example"},
+    {"id": "e2", "inbox_id": "box-1", "subject": {"text": "object"}, "to_addresses": "bare"},
+    {"id": "e3", "inbox_id": "box-1", "subject": 42, "date": 1767322245, "extra": {"deep": [1, {"x": null}]}}
+  ]}'
+  start_mount
+  refresh
+  equal "$(find "$MOUNT/inboxes" -name '*.json' ! -name inbox.json | wc -l)" 3
+  jq -se 'any(.[]; .extra.deep[1] == {"x": null})' "$(grep -rl extra "$MOUNT/inboxes")"
+}
+
+@test "unknown fields stay, in their order, behind the known ones" {
+  server_has_email '{"zebra": 1, "subject": "ordered", "apple": 2, "id": "e1", "inbox_id": "box-1"}'
+  start_mount
+  refresh
+  equal "$(jq -c keys_unsorted "$(file_of ordered)")" '["id","subject","zebra","apple","inbox_id"]'
+}
+
+@test "dates in every form of ISO 8601 become the same time" {
+  server_answers email '{"body": [
+    {"id": "d1", "inbox_id": "b", "subject": "d", "date": "2026-03-04T05:06:07Z"},
+    {"id": "d2", "inbox_id": "b", "subject": "d", "date": "2026-03-04T05:06:07.123456+00:00"},
+    {"id": "d3", "inbox_id": "b", "subject": "d", "date": "2026-03-04T05:06:07"},
+    {"id": "d4", "inbox_id": "b", "subject": "d", "date": "2026-03-04T07:06:07+02:00"}
+  ]}'
+  start_mount
+  refresh
+  equal "$(find "$MOUNT/inboxes/b" -name '20260304T050607Z_d_*' -printf '%T@\n' | cut -d. -f1 | sort -u)" \
+    "$(date -d 2026-03-04T05:06:07Z +%s)"
+  equal "$(find "$MOUNT/inboxes/b" -name '20260304T050607Z_d_*' | wc -l)" 4
+}
+
+@test "ids with slashes, dots and odd bytes are harmless in names" {
+  server_answers email '{"body": [
+    {"id": "../../etc", "inbox_id": "box-1", "subject": "a"},
+    {"id": "a/b\u0000c", "inbox_id": "box-1", "subject": "b"},
+    {"id": "\u001b[31m", "inbox_id": "../..", "subject": "c"},
+    {"id": "e4", "inbox_id": "/", "subject": "d"},
+    {"id": "e5", "inbox_id": ".", "subject": "e"},
+    {"id": "e6", "inbox_id": ".hidden", "subject": "f"}
+  ]}'
+  start_mount
+  refresh
+  run ! grep -aP '[\x01-\x09\x0b-\x1f\x7f]' <(find "$MOUNT/inboxes")
+  equal "$(find "$MOUNT/inboxes" -name '.*' ! -path "$MOUNT/inboxes")" ""
+  # One that holds a NUL cannot be carried by every JSON library; the others all are there.
+  [ "$(find "$MOUNT/inboxes" -mindepth 2 -name '*.json' ! -name inbox.json | wc -l)" -ge 5 ]
+}
+
+@test "two inboxes or two emails of one name have two names" {
+  server_answers inbox '{"body": [
+    {"id": "i1", "email_address": "same@x.example"}, {"id": "i2", "email_address": "same@x.example"}]}'
+  server_has_email '{"id": "12345678-a", "inbox_id": "i1", "subject": "s", "date": "2026-01-01T00:00:00Z"}'
+  server_has_email '{"id": "12345678-b", "inbox_id": "i1", "subject": "s", "date": "2026-01-01T00:00:00Z"}'
+  start_mount
+  refresh
+  equal "$(find "$MOUNT/inboxes" -mindepth 1 -maxdepth 1 | wc -l)" 2
+  equal "$(find "$MOUNT/inboxes" -name '*_s_*' | wc -l)" 2
+}
+
+@test "invalid UTF-8 in an answer does not reach a name or a file" {
+  server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "good"}'
+  start_mount
+  refresh
+  server_answers email '{"raw_base64": "'"$(printf '[{"id":"e2","inbox_id":"box-1","subject":"caf\xe9 \xff\xfe"}]' | base64 -w0)"'"}'
+  syscall write "$MOUNT/ctl" w $'sync\n' || true
+  find "$MOUNT/inboxes" | iconv -f utf-8 -t utf-8 >/dev/null
+  find "$MOUNT/inboxes" -type f -exec cat {} + | iconv -f utf-8 -t utf-8 >/dev/null
+  present "$MOUNT/status.json"
+}
+
+@test "an email that is gone from the complete list is gone from the folder" {
+  server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "stays"}'
+  server_has_email '{"id": "e2", "inbox_id": "box-1", "subject": "goes"}'
+  start_mount
+  refresh
+  file_of goes
+  server_answers email '{"body": [{"id": "e1", "inbox_id": "box-1", "subject": "stays"}]}'
+  refresh
+  file_of stays
+  run ! file_of goes
+}
+
+@test "more emails than one answer holds all come" {
+  local i
+  for i in {1..130}; do
+    printf '{"id": "m%s", "inbox_id": "box-1", "subject": "many %s"}\n' "$i" "$i"
+  done | server_has_emails
+  start_mount
+  refresh
+  equal "$(find "$MOUNT/inboxes/box-1" -name '*_many-*' | wc -l)" 130
+}
+
+# ---------------------------------------------------------------- faults
+
+@test "HTML, garbage, an empty body or half a body instead of a list: an error, and what is known stays" {
+  server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "known"}'
+  start_mount
+  refresh
+  local answer
+  for answer in '{"raw": "<html>login</html>", "type": "text/html"}' '{"raw": ""}' '{"raw": "[{\"id\": \"e9\""}' \
+    '{"body": "a string"}' '{"body": {"a": [{}], "b": [{}]}}' '"half-body"' '"garbage"' \
+    '{"status": 500}' '{"status": 503}' '{"status": 404}' '"reset-before"' '"lost"' \
+    '{"raw": "[[[[[[[[[[[[[[[["}' '{"body": 7}' '{"status": 204, "raw": ""}'; do
+    server_answers email "$answer"
+    run syscall write "$MOUNT/ctl" w $'sync\n'
+    [ "$status" -ne 0 ] || fail "taken as a list: $answer"
+    file_of known
+  done
+  server_answers email
+  refresh
+  file_of known
+  holds "$MOUNT/status.json" '.online'
+}
+
+@test "records that are no objects among others do no harm" {
+  server_answers email '{"body": [null, 7, "text", [], {"id": "e1", "inbox_id": "box-1", "subject": "among"}]}'
+  start_mount
+  syscall write "$MOUNT/ctl" w $'sync\n' || true
+  present "$MOUNT/status.json"
+}
+
+@test "a redirect does not carry the key elsewhere" {
+  start_mount
+  local other=$DIR/other
+  python3 -c '
+import http.server, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        open(sys.argv[1], "a").write(str(self.headers))
+        self.send_response(200); self.end_headers(); self.wfile.write(b"[]")
+    def log_message(self, *arguments): pass
+server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()' "$other" >"$DIR/port" 3>&- &
+  local pid=$!
+  wait_until 5 test -s "$DIR/port"
+  server_answers email "{\"status\": 302, \"headers\": {\"Location\": \"http://127.0.0.1:$(cat "$DIR/port")/api/v1/email\"}}"
+  syscall write "$MOUNT/ctl" w $'sync\n' || true
+  kill "$pid"
+  wait "$pid" || true
+  if [ -e "$other" ]; then
+    run ! grep -qi test-key "$other"
+  fi
+}
+
+@test "a server that stalls: everything in memory answers at once" {
+  server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "quick"}'
+  start_mount --poll-interval=1
+  refresh
+  server_answers email '{"delay_ms": 20000}'
+  server_answers inbox '{"delay_ms": 20000}'
+  server_answers send '{"delay_ms": 20000}'
+  message "$BOB" "stalled" >"$MOUNT/drafts/m"
+  within 2 mv "$MOUNT/drafts/m" "$MOUNT/outbox/m"
+  local _
+  for _ in {1..10}; do
+    within 1 ls -l "$MOUNT" "$MOUNT/inboxes/box-1" "$MOUNT/outbox" >/dev/null
+    within 1 cat "$MOUNT/status.json" "$MOUNT/inboxes/box-1"/*.json >/dev/null
+  done
+}
+
+@test "a service that stalls at the start does not keep the mount away for long" {
+  server_answers email '{"delay_ms": 60000}'
+  server_answers inbox '{"delay_ms": 60000}'
+  within 20 start_mount
+}
+
+@test "unmounting while a request hangs ends soon" {
+  start_mount --poll-interval=1
+  server_answers email '{"delay_ms": 60000}'
+  server_answers inbox '{"delay_ms": 60000}'
+  wait_until 10 server_saw email 2
+  within 10 stop_mount
+}
+
+@test "an answer without end is not taken in whole" {
+  start_mount
+  server_answers email '{"endless": true}'
+  within 60 syscall write "$MOUNT/ctl" w $'sync\n' || true
+  [ "$(awk '/VmRSS/ { print $2 }' "/proc/$MOUNT_PID/status")" -lt 700000 ]
+  present "$MOUNT/status.json"
+}
+
+# ---------------------------------------------------------------- mkdir
+
+@test "mkdir: the service's status as errno" {
+  start_mount
+  local line
+  while read -r line; do
+    # shellcheck disable=SC2086 # two words
+    set -- $line
+    server_answers upsert "{\"status\": $1, \"body\": {\"detail\": \"words\"}}"
+    expect "$2" mkdir "$MOUNT/inboxes/s$1@x.example"
+    missing "$MOUNT/inboxes/s$1@x.example"
+  done <<'TABLE'
+409 EEXIST
+401 EACCES
+403 EACCES
+429 EAGAIN
+400 EINVAL
+404 EINVAL
+422 EINVAL
+TABLE
+}
+
+@test "mkdir with a service that hangs: EHOSTUNREACH after 5 s" {
+  start_mount
+  server_answers upsert '{"delay_ms": 30000}'
+  run within 8 expect EHOSTUNREACH mkdir "$MOUNT/inboxes/$ALICE"
+  [ "$status" -eq 0 ] || [[ $output == *ETIMEDOUT* ]] || fail "$output"
+}
+
+@test "a key refused at the start: no mount" {
+  server_answers email '{"status": 401}'
+  server_answers inbox '{"status": 401}'
+  start_mount_without_waiting
+  wait_until 20 process_is_gone "$MOUNT_PID"
+  run wait "$MOUNT_PID"
+  [ "$status" -ne 0 ]
+  MOUNT_PID=
+  run ! mountpoint -q "$MOUNT"
+  grep -qi key "$MOUNT_LOG"
+}
+
+@test "GET /inbox that answers 401, 403, 429 or 500 is no evidence of absence" {
+  start_mount
+  refresh
+  local status
+  for status in 403 429 500; do
+    server_answers inbox "{\"status\": $status}"
+    syscall write "$MOUNT/ctl" w $'sync\n' || true
+  done
+  server_answers inbox '{"body": [{"id": "i1", "email_address": "late@x.example"}]}'
+  stop_mount
+  start_mount
+  refresh
+  present "$MOUNT/inboxes/late@x.example"
+}
