@@ -91,6 +91,50 @@ sent_at_least() { # COUNT
   holds "$DIR/requests" '[.[].time] | (.[3] - .[2]) > (.[1] - .[0]) * 1.2'
 }
 
+# ---------------------------------------------------------------- in the air
+
+@test "what is being sent cannot be taken back: EBUSY; then it is sent once" {
+  server_answers send '{"delay_ms": 3000, "body": {"id": "slow"}}'
+  send slow
+  wait_until 10 sent_at_least 1
+  expect EBUSY unlink "$MOUNT/outbox/slow"
+  expect EBUSY rename "$MOUNT/outbox/slow" "$MOUNT/drafts/slow"
+  expect EBUSY rename "$MOUNT/outbox/slow" "$MOUNT/outbox/slow.part"
+  expect EBUSY open "$MOUNT/outbox/slow" w
+  wait_sent slow
+  equal "$(sent_requests)" 1
+}
+
+@test "unmounting while a message is being sent ends soon, and it is not sent twice" {
+  server_answers send '"stall"' '"ok"'
+  send stalled
+  wait_until 10 sent_at_least 1
+  within 15 stop_mount
+  start_mount
+  syscall fsync "$MOUNT/outbox" || true
+  wait_failed stalled
+  holds "$MOUNT/failed/stalled.receipt.json" '.error | test("unknown outcome")'
+  equal "$(sent_requests)" 1
+}
+
+@test "the daily limit counts across restarts" {
+  stop_mount
+  start_mount --daily-limit=2
+  send one
+  send two
+  wait_sent one
+  wait_sent two
+  stop_mount
+  start_mount --daily-limit=2
+  send three
+  within 5 expect EAGAIN fsync "$MOUNT/outbox"
+  waits three
+  holds "$MOUNT/status.json" '.quota.daily_limit == 2 and .quota.sent_today == 2 and .queue.queued == 1'
+  stop_mount
+  start_mount --daily-limit=none
+  wait_sent three
+}
+
 # ---------------------------------------------------------------- the key
 
 @test "401: the queue stops until the key works again, the message stays" {

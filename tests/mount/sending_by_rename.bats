@@ -128,6 +128,20 @@ refused() { # ERRNO DRAFT WORDS
   content "$BOB" who | jq -e --arg alice "$ALICE" '.from_address.address == $alice'
 }
 
+@test "no From where there is exactly one inbox: it is that one" {
+  stop_mount
+  stop_service
+  mv "$SERVICE" "$SERVICE.two"
+  rm -rf "$STATE"
+  start_service
+  create_inbox "$ALICE"
+  start_mount
+  printf 'To: %s\nSubject: to myself\n\nx\n' "$ALICE" >"$MOUNT/drafts/m"
+  mv "$MOUNT/drafts/m" "$MOUNT/outbox/"
+  wait_sent m
+  content "$ALICE" "to myself" | jq -e --arg alice "$ALICE" '.from_address.address == $alice'
+}
+
 @test "attachments over 10 MB together: EMSGSIZE" {
   head -c 6000000 /dev/urandom >"$MOUNT/attachments/one.bin"
   head -c 6000000 /dev/urandom >"$MOUNT/attachments/two.bin"

@@ -548,6 +548,31 @@ PYTHON
   missing "$MOUNT/failed/again" "$MOUNT/failed/again.receipt.json"
 }
 
+# ---------------------------------------------------------------- a full disk
+
+@test "a full disk: the write fails, and what was half written is never sent" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root"
+  stop_mount
+  mkdir -p "$DIR/small"
+  mount -t tmpfs -o size=3m,mode=700 none "$DIR/small"
+  STATE=$DIR/small/state
+  start_mount
+  message "$BOB" "queued before" >"$MOUNT/outbox/before"
+  wait_sent before
+  run bash -c '{ printf "From: %s\nTo: %s\nSubject: full\n\n" "$1" "$2"; head -c 8000000 /dev/zero | tr "\0" x; } > "$3"' - \
+    "$ALICE" "$BOB" "$MOUNT/outbox/full"
+  local wrote=$status
+  syscall fsync "$MOUNT/outbox" || true
+  has_received "$BOB" full 0
+  missing "$MOUNT/sent/full"
+  rm -f "$MOUNT/outbox/full" "$MOUNT/failed/full"
+  message "$BOB" "room again" >"$MOUNT/outbox/again"
+  wait_sent again
+  stop_mount
+  umount "$DIR/small"
+  [ "$wrote" -ne 0 ]
+}
+
 # ---------------------------------------------------------------- after the close
 
 @test "the name that just went out can still be looked up and touched, and is not listed" {

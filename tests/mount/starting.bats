@@ -489,7 +489,12 @@ refuses() { # STATUS WORDS ARGUMENT...
   stop_background
   start_background "local:$DIR/box2" "$MOUNT"
   stop_background
+  start_background "local:$DIR/box" "$MOUNT"
+  stop_background
   equal "$(find "$XDG_STATE_HOME/inboxfs" -mindepth 1 -maxdepth 1 -type d | wc -l)" 3
+  (umask 077 && "$INBOXD" key add --data="$SERVICE" >"$DIR/key2")
+  start_background --api-key-file="$DIR/key2" "$SERVICE_URL" "$MOUNT"
+  equal "$(find "$XDG_STATE_HOME/inboxfs" -mindepth 1 -maxdepth 1 -type d | wc -l)" 4
 }
 
 @test "the state is for its owner only" {
