@@ -114,8 +114,12 @@ static int set_content(GMimeMessage *mime, const struct message *message)
 
 static void add_address(GMimeMessage *mime, GMimeAddressType type, const json_t *address)
 {
-    g_mime_message_add_mailbox(mime, type, json_string_value(json_object_get(address, "name")),
-                               json_string_value(json_object_get(address, "address")));
+    InternetAddress *mailbox =
+        internet_address_mailbox_new(json_string_value(json_object_get(address, "name")),
+                                     json_string_value(json_object_get(address, "address")));
+    internet_address_set_charset(mailbox, "utf-8");
+    internet_address_list_add(g_mime_message_get_addresses(mime, type), mailbox);
+    g_object_unref(mailbox);
 }
 
 static void add_addresses(GMimeMessage *mime, GMimeAddressType type, const json_t *list)
@@ -132,7 +136,7 @@ static void set_headers(GMimeMessage *mime, const struct message *message)
     add_addresses(mime, GMIME_ADDRESS_TYPE_REPLY_TO, message->reply_to);
     add_addresses(mime, GMIME_ADDRESS_TYPE_TO, message->to);
     add_addresses(mime, GMIME_ADDRESS_TYPE_CC, message->cc);
-    g_mime_message_set_subject(mime, message->subject, NULL);
+    g_mime_message_set_subject(mime, message->subject, "utf-8");
 
     GDateTime *date = g_date_time_new_from_unix_utc(message->date_ms / 1000);
     g_mime_message_set_date(mime, date);
@@ -151,6 +155,15 @@ static void set_headers(GMimeMessage *mime, const struct message *message)
         g_string_append_printf(references, "%s%s", i > 0 ? " " : "", json_string_value(reference));
     g_mime_object_set_header(object, "References", references->str, NULL);
     g_string_free(references, TRUE);
+}
+
+static ssize_t write_object(GMimeObject *object, GMimeStream *stream)
+{
+    GMimeFormatOptions *options = g_mime_format_options_new();
+    g_mime_format_options_set_newline_format(options, GMIME_NEWLINE_FORMAT_DOS);
+    ssize_t written = g_mime_object_write_to_stream(object, options, stream);
+    g_mime_format_options_free(options);
+    return written;
 }
 
 static int copy_stream(GMimeStream *memory, char **ret_bytes, size_t *ret_len)
@@ -174,11 +187,8 @@ int message_write(const struct message *message, char **ret_raw, size_t *ret_len
     int error = set_content(mime, message);
     if (error != 0)
         return error;
-    GMimeFormatOptions *options = g_mime_format_options_new();
-    g_mime_format_options_set_newline_format(options, GMIME_NEWLINE_FORMAT_DOS);
     _cleanup_object_ GMimeStream *memory = g_mime_stream_mem_new();
-    ssize_t written = g_mime_object_write_to_stream(GMIME_OBJECT(mime), options, memory);
-    g_mime_format_options_free(options);
+    ssize_t written = write_object(GMIME_OBJECT(mime), memory);
     return written < 0 ? -EIO : copy_stream(memory, ret_raw, ret_len);
 }
 
@@ -197,7 +207,7 @@ int message_read_attachment(const char *raw, size_t len, size_t index, char **re
     ssize_t written = -1;
     if (GMIME_IS_MESSAGE_PART(part)) {
         GMimeMessage *enclosed = g_mime_message_part_get_message(GMIME_MESSAGE_PART(part));
-        written = enclosed == NULL ? 0 : g_mime_object_write_to_stream(GMIME_OBJECT(enclosed), NULL, memory);
+        written = enclosed == NULL ? 0 : write_object(GMIME_OBJECT(enclosed), memory);
     } else if (GMIME_IS_PART(part)) {
         GMimeDataWrapper *content = g_mime_part_get_content(GMIME_PART(part));
         written = content == NULL ? 0 : g_mime_data_wrapper_write_to_stream(content, memory);

@@ -88,14 +88,29 @@ static char *copy_header(const char *headers, const char *end, const char *name)
     return NULL;
 }
 
+/* Browsers and curl write a quote in a name as %22, and nothing else (WHATWG, "multipart/form-data"). */
+static void decode_quotes(char *name)
+{
+    char *to = name;
+    for (const char *from = name; *from != '\0'; to++) {
+        bool is_quote = strncmp(from, "%22", 3) == 0;
+        *to = is_quote ? '"' : *from;
+        from += is_quote ? 3 : 1;
+    }
+    *to = '\0';
+}
+
 static int check_name(const char *given, char **ret_name)
 {
     const char *slash = strrchr(given, '/');
-    const char *name = slash != NULL ? slash + 1 : given;
+    _cleanup_free_ char *name = strdup(slash != NULL ? slash + 1 : given);
+    if (name == NULL)
+        return -ENOMEM;
+    decode_quotes(name);
     if (!file_name_is_valid(name))
         return -EINVAL;
-    *ret_name = strdup(name);
-    return *ret_name != NULL ? 0 : -ENOMEM;
+    *ret_name = TAKE_PTR(name);
+    return 0;
 }
 
 /* The file name when the part is the field looked for. 0, -ENOENT, -EINVAL, -ENOMEM. */

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A running service in a temporary directory, and the requests that its tests make of it.
+ */
+#ifndef INBOXFS_TESTS_UNIT_SERVICE_FIXTURE_H
+#define INBOXFS_TESTS_UNIT_SERVICE_FIXTURE_H
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "service/service.h"
+#include "support/http_client.h"
+
+struct fixture {
+    char dir[64]; /* temporary */
+    char data_dir[96];
+    struct service *service;
+    char *key;
+    struct http_client client;
+};
+
+static inline void fixture_start(struct fixture *fixture, enum service_tier tier)
+{
+    struct service_config config = {
+        .listen = "127.0.0.1:0", .data_dir = fixture->data_dir, .domain = "inbox.localhost", .tier = tier};
+    char *reason = NULL;
+    int error = service_start(&config, &fixture->service, &reason);
+    if (error != 0)
+        fail_msg("the service does not start: %s", reason);
+    free(fixture->key);
+    assert_int_equal(0, service_read_api_key(fixture->data_dir, &fixture->key));
+    fixture->client = (struct http_client){service_address(fixture->service), fixture->key};
+}
+
+static inline void fixture_stop(struct fixture *fixture)
+{
+    service_stop(fixture->service);
+    fixture->service = NULL;
+}
+
+static inline void fixture_make_dir(struct fixture *fixture)
+{
+    signal(SIGPIPE, SIG_IGN);
+    *fixture = (struct fixture){.dir = "/tmp/inboxd-test-XXXXXX"};
+    assert_non_null(mkdtemp(fixture->dir));
+    snprintf(fixture->data_dir, sizeof(fixture->data_dir), "%s/data", fixture->dir);
+}
+
+static inline void remove_tree(int dir_fd, const char *name)
+{
+    if (unlinkat(dir_fd, name, 0) == 0)
+        return;
+    int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
+    const struct dirent *entry;
+    while (directory != NULL && (entry = readdir(directory)) != NULL) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            remove_tree(fd, entry->d_name);
+    }
+    if (directory != NULL)
+        closedir(directory);
+    unlinkat(dir_fd, name, AT_REMOVEDIR);
+}
+
+static inline void fixture_remove(struct fixture *fixture)
+{
+    fixture_stop(fixture);
+    free(fixture->key);
+    remove_tree(AT_FDCWD, fixture->dir);
+}
+
+static inline int fixture_set_up_tier(void **state, enum service_tier tier)
+{
+    struct fixture *fixture = malloc(sizeof(*fixture));
+    fixture_make_dir(fixture);
+    fixture_start(fixture, tier);
+    *state = fixture;
+    return 0;
+}
+
+static inline int fixture_set_up(void **state)
+{
+    return fixture_set_up_tier(state, SERVICE_TIER_NONE);
+}
+
+static inline int fixture_tear_down(void **state)
+{
+    fixture_remove(*state);
+    free(*state);
+    return 0;
+}
+
+/* The answer's JSON, which the caller owns (NULL when it is none); its status must be the one given. */
+static inline json_t *call(const struct fixture *fixture, const char *method, const char *target,
+                           json_t *request, int status)
+{
+    struct http_answer answer;
+    char *text = request != NULL ? json_dumps(request, 0) : NULL;
+    http_client_request(&fixture->client, method, target,
+                        text != NULL ? "Content-Type: application/json\r\n" : "", text,
+                        text != NULL ? strlen(text) : 0, &answer);
+    if (answer.status != status)
+        fail_msg("%s %s: %d instead of %d: %s", method, target, answer.status, status, answer.body);
+    json_t *value = json_loads(answer.body, 0, NULL);
+    http_answer_release(&answer);
+    free(text);
+    json_decref(request);
+    return value;
+}
+
+static inline json_t *get(const struct fixture *fixture, const char *target)
+{
+    json_t *value = call(fixture, "GET", target, NULL, 200);
+    assert_non_null(value);
+    return value;
+}
+
+static inline const char *text_of(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+    return text != NULL ? text : "(none)";
+}
+
+/* Copies a member of the object, which is consumed. */
+static inline char *take_text(json_t *object, const char *name)
+{
+    char *text = strdup(text_of(object, name));
+    json_decref(object);
+    return text;
+}
+
+/* `settings` (consumed, may be NULL) is added to the request. Returns the inbox's id, to be freed. */
+static inline char *create_inbox(const struct fixture *fixture, const char *address, json_t *settings)
+{
+    json_t *request = json_pack("{s:n, s:s, s:s}", "id", "name", "Name", "email_address", address);
+    if (settings != NULL)
+        json_object_update(request, settings);
+    json_decref(settings);
+    return take_text(call(fixture, "POST", "/api/v1/inbox/upsert", request, 200), "id");
+}
+
+static inline json_t *message_to(const char *from, const char *to, const char *subject)
+{
+    return json_pack("{s:s, s:s, s:s, s:[{s:s, s:n}]}", "from_address", from, "subject", subject,
+                     "plain_text", "The text.", "to_addresses", "address", to, "name");
+}
+
+/* Returns the sent email's id, to be freed. */
+static inline char *send_message(const struct fixture *fixture, json_t *request)
+{
+    return take_text(call(fixture, "POST", "/api/v1/email/send", request, 200), "id");
+}
+
+/* The newest email of an inbox, as a record; NULL: none. */
+static inline json_t *newest_email(const struct fixture *fixture, const char *inbox_id, const char *query)
+{
+    char target[512];
+    snprintf(target, sizeof(target), "/api/v1/email?limit=1&inbox_ids=%s%s", inbox_id, query);
+    json_t *list = get(fixture, target);
+    json_t *record = json_incref(json_array_get(list, 0));
+    json_decref(list);
+    return record;
+}
+
+static inline size_t count_of(const struct fixture *fixture, const char *target)
+{
+    json_t *list = get(fixture, target);
+    size_t count = json_array_size(list);
+    json_decref(list);
+    return count;
+}
+
+/* The object's members are exactly those named, space-separated. */
+static inline void assert_members(const json_t *object, const char *names)
+{
+    char rest[512];
+    snprintf(rest, sizeof(rest), "%s", names);
+    size_t count = 0;
+    for (char *save = NULL, *name = strtok_r(rest, " ", &save); name != NULL;
+         name = strtok_r(NULL, " ", &save), count++) {
+        if (json_object_get(object, name) == NULL)
+            fail_msg("%s is missing", name);
+    }
+    assert_int_equal(count, json_object_size(object));
+}
+
+/* Uploads a file; returns its id, to be freed. */
+static inline char *upload(const struct fixture *fixture, const char *name, const char *type,
+                           const void *bytes, size_t len, int status)
+{
+    char *form = malloc(len + 1024);
+    int head = sprintf(form,
+                       "--XX\r\nContent-Disposition: form-data; name=\"file\"; filename=\"%s\"\r\n"
+                       "Content-Type: %s\r\n\r\n",
+                       name, type);
+    memcpy(form + head, bytes, len);
+    int tail = sprintf(form + head + len, "\r\n--XX--\r\n");
+    struct http_answer answer;
+    http_client_request(&fixture->client, "POST", "/api/v1/email/add-attachment-to-pool",
+                        "Content-Type: multipart/form-data; boundary=XX\r\n", form,
+                        (size_t)head + len + (size_t)tail, &answer);
+    free(form);
+    assert_int_equal(status, answer.status);
+    char *id = take_text(json_loads(answer.body, 0, NULL), "id");
+    http_answer_release(&answer);
+    return id;
+}
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Allow and block rules, Cc and Bcc.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "service/inbox_rules.h"
+
+#define NOBODY "{\"addresses\":[],\"domains\":[]}"
+
+static const struct {
+    const char *allowed;
+    const char *blocked;
+    const char *allow_cc, *allow_bcc;
+    enum delivery_way way;
+    const char *status;
+} cases[] = {
+    {"null", "null", "true", "true", DELIVERY_TO, "valid"},
+    {NOBODY, NOBODY, "true", "true", DELIVERY_TO, "valid"},
+    {"{\"addresses\":[\"ANN@x.example\"],\"domains\":[]}", "null", "true", "true", DELIVERY_TO, "valid"},
+    {"{\"addresses\":[],\"domains\":[\"X.Example\"]}", "null", "true", "true", DELIVERY_TO, "valid"},
+    {"{\"addresses\":[],\"domains\":[\"example\"]}", "null", "true", "true", DELIVERY_TO,
+     "not_allowed_from_address"},
+    {"{\"addresses\":[\"bob@x.example\"],\"domains\":[]}", "null", "true", "true", DELIVERY_TO,
+     "not_allowed_from_address"},
+    {"null", "{\"addresses\":[\"ann@X.example\"],\"domains\":[]}", "true", "true", DELIVERY_TO,
+     "blocked_from_address"},
+    {"null", "{\"addresses\":[],\"domains\":[\"x.example\"]}", "true", "true", DELIVERY_TO,
+     "blocked_from_address"},
+    {"{\"addresses\":[\"ann@x.example\"],\"domains\":[]}", "{\"addresses\":[],\"domains\":[\"x.example\"]}",
+     "true", "true", DELIVERY_TO, "blocked_from_address"},
+    {"null", "null", "false", "true", DELIVERY_CC, "not_allowed_cc_address"},
+    {"null", "null", "true", "false", DELIVERY_BCC, "not_allowed_bcc_address"},
+    {"null", "null", "false", "false", DELIVERY_TO, "valid"},
+    {"null", "null", "true", "false", DELIVERY_CC, "valid"},
+    {"null", "{\"addresses\":[],\"domains\":[\"x.example\"]}", "false", "true", DELIVERY_CC,
+     "blocked_from_address"},
+};
+
+static void rules_are_applied(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char *text = NULL;
+        assert_true(asprintf(&text,
+                             "{\"allowed_from_addresses\":%s,\"blocked_from_addresses\":%s,"
+                             "\"allow_cc\":%s,\"allow_bcc\":%s}",
+                             cases[i].allowed, cases[i].blocked, cases[i].allow_cc, cases[i].allow_bcc) > 0);
+        json_t *record = json_loads(text, 0, NULL);
+        struct verdict verdict = inbox_rules_judge(record, "Ann@x.example", cases[i].way);
+        assert_string_equal(cases[i].status, verdict.status);
+        assert_int_equal(strcmp(verdict.status, "valid") == 0, verdict.message == NULL);
+        json_decref(record);
+        free(text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rules_are_applied)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Finding the file in a form, whatever the form looks like.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "mail/mime_library.h"
+#include "service/multipart.h"
+
+#define FILE_PART "Content-Disposition: form-data; name=\"file\"; filename="
+
+static const struct {
+    const char *what;
+    const char *body;
+    int result;
+    const char *name;
+    const char *type;
+    const char *content;
+} cases[] = {
+    {"a plain form", "--B\r\n" FILE_PART "\"a.txt\"\r\nContent-Type: text/plain\r\n\r\nabc\r\n--B--\r\n", 0,
+     "a.txt", "text/plain", "abc"},
+    {"no type", "--B\r\n" FILE_PART "\"a\"\r\n\r\nabc\r\n--B--", 0, "a", "application/octet-stream", "abc"},
+    {"an empty file", "--B\r\n" FILE_PART "\"a\"\r\n\r\n\r\n--B--\r\n", 0, "a", "application/octet-stream",
+     ""},
+    {"line ends in the content", "--B\r\n" FILE_PART "\"a\"\r\n\r\n\r\nx\r\n\r\n--B--\r\n", 0, "a",
+     "application/octet-stream", "\r\nx\r\n"},
+    {"what looks like the boundary", "--B\r\n" FILE_PART "\"a\"\r\n\r\nx\r\n--Bc\r\n-B\r\n--B--\r\n", 0, "a",
+     "application/octet-stream", "x\r\n--Bc\r\n-B"},
+    {"a preamble and another field",
+     "hello\r\n--B\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\ny\r\n--B\r\n" FILE_PART
+     "\"a\"\r\n\r\nabc\r\n--B--\r\n",
+     0, "a", "application/octet-stream", "abc"},
+    {"backslashed quotes", "--B\r\n" FILE_PART "\"a \\\"b\\\".txt\"\r\n\r\nx\r\n--B--", 0, "a \"b\".txt",
+     "application/octet-stream", "x"},
+    {"percent-encoded quotes", "--B\r\n" FILE_PART "\"a %22b%22 100%.txt\"\r\n\r\nx\r\n--B--", 0,
+     "a \"b\" 100%.txt", "application/octet-stream", "x"},
+    {"raw UTF-8", "--B\r\n" FILE_PART "\"Grüße.txt\"\r\n\r\nx\r\n--B--", 0, "Grüße.txt",
+     "application/octet-stream", "x"},
+    {"a message",
+     "--B\r\n" FILE_PART "\"m\"\r\nContent-Type: message/rfc822\r\n\r\nSubject: x\r\n\r\ny\r\n--B--", 0, "m",
+     "message/rfc822", "Subject: x\r\n\r\ny"},
+    {"a path as name", "--B\r\n" FILE_PART "\"../../etc/passwd\"\r\n\r\nx\r\n--B--", 0, "passwd",
+     "application/octet-stream", "x"},
+    {"a bad type", "--B\r\n" FILE_PART "\"a\"\r\nContent-Type: nonsense\r\n\r\nx\r\n--B--", 0, "a",
+     "application/octet-stream", "x"},
+    {"an empty name", "--B\r\n" FILE_PART "\"\"\r\n\r\nx\r\n--B--", -EINVAL, NULL, NULL, NULL},
+    {"a name of dots", "--B\r\n" FILE_PART "\"..\"\r\n\r\nx\r\n--B--", -EINVAL, NULL, NULL, NULL},
+    {"a control character in the name", "--B\r\n" FILE_PART "\"a\x01\"\r\n\r\nx\r\n--B--", -EINVAL, NULL,
+     NULL, NULL},
+    {"no file name", "--B\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nx\r\n--B--\r\n", -ENOENT,
+     NULL, NULL, NULL},
+    {"another field's name",
+     "--B\r\nContent-Disposition: form-data; name=\"other\"; filename=\"a\"\r\n\r\nx\r\n--B--", -ENOENT, NULL,
+     NULL, NULL},
+    {"an empty form", "--B--\r\n", -ENOENT, NULL, NULL, NULL},
+    {"cut short in the content", "--B\r\n" FILE_PART "\"a\"\r\n\r\nabc", -EBADMSG, NULL, NULL, NULL},
+    {"cut short in the headers", "--B\r\n" FILE_PART "\"a\"\r\n", -EBADMSG, NULL, NULL, NULL},
+    {"no form at all", "hello", -EBADMSG, NULL, NULL, NULL},
+    {"nothing", "", -EBADMSG, NULL, NULL, NULL},
+    {"only the boundary", "--B", -EBADMSG, NULL, NULL, NULL},
+};
+
+static void the_file_is_found(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        /* On the heap without a NUL, so that the sanitizer sees a read past the end. */
+        size_t len = strlen(cases[i].body);
+        char *body = malloc(len + 1);
+        memcpy(body, cases[i].body, len);
+        body = realloc(body, len > 0 ? len : 1);
+        struct multipart_file file = {0};
+        int result = multipart_find_file("multipart/form-data; boundary=\"B\"", body, len, "file", &file);
+        if (result != cases[i].result)
+            fail_msg("%s: %d instead of %d", cases[i].what, result, cases[i].result);
+        if (result == 0) {
+            assert_string_equal(cases[i].name, file.name);
+            assert_string_equal(cases[i].type, file.content_type);
+            assert_int_equal(strlen(cases[i].content), file.len);
+            assert_memory_equal(cases[i].content, file.bytes, file.len);
+        }
+        multipart_file_release(&file);
+        free(body);
+    }
+}
+
+static void every_truncation_is_survived(void **state)
+{
+    (void)state;
+    const char *whole = cases[5].body;
+    for (size_t len = 0; len < strlen(whole) - strlen("--\r\n"); len++) {
+        char *body = malloc(len + 1);
+        memcpy(body, whole, len);
+        struct multipart_file file = {0};
+        int result = multipart_find_file("multipart/form-data; boundary=B", body, len, "file", &file);
+        assert_true(result == -EBADMSG || result == -ENOENT);
+        free(body);
+    }
+}
+
+static void a_boundary_is_needed(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"multipart/form-data", "multipart/form-data; boundary=", "",
+                                        "multipart/form-data; boundary=\"\""};
+    for (size_t i = 0; i < ARRAY_LEN(types); i++) {
+        struct multipart_file file = {0};
+        assert_int_equal(-EBADMSG,
+                         multipart_find_file(types[i], cases[0].body, strlen(cases[0].body), "file", &file));
+    }
+}
+
+int main(void)
+{
+    mime_library_init();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_file_is_found),
+        cmocka_unit_test(every_truncation_is_survived),
+        cmocka_unit_test(a_boundary_is_needed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
