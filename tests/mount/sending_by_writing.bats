@@ -12,6 +12,9 @@ setup() {
 
 teardown() {
   stop_all
+  if [ -d "$DIR/small" ] && mountpoint -q "$DIR/small"; then
+    umount "$DIR/small"
+  fi
 }
 
 # The message NAME went out once and says BODY.
@@ -555,7 +558,7 @@ PYTHON
   stop_mount
   mkdir -p "$DIR/small"
   mount -t tmpfs -o size=3m,mode=700 none "$DIR/small"
-  STATE=$DIR/small/state
+  export STATE=$DIR/small/state
   start_mount
   message "$BOB" "queued before" >"$MOUNT/outbox/before"
   wait_sent before
@@ -568,8 +571,6 @@ PYTHON
   rm -f "$MOUNT/outbox/full" "$MOUNT/failed/full"
   message "$BOB" "room again" >"$MOUNT/outbox/again"
   wait_sent again
-  stop_mount
-  umount "$DIR/small"
   [ "$wrote" -ne 0 ]
 }
 
