@@ -5,8 +5,6 @@
 #ifndef INBOXFS_TESTS_UNIT_SERVICE_FIXTURE_H
 #define INBOXFS_TESTS_UNIT_SERVICE_FIXTURE_H
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -22,10 +20,11 @@
 
 #include "service/service.h"
 #include "support/http_client.h"
+#include "support/temp_dir.h"
 
 struct fixture {
-    char dir[64]; /* temporary */
-    char data_dir[96];
+    struct temp_dir dir;
+    char data_dir[300];
     struct service *service;
     char *key;
     struct http_client client;
@@ -53,32 +52,16 @@ static inline void fixture_stop(struct fixture *fixture)
 static inline void fixture_make_dir(struct fixture *fixture)
 {
     signal(SIGPIPE, SIG_IGN);
-    *fixture = (struct fixture){.dir = "/tmp/inboxd-test-XXXXXX"};
-    assert_non_null(mkdtemp(fixture->dir));
-    snprintf(fixture->data_dir, sizeof(fixture->data_dir), "%s/data", fixture->dir);
-}
-
-static inline void remove_tree(int dir_fd, const char *name)
-{
-    if (unlinkat(dir_fd, name, 0) == 0)
-        return;
-    int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
-    const struct dirent *entry;
-    while (directory != NULL && (entry = readdir(directory)) != NULL) {
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            remove_tree(fd, entry->d_name);
-    }
-    if (directory != NULL)
-        closedir(directory);
-    unlinkat(dir_fd, name, AT_REMOVEDIR);
+    *fixture = (struct fixture){0};
+    temp_dir_init(&fixture->dir);
+    snprintf(fixture->data_dir, sizeof(fixture->data_dir), "%s/data", fixture->dir.path);
 }
 
 static inline void fixture_remove(struct fixture *fixture)
 {
     fixture_stop(fixture);
     free(fixture->key);
-    remove_tree(AT_FDCWD, fixture->dir);
+    temp_dir_release(&fixture->dir);
 }
 
 static inline int fixture_set_up_tier(void **state, enum service_tier tier)

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Inboxes over HTTP: records, defaults, full updates, conflicts, the welcome email.
+ */
+#include "unit/service/service_fixture.h"
+
+#define UPSERT "/api/v1/inbox/upsert"
+#define INBOX_MEMBERS                                                                \
+    "id name email_address allow_cc allow_bcc spf_pass_required dkim_pass_required " \
+    "dmarc_pass_required allowed_from_addresses blocked_from_addresses webhook_url " \
+    "webhook_signing_secret_id open_and_click_tracking updated_at"
+
+static void a_new_inbox_has_every_field(void **state)
+{
+    const struct fixture *fixture = *state;
+    json_t *made = call(fixture, "POST", UPSERT,
+                        json_pack("{s:n, s:s, s:s, s:n}", "id", "name", "Ann", "email_address",
+                                  "ann@inbox.localhost", "allow_cc"),
+                        200);
+    assert_members(made, INBOX_MEMBERS " webhook_secret");
+    assert_true(json_is_true(json_object_get(made, "allow_cc")));
+    assert_true(json_is_null(json_object_get(made, "webhook_secret")));
+    assert_true(json_is_null(json_object_get(made, "blocked_from_addresses")));
+
+    json_t *list = get(fixture, "/api/v1/inbox");
+    assert_int_equal(1, json_array_size(list));
+    assert_members(json_array_get(list, 0), INBOX_MEMBERS);
+    assert_string_equal(text_of(made, "id"), text_of(json_array_get(list, 0), "id"));
+    json_decref(list);
+    json_decref(made);
+}
+
+static void an_update_is_a_full_update(void **state)
+{
+    const struct fixture *fixture = *state;
+    json_t *settings = json_pack("{s:b, s:{s:[s], s:[]}, s:b, s:s}", "allow_bcc", false,
+                                 "blocked_from_addresses", "addresses", "x@y.example", "domains",
+                                 "open_and_click_tracking", true, "webhook_url", "http://x.example/");
+    char *id = create_inbox(fixture, "ann@inbox.localhost", settings);
+    json_t *updated = call(
+        fixture, "POST", UPSERT,
+        json_pack("{s:s, s:s, s:s}", "id", id, "name", "New", "email_address", "Ann@inbox.localhost"), 200);
+    assert_string_equal(id, text_of(updated, "id"));
+    assert_string_equal("New", text_of(updated, "name"));
+    assert_true(json_is_true(json_object_get(updated, "allow_bcc")));
+    assert_true(json_is_false(json_object_get(updated, "open_and_click_tracking")));
+    assert_true(json_is_null(json_object_get(updated, "blocked_from_addresses")));
+    assert_true(json_is_null(json_object_get(updated, "webhook_url")));
+    assert_int_equal(1, count_of(fixture, "/api/v1/inbox"));
+    json_decref(updated);
+    free(id);
+}
+
+static void an_address_is_taken_once(void **state)
+{
+    const struct fixture *fixture = *state;
+    free(create_inbox(fixture, "ann@inbox.localhost", NULL));
+    char *bob = create_inbox(fixture, "bob@inbox.localhost", NULL);
+    json_decref(call(fixture, "POST", UPSERT,
+                     json_pack("{s:n, s:s, s:s}", "id", "name", "x", "email_address", "ANN@inbox.localhost"),
+                     409));
+    json_decref(call(
+        fixture, "POST", UPSERT,
+        json_pack("{s:s, s:s, s:s}", "id", bob, "name", "x", "email_address", "ann@inbox.localhost"), 409));
+    json_decref(call(
+        fixture, "POST", UPSERT,
+        json_pack("{s:s, s:s, s:s}", "id", bob, "name", "x", "email_address", "bo@inbox.localhost"), 200));
+    free(bob);
+}
+
+static void an_unknown_id_is_not_found(void **state)
+{
+    json_t *error = call(
+        *state, "POST", UPSERT,
+        json_pack("{s:s, s:s, s:s}", "id", "nobody", "name", "x", "email_address", "ann@inbox.localhost"),
+        404);
+    assert_members(error, "detail");
+    json_decref(error);
+    assert_int_equal(0, count_of(*state, "/api/v1/inbox"));
+}
+
+static const struct {
+    const char *request;
+    const char *location; /* the last part */
+} wrong[] = {
+    {"{\"email_address\":\"a@inbox.localhost\"}", "name"},
+    {"{\"name\":\"x\"}", "email_address"},
+    {"{\"name\":null,\"email_address\":\"a@inbox.localhost\"}", "name"},
+    {"{\"name\":5,\"email_address\":\"a@inbox.localhost\"}", "name"},
+    {"{\"name\":\"a\\nb\",\"email_address\":\"a@inbox.localhost\"}", "name"},
+    {"{\"name\":\"x\",\"email_address\":\"a@else.example\"}", "email_address"},
+    {"{\"name\":\"x\",\"email_address\":\"a\"}", "email_address"},
+    {"{\"name\":\"x\",\"email_address\":\"a b@inbox.localhost\"}", "email_address"},
+    {"{\"name\":\"x\",\"email_address\":\"a/b@inbox.localhost\"}", "email_address"},
+    {"{\"name\":\"x\",\"email_address\":\"@inbox.localhost\"}", "email_address"},
+    {"{\"id\":7,\"name\":\"x\",\"email_address\":\"a@inbox.localhost\"}", "id"},
+    {"{\"name\":\"x\",\"email_address\":\"a@inbox.localhost\",\"allow_cc\":\"yes\"}", "allow_cc"},
+    {"{\"name\":\"x\",\"email_address\":\"a@inbox.localhost\",\"allowed_from_addresses\":[]}",
+     "allowed_from_addresses"},
+    {"{\"name\":\"x\",\"email_address\":\"a@inbox.localhost\",\"webhook_url\":{}}", "webhook_url"},
+};
+
+static void what_is_wrong_is_named(void **state)
+{
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        json_t *error = call(*state, "POST", UPSERT, json_loads(wrong[i].request, 0, NULL), 422);
+        const json_t *problem = json_array_get(json_object_get(error, "detail"), 0);
+        assert_members(problem, "loc msg type");
+        const json_t *location = json_object_get(problem, "loc");
+        assert_string_equal("body", json_string_value(json_array_get(location, 0)));
+        assert_string_equal(wrong[i].location, json_string_value(json_array_get(location, 1)));
+        json_decref(error);
+    }
+    assert_int_equal(0, count_of(*state, "/api/v1/inbox"));
+}
+
+static void a_bad_rule_is_named_by_its_place(void **state)
+{
+    const char *text = "{\"name\":\"x\",\"email_address\":\"a@inbox.localhost\","
+                       "\"blocked_from_addresses\":{\"addresses\":[\"a@b\",\"c\"],\"domains\":[\"d@e\"]}}";
+    json_t *error = call(*state, "POST", UPSERT, json_loads(text, 0, NULL), 422);
+    char *dumped = json_dumps(error, JSON_COMPACT);
+    assert_non_null(strstr(dumped, "[\"body\",\"blocked_from_addresses\",\"addresses\",1]"));
+    assert_non_null(strstr(dumped, "[\"body\",\"blocked_from_addresses\",\"domains\",0]"));
+    free(dumped);
+    json_decref(error);
+}
+
+static void the_first_inbox_is_welcomed(void **state)
+{
+    const struct fixture *fixture = *state;
+    char *first = create_inbox(fixture, "ann@inbox.localhost", NULL);
+    free(create_inbox(fixture, "bob@inbox.localhost", NULL));
+    assert_int_equal(1, count_of(fixture, "/api/v1/email?valid_only=false"));
+    json_t *email = newest_email(fixture, first, "");
+    assert_string_equal("support@inbox.localhost",
+                        text_of(json_object_get(email, "from_address"), "address"));
+    json_decref(email);
+    free(first);
+}
+
+static void rules_against_the_welcome_are_kept(void **state)
+{
+    const struct fixture *fixture = *state;
+    json_t *rule =
+        json_pack("{s:{s:[], s:[s]}}", "blocked_from_addresses", "addresses", "domains", "inbox.localhost");
+    free(create_inbox(fixture, "ann@inbox.localhost", rule));
+    assert_int_equal(0, count_of(fixture, "/api/v1/email"));
+}
+
+int main(void)
+{
+#define SERVICE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_set_up, fixture_tear_down)
+    const struct CMUnitTest tests[] = {
+        SERVICE_TEST(a_new_inbox_has_every_field), SERVICE_TEST(an_update_is_a_full_update),
+        SERVICE_TEST(an_address_is_taken_once),    SERVICE_TEST(an_unknown_id_is_not_found),
+        SERVICE_TEST(what_is_wrong_is_named),      SERVICE_TEST(a_bad_rule_is_named_by_its_place),
+        SERVICE_TEST(the_first_inbox_is_welcomed), SERVICE_TEST(rules_against_the_welcome_are_kept),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sending: delivery, rules, idempotency, attachments, limits, replies and forwards.
+ */
+#include "unit/service/service_fixture.h"
+
+#define SEND "/api/v1/email/send"
+#define ANN "ann@inbox.localhost"
+#define BOB "bob@inbox.localhost"
+#define EMAIL_MEMBERS                                                                       \
+    "id status status_message user_mark_status inbox_id subject from_address to_addresses " \
+    "cc_addresses bcc_addresses reply_to_addresses date latest_webhook_log"
+#define OUTBOUND_MEMBERS                                                               \
+    "id status inbox_id subject from_address to_addresses cc_addresses bcc_addresses " \
+    "reply_to_addresses date message_type open_and_click_tracking latest_event"
+#define CONTENT_MEMBERS                                                                             \
+    "id inbox_id subject date from_address to_addresses cc_addresses bcc_addresses "                \
+    "reply_to_addresses message_id in_reply_to_id references prompt thread_prompt plain_text html " \
+    "alternative_content attachments previous_emails"
+
+static json_t *load_content(const struct fixture *fixture, const char *id, const char *folder)
+{
+    char target[256];
+    snprintf(target, sizeof(target), "/api/v1/email/%s%s", folder, id);
+    return get(fixture, target);
+}
+
+static char *load_raw(const struct fixture *fixture, const char *id)
+{
+    char target[256];
+    snprintf(target, sizeof(target), "/api/v1/email/%s/raw", id);
+    struct http_answer answer;
+    http_client_request(&fixture->client, "GET", target, "", NULL, 0, &answer);
+    assert_int_equal(200, answer.status);
+    char *type = http_answer_header(&answer, "Content-Type");
+    assert_string_equal("message/rfc822", type);
+    free(type);
+    char *raw = strdup(answer.body);
+    http_answer_release(&answer);
+    return raw;
+}
+
+static void mail_to_an_inbox_here_is_delivered(void **state)
+{
+    const struct fixture *fixture = *state;
+    free(create_inbox(fixture, ANN, NULL));
+    char *bob = create_inbox(fixture, BOB, NULL);
+    json_t *request = message_to(ANN, "BOB@inbox.localhost", "Grüße 🎉");
+    json_object_set_new(request, "cc_addresses", json_pack("[{s:s, s:s}]", "address", ANN, "name", "Änn"));
+    char *sent = send_message(fixture, request);
+
+    json_t *email = newest_email(fixture, bob, "");
+    assert_members(email, EMAIL_MEMBERS);
+    assert_string_equal("valid", text_of(email, "status"));
+    assert_string_equal("Grüße 🎉", text_of(email, "subject"));
+    assert_string_equal("Name", text_of(json_object_get(email, "from_address"), "name"));
+
+    json_t *content = load_content(fixture, text_of(email, "id"), "");
+    assert_members(content, CONTENT_MEMBERS);
+    assert_string_equal("The text.", text_of(content, "plain_text"));
+    assert_non_null(strstr(text_of(content, "prompt"), "# Grüße 🎉"));
+    assert_true(json_is_null(json_object_get(content, "previous_emails")));
+    char *raw = load_raw(fixture, text_of(email, "id"));
+    assert_non_null(strstr(raw, text_of(content, "message_id")));
+    assert_non_null(strstr(raw, "\r\nDate: "));
+    assert_non_null(strstr(raw, "From: Name <" ANN ">\r\n"));
+    free(raw);
+
+    json_t *outbound = get(fixture, "/api/v1/email/outbound");
+    assert_int_equal(1, json_array_size(outbound));
+    assert_members(json_array_get(outbound, 0), OUTBOUND_MEMBERS);
+    assert_string_equal(sent, text_of(json_array_get(outbound, 0), "id"));
+    assert_string_equal("sent", text_of(json_array_get(outbound, 0), "status"));
+    assert_string_equal("new", text_of(json_array_get(outbound, 0), "message_type"));
+    json_t *sent_content = load_content(fixture, sent, "outbound/");
+    assert_members(sent_content, CONTENT_MEMBERS);
+
+    json_decref(sent_content);
+    json_decref(outbound);
+    json_decref(content);
+    json_decref(email);
+    free(sent);
+    free(bob);
+}
+
+static void bcc_is_seen_by_nobody_else(void **state)
+{
+    const struct fixture *fixture = *state;
+    char *ann = create_inbox(fixture, ANN, NULL);
+    char *bob = create_inbox(fixture, BOB, NULL);
+    char *eve = create_inbox(fixture, "eve@inbox.localhost", NULL);
+    json_t *request = message_to(ANN, BOB, "secret");
+    json_object_set_new(request, "bcc_addresses",
+                        json_pack("[{s:s, s:n}, {s:s, s:n}]", "address", "eve@inbox.localhost", "name",
+                                  "address", "else@where.example", "name"));
+    char *sent = send_message(fixture, request);
+
+    json_t *to_bob = newest_email(fixture, bob, "");
+    json_t *to_eve = newest_email(fixture, eve, "");
+    assert_int_equal(0, json_array_size(json_object_get(to_bob, "bcc_addresses")));
+    assert_int_equal(1, json_array_size(json_object_get(to_eve, "bcc_addresses")));
+    char *raw = load_raw(fixture, text_of(to_bob, "id"));
+    assert_null(strcasestr(raw, "bcc"));
+    assert_null(strstr(raw, "eve@"));
+    json_t *content = load_content(fixture, text_of(to_bob, "id"), "");
+    char *text = json_dumps(content, 0);
+    assert_null(strstr(text, "eve@"));
+    json_t *outbound = load_content(fixture, sent, "outbound/");
+    assert_int_equal(2, json_array_size(json_object_get(outbound, "bcc_addresses")));
+    json_t *list = get(fixture, "/api/v1/email/outbound");
+    assert_string_equal("pending", text_of(json_array_get(list, 0), "status"));
+
+    json_decref(list);
+    json_decref(outbound);
+    json_decref(content);
+    json_decref(to_bob);
+    json_decref(to_eve);
+    free(text);
+    free(raw);
+    free(sent);
+    free(ann);
+    free(bob);
+    free(eve);
+}
+
+static void what_breaks_a_rule_is_stored_and_hidden(void **state)
+{
+    const struct fixture *fixture = *state;
+    free(create_inbox(fixture, ANN, NULL));
+    char *bob = create_inbox(
+        fixture, BOB, json_pack("{s:{s:[s], s:[]}}", "blocked_from_addresses", "addresses", ANN, "domains"));
+    free(send_message(fixture, message_to(ANN, BOB, "blocked")));
+    assert_null(newest_email(fixture, bob, ""));
+    json_t *email = newest_email(fixture, bob, "&valid_only=false");
+    assert_string_equal("blocked_from_address", text_of(email, "status"));
+    char target[256];
+    snprintf(target, sizeof(target), "/api/v1/email/%s", text_of(email, "id"));
+    json_decref(call(fixture, "GET", target, NULL, 404));
+    snprintf(target, sizeof(target), "/api/v1/email/%s/raw", text_of(email, "id"));
+    json_decref(call(fixture, "GET", target, NULL, 404));
+
+    snprintf(target, sizeof(target), "/api/v1/email/%s/mark/true", text_of(email, "id"));
+    json_t *marked = call(fixture, "POST", target, NULL, 200);
+    assert_members(marked, EMAIL_MEMBERS);
+    assert_true(json_is_true(json_object_get(marked, "user_mark_status")));
+    assert_string_equal("blocked_from_address", text_of(marked, "status"));
+    json_decref(marked);
+    json_t *shown = newest_email(fixture, bob, "");
+    assert_non_null(shown);
+    json_decref(shown);
+    json_decref(load_content(fixture, text_of(email, "id"), ""));
+    snprintf(target, sizeof(target), "/api/v1/email/%s/mark/false", text_of(email, "id"));
+    json_decref(call(fixture, "POST", target, NULL, 200));
+    assert_null(newest_email(fixture, bob, ""));
+    snprintf(target, sizeof(target), "/api/v1/email/%s/mark/maybe", text_of(email, "id"));
+    json_decref(call(fixture, "POST", target, NULL, 422));
+    json_decref(call(fixture, "POST", "/api/v1/email/nothing/mark/true", NULL, 404));
+    json_decref(email);
+    free(bob);
+}
+
+static void a_key_sends_once(void **state)
+{
+    const struct fixture *fixture = *state;
+    free(create_inbox(fixture, ANN, NULL));
+    json_t *request = message_to(ANN, ANN, "once");
+    json_object_set_new(request, "idempotency_key", json_string("key-1"));
+    json_t *variant = json_deep_copy(request);
+    json_object_set_new(variant, "html", json_null());
+    json_t *other = json_deep_copy(request);
+    json_object_set_new(other, "subject", json_string("other"));
+    char *first = send_message(fixture, json_incref(request));
+    char *second = send_message(fixture, request);
+    char *third = send_message(fixture, variant);
+    assert_string_equal(first, second);
+    assert_string_equal(first, third);
+    json_decref(call(fixture, "POST", SEND, other, 409));
+    assert_int_equal(1, count_of(fixture, "/api/v1/email/outbound"));
+    assert_int_equal(1, count_of(fixture, "/api/v1/email?search_term=once"));
+    free(first);
+    free(second);
+    free(third);
+}
+
+static void attachments_come_through(void **state)
+{
+    const struct fixture *fixture = *state;
+    char *ann = create_inbox(fixture, ANN, NULL);
+    static const char bytes[] = "\0\r\n\nFrom x\r.\r\n--=\xff end";
+    char *one = upload(fixture, "grüße \\\"1\\\".bin", "application/x-test", bytes, sizeof(bytes), 200);
+    char *two = upload(fixture, "mail.eml", "message/rfc822", "Subject: x\n\ny", 13, 200);
+    json_t *request = message_to(ANN, ANN, "files");
+    json_object_set_new(request, "attachment_ids", json_pack("[s, s]", one, two));
+    char *sent = send_message(fixture, request);
+    json_t *email = newest_email(fixture, ann, "");
+    json_t *content = load_content(fixture, text_of(email, "id"), "");
+    json_t *list = json_object_get(content, "attachments");
+    assert_int_equal(2, json_array_size(list));
+    assert_members(json_array_get(list, 0), "id filename content_type content_encoding content_id");
+    assert_string_equal("grüße \"1\".bin", text_of(json_array_get(list, 0), "filename"));
+    assert_string_equal("message/rfc822", text_of(json_array_get(list, 1), "content_type"));
+
+    static const struct {
+        size_t index;
+        const char *content;
+        size_t len;
+    } expected[] = {{0, bytes, sizeof(bytes)}, {1, "Subject: x\n\ny", 13}};
+    for (size_t i = 0; i < 4; i++) {
+        const char *id = text_of(json_array_get(list, expected[i % 2].index), "id");
+        char target[256];
+        if (i < 2)
+            snprintf(target, sizeof(target), "/api/v1/email/%s/attachment/%s", text_of(email, "id"), id);
+        else
+            snprintf(target, sizeof(target), "/api/v1/email/outbound/%s/attachment/%s", sent, id);
+        struct http_answer answer;
+        http_client_request(&fixture->client, "GET", target, "", NULL, 0, &answer);
+        assert_int_equal(200, answer.status);
+        assert_int_equal(expected[i % 2].len, answer.body_len);
+        assert_memory_equal(expected[i % 2].content, answer.body, answer.body_len);
+        char *sniff = http_answer_header(&answer, "X-Content-Type-Options");
+        char *disposition = http_answer_header(&answer, "Content-Disposition");
+        assert_string_equal("nosniff", sniff);
+        assert_int_equal(0, strncmp(disposition, "attachment; ", 12));
+        free(sniff);
+        free(disposition);
+        http_answer_release(&answer);
+    }
+    char target[256];
+    snprintf(target, sizeof(target), "/api/v1/email/%s/attachment/nothing", text_of(email, "id"));
+    json_decref(call(fixture, "GET", target, NULL, 404));
+    assert_int_equal(1, count_of(fixture, "/api/v1/email?search_term=GR%C3%9C%C3%9FE"));
+    json_decref(content);
+    json_decref(email);
+    free(sent);
+    free(one);
+    free(two);
+    free(ann);
+}
+
+static void attachments_are_bounded_together(void **state)
+{
+    const struct fixture *fixture = *state;
+    free(create_inbox(fixture, ANN, NULL));
+    size_t len = 10 * 1000 * 1000;
+    char *bytes = calloc(1, len + 1);
+    char *whole = upload(fixture, "a", "text/plain", bytes, len, 200);
+    free(upload(fixture, "a", "text/plain", bytes, len + 1, 413));
+    char *byte = upload(fixture, "b", "text/plain", "x", 1, 200);
+    json_t *request = message_to(ANN, ANN, "all");
+    json_object_set_new(request, "attachment_ids", json_pack("[s]", whole));
+    free(send_message(fixture, request));
+    request = message_to(ANN, ANN, "more");
+    json_object_set_new(request, "attachment_ids", json_pack("[s, s]", whole, byte));
+    json_decref(call(fixture, "POST", SEND, request, 413));
+    request = message_to(ANN, ANN, "none");
+    json_object_set_new(request, "attachment_ids", json_pack("[s, s]", byte, "nothing"));
+    json_t *error = call(fixture, "POST", SEND, request, 422);
+    char *text = json_dumps(error, JSON_COMPACT);
+    assert_non_null(strstr(text, "[\"body\",\"attachment_ids\",1]"));
+    free(text);
+    json_decref(error);
+    assert_int_equal(1, count_of(fixture, "/api/v1/email/outbound"));
+    free(byte);
+    free(whole);
+    free(bytes);
+}
+
+static void a_reply_joins_the_thread(void **state)
+{
+    const struct fixture *fixture = *state;
+    char *ann = create_inbox(fixture, ANN, NULL);
+    char *bob = create_inbox(fixture, BOB, NULL);
+    free(send_message(fixture, message_to(ANN, BOB, "Question")));
+    json_t *question = newest_email(fixture, bob, "");
+    json_t *request = message_to(BOB, ANN, "");
+    json_object_del(request, "subject");
+    json_object_set_new(request, "existing_email_id", json_string(text_of(question, "id")));
+    json_object_set_new(request, "message_type", json_string("reply"));
+    free(send_message(fixture, request));
+
+    json_t *original = load_content(fixture, text_of(question, "id"), "");
+    json_t *reply = newest_email(fixture, ann, "");
+    assert_string_equal("Question", text_of(reply, "subject"));
+    json_t *content = load_content(fixture, text_of(reply, "id"), "");
+    assert_string_equal(text_of(original, "message_id"), text_of(content, "in_reply_to_id"));
+    assert_int_equal(1, json_array_size(json_object_get(content, "references")));
+    const json_t *previous = json_object_get(content, "previous_emails");
+    assert_int_equal(1, json_array_size(previous));
+    const json_t *before = json_array_get(previous, 0);
+    assert_members(before, CONTENT_MEMBERS);
+    assert_string_equal(text_of(original, "message_id"), text_of(before, "message_id"));
+    assert_string_equal(ann, text_of(before, "inbox_id"));
+    assert_true(json_is_null(json_object_get(before, "previous_emails")));
+    assert_non_null(strstr(text_of(content, "thread_prompt"), "Thread of 2 emails"));
+    char *raw = load_raw(fixture, text_of(reply, "id"));
+    assert_non_null(strstr(raw, "\r\nIn-Reply-To: <"));
+    assert_non_null(strstr(raw, "\r\nReferences: <"));
+    free(raw);
+    json_decref(content);
+    json_decref(reply);
+    json_decref(original);
+    json_decref(question);
+    free(ann);
+    free(bob);
+}
+
+static void a_forward_encloses_the_original(void **state)
+{
+    const struct fixture *fixture = *state;
+    char *ann = create_inbox(fixture, ANN, NULL);
+    free(send_message(fixture, message_to(ANN, ANN, "First")));
+    json_t *email = newest_email(fixture, ann, "");
+    char *original = load_raw(fixture, text_of(email, "id"));
+    unsigned int status = 200;
+    /* Ten times, and then it is enough. */
+    for (int i = 0; i <= 10; i++) {
+        json_t *request = message_to(ANN, ANN, "Forward");
+        json_object_set_new(request, "existing_email_id", json_string(text_of(email, "id")));
+        json_object_set_new(request, "message_type", json_string("forward"));
+        status = i < 10 ? 200 : 413;
+        json_decref(call(fixture, "POST", SEND, request, (int)status));
+        json_t *newest = newest_email(fixture, ann, "");
+        if (i == 0) {
+            json_t *content = load_content(fixture, text_of(newest, "id"), "");
+            const json_t *attachment = json_array_get(json_object_get(content, "attachments"), 0);
+            char target[256];
+            snprintf(target, sizeof(target), "/api/v1/email/%s/attachment/%s", text_of(newest, "id"),
+                     text_of(attachment, "id"));
+            struct http_answer answer;
+            http_client_request(&fixture->client, "GET", target, "", NULL, 0, &answer);
+            assert_int_equal(200, answer.status);
+            assert_string_equal(original, answer.body);
+            assert_true(json_is_null(json_object_get(content, "previous_emails")));
+            http_answer_release(&answer);
+            json_decref(content);
+        }
+        json_decref(email);
+        email = newest;
+    }
+    json_decref(email);
+    free(original);
+    free(ann);
+}
+
+static const struct {
+    const char *change; /* merged into a good request */
+    int status;
+    const char *words; /* in the answer */
+} wrong[] = {
+    {"{\"from_address\":\"nobody@inbox.localhost\"}", 404, "no inbox"},
+    {"{\"from_address\":\"nonsense\"}", 422, "\"from_address\""},
+    {"{\"from_address\":null}", 422, "\"from_address\""},
+    {"{\"from_address\":{\"address\":null}}", 422, "\"from_address\", \"address\""},
+    {"{\"subject\":null}", 422, "\"subject\""},
+    {"{\"subject\":\"a\\r\\nBcc: x@y\"}", 422, "\"subject\""},
+    {"{\"plain_text\":null}", 422, "\"plain_text\""},
+    {"{\"plain_text\":5}", 422, "\"plain_text\""},
+    {"{\"to_addresses\":null}", 422, "\"to_addresses\""},
+    {"{\"to_addresses\":[]}", 422, "\"to_addresses\""},
+    {"{\"to_addresses\":[\"a@b\"]}", 422, "\"to_addresses\", 0"},
+    {"{\"to_addresses\":[{\"address\":\"a@b,c@d\",\"name\":null}]}", 422, "\"to_addresses\", 0, \"address\""},
+    {"{\"to_addresses\":[{\"address\":\"a@b\",\"name\":\"x\\ny\"}]}", 422, "\"to_addresses\", 0, \"name\""},
+    {"{\"message_type\":\"answer\"}", 422, "\"message_type\""},
+    {"{\"message_type\":\"reply\"}", 422, "\"message_type\""},
+    {"{\"existing_email_id\":\"nothing\"}", 404, "no such email"},
+    {"{\"attachment_ids\":\"x\"}", 422, "\"attachment_ids\""},
+    {"{\"attachment_ids\":[5]}", 422, "\"attachment_ids\", 0"},
+    {"{\"idempotency_key\":5}", 422, "\"idempotency_key\""},
+};
+
+static void what_is_wrong_is_refused(void **state)
+{
+    const struct fixture *fixture = *state;
+    free(create_inbox(fixture, ANN, NULL));
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        json_t *request = message_to(ANN, ANN, "x");
+        json_t *change = json_loads(wrong[i].change, 0, NULL);
+        json_object_update(request, change);
+        json_decref(change);
+        json_t *error = call(fixture, "POST", SEND, request, wrong[i].status);
+        char *text = json_dumps(error, 0);
+        if (strstr(text, wrong[i].words) == NULL)
+            fail_msg("%s: %s", wrong[i].change, text);
+        free(text);
+        json_decref(error);
+    }
+    assert_int_equal(0, count_of(fixture, "/api/v1/email/outbound"));
+}
+
+static void published_clients_are_understood(void **state)
+{
+    const struct fixture *fixture = *state;
+    free(create_inbox(fixture, ANN, NULL));
+    json_t *request = json_pack(
+        "{s:{s:s, s:s}, s:s, s:s, s:[{s:s, s:n}], s:n, s:n, s:n, s:n, s:n, s:n, s:n, s:n, s:n}",
+        "from_address", "address", ANN, "name", "Other Name", "subject", "x", "plain_text", "y",
+        "to_addresses", "address", ANN, "name", "cc_addresses", "bcc_addresses", "reply_to_addresses", "html",
+        "alternative_content", "attachment_ids", "existing_email_id", "message_type", "idempotency_key");
+    json_t *answer = call(fixture, "POST", SEND, request, 200);
+    assert_members(answer, "id");
+    json_decref(answer);
+    json_t *list = get(fixture, "/api/v1/email?search_term=x");
+    assert_string_equal("Other Name",
+                        text_of(json_object_get(json_array_get(list, 0), "from_address"), "name"));
+    json_decref(list);
+}
+
+static int set_up_free(void **state)
+{
+    return fixture_set_up_tier(state, SERVICE_TIER_FREE);
+}
+
+static void the_free_tier_sends_ten_a_day(void **state)
+{
+    const struct fixture *fixture = *state;
+    free(create_inbox(fixture, ANN, NULL));
+    for (int i = 0; i < 10; i++) {
+        json_t *request = message_to(ANN, ANN, "x");
+        json_object_set_new(request, "idempotency_key", json_sprintf("key %d", i));
+        free(send_message(fixture, request));
+    }
+    json_t *request = message_to(ANN, ANN, "x");
+    json_object_set_new(request, "idempotency_key", json_string("key 3"));
+    free(send_message(fixture, request));
+
+    request = message_to(ANN, ANN, "x");
+    char *text = json_dumps(request, 0);
+    struct http_answer answer;
+    http_client_request(&fixture->client, "POST", SEND, "Content-Type: application/json\r\n", text,
+                        strlen(text), &answer);
+    assert_int_equal(429, answer.status);
+    char *seconds = http_answer_header(&answer, "Retry-After");
+    assert_in_range(strtol(seconds, NULL, 10), 1, 86400);
+    free(seconds);
+    http_answer_release(&answer);
+    free(text);
+    json_decref(request);
+}
+
+int main(void)
+{
+#define SERVICE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_set_up, fixture_tear_down)
+    const struct CMUnitTest tests[] = {
+        SERVICE_TEST(mail_to_an_inbox_here_is_delivered),
+        SERVICE_TEST(bcc_is_seen_by_nobody_else),
+        SERVICE_TEST(what_breaks_a_rule_is_stored_and_hidden),
+        SERVICE_TEST(a_key_sends_once),
+        SERVICE_TEST(attachments_come_through),
+        SERVICE_TEST(attachments_are_bounded_together),
+        SERVICE_TEST(a_reply_joins_the_thread),
+        SERVICE_TEST(a_forward_encloses_the_original),
+        SERVICE_TEST(what_is_wrong_is_refused),
+        SERVICE_TEST(published_clients_are_understood),
+        cmocka_unit_test_setup_teardown(the_free_tier_sends_ten_a_day, set_up_free, fixture_tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
