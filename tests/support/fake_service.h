@@ -4,6 +4,8 @@
  * accepts uploads and sends. A test scripts outcomes a call, holds calls at a gate, and looks at what came.
  * All functions may be called from any thread. Whatever a test waits for here and does not come within
  * 20 seconds of real time ends the program with a message.
+ *
+ * Emails are listed newest first, and no more than asked for.
  */
 #ifndef INBOXFS_TESTS_SUPPORT_FAKE_SERVICE_H
 #define INBOXFS_TESTS_SUPPORT_FAKE_SERVICE_H
@@ -70,6 +72,9 @@ void fake_service_set_reachable(struct fake_service *fake, bool is_reachable);
 void fake_service_set_capabilities(struct fake_service *fake,
                                    const struct service_capabilities *capabilities);
 
+/* From now on a list of emails that may be unchanged, and is, is answered with 304 and no records. */
+void fake_service_use_etags(struct fake_service *fake);
+
 /* Calls of this kind stop before anything happens, until the gate opens or their cancel is set (then
  * SERVICE_RETRY, EINTR). */
 void fake_service_close_gate(struct fake_service *fake, enum fake_call call);
@@ -80,6 +85,9 @@ void fake_service_let_pass(struct fake_service *fake, enum fake_call call, unsig
 void fake_service_wait_at_gate(struct fake_service *fake, enum fake_call call, unsigned int count);
 
 /* ---- what came */
+
+/* Records that all lists of emails together delivered. */
+unsigned int fake_service_count_delivered(struct fake_service *fake);
 
 /* Calls of this kind that have ended. */
 unsigned int fake_service_count(struct fake_service *fake, enum fake_call call);

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The calls of the fake service. A call is recorded when it comes, waits at its gate, takes its scripted
+ * outcome, and does what it does, all under one lock but for the sinks of listings.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "mail/json_value.h"
+#include "support/fake_service_state.h"
+
+static struct fake_service *fake_of(struct mail_service *service)
+{
+    return (struct fake_service *)service;
+}
+
+static const char *keep(struct fake_service *fake, const char *text)
+{
+    return text == NULL ? NULL : fake_keep_bytes(fake, text, strlen(text));
+}
+
+/* ---------------------------------------------------------------- the course of a call */
+
+static void set_result(struct service_result *ret, const struct fake_outcome *outcome)
+{
+    static const struct {
+        int http_status;
+        int error;
+        const char *detail;
+    } usual[] = {
+        [SERVICE_OK] = {200, 0, NULL},
+        [SERVICE_RETRY] = {0, EHOSTUNREACH, "the service cannot be reached"},
+        [SERVICE_UNAUTHORIZED] = {401, EACCES, "the key is not valid"},
+        [SERVICE_REJECTED] = {422, EINVAL, "the service refuses this"},
+        [SERVICE_ABSENT] = {404, ENOSYS, "there is no such endpoint"},
+        [SERVICE_UNKNOWN] = {500, EIO, "internal error"},
+    };
+    *ret = (struct service_result){
+        .outcome = outcome->outcome,
+        .http_status = outcome->http_status != 0 ? outcome->http_status : usual[outcome->outcome].http_status,
+        .error = outcome->error != 0 ? outcome->error : usual[outcome->outcome].error,
+        .retry_after_ms = outcome->retry_after_ms > 0 ? outcome->retry_after_ms : -1,
+    };
+    const char *detail = outcome->detail != NULL ? outcome->detail : usual[outcome->outcome].detail;
+    ret->detail = detail == NULL || outcome->outcome == SERVICE_OK ? NULL : fake_must(strdup(detail));
+}
+
+static struct fake_outcome next_outcome_locked(struct fake_service *fake, struct fake_calls *calls)
+{
+    if (calls->pushed_next < calls->pushed_len)
+        return calls->pushed[calls->pushed_next++];
+    if (fake->is_unreachable)
+        return (struct fake_outcome){.outcome = SERVICE_RETRY};
+    return calls->usual;
+}
+
+/* Stands at the gate until it may pass; false: cancelled. */
+static bool pass_gate_locked(struct fake_service *fake, struct fake_calls *calls, struct cancel *cancel)
+{
+    calls->at_gate++;
+    pthread_cond_broadcast(&fake->changed);
+    while (calls->gate_is_closed && calls->may_pass == 0 && !cancel_is_set(cancel))
+        pthread_cond_wait(&fake->changed, &fake->lock);
+    calls->at_gate--;
+    bool may_pass = !calls->gate_is_closed || calls->may_pass > 0;
+    if (calls->gate_is_closed && calls->may_pass > 0)
+        calls->may_pass--;
+    return may_pass;
+}
+
+/* Records the call and waits at the gate. Returns with the lock held, and what the script says. */
+static struct fake_outcome begin_call(struct fake_service *fake, enum fake_call call,
+                                      const struct fake_record *record, struct cancel *cancel)
+{
+    struct fake_calls *calls = &fake->calls[call];
+    cancel_bind(cancel, &fake->changed, &fake->lock);
+    pthread_mutex_lock(&fake->lock);
+    calls->records = fake_must(realloc(calls->records, (calls->len + 1) * sizeof(*calls->records)));
+    struct fake_record *kept = &calls->records[calls->len];
+    size_t index = calls->len++;
+    *kept = *record;
+    kept->text = keep(fake, record->text);
+    kept->key = keep(fake, record->key);
+    kept->bytes = fake_keep_bytes(fake, record->bytes, record->len);
+    if (++calls->under_way > calls->most_at_once)
+        calls->most_at_once = calls->under_way;
+    bool passed = pass_gate_locked(fake, calls, cancel);
+    pthread_mutex_unlock(&fake->lock);
+    cancel_unbind(cancel);
+    pthread_mutex_lock(&fake->lock);
+    if (passed && !cancel_is_set(cancel))
+        return next_outcome_locked(fake, calls);
+    calls->records[index].was_cancelled = true;
+    return (struct fake_outcome){.outcome = SERVICE_RETRY, .error = EINTR, .detail = "cancelled"};
+}
+
+/* Gives up the lock. */
+static void end_call_locked(struct fake_service *fake, enum fake_call call,
+                            const struct fake_outcome *outcome, struct service_result *ret)
+{
+    set_result(ret, outcome);
+    fake->calls[call].under_way--;
+    fake->calls[call].ended++;
+    pthread_cond_broadcast(&fake->changed);
+    pthread_mutex_unlock(&fake->lock);
+}
+
+static bool takes_effect(const struct fake_outcome *outcome)
+{
+    return outcome->outcome == SERVICE_OK || outcome->happens;
+}
+
+static char *id_locked(struct fake_service *fake, const struct fake_outcome *outcome, const char *kind)
+{
+    char *id;
+    if (outcome->id != NULL)
+        return fake_must(strdup(outcome->id));
+    if (asprintf(&id, "%s-%u", kind, ++fake->last_id) < 0)
+        abort();
+    return id;
+}
+
+static char *answered_id(const struct fake_outcome *outcome, const char *id)
+{
+    return outcome->outcome == SERVICE_OK && !outcome->without_id ? fake_must(strdup(id)) : NULL;
+}
+
+/* ---------------------------------------------------------------- listings */
+
+static void list_inboxes(struct mail_service *service, inbox_sink sink, void *context, struct cancel *cancel,
+                         struct service_result *ret)
+{
+    struct fake_service *fake = fake_of(service);
+    const struct fake_record call = {.text = NULL};
+    struct fake_outcome outcome = begin_call(fake, FAKE_LIST_INBOXES, &call, cancel);
+    _cleanup_json_ json_t *records = fake_must(json_array());
+    for (struct fake_inbox *inbox = fake->inboxes; inbox != NULL; inbox = inbox->next)
+        if (outcome.outcome == SERVICE_OK || json_array_size(records) < outcome.records)
+            json_array_append(records, inbox->record);
+    pthread_mutex_unlock(&fake->lock);
+    int error = 0;
+    for (size_t i = 0; i < json_array_size(records) && error == 0; i++) {
+        struct inbox_record record;
+        error = inbox_record_from_json(json_array_get(records, i), &record);
+        if (error == 0) {
+            error = sink(context, &record);
+            inbox_record_release(&record);
+        }
+    }
+    if (error != 0)
+        outcome = (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 200, .error = -error};
+    pthread_mutex_lock(&fake->lock);
+    end_call_locked(fake, FAKE_LIST_INBOXES, &outcome, ret);
+}
+
+static struct fake_answer *find_answer_locked(struct fake_service *fake, const struct email_query *query)
+{
+    struct fake_answer *answer = fake->answers;
+    for (; answer != NULL; answer = answer->next) {
+        bool same_inbox = query->inbox_id == NULL
+                              ? answer->inbox_id == NULL
+                              : answer->inbox_id != NULL && strcmp(query->inbox_id, answer->inbox_id) == 0;
+        if (same_inbox && answer->limit == query->limit)
+            break;
+    }
+    return answer;
+}
+
+static void remember_answer(struct fake_service *fake, const struct email_query *query, unsigned int count,
+                            uint64_t version)
+{
+    pthread_mutex_lock(&fake->lock);
+    struct fake_answer *answer = find_answer_locked(fake, query);
+    if (answer == NULL) {
+        answer = fake_must(calloc(1, sizeof(*answer)));
+        answer->inbox_id = query->inbox_id == NULL ? NULL : fake_must(strdup(query->inbox_id));
+        answer->limit = query->limit;
+        answer->next = fake->answers;
+        fake->answers = answer;
+    }
+    answer->count = count;
+    answer->version = version;
+    pthread_mutex_unlock(&fake->lock);
+}
+
+static json_t *select_emails_locked(struct fake_service *fake, const struct email_query *query,
+                                    const struct fake_outcome *outcome)
+{
+    json_t *records = fake_must(json_array());
+    size_t most = outcome->outcome == SERVICE_OK ? query->limit : outcome->records;
+    for (struct fake_email *email = fake->emails; email != NULL && json_array_size(records) < most;
+         email = email->next)
+        if (query->inbox_id == NULL || strcmp(query->inbox_id, email->inbox_id) == 0)
+            json_array_append(records, email->record);
+    return records;
+}
+
+/* The error of the sink. */
+static int deliver(const json_t *object, const struct email_query *query, email_sink sink, void *context)
+{
+    struct email_record record;
+    int error = email_record_from_json(object, &record);
+    if (error != 0)
+        return error;
+    if (record.inbox_id == NULL && query->inbox_id != NULL)
+        record.inbox_id = fake_must(strdup(query->inbox_id));
+    error = sink(context, &record);
+    email_record_release(&record);
+    return error;
+}
+
+static bool is_unchanged_locked(struct fake_service *fake, const struct email_query *query,
+                                unsigned int *ret_count)
+{
+    const struct fake_answer *answer = find_answer_locked(fake, query);
+    if (!fake->has_etags || !query->may_be_unchanged || answer == NULL || answer->version != fake->version)
+        return false;
+    *ret_count = answer->count;
+    return true;
+}
+
+static void list_emails(struct mail_service *service, const struct email_query *query, email_sink sink,
+                        void *context, struct cancel *cancel, unsigned int *ret_count,
+                        struct service_result *ret)
+{
+    struct fake_service *fake = fake_of(service);
+    const struct fake_record call = {.text = query->inbox_id, .limit = query->limit};
+    struct fake_outcome outcome = begin_call(fake, FAKE_LIST_EMAILS, &call, cancel);
+    *ret_count = 0;
+    if (outcome.outcome == SERVICE_OK && is_unchanged_locked(fake, query, ret_count)) {
+        outcome.http_status = 304;
+        end_call_locked(fake, FAKE_LIST_EMAILS, &outcome, ret);
+        return;
+    }
+    _cleanup_json_ json_t *records = select_emails_locked(fake, query, &outcome);
+    uint64_t version = fake->version;
+    pthread_mutex_unlock(&fake->lock);
+    int error = 0;
+    for (; *ret_count < json_array_size(records) && error == 0; ++*ret_count)
+        error = deliver(json_array_get(records, *ret_count), query, sink, context);
+    if (error != 0)
+        outcome = (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 200, .error = -error};
+    if (outcome.outcome == SERVICE_OK)
+        remember_answer(fake, query, *ret_count, version);
+    pthread_mutex_lock(&fake->lock);
+    fake->delivered += *ret_count;
+    end_call_locked(fake, FAKE_LIST_EMAILS, &outcome, ret);
+}
+
+/* ---------------------------------------------------------------- changes */
+
+static void upsert_inbox(struct mail_service *service, const char *request, int64_t timeout_ms,
+                         struct cancel *cancel, char **ret_id, struct service_result *ret)
+{
+    struct fake_service *fake = fake_of(service);
+    const struct fake_record call = {.text = request, .timeout_ms = timeout_ms};
+    struct fake_outcome outcome = begin_call(fake, FAKE_UPSERT, &call, cancel);
+    *ret_id = NULL;
+    if (takes_effect(&outcome)) {
+        json_t *record = fake_must(json_loads(request, 0, NULL));
+        const char *given = json_string_value(json_object_get(record, "id"));
+        _cleanup_free_ char *id =
+            given != NULL ? fake_must(strdup(given)) : id_locked(fake, &outcome, "inbox");
+        json_object_set_new(record, "id", json_string(id));
+        fake_put_inbox_locked(fake, id, record);
+        *ret_id = answered_id(&outcome, id);
+    }
+    end_call_locked(fake, FAKE_UPSERT, &outcome, ret);
+}
+
+static void upload(struct mail_service *service, const struct upload_request *request, struct cancel *cancel,
+                   char **ret_id, struct service_result *ret)
+{
+    struct fake_service *fake = fake_of(service);
+    _cleanup_free_ char *content = NULL;
+    if (request->fd >= 0) {
+        content = fake_must(malloc(request->len + 1));
+        if (file_pread_all(request->fd, content, request->len, 0) != (ssize_t)request->len)
+            abort();
+    }
+    const struct fake_record call = {
+        .text = request->name,
+        .key = request->content_type,
+        .bytes = content != NULL ? content : request->bytes,
+        .len = request->len,
+    };
+    struct fake_outcome outcome = begin_call(fake, FAKE_UPLOAD, &call, cancel);
+    _cleanup_free_ char *id = id_locked(fake, &outcome, "attachment");
+    *ret_id = answered_id(&outcome, id);
+    end_call_locked(fake, FAKE_UPLOAD, &outcome, ret);
+}
+
+static void send_email(struct mail_service *service, const struct send_request *request,
+                       struct cancel *cancel, char **ret_id, struct service_result *ret)
+{
+    struct fake_service *fake = fake_of(service);
+    const struct fake_record call = {.text = request->json, .key = request->idempotency_key};
+    struct fake_outcome outcome = begin_call(fake, FAKE_SEND, &call, cancel);
+    _cleanup_free_ char *id = id_locked(fake, &outcome, "sent");
+    *ret_id = answered_id(&outcome, id);
+    if (takes_effect(&outcome)) {
+        fake->sent_keys = fake_must(realloc(fake->sent_keys, (fake->sent + 1) * sizeof(*fake->sent_keys)));
+        fake->sent_keys[fake->sent++] = fake_must(strdup(request->idempotency_key));
+    }
+    end_call_locked(fake, FAKE_SEND, &outcome, ret);
+}
+
+static void get_capabilities(struct mail_service *service, struct service_capabilities *ret)
+{
+    struct fake_service *fake = fake_of(service);
+    pthread_mutex_lock(&fake->lock);
+    *ret = fake->capabilities;
+    pthread_mutex_unlock(&fake->lock);
+}
+
+static void get_counters(struct mail_service *service, struct service_counters *ret)
+{
+    struct fake_service *fake = fake_of(service);
+    *ret = (struct service_counters){0};
+    for (int call = 0; call < FAKE_CALL_KINDS; call++)
+        ret->requests += fake_service_count(fake, (enum fake_call)call);
+}
+
+const struct mail_service_ops fake_service_ops = {
+    .list_inboxes = list_inboxes,
+    .list_emails = list_emails,
+    .upsert_inbox = upsert_inbox,
+    .upload = upload,
+    .send = send_email,
+    .get_capabilities = get_capabilities,
+    .get_counters = get_counters,
+};

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The inside of the fake mail_service: what it holds, and what its files need of each other.
+ */
+#ifndef INBOXFS_TESTS_SUPPORT_FAKE_SERVICE_STATE_H
+#define INBOXFS_TESTS_SUPPORT_FAKE_SERVICE_STATE_H
+
+#include <jansson.h>
+#include <pthread.h>
+
+#include "support/fake_service.h"
+
+struct fake_email {
+    struct fake_email *next; /* older */
+    char *inbox_id;
+    char *id;
+    json_t *record;
+};
+
+struct fake_inbox {
+    struct fake_inbox *next; /* younger */
+    char *id;
+    json_t *record;
+};
+
+struct fake_text { /* kept until the end */
+    struct fake_text *next;
+    void *bytes;
+};
+
+struct fake_calls {
+    struct fake_record *records;
+    size_t len;
+    struct fake_outcome *pushed; /* taken in order, then `usual` */
+    size_t pushed_len;
+    size_t pushed_next;
+    struct fake_outcome usual;
+    bool gate_is_closed;
+    unsigned int may_pass;
+    unsigned int at_gate;
+    unsigned int under_way;
+    unsigned int most_at_once;
+    unsigned int ended;
+};
+
+struct fake_answer { /* the last whole one to a query */
+    struct fake_answer *next;
+    char *inbox_id; /* or NULL */
+    unsigned int limit;
+    unsigned int count;
+    uint64_t version;
+};
+
+struct fake_service {
+    struct mail_service service; /* first: what is handed out */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct fake_calls calls[FAKE_CALL_KINDS];
+    struct fake_email *emails; /* newest first */
+    struct fake_inbox *inboxes;
+    struct fake_text *texts;
+    struct fake_answer *answers;
+    struct service_capabilities capabilities;
+    bool is_unreachable;
+    bool has_etags;
+    uint64_t version; /* of all emails */
+    unsigned int delivered;
+    unsigned int last_id;
+    char **sent_keys;
+    unsigned int sent;
+};
+
+extern const struct mail_service_ops fake_service_ops;
+
+/* Ends the program where there is no memory. */
+void *fake_must(void *memory);
+
+/* A copy that lives as long as the fake. NULL for NULL. */
+const char *fake_keep_bytes(struct fake_service *fake, const void *bytes, size_t len);
+
+struct fake_inbox *fake_find_inbox_locked(struct fake_service *fake, const char *id);
+/* Takes the record. */
+void fake_put_inbox_locked(struct fake_service *fake, const char *id, json_t *record);
+
+#endif
