@@ -156,10 +156,9 @@ static void run_update(void *context, struct cancel *cancel)
     /* What was written has been taken, even if it cannot be shown at once. */
     struct update shown = *update;
     shown.words = NULL;
-    if (fetch(&shown, cancel, &changed) && mirror_put_inbox(mirror, &changed, INBOX_LISTED, 0, NULL) == 0)
-        inbox_record_release(&changed);
-    else
+    if (!fetch(&shown, cancel, &changed) || mirror_put_inbox(mirror, &changed, INBOX_LISTED, 0, NULL) != 0)
         refresher_request(update->editor->refresher, REFRESHER_ALL);
+    inbox_record_release(&changed);
     free(shown.words);
 }
 
