@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requests about inodes.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <sys/stat.h>
+
+#include "fs/operations.h"
+#include "fs/reply.h"
+#include "fs/session_state.h"
+
+void op_lookup(fuse_req_t request, fuse_ino_t parent, const char *name)
+{
+    struct tree_entry entry;
+    int error = tree_lookup(session_of(request)->tree, parent, name, &entry);
+    if (error != 0)
+        reply_status(request, error);
+    else
+        reply_entry(request, &entry);
+}
+
+void op_forget(fuse_req_t request, fuse_ino_t ino, uint64_t lookups)
+{
+    tree_forget(session_of(request)->tree, ino, lookups);
+    fuse_reply_none(request);
+}
+
+void op_forget_multi(fuse_req_t request, size_t count, struct fuse_forget_data *forgets)
+{
+    for (size_t i = 0; i < count; i++)
+        tree_forget(session_of(request)->tree, forgets[i].ino, forgets[i].nlookup);
+    fuse_reply_none(request);
+}
+
+void op_getattr(fuse_req_t request, fuse_ino_t ino, struct fuse_file_info *file)
+{
+    struct tree_attributes attributes;
+    (void)file;
+    int error = tree_get_attributes(session_of(request)->tree, ino, &attributes);
+    if (error != 0)
+        reply_status(request, error);
+    else
+        reply_attributes(request, &attributes);
+}
+
+static struct timespec time_to_set(int to_set, int field, int field_now, struct timespec given)
+{
+    if ((to_set & field_now) != 0)
+        return (struct timespec){.tv_nsec = UTIME_NOW};
+    return (to_set & field) != 0 ? given : (struct timespec){.tv_nsec = UTIME_OMIT};
+}
+
+static struct tree_change change_to_make(const struct stat *stat, int to_set)
+{
+    struct tree_change change = {
+        .mode = stat->st_mode,
+        .uid = stat->st_uid,
+        .gid = stat->st_gid,
+        .size = stat->st_size,
+        .times = {time_to_set(to_set, FUSE_SET_ATTR_ATIME, FUSE_SET_ATTR_ATIME_NOW, stat->st_atim),
+                  time_to_set(to_set, FUSE_SET_ATTR_MTIME, FUSE_SET_ATTR_MTIME_NOW, stat->st_mtim)},
+    };
+    static const struct {
+        int theirs;
+        unsigned int ours;
+    } fields[] = {
+        {FUSE_SET_ATTR_MODE, TREE_SET_MODE},   {FUSE_SET_ATTR_UID, TREE_SET_UID},
+        {FUSE_SET_ATTR_GID, TREE_SET_GID},     {FUSE_SET_ATTR_SIZE, TREE_SET_SIZE},
+        {FUSE_SET_ATTR_ATIME, TREE_SET_TIMES}, {FUSE_SET_ATTR_MTIME, TREE_SET_TIMES},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++)
+        if ((to_set & fields[i].theirs) != 0)
+            change.fields |= fields[i].ours;
+    return change;
+}
+
+void op_setattr(fuse_req_t request, fuse_ino_t ino, struct stat *stat, int to_set,
+                struct fuse_file_info *file)
+{
+    struct tree *tree = session_of(request)->tree;
+    const struct tree_caller caller = {.pid = fuse_req_ctx(request)->pid};
+    struct tree_handle *handle = file != NULL ? (struct tree_handle *)(uintptr_t)file->fh : NULL;
+    const struct tree_change change = change_to_make(stat, to_set);
+    struct tree_attributes attributes;
+
+    int error = tree_set_attributes(tree, &caller, ino, handle, &change);
+    if (error == 0)
+        error = tree_get_attributes(tree, ino, &attributes);
+    if (error != 0)
+        reply_status(request, error);
+    else
+        reply_attributes(request, &attributes);
+}
+
+void op_readlink(fuse_req_t request, fuse_ino_t ino)
+{
+    char target[PATH_MAX + 1];
+    int error = tree_read_link(session_of(request)->tree, ino, target, sizeof(target));
+    if (error != 0)
+        reply_status(request, error);
+    else
+        fuse_reply_readlink(request, target);
+}
+
+void op_statfs(fuse_req_t request, fuse_ino_t ino)
+{
+    struct statvfs statistics;
+    (void)ino;
+    int error = tree_get_statistics(session_of(request)->tree, &statistics);
+    if (error != 0)
+        reply_status(request, error);
+    else
+        fuse_reply_statfs(request, &statistics);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tells the kernel what is no longer true, from a thread of its own: a notification can wait for requests
+ * that are under way, so it is never made from within one, nor with a lock held that one could need.
+ */
+#ifndef INBOXFS_FS_NOTIFIER_H
+#define INBOXFS_FS_NOTIFIER_H
+
+#include <fuse_lowlevel.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "fs/stream.h"
+#include "tree/tree.h"
+
+struct notice;
+
+struct notifier {
+    struct fuse_session *fuse;      /* borrowed */
+    struct stream_readers *readers; /* borrowed */
+    pthread_t thread;
+    bool is_running;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct notice *first; /* protected by lock, like all below */
+    struct notice **end;
+    bool must_answer_readers;
+    bool is_ending;
+};
+
+void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct stream_readers *readers);
+int notifier_start(struct notifier *notifier);
+/* Drops what is queued and ends the thread. */
+void notifier_stop(struct notifier *notifier);
+void notifier_release(struct notifier *notifier);
+
+/* For tree_set_watcher(). */
+struct tree_watcher notifier_watcher(struct notifier *notifier);
+
+#endif

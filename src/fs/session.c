@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The session's life: made, mounted, started, stopped.
+ */
+#include "fs/session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "fs/operations.h"
+#include "fs/session_state.h"
+#include "fs/unmount.h"
+#include "tree/handle.h"
+
+enum {
+    OPTIONS_MAX_BYTES = 64 * 1024
+};
+
+/* ---------------------------------------------------------------- options */
+
+/* A comma or backslash in the source must not end the option. */
+static void append_escaped(struct strbuf *options, const char *text)
+{
+    for (const char *c = text; *c != '\0'; c++) {
+        if (*c == ',' || *c == '\\')
+            strbuf_append_char(options, '\\');
+        strbuf_append_char(options, *c);
+    }
+}
+
+/* noatime: reading changes nothing here, and the kernel need not think so. */
+static char *mount_options(const struct fs_session_config *config)
+{
+    _cleanup_strbuf_ struct strbuf options = STRBUF_INIT(OPTIONS_MAX_BYTES);
+    strbuf_append_str(&options, "default_permissions,noatime,subtype=inboxfs,fsname=");
+    append_escaped(&options, config->source);
+    if (config->mount_options != NULL && config->mount_options[0] != '\0')
+        strbuf_appendf(&options, ",%s", config->mount_options);
+    return strbuf_take(&options, NULL);
+}
+
+/* Drops libfuse's chatter; what it says of failures is logged with the rest. */
+static void log_from_fuse(enum fuse_log_level level, const char *format, va_list arguments)
+{
+    char line[1024];
+    if (level > FUSE_LOG_WARNING)
+        return;
+    int len = vsnprintf(line, sizeof(line), format, arguments);
+    if (len > 0 && (size_t)len < sizeof(line) && line[len - 1] == '\n')
+        line[len - 1] = '\0';
+    log_error("%s", line);
+}
+
+static int new_fuse_session(struct fs_session *session, const struct fs_session_config *config)
+{
+    struct fuse_args arguments = FUSE_ARGS_INIT(0, NULL);
+    _cleanup_free_ char *options = mount_options(config);
+    if (options == NULL)
+        return -ENOMEM;
+    if (!config->is_debug)
+        fuse_set_log_func(log_from_fuse);
+    if (fuse_opt_add_arg(&arguments, "inboxfs") == 0 && fuse_opt_add_arg(&arguments, "-o") == 0 &&
+        fuse_opt_add_arg(&arguments, options) == 0 &&
+        (!config->is_debug || fuse_opt_add_arg(&arguments, "-d") == 0))
+        session->fuse = fuse_session_new(&arguments, operations(), sizeof(struct fuse_lowlevel_ops), session);
+    fuse_opt_free_args(&arguments);
+    return session->fuse == NULL ? -EINVAL : 0;
+}
+
+/* ---------------------------------------------------------------- made and mounted */
+
+static void mount_ended(void *context)
+{
+    const struct fs_session *session = context;
+    session->ended(session->context);
+}
+
+static int init_session(struct fs_session *session, const struct fs_session_config *config)
+{
+    session->tree = config->tree;
+    session->is_single_threaded = config->is_single_threaded;
+    session->ended = config->ended;
+    session->context = config->context;
+    stream_readers_init(&session->readers);
+    session->loop.end_fd = -1;
+    session->mountpoint = strdup(config->mountpoint);
+    int error = waiting_room_init(&session->waiting);
+    if (error == 0)
+        error = session->mountpoint == NULL ? -ENOMEM : new_fuse_session(session, config);
+    notifier_init(&session->notifier, session->fuse, &session->readers);
+    return error;
+}
+
+int fs_session_new(const struct fs_session_config *config, struct fs_session **ret_session, char **ret_reason)
+{
+    struct fs_session *session = calloc(1, sizeof(*session));
+    if (session == NULL)
+        return -ENOMEM;
+    int error = init_session(session, config);
+    if (error != 0) {
+        if (error == -EINVAL)
+            *ret_reason = strdup("a mount option is not known");
+        fs_session_free(session);
+        return error;
+    }
+    *ret_session = session;
+    return 0;
+}
+
+int fs_session_mount(struct fs_session *session, char **ret_reason)
+{
+    errno = 0;
+    if (fuse_session_mount(session->fuse, session->mountpoint) != 0) {
+        int error = errno != 0 ? -errno : -EIO;
+        struct strbuf reason = STRBUF_INIT(OPTIONS_MAX_BYTES);
+        strbuf_appendf(&reason, "%s: cannot be mounted on: %s", session->mountpoint, strerror(-error));
+        *ret_reason = strbuf_take(&reason, NULL);
+        return error;
+    }
+    session->is_mounted = true;
+    return 0;
+}
+
+/* Each draft that the kernel knows takes a descriptor. */
+static void allow_many_files(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        log_debug("cannot raise the number of open files");
+}
+
+int fs_session_start(struct fs_session *session)
+{
+    allow_many_files();
+    int error = request_loop_init(&session->loop, session->fuse, mount_ended, session);
+    if (error != 0)
+        return error;
+    session->is_started = true;
+    const struct tree_watcher watcher = notifier_watcher(&session->notifier);
+    tree_set_watcher(session->tree, &watcher);
+    error = notifier_start(&session->notifier);
+    if (error == 0)
+        error =
+            request_loop_start(&session->loop, session->is_single_threaded ? 1 : REQUEST_LOOP_MAX_THREADS);
+    return error;
+}
+
+/* ---------------------------------------------------------------- stopped */
+
+/* The order matters: what waits is let go first, for an unmount waits for it; the kernel is asked to unmount
+ * while requests are still answered, so that it can write out what was changed through mmap(2); and only what
+ * it will not let go of is cut off. */
+void fs_session_stop(struct fs_session *session)
+{
+    if (session->is_stopped)
+        return;
+    session->is_stopped = true;
+    tree_set_watcher(session->tree, NULL);
+    if (session->is_started) {
+        request_loop_expect_end(&session->loop);
+        waiting_room_close(&session->waiting);
+        stream_readers_close(&session->readers);
+        notifier_stop(&session->notifier);
+    }
+    if (session->is_mounted && session->is_started && !fuse_session_exited(session->fuse))
+        unmount_cleanly(session->mountpoint);
+    if (session->is_started)
+        request_loop_stop(&session->loop);
+    if (session->is_mounted)
+        fuse_session_unmount(session->fuse);
+}
+
+void fs_session_free(struct fs_session *session)
+{
+    if (session == NULL)
+        return;
+    fs_session_stop(session);
+    if (session->waiting.pool != NULL)
+        waiting_room_release(&session->waiting);
+    if (session->is_started)
+        tree_abandon_handles(session->tree);
+    if (session->fuse != NULL)
+        fuse_session_destroy(session->fuse);
+    if (session->is_started)
+        request_loop_release(&session->loop);
+    notifier_release(&session->notifier);
+    stream_readers_release(&session->readers);
+    free(session->mountpoint);
+    free(session);
+}
+
+void fs_session_print_options(FILE *out)
+{
+    /* libfuse prints to standard output alone. */
+    fflush(out);
+    fuse_lowlevel_help();
+}

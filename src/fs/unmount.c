@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Unmounting by fusermount3.
+ */
+#include "fs/unmount.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fs/session.h"
+
+/* With no signal blocked. `how`: an option beside -u. 0 when it ran and succeeded, else -EBUSY or -errno. */
+static int run_fusermount(const char *how, const char *mountpoint)
+{
+    const char *const arguments[] = {"fusermount3", "-u", how, "--", mountpoint, NULL};
+    posix_spawnattr_t attributes;
+    sigset_t none;
+    pid_t child;
+    int status = 0;
+    sigemptyset(&none);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    int error = posix_spawnp(&child, arguments[0], NULL, &attributes, (char *const *)(const void *)arguments,
+                             environ);
+    posix_spawnattr_destroy(&attributes);
+    if (error != 0)
+        return -error;
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return -errno;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EBUSY;
+}
+
+int unmount_cleanly(const char *mountpoint)
+{
+    return run_fusermount("-q", mountpoint);
+}
+
+bool fs_mountpoint_is_dead(const char *mountpoint)
+{
+    struct stat stat_buffer;
+    return stat(mountpoint, &stat_buffer) != 0 && errno == ENOTCONN;
+}
+
+int fs_mountpoint_detach(const char *mountpoint)
+{
+    return run_fusermount("-z", mountpoint);
+}

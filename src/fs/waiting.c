@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requests that may wait. Lock order: the room's lock before that of a request's cancel.
+ */
+#include "fs/waiting.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cancel.h"
+#include "fs/reply.h"
+#include "fs/session_state.h"
+
+enum {
+    WAITING_MAX_THREADS = 64
+};
+
+struct waiting_request {
+    struct worker_job job; /* first: the pool knows it by this */
+    struct fs_session *session;
+    fuse_req_t request;
+    struct cancel cancel;
+    pid_t pid;
+    struct request_arguments arguments; /* strings and bytes stand behind this structure */
+    request_function function;
+    struct waiting_request *previous; /* protected by the room's lock, as is next */
+    struct waiting_request *next;
+    char texts[];
+};
+
+int waiting_room_init(struct waiting_room *room)
+{
+    *room = (struct waiting_room){.first = NULL};
+    pthread_mutex_init(&room->lock, NULL);
+    return worker_pool_new("fs-waiting", WAITING_MAX_THREADS, &room->pool);
+}
+
+void waiting_room_close(struct waiting_room *room)
+{
+    pthread_mutex_lock(&room->lock);
+    room->is_closing = true;
+    for (struct waiting_request *waiting = room->first; waiting != NULL; waiting = waiting->next)
+        cancel_set(&waiting->cancel);
+    pthread_mutex_unlock(&room->lock);
+}
+
+void waiting_room_release(struct waiting_room *room)
+{
+    worker_pool_free(room->pool);
+    pthread_mutex_destroy(&room->lock);
+}
+
+static void enter(struct waiting_room *room, struct waiting_request *waiting)
+{
+    pthread_mutex_lock(&room->lock);
+    waiting->next = room->first;
+    if (room->first != NULL)
+        room->first->previous = waiting;
+    room->first = waiting;
+    bool is_closing = room->is_closing;
+    pthread_mutex_unlock(&room->lock);
+    if (is_closing)
+        cancel_set(&waiting->cancel);
+}
+
+static void leave(struct waiting_room *room, struct waiting_request *waiting)
+{
+    pthread_mutex_lock(&room->lock);
+    if (waiting->previous != NULL)
+        waiting->previous->next = waiting->next;
+    else
+        room->first = waiting->next;
+    if (waiting->next != NULL)
+        waiting->next->previous = waiting->previous;
+    pthread_mutex_unlock(&room->lock);
+}
+
+static void answer(fuse_req_t request, const struct request_outcome *outcome)
+{
+    if (outcome->error != 0)
+        reply_status(request, outcome->error);
+    else if (outcome->has_entry)
+        reply_entry(request, &outcome->entry);
+    else if (outcome->has_count)
+        fuse_reply_write(request, outcome->count);
+    else
+        reply_status(request, 0);
+}
+
+static void interrupted(fuse_req_t request, void *context)
+{
+    struct waiting_request *waiting = context;
+    (void)request;
+    cancel_set(&waiting->cancel);
+}
+
+static void free_waiting(struct waiting_request *waiting)
+{
+    cancel_release(&waiting->cancel);
+    free(waiting);
+}
+
+static void run_waiting(struct worker_job *job)
+{
+    struct waiting_request *waiting = (struct waiting_request *)job;
+    const struct tree_caller caller = {.pid = waiting->pid, .cancel = &waiting->cancel};
+    struct request_outcome outcome = {.error = 0};
+
+    fuse_req_interrupt_func(waiting->request, interrupted, waiting);
+    waiting->function(waiting->session->tree, &caller, &waiting->arguments, &outcome);
+    /* Waits until an interrupt that is being delivered has been: it looks at what is freed below. */
+    fuse_req_interrupt_func(waiting->request, NULL, NULL);
+    leave(&waiting->session->waiting, waiting);
+    answer(waiting->request, &outcome);
+    free_waiting(waiting);
+}
+
+/* Copies behind the structure what lives only as long as the request's buffer. */
+static struct waiting_request *new_waiting(const struct request_arguments *arguments)
+{
+    size_t name_size = arguments->name != NULL ? strlen(arguments->name) + 1 : 0;
+    size_t new_name_size = arguments->new_name != NULL ? strlen(arguments->new_name) + 1 : 0;
+    size_t bytes_len = arguments->bytes != NULL ? arguments->len : 0;
+    struct waiting_request *waiting = calloc(1, sizeof(*waiting) + name_size + new_name_size + bytes_len);
+    if (waiting == NULL)
+        return NULL;
+
+    char *end = waiting->texts;
+    waiting->arguments = *arguments;
+    if (name_size > 0)
+        waiting->arguments.name = memcpy(end, arguments->name, name_size);
+    end += name_size;
+    if (new_name_size > 0)
+        waiting->arguments.new_name = memcpy(end, arguments->new_name, new_name_size);
+    end += new_name_size;
+    if (bytes_len > 0)
+        waiting->arguments.bytes = memcpy(end, arguments->bytes, bytes_len);
+    cancel_init(&waiting->cancel);
+    return waiting;
+}
+
+static bool submit(fuse_req_t request, const struct request_arguments *arguments, request_function function)
+{
+    struct fs_session *session = session_of(request);
+    struct waiting_request *waiting = new_waiting(arguments);
+    if (waiting == NULL)
+        return false;
+    waiting->job.run = run_waiting;
+    waiting->session = session;
+    waiting->request = request;
+    waiting->pid = fuse_req_ctx(request)->pid;
+    waiting->function = function;
+    enter(&session->waiting, waiting);
+    if (worker_pool_submit(session->waiting.pool, &waiting->job) == 0)
+        return true;
+    leave(&session->waiting, waiting);
+    free_waiting(waiting);
+    return false;
+}
+
+/* Without memory or threads it is carried out here all the same: it must not get lost (a release), and other
+ * threads still answer. */
+void request_run(fuse_req_t request, bool may_wait, const struct request_arguments *arguments,
+                 request_function function)
+{
+    if (may_wait && submit(request, arguments, function))
+        return;
+    const struct tree_caller caller = {.pid = fuse_req_ctx(request)->pid};
+    struct request_outcome outcome = {.error = 0};
+    function(session_of(request)->tree, &caller, arguments, &outcome);
+    answer(request, &outcome);
+}

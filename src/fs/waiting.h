@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requests that may wait (for the disk, the network, other requests): they are carried out by a pool of
+ * threads of their own, so that those which answer everybody never wait, and a user's Ctrl-C cuts them short.
+ */
+#ifndef INBOXFS_FS_WAITING_H
+#define INBOXFS_FS_WAITING_H
+
+#include <fuse_lowlevel.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "base/thread.h"
+#include "tree/change.h"
+
+struct waiting_request;
+
+struct waiting_room {
+    struct worker_pool *pool;
+    pthread_mutex_t lock;
+    struct waiting_request *first; /* protected by lock */
+    bool is_closing;               /* protected by lock: waits are cut short from now on */
+};
+
+/* What a request is about; each uses what it needs. Strings and bytes are borrowed. */
+struct request_arguments {
+    uint64_t ino;
+    uint64_t new_parent;
+    const char *name;
+    const char *new_name;
+    struct tree_handle *handle;
+    const void *bytes;
+    size_t len;
+    off_t offset;
+    unsigned int flags;
+    mode_t mode;
+};
+
+/* How it ended, and so how it is answered. */
+struct request_outcome {
+    int error;
+    bool has_entry;
+    bool has_count;
+    struct tree_entry entry;
+    size_t count;
+};
+
+typedef void (*request_function)(struct tree *tree, const struct tree_caller *caller,
+                                 const struct request_arguments *arguments, struct request_outcome *ret);
+
+int waiting_room_init(struct waiting_room *room);
+/* Cuts short all waits, those to come too. */
+void waiting_room_close(struct waiting_room *room);
+/* Waits for the requests under way. */
+void waiting_room_release(struct waiting_room *room);
+
+/* Carries out a request and answers it: here and now, or, when it `may_wait`, in the pool. */
+void request_run(fuse_req_t request, bool may_wait, const struct request_arguments *arguments,
+                 request_function function);
+
+#endif
