@@ -10,8 +10,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/file.h"
+#include "http/http_body.h"
 
 enum {
     CANCEL_LOOK_MS = 50,
@@ -78,49 +79,18 @@ static int on_debug(CURL *easy, curl_infotype type, char *bytes, size_t len, voi
     return 0;
 }
 
-/* The bytes of one piece of the body, as many as fit. */
-static size_t copy_piece(char *buffer, size_t room, const void *bytes, size_t len, size_t position)
-{
-    size_t part = len - position < room ? len - position : room;
-    if (part > 0)
-        memcpy(buffer, (const char *)bytes + position, part);
-    return part;
-}
-
-/* The same from the file, or CURL_READFUNC_ABORT. */
-static size_t read_piece(struct transfer *transfer, char *buffer, size_t room, size_t position)
-{
-    const struct http_body *body = &transfer->request->body;
-    size_t part = body->file_len - position < room ? body->file_len - position : room;
-    ssize_t got = file_pread_all(body->fd, buffer, part, (off_t)position);
-    if (got == (ssize_t)part)
-        return part;
-    transfer->error = got < 0 ? (int)got : -EIO;
-    snprintf(transfer->words, sizeof(transfer->words), "the file to send %s",
-             got < 0 ? "cannot be read" : "became shorter");
-    return CURL_READFUNC_ABORT;
-}
-
 static size_t on_read(char *buffer, size_t size, size_t count, void *context)
 {
     struct transfer *transfer = context;
-    const struct http_body *body = &transfer->request->body;
-    size_t room = size * count;
-    size_t file_start = body->head_len;
-    size_t tail_start = file_start + body->file_len;
-    size_t position = transfer->body_read;
-    size_t len;
-    if (position < file_start)
-        len = copy_piece(buffer, room, body->head, body->head_len, position);
-    else if (position < tail_start && body->file_bytes != NULL)
-        len = copy_piece(buffer, room, body->file_bytes, body->file_len, position - file_start);
-    else if (position < tail_start)
-        len = read_piece(transfer, buffer, room, position - file_start);
-    else
-        len = copy_piece(buffer, room, body->tail, body->tail_len, position - tail_start);
-    if (len != CURL_READFUNC_ABORT)
-        transfer->body_read += len;
-    return len;
+    ssize_t len = http_body_read(&transfer->request->body, transfer->body_read, buffer, size * count);
+    if (len < 0) {
+        transfer->error = (int)len;
+        snprintf(transfer->words, sizeof(transfer->words),
+                 "the file to send cannot be read, or became shorter");
+        return CURL_READFUNC_ABORT;
+    }
+    transfer->body_read += (size_t)len;
+    return (size_t)len;
 }
 
 /* libcurl repeats a request by itself when a kept connection turns out to be dead, a POST too, and rewinds
@@ -183,6 +153,26 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
 
 /* ---------------------------------------------------------------- options */
 
+/* The same for every request. */
+static const struct {
+    CURLoption option;
+    long value;
+} fixed_options[] = {
+    {CURLOPT_NOSIGNAL, 1},
+    {CURLOPT_QUICK_EXIT, 1}, /* an end does not wait for a name server */
+    {CURLOPT_FOLLOWLOCATION, 0},
+    {CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1}, /* what is out is counted in its framing */
+    {CURLOPT_SSL_VERIFYPEER, 1},
+    {CURLOPT_SSL_VERIFYHOST, 2},
+    {CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2},
+    {CURLOPT_DISALLOW_USERNAME_IN_URL, 1},
+    {CURLOPT_CONNECTTIMEOUT_MS, HTTP_CONNECT_TIMEOUT_MS},
+    {CURLOPT_BUFFERSIZE, RECEIVE_BUFFER_BYTES},
+    {CURLOPT_SUPPRESS_CONNECT_HEADERS, 1},
+    {CURLOPT_HEADEROPT, CURLHEADER_SEPARATE}, /* no key to a proxy */
+    {CURLOPT_VERBOSE, 1},                     /* for the debug callback; nothing is printed */
+};
+
 #define SET(option, value)                                            \
     do {                                                              \
         if (rc == CURLE_OK)                                           \
@@ -194,21 +184,11 @@ static CURLcode set_connection(struct transfer *transfer, const struct http_targ
     const struct http_request *request = transfer->request;
     bool is_post = request->body.content_type != NULL;
     CURLcode rc = CURLE_OK;
-    SET(CURLOPT_NOSIGNAL, 1L);
-    SET(CURLOPT_QUICK_EXIT, 1L); /* an end does not wait for a name server */
+    for (size_t i = 0; i < ARRAY_LEN(fixed_options); i++)
+        SET(fixed_options[i].option, fixed_options[i].value);
     SET(CURLOPT_PROTOCOLS_STR, "http,https");
-    SET(CURLOPT_FOLLOWLOCATION, 0L);
-    SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1); /* what is out is counted in its framing */
-    SET(CURLOPT_SSL_VERIFYPEER, 1L);
-    SET(CURLOPT_SSL_VERIFYHOST, 2L);
-    SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    SET(CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
-    SET(CURLOPT_CONNECTTIMEOUT_MS, (long)HTTP_CONNECT_TIMEOUT_MS);
     SET(CURLOPT_TIMEOUT_MS, (long)(request->timeout_ms > 0 ? request->timeout_ms : 1));
     SET(CURLOPT_MAXAGE_CONN, is_post ? (long)POST_IDLE_MAX_S : (long)GET_IDLE_MAX_S);
-    SET(CURLOPT_BUFFERSIZE, (long)RECEIVE_BUFFER_BYTES);
-    SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-    SET(CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE); /* no key to a proxy */
     if (!target->uses_proxy)
         SET(CURLOPT_PROXY, "");
     if (target->unix_socket != NULL)
@@ -220,7 +200,6 @@ static CURLcode set_callbacks(struct transfer *transfer)
 {
     CURLcode rc = CURLE_OK;
     SET(CURLOPT_ERRORBUFFER, transfer->curl_words);
-    SET(CURLOPT_VERBOSE, 1L); /* for the debug callback; nothing is printed */
     SET(CURLOPT_DEBUGFUNCTION, on_debug);
     SET(CURLOPT_DEBUGDATA, transfer);
     SET(CURLOPT_HEADERFUNCTION, on_header);
@@ -369,12 +348,11 @@ static void read_head(CURL *easy, struct http_response *response)
 void http_transfer_run(CURLM *multi, CURL *easy, const struct http_target *target,
                        const struct http_request *request, struct http_response *ret)
 {
-    const struct http_body *body = &request->body;
     struct transfer transfer = {
         .request = request,
         .response = ret,
         .easy = easy,
-        .body_len = body->content_type != NULL ? body->head_len + body->file_len + body->tail_len : 0,
+        .body_len = http_body_len(&request->body),
     };
     struct http_head head = {.len = 0};
     bool is_post = strcmp(request->method, "POST") == 0;

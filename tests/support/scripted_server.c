@@ -27,6 +27,7 @@ enum {
     REQUESTS_MAX = 4096,
     CONNECTIONS_MAX = 1024,
     HEAD_MAX_BYTES = 64 * 1024,
+    BODY_MAX_BYTES = 256 * 1024 * 1024,
     HEADER_VALUE_MAX_BYTES = 4096,
     WAIT_S = 10,
 };
@@ -160,13 +161,15 @@ static bool read_body(struct connection *connection, struct scripted_request *re
     const char *length = scripted_request_header(request, "Content-Length");
     size_t total = length != NULL ? strtoul(length, NULL, 10) : 0;
     size_t wanted = total < stop_after ? total : stop_after;
+    check(total < BODY_MAX_BYTES, "scripted server: too long a body");
     request->body = checked(calloc(1, total + 1));
     size_t len = ahead_len < total ? ahead_len : total;
     memcpy(request->body, ahead, len);
-    if (ahead_len > total) {
-        connection->read_ahead = checked(realloc(connection->read_ahead, ahead_len - total));
-        memcpy(connection->read_ahead, ahead + total, ahead_len - total);
-        connection->read_ahead_len = ahead_len - total;
+    size_t behind = ahead_len - len; /* of the next request */
+    if (behind > 0) {
+        connection->read_ahead = checked(realloc(connection->read_ahead, behind));
+        memcpy(connection->read_ahead, ahead + len, behind);
+        connection->read_ahead_len = behind;
     }
     while (len < wanted) {
         size_t got = receive(connection, request->body + len, total - len);
