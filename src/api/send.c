@@ -72,12 +72,14 @@ static bool change_form(struct sending *sending, const struct error_body *body)
         sending->as_text = !sending->as_text;
         is_changed = true;
     }
+    /* What may have gone out already must not go out again without its key. */
+    bool may_drop_key = sending->with_key && !sending->request->is_repeat;
     if (sending->with_key && error_body_names(body, KEY)) {
         capability_memory_note_key_refused(&sending->api->memory);
-        sending->with_key = false;
-        return true;
+        sending->with_key = !may_drop_key;
+        return may_drop_key;
     }
-    if (!is_changed && sending->with_key && !error_body_names_any(body, sending->message)) {
+    if (!is_changed && may_drop_key && !error_body_names_any(body, sending->message)) {
         sending->with_key = false;
         sending->is_guess = true;
         return true;
@@ -97,14 +99,6 @@ static bool may_try_again(struct sending *sending, const struct service_result *
     return is_changed;
 }
 
-static void refuse_without_key(struct service_result *ret)
-{
-    api_result_set(
-        ret, SERVICE_UNKNOWN, EIO,
-        "an earlier try may have been sent, and the service does not take the idempotency key that "
-        "would make another one safe");
-}
-
 /* Of several refusals, the one that tells the user most. */
 static bool is_first_refusal_better(const struct sending *sending, const struct service_result *last)
 {
@@ -122,10 +116,6 @@ static void try_forms(struct sending *sending, struct service_result *ret)
     struct service_result first = {.retry_after_ms = -1};
     post(sending, ret);
     while (may_try_again(sending, ret)) {
-        if (!sending->with_key && sending->request->may_have_been_sent) {
-            refuse_without_key(ret);
-            break;
-        }
         if (first.detail == NULL)
             first = *ret;
         else
@@ -181,8 +171,10 @@ void send_email(struct mail_service *service, const struct send_request *request
         .as_text = known.from_address_text != CAPABILITY_ABSENT,
         .with_key = known.idempotency_key != CAPABILITY_ABSENT,
     };
-    if (!sending.with_key && request->may_have_been_sent) {
-        refuse_without_key(ret);
+    if (!sending.with_key && request->is_repeat) {
+        api_result_set(ret, SERVICE_REJECTED, EINVAL,
+                       "an earlier try may have been sent, and the service does not take the idempotency key "
+                       "that would make another one safe");
         return;
     }
     try_forms(&sending, ret);

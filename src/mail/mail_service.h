@@ -84,8 +84,6 @@ struct upload_request {
 struct send_request {
     const char *json;            /* complete request (draft_complete_request()), from_address a string */
     const char *idempotency_key; /* never NULL */
-    bool may_have_been_sent;     /* an earlier try with this key has an unknown outcome. It is then never sent
-                                    without the key: SERVICE_UNKNOWN where the service refuses it */
     bool is_repeat; /* an earlier attempt with this key may have been accepted: never go on without the key
                        (a service that refuses it now: SERVICE_REJECTED) */
 };

@@ -316,18 +316,17 @@ static void what_may_have_been_sent_never_goes_without_its_key(void **state)
 {
     static const char *const refusals[] = {NAMES_KEY, "Bad Request"};
     struct api_fixture *fixture = *state;
-    const struct send_request again = {
-        .json = MESSAGE, .idempotency_key = "key-1", .may_have_been_sent = true};
+    const struct send_request again = {.json = MESSAGE, .idempotency_key = "key-1", .is_repeat = true};
     for (size_t i = 0; i < ARRAY_LEN(refusals); i++) {
         push(fixture, 400, refusals[1 - i]); /* the one that teaches nothing first */
         struct sent sent = send_as(fixture, &again);
-        assert_int_equal(sent.result.outcome, SERVICE_UNKNOWN);
+        assert_int_equal(sent.result.outcome, SERVICE_REJECTED);
         assert_int_equal(scripted_server_requests(fixture->server), i + 1);
         release(&sent);
     }
     /* Now the key is known to be refused: nothing goes out at all. */
     struct sent sent = send_as(fixture, &again);
-    assert_int_equal(sent.result.outcome, SERVICE_UNKNOWN);
+    assert_int_equal(sent.result.outcome, SERVICE_REJECTED);
     assert_int_equal(scripted_server_requests(fixture->server), 2);
     release(&sent);
 }
