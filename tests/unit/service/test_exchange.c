@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * HTTP itself: keys, methods, paths, content types, sizes, odd clients, many at once.
+ */
+#include <pthread.h>
+
+#include "unit/service/service_fixture.h"
+
+#define JSON_TYPE "Content-Type: application/json\r\n"
+#define FORM_TYPE "Content-Type: multipart/form-data; boundary=X\r\n"
+#define SEND "/api/v1/email/send"
+#define POOL "/api/v1/email/add-attachment-to-pool"
+
+static const struct {
+    const char *what;
+    const char *method;
+    const char *target;
+    const char *headers;
+    const char *body;
+    int status;
+    const char *header; /* expected: name, and value */
+    const char *value;
+} cases[] = {
+    {"unknown path", "GET", "/api/v1/nothing", "", NULL, 404, NULL, NULL},
+    {"root", "GET", "/", "", NULL, 404, NULL, NULL},
+    {"too deep", "GET", "/api/v1/email/a/attachment/b/c/d/e/f/g/h/i", "", NULL, 404, NULL, NULL},
+    {"unknown email", "GET", "/api/v1/email/nothing", "", NULL, 404, NULL, NULL},
+    {"slash inside an id", "GET", "/api/v1/email/a%2Fraw", "", NULL, 404, NULL, NULL},
+    {"null in the path", "GET", "/api/v1/email%00/x", "", NULL, 400, NULL, NULL},
+    {"unknown raw", "GET", "/api/v1/email/nothing/raw", "", NULL, 404, NULL, NULL},
+    {"unknown sent", "GET", "/api/v1/email/outbound/nothing", "", NULL, 404, NULL, NULL},
+    {"trailing slash", "GET", "/api/v1/email/", "", NULL, 200, NULL, NULL},
+    {"delete", "DELETE", "/api/v1/email", "", NULL, 405, "Allow", "GET, HEAD"},
+    {"get of send", "GET", SEND, "", NULL, 405, "Allow", "POST"},
+    {"post of a list", "POST", "/api/v1/inbox", JSON_TYPE, "{}", 405, "Allow", "GET, HEAD"},
+    {"head", "HEAD", "/api/v1/email", "", NULL, 200, NULL, NULL},
+    {"no type", "POST", SEND, "", "{}", 415, NULL, NULL},
+    {"wrong type", "POST", SEND, "Content-Type: text/plain\r\n", "{}", 415, NULL, NULL},
+    {"a type that only begins so", "POST", SEND, "Content-Type: application/jsonx\r\n", "{}", 415, NULL,
+     NULL},
+    {"type with charset", "POST", SEND, "Content-Type: Application/JSON; charset=utf-8\r\n", "{}", 422, NULL,
+     NULL},
+    {"form for JSON", "POST", SEND, FORM_TYPE, "{}", 415, NULL, NULL},
+    {"JSON for a form", "POST", POOL, JSON_TYPE, "{}", 415, NULL, NULL},
+    {"bad JSON", "POST", SEND, JSON_TYPE, "{", 422, NULL, NULL},
+    {"no object", "POST", SEND, JSON_TYPE, "[]", 422, NULL, NULL},
+    {"invalid UTF-8", "POST", SEND, JSON_TYPE, "{\"subject\":\"\xff\"}", 422, NULL, NULL},
+    {"empty body", "POST", SEND, JSON_TYPE, "", 422, NULL, NULL},
+    {"empty form", "POST", POOL, FORM_TYPE, "", 422, NULL, NULL},
+    {"broken form", "POST", POOL, FORM_TYPE, "--X\r\n", 422, NULL, NULL},
+    {"declared far too large", "POST", SEND, JSON_TYPE "Content-Length: 99999999999\r\n", NULL, 413, NULL,
+     NULL},
+    {"declared too large, asking first", "POST", SEND,
+     JSON_TYPE "Content-Length: 20000001\r\nExpect: 100-continue\r\n", NULL, 413, NULL, NULL},
+};
+
+static void every_status_has_its_reason(void **state)
+{
+    const struct fixture *fixture = *state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct http_answer answer;
+        http_client_request(&fixture->client, cases[i].method, cases[i].target, cases[i].headers,
+                            cases[i].body, cases[i].body != NULL ? strlen(cases[i].body) : 0, &answer);
+        if (answer.status != cases[i].status)
+            fail_msg("%s: %d instead of %d", cases[i].what, answer.status, cases[i].status);
+        if (cases[i].header != NULL) {
+            char *value = http_answer_header(&answer, cases[i].header);
+            assert_string_equal(cases[i].value, value);
+            free(value);
+        }
+        if (answer.status >= 400) {
+            json_t *error = json_loads(answer.body, 0, NULL);
+            assert_members(error, "detail");
+            json_decref(error);
+        }
+        http_answer_release(&answer);
+    }
+}
+
+static void a_key_is_needed(void **state)
+{
+    const struct fixture *fixture = *state;
+    char wrong[65];
+    memset(wrong, 'a', 64);
+    wrong[64] = '\0';
+    static const char *const targets[] = {"/api/v1/email", "/api/v1/inbox", "/nothing", POOL};
+    const char *const keys[] = {NULL, wrong, "", "'--", "short"};
+    for (size_t i = 0; i < 4; i++) {
+        for (size_t j = 0; j < 5; j++) {
+            struct http_client client = {service_address(fixture->service), keys[j]};
+            struct http_answer answer;
+            http_client_request(&client, "GET", targets[i], "", NULL, 0, &answer);
+            assert_int_equal(401, answer.status);
+            char *scheme = http_answer_header(&answer, "WWW-Authenticate");
+            assert_string_equal("Bearer", scheme);
+            free(scheme);
+            http_answer_release(&answer);
+        }
+    }
+}
+
+static void a_refused_body_does_not_hide_the_answer(void **state)
+{
+    const struct fixture *fixture = *state;
+    size_t len = 20 * 1000 * 1000 + 1;
+    char *body = malloc(len);
+    memset(body, ' ', len);
+    struct http_answer answer;
+    http_client_request(&fixture->client, "POST", SEND, JSON_TYPE, body, len, &answer);
+    assert_int_equal(413, answer.status);
+    http_answer_release(&answer);
+    struct http_client stranger = {service_address(fixture->service), NULL};
+    http_client_request(&stranger, "POST", SEND, JSON_TYPE, body, len, &answer);
+    assert_int_equal(401, answer.status);
+    http_answer_release(&answer);
+    free(body);
+}
+
+static void a_chunked_body_is_bounded_too(void **state)
+{
+    const struct fixture *fixture = *state;
+    size_t len = 1024 * 1024;
+    char *request = malloc(len * 3);
+    int head = sprintf(request,
+                       "POST /api/v1/inbox/upsert HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                       "Authorization: Bearer %s\r\n" JSON_TYPE "Transfer-Encoding: chunked\r\n\r\n%zx\r\n",
+                       fixture->key, len + 1);
+    memset(request + head, ' ', len + 1);
+    size_t end = (size_t)head + len + 1;
+    memcpy(request + end, "\r\n0\r\n\r\n", 7);
+    struct http_answer answer;
+    http_client_exchange(&fixture->client, request, end + 7, &answer);
+    assert_int_equal(413, answer.status);
+    http_answer_release(&answer);
+
+    head = sprintf(request,
+                   "POST /api/v1/inbox/upsert HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                   "Authorization: Bearer %s\r\n" JSON_TYPE "Transfer-Encoding: chunked\r\n\r\n"
+                   "10\r\n{\"name\":\"x\",\"ema\r\n"
+                   "22\r\nil_address\":\"a@inbox.localhost\"}  \r\n0\r\n\r\n",
+                   fixture->key);
+    http_client_exchange(&fixture->client, request, (size_t)head, &answer);
+    assert_int_equal(200, answer.status);
+    http_answer_release(&answer);
+    free(request);
+}
+
+static void garbage_is_survived(void **state)
+{
+    const struct fixture *fixture = *state;
+    static const char *const texts[] = {"\r\n\r\n\r\n\r\n", "GET\r\n\r\n", "\x16\x03\x01\x02",
+                                        "GET / HTTP/9.9\r\n\r\n"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        int fd = http_client_connect(&fixture->client);
+        assert_true(write(fd, texts[i], strlen(texts[i])) > 0);
+        close(fd);
+    }
+    assert_int_equal(0, count_of(fixture, "/api/v1/inbox"));
+}
+
+struct sender {
+    pthread_t thread;
+    const struct fixture *fixture;
+    unsigned int index;
+};
+
+static void *send_some(void *argument)
+{
+    const struct sender *sender = argument;
+    for (int i = 0; i < 4; i++) {
+        json_t *request = message_to("ann@inbox.localhost", "ann@inbox.localhost", "Parallel");
+        /* Two senders share each key: one of them sends. */
+        json_object_set_new(request, "idempotency_key", json_sprintf("%u-%d", sender->index / 2, i));
+        free(send_message(sender->fixture, request));
+        json_decref(get(sender->fixture, "/api/v1/email?limit=50"));
+    }
+    return NULL;
+}
+
+static void fifty_clients_are_served_at_once(void **state)
+{
+    struct fixture *fixture = *state;
+    free(create_inbox(fixture, "ann@inbox.localhost", NULL));
+    struct sender senders[50];
+    for (unsigned int i = 0; i < 50; i++) {
+        senders[i] = (struct sender){.fixture = fixture, .index = i};
+        assert_int_equal(0, pthread_create(&senders[i].thread, NULL, send_some, &senders[i]));
+    }
+    for (unsigned int i = 0; i < 50; i++)
+        pthread_join(senders[i].thread, NULL);
+    assert_int_equal(100, count_of(fixture, "/api/v1/email/outbound?limit=1000"));
+    assert_int_equal(101, count_of(fixture, "/api/v1/email?limit=1000"));
+}
+
+int main(void)
+{
+#define SERVICE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_set_up, fixture_tear_down)
+    const struct CMUnitTest tests[] = {
+        SERVICE_TEST(every_status_has_its_reason),
+        SERVICE_TEST(a_key_is_needed),
+        SERVICE_TEST(a_refused_body_does_not_hide_the_answer),
+        SERVICE_TEST(a_chunked_body_is_bounded_too),
+        SERVICE_TEST(garbage_is_survived),
+        SERVICE_TEST(fifty_clients_are_served_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

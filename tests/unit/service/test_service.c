@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The service's life: first start, files and modes, keys, locks, restarts, being killed.
+ */
+#include <errno.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/file.h"
+#include "service/key_command.h"
+#include "unit/service/service_fixture.h"
+
+#define ANN "ann@inbox.localhost"
+
+static int set_up_dir(void **state)
+{
+    struct fixture *fixture = malloc(sizeof(*fixture));
+    fixture_make_dir(fixture);
+    *state = fixture;
+    return 0;
+}
+
+static void assert_mode(const struct fixture *fixture, const char *name, mode_t mode)
+{
+    char path[400];
+    struct stat status;
+    snprintf(path, sizeof(path), "%s/%s", fixture->data_dir, name);
+    assert_int_equal(0, stat(path, &status));
+    assert_int_equal(mode, status.st_mode & 07777);
+}
+
+static void only_the_owner_reads_the_data(void **state)
+{
+    struct fixture *fixture = *state;
+    mode_t before = umask(0);
+    fixture_start(fixture, SERVICE_TIER_NONE);
+    assert_mode(fixture, ".", 0700);
+    assert_mode(fixture, "api-key", 0600);
+    assert_mode(fixture, "inbox.sqlite3", 0600);
+    assert_mode(fixture, "inbox.sqlite3-wal", 0600);
+    assert_mode(fixture, "pool", 0700);
+    assert_int_equal(64, strlen(fixture->key));
+    umask(before);
+}
+
+static int try_start(const char *listen_text, const char *data_dir)
+{
+    struct service_config config = {.listen = listen_text, .data_dir = data_dir, .domain = "inbox.localhost"};
+    struct service *service = NULL;
+    char *reason = NULL;
+    int error = service_start(&config, &service, &reason);
+    if (error != 0)
+        assert_non_null(reason);
+    free(reason);
+    service_stop(service);
+    return error;
+}
+
+static void a_second_service_is_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture_start(fixture, SERVICE_TIER_NONE);
+    assert_int_equal(-EBUSY, try_start("127.0.0.1:0", fixture->data_dir));
+    fixture_stop(fixture);
+    assert_int_equal(0, try_start("127.0.0.1:0", fixture->data_dir));
+}
+
+static void a_bad_address_is_refused(void **state)
+{
+    const struct fixture *fixture = *state;
+    static const char *const texts[] = {"",     "127.0.0.1", ":80", "nowhere.example:80", "127.0.0.1:http",
+                                        "unix:"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        assert_int_equal(-EINVAL, try_start(texts[i], fixture->data_dir));
+}
+
+static void a_unix_socket_is_the_owners(void **state)
+{
+    struct fixture *fixture = *state;
+    char address[400];
+    snprintf(address, sizeof(address), "unix:%s/socket", fixture->dir.path);
+    struct service_config config = {
+        .listen = address, .data_dir = fixture->data_dir, .domain = "inbox.localhost"};
+    char *reason = NULL;
+    assert_int_equal(0, service_start(&config, &fixture->service, &reason));
+    assert_string_equal(address, service_address(fixture->service));
+    struct stat status;
+    assert_int_equal(0, stat(address + 5, &status));
+    assert_int_equal(0600, status.st_mode & 07777);
+    assert_int_equal(0, service_read_api_key(fixture->data_dir, &fixture->key));
+    fixture->client = (struct http_client){address, fixture->key};
+    assert_int_equal(0, count_of(fixture, "/api/v1/inbox"));
+    fixture_stop(fixture);
+    assert_int_equal(-1, stat(address + 5, &status));
+}
+
+/* What the command printed. */
+static void run_key_command(int (*command)(const char *, FILE *), const char *data_dir, char *ret_text,
+                            size_t size)
+{
+    FILE *out = tmpfile();
+    assert_non_null(out);
+    assert_int_equal(0, command(data_dir, out));
+    rewind(out);
+    ret_text[fread(ret_text, 1, size - 1, out)] = '\0';
+    fclose(out);
+}
+
+static void keys_come_and_go_while_it_runs(void **state)
+{
+    struct fixture *fixture = *state;
+    assert_int_equal(-ENOENT, key_command_add(fixture->data_dir, stdout));
+    fixture_start(fixture, SERVICE_TIER_NONE);
+    char key[128];
+    run_key_command(key_command_add, fixture->data_dir, key, sizeof(key));
+    key[strcspn(key, "\n")] = '\0';
+    struct http_client client = {service_address(fixture->service), key};
+    struct http_answer answer;
+    http_client_request(&client, "GET", "/api/v1/inbox", "", NULL, 0, &answer);
+    assert_int_equal(200, answer.status);
+    http_answer_release(&answer);
+
+    char list[1024];
+    run_key_command(key_command_list, fixture->data_dir, list, sizeof(list));
+    assert_null(strstr(list, key));
+    char *line = strchr(list, '\n') + 1;
+    assert_int_equal(0, strncmp(line + 38, key, 8));
+    line[36] = '\0';
+    assert_int_equal(0, key_command_revoke(fixture->data_dir, line));
+    assert_int_equal(-ENOENT, key_command_revoke(fixture->data_dir, line));
+    http_client_request(&client, "GET", "/api/v1/inbox", "", NULL, 0, &answer);
+    assert_int_equal(401, answer.status);
+    http_answer_release(&answer);
+    assert_int_equal(0, count_of(fixture, "/api/v1/inbox"));
+}
+
+static void a_restart_keeps_everything(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture_start(fixture, SERVICE_TIER_NONE);
+    char *before = strdup(fixture->key);
+    free(create_inbox(fixture, ANN, NULL));
+    char *file = upload(fixture, "a", "text/plain", "x", 1, 200);
+    json_t *request = message_to(ANN, ANN, "kept");
+    json_object_set_new(request, "idempotency_key", json_string("key"));
+    json_object_set_new(request, "attachment_ids", json_pack("[s]", file));
+    char *sent = send_message(fixture, json_incref(request));
+    char stray[400];
+    snprintf(stray, sizeof(stray), "%s/pool/stray", fixture->data_dir);
+    FILE *left = fopen(stray, "w");
+    assert_non_null(left);
+    fclose(left);
+    fixture_stop(fixture);
+    fixture_start(fixture, SERVICE_TIER_NONE);
+    assert_string_equal(before, fixture->key);
+    assert_int_equal(-1, access(stray, F_OK));
+    char *again = send_message(fixture, json_incref(request));
+    assert_string_equal(sent, again);
+    json_object_set_new(request, "idempotency_key", json_string("other"));
+    free(send_message(fixture, request));
+    assert_int_equal(2, count_of(fixture, "/api/v1/email?search_term=kept"));
+    free(again);
+    free(sent);
+    free(file);
+    free(before);
+}
+
+static pid_t start_child(const struct fixture *fixture, char *ret_address, size_t size)
+{
+    int ends[2];
+    assert_int_equal(0, pipe(ends));
+    pid_t child = fork();
+    if (child == 0) {
+        struct service_config config = {
+            .listen = "127.0.0.1:0", .data_dir = fixture->data_dir, .domain = "inbox.localhost"};
+        struct service *service = NULL;
+        char *reason = NULL;
+        if (service_start(&config, &service, &reason) != 0)
+            _exit(1);
+        const char *address = service_address(service);
+        if (file_write_all(ends[1], address, strlen(address)) != 0)
+            _exit(1);
+        close(ends[1]);
+        pause();
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t len = 0;
+    ssize_t got;
+    while ((got = read(ends[0], ret_address + len, size - len - 1)) > 0)
+        len += (size_t)got;
+    ret_address[len] = '\0';
+    close(ends[0]);
+    assert_true(len > 0);
+    return child;
+}
+
+static void being_killed_loses_nothing_answered(void **state)
+{
+    struct fixture *fixture = *state;
+    char address[64];
+    for (unsigned int round = 1; round <= 3; round++) {
+        pid_t child = start_child(fixture, address, sizeof(address));
+        free(fixture->key);
+        assert_int_equal(0, service_read_api_key(fixture->data_dir, &fixture->key));
+        fixture->client = (struct http_client){address, fixture->key};
+        if (round == 1)
+            free(create_inbox(fixture, ANN, NULL));
+        for (int i = 0; i < 5; i++)
+            free(send_message(fixture, message_to(ANN, ANN, "Survivor")));
+        kill(child, SIGKILL);
+        assert_int_equal(child, waitpid(child, NULL, 0));
+    }
+    fixture_start(fixture, SERVICE_TIER_NONE);
+    assert_int_equal(15, count_of(fixture, "/api/v1/email?search_term=survivor"));
+    assert_int_equal(15, count_of(fixture, "/api/v1/email/outbound"));
+}
+
+int main(void)
+{
+#define LIFE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up_dir, fixture_tear_down)
+    const struct CMUnitTest tests[] = {
+        /* First: it forks, which is only safe while no other thread was started. */
+        LIFE_TEST(being_killed_loses_nothing_answered), LIFE_TEST(only_the_owner_reads_the_data),
+        LIFE_TEST(a_second_service_is_refused),         LIFE_TEST(a_bad_address_is_refused),
+        LIFE_TEST(a_unix_socket_is_the_owners),         LIFE_TEST(keys_come_and_go_while_it_runs),
+        LIFE_TEST(a_restart_keeps_everything),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
