@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The table of drafts: one node a file, freed when nobody refers to it, and kept from being written while it
+ * is handed in.
+ */
+#include "tree/draft_table.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/thread.h"
+#include "support/fake_clock.h"
+#include "support/temp_dir.h"
+#include "tree/fixed.h"
+#include "tree/inode.h"
+
+struct fixture {
+    struct temp_dir dir;
+    struct fake_clock clock;
+    struct draft_table table;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof(*fixture));
+    temp_dir_init(&fixture->dir);
+    fake_clock_init(&fixture->clock, 1000);
+    assert_int_equal(draft_table_init(&fixture->table, &fixture->clock.clock, dup(fixture->dir.fd)), 0);
+    *state = fixture;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *fixture = *state;
+    draft_table_release(&fixture->table);
+    fake_clock_release(&fixture->clock);
+    temp_dir_release(&fixture->dir);
+    free(fixture);
+    return 0;
+}
+
+static void make_file(const struct fixture *fixture, const char *name)
+{
+    int fd = openat(fixture->dir.fd, name, O_CREAT | O_WRONLY, 0600);
+    assert_true(fd >= 0);
+    close(fd);
+}
+
+static struct draft_node *find(struct fixture *fixture, const char *name)
+{
+    struct draft_node *node = NULL;
+    struct stat stat;
+    assert_int_equal(draft_table_find(&fixture->table, &fixture->table.root, name, &node, &stat), 0);
+    return node;
+}
+
+static void a_file_has_one_node_under_all_its_names(void **state)
+{
+    struct fixture *fixture = *state;
+    make_file(fixture, "a");
+    make_file(fixture, "b");
+    assert_int_equal(linkat(fixture->dir.fd, "a", fixture->dir.fd, "c", 0), 0);
+    struct draft_node *a = find(fixture, "a");
+    assert_ptr_equal(find(fixture, "a"), a);
+    assert_ptr_equal(find(fixture, "c"), a);
+    assert_ptr_not_equal(find(fixture, "b"), a);
+    assert_ptr_equal(draft_table_get(&fixture->table, draft_node_ino(&fixture->table, a)), a);
+    assert_int_equal(inode_kind(draft_node_ino(&fixture->table, a)), INODE_DRAFT);
+    draft_node_unref(&fixture->table, a, 3);
+    assert_int_equal(fixture->table.nodes.len, 1);
+}
+
+static void names_that_lead_nowhere_are_errors(void **state)
+{
+    struct fixture *fixture = *state;
+    struct draft_node *node = NULL;
+    struct stat stat;
+    assert_int_equal(draft_table_find(&fixture->table, &fixture->table.root, "no", &node, &stat), -ENOENT);
+    assert_null(draft_table_get(&fixture->table, inode_make(INODE_EMAIL, 3)));
+    assert_ptr_equal(draft_table_get(&fixture->table, inode_make(INODE_FIXED, FIXED_DRAFTS)),
+                     &fixture->table.root);
+}
+
+static void a_symbolic_link_is_not_followed(void **state)
+{
+    struct fixture *fixture = *state;
+    struct draft_node *node = NULL;
+    struct stat stat;
+    assert_int_equal(symlinkat("/etc/passwd", fixture->dir.fd, "link"), 0);
+    assert_int_equal(draft_table_find(&fixture->table, &fixture->table.root, "link", &node, &stat), 0);
+    assert_true(S_ISLNK(stat.st_mode));
+}
+
+static void a_draft_being_written_cannot_move(void **state)
+{
+    struct fixture *fixture = *state;
+    make_file(fixture, "a");
+    struct draft_node *node = find(fixture, "a");
+    assert_int_equal(draft_node_begin_write(&fixture->table, node), 0);
+    assert_int_equal(draft_node_begin_move(&fixture->table, node, NULL), -EBUSY);
+    draft_node_end_write(&fixture->table, node, false);
+    assert_int_equal(draft_node_begin_move(&fixture->table, node, NULL), 0);
+    assert_int_equal(draft_node_begin_write(&fixture->table, node), -EBUSY);
+    assert_int_equal(draft_node_begin_move(&fixture->table, node, NULL), -EBUSY);
+    draft_node_end_move(&fixture->table, node, false);
+    assert_int_equal(draft_node_begin_write(&fixture->table, node), 0);
+    draft_node_end_write(&fixture->table, node, false);
+}
+
+static void a_draft_that_left_is_written_again_once_it_is_back(void **state)
+{
+    struct fixture *fixture = *state;
+    make_file(fixture, "a");
+    struct draft_node *node = find(fixture, "a");
+    assert_int_equal(draft_node_begin_move(&fixture->table, node, NULL), 0);
+    assert_int_equal(mkdirat(fixture->dir.fd, "spool", 0700), 0);
+    assert_int_equal(renameat(fixture->dir.fd, "a", fixture->dir.fd, "spool/1"), 0);
+    draft_node_end_move(&fixture->table, node, true);
+    assert_int_equal(draft_node_begin_write(&fixture->table, node), -EBUSY);
+    assert_int_equal(renameat(fixture->dir.fd, "spool/1", fixture->dir.fd, "again"), 0);
+    assert_ptr_equal(find(fixture, "again"), node);
+    assert_int_equal(draft_node_begin_write(&fixture->table, node), 0);
+    draft_node_end_write(&fixture->table, node, false);
+}
+
+struct mover {
+    struct fixture *fixture;
+    struct draft_node *node;
+    struct cancel *cancel;
+    int error;
+};
+
+static void *move(void *argument)
+{
+    struct mover *mover = argument;
+    mover->error = draft_node_begin_move(&mover->fixture->table, mover->node, mover->cancel);
+    return NULL;
+}
+
+static void a_move_waits_for_a_closed_writer_to_be_released(void **state)
+{
+    struct fixture *fixture = *state;
+    pthread_t thread;
+    make_file(fixture, "a");
+    struct mover mover = {.fixture = fixture, .node = find(fixture, "a"), .error = 1};
+    assert_int_equal(draft_node_begin_write(&fixture->table, mover.node), 0);
+    draft_node_set_flushed(&fixture->table, mover.node, true);
+    assert_int_equal(thread_start(&thread, "mover", move, &mover), 0);
+    fake_clock_await_waiters(&fixture->clock, 1);
+    draft_node_end_write(&fixture->table, mover.node, true);
+    fake_clock_advance(&fixture->clock, 1);
+    pthread_join(thread, NULL);
+    assert_int_equal(mover.error, 0);
+}
+
+static void a_move_gives_up_after_two_seconds(void **state)
+{
+    struct fixture *fixture = *state;
+    pthread_t thread;
+    make_file(fixture, "a");
+    struct mover mover = {.fixture = fixture, .node = find(fixture, "a")};
+    assert_int_equal(draft_node_begin_write(&fixture->table, mover.node), 0);
+    draft_node_set_flushed(&fixture->table, mover.node, true);
+    assert_int_equal(thread_start(&thread, "mover", move, &mover), 0);
+    fake_clock_await_waiters(&fixture->clock, 1);
+    fake_clock_advance(&fixture->clock, 2000);
+    pthread_join(thread, NULL);
+    assert_int_equal(mover.error, -EBUSY);
+    assert_int_equal(draft_node_begin_write(&fixture->table, mover.node), 0);
+}
+
+static void a_waiting_move_can_be_interrupted(void **state)
+{
+    struct fixture *fixture = *state;
+    struct cancel cancel;
+    make_file(fixture, "a");
+    struct draft_node *node = find(fixture, "a");
+    cancel_init(&cancel);
+    cancel_set(&cancel);
+    assert_int_equal(draft_node_begin_write(&fixture->table, node), 0);
+    draft_node_set_flushed(&fixture->table, node, true);
+    assert_int_equal(draft_node_begin_move(&fixture->table, node, &cancel), -EINTR);
+    cancel_release(&cancel);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_file_has_one_node_under_all_its_names, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(names_that_lead_nowhere_are_errors, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_symbolic_link_is_not_followed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_draft_being_written_cannot_move, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_draft_that_left_is_written_again_once_it_is_back, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_move_waits_for_a_closed_writer_to_be_released, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_move_gives_up_after_two_seconds, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_waiting_move_can_be_interrupted, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
