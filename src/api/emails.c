@@ -36,7 +36,7 @@ static int deliver(void *context, const json_t *object)
     struct email_record record;
     int rc = email_record_from_json(object, &record);
     if (rc < 0)
-        return rc;
+        return rc == -ENOMEM ? rc : LIST_UNREADABLE;
     if (record.inbox_id == NULL && listing->inbox_id != NULL)
         record.inbox_id = strdup(listing->inbox_id);
     rc = listing->sink(listing->context, &record);

@@ -26,7 +26,7 @@ static int deliver(void *context, const json_t *object)
     struct inbox_record record;
     int rc = inbox_record_from_json(object, &record);
     if (rc < 0)
-        return rc;
+        return rc == -ENOMEM ? rc : LIST_UNREADABLE;
     rc = listing->sink(listing->context, &record);
     inbox_record_release(&record);
     return rc;

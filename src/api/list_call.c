@@ -68,8 +68,8 @@ static int take_record(void *context, const char *text, size_t len)
     }
     int rc = listing->call->item(listing->call->context, record);
     json_decref(record);
-    if (rc == -EBADMSG || rc == -EMSGSIZE) {
-        note_unreadable(listing, rc == -EMSGSIZE ? "too long" : "not a record");
+    if (rc == LIST_UNREADABLE) {
+        note_unreadable(listing, "too long, or without what every record has");
         return 0;
     }
     listing->item_error = rc;

@@ -10,8 +10,12 @@
 
 #include "api/api_call.h"
 
-/* `record` is borrowed, an object. Non-zero (-errno) stops the list; -EBADMSG and -EMSGSIZE only count it as
- * one that cannot be read. */
+enum {
+    LIST_UNREADABLE = 1
+};
+
+/* `record` is borrowed, an object. 0, LIST_UNREADABLE (it is passed over), or -errno, which stops the list.
+ */
 typedef int (*list_item)(void *context, const json_t *record);
 
 struct list_call {

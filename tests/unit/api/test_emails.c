@@ -143,17 +143,20 @@ static void a_record_that_is_too_long_hides_no_other(void **state)
 
 static void a_sink_can_stop_the_list(void **state)
 {
+    static const int errors[] = {-ENOSPC, -EBADMSG, -EMSGSIZE};
     struct api_fixture *fixture = *state;
-    struct found found = {.text = STRBUF_INIT(4096), .stop_with = -ENOSPC};
-    unsigned int count;
-    scripted_server_push(fixture->server,
-                         (struct scripted_step){.body = "[{\"id\": \"1\"}, {\"id\": \"2\"}]"});
-    struct service_result result = list(fixture, (struct email_query){.limit = 100}, &found, &count);
-    assert_int_equal(result.outcome, SERVICE_RETRY);
-    assert_int_equal(result.error, ENOSPC);
-    assert_int_equal(found.count, 1);
-    service_result_release(&result);
-    strbuf_release(&found.text);
+    for (size_t i = 0; i < ARRAY_LEN(errors); i++) {
+        struct found found = {.text = STRBUF_INIT(4096), .stop_with = errors[i]};
+        unsigned int count;
+        scripted_server_push(fixture->server,
+                             (struct scripted_step){.body = "[{\"id\": \"1\"}, {\"id\": \"2\"}]"});
+        struct service_result result = list(fixture, (struct email_query){.limit = 100}, &found, &count);
+        assert_int_equal(result.outcome, SERVICE_RETRY);
+        assert_int_equal(result.error, -errors[i]);
+        assert_int_equal(found.count, 1);
+        service_result_release(&result);
+        strbuf_release(&found.text);
+    }
 }
 
 static void a_long_list_is_delivered_whole(void **state)

@@ -48,6 +48,17 @@ static void lists_come_bare_or_wrapped(void **state)
     assert_string_equal(scripted_server_request(fixture->server, 0)->target, "/api/v1/inbox");
 }
 
+static void an_inbox_without_an_id_hides_no_other(void **state)
+{
+    struct api_fixture *fixture = *state;
+    _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(4096);
+    push(fixture, 200, "[{\"name\": \"nobody\"}, {\"id\": \"i-2\"}]");
+    struct service_result result = list(fixture, &found);
+    assert_int_equal(result.outcome, SERVICE_RETRY);
+    assert_string_equal(strbuf_str(&found), "i-2 -\n");
+    service_result_release(&result);
+}
+
 /* What GET /inbox answers, and what GET /email answers then, when it is asked at all. */
 static void absence_needs_evidence(void **state)
 {
@@ -205,6 +216,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         API_TEST(lists_come_bare_or_wrapped),
+        API_TEST(an_inbox_without_an_id_hides_no_other),
         API_TEST(absence_needs_evidence),
         API_TEST(an_absence_is_looked_at_again_now_and_then),
         API_TEST(a_page_where_the_list_was_is_a_fault),
