@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The record log: what was appended is there again, whatever happened to the file in between.
+ */
+#include "store/record_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/strbuf.h"
+#include "support/temp_dir.h"
+
+static const char name[] = "records";
+
+enum {
+    HEADER_BYTES = 16,
+    FILE_MAX_BYTES = 1 << 20,
+};
+
+/* Collects what is visited as "kind:payload;". */
+static int collect(void *context, unsigned int kind, const void *payload, size_t len)
+{
+    return strbuf_appendf(context, "%u:%.*s;", kind, (int)len, (const char *)payload);
+}
+
+static struct record_log *open_log(const struct temp_dir *dir, struct strbuf *found)
+{
+    struct record_log *log = NULL;
+    strbuf_clear(found);
+    assert_int_equal(record_log_open(dir->fd, name, collect, found, &log), 0);
+    return log;
+}
+
+static const char *append(struct record_log *log, unsigned int kind, const char *text)
+{
+    size_t half = strlen(text) / 2;
+    const struct iovec parts[] = {
+        {.iov_base = (void *)text, .iov_len = half},
+        {.iov_base = (void *)(text + half), .iov_len = strlen(text) - half},
+    };
+    const char *payload = record_log_append(log, kind, parts, ARRAY_LEN(parts));
+    assert_non_null(payload);
+    assert_memory_equal(payload, text, strlen(text));
+    return payload;
+}
+
+/* What a log of this directory holds. */
+static void assert_holds(const struct temp_dir *dir, const char *expected)
+{
+    _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(FILE_MAX_BYTES);
+    record_log_free(open_log(dir, &found));
+    assert_string_equal(strbuf_str(&found), expected);
+}
+
+static void write_three(const struct temp_dir *dir)
+{
+    _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(FILE_MAX_BYTES);
+    struct record_log *log = open_log(dir, &found);
+    append(log, 1, "first");
+    append(log, 2, "the second one");
+    append(log, 3, "third, and last");
+    record_log_free(log);
+}
+
+static void write_file(const struct temp_dir *dir, const void *bytes, size_t len)
+{
+    _cleanup_close_ int fd = openat(dir->fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(file_write_all(fd, bytes, len), 0);
+}
+
+static off_t file_bytes(const struct temp_dir *dir)
+{
+    struct stat status;
+    assert_int_equal(fstatat(dir->fd, name, &status, 0), 0);
+    return status.st_size;
+}
+
+/* ---------------------------------------------------------------- keeping */
+
+static void records_are_there_again(void **state)
+{
+    (void)state;
+    struct temp_dir dir;
+    temp_dir_init(&dir);
+    assert_holds(&dir, "");
+    write_three(&dir);
+    assert_holds(&dir, "1:first;2:the second one;3:third, and last;");
+    temp_dir_release(&dir);
+}
+
+static void pointers_stay_valid_while_it_grows(void **state)
+{
+    (void)state;
+    struct temp_dir dir;
+    _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(FILE_MAX_BYTES);
+    static char large[100000];
+    temp_dir_init(&dir);
+    memset(large, 'x', sizeof(large) - 1);
+    struct record_log *log = open_log(&dir, &found);
+    const char *first = append(log, 1, "first");
+    for (int i = 0; i < 300; i++)
+        append(log, 2, large);
+    assert_memory_equal(first, "first", 5);
+    assert_true(record_log_bytes(log) > 300 * sizeof(large) - 1000);
+    record_log_forget_pages(log);
+    assert_memory_equal(first, "first", 5);
+    record_log_free(log);
+    temp_dir_release(&dir);
+}
+
+static void an_empty_record_is_a_record(void **state)
+{
+    (void)state;
+    struct temp_dir dir;
+    _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(FILE_MAX_BYTES);
+    temp_dir_init(&dir);
+    struct record_log *log = open_log(&dir, &found);
+    assert_non_null(record_log_append(log, 5, NULL, 0));
+    append(log, 6, "more");
+    record_log_free(log);
+    assert_holds(&dir, "5:;6:more;");
+    temp_dir_release(&dir);
+}
+
+static void a_visitor_can_stop(void **state)
+{
+    (void)state;
+    struct temp_dir dir;
+    struct strbuf tiny = STRBUF_INIT(4);
+    struct record_log *log = NULL;
+    temp_dir_init(&dir);
+    write_three(&dir);
+    assert_int_equal(record_log_open(dir.fd, name, collect, &tiny, &log), -EMSGSIZE);
+    assert_null(log);
+    strbuf_release(&tiny);
+    temp_dir_release(&dir);
+}
+
+/* ---------------------------------------------------------------- damage */
+
+/* The file of write_three(), byte for byte. */
+static void read_three(struct temp_dir *dir, char **ret_bytes, size_t *ret_len)
+{
+    temp_dir_init(dir);
+    write_three(dir);
+    assert_int_equal(file_read_at(dir->fd, name, FILE_MAX_BYTES, ret_bytes, ret_len), 0);
+}
+
+static void a_torn_tail_costs_the_last_record_alone(void **state)
+{
+    (void)state;
+    struct temp_dir dir;
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    read_three(&dir, &bytes, &len);
+    size_t last = len - record_log_frame_bytes(strlen("third, and last"));
+    for (size_t torn = len - 1; torn >= last; torn--) {
+        write_file(&dir, bytes, torn);
+        assert_holds(&dir, "1:first;2:the second one;");
+        assert_int_equal(file_bytes(&dir), last);
+    }
+    temp_dir_release(&dir);
+}
+
+static void after_a_torn_tail_appending_goes_on(void **state)
+{
+    (void)state;
+    struct temp_dir dir;
+    _cleanup_free_ char *bytes = NULL;
+    _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(FILE_MAX_BYTES);
+    size_t len;
+    read_three(&dir, &bytes, &len);
+    write_file(&dir, bytes, len - 3);
+    struct record_log *log = open_log(&dir, &found);
+    append(log, 4, "new");
+    record_log_free(log);
+    assert_holds(&dir, "1:first;2:the second one;4:new;");
+    temp_dir_release(&dir);
+}
+
+static void a_flipped_bit_costs_its_record_alone(void **state)
+{
+    (void)state;
+    struct temp_dir dir;
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    read_three(&dir, &bytes, &len);
+    size_t second = HEADER_BYTES + record_log_frame_bytes(strlen("first"));
+    size_t third = second + record_log_frame_bytes(strlen("the second one"));
+    for (size_t bit = second * 8; bit < len * 8; bit++) {
+        bytes[bit / 8] = (char)(bytes[bit / 8] ^ (1 << bit % 8));
+        write_file(&dir, bytes, len);
+        assert_holds(&dir, bit < third * 8 ? "1:first;3:third, and last;" : "1:first;2:the second one;");
+        bytes[bit / 8] = (char)(bytes[bit / 8] ^ (1 << bit % 8));
+    }
+    temp_dir_release(&dir);
+}
+
+static void zeros_where_records_were_are_passed_over(void **state)
+{
+    (void)state;
+    struct temp_dir dir;
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    read_three(&dir, &bytes, &len);
+    memset(bytes + HEADER_BYTES, 0, record_log_frame_bytes(strlen("first")) + 16);
+    write_file(&dir, bytes, len);
+    assert_holds(&dir, "3:third, and last;");
+    temp_dir_release(&dir);
+}
+
+static void a_file_of_another_kind_is_set_aside(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t at; /* byte that is changed */
+        char to;
+    } changes[] = {{0, 'X'}, {8, 0}, {8, 2}, {12, 1}};
+    struct temp_dir dir;
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    read_three(&dir, &bytes, &len);
+    for (size_t i = 0; i < ARRAY_LEN(changes); i++) {
+        _cleanup_free_ char *foreign = malloc(len);
+        _cleanup_free_ char *aside = NULL;
+        size_t aside_len;
+        memcpy(foreign, bytes, len);
+        foreign[changes[i].at] = changes[i].to;
+        write_file(&dir, foreign, len);
+        assert_holds(&dir, "");
+        assert_int_equal(file_read_at(dir.fd, "records.set-aside", FILE_MAX_BYTES, &aside, &aside_len), 0);
+        assert_int_equal(aside_len, len);
+        assert_memory_equal(aside, foreign, len);
+        write_three(&dir);
+        assert_holds(&dir, "1:first;2:the second one;3:third, and last;");
+    }
+    temp_dir_release(&dir);
+}
+
+static void what_is_no_file_is_set_aside(void **state)
+{
+    (void)state;
+    struct temp_dir dir;
+    temp_dir_init(&dir);
+    assert_int_equal(symlinkat("/etc/passwd", dir.fd, name), 0);
+    write_three(&dir);
+    assert_holds(&dir, "1:first;2:the second one;3:third, and last;");
+    assert_int_equal(unlinkat(dir.fd, name, 0), 0);
+    assert_int_equal(mkfifoat(dir.fd, name, 0600), 0);
+    write_three(&dir);
+    assert_holds(&dir, "1:first;2:the second one;3:third, and last;");
+    temp_dir_release(&dir);
+}
+
+static void a_file_cut_within_its_header_is_built_anew(void **state)
+{
+    (void)state;
+    struct temp_dir dir;
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    read_three(&dir, &bytes, &len);
+    for (size_t cut = 0; cut < HEADER_BYTES; cut++) {
+        write_file(&dir, bytes, cut);
+        write_three(&dir);
+        assert_holds(&dir, "1:first;2:the second one;3:third, and last;");
+    }
+    temp_dir_release(&dir);
+}
+
+/* ---------------------------------------------------------------- a disk that cannot be written */
+
+static void limit_file_size(rlim_t bytes)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void what_does_not_fit_on_the_disk_is_kept_in_memory(void **state)
+{
+    (void)state;
+    struct temp_dir dir;
+    _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(FILE_MAX_BYTES);
+    const char *payloads[200];
+    char text[64];
+    temp_dir_init(&dir);
+    signal(SIGXFSZ, SIG_IGN);
+    struct record_log *log = open_log(&dir, &found);
+    limit_file_size(4096);
+    for (int i = 0; i < 200; i++) {
+        snprintf(text, sizeof(text), "record number %03d with something behind it", i);
+        payloads[i] = append(log, 1, text);
+    }
+    for (int i = 0; i < 200; i++) {
+        snprintf(text, sizeof(text), "record number %03d with something behind it", i);
+        assert_memory_equal(payloads[i], text, strlen(text));
+    }
+    assert_true(file_bytes(&dir) <= 4096);
+    assert_int_equal(record_log_sync(log), -EFBIG);
+    limit_file_size(RLIM_INFINITY);
+    append(log, 2, "there is room again");
+    assert_int_equal(record_log_sync(log), 0);
+    record_log_free(log);
+
+    log = open_log(&dir, &found);
+    assert_non_null(strstr(strbuf_str(&found), "1:record number 000 with something behind it;"));
+    assert_non_null(strstr(strbuf_str(&found), "2:there is room again;"));
+    assert_null(strstr(strbuf_str(&found), "record number 199"));
+    record_log_free(log);
+    temp_dir_release(&dir);
+}
+
+static void without_a_file_all_is_kept_in_memory(void **state)
+{
+    (void)state;
+    struct record_log *log = NULL;
+    _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(FILE_MAX_BYTES);
+    assert_int_equal(record_log_open(-1, "none/records", collect, &found, &log), 0);
+    append(log, 1, "kept");
+    assert_int_equal(record_log_bytes(log), 0);
+    assert_true(record_log_sync(log) != 0);
+    record_log_free(log);
+}
+
+static void what_is_too_long_is_refused(void **state)
+{
+    (void)state;
+    struct temp_dir dir;
+    _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(FILE_MAX_BYTES);
+    temp_dir_init(&dir);
+    struct record_log *log = open_log(&dir, &found);
+    const struct iovec part = {.iov_base = (void *)"", .iov_len = (size_t)RECORD_PAYLOAD_MAX_BYTES + 1};
+    assert_null(record_log_append(log, 1, &part, 1));
+    assert_null(record_log_append(log, RECORD_KIND_MAX + 1, NULL, 0));
+    record_log_free(log);
+    temp_dir_release(&dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(records_are_there_again),
+        cmocka_unit_test(pointers_stay_valid_while_it_grows),
+        cmocka_unit_test(an_empty_record_is_a_record),
+        cmocka_unit_test(a_visitor_can_stop),
+        cmocka_unit_test(a_torn_tail_costs_the_last_record_alone),
+        cmocka_unit_test(after_a_torn_tail_appending_goes_on),
+        cmocka_unit_test(a_flipped_bit_costs_its_record_alone),
+        cmocka_unit_test(zeros_where_records_were_are_passed_over),
+        cmocka_unit_test(a_file_of_another_kind_is_set_aside),
+        cmocka_unit_test(what_is_no_file_is_set_aside),
+        cmocka_unit_test(a_file_cut_within_its_header_is_built_anew),
+        cmocka_unit_test(what_does_not_fit_on_the_disk_is_kept_in_memory),
+        cmocka_unit_test(without_a_file_all_is_kept_in_memory),
+        cmocka_unit_test(what_is_too_long_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
