@@ -3,6 +3,7 @@
 #   BUILD=DIR      where everything goes (default build)
 #   SANITIZE=LIST  e.g. address,undefined or thread; use a BUILD of its own with it
 #   CC=clang       any C17 compiler
+#   V=1            show the commands
 
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -18,6 +19,7 @@ CC       := gcc
 endif
 OPT      ?= -O2
 SANITIZE ?=
+Q        := $(if $(V),,@)
 
 PACKAGES     := fuse3 libcurl jansson gmime-3.0 libmicrohttpd sqlite3 libmagic
 DEB_PACKAGES := gcc clang make pkg-config libfuse3-dev fuse3 libcurl4-openssl-dev libjansson-dev libgmime-3.0-dev \
@@ -76,20 +78,24 @@ all: $(PROGRAMS) $(MANUALS) ## build the programs and manuals into build/
 
 $(BUILD)/inboxfs: $(call objects,$(filter-out src/inboxd_main.c,$(wildcard src/*.c))) $(call archives,$(LAYERS))
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
+	@echo "  LINK   $@"
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
 
 $(BUILD)/inboxd: $(BUILD)/obj/inboxd_main.o $(call archives,service mail base)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
+	@echo "  LINK   $@"
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
 
 define layer_rules
 $(BUILD)/lib/$(1).a: $$(call objects,$$(wildcard src/$(1)/*.c))
 	@mkdir -p $$(@D)
 	@rm -f $$@
-	$$(AR) rcs $$@ $$^
+	@echo "  AR     $$@"
+	$(Q)$$(AR) rcs $$@ $$^
 $(BUILD)/tests/unit/$(1)/%: $(BUILD)/obj/tests/unit/$(1)/%.o $(SUPPORT) $(call archives,$(1) $(DEPS_$(1)))
 	@mkdir -p $$(@D)
-	$$(CC) $$(LDFLAGS) -o $$@ $$< -Wl,--start-group $(BUILD)/lib/support.a \
+	@echo "  LINK   $$@"
+	$(Q)$$(CC) $$(LDFLAGS) -o $$@ $$< -Wl,--start-group $(BUILD)/lib/support.a \
 	    $(call archives,$(1) $(DEPS_$(1))) -Wl,--end-group $$(PKG_LIBS) -lcmocka
 $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/$(1)/test_*.c)): $(BUILD)/lib/support.a
 unit-$(1): $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/$(1)/test_*.c))
@@ -100,23 +106,28 @@ $(foreach l,$(LAYERS),$(eval $(call layer_rules,$(l))))
 $(BUILD)/lib/support.a: $(SUPPORT)
 	@mkdir -p $(@D)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	@echo "  AR     $@"
+	$(Q)$(AR) rcs $@ $^
 
 $(BUILD)/tests/tools/%: $(BUILD)/obj/tests/tools/%.o
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
+	@echo "  LINK   $@"
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
 
 $(BUILD)/obj/tests/%.o: tests/%.c Makefile
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) -Itests $(PKG_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	@echo "  CC     $<"
+	$(Q)$(CC) $(CPPFLAGS) -Itests $(PKG_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/obj/%.o: src/%.c Makefile
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(PKG_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	@echo "  CC     $<"
+	$(Q)$(CC) $(CPPFLAGS) $(PKG_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/man/%: man/%.scd
 	@mkdir -p $(@D)
-	scdoc < $< > $@
+	@echo "  MAN    $@"
+	$(Q)scdoc < $< > $@
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 
