@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A store in a world of its own: a state directory, a clock, a service in memory, and ears for what it tells.
+ */
+#ifndef INBOXFS_TESTS_UNIT_STORE_STORE_WORLD_H
+#define INBOXFS_TESTS_UNIT_STORE_STORE_WORLD_H
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "store/store.h"
+#include "support/fake_clock.h"
+#include "support/fake_service.h"
+#include "support/temp_dir.h"
+
+#define WORLD_START_MS INT64_C(1795168800000) /* 2026-11-20T10:00:00Z */
+
+struct store_world {
+    struct temp_dir dir;
+    struct fake_clock clock;
+    struct fake_service *fake;
+    struct store *store;
+    int64_t poll_interval_ms;
+    bool adopt_state;
+    pthread_mutex_t lock;
+    struct strbuf events;  /* protected by lock: "KIND PATH ID ERROR;" each, empty ones as "-" */
+    struct strbuf changes; /* protected by lock: "email 0 added;" or "inbox 0 changed;" each */
+};
+
+static inline void world_hear_event(void *context, const struct event *event)
+{
+    struct store_world *world = context;
+    pthread_mutex_lock(&world->lock);
+    strbuf_appendf(&world->events, "%s %s %s %s;", event_kind_name(event->kind),
+                   event->path != NULL ? event->path : "-", event->id != NULL ? event->id : "-",
+                   event->error != NULL ? event->error : "-");
+    pthread_mutex_unlock(&world->lock);
+}
+
+static inline void world_hear_change(struct store_world *world, const char *what, uint32_t number,
+                                     enum store_change change)
+{
+    static const char *const words[] = {"added", "changed", "removed"};
+    pthread_mutex_lock(&world->lock);
+    strbuf_appendf(&world->changes, "%s %u %s;", what, number, words[change]);
+    pthread_mutex_unlock(&world->lock);
+}
+
+static inline void world_hear_inbox(void *context, uint32_t inbox, enum store_change change)
+{
+    struct store_world *world = context;
+    struct inbox_view view;
+    /* No lock may be held while listeners are told: this would never return. */
+    store_get_inbox(world->store, inbox, &view);
+    world_hear_change(world, "inbox", inbox, change);
+}
+
+static inline void world_hear_email(void *context, uint32_t email, enum store_change change)
+{
+    struct store_world *world = context;
+    struct email_view view;
+    assert_true(store_get_email(world->store, email, &view));
+    world_hear_change(world, "email", email, change);
+}
+
+static inline void world_open(struct store_world *world)
+{
+    _cleanup_free_ char *reason = NULL;
+    const struct store_config config = {
+        .service = fake_service_as_service(world->fake),
+        .clock = &world->clock.clock,
+        .state_dir_fd = world->dir.fd,
+        .poll_interval_ms = world->poll_interval_ms,
+        .adopt_state = world->adopt_state,
+        .listener = {world_hear_inbox, world_hear_email, world},
+        .events = {world_hear_event, world},
+    };
+    assert_int_equal(store_open(&config, &world->store, &reason), 0);
+}
+
+static inline void world_init(struct store_world *world)
+{
+    *world = (struct store_world){.events = STRBUF_INIT(1 << 20), .changes = STRBUF_INIT(1 << 20)};
+    temp_dir_init(&world->dir);
+    fake_clock_init(&world->clock, WORLD_START_MS);
+    world->fake = fake_service_new();
+    pthread_mutex_init(&world->lock, NULL);
+}
+
+/* With inbox in-1, alice@inbox.example. */
+static inline void world_init_with_alice(struct store_world *world)
+{
+    world_init(world);
+    fake_service_add_inbox(
+        world->fake, "{\"id\": \"in-1\", \"name\": \"alice\", \"email_address\": \"alice@inbox.example\"}");
+}
+
+static inline void world_start(struct store_world *world)
+{
+    world_open(world);
+    assert_int_equal(store_start(world->store), 0);
+}
+
+static inline void world_close(struct store_world *world)
+{
+    store_stop(world->store);
+    store_free(world->store);
+    world->store = NULL;
+}
+
+/* As if the program had been ended and started again. */
+static inline void world_restart(struct store_world *world)
+{
+    world_close(world);
+    world_start(world);
+}
+
+static inline void world_release(struct store_world *world)
+{
+    if (world->store != NULL)
+        world_close(world);
+    fake_service_free(world->fake);
+    fake_clock_release(&world->clock);
+    strbuf_release(&world->events);
+    strbuf_release(&world->changes);
+    pthread_mutex_destroy(&world->lock);
+    temp_dir_release(&world->dir);
+}
+
+static inline int world_sync(struct store_world *world)
+{
+    _cleanup_free_ char *reason = NULL;
+    int error = store_sync(world->store, NULL, NULL, &reason);
+    assert_true((error == 0) == (reason == NULL));
+    return error;
+}
+
+static inline uint32_t world_inbox(struct store_world *world, const char *name)
+{
+    struct inbox_view view;
+    assert_true(store_find_inbox(world->store, name, &view));
+    return view.number;
+}
+
+/* Names of all emails of an inbox, joined by blanks. Caller frees. */
+static inline char *world_emails(struct store_world *world, const char *inbox)
+{
+    struct strbuf names = STRBUF_INIT(1 << 20);
+    struct email_view views[3];
+    uint64_t positions[3];
+    uint64_t position = 0;
+    size_t count;
+    uint32_t number = world_inbox(world, inbox);
+    while ((count = store_list_emails(world->store, number, position, views, positions, 3)) > 0) {
+        for (size_t i = 0; i < count; i++)
+            strbuf_appendf(&names, "%s%s", names.len > 0 ? " " : "", views[i].name);
+        position = positions[count - 1];
+    }
+    char *text = strdup(strbuf_str(&names));
+    strbuf_release(&names);
+    return text;
+}
+
+static inline void assert_emails(struct store_world *world, const char *inbox, const char *expected)
+{
+    _cleanup_free_ char *names = world_emails(world, inbox);
+    assert_string_equal(names, expected);
+}
+
+static inline size_t world_count(struct store_world *world)
+{
+    struct store_status status;
+    store_get_status(world->store, &status);
+    return status.emails;
+}
+
+/* Names of all inboxes, joined by blanks. */
+static inline void assert_inboxes(struct store_world *world, const char *expected)
+{
+    _cleanup_strbuf_ struct strbuf names = STRBUF_INIT(1 << 16);
+    struct inbox_view view;
+    uint64_t position = 0;
+    while (store_list_inboxes(world->store, position, &view, &position, 1) > 0)
+        strbuf_appendf(&names, "%s%s", names.len > 0 ? " " : "", view.name);
+    assert_string_equal(strbuf_str(&names), expected);
+}
+
+/* Forgets what was heard. */
+static inline void world_forget(struct store_world *world)
+{
+    pthread_mutex_lock(&world->lock);
+    strbuf_clear(&world->events);
+    strbuf_clear(&world->changes);
+    pthread_mutex_unlock(&world->lock);
+}
+
+static inline void assert_heard(struct store_world *world, struct strbuf *what, const char *expected)
+{
+    pthread_mutex_lock(&world->lock);
+    assert_string_equal(strbuf_str(what), expected);
+    pthread_mutex_unlock(&world->lock);
+}
+
+static inline void assert_events(struct store_world *world, const char *expected)
+{
+    assert_heard(world, &world->events, expected);
+}
+
+static inline void assert_changes(struct store_world *world, const char *expected)
+{
+    assert_heard(world, &world->changes, expected);
+}
+
+/* Adds emails ID-FROM … ID-(TO - 1), the highest the newest. */
+static inline void world_add_emails(struct store_world *world, const char *inbox_id, int from, int to)
+{
+    for (int i = from; i < to; i++) {
+        char id[64];
+        char subject[32];
+        snprintf(id, sizeof(id), "%08d-%s", i, inbox_id);
+        snprintf(subject, sizeof(subject), "mail %d", i);
+        fake_service_add_simple_email(world->fake, inbox_id, id, subject);
+    }
+}
+
+#endif
