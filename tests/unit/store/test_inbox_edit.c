@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The first contact, creating inboxes, writing their settings back, and finding who sends.
+ */
+#include "base/thread.h"
+#include "unit/store/store_world.h"
+
+static int contact(struct store_world *world)
+{
+    _cleanup_free_ char *reason = NULL;
+    int error = store_first_contact(world->store, NULL, &reason);
+    assert_true((error == 0) == (reason == NULL));
+    return error;
+}
+
+/* ---------------------------------------------------------------- first contact */
+
+static void the_first_contact_brings_the_inboxes(void **state)
+{
+    (void)state;
+    struct store_world world;
+    struct store_status status;
+    world_init_with_alice(&world);
+    world_open(&world);
+    assert_int_equal(contact(&world), 0);
+    assert_inboxes(&world, "alice@inbox.example");
+    assert_events(&world, "");
+    store_get_status(world.store, &status);
+    assert_true(status.is_online);
+    assert_false(status.has_synced);
+    world_release(&world);
+}
+
+static void the_first_contact_tells_a_wrong_key_from_an_outage(void **state)
+{
+    (void)state;
+    static const struct {
+        enum service_outcome inboxes;
+        enum service_outcome emails;
+        int error;
+    } cases[] = {
+        {SERVICE_UNAUTHORIZED, SERVICE_OK, -EACCES},
+        {SERVICE_RETRY, SERVICE_OK, -EHOSTUNREACH},
+        {SERVICE_UNKNOWN, SERVICE_OK, -EHOSTUNREACH},
+        {SERVICE_ABSENT, SERVICE_OK, 0},
+        {SERVICE_ABSENT, SERVICE_UNAUTHORIZED, -EACCES},
+        {SERVICE_ABSENT, SERVICE_RETRY, -EHOSTUNREACH},
+        {SERVICE_REJECTED, SERVICE_OK, 0},
+        {SERVICE_REJECTED, SERVICE_REJECTED, -EHOSTUNREACH},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct store_world world;
+        world_init(&world);
+        world_open(&world);
+        fake_service_set(world.fake, FAKE_LIST_INBOXES, (struct fake_outcome){.outcome = cases[i].inboxes});
+        fake_service_set(world.fake, FAKE_LIST_EMAILS, (struct fake_outcome){.outcome = cases[i].emails});
+        assert_int_equal(contact(&world), cases[i].error);
+        world_release(&world);
+    }
+}
+
+struct contacting {
+    struct store_world *world;
+    struct cancel cancel;
+    int result;
+};
+
+static void *make_contact(void *argument)
+{
+    struct contacting *contacting = argument;
+    char *reason = NULL;
+    contacting->result = store_first_contact(contacting->world->store, &contacting->cancel, &reason);
+    free(reason);
+    return NULL;
+}
+
+static void the_first_contact_ends_in_time_or_when_it_is_cancelled(void **state)
+{
+    (void)state;
+    for (int is_cancelled = 0; is_cancelled < 2; is_cancelled++) {
+        struct store_world world;
+        struct contacting contacting = {.world = &world};
+        pthread_t thread;
+        world_init_with_alice(&world);
+        world_open(&world);
+        cancel_init(&contacting.cancel);
+        fake_service_close_gate(world.fake, FAKE_LIST_INBOXES);
+        assert_int_equal(thread_start(&thread, "contact", make_contact, &contacting), 0);
+        fake_service_wait_at_gate(world.fake, FAKE_LIST_INBOXES, 1);
+        fake_clock_await_waiters(&world.clock, 1);
+        if (is_cancelled)
+            cancel_set(&contacting.cancel);
+        else
+            fake_clock_advance(&world.clock, 10 * 1000);
+        pthread_join(thread, NULL);
+        assert_int_equal(contacting.result, -EHOSTUNREACH);
+        cancel_release(&contacting.cancel);
+        world_release(&world);
+    }
+}
+
+static void a_state_of_another_account_is_refused(void **state)
+{
+    (void)state;
+    struct store_world world;
+    world_init_with_alice(&world);
+    world_open(&world);
+    assert_int_equal(contact(&world), 0);
+    world_close(&world);
+    fake_service_remove_inbox(world.fake, "in-1");
+
+    world_open(&world);
+    assert_int_equal(contact(&world), -ESTALE);
+    fake_service_add_inbox(world.fake, "{\"id\": \"other\"}");
+    assert_int_equal(contact(&world), -ESTALE);
+    assert_inboxes(&world, "alice@inbox.example");
+    fake_service_add_inbox(world.fake, "{\"id\": \"in-1\"}");
+    assert_int_equal(contact(&world), 0);
+    fake_service_remove_inbox(world.fake, "in-1");
+    world_close(&world);
+
+    world.adopt_state = true;
+    world_open(&world);
+    fake_service_remove_inbox(world.fake, "other");
+    fake_service_add_inbox(world.fake, "{\"id\": \"third\"}");
+    assert_int_equal(contact(&world), 0);
+    assert_inboxes(&world, "third");
+    world_release(&world);
+}
+
+/* ---------------------------------------------------------------- creating */
+
+static void a_created_inbox_shows_at_once_and_its_mail_follows(void **state)
+{
+    (void)state;
+    struct store_world world;
+    struct inbox_view view;
+    uint32_t inbox;
+    _cleanup_free_ char *reason = NULL;
+    world_init_with_alice(&world);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    world_forget(&world);
+    fake_service_push(world.fake, FAKE_UPSERT, (struct fake_outcome){.id = "in-9"});
+    fake_service_add_simple_email(world.fake, "in-9", "00000001", "Welcome");
+    assert_int_equal(store_create_inbox(world.store, "bob@inbox.example", NULL, &inbox, &reason), 0);
+    assert_true(store_find_inbox(world.store, "bob@inbox.example", &view));
+    assert_int_equal(view.number, inbox);
+    assert_string_equal(view.id, "in-9");
+    assert_non_null(strstr(view.json, "bob@inbox.example"));
+    assert_int_equal(fake_service_get(world.fake, FAKE_UPSERT, 0).timeout_ms, 5000);
+    fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, 2);
+    fake_clock_await_waiters(&world.clock, 1);
+    assert_emails(&world, "bob@inbox.example", "20261120T100000Z_welcome_00000001.json");
+    assert_events(&world,
+                  "inbox inboxes/bob@inbox.example in-9 -;"
+                  "mail inboxes/bob@inbox.example/20261120T100000Z_welcome_00000001.json 00000001 -;");
+
+    fake_service_set(world.fake, FAKE_LIST_INBOXES, (struct fake_outcome){.outcome = SERVICE_ABSENT});
+    world_restart(&world);
+    assert_int_equal(world_sync(&world), 0);
+    assert_inboxes(&world, "alice@inbox.example bob@inbox.example");
+    world_release(&world);
+}
+
+static void creating_fails_with_the_errno_that_fits(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *address;
+        struct fake_outcome outcome;
+        int error;
+    } cases[] = {
+        {"no address", {.outcome = SERVICE_OK}, -EINVAL},
+        {"alice@inbox.example", {.outcome = SERVICE_OK}, -EEXIST},
+        {"b@x.example", {.outcome = SERVICE_REJECTED}, -EINVAL},
+        {"b@x.example", {.outcome = SERVICE_REJECTED, .http_status = 409, .error = EEXIST}, -EEXIST},
+        {"b@x.example", {.outcome = SERVICE_UNAUTHORIZED}, -EACCES},
+        {"b@x.example", {.outcome = SERVICE_RETRY, .http_status = 429, .error = EAGAIN}, -EAGAIN},
+        {"b@x.example", {.outcome = SERVICE_RETRY}, -EHOSTUNREACH},
+        {"b@x.example", {.outcome = SERVICE_RETRY, .error = EINTR}, -EINTR},
+        {"b@x.example", {.outcome = SERVICE_UNKNOWN}, -EHOSTUNREACH},
+        {"b@x.example", {.outcome = SERVICE_UNKNOWN, .error = ETIMEDOUT}, -EHOSTUNREACH},
+        {"b@x.example", {.outcome = SERVICE_ABSENT}, -EINVAL},
+    };
+    struct store_world world;
+    world_init_with_alice(&world);
+    world_open(&world);
+    assert_int_equal(contact(&world), 0);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_free_ char *reason = NULL;
+        uint32_t inbox = 77;
+        fake_service_set(world.fake, FAKE_UPSERT, cases[i].outcome);
+        assert_int_equal(store_create_inbox(world.store, cases[i].address, NULL, &inbox, &reason),
+                         cases[i].error);
+        assert_non_null(reason);
+        assert_int_equal(inbox, 77);
+        assert_inboxes(&world, "alice@inbox.example");
+    }
+    world_release(&world);
+}
+
+static void an_inbox_made_although_the_answer_was_lost_is_found(void **state)
+{
+    (void)state;
+    struct store_world world;
+    uint32_t inbox;
+    _cleanup_free_ char *reason = NULL;
+    world_init_with_alice(&world);
+    world_start(&world);
+    fake_service_push(world.fake, FAKE_UPSERT,
+                      (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .happens = true});
+    assert_int_equal(store_create_inbox(world.store, "bob@inbox.example", NULL, &inbox, &reason),
+                     -EHOSTUNREACH);
+    fake_service_wait_count(world.fake, FAKE_LIST_INBOXES, 1);
+    fake_clock_await_waiters(&world.clock, 1);
+    assert_inboxes(&world, "alice@inbox.example bob@inbox.example");
+    world_release(&world);
+}
+
+/* ---------------------------------------------------------------- settings */
+
+static int update(struct store_world *world, const char *text)
+{
+    _cleanup_free_ char *reason = NULL;
+    int error = store_update_inbox(world->store, 0, text, strlen(text), NULL, &reason);
+    assert_true((error == 0) == (reason == NULL));
+    return error;
+}
+
+static void settings_are_read_again_and_written_whole(void **state)
+{
+    (void)state;
+    struct store_world world;
+    struct inbox_view view;
+    world_init_with_alice(&world);
+    world_open(&world);
+    assert_int_equal(contact(&world), 0);
+    fake_service_add_inbox(world.fake, "{\"id\": \"in-1\", \"name\": \"alice\", \"allow_cc\": false, "
+                                       "\"email_address\": \"alice@inbox.example\"}");
+    world_forget(&world);
+    assert_int_equal(update(&world, "{\"name\": \"Alice B.\"}"), 0);
+    const char *sent = fake_service_get(world.fake, FAKE_UPSERT, 0).text;
+    assert_non_null(strstr(sent, "Alice B."));
+    assert_non_null(strstr(sent, "allow_cc"));
+    assert_non_null(strstr(sent, "alice@inbox.example"));
+    assert_true(store_get_inbox(world.store, 0, &view));
+    assert_non_null(strstr(view.json, "Alice B."));
+    assert_changes(&world, "inbox 0 changed;");
+    world_release(&world);
+}
+
+static void settings_that_cannot_be_written_say_why(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        struct fake_outcome list;
+        struct fake_outcome upsert;
+        int error;
+    } cases[] = {
+        {"no json", {.outcome = SERVICE_OK}, {.outcome = SERVICE_OK}, -EINVAL},
+        {"{\"id\": \"in-2\"}", {.outcome = SERVICE_OK}, {.outcome = SERVICE_OK}, -EINVAL},
+        {"{}", {.outcome = SERVICE_ABSENT}, {.outcome = SERVICE_OK}, -EPERM},
+        {"{}", {.outcome = SERVICE_RETRY}, {.outcome = SERVICE_OK}, -EHOSTUNREACH},
+        {"{}", {.outcome = SERVICE_UNAUTHORIZED}, {.outcome = SERVICE_OK}, -EACCES},
+        {"{}", {.outcome = SERVICE_OK}, {.outcome = SERVICE_REJECTED}, -EINVAL},
+        {"{}", {.outcome = SERVICE_OK}, {.outcome = SERVICE_UNKNOWN}, -EHOSTUNREACH},
+        {"{}", {.outcome = SERVICE_OK}, {.outcome = SERVICE_RETRY, .error = EAGAIN}, -EAGAIN},
+    };
+    struct store_world world;
+    world_init_with_alice(&world);
+    world_open(&world);
+    assert_int_equal(contact(&world), 0);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        world_forget(&world);
+        fake_service_set(world.fake, FAKE_LIST_INBOXES, cases[i].list);
+        fake_service_set(world.fake, FAKE_UPSERT, cases[i].upsert);
+        assert_int_equal(update(&world, cases[i].text), cases[i].error);
+        assert_changes(&world, "");
+        assert_non_null(strstr(strbuf_str(&world.events), "inbox inboxes/alice@inbox.example in-1 "));
+    }
+    fake_service_set(world.fake, FAKE_LIST_INBOXES, (struct fake_outcome){.outcome = SERVICE_OK});
+    fake_service_remove_inbox(world.fake, "in-1");
+    assert_int_equal(update(&world, "{}"), -ENOENT);
+    world_release(&world);
+}
+
+/* ---------------------------------------------------------------- senders */
+
+static void a_sender_is_an_inbox_here_or_not_known_not_to_be(void **state)
+{
+    (void)state;
+    struct store_world world;
+    _cleanup_free_ char *first = NULL;
+    _cleanup_free_ char *second = NULL;
+    _cleanup_free_ char *third = NULL;
+    char *none = NULL;
+    world_init_with_alice(&world);
+    world_open(&world);
+    assert_int_equal(store_find_sender(world.store, NULL, &none), -EADDRNOTAVAIL);
+    assert_int_equal(store_find_sender(world.store, "who@x.example", &first), 0);
+    assert_string_equal(first, "who@x.example");
+
+    assert_int_equal(contact(&world), 0);
+    assert_int_equal(store_find_sender(world.store, "who@x.example", &none), -EADDRNOTAVAIL);
+    assert_int_equal(store_find_sender(world.store, "Alice@Inbox.Example", &second), 0);
+    assert_string_equal(second, "alice@inbox.example");
+    assert_int_equal(store_find_sender(world.store, NULL, &third), 0);
+    assert_string_equal(third, "alice@inbox.example");
+
+    fake_service_add_inbox(world.fake, "{\"id\": \"in-2\", \"email_address\": \"bob@inbox.example\"}");
+    assert_int_equal(contact(&world), 0);
+    assert_int_equal(store_find_sender(world.store, NULL, &none), -EADDRNOTAVAIL);
+    assert_null(none);
+    world_release(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_contact_brings_the_inboxes),
+        cmocka_unit_test(the_first_contact_tells_a_wrong_key_from_an_outage),
+        cmocka_unit_test(the_first_contact_ends_in_time_or_when_it_is_cancelled),
+        cmocka_unit_test(a_state_of_another_account_is_refused),
+        cmocka_unit_test(a_created_inbox_shows_at_once_and_its_mail_follows),
+        cmocka_unit_test(creating_fails_with_the_errno_that_fits),
+        cmocka_unit_test(an_inbox_made_although_the_answer_was_lost_is_found),
+        cmocka_unit_test(settings_are_read_again_and_written_whole),
+        cmocka_unit_test(settings_that_cannot_be_written_say_why),
+        cmocka_unit_test(a_sender_is_an_inbox_here_or_not_known_not_to_be),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
