@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#include "base/clock.h"
 #include "base/thread.h"
 
 static const int64_t limits_ms[] = {
@@ -26,6 +25,7 @@ struct connection {
 };
 
 struct connections {
+    struct clock *clock;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t thread;
@@ -54,7 +54,7 @@ static int64_t cut_off_late_locked(struct connections *connections, int64_t now_
 static void *watch(void *argument)
 {
     struct connections *connections = argument;
-    struct clock *clock = clock_system();
+    struct clock *clock = connections->clock;
     pthread_mutex_lock(&connections->lock);
     while (!connections->is_ending) {
         int64_t until_ms = cut_off_late_locked(connections, clock_monotonic_ms(clock));
@@ -64,11 +64,12 @@ static void *watch(void *argument)
     return NULL;
 }
 
-int connections_new(struct connections **ret_connections)
+int connections_new(struct clock *clock, struct connections **ret_connections)
 {
     struct connections *connections = calloc(1, sizeof(*connections));
     if (connections == NULL)
         return -ENOMEM;
+    connections->clock = clock;
     pthread_mutex_init(&connections->lock, NULL);
     clock_condition_init(&connections->changed);
     int error = thread_start(&connections->thread, "inboxd-watch", watch, connections);
@@ -104,7 +105,7 @@ static void enter_locked(struct connections *connections, struct connection *con
     if (phase != CONNECTION_IDLE)
         connections->busy++;
     connection->phase = phase;
-    connection->deadline_ms = clock_monotonic_ms(clock_system()) + limits_ms[phase];
+    connection->deadline_ms = clock_monotonic_ms(connections->clock) + limits_ms[phase];
     pthread_cond_broadcast(&connections->changed);
 }
 
@@ -148,7 +149,7 @@ void connections_enter(struct connections *connections, struct connection *conne
 
 void connections_drain(struct connections *connections, int64_t timeout_ms)
 {
-    struct clock *clock = clock_system();
+    struct clock *clock = connections->clock;
     int64_t until_ms = clock_monotonic_ms(clock) + timeout_ms;
     pthread_mutex_lock(&connections->lock);
     connections->is_draining = true;

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/clock.h"
+
 struct connections;
 struct connection;
 
@@ -19,8 +21,8 @@ enum connection_phase {
     CONNECTION_SENDING,   /* that the answer is taken */
 };
 
-/* Starts the thread that watches. 0 or -errno. */
-int connections_new(struct connections **ret_connections);
+/* Starts the thread that watches. `clock` is borrowed. 0 or -errno. */
+int connections_new(struct clock *clock, struct connections **ret_connections);
 
 /* All connections must be removed. NULL-safe. */
 void connections_free(struct connections *connections);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The connections. A reader that is given back is kept for the next one. Every commit counts a change, which
- * is what ETags are made of.
+ * The connections. A reader that is given back is kept for the next one.
  */
 #include "service/database.h"
 

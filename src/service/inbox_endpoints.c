@@ -19,7 +19,7 @@
 
 int endpoint_inbox_list(struct request *request, struct reply *reply)
 {
-    return listing_answer_all(request, "SELECT record FROM inboxes ORDER BY seq", reply);
+    return listing_answer_inboxes(request, reply);
 }
 
 /* `settings` is completed to the published record. */

@@ -80,30 +80,64 @@ static int stream(const struct request *request, sqlite3 *db, sqlite3_stmt *stat
     return 0;
 }
 
-/* `query` NULL: the rows of `sql` instead. */
-static int answer(const struct request *request, const struct listing_query *query, enum listing_side side,
-                  const char *sql, struct reply *reply)
+/* A list is prepared with the reader, and what counts its changes. */
+struct list {
+    sqlite3 *db;
+    sqlite3_stmt *statement;
+    int64_t changes;
+};
+
+/* Answers with the list, or that it is unchanged; consumes what it holds. `error`: of its preparation. */
+static int answer(const struct request *request, struct list *list, int error, struct reply *reply)
 {
-    sqlite3 *db = NULL;
-    int error = database_begin_read(request->account->database, &db);
-    if (error != 0)
-        return error;
     char etag[REPLY_ETAG_SIZE];
-    sqlite3_stmt *statement = NULL;
-    error = request_make_etag(request, db, etag);
-    bool is_unchanged = error == 0 && request_is_unchanged(request, etag, reply);
-    if (error == 0 && !is_unchanged)
-        error = query != NULL ? prepare(db, query, side, &statement) : query_prepare(db, &statement, sql, "");
-    if (error != 0 || is_unchanged) {
-        database_end_read(request->account->database, db);
-        return error;
-    }
-    return stream(request, db, statement, etag, reply);
+    if (error == 0)
+        error = request_make_etag(request, list->db, list->changes, etag);
+    if (error == 0 && !request_is_unchanged(request, etag, reply))
+        return stream(request, list->db, list->statement, etag, reply);
+    sqlite3_finalize(list->statement);
+    database_end_read(request->account->database, list->db);
+    return error;
 }
 
-int listing_answer_all(struct request *request, const char *sql, struct reply *reply)
+int listing_answer_inboxes(struct request *request, struct reply *reply)
 {
-    return answer(request, NULL, LISTING_RECEIVED, sql, reply);
+    struct list list = {0};
+    int error = database_begin_read(request->account->database, &list.db);
+    if (error != 0)
+        return error;
+    error =
+        query_integer(list.db, &list.changes, "SELECT value FROM settings WHERE name = 'inbox_changes'", "");
+    if (error == 0)
+        error = query_prepare(list.db, &list.statement, "SELECT record FROM inboxes ORDER BY seq", "");
+    return answer(request, &list, error, reply);
+}
+
+static int count_changes(const struct listing_query *query, enum listing_side side, struct list *list)
+{
+    if (side == LISTING_SENT)
+        return query_integer(list->db, &list->changes,
+                             "SELECT value FROM settings WHERE name = 'outbound_changes'", "");
+    if (json_array_size(query->inbox_ids) != 1)
+        return query_integer(list->db, &list->changes,
+                             "SELECT value FROM settings WHERE name = 'email_changes'", "");
+    const char *id = json_string_value(json_array_get(query->inbox_ids, 0));
+    int error =
+        query_integer(list->db, &list->changes, "SELECT email_changes FROM inboxes WHERE id = ?", "s", id);
+    return error == -ENOENT ? 0 : error;
+}
+
+static int answer_emails(const struct request *request, const struct listing_query *query,
+                         enum listing_side side, struct reply *reply)
+{
+    struct list list = {0};
+    int error = database_begin_read(request->account->database, &list.db);
+    if (error != 0)
+        return error;
+    error = count_changes(query, side, &list);
+    if (error == 0)
+        error = prepare(list.db, query, side, &list.statement);
+    return answer(request, &list, error, reply);
 }
 
 int listing_answer(struct request *request, enum listing_side side, struct reply *reply)
@@ -117,7 +151,7 @@ int listing_answer(struct request *request, enum listing_side side, struct reply
     if (error == 0 && validation_has_failed(&validation))
         reply_invalid(reply, &validation);
     else if (error == 0)
-        error = answer(request, &query, side, NULL, reply);
+        error = answer_emails(request, &query, side, reply);
     listing_query_release(&query);
     validation_release(&validation);
     return error;

@@ -15,7 +15,7 @@ enum listing_side {
 /* Answers with the records that the request's query asks for, newest first. 0 or -errno. */
 int listing_answer(struct request *request, enum listing_side side, struct reply *reply);
 
-/* Answers with the rows of one statement's first column, or 304. `sql` has no parameters. 0 or -errno. */
-int listing_answer_all(struct request *request, const char *sql, struct reply *reply);
+/* Answers with the records of all inboxes, oldest first. 0 or -errno. */
+int listing_answer_inboxes(struct request *request, struct reply *reply);
 
 #endif

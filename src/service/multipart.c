@@ -17,6 +17,7 @@
 enum {
     BOUNDARY_MAX_BYTES = 200, /* RFC 2046 allows 70; some clients are longer */
     HEADERS_MAX_BYTES = 16384,
+    CONTENT_TYPE_MAX_BYTES = 255,
 };
 
 struct form {
@@ -131,6 +132,15 @@ static int read_disposition(const char *headers, const char *end, const char *fi
     return error;
 }
 
+static bool is_printable(const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (!g_ascii_isgraph(*text))
+            return false;
+    }
+    return true;
+}
+
 static char *read_content_type(const char *headers, const char *end)
 {
     _cleanup_free_ char *value = copy_header(headers, end, "Content-Type");
@@ -138,7 +148,7 @@ static char *read_content_type(const char *headers, const char *end)
         return strdup("application/octet-stream");
     GMimeContentType *type = g_mime_content_type_parse(NULL, value);
     char *mime_type = g_mime_content_type_get_mime_type(type);
-    bool is_usable = strlen(mime_type) <= 255 && g_utf8_validate(mime_type, -1, NULL);
+    bool is_usable = strlen(mime_type) <= CONTENT_TYPE_MAX_BYTES && is_printable(mime_type);
     char *copy = strdup(is_usable ? mime_type : "application/octet-stream");
     g_free(mime_type);
     g_object_unref(type);

@@ -51,22 +51,19 @@ bool request_is_unchanged(const struct request *request, const char *etag, struc
     return true;
 }
 
-int request_make_etag(const struct request *request, sqlite3 *db, char ret_etag[REPLY_ETAG_SIZE])
+int request_make_etag(const struct request *request, sqlite3 *db, int64_t changes,
+                      char ret_etag[REPLY_ETAG_SIZE])
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_prepare(db, &statement,
-                              "SELECT a.value, b.value FROM settings a, settings b"
-                              " WHERE a.name = 'instance' AND b.name = 'changes'",
-                              "");
+    int error = query_prepare(db, &statement, "SELECT value FROM settings WHERE name = 'instance'", "");
     if (error != 0)
         return error;
     int step = query_step(statement);
     if (step <= 0)
         return step < 0 ? step : -EUCLEAN;
     _cleanup_free_ char *state = NULL;
-    int len =
-        asprintf(&state, "%s %s %lld %s", INBOXFS_VERSION, (const char *)sqlite3_column_text(statement, 0),
-                 (long long)sqlite3_column_int64(statement, 1), request->target);
+    int len = asprintf(&state, "%s %s %lld %s", INBOXFS_VERSION,
+                       (const char *)sqlite3_column_text(statement, 0), (long long)changes, request->target);
     if (len < 0)
         return -ENOMEM;
     char digest[65];

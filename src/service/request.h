@@ -37,7 +37,8 @@ json_t *request_read_object(const struct request *request, struct reply *reply);
 /* Answers 304 and true when the client has the state that `etag` names. */
 bool request_is_unchanged(const struct request *request, const char *etag, struct reply *reply);
 
-/* Names the state of the data that `db` sees, as this request's answer shows it. 0 or -errno. */
-int request_make_etag(const struct request *request, sqlite3 *db, char ret_etag[REPLY_ETAG_SIZE]);
+/* Names what this request's answer shows, by the number that counts the changes of it. 0 or -errno. */
+int request_make_etag(const struct request *request, sqlite3 *db, int64_t changes,
+                      char ret_etag[REPLY_ETAG_SIZE]);
 
 #endif

@@ -19,7 +19,8 @@ static const char version_1[] =
     "CREATE TABLE api_keys (id TEXT PRIMARY KEY, digest TEXT NOT NULL UNIQUE, prefix TEXT NOT NULL,"
     " created_ms INTEGER NOT NULL, revoked_ms INTEGER);"
     "CREATE TABLE inboxes (seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,"
-    " address TEXT NOT NULL UNIQUE COLLATE NOCASE, record TEXT NOT NULL);"
+    " address TEXT NOT NULL UNIQUE COLLATE NOCASE, record TEXT NOT NULL,"
+    " email_changes INTEGER NOT NULL DEFAULT 0);"
     /* thread: seq of its first message. header: what the content records of all who see it have in common. */
     "CREATE TABLE messages (seq INTEGER PRIMARY KEY, message_id TEXT NOT NULL UNIQUE,"
     " thread INTEGER NOT NULL, forward_depth INTEGER NOT NULL, date_ms INTEGER NOT NULL, header TEXT NOT "
@@ -42,7 +43,21 @@ static const char version_1[] =
     " outbound_id TEXT NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE pool (id TEXT PRIMARY KEY, name TEXT NOT NULL, content_type TEXT NOT NULL,"
     " bytes INTEGER NOT NULL, created_ms INTEGER NOT NULL) WITHOUT ROWID;"
-    "INSERT INTO settings VALUES ('changes', 0);";
+    /* What ETags are made of: how often each list changed, received mail by inbox too, so that a client that
+     * polls one inbox is not sent all of it again for what happened elsewhere. */
+    "INSERT INTO settings VALUES ('inbox_changes', 0), ('email_changes', 0), ('outbound_changes', 0);"
+    "CREATE TRIGGER inboxes_inserted AFTER INSERT ON inboxes BEGIN"
+    " UPDATE settings SET value = value + 1 WHERE name = 'inbox_changes'; END;"
+    "CREATE TRIGGER inboxes_updated AFTER UPDATE OF record ON inboxes BEGIN"
+    " UPDATE settings SET value = value + 1 WHERE name = 'inbox_changes'; END;"
+    "CREATE TRIGGER emails_inserted AFTER INSERT ON emails BEGIN"
+    " UPDATE inboxes SET email_changes = email_changes + 1 WHERE seq = new.inbox;"
+    " UPDATE settings SET value = value + 1 WHERE name = 'email_changes'; END;"
+    "CREATE TRIGGER emails_updated AFTER UPDATE ON emails BEGIN"
+    " UPDATE inboxes SET email_changes = email_changes + 1 WHERE seq = new.inbox;"
+    " UPDATE settings SET value = value + 1 WHERE name = 'email_changes'; END;"
+    "CREATE TRIGGER outbound_inserted AFTER INSERT ON outbound BEGIN"
+    " UPDATE settings SET value = value + 1 WHERE name = 'outbound_changes'; END;";
 
 static const char *const versions[] = {version_1};
 

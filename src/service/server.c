@@ -8,6 +8,7 @@
 #include <microhttpd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "service/connections.h"
 #include "service/exchange.h"
 
@@ -99,7 +100,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 int server_start(int listen_fd, const struct account *account, struct server **ret_server)
 {
     struct server *server = calloc(1, sizeof(*server));
-    int error = server != NULL ? connections_new(&server->connections) : -ENOMEM;
+    int error = server != NULL ? connections_new(clock_system(), &server->connections) : -ENOMEM;
     if (error != 0) {
         close(listen_fd);
         free(server);

@@ -104,6 +104,13 @@ static void read_attachment_ids(const struct field *in, struct submission *submi
     }
 }
 
+static void check_body(const struct field *in, const char *name, const char *text)
+{
+    struct place place = {.parent = in->place, .name = name};
+    if (text != NULL && strlen(text) > DRAFT_BODY_MAX_BYTES)
+        validation_fail(in->validation, &place, "string_too_long", "The text is over 8,000,000 bytes");
+}
+
 static void check_recipients(const struct field *in, const struct submission *submission)
 {
     size_t count =
@@ -154,6 +161,8 @@ int submission_read(json_t *body, struct validation *validation, struct submissi
     if (submission->to == NULL || submission->cc == NULL || submission->bcc == NULL ||
         submission->reply_to == NULL)
         return -ENOMEM;
+    check_body(&in, "plain_text", submission->plain_text);
+    check_body(&in, "html", submission->html);
     check_recipients(&in, submission);
     return digest_request(body, submission->digest);
 }

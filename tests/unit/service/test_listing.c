@@ -168,6 +168,15 @@ static void an_unchanged_list_is_not_sent_again(void **state)
     char *after = etag_of(fixture, targets[0], before[0], 200);
     json_t *email = newest_email(fixture, boxes.bob, "");
     char target[256];
+    snprintf(target, sizeof(target), "/api/v1/email?inbox_ids=%s", boxes.ann);
+    char *of_ann = etag_of(fixture, target, NULL, 200);
+    free(send_message(fixture, message_to(ANN, BOB, "For Bob")));
+    free(etag_of(fixture, target, of_ann, 304));
+    free(send_message(fixture, message_to(BOB, ANN, "For Ann")));
+    free(etag_of(fixture, target, of_ann, 200));
+    free(of_ann);
+    free(after);
+    after = etag_of(fixture, targets[0], NULL, 200);
     snprintf(target, sizeof(target), "/api/v1/email/%s/mark/true", text_of(email, "id"));
     json_decref(call(fixture, "POST", target, NULL, 200));
     free(etag_of(fixture, targets[0], after, 200));
