@@ -26,7 +26,7 @@ struct record_log;
  * as long as the log. Non-zero (-errno) ends the visit. */
 typedef int (*record_visitor)(void *context, unsigned int kind, const void *payload, size_t len);
 
-/* Opens or makes `name` in `dir_fd` (borrowed until the log is freed) and visits what it holds (waits for the
+/* Opens or makes `name` in `dir_fd` and visits what it holds (waits for the
  * disk). 0, -ENOMEM, or what the visitor returned. */
 int record_log_open(int dir_fd, const char *name, record_visitor visitor, void *context,
                     struct record_log **ret_log);

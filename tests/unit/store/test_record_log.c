@@ -21,6 +21,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/strbuf.h"
 #include "support/temp_dir.h"
 
@@ -370,5 +371,6 @@ int main(void)
         cmocka_unit_test(without_a_file_all_is_kept_in_memory),
         cmocka_unit_test(what_is_too_long_is_refused),
     };
+    log_set_level(LOG_LEVEL_ERROR);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The cache on disk: what a kill, a full disk or rot leave of it is shown, and the rest comes back.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "unit/store/store_world.h"
+
+static const char cache_path[] = "cache/records";
+
+enum {
+    CACHE_MAX_BYTES = 64 << 20
+};
+
+static off_t cache_bytes(struct store_world *world)
+{
+    struct stat status;
+    assert_int_equal(fstatat(world->dir.fd, cache_path, &status, 0), 0);
+    return status.st_size;
+}
+
+static void write_cache(struct store_world *world, const char *bytes, size_t len)
+{
+    _cleanup_close_ int fd =
+        openat(world->dir.fd, cache_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(file_write_all(fd, bytes, len), 0);
+}
+
+static void read_cache(struct store_world *world, char **ret_bytes, size_t *ret_len)
+{
+    assert_int_equal(file_read_at(world->dir.fd, cache_path, CACHE_MAX_BYTES, ret_bytes, ret_len), 0);
+}
+
+static void a_cache_torn_anywhere_opens_and_is_made_whole(void **state)
+{
+    (void)state;
+    struct store_world world;
+    _cleanup_free_ char *bytes = NULL;
+    _cleanup_free_ char *names = NULL;
+    size_t len;
+    world_init_with_alice(&world);
+    world_add_emails(&world, "in-1", 0, 3);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    names = world_emails(&world, "alice@inbox.example");
+    world_close(&world);
+    read_cache(&world, &bytes, &len);
+    size_t most = 3;
+    for (size_t torn = len + 1; torn-- > 0;) {
+        write_cache(&world, bytes, torn);
+        world_open(&world);
+        assert_true(world_count(&world) <= most);
+        most = world_count(&world);
+        if (torn % 64 == 0) {
+            assert_int_equal(store_start(world.store), 0);
+            assert_int_equal(world_sync(&world), 0);
+            assert_emails(&world, "alice@inbox.example", names);
+        }
+        world_close(&world);
+    }
+    assert_int_equal(most, 0);
+    world_release(&world);
+}
+
+static void a_lost_inbox_does_not_lend_its_mail_to_another(void **state)
+{
+    (void)state;
+    struct store_world world;
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    world_init_with_alice(&world);
+    world_add_emails(&world, "in-1", 0, 3);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    world_close(&world);
+    read_cache(&world, &bytes, &len);
+    bytes[16 + 16]++; /* in the first frame's payload: the inbox */
+    write_cache(&world, bytes, len);
+    fake_service_add_inbox(world.fake, "{\"id\": \"in-2\", \"email_address\": \"bob@inbox.example\"}");
+    fake_service_remove_inbox(world.fake, "in-1");
+    for (int i = 0; i < 2; i++) {
+        world_start(&world);
+        assert_int_equal(world_count(&world), 0);
+        assert_int_equal(world_sync(&world), 0);
+        assert_inboxes(&world, "bob@inbox.example");
+        assert_emails(&world, "bob@inbox.example", "");
+        world_close(&world);
+    }
+    world_release(&world);
+}
+
+static void a_cache_of_another_version_is_built_anew(void **state)
+{
+    (void)state;
+    struct store_world world;
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    world_init_with_alice(&world);
+    world_add_emails(&world, "in-1", 0, 3);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    world_close(&world);
+    read_cache(&world, &bytes, &len);
+    bytes[8]++;
+    write_cache(&world, bytes, len);
+    world_start(&world);
+    assert_int_equal(world_count(&world), 0);
+    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(world_count(&world), 3);
+    assert_int_equal(faccessat(world.dir.fd, "cache/records.set-aside", F_OK, 0), 0);
+    world_release(&world);
+}
+
+static void a_full_disk_hides_no_mail(void **state)
+{
+    (void)state;
+    struct store_world world;
+    struct rlimit limit;
+    world_init_with_alice(&world);
+    world_add_emails(&world, "in-1", 0, 400);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = 20000;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(world_count(&world), 400);
+    world_restart(&world);
+    assert_in_range(world_count(&world), 10, 399);
+    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(world_count(&world), 400);
+    limit.rlim_cur = RLIM_INFINITY;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    world_restart(&world);
+    assert_int_equal(world_sync(&world), 0);
+    world_restart(&world);
+    assert_int_equal(world_count(&world), 400);
+    world_release(&world);
+}
+
+static void a_folder_that_cannot_be_made_is_an_error_in_words(void **state)
+{
+    (void)state;
+    struct store_world world;
+    struct store *store = NULL;
+    _cleanup_free_ char *reason = NULL;
+    world_init(&world);
+    _cleanup_close_ int fd = openat(world.dir.fd, "cache", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    const struct store_config config = {
+        .service = fake_service_as_service(world.fake),
+        .clock = &world.clock.clock,
+        .state_dir_fd = world.dir.fd,
+    };
+    assert_true(store_open(&config, &store, &reason) < 0);
+    assert_null(store);
+    assert_non_null(reason);
+    world_release(&world);
+}
+
+/* A record that changes again and again fills the file with what no longer counts. */
+static void what_no_longer_counts_is_cleared_away_at_the_start(void **state)
+{
+    (void)state;
+    enum {
+        FILLER_BYTES = 500 * 1000,
+        CHANGES = 20
+    };
+    struct store_world world;
+    _cleanup_free_ char *names = NULL;
+    _cleanup_free_ char *filler = malloc(FILLER_BYTES + 1);
+    _cleanup_free_ char *json = malloc(FILLER_BYTES + 200);
+    memset(filler, 'x', FILLER_BYTES);
+    filler[FILLER_BYTES] = '\0';
+    world_init_with_alice(&world);
+    fake_service_add_inbox(world.fake, "{\"id\": \"in-0\"}");
+    world_add_emails(&world, "in-1", 0, 20);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    fake_service_remove_inbox(world.fake, "in-0");
+    for (int i = 0; i < CHANGES; i++) {
+        snprintf(json, FILLER_BYTES + 200,
+                 "{\"id\": \"00000007-in-1\", \"inbox_id\": \"in-1\", \"n\": %d, "
+                 "\"subject\": \"%s\"}",
+                 i, filler);
+        fake_service_replace_email(world.fake, "00000007-in-1", json);
+        assert_int_equal(world_sync(&world), 0);
+    }
+    names = world_emails(&world, "alice@inbox.example");
+    assert_true(cache_bytes(&world) > CHANGES * FILLER_BYTES);
+    fake_service_remove_email(world.fake, "00000007-in-1");
+    fake_service_add_simple_email(world.fake, "in-1", "00000007-in-1", "mail 7");
+    assert_int_equal(world_sync(&world), 0);
+    world_restart(&world);
+    assert_true(cache_bytes(&world) < FILLER_BYTES);
+    assert_inboxes(&world, "alice@inbox.example");
+    assert_emails(&world, "alice@inbox.example", names);
+    world_forget(&world);
+    assert_int_equal(world_sync(&world), 0);
+    assert_changes(&world, "");
+    fake_service_add_simple_email(world.fake, "in-1", "99999999", "News");
+    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(strncmp(strbuf_str(&world.events), "mail ", 5), 0);
+    world_restart(&world);
+    assert_int_equal(world_count(&world), 21);
+    world_release(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_cache_torn_anywhere_opens_and_is_made_whole),
+        cmocka_unit_test(a_lost_inbox_does_not_lend_its_mail_to_another),
+        cmocka_unit_test(a_cache_of_another_version_is_built_anew),
+        cmocka_unit_test(a_full_disk_hides_no_mail),
+        cmocka_unit_test(a_folder_that_cannot_be_made_is_an_error_in_words),
+        cmocka_unit_test(what_no_longer_counts_is_cleared_away_at_the_start),
+    };
+    log_set_level(LOG_LEVEL_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

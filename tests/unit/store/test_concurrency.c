@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Readers while mail comes, changes and goes: they see whole records, and never the same name twice.
+ */
+#include <stdatomic.h>
+
+#include "base/thread.h"
+#include "unit/store/store_world.h"
+
+enum {
+    READERS = 3,
+    ROUNDS = 12,
+    EMAILS = 300,
+};
+
+struct reading {
+    struct store_world *world;
+    atomic_bool *is_over;
+    unsigned long seen;
+};
+
+static void check_email(struct store *store, uint32_t inbox, const struct email_view *view)
+{
+    struct email_view found;
+    assert_int_equal(view->json[view->json_len - 1], '\n');
+    assert_int_equal(view->json[view->json_len], '\0');
+    if (store_find_email(store, inbox, view->name, &found))
+        assert_int_equal(found.number, view->number);
+}
+
+static void *read_all(void *argument)
+{
+    struct reading *reading = argument;
+    struct store *store = reading->world->store;
+    while (!*reading->is_over) {
+        struct inbox_view inbox;
+        struct email_view view;
+        struct store_status status;
+        uint64_t position = 0;
+        uint64_t previous = 0;
+        if (!store_find_inbox(store, "alice@inbox.example", &inbox))
+            continue;
+        while (store_list_emails(store, inbox.number, position, &view, &position, 1) > 0) {
+            assert_true(position > previous);
+            previous = position;
+            check_email(store, inbox.number, &view);
+            reading->seen++;
+        }
+        store_get_status(store, &status);
+    }
+    return NULL;
+}
+
+static void change_everything(struct store_world *world, int round)
+{
+    for (int i = 0; i < EMAILS; i += 7) {
+        char id[64];
+        char json[160];
+        snprintf(id, sizeof(id), "%08d-in-1", i);
+        snprintf(json, sizeof(json), "{\"id\": \"%s\", \"inbox_id\": \"in-1\", \"round\": %d}", id, round);
+        if (round % 2 == 0)
+            fake_service_replace_email(world->fake, id, json);
+        else
+            fake_service_remove_email(world->fake, id);
+        if (round % 2 != 0)
+            fake_service_add_simple_email(world->fake, "in-1", id, "back");
+    }
+    world_add_emails(world, "in-1", EMAILS + round * 50, EMAILS + round * 50 + 50);
+    if (round > 0)
+        fake_service_remove_email(world->fake, "00000299-in-1");
+    fake_service_add_simple_email(world->fake, "in-1", "00000299-in-1", "mail 299");
+}
+
+static void readers_see_whole_records_while_mail_changes(void **state)
+{
+    (void)state;
+    struct store_world world;
+    atomic_bool is_over = false;
+    struct reading readings[READERS];
+    pthread_t threads[READERS];
+    unsigned long seen = 0;
+    world_init_with_alice(&world);
+    world_add_emails(&world, "in-1", 0, EMAILS - 1);
+    world_start(&world);
+    for (size_t i = 0; i < READERS; i++) {
+        readings[i] = (struct reading){&world, &is_over, 0};
+        assert_int_equal(thread_start(&threads[i], "reader", read_all, &readings[i]), 0);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        _cleanup_free_ char *reason = NULL;
+        char address[32];
+        uint32_t inbox;
+        change_everything(&world, round);
+        assert_int_equal(world_sync(&world), 0);
+        snprintf(address, sizeof(address), "box%d@inbox.example", round);
+        assert_int_equal(store_create_inbox(world.store, address, NULL, &inbox, &reason), 0);
+    }
+    is_over = true;
+    for (size_t i = 0; i < READERS; i++) {
+        pthread_join(threads[i], NULL);
+        seen += readings[i].seen;
+    }
+    assert_true(seen > 0);
+    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(world_count(&world), EMAILS + ROUNDS * 50);
+    world_release(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(readers_see_whole_records_while_mail_changes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
