@@ -77,7 +77,7 @@ static int resolve(const char *text, struct addrinfo **ret_info)
 
 static int describe(int fd, char **ret_address)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
     socklen_t len = sizeof(address);
     char host[NI_MAXHOST];
     char port[NI_MAXSERV];

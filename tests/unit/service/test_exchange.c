@@ -127,7 +127,7 @@ static void a_chunked_body_is_bounded_too(void **state)
                        fixture->key, len + 1);
     memset(request + head, ' ', len + 1);
     size_t end = (size_t)head + len + 1;
-    memcpy(request + end, "\r\n0\r\n\r\n", 7);
+    strcpy(request + end, "\r\n0\r\n\r\n");
     struct http_answer answer;
     http_client_exchange(&fixture->client, request, end + 7, &answer);
     assert_int_equal(413, answer.status);
