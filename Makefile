@@ -160,7 +160,8 @@ asan: deps ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory check BUILD=$(BUILD)/asan SANITIZE=address,undefined CC=clang
 
 tsan: deps ## every test under ThreadSanitizer
-	@$(MAKE) --no-print-directory check BUILD=$(BUILD)/tsan SANITIZE=thread CC=clang
+	@TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp $(MAKE) --no-print-directory check BUILD=$(BUILD)/tsan \
+	    SANITIZE=thread CC=clang
 
 bench: deps ## measure against tmpfs and curl, print ratios
 	@$(MAKE) --no-print-directory all $(TOOLS)
