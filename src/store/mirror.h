@@ -34,6 +34,7 @@ struct mirror {
     struct email_index *emails; /* protected by both */
     int64_t inboxes_changed_ms; /* protected by both */
     bool inboxes_are_listed;    /* protected by both: GET /inbox has answered in this mount */
+    uint64_t loaded_bytes;      /* of the frames in the cache that counted when it was loaded */
     bool first_sync_done;       /* protected by write_lock */
     uint32_t last_look;         /* protected by write_lock: numbers looks, see mirror_begin_look() */
 };

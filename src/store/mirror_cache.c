@@ -72,28 +72,24 @@ static bool email_counts(const struct mirror *mirror, const struct email_entry *
     return !entry->is_gone && !inbox_table_get(&mirror->inboxes, entry->inbox)->is_gone;
 }
 
-static uint64_t bytes_that_count(const struct mirror *mirror)
+/* What the emails of inboxes that are gone take. */
+static uint64_t bytes_of_gone_inboxes(const struct mirror *mirror)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < mirror->inboxes.len; i++) {
         const struct inbox *inbox = mirror->inboxes.items[i];
-        if (inbox != NULL && !inbox->is_gone)
-            bytes += inbox_frame_bytes(inbox->frame);
-    }
-    for (uint32_t i = 0; i < email_index_len(mirror->emails); i++) {
-        const struct email_entry *entry = email_index_find(mirror->emails, i);
-        if (email_counts(mirror, entry))
-            bytes += email_frame_bytes(entry->frame);
+        for (size_t k = 0; inbox != NULL && inbox->is_gone && k < inbox->emails.len; k++) {
+            const struct email_entry *entry = email_index_find(mirror->emails, inbox->emails.order[k]);
+            bytes += entry->is_gone ? 0 : email_frame_bytes(entry->frame);
+        }
     }
     return bytes;
 }
 
 static bool is_wasteful(const struct mirror *mirror)
 {
-    uint64_t all = record_log_bytes(mirror->log);
-    if (all < WASTE_ALLOWED_BYTES)
-        return false;
-    return all > 2 * bytes_that_count(mirror) + WASTE_ALLOWED_BYTES;
+    uint64_t counting = mirror->loaded_bytes - bytes_of_gone_inboxes(mirror);
+    return record_log_bytes(mirror->log) > 2 * counting + WASTE_ALLOWED_BYTES;
 }
 
 /* Inboxes get new numbers without gaps: *ret_numbers tells them by the old ones. */

@@ -241,13 +241,16 @@ int mirror_load_email(struct mirror *mirror, const struct email_frame *frame)
         return 0; /* its record was lost; its mail is fetched again */
     email_frame_get_parts(frame, &parts);
     number = email_list_find_key(mirror->emails, &inbox->emails, parts.key);
-    if (number != NUMBER_NONE) {
-        replace(mirror, inbox, email_index_find(mirror->emails, number), frame);
+    struct email_entry *entry = email_index_find(mirror->emails, number);
+    if (entry == NULL && email_list_find_name(mirror->emails, &inbox->emails, parts.name) != NUMBER_NONE)
         return 0;
-    }
-    if (email_list_find_name(mirror->emails, &inbox->emails, parts.name) != NUMBER_NONE)
-        return 0;
-    return add(mirror, inbox, frame, &number);
+    mirror->loaded_bytes += email_frame_bytes(frame);
+    if (entry == NULL)
+        return add(mirror, inbox, frame, &number);
+    if (!entry->is_gone)
+        mirror->loaded_bytes -= email_frame_bytes(entry->frame);
+    replace(mirror, inbox, entry, frame);
+    return 0;
 }
 
 void mirror_load_email_gone(struct mirror *mirror, const struct gone_frame *frame, const char *key)
@@ -257,6 +260,8 @@ void mirror_load_email_gone(struct mirror *mirror, const struct gone_frame *fram
         return;
     uint32_t number = email_list_find_key(mirror->emails, &inbox->emails, key);
     struct email_entry *entry = email_index_find(mirror->emails, number);
-    if (entry != NULL && !entry->is_gone)
-        hide(mirror, inbox, entry, frame->changed_ms);
+    if (entry == NULL || entry->is_gone)
+        return;
+    mirror->loaded_bytes -= email_frame_bytes(entry->frame);
+    hide(mirror, inbox, entry, frame->changed_ms);
 }

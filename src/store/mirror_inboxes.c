@@ -228,6 +228,8 @@ void mirror_end_quiet(struct mirror *mirror, uint32_t number)
 int mirror_load_inbox(struct mirror *mirror, const struct inbox_frame *frame)
 {
     int error = inbox_table_put(&mirror->inboxes, frame);
+    if (error == 0)
+        mirror->loaded_bytes += inbox_frame_bytes(frame);
     if (error == 0 && mirror->inboxes_changed_ms < frame->changed_ms)
         mirror->inboxes_changed_ms = frame->changed_ms;
     return error == -EBADMSG ? 0 : error;

@@ -153,6 +153,7 @@ static void a_folder_that_cannot_be_made_is_an_error_in_words(void **state)
     _cleanup_free_ char *reason = NULL;
     world_init(&world);
     _cleanup_close_ int fd = openat(world.dir.fd, "cache", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
     const struct store_config config = {
         .service = fake_service_as_service(world.fake),
         .clock = &world.clock.clock,

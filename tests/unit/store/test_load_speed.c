@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How long a cache takes to open, printed and not judged: machines differ. STORE_EMAILS=N sets how many
+ * emails there are (default 100,000). The mirror is filled directly, so that nothing but the store is timed.
+ */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "store/mirror_cache.h"
+#include "store/mirror_emails.h"
+#include "store/mirror_inboxes.h"
+#include "store/mirror_view.h"
+#include "unit/store/store_world.h"
+
+enum {
+    DEFAULT_EMAILS = 100 * 1000,
+    RECORD_BYTES = 600,
+};
+
+static uint32_t emails_wanted(void)
+{
+    const char *wanted = getenv("STORE_EMAILS");
+    return wanted == NULL ? DEFAULT_EMAILS : (uint32_t)strtoul(wanted, NULL, 10);
+}
+
+/* Of this process, in MB; `field` as in /proc/self/status. */
+static long memory_mb(const char *field)
+{
+    _cleanup_fclose_ FILE *status = fopen("/proc/self/status", "re");
+    char line[256];
+    while (status != NULL && fgets(line, sizeof(line), status) != NULL)
+        if (strncmp(line, field, strlen(field)) == 0)
+            return strtol(line + strlen(field) + 1, NULL, 10) / 1024;
+    return 0;
+}
+
+static int64_t now_ms(void)
+{
+    return clock_monotonic_ms(clock_system());
+}
+
+static void open_mirror(struct mirror *mirror, int dir_fd)
+{
+    const struct store_listener nobody = {0};
+    const struct event_listener no_ears = {0};
+    assert_int_equal(mirror_init(mirror, clock_system(), &nobody, &no_ears), 0);
+    assert_int_equal(mirror_cache_open(mirror, dir_fd), 0);
+}
+
+static void put(struct mirror *mirror, uint32_t inbox, uint32_t number)
+{
+    char key[40];
+    char stem[80];
+    char json[RECORD_BYTES + 1];
+    enum mirror_put outcome;
+    memset(json, ' ', RECORD_BYTES);
+    json[RECORD_BYTES] = '\0';
+    snprintf(key, sizeof(key), "%08x-0000-4000-8000-00000000%04x", number * 2654435761U, number & 0xffff);
+    snprintf(stem, sizeof(stem), "20261120T100000Z_a-subject-of-about-the-usual-len_%.8s", key);
+    json[snprintf(json, RECORD_BYTES, "{\"id\": \"%s\", \"n\": %u", key, number)] = ',';
+    struct email_record record = {.key = key,
+                                  .stem = stem,
+                                  .json = json,
+                                  .json_len = RECORD_BYTES,
+                                  .date_ms = number,
+                                  .has_date = true};
+    assert_int_equal(mirror_put_email(mirror, inbox, &record, 1, &outcome), 0);
+}
+
+static void list_all(struct mirror *mirror, uint32_t emails)
+{
+    struct email_view views[64];
+    uint64_t positions[64];
+    uint64_t position = 0;
+    uint32_t seen = 0;
+    size_t count;
+    while ((count = mirror_list_emails(mirror, 0, position, views, positions, 64)) > 0) {
+        seen += (uint32_t)count;
+        position = positions[count - 1];
+    }
+    assert_int_equal(seen, emails);
+}
+
+static void a_full_cache_opens_quickly(void **state)
+{
+    (void)state;
+    struct temp_dir dir;
+    struct mirror mirror;
+    uint32_t emails = emails_wanted();
+    uint32_t inbox;
+    struct inbox_record record;
+    temp_dir_init(&dir);
+    long empty_mb = memory_mb("VmRSS");
+    open_mirror(&mirror, dir.fd);
+    assert_int_equal(inbox_record_from_id("in-1", &record), 0);
+    assert_int_equal(mirror_put_inbox(&mirror, &record, INBOX_CREATED, 0, &inbox), 0);
+    inbox_record_release(&record);
+
+    int64_t started = now_ms();
+    for (uint32_t i = 0; i < emails; i++)
+        put(&mirror, inbox, i);
+    int64_t filled = now_ms();
+    for (uint32_t i = 0; i < emails; i++)
+        put(&mirror, inbox, i);
+    int64_t compared = now_ms();
+    mirror_release(&mirror);
+
+    int64_t closed = now_ms();
+    open_mirror(&mirror, dir.fd);
+    int64_t opened = now_ms();
+    list_all(&mirror, emails);
+    int64_t listed = now_ms();
+    print_message("# %u emails: added in %lld ms, met again unchanged in %lld ms, closed in %lld ms, "
+                  "opened in %lld ms, listed in %lld ms; RSS %ld MB more than empty\n",
+                  emails, (long long)(filled - started), (long long)(compared - filled),
+                  (long long)(closed - compared), (long long)(opened - closed), (long long)(listed - opened),
+                  memory_mb("VmRSS") - empty_mb);
+    mirror_release(&mirror);
+    temp_dir_release(&dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_full_cache_opens_quickly),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
