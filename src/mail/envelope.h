@@ -14,9 +14,10 @@
 #include "base/strbuf.h"
 
 enum {
-    ENVELOPE_MAX_BYTES = 48 * 1000 * 1000, /* one body twice, escaped, and lists */
-    ENVELOPE_KEY_SIZE = 37,                /* a UUID in text and its NUL */
-    ENVELOPE_DIGEST_SIZE = 65,             /* content_digest() */
+    ENVELOPE_MAX_BYTES = 64 * 1000 * 1000,
+    ENVELOPE_REQUEST_MAX_BYTES = 20 * 1000 * 1000, /* a longer one is sent, but not recorded */
+    ENVELOPE_KEY_SIZE = 37,                        /* a UUID in text and its NUL */
+    ENVELOPE_DIGEST_SIZE = 65,                     /* content_digest() */
     ENVELOPE_STATE_SIZE = 24,
 };
 

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fsync(2) of outbox/ and attachments/: waits until what was handed in before is settled.
+ */
+#include <errno.h>
+
+#include "outbox/binding.h"
+#include "outbox/core.h"
+#include "outbox/names.h"
+
+struct barrier {
+    struct outbox *outbox;
+    enum envelope_kind kind;
+    enum outbox_folder folder;
+    uint64_t up_to_order; /* what came later does not count */
+    uint64_t reported;    /* failures up to here were told of before this barrier began */
+};
+
+static bool counts(const struct barrier *barrier, const struct item *item)
+{
+    return item->envelope.kind == barrier->kind && item->envelope.order <= barrier->up_to_order;
+}
+
+/* Whether only time, the service or somebody's help brings it on. */
+static bool has_to_wait(struct outbox *outbox, const struct item *item)
+{
+    const struct gate *gate = &outbox->gate;
+    int64_t now = core_monotonic_ms(outbox);
+    if (!item_state_is_unsettled(item->state))
+        return false;
+    if (item->next_attempt_ms > now)
+        return true;
+    if (item->claim == CLAIM_SERVICE)
+        return false;
+    if (gate->reason != GATE_OPEN && (gate->is_probing || gate->until_ms > now))
+        return true;
+    if (item->envelope.kind == ENVELOPE_MESSAGE && !quota_has_room(&outbox->quota, core_realtime_ms(outbox)))
+        return true;
+    for (size_t i = 0; i < item->bound_len; i++)
+        if (item->bound[i] != NULL && has_to_wait(outbox, item->bound[i]))
+            return true;
+    return false;
+}
+
+/* 0: all is settled; -EINPROGRESS: not yet; -EAGAIN: something has to wait. */
+static int look_locked(const struct barrier *barrier)
+{
+    struct outbox *outbox = barrier->outbox;
+    int state = 0;
+    for (const struct item *item = send_queue_next(&outbox->queue, NULL); item != NULL;
+         item = send_queue_next(&outbox->queue, item)) {
+        if (!counts(barrier, item))
+            continue;
+        if (has_to_wait(outbox, item))
+            return -EAGAIN;
+        state = -EINPROGRESS;
+    }
+    return state;
+}
+
+/* Tells of each failure once, as fsync(2) of a file does with errors. */
+static int report_locked(const struct barrier *barrier)
+{
+    struct outbox *outbox = barrier->outbox;
+    uint64_t latest = 0;
+    size_t position = 0;
+    const struct item *item;
+    if (outbox->failures <= barrier->reported)
+        return 0;
+    while ((item = map_next(&outbox->table.by_number, &position)) != NULL)
+        if (counts(barrier, item) && item->failure > barrier->reported && item->failure > latest)
+            latest = item->failure;
+    if (latest == 0)
+        return 0;
+    if (latest > outbox->reported[barrier->folder])
+        outbox->reported[barrier->folder] = latest;
+    return -EIO;
+}
+
+static int wait_locked(struct barrier *barrier, struct cancel *cancel)
+{
+    struct outbox *outbox = barrier->outbox;
+    int64_t until = core_monotonic_ms(outbox) + SETTLE_WAIT_MS;
+    int state;
+    while ((state = look_locked(barrier)) == -EINPROGRESS) {
+        if (cancel_is_set(cancel))
+            return -EINTR;
+        if (outbox->is_stopping || core_monotonic_ms(outbox) >= until)
+            return -EAGAIN;
+        clock_wait(outbox->config.clock, &outbox->changed, &outbox->lock, until);
+    }
+    return state != 0 ? state : report_locked(barrier);
+}
+
+int outbox_wait_settled(struct outbox *outbox, enum outbox_folder folder, struct cancel *cancel)
+{
+    struct barrier barrier = {
+        .outbox = outbox,
+        .folder = folder,
+        .kind = folder == OUTBOX_FOLDER_OUTBOX ? ENVELOPE_MESSAGE : ENVELOPE_ATTACHMENT,
+    };
+    if (folder != OUTBOX_FOLDER_OUTBOX && folder != OUTBOX_FOLDER_ATTACHMENTS)
+        return 0;
+    int error = names_wait_released(outbox, folder, NULL, cancel);
+    if (error != 0)
+        return error;
+    cancel_bind(cancel, &outbox->changed, &outbox->lock);
+    pthread_mutex_lock(&outbox->lock);
+    barrier.up_to_order = outbox->last_order;
+    barrier.reported = outbox->reported[folder];
+    error = wait_locked(&barrier, cancel);
+    pthread_mutex_unlock(&outbox->lock);
+    cancel_unbind(cancel);
+    return error;
+}

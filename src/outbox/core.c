@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Claims, names and news: what all parts of the outbox use.
+ */
+#include "outbox/core.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "mail/file_name.h"
+#include "mail/receipt.h"
+#include "outbox/binding.h"
+
+int64_t core_monotonic_ms(const struct outbox *outbox)
+{
+    return clock_monotonic_ms(outbox->config.clock);
+}
+
+int64_t core_realtime_ms(const struct outbox *outbox)
+{
+    return clock_realtime_ms(outbox->config.clock);
+}
+
+bool core_trusts_keys(const struct outbox *outbox)
+{
+    struct mail_service *service = outbox->config.service;
+    struct service_capabilities capabilities;
+    if (!outbox->config.trusts_idempotency)
+        return false;
+    service->ops->get_capabilities(service, &capabilities);
+    return capabilities.idempotency_key != CAPABILITY_ABSENT;
+}
+
+void core_broadcast_locked(struct outbox *outbox)
+{
+    pthread_cond_broadcast(&outbox->changed);
+    pthread_cond_broadcast(&outbox->work);
+}
+
+/* ---------------------------------------------------------------- claims */
+
+int core_claim_locked(struct outbox *outbox, struct item *item, enum item_claim claim)
+{
+    item_ref(item);
+    while (item->claim == CLAIM_DISK)
+        pthread_cond_wait(&outbox->changed, &outbox->lock);
+    int error = item->claim == CLAIM_SERVICE ? -EBUSY : item->state == ITEM_GONE ? -ENOENT : 0;
+    if (error != 0)
+        item_unref(item);
+    else
+        item->claim = claim;
+    return error;
+}
+
+void core_unclaim_locked(struct outbox *outbox, struct item *item)
+{
+    item->claim = CLAIM_NONE;
+    if (item->envelope.is_hidden && item->users == 0 && item->state != ITEM_GONE)
+        outbox->has_orphans = true;
+    if (item->state == ITEM_QUEUED && binding_state(item) == BINDING_LOST)
+        outbox->has_lost = true;
+    item_unref(item);
+    core_broadcast_locked(outbox);
+}
+
+void core_unclaim(struct outbox *outbox, struct item *item)
+{
+    pthread_mutex_lock(&outbox->lock);
+    core_unclaim_locked(outbox, item);
+    pthread_mutex_unlock(&outbox->lock);
+}
+
+int core_claim_name(struct outbox *outbox, enum outbox_folder folder, const char *name,
+                    struct item **ret_item)
+{
+    int error = -ENOENT;
+    pthread_mutex_lock(&outbox->lock);
+    for (;;) {
+        struct item *item = item_table_find(&outbox->table, folder, name);
+        if (item == NULL)
+            break;
+        error = core_claim_locked(outbox, item, CLAIM_DISK);
+        if (error == 0 && item_table_find(&outbox->table, folder, name) != item) {
+            core_unclaim_locked(outbox, item); /* it was renamed while we waited */
+            error = -ENOENT;
+            continue;
+        }
+        if (error == 0)
+            *ret_item = item;
+        if (error != -ENOENT)
+            break;
+    }
+    pthread_mutex_unlock(&outbox->lock);
+    return error;
+}
+
+/* ---------------------------------------------------------------- names */
+
+bool core_is_receipt_name(const char *name)
+{
+    size_t len = strlen(name);
+    size_t suffix = strlen(RECEIPT_SUFFIX);
+    return len > suffix && strcmp(name + len - suffix, RECEIPT_SUFFIX) == 0;
+}
+
+int core_check_name(const char *name)
+{
+    if (core_is_receipt_name(name))
+        return -EPERM;
+    if (strlen(name) > NAME_MAX_BYTES)
+        return -ENAMETOOLONG;
+    return file_name_is_valid(name) ? 0 : -EILSEQ;
+}
+
+/* ---------------------------------------------------------------- news */
+
+void core_tell_path(struct outbox *outbox, enum event_kind kind, const char *path, const char *id,
+                    const char *error)
+{
+    const struct event_listener *listener = &outbox->config.events;
+    if (listener->notify == NULL)
+        return;
+    struct event event = {
+        .time_ms = core_realtime_ms(outbox),
+        .kind = kind,
+        .path = path,
+        .id = id,
+        .error = error,
+    };
+    listener->notify(listener->context, &event);
+}
+
+void core_tell(struct outbox *outbox, enum event_kind kind, enum outbox_folder folder, const char *name,
+               const char *id, const char *error)
+{
+    static const char *const folders[OUTBOX_FOLDERS] = {
+        [OUTBOX_FOLDER_OUTBOX] = "outbox",
+        [OUTBOX_FOLDER_SENT] = "sent",
+        [OUTBOX_FOLDER_FAILED] = "failed",
+        [OUTBOX_FOLDER_ATTACHMENTS] = "attachments",
+    };
+    char path[512];
+    snprintf(path, sizeof(path), "%s/%s", folders[folder], name);
+    core_tell_path(outbox, kind, path, id, error);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the parts of the outbox share: the state behind `struct outbox`, its lock, and claims. Private to the
+ * layer. docs/OUTBOX.md has the lock order; with `lock` held, nobody waits for the disk, the network or
+ * another layer.
+ */
+#ifndef INBOXFS_OUTBOX_CORE_H
+#define INBOXFS_OUTBOX_CORE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "outbox/gate.h"
+#include "outbox/item_table.h"
+#include "outbox/outbox.h"
+#include "outbox/quota.h"
+#include "outbox/send_queue.h"
+#include "outbox/spool.h"
+
+struct worker_set;
+
+enum {
+    GHOST_MS = 10 * 1000,       /* how long a name that left is still found */
+    RELEASE_WAIT_MS = 2 * 1000, /* for handles that are flushed and not yet released */
+    SETTLE_WAIT_MS = 10 * 1000, /* the longest barrier */
+    SAVE_AGAIN_MS = 10 * 1000,  /* until an envelope that could not be written is tried again */
+    NAME_MAX_BYTES = 255 - 13,  /* NAME.receipt.json must fit */
+};
+
+struct outbox {
+    struct outbox_config config; /* default_from is owned */
+    struct spool *spool;
+    struct quota quota;
+    struct worker_set *workers;
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;  /* something below changed: for those who wait for an item */
+    pthread_cond_t work;     /* the same, for the workers */
+    struct item_table table; /* protected by lock, like all below */
+    struct send_queue queue;
+    struct gate gate;
+    uint64_t failures;                 /* counted, so that a barrier knows what is new */
+    uint64_t reported[OUTBOX_FOLDERS]; /* failures that a barrier has told of */
+    unsigned int unsaved;              /* items whose envelope on disk is old */
+    int64_t save_again_ms;
+    unsigned int memories;                /* items in ITEM_DRAFTED */
+    uint64_t last_order;                  /* the greatest of all items */
+    unsigned int flushed[OUTBOX_FOLDERS]; /* handles closed and not yet released */
+    bool has_orphans;                     /* perhaps: hidden attachments that nobody needs */
+    bool has_lost; /* perhaps: messages with an attachment that will never be uploaded */
+    bool is_stopping;
+};
+
+int64_t core_monotonic_ms(const struct outbox *outbox);
+int64_t core_realtime_ms(const struct outbox *outbox);
+
+/* Whether a send of unknown outcome may be repeated with its key. Does not wait. */
+bool core_trusts_keys(const struct outbox *outbox);
+
+/* Wakes everybody who waits. */
+void core_broadcast_locked(struct outbox *outbox);
+
+/* Makes the caller the only one who changes the item, until core_unclaim_locked(). Waits for others who have
+ * it for the disk. 0, -EBUSY: it is at the service; -ENOENT: it was removed meanwhile. Holds a reference. */
+int core_claim_locked(struct outbox *outbox, struct item *item, enum item_claim claim);
+void core_unclaim_locked(struct outbox *outbox, struct item *item);
+void core_unclaim(struct outbox *outbox, struct item *item);
+
+/* The item of this name, claimed for the disk, or an error: -ENOENT, or of core_claim_locked(). */
+int core_claim_name(struct outbox *outbox, enum outbox_folder folder, const char *name,
+                    struct item **ret_item);
+
+/* Whether the name may stand in outbox/ or attachments/. 0, -EPERM (a receipt's), -ENAMETOOLONG, -EILSEQ. */
+int core_check_name(const char *name);
+bool core_is_receipt_name(const char *name);
+
+/* What is told to the world. No lock may be held. `name` in `folder` makes the path. */
+void core_tell(struct outbox *outbox, enum event_kind kind, enum outbox_folder folder, const char *name,
+               const char *id, const char *error);
+void core_tell_path(struct outbox *outbox, enum event_kind kind, const char *path, const char *id,
+                    const char *error);
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The check at the door.
+ */
+#include "outbox/hand_in.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "mail/content_digest.h"
+#include "mail/draft.h"
+#include "mail/file_name.h"
+#include "mail/reason.h"
+#include "mail/send_order.h"
+#include "outbox/core.h"
+#include "outbox/key_memory.h"
+
+DEFINE_CLEANUP_FREE(draft)
+
+size_t hand_in_max_bytes(enum envelope_kind kind)
+{
+    return kind == ENVELOPE_MESSAGE ? DRAFT_MAX_BYTES : ATTACHMENTS_MAX_BYTES;
+}
+
+int hand_in_begin(struct outbox *outbox, const struct item *item, enum envelope_kind kind, const char *name,
+                  struct hand_in *ret)
+{
+    ret->memory = NULL;
+    int error = change_begin(outbox, item, ITEM_HELD, &ret->change);
+    if (error != 0)
+        return error;
+    struct envelope *next = &ret->change.next;
+    envelope_clear_outcome(next);
+    next->kind = kind;
+    if (item->state == ITEM_SENT) { /* what was sent may be sent once more: as another message */
+        next->key[0] = '\0';
+        next->digest[0] = '\0';
+    }
+    free(next->name);
+    next->name = strdup(name);
+    return next->name == NULL ? -ENOMEM : 0;
+}
+
+void hand_in_release(struct hand_in *hand_in)
+{
+    if (hand_in->memory != NULL)
+        core_unclaim(hand_in->change.outbox, hand_in->memory);
+    hand_in->memory = NULL;
+    change_release(&hand_in->change);
+}
+
+void hand_in_done(struct hand_in *hand_in)
+{
+    if (hand_in->memory != NULL)
+        key_memory_forget(hand_in->change.outbox, TAKE_PTR(hand_in->memory));
+}
+
+/* ---------------------------------------------------------------- messages */
+
+static int find_sender(struct hand_in *hand_in, const struct draft *draft, char **ret_reason)
+{
+    const struct outbox_config *config = &hand_in->change.outbox->config;
+    const char *named = draft->from != NULL ? draft->from : config->default_from;
+    int error = config->senders.find_sender(config->senders.context, named, &hand_in->change.next.from);
+    if (error == 0)
+        return 0;
+    if (named != NULL)
+        return reason_give(ret_reason, error, "%.254s is not one of your inboxes", named);
+    return reason_give(ret_reason, error,
+                       "the message names no sender (From), and there is not exactly one inbox to send from");
+}
+
+static int pin_attachments(struct hand_in *hand_in, const struct draft *draft, char **ret_reason)
+{
+    struct change *change = &hand_in->change;
+    const char *missing = NULL;
+    int64_t bytes = 0;
+    for (size_t i = 0; i < draft->parts_len; i++)
+        bytes += (int64_t)draft->parts[i].len;
+
+    pthread_mutex_lock(&change->outbox->lock);
+    int error = binding_pin_locked(change->outbox, draft->attachment_names, draft->attachment_names_len,
+                                   &change->next, &change->binding, &bytes, &missing);
+    pthread_mutex_unlock(&change->outbox->lock);
+    if (error == -ENODATA)
+        return reason_give(ret_reason, error, "there is no file attachments/%.255s", missing);
+    if (error == 0 && bytes > ATTACHMENTS_MAX_BYTES)
+        return reason_give(ret_reason, -EMSGSIZE, "the attachments are larger than %d bytes together",
+                           ATTACHMENTS_MAX_BYTES);
+    return error;
+}
+
+static int make_room_for_parts(struct envelope *next, const struct draft *draft)
+{
+    if (draft->parts_len == 0)
+        return 0;
+    next->part_ids = calloc(draft->parts_len, sizeof(*next->part_ids));
+    if (next->part_ids == NULL)
+        return -ENOMEM;
+    next->part_ids_len = draft->parts_len;
+    return 0;
+}
+
+/* The key belongs to the content: the same content keeps its key, wherever it has been meanwhile. */
+static int choose_key(struct hand_in *hand_in, const char *bytes, size_t len)
+{
+    struct outbox *outbox = hand_in->change.outbox;
+    struct envelope *next = &hand_in->change.next;
+    char digest[ENVELOPE_DIGEST_SIZE];
+    content_digest(bytes, len, digest);
+    bool is_unedited = next->key[0] != '\0' && strcmp(next->digest, digest) == 0;
+    memcpy(next->digest, digest, sizeof(digest));
+    if (is_unedited)
+        return 0;
+    pthread_mutex_lock(&outbox->lock);
+    hand_in->memory = key_memory_claim_locked(outbox, digest);
+    pthread_mutex_unlock(&outbox->lock);
+    if (hand_in->memory == NULL)
+        return random_uuid(next->key);
+    memcpy(next->key, hand_in->memory->envelope.key, sizeof(next->key));
+    return 0;
+}
+
+static int check_message(struct hand_in *hand_in, const char *bytes, size_t len, char **ret_reason)
+{
+    _cleanup_(cleanup_draft_free) struct draft *draft = NULL;
+    struct envelope *next = &hand_in->change.next;
+    hand_in->change.state = ITEM_QUEUED;
+    int error = draft_parse(bytes, len, &draft, ret_reason);
+    error = error != 0 ? error : find_sender(hand_in, draft, ret_reason);
+    error = error != 0 ? error : send_order_lane(draft->request, next->from, next->lane);
+    error = error != 0 ? error : make_room_for_parts(next, draft);
+    error = error != 0 ? error : choose_key(hand_in, bytes, len);
+    return error != 0 ? error : pin_attachments(hand_in, draft, ret_reason);
+}
+
+/* ---------------------------------------------------------------- both kinds */
+
+static int check_attachment(struct hand_in *hand_in, size_t len, char **ret_reason)
+{
+    hand_in->change.state = ITEM_UPLOADING;
+    if (len > ATTACHMENTS_MAX_BYTES)
+        return reason_give(ret_reason, -EFBIG, "an attachment can have at most %d bytes",
+                           ATTACHMENTS_MAX_BYTES);
+    return 0;
+}
+
+int hand_in_check(struct hand_in *hand_in, const char *bytes, size_t len, char **ret_reason)
+{
+    struct outbox *outbox = hand_in->change.outbox;
+    struct envelope *next = &hand_in->change.next;
+    if (len == 0 || file_name_is_never_sent(next->name))
+        return 0;
+    int error = next->kind == ENVELOPE_MESSAGE ? check_message(hand_in, bytes, len, ret_reason)
+                                               : check_attachment(hand_in, len, ret_reason);
+    if (error == 0)
+        error = spool_take_number(outbox->spool, &next->order);
+    if (error == 0)
+        next->accepted_ms = core_realtime_ms(outbox);
+    return error;
+}

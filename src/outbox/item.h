@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An item of the spool in memory: its envelope, and what is only true while the daemon runs. Every field but
+ * the number is protected by the outbox's lock; the envelope is changed only by the thread that has claimed
+ * the item, so that this thread may read it without the lock.
+ */
+#ifndef INBOXFS_OUTBOX_ITEM_H
+#define INBOXFS_OUTBOX_ITEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "base/backoff.h"
+#include "mail/envelope.h"
+#include "outbox/item_state.h"
+#include "outbox/outbox.h"
+
+struct lane;
+
+enum {
+    ITEM_WRITERS_MAX = 16 /* processes remembered as writers; beyond, every process counts as one */
+};
+
+enum item_claim {
+    CLAIM_NONE,
+    CLAIM_DISK,    /* for as long as the disk takes: wait for it */
+    CLAIM_SERVICE, /* for as long as the service takes: nobody waits for that */
+};
+
+struct item {
+    uint64_t number;
+    char number_text[24]; /* key of the table */
+    unsigned int refs;    /* the table's, handles', claims', bindings' */
+    enum item_state state;
+    struct envelope envelope;
+    enum item_claim claim;
+
+    /* content and receipt */
+    off_t size;
+    struct timespec mtime;
+    size_t receipt_bytes;    /* exact; 0: none */
+    unsigned int generation; /* grows when the content file is exchanged for another */
+    bool is_dirty;           /* written since the last fsync of its content */
+    bool is_durable;         /* its names and first envelope have reached the disk */
+    bool is_unsaved;         /* the envelope on disk is older than this one: the disk failed */
+
+    /* writing */
+    unsigned int writers; /* open handles that may write */
+    unsigned int flushed; /* of them, those closed and not yet released */
+    char *interruption;   /* why what was written must not go out; NULL: no reason */
+    pid_t wrote[ITEM_WRITERS_MAX];
+    size_t wrote_len; /* ITEM_WRITERS_MAX + 1: too many to tell */
+
+    /* waiting its turn */
+    struct item *next;
+    struct item *previous;
+    struct lane *lane; /* of a message; NULL: in no queue */
+    bool is_queued;
+    int64_t next_attempt_ms; /* monotonic; 0: at once */
+    struct backoff backoff;
+
+    /* who needs whom */
+    struct item **bound; /* a message's attachments, as envelope.attachments; NULL where it is lost */
+    size_t bound_len;
+    unsigned int users;   /* an attachment's messages that are not settled */
+    unsigned int pending; /* of them, those that are just being handed in */
+
+    uint64_t failure; /* when it failed, counted in failures of this run; 0: it did not */
+    bool is_news;     /* settled while the spool was recovered; nobody was told yet */
+};
+
+/* An item with one reference and an empty envelope (its number set), or NULL. */
+struct item *item_new(uint64_t number);
+struct item *item_ref(struct item *item);
+void item_unref(struct item *item);
+
+/* Where it shows, or -1: nowhere. */
+int item_folder(const struct item *item);
+void item_stat(const struct item *item, enum outbox_aspect aspect, struct outbox_stat *ret);
+
+/* Remembers that a process wrote; whether one did. */
+void item_add_writer(struct item *item, pid_t process);
+bool item_was_written_by(const struct item *item, pid_t process);
+/* From now on it must not go out; the first reason stays. */
+void item_interrupt(struct item *item, const char *why);
+
+#endif

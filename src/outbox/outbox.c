@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The outbox as a whole: its beginning and end, and what can be asked of it. Files are in handle.c, renames
+ * in names.c and draft_moves.c, waiting in barrier.c.
+ */
+#include "outbox/outbox.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "mail/reason.h"
+#include "mail/receipt.h"
+#include "outbox/binding.h"
+#include "outbox/core.h"
+#include "outbox/numbered_name.h"
+#include "outbox/recovery.h"
+#include "outbox/worker.h"
+
+DEFINE_CLEANUP_FREE(outbox)
+
+/* ---------------------------------------------------------------- beginning and end */
+
+static struct outbox *outbox_new(const struct outbox_config *config)
+{
+    struct outbox *outbox = calloc(1, sizeof(*outbox));
+    if (outbox == NULL)
+        return NULL;
+    outbox->config = *config;
+    outbox->config.default_from = config->default_from == NULL ? NULL : strdup(config->default_from);
+    pthread_mutex_init(&outbox->lock, NULL);
+    clock_condition_init(&outbox->changed);
+    clock_condition_init(&outbox->work);
+    gate_init(&outbox->gate);
+    if (config->default_from != NULL && outbox->config.default_from == NULL) {
+        outbox_free(outbox);
+        return NULL;
+    }
+    return outbox;
+}
+
+int outbox_open(const struct outbox_config *config, struct outbox **ret_outbox, char **ret_reason)
+{
+    _cleanup_(cleanup_outbox_free) struct outbox *outbox = outbox_new(config);
+    if (outbox == NULL)
+        return reason_give(ret_reason, -ENOMEM, "no memory");
+    int error = spool_open(config->state_dir_fd, &outbox->spool, ret_reason);
+    if (error != 0)
+        return error;
+    quota_init(&outbox->quota, outbox->spool, config->daily_limit, core_realtime_ms(outbox));
+    error = recovery_run(outbox);
+    if (error == -EPROTO)
+        return reason_give(ret_reason, error, "the spool has messages of a newer version of this program");
+    if (error != 0)
+        return reason_give(ret_reason, error, "the spool cannot be read: %s", strerror(-error));
+    *ret_outbox = TAKE_PTR(outbox);
+    return 0;
+}
+
+int outbox_start(struct outbox *outbox)
+{
+    recovery_tell(outbox);
+    return worker_set_start(outbox, &outbox->workers);
+}
+
+void outbox_stop(struct outbox *outbox)
+{
+    pthread_mutex_lock(&outbox->lock);
+    outbox->is_stopping = true;
+    core_broadcast_locked(outbox);
+    pthread_mutex_unlock(&outbox->lock);
+    worker_set_stop(TAKE_PTR(outbox->workers));
+}
+
+void outbox_free(struct outbox *outbox)
+{
+    if (outbox == NULL)
+        return;
+    if (outbox->spool != NULL)
+        quota_release(&outbox->quota);
+    send_queue_release(&outbox->queue);
+    size_t position = 0;
+    struct item *item;
+    while ((item = map_next(&outbox->table.by_number, &position)) != NULL)
+        binding_unpin_item_locked(outbox, item);
+    item_table_release(&outbox->table);
+    spool_free(outbox->spool);
+    pthread_cond_destroy(&outbox->work);
+    pthread_cond_destroy(&outbox->changed);
+    pthread_mutex_destroy(&outbox->lock);
+    free((char *)outbox->config.default_from);
+    free(outbox);
+}
+
+/* ---------------------------------------------------------------- looking */
+
+/* "x" of "x.receipt.json", or NULL without memory. */
+static char *without_receipt_suffix(const char *name)
+{
+    return strndup(name, strlen(name) - strlen(RECEIPT_SUFFIX));
+}
+
+static bool find_receipt(struct outbox *outbox, enum outbox_folder folder, const char *name,
+                         struct outbox_stat *ret)
+{
+    _cleanup_free_ char *base = without_receipt_suffix(name);
+    if (base == NULL)
+        return false;
+    pthread_mutex_lock(&outbox->lock);
+    const struct item *item = item_table_find(&outbox->table, folder, base);
+    bool is_found = item != NULL && item_state_has_receipt(item->state);
+    if (is_found)
+        item_stat(item, OUTBOX_RECEIPT, ret);
+    pthread_mutex_unlock(&outbox->lock);
+    return is_found;
+}
+
+bool outbox_find(struct outbox *outbox, enum outbox_folder folder, const char *name, struct outbox_stat *ret)
+{
+    if (core_is_receipt_name(name))
+        return find_receipt(outbox, folder, name, ret);
+    int64_t now = core_monotonic_ms(outbox);
+    pthread_mutex_lock(&outbox->lock);
+    const struct item *item = item_table_find(&outbox->table, folder, name);
+    bool is_found = item != NULL;
+    if (is_found)
+        item_stat(item, OUTBOX_CONTENT, ret);
+    else
+        is_found = item_table_find_ghost(&outbox->table, folder, name, now, ret);
+    pthread_mutex_unlock(&outbox->lock);
+    return is_found;
+}
+
+bool outbox_get(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, struct outbox_stat *ret)
+{
+    pthread_mutex_lock(&outbox->lock);
+    const struct item *item = item_table_get(&outbox->table, number);
+    bool is_found = item != NULL && item->state != ITEM_DRAFTED &&
+                    (aspect == OUTBOX_CONTENT || item_state_has_receipt(item->state));
+    if (is_found)
+        item_stat(item, aspect, ret);
+    pthread_mutex_unlock(&outbox->lock);
+    return is_found;
+}
+
+int64_t outbox_folder_changed_ms(struct outbox *outbox, enum outbox_folder folder)
+{
+    pthread_mutex_lock(&outbox->lock);
+    int64_t changed_ms = outbox->table.folders[folder].changed_ms;
+    pthread_mutex_unlock(&outbox->lock);
+    return changed_ms;
+}
+
+/* ---------------------------------------------------------------- listing */
+
+struct ordered_entry {
+    struct outbox_entry entry; /* first: sorted as such */
+    uint64_t order;
+};
+
+static int compare_entries(const void *one, const void *other)
+{
+    const struct ordered_entry *a = one;
+    const struct ordered_entry *b = other;
+    if (a->order != b->order)
+        return a->order < b->order ? -1 : 1;
+    return (int)a->entry.stat.aspect - (int)b->entry.stat.aspect;
+}
+
+static int add_entry(struct ordered_entry *entry, const struct item *item, enum outbox_aspect aspect)
+{
+    const char *suffix = aspect == OUTBOX_RECEIPT ? RECEIPT_SUFFIX : "";
+    if (asprintf(&entry->entry.name, "%s%s", item->envelope.name, suffix) < 0)
+        return -ENOMEM;
+    item_stat(item, aspect, &entry->entry.stat);
+    entry->order = item->envelope.order;
+    return 0;
+}
+
+static int collect_entries_locked(struct outbox *outbox, enum outbox_folder folder,
+                                  struct ordered_entry **ret_entries, size_t *ret_len)
+{
+    size_t count = outbox->table.folders[folder].names.len;
+    struct ordered_entry *entries = calloc(2 * count + 1, sizeof(*entries));
+    size_t position = 0;
+    int error = entries == NULL ? -ENOMEM : 0;
+    const struct item *item;
+    *ret_entries = entries;
+    while (error == 0 && (item = item_table_next(&outbox->table, folder, &position)) != NULL) {
+        error = add_entry(&entries[*ret_len], item, OUTBOX_CONTENT);
+        if (error == 0)
+            (*ret_len)++;
+        if (error == 0 && item_state_has_receipt(item->state)) {
+            error = add_entry(&entries[*ret_len], item, OUTBOX_RECEIPT);
+            if (error == 0)
+                (*ret_len)++;
+        }
+    }
+    return error;
+}
+
+int outbox_list(struct outbox *outbox, enum outbox_folder folder, struct outbox_listing *ret)
+{
+    _cleanup_free_ struct ordered_entry *entries = NULL;
+    struct outbox_listing listing = {NULL, 0};
+    pthread_mutex_lock(&outbox->lock);
+    int error = collect_entries_locked(outbox, folder, &entries, &listing.len);
+    pthread_mutex_unlock(&outbox->lock);
+    if (error == 0) {
+        qsort(entries, listing.len, sizeof(*entries), compare_entries);
+        listing.entries = calloc(listing.len + 1, sizeof(*listing.entries));
+        error = listing.entries == NULL ? -ENOMEM : 0;
+    }
+    for (size_t i = 0; i < listing.len; i++) {
+        if (error == 0)
+            listing.entries[i] = entries[i].entry;
+        else
+            free(entries[i].entry.name);
+    }
+    if (error == 0)
+        *ret = listing;
+    return error;
+}
+
+void outbox_listing_release(struct outbox_listing *listing)
+{
+    for (size_t i = 0; i < listing->len; i++)
+        free(listing->entries[i].name);
+    free(listing->entries);
+    *listing = (struct outbox_listing){NULL, 0};
+}
+
+/* ---------------------------------------------------------------- asking */
+
+void outbox_wake(struct outbox *outbox)
+{
+    pthread_mutex_lock(&outbox->lock);
+    gate_wake(&outbox->gate);
+    for (struct item *item = send_queue_next(&outbox->queue, NULL); item != NULL;
+         item = send_queue_next(&outbox->queue, item))
+        item->next_attempt_ms = 0;
+    core_broadcast_locked(outbox);
+    pthread_mutex_unlock(&outbox->lock);
+}
+
+/* Whether something waits under this name; then it waits no longer. */
+static bool retry_waiting(struct outbox *outbox, enum outbox_folder folder, const char *name)
+{
+    pthread_mutex_lock(&outbox->lock);
+    struct item *item = item_table_find(&outbox->table, folder, name);
+    bool is_waiting = item != NULL && item_state_is_unsettled(item->state);
+    if (is_waiting) {
+        item->next_attempt_ms = 0;
+        gate_wake(&outbox->gate);
+        core_broadcast_locked(outbox);
+    }
+    pthread_mutex_unlock(&outbox->lock);
+    return is_waiting;
+}
+
+static int retry_failed(struct outbox *outbox, const char *name)
+{
+    char *free_name = NULL;
+    enum outbox_folder to = OUTBOX_FOLDER_OUTBOX;
+    pthread_mutex_lock(&outbox->lock);
+    const struct item *item = item_table_find(&outbox->table, OUTBOX_FOLDER_FAILED, name);
+    if (item != NULL) {
+        to = item->envelope.kind == ENVELOPE_MESSAGE ? OUTBOX_FOLDER_OUTBOX : OUTBOX_FOLDER_ATTACHMENTS;
+        free_name = numbered_name_find(&outbox->table, to, name);
+    }
+    pthread_mutex_unlock(&outbox->lock);
+    if (item == NULL)
+        return -ENOENT;
+    int error = free_name == NULL ? -ENOMEM
+                                  : outbox_rename(outbox, OUTBOX_FOLDER_FAILED, name, to, free_name, 0, NULL);
+    free(free_name);
+    return error;
+}
+
+int outbox_retry(struct outbox *outbox, const char *name)
+{
+    if (name == NULL) {
+        outbox_wake(outbox);
+        return 0;
+    }
+    if (retry_waiting(outbox, OUTBOX_FOLDER_OUTBOX, name) ||
+        retry_waiting(outbox, OUTBOX_FOLDER_ATTACHMENTS, name))
+        return 0;
+    return retry_failed(outbox, name);
+}
+
+/* The earliest of what the queue waits for, or 0. */
+static int64_t next_attempt_locked(struct outbox *outbox)
+{
+    int64_t now = core_monotonic_ms(outbox);
+    int64_t next = 0;
+    for (const struct item *item = send_queue_next(&outbox->queue, NULL); item != NULL;
+         item = send_queue_next(&outbox->queue, item))
+        if (item->next_attempt_ms > now && (next == 0 || item->next_attempt_ms < next))
+            next = item->next_attempt_ms;
+    bool is_waiting = outbox->queue.messages + outbox->queue.uploads.len > 0;
+    if (is_waiting && outbox->gate.reason != GATE_OPEN && outbox->gate.until_ms > now)
+        next = outbox->gate.until_ms;
+    int64_t realtime = core_realtime_ms(outbox);
+    if (outbox->queue.messages > 0 && next == 0 && !quota_has_room(&outbox->quota, realtime))
+        return realtime + quota_wait_ms(realtime);
+    return next == 0 ? 0 : realtime + next - now;
+}
+
+void outbox_get_status(struct outbox *outbox, struct outbox_status *ret)
+{
+    *ret = (struct outbox_status){.daily_limit = outbox->config.daily_limit};
+    ret->sent_today = quota_get_count(&outbox->quota, core_realtime_ms(outbox));
+    pthread_mutex_lock(&outbox->lock);
+    ret->queued = outbox->queue.messages;
+    ret->uploading = outbox->queue.uploads.len;
+    ret->failed = outbox->table.folders[OUTBOX_FOLDER_FAILED].names.len;
+    ret->sent = outbox->table.folders[OUTBOX_FOLDER_SENT].names.len;
+    ret->next_attempt_ms = next_attempt_locked(outbox);
+    ret->is_paused = outbox->gate.reason != GATE_OPEN;
+    snprintf(ret->error, sizeof(ret->error), "%s", outbox->gate.error);
+    pthread_mutex_unlock(&outbox->lock);
+}

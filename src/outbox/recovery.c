@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Recovery, in three walks: load every item, give names and queue places, settle what cannot go on. Nobody
+ * else knows the outbox yet; the lock is taken all the same, for the functions that ask for it.
+ */
+#include "outbox/recovery.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "mail/receipt.h"
+#include "outbox/change.h"
+#include "outbox/core.h"
+#include "outbox/key_memory.h"
+#include "outbox/numbered_name.h"
+#include "outbox/settle.h"
+#include "outbox/spool.h"
+
+/* ---------------------------------------------------------------- loading */
+
+/* The receipt must be measured while the request is here; then the request can go. */
+static int measure_receipt(struct item *item)
+{
+    _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(ENVELOPE_MAX_BYTES);
+    if (item_state_has_receipt(item->state) && !item->envelope.is_hidden) {
+        int error = receipt_format(&item->envelope, &receipt);
+        if (error != 0)
+            return error;
+        item->receipt_bytes = receipt.len;
+    }
+    if (item->state != ITEM_SENDING) {
+        free(item->envelope.request);
+        item->envelope.request = NULL;
+    }
+    return 0;
+}
+
+static int load_item(struct outbox *outbox, const struct spool_item *found, struct envelope *envelope,
+                     enum item_state state)
+{
+    struct item *item = item_new(found->number);
+    if (item == NULL)
+        return -ENOMEM;
+    item->envelope = *envelope;
+    *envelope = (struct envelope){0};
+    item->state = state;
+    item->size = found->size;
+    item->mtime = found->mtime;
+    item->is_durable = true;
+    int error = measure_receipt(item);
+    if (error == 0)
+        error = item_table_add(&outbox->table, item);
+    if (error != 0) {
+        item_unref(item);
+        return error;
+    }
+    spool_skip_number(outbox->spool, item->envelope.order);
+    spool_skip_number(outbox->spool, item->envelope.content);
+    if (item->envelope.order > outbox->last_order)
+        outbox->last_order = item->envelope.order;
+    return 0;
+}
+
+/* An envelope without content: a hand-in that did not come to its rename (the draft is where it was), a
+ * removal, or a message that was taken out to a draft. Only the last has a key to remember. */
+static int load_without_data(struct outbox *outbox, const struct spool_item *found, struct envelope *envelope,
+                             enum item_state state)
+{
+    struct item probe = {.state = state, .envelope = *envelope};
+    if (state != ITEM_DRAFTED && !key_memory_is_needed(&probe))
+        return spool_remove(outbox->spool, found->number);
+    int error = load_item(outbox, found, envelope, ITEM_DRAFTED);
+    if (error == 0)
+        outbox->memories++;
+    return error;
+}
+
+static int load_without_envelope(struct outbox *outbox, const struct spool_item *found)
+{
+    if (found->size == 0)
+        return spool_remove(outbox->spool, found->number);
+    spool_set_aside(outbox->spool, found->number, "it has no envelope");
+    return 0;
+}
+
+static int load(void *context, struct spool_item *found)
+{
+    struct outbox *outbox = context;
+    struct envelope envelope = {0};
+    enum item_state state = ITEM_GONE;
+    if (found->envelope == NULL)
+        return load_without_envelope(outbox, found);
+
+    int error = envelope_parse(found->envelope, found->envelope_len, &envelope);
+    if (error == 0 && envelope.number != found->number)
+        error = -EBADMSG;
+    if (error == 0)
+        error = item_state_from_name(envelope.state, &state);
+    if (error == 0 && found->has_data && state == ITEM_DRAFTED)
+        error = -EBADMSG;
+    if (error == -EBADMSG) {
+        spool_set_aside(outbox->spool, found->number, "its envelope cannot be understood");
+        error = 0;
+    } else if (error == 0) {
+        error = found->has_data ? load_item(outbox, found, &envelope, state)
+                                : load_without_data(outbox, found, &envelope, state);
+    }
+    envelope_release(&envelope);
+    return error;
+}
+
+/* ---------------------------------------------------------------- names and places */
+
+static int compare_items(const void *one, const void *other)
+{
+    const struct item *a = *(const struct item *const *)one;
+    const struct item *b = *(const struct item *const *)other;
+    return a->number < b->number ? -1 : a->number > b->number;
+}
+
+static int list_items(const struct outbox *outbox, struct item ***ret_items, size_t *ret_len)
+{
+    size_t position = 0;
+    size_t len = 0;
+    struct item *item;
+    struct item **items = calloc(outbox->table.by_number.len + 1, sizeof(struct item *));
+    if (items == NULL)
+        return -ENOMEM;
+    while ((item = map_next(&outbox->table.by_number, &position)) != NULL)
+        items[len++] = item;
+    qsort(items, len, sizeof(struct item *), compare_items);
+    *ret_items = items;
+    *ret_len = len;
+    return 0;
+}
+
+/* Two items of one name: in attachments/, and where the older one is held, the newer has replaced it, and the
+ * crash came before the older was removed. Elsewhere it cannot be; then both stay. */
+static int resolve_clash(struct outbox *outbox, struct item *older, struct item *item, int folder)
+{
+    if (folder == OUTBOX_FOLDER_ATTACHMENTS || older->state == ITEM_HELD) {
+        item_table_hide(&outbox->table, (enum outbox_folder)folder, older);
+        older->envelope.is_hidden = true;
+        outbox->has_orphans = true;
+        return 0;
+    }
+    char *name = numbered_name_find(&outbox->table, (enum outbox_folder)folder, item->envelope.name);
+    if (name == NULL)
+        return -ENOMEM;
+    free(item->envelope.name);
+    item->envelope.name = name;
+    return 0;
+}
+
+static int show(struct outbox *outbox, struct item *item)
+{
+    int folder = item_folder(item);
+    if (folder < 0)
+        return 0;
+    struct item *older = item_table_find(&outbox->table, (enum outbox_folder)folder, item->envelope.name);
+    int error = older == NULL ? 0 : resolve_clash(outbox, older, item, folder);
+    if (error == 0)
+        error = item_table_reserve(&outbox->table, (enum outbox_folder)folder, item->envelope.name);
+    if (error == 0)
+        item_table_show(&outbox->table, (enum outbox_folder)folder, item);
+    return error;
+}
+
+static int enqueue(struct outbox *outbox, struct item *item)
+{
+    int error = 0;
+    if (!item_state_is_unsettled(item->state))
+        return 0;
+    if (item->envelope.kind == ENVELOPE_MESSAGE) {
+        error = binding_recover_locked(outbox, item);
+        if (error == 0)
+            error = send_queue_open_lane(&outbox->queue, item->envelope.lane, &item->lane);
+    }
+    if (error == 0)
+        send_queue_add(&outbox->queue, item);
+    return error;
+}
+
+/* ---------------------------------------------------------------- settling */
+
+static void count_sent(struct outbox *outbox, struct item *const *items, size_t len)
+{
+    int64_t today = quota_day(core_realtime_ms(outbox));
+    int64_t count = 0;
+    for (size_t i = 0; i < len; i++)
+        if (items[i]->envelope.quota_day == today)
+            count++;
+    quota_raise(&outbox->quota, today, count);
+}
+
+static void settle_sending(struct outbox *outbox, struct item *item)
+{
+    if (item->envelope.quota_day == 0) {
+        int64_t now = core_realtime_ms(outbox);
+        quota_count(&outbox->quota, now);
+        item->envelope.quota_day = quota_day(now);
+    }
+    if (core_trusts_keys(outbox)) {
+        item->envelope.may_have_been_sent = true;
+        settle_later(outbox, item, 0, 0, "the program ended while the message was being sent");
+        return;
+    }
+    settle_failed(outbox, item, ITEM_UNKNOWN, 0,
+                  "unknown outcome: the program ended while the message was being sent");
+    item->is_news = true;
+}
+
+static void settle_item(struct outbox *outbox, struct item *item)
+{
+    if (item->state == ITEM_SENDING) {
+        settle_sending(outbox, item);
+    } else if (item->state == ITEM_WRITING) {
+        settle_failed(outbox, item, ITEM_INTERRUPTED, 0,
+                      "interrupted: the program ended while the file was being written");
+        item->is_news = true;
+    }
+    item->failure = 0; /* of an earlier run: no barrier waits for it */
+}
+
+int recovery_run(struct outbox *outbox)
+{
+    _cleanup_free_ struct item **items = NULL;
+    size_t len = 0;
+    int error = spool_visit(outbox->spool, load, outbox);
+    error = error != 0 ? error : list_items(outbox, &items, &len);
+    for (size_t i = 0; i < len && error == 0; i++)
+        error = show(outbox, items[i]);
+    for (size_t i = 0; i < len && error == 0; i++)
+        error = enqueue(outbox, items[i]);
+    if (error != 0)
+        return error;
+
+    count_sent(outbox, items, len);
+    for (size_t i = 0; i < len; i++)
+        settle_item(outbox, items[i]);
+    outbox->has_lost = true;
+    outbox->has_orphans = true;
+    for (unsigned int i = 0; i < OUTBOX_FOLDERS; i++)
+        outbox->table.folders[i].changed_ms = core_realtime_ms(outbox);
+    binding_collect(outbox);
+    return 0;
+}
+
+void recovery_tell(struct outbox *outbox)
+{
+    for (;;) {
+        _cleanup_free_ char *name = NULL;
+        _cleanup_free_ char *error = NULL;
+        size_t position = 0;
+        struct item *item;
+        pthread_mutex_lock(&outbox->lock);
+        while ((item = map_next(&outbox->table.by_number, &position)) != NULL && !item->is_news)
+            ;
+        if (item != NULL) {
+            item->is_news = false;
+            name = strdup(item->envelope.name);
+            error = item->envelope.error == NULL ? NULL : strdup(item->envelope.error);
+        }
+        pthread_mutex_unlock(&outbox->lock);
+        if (item == NULL)
+            return;
+        if (name != NULL)
+            core_tell(outbox, EVENT_FAILED, OUTBOX_FOLDER_FAILED, name, NULL, error);
+    }
+}

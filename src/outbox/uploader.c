@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Uploads. One that ends unknown is simply made again: a file twice in the pool does no harm.
+ */
+#include "outbox/uploader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "mail/draft.h"
+#include "outbox/attempt.h"
+#include "outbox/core.h"
+#include "outbox/settle.h"
+
+enum {
+    LOOK_BYTES = 64 * 1024 /* what libmagic gets to see */
+};
+
+static int open_content(struct outbox *outbox, const struct item *item, struct content_type *type,
+                        struct upload_request *ret_request, char ret_type[CONTENT_TYPE_SIZE])
+{
+    _cleanup_close_ int fd = -1;
+    struct stat status;
+    int error = spool_open_data(outbox->spool, item->number, O_RDONLY, &fd);
+    if (error == 0 && fstat(fd, &status) != 0)
+        error = -errno;
+    if (error != 0)
+        return error;
+    _cleanup_free_ char *beginning = malloc(LOOK_BYTES);
+    ssize_t looked = beginning == NULL ? -ENOMEM : file_pread_all(fd, beginning, LOOK_BYTES, 0);
+    if (looked < 0)
+        return (int)looked;
+    content_type_find(type, item->envelope.name, beginning, (size_t)looked, ret_type);
+    *ret_request = (struct upload_request){
+        .name = item->envelope.name,
+        .content_type = ret_type,
+        .fd = TAKE_FD(fd),
+        .len = (size_t)status.st_size,
+    };
+    return 0;
+}
+
+static void settle(struct outbox *outbox, struct item *item, const struct service_result *result,
+                   const char *id, struct cancel *cancel)
+{
+    bool is_refused = result->outcome == SERVICE_REJECTED || result->outcome == SERVICE_ABSENT;
+    if (result->outcome == SERVICE_UNAUTHORIZED && result->http_status == 403)
+        is_refused = !attempt_is_key_refused(outbox, cancel);
+
+    if (result->outcome == SERVICE_OK && id != NULL) {
+        settle_uploaded(outbox, item, result->http_status, id);
+    } else if (result->outcome == SERVICE_OK) {
+        settle_failed(outbox, item, ITEM_FAILED, result->http_status,
+                      "the service took the file, but gave it no id");
+    } else if (is_refused) {
+        settle_failed(outbox, item, ITEM_FAILED, result->http_status, result->detail);
+        struct service_result answered = {.outcome = SERVICE_REJECTED, .http_status = result->http_status};
+        attempt_report(outbox, &answered);
+        return;
+    } else {
+        settle_later(outbox, item, result->http_status, attempt_delay_ms(result), result->detail);
+    }
+    attempt_report(outbox, result);
+}
+
+void uploader_run(struct outbox *outbox, struct item *item, struct content_type *type, struct cancel *cancel)
+{
+    struct mail_service *service = outbox->config.service;
+    struct service_result result = {.retry_after_ms = -1};
+    char content_type[CONTENT_TYPE_SIZE];
+    struct upload_request request;
+    _cleanup_free_ char *id = NULL;
+
+    int error = open_content(outbox, item, type, &request, content_type);
+    if (error != 0) {
+        settle_later(outbox, item, 0, -1, strerror(-error));
+        return;
+    }
+    service->ops->upload(service, &request, cancel, &id, &result);
+    close(request.fd);
+    settle(outbox, item, &result, id, cancel);
+    service_result_release(&result);
+}

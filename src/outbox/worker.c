@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Workers: senders and uploaders. One slow message keeps one thread busy, the others go on.
+ */
+#include "outbox/worker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cancel.h"
+#include "base/cleanup.h"
+#include "base/thread.h"
+#include "outbox/change.h"
+#include "outbox/content_type.h"
+#include "outbox/core.h"
+#include "outbox/sender.h"
+#include "outbox/uploader.h"
+
+enum {
+    SENDERS = 4,
+    UPLOADERS = 4,
+    WORKERS = SENDERS + UPLOADERS,
+    STOP_GRACE_MS = 3000,
+    MIDNIGHT_CHECK_MS =
+        60 * 1000, /* the machine's clock may be set while one waits for the turn of the day */
+};
+
+struct worker {
+    struct worker_set *set;
+    pthread_t thread;
+    struct cancel cancel;
+    bool is_uploader;
+    uint64_t probe; /* of the gate, which it entered */
+    struct content_type content_type;
+};
+
+struct worker_set {
+    struct outbox *outbox;
+    struct worker workers[WORKERS];
+    size_t started;
+    size_t running; /* protected by outbox->lock */
+};
+
+static void bring_forward(int64_t *until_ms, int64_t time_ms)
+{
+    if (time_ms < *until_ms)
+        *until_ms = time_ms;
+}
+
+/* The gate comes last: who enters it must ask. */
+static struct item *take_message_locked(struct worker *worker, int64_t now, int64_t *until_ms)
+{
+    struct outbox *outbox = worker->set->outbox;
+    struct item *item = send_queue_find_message(&outbox->queue, now, until_ms);
+    if (item == NULL)
+        return NULL;
+    int64_t gate_ms = gate_until_ms(&outbox->gate);
+    if (outbox->gate.reason != GATE_OPEN && (outbox->gate.is_probing || gate_ms > now)) {
+        bring_forward(until_ms, gate_ms);
+        return NULL;
+    }
+    int64_t realtime = core_realtime_ms(outbox);
+    if (!quota_enter(&outbox->quota, realtime)) {
+        int64_t wait = quota_wait_ms(realtime);
+        bring_forward(until_ms, now + (wait < MIDNIGHT_CHECK_MS ? wait : MIDNIGHT_CHECK_MS));
+        return NULL;
+    }
+    gate_enter(&outbox->gate, now, &worker->probe);
+    return core_claim_locked(outbox, item, CLAIM_SERVICE) == 0 ? item : NULL;
+}
+
+static struct item *take_upload_locked(struct worker *worker, int64_t now, int64_t *until_ms)
+{
+    struct outbox *outbox = worker->set->outbox;
+    struct item *item = send_queue_find_upload(&outbox->queue, now, until_ms);
+    if (item == NULL)
+        return NULL;
+    if (!gate_enter(&outbox->gate, now, &worker->probe)) {
+        bring_forward(until_ms, gate_until_ms(&outbox->gate));
+        return NULL;
+    }
+    return core_claim_locked(outbox, item, CLAIM_SERVICE) == 0 ? item : NULL;
+}
+
+static void run(struct worker *worker, struct item *item)
+{
+    struct outbox *outbox = worker->set->outbox;
+    if (worker->is_uploader)
+        uploader_run(outbox, item, &worker->content_type, &worker->cancel);
+    else
+        sender_run(outbox, item, &worker->cancel);
+    pthread_mutex_lock(&outbox->lock);
+    gate_leave(&outbox->gate, worker->probe);
+    core_unclaim_locked(outbox, item);
+    pthread_mutex_unlock(&outbox->lock);
+    binding_collect(outbox);
+}
+
+static struct item *take_lost_locked(struct outbox *outbox)
+{
+    if (!outbox->has_lost)
+        return NULL;
+    for (struct item *item = send_queue_next(&outbox->queue, NULL); item != NULL;
+         item = send_queue_next(&outbox->queue, item))
+        if (item->state == ITEM_QUEUED && item->claim == CLAIM_NONE && binding_state(item) == BINDING_LOST &&
+            core_claim_locked(outbox, item, CLAIM_DISK) == 0)
+            return item;
+    outbox->has_lost = false;
+    return NULL;
+}
+
+static bool fail_lost_locked(struct outbox *outbox)
+{
+    struct item *item = take_lost_locked(outbox);
+    if (item == NULL)
+        return false;
+    pthread_mutex_unlock(&outbox->lock);
+    sender_fail_lost(outbox, item);
+    core_unclaim(outbox, item);
+    binding_collect(outbox);
+    pthread_mutex_lock(&outbox->lock);
+    return true;
+}
+
+static bool must_save_locked(struct outbox *outbox, const struct worker *worker, int64_t now,
+                             int64_t *until_ms)
+{
+    if (worker->is_uploader || outbox->unsaved == 0)
+        return false;
+    bring_forward(until_ms, outbox->save_again_ms);
+    return outbox->save_again_ms <= now;
+}
+
+static void turn_locked(struct worker *worker)
+{
+    struct outbox *outbox = worker->set->outbox;
+    int64_t now = core_monotonic_ms(outbox);
+    int64_t until_ms = CLOCK_FOREVER;
+    if (must_save_locked(outbox, worker, now, &until_ms)) {
+        pthread_mutex_unlock(&outbox->lock);
+        change_save_again(outbox);
+        pthread_mutex_lock(&outbox->lock);
+        return;
+    }
+    if (fail_lost_locked(outbox))
+        return;
+    struct item *item = worker->is_uploader ? take_upload_locked(worker, now, &until_ms)
+                                            : take_message_locked(worker, now, &until_ms);
+    if (item == NULL) {
+        clock_wait(outbox->config.clock, &outbox->work, &outbox->lock, until_ms);
+        return;
+    }
+    pthread_mutex_unlock(&outbox->lock);
+    run(worker, item);
+    pthread_mutex_lock(&outbox->lock);
+}
+
+static void *work(void *argument)
+{
+    struct worker *worker = argument;
+    struct outbox *outbox = worker->set->outbox;
+    pthread_mutex_lock(&outbox->lock);
+    while (!outbox->is_stopping)
+        turn_locked(worker);
+    worker->set->running--;
+    core_broadcast_locked(outbox);
+    pthread_mutex_unlock(&outbox->lock);
+    return NULL;
+}
+
+static int start(struct worker_set *set, bool is_uploader)
+{
+    struct worker *worker = &set->workers[set->started];
+    *worker = (struct worker){.set = set, .is_uploader = is_uploader};
+    cancel_init(&worker->cancel);
+    pthread_mutex_lock(&set->outbox->lock);
+    set->running++;
+    pthread_mutex_unlock(&set->outbox->lock);
+    int error = thread_start(&worker->thread, is_uploader ? "uploader" : "sender", work, worker);
+    if (error == 0) {
+        set->started++;
+        return 0;
+    }
+    pthread_mutex_lock(&set->outbox->lock);
+    set->running--;
+    pthread_mutex_unlock(&set->outbox->lock);
+    cancel_release(&worker->cancel);
+    return error;
+}
+
+int worker_set_start(struct outbox *outbox, struct worker_set **ret_set)
+{
+    struct worker_set *set = calloc(1, sizeof(*set));
+    if (set == NULL)
+        return -ENOMEM;
+    set->outbox = outbox;
+    *ret_set = set; /* whatever was started must be stopped */
+    int error = 0;
+    for (unsigned int i = 0; i < WORKERS && error == 0; i++)
+        error = start(set, i >= SENDERS);
+    return error;
+}
+
+/* By the machine's clock: a test's clock may stand still. */
+static void wait_for_end(struct worker_set *set)
+{
+    struct clock *clock = clock_system();
+    int64_t until = clock_monotonic_ms(clock) + STOP_GRACE_MS;
+    pthread_mutex_lock(&set->outbox->lock);
+    while (set->running > 0 && clock_monotonic_ms(clock) < until)
+        clock_wait(clock, &set->outbox->changed, &set->outbox->lock, until);
+    pthread_mutex_unlock(&set->outbox->lock);
+}
+
+void worker_set_stop(struct worker_set *set)
+{
+    if (set == NULL)
+        return;
+    wait_for_end(set);
+    for (size_t i = 0; i < set->started; i++)
+        cancel_set(&set->workers[i].cancel);
+    for (size_t i = 0; i < set->started; i++) {
+        pthread_join(set->workers[i].thread, NULL);
+        cancel_release(&set->workers[i].cancel);
+        content_type_release(&set->workers[i].content_type);
+    }
+    free(set);
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Writing, from the first byte to the last close.
+ */
+#include "outbox/writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/crash_point.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "mail/file_name.h"
+#include "mail/reason.h"
+#include "outbox/change.h"
+#include "outbox/core.h"
+#include "outbox/hand_in.h"
+#include "outbox/settle.h"
+#include "outbox/writer_fate.h"
+
+#define WORDS_KILLED "interrupted: a program that had the file open was killed"
+#define WORDS_HIDDEN "interrupted: the program ended, and whether well cannot be seen"
+#define WORDS_EXITED "interrupted: the program that wrote the file ended with an error"
+
+int writer_may_open_locked(const struct item *item)
+{
+    switch (item->state) {
+    case ITEM_WRITING:
+    case ITEM_HELD:
+    case ITEM_UPLOADED:
+        return 0;
+    case ITEM_UPLOADING:
+        return item->claim == CLAIM_SERVICE ? -EBUSY : 0;
+    case ITEM_QUEUED:
+    case ITEM_SENDING:
+        return -EBUSY;
+    case ITEM_GONE:
+    case ITEM_DRAFTED:
+        return -ENOENT;
+    default:
+        return -EACCES;
+    }
+}
+
+/* ---------------------------------------------------------------- beginning */
+
+static int begin_claimed(struct outbox *outbox, struct item *item, off_t keep_bytes)
+{
+    _cleanup_change_ struct change change = {.outbox = NULL};
+    uint64_t content;
+    int error = item->users > 0 ? binding_split(outbox, item, keep_bytes) : 0;
+    error = error != 0 ? error : spool_take_number(outbox->spool, &content);
+    error = error != 0 ? error : change_begin(outbox, item, ITEM_WRITING, &change);
+    if (error != 0)
+        return error;
+    envelope_clear_outcome(&change.next);
+    change.next.content = content;
+    error = change_commit(&change, item);
+    crash_point("begun_again");
+    return error;
+}
+
+int writer_begin(struct outbox *outbox, struct item *item, off_t keep_bytes)
+{
+    pthread_mutex_lock(&outbox->lock);
+    int error = item->state == ITEM_WRITING ? -EALREADY : writer_may_open_locked(item);
+    if (error == 0)
+        error = core_claim_locked(outbox, item, CLAIM_DISK);
+    if (error == 0 && (item->state == ITEM_WRITING || writer_may_open_locked(item) != 0)) {
+        error = item->state == ITEM_WRITING ? -EALREADY : writer_may_open_locked(item);
+        core_unclaim_locked(outbox, item);
+    }
+    pthread_mutex_unlock(&outbox->lock);
+    if (error != 0)
+        return error == -EALREADY ? 0 : error;
+
+    error = begin_claimed(outbox, item, keep_bytes);
+    pthread_mutex_lock(&outbox->lock);
+    if (error == 0) {
+        free(item->interruption);
+        item->interruption = NULL;
+        item->wrote_len = 0;
+    }
+    core_unclaim_locked(outbox, item);
+    pthread_mutex_unlock(&outbox->lock);
+    return error;
+}
+
+/* ---------------------------------------------------------------- closing */
+
+int writer_sync(struct outbox *outbox, struct item *item, int data_fd)
+{
+    pthread_mutex_lock(&outbox->lock);
+    bool is_gone = item->state == ITEM_GONE;
+    bool is_durable = item->is_durable;
+    bool is_dirty = item->is_dirty;
+    item->is_dirty = false;
+    pthread_mutex_unlock(&outbox->lock);
+    if (is_gone || (is_durable && !is_dirty))
+        return 0;
+
+    int error = is_durable ? file_sync(data_fd) : spool_sync_new(outbox->spool, item->number, data_fd);
+    pthread_mutex_lock(&outbox->lock);
+    if (error == 0) {
+        item->is_durable = true;
+    } else {
+        item->is_dirty = true;
+        item_interrupt(item, "interrupted: the file could not be made durable");
+    }
+    pthread_mutex_unlock(&outbox->lock);
+    return error;
+}
+
+void writer_judge(struct outbox *outbox, struct item *item, pid_t pid)
+{
+    enum writer_fate fate = writer_fate_read(pid);
+    if (fate == WRITER_LIVES || fate == WRITER_SUCCEEDED)
+        return;
+    pid_t process = writer_process(pid);
+    pthread_mutex_lock(&outbox->lock);
+    if (item->state == ITEM_WRITING) {
+        if (fate == WRITER_KILLED)
+            item_interrupt(item, WORDS_KILLED);
+        else if (fate == WRITER_HIDDEN)
+            item_interrupt(item, WORDS_HIDDEN);
+        else if (item_was_written_by(item, process))
+            item_interrupt(item, WORDS_EXITED);
+    }
+    pthread_mutex_unlock(&outbox->lock);
+}
+
+/* ---------------------------------------------------------------- the last close */
+
+/* Attachments are checked by their size alone; what is held, not at all. */
+static int read_content(struct outbox *outbox, const struct item *item, char **ret_bytes, size_t *ret_len)
+{
+    const struct envelope *envelope = &item->envelope;
+    *ret_len = (size_t)item->size;
+    if (envelope->kind == ENVELOPE_ATTACHMENT || item->size == 0 || file_name_is_never_sent(envelope->name))
+        return 0;
+    return spool_read_data(outbox->spool, item->number, hand_in_max_bytes(envelope->kind), ret_bytes,
+                           ret_len);
+}
+
+static int try_hand_in(struct outbox *outbox, struct item *item, char **ret_reason)
+{
+    _cleanup_hand_in_ struct hand_in hand_in = {.memory = NULL};
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    int error = read_content(outbox, item, &bytes, &len);
+    if (error == 0)
+        error = hand_in_begin(outbox, item, item->envelope.kind, item->envelope.name, &hand_in);
+    if (error == 0)
+        error = hand_in_check(&hand_in, bytes, len, ret_reason);
+    crash_point("checked");
+    if (error == 0)
+        error = change_commit(&hand_in.change, item);
+    crash_point("accepted");
+    if (error == 0)
+        hand_in_done(&hand_in);
+    return error;
+}
+
+static void reset_writing(struct outbox *outbox, struct item *item)
+{
+    pthread_mutex_lock(&outbox->lock);
+    free(item->interruption);
+    item->interruption = NULL;
+    item->wrote_len = 0;
+    pthread_mutex_unlock(&outbox->lock);
+}
+
+void writer_finish(struct outbox *outbox, struct item *item)
+{
+    _cleanup_free_ char *reason = NULL;
+    _cleanup_close_ int fd = -1;
+    int error = item->interruption != NULL ? 0 : spool_open_data(outbox->spool, item->number, O_RDONLY, &fd);
+    if (error == 0 && fd >= 0)
+        error = writer_sync(outbox, item, fd);
+    if (item->interruption != NULL) {
+        settle_failed(outbox, item, ITEM_INTERRUPTED, 0, item->interruption);
+    } else {
+        error = error != 0 ? error : try_hand_in(outbox, item, &reason);
+        if (error != 0)
+            settle_failed(outbox, item, ITEM_FAILED, 0, reason != NULL ? reason : strerror(-error));
+    }
+    reset_writing(outbox, item);
+}
