@@ -121,27 +121,67 @@ static const char *skip_enclosed(const char *text)
     return NULL;
 }
 
+/* The end of "<local@domain>", or NULL. */
+static const char *skip_bracketed(const char *text)
+{
+    char address[ADDRESS_MAX_BYTES + 1];
+    const char *start = text + 1 + strspn(text + 1, " \t\r\n");
+    const char *end = strchr(start, '>');
+    size_t len = end == NULL ? 0 : (size_t)(end - start);
+    while (len > 0 && g_ascii_isspace(start[len - 1]))
+        len--;
+    if (len >= sizeof(address))
+        return NULL;
+    memcpy(address, start, len);
+    address[len] = '\0';
+    return address_is_valid(address) ? end : NULL;
+}
+
+/* What was seen of the address that the count is in. */
+struct list_item {
+    bool is_begun;
+    bool has_at;   /* in plain sight */
+    bool is_ended; /* by ">" */
+};
+
+/* The last character of what starts here, or NULL: it cannot stand in this place. */
+static const char *skip_token(const char *c, struct list_item *item)
+{
+    if (*c == '(')
+        return skip_enclosed(c);
+    if (g_ascii_isspace(*c))
+        return c;
+    item->is_begun = true;
+    if (item->is_ended || *c == '>')
+        return NULL;
+    if (*c == '"')
+        return item->has_at ? NULL : skip_enclosed(c);
+    if (*c == '<') {
+        item->is_ended = true;
+        return item->has_at ? NULL : skip_bracketed(c);
+    }
+    item->has_at = item->has_at || *c == '@';
+    return c;
+}
+
 /* How many addresses the list must hold, going by what stands between commas: GMime drops some of what it
- * does not understand without a word. False: something is opened and never closed. */
+ * does not understand without a word. False: what is opened is not closed, or not in its place. GMime would
+ * refuse most of that too, but loses memory over it. */
 static bool count_addresses(const char *text, size_t *ret_count)
 {
-    bool in_address = false;
+    struct list_item item = {false};
     size_t count = 0;
     for (const char *c = text; *c != '\0'; c++) {
         if (*c == ',' || *c == ';' || *c == ':') {
-            count += in_address && *c != ':';
-            in_address = false;
+            count += item.is_begun && *c != ':';
+            item = (struct list_item){false};
             continue;
         }
-        in_address = in_address || !g_ascii_isspace(*c);
-        if (*c == '"' || *c == '(')
-            c = skip_enclosed(c);
-        else if (*c == '<')
-            c = strchr(c, '>');
+        c = skip_token(c, &item);
         if (c == NULL)
             return false;
     }
-    *ret_count = count + in_address;
+    *ret_count = count + item.is_begun;
     return true;
 }
 

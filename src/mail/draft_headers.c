@@ -88,7 +88,8 @@ static int check_header_line(struct draft_reading *reading, const char *line, si
     return 0;
 }
 
-int draft_check_header_section(struct draft_reading *reading, const char *bytes, size_t len)
+int draft_check_header_section(struct draft_reading *reading, const char *bytes, size_t len,
+                               bool *ret_has_type)
 {
     bool seen[ARRAY_LEN(known_headers)] = {false};
     unsigned int number = 1;
@@ -106,6 +107,7 @@ int draft_check_header_section(struct draft_reading *reading, const char *bytes,
         if (error != 0)
             return error;
     }
+    *ret_has_type = seen[find_known_header("Content-Type", strlen("Content-Type")) - known_headers];
     for (size_t i = 0; i < ARRAY_LEN(known_headers); i++)
         if (known_headers[i].makes_a_message && seen[i])
             return 0;

@@ -16,7 +16,8 @@
 #include "mail/reason.h"
 
 enum {
-    NESTING_MAX = 32
+    NESTING_MAX = 32,
+    BOUNDARY_LINES_MAX = 50 * 1000
 };
 
 /* Where in the tree the walk is. */
@@ -176,6 +177,16 @@ static GMimeMessage *parse(const char *bytes, size_t len, bool *ret_is_too_deep)
     return message;
 }
 
+/* GMime makes objects of over a kilobyte of each part, and a part can be a few bytes. */
+static bool has_too_many_parts(const char *bytes, size_t len)
+{
+    size_t lines = 0;
+    const char *end = bytes + len;
+    for (const char *at = bytes; (at = memchr(at, '\n', (size_t)(end - at))) != NULL; at++)
+        lines += end - at > 2 && at[1] == '-' && at[2] == '-';
+    return lines > BOUNDARY_LINES_MAX;
+}
+
 /* The line that an mbox file has before each message. */
 static size_t mbox_line_len(const char *bytes, size_t len)
 {
@@ -190,9 +201,13 @@ int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len
     size_t skipped = mbox_line_len(bytes, len);
     bytes += skipped;
     len -= skipped;
-    int error = draft_check_header_section(reading, bytes, len);
+    bool has_type;
+    int error = draft_check_header_section(reading, bytes, len, &has_type);
     if (error != 0)
         return error;
+    if (has_type && has_too_many_parts(bytes, len))
+        return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d lines that can begin a part",
+                           BOUNDARY_LINES_MAX);
 
     bool is_too_deep;
     GMimeMessage *message = parse(bytes, len, &is_too_deep);

@@ -45,8 +45,10 @@ int draft_read_json(struct draft_reading *reading, const char *bytes, size_t len
 int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len);
 
 /* Whether the bytes begin with a header section that can be a message's: nothing but header lines up to a
- * blank line or the end, one of To, Cc, Bcc, Subject and From among them. 0, -EBADMSG, -EMSGSIZE. */
-int draft_check_header_section(struct draft_reading *reading, const char *bytes, size_t len);
+ * blank line or the end, one of To, Cc, Bcc, Subject and From among them. *ret_has_type: there is a
+ * Content-Type, so that it may have parts. 0, -EBADMSG, -EMSGSIZE. */
+int draft_check_header_section(struct draft_reading *reading, const char *bytes, size_t len,
+                               bool *ret_has_type);
 
 /* Takes over what the message's own headers say. Unknown ones are passed over. */
 int draft_read_headers(struct draft_reading *reading, GMimeMessage *message);

@@ -136,6 +136,13 @@ static void no_part_of_a_list_is_dropped(void **state)
         "=?utf-8?q?a=0D=0ABcc:_x@y?= <b@x>",
         "=?utf-8?q?esc=1B?= <b@x>",
         "a@b\x01",
+        "a@b<c@d>",
+        "a@b \"x\"",
+        "<a@b> x",
+        "<a@b, c@d>",
+        "<a@b",
+        "Bob <a@b> <c@d>",
+        "<@route:a@b>",
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {

@@ -254,6 +254,21 @@ static void too_many_recipients_or_attachments_are_refused(void **state)
     assert_refused(&message, -EMSGSIZE);
 }
 
+static void a_flood_of_empty_parts_is_refused(void **state)
+{
+    _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
+    (void)state;
+    append_many(&message, "To: a@b\nContent-Type: multipart/mixed; boundary=B\n\n", 1);
+    append_many(&message, "--B\n\n", 3 * 1000 * 1000);
+    append_many(&message, "--B--\n", 1);
+    assert_refused(&message, -EMSGSIZE);
+
+    strbuf_clear(&message);
+    append_many(&message, "To: a@b\n\n", 1);
+    append_many(&message, "-- a comment\n", 100 * 1000);
+    draft_free(parse_text(strbuf_str(&message)));
+}
+
 static void deep_nesting_is_refused(void **state)
 {
     static const unsigned int depths[] = {33, 100, 1000, 1100, 5000};
@@ -378,6 +393,7 @@ int main(void)
         cmocka_unit_test(the_request_is_completed_in_a_stable_order),
         cmocka_unit_test(what_is_too_large_is_refused),
         cmocka_unit_test(too_many_recipients_or_attachments_are_refused),
+        cmocka_unit_test(a_flood_of_empty_parts_is_refused),
         cmocka_unit_test(deep_nesting_is_refused),
         cmocka_unit_test(deep_nesting_within_attached_messages_is_survived),
         cmocka_unit_test(a_cut_json_message_is_never_accepted),
