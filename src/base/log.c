@@ -36,7 +36,10 @@ static void replace_control_characters(char *line)
     for (char *c = line; *c != '\0'; c++) {
         unsigned char byte = (unsigned char)*c;
         unsigned char next = (unsigned char)c[1];
-        if (byte < 0x20 || byte == 0x7f || (byte == 0xc2 && next >= 0x80 && next < 0xa0))
+        bool is_c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0;
+        if (is_c1)
+            c[1] = '?'; /* alone, it would be a control to a terminal that is not in UTF-8 */
+        if (is_c1 || byte < 0x20 || byte == 0x7f)
             *c = '?';
     }
 }

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files read whole and replaced whole.
+ */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "support/temp_dir.h"
+
+static int set_up(void **state)
+{
+    static struct temp_dir dir;
+    temp_dir_init(&dir);
+    *state = &dir;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    temp_dir_release(*state);
+    return 0;
+}
+
+static int dir_fd(void **state)
+{
+    const struct temp_dir *dir = *state;
+    return dir->fd;
+}
+
+static void assert_content(int dir, const char *name, const char *expected)
+{
+    _cleanup_free_ char *bytes = NULL;
+    size_t len = 0;
+    assert_int_equal(file_read_at(dir, name, 1000, &bytes, &len), 0);
+    assert_int_equal(len, strlen(expected));
+    assert_string_equal(bytes, expected);
+}
+
+static void what_was_written_is_read(void **state)
+{
+    int dir = dir_fd(state);
+    struct stat status;
+    assert_int_equal(file_replace_at(dir, "a", "one", 3, 0600), 0);
+    assert_content(dir, "a", "one");
+    assert_int_equal(file_replace_at(dir, "a", "", 0, 0600), 0);
+    assert_content(dir, "a", "");
+    assert_int_equal(file_replace_lazily_at(dir, "b", "two", 3, 0400), 0);
+    assert_content(dir, "b", "two");
+    assert_int_equal(fstatat(dir, "b", &status, 0), 0);
+    assert_int_equal(status.st_mode & 0777, 0400);
+    assert_int_equal(faccessat(dir, "a.new", F_OK, 0), -1);
+}
+
+static void a_leftover_of_a_crash_is_replaced(void **state)
+{
+    int dir = dir_fd(state);
+    assert_int_equal(file_replace_at(dir, "a.new", "a much longer leftover", 22, 0600), 0);
+    assert_int_equal(file_replace_at(dir, "a", "new", 3, 0600), 0);
+    assert_content(dir, "a", "new");
+}
+
+static void reading_is_bounded(void **state)
+{
+    int dir = dir_fd(state);
+    char *bytes = NULL;
+    size_t len = 0;
+    assert_int_equal(file_replace_at(dir, "a", "12345", 5, 0600), 0);
+    assert_int_equal(file_read_at(dir, "a", 4, &bytes, &len), -EFBIG);
+    assert_null(bytes);
+    assert_int_equal(file_read_at(dir, "a", 5, &bytes, &len), 0);
+    free(bytes);
+}
+
+static void links_are_not_followed(void **state)
+{
+    int dir = dir_fd(state);
+    char *bytes = NULL;
+    size_t len = 0;
+    assert_int_equal(file_replace_at(dir, "target", "secret", 6, 0600), 0);
+    assert_int_equal(symlinkat("target", dir, "link"), 0);
+    assert_int_equal(file_read_at(dir, "link", 100, &bytes, &len), -ELOOP);
+    assert_int_equal(symlinkat("target", dir, "victim.new"), 0);
+    assert_int_equal(file_replace_at(dir, "victim", "x", 1, 0600), -ELOOP);
+    assert_content(dir, "target", "secret");
+}
+
+static void failures_are_told(void **state)
+{
+    int dir = dir_fd(state);
+    char *bytes = NULL;
+    size_t len = 0;
+    char long_name[300];
+    memset(long_name, 'x', sizeof(long_name) - 1);
+    long_name[sizeof(long_name) - 1] = '\0';
+    assert_int_equal(file_read_at(dir, "missing", 100, &bytes, &len), -ENOENT);
+    assert_int_equal(file_replace_at(dir, long_name, "x", 1, 0600), -ENAMETOOLONG);
+    assert_int_equal(file_replace_at(dir, "missing/a", "x", 1, 0600), -ENOENT);
+    assert_int_equal(mkdirat(dir, "folder", 0700), 0);
+    assert_int_equal(file_replace_at(dir, "folder", "x", 1, 0600), -EISDIR);
+    assert_int_equal(faccessat(dir, "folder.new", F_OK, 0), -1);
+}
+
+static void positions_are_written_and_read(void **state)
+{
+    _cleanup_close_ int fd = openat(dir_fd(state), "a", O_RDWR | O_CREAT, 0600);
+    char bytes[10] = "";
+    assert_true(fd >= 0);
+    assert_int_equal(file_write_all(fd, "0123456789", 10), 0);
+    assert_int_equal(file_pwrite_all(fd, "xy", 2, 4), 0);
+    assert_int_equal(file_pread_all(fd, bytes, 4, 3), 4);
+    assert_memory_equal(bytes, "3xy6", 4);
+    assert_int_equal(file_pread_all(fd, bytes, 10, 8), 2);
+    assert_int_equal(file_pread_all(fd, bytes, 10, 100), 0);
+    assert_int_equal(file_pread_all(-1, bytes, 10, 0), -EBADF);
+    assert_int_equal(file_write_all(-1, bytes, 1), -EBADF);
+    assert_int_equal(file_sync(fd), 0);
+    assert_int_equal(file_sync(-1), -EBADF);
+}
+
+static void folders_are_made_with_their_parents(void **state)
+{
+    int dir = dir_fd(state);
+    struct stat status;
+    _cleanup_close_ int fd = file_open_dir(dir, "a/b//c/");
+    assert_true(fd >= 0);
+    assert_int_equal(fstatat(dir, "a/b/c", &status, 0), 0);
+    assert_int_equal(status.st_mode & 0777, 0700);
+    _cleanup_close_ int again = file_open_dir(dir, "a/b/c");
+    assert_true(again >= 0);
+    assert_int_equal(file_replace_at(dir, "file", "x", 1, 0600), 0);
+    assert_int_equal(file_open_dir(dir, "file"), -ENOTDIR);
+    assert_int_equal(file_open_dir(dir, "file/below"), -ENOTDIR);
+    assert_int_equal(file_open_dir(dir, ""), -ENOENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_was_written_is_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_leftover_of_a_crash_is_replaced, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(reading_is_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(links_are_not_followed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(failures_are_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(positions_are_written_and_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(folders_are_made_with_their_parents, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

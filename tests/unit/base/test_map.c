@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The map, against what it should hold after any sequence of changes.
+ */
+#include "base/map.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum {
+    ENTRIES = 5000
+};
+
+struct entry {
+    char key[16];
+    bool is_in;
+};
+
+static struct entry *make_entries(void)
+{
+    struct entry *entries = calloc(ENTRIES, sizeof(*entries));
+    assert_non_null(entries);
+    for (int i = 0; i < ENTRIES; i++)
+        snprintf(entries[i].key, sizeof(entries[i].key), "key-%d", i);
+    return entries;
+}
+
+static void an_empty_map_finds_nothing(void **state)
+{
+    struct map map = {0};
+    size_t position = 0;
+    (void)state;
+    assert_null(map_find(&map, "a"));
+    assert_null(map_find(&map, ""));
+    assert_null(map_remove(&map, "a"));
+    assert_null(map_next(&map, &position));
+    map_release(&map);
+}
+
+static void a_key_may_be_a_part_of_a_text(void **state)
+{
+    struct map map = {0};
+    int one = 1;
+    int empty = 0;
+    (void)state;
+    assert_int_equal(map_set(&map, "abc", &one), 0);
+    assert_int_equal(map_set(&map, "", &empty), 0);
+    assert_ptr_equal(map_find_n(&map, "abcdef", 3), &one);
+    assert_null(map_find_n(&map, "abcdef", 2));
+    assert_null(map_find_n(&map, "abcdef", 4));
+    assert_ptr_equal(map_find_n(&map, "abcdef", 0), &empty);
+    map_release(&map);
+}
+
+static void setting_again_replaces_key_and_value(void **state)
+{
+    struct map map = {0};
+    char first[] = "key";
+    char second[] = "key";
+    int one = 1;
+    int two = 2;
+    (void)state;
+    assert_int_equal(map_set(&map, first, &one), 0);
+    assert_int_equal(map_set(&map, second, &two), 0);
+    first[0] = 'x'; /* the first key is no longer the map's */
+    assert_ptr_equal(map_find(&map, "key"), &two);
+    assert_int_equal(map.len, 1);
+    map_release(&map);
+}
+
+static void check_all(const struct map *map, const struct entry *entries)
+{
+    size_t len = 0;
+    for (int i = 0; i < ENTRIES; i++) {
+        assert_ptr_equal(map_find(map, entries[i].key), entries[i].is_in ? &entries[i] : NULL);
+        len += entries[i].is_in;
+    }
+    assert_int_equal(map->len, len);
+}
+
+static void it_holds_what_any_sequence_of_changes_leaves(void **state)
+{
+    struct map map = {0};
+    struct entry *entries = make_entries();
+    unsigned int seed = 1;
+    (void)state;
+    for (int step = 0; step < 200 * 1000; step++) {
+        seed = seed * 1103515245 + 12345;
+        struct entry *entry = &entries[(seed >> 8) % ENTRIES];
+        if (entry->is_in)
+            assert_ptr_equal(map_remove(&map, entry->key), entry);
+        else
+            assert_int_equal(map_set(&map, entry->key, entry), 0);
+        entry->is_in = !entry->is_in;
+        if (step % 40000 == 0)
+            check_all(&map, entries);
+    }
+    check_all(&map, entries);
+    assert_true(map.capacity <= 4 * ENTRIES); /* markers of the deleted do not pile up */
+    map_release(&map);
+    free(entries);
+}
+
+static void a_walk_meets_every_entry_once_and_may_remove_it(void **state)
+{
+    struct map map = {0};
+    struct entry *entries = make_entries();
+    (void)state;
+    for (int i = 0; i < ENTRIES; i++)
+        assert_int_equal(map_set(&map, entries[i].key, &entries[i]), 0);
+    size_t position = 0;
+    size_t met = 0;
+    for (struct entry *entry; (entry = map_next(&map, &position)) != NULL; met++) {
+        assert_false(entry->is_in);
+        entry->is_in = true;
+        assert_ptr_equal(map_remove(&map, entry->key), entry);
+    }
+    assert_int_equal(met, ENTRIES);
+    assert_int_equal(map.len, 0);
+    map_release(&map);
+    free(entries);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_empty_map_finds_nothing),
+        cmocka_unit_test(a_key_may_be_a_part_of_a_text),
+        cmocka_unit_test(setting_again_replaces_key_and_value),
+        cmocka_unit_test(it_holds_what_any_sequence_of_changes_leaves),
+        cmocka_unit_test(a_walk_meets_every_entry_once_and_may_remove_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The bounded string: its ceiling, its sticky error, and who owns the text.
+ */
+#include "base/strbuf.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+
+static void it_grows_as_text_comes(void **state)
+{
+    _cleanup_strbuf_ struct strbuf buffer = STRBUF_INIT(10000);
+    (void)state;
+    assert_string_equal(strbuf_str(&buffer), "");
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(strbuf_append(&buffer, "0123456789", 10), 0);
+    assert_int_equal(buffer.len, 10000);
+    assert_int_equal(strlen(strbuf_str(&buffer)), 10000);
+    assert_int_equal(strncmp(strbuf_str(&buffer) + 9990, "0123456789", 10), 0);
+}
+
+static void every_append_ends_the_text(void **state)
+{
+    _cleanup_strbuf_ struct strbuf buffer = STRBUF_INIT(100);
+    (void)state;
+    strbuf_append_str(&buffer, "a");
+    strbuf_append_char(&buffer, 'b');
+    strbuf_appendf(&buffer, "%d-%s", 42, "c");
+    strbuf_append(&buffer, "", 0);
+    assert_string_equal(strbuf_str(&buffer), "ab42-c");
+    strbuf_truncate(&buffer, 3);
+    assert_string_equal(strbuf_str(&buffer), "ab4");
+    strbuf_truncate(&buffer, 50);
+    assert_string_equal(strbuf_str(&buffer), "ab4");
+    strbuf_append(&buffer, "x\0y", 3);
+    assert_int_equal(buffer.len, 6);
+    assert_memory_equal(strbuf_str(&buffer), "ab4x\0y", 7);
+}
+
+static void the_ceiling_is_met_exactly(void **state)
+{
+    _cleanup_strbuf_ struct strbuf buffer = STRBUF_INIT(5);
+    (void)state;
+    assert_int_equal(strbuf_append_str(&buffer, "12345"), 0);
+    assert_int_equal(strbuf_append_char(&buffer, '6'), -EMSGSIZE);
+    assert_int_equal(buffer.len, 5);
+    assert_string_equal(strbuf_str(&buffer), "12345");
+}
+
+static void an_error_sticks_until_cleared(void **state)
+{
+    _cleanup_strbuf_ struct strbuf buffer = STRBUF_INIT(5);
+    (void)state;
+    assert_int_equal(strbuf_appendf(&buffer, "%s", "123456"), -EMSGSIZE);
+    assert_int_equal(strbuf_append_char(&buffer, '1'), -EMSGSIZE);
+    assert_int_equal(strbuf_appendf(&buffer, "x"), -EMSGSIZE);
+    assert_int_equal(strbuf_reserve(&buffer, 0), -EMSGSIZE);
+    assert_int_equal(buffer.len, 0);
+    strbuf_clear(&buffer);
+    assert_int_equal(strbuf_append_char(&buffer, '1'), 0);
+    assert_string_equal(strbuf_str(&buffer), "1");
+}
+
+static void huge_lengths_do_not_wrap(void **state)
+{
+    _cleanup_strbuf_ struct strbuf buffer = STRBUF_INIT(100);
+    (void)state;
+    strbuf_append_str(&buffer, "1");
+    assert_int_equal(strbuf_reserve(&buffer, SIZE_MAX), -EMSGSIZE);
+}
+
+static void taking_hands_over_the_text(void **state)
+{
+    struct strbuf buffer = STRBUF_INIT(5);
+    size_t len = 42;
+    (void)state;
+    strbuf_append_str(&buffer, "123");
+    _cleanup_free_ char *text = strbuf_take(&buffer, &len);
+    assert_string_equal(text, "123");
+    assert_int_equal(len, 3);
+    assert_int_equal(buffer.len, 0);
+    assert_null(buffer.data);
+
+    _cleanup_free_ char *empty = strbuf_take(&buffer, NULL);
+    assert_string_equal(empty, "");
+}
+
+static void taking_gives_nothing_after_an_error(void **state)
+{
+    struct strbuf buffer = STRBUF_INIT(3);
+    (void)state;
+    strbuf_append_str(&buffer, "12");
+    strbuf_append_str(&buffer, "34");
+    assert_null(strbuf_take(&buffer, NULL));
+    assert_null(buffer.data);
+    assert_int_equal(buffer.error, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_grows_as_text_comes),
+        cmocka_unit_test(every_append_ends_the_text),
+        cmocka_unit_test(the_ceiling_is_met_exactly),
+        cmocka_unit_test(an_error_sticks_until_cleared),
+        cmocka_unit_test(huge_lengths_do_not_wrap),
+        cmocka_unit_test(taking_hands_over_the_text),
+        cmocka_unit_test(taking_gives_nothing_after_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
