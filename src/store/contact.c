@@ -60,7 +60,8 @@ void contact_note(struct contact *contact, const struct service_result *result)
 {
     if (result_is_answer(result))
         contact_note_online(contact);
-    else if (result->error != EINTR && (result->http_status == 0 || result->outcome == SERVICE_UNAUTHORIZED))
+    else if (result->outcome == SERVICE_UNAUTHORIZED ||
+             (result->http_status == 0 && result->error != EINTR && result->error != ETIMEDOUT))
         contact_note_offline(contact, result_words(result));
 }
 

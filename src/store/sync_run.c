@@ -34,28 +34,46 @@ void sync_run_release(struct sync_run *run)
     run->words = NULL;
 }
 
-/* Whether asking for something else would come to the same. */
-static bool concerns_all(const struct service_result *result)
+/* Whether asking for something else would come to the same. One request that takes too long is no sign of
+ * that where others were answered. */
+static bool concerns_all(const struct sync_run *run, const struct service_result *result)
 {
-    return result->outcome == SERVICE_UNAUTHORIZED ||
-           (result->outcome == SERVICE_RETRY &&
-            (result->http_status == 0 || result->http_status == TOO_MANY_REQUESTS));
+    if (result->outcome == SERVICE_UNAUTHORIZED)
+        return true;
+    if (result->outcome != SERVICE_RETRY)
+        return false;
+    if (result->http_status == 0)
+        return result->error != ETIMEDOUT || !run->has_answer;
+    return result->http_status == TOO_MANY_REQUESTS;
 }
 
 /* Takes the outcome of one request into that of the run, and releases it. */
 static void note(struct sync_run *run, struct service_result *result)
 {
-    contact_note(run->contact, result);
+    if (result->outcome == SERVICE_OK && result->http_status == 0)
+        return; /* nothing was asked: the inbox went meanwhile */
     int error = result_errno_of_listing(result);
+    if (result_is_answer(result))
+        run->has_answer = true;
     if (error != 0 && run->error == 0) {
         run->error = error;
         run->words = strdup(result_words(result));
     }
-    if (error != 0 && concerns_all(result))
+    if (error != 0 && concerns_all(run, result))
         run->must_wait = true;
+    contact_note(run->contact, result);
     if (result->retry_after_ms > run->retry_after_ms)
         run->retry_after_ms = result->retry_after_ms;
     service_result_release(result);
+}
+
+/* A service that has answered nothing but that it is in trouble is as good as away. */
+static void note_end(struct sync_run *run)
+{
+    if (run->error == 0 || run->error == -EINTR || run->has_answer)
+        return;
+    run->must_wait = true;
+    contact_note_offline(run->contact, run->words != NULL ? run->words : "the service is in trouble");
 }
 
 /* ---------------------------------------------------------------- the list of inboxes */
@@ -100,8 +118,7 @@ static void look_at_inboxes(struct sync_run *run, uint32_t from, uint32_t to, en
         if (inbox == of_no_name)
             continue;
         look_at_inbox(run->mirror, run->service, inbox, depth, run->cancel, &result);
-        if (result.http_status != 0 || result.outcome != SERVICE_OK)
-            note(run, &result);
+        note(run, &result);
     }
 }
 
@@ -129,6 +146,7 @@ void sync_run_all(struct sync_run *run, enum look_depth depth)
         is_found = look_without_inboxes(run, depth);
         look_at_inboxes(run, known, mirror_inbox_numbers(run->mirror), depth);
     }
+    note_end(run);
     if (is_found && depth == LOOK_COMPLETE && !run->must_wait)
         mirror_end_first_sync(run->mirror);
 }

@@ -25,7 +25,8 @@ struct sync_run {
     int error;              /* of the first failure: result_errno_of_listing(); 0: all went well */
     char *words;            /* that go with it, or NULL. Owned: sync_run_release() */
     int64_t retry_after_ms; /* what the service asked for; -1: nothing */
-    bool must_wait;         /* the run ended early: the service is not to be asked again at once */
+    bool has_answer;        /* some request was answered as it should be, or refused for good */
+    bool must_wait;         /* the run ended early, or nothing was answered: not to be asked again at once */
 };
 
 void sync_run_init(struct sync_run *run, struct mirror *mirror, struct mail_service *service,

@@ -166,6 +166,37 @@ static void a_refused_key_is_an_outage(void **state)
     world_release(&world);
 }
 
+static void a_service_in_trouble_all_over_is_away_and_in_part_it_is_not(void **state)
+{
+    (void)state;
+    struct store_world world;
+    const struct fake_outcome trouble = {.outcome = SERVICE_UNKNOWN, .detail = "internal error"};
+    const struct fake_outcome stall = {.outcome = SERVICE_RETRY, .error = ETIMEDOUT, .detail = "too slow"};
+    world_init_with_alice(&world);
+    fake_service_add_inbox(world.fake, "{\"id\": \"in-2\"}");
+    start_polling(&world);
+    fake_service_push(world.fake, FAKE_LIST_EMAILS, trouble);
+    world_add_emails(&world, "in-2", 0, 1);
+    pass(&world, POLL_MOST_MS);
+    fake_service_push(world.fake, FAKE_LIST_EMAILS, stall);
+    world_add_emails(&world, "in-2", 1, 2);
+    pass(&world, POLL_MOST_MS);
+    assert_int_equal(world_count(&world), 2);
+    assert_in_range(next_poll_in_ms(&world), POLL_LEAST_MS, POLL_MOST_MS);
+    assert_null(strstr(strbuf_str(&world.events), "offline"));
+
+    world_forget(&world);
+    fake_service_set(world.fake, FAKE_LIST_INBOXES, trouble);
+    fake_service_set(world.fake, FAKE_LIST_EMAILS, trouble);
+    pass(&world, POLL_MOST_MS);
+    pass(&world, BACKOFF_MOST_MS);
+    assert_events(&world, "offline - - internal error;");
+    fake_service_set(world.fake, FAKE_LIST_INBOXES, stall);
+    pass(&world, BACKOFF_MOST_MS);
+    assert_events(&world, "offline - - internal error;");
+    world_release(&world);
+}
+
 static void after_failures_it_waits_longer_and_as_long_as_it_is_told(void **state)
 {
     (void)state;
@@ -299,6 +330,7 @@ int main(void)
         cmocka_unit_test(a_poll_of_some_removes_nothing_and_the_complete_one_does),
         cmocka_unit_test(an_outage_is_told_once_and_so_is_its_end),
         cmocka_unit_test(a_refused_key_is_an_outage),
+        cmocka_unit_test(a_service_in_trouble_all_over_is_away_and_in_part_it_is_not),
         cmocka_unit_test(after_failures_it_waits_longer_and_as_long_as_it_is_told),
         cmocka_unit_test(who_comes_during_a_run_shares_the_next_one),
         cmocka_unit_test(a_cancelled_wait_ends_and_the_run_goes_on),
