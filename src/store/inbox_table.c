@@ -70,7 +70,7 @@ static int make_room(struct inbox_table *table, uint32_t number)
         uint32_t capacity = table->capacity == 0 ? 16 : table->capacity;
         while (capacity <= number)
             capacity *= 2;
-        struct inbox **items = realloc(table->items, capacity * sizeof(*items));
+        struct inbox **items = realloc(table->items, capacity * sizeof(void *));
         if (items == NULL)
             return -ENOMEM;
         table->items = items;

@@ -26,10 +26,10 @@ void mirror_end_inbox_list(struct mirror *mirror, uint32_t look, uint32_t known_
 uint32_t mirror_inbox_numbers(struct mirror *mirror);
 
 /* What looks at this inbox remember; NULL: no such inbox. */
-struct look_memory *mirror_find_look_memory(struct mirror *mirror, uint32_t inbox);
+struct look_memory *mirror_find_look_memory(struct mirror *mirror, uint32_t number);
 
 /* What the inbox held when it was found is known: mail that comes from here on is news. */
-void mirror_end_quiet(struct mirror *mirror, uint32_t inbox);
+void mirror_end_quiet(struct mirror *mirror, uint32_t number);
 
 /* Takes over an inbox as it is in the cache, while that is being loaded. -ENOMEM; what contradicts itself is
  * passed over. */

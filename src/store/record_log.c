@@ -155,7 +155,7 @@ static int map_file(struct record_log *log, size_t file_bytes)
 {
     for (size_t reserved = reserved_most; reserved >= file_bytes + reserved_beyond; reserved /= 2) {
         void *base = mmap(NULL, reserved, PROT_READ, MAP_SHARED | MAP_NORESERVE, log->fd, 0);
-        if (base != MAP_FAILED) {
+        if (base != MAP_FAILED && base != NULL) {
             log->base = base;
             log->reserved = reserved;
             return 0;
