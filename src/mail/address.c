@@ -42,7 +42,7 @@ bool address_name_is_valid(const char *name)
 bool address_is_valid(const char *text)
 {
     size_t len = strnlen(text, ADDRESS_MAX_BYTES + 1);
-    if (len > ADDRESS_MAX_BYTES || !g_utf8_validate(text, (gssize)len, NULL))
+    if (len == 0 || len > ADDRESS_MAX_BYTES || !g_utf8_validate(text, (gssize)len, NULL))
         return false;
 
     const char *at = strchr(text, '@');

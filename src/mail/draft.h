@@ -3,6 +3,11 @@
  * A message as a user wrote it, in either form of the filesystem contract ("Sending"), read into what will be
  * sent. RFC 5322 text is parsed by GMime: MIME, encoded words, charsets, raw UTF-8 headers, `Attach: NAME`.
  * JSON is the send request itself, with recipients as strings and `attachments` by name allowed.
+ *
+ * Of RFC 5322 text, To, Cc, Bcc, Reply-To, From, Subject and Attach count; other headers (Date, Message-ID,
+ * In-Reply-To, Resent-*, X-*) are passed over. The first text/plain and the first text/html are the bodies,
+ * every other leaf is attached. A message that is cut off or cannot be read whole is refused: a multipart
+ * without its end, damaged base64, a charset that is not followed (mime_part.h).
  */
 #ifndef INBOXFS_MAIL_DRAFT_H
 #define INBOXFS_MAIL_DRAFT_H

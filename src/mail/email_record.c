@@ -5,7 +5,6 @@
 #include "mail/email_record.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,23 +67,6 @@ static int make_text(const json_t *object, char **ret_json, size_t *ret_len)
     return 0;
 }
 
-/* An id that is a string or a number, as text; NULL when it is anything else, empty, or holds a NUL. */
-static int read_id(const json_t *value, char **ret_id)
-{
-    char number[32];
-    const char *text = NULL;
-
-    if (json_is_integer(value)) {
-        snprintf(number, sizeof(number), "%" PRId64, (int64_t)json_integer_value(value));
-        text = number;
-    } else if (json_is_string(value) && json_string_length(value) > 0 &&
-               strlen(json_string_value(value)) == json_string_length(value)) {
-        text = json_string_value(value);
-    }
-    *ret_id = text == NULL ? NULL : strdup(text);
-    return text != NULL && *ret_id == NULL ? -ENOMEM : 0;
-}
-
 /* The same record gives the same key whatever the order of its fields. */
 static char *make_key_without_id(const json_t *object)
 {
@@ -101,9 +83,9 @@ static int fill_in(const json_t *object, struct email_record *record)
 {
     int error = make_text(object, &record->json, &record->json_len);
     if (error == 0)
-        error = read_id(json_object_get(object, "id"), &record->key);
+        error = json_value_read_id(json_object_get(object, "id"), &record->key);
     if (error == 0)
-        error = read_id(json_object_get(object, "inbox_id"), &record->inbox_id);
+        error = json_value_read_id(json_object_get(object, "inbox_id"), &record->inbox_id);
     if (error != 0)
         return error;
     if (record->key == NULL)

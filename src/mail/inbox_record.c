@@ -5,8 +5,6 @@
 #include "mail/inbox_record.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,28 +18,13 @@ enum {
     INBOX_RECORD_MAX_BYTES = 4 * 1024 * 1024
 };
 
-/* An id as text: services give strings, or numbers. Caller frees; NULL when it is neither. */
-static char *id_to_text(const json_t *id)
-{
-    char number[32];
-    if (json_is_integer(id)) {
-        snprintf(number, sizeof(number), "%" PRId64, (int64_t)json_integer_value(id));
-        return strdup(number);
-    }
-    if (!json_is_string(id) || json_string_length(id) == 0 ||
-        strlen(json_string_value(id)) != json_string_length(id))
-        return NULL;
-    return strdup(json_string_value(id));
-}
-
-static int write_text(const json_t *object, unsigned int indent, char **ret_text, size_t *ret_len)
+static int write_text(const json_t *object, char **ret_text, size_t *ret_len)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(INBOX_RECORD_MAX_BYTES);
     struct json_writer writer;
-    json_writer_init(&writer, &text, indent);
+    json_writer_init(&writer, &text, 2);
     json_value_write(object, &writer);
-    if (indent > 0)
-        strbuf_append_char(&text, '\n');
+    strbuf_append_char(&text, '\n');
     if (text.error != 0)
         return text.error == -ENOMEM ? -ENOMEM : -EBADMSG;
     *ret_text = strbuf_take(&text, ret_len);
@@ -50,16 +33,16 @@ static int write_text(const json_t *object, unsigned int indent, char **ret_text
 
 static int fill_in(const json_t *object, struct inbox_record *record)
 {
-    record->id = id_to_text(json_object_get(object, "id"));
-    if (record->id == NULL)
-        return -EBADMSG;
+    int error = json_value_read_id(json_object_get(object, "id"), &record->id);
+    if (error != 0 || record->id == NULL)
+        return error != 0 ? error : -EBADMSG;
     const char *address = json_string_value(json_object_get(object, "email_address"));
     if (address != NULL && address_is_valid(address)) {
         record->address = strdup(address);
         if (record->address == NULL)
             return -ENOMEM;
     }
-    return write_text(object, 2, &record->json, &record->json_len);
+    return write_text(object, &record->json, &record->json_len);
 }
 
 int inbox_record_from_json(const json_t *object, struct inbox_record *ret_record)

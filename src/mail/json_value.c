@@ -4,6 +4,11 @@
  */
 #include "mail/json_value.h"
 
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
 static void write_object(struct json_writer *writer, const json_t *object)
 {
     json_t *borrowed = (json_t *)object; /* jansson's iterators take no const */
@@ -57,4 +62,19 @@ void json_value_write(const json_t *value, struct json_writer *writer)
         json_write_null(writer);
         break;
     }
+}
+
+int json_value_read_id(const json_t *value, char **ret_id)
+{
+    char number[32];
+    const char *text = NULL;
+    if (json_is_integer(value)) {
+        snprintf(number, sizeof(number), "%" PRId64, (int64_t)json_integer_value(value));
+        text = number;
+    } else if (json_is_string(value) && json_string_length(value) > 0 &&
+               strlen(json_string_value(value)) == json_string_length(value)) {
+        text = json_string_value(value);
+    }
+    *ret_id = text == NULL ? NULL : strdup(text);
+    return text != NULL && *ret_id == NULL ? -ENOMEM : 0;
 }

@@ -146,7 +146,7 @@ static void nothing_in_the_text_acts_on_a_terminal(void **state)
     for (unsigned int c = 0; c < 0xa0; c++)
         if (c != '\n')
             snprintf(text + strlen(text), sizeof(text) - strlen(text), "\\u%04x", c);
-    strcat(text, "\\u202e\\u2067\",\"\\u001b]0;\\u009b\":1}");
+    snprintf(text + strlen(text), sizeof(text) - strlen(text), "\\u202e\\u2067\",\"\\u001b]0;\\u009b\":1}");
     struct email_record record = read_record(text);
     for (const unsigned char *c = (const unsigned char *)record.json; *c != '\0'; c++) {
         assert_true(*c >= 0x20 || *c == '\n');
@@ -184,7 +184,7 @@ static void deep_nesting_is_survived(void **state)
     size_t len = strlen(text);
     memset(text + len, '[', 2000);
     memset(text + len + 2000, ']', 2000);
-    strcpy(text + len + 4000, "}");
+    text[len + 4000] = '}';
     _cleanup_json_ json_t *object = load(text);
     assert_int_equal(email_record_from_json(object, &record), -EMSGSIZE);
 }
