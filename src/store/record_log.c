@@ -150,14 +150,19 @@ static int open_file(int dir_fd, const char *name)
     return error != 0 ? error : TAKE_FD(fd);
 }
 
-/* As much address space as there is for the file to grow into. */
-static int map_file(struct record_log *log, size_t file_bytes)
+/* As much address space as there is for the file to grow into. *ret_bytes: how long the file is. */
+static int map_file(struct record_log *log, size_t *ret_bytes)
 {
+    struct stat status;
+    if (fstat(log->fd, &status) != 0 || status.st_size < 0)
+        return -EIO;
+    size_t file_bytes = (size_t)status.st_size;
     for (size_t reserved = reserved_most; reserved >= file_bytes + reserved_beyond; reserved /= 2) {
         void *base = mmap(NULL, reserved, PROT_READ, MAP_SHARED | MAP_NORESERVE, log->fd, 0);
         if (base != MAP_FAILED && base != NULL) {
             log->base = base;
             log->reserved = reserved;
+            *ret_bytes = file_bytes;
             return 0;
         }
     }
@@ -218,28 +223,34 @@ static void give_up_file(struct record_log *log, int error)
     log->disk_error = error;
 }
 
+/* Visits what is there, and cuts off what cannot be read behind it. -errno of the visitor. */
+static int read_file(struct record_log *log, size_t file_bytes, record_visitor visitor, void *context)
+{
+    int error = visit(log, file_bytes, visitor, context);
+    if (error == 0 && file_bytes > log->end && ftruncate(log->fd, (off_t)log->end) != 0)
+        give_up_file(log, -errno);
+    return error;
+}
+
 int record_log_open(int dir_fd, const char *name, record_visitor visitor, void *context,
                     struct record_log **ret_log)
 {
     struct record_log *log = calloc(1, sizeof(*log));
     if (log == NULL)
         return -ENOMEM;
-    struct stat status = {0};
+    size_t file_bytes = 0;
     log->end = sizeof(struct log_header);
     log->fd = open_file(dir_fd, name);
-    int error = log->fd < 0 ? log->fd : 0;
-    if (error == 0)
-        error = fstat(log->fd, &status) == 0 ? map_file(log, (size_t)status.st_size) : -errno;
+    int error = log->fd < 0 ? log->fd : map_file(log, &file_bytes);
     if (error != 0) {
         give_up_file(log, error);
-    } else {
-        error = visit(log, (size_t)status.st_size, visitor, context);
-        if (error == 0 && (size_t)status.st_size > log->end && ftruncate(log->fd, (off_t)log->end) != 0)
-            give_up_file(log, -errno);
-        if (error != 0) {
-            record_log_free(log);
-            return error;
-        }
+        *ret_log = log;
+        return 0;
+    }
+    error = read_file(log, file_bytes, visitor, context);
+    if (error != 0) {
+        record_log_free(log);
+        return error;
     }
     *ret_log = log;
     return 0;
