@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -385,9 +386,47 @@ static void damaged_messages_are_survived(void **state)
     check_folder(INVALID, survive_invalid, 40);
 }
 
+struct parsing {
+    const char *bytes;
+    size_t len;
+    unsigned int failed;
+};
+
+static void *parse_many(void *argument)
+{
+    struct parsing *parsing = argument;
+    for (int i = 0; i < 100; i++) {
+        struct draft *draft = NULL;
+        _cleanup_free_ char *reason = NULL;
+        int error = draft_parse(parsing->bytes, parsing->len, &draft, &reason);
+        parsing->failed += error != 0 || draft->parts_len != 3;
+        draft_free(draft);
+    }
+    return NULL;
+}
+
+static void several_threads_may_parse(void **state)
+{
+    _cleanup_free_ char *bytes = NULL;
+    struct parsing parsings[4];
+    pthread_t threads[4];
+    size_t len;
+    (void)state;
+    read_data(VALID, "mime-everything.eml", &bytes, &len);
+    for (size_t i = 0; i < ARRAY_LEN(threads); i++) {
+        parsings[i] = (struct parsing){.bytes = bytes, .len = len};
+        assert_int_equal(pthread_create(&threads[i], NULL, parse_many, &parsings[i]), 0);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(threads); i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(parsings[i].failed, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(several_threads_may_parse), /* first, for it makes GMime ready */
         cmocka_unit_test(valid_messages_come_to_what_is_expected),
         cmocka_unit_test(invalid_messages_are_refused_in_words),
         cmocka_unit_test(the_request_is_completed_in_a_stable_order),
