@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,12 +42,8 @@ static int create_inbox(struct tree *tree, const struct tree_caller *caller, con
     struct inbox_view view;
     uint32_t number = 0;
     int error = store_create_inbox(tree->store, name, caller->cancel, &number, &reason);
-    if (error != 0) {
-        char path[sizeof("inboxes/") + 255];
-        snprintf(path, sizeof(path), "inboxes/%s", name);
-        tree_report(tree, EVENT_INBOX, path, reason != NULL ? reason : strerror(-error));
+    if (error != 0)
         return error;
-    }
     if (!store_get_inbox(tree->store, number, &view))
         return -EIO;
     entry_of_inbox(tree, &view, ret);

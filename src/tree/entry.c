@@ -45,6 +45,7 @@ static void fill(const struct tree *tree, uint64_t ino, mode_t mode, off_t size,
     };
 }
 
+/* 0: not known. */
 static int64_t fixed_changed_ms(struct tree *tree, enum fixed_node node)
 {
     enum outbox_folder folder;
@@ -52,10 +53,9 @@ static int64_t fixed_changed_ms(struct tree *tree, enum fixed_node node)
         return outbox_folder_changed_ms(tree->outbox, folder);
     if (node == FIXED_INBOXES)
         return store_inboxes_changed_ms(tree->store);
-    if (node == FIXED_STATUS)
-        return clock_realtime_ms(tree->clock);
-    int64_t changed_ms = node == FIXED_EVENT_LOG ? event_log_changed_ms(tree->event_log) : 0;
-    return changed_ms != 0 ? changed_ms : tree->started_ms;
+    if (node == FIXED_EVENT_LOG)
+        return event_log_changed_ms(tree->event_log);
+    return node == FIXED_STATUS ? clock_realtime_ms(tree->clock) : 0;
 }
 
 static size_t fixed_size(struct tree *tree, enum fixed_node node)
@@ -75,8 +75,9 @@ static size_t fixed_size(struct tree *tree, enum fixed_node node)
 void entry_of_fixed(struct tree *tree, enum fixed_node node, struct tree_entry *ret)
 {
     const struct fixed_entry *fixed = fixed_get(node);
+    int64_t changed_ms = fixed_changed_ms(tree, node);
     fill(tree, inode_make(INODE_FIXED, node), fixed->mode, (off_t)fixed_size(tree, node),
-         timespec_of_ms(fixed_changed_ms(tree, node)), ret);
+         timespec_of_ms(changed_ms != 0 ? changed_ms : tree->started_ms), ret);
     ret->is_name_lasting = true;
     ret->attributes.is_lasting = fixed->is_lasting;
 }

@@ -28,7 +28,8 @@ struct inbox_handle {
     bool is_changed;    /* protected by lock: since it was opened or put to the service */
 };
 
-static void report(const struct inbox_handle *inbox, int error, const char *reason)
+/* Every other failure is reported by the store. */
+static void report_incomplete(const struct inbox_handle *inbox)
 {
     struct tree *tree = inbox->base.tree;
     struct inbox_view view;
@@ -36,7 +37,8 @@ static void report(const struct inbox_handle *inbox, int error, const char *reas
     if (!store_get_inbox(tree->store, inbox->inbox, &view) ||
         asprintf(&path, "inboxes/%s/%s", view.name, inbox_record_name) < 0)
         path = NULL;
-    tree_report(tree, EVENT_INBOX, path, reason != NULL ? reason : strerror(-error));
+    tree_report(tree, EVENT_INBOX, path,
+                "what was written is not a complete JSON value, so nothing was changed");
 }
 
 static int read_inbox(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
@@ -133,17 +135,14 @@ static int flush_inbox(struct tree_handle *handle, const struct tree_caller *cal
         return 0;
 
     _cleanup_free_ char *reason = NULL;
-    int error = store_update_inbox(handle->tree->store, inbox->inbox, text, len, caller->cancel, &reason);
-    if (error != 0)
-        report(inbox, error, reason);
-    return error;
+    return store_update_inbox(handle->tree->store, inbox->inbox, text, len, caller->cancel, &reason);
 }
 
 static void release_inbox(struct tree_handle *handle)
 {
     struct inbox_handle *inbox = (struct inbox_handle *)handle;
     if (inbox->is_changed)
-        report(inbox, -EINVAL, "what was written is not a complete JSON value, so nothing was changed");
+        report_incomplete(inbox);
     strbuf_release(&inbox->text);
     pthread_mutex_destroy(&inbox->lock);
     free(inbox);
