@@ -113,7 +113,7 @@ int tree_set_attributes(struct tree *tree, const struct tree_caller *caller, uin
         return set_draft(tree, draft, caller, handle, change);
     if (change->fields == 0)
         return 0;
-    if (inode_kind(ino) == INODE_ITEM)
+    if (inode_kind(ino) == INODE_ITEM || inode_kind(ino) == INODE_SETTLED_ITEM)
         return set_item(tree, inode_number(ino), caller, handle, change);
     if (inode_kind(ino) == INODE_INBOX_RECORD)
         return set_other(caller, handle, change, -EPERM);

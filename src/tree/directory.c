@@ -160,7 +160,7 @@ static int read_items(struct tree_dir *dir, uint64_t position, const struct outp
         return 0;
     for (uint64_t i = position - POSITION_FIRST; i < dir->listing.len; i++) {
         const struct outbox_entry *item = &dir->listing.entries[i];
-        entry_of_item(dir->tree, &item->stat, &entry);
+        entry_of_item(dir->tree, &item->stat, item->stat.folder, &entry);
         if (!put_name(out, item->name, entry.ino, S_IFREG, i + 1 + POSITION_FIRST))
             break;
     }

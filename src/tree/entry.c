@@ -106,9 +106,14 @@ void entry_of_email(const struct tree *tree, const struct email_view *view, stru
     ret->attributes.is_lasting = true;
 }
 
-void entry_of_item(const struct tree *tree, const struct outbox_stat *stat, struct tree_entry *ret)
+void entry_of_item(const struct tree *tree, const struct outbox_stat *stat, enum outbox_folder folder,
+                   struct tree_entry *ret)
 {
-    enum inode_kind kind = stat->aspect == OUTBOX_RECEIPT ? INODE_RECEIPT : INODE_ITEM;
+    enum inode_kind kind = INODE_ITEM;
+    if (stat->aspect == OUTBOX_RECEIPT)
+        kind = INODE_RECEIPT;
+    else if (folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED)
+        kind = INODE_SETTLED_ITEM;
     fill(tree, inode_make(kind, stat->number), S_IFREG | stat->mode, stat->size, stat->mtime, ret);
     ret->is_name_lasting = false;
     ret->attributes.is_lasting = false;

@@ -15,7 +15,9 @@ void entry_of_fixed(struct tree *tree, enum fixed_node node, struct tree_entry *
 void entry_of_inbox(const struct tree *tree, const struct inbox_view *view, struct tree_entry *ret);
 void entry_of_inbox_record(const struct tree *tree, const struct inbox_view *view, struct tree_entry *ret);
 void entry_of_email(const struct tree *tree, const struct email_view *view, struct tree_entry *ret);
-void entry_of_item(const struct tree *tree, const struct outbox_stat *stat, struct tree_entry *ret);
+/* `folder`: where it is looked at, which may be where it no longer shows. */
+void entry_of_item(const struct tree *tree, const struct outbox_stat *stat, enum outbox_folder folder,
+                   struct tree_entry *ret);
 
 /* `ino`: its number; `stat`: of the file itself. */
 void entry_of_draft(uint64_t ino, const struct stat *stat, struct tree_entry *ret);

@@ -77,6 +77,7 @@ static int open_node(struct tree *tree, const struct tree_caller *caller, uint64
     case INODE_EMAIL:
         return email_open(tree, (uint32_t)number, flags, ret_handle);
     case INODE_ITEM:
+    case INODE_SETTLED_ITEM:
         return item_open(tree, caller, number, OUTBOX_CONTENT, flags, ret_handle);
     case INODE_RECEIPT:
         return item_open(tree, caller, number, OUTBOX_RECEIPT, flags, ret_handle);

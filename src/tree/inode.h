@@ -14,7 +14,10 @@ enum inode_kind {
     INODE_INBOX,        /* number: the store's of the inbox */
     INODE_INBOX_RECORD, /* inbox.json; number: the store's of the inbox */
     INODE_EMAIL,        /* number: the store's of the email */
-    INODE_ITEM,         /* number: the outbox's of the item */
+    INODE_ITEM,         /* in outbox/ and attachments/; number: the outbox's of the item */
+    INODE_SETTLED_ITEM, /* the same in sent/ and failed/: another inode, since its name where it was handed in
+                           goes on answering for some seconds, and rename(2) between two names of one inode
+                           does nothing */
     INODE_RECEIPT,      /* number: the outbox's of the item that it belongs to */
     INODE_DRAFT,        /* number: address of its struct draft / 16 (draft_table.h) */
 };

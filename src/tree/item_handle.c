@@ -109,7 +109,7 @@ int item_create(struct tree *tree, const struct tree_caller *caller, enum outbox
         return error;
     }
     item->number = stat.number;
-    entry_of_item(tree, &stat, ret_entry);
+    entry_of_item(tree, &stat, folder, ret_entry);
     *ret_handle = &item->base;
     return 0;
 }

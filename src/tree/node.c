@@ -49,12 +49,16 @@ static bool get_email(struct tree *tree, uint32_t number, struct tree_entry *ret
     return true;
 }
 
-static bool get_item(struct tree *tree, enum outbox_aspect aspect, uint64_t number, struct tree_entry *ret)
+/* The inode stays what it was when it was looked up, wherever the item has gone since. */
+static bool get_item(struct tree *tree, enum outbox_aspect aspect, uint64_t ino, struct tree_entry *ret)
 {
+    uint64_t number = inode_number(ino);
     struct outbox_stat stat;
     if (!outbox_get(tree->outbox, number, aspect, &stat))
         return false;
-    entry_of_item(tree, &stat, ret);
+    entry_of_item(tree, &stat, stat.folder, ret);
+    ret->ino = ino;
+    ret->attributes.stat.st_ino = ino;
     return true;
 }
 
@@ -79,9 +83,10 @@ static bool get_entry(struct tree *tree, uint64_t ino, struct tree_entry *ret)
     case INODE_EMAIL:
         return get_email(tree, (uint32_t)number, ret);
     case INODE_ITEM:
-        return get_item(tree, OUTBOX_CONTENT, number, ret);
+    case INODE_SETTLED_ITEM:
+        return get_item(tree, OUTBOX_CONTENT, ino, ret);
     case INODE_RECEIPT:
-        return get_item(tree, OUTBOX_RECEIPT, number, ret);
+        return get_item(tree, OUTBOX_RECEIPT, ino, ret);
     default:
         return false;
     }
@@ -112,6 +117,7 @@ bool tree_may_wait(uint64_t ino)
         return node == FIXED_INBOXES || node == FIXED_CTL || fixed_is_outbox_folder(node, NULL);
     case INODE_INBOX_RECORD:
     case INODE_ITEM:
+    case INODE_SETTLED_ITEM:
         return true;
     default:
         return false;
@@ -154,7 +160,7 @@ static int lookup_item(struct tree *tree, enum outbox_folder folder, const char 
     struct outbox_stat stat;
     if (!outbox_find(tree->outbox, folder, name, &stat))
         return -ENOENT;
-    entry_of_item(tree, &stat, ret);
+    entry_of_item(tree, &stat, folder, ret);
     return 0;
 }
 
