@@ -46,9 +46,9 @@ static int set_draft(struct tree *tree, struct draft_node *draft, const struct t
     int error = 0;
     if (fstat(draft->fd, &stat) != 0)
         return -errno;
-    /* Modes and times of a symbolic link cannot be set through /proc without following it. */
-    if (S_ISLNK(stat.st_mode) && (change->fields & ~(unsigned int)SET_OWNER) != 0)
-        return -EPERM;
+    /* The mode of a symbolic link cannot be set at all, nor does it have a size. */
+    if (S_ISLNK(stat.st_mode) && (change->fields & (TREE_SET_MODE | TREE_SET_SIZE)) != 0)
+        return -EOPNOTSUPP;
     if (draft == &tree->drafts.root && (change->fields & ~(unsigned int)TREE_SET_TIMES) != 0)
         return -EPERM;
 
@@ -64,7 +64,7 @@ static int set_draft(struct tree *tree, struct draft_node *draft, const struct t
         if (error != 0)
             return error;
     }
-    if ((change->fields & TREE_SET_TIMES) != 0 && utimensat(AT_FDCWD, path, change->times, 0) != 0)
+    if ((change->fields & TREE_SET_TIMES) != 0 && utimensat(draft->fd, "", change->times, AT_EMPTY_PATH) != 0)
         return -errno;
     return 0;
 }
