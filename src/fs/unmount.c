@@ -5,6 +5,7 @@
 #include "fs/unmount.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/stat.h>
@@ -41,10 +42,12 @@ int unmount_cleanly(const char *mountpoint)
     return run_fusermount("-q", mountpoint);
 }
 
+/* By force, for the kernel answers from its cache even when the daemon is gone. */
 bool fs_mountpoint_is_dead(const char *mountpoint)
 {
-    struct stat stat_buffer;
-    return stat(mountpoint, &stat_buffer) != 0 && errno == ENOTCONN;
+    struct statx status;
+    return statx(AT_FDCWD, mountpoint, AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &status) != 0 &&
+           errno == ENOTCONN;
 }
 
 int fs_mountpoint_detach(const char *mountpoint)
