@@ -42,6 +42,19 @@ static bool has_to_wait(struct outbox *outbox, const struct item *item)
     return false;
 }
 
+/* Whoever waits here looks into `events` next. */
+static bool has_untold_locked(const struct barrier *barrier)
+{
+    size_t position = 0;
+    const struct item *item;
+    if (barrier->outbox->untold == 0)
+        return false;
+    while ((item = map_next(&barrier->outbox->table.by_number, &position)) != NULL)
+        if (item->is_untold && counts(barrier, item))
+            return true;
+    return false;
+}
+
 /* 0: all is settled; -EINPROGRESS: not yet; -EAGAIN: something has to wait. */
 static int look_locked(const struct barrier *barrier)
 {
@@ -55,7 +68,7 @@ static int look_locked(const struct barrier *barrier)
             return -EAGAIN;
         state = -EINPROGRESS;
     }
-    return state;
+    return state == 0 && has_untold_locked(barrier) ? -EINPROGRESS : state;
 }
 
 /* Tells of each failure once, as fsync(2) of a file does with errors. */

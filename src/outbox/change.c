@@ -209,6 +209,7 @@ void change_apply_locked(struct change *change, struct item *item)
 {
     struct outbox *outbox = change->outbox;
     int from = item_folder(item);
+    bool was_unsettled = item_state_is_unsettled(item->state);
 
     hide_replaced_locked(change);
     hide_name_locked(outbox, item);
@@ -231,6 +232,10 @@ void change_apply_locked(struct change *change, struct item *item)
 
     if (item->envelope.order > outbox->last_order)
         outbox->last_order = item->envelope.order;
+    if (change->is_own_doing && was_unsettled && !item_state_is_unsettled(item->state)) {
+        item->is_untold = true;
+        outbox->untold++;
+    }
     note_lost_locked(outbox, item);
     touch_folder_locked(outbox, from);
     show_name_locked(change, item);

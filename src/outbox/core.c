@@ -145,3 +145,13 @@ void core_tell(struct outbox *outbox, enum event_kind kind, enum outbox_folder f
     snprintf(path, sizeof(path), "%s/%s", folders[folder], name);
     core_tell_path(outbox, kind, path, id, error);
 }
+
+void core_told(struct outbox *outbox, struct item *item)
+{
+    pthread_mutex_lock(&outbox->lock);
+    if (item->is_untold)
+        outbox->untold--;
+    item->is_untold = false;
+    core_broadcast_locked(outbox);
+    pthread_mutex_unlock(&outbox->lock);
+}

@@ -47,6 +47,7 @@ struct outbox {
     unsigned int memories;                /* items in ITEM_DRAFTED */
     uint64_t last_order;                  /* the greatest of all items */
     unsigned int flushed[OUTBOX_FOLDERS]; /* handles closed and not yet released */
+    unsigned int untold;                  /* items that are */
     bool has_orphans;                     /* perhaps: hidden attachments that nobody needs */
     bool has_lost; /* perhaps: messages with an attachment that will never be uploaded */
     bool is_stopping;
@@ -80,5 +81,8 @@ void core_tell(struct outbox *outbox, enum event_kind kind, enum outbox_folder f
                const char *id, const char *error);
 void core_tell_path(struct outbox *outbox, enum event_kind kind, const char *path, const char *id,
                     const char *error);
+
+/* The item's end is told now: barriers may return. */
+void core_told(struct outbox *outbox, struct item *item);
 
 #endif

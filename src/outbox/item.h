@@ -69,6 +69,7 @@ struct item {
     unsigned int pending; /* of them, those that are just being handed in */
 
     uint64_t failure; /* when it failed, counted in failures of this run; 0: it did not */
+    bool is_untold;   /* settled, and the world is just being told */
     bool is_news;     /* settled while the spool was recovered; nobody was told yet */
 };
 

@@ -43,6 +43,7 @@ void settle_failed(struct outbox *outbox, struct item *item, enum item_state sta
     if (change_commit(&change, item) == 0)
         core_tell(outbox, EVENT_FAILED, OUTBOX_FOLDER_FAILED, item->envelope.name, NULL,
                   item->envelope.error);
+    core_told(outbox, item);
 }
 
 void settle_sent(struct outbox *outbox, struct item *item, int http_status, const char *id)
@@ -56,6 +57,7 @@ void settle_sent(struct outbox *outbox, struct item *item, int http_status, cons
     set_text(&change.next.id, id);
     if (change_commit(&change, item) == 0)
         core_tell(outbox, EVENT_SENT, OUTBOX_FOLDER_SENT, item->envelope.name, item->envelope.id, NULL);
+    core_told(outbox, item);
 }
 
 void settle_uploaded(struct outbox *outbox, struct item *item, int http_status, const char *id)
@@ -72,6 +74,7 @@ void settle_uploaded(struct outbox *outbox, struct item *item, int http_status, 
     if (change_commit(&change, item) == 0 && is_shown)
         core_tell(outbox, EVENT_UPLOADED, OUTBOX_FOLDER_ATTACHMENTS, item->envelope.name, item->envelope.id,
                   NULL);
+    core_told(outbox, item);
 }
 
 static void delay_locked(struct outbox *outbox, struct item *item, int64_t delay_ms)

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What follows what the service answers: the filesystem contract's table, row by row.
+ */
+#include "outbox_world.h"
+
+static void a_message_is_sent_and_gets_a_receipt(void **state)
+{
+    struct world *world = *state;
+    assert_int_equal(mail(world, "hello.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), 0);
+
+    assert_false(has_draft(world, "hello.eml"));
+    assert_false(is_listed(world, OUT, "hello.eml"));
+    assert_true(is_listed(world, SENT, "hello.eml"));
+    assert_true(is_listed(world, SENT, "hello.eml.receipt.json"));
+    assert_true(shown_contains(world, SENT, "hello.eml", "How are you?"));
+    assert_true(shown_contains(world, SENT, "hello.eml.receipt.json", "\"state\": \"sent\""));
+    assert_true(shown_contains(world, SENT, "hello.eml.receipt.json", "\"kind\": \"message\""));
+    assert_true(shown_contains(world, SENT, "hello.eml.receipt.json", "\"http_status\": 200"));
+    assert_true(shown_contains(world, SENT, "hello.eml.receipt.json", "\"attempts\": 1"));
+    assert_true(shown_contains(world, SENT, "hello.eml.receipt.json", "bob@x.example"));
+    assert_int_equal(sends(world), 1);
+    assert_true(sent_contains(world, 0, ME));
+    assert_true(was_told(world, EVENT_SENT, "sent/hello.eml"));
+}
+
+static void a_message_written_in_place_is_sent_at_its_last_close(void **state)
+{
+    struct world *world = *state;
+    copy_in(world, OUT, "hello.eml", MESSAGE);
+    assert_int_equal(settle(world), 0);
+    assert_true(is_listed(world, SENT, "hello.eml"));
+    assert_int_equal(sends(world), 1);
+}
+
+static void json_form_is_sent(void **state)
+{
+    struct world *world = *state;
+    assert_int_equal(mail(world, "m.json",
+                          "{\"to_addresses\": [\"Bob <bob@x.example>\"], \"subject\": \"s\", "
+                          "\"plain_text\": \"p\"}"),
+                     0);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), 1);
+    assert_true(sent_contains(world, 0, "bob@x.example"));
+}
+
+/* ---------------------------------------------------------------- the table */
+
+struct row {
+    const char *what;
+    struct fake_outcome answer;
+    bool is_trusted;
+    int settled;       /* what the barrier says */
+    int folder;        /* where the message is then */
+    const char *state; /* in its receipt, or NULL */
+    bool is_paused;
+};
+
+static const struct row rows[] = {
+    {"no connection", {.outcome = SERVICE_RETRY}, false, -EAGAIN, OUT, NULL, true},
+    {"429", {.outcome = SERVICE_RETRY, .http_status = 429, .error = EAGAIN}, false, -EAGAIN, OUT, NULL, true},
+    {"503", {.outcome = SERVICE_RETRY, .http_status = 503, .error = EAGAIN}, false, -EAGAIN, OUT, NULL, true},
+    {"401", {.outcome = SERVICE_UNAUTHORIZED, .http_status = 401}, false, -EAGAIN, OUT, NULL, true},
+    {"403 for this message alone",
+     {.outcome = SERVICE_UNAUTHORIZED, .http_status = 403},
+     false,
+     -EIO,
+     FAILED,
+     "failed",
+     false},
+    {"success without an id", {.without_id = true}, false, 0, SENT, "sent", false},
+    {"422", {.outcome = SERVICE_REJECTED, .http_status = 422}, false, -EIO, FAILED, "failed", false},
+    {"404", {.outcome = SERVICE_ABSENT, .http_status = 404}, false, -EIO, FAILED, "failed", false},
+    {"500", {.outcome = SERVICE_UNKNOWN, .http_status = 500}, false, -EIO, FAILED, "unknown outcome", false},
+    {"408", {.outcome = SERVICE_UNKNOWN, .http_status = 408}, false, -EIO, FAILED, "unknown outcome", false},
+    {"a web page",
+     {.outcome = SERVICE_UNKNOWN, .http_status = 200},
+     false,
+     -EIO,
+     FAILED,
+     "unknown outcome",
+     false},
+    {"500, keys trusted", {.outcome = SERVICE_UNKNOWN, .http_status = 500}, true, -EAGAIN, OUT, NULL, false},
+};
+
+static void run_row(const struct row *row)
+{
+    void *state;
+    struct world *world = malloc(sizeof(*world));
+    world_prepare(world);
+    world->config.trusts_idempotency = row->is_trusted;
+    world_open(world);
+    state = world;
+    print_message("# %s\n", row->what);
+
+    fake_service_push(world->fake, FAKE_SEND, row->answer);
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), row->settled);
+    assert_true(is_listed(world, row->folder, "m.eml"));
+    await_paused(world, row->is_paused);
+    if (row->state != NULL) {
+        char part[64];
+        snprintf(part, sizeof(part), "\"state\": \"%s\"", row->state);
+        assert_true(shown_contains(world, row->folder, "m.eml.receipt.json", part));
+    }
+    assert_int_equal(sends(world), 1);
+
+    if (row->settled == -EAGAIN) { /* once it is tried again, it goes out, with the same key */
+        outbox_wake(world->outbox);
+        fake_service_wait_count(world->fake, FAKE_SEND, 2);
+        await_news(world, EVENT_SENT, "sent/m.eml");
+        assert_string_equal(fake_service_get(world->fake, FAKE_SEND, 0).key,
+                            fake_service_get(world->fake, FAKE_SEND, 1).key);
+        await_paused(world, false);
+    }
+    world_teardown(&state);
+}
+
+static void what_happened_and_what_follows(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        run_row(&rows[i]);
+}
+
+static void a_403_with_a_refused_key_stops_the_queue(void **state)
+{
+    struct world *world = *state;
+    struct fake_outcome refused = {.outcome = SERVICE_UNAUTHORIZED, .http_status = 403};
+    fake_service_set(world->fake, FAKE_SEND, refused);
+    fake_service_set(world->fake, FAKE_LIST_EMAILS, refused);
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    await_paused(world, true);
+    assert_true(is_listed(world, OUT, "m.eml"));
+    assert_int_equal(fake_service_get(world->fake, FAKE_LIST_EMAILS, 0).limit, 1);
+
+    fake_service_set(world->fake, FAKE_SEND, (struct fake_outcome){0});
+    fake_clock_advance(&world->clock, 60 * 1000);
+    await_news(world, EVENT_SENT, "sent/m.eml");
+}
+
+static void the_queue_pauses_as_a_whole_and_tries_with_one(void **state)
+{
+    struct world *world = *state;
+    fake_service_set_reachable(world->fake, false);
+    assert_int_equal(mail(world, "0.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    await_paused(world, true);
+    for (int i = 1; i < 20; i++) {
+        char name[16];
+        char content[128];
+        snprintf(name, sizeof(name), "%d.eml", i);
+        snprintf(content, sizeof(content), "To: r%d@x.example\nSubject: s\n\nb\n", i);
+        assert_int_equal(mail(world, name, content), 0);
+    }
+    unsigned int before = sends(world);
+    fake_clock_advance(&world->clock, 1000);
+    fake_service_wait_count(world->fake, FAKE_SEND, before + 1);
+    struct outbox_status status = await_next_attempt(world);
+    assert_int_equal(status.queued, 20);
+    assert_int_equal(sends(world), before + 1);
+
+    before = sends(world);
+    fake_service_set_reachable(world->fake, true);
+    outbox_wake(world->outbox);
+    fake_service_wait_count(world->fake, FAKE_SEND, before + 20);
+    assert_int_equal(fake_service_count_sent(world->fake, false), 20);
+}
+
+static void retry_after_is_honoured(void **state)
+{
+    struct world *world = *state;
+    fake_service_push(
+        world->fake, FAKE_SEND,
+        (struct fake_outcome){
+            .outcome = SERVICE_RETRY, .http_status = 429, .error = EAGAIN, .retry_after_ms = HOUR_MS});
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    struct outbox_status status = await_paused(world, true);
+    assert_true(status.next_attempt_ms >= NOON + HOUR_MS);
+    fake_clock_advance(&world->clock, HOUR_MS - 1000);
+    assert_int_equal(settle(world), -EAGAIN);
+    assert_int_equal(sends(world), 1);
+    fake_clock_advance(&world->clock, 1000);
+    await_news(world, EVENT_SENT, "sent/m.eml");
+}
+
+static void an_unknown_outcome_is_never_repeated_by_itself(void **state)
+{
+    struct world *world = *state;
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 502, .happens = true});
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), -EIO);
+    outbox_wake(world->outbox);
+    fake_clock_advance(&world->clock, 24 * HOUR_MS);
+    assert_int_equal(mail(world, "other.eml", "To: o@x.example\nSubject: s\n\nb\n"), 0);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), 2);
+    assert_true(is_listed(world, FAILED, "m.eml"));
+}
+
+static void a_service_that_refuses_keys_is_not_trusted(void **state)
+{
+    struct world *world = *state;
+    world->config.trusts_idempotency = true;
+    world_reopen(world);
+    fake_service_set_capabilities(world->fake,
+                                  &(struct service_capabilities){.idempotency_key = CAPABILITY_ABSENT});
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 500});
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), -EIO);
+    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"unknown outcome\""));
+}
+
+static void the_order_is_kept_for_one_set_of_recipients(void **state)
+{
+    struct world *world = *state;
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    for (int i = 0; i < 10; i++) {
+        char name[16];
+        char content[160];
+        snprintf(name, sizeof(name), "%d.eml", i);
+        snprintf(content, sizeof(content), "To: %s\nSubject: number %d\n\nb\n",
+                 i % 2 == 0 ? "bob@x.example, Ann <ann@x.example>" : "ANN@x.example, bob@x.example", i);
+        assert_int_equal(mail(world, name, content), 0);
+    }
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    assert_int_equal(settle(world), 0);
+    for (unsigned int i = 0; i < 10; i++) {
+        char part[32];
+        snprintf(part, sizeof(part), "number %u", i);
+        assert_true(sent_contains(world, i, part));
+    }
+    assert_int_equal(fake_service_most_at_once(world->fake, FAKE_SEND), 1);
+}
+
+static void one_slow_message_does_not_block_others(void **state)
+{
+    struct world *world = *state;
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    assert_int_equal(mail(world, "slow.eml", MESSAGE), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    assert_int_equal(mail(world, "other.eml", "To: o@x.example\nSubject: s\n\nb\n"), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 2);
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    assert_int_equal(settle(world), 0);
+}
+
+static void mime_parts_are_uploaded_first_and_once(void **state)
+{
+    struct world *world = *state;
+    const char *message = "To: bob@x.example\nSubject: s\nMIME-Version: 1.0\n"
+                          "Content-Type: multipart/mixed; boundary=b\n\n"
+                          "--b\nContent-Type: text/plain\n\nhello\n"
+                          "--b\nContent-Type: text/csv\nContent-Disposition: attachment; filename=a.csv\n\n"
+                          "1,2\n--b--\n";
+    fake_service_push(world->fake, FAKE_SEND, (struct fake_outcome){.outcome = SERVICE_RETRY});
+    assert_int_equal(mail(world, "m.eml", message), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    outbox_wake(world->outbox);
+    await_news(world, EVENT_SENT, "sent/m.eml");
+    assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 1);
+    assert_string_equal(fake_service_get(world->fake, FAKE_UPLOAD, 0).text, "a.csv");
+    assert_true(sent_contains(world, 1, "attachment_ids"));
+}
+
+static void a_refused_pool_id_is_uploaded_again_once(void **state)
+{
+    struct world *world = *state;
+    struct fake_outcome refused = {
+        .outcome = SERVICE_REJECTED, .http_status = 422, .detail = "attachment_ids: unknown id"};
+    copy_in(world, ATTACHED, "a.txt", "text");
+    assert_int_equal(settle_uploads(world), 0);
+    fake_service_push(world->fake, FAKE_SEND, refused);
+    assert_int_equal(mail(world, "m.eml", "To: b@x.example\nAttach: a.txt\nSubject: s\n\nb\n"), 0);
+    await_news(world, EVENT_SENT, "sent/m.eml");
+    assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 2);
+    assert_int_equal(sends(world), 2);
+
+    fake_service_set(world->fake, FAKE_SEND, refused);
+    assert_int_equal(mail(world, "n.eml", "To: b@x.example\nAttach: a.txt\nSubject: s\n\nb\n"), 0);
+    await_news(world, EVENT_FAILED, "failed/n.eml");
+    assert_int_equal(sends(world), 4);
+}
+
+static void a_queue_survives_a_restart(void **state)
+{
+    struct world *world = *state;
+    fake_service_set_reachable(world->fake, false);
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    copy_in(world, OUT, "n.eml", "To: c@x.example\nSubject: s\n\nb\n");
+    assert_int_equal(settle(world), -EAGAIN);
+    world_close(world);
+    fake_service_set_reachable(world->fake, true);
+    world_open(world);
+    assert_int_equal(settle(world), 0);
+    assert_true(is_listed(world, SENT, "m.eml"));
+    assert_true(is_listed(world, SENT, "n.eml"));
+    assert_int_equal(fake_service_count_sent(world->fake, false), 2);
+
+    world_reopen(world);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(fake_service_count_sent(world->fake, false), 2);
+    assert_true(shown_contains(world, SENT, "m.eml.receipt.json", "bob@x.example"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WORLD_TEST(a_message_is_sent_and_gets_a_receipt),
+        WORLD_TEST(a_message_written_in_place_is_sent_at_its_last_close),
+        WORLD_TEST(json_form_is_sent),
+        cmocka_unit_test(what_happened_and_what_follows),
+        WORLD_TEST(a_403_with_a_refused_key_stops_the_queue),
+        WORLD_TEST(the_queue_pauses_as_a_whole_and_tries_with_one),
+        WORLD_TEST(retry_after_is_honoured),
+        WORLD_TEST(an_unknown_outcome_is_never_repeated_by_itself),
+        WORLD_TEST(a_service_that_refuses_keys_is_not_trusted),
+        WORLD_TEST(the_order_is_kept_for_one_set_of_recipients),
+        WORLD_TEST(one_slow_message_does_not_block_others),
+        WORLD_TEST(mime_parts_are_uploaded_first_and_once),
+        WORLD_TEST(a_refused_pool_id_is_uploaded_again_once),
+        WORLD_TEST(a_queue_survives_a_restart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
