@@ -167,6 +167,7 @@ attachment_type() { # SUBJECT NAME
   stop_service
   echo first >"$MOUNT/attachments/plan.txt"
   with_attachment "first plan" plan.txt >"$MOUNT/outbox/one"
+  expect EAGAIN fsync "$MOUNT/attachments"
   echo second >"$MOUNT/attachments/plan.txt"
   start_service
   echo "retry all" >"$MOUNT/ctl"
@@ -178,6 +179,7 @@ attachment_type() { # SUBJECT NAME
   stop_service
   echo kept >"$MOUNT/attachments/gone.txt"
   with_attachment "keeps it" gone.txt >"$MOUNT/outbox/one"
+  wait_waiting
   rm "$MOUNT/attachments/gone.txt"
   missing "$MOUNT/attachments/gone.txt"
   start_service

@@ -14,7 +14,6 @@ setup() {
 }
 
 teardown() {
-  cd /
   stop_all
 }
 

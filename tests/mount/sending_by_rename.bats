@@ -97,7 +97,8 @@ refused() { # ERRNO DRAFT WORDS
 @test "no such attachment: ENODATA" {
   printf 'From: %s\nTo: %s\nSubject: x\nAttach: report.pdf\n\nx\n' "$ALICE" "$BOB" >"$MOUNT/drafts/attach"
   refused ENODATA attach 'report\.pdf'
-  jq -n --arg to "$BOB" '{subject: "x", plain_text: "x", to_addresses: [$to], attachments: ["plan.txt"]}' \
+  jq -n --arg from "$ALICE" --arg to "$BOB" \
+    '{from_address: $from, subject: "x", plain_text: "x", to_addresses: [$to], attachments: ["plan.txt"]}' \
     >"$MOUNT/drafts/attach.json"
   refused ENODATA attach.json 'plan\.txt'
 }
@@ -277,6 +278,7 @@ refused() { # ERRNO DRAFT WORDS
   stop_service
   message "$BOB" "Too early" >"$MOUNT/drafts/early"
   mv "$MOUNT/drafts/early" "$MOUNT/outbox/early"
+  wait_waiting
   mv "$MOUNT/outbox/early" "$MOUNT/drafts/early"
   missing "$MOUNT/outbox/early"
   sed -i 's/Too early/In time/' "$MOUNT/drafts/early"
@@ -292,6 +294,7 @@ refused() { # ERRNO DRAFT WORDS
   stop_service
   message "$BOB" "Queued" >"$MOUNT/outbox/one"
   echo old >"$MOUNT/drafts/one"
+  wait_waiting
   expect EEXIST rename-noreplace "$MOUNT/outbox/one" "$MOUNT/drafts/one"
   grep -q old "$MOUNT/drafts/one"
   expect ok rename "$MOUNT/outbox/one" "$MOUNT/drafts/one"
@@ -303,6 +306,7 @@ refused() { # ERRNO DRAFT WORDS
   stop_service
   message "$BOB" "Renamed" >"$MOUNT/outbox/old"
   message "$BOB" "Behind it" >"$MOUNT/outbox/later"
+  wait_waiting
   mv "$MOUNT/outbox/old" "$MOUNT/outbox/new"
   start_service
   echo "retry all" >"$MOUNT/ctl"

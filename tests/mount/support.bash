@@ -147,7 +147,8 @@ stop_service() # [SIGNAL]
     SERVICE_PID=
     [ -n "$pid" ] || return 0
     kill "-${1:-TERM}" "$pid"
-    wait_until 20 process_is_gone "$pid"
+    kill -CONT "$pid" # a test may have stopped it
+    wait_until 20 process_is_gone "$pid" || kill -KILL "$pid"
     wait "$pid" || [ -n "${1:-}" ] || fail "inboxd ended with $?"
 }
 
@@ -236,9 +237,23 @@ stop_mount()
     local pid=$MOUNT_PID
     MOUNT_PID=
     [ -n "$pid" ] || return 0
-    fusermount3 -u "$MOUNT" || fail "the mount is gone already"
-    wait_until 30 process_is_gone "$pid"
+    fusermount3 -u "$MOUNT" || {
+        give_up_mount "$pid"
+        return 1
+    }
+    wait_until 30 process_is_gone "$pid" || {
+        give_up_mount "$pid"
+        return 1
+    }
     wait "$pid" || fail "inboxfs ended with $?"
+}
+
+# What cannot be ended well is ended somehow, so that the next test starts clean.
+give_up_mount() # PID
+{
+    kill -KILL "$1" 2>/dev/null
+    wait "$1" 2>/dev/null
+    umount -l "$MOUNT" 2>/dev/null || fusermount3 -uz "$MOUNT" 2>/dev/null
 }
 
 # Ends the daemon by a signal, waits for its end, and clears the dead mount away.
@@ -274,6 +289,9 @@ start_two_inboxes() # [OPTION of inboxfs...]
 stop_all()
 {
     local status=0
+    # Files of the mount that a failed test left open would keep it.
+    exec 7>&- 8>&-
+    cd /
     if [ -z "${BATS_TEST_COMPLETED:-}" ]; then
         echo "--- inboxfs:"
         tail -n 30 "$MOUNT_LOG" 2>/dev/null
@@ -321,6 +339,12 @@ wait_failed() # NAME
 events() # FILTER [JQ-ARGUMENT...]
 {
     jq -c "${@:2}" "select($1)" "$MOUNT/events.jsonl"
+}
+
+# Until everything in the outbox has been tried and waits: what was just handed in may be on its way.
+wait_waiting()
+{
+    expect EAGAIN fsync "$MOUNT/outbox"
 }
 
 has_event() # FILTER [JQ-ARGUMENT...]
