@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What may be done where: one table of folder and operation to errno, and the renames between folders.
+ */
+#include "tree_fixture.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+
+static const char inbox[] = "inboxes/alice@inbox.example";
+
+/* ---------------------------------------------------------------- one table */
+
+static const struct {
+    const char *folder;
+    int create;
+    int make_dir;
+    int symlink;
+    int link; /* of the draft */
+    int unlink_missing;
+    int remove_dir;
+    int rename_draft_here;
+} folders[] = {
+    {"", -EPERM, -EPERM, -EPERM, -EPERM, -EPERM, -EPERM, -EPERM},
+    {"inboxes", -EPERM, -EINVAL, -EPERM, -EPERM, -EPERM, -EPERM, -EPERM},
+    {"inboxes/alice@inbox.example", -EPERM, -EPERM, -EPERM, -EPERM, -EPERM, -EPERM, -EPERM},
+    {"outbox", 0, -EPERM, -EPERM, -EPERM, -ENOENT, -EPERM, 0},
+    {"attachments", 0, -EPERM, -EPERM, -EPERM, -ENOENT, -EPERM, 0},
+    {"sent", -EPERM, -EPERM, -EPERM, -EPERM, -ENOENT, -EPERM, -EPERM},
+    {"failed", -EPERM, -EPERM, -EPERM, -EPERM, -ENOENT, -EPERM, -EPERM},
+    {"drafts", 0, 0, 0, 0, -ENOENT, -ENOENT, 0},
+};
+
+static void each_folder_allows_what_the_contract_says(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree *tree = fixture->tree;
+    struct tree_entry entry;
+    for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
+        struct tree_handle *handle = NULL;
+        uint64_t folder = fixture_ino(fixture, folders[i].folder);
+        print_message("# in /%s\n", folders[i].folder);
+        assert_int_equal(tree_create(tree, &nobody, folder, ".new", 0600, O_WRONLY, &entry, &handle),
+                         folders[i].create);
+        if (folders[i].create == 0)
+            tree_release(handle);
+        assert_int_equal(tree_make_dir(tree, &nobody, folder, "folder", 0700, &entry), folders[i].make_dir);
+        assert_int_equal(tree_make_symlink(tree, "x", folder, "symlink", &entry), folders[i].symlink);
+        assert_int_equal(tree_make_link(tree, fixture_ino(fixture, "drafts/draft"), folder, "link", &entry),
+                         folders[i].link);
+        if (folders[i].link == 0)
+            assert_int_equal(tree_unlink(tree, folder, "link"), 0);
+        assert_int_equal(tree_unlink(tree, folder, "missing"), folders[i].unlink_missing);
+        assert_int_equal(tree_remove_dir(tree, folder, "missing"), folders[i].remove_dir);
+        assert_int_equal(
+            tree_rename(tree, &nobody, fixture_ino(fixture, "drafts"), "draft", folder, ".renamed", 0),
+            folders[i].rename_draft_here);
+        if (folders[i].rename_draft_here == 0)
+            assert_int_equal(
+                tree_rename(tree, &nobody, folder, ".renamed", fixture_ino(fixture, "drafts"), "draft", 0),
+                0);
+    }
+}
+
+static const struct {
+    const char *path;
+    int flags;
+    int error;
+} opens[] = {
+    {"README", O_RDONLY, 0},
+    {"README", O_WRONLY, -EACCES},
+    {"README", O_RDONLY | O_TRUNC, -EACCES},
+    {"status.json", O_RDWR, -EACCES},
+    {"events.jsonl", O_WRONLY | O_APPEND, -EACCES},
+    {"events", O_WRONLY, -EACCES},
+    {"events", O_RDONLY, 0},
+    {"ctl", O_WRONLY, 0},
+    {"ctl", O_RDONLY, -EACCES},
+    {"ctl", O_RDWR, -EACCES},
+    {"inboxes", O_RDONLY, -EISDIR},
+    {"inboxes/alice@inbox.example", O_RDONLY, -EISDIR},
+    {"inboxes/alice@inbox.example/inbox.json", O_RDWR, 0},
+    {"drafts/draft", O_RDWR, 0},
+    {"drafts/draft", O_WRONLY | O_APPEND, 0},
+};
+
+static void files_open_as_the_contract_says(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    for (size_t i = 0; i < ARRAY_LEN(opens); i++) {
+        struct tree_handle *handle = NULL;
+        print_message("# %s %o\n", opens[i].path, (unsigned int)opens[i].flags);
+        assert_int_equal(
+            tree_open(fixture->tree, &nobody, fixture_ino(fixture, opens[i].path), opens[i].flags, &handle),
+            opens[i].error);
+        if (opens[i].error == 0)
+            tree_release(handle);
+    }
+}
+
+static void attributes_of_what_is_not_the_users_stay(void **state)
+{
+    static const char *const paths[] = {"",        "README",
+                                        "inboxes", "inboxes/alice@inbox.example",
+                                        "outbox",  "inboxes/alice@inbox.example/inbox.json"};
+    const struct tree_change mode = {.fields = TREE_SET_MODE, .mode = 0777};
+    const struct tree_change nothing = {.fields = 0};
+    struct tree_fixture *fixture = *state;
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        uint64_t ino = fixture_ino(fixture, paths[i]);
+        assert_int_equal(tree_set_attributes(fixture->tree, &nobody, ino, NULL, &mode), -EPERM);
+        assert_int_equal(tree_set_attributes(fixture->tree, &nobody, ino, NULL, &nothing), 0);
+    }
+    const struct tree_change size = {.fields = TREE_SET_SIZE};
+    assert_int_equal(tree_set_attributes(fixture->tree, &nobody, fixture_ino(fixture, "README"), NULL, &size),
+                     -EACCES);
+    assert_int_equal(tree_set_attributes(fixture->tree, &nobody, fixture_ino(fixture, "ctl"), NULL, &size),
+                     0);
+}
+
+/* ---------------------------------------------------------------- renames */
+
+static int rename_path(struct tree_fixture *fixture, const char *folder, const char *name,
+                       const char *new_folder, const char *new_name, unsigned int flags)
+{
+    return tree_rename(fixture->tree, &nobody, fixture_ino(fixture, folder), name,
+                       fixture_ino(fixture, new_folder), new_name, flags);
+}
+
+static void mail_stays_where_it_is(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct fixture_names names = {.at_most = 0};
+    struct tree_dir *dir = NULL;
+    char email[256];
+    assert_int_equal(tree_open_dir(fixture->tree, fixture_ino(fixture, inbox), &dir), 0);
+    assert_int_equal(tree_read_dir(dir, 3, fixture_take_name, &names), 0);
+    tree_release_dir(dir);
+    snprintf(email, sizeof(email), "%.*s", (int)strcspn(names.text, " "), names.text);
+
+    static const char *const targets[] = {
+        "", "inboxes", "inboxes/alice@inbox.example", "drafts", "outbox", "attachments", "sent", "failed"};
+    for (size_t i = 0; i < ARRAY_LEN(targets); i++)
+        assert_int_equal(rename_path(fixture, inbox, email, targets[i], "new", 0), -EPERM);
+    assert_int_equal(tree_unlink(fixture->tree, fixture_ino(fixture, inbox), email), -EPERM);
+    assert_int_equal(rename_path(fixture, "inboxes", "alice@inbox.example", "inboxes", "b@inbox.example", 0),
+                     -EPERM);
+    assert_int_equal(rename_path(fixture, "", "README", "drafts", "README", 0), -EPERM);
+}
+
+static void a_draft_is_sent_by_renaming_it(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "hello", 0), 0);
+    assert_int_equal(tree_sync_folder(fixture->tree, &nobody, fixture_ino(fixture, "outbox")), 0);
+    assert_int_equal(fake_service_count_sent(fixture->fake, true), 1);
+    assert_int_equal(fixture_find(fixture, "drafts/draft", &entry), -ENOENT);
+    _cleanup_free_ char *sent = fixture_read(fixture, "sent/hello");
+    assert_string_equal(sent, message);
+    _cleanup_free_ char *receipt = fixture_read(fixture, "sent/hello.receipt.json");
+    assert_non_null(strstr(receipt, "\"sent\""));
+    assert_int_equal(rename_path(fixture, "sent", "hello.receipt.json", "drafts", "r", 0), -EPERM);
+    /* The sender may still hold the item for a moment after it shows in sent/. */
+    int error;
+    while ((error = rename_path(fixture, "sent", "hello", "drafts", "again", 0)) == -EBUSY)
+        sched_yield();
+    assert_int_equal(error, 0);
+    _cleanup_free_ char *again = fixture_read(fixture, "drafts/again");
+    assert_string_equal(again, message);
+}
+
+static void what_cannot_be_sent_stays_a_draft(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    uint64_t drafts = fixture_ino(fixture, "drafts");
+    assert_int_equal(tree_make_dir(fixture->tree, &nobody, drafts, "folder", 0700, &entry), 0);
+    assert_int_equal(tree_make_symlink(fixture->tree, "draft", drafts, "symlink", &entry), 0);
+    assert_int_equal(tree_make_node(fixture->tree, drafts, "fifo", S_IFIFO | 0600, &entry), 0);
+    assert_int_equal(rename_path(fixture, "drafts", "folder", "outbox", "x", 0), -EISDIR);
+    assert_int_equal(rename_path(fixture, "drafts", "symlink", "outbox", "x", 0), -ELOOP);
+    assert_int_equal(rename_path(fixture, "drafts", "fifo", "outbox", "x", 0), -EBADMSG);
+    assert_int_equal(rename_path(fixture, "drafts", "none", "outbox", "x", 0), -ENOENT);
+    assert_int_equal(
+        tree_make_link(fixture->tree, fixture_ino(fixture, "drafts/draft"), drafts, "second", &entry), 0);
+    assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "x", 0), -EMLINK);
+    assert_int_equal(tree_unlink(fixture->tree, drafts, "second"), 0);
+    assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "x", RENAME_EXCHANGE), -EINVAL);
+    assert_int_equal(fixture_find(fixture, "drafts/draft", &entry), 0);
+}
+
+static void a_draft_that_is_being_written_is_busy(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_handle *handle = NULL;
+    uint64_t ino = fixture_ino(fixture, "drafts/draft");
+    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_WRONLY, &handle), 0);
+    assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "x", 0), -EBUSY);
+    /* A duplicate was closed, and the file written on. */
+    assert_int_equal(tree_flush(handle, &nobody), 0);
+    assert_int_equal(tree_write(handle, &nobody, "T", 1, 0), 1);
+    assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "x", 0), -EBUSY);
+    tree_release(handle);
+    assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "x", 0), 0);
+    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_WRONLY, &handle), -EBUSY);
+    const struct tree_change size = {.fields = TREE_SET_SIZE};
+    assert_int_equal(tree_set_attributes(fixture->tree, &nobody, ino, NULL, &size), -EBUSY);
+}
+
+static void drafts_are_renamed_as_posix_says(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    struct tree_handle *handle = NULL;
+    uint64_t drafts = fixture_ino(fixture, "drafts");
+    assert_int_equal(tree_create(fixture->tree, &nobody, drafts, "b", 0640, O_RDWR, &entry, &handle), 0);
+    tree_release(handle);
+    assert_int_equal(entry.attributes.stat.st_mode & 07777, 0640);
+    assert_int_equal(rename_path(fixture, "drafts", "b", "drafts", "draft", RENAME_NOREPLACE), -EEXIST);
+    assert_int_equal(rename_path(fixture, "drafts", "b", "drafts", "draft", RENAME_EXCHANGE), 0);
+    _cleanup_free_ char *text = fixture_read(fixture, "drafts/b");
+    assert_string_equal(text, message);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(each_folder_allows_what_the_contract_says, fixture_set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(files_open_as_the_contract_says, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(attributes_of_what_is_not_the_users_stay, fixture_set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(mail_stays_where_it_is, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(a_draft_is_sent_by_renaming_it, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(what_cannot_be_sent_stays_a_draft, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(a_draft_that_is_being_written_is_busy, fixture_set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(drafts_are_renamed_as_posix_says, fixture_set_up, fixture_tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A tree over a real store and a real outbox, which talk to a service in memory: one inbox, alice, with one
+ * email; a draft; nothing in the outbox.
+ */
+#ifndef INBOXFS_TESTS_TREE_FIXTURE_H
+#define INBOXFS_TESTS_TREE_FIXTURE_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "support/fake_service.h"
+#include "support/temp_dir.h"
+#include "tree/change.h"
+#include "tree/directory.h"
+#include "tree/handle.h"
+#include "tree/node.h"
+#include "tree/tree.h"
+
+struct tree_fixture {
+    struct temp_dir dir;
+    struct fake_service *fake;
+    struct tree *tree;
+    struct store *store;
+    struct outbox *outbox;
+};
+
+static const struct tree_caller nobody;
+static const char message[] = "To: bob@inbox.example\nSubject: hello\n\nHow are you?\n";
+
+static int fixture_find_sender(void *context, const char *address, char **ret_address)
+{
+    return store_find_sender(context, address, ret_address);
+}
+
+static void fixture_open_layers(struct tree_fixture *fixture)
+{
+    char *reason = NULL;
+    struct mail_service *service = fake_service_as_service(fixture->fake);
+    const struct tree_config tree_config = {.clock = clock_system(),
+                                            .service = service,
+                                            .state_dir_fd = fixture->dir.fd,
+                                            .source = "https://inbox.example",
+                                            .poll_interval_ms = 30000};
+    assert_int_equal(tree_new(&tree_config, &fixture->tree, &reason), 0);
+    const struct store_config store_config = {.service = service,
+                                              .clock = clock_system(),
+                                              .state_dir_fd = fixture->dir.fd,
+                                              .listener = tree_store_listener(fixture->tree),
+                                              .events = tree_event_listener(fixture->tree)};
+    assert_int_equal(store_open(&store_config, &fixture->store, &reason), 0);
+    assert_int_equal(store_first_contact(fixture->store, NULL, &reason), 0);
+    const struct outbox_config outbox_config = {
+        .service = service,
+        .clock = clock_system(),
+        .state_dir_fd = fixture->dir.fd,
+        .senders = {.find_sender = fixture_find_sender, .context = fixture->store},
+        .daily_limit = -1,
+        .listener = tree_outbox_listener(fixture->tree),
+        .events = tree_event_listener(fixture->tree)};
+    assert_int_equal(outbox_open(&outbox_config, &fixture->outbox, &reason), 0);
+    tree_attach(fixture->tree, fixture->store, fixture->outbox);
+    assert_int_equal(store_start(fixture->store), 0);
+    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    assert_int_equal(outbox_start(fixture->outbox), 0);
+}
+
+static int fixture_set_up(void **state)
+{
+    struct tree_fixture *fixture = calloc(1, sizeof(*fixture));
+    temp_dir_init(&fixture->dir);
+    fixture->fake = fake_service_new();
+    fake_service_add_inbox(fixture->fake,
+                           "{\"id\":\"i1\",\"name\":\"alice\",\"email_address\":\"alice@inbox.example\"}");
+    fake_service_add_simple_email(fixture->fake, "i1", "3c90c3cc-0d44", "Hello");
+    fixture_open_layers(fixture);
+    int drafts = file_open_dir(fixture->dir.fd, "drafts");
+    assert_int_equal(file_replace_at(drafts, "draft", message, strlen(message), 0600), 0);
+    close(drafts);
+    *state = fixture;
+    return 0;
+}
+
+static int fixture_tear_down(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    store_stop(fixture->store);
+    outbox_stop(fixture->outbox);
+    tree_abandon_handles(fixture->tree);
+    outbox_free(fixture->outbox);
+    store_free(fixture->store);
+    tree_free(fixture->tree);
+    fake_service_free(fixture->fake);
+    temp_dir_release(&fixture->dir);
+    free(fixture);
+    return 0;
+}
+
+/* Follows a path from the root: 0 and the entry, or -errno. */
+static inline int fixture_find(struct tree_fixture *fixture, const char *path, struct tree_entry *ret)
+{
+    char copy[512];
+    char *rest = NULL;
+    snprintf(copy, sizeof(copy), "%s", path);
+    *ret = (struct tree_entry){.ino = TREE_ROOT_INO};
+    tree_get_attributes(fixture->tree, TREE_ROOT_INO, &ret->attributes);
+    for (char *name = strtok_r(copy, "/", &rest); name != NULL; name = strtok_r(NULL, "/", &rest)) {
+        int error = tree_lookup(fixture->tree, ret->ino, name, ret);
+        if (error != 0)
+            return error;
+    }
+    return 0;
+}
+
+static inline uint64_t fixture_ino(struct tree_fixture *fixture, const char *path)
+{
+    struct tree_entry entry;
+    assert_int_equal(fixture_find(fixture, path, &entry), 0);
+    return entry.ino;
+}
+
+/* Reads a whole file; the caller frees. */
+static inline char *fixture_read(struct tree_fixture *fixture, const char *path)
+{
+    enum {
+        READ_MAX_BYTES = 65536
+    };
+    struct tree_handle *handle = NULL;
+    struct tree_data data;
+    char *text = calloc(1, READ_MAX_BYTES + 1);
+    assert_int_equal(tree_open(fixture->tree, &nobody, fixture_ino(fixture, path), O_RDONLY, &handle), 0);
+    assert_int_equal(tree_read(handle, READ_MAX_BYTES, 0, &data), 0);
+    if (data.fd >= 0)
+        assert_true(file_pread_all(data.fd, text, data.len, data.offset) >= 0);
+    else if (data.len > 0)
+        memcpy(text, data.bytes, data.len);
+    tree_data_release(&data);
+    tree_release(handle);
+    return text;
+}
+
+struct fixture_names {
+    char text[4096]; /* each name with a space behind it */
+    size_t at_most;  /* take so many a call; 0: all */
+    size_t taken;
+    uint64_t next;
+};
+
+static inline bool fixture_take_name(void *context, const char *name, const struct tree_entry *entry,
+                                     uint64_t next)
+{
+    struct fixture_names *names = context;
+    (void)entry;
+    if (names->at_most > 0 && names->taken == names->at_most)
+        return false;
+    strcat(names->text, name);
+    strcat(names->text, " ");
+    names->taken++;
+    names->next = next;
+    return true;
+}
+
+#endif
