@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The transition table, all of it: what is not written here must not be allowed.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "outbox/item_state.h"
+#include "outbox/outbox.h"
+
+static const char *const allowed[ITEM_STATES] = {
+    /* to:               G W H Q S s U u F ? I D */
+    [ITEM_GONE] = /**/ ".+++..+.....", [ITEM_WRITING] = "++++..+.+.+.",     [ITEM_HELD] = /**/ "++++..+....+",
+    [ITEM_QUEUED] = "+.+++...++.+",    [ITEM_SENDING] = "...+.+..++..",     [ITEM_SENT] = /**/ "+.++........",
+    [ITEM_UPLOADING] = "+++...+++...", [ITEM_UPLOADED] = "+++...++....",    [ITEM_FAILED] = "+.++..+....+",
+    [ITEM_UNKNOWN] = "+.++..+....+",   [ITEM_INTERRUPTED] = "+.++..+....+", [ITEM_DRAFTED] = "+...........",
+};
+
+static void only_these_states_follow(void **state)
+{
+    (void)state;
+    for (unsigned int from = 0; from < ITEM_STATES; from++) {
+        for (unsigned int to = 0; to < ITEM_STATES; to++) {
+            bool is_allowed = allowed[from][to] == '+';
+            if (item_state_may_follow((enum item_state)from, (enum item_state)to) != is_allowed)
+                fail_msg("from %u to %u", from, to);
+        }
+    }
+}
+
+static void what_was_sent_or_is_being_sent_never_sends_by_itself(void **state)
+{
+    (void)state;
+    for (unsigned int from = 0; from < ITEM_STATES; from++)
+        assert_int_equal(item_state_may_follow((enum item_state)from, ITEM_SENDING), from == ITEM_QUEUED);
+    assert_false(item_state_may_follow(ITEM_SENDING, ITEM_GONE));
+    assert_false(item_state_may_follow(ITEM_SENDING, ITEM_HELD));
+}
+
+static void names_lead_back_to_states(void **state)
+{
+    (void)state;
+    for (unsigned int i = ITEM_GONE + 1; i < ITEM_STATES; i++) {
+        enum item_state found = ITEM_GONE;
+        assert_int_equal(item_state_from_name(item_state_name((enum item_state)i), &found), 0);
+        assert_int_equal(found, i);
+    }
+    enum item_state found;
+    assert_int_not_equal(item_state_from_name("sleeping", &found), 0);
+}
+
+static void states_show_in_folders(void **state)
+{
+    (void)state;
+    static const struct {
+        enum item_state state;
+        enum envelope_kind kind;
+        int folder;
+    } rows[] = {
+        {ITEM_WRITING, ENVELOPE_MESSAGE, OUTBOX_FOLDER_OUTBOX},
+        {ITEM_WRITING, ENVELOPE_ATTACHMENT, OUTBOX_FOLDER_ATTACHMENTS},
+        {ITEM_HELD, ENVELOPE_ATTACHMENT, OUTBOX_FOLDER_ATTACHMENTS},
+        {ITEM_QUEUED, ENVELOPE_MESSAGE, OUTBOX_FOLDER_OUTBOX},
+        {ITEM_SENDING, ENVELOPE_MESSAGE, OUTBOX_FOLDER_OUTBOX},
+        {ITEM_SENT, ENVELOPE_MESSAGE, OUTBOX_FOLDER_SENT},
+        {ITEM_UPLOADED, ENVELOPE_ATTACHMENT, OUTBOX_FOLDER_ATTACHMENTS},
+        {ITEM_FAILED, ENVELOPE_ATTACHMENT, OUTBOX_FOLDER_FAILED},
+        {ITEM_UNKNOWN, ENVELOPE_MESSAGE, OUTBOX_FOLDER_FAILED},
+        {ITEM_INTERRUPTED, ENVELOPE_MESSAGE, OUTBOX_FOLDER_FAILED},
+        {ITEM_DRAFTED, ENVELOPE_MESSAGE, -1},
+        {ITEM_GONE, ENVELOPE_MESSAGE, -1},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        assert_int_equal(item_state_folder(rows[i].state, rows[i].kind), rows[i].folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_these_states_follow),
+        cmocka_unit_test(what_was_sent_or_is_being_sent_never_sends_by_itself),
+        cmocka_unit_test(names_lead_back_to_states),
+        cmocka_unit_test(states_show_in_folders),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files written in outbox/: when they count as handed in, and when never.
+ */
+#include "outbox_world.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+static void two_writers_hand_in_once_at_the_last_release(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *one = create(world, OUT, "m.eml");
+    struct outbox_handle *other = NULL;
+    assert_int_equal(
+        outbox_open_item(world->outbox, number_of(world, OUT, "m.eml"), OUTBOX_CONTENT, O_WRONLY, 0, &other),
+        0);
+    append(one, "To: bob@x.example\n", 0);
+    finish(one);
+    assert_true(is_listed(world, OUT, "m.eml"));
+    assert_int_equal(sends(world), 0);
+    append(other, "Subject: s\n\nb\n", 18);
+    finish(other);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), 1);
+}
+
+static void a_close_before_the_last_hands_nothing_in(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = create(world, OUT, "m.eml");
+    assert_int_equal(outbox_flush(handle, 0), 0); /* a shell closes duplicates before it writes */
+    append(handle, "To: bob@x.example\n", 0);
+    assert_int_equal(outbox_flush(handle, 0), 0);
+    append(handle, "Subject: s\n\nb\n", 18);
+    assert_true(is_listed(world, OUT, "m.eml"));
+    finish(handle);
+    assert_int_equal(settle(world), 0);
+    assert_true(sent_contains(world, 0, "\"s\""));
+}
+
+static void bad_messages_go_to_failed(void **state)
+{
+    static const struct {
+        const char *content;
+        const char *words;
+    } rows[] = {
+        {"no header at all", "error"},
+        {"Subject: nobody\n\nb\n", "recipient"},
+        {"From: stranger@y.example\nTo: b@x.example\nSubject: s\n\nb\n", "stranger@y.example"},
+        {"To: b@x.example\nAttach: none.pdf\nSubject: s\n\nb\n", "none.pdf"},
+        {"{\"subject\": 1}", "error"},
+    };
+    struct world *world = *state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        copy_in(world, OUT, "bad.eml", rows[i].content);
+        assert_int_equal(settle(world), -EIO);
+        assert_true(is_listed(world, FAILED, "bad.eml"));
+        assert_true(shown_contains(world, FAILED, "bad.eml.receipt.json", "\"state\": \"failed\""));
+        assert_true(shown_contains(world, FAILED, "bad.eml.receipt.json", rows[i].words));
+        assert_true(was_told(world, EVENT_FAILED, "failed/bad.eml"));
+        assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_FAILED, "bad.eml"), 0);
+        assert_false(is_listed(world, FAILED, "bad.eml.receipt.json"));
+    }
+    assert_int_equal(sends(world), 0);
+}
+
+static void names_never_sent_stay_across_restarts(void **state)
+{
+    static const char *const names[] = {".x.swp", "x~", "x.tmp", "x.part", "x.swp", "4913", ".hidden"};
+    struct world *world = *state;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        copy_in(world, OUT, names[i], MESSAGE);
+    copy_in(world, OUT, "empty.eml", "");
+    assert_int_equal(settle(world), 0);
+    world_reopen(world);
+    assert_int_equal(settle(world), 0);
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        assert_true(is_listed(world, OUT, names[i]));
+    assert_true(is_listed(world, OUT, "empty.eml"));
+    assert_int_equal(sends(world), 0);
+
+    assert_int_equal(move(world, OUT, "x.tmp", OUT, "x.eml"), 0);
+    assert_int_equal(settle(world), 0);
+    assert_true(is_listed(world, SENT, "x.eml"));
+    assert_int_equal(sends(world), 1);
+}
+
+static void an_empty_file_is_sent_once_it_has_content(void **state)
+{
+    struct world *world = *state;
+    copy_in(world, OUT, "m.eml", "");
+    struct outbox_handle *handle = NULL;
+    uint64_t number = number_of(world, OUT, "m.eml");
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY | O_TRUNC, 0, &handle),
+                     0);
+    append(handle, MESSAGE, 0);
+    finish(handle);
+    assert_int_equal(settle(world), 0);
+    assert_true(is_listed(world, SENT, "m.eml"));
+}
+
+static void a_failed_write_is_never_sent(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = create(world, OUT, "m.eml");
+    append(handle, MESSAGE, 0);
+    assert_int_equal(outbox_write(handle, "x", 1, 24 * 1000 * 1000, 0), -EFBIG);
+    finish(handle);
+    assert_int_equal(settle(world), -EIO);
+    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"interrupted\""));
+    assert_int_equal(sends(world), 0);
+
+    assert_int_equal(move(world, FAILED, "m.eml", OUT, "m.eml"), 0); /* the user thinks it is good enough */
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), 1);
+}
+
+/* ---------------------------------------------------------------- writers that die */
+
+/* A zombie that ended so; reap() it. */
+static pid_t make_dead(int exit_status, int signal)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        if (signal != 0)
+            kill(getpid(), signal);
+        _exit(exit_status);
+    }
+    siginfo_t info;
+    waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT);
+    return child;
+}
+
+static void a_writer_that_dies_interrupts(void **state)
+{
+    static const struct {
+        const char *what;
+        int exit_status;
+        int signal;
+        bool writes; /* it wrote itself, not only held the file open */
+        bool is_sent;
+    } rows[] = {
+        {"ends well", 0, 0, true, true},
+        {"fails after writing", 1, 0, true, false},
+        {"fails, but another wrote", 1, 0, false, true},
+        {"is killed", 0, SIGKILL, true, false},
+        {"is killed holding the file", 0, SIGTERM, false, false},
+    };
+    struct world *world = *state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        print_message("# %s\n", rows[i].what);
+        pid_t writer = make_dead(rows[i].exit_status, rows[i].signal);
+        struct outbox_handle *handle = create(world, OUT, "m.eml");
+        pid_t wrote = rows[i].writes ? writer : getpid();
+        assert_int_equal(outbox_write(handle, MESSAGE, strlen(MESSAGE), 0, wrote), strlen(MESSAGE));
+        assert_int_equal(outbox_flush(handle, writer), 0);
+        outbox_release(handle);
+        waitpid(writer, NULL, 0);
+        assert_int_equal(settle(world), rows[i].is_sent ? 0 : -EIO);
+        int folder = rows[i].is_sent ? SENT : FAILED;
+        assert_true(is_listed(world, folder, "m.eml"));
+        assert_true(shown_contains(world, folder, "m.eml", "How are you?"));
+        if (!rows[i].is_sent)
+            assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"interrupted\""));
+        assert_int_equal(outbox_unlink(world->outbox, (enum outbox_folder)folder, "m.eml"), 0);
+    }
+}
+
+static void what_the_daemon_left_open_is_interrupted(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = create(world, OUT, "m.eml");
+    append(handle, MESSAGE, 0);
+    assert_int_equal(outbox_flush(handle, 0), 0);
+
+    /* A second outbox on a copy of the spool as it is now stands for the program after a power cut. */
+    struct temp_dir other;
+    temp_dir_init(&other);
+    char command[700];
+    snprintf(command, sizeof(command), "cp -a %s/spool %s/spool", world->dir.path, other.path);
+    assert_int_equal(system(command), 0);
+    outbox_release(handle);
+    assert_int_equal(settle(world), 0);
+
+    world_close(world);
+    world->config.state_dir_fd = other.fd;
+    world_open(world);
+    assert_int_equal(settle(world), 0);
+    assert_true(is_listed(world, FAILED, "m.eml"));
+    assert_true(shown_contains(world, FAILED, "m.eml", "How are you?"));
+    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"interrupted\""));
+    assert_true(was_told(world, EVENT_FAILED, "failed/m.eml"));
+    world_close(world);
+    world->config.state_dir_fd = world->dir.fd;
+    world_open(world);
+    temp_dir_release(&other);
+}
+
+/* ---------------------------------------------------------------- errors of files */
+
+static void what_cannot_be_created(void **state)
+{
+    char long_name[300];
+    memset(long_name, 'n', sizeof(long_name));
+    long_name[243] = '\0';
+    const struct {
+        int folder;
+        const char *name;
+        int error;
+    } rows[] = {
+        {SENT, "m", -EPERM},
+        {FAILED, "m", -EPERM},
+        {OUT, "m.receipt.json", -EPERM},
+        {ATTACHED, "m.receipt.json", -EPERM},
+        {OUT, "bad\xff", -EINVAL},
+        {OUT, long_name, -ENAMETOOLONG},
+        {OUT, "there", -EEXIST},
+    };
+    struct world *world = *state;
+    copy_in(world, OUT, "there", "");
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct outbox_handle *handle = NULL;
+        struct outbox_stat stat;
+        assert_int_equal(
+            outbox_create(world->outbox, (enum outbox_folder)rows[i].folder, rows[i].name, 0, &handle, &stat),
+            rows[i].error);
+    }
+    long_name[242] = '\0';
+    copy_in(world, OUT, long_name, MESSAGE);
+    assert_int_equal(settle(world), 0);
+    copy_in(world, OUT, long_name, MESSAGE);
+    assert_int_equal(settle(world), 0);
+    struct outbox_listing listing;
+    assert_int_equal(outbox_list(world->outbox, OUTBOX_FOLDER_SENT, &listing), 0);
+    assert_int_equal(listing.len, 4);
+    for (size_t i = 0; i < listing.len; i++)
+        assert_true(strlen(listing.entries[i].name) <= 255);
+    outbox_listing_release(&listing);
+}
+
+static void queued_and_settled_files_cannot_be_written(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = NULL;
+    fake_service_set_reachable(world->fake, false);
+    copy_in(world, OUT, "m.eml", MESSAGE);
+    uint64_t number = number_of(world, OUT, "m.eml");
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, 0, &handle), -EBUSY);
+    assert_int_equal(outbox_set_size(world->outbox, number, NULL, 0, 0), -EBUSY);
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDONLY | O_TRUNC, 0, &handle),
+                     -EBUSY);
+
+    fake_service_set_reachable(world->fake, true);
+    outbox_wake(world->outbox);
+    await_news(world, EVENT_SENT, "sent/m.eml");
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, 0, &handle), -EACCES);
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_RECEIPT, O_RDWR, 0, &handle), -EACCES);
+    assert_int_equal(outbox_open_item(world->outbox, number + 1000, OUTBOX_CONTENT, O_RDONLY, 0, &handle),
+                     -ENOENT);
+}
+
+static void a_name_that_left_is_found_for_a_while(void **state)
+{
+    struct world *world = *state;
+    struct outbox_stat stat;
+    struct timespec times[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+    copy_in(world, OUT, "m.eml", MESSAGE);
+    uint64_t number = number_of(world, OUT, "m.eml");
+    assert_int_equal(settle(world), 0);
+    assert_true(outbox_find(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", &stat));
+    assert_int_equal(stat.number, number);
+    assert_int_equal(outbox_set_times(world->outbox, number, times), 0);
+    assert_false(is_listed(world, OUT, "m.eml"));
+    assert_true(outbox_get(world->outbox, number, OUTBOX_CONTENT, &stat));
+    assert_int_not_equal(stat.mtime.tv_sec, 1);
+
+    copy_in(world, OUT, "m.eml", ""); /* the ghost gives way */
+    assert_true(is_listed(world, OUT, "m.eml"));
+    assert_int_not_equal(number_of(world, OUT, "m.eml"), number);
+    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml"), 0);
+    assert_false(outbox_find(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", &stat));
+
+    copy_in(world, OUT, "n.eml", MESSAGE);
+    assert_int_equal(settle(world), 0);
+    fake_clock_advance(&world->clock, 10 * 1000);
+    assert_false(outbox_find(world->outbox, OUTBOX_FOLDER_OUTBOX, "n.eml", &stat));
+}
+
+static void times_and_sizes_are_kept(void **state)
+{
+    struct world *world = *state;
+    struct outbox_stat stat;
+    struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 2000}};
+    struct outbox_handle *handle = create(world, OUT, "x.tmp");
+    append(handle, "12345", 0);
+    uint64_t number = number_of(world, OUT, "x.tmp");
+    assert_int_equal(outbox_set_size(world->outbox, number, handle, 3, 0), 0);
+    assert_int_equal(outbox_allocate(handle, 0, 0, 10), 0);
+    assert_int_equal(outbox_allocate(handle, 0, 0, 25 * 1000 * 1000), -EFBIG);
+    assert_int_equal(outbox_set_times(world->outbox, number, times), 0);
+    finish(handle);
+    world_reopen(world);
+    assert_true(outbox_find(world->outbox, OUTBOX_FOLDER_OUTBOX, "x.tmp", &stat));
+    assert_int_equal(stat.number, number);
+    assert_int_equal(stat.size, 10);
+    assert_int_equal(stat.mtime.tv_sec, 2000);
+    assert_int_equal(stat.mode, 0600);
+}
+
+static void a_removed_file_is_not_handed_in(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = create(world, OUT, "m.eml");
+    append(handle, MESSAGE, 0);
+    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml"), 0);
+    finish(handle);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WORLD_TEST(two_writers_hand_in_once_at_the_last_release),
+        WORLD_TEST(a_close_before_the_last_hands_nothing_in),
+        WORLD_TEST(bad_messages_go_to_failed),
+        WORLD_TEST(names_never_sent_stay_across_restarts),
+        WORLD_TEST(an_empty_file_is_sent_once_it_has_content),
+        WORLD_TEST(a_failed_write_is_never_sent),
+        WORLD_TEST(a_writer_that_dies_interrupts),
+        WORLD_TEST(what_the_daemon_left_open_is_interrupted),
+        WORLD_TEST(what_cannot_be_created),
+        WORLD_TEST(queued_and_settled_files_cannot_be_written),
+        WORLD_TEST(a_name_that_left_is_found_for_a_while),
+        WORLD_TEST(times_and_sizes_are_kept),
+        WORLD_TEST(a_removed_file_is_not_handed_in),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
