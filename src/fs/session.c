@@ -44,7 +44,8 @@ static char *mount_options(const struct fs_session_config *config)
 }
 
 /* Drops libfuse's chatter; what it says of failures is logged with the rest. */
-static void log_from_fuse(enum fuse_log_level level, const char *format, va_list arguments)
+__attribute__((format(printf, 2, 0))) static void log_from_fuse(enum fuse_log_level level, const char *format,
+                                                                va_list arguments)
 {
     char line[1024];
     if (level > FUSE_LOG_WARNING)
