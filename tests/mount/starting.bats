@@ -38,10 +38,10 @@ stop_background() {
   wait_until 20 has_no_daemon
 }
 
-# The command fails before anything is mounted, with a message that says so.
+# The command fails with the status (a pattern) before anything is mounted, with a message that says so.
 refuses() { # STATUS WORDS ARGUMENT...
   run timeout 30 "$INBOXFS" "${@:3}"
-  equal "$status" "$1"
+  [[ $status =~ ^$1$ ]] || fail "ended with $status, should be $1: $output"
   [[ $output =~ $2 ]] || fail "said: $output" $'\n'"should say: $2"
   run ! mountpoint -q "$MOUNT"
 }
@@ -335,9 +335,9 @@ refuses() { # STATUS WORDS ARGUMENT...
   start_service
   mkdir "$DIR/bin"
   ln -s "$INBOXFS" "$DIR/bin/inboxfs"
-  # mount.fuse3 runs the type's program through a shell with the PATH it finds.
-  PATH=$DIR/bin:$PATH mount -t fuse.inboxfs "$SERVICE_URL" "$MOUNT" \
-    -o "api_key_file=$KEY_FILE,state_dir=$STATE,poll_interval=0" 3>&-
+  # What mount(8) runs for the type; it would look for the program in the system's own folders only.
+  PATH=$DIR/bin:$PATH /sbin/mount.fuse3 "$SERVICE_URL" "$MOUNT" -t fuse.inboxfs \
+    -o "rw,api_key_file=$KEY_FILE,state_dir=$STATE,poll_interval=0" 3>&-
   mountpoint -q "$MOUNT"
   [ -d "$MOUNT/inboxes" ]
   umount "$MOUNT"
@@ -369,7 +369,8 @@ refuses() { # STATUS WORDS ARGUMENT...
 @test "a user who is not root can mount" {
   [ "$(id -u)" -eq 0 ] || skip "is not root already"
   [ -u "$(command -v fusermount3)" ] || skip "fusermount3 is not setuid"
-  local as=(setpriv --reuid=65534 --regid=65534 --clear-groups env "HOME=$DIR/user" -u XDG_STATE_HOME -u XDG_CONFIG_HOME)
+  setpriv --reuid=65534 --regid=65534 --clear-groups test -w /dev/fuse || skip "/dev/fuse is for root only"
+  local as=(setpriv --reuid=65534 --regid=65534 --clear-groups env -u XDG_STATE_HOME -u XDG_CONFIG_HOME "HOME=$DIR/user")
   mkdir -p "$DIR/user/mail"
   chown -R 65534:65534 "$DIR/user"
   local folder=$DIR
@@ -393,9 +394,9 @@ refuses() { # STATUS WORDS ARGUMENT...
 # ---------------------------------------------------------------- mount points and state
 
 @test "a mount point that is missing or no directory is refused" {
-  refuses 1 "No such file" "local:$DIR/box" "$DIR/nowhere"
+  refuses '[12]' "No such file" "local:$DIR/box" "$DIR/nowhere"
   : >"$DIR/file"
-  refuses 1 "Not a directory" "local:$DIR/box" "$DIR/file"
+  refuses '[12]' "Not a directory" "local:$DIR/box" "$DIR/file"
 }
 
 @test "a mount point that is in use already is refused" {
