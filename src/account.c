@@ -118,7 +118,7 @@ static int open_local(const struct options *options, struct account *account)
     _cleanup_free_ char *data_dir = NULL;
     int error = local_data_dir(options->source, &data_dir);
     if (error != 0) {
-        log_reason("cannot use the local service's data directory", NULL, error);
+        log_error("cannot use the data directory of %s: %s", options->source, strerror(-error));
         return error;
     }
     if (asprintf(&account->shown_source, "local:%s", data_dir) < 0) {
@@ -155,7 +155,9 @@ static int open_remote(const struct options *options, struct account *account)
     _cleanup_free_ char *reason = NULL;
     int error = api_base_url_check(options->source, options->allows_http, &account->shown_source, &reason);
     if (error != 0) {
-        log_reason("cannot use this service", reason, error);
+        /* The source is not repeated: it may hold credentials. */
+        log_error("cannot use this service: %s%s", reason != NULL ? reason : strerror(-error),
+                  strstr(options->source, "://") == NULL ? " (or be local, or local:DIR)" : "");
         return error;
     }
     _cleanup_api_key_ char *key = NULL;

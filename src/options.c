@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "config_file.h"
+#include "mail/address.h"
 
 enum {
     CONFIG_MAX_BYTES = 64 * 1024,
@@ -136,6 +137,23 @@ enum {
     FAIL = -1
 };
 
+static void refuse_option(const char *argument)
+{
+    size_t len = strlen(argument);
+    if (strncmp(argument, "--api-key=", 10) == 0) {
+        log_error(
+            "a key is never taken from the command line, where everyone can read it: use --api-key-file");
+        return;
+    }
+    for (const struct fuse_opt *option = specification; option->templ != NULL; option++) {
+        if (strncmp(option->templ, argument, len) == 0 && strcmp(option->templ + len, "=%s") == 0) {
+            log_error("%s needs its value behind an equals sign: %s=VALUE", argument, argument);
+            return;
+        }
+    }
+    log_error("unknown option %s; see inboxfs --help", argument);
+}
+
 static int take_argument(void *data, const char *argument, int key, struct fuse_args *left)
 {
     struct raw_options *raw = data;
@@ -151,11 +169,7 @@ static int take_argument(void *data, const char *argument, int key, struct fuse_
         return raw->mountpoint == NULL ? FAIL : DISCARD;
     }
     if (argument[0] == '-') {
-        if (strncmp(argument, "--api-key=", 10) == 0)
-            log_error(
-                "a key is never taken from the command line, where everyone can read it: use --api-key-file");
-        else
-            log_error("unknown option, or one without its value: %s; see inboxfs --help", argument);
+        refuse_option(argument);
         return FAIL;
     }
     return fuse_opt_add_opt_escaped(&raw->mount_options, argument) == 0 ? DISCARD : FAIL;
@@ -261,26 +275,28 @@ static int parse_daily_limit(const char *text, int64_t *ret_limit)
     return 0;
 }
 
-/* The daemon leaves this directory, so the path must not depend on it. The last component is not resolved by
- * realpath(3): of a mount whose daemon died even that fails (ENOTCONN). */
+/* The daemon leaves this directory, so the path must not depend on it. What realpath(3) cannot resolve
+ * (nothing there, or a mount whose daemon died) is left to be judged when it is mounted on. */
 static int make_absolute(const char *path, char **ret_path)
 {
     char *absolute = realpath(path, NULL);
-    if (absolute == NULL && errno != ENOTCONN)
-        return -errno;
+    char directory[PATH_MAX];
     if (absolute == NULL && path[0] == '/')
         absolute = strdup(path);
-    if (absolute == NULL) {
-        char directory[PATH_MAX];
-        if (getcwd(directory, sizeof(directory)) == NULL)
-            return -errno;
-        if (asprintf(&absolute, "%s/%s", directory, path) < 0)
-            absolute = NULL;
-    }
-    if (absolute == NULL)
-        return -ENOMEM;
+    else if (absolute == NULL && getcwd(directory, sizeof(directory)) == NULL)
+        return -errno;
+    else if (absolute == NULL && asprintf(&absolute, "%s/%s", directory, path) < 0)
+        absolute = NULL;
     *ret_path = absolute;
-    return 0;
+    return absolute == NULL ? -ENOMEM : 0;
+}
+
+static int check_from(const char *from)
+{
+    if (from == NULL || address_is_valid(from))
+        return 0;
+    log_error("--from=%s: an email address is wanted", from);
+    return -EINVAL;
 }
 
 static int check_values(struct raw_options *raw, struct options *options)
@@ -299,7 +315,8 @@ static int check_values(struct raw_options *raw, struct options *options)
         log_error("cannot mount on %s: %s", raw->mountpoint, strerror(-error));
         return error;
     }
-    if ((error = parse_poll_interval(raw->poll_interval, &options->poll_interval_s)) != 0 ||
+    if ((error = check_from(raw->from)) != 0 ||
+        (error = parse_poll_interval(raw->poll_interval, &options->poll_interval_s)) != 0 ||
         (error = parse_daily_limit(raw->daily_limit, &options->daily_limit)) != 0)
         return error;
 
