@@ -5,19 +5,23 @@
 #ifndef INBOXFS_OUTBOX_ATTEMPT_H
 #define INBOXFS_OUTBOX_ATTEMPT_H
 
-#include <stdbool.h>
-
 #include "base/cancel.h"
 #include "mail/mail_service.h"
+#include "outbox/item.h"
 
 struct outbox;
 
-/* Tells the gate. No lock may be held. */
-void attempt_report(struct outbox *outbox, const struct service_result *result);
+enum attempt_meaning {
+    ATTEMPT_TAKEN,   /* done */
+    ATTEMPT_REFUSED, /* for good, and this one alone */
+    ATTEMPT_OPEN,    /* to be tried again, or of unknown outcome */
+};
 
-/* After a 403: whether the service refuses the key for everything, not only for this. Asks for one email
- * (waits for the network). True also when that cannot be found out: better to wait than to give up. */
-bool attempt_is_key_refused(struct outbox *outbox, struct cancel *cancel);
+/* Tells the gate what the answer says of the service, before the item is settled, so that nobody passes in
+ * between. From then on the item is claimed for the disk alone. After a 403 it asks for one email (waits for
+ * the network): whether the key is refused for everything, or only this. No lock may be held. */
+enum attempt_meaning attempt_report(struct outbox *outbox, struct item *item,
+                                    const struct service_result *result, struct cancel *cancel);
 
 /* How long the item itself should wait after this outcome (settle_later()): by its own backoff where the
  * service answered, else until the gate opens. */

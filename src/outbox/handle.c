@@ -513,3 +513,8 @@ void outbox_release(struct outbox_handle *handle)
         release_writer(handle);
     handle_free(handle);
 }
+
+void outbox_abandon(struct outbox_handle *handle)
+{
+    handle_free(handle);
+}

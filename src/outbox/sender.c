@@ -53,18 +53,11 @@ static int load_draft(struct sending *sending)
 static void settle_not_sent(struct sending *sending, const struct service_result *result)
 {
     struct outbox *outbox = sending->outbox;
-    bool is_refused = result->outcome == SERVICE_REJECTED || result->outcome == SERVICE_ABSENT;
-    if (result->outcome == SERVICE_UNAUTHORIZED && result->http_status == 403)
-        is_refused = !attempt_is_key_refused(outbox, sending->cancel);
-    if (is_refused) {
-        struct service_result answered = {.outcome = SERVICE_REJECTED, .http_status = result->http_status};
+    if (attempt_report(outbox, sending->item, result, sending->cancel) == ATTEMPT_REFUSED)
         settle_failed(outbox, sending->item, sending->is_repeat ? ITEM_UNKNOWN : ITEM_FAILED,
                       result->http_status, result->detail);
-        attempt_report(outbox, &answered);
-    } else {
+    else
         settle_later(outbox, sending->item, result->http_status, attempt_delay_ms(result), result->detail);
-        attempt_report(outbox, result);
-    }
 }
 
 /* Durable at once, so that a restart does not upload it again. */
@@ -274,16 +267,17 @@ static bool retry_with_new_ids(struct sending *sending, const struct service_res
         item->envelope.part_ids[i] = NULL;
     }
     pthread_mutex_unlock(&sending->outbox->lock);
+    attempt_report(sending->outbox, sending->item, result, sending->cancel);
     settle_later(sending->outbox, item, result->http_status, 0, result->detail);
-    attempt_report(sending->outbox, result);
     return true;
 }
 
 static void settle(struct sending *sending, const struct service_result *result, const char *id)
 {
-    bool may_have_been_sent = result->outcome == SERVICE_OK || result->outcome == SERVICE_UNKNOWN;
-    if (may_have_been_sent)
+    if (result->outcome == SERVICE_OK || result->outcome == SERVICE_UNKNOWN) {
         count_in_quota(sending);
+        attempt_report(sending->outbox, sending->item, result, sending->cancel);
+    }
     crash_point("counted");
     if (result->outcome == SERVICE_OK)
         settle_sent(sending->outbox, sending->item, result->http_status, id);
@@ -291,8 +285,6 @@ static void settle(struct sending *sending, const struct service_result *result,
         settle_may_have_been_sent(sending, result);
     else if (!retry_with_new_ids(sending, result))
         settle_not_sent(sending, result);
-    if (may_have_been_sent)
-        attempt_report(sending->outbox, result);
     crash_point("settled");
 }
 

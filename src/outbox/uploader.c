@@ -47,24 +47,16 @@ static int open_content(struct outbox *outbox, const struct item *item, struct c
 static void settle(struct outbox *outbox, struct item *item, const struct service_result *result,
                    const char *id, struct cancel *cancel)
 {
-    bool is_refused = result->outcome == SERVICE_REJECTED || result->outcome == SERVICE_ABSENT;
-    if (result->outcome == SERVICE_UNAUTHORIZED && result->http_status == 403)
-        is_refused = !attempt_is_key_refused(outbox, cancel);
-
-    if (result->outcome == SERVICE_OK && id != NULL) {
+    enum attempt_meaning meaning = attempt_report(outbox, item, result, cancel);
+    if (meaning == ATTEMPT_TAKEN && id != NULL)
         settle_uploaded(outbox, item, result->http_status, id);
-    } else if (result->outcome == SERVICE_OK) {
+    else if (meaning == ATTEMPT_TAKEN)
         settle_failed(outbox, item, ITEM_FAILED, result->http_status,
                       "the service took the file, but gave it no id");
-    } else if (is_refused) {
+    else if (meaning == ATTEMPT_REFUSED)
         settle_failed(outbox, item, ITEM_FAILED, result->http_status, result->detail);
-        struct service_result answered = {.outcome = SERVICE_REJECTED, .http_status = result->http_status};
-        attempt_report(outbox, &answered);
-        return;
-    } else {
+    else
         settle_later(outbox, item, result->http_status, attempt_delay_ms(result), result->detail);
-    }
-    attempt_report(outbox, result);
 }
 
 void uploader_run(struct outbox *outbox, struct item *item, struct content_type *type, struct cancel *cancel)

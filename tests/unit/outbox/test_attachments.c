@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files of attachments/: uploading, and the messages that bind them.
+ */
+#include "outbox_world.h"
+
+#define WITH_A "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n"
+
+static void a_file_is_uploaded_and_stays(void **state)
+{
+    struct world *world = *state;
+    copy_in(world, ATTACHED, "a.txt", "some text\n");
+    put_draft(world, "b.pdf", "%PDF-1.4\n%\xe2\xe3\xcf\xd3\n");
+    assert_int_equal(move_in(world, "b.pdf", ATTACHED, "b.pdf"), 0);
+    assert_int_equal(settle_uploads(world), 0);
+    assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 2);
+    assert_true(is_listed(world, ATTACHED, "a.txt"));
+    assert_true(shown_contains(world, ATTACHED, "a.txt", "some text"));
+    assert_true(shown_contains(world, ATTACHED, "a.txt.receipt.json", "\"state\": \"uploaded\""));
+    assert_true(shown_contains(world, ATTACHED, "a.txt.receipt.json", "\"kind\": \"attachment\""));
+    assert_true(was_told(world, EVENT_UPLOADED, "attachments/a.txt"));
+    for (unsigned int i = 0; i < 2; i++) {
+        struct fake_record upload = fake_service_get(world->fake, FAKE_UPLOAD, i);
+        assert_string_equal(upload.key, strcmp(upload.text, "a.txt") == 0 ? "text/plain" : "application/pdf");
+    }
+    world_reopen(world);
+    assert_int_equal(settle_uploads(world), 0);
+    assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 2);
+}
+
+static void a_message_waits_for_its_attachment(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = create(world, ATTACHED, "a.txt");
+    append(handle, "first half, ", 0);
+    assert_int_equal(mail(world, "m.eml", WITH_A), 0);
+    assert_int_equal(mail(world, "n.eml", "To: b@x.example\nSubject: later\n\nb\n"), 0);
+    await_news(world, EVENT_SENT, "sent/n.eml"); /* a writer that never ends holds nobody else up */
+    fake_service_close_gate(world->fake, FAKE_UPLOAD);
+    append(handle, "second half", 12);
+    finish(handle);
+    fake_service_wait_at_gate(world->fake, FAKE_UPLOAD, 1);
+    assert_int_equal(sends(world), 1);
+    fake_service_open_gate(world->fake, FAKE_UPLOAD);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), 2);
+    assert_int_equal(fake_service_get(world->fake, FAKE_UPLOAD, 0).len, 23);
+    assert_true(sent_contains(world, 1, "attachment_ids"));
+}
+
+static void a_message_whose_attachment_dies_fails(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = create(world, ATTACHED, "a.txt");
+    append(handle, "half", 0);
+    assert_int_equal(mail(world, "m.eml", WITH_A), 0);
+    assert_int_equal(outbox_write(handle, "x", 1, 10 * 1000 * 1000, 0), -EFBIG);
+    finish(handle);
+    assert_int_equal(settle(world), -EIO);
+    assert_true(is_listed(world, FAILED, "m.eml"));
+    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "a.txt"));
+    assert_true(is_listed(world, FAILED, "a.txt"));
+    assert_true(shown_contains(world, FAILED, "a.txt.receipt.json", "\"kind\": \"attachment\""));
+    assert_int_equal(sends(world), 0);
+
+    assert_int_equal(move(world, FAILED, "a.txt", OUT, "a.txt"), -EPERM);
+    assert_int_equal(move(world, FAILED, "a.txt", ATTACHED, "a.txt"), 0);
+    assert_int_equal(move(world, FAILED, "m.eml", OUT, "m.eml"), 0);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), 1);
+}
+
+static void a_refused_upload_fails_with_its_messages(void **state)
+{
+    struct world *world = *state;
+    fake_service_push(world->fake, FAKE_UPLOAD,
+                      (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 413});
+    fake_service_close_gate(world->fake, FAKE_UPLOAD);
+    copy_in(world, ATTACHED, "a.txt", "text");
+    assert_int_equal(mail(world, "m.eml", WITH_A), 0);
+    fake_service_open_gate(world->fake, FAKE_UPLOAD);
+    assert_int_equal(settle(world), -EIO);
+    assert_int_equal(settle_uploads(world), -EIO);
+    assert_true(shown_contains(world, FAILED, "a.txt.receipt.json", "413"));
+    assert_true(is_listed(world, FAILED, "m.eml"));
+}
+
+/* Queues a message that binds a.txt as it is now, and cannot go out yet. */
+static void queue_bound(struct world *world)
+{
+    copy_in(world, ATTACHED, "a.txt", "version 1");
+    assert_int_equal(settle_uploads(world), 0);
+    fake_service_set(world->fake, FAKE_SEND,
+                     (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 503});
+    assert_int_equal(mail(world, "m.eml", WITH_A), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    await_next_attempt(world);
+    await_paused(world, true);
+    fake_service_set(world->fake, FAKE_SEND, (struct fake_outcome){0});
+}
+
+static void expect_bound_to_first_upload(struct world *world, const char *first_id)
+{
+    outbox_wake(world->outbox);
+    await_news(world, EVENT_SENT, "sent/m.eml");
+    assert_true(sent_contains(world, sends(world) - 1, first_id));
+}
+
+static char *id_in_receipt(struct world *world)
+{
+    char *receipt = read_shown(world, ATTACHED, "a.txt.receipt.json");
+    char *id = strstr(receipt, "\"id\": \"") + strlen("\"id\": \"");
+    char *copy = strndup(id, strcspn(id, "\""));
+    free(receipt);
+    return copy;
+}
+
+static void replacing_by_writing_leaves_queued_messages_as_they_are(void **state)
+{
+    struct world *world = *state;
+    queue_bound(world);
+    _cleanup_free_ char *id = id_in_receipt(world);
+    struct outbox_handle *handle = NULL;
+    uint64_t number = number_of(world, ATTACHED, "a.txt");
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY | O_TRUNC, 0, &handle),
+                     0);
+    append(handle, "version 2", 0);
+    finish(handle);
+    outbox_wake(world->outbox);
+    await_news(world, EVENT_SENT, "sent/m.eml");
+    assert_int_equal(settle_uploads(world), 0);
+    assert_true(sent_contains(world, sends(world) - 1, id));
+    assert_true(shown_contains(world, ATTACHED, "a.txt", "version 2"));
+    _cleanup_free_ char *second = id_in_receipt(world);
+    assert_string_not_equal(id, second);
+}
+
+static void appending_leaves_queued_messages_as_they_are(void **state)
+{
+    struct world *world = *state;
+    queue_bound(world);
+    _cleanup_free_ char *id = id_in_receipt(world);
+    struct outbox_handle *reader = NULL;
+    struct outbox_handle *handle = NULL;
+    uint64_t number = number_of(world, ATTACHED, "a.txt");
+    char text[32] = "";
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDONLY, 0, &reader), 0);
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, 0, &handle), 0);
+    append(handle, ", and 2", 9);
+    assert_int_equal(outbox_read(handle, text, sizeof(text), 0), 16);
+    assert_memory_equal(text, "version 1, and 2", 16);
+    assert_int_equal(outbox_read(reader, text, sizeof(text), 0), 9);
+    finish(handle);
+    outbox_release(reader);
+    world_reopen(world);
+    expect_bound_to_first_upload(world, id);
+    assert_true(shown_contains(world, ATTACHED, "a.txt", "version 1, and 2"));
+}
+
+static void replacing_by_rename_leaves_queued_messages_as_they_are(void **state)
+{
+    struct world *world = *state;
+    queue_bound(world);
+    _cleanup_free_ char *id = id_in_receipt(world);
+    put_draft(world, "a.txt", "version 2");
+    assert_int_equal(move_in(world, "a.txt", ATTACHED, "a.txt"), 0);
+    world_reopen(world);
+    assert_true(shown_contains(world, ATTACHED, "a.txt", "version 2"));
+    expect_bound_to_first_upload(world, id);
+    assert_int_equal(settle_uploads(world), 0);
+}
+
+static size_t count_spool_files(struct world *world)
+{
+    char command[400];
+    snprintf(command, sizeof(command), "ls %s/spool | grep -c 'data$'", world->dir.path);
+    FILE *pipe = popen(command, "r");
+    size_t count = 0;
+    assert_int_equal(fscanf(pipe, "%zu", &count), 1);
+    pclose(pipe);
+    return count;
+}
+
+static void a_removed_file_is_kept_until_nobody_needs_it(void **state)
+{
+    struct world *world = *state;
+    queue_bound(world);
+    _cleanup_free_ char *id = id_in_receipt(world);
+    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt"), 0);
+    assert_false(is_listed(world, ATTACHED, "a.txt"));
+    world_reopen(world);
+    assert_false(is_listed(world, ATTACHED, "a.txt"));
+    assert_int_equal(mail(world, "other.eml", WITH_A), -ENODATA);
+    expect_bound_to_first_upload(world, id);
+    world_close(world);
+    assert_int_equal(count_spool_files(world), 1);
+    world_open(world);
+}
+
+static void a_file_removed_before_its_upload_is_still_sent(void **state)
+{
+    struct world *world = *state;
+    fake_service_set_reachable(world->fake, false);
+    copy_in(world, ATTACHED, "a.txt", "text");
+    assert_int_equal(settle_uploads(world), -EAGAIN);
+    await_next_attempt(world);
+    assert_int_equal(mail(world, "m.eml", WITH_A), 0);
+    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt"), 0);
+    fake_service_set_reachable(world->fake, true);
+    world_reopen(world);
+    assert_int_equal(settle(world), 0);
+    assert_true(is_listed(world, SENT, "m.eml"));
+}
+
+static void a_renamed_file_is_uploaded_under_its_new_name(void **state)
+{
+    struct world *world = *state;
+    queue_bound(world);
+    _cleanup_free_ char *id = id_in_receipt(world);
+    assert_int_equal(move(world, ATTACHED, "a.txt", ATTACHED, "b.txt"), 0);
+    expect_bound_to_first_upload(world, id);
+    assert_int_equal(settle_uploads(world), 0);
+    assert_string_equal(fake_service_get(world->fake, FAKE_UPLOAD, 1).text, "b.txt");
+    assert_true(is_listed(world, ATTACHED, "b.txt.receipt.json"));
+    assert_false(is_listed(world, ATTACHED, "a.txt"));
+}
+
+static void held_files_are_no_attachments(void **state)
+{
+    struct world *world = *state;
+    copy_in(world, ATTACHED, "a.txt", "");
+    assert_int_equal(mail(world, "m.eml", WITH_A), -ENODATA);
+    copy_in(world, ATTACHED, "b.tmp", "text");
+    assert_int_equal(settle_uploads(world), 0);
+    assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 0);
+    assert_int_equal(move(world, ATTACHED, "b.tmp", ATTACHED, "a.txt"), 0);
+    assert_int_equal(mail(world, "m.eml", WITH_A), 0);
+    assert_int_equal(settle(world), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WORLD_TEST(a_file_is_uploaded_and_stays),
+        WORLD_TEST(a_message_waits_for_its_attachment),
+        WORLD_TEST(a_message_whose_attachment_dies_fails),
+        WORLD_TEST(a_refused_upload_fails_with_its_messages),
+        WORLD_TEST(replacing_by_writing_leaves_queued_messages_as_they_are),
+        WORLD_TEST(appending_leaves_queued_messages_as_they_are),
+        WORLD_TEST(replacing_by_rename_leaves_queued_messages_as_they_are),
+        WORLD_TEST(a_removed_file_is_kept_until_nobody_needs_it),
+        WORLD_TEST(a_file_removed_before_its_upload_is_still_sent),
+        WORLD_TEST(a_renamed_file_is_uploaded_under_its_new_name),
+        WORLD_TEST(held_files_are_no_attachments),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Renames and removals inside the four folders, and names that clash.
+ */
+#include "outbox_world.h"
+
+static void names_that_are_taken_get_a_number(void **state)
+{
+    struct world *world = *state;
+    for (int i = 0; i < 12; i++) {
+        assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+        assert_int_equal(settle(world), 0);
+    }
+    assert_true(is_listed(world, SENT, "m.eml"));
+    for (int i = 2; i <= 12; i++) {
+        char name[64];
+        snprintf(name, sizeof(name), "m-%d.eml", i);
+        assert_true(is_listed(world, SENT, name));
+        snprintf(name, sizeof(name), "m-%d.eml.receipt.json", i);
+        assert_true(is_listed(world, SENT, name));
+    }
+    assert_true(was_told(world, EVENT_SENT, "sent/m-12.eml"));
+    world_reopen(world);
+    assert_true(is_listed(world, SENT, "m-12.eml"));
+}
+
+static void what_may_be_renamed_where(void **state)
+{
+    static const struct {
+        int from;
+        const char *name;
+        int to;
+        const char *new_name;
+        int error;
+    } rows[] = {
+        {SENT, "sent.eml", SENT, "x.eml", -EPERM},
+        {SENT, "sent.eml", FAILED, "x.eml", -EPERM},
+        {SENT, "sent.eml", ATTACHED, "x.eml", -EPERM},
+        {FAILED, "failed.eml", FAILED, "x.eml", -EPERM},
+        {FAILED, "failed.eml", ATTACHED, "x.eml", -EPERM},
+        {OUT, "held.tmp", ATTACHED, "x.eml", -EPERM},
+        {OUT, "held.tmp", SENT, "x.eml", -EPERM},
+        {OUT, "none", OUT, "x.eml", -ENOENT},
+        {OUT, "held.tmp", OUT, "x.receipt.json", -EPERM},
+        {OUT, "held.tmp", OUT, "x\xff", -EILSEQ},
+        {OUT, "held.tmp", OUT, "other.tmp", 0},
+        {OUT, "other.tmp", OUT, "other.tmp", 0},
+    };
+    struct world *world = *state;
+    assert_int_equal(mail(world, "sent.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), 0);
+    copy_in(world, OUT, "failed.eml", "bad");
+    copy_in(world, OUT, "held.tmp", MESSAGE);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        assert_int_equal(move(world, rows[i].from, rows[i].name, rows[i].to, rows[i].new_name),
+                         rows[i].error);
+    assert_int_equal(outbox_rename(world->outbox, OUTBOX_FOLDER_OUTBOX, "other.tmp", OUTBOX_FOLDER_OUTBOX,
+                                   "y", RENAME_EXCHANGE, NULL),
+                     -EINVAL);
+}
+
+static void a_queued_message_keeps_its_place_under_another_name(void **state)
+{
+    struct world *world = *state;
+    fake_service_set_reachable(world->fake, false);
+    assert_int_equal(mail(world, "1.eml", "To: b@x.example\nSubject: first\n\nb\n"), 0);
+    assert_int_equal(mail(world, "2.eml", "To: b@x.example\nSubject: second\n\nb\n"), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    await_paused(world, true);
+    assert_int_equal(move(world, OUT, "1.eml", OUT, "2.eml"), -EEXIST);
+    assert_int_equal(move(world, OUT, "1.eml", OUT, "9.eml"), 0);
+    world_reopen(world);
+    assert_int_equal(settle(world), -EAGAIN);
+    await_next_attempt(world);
+    unsigned int before = sends(world);
+    fake_service_set_reachable(world->fake, true);
+    outbox_wake(world->outbox);
+    await_news(world, EVENT_SENT, "sent/9.eml");
+    await_news(world, EVENT_SENT, "sent/2.eml");
+    assert_true(sent_contains(world, before, "first"));
+    assert_true(sent_contains(world, before + 1, "second"));
+}
+
+static void a_rename_to_a_name_never_sent_cancels(void **state)
+{
+    struct world *world = *state;
+    fake_service_set_reachable(world->fake, false);
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    await_next_attempt(world);
+    assert_int_equal(move(world, OUT, "m.eml", OUT, "m.tmp"), 0);
+    fake_service_set_reachable(world->fake, true);
+    outbox_wake(world->outbox);
+    assert_int_equal(settle(world), 0);
+    world_reopen(world);
+    assert_int_equal(settle(world), 0);
+    assert_true(is_listed(world, OUT, "m.tmp"));
+    assert_int_equal(fake_service_count_sent(world->fake, false), 0);
+    assert_int_equal(move(world, OUT, "m.tmp", OUT, "m.eml"), 0);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(fake_service_count_sent(world->fake, false), 1);
+}
+
+static void rm_cancels(void **state)
+{
+    struct world *world = *state;
+    fake_service_set_reachable(world->fake, false);
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    await_next_attempt(world);
+    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml"), 0);
+    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml"), -ENOENT);
+    fake_service_set_reachable(world->fake, true);
+    world_reopen(world);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(fake_service_count_sent(world->fake, false), 0);
+}
+
+static void a_temporary_file_that_is_renamed_into_place_is_sent(void **state)
+{
+    struct world *world = *state;
+    copy_in(world, OUT, "m.eml", "");
+    copy_in(world, OUT, ".m.eml.Xy12", MESSAGE);
+    assert_int_equal(outbox_rename(world->outbox, OUTBOX_FOLDER_OUTBOX, ".m.eml.Xy12", OUTBOX_FOLDER_OUTBOX,
+                                   "m.eml", RENAME_NOREPLACE, NULL),
+                     -EEXIST);
+    assert_int_equal(move(world, OUT, ".m.eml.Xy12", OUT, "m.eml"), 0);
+    assert_int_equal(settle(world), 0);
+    assert_true(is_listed(world, SENT, "m.eml"));
+    assert_false(is_listed(world, OUT, ".m.eml.Xy12"));
+    struct outbox_listing listing;
+    assert_int_equal(outbox_list(world->outbox, OUTBOX_FOLDER_OUTBOX, &listing), 0);
+    assert_int_equal(listing.len, 0);
+    outbox_listing_release(&listing);
+}
+
+static void a_file_that_is_written_can_be_renamed(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = create(world, OUT, "x.tmp");
+    append(handle, MESSAGE, 0);
+    assert_int_equal(move(world, OUT, "x.tmp", OUT, "x.eml"), 0);
+    assert_int_equal(sends(world), 0);
+    finish(handle);
+    assert_int_equal(settle(world), 0);
+    assert_true(is_listed(world, SENT, "x.eml"));
+}
+
+static void retry_brings_back_what_failed(void **state)
+{
+    struct world *world = *state;
+    fake_service_push(world->fake, FAKE_SEND, (struct fake_outcome){.outcome = SERVICE_REJECTED});
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), -EIO);
+    assert_int_equal(outbox_retry(world->outbox, NULL), 0);
+    assert_true(is_listed(world, FAILED, "m.eml"));
+    assert_int_equal(outbox_retry(world->outbox, "m.eml"), 0);
+    assert_int_equal(settle(world), 0);
+    assert_true(is_listed(world, SENT, "m.eml"));
+    assert_false(is_listed(world, FAILED, "m.eml"));
+    assert_int_equal(outbox_retry(world->outbox, "m.eml"), -ENOENT);
+
+    fake_service_push(
+        world->fake, FAKE_SEND,
+        (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 503, .retry_after_ms = HOUR_MS});
+    assert_int_equal(mail(world, "n.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    await_next_attempt(world);
+    await_paused(world, true);
+    assert_int_equal(outbox_retry(world->outbox, "n.eml"), 0);
+    await_news(world, EVENT_SENT, "sent/n.eml");
+}
+
+static void listings_are_in_order_of_hand_in(void **state)
+{
+    struct world *world = *state;
+    fake_service_set_reachable(world->fake, false);
+    struct outbox_handle *handle = create(world, OUT, "last.eml");
+    assert_int_equal(mail(world, "b.eml", MESSAGE), 0);
+    assert_int_equal(mail(world, "a.eml", MESSAGE), 0);
+    append(handle, MESSAGE, 0);
+    finish(handle);
+    struct outbox_listing listing;
+    assert_int_equal(outbox_list(world->outbox, OUTBOX_FOLDER_OUTBOX, &listing), 0);
+    assert_int_equal(listing.len, 3);
+    assert_string_equal(listing.entries[0].name, "b.eml");
+    assert_string_equal(listing.entries[1].name, "a.eml");
+    assert_string_equal(listing.entries[2].name, "last.eml");
+    outbox_listing_release(&listing);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WORLD_TEST(names_that_are_taken_get_a_number),
+        WORLD_TEST(what_may_be_renamed_where),
+        WORLD_TEST(a_queued_message_keeps_its_place_under_another_name),
+        WORLD_TEST(a_rename_to_a_name_never_sent_cancels),
+        WORLD_TEST(rm_cancels),
+        WORLD_TEST(a_temporary_file_that_is_renamed_into_place_is_sent),
+        WORLD_TEST(a_file_that_is_written_can_be_renamed),
+        WORLD_TEST(retry_brings_back_what_failed),
+        WORLD_TEST(listings_are_in_order_of_hand_in),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
