@@ -163,8 +163,8 @@ void fs_session_stop(struct fs_session *session)
     if (session->is_stopped)
         return;
     session->is_stopped = true;
-    tree_set_watcher(session->tree, NULL);
     if (session->is_started) {
+        tree_set_watcher(session->tree, NULL);
         request_loop_expect_end(&session->loop);
         waiting_room_close(&session->waiting);
         stream_readers_close(&session->readers);
@@ -172,8 +172,10 @@ void fs_session_stop(struct fs_session *session)
     }
     if (session->is_mounted && session->is_started && !fuse_session_exited(session->fuse))
         unmount_cleanly(session->mountpoint);
-    if (session->is_started)
+    if (session->is_started) {
         request_loop_stop(&session->loop);
+        waiting_room_drain(&session->waiting);
+    }
     if (session->is_mounted)
         fuse_session_unmount(session->fuse);
 }
@@ -183,8 +185,7 @@ void fs_session_free(struct fs_session *session)
     if (session == NULL)
         return;
     fs_session_stop(session);
-    if (session->waiting.pool != NULL)
-        waiting_room_release(&session->waiting);
+    waiting_room_release(&session->waiting);
     if (session->is_started)
         tree_abandon_handles(session->tree);
     if (session->fuse != NULL)

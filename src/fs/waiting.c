@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cancel.h"
+#include "base/cleanup.h"
 #include "fs/reply.h"
 #include "fs/session_state.h"
 
@@ -45,9 +46,14 @@ void waiting_room_close(struct waiting_room *room)
     pthread_mutex_unlock(&room->lock);
 }
 
+void waiting_room_drain(struct waiting_room *room)
+{
+    worker_pool_free(TAKE_PTR(room->pool));
+}
+
 void waiting_room_release(struct waiting_room *room)
 {
-    worker_pool_free(room->pool);
+    waiting_room_drain(room);
     pthread_mutex_destroy(&room->lock);
 }
 

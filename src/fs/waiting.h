@@ -51,7 +51,8 @@ typedef void (*request_function)(struct tree *tree, const struct tree_caller *ca
 int waiting_room_init(struct waiting_room *room);
 /* Cuts short all waits, those to come too. */
 void waiting_room_close(struct waiting_room *room);
-/* Waits for the requests under way. */
+/* Waits for the requests under way. No more may come. */
+void waiting_room_drain(struct waiting_room *room);
 void waiting_room_release(struct waiting_room *room);
 
 /* Carries out a request and answers it: here and now, or, when it `may_wait`, in the pool. */

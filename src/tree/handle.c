@@ -187,11 +187,20 @@ void tree_release(struct tree_handle *handle)
     handle->ops->release(handle);
 }
 
+static void abandon(struct tree_handle *handle)
+{
+    tree_link_remove(handle->tree, &handle->link);
+    if (handle->ops->abandon != NULL)
+        handle->ops->abandon(handle);
+    else
+        handle->ops->release(handle);
+}
+
 void tree_abandon_handles(struct tree *tree)
 {
     while (tree->open_handles.next != &tree->open_handles) {
         char *link = (char *)tree->open_handles.next;
-        tree_release((struct tree_handle *)(void *)(link - offsetof(struct tree_handle, link)));
+        abandon((struct tree_handle *)(void *)(link - offsetof(struct tree_handle, link)));
     }
     directory_abandon_all(tree);
 }

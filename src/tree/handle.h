@@ -66,8 +66,8 @@ int tree_sync_file(struct tree_handle *handle, bool is_data_only);
 int tree_flush(struct tree_handle *handle, const struct tree_caller *caller);
 /* The last one has been closed. */
 void tree_release(struct tree_handle *handle);
-/* Releases every handle and listing that is left, when the kernel is gone with files still open. After
- * outbox_stop(), so that nothing unfinished counts as closed. */
+/* Frees every handle and listing that is left, when the kernel is gone with files still open: what was being
+ * written into the outbox does not count as closed. After outbox_stop(). */
 void tree_abandon_handles(struct tree *tree);
 
 #endif

@@ -28,6 +28,8 @@ struct handle_ops {
     int (*flush)(struct tree_handle *handle, const struct tree_caller *caller);
     /* Frees the handle. Never NULL. */
     void (*release)(struct tree_handle *handle);
+    /* The same when nobody has closed the file. NULL: release */
+    void (*abandon)(struct tree_handle *handle);
 };
 
 struct tree_handle {

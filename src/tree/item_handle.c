@@ -68,6 +68,12 @@ static void release_item(struct tree_handle *handle)
     free(handle);
 }
 
+static void abandon_item(struct tree_handle *handle)
+{
+    outbox_abandon(file_of(handle));
+    free(handle);
+}
+
 static const struct handle_ops item_ops = {
     .caching = TREE_CACHE_OPEN,
     .may_wait = true,
@@ -78,6 +84,7 @@ static const struct handle_ops item_ops = {
     .sync = sync_item,
     .flush = flush_item,
     .release = release_item,
+    .abandon = abandon_item,
 };
 
 int item_open(struct tree *tree, const struct tree_caller *caller, uint64_t number, enum outbox_aspect aspect,

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What of a session can be told without mounting; the rest is in tests/mount.
+ */
+#include "fs/session.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+
+static void ended(void *context)
+{
+    (void)context;
+    fail();
+}
+
+static int new_session(const char *options, struct fs_session **ret_session, char **ret_reason)
+{
+    const struct fs_session_config config = {.mountpoint = "/nowhere",
+                                             .source = "https://inbox.example/a,b\\c",
+                                             .mount_options = options,
+                                             .ended = ended};
+    return fs_session_new(&config, ret_session, ret_reason);
+}
+
+static void mount_options_are_checked(void **state)
+{
+    static const struct {
+        const char *options;
+        int error;
+    } cases[] = {
+        {NULL, 0},
+        {"", 0},
+        {"ro", 0},
+        {"allow_other,noexec", 0},
+        {"bogus", -EINVAL},
+        {"-", -EINVAL},
+        {"ro,bogus=1", -EINVAL},
+    };
+    (void)state;
+    log_set_level(LOG_LEVEL_ERROR);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_(cleanup_fs_session_free) struct fs_session *session = NULL;
+        _cleanup_free_ char *reason = NULL;
+        print_message("# -o %s\n", cases[i].options != NULL ? cases[i].options : "(none)");
+        assert_int_equal(new_session(cases[i].options, &session, &reason), cases[i].error);
+        assert_int_equal(reason != NULL, cases[i].error != 0);
+    }
+}
+
+static void a_session_that_was_never_mounted_can_be_stopped_twice(void **state)
+{
+    struct fs_session *session = NULL;
+    char *reason = NULL;
+    (void)state;
+    assert_int_equal(new_session(NULL, &session, &reason), 0);
+    fs_session_stop(session);
+    fs_session_stop(session);
+    fs_session_free(session);
+    fs_session_free(NULL);
+}
+
+static void mounting_on_nothing_fails_in_words(void **state)
+{
+    _cleanup_(cleanup_fs_session_free) struct fs_session *session = NULL;
+    _cleanup_free_ char *reason = NULL;
+    (void)state;
+    assert_int_equal(new_session(NULL, &session, &reason), 0);
+    assert_true(fs_session_mount(session, &reason) < 0);
+    assert_non_null(reason);
+}
+
+static void what_is_no_mount_is_no_dead_one(void **state)
+{
+    (void)state;
+    assert_false(fs_mountpoint_is_dead("/"));
+    assert_false(fs_mountpoint_is_dead("/nowhere"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mount_options_are_checked),
+        cmocka_unit_test(a_session_that_was_never_mounted_can_be_stopped_twice),
+        cmocka_unit_test(mounting_on_nothing_fails_in_words),
+        cmocka_unit_test(what_is_no_mount_is_no_dead_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
