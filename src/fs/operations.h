@@ -45,7 +45,7 @@ void op_copy_file_range(fuse_req_t request, fuse_ino_t ino_in, off_t offset_in,
 void op_flush(fuse_req_t request, fuse_ino_t ino, struct fuse_file_info *file);
 void op_fsync(fuse_req_t request, fuse_ino_t ino, int is_data_only, struct fuse_file_info *file);
 void op_release(fuse_req_t request, fuse_ino_t ino, struct fuse_file_info *file);
-void op_poll(fuse_req_t request, fuse_ino_t ino, struct fuse_file_info *file, struct fuse_pollhandle *handle);
+void op_poll(fuse_req_t request, fuse_ino_t ino, struct fuse_file_info *file, struct fuse_pollhandle *poll);
 
 /* Listings (directory_operations.c). */
 void op_opendir(fuse_req_t request, fuse_ino_t ino, struct fuse_file_info *file);

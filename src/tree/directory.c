@@ -31,10 +31,12 @@ struct output {
     void *context;
 };
 
+typedef int (*dir_reader)(struct tree_dir *dir, uint64_t position, const struct output *out);
+
 struct tree_dir {
     struct tree *tree;
     uint64_t ino;
-    int (*read)(struct tree_dir *dir, uint64_t position, const struct output *out);
+    dir_reader read;
     struct outbox_listing listing; /* of an outbox folder, since it was read from the start */
     DIR *draft;                    /* of a folder in drafts/ */
     struct tree_link link;         /* in the tree's list of open listings */
@@ -203,24 +205,27 @@ static int open_draft_folder(const struct draft_node *node, DIR **ret_dir)
     return -ENOMEM;
 }
 
+/* For every folder outside drafts/; NULL: it is none. */
+static dir_reader find_reader(uint64_t ino)
+{
+    enum fixed_node node = (enum fixed_node)inode_number(ino);
+    if (inode_kind(ino) == INODE_INBOX)
+        return read_inbox;
+    if (inode_kind(ino) != INODE_FIXED)
+        return NULL;
+    if (node == FIXED_ROOT)
+        return read_root;
+    if (node == FIXED_INBOXES)
+        return read_inboxes;
+    return fixed_is_outbox_folder(node, NULL) ? read_items : NULL;
+}
+
 int tree_open_dir(struct tree *tree, uint64_t ino, struct tree_dir **ret_dir)
 {
     const struct draft_node *draft = draft_table_get(&tree->drafts, ino);
-    enum fixed_node node = (enum fixed_node)inode_number(ino);
-    struct tree_dir opened = {.tree = tree, .ino = ino};
-    if (draft != NULL)
-        opened.read = read_drafts;
-    else if (inode_kind(ino) == INODE_INBOX)
-        opened.read = read_inbox;
-    else if (inode_kind(ino) != INODE_FIXED)
-        return -ENOTDIR;
-    else if (node == FIXED_ROOT)
-        opened.read = read_root;
-    else if (node == FIXED_INBOXES)
-        opened.read = read_inboxes;
-    else if (fixed_is_outbox_folder(node, NULL))
-        opened.read = read_items;
-    else
+    struct tree_dir opened = {
+        .tree = tree, .ino = ino, .read = draft != NULL ? read_drafts : find_reader(ino)};
+    if (opened.read == NULL)
         return -ENOTDIR;
 
     _cleanup_free_ struct tree_dir *dir = malloc(sizeof(*dir));

@@ -164,8 +164,8 @@ static inline bool fixture_take_name(void *context, const char *name, const stru
     (void)entry;
     if (names->at_most > 0 && names->taken == names->at_most)
         return false;
-    strcat(names->text, name);
-    strcat(names->text, " ");
+    size_t len = strlen(names->text);
+    snprintf(names->text + len, sizeof(names->text) - len, "%s ", name);
     names->taken++;
     names->next = next;
     return true;
