@@ -66,11 +66,11 @@ SUPPORT   := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/suppor
 UNIT_SRC  := $(sort $(wildcard tests/unit/*/test_*.c))
 UNIT      := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
 TOOL_SRC  := $(sort $(wildcard tests/tools/*.c))
-TOOLS     := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOL_SRC))
+TOOLS     := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOL_SRC)) $(BUILD)/tests/fault_preload.so
 MOUNT     := $(sort $(wildcard tests/mount/*.bats))
 MANUALS   := $(patsubst man/%.scd,$(BUILD)/man/%,$(wildcard man/*.scd))
 
-.PHONY: all deps run check check-layers check-unit check-mount bench lint format asan tsan install uninstall \
+.PHONY: all deps run check check-layers check-unit check-mount bench torture lint format asan tsan install uninstall \
         clean help unit-% manuals
 .SECONDARY:
 
@@ -113,6 +113,12 @@ $(BUILD)/tests/tools/%: $(BUILD)/obj/tests/tools/%.o
 	@mkdir -p $(@D)
 	@echo "  LINK   $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
+
+# Loaded into inboxfs by a test (LD_PRELOAD), so never built with a sanitizer.
+$(BUILD)/tests/fault_preload.so: tests/torture/fault_preload.c Makefile
+	@mkdir -p $(@D)
+	@echo "  LINK   $@"
+	$(Q)$(CC) $(CPPFLAGS) -std=c17 -O2 -g $(WARNINGS) -fPIC -pthread -shared -o $@ $<
 
 $(BUILD)/obj/tests/%.o: tests/%.c Makefile
 	@mkdir -p $(@D)
@@ -166,6 +172,10 @@ tsan: deps ## every test under ThreadSanitizer
 bench: deps ## measure against tmpfs and curl, print ratios
 	@$(MAKE) --no-print-directory all $(TOOLS)
 	@BUILD=$(BUILD) tests/bench/run
+
+torture: deps ## kill inboxfs KILLS times (500) while mail is sent, count what is lost; SEED=N
+	@$(MAKE) --no-print-directory all
+	@BUILD=$(BUILD) KILLS=$(KILLS) SEED=$(SEED) SERVICES=$(SERVICES) tests/torture/run
 
 lint: deps ## clang-format, clang-tidy, shellcheck
 	@BUILD=$(BUILD) scripts/lint

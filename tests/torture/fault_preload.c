@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A disk that fails, for tests: loaded into inboxfs by LD_PRELOAD, it lets calls on files under spool/ fail.
+ * The file that FAULT_PLAN names says which; it may come, change and go while the program runs:
+ *
+ *   CALL NTH COUNT ERRNO
+ *
+ * the COUNT calls from the NTH on, counted since the plan came (COUNT 0: all of them), fail with ERRNO (a
+ * number). CALL is fsync, write, rename, create, unlink, or any.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned long plan_inode; /* protected by lock, like all below */
+static struct timespec plan_mtime;
+static unsigned long calls;
+
+/* The next definition of the function, the C library's. A cast of a pointer to a function is not in ISO C. */
+static void find_next(const char *name, void *ret_function)
+{
+    void *found = dlsym(RTLD_NEXT, name);
+    memcpy(ret_function, &found, sizeof(found));
+}
+
+static bool is_in_spool(int fd)
+{
+    char link[64];
+    char path[4096];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t len = readlink(link, path, sizeof(path) - 1);
+    if (len < 0)
+        return false;
+    path[len] = '\0';
+    const char *spool = strstr(path, "/spool");
+    return spool != NULL && (spool[6] == '\0' || spool[6] == '/');
+}
+
+/* The error that this call is to have, or 0. */
+static int count_locked(const char *call, const struct stat *status, FILE *plan)
+{
+    char wanted[16];
+    unsigned long first, count;
+    int error;
+    if (fscanf(plan, "%15s %lu %lu %d", wanted, &first, &count, &error) != 4)
+        return 0;
+    if (status->st_ino != plan_inode || status->st_mtim.tv_sec != plan_mtime.tv_sec ||
+        status->st_mtim.tv_nsec != plan_mtime.tv_nsec) {
+        plan_inode = status->st_ino;
+        plan_mtime = status->st_mtim;
+        calls = 0;
+    }
+    if (strcmp(wanted, "any") != 0 && strcmp(wanted, call) != 0)
+        return 0;
+    calls++;
+    return calls >= first && (count == 0 || calls < first + count) ? error : 0;
+}
+
+static bool is_to_fail(const char *call, int fd)
+{
+    struct stat status;
+    const char *path = getenv("FAULT_PLAN");
+    int saved = errno;
+    int error = 0;
+    FILE *plan = path == NULL || !is_in_spool(fd) ? NULL : fopen(path, "re");
+    if (plan != NULL) {
+        pthread_mutex_lock(&lock);
+        if (fstat(fileno(plan), &status) == 0)
+            error = count_locked(call, &status, plan);
+        pthread_mutex_unlock(&lock);
+        fclose(plan);
+    }
+    errno = error != 0 ? error : saved;
+    return error != 0;
+}
+
+int fsync(int fd)
+{
+    int (*next)(int);
+    find_next("fsync", &next);
+    return is_to_fail("fsync", fd) ? -1 : next(fd);
+}
+
+ssize_t write(int fd, const void *bytes, size_t len)
+{
+    ssize_t (*next)(int, const void *, size_t);
+    find_next("write", &next);
+    return is_to_fail("write", fd) ? -1 : next(fd, bytes, len);
+}
+
+ssize_t pwrite64(int fd, const void *bytes, size_t len, off_t offset)
+{
+    ssize_t (*next)(int, const void *, size_t, off_t);
+    find_next("pwrite64", &next);
+    return is_to_fail("write", fd) ? -1 : next(fd, bytes, len, offset);
+}
+
+int renameat(int from_fd, const char *from, int to_fd, const char *to)
+{
+    int (*next)(int, const char *, int, const char *);
+    find_next("renameat", &next);
+    return is_to_fail("rename", to_fd) ? -1 : next(from_fd, from, to_fd, to);
+}
+
+int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned int flags)
+{
+    int (*next)(int, const char *, int, const char *, unsigned int);
+    find_next("renameat2", &next);
+    return is_to_fail("rename", to_fd) ? -1 : next(from_fd, from, to_fd, to, flags);
+}
+
+int unlinkat(int dir_fd, const char *name, int flags)
+{
+    int (*next)(int, const char *, int);
+    find_next("unlinkat", &next);
+    return is_to_fail("unlink", dir_fd) ? -1 : next(dir_fd, name, flags);
+}
+
+int openat64(int dir_fd, const char *name, int flags, ...)
+{
+    int (*next)(int, const char *, int, ...);
+    mode_t mode = 0;
+    if ((flags & O_CREAT) != 0) {
+        va_list arguments;
+        va_start(arguments, flags);
+        mode = va_arg(arguments, mode_t);
+        va_end(arguments);
+    }
+    find_next("openat64", &next);
+    return (flags & O_CREAT) != 0 && is_to_fail("create", dir_fd) ? -1 : next(dir_fd, name, flags, mode);
+}
