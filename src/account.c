@@ -40,7 +40,8 @@ static bool is_local_source(const char *source)
     return strcmp(source, "local") == 0 || strncmp(source, "local:", 6) == 0;
 }
 
-/* The data directory that `local[:DIR]` names, made and in absolute form, since it also names the state. */
+/* The data directory that `local[:DIR]` names, made and in absolute form, since it also names the state.
+ * -ENODATA: it names none, and there is no home for the default. */
 static int local_data_dir(const char *source, char **ret_path)
 {
     char path[PATH_MAX];
@@ -54,7 +55,7 @@ static int local_data_dir(const char *source, char **ret_path)
     else if (home != NULL && home[0] == '/')
         len = snprintf(path, sizeof(path), "%s/.local/share/inboxfs", home);
     else
-        return -ENOENT;
+        return -ENODATA;
     if (len < 0 || (size_t)len >= sizeof(path))
         return -ENAMETOOLONG;
 
@@ -117,10 +118,12 @@ static int open_local(const struct options *options, struct account *account)
 {
     _cleanup_free_ char *data_dir = NULL;
     int error = local_data_dir(options->source, &data_dir);
-    if (error != 0) {
+    if (error == -ENODATA)
+        log_error("HOME is not set: name the local service's directory, as local:DIR");
+    else if (error != 0)
         log_error("cannot use the data directory of %s: %s", options->source, strerror(-error));
+    if (error != 0)
         return error;
-    }
     if (asprintf(&account->shown_source, "local:%s", data_dir) < 0) {
         account->shown_source = NULL;
         return -ENOMEM;
