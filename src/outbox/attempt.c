@@ -61,31 +61,46 @@ static enum gate_reason find_reason(const struct service_result *result, enum at
     return result->outcome == SERVICE_RETRY ? GATE_BUSY : GATE_OPEN;
 }
 
+static void put_off_locked(struct outbox *outbox, struct item *item, int64_t delay_ms)
+{
+    int64_t own = backoff_next_ms(&item->backoff);
+    int64_t delay = delay_ms < own ? own : delay_ms < RETRY_AFTER_MAX_MS ? delay_ms : RETRY_AFTER_MAX_MS;
+    item->next_attempt_ms = item->is_woken ? 0 : core_monotonic_ms(outbox) + delay;
+}
+
+void attempt_put_off(struct outbox *outbox, struct item *item, int64_t delay_ms)
+{
+    pthread_mutex_lock(&outbox->lock);
+    put_off_locked(outbox, item, delay_ms);
+    pthread_mutex_unlock(&outbox->lock);
+}
+
+/* While the service does not answer at all, or refuses the key, waiting is the gate's affair alone. */
+static void note_answer_locked(struct outbox *outbox, struct item *item, const struct service_result *result,
+                               enum attempt_meaning meaning)
+{
+    struct gate *gate = &outbox->gate;
+    enum gate_reason reason = find_reason(result, meaning);
+    if (reason == GATE_OPEN)
+        gate_open(gate);
+    else
+        gate_close(gate, reason, core_monotonic_ms(outbox), result->retry_after_ms, result->detail);
+    if (item->is_woken)
+        gate_wake(gate);
+    if (reason == GATE_BUSY)
+        put_off_locked(outbox, item, result->retry_after_ms);
+}
+
 enum attempt_meaning attempt_report(struct outbox *outbox, struct item *item,
                                     const struct service_result *result, struct cancel *cancel)
 {
     enum attempt_meaning meaning = find_meaning(outbox, result, cancel);
-    enum gate_reason reason = find_reason(result, meaning);
+    bool is_cancelled = result->error == EINTR; /* by us: says nothing about the service */
     pthread_mutex_lock(&outbox->lock);
     item->claim = CLAIM_DISK;
-    if (result->error == EINTR)
-        ; /* cancelled by us: says nothing about the service */
-    else if (reason == GATE_OPEN)
-        gate_open(&outbox->gate);
-    else
-        gate_close(&outbox->gate, reason, core_monotonic_ms(outbox), result->retry_after_ms, result->detail);
+    if (!is_cancelled)
+        note_answer_locked(outbox, item, result, meaning);
     core_broadcast_locked(outbox);
     pthread_mutex_unlock(&outbox->lock);
     return meaning;
-}
-
-int64_t attempt_delay_ms(const struct service_result *result)
-{
-    if (result->outcome == SERVICE_UNAUTHORIZED)
-        return 0;
-    if (result->outcome == SERVICE_RETRY && result->http_status == 0)
-        return 0;
-    if (result->retry_after_ms > RETRY_AFTER_MAX_MS)
-        return RETRY_AFTER_MAX_MS;
-    return result->retry_after_ms > 0 ? result->retry_after_ms : -1;
 }

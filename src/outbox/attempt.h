@@ -18,13 +18,14 @@ enum attempt_meaning {
 };
 
 /* Tells the gate what the answer says of the service, before the item is settled, so that nobody passes in
- * between. From then on the item is claimed for the disk alone. After a 403 it asks for one email (waits for
- * the network): whether the key is refused for everything, or only this. No lock may be held. */
+ * between. From then on the item is claimed for the disk alone; after a 429 or 503 it is put off. After a 403
+ * it asks for one email (waits for the network): whether the key is refused for everything, or only this. No
+ * lock may be held. */
 enum attempt_meaning attempt_report(struct outbox *outbox, struct item *item,
                                     const struct service_result *result, struct cancel *cancel);
 
-/* How long the item itself should wait after this outcome (settle_later()): by its own backoff where the
- * service answered, else until the gate opens. */
-int64_t attempt_delay_ms(const struct service_result *result);
+/* After an attempt that failed here, or whose outcome is not known: the item waits by its own backoff, and at
+ * least this long. */
+void attempt_put_off(struct outbox *outbox, struct item *item, int64_t delay_ms);
 
 #endif

@@ -60,6 +60,7 @@ struct item {
     struct lane *lane; /* of a message; NULL: in no queue */
     bool is_queued;
     int64_t next_attempt_ms; /* monotonic; 0: at once */
+    bool is_woken;           /* during its attempt somebody asked to try now: no delay after it */
     struct backoff backoff;
 
     /* who needs whom */

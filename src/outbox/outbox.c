@@ -240,7 +240,7 @@ void outbox_wake(struct outbox *outbox)
     gate_wake(&outbox->gate);
     for (struct item *item = send_queue_next(&outbox->queue, NULL); item != NULL;
          item = send_queue_next(&outbox->queue, item))
-        item->next_attempt_ms = 0;
+        send_queue_wake(item);
     core_broadcast_locked(outbox);
     pthread_mutex_unlock(&outbox->lock);
 }
@@ -252,7 +252,7 @@ static bool retry_waiting(struct outbox *outbox, enum outbox_folder folder, cons
     struct item *item = item_table_find(&outbox->table, folder, name);
     bool is_waiting = item != NULL && item_state_is_unsettled(item->state);
     if (is_waiting) {
-        item->next_attempt_ms = 0;
+        send_queue_wake(item);
         gate_wake(&outbox->gate);
         core_broadcast_locked(outbox);
     }

@@ -136,8 +136,8 @@ int outbox_sync_file(struct outbox_handle *handle);
 /* The last close of this open: hands in when no other writer is left. Waits for the disk. Consumes the
  * handle. */
 void outbox_release(struct outbox_handle *handle);
-/* Frees a handle whose last close nobody saw, for the mount is going away with the file open: what was written
- * stays in the spool, `interrupted` at the next start. After outbox_stop(). Consumes the handle. */
+/* Frees a handle whose last close nobody saw, for the mount is going away with the file open: what was
+ * written stays in the spool, `interrupted` at the next start. After outbox_stop(). Consumes the handle. */
 void outbox_abandon(struct outbox_handle *handle);
 
 /* ---- names */

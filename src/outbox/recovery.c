@@ -205,7 +205,7 @@ static void settle_sending(struct outbox *outbox, struct item *item)
     }
     if (core_trusts_keys(outbox)) {
         item->envelope.may_have_been_sent = true;
-        settle_later(outbox, item, 0, 0, "the program ended while the message was being sent");
+        settle_later(outbox, item, 0, "the program ended while the message was being sent");
         return;
     }
     settle_failed(outbox, item, ITEM_UNKNOWN, 0,

@@ -164,6 +164,12 @@ struct item *send_queue_find_upload(const struct send_queue *queue, int64_t now_
     return NULL;
 }
 
+void send_queue_wake(struct item *item)
+{
+    item->next_attempt_ms = 0;
+    item->is_woken = item->claim != CLAIM_NONE;
+}
+
 struct item *send_queue_next(const struct send_queue *queue, const struct item *item)
 {
     const struct lane *lane = item == NULL ? queue->first_lane : item->lane;

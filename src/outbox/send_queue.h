@@ -52,6 +52,9 @@ void send_queue_remove(struct send_queue *queue, struct item *item);
 struct item *send_queue_find_message(const struct send_queue *queue, int64_t now_ms, int64_t *ret_until_ms);
 struct item *send_queue_find_upload(const struct send_queue *queue, int64_t now_ms, int64_t *ret_until_ms);
 
+/* Its next attempt is due at once, or at once after the one under way. */
+void send_queue_wake(struct item *item);
+
 /* Walks over all: start with NULL; NULL at the end. Messages first. */
 struct item *send_queue_next(const struct send_queue *queue, const struct item *item);
 

@@ -31,6 +31,20 @@ struct sending {
 
 /* ---------------------------------------------------------------- before the request */
 
+static void settle_refused(struct sending *sending, int http_status, const char *words)
+{
+    settle_failed(sending->outbox, sending->item, sending->is_repeat ? ITEM_UNKNOWN : ITEM_FAILED,
+                  http_status, words);
+}
+
+/* The disk or the memory failed, or (-EAGAIN) an attachment left the pool meanwhile. */
+static void settle_failed_here(struct sending *sending, int error)
+{
+    if (error != -EAGAIN)
+        attempt_put_off(sending->outbox, sending->item, 0);
+    settle_later(sending->outbox, sending->item, 0, strerror(-error));
+}
+
 static int load_draft(struct sending *sending)
 {
     _cleanup_free_ char *bytes = NULL;
@@ -42,10 +56,9 @@ static int load_draft(struct sending *sending)
     if (error == 0 && sending->draft->parts_len != sending->item->envelope.part_ids_len)
         error = -EBADMSG;
     if (error == -EBADMSG || error == -EDESTADDRREQ || error == -EMSGSIZE)
-        settle_failed(sending->outbox, sending->item, ITEM_FAILED, 0,
-                      reason != NULL ? reason : "the message changed in the spool");
+        settle_refused(sending, 0, reason != NULL ? reason : "the message changed in the spool");
     else if (error != 0)
-        settle_later(sending->outbox, sending->item, 0, -1, strerror(-error));
+        settle_failed_here(sending, error);
     return error;
 }
 
@@ -53,11 +66,12 @@ static int load_draft(struct sending *sending)
 static void settle_not_sent(struct sending *sending, const struct service_result *result)
 {
     struct outbox *outbox = sending->outbox;
+    if (result->outcome == SERVICE_UNKNOWN) /* of an upload: it may be repeated */
+        attempt_put_off(outbox, sending->item, result->retry_after_ms);
     if (attempt_report(outbox, sending->item, result, sending->cancel) == ATTEMPT_REFUSED)
-        settle_failed(outbox, sending->item, sending->is_repeat ? ITEM_UNKNOWN : ITEM_FAILED,
-                      result->http_status, result->detail);
+        settle_refused(sending, result->http_status, result->detail);
     else
-        settle_later(outbox, sending->item, result->http_status, attempt_delay_ms(result), result->detail);
+        settle_later(outbox, sending->item, result->http_status, result->detail);
 }
 
 /* Durable at once, so that a restart does not upload it again. */
@@ -73,7 +87,7 @@ static int record_part(struct sending *sending, size_t part, char *id)
     }
     free(id);
     if (error != 0)
-        settle_later(sending->outbox, sending->item, 0, -1, strerror(-error));
+        settle_failed_here(sending, error);
     return error;
 }
 
@@ -93,8 +107,7 @@ static int upload_part(struct sending *sending, size_t index)
     service->ops->upload(service, &request, sending->cancel, &id, &result);
     int error = 0;
     if (result.outcome == SERVICE_OK && id == NULL) {
-        settle_failed(sending->outbox, sending->item, ITEM_FAILED, result.http_status,
-                      "the service took an attached part, but gave it no id");
+        settle_refused(sending, result.http_status, "the service took an attached part, but gave it no id");
         error = -EBADMSG;
     } else if (result.outcome == SERVICE_OK) {
         error = record_part(sending, index, id);
@@ -154,7 +167,7 @@ static int complete_request(struct sending *sending)
         free(ids[i]);
     free(ids);
     if (error != 0)
-        settle_later(sending->outbox, sending->item, 0, error == -EAGAIN ? 0 : -1, strerror(-error));
+        settle_failed_here(sending, error);
     return error;
 }
 
@@ -172,7 +185,7 @@ static int record_sending(struct sending *sending)
         error = change_commit(&change, sending->item);
     }
     if (error != 0)
-        settle_later(sending->outbox, sending->item, 0, -1, strerror(-error));
+        settle_failed_here(sending, error);
     return error;
 }
 
@@ -198,7 +211,8 @@ static void settle_may_have_been_sent(struct sending *sending, const struct serv
     pthread_mutex_lock(&outbox->lock);
     item->envelope.may_have_been_sent = true; /* durable with the change that follows */
     pthread_mutex_unlock(&outbox->lock);
-    settle_later(outbox, item, result->http_status, attempt_delay_ms(result), result->detail);
+    attempt_put_off(outbox, item, result->retry_after_ms);
+    settle_later(outbox, item, result->http_status, result->detail);
 }
 
 static void count_in_quota(struct sending *sending)
@@ -268,7 +282,7 @@ static bool retry_with_new_ids(struct sending *sending, const struct service_res
     }
     pthread_mutex_unlock(&sending->outbox->lock);
     attempt_report(sending->outbox, sending->item, result, sending->cancel);
-    settle_later(sending->outbox, item, result->http_status, 0, result->detail);
+    settle_later(sending->outbox, item, result->http_status, result->detail);
     return true;
 }
 

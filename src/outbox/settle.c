@@ -77,15 +77,7 @@ void settle_uploaded(struct outbox *outbox, struct item *item, int http_status, 
     core_told(outbox, item);
 }
 
-static void delay_locked(struct outbox *outbox, struct item *item, int64_t delay_ms)
-{
-    int64_t now = core_monotonic_ms(outbox);
-    int64_t own = delay_ms == 0 ? 0 : backoff_next_ms(&item->backoff);
-    item->next_attempt_ms = now + (own > delay_ms ? own : delay_ms);
-}
-
-void settle_later(struct outbox *outbox, struct item *item, int http_status, int64_t delay_ms,
-                  const char *words)
+void settle_later(struct outbox *outbox, struct item *item, int http_status, const char *words)
 {
     _cleanup_change_ struct change change;
     bool is_message = item->envelope.kind == ENVELOPE_MESSAGE;
@@ -99,8 +91,5 @@ void settle_later(struct outbox *outbox, struct item *item, int http_status, int
     }
     change.next.http_status = http_status;
     set_text(&change.next.error, words);
-    pthread_mutex_lock(&outbox->lock);
-    delay_locked(outbox, item, delay_ms);
-    pthread_mutex_unlock(&outbox->lock);
     change_commit(&change, item);
 }

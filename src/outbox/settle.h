@@ -6,9 +6,6 @@
 #ifndef INBOXFS_OUTBOX_SETTLE_H
 #define INBOXFS_OUTBOX_SETTLE_H
 
-#include <stdint.h>
-
-#include "mail/mail_service.h"
 #include "outbox/item.h"
 
 struct outbox;
@@ -20,9 +17,7 @@ void settle_failed(struct outbox *outbox, struct item *item, enum item_state sta
 void settle_sent(struct outbox *outbox, struct item *item, int http_status, const char *id);
 /* The file is in the pool. */
 void settle_uploaded(struct outbox *outbox, struct item *item, int http_status, const char *id);
-/* Back to where it waits. `delay_ms`: at least so long; -1: by the item's own backoff; 0: as soon as its turn
- * comes. */
-void settle_later(struct outbox *outbox, struct item *item, int http_status, int64_t delay_ms,
-                  const char *words);
+/* Back to where it waits; until when is not said here. */
+void settle_later(struct outbox *outbox, struct item *item, int http_status, const char *words);
 
 #endif

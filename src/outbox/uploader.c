@@ -48,6 +48,8 @@ static void settle(struct outbox *outbox, struct item *item, const struct servic
                    const char *id, struct cancel *cancel)
 {
     enum attempt_meaning meaning = attempt_report(outbox, item, result, cancel);
+    if (result->outcome == SERVICE_UNKNOWN)
+        attempt_put_off(outbox, item, result->retry_after_ms);
     if (meaning == ATTEMPT_TAKEN && id != NULL)
         settle_uploaded(outbox, item, result->http_status, id);
     else if (meaning == ATTEMPT_TAKEN)
@@ -56,7 +58,7 @@ static void settle(struct outbox *outbox, struct item *item, const struct servic
     else if (meaning == ATTEMPT_REFUSED)
         settle_failed(outbox, item, ITEM_FAILED, result->http_status, result->detail);
     else
-        settle_later(outbox, item, result->http_status, attempt_delay_ms(result), result->detail);
+        settle_later(outbox, item, result->http_status, result->detail);
 }
 
 void uploader_run(struct outbox *outbox, struct item *item, struct content_type *type, struct cancel *cancel)
@@ -69,7 +71,8 @@ void uploader_run(struct outbox *outbox, struct item *item, struct content_type 
 
     int error = open_content(outbox, item, type, &request, content_type);
     if (error != 0) {
-        settle_later(outbox, item, 0, -1, strerror(-error));
+        attempt_put_off(outbox, item, 0);
+        settle_later(outbox, item, 0, strerror(-error));
         return;
     }
     service->ops->upload(service, &request, cancel, &id, &result);

@@ -66,6 +66,7 @@ static struct item *take_message_locked(struct worker *worker, int64_t now, int6
         return NULL;
     }
     gate_enter(&outbox->gate, now, &worker->probe);
+    item->is_woken = false;
     return core_claim_locked(outbox, item, CLAIM_SERVICE) == 0 ? item : NULL;
 }
 
@@ -79,6 +80,7 @@ static struct item *take_upload_locked(struct worker *worker, int64_t now, int64
         bring_forward(until_ms, gate_until_ms(&outbox->gate));
         return NULL;
     }
+    item->is_woken = false;
     return core_claim_locked(outbox, item, CLAIM_SERVICE) == 0 ? item : NULL;
 }
 
