@@ -63,3 +63,16 @@ server_has_emails()
         server_has_email "$record"
     done
 }
+
+# How often a message of this subject was accepted.
+sent_count() # SUBJECT
+{
+    curl -sS --fail "$SERVICE_URL/_sent" | jq --arg subject "$1" '[.[] | select(.request.subject == $subject)] | length'
+}
+
+is_sent_times() # SUBJECT COUNT
+{
+    local count
+    count=$(sent_count "$1")
+    [ "$count" = "$2" ] || fail "$1: sent $count times, should be $2"
+}

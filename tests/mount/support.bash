@@ -132,10 +132,11 @@ within() # SECONDS COMMAND...
 # Starts inboxd, its data in $SERVICE; again on the same port after stop_service.
 start_service() # [OPTION...]
 {
+    rm -f "$DIR/inboxd.out"
     "$INBOXD" --data="$SERVICE" --listen="127.0.0.1:$SERVICE_PORT" --domain="$DOMAIN" "$@" \
         >"$DIR/inboxd.out" 2>>"$DIR/inboxd.log" 3>&- &
     SERVICE_PID=$!
-    wait_until 20 grep -q 'listening on' "$DIR/inboxd.out"
+    wait_until 20 grep -qsx 'inboxd: listening on .*' "$DIR/inboxd.out"
     SERVICE_URL=$(sed -n 's/^inboxd: listening on //p' "$DIR/inboxd.out")
     SERVICE_PORT=${SERVICE_URL##*:}
     (umask 077 && cp "$SERVICE/api-key" "$KEY_FILE")
@@ -147,7 +148,7 @@ stop_service() # [SIGNAL]
     SERVICE_PID=
     [ -n "$pid" ] || return 0
     kill "-${1:-TERM}" "$pid"
-    kill -CONT "$pid" # a test may have stopped it
+    kill -CONT "$pid" 2>/dev/null || true # a test may have stopped it
     wait_until 20 process_is_gone "$pid" || kill -KILL "$pid"
     wait "$pid" || [ -n "${1:-}" ] || fail "inboxd ended with $?"
 }
