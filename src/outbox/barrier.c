@@ -30,7 +30,7 @@ static bool has_to_wait(struct outbox *outbox, const struct item *item)
         return false;
     if (item->next_attempt_ms > now)
         return true;
-    if (item->claim == CLAIM_SERVICE)
+    if (item->claim == CLAIM_SERVICE || item->state == ITEM_SENDING)
         return false;
     if (gate->reason != GATE_OPEN && (gate->is_probing || gate->until_ms > now))
         return true;

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sync of outbox/: what it waits for and what it says; and the daily limit, for which things wait longest.
+ */
+#include "outbox_world.h"
+
+#include "base/thread.h"
+
+struct waiting {
+    struct world *world;
+    struct cancel cancel;
+    pthread_t thread;
+    int result;
+};
+
+static void *wait_settled(void *argument)
+{
+    struct waiting *waiting = argument;
+    waiting->result = outbox_wait_settled(waiting->world->outbox, OUTBOX_FOLDER_OUTBOX, &waiting->cancel);
+    return NULL;
+}
+
+static void begin_wait(struct waiting *waiting, struct world *world)
+{
+    *waiting = (struct waiting){.world = world};
+    cancel_init(&waiting->cancel);
+    assert_int_equal(thread_start(&waiting->thread, "barrier", wait_settled, waiting), 0);
+    fake_clock_await_waiters(&world->clock, 1);
+}
+
+static int end_wait(struct waiting *waiting)
+{
+    pthread_join(waiting->thread, NULL);
+    cancel_release(&waiting->cancel);
+    return waiting->result;
+}
+
+static void nothing_to_wait_for(void **state)
+{
+    struct world *world = *state;
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(settle_uploads(world), 0);
+    assert_int_equal(outbox_wait_settled(world->outbox, OUTBOX_FOLDER_SENT, NULL), 0);
+}
+
+static void a_failure_is_told_once(void **state)
+{
+    struct world *world = *state;
+    copy_in(world, OUT, "bad.eml", "bad");
+    assert_int_equal(settle(world), -EIO);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(settle_uploads(world), 0);
+    world_reopen(world);
+    assert_int_equal(settle(world), 0);
+}
+
+/* The barrier is one of the waiters on the clock, the workers that have nothing to do are the others. */
+enum {
+    IDLE_WHILE_ONE_SENDS = 7
+};
+
+static void ten_seconds_are_the_longest(void **state)
+{
+    struct world *world = *state;
+    struct waiting waiting;
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS);
+    begin_wait(&waiting, world);
+    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS + 1);
+    fake_clock_advance(&world->clock, 10 * 1000);
+    assert_int_equal(end_wait(&waiting), -EAGAIN);
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    assert_int_equal(settle(world), 0);
+}
+
+static void a_wait_can_be_interrupted(void **state)
+{
+    struct world *world = *state;
+    struct waiting waiting;
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS);
+    begin_wait(&waiting, world);
+    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS + 1);
+    cancel_set(&waiting.cancel);
+    assert_int_equal(end_wait(&waiting), -EINTR);
+    fake_service_open_gate(world->fake, FAKE_SEND);
+}
+
+static void what_comes_later_does_not_count(void **state)
+{
+    struct world *world = *state;
+    struct waiting waiting;
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS);
+    begin_wait(&waiting, world);
+    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS + 1);
+    assert_int_equal(mail(world, "n.eml", MESSAGE), 0);
+    copy_in(world, OUT, "bad.eml", "bad");
+    fake_service_let_pass(world->fake, FAKE_SEND, 1);
+    assert_int_equal(end_wait(&waiting), 0);
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    assert_int_equal(settle(world), -EIO);
+}
+
+static void handles_that_are_flushed_are_waited_for(void **state)
+{
+    struct world *world = *state;
+    struct waiting waiting;
+    struct outbox_handle *handle = create(world, OUT, "m.eml");
+    append(handle, MESSAGE, 0);
+    assert_int_equal(outbox_flush(handle, 0), 0);
+    fake_clock_await_waiters(&world->clock, 8);
+    begin_wait(&waiting, world); /* RELEASE is on its way */
+    fake_clock_await_waiters(&world->clock, 9);
+    outbox_release(handle);
+    assert_int_equal(end_wait(&waiting), 0);
+    assert_true(is_listed(world, SENT, "m.eml"));
+
+    handle = create(world, OUT, "x.tmp");
+    append(handle, MESSAGE, 0);
+    assert_int_equal(outbox_flush(handle, 0), 0); /* a shell goes on with a duplicate: not for ever */
+    fake_clock_await_waiters(&world->clock, 8);
+    begin_wait(&waiting, world);
+    fake_clock_await_waiters(&world->clock, 9);
+    fake_clock_advance(&world->clock, 2000);
+    assert_int_equal(end_wait(&waiting), 0);
+    outbox_release(handle);
+}
+
+static void stopping_wakes_those_who_wait(void **state)
+{
+    struct world *world = *state;
+    struct waiting waiting;
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS);
+    begin_wait(&waiting, world);
+    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS + 1);
+    outbox_stop(world->outbox);
+    assert_int_equal(end_wait(&waiting), -EAGAIN);
+    outbox_free(world->outbox);
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    world_open(world);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(fake_service_count_sent(world->fake, false), 1);
+}
+
+/* ---------------------------------------------------------------- the daily limit */
+
+static void the_daily_limit_waits_for_midnight(void **state)
+{
+    struct world *world = *state;
+    struct outbox_status status;
+    world_close(world);
+    world->config.daily_limit = 3;
+    world_open(world);
+    for (int i = 0; i < 5; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "%d.eml", i);
+        assert_int_equal(mail(world, name, MESSAGE), 0);
+    }
+    fake_service_wait_count(world->fake, FAKE_SEND, 3);
+    await_news(world, EVENT_SENT, "sent/2.eml");
+    assert_int_equal(settle(world), -EAGAIN);
+    status = await_next_attempt(world);
+    assert_int_equal(status.next_attempt_ms, NOON + 12 * HOUR_MS);
+    assert_int_equal(status.sent_today, 3);
+    assert_int_equal(status.queued, 2);
+
+    world_reopen(world); /* the count survives */
+    assert_int_equal(settle(world), -EAGAIN);
+    assert_int_equal(sends(world), 3);
+    fake_clock_advance(&world->clock, 12 * HOUR_MS - 1);
+    assert_int_equal(settle(world), -EAGAIN);
+    assert_int_equal(sends(world), 3);
+    fake_clock_advance(&world->clock, 1);
+    await_news(world, EVENT_SENT, "sent/4.eml");
+    outbox_get_status(world->outbox, &status);
+    assert_int_equal(status.sent_today, 2);
+}
+
+static void what_was_not_sent_does_not_count(void **state)
+{
+    struct world *world = *state;
+    struct outbox_status status;
+    world_close(world);
+    world->config.daily_limit = 1;
+    world_open(world);
+    fake_service_push(world->fake, FAKE_SEND, (struct fake_outcome){.outcome = SERVICE_REJECTED});
+    assert_int_equal(mail(world, "bad.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), -EIO);
+    outbox_get_status(world->outbox, &status);
+    assert_int_equal(status.sent_today, 0);
+    fake_service_push(world->fake, FAKE_SEND, (struct fake_outcome){.outcome = SERVICE_UNKNOWN});
+    assert_int_equal(mail(world, "unknown.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), -EIO);
+    outbox_get_status(world->outbox, &status);
+    assert_int_equal(status.sent_today, 1); /* it may have been sent */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WORLD_TEST(nothing_to_wait_for),
+        WORLD_TEST(a_failure_is_told_once),
+        WORLD_TEST(ten_seconds_are_the_longest),
+        WORLD_TEST(a_wait_can_be_interrupted),
+        WORLD_TEST(what_comes_later_does_not_count),
+        WORLD_TEST(handles_that_are_flushed_are_waited_for),
+        WORLD_TEST(stopping_wakes_those_who_wait),
+        WORLD_TEST(the_daily_limit_waits_for_midnight),
+        WORLD_TEST(what_was_not_sent_does_not_count),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Many at once: each message goes out exactly once, with a key of its own.
+ */
+#include "outbox_world.h"
+
+#include "base/thread.h"
+
+enum {
+    THREADS = 8,
+    MESSAGES = 50,
+};
+
+struct crowd {
+    struct world *world;
+    int number;
+    pthread_t thread;
+};
+
+static void make_content(char *content, size_t size, int thread, int message)
+{
+    snprintf(content, size, "To: r%d-%d@x.example\nSubject: message %d of %d\n\nb\n", thread, message,
+             message, thread);
+}
+
+/* By turns in both ways; assertions would not work in threads, so all is counted in the end. */
+static void *hand_in_many(void *argument)
+{
+    struct crowd *crowd = argument;
+    struct world *world = crowd->world;
+    for (int i = 0; i < MESSAGES; i++) {
+        char name[64];
+        char content[160];
+        struct outbox_handle *handle = NULL;
+        struct outbox_stat stat;
+        snprintf(name, sizeof(name), "%d-%d.eml", crowd->number, i);
+        make_content(content, sizeof(content), crowd->number, i);
+        if (i % 2 == 0) {
+            int fd = openat(world->drafts, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+            if (file_write_all(fd, content, strlen(content)) == 0)
+                outbox_hand_in(world->outbox, world->drafts, name, name, OUTBOX_FOLDER_OUTBOX, "same.eml",
+                               0) == 0
+                    ? (void)0
+                    : (void)outbox_hand_in(world->outbox, world->drafts, name, name, OUTBOX_FOLDER_OUTBOX,
+                                           name, 0);
+            close(fd);
+        } else if (outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, name, 0, &handle, &stat) == 0) {
+            outbox_write(handle, content, strlen(content), 0, getpid());
+            outbox_flush(handle, getpid());
+            outbox_release(handle);
+        }
+    }
+    return NULL;
+}
+
+static void each_message_is_sent_exactly_once(void **state)
+{
+    struct world *world = *state;
+    struct crowd crowds[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        crowds[i] = (struct crowd){.world = world, .number = i};
+        assert_int_equal(thread_start(&crowds[i].thread, "crowd", hand_in_many, &crowds[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(crowds[i].thread, NULL);
+    assert_int_equal(settle(world), 0);
+
+    assert_int_equal(sends(world), THREADS * MESSAGES);
+    assert_int_equal(fake_service_count_sent(world->fake, true), THREADS * MESSAGES);
+    for (int thread = 0; thread < THREADS; thread++) {
+        for (int message = 0; message < MESSAGES; message++) {
+            char part[64];
+            unsigned int times = 0;
+            snprintf(part, sizeof(part), "message %d of %d\"", message, thread);
+            for (unsigned int i = 0; i < THREADS * MESSAGES; i++)
+                times += sent_contains(world, i, part) ? 1 : 0;
+            assert_int_equal(times, 1);
+        }
+    }
+    struct outbox_status status;
+    outbox_get_status(world->outbox, &status);
+    assert_int_equal(status.sent, THREADS * MESSAGES);
+    assert_int_equal(status.queued + status.failed, 0);
+}
+
+/* ---------------------------------------------------------------- everything at once, for the sanitizers */
+
+static void *stir(void *argument)
+{
+    struct crowd *crowd = argument;
+    struct world *world = crowd->world;
+    struct outbox *outbox = world->outbox;
+    for (int i = 0; i < 60; i++) {
+        struct outbox_listing listing;
+        struct outbox_status status;
+        struct outbox_stat stat;
+        struct outbox_handle *handle = NULL;
+        if (outbox_create(outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt", 0, &handle, &stat) == 0 ||
+            (outbox_find(outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt", &stat) &&
+             outbox_open_item(outbox, stat.number, OUTBOX_CONTENT, O_RDWR | (i % 2 == 0 ? O_TRUNC : 0), 0,
+                              &handle) == 0)) {
+            outbox_write(handle, "text", 4, 0, 0);
+            outbox_flush(handle, 0);
+            outbox_release(handle);
+        }
+        char name[32];
+        char draft[32];
+        const char *content = "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n";
+        snprintf(draft, sizeof(draft), "%d.eml", crowd->number);
+        snprintf(name, sizeof(name), "%d.eml", i % 5);
+        int fd = openat(world->drafts, draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        if (fd >= 0 && file_write_all(fd, content, strlen(content)) == 0)
+            outbox_hand_in(outbox, world->drafts, draft, draft, OUTBOX_FOLDER_OUTBOX, name, 0);
+        close(fd);
+        outbox_rename(outbox, OUTBOX_FOLDER_OUTBOX, name, OUTBOX_FOLDER_OUTBOX, "x.tmp", 0, NULL);
+        outbox_rename(outbox, OUTBOX_FOLDER_OUTBOX, "x.tmp", OUTBOX_FOLDER_OUTBOX, name, 0, NULL);
+        outbox_rename(outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt", OUTBOX_FOLDER_ATTACHMENTS, "b.txt", 0,
+                      NULL);
+        outbox_rename(outbox, OUTBOX_FOLDER_ATTACHMENTS, "b.txt", OUTBOX_FOLDER_ATTACHMENTS, "a.txt", 0,
+                      NULL);
+        if (i % 7 == 0)
+            outbox_unlink(outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt");
+        if (i % 11 == 0)
+            outbox_take_out(outbox, OUTBOX_FOLDER_OUTBOX, name, world->drafts, draft, 0);
+        if (i % 13 == 0)
+            outbox_unlink(outbox, OUTBOX_FOLDER_SENT, name);
+        outbox_get_status(outbox, &status);
+        if (outbox_list(outbox, OUTBOX_FOLDER_SENT, &listing) == 0)
+            outbox_listing_release(&listing);
+        outbox_wake(outbox);
+    }
+    return NULL;
+}
+
+static void everything_at_once_ends_in_order(void **state)
+{
+    struct world *world = *state;
+    struct crowd crowds[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        crowds[i] = (struct crowd){.world = world, .number = i};
+        assert_int_equal(thread_start(&crowds[i].thread, "stir", stir, &crowds[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(crowds[i].thread, NULL);
+    int settled = settle(world);
+    assert_true(settled == 0 || settled == -EIO);
+    assert_int_equal(settle_uploads(world), 0);
+    struct outbox_status status;
+    outbox_get_status(world->outbox, &status);
+    assert_int_equal(status.queued + status.uploading, 0);
+    assert_int_equal(fake_service_count_sent(world->fake, true), sends(world));
+    world_reopen(world);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(fake_service_count_sent(world->fake, true), sends(world));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WORLD_TEST(each_message_is_sent_exactly_once),
+        WORLD_TEST(everything_at_once_ends_in_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

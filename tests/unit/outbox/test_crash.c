@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Every named crash point: a process of its own runs an outbox and dies there; the next one recovers and
+ * goes on. What left for the service is counted over both. docs/OUTBOX.md has the table that this follows.
+ */
+#include "outbox_world.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+/* A service that writes down, durably enough for a killed process, what is sent and with which key. */
+struct noting_service {
+    struct mail_service service; /* first: what the outbox sees */
+    struct mail_service_ops ops;
+    struct mail_service *inner;
+    int log;
+};
+
+static struct mail_service *inner_of(struct mail_service *service)
+{
+    return ((struct noting_service *)service)->inner;
+}
+
+static void note_send(struct mail_service *service, const struct send_request *request, struct cancel *cancel,
+                      char **ret_id, struct service_result *ret)
+{
+    dprintf(((struct noting_service *)service)->log, "%s\n", request->idempotency_key);
+    inner_of(service)->ops->send(inner_of(service), request, cancel, ret_id, ret);
+}
+
+static void pass_upload(struct mail_service *service, const struct upload_request *request,
+                        struct cancel *cancel, char **ret_id, struct service_result *ret)
+{
+    inner_of(service)->ops->upload(inner_of(service), request, cancel, ret_id, ret);
+}
+
+static void pass_capabilities(struct mail_service *service, struct service_capabilities *ret)
+{
+    inner_of(service)->ops->get_capabilities(inner_of(service), ret);
+}
+
+static void note_sends(struct noting_service *noting, struct world *world)
+{
+    *noting = (struct noting_service){.inner = world->config.service};
+    noting->ops = (struct mail_service_ops){
+        .send = note_send, .upload = pass_upload, .get_capabilities = pass_capabilities};
+    noting->service.ops = &noting->ops;
+    noting->log = openat(world->dir.fd, "sends", O_WRONLY | O_CREAT | O_APPEND, 0600);
+    world->config.service = &noting->service;
+}
+
+/* ---------------------------------------------------------------- what the dying process does */
+
+enum act {
+    ACT_WRITE,  /* cp into outbox/ */
+    ACT_MOVE,   /* mv from drafts/ */
+    ACT_PARTS,  /* mv of a message with an attached part */
+    ACT_CANCEL, /* mv from drafts/ while offline, and out again */
+    ACT_REMOVE, /* the same, and rm */
+};
+
+static void act(struct world *world, enum act act)
+{
+    static const char parts[] = "To: b@x.example\nSubject: s\nMIME-Version: 1.0\n"
+                                "Content-Type: multipart/mixed; boundary=b\n\n--b\n\nhello\n"
+                                "--b\nContent-Disposition: attachment; filename=a.csv\n\n1,2\n--b--\n";
+    struct outbox_handle *handle = NULL;
+    struct outbox_stat stat;
+    if (act == ACT_CANCEL || act == ACT_REMOVE)
+        fake_service_set_reachable(world->fake, false);
+    if (act == ACT_WRITE) {
+        if (outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", 0, &handle, &stat) != 0)
+            _exit(3);
+        outbox_write(handle, MESSAGE, strlen(MESSAGE), 0, 0);
+        outbox_flush(handle, 0);
+        outbox_release(handle);
+    } else {
+        int fd = openat(world->drafts, "m.eml", O_WRONLY | O_CREAT, 0600);
+        const char *content = act == ACT_PARTS ? parts : MESSAGE;
+        if (file_write_all(fd, content, strlen(content)) != 0)
+            _exit(3);
+        close(fd);
+        outbox_hand_in(world->outbox, world->drafts, "m.eml", "drafts/m.eml", OUTBOX_FOLDER_OUTBOX, "m.eml",
+                       0);
+    }
+    outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, NULL);
+    if (act == ACT_CANCEL)
+        while (outbox_take_out(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", world->drafts, "m.eml", 0) ==
+               -EBUSY)
+            usleep(1000);
+    if (act == ACT_REMOVE)
+        while (outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml") == -EBUSY)
+            usleep(1000);
+}
+
+/* Runs in a child: crash points are chosen once in the life of a process. */
+static void die_at(struct world *world, const char *point, enum act what, bool is_trusted)
+{
+    struct noting_service noting;
+    char *reason = NULL;
+    setenv("INBOXFS_CRASH_AT", point, 1);
+    note_sends(&noting, world);
+    world->config.trusts_idempotency = is_trusted;
+    if (outbox_open(&world->config, &world->outbox, &reason) != 0 || outbox_start(world->outbox) != 0)
+        _exit(2);
+    act(world, what);
+    outbox_stop(world->outbox); /* what follows an answer may still be under way */
+    _exit(0); /* it did not come by */
+}
+
+/* ---------------------------------------------------------------- what the next process finds */
+
+static size_t count_lines(struct world *world, bool *ret_same_key)
+{
+    char *text = NULL;
+    size_t len = 0;
+    size_t lines = 0;
+    *ret_same_key = true;
+    if (file_read_at(world->dir.fd, "sends", 100000, &text, &len) != 0)
+        return 0;
+    for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1) {
+        *ret_same_key = *ret_same_key && strncmp(line, text, 36) == 0;
+        lines++;
+    }
+    free(text);
+    return lines;
+}
+
+struct row {
+    const char *point;
+    enum act act;
+    int folder;           /* where the message is afterwards; -1: nowhere in the spool */
+    const char *state;    /* in its receipt, or NULL */
+    bool stays_in_drafts; /* the draft is (still, or again) where it was */
+    size_t sends;         /* requests that left, over both lives */
+    int trusted_folder;   /* the same where keys are trusted */
+    size_t trusted_sends;
+};
+
+static const struct row rows[] = {
+    {"created_data", ACT_WRITE, -1, NULL, false, 0, -1, 0},
+    {"created", ACT_WRITE, FAILED, "interrupted", false, 0, FAILED, 0},
+    {"flushing", ACT_WRITE, FAILED, "interrupted", false, 0, FAILED, 0},
+    {"flushed", ACT_WRITE, FAILED, "interrupted", false, 0, FAILED, 0},
+    {"checked", ACT_WRITE, FAILED, "interrupted", false, 0, FAILED, 0},
+    {"accepted", ACT_WRITE, SENT, "sent", false, 1, SENT, 1},
+    {"synced_draft", ACT_MOVE, -1, NULL, true, 0, -1, 0},
+    {"saved_envelope", ACT_MOVE, -1, NULL, true, 0, -1, 0},
+    {"moved_in", ACT_MOVE, SENT, "sent", false, 1, SENT, 1},
+    {"handed_in", ACT_MOVE, SENT, "sent", false, 1, SENT, 1},
+    {"part_recorded", ACT_PARTS, SENT, "sent", false, 1, SENT, 1},
+    {"recorded_sending", ACT_MOVE, FAILED, "unknown outcome", false, 0, SENT, 1},
+    {"answered", ACT_MOVE, FAILED, "unknown outcome", false, 1, SENT, 2},
+    {"counted", ACT_MOVE, FAILED, "unknown outcome", false, 1, SENT, 2},
+    {"settled", ACT_MOVE, SENT, "sent", false, 1, SENT, 1},
+    {"moved_out", ACT_CANCEL, -1, NULL, true, 0, -1, 0},
+    {"removed_data", ACT_CANCEL, -1, NULL, true, 0, -1, 0},
+    {"removed_data", ACT_REMOVE, -1, NULL, false, 0, -1, 0},
+};
+
+static void check_after(struct world *world, const struct row *row, bool is_trusted)
+{
+    static const int folders[] = {OUT, SENT, FAILED};
+    int expected = is_trusted ? row->trusted_folder : row->folder;
+    int settled = settle(world);
+    assert_true(settled == 0 || settled == -EAGAIN);
+    for (size_t i = 0; i < ARRAY_LEN(folders); i++)
+        assert_int_equal(is_listed(world, folders[i], "m.eml"), folders[i] == expected);
+    assert_int_equal(has_draft(world, "m.eml"), row->stays_in_drafts);
+    if (expected == row->folder && row->state != NULL) {
+        char part[64];
+        snprintf(part, sizeof(part), "\"state\": \"%s\"", row->state);
+        assert_true(shown_contains(world, expected, "m.eml.receipt.json", part));
+    }
+    bool is_same_key;
+    size_t sent = count_lines(world, &is_same_key);
+    size_t before_cancel = row->act == ACT_CANCEL || row->act == ACT_REMOVE ? 1 : 0; /* refused: offline */
+    assert_int_equal(sent - before_cancel, is_trusted ? row->trusted_sends : row->sends);
+    assert_true(is_same_key);
+}
+
+static void run_row(const struct row *row, bool is_trusted)
+{
+    struct world *world = malloc(sizeof(*world));
+    void *state = world;
+    struct noting_service noting;
+    int status = 0;
+    print_message("# %s%s\n", row->point, is_trusted ? ", keys trusted" : "");
+    world_prepare(world);
+    pid_t child = fork();
+    if (child == 0)
+        die_at(world, row->point, row->act, is_trusted);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+
+    note_sends(&noting, world);
+    world->config.trusts_idempotency = is_trusted;
+    world_open(world);
+    check_after(world, row, is_trusted);
+    world_reopen(world); /* and nothing more follows */
+    check_after(world, row, is_trusted);
+    world_teardown(&state);
+    close(noting.log);
+}
+
+/* Forks before anything in this process has passed a crash point: the choice is made once in a life. So each
+ * row runs in a child that itself has a child. */
+static void nothing_is_lost_sent_twice_or_half(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2 * ARRAY_LEN(rows); i++) {
+        int status = 0;
+        pid_t child = fork();
+        if (child == 0) {
+            run_row(&rows[i / 2], i % 2 == 1);
+            _exit(0);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+            fail_msg("%s", rows[i / 2].point);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_lost_sent_twice_or_half),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
