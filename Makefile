@@ -186,11 +186,10 @@ format: ## rewrite the sources in the project's format
 install: all ## install under PREFIX (default /usr/local), DESTDIR honoured
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/man/man8
 	install -m 0755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-	ln -sf $(PREFIX)/bin/inboxfs $(DESTDIR)$(PREFIX)/bin/mount.fuse.inboxfs
 	for m in $(MANUALS); do install -m 0644 $$m $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}; done
 
 uninstall: ## remove what install put there
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,inboxfs inboxd mount.fuse.inboxfs)
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,inboxfs inboxd)
 	for m in $(notdir $(MANUALS)); do rm -f $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}/$$m; done
 
 clean: ## remove what was built

@@ -178,6 +178,11 @@ int account_open(const struct options *options, struct account *ret_account)
                                             : open_remote(options, ret_account);
 }
 
+void account_announce_end(const struct account *account)
+{
+    state_dir_announce_end(account->lock_fd);
+}
+
 void account_release(struct account *account)
 {
     api_service_free(account->service);

@@ -27,6 +27,9 @@ struct account {
  * case. */
 int account_open(const struct options *options, struct account *ret_account);
 
+/* Tells the next daemon on this state that this one is ending. */
+void account_announce_end(const struct account *account);
+
 void account_release(struct account *account);
 
 #endif

@@ -62,7 +62,7 @@ static int apply_line(char *line, const struct config_setting *settings, size_t 
     char *value = strchr(line, '=');
     if (value == NULL)
         return -EINVAL;
-    *value++ = '\0';
+    *value++ = '\0'; /* ends the name, which alone is shown when something is wrong: the value may be a key */
     const char *name = trim(line);
     for (size_t i = 0; i < len; i++)
         if (is_same_name(name, settings[i].name))
@@ -95,7 +95,7 @@ static int apply_text(const char *path, char *text, const struct config_setting 
             continue;
         int error = apply_line(line, settings, len, is_private);
         if (error != 0) {
-            log_error("%s:%u: %s", path, number, line_error_words(error));
+            log_error("%s:%u: '%s': %s", path, number, line, line_error_words(error));
             return error;
         }
     }

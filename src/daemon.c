@@ -163,6 +163,7 @@ static int start_layers(struct daemon *daemon)
 /* Half-built daemons too. The service inside goes last: the senders may still be talking to it. */
 static void stop_layers(struct daemon *daemon)
 {
+    account_announce_end(&daemon->account);
     if (daemon->session != NULL)
         fs_session_stop(daemon->session);
     if (daemon->store != NULL)

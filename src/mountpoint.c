@@ -4,6 +4,7 @@
  */
 #include "mountpoint.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <mntent.h>
 #include <stdbool.h>
@@ -39,6 +40,18 @@ static bool is_inboxfs_mount(const char *path)
     return found;
 }
 
+static bool is_empty(const char *path)
+{
+    DIR *directory = opendir(path);
+    if (directory == NULL)
+        return true;
+    unsigned int entries = 0;
+    while (entries < 3 && readdir(directory) != NULL)
+        entries++;
+    closedir(directory);
+    return entries < 3; /* "." and ".." */
+}
+
 int mountpoint_prepare(const char *path)
 {
     struct stat status;
@@ -58,5 +71,7 @@ int mountpoint_prepare(const char *path)
         log_error("an inboxfs is mounted on %s already: fusermount3 -u %s ends it", path, path);
         return -EBUSY;
     }
+    if (!is_empty(path))
+        log_warning("%s is not empty: what it holds is hidden meanwhile", path);
     return 0;
 }

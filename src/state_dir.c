@@ -7,10 +7,12 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
@@ -20,7 +22,10 @@
 
 enum {
     PATH_MAX_BYTES = 4096,
-    DIGEST_SHOWN = 12
+    DIGEST_SHOWN = 12,
+    LOCK_WAIT_MS = 20000,
+    LOCK_PAUSE_MS = 20,
+    ENDING_MARK = 'E',
 };
 
 static int append_base(struct strbuf *path)
@@ -72,6 +77,34 @@ int state_dir_default(const char *base_url, const char *key, char **ret_path)
     return *ret_path == NULL ? -ENOMEM : 0;
 }
 
+/* The lock file's first byte says whether its holder is ending. */
+static bool is_holder_ending(int lock_fd)
+{
+    char mark = 0;
+    return pread(lock_fd, &mark, 1, 0) == 1 && mark == ENDING_MARK;
+}
+
+void state_dir_announce_end(int lock_fd)
+{
+    const char mark = ENDING_MARK;
+    if (lock_fd >= 0 && file_pwrite_all(lock_fd, &mark, 1, 0) != 0)
+        log_debug("cannot say that this daemon is ending");
+}
+
+/* flock(2) has no time limit, so one that will soon be free is tried again and again. */
+static int lock(int lock_fd)
+{
+    const struct timespec pause = {.tv_nsec = LOCK_PAUSE_MS * 1000000L};
+    for (int tries = LOCK_WAIT_MS / LOCK_PAUSE_MS; flock(lock_fd, LOCK_EX | LOCK_NB) != 0; tries--) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return -errno;
+        if (tries == 0 || !is_holder_ending(lock_fd))
+            return -EBUSY;
+        nanosleep(&pause, NULL);
+    }
+    return ftruncate(lock_fd, 0) == 0 ? 0 : -errno;
+}
+
 int state_dir_open(const char *path, int *ret_lock_fd)
 {
     _cleanup_close_ int dir_fd = file_open_dir(AT_FDCWD, path);
@@ -80,21 +113,14 @@ int state_dir_open(const char *path, int *ret_lock_fd)
         return dir_fd;
     }
     _cleanup_close_ int lock_fd = openat(dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (lock_fd < 0) {
-        int error = -errno;
-        log_error("cannot use the state directory %s: %s", path, strerror(errno));
+    int error = lock_fd < 0 ? -errno : lock(lock_fd);
+    if (error == -EBUSY)
+        log_error("another inboxfs uses the state directory %s: end it, or give this one its own --state-dir",
+                  path);
+    else if (error != 0)
+        log_error("cannot lock the state directory %s: %s", path, strerror(-error));
+    if (error != 0)
         return error;
-    }
-    if (flock(lock_fd, LOCK_EX | LOCK_NB) != 0) {
-        int error = errno == EWOULDBLOCK ? -EBUSY : -errno;
-        if (error == -EBUSY)
-            log_error(
-                "another inboxfs uses the state directory %s: end it, or give this one its own --state-dir",
-                path);
-        else
-            log_error("cannot lock the state directory %s: %s", path, strerror(-error));
-        return error;
-    }
     *ret_lock_fd = TAKE_FD(lock_fd);
     return TAKE_FD(dir_fd);
 }

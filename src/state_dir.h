@@ -12,8 +12,12 @@
  * home), -ENOMEM. */
 int state_dir_default(const char *base_url, const char *key, char **ret_path);
 
-/* Makes (0700), opens and locks it. The descriptor, which holds the lock in *ret_lock_fd; or -errno, said on
- * the log: -EBUSY when another daemon has it. */
+/* Makes (0700), opens and locks it. The descriptor, and in *ret_lock_fd the one that holds the lock; or
+ * -errno, said on the log: -EBUSY when another daemon has it. One that is ending is waited for, up to 20 s.
+ */
 int state_dir_open(const char *path, int *ret_lock_fd);
+
+/* Tells a daemon that starts meanwhile that this one is about to let go of the lock. */
+void state_dir_announce_end(int lock_fd);
 
 #endif

@@ -80,7 +80,8 @@ static int judge(struct mirror *mirror, struct contact *contact, const struct me
 {
     const struct service_result *result = &meeting->result;
     if (result->outcome == SERVICE_UNAUTHORIZED)
-        return reason_give(ret_reason, -EACCES, "the service refuses the API key: %s", result_words(result));
+        return reason_give(ret_reason, -EACCES, "the service does not let this key in: %s",
+                           result_words(result));
     if (result->outcome != SERVICE_OK) {
         contact_note_offline(contact, result_words(result));
         return reason_give(ret_reason, -EHOSTUNREACH, "%s", result_words(result));
@@ -90,7 +91,8 @@ static int judge(struct mirror *mirror, struct contact *contact, const struct me
         return 0;
     if (!adopt_state && is_foreign(mirror, &meeting->inboxes))
         return reason_give(ret_reason, -ESTALE,
-                           "the state is of another account: none of its inboxes is this key's");
+                           "the state is of another account, since none of its inboxes is this key's: give "
+                           "--state-dir=DIR for a state of its own, or --adopt-state to take this one over");
     return take_over(mirror, &meeting->inboxes);
 }
 
