@@ -41,7 +41,7 @@ queue_three() {
 }
 
 # The others went out once, what was torn did not, and its bytes are kept.
-others_go_out() { # NUMBER
+others_go_out() {
   start_scripted_service
   start_mount
   daemon_lives
@@ -65,7 +65,7 @@ others_go_out() { # NUMBER
     rm -rf "$STATE"
     cp -a "$DIR/state.whole" "$STATE"
     truncate -s "$length" "$STATE/spool/$number.json"
-    others_go_out "$number"
+    others_go_out
     stop_service
   done
 }
@@ -82,7 +82,7 @@ others_go_out() { # NUMBER
     rm -rf "$STATE"
     cp -a "$DIR/state.whole" "$STATE"
     bash -c "$command" - "$STATE/spool/$number.json"
-    others_go_out "$number" || fail "after: $command"
+    others_go_out || fail "after: $command"
     stop_service
   done
 }
@@ -97,7 +97,7 @@ others_go_out() { # NUMBER
     rm -rf "$STATE"
     cp -a "$DIR/state.whole" "$STATE"
     bash -c "$command" - "$STATE/spool/$number.json"
-    others_go_out "$number" || fail "after: $command"
+    others_go_out || fail "after: $command"
     stop_service
   done
 }
