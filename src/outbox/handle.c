@@ -269,6 +269,16 @@ static int find_item(struct outbox_handle *handle, uint64_t number, bool wants_w
     return error;
 }
 
+/* What is written under a name that just left begins something new. Upon -ESTALE the kernel looks the name up
+ * once more, and now finds it free. */
+static bool forget_ghosts(struct outbox *outbox, uint64_t number)
+{
+    pthread_mutex_lock(&outbox->lock);
+    bool found = item_table_forget_ghosts(&outbox->table, number);
+    pthread_mutex_unlock(&outbox->lock);
+    return found;
+}
+
 int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, int flags, pid_t pid,
                      struct outbox_handle **ret_handle)
 {
@@ -279,6 +289,8 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect 
     if (handle == NULL)
         return -ENOMEM;
     int error = find_item(handle, number, wants_write);
+    if (wants_write && (error == -EACCES || error == -ENOENT) && forget_ghosts(outbox, number))
+        error = -ESTALE;
     if (error == 0)
         error = aspect == OUTBOX_RECEIPT ? open_receipt(handle) : open_content(handle);
     if (error == 0 && (flags & O_TRUNC) != 0)
@@ -320,11 +332,14 @@ static int begin_writing(struct outbox_handle *handle, off_t keep_bytes)
     if (!handle->may_write || handle->fd < 0)
         return -EBADF;
     int error = writer_begin(handle->outbox, handle->item, keep_bytes);
+    pthread_mutex_lock(&handle->outbox->lock);
+    bool is_gone = handle->item->state == ITEM_GONE;
+    bool is_stale = handle->generation != handle->item->generation;
+    pthread_mutex_unlock(&handle->outbox->lock);
+    if (is_gone)
+        return 0; /* unlinked while it was open: it lives on for those who have it, and is never sent */
     if (error != 0)
         return error;
-    pthread_mutex_lock(&handle->outbox->lock);
-    bool is_stale = handle->generation != handle->item->generation && handle->item->state != ITEM_GONE;
-    pthread_mutex_unlock(&handle->outbox->lock);
     return is_stale ? open_content(handle) : 0;
 }
 

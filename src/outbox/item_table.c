@@ -149,3 +149,20 @@ bool item_table_find_ghost(struct item_table *table, enum outbox_folder folder, 
         *ret = ghost->stat;
     return true;
 }
+
+bool item_table_forget_ghosts(struct item_table *table, uint64_t number)
+{
+    bool found = false;
+    for (unsigned int i = 0; i < OUTBOX_FOLDERS; i++) {
+        size_t position = 0;
+        struct ghost *ghost;
+        while ((ghost = map_next(&table->folders[i].ghosts, &position)) != NULL) {
+            if (ghost->stat.number != number)
+                continue;
+            map_remove(&table->folders[i].ghosts, ghost->name);
+            free_ghost(ghost);
+            found = true;
+        }
+    }
+    return found;
+}

@@ -54,5 +54,7 @@ void item_table_leave_ghost(struct item_table *table, enum outbox_folder folder,
                             int64_t until_ms);
 bool item_table_find_ghost(struct item_table *table, enum outbox_folder folder, const char *name,
                            int64_t now_ms, struct outbox_stat *ret);
+/* Forgets all ghosts of an item; whether there were any. */
+bool item_table_forget_ghosts(struct item_table *table, uint64_t number);
 
 #endif

@@ -198,24 +198,28 @@ static int rename_attachment(struct renaming *renaming)
     return hand_in_again(renaming);
 }
 
-static int check_folders(const struct renaming *renaming)
+/* NULL: it may go there. */
+static const char *check_folders(const struct renaming *renaming)
 {
-    if (renaming->from == renaming->to)
-        return 0;
-    if (renaming->from == OUTBOX_FOLDER_SENT)
-        return renaming->to == OUTBOX_FOLDER_OUTBOX ? 0 : -EPERM;
-    if (renaming->from != OUTBOX_FOLDER_FAILED)
-        return -EPERM;
     bool is_message = renaming->item->envelope.kind == ENVELOPE_MESSAGE;
-    return is_message == (renaming->to == OUTBOX_FOLDER_OUTBOX) ? 0 : -EPERM;
+    bool is_settled = renaming->from == OUTBOX_FOLDER_SENT || renaming->from == OUTBOX_FOLDER_FAILED;
+    if (renaming->from == renaming->to)
+        return NULL;
+    if (is_message && renaming->to != OUTBOX_FOLDER_OUTBOX)
+        return "it is a message: mv it to outbox/ or drafts/";
+    if (!is_message && renaming->to != OUTBOX_FOLDER_ATTACHMENTS)
+        return "it is an attachment: mv it to attachments/ or drafts/";
+    return is_settled ? NULL : "it cannot be moved there";
 }
 
 static int apply(struct renaming *renaming)
 {
     struct item *item = renaming->item;
-    int error = check_folders(renaming);
-    if (error != 0)
-        return error;
+    const char *objection = check_folders(renaming);
+    if (objection != NULL) {
+        renaming->reason = strdup(objection);
+        return -EPERM;
+    }
     switch (item->state) {
     case ITEM_WRITING:
         return rename_only(renaming, ITEM_WRITING);

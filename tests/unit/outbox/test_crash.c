@@ -154,7 +154,6 @@ static const struct row rows[] = {
     {"counted", ACT_MOVE, FAILED, "unknown outcome", false, 1, SENT, 2},
     {"settled", ACT_MOVE, SENT, "sent", false, 1, SENT, 1},
     {"moved_out", ACT_CANCEL, -1, NULL, true, 0, -1, 0},
-    {"removed_data", ACT_CANCEL, -1, NULL, true, 0, -1, 0},
     {"removed_data", ACT_REMOVE, -1, NULL, false, 0, -1, 0},
 };
 
