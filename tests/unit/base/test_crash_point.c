@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A process dies at the point that its environment names, and nowhere else.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/crash_point.h"
+
+/* The wait status of a child that passes the points "here" and "there". */
+static int pass_points(const char *chosen)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        if (chosen != NULL)
+            setenv("INBOXFS_CRASH_AT", chosen, 1);
+        crash_point("here");
+        crash_point("there");
+        _exit(7);
+    }
+    waitpid(child, &status, 0);
+    return status;
+}
+
+static void only_the_chosen_point_kills(void **state)
+{
+    (void)state;
+    unsetenv("INBOXFS_CRASH_AT");
+    assert_int_equal(WEXITSTATUS(pass_points(NULL)), 7);
+    assert_int_equal(WEXITSTATUS(pass_points("elsewhere")), 7);
+    assert_int_equal(WTERMSIG(pass_points("here")), SIGKILL);
+    assert_int_equal(WTERMSIG(pass_points("there")), SIGKILL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(only_the_chosen_point_kills)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
