@@ -117,6 +117,7 @@ int64_t outbox_folder_changed_ms(struct outbox *outbox, enum outbox_folder folde
 int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *name, pid_t pid,
                   struct outbox_handle **ret_handle, struct outbox_stat *ret);
 /* `flags` as open(2). Writing is -EBUSY for a queued item, -EACCES in sent/ and failed/ and for receipts.
+ * -ESTALE: it just left the folder, and its name there is free from now on: look it up again.
  * Replacing a settled attachment's content (O_TRUNC or writing) begins a new upload. */
 int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, int flags, pid_t pid,
                      struct outbox_handle **ret_handle);

@@ -243,6 +243,7 @@ static void queued_and_settled_files_cannot_be_written(void **state)
 {
     struct world *world = *state;
     struct outbox_handle *handle = NULL;
+    struct outbox_stat stat;
     fake_service_set_reachable(world->fake, false);
     copy_in(world, OUT, "m.eml", MESSAGE);
     uint64_t number = number_of(world, OUT, "m.eml");
@@ -254,6 +255,9 @@ static void queued_and_settled_files_cannot_be_written(void **state)
     fake_service_set_reachable(world->fake, true);
     outbox_wake(world->outbox);
     await_news(world, EVENT_SENT, "sent/m.eml");
+    /* The name that just left is looked up once more, and is free then. */
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, 0, &handle), -ESTALE);
+    assert_false(outbox_find(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", &stat));
     assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, 0, &handle), -EACCES);
     assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_RECEIPT, O_RDWR, 0, &handle), -EACCES);
     assert_int_equal(outbox_open_item(world->outbox, number + 1000, OUTBOX_CONTENT, O_RDONLY, 0, &handle),
