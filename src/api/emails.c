@@ -22,26 +22,46 @@ struct email_listing {
 };
 
 /* Published clients disagree on the encoding of `inbox_ids`, so a server may have ignored it. */
-static bool is_of_other_inbox(const struct email_listing *listing, const json_t *object)
+static bool is_of_other_inbox(const struct email_listing *listing, const struct email_record *record)
 {
-    const char *inbox_id = json_string_value(json_object_get(object, "inbox_id"));
-    return listing->inbox_id != NULL && inbox_id != NULL && strcmp(inbox_id, listing->inbox_id) != 0;
+    return listing->inbox_id != NULL && record->inbox_id != NULL &&
+           strcmp(record->inbox_id, listing->inbox_id) != 0;
 }
 
-static int deliver(void *context, const json_t *object)
+static int unreadable(int error)
+{
+    switch (error) {
+    case -ENOMEM:
+        return error;
+    case -EILSEQ:
+        return LIST_RECORD_IS_NO_UTF8;
+    case -EEXIST:
+        return LIST_RECORD_HAS_KEY_TWICE;
+    case -EBADMSG:
+        return LIST_RECORD_IS_NO_JSON;
+    default:
+        return LIST_UNREADABLE;
+    }
+}
+
+static int deliver(void *context, const char *text, size_t len)
 {
     struct email_listing *listing = context;
-    if (is_of_other_inbox(listing, object))
-        return 0;
     struct email_record record;
-    int rc = email_record_from_json(object, &record);
+    int rc = email_record_from_text(text, len, &record);
     if (rc < 0)
-        return rc == -ENOMEM ? rc : LIST_UNREADABLE;
+        return unreadable(rc);
     if (record.inbox_id == NULL && listing->inbox_id != NULL)
         record.inbox_id = strdup(listing->inbox_id);
-    rc = listing->sink(listing->context, &record);
+    rc = is_of_other_inbox(listing, &record) ? 0 : listing->sink(listing->context, &record);
     email_record_release(&record);
     return rc;
+}
+
+static void pause_listing(void *context)
+{
+    const struct email_listing *listing = context;
+    listing->sink(listing->context, NULL);
 }
 
 static int build_target(const struct email_query *query, struct strbuf *target)
@@ -75,6 +95,7 @@ void emails_list(struct mail_service *service, const struct email_query *query, 
         .if_none_match = is_conditional ? etag : NULL,
         .timeout_ms = LIST_TIMEOUT_MS,
         .item = deliver,
+        .pause = pause_listing,
         .context = &listing,
         .cancel = cancel,
     };

@@ -20,10 +20,29 @@ struct inbox_listing {
     void *context;
 };
 
-static int deliver(void *context, const json_t *object)
+static int unreadable(const json_error_t *error)
+{
+    switch (json_error_code(error)) {
+    case json_error_invalid_utf8:
+        return LIST_RECORD_IS_NO_UTF8;
+    case json_error_duplicate_key:
+        return LIST_RECORD_HAS_KEY_TWICE;
+    case json_error_out_of_memory:
+        return -ENOMEM;
+    default:
+        return LIST_RECORD_IS_NO_JSON;
+    }
+}
+
+static int deliver(void *context, const char *text, size_t len)
 {
     struct inbox_listing *listing = context;
     struct inbox_record record;
+    json_error_t error;
+    /* Text may well have a NUL in it, escaped; it is carried like any other character. */
+    _cleanup_json_ json_t *object = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    if (object == NULL)
+        return unreadable(&error);
     int rc = inbox_record_from_json(object, &record);
     if (rc < 0)
         return rc == -ENOMEM ? rc : LIST_UNREADABLE;
@@ -32,10 +51,9 @@ static int deliver(void *context, const json_t *object)
     return rc;
 }
 
-static int stop_at_once(void *context, const json_t *object)
+static int stop_at_once(void *context, const char *text, size_t len)
 {
-    (void)context;
-    (void)object;
+    (void)context, (void)text, (void)len;
     return -ECANCELED;
 }
 

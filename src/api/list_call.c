@@ -27,20 +27,17 @@ struct listing {
     char words[LIST_WORDS_MAX_BYTES]; /* of the first record that cannot be read; "": none */
 };
 
-/* jansson's own words quote the text, which is somebody's mail. */
-static const char *words_of(const json_error_t *error)
+static const char *words_of(int unreadable)
 {
-    switch (json_error_code(error)) {
-    case json_error_invalid_utf8:
+    switch (unreadable) {
+    case LIST_RECORD_IS_NO_UTF8:
         return "invalid UTF-8";
-    case json_error_duplicate_key:
+    case LIST_RECORD_HAS_KEY_TWICE:
         return "a key twice in an object";
-    case json_error_stack_overflow:
-        return "nested too deep";
-    case json_error_out_of_memory:
-        return "out of memory";
-    default:
+    case LIST_RECORD_IS_NO_JSON:
         return "invalid JSON";
+    default:
+        return "too long, nested too deep, or without what every record has";
     }
 }
 
@@ -55,21 +52,9 @@ static int take_record(void *context, const char *text, size_t len)
 {
     struct listing *listing = context;
     listing->answer->count++;
-    if (text == NULL) {
-        note_unreadable(listing, "too long, or nested too deep");
-        return 0;
-    }
-    json_error_t error;
-    /* A subject may well have a NUL in it, escaped; it is carried like any other character. */
-    json_t *record = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-    if (record == NULL) {
-        note_unreadable(listing, words_of(&error));
-        return 0;
-    }
-    int rc = listing->call->item(listing->call->context, record);
-    json_decref(record);
-    if (rc == LIST_UNREADABLE) {
-        note_unreadable(listing, "too long, or without what every record has");
+    int rc = text == NULL ? LIST_UNREADABLE : listing->call->item(listing->call->context, text, len);
+    if (rc > 0) {
+        note_unreadable(listing, words_of(rc));
         return 0;
     }
     listing->item_error = rc;
@@ -82,6 +67,8 @@ static int take_bytes(void *context, int status, const void *bytes, size_t len)
     if (status < 200 || status > 299)
         return strbuf_append(&listing->error_body, bytes, len);
     listing->stream_error = record_stream_feed(&listing->stream, bytes, len);
+    if (listing->call->pause != NULL)
+        listing->call->pause(listing->call->context);
     return listing->stream_error;
 }
 

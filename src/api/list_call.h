@@ -6,23 +6,26 @@
 #ifndef INBOXFS_API_LIST_CALL_H
 #define INBOXFS_API_LIST_CALL_H
 
-#include <jansson.h>
-
 #include "api/api_call.h"
 
+/* What an item function says of a record that it cannot read. */
 enum {
-    LIST_UNREADABLE = 1
+    LIST_UNREADABLE = 1,
+    LIST_RECORD_IS_NO_UTF8,
+    LIST_RECORD_HAS_KEY_TWICE,
+    LIST_RECORD_IS_NO_JSON,
 };
 
-/* `record` is borrowed, an object. 0, LIST_UNREADABLE (it is passed over), or -errno, which stops the list.
- */
-typedef int (*list_item)(void *context, const json_t *record);
+/* `text` is that of an object, not known to be valid inside. 0, one of LIST_… (it is passed over), or -errno,
+ * which stops the list. */
+typedef int (*list_item)(void *context, const char *text, size_t len);
 
 struct list_call {
     const char *target;
     const char *if_none_match; /* or NULL */
     int64_t timeout_ms;
     list_item item;
+    void (*pause)(void *context); /* all that has arrived was handed on; may be NULL */
     void *context;
     struct cancel *cancel;
 };

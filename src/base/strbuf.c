@@ -40,7 +40,7 @@ int strbuf_reserve(struct strbuf *buffer, size_t len)
     return 0;
 }
 
-int strbuf_append(struct strbuf *buffer, const void *bytes, size_t len)
+int strbuf_append_growing(struct strbuf *buffer, const void *bytes, size_t len)
 {
     int error = strbuf_reserve(buffer, len);
     if (error != 0)
@@ -55,11 +55,6 @@ int strbuf_append(struct strbuf *buffer, const void *bytes, size_t len)
 int strbuf_append_str(struct strbuf *buffer, const char *text)
 {
     return strbuf_append(buffer, text, strlen(text));
-}
-
-int strbuf_append_char(struct strbuf *buffer, char c)
-{
-    return strbuf_append(buffer, &c, 1);
 }
 
 int strbuf_vappendf(struct strbuf *buffer, const char *format, va_list arguments)

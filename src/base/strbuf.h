@@ -9,6 +9,7 @@
 
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 
 struct strbuf {
     char *data;       /* NUL-terminated as soon as anything was appended; NULL before */
@@ -20,10 +21,27 @@ struct strbuf {
 
 #define STRBUF_INIT(max) ((struct strbuf){.max_bytes = (max)})
 
+/* What strbuf_append() does where there is no room yet. */
+int strbuf_append_growing(struct strbuf *buffer, const void *bytes, size_t len);
+
 /* All appends return 0 or the buffer's sticky error. */
-int strbuf_append(struct strbuf *buffer, const void *bytes, size_t len);
+static inline int strbuf_append(struct strbuf *buffer, const void *bytes, size_t len)
+{
+    if (buffer->error != 0 || len >= buffer->capacity - buffer->len || len > buffer->max_bytes - buffer->len)
+        return strbuf_append_growing(buffer, bytes, len);
+    if (len > 0)
+        memcpy(buffer->data + buffer->len, bytes, len);
+    buffer->len += len;
+    buffer->data[buffer->len] = '\0';
+    return 0;
+}
+
+static inline int strbuf_append_char(struct strbuf *buffer, char c)
+{
+    return strbuf_append(buffer, &c, 1);
+}
+
 int strbuf_append_str(struct strbuf *buffer, const char *text);
-int strbuf_append_char(struct strbuf *buffer, char c);
 int strbuf_appendf(struct strbuf *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int strbuf_vappendf(struct strbuf *buffer, const char *format, va_list arguments)
     __attribute__((format(printf, 2, 0)));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Records as they come from a service that may be any server: nothing but being a JSON object is relied on.
+ * Fields are written as they are met, and put in order afterwards.
  */
 #include "mail/email_record.h"
 
@@ -13,99 +14,229 @@
 #include "base/strbuf.h"
 #include "mail/content_digest.h"
 #include "mail/file_name.h"
+#include "mail/index_line.h"
+#include "mail/json_reader.h"
 #include "mail/json_value.h"
-#include "mail/json_writer.h"
 
-static const char *const first_fields[] = {"id", "date", "from_address", "to_addresses", "subject"};
+enum {
+    DATE_MAX_BYTES = 255,
+    SUBJECT_MAX_BYTES = 1024, /* more says nothing to a file name */
+    KEY_INDENT = 4,           /* line break, two blanks, quote */
+};
 
-static bool is_first_field(const char *key)
+static const struct key {
+    const char *text;
+    size_t len;
+} first_fields[] = {
+    {"id", 2}, {"date", 4}, {"from_address", 12}, {"to_addresses", 12}, {"subject", 7},
+};
+
+/* A field of the record as it is written, with its line break and without a comma. */
+struct field {
+    uint32_t start; /* in reading.fields */
+    uint32_t len;
+    uint32_t key_len; /* as written */
+    uint32_t rank;    /* among the first fields; ARRAY_LEN(first_fields): none of them */
+};
+
+struct reading {
+    struct json_reader reader;
+    struct json_writer writer;
+    struct strbuf fields;
+    size_t count;
+    struct field table[EMAIL_RECORD_MAX_FIELDS];
+    char date[DATE_MAX_BYTES + 1];
+    char subject[SUBJECT_MAX_BYTES + 1];
+};
+
+/* ---------------------------------------------------------------- fields */
+
+static const char *key_of(const struct reading *reading, const struct field *field)
 {
-    for (size_t i = 0; i < ARRAY_LEN(first_fields); i++)
-        if (strcmp(key, first_fields[i]) == 0)
+    return reading->fields.data + field->start + KEY_INDENT;
+}
+
+static bool is_key(const struct reading *reading, const struct field *field, const char *text, size_t len)
+{
+    return len == field->key_len && memcmp(key_of(reading, field), text, len) == 0;
+}
+
+static bool is_met_before(const struct reading *reading, const struct field *field)
+{
+    for (const struct field *other = reading->table; other < field; other++)
+        if (is_key(reading, other, key_of(reading, field), field->key_len))
             return true;
     return false;
 }
 
-static void write_fields(const json_t *object, struct json_writer *writer)
+static uint32_t rank_of(const struct reading *reading, const struct field *field)
 {
-    json_t *borrowed = (json_t *)object; /* jansson's iterators take no const */
-    for (size_t i = 0; i < ARRAY_LEN(first_fields); i++) {
-        const json_t *value = json_object_get(object, first_fields[i]);
-        if (value == NULL)
-            continue;
-        json_key(writer, first_fields[i]);
-        json_value_write(value, writer);
-    }
-    for (void *at = json_object_iter(borrowed); at != NULL; at = json_object_iter_next(borrowed, at)) {
-        const char *key = json_object_iter_key(at);
-        if (is_first_field(key))
-            continue;
-        json_key(writer, key);
-        json_value_write(json_object_iter_value(at), writer);
-    }
+    uint32_t rank = 0;
+    while (rank < ARRAY_LEN(first_fields) &&
+           !is_key(reading, field, first_fields[rank].text, first_fields[rank].len))
+        rank++;
+    return rank;
 }
 
-static int make_text(const json_t *object, char **ret_json, size_t *ret_len)
+/* Services give strings as ids, or numbers. "", and what holds a NUL, is none. */
+static int keep_id(const struct json_scalar *value, char **ret_id)
 {
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(EMAIL_RECORD_MAX_BYTES);
-    struct json_writer writer;
+    if (value->kind == JSON_SCALAR_OTHER || value->len == 0 || memchr(value->text, '\0', value->len) != NULL)
+        return 0;
+    *ret_id = strndup(value->text, value->len);
+    return *ret_id == NULL ? -ENOMEM : 0;
+}
 
-    json_writer_init(&writer, &text, 2);
-    json_begin_object(&writer);
-    write_fields(object, &writer);
-    json_end_object(&writer);
-    strbuf_append_char(&text, '\n');
-    if (text.error != 0)
-        return text.error;
+static void keep_text(const struct json_scalar *value, size_t len, char *ret_text)
+{
+    if (value->kind != JSON_SCALAR_STRING)
+        len = 0;
+    memcpy(ret_text, value->text, len);
+    ret_text[len] = '\0';
+}
 
-    /* Records are kept by the hundred thousand: give back what doubling took too much. */
-    char *json = strbuf_take(&text, ret_len);
-    if (json == NULL)
-        return -ENOMEM;
-    char *shrunk = realloc(json, *ret_len + 1);
-    *ret_json = shrunk != NULL ? shrunk : json;
+static int note_value(struct reading *reading, const struct field *field, const struct json_scalar *value,
+                      struct email_record *record)
+{
+    size_t len = value->kind == JSON_SCALAR_STRING ? value->len : 0;
+    if (is_key(reading, field, "id", 2))
+        return keep_id(value, &record->key);
+    if (is_key(reading, field, "inbox_id", 8))
+        return keep_id(value, &record->inbox_id);
+    if (is_key(reading, field, "date", 4))
+        keep_text(value, len <= DATE_MAX_BYTES ? len : 0, reading->date);
+    else if (is_key(reading, field, "subject", 7))
+        keep_text(value, len <= SUBJECT_MAX_BYTES ? len : SUBJECT_MAX_BYTES, reading->subject);
     return 0;
 }
 
-/* The same record gives the same key whatever the order of its fields. */
-static char *make_key_without_id(const json_t *object)
+static int read_field(struct reading *reading, struct email_record *record)
+{
+    struct json_scalar scalar;
+    int error = json_reader_take_string(&reading->reader, &scalar);
+    if (error != 0)
+        return error;
+    if (reading->count == EMAIL_RECORD_MAX_FIELDS)
+        return -EMSGSIZE;
+    struct field *field = &reading->table[reading->count];
+    field->start = (uint32_t)reading->fields.len;
+    reading->writer.is_empty = true; /* no comma yet */
+    json_key_n(&reading->writer, scalar.text, scalar.len);
+    if (reading->fields.error != 0)
+        return reading->fields.error;
+    field->key_len = (uint32_t)(reading->fields.len - field->start - KEY_INDENT - strlen("\": "));
+    field->rank = rank_of(reading, field);
+    if (is_met_before(reading, field))
+        return -EEXIST;
+    error = json_reader_take(&reading->reader, ':')
+                ? json_reader_copy_value(&reading->reader, &reading->writer, &scalar)
+                : -EBADMSG;
+    if (error == 0)
+        error = reading->fields.error;
+    if (error != 0)
+        return error;
+    field->len = (uint32_t)reading->fields.len - field->start;
+    reading->count++;
+    return note_value(reading, field, &scalar, record);
+}
+
+static int read_fields(struct reading *reading, struct email_record *record)
+{
+    if (!json_reader_take(&reading->reader, '{'))
+        return -EBADMSG;
+    if (!json_reader_take(&reading->reader, '}')) {
+        do {
+            int error = read_field(reading, record);
+            if (error != 0)
+                return error;
+        } while (json_reader_take(&reading->reader, ','));
+        if (!json_reader_take(&reading->reader, '}'))
+            return -EBADMSG;
+    }
+    return json_reader_is_at_end(&reading->reader) ? 0 : -EBADMSG;
+}
+
+/* ---------------------------------------------------------------- the text */
+
+static void append_fields(const struct reading *reading, uint32_t rank, struct strbuf *text)
+{
+    for (size_t i = 0; i < reading->count; i++) {
+        const struct field *field = &reading->table[i];
+        if (field->rank != rank)
+            continue;
+        if (text->len > 1)
+            strbuf_append_char(text, ',');
+        strbuf_append(text, reading->fields.data + field->start, field->len);
+    }
+}
+
+static int make_text(const struct reading *reading, struct email_record *record)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(EMAIL_RECORD_MAX_BYTES);
+    strbuf_reserve(&text, reading->fields.len + reading->count + strlen("{\n}\n"));
+    strbuf_append_char(&text, '{');
+    for (uint32_t rank = 0; rank <= ARRAY_LEN(first_fields); rank++)
+        append_fields(reading, rank, &text);
+    size_t layout_bytes = reading->writer.layout_bytes + 1;
+    if (reading->count > 0) {
+        strbuf_append_char(&text, '\n');
+        layout_bytes++;
+    }
+    strbuf_append(&text, "}\n", 2);
+    if (text.error != 0)
+        return text.error;
+    record->line_len = index_line_len(text.len - layout_bytes);
+    record->json = strbuf_take(&text, &record->json_len);
+    return record->json == NULL ? -ENOMEM : 0;
+}
+
+/* The same record gives the same key whatever the order of its fields. What jansson does not take (numbers
+ * that no machine holds, say) is told apart by its text. */
+static char *make_key_without_id(const char *text, size_t len, const struct email_record *record)
 {
     char digest[65];
     char *key = NULL;
-    _cleanup_free_ char *text = json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS);
-    if (text == NULL)
-        return NULL;
-    content_digest(text, strlen(text), digest);
+    _cleanup_json_ json_t *object = json_loadb(text, len, JSON_ALLOW_NUL, NULL);
+    _cleanup_free_ char *sorted = json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS);
+    const char *content = sorted != NULL ? sorted : record->json;
+    content_digest(content, strlen(content), digest);
     return asprintf(&key, "~%.16s", digest) < 0 ? NULL : key;
 }
 
-static int fill_in(const json_t *object, struct email_record *record)
+static int fill_in(struct reading *reading, const char *text, size_t len, struct email_record *record)
 {
-    int error = make_text(object, &record->json, &record->json_len);
+    int error = read_fields(reading, record);
     if (error == 0)
-        error = json_value_read_id(json_object_get(object, "id"), &record->key);
-    if (error == 0)
-        error = json_value_read_id(json_object_get(object, "inbox_id"), &record->inbox_id);
+        error = make_text(reading, record);
     if (error != 0)
         return error;
     if (record->key == NULL)
-        record->key = make_key_without_id(object);
+        record->key = make_key_without_id(text, len, record);
     if (record->key == NULL)
         return -ENOMEM;
-
-    const char *date = json_string_value(json_object_get(object, "date"));
-    record->has_date = date != NULL && date_parse(date, &record->date_ms) == 0;
-    const char *subject = json_string_value(json_object_get(object, "subject"));
-    record->stem = file_name_stem(record->has_date, record->date_ms, subject, record->key);
+    record->has_date = date_parse(reading->date, &record->date_ms) == 0;
+    record->stem = file_name_stem(record->has_date, record->date_ms, reading->subject, record->key);
     return record->stem == NULL ? -ENOMEM : 0;
 }
 
-int email_record_from_json(const json_t *object, struct email_record *ret_record)
+int email_record_from_text(const char *text, size_t len, struct email_record *ret_record)
 {
-    if (!json_is_object(object))
-        return -EBADMSG;
     struct email_record record = {0};
-    int error = fill_in(object, &record);
+    struct reading reading;
+    if (len > EMAIL_RECORD_MAX_BYTES)
+        return -EMSGSIZE;
+    json_reader_init(&reading.reader, text, len);
+    reading.fields = STRBUF_INIT(EMAIL_RECORD_MAX_BYTES);
+    json_writer_init(&reading.writer, &reading.fields, 2);
+    reading.writer.depth = 1;
+    reading.count = 0;
+    reading.date[0] = reading.subject[0] = '\0';
+    /* What layout adds, for most; the buffer grows where it is more. */
+    strbuf_reserve(&reading.fields, len < EMAIL_RECORD_MAX_BYTES / 2 ? len + len / 2 : len);
+
+    int error = fill_in(&reading, text, len, &record);
+    strbuf_release(&reading.fields);
+    json_reader_release(&reading.reader);
     if (error != 0) {
         email_record_release(&record);
         return error;

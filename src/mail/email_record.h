@@ -7,13 +7,13 @@
 #ifndef INBOXFS_MAIL_EMAIL_RECORD_H
 #define INBOXFS_MAIL_EMAIL_RECORD_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum {
-    EMAIL_RECORD_MAX_BYTES = 4 * 1024 * 1024
+    EMAIL_RECORD_MAX_BYTES = 4 * 1024 * 1024,
+    EMAIL_RECORD_MAX_FIELDS = 1024,
 };
 
 struct email_record {
@@ -23,13 +23,15 @@ struct email_record {
     char *json;      /* the file's content: two-space indent, final newline, unescaped UTF-8; `id`, `date`,
                         `from_address`, `to_addresses`, `subject` first, then the rest in the order received */
     size_t json_len; /* bytes */
+    size_t line_len; /* bytes of the same record in index.jsonl: index_line.h, file name and all apart */
     int64_t date_ms; /* `date` since 1970 UTC; 0 when has_date is false */
     bool has_date;
 };
 
-/* `object` is borrowed. Odd types of known fields are carried, not refused. 0, -EBADMSG when it is not an
- * object, -EMSGSIZE when its text passes EMAIL_RECORD_MAX_BYTES, -ENOMEM. */
-int email_record_from_json(const json_t *object, struct email_record *ret_record);
+/* Reads the JSON text of one record. Odd types of known fields are carried, not refused. 0, or for a record
+ * that cannot be read: -EBADMSG (not a JSON object), -EILSEQ (not UTF-8), -EEXIST (a key twice), -EMSGSIZE
+ * (longer than EMAIL_RECORD_MAX_BYTES, too many fields, or nested too deep); or -ENOMEM. */
+int email_record_from_text(const char *text, size_t len, struct email_record *ret_record);
 
 void email_record_release(struct email_record *record);
 

@@ -51,25 +51,52 @@ static void append_slug_char(GString *slug, gunichar c)
         g_string_append_c(slug, '-');
 }
 
-static void append_slug(struct strbuf *name, const char *subject)
+/* The slug of any subject, in the composed form of its characters. */
+static char *make_slug(const char *subject, size_t len)
 {
     g_autoptr(GString) slug = g_string_new(NULL);
-    const char *end = subject + strnlen(subject, SUBJECT_MAX_BYTES);
+    const char *end = subject + len;
     for (const char *at = subject; at < end;) {
         gunichar c = g_utf8_get_char_validated(at, end - at);
         bool is_valid = c != (gunichar)-1 && c != (gunichar)-2;
         append_slug_char(slug, is_valid ? c : '-');
         at = is_valid ? g_utf8_next_char(at) : at + 1;
     }
+    return g_utf8_normalize(slug->str, (gssize)slug->len, G_NORMALIZE_NFC);
+}
 
-    g_autofree char *normal = g_utf8_normalize(slug->str, (gssize)slug->len, G_NORMALIZE_NFC);
-    size_t len = normal == NULL ? 0 : cut_at_character(normal, strlen(normal), FILE_NAME_SLUG_MAX_BYTES);
-    while (len > 0 && normal[len - 1] == '-')
+/* The same for ASCII, which is all of most subjects: as much as counts. False: it is not ASCII. */
+static bool make_ascii_slug(const char *subject, size_t len, char ret_slug[FILE_NAME_SLUG_MAX_BYTES + 1])
+{
+    size_t slug_len = 0;
+    for (size_t i = 0; i < len; i++) {
+        char c = subject[i];
+        if ((unsigned char)c >= 0x80)
+            return false;
+        bool is_kept = g_ascii_isalnum(c);
+        if (slug_len < FILE_NAME_SLUG_MAX_BYTES &&
+            (is_kept || (slug_len > 0 && ret_slug[slug_len - 1] != '-')))
+            ret_slug[slug_len++] = is_kept ? g_ascii_tolower(c) : '-';
+    }
+    ret_slug[slug_len] = '\0';
+    return true;
+}
+
+static void append_slug(struct strbuf *name, const char *subject)
+{
+    char ascii[FILE_NAME_SLUG_MAX_BYTES + 1];
+    g_autofree char *normal = NULL;
+    const char *slug = ascii;
+    size_t subject_len = strnlen(subject, SUBJECT_MAX_BYTES);
+    if (!make_ascii_slug(subject, subject_len, ascii))
+        slug = normal = make_slug(subject, subject_len);
+    size_t len = slug == NULL ? 0 : cut_at_character(slug, strlen(slug), FILE_NAME_SLUG_MAX_BYTES);
+    while (len > 0 && slug[len - 1] == '-')
         len--;
     if (len == 0)
         strbuf_append_str(name, "no-subject");
     else
-        strbuf_append(name, normal, len);
+        strbuf_append(name, slug, len);
 }
 
 /* "2026-11-20T10:14:36.123Z" without what stands between. */
@@ -77,8 +104,10 @@ static void append_date(struct strbuf *name, int64_t date_ms)
 {
     char text[32];
     date_format(date_ms, text);
-    strbuf_appendf(name, "%.4s%.2s%.2sT%.2s%.2s%.2sZ", text, text + 5, text + 8, text + 11, text + 14,
-                   text + 17);
+    for (const char *c = text; *c != '.'; c++)
+        if (*c != '-' && *c != ':')
+            strbuf_append_char(name, *c);
+    strbuf_append_char(name, 'Z');
 }
 
 static void append_key(struct strbuf *name, const char *key)

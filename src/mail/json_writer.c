@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/plain_run.h"
 #include "mail/email_record.h"
 
 static const char replacement_character[] = "\xef\xbf\xbd";
@@ -20,16 +21,17 @@ void json_writer_init(struct json_writer *writer, struct strbuf *out, unsigned i
 
 static void break_line(struct json_writer *writer)
 {
-    static const char spaces[] = "                                ";
+    static const char line[] = "\n                                ";
     if (writer->indent == 0)
         return;
-    strbuf_append_char(writer->out, '\n');
     size_t left = (size_t)writer->depth * writer->indent;
-    while (left > 0) {
-        size_t step = left < sizeof(spaces) - 1 ? left : sizeof(spaces) - 1;
-        if (strbuf_append(writer->out, spaces, step) != 0)
+    size_t step = left < sizeof(line) - 2 ? left : sizeof(line) - 2;
+    writer->layout_bytes += left + 1;
+    strbuf_append(writer->out, line, step + 1);
+    while ((left -= step) > 0) {
+        step = left < sizeof(line) - 2 ? left : sizeof(line) - 2;
+        if (strbuf_append(writer->out, line + 1, step) != 0)
             return;
-        left -= step;
     }
 }
 
@@ -85,11 +87,6 @@ void json_end_array(struct json_writer *writer)
     end(writer, ']');
 }
 
-static bool is_plain_ascii(unsigned char c)
-{
-    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
-}
-
 /* A terminal or an editor would act on these instead of showing them: C1 controls, and the marks that turn
  * the direction of the text around them. */
 static bool is_deceptive(gunichar c)
@@ -117,11 +114,7 @@ static void append_quoted(struct strbuf *out, const char *text, size_t len)
     const char *at = text;
 
     strbuf_append_char(out, '"');
-    while (at < text_end) {
-        if (is_plain_ascii((unsigned char)*at)) {
-            at++;
-            continue;
-        }
+    while ((at += plain_run(at, (size_t)(text_end - at))) < text_end) {
         gunichar c = (unsigned char)*at;
         const char *next = at + 1;
         bool is_valid = true;
@@ -146,23 +139,25 @@ static void append_quoted(struct strbuf *out, const char *text, size_t len)
     strbuf_append_char(out, '"');
 }
 
-static void write_key(struct json_writer *writer, const char *key, size_t len)
+void json_key_n(struct json_writer *writer, const char *key, size_t len)
 {
+    bool is_spaced = writer->indent > 0;
     separate(writer);
     append_quoted(writer->out, key, len);
-    strbuf_append_str(writer->out, writer->indent > 0 ? ": " : ":");
+    strbuf_append(writer->out, ": ", is_spaced ? 2 : 1);
+    writer->layout_bytes += is_spaced;
     writer->after_key = true;
 }
 
 void json_key(struct json_writer *writer, const char *key)
 {
-    write_key(writer, key, strlen(key));
+    json_key_n(writer, key, strlen(key));
 }
 
-static void write_plain(struct json_writer *writer, const char *text)
+void json_write_verbatim_n(struct json_writer *writer, const char *json, size_t len)
 {
     separate(writer);
-    strbuf_append_str(writer->out, text);
+    strbuf_append(writer->out, json, len);
 }
 
 void json_write_string_n(struct json_writer *writer, const char *text, size_t len)
@@ -187,12 +182,12 @@ void json_write_integer(struct json_writer *writer, int64_t number)
 
 void json_write_boolean(struct json_writer *writer, bool value)
 {
-    write_plain(writer, value ? "true" : "false");
+    json_write_verbatim(writer, value ? "true" : "false");
 }
 
 void json_write_null(struct json_writer *writer)
 {
-    write_plain(writer, "null");
+    json_write_verbatim(writer, "null");
 }
 
 void json_write_date(struct json_writer *writer, int64_t realtime_ms)
@@ -208,7 +203,8 @@ void json_write_date(struct json_writer *writer, int64_t realtime_ms)
 
 void json_write_verbatim(struct json_writer *writer, const char *json)
 {
-    write_plain(writer, json == NULL ? "null" : json);
+    const char *text = json == NULL ? "null" : json;
+    json_write_verbatim_n(writer, text, strlen(text));
 }
 
 void json_member_string(struct json_writer *writer, const char *key, const char *text)

@@ -62,7 +62,8 @@ struct service_counters {
 
 /* Called for each record in turn, while the answer is still arriving; `record` is the receiver's to take
  * fields from (it is released after the call: take with TAKE_PTR what is kept). Non-zero (-errno) stops the
- * listing. */
+ * listing. A NULL for an email says that all that has arrived by now was handed on; the answer to it is not
+ * looked at. */
 typedef int (*inbox_sink)(void *context, struct inbox_record *record);
 typedef int (*email_sink)(void *context, struct email_record *record);
 

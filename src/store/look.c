@@ -49,7 +49,7 @@ static int put(struct look *look, uint32_t inbox, const struct email_record *rec
 static int take_of_inbox(void *context, struct email_record *record)
 {
     struct look *look = context;
-    return put(look, look->inbox, record);
+    return record == NULL ? 0 : put(look, look->inbox, record);
 }
 
 static int find_inbox_of(struct look *look, const char *id, uint32_t *ret_inbox)
@@ -66,6 +66,8 @@ static int take_of_all(void *context, struct email_record *record)
 {
     struct look *look = context;
     uint32_t inbox;
+    if (record == NULL)
+        return 0;
     if (record->inbox_id == NULL && mirror_has_home(look->mirror, record->key))
         return 0;
     int error = record->inbox_id == NULL ? mirror_put_inbox_of_no_name(look->mirror, &inbox)

@@ -203,7 +203,8 @@ static json_t *select_emails_locked(struct fake_service *fake, const struct emai
 static int deliver(const json_t *object, const struct email_query *query, email_sink sink, void *context)
 {
     struct email_record record;
-    int error = email_record_from_json(object, &record);
+    _cleanup_free_ char *text = fake_must(json_dumps(object, JSON_COMPACT));
+    int error = email_record_from_text(text, strlen(text), &record);
     if (error != 0)
         return error;
     if (record.inbox_id == NULL && query->inbox_id != NULL)
