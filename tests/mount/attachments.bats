@@ -163,6 +163,34 @@ attachment_type() { # SUBJECT NAME
   equal "$(cat "$MOUNT/attachments/plan.txt")" new
 }
 
+@test "what a message binds is what was there when its writer closed it, however quickly it is replaced" {
+  local i
+  for i in {1..10}; do
+    echo "old $i" >"$MOUNT/attachments/$i.txt"
+    sync "$MOUNT/attachments"
+    with_attachment "quick $i" "$i.txt" >"$MOUNT/outbox/quick$i"
+    echo "new $i" >"$MOUNT/attachments/$i.txt"
+  done
+  sync "$MOUNT/outbox"
+  for i in {1..10}; do
+    equal "$(arrived "quick $i" "$i.txt")" "old $i"
+  done
+}
+
+@test "what a message binds is there although it is removed right after its writer closed it" {
+  local i
+  for i in {1..10}; do
+    echo "kept $i" >"$MOUNT/attachments/$i.txt"
+    sync "$MOUNT/attachments"
+    with_attachment "removed $i" "$i.txt" >"$MOUNT/outbox/removed$i"
+    rm "$MOUNT/attachments/$i.txt"
+  done
+  sync "$MOUNT/outbox"
+  for i in {1..10}; do
+    equal "$(arrived "removed $i" "$i.txt")" "kept $i"
+  done
+}
+
 @test "replacing it before it was ever uploaded leaves the queued message as it is, too" {
   stop_service
   echo first >"$MOUNT/attachments/plan.txt"

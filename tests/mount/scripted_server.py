@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT
 """A mail service in memory for the mount tests: Core endpoints only, with faults on demand.
 
-usage: scripted_server.py --port-file FILE [--port N] [--log FILE] [--script FILE.json]
+usage: scripted_server.py --port-file FILE [--port N] [--log FILE] [--script FILE.json] [--certificate FILE.pem]
 
 It listens on the port of 127.0.0.1 (by default a free one) and writes the port to FILE once it answers. `Authorization: Bearer test-key`
-is wanted on every request under /api/v1. SIGTERM ends it. --script is a first POST /_control.
+is wanted on every request under /api/v1. SIGTERM ends it. --script is a first POST /_control. --certificate (with its
+key, in PEM) makes it speak TLS.
 
 Control, without a key:
   POST /_control  JSON, any of:
@@ -33,7 +34,8 @@ BEHAVIOUR:
   "400:NAME"      the field is named in the error; "422:NAME" as FastAPI does it
   {"always": B}   B for this and all later requests
   {...}           not done, this very answer: "status" (200), "headers" {}, "delay_ms", and as the body "body" (any JSON),
-                  "raw" (text), "raw_base64" (bytes) or "endless" (true); "type" (application/json)
+                  "raw" (text), "raw_base64" (bytes), "spaces" (so many MB) or "endless" (true); "type" (application/json)
+  {"verbatim": TEXT, "stall": BOOL}   not done, TEXT instead of any HTTP of ours; then closed, or left open in silence
   "done-500"      done, but the status says otherwise (any status)
   "reset-before"  reset, the request is not read
   "reset-after"   done, then reset           "lost"          not done, then reset after it was read
@@ -50,6 +52,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import struct
 import sys
 import threading
@@ -172,11 +175,12 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in headers:
             self.send_header(name, value)
-        if status != 204:
+        has_body = status not in (204, 304)
+        if has_body:
             self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if status != 204:
+        if has_body:
             self.wfile.write(body)
 
     def reset(self):
@@ -325,6 +329,12 @@ class Handler(BaseHTTPRequestHandler):
         self.server.stopping.wait(answer.get("delay_ms", 0) / 1000)
         headers = list(answer.get("headers", {}).items())
         content_type = answer.get("type", "application/json")
+        if "verbatim" in answer:
+            self.recite_verbatim(answer)
+            return
+        if "spaces" in answer:
+            self.recite_spaces(answer["spaces"], content_type)
+            return
         if answer.get("endless"):
             self.recite_without_end(content_type, headers)
             return
@@ -335,6 +345,22 @@ class Handler(BaseHTTPRequestHandler):
         else:
             body = as_json(answer.get("body", {}))
         self.answer(answer.get("status", 200), body, content_type, headers)
+
+    def recite_verbatim(self, answer):
+        self.wfile.write(answer["verbatim"].encode("utf-8", "surrogatepass"))
+        if answer.get("stall"):
+            self.stall()
+        self.close_connection = True
+
+    def recite_spaces(self, megabytes, content_type):
+        """A list that is whole and right, but for what stands before it."""
+        self.send_response(200)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(megabytes * 1000000 + 2))
+        self.end_headers()
+        for _ in range(megabytes):
+            self.wfile.write(b" " * 1000000)
+        self.wfile.write(b"[]")
 
     def recite_without_end(self, content_type, headers):
         self.send_response(200)
@@ -501,9 +527,15 @@ def main():
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--log")
     parser.add_argument("--script")
+    parser.add_argument("--certificate")
     arguments = parser.parse_args()
     log = open(arguments.log, "a", encoding="utf-8") if arguments.log else None
     server = Server(arguments.port, log)
+    if arguments.certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(arguments.certificate)
+        # The handshake is made by the thread that serves the connection, at its first read.
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     if arguments.script:
         with open(arguments.script, encoding="utf-8") as script:
             unknown = server.state.control(json.load(script))

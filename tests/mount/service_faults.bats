@@ -1,0 +1,312 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# Faults of HTTP, of TLS and of time that a service, or something between it and us, can show: for each what the user
+# is told, and that the mount answers at once all the while.
+
+load support
+load scripted
+
+CAROL=carol@$DOMAIN
+
+teardown() {
+  stop_all
+}
+
+send() { # NAME [TO]
+  message "${2:-$BOB}" "$1" >"$MOUNT/drafts/$1"
+  mv "$MOUNT/drafts/$1" "$MOUNT/outbox/$1"
+}
+
+# Where the message ended, with the words: "failed: unknown outcome: ..." or "sent:".
+outcome() { # NAME
+  local folder
+  wait_until 30 bash -c '[ -e "$1/sent/$2.receipt.json" ] || [ -e "$1/failed/$2.receipt.json" ]' - "$MOUNT" "$1"
+  for folder in sent failed; do
+    if [ -e "$MOUNT/$folder/$1.receipt.json" ]; then
+      echo "$folder: $(jq -r '.error // ""' "$MOUNT/$folder/$1.receipt.json")"
+    fi
+  done
+}
+
+# Each line: the answer to a send, as scripted_server.py knows it, then what the outcome has to match.
+sends_end_as() { # reads TABLE
+  local answer pattern number=0 got
+  while IFS='|' read -r answer pattern; do
+    number=$((number + 1))
+    server_answers send "$answer" '"ok"'
+    send "m$number"
+    got=$(outcome "m$number")
+    [[ $got =~ ^$pattern ]] || fail "the answer $answer" $'\n'"ended in $got" $'\n'"should be $pattern"
+    equal "$(server_requests send | jq length)" "$number"
+  done
+}
+
+answers_at_once() {
+  local start rounds=${1:-10} took
+  while [ $((rounds -= 1)) -ge 0 ]; do
+    start=${EPOCHREALTIME/./}
+    ls -l "$MOUNT" "$MOUNT/inboxes" "$MOUNT/outbox" "$MOUNT/sent" "$MOUNT/failed" "$MOUNT/attachments" >/dev/null
+    find "$MOUNT/inboxes" -type f -exec cat "$MOUNT/status.json" "$MOUNT/README" {} + >/dev/null
+    took=$((${EPOCHREALTIME/./} - start))
+    [ "$took" -lt 1000000 ] || fail "ls and cat took $took microseconds"
+  done
+}
+
+# ---------------------------------------------------------------- HTTP
+
+@test "answers to a send that are no whole success: an unknown outcome, each message asked for once" {
+  start_scripted_service
+  start_mount
+  sends_end_as <<'TABLE'
+{"verbatim": "HTTP/1.1 100 Continue\r\n\r\n"}|failed: unknown outcome
+{"verbatim": "HTTP/1.1 200 OK\r\nContent-Le"}|failed: unknown outcome
+{"verbatim": "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"id\":"}|failed: unknown outcome
+{"verbatim": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\nrubbish\r\n"}|failed: unknown outcome
+{"verbatim": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n{}\r\n"}|failed: unknown outcome
+{"verbatim": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n"}|failed: unknown outcome
+{"verbatim": "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n{}"}|failed: unknown outcome
+{"verbatim": "\u0000\u0001\u0002\r\n\r\n"}|failed: unknown outcome
+{"verbatim": "HTTP/9.9 200 OK\r\n\r\n{}"}|failed: unknown outcome
+{"raw_base64": "eyJpZCI6ICL/In0="}|failed: unknown outcome
+{"raw": "{\"id\": \"x\"} and more"}|failed: unknown outcome
+{"status": 200, "raw": "\u0000"}|failed: unknown outcome
+TABLE
+  answers_at_once 1
+}
+
+@test "1xx before the answer, 204, and odd but whole answers: sent" {
+  start_scripted_service
+  start_mount
+  sends_end_as <<'TABLE'
+{"verbatim": "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"}|sent:
+{"status": 204}|sent:
+{"status": 201, "body": {"id": "new"}}|sent:
+{"raw": "{\"id\": \"first\", \"id\": \"second\"}"}|sent:
+{"verbatim": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nTrailer: x\r\n\r\n"}|sent:
+{"verbatim": "HTTP/1.0 200 OK\r\n\r\n{}"}|sent:
+TABLE
+}
+
+@test "redirects and refusals with words nobody can read: failed, in words that can be read" {
+  start_scripted_service
+  start_mount
+  local deep
+  deep=$(printf '%050000d' 0 | tr 0 '[')
+  sends_end_as <<TABLE
+{"status": 301, "headers": {"Location": "https://elsewhere.example/"}}|failed: .+
+{"status": 307, "headers": {"Location": "/api/v1/email/send"}}|failed: .+
+{"status": 304}|failed: .+
+{"status": 409, "raw_base64": "eyJkZXRhaWwiOiAi//4iLCB4"}|failed: .+
+{"status": 410, "raw": "$deep"}|failed: .+
+{"status": 414, "body": {"detail": {"detail": {"detail": 7}}}}|failed: .+
+{"status": 415, "raw": "{\"detail\": \"one\", \"detail\": \"two\"}"}|failed: .*(one|two)
+{"status": 418, "raw": "", "headers": {"X": "y"}}|failed: .+
+TABLE
+  jq -e . "$MOUNT"/failed/*.receipt.json >/dev/null
+  cat "$MOUNT"/failed/*.receipt.json "$MOUNT/events.jsonl" | iconv -f utf-8 -t utf-8 >/dev/null
+}
+
+@test "an answer of 300 MB to anything is not taken in, and does not grow the daemon" {
+  start_scripted_service
+  start_mount
+  local before after
+  before=$(awk '/VmHWM/ { print $2 }' "/proc/$MOUNT_PID/status")
+  server_answers send '{"spaces": 300}' '"ok"'
+  send huge
+  contains "$(outcome huge)" "failed: unknown outcome"
+  server_answers upload '{"spaces": 300}'
+  echo x >"$MOUNT/attachments/x.txt"
+  server_answers upsert '{"spaces": 300}'
+  run ! syscall mkdir "$MOUNT/inboxes/$ALICE"
+  server_answers email '{"spaces": 300}'
+  server_answers inbox '{"spaces": 300}'
+  syscall write "$MOUNT/ctl" w $'sync\n' || true
+  answers_at_once 3
+  after=$(awk '/VmHWM/ { print $2 }' "/proc/$MOUNT_PID/status")
+  # The sanitizers' own memory is not the daemon's.
+  [ $((after - before)) -lt 100000 ] || nm "$INBOXFS" | grep -q __asan_init || fail "grew from $before to $after kB"
+}
+
+@test "a list of deeply nested, doubled or broken records: what is known stays, and can be read" {
+  start_scripted_service
+  server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "known"}'
+  start_mount
+  refresh
+  local deep answer
+  deep=$(printf '%0200000d' 0 | tr 0 '[')
+  for answer in "{\"raw\": \"[{\\\"id\\\": \\\"d\\\", \\\"inbox_id\\\": \\\"box-1\\\", \\\"x\\\": $deep\"}" \
+    "{\"raw\": \"$deep\"}" '{"raw": "[{\"id\": \"a\", \"id\": \"b\", \"inbox_id\": \"box-1\", \"subject\": \"x\", \"subject\": \"y\"}]"}' \
+    '{"verbatim": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n[]"}' '{"status": 304}' '{"status": 302}'; do
+    jq -cn --argjson answer "$answer" '{email: [{always: $answer}]}' >"$DIR/control"
+    curl -sS --fail-with-body -d "@$DIR/control" "$SERVICE_URL/_control"
+    syscall write "$MOUNT/ctl" w $'sync\n' || true
+    answers_at_once 1
+    find "$MOUNT/inboxes" -name '*.json' -exec jq -e . {} + >/dev/null
+  done
+  server_answers email
+  refresh
+  grep -rlF '"subject": "known"' "$MOUNT/inboxes"
+}
+
+# ---------------------------------------------------------------- time
+
+@test "a service that falls silent in the header or in the body: ls and cat are never held up" {
+  start_scripted_service
+  server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "quick"}'
+  start_mount --poll-interval=1
+  refresh
+  local silence endpoint count waiting
+  for silence in '{"verbatim": "HTTP/1.1 200 OK\r\nContent-Ty", "stall": true}' \
+    '{"verbatim": "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n[{", "stall": true}' \
+    '{"verbatim": "", "stall": true}'; do
+    for endpoint in email inbox upload upsert send; do
+      server_answers "$endpoint" "$silence"
+    done
+    count=$(server_requests send | jq length)
+    send "silent$count"
+    echo x >"$MOUNT/attachments/$count.txt"
+    syscall mkdir "$MOUNT/inboxes/new$count@$DOMAIN" >"$DIR/mkdir" 3>&- &
+    waiting=$!
+    wait_until 10 server_saw send $((count + 1))
+    answers_at_once 20
+    within 1 cp "$MOUNT/README" "$MOUNT/drafts/copy"
+    within 1 mv "$MOUNT/drafts/copy" "$MOUNT/drafts/moved"
+    within 1 syscall write "$MOUNT/outbox/written$count" wc "$(message "$CAROL" "written$count")"
+    run -1 wait "$waiting"
+    [[ $(cat "$DIR/mkdir") =~ EHOSTUNREACH|ETIMEDOUT ]] || fail "mkdir: $(cat "$DIR/mkdir")"
+  done
+  within 10 stop_mount
+}
+
+@test "one send that hangs does not hold up those to others" {
+  start_scripted_service
+  start_mount
+  server_answers send '{"verbatim": "", "stall": true}' '"ok"'
+  send hanging "$BOB"
+  wait_until 10 server_saw send 1
+  local i
+  for i in {1..5}; do
+    send "other$i" "$CAROL"
+  done
+  for i in {1..5}; do
+    wait_sent "other$i"
+  done
+  present "$MOUNT/outbox/hanging"
+}
+
+# ---------------------------------------------------------------- the key
+
+@test "a key that is taken back in the middle, and comes back: nothing fails, all goes by itself" {
+  start_scripted_service
+  server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "kept"}'
+  start_mount --poll-interval=1
+  refresh
+  send before
+  wait_sent before
+  control '{"key": "another-key"}'
+  send during
+  echo x >"$MOUNT/attachments/x.txt"
+  wait_until 10 jq -e '.queue.paused' "$MOUNT/status.json"
+  expect EAGAIN fsync "$MOUNT/outbox"
+  expect EACCES mkdir "$MOUNT/inboxes/$ALICE"
+  expect "EACCES" write "$MOUNT/ctl" w $'sync\n'
+  answers_at_once 3
+  grep -rlF '"subject": "kept"' "$MOUNT/inboxes"
+  holds "$MOUNT/status.json" '.error | test("key|401"; "i")'
+  equal "$(ls "$MOUNT/failed")" ""
+  control '{"key": "test-key"}'
+  wait_until 60 test -e "$MOUNT/sent/during.receipt.json"
+  wait_until 20 test -e "$MOUNT/attachments/x.txt.receipt.json"
+  is_sent_times during 1
+  run ! grep -rq test-key "$STATE" "$MOUNT_LOG"
+}
+
+# ---------------------------------------------------------------- TLS
+
+# An authority, and certificates: good, expired and for-another by it, selfsigned by itself.
+make_certificates() {
+  cd "$DIR" || return
+  openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj "/CN=Test Authority" -keyout ca.key -out ca.pem
+  local name host days
+  while read -r name host days; do
+    openssl req -newkey rsa:2048 -nodes -subj "/CN=$host" -keyout "$name.key" -out "$name.csr"
+    openssl x509 -req -in "$name.csr" -CA ca.pem -CAkey ca.key -CAcreateserial -days "$days" -out "$name.crt" \
+      -extfile <(echo "subjectAltName=DNS:$host")
+    cat "$name.crt" "$name.key" >"$name.pem"
+  done <<'TABLE'
+good localhost 30
+expired localhost -1
+another elsewhere.example 30
+TABLE
+  openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj "/CN=localhost" -addext subjectAltName=DNS:localhost \
+    -keyout selfsigned.key -out selfsigned.crt
+  cat selfsigned.crt selfsigned.key >selfsigned.pem
+  cd /
+}
+
+# inboxfs on a service with this certificate, in a mount namespace in which the test's authority is the only one that
+# is trusted; it is looked at through /proc/PID/root.
+start_tls_mount() { # CERTIFICATE
+  rm -f "$DIR/port"
+  python3 "$REPOSITORY/tests/mount/scripted_server.py" --port-file="$DIR/port" --certificate="$DIR/$1.pem" \
+    >>"$DIR/scripted.log" 2>&1 3>&- &
+  SERVICE_PID=$!
+  wait_until 20 test -s "$DIR/port"
+  SERVICE_URL=https://localhost:$(cat "$DIR/port")
+  (umask 077 && echo test-key >"$KEY_FILE")
+  mkdir -p "$MOUNT"
+  # shellcheck disable=SC2016 # for the inner shell
+  unshare --mount sh -c 'mount --bind "$1" /etc/ssl/certs/ca-certificates.crt && shift && exec "$@"' - "$DIR/ca.pem" \
+    "$INBOXFS" -f --api-key-file="$KEY_FILE" --state-dir="$STATE-$1" --poll-interval=1 "$SERVICE_URL" "$MOUNT" \
+    >>"$MOUNT_LOG" 2>&1 3>&- &
+  MOUNT_PID=$!
+  SEEN=/proc/$MOUNT_PID/root$MOUNT
+  wait_until 20 test -e "$SEEN/status.json"
+}
+
+stop_tls_mount() {
+  local pid=$MOUNT_PID
+  MOUNT_PID=
+  kill "$pid"
+  wait_until 20 process_is_gone "$pid"
+  wait "$pid"
+  stop_service
+}
+
+@test "TLS: a certificate that is expired, of another host, or signed by itself is refused in words, and no key goes out" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root"
+  make_certificates 2>/dev/null
+  local name words
+  while read -r name words; do
+    start_tls_mount "$name"
+    holds "$SEEN/status.json" '.online == false'
+    [[ $(jq -r .error "$SEEN/status.json") =~ $words ]] || fail "$name: $(jq -r .error "$SEEN/status.json")"
+    message "$BOB" "$name" >"$SEEN/drafts/$name"
+    mv "$SEEN/drafts/$name" "$SEEN/outbox/$name"
+    expect EAGAIN fsync "$SEEN/outbox"
+    present "$SEEN/outbox/$name"
+    equal "$(curl -sSk --fail "$SERVICE_URL/_requests")" "[]"
+    stop_tls_mount
+  done <<'TABLE'
+expired [Cc]ertificate.*expired
+another (host|name|subject).*(match|localhost)
+selfsigned [Cc]ertificate
+TABLE
+  # The check itself is right: with a good one it works.
+  start_tls_mount good
+  holds "$SEEN/status.json" '.online'
+  message "$BOB" "good" >"$SEEN/outbox/good"
+  wait_until 10 test -e "$SEEN/sent/good.receipt.json"
+  stop_tls_mount
+}
+
+@test "TLS where there is none, and plain HTTP where there is TLS: told in words, nothing is sent" {
+  start_scripted_service
+  SERVICE_URL=https://127.0.0.1:$SERVICE_PORT
+  start_mount
+  holds "$MOUNT/status.json" '.online == false and (.error | length > 10)'
+  send x
+  expect EAGAIN fsync "$MOUNT/outbox"
+  present "$MOUNT/outbox/x"
+}
