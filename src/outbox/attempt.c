@@ -79,7 +79,7 @@ void attempt_put_off(struct outbox *outbox, struct item *item, int64_t delay_ms)
 static void note_answer_locked(struct outbox *outbox, struct item *item, const struct service_result *result,
                                enum attempt_meaning meaning)
 {
-    struct gate *gate = &outbox->gate;
+    struct gate *gate = &outbox->gates[item->envelope.kind];
     enum gate_reason reason = find_reason(result, meaning);
     if (reason == GATE_OPEN)
         gate_open(gate);

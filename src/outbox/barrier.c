@@ -24,7 +24,7 @@ static bool counts(const struct barrier *barrier, const struct item *item)
 /* Whether only time, the service or somebody's help brings it on. */
 static bool has_to_wait(struct outbox *outbox, const struct item *item)
 {
-    const struct gate *gate = &outbox->gate;
+    const struct gate *gate = &outbox->gates[item->envelope.kind];
     int64_t now = core_monotonic_ms(outbox);
     if (!item_state_is_unsettled(item->state))
         return false;

@@ -39,8 +39,8 @@ struct outbox {
     pthread_cond_t work;     /* the same, for the workers */
     struct item_table table; /* protected by lock, like all below */
     struct send_queue queue;
-    struct gate gate;
-    uint64_t failures;                 /* counted, so that a barrier knows what is new */
+    struct gate gates[2]; /* by kind: a full day for messages does not keep files from being uploaded */
+    uint64_t failures;    /* counted, so that a barrier knows what is new */
     uint64_t reported[OUTBOX_FOLDERS]; /* failures that a barrier has told of */
     unsigned int unsaved;              /* items whose envelope on disk is old */
     int64_t save_again_ms;

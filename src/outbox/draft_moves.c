@@ -117,14 +117,14 @@ static int move_file(struct moving_in *moving, struct change *change)
     uint64_t number = moving->item->number;
     int error = file_sync(moving->fd);
     crash_point("synced_draft");
-    if (error == 0 && fchmod(moving->fd, 0600) != 0)
-        error = -errno;
     error = error != 0 ? error : change_save(change, moving->item);
     crash_point("saved_envelope");
     error = error != 0 ? error : spool_take_in(spool, number, moving->dir_fd, moving->draft_name);
     crash_point("handed_in");
     if (error != 0)
         spool_remove(spool, number);
+    else if (fchmod(moving->fd, 0600) != 0)
+        log_warning("a file in the spool keeps the mode of its draft: %s", strerror(errno));
     return error;
 }
 

@@ -33,7 +33,8 @@ static struct outbox *outbox_new(const struct outbox_config *config)
     pthread_mutex_init(&outbox->lock, NULL);
     clock_condition_init(&outbox->changed);
     clock_condition_init(&outbox->work);
-    gate_init(&outbox->gate);
+    gate_init(&outbox->gates[ENVELOPE_MESSAGE]);
+    gate_init(&outbox->gates[ENVELOPE_ATTACHMENT]);
     if (config->default_from != NULL && outbox->config.default_from == NULL) {
         outbox_free(outbox);
         return NULL;
@@ -237,7 +238,8 @@ void outbox_listing_release(struct outbox_listing *listing)
 void outbox_wake(struct outbox *outbox)
 {
     pthread_mutex_lock(&outbox->lock);
-    gate_wake(&outbox->gate);
+    gate_wake(&outbox->gates[ENVELOPE_MESSAGE]);
+    gate_wake(&outbox->gates[ENVELOPE_ATTACHMENT]);
     for (struct item *item = send_queue_next(&outbox->queue, NULL); item != NULL;
          item = send_queue_next(&outbox->queue, item))
         send_queue_wake(item);
@@ -253,7 +255,7 @@ static bool retry_waiting(struct outbox *outbox, enum outbox_folder folder, cons
     bool is_waiting = item != NULL && item_state_is_unsettled(item->state);
     if (is_waiting) {
         send_queue_wake(item);
-        gate_wake(&outbox->gate);
+        gate_wake(&outbox->gates[item->envelope.kind]);
         core_broadcast_locked(outbox);
     }
     pthread_mutex_unlock(&outbox->lock);
@@ -291,6 +293,13 @@ int outbox_retry(struct outbox *outbox, const char *name)
     return retry_failed(outbox, name);
 }
 
+/* While its gate is closed, what an item itself waits for does not matter. */
+static void take_gate_time(const struct gate *gate, int64_t now, int64_t *next)
+{
+    if (gate->reason != GATE_OPEN && gate->until_ms > now && (*next == 0 || gate->until_ms > *next))
+        *next = gate->until_ms;
+}
+
 /* The earliest of what the queue waits for, or 0. */
 static int64_t next_attempt_locked(struct outbox *outbox)
 {
@@ -300,9 +309,10 @@ static int64_t next_attempt_locked(struct outbox *outbox)
          item = send_queue_next(&outbox->queue, item))
         if (item->next_attempt_ms > now && (next == 0 || item->next_attempt_ms < next))
             next = item->next_attempt_ms;
-    bool is_waiting = outbox->queue.messages + outbox->queue.uploads.len > 0;
-    if (is_waiting && outbox->gate.reason != GATE_OPEN && outbox->gate.until_ms > now)
-        next = outbox->gate.until_ms;
+    if (outbox->queue.messages > 0)
+        take_gate_time(&outbox->gates[ENVELOPE_MESSAGE], now, &next);
+    if (outbox->queue.uploads.len > 0)
+        take_gate_time(&outbox->gates[ENVELOPE_ATTACHMENT], now, &next);
     int64_t realtime = core_realtime_ms(outbox);
     if (outbox->queue.messages > 0 && next == 0 && !quota_has_room(&outbox->quota, realtime))
         return realtime + quota_wait_ms(realtime);
@@ -319,7 +329,11 @@ void outbox_get_status(struct outbox *outbox, struct outbox_status *ret)
     ret->failed = outbox->table.folders[OUTBOX_FOLDER_FAILED].names.len;
     ret->sent = outbox->table.folders[OUTBOX_FOLDER_SENT].names.len;
     ret->next_attempt_ms = next_attempt_locked(outbox);
-    ret->is_paused = outbox->gate.reason != GATE_OPEN;
-    snprintf(ret->error, sizeof(ret->error), "%s", outbox->gate.error);
+    for (size_t i = 0; i < ARRAY_LEN(outbox->gates); i++) {
+        const struct gate *gate = &outbox->gates[i];
+        ret->is_paused = ret->is_paused || gate->reason != GATE_OPEN;
+        if (ret->error[0] == '\0')
+            snprintf(ret->error, sizeof(ret->error), "%s", gate->error);
+    }
     pthread_mutex_unlock(&outbox->lock);
 }

@@ -227,9 +227,11 @@ static void count_in_quota(struct sending *sending)
     pthread_mutex_unlock(&outbox->lock);
 }
 
-static bool names_attachments(const char *detail)
+/* Not their size (413), but what they are. */
+static bool names_attachments(const struct service_result *result)
 {
-    return detail != NULL && strstr(detail, "attachment") != NULL;
+    return result->detail != NULL && result->http_status != 413 &&
+           strcasestr(result->detail, "attachment") != NULL;
 }
 
 static bool claim_bound(struct sending *sending, size_t index, struct item **ret_attachment)
@@ -268,7 +270,7 @@ static bool retry_with_new_ids(struct sending *sending, const struct service_res
 {
     struct item *item = sending->item;
     bool has_ids = item->bound_len + item->envelope.part_ids_len > 0;
-    if (result->outcome != SERVICE_REJECTED || !names_attachments(result->detail) || !has_ids ||
+    if (result->outcome != SERVICE_REJECTED || !names_attachments(result) || !has_ids ||
         item->envelope.was_reuploaded)
         return false;
     for (size_t i = 0; i < item->bound_len; i++)

@@ -40,7 +40,8 @@ void settle_failed(struct outbox *outbox, struct item *item, enum item_state sta
     change.next.http_status = http_status;
     change.next.finished_ms = core_realtime_ms(outbox);
     set_text(&change.next.error, words);
-    if (change_commit(&change, item) == 0)
+    bool is_shown = !item->envelope.is_hidden;
+    if (change_commit(&change, item) == 0 && is_shown)
         core_tell(outbox, EVENT_FAILED, OUTBOX_FOLDER_FAILED, item->envelope.name, NULL,
                   item->envelope.error);
     core_told(outbox, item);

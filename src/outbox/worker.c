@@ -51,11 +51,12 @@ static void bring_forward(int64_t *until_ms, int64_t time_ms)
 static struct item *take_message_locked(struct worker *worker, int64_t now, int64_t *until_ms)
 {
     struct outbox *outbox = worker->set->outbox;
+    struct gate *gate = &outbox->gates[ENVELOPE_MESSAGE];
     struct item *item = send_queue_find_message(&outbox->queue, now, until_ms);
     if (item == NULL)
         return NULL;
-    int64_t gate_ms = gate_until_ms(&outbox->gate);
-    if (outbox->gate.reason != GATE_OPEN && (outbox->gate.is_probing || gate_ms > now)) {
+    int64_t gate_ms = gate_until_ms(gate);
+    if (gate->reason != GATE_OPEN && (gate->is_probing || gate_ms > now)) {
         bring_forward(until_ms, gate_ms);
         return NULL;
     }
@@ -65,7 +66,7 @@ static struct item *take_message_locked(struct worker *worker, int64_t now, int6
         bring_forward(until_ms, now + (wait < MIDNIGHT_CHECK_MS ? wait : MIDNIGHT_CHECK_MS));
         return NULL;
     }
-    gate_enter(&outbox->gate, now, &worker->probe);
+    gate_enter(gate, now, &worker->probe);
     item->is_woken = false;
     return core_claim_locked(outbox, item, CLAIM_SERVICE) == 0 ? item : NULL;
 }
@@ -73,11 +74,12 @@ static struct item *take_message_locked(struct worker *worker, int64_t now, int6
 static struct item *take_upload_locked(struct worker *worker, int64_t now, int64_t *until_ms)
 {
     struct outbox *outbox = worker->set->outbox;
+    struct gate *gate = &outbox->gates[ENVELOPE_ATTACHMENT];
     struct item *item = send_queue_find_upload(&outbox->queue, now, until_ms);
     if (item == NULL)
         return NULL;
-    if (!gate_enter(&outbox->gate, now, &worker->probe)) {
-        bring_forward(until_ms, gate_until_ms(&outbox->gate));
+    if (!gate_enter(gate, now, &worker->probe)) {
+        bring_forward(until_ms, gate_until_ms(gate));
         return NULL;
     }
     item->is_woken = false;
@@ -92,7 +94,7 @@ static void run(struct worker *worker, struct item *item)
     else
         sender_run(outbox, item, &worker->cancel);
     pthread_mutex_lock(&outbox->lock);
-    gate_leave(&outbox->gate, worker->probe);
+    gate_leave(&outbox->gates[item->envelope.kind], worker->probe);
     core_unclaim_locked(outbox, item);
     pthread_mutex_unlock(&outbox->lock);
     binding_collect(outbox);

@@ -188,6 +188,19 @@ static void retry_after_is_honoured(void **state)
     await_news(world, EVENT_SENT, "sent/m.eml");
 }
 
+static void a_full_day_does_not_keep_files_from_being_uploaded(void **state)
+{
+    struct world *world = *state;
+    fake_service_push(
+        world->fake, FAKE_SEND,
+        (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 429, .retry_after_ms = 12 * HOUR_MS});
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    copy_in(world, ATTACHED, "a.txt", "text");
+    assert_int_equal(settle_uploads(world), 0);
+    assert_true(await_paused(world, true).error[0] != '\0');
+}
+
 static void an_unknown_outcome_is_never_repeated_by_itself(void **state)
 {
     struct world *world = *state;
@@ -319,6 +332,7 @@ int main(void)
         WORLD_TEST(a_403_with_a_refused_key_stops_the_queue),
         WORLD_TEST(the_queue_pauses_as_a_whole_and_tries_with_one),
         WORLD_TEST(retry_after_is_honoured),
+        WORLD_TEST(a_full_day_does_not_keep_files_from_being_uploaded),
         WORLD_TEST(an_unknown_outcome_is_never_repeated_by_itself),
         WORLD_TEST(a_service_that_refuses_keys_is_not_trusted),
         WORLD_TEST(the_order_is_kept_for_one_set_of_recipients),
