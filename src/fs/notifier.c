@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/thread.h"
 
 enum {
@@ -27,7 +28,7 @@ void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct 
     *notifier = (struct notifier){.fuse = fuse, .readers = readers};
     notifier->end = &notifier->first;
     pthread_mutex_init(&notifier->lock, NULL);
-    pthread_cond_init(&notifier->changed, NULL);
+    clock_condition_init(&notifier->changed);
 }
 
 static void tell_kernel(const struct notifier *notifier, const struct notice *notice)
@@ -67,11 +68,29 @@ static void *work(void *argument)
             stream_readers_answer(notifier->readers);
         if (notice != NULL)
             tell_kernel(notifier, notice);
-        free(notice);
         pthread_mutex_lock(&notifier->lock);
+        if (notice != NULL) {
+            notifier->told++;
+            pthread_cond_broadcast(&notifier->changed);
+        }
+        free(notice);
     }
     pthread_mutex_unlock(&notifier->lock);
     return NULL;
+}
+
+void notifier_wait(struct notifier *notifier, struct cancel *cancel)
+{
+    struct clock *clock = clock_system();
+    int64_t until_ms = clock_monotonic_ms(clock) + NOTIFIER_WAIT_MS;
+    cancel_bind(cancel, &notifier->changed, &notifier->lock);
+    pthread_mutex_lock(&notifier->lock);
+    uint64_t queued = notifier->queued;
+    while (notifier->told < queued && !notifier->is_ending && !cancel_is_set(cancel) &&
+           clock_monotonic_ms(clock) < until_ms)
+        clock_wait(clock, &notifier->changed, &notifier->lock, until_ms);
+    pthread_mutex_unlock(&notifier->lock);
+    cancel_unbind(cancel);
 }
 
 int notifier_start(struct notifier *notifier)
@@ -87,7 +106,7 @@ void notifier_stop(struct notifier *notifier)
         return;
     pthread_mutex_lock(&notifier->lock);
     notifier->is_ending = true;
-    pthread_cond_signal(&notifier->changed);
+    pthread_cond_broadcast(&notifier->changed);
     pthread_mutex_unlock(&notifier->lock);
     pthread_join(notifier->thread, NULL);
     notifier->is_running = false;
@@ -126,7 +145,8 @@ static void push(struct notifier *notifier, uint64_t ino, const char *name)
         memcpy(notice->name, name, name_size);
         *notifier->end = notice;
         notifier->end = &notice->next;
-        pthread_cond_signal(&notifier->changed);
+        notifier->queued++;
+        pthread_cond_broadcast(&notifier->changed);
     }
     pthread_mutex_unlock(&notifier->lock);
 }
@@ -146,7 +166,7 @@ static void stream_grew(void *context)
     struct notifier *notifier = context;
     pthread_mutex_lock(&notifier->lock);
     notifier->must_answer_readers = true;
-    pthread_cond_signal(&notifier->changed);
+    pthread_cond_broadcast(&notifier->changed);
     pthread_mutex_unlock(&notifier->lock);
 }
 

@@ -10,8 +10,13 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "base/cancel.h"
 #include "fs/stream.h"
 #include "tree/tree.h"
+
+enum {
+    NOTIFIER_WAIT_MS = 2 * 1000
+};
 
 struct notice;
 
@@ -24,6 +29,8 @@ struct notifier {
     pthread_cond_t changed;
     struct notice *first; /* protected by lock, like all below */
     struct notice **end;
+    uint64_t queued; /* notices, ever */
+    uint64_t told;   /* of them, in order: those that are done with */
     bool must_answer_readers;
     bool is_ending;
 };
@@ -33,6 +40,10 @@ int notifier_start(struct notifier *notifier);
 /* Drops what is queued and ends the thread. */
 void notifier_stop(struct notifier *notifier);
 void notifier_release(struct notifier *notifier);
+
+/* Waits until the kernel was told of all that is queued now, at most NOTIFIER_WAIT_MS, for telling can wait
+ * for requests that wait for their turn behind this one. Never while a folder is locked by this request. */
+void notifier_wait(struct notifier *notifier, struct cancel *cancel);
 
 /* For tree_set_watcher(). */
 struct tree_watcher notifier_watcher(struct notifier *notifier);

@@ -67,7 +67,6 @@ static void fill_file(const struct tree_handle *handle, struct fuse_file_info *f
     file->fh = (uint64_t)(uintptr_t)handle;
     file->keep_cache = caching == TREE_CACHE_LASTING;
     file->direct_io = caching == TREE_CACHE_NONE || caching == TREE_CACHE_STREAM;
-    file->nonseekable = caching == TREE_CACHE_STREAM;
     file->noflush = !tree_handle_is_writable(handle);
 }
 

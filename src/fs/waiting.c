@@ -115,6 +115,8 @@ static void run_waiting(struct worker_job *job)
 
     fuse_req_interrupt_func(waiting->request, interrupted, waiting);
     waiting->function(waiting->session->tree, &caller, &waiting->arguments, &outcome);
+    if (outcome.must_be_seen)
+        notifier_wait(&waiting->session->notifier, &waiting->cancel);
     /* Waits until an interrupt that is being delivered has been: it looks at what is freed below. */
     fuse_req_interrupt_func(waiting->request, NULL, NULL);
     leave(&waiting->session->waiting, waiting);
@@ -166,7 +168,7 @@ static bool submit(fuse_req_t request, const struct request_arguments *arguments
 }
 
 /* Without memory or threads it is carried out here all the same: it must not get lost (a release), and other
- * threads still answer. */
+ * threads still answer. With -s there is no other: the notifier is not waited for. */
 void request_run(fuse_req_t request, bool may_wait, const struct request_arguments *arguments,
                  request_function function)
 {

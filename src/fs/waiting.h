@@ -41,6 +41,7 @@ struct request_outcome {
     int error;
     bool has_entry;
     bool has_count;
+    bool must_be_seen; /* answered when the kernel was told of what it changed (not in a folder) */
     struct tree_entry entry;
     size_t count;
 };
