@@ -24,6 +24,10 @@
 #include "store/store.h"
 #include "tree/tree.h"
 
+enum {
+    EXIT_USAGE = 2 /* a wrong command line */
+};
+
 struct daemon {
     const struct options *options; /* borrowed */
     struct account account;
@@ -31,6 +35,7 @@ struct daemon {
     struct store *store;
     struct outbox *outbox;
     struct fs_session *session;
+    int failure_status; /* what the program exits with where it cannot start */
 };
 
 /* Says what failed, with the reason where a layer gave one (and frees it). */
@@ -144,6 +149,8 @@ static int mount_session(struct daemon *daemon)
     };
     char *reason = NULL;
     int error = fs_session_new(&config, &daemon->session, &reason);
+    if (error == -EINVAL)
+        daemon->failure_status = EXIT_USAGE;
     if (error == 0)
         error = fs_session_mount(daemon->session, &reason);
     if (error != 0)
@@ -238,6 +245,6 @@ int daemon_run(const struct options *options)
         log_error("cannot go into the background: %s", strerror(-error));
         return EXIT_FAILURE;
     }
-    struct daemon daemon = {.options = options};
-    return serve(&daemon, ready_fd) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    struct daemon daemon = {.options = options, .failure_status = EXIT_FAILURE};
+    return serve(&daemon, ready_fd) == 0 ? EXIT_SUCCESS : daemon.failure_status;
 }

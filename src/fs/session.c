@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/strbuf.h"
+#include "fs/library_log.h"
 #include "fs/operations.h"
 #include "fs/session_state.h"
 #include "fs/unmount.h"
@@ -43,32 +44,36 @@ static char *mount_options(const struct fs_session_config *config)
     return strbuf_take(&options, NULL);
 }
 
-/* Drops libfuse's chatter; what it says of failures is logged with the rest. */
-__attribute__((format(printf, 2, 0))) static void log_from_fuse(enum fuse_log_level level, const char *format,
-                                                                va_list arguments)
+/* "fuse: unknown option(s): `-o x'\n" → "unknown option(s): `-o x'" */
+static char *words_of_library(const struct strbuf *words)
 {
-    char line[1024];
-    if (level > FUSE_LOG_WARNING)
-        return;
-    int len = vsnprintf(line, sizeof(line), format, arguments);
-    if (len > 0 && (size_t)len < sizeof(line) && line[len - 1] == '\n')
-        line[len - 1] = '\0';
-    log_error("%s", line);
+    static const char prefix[] = "fuse: ";
+    const char *text = strbuf_str(words);
+    if (strncmp(text, prefix, strlen(prefix)) == 0)
+        text += strlen(prefix);
+    size_t len = strcspn(text, "\n");
+    return len > 0 ? strndup(text, len) : strdup("a mount option is not known");
 }
 
-static int new_fuse_session(struct fs_session *session, const struct fs_session_config *config)
+static int new_fuse_session(struct fs_session *session, const struct fs_session_config *config,
+                            char **ret_reason)
 {
+    _cleanup_strbuf_ struct strbuf words = STRBUF_INIT(OPTIONS_MAX_BYTES);
     struct fuse_args arguments = FUSE_ARGS_INIT(0, NULL);
     _cleanup_free_ char *options = mount_options(config);
     if (options == NULL)
         return -ENOMEM;
     if (!config->is_debug)
-        fuse_set_log_func(log_from_fuse);
+        library_log_install();
+    library_log_collect(&words);
     if (fuse_opt_add_arg(&arguments, "inboxfs") == 0 && fuse_opt_add_arg(&arguments, "-o") == 0 &&
         fuse_opt_add_arg(&arguments, options) == 0 &&
         (!config->is_debug || fuse_opt_add_arg(&arguments, "-d") == 0))
         session->fuse = fuse_session_new(&arguments, operations(), sizeof(struct fuse_lowlevel_ops), session);
+    library_log_collect(NULL);
     fuse_opt_free_args(&arguments);
+    if (session->fuse == NULL)
+        *ret_reason = words_of_library(&words);
     return session->fuse == NULL ? -EINVAL : 0;
 }
 
@@ -80,7 +85,7 @@ static void mount_ended(void *context)
     session->ended(session->context);
 }
 
-static int init_session(struct fs_session *session, const struct fs_session_config *config)
+static int init_session(struct fs_session *session, const struct fs_session_config *config, char **ret_reason)
 {
     session->tree = config->tree;
     session->is_single_threaded = config->is_single_threaded;
@@ -91,7 +96,7 @@ static int init_session(struct fs_session *session, const struct fs_session_conf
     session->mountpoint = strdup(config->mountpoint);
     int error = waiting_room_init(&session->waiting);
     if (error == 0)
-        error = session->mountpoint == NULL ? -ENOMEM : new_fuse_session(session, config);
+        error = session->mountpoint == NULL ? -ENOMEM : new_fuse_session(session, config, ret_reason);
     notifier_init(&session->notifier, session->fuse, &session->readers);
     return error;
 }
@@ -101,10 +106,8 @@ int fs_session_new(const struct fs_session_config *config, struct fs_session **r
     struct fs_session *session = calloc(1, sizeof(*session));
     if (session == NULL)
         return -ENOMEM;
-    int error = init_session(session, config);
+    int error = init_session(session, config, ret_reason);
     if (error != 0) {
-        if (error == -EINVAL)
-            *ret_reason = strdup("a mount option is not known");
         fs_session_free(session);
         return error;
     }
