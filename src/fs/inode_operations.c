@@ -12,8 +12,9 @@
 
 void op_lookup(fuse_req_t request, fuse_ino_t parent, const char *name)
 {
+    const struct tree_caller caller = {.pid = fuse_req_ctx(request)->pid};
     struct tree_entry entry;
-    int error = tree_lookup(session_of(request)->tree, parent, name, &entry);
+    int error = tree_lookup(session_of(request)->tree, &caller, parent, name, &entry);
     if (error != 0)
         reply_status(request, error);
     else

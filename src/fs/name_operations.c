@@ -52,8 +52,7 @@ void op_link(fuse_req_t request, fuse_ino_t ino, fuse_ino_t new_parent, const ch
 static void unlink_name(struct tree *tree, const struct tree_caller *caller,
                         const struct request_arguments *arguments, struct request_outcome *ret)
 {
-    (void)caller;
-    ret->error = tree_unlink(tree, arguments->ino, arguments->name);
+    ret->error = tree_unlink(tree, caller, arguments->ino, arguments->name);
 }
 
 void op_unlink(fuse_req_t request, fuse_ino_t parent, const char *name)

@@ -6,12 +6,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "mail/receipt.h"
 #include "tree/entry.h"
 #include "tree/inode.h"
 #include "tree/proc_path.h"
@@ -61,7 +64,7 @@ int tree_make_dir(struct tree *tree, const struct tree_caller *caller, uint64_t 
     if (draft == NULL)
         return -EPERM;
     int error = make_dir_in_drafts(draft, name, mode);
-    return error != 0 ? error : tree_lookup(tree, parent, name, ret);
+    return error != 0 ? error : tree_lookup(tree, NULL, parent, name, ret);
 }
 
 int tree_make_node(struct tree *tree, uint64_t parent, const char *name, mode_t mode, struct tree_entry *ret)
@@ -71,7 +74,7 @@ int tree_make_node(struct tree *tree, uint64_t parent, const char *name, mode_t 
         return -EPERM;
     if (mknodat(draft->fd, name, mode, 0) != 0 || fchmodat(draft->fd, name, mode & 07777, 0) != 0)
         return -errno;
-    return tree_lookup(tree, parent, name, ret);
+    return tree_lookup(tree, NULL, parent, name, ret);
 }
 
 int tree_make_symlink(struct tree *tree, const char *target, uint64_t parent, const char *name,
@@ -82,7 +85,7 @@ int tree_make_symlink(struct tree *tree, const char *target, uint64_t parent, co
         return -EPERM;
     if (symlinkat(target, draft->fd, name) != 0)
         return -errno;
-    return tree_lookup(tree, parent, name, ret);
+    return tree_lookup(tree, NULL, parent, name, ret);
 }
 
 /* A symbolic link cannot be given a second name through /proc, which would be followed: -EPERM. */
@@ -103,7 +106,7 @@ int tree_make_link(struct tree *tree, uint64_t ino, uint64_t new_parent, const c
     if (linkat(AT_FDCWD, path, parent->fd, new_name, AT_SYMLINK_FOLLOW) != 0)
         error = -errno;
     draft_node_end_write(&tree->drafts, draft, false);
-    return error != 0 ? error : tree_lookup(tree, new_parent, new_name, ret);
+    return error != 0 ? error : tree_lookup(tree, NULL, new_parent, new_name, ret);
 }
 
 int tree_read_link(struct tree *tree, uint64_t ino, char *ret_target, size_t size)
@@ -128,14 +131,31 @@ int tree_remove_dir(struct tree *tree, uint64_t parent, const char *name)
     return unlinkat(draft->fd, name, AT_REMOVEDIR) == 0 ? 0 : -errno;
 }
 
-int tree_unlink(struct tree *tree, uint64_t parent, const char *name)
+/* Its receipt goes with it. */
+static int unlink_item(struct tree *tree, const struct tree_caller *caller, uint64_t parent,
+                       enum outbox_folder folder, const char *name)
+{
+    char receipt[NAME_MAX + sizeof(RECEIPT_SUFFIX)];
+    struct tree_entry entry;
+    int64_t now_ms = clock_monotonic_ms(tree->clock);
+    snprintf(receipt, sizeof(receipt), "%s%s", name, RECEIPT_SUFFIX);
+    bool has_receipt = tree_lookup(tree, NULL, parent, receipt, &entry) == 0;
+    int error = outbox_unlink(tree->outbox, folder, name);
+    if (error == 0 && has_receipt)
+        removed_names_add(&tree->removed, parent, receipt, caller->pid, now_ms, &entry);
+    if (error == -ENOENT && removed_names_take(&tree->removed, parent, name, caller->pid, now_ms))
+        return 0;
+    return error;
+}
+
+int tree_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name)
 {
     enum outbox_folder folder;
     const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
     if (draft != NULL)
         return unlinkat(draft->fd, name, 0) == 0 ? 0 : -errno;
     if (is_outbox_folder(parent, &folder))
-        return outbox_unlink(tree->outbox, folder, name);
+        return unlink_item(tree, caller, parent, folder, name);
     return -EPERM;
 }
 

@@ -24,7 +24,9 @@ int tree_make_link(struct tree *tree, uint64_t ino, uint64_t new_parent, const c
 int tree_read_link(struct tree *tree, uint64_t ino, char *ret_target, size_t size);
 
 int tree_remove_dir(struct tree *tree, uint64_t parent, const char *name);
-int tree_unlink(struct tree *tree, uint64_t parent, const char *name);
+/* A file in sent/, failed/ and attachments/ takes its receipt along; a receipt that went so by the same
+ * process a moment ago counts as removed: 0. */
+int tree_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name);
 
 /* renameat2(2). Between drafts/ and the outbox's folders this hands in and takes out (waits; see outbox.h).
  * Never -EXDEV, upon which mv(1) would copy. */

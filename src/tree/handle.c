@@ -73,7 +73,7 @@ static int open_node(struct tree *tree, const struct tree_caller *caller, uint64
     case INODE_INBOX:
         return -EISDIR;
     case INODE_INBOX_RECORD:
-        return inbox_record_open(tree, (uint32_t)number, flags, ret_handle);
+        return inbox_record_open(tree, caller, (uint32_t)number, flags, ret_handle);
     case INODE_EMAIL:
         return email_open(tree, (uint32_t)number, flags, ret_handle);
     case INODE_ITEM:

@@ -51,7 +51,8 @@ int event_log_open(struct tree *tree, int flags, struct tree_handle **ret_handle
 int event_stream_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
 
 /* inbox.json (inbox_handle.c). */
-int inbox_record_open(struct tree *tree, uint32_t number, int flags, struct tree_handle **ret_handle);
+int inbox_record_open(struct tree *tree, const struct tree_caller *caller, uint32_t number, int flags,
+                      struct tree_handle **ret_handle);
 
 /* ctl (control.c). */
 int control_open(struct tree *tree, int flags, struct tree_handle **ret_handle);

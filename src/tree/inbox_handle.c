@@ -2,6 +2,11 @@
 /*
  * inbox.json: what is written is collected, and put to the service when a descriptor is closed and the text
  * is one complete JSON value.
+ *
+ * A text that is not one fails the close, so that no edit is dropped in silence; but nobody sees which close
+ * is the last. A shell closes a duplicate before anything is written (an empty text is no error), and what it
+ * starts closes the one it was given, perhaps after a part of the text. So only the process that opened the
+ * file is told: whatever else has it open, has it from there.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +18,7 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/inbox_record.h"
+#include "outbox/writer_fate.h"
 #include "tree/entry.h"
 #include "tree/handle_type.h"
 
@@ -26,6 +32,7 @@ struct inbox_handle {
     pthread_mutex_t lock;
     struct strbuf text; /* protected by lock */
     bool is_changed;    /* protected by lock: since it was opened or put to the service */
+    pid_t opener;       /* the process; 0: not known, so that every close counts as its own */
 };
 
 /* Every other failure is reported by the store. */
@@ -109,30 +116,41 @@ static int set_inbox_size(struct tree_handle *handle, const struct tree_caller *
     return error;
 }
 
-/* The text to put to the service, or NULL: there is nothing to do, or it is not complete yet. Once taken it
- * counts as put, so that an error is told to one close(2), and the service asked once. */
-static char *take_change_locked(struct inbox_handle *inbox, size_t *ret_len)
+/* The text to put to the service, or NULL where there is nothing to do. Once taken it counts as put, so that
+ * an error is told to one close(2), and the service asked once. -EINVAL: it is not complete. */
+static int take_change_locked(struct inbox_handle *inbox, char **ret_text, size_t *ret_len)
 {
-    if (!inbox->is_changed || !inbox_text_is_complete(strbuf_str(&inbox->text), inbox->text.len))
-        return NULL;
+    if (!inbox->is_changed || inbox->text.len == 0)
+        return 0;
+    if (!inbox_text_is_complete(inbox->text.data, inbox->text.len))
+        return -EINVAL;
     char *text = malloc(inbox->text.len);
     if (text == NULL)
-        return NULL;
+        return -ENOMEM;
     memcpy(text, inbox->text.data, inbox->text.len);
+    *ret_text = text;
     *ret_len = inbox->text.len;
     inbox->is_changed = false;
-    return text;
+    return 0;
+}
+
+static bool is_opener(const struct inbox_handle *inbox, const struct tree_caller *caller)
+{
+    return inbox->opener <= 0 || caller->pid <= 0 || writer_process(caller->pid) == inbox->opener;
 }
 
 static int flush_inbox(struct tree_handle *handle, const struct tree_caller *caller)
 {
     struct inbox_handle *inbox = (struct inbox_handle *)handle;
+    _cleanup_free_ char *text = NULL;
     size_t len = 0;
     pthread_mutex_lock(&inbox->lock);
-    _cleanup_free_ char *text = take_change_locked(inbox, &len);
+    int error = take_change_locked(inbox, &text, &len);
     pthread_mutex_unlock(&inbox->lock);
-    if (text == NULL)
+    if (error == -EINVAL && !is_opener(inbox, caller))
         return 0;
+    if (error != 0 || text == NULL)
+        return error;
 
     _cleanup_free_ char *reason = NULL;
     return store_update_inbox(handle->tree->store, inbox->inbox, text, len, caller->cancel, &reason);
@@ -148,7 +166,8 @@ static void release_inbox(struct tree_handle *handle)
     free(inbox);
 }
 
-int inbox_record_open(struct tree *tree, uint32_t number, int flags, struct tree_handle **ret_handle)
+int inbox_record_open(struct tree *tree, const struct tree_caller *caller, uint32_t number, int flags,
+                      struct tree_handle **ret_handle)
 {
     static const struct handle_ops ops = {
         .may_wait = true,
@@ -165,6 +184,8 @@ int inbox_record_open(struct tree *tree, uint32_t number, int flags, struct tree
     if (inbox == NULL)
         return -ENOMEM;
     inbox->inbox = number;
+    if ((flags & O_ACCMODE) != O_RDONLY && caller->pid > 0)
+        inbox->opener = writer_process(caller->pid);
     inbox->text = STRBUF_INIT(view.json_len + INBOX_TEXT_MAX_BYTES);
     inbox->is_changed = (flags & O_TRUNC) != 0;
     pthread_mutex_init(&inbox->lock, NULL);

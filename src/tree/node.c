@@ -155,13 +155,18 @@ static int lookup_in_inbox(struct tree *tree, uint32_t inbox, const char *name, 
     return 0;
 }
 
-static int lookup_item(struct tree *tree, enum outbox_folder folder, const char *name, struct tree_entry *ret)
+static int lookup_item(struct tree *tree, const struct tree_caller *caller, enum outbox_folder folder,
+                       const char *name, struct tree_entry *ret)
 {
     struct outbox_stat stat;
-    if (!outbox_find(tree->outbox, folder, name, &stat))
-        return -ENOENT;
-    entry_of_item(tree, &stat, folder, ret);
-    return 0;
+    if (outbox_find(tree->outbox, folder, name, &stat)) {
+        entry_of_item(tree, &stat, folder, ret);
+        return 0;
+    }
+    uint64_t ino = inode_make(INODE_FIXED, fixed_of_outbox_folder(folder));
+    bool is_removed = caller != NULL && removed_names_find(&tree->removed, ino, name, caller->pid,
+                                                           clock_monotonic_ms(tree->clock), ret);
+    return is_removed ? 0 : -ENOENT;
 }
 
 static int lookup_draft(struct tree *tree, const struct draft_node *parent, const char *name,
@@ -175,7 +180,8 @@ static int lookup_draft(struct tree *tree, const struct draft_node *parent, cons
     return error;
 }
 
-int tree_lookup(struct tree *tree, uint64_t parent, const char *name, struct tree_entry *ret)
+int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
+                struct tree_entry *ret)
 {
     enum outbox_folder folder;
     uint64_t number = inode_number(parent);
@@ -192,7 +198,7 @@ int tree_lookup(struct tree *tree, uint64_t parent, const char *name, struct tre
     if (number == FIXED_INBOXES)
         return lookup_inbox(tree, name, ret);
     if (fixed_is_outbox_folder((enum fixed_node)number, &folder))
-        return lookup_item(tree, folder, name, ret);
+        return lookup_item(tree, caller, folder, name, ret);
     return -ENOTDIR;
 }
 

@@ -35,8 +35,10 @@ struct tree_entry {
     struct tree_attributes attributes;
 };
 
-/* Counts as one lookup, to be given back with tree_forget(). 0, -ENOENT, -ENOTDIR, or for drafts -errno. */
-int tree_lookup(struct tree *tree, uint64_t parent, const char *name, struct tree_entry *ret);
+/* Counts as one lookup, to be given back with tree_forget(). 0, -ENOENT, -ENOTDIR, or for drafts -errno.
+ * `caller` may be NULL. */
+int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
+                struct tree_entry *ret);
 void tree_forget(struct tree *tree, uint64_t ino, uint64_t lookups);
 
 /* 0, or -ENOENT: it is gone. */

@@ -200,6 +200,7 @@ int tree_new(const struct tree_config *config, struct tree **ret_tree, char **re
     pthread_mutex_init(&tree->watcher_lock, NULL);
     pthread_mutex_init(&tree->names_lock, NULL);
     status_file_init(&tree->status);
+    removed_names_init(&tree->removed);
 
     const char *what = "events.jsonl";
     int error = event_log_new(config->state_dir_fd, event_log_name, EVENT_LOG_MAX_BYTES, &tree->event_log);
@@ -236,6 +237,7 @@ void tree_free(struct tree *tree)
         draft_table_release(&tree->drafts);
     event_log_free(tree->event_log);
     status_file_release(&tree->status);
+    removed_names_release(&tree->removed);
     free(tree->inbox_names);
     free(tree->source);
     pthread_mutex_destroy(&tree->names_lock);

@@ -11,6 +11,7 @@
 #include "tree/draft_table.h"
 #include "tree/event_log.h"
 #include "tree/node.h"
+#include "tree/removed_names.h"
 #include "tree/status_file.h"
 #include "tree/tree.h"
 
@@ -33,6 +34,7 @@ struct tree {
     struct draft_table drafts;
     struct event_log *event_log;
     struct status_file status;
+    struct removed_names removed;
 
     pthread_mutex_t open_lock;
     struct tree_link open_handles; /* protected by open_lock */

@@ -52,8 +52,8 @@ static void each_folder_allows_what_the_contract_says(void **state)
         assert_int_equal(tree_make_link(tree, fixture_ino(fixture, "drafts/draft"), folder, "link", &entry),
                          folders[i].link);
         if (folders[i].link == 0)
-            assert_int_equal(tree_unlink(tree, folder, "link"), 0);
-        assert_int_equal(tree_unlink(tree, folder, "missing"), folders[i].unlink_missing);
+            assert_int_equal(tree_unlink(tree, &nobody, folder, "link"), 0);
+        assert_int_equal(tree_unlink(tree, &nobody, folder, "missing"), folders[i].unlink_missing);
         assert_int_equal(tree_remove_dir(tree, folder, "missing"), folders[i].remove_dir);
         assert_int_equal(
             tree_rename(tree, &nobody, fixture_ino(fixture, "drafts"), "draft", folder, ".renamed", 0),
@@ -145,7 +145,7 @@ static void mail_stays_where_it_is(void **state)
         "", "inboxes", "inboxes/alice@inbox.example", "drafts", "outbox", "attachments", "sent", "failed"};
     for (size_t i = 0; i < ARRAY_LEN(targets); i++)
         assert_int_equal(rename_path(fixture, inbox, email, targets[i], "new", 0), -EPERM);
-    assert_int_equal(tree_unlink(fixture->tree, fixture_ino(fixture, inbox), email), -EPERM);
+    assert_int_equal(tree_unlink(fixture->tree, &nobody, fixture_ino(fixture, inbox), email), -EPERM);
     assert_int_equal(rename_path(fixture, "inboxes", "alice@inbox.example", "inboxes", "b@inbox.example", 0),
                      -EPERM);
     assert_int_equal(rename_path(fixture, "", "README", "drafts", "README", 0), -EPERM);
@@ -188,7 +188,7 @@ static void what_cannot_be_sent_stays_a_draft(void **state)
     assert_int_equal(
         tree_make_link(fixture->tree, fixture_ino(fixture, "drafts/draft"), drafts, "second", &entry), 0);
     assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "x", 0), -EMLINK);
-    assert_int_equal(tree_unlink(fixture->tree, drafts, "second"), 0);
+    assert_int_equal(tree_unlink(fixture->tree, &nobody, drafts, "second"), 0);
     assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "x", RENAME_EXCHANGE), -EINVAL);
     assert_int_equal(fixture_find(fixture, "drafts/draft", &entry), 0);
 }

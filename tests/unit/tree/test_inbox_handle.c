@@ -4,14 +4,25 @@
  */
 #include "tree_fixture.h"
 
+#include <unistd.h>
+
 #include "base/cleanup.h"
 
 static const char record[] = "inboxes/alice@inbox.example/inbox.json";
 
+/* Who opens: this process. Another one may close what it was given. */
+static struct tree_caller opener(void)
+{
+    return (struct tree_caller){.pid = getpid()};
+}
+
+static const struct tree_caller started_by_it = {.pid = 1};
+
 static struct tree_handle *open_record(struct tree_fixture *fixture, int flags)
 {
+    const struct tree_caller caller = opener();
     struct tree_handle *handle = NULL;
-    assert_int_equal(tree_open(fixture->tree, &nobody, fixture_ino(fixture, record), flags, &handle), 0);
+    assert_int_equal(tree_open(fixture->tree, &caller, fixture_ino(fixture, record), flags, &handle), 0);
     return handle;
 }
 
@@ -31,7 +42,7 @@ static void a_complete_text_is_put_to_the_service_once(void **state)
     struct tree_handle *handle = open_record(fixture, O_WRONLY | O_TRUNC);
     assert_int_equal(tree_flush(handle, &nobody), 0); /* a duplicate closed before the first write */
     put(handle, "{\"name\":", 0);
-    assert_int_equal(tree_flush(handle, &nobody), 0);
+    assert_int_equal(tree_flush(handle, &started_by_it), 0);
     assert_int_equal(upserts(fixture), 0);
     put(handle, "\"Al\"}\n", 8);
     assert_int_equal(tree_flush(handle, &nobody), 0);
@@ -51,12 +62,14 @@ static void closing_unchanged_asks_nothing(void **state)
     assert_int_equal(upserts(fixture), 0);
 }
 
-static void an_incomplete_text_is_dropped_with_an_event(void **state)
+static void an_incomplete_text_fails_the_close_of_its_opener(void **state)
 {
+    const struct tree_caller caller = opener();
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = open_record(fixture, O_WRONLY | O_TRUNC);
     put(handle, "{\"name\":", 0);
-    assert_int_equal(tree_flush(handle, &nobody), 0);
+    assert_int_equal(tree_flush(handle, &started_by_it), 0);
+    assert_int_equal(tree_flush(handle, &caller), -EINVAL);
     tree_release(handle);
     assert_int_equal(upserts(fixture), 0);
     _cleanup_free_ char *events = fixture_read(fixture, "events.jsonl");
@@ -140,7 +153,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_complete_text_is_put_to_the_service_once, fixture_set_up,
                                         fixture_tear_down),
         cmocka_unit_test_setup_teardown(closing_unchanged_asks_nothing, fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(an_incomplete_text_is_dropped_with_an_event, fixture_set_up,
+        cmocka_unit_test_setup_teardown(an_incomplete_text_fails_the_close_of_its_opener, fixture_set_up,
                                         fixture_tear_down),
         cmocka_unit_test_setup_teardown(errors_come_from_the_close, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(a_text_is_bounded, fixture_set_up, fixture_tear_down),

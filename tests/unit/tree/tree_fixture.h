@@ -116,7 +116,7 @@ static inline int fixture_find(struct tree_fixture *fixture, const char *path, s
     *ret = (struct tree_entry){.ino = TREE_ROOT_INO};
     tree_get_attributes(fixture->tree, TREE_ROOT_INO, &ret->attributes);
     for (char *name = strtok_r(copy, "/", &rest); name != NULL; name = strtok_r(NULL, "/", &rest)) {
-        int error = tree_lookup(fixture->tree, ret->ino, name, ret);
+        int error = tree_lookup(fixture->tree, NULL, ret->ino, name, ret);
         if (error != 0)
             return error;
     }
