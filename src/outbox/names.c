@@ -202,14 +202,13 @@ static int rename_attachment(struct renaming *renaming)
 static const char *check_folders(const struct renaming *renaming)
 {
     bool is_message = renaming->item->envelope.kind == ENVELOPE_MESSAGE;
-    bool is_settled = renaming->from == OUTBOX_FOLDER_SENT || renaming->from == OUTBOX_FOLDER_FAILED;
     if (renaming->from == renaming->to)
         return NULL;
     if (is_message && renaming->to != OUTBOX_FOLDER_OUTBOX)
-        return "it is a message: mv it to outbox/ or drafts/";
+        return "it is a message: it can go to outbox/ or drafts/ alone";
     if (!is_message && renaming->to != OUTBOX_FOLDER_ATTACHMENTS)
-        return "it is an attachment: mv it to attachments/ or drafts/";
-    return is_settled ? NULL : "it cannot be moved there";
+        return "it is an attachment: it can go to attachments/ or drafts/ alone";
+    return NULL;
 }
 
 static int apply(struct renaming *renaming)
