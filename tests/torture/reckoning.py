@@ -152,6 +152,8 @@ class Reckoning:
         places = self.places(message.id)
         folders = [folder for folder, _ in places]
         is_sent = bool(self.received[message.id])
+        if "cleared" in message.events:
+            folders.append("sent")
         if len(set(folders) - {"drafts"}) > 1:
             self.wrong("unexplained", message.id, "in %s at once" % " and ".join(folders))
         if "sent" in folders and not is_sent:

@@ -237,6 +237,16 @@ class Writer:
         except OSError as error:
             self.note(identity, "not taken back", errno=errno.errorcode[error.errno])
 
+    def clear_sent(self):
+        """As people do it now and then. What is noted here has to be at the service."""
+        try:
+            for name in os.listdir(os.path.join(self.mount, "sent")):
+                if name.startswith(self.name + "-") and not name.endswith(".receipt.json"):
+                    self.note(name, "cleared")
+                    os.unlink(self.path("sent", name))
+        except OSError:
+            pass
+
     def hand_in(self):
         self.count += 1
         identity = "%s-%06d" % (self.name, self.count)
@@ -270,6 +280,8 @@ class Writer:
         while not self.is_stopped():
             if self.wait_for_mount():
                 self.hand_in()
+                if self.count % 100 == 0:
+                    self.clear_sent()
                 time.sleep(self.random.random() * 0.12)
 
 
