@@ -5,6 +5,7 @@
 #include "outbox/change.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,11 +106,15 @@ static int format_receipt_size(const struct change *change, size_t *ret_bytes)
     return error;
 }
 
+void change_stamp(struct change *change)
+{
+    snprintf(change->next.state, sizeof(change->next.state), "%s", item_state_name(change->state));
+}
+
 int change_save(struct change *change, struct item *item)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(ENVELOPE_MAX_BYTES);
-    memset(change->next.state, 0, sizeof(change->next.state));
-    strncpy(change->next.state, item_state_name(change->state), sizeof(change->next.state) - 1);
+    change_stamp(change);
     int error = format_receipt_size(change, &change->receipt_bytes);
     error = error != 0 ? error : envelope_format(&change->next, &text);
     error =

@@ -1,41 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Open files: of contents, each with a descriptor of its own, and of receipts, which are a text made at open.
+ * Creating and opening files.
  */
+#include "outbox/handle.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/crash_point.h"
-#include "base/file.h"
 #include "mail/receipt.h"
 #include "outbox/change.h"
 #include "outbox/core.h"
-#include "outbox/hand_in.h"
 #include "outbox/writer.h"
-#include "outbox/writer_fate.h"
-
-struct outbox_handle {
-    struct outbox *outbox;
-    struct item *item; /* referenced */
-    enum envelope_kind kind;
-    bool may_write;
-    int fd; /* -1: a receipt */
-    char *receipt;
-    size_t receipt_len;
-    pid_t opener;
-    pid_t last_task; /* protected by outbox->lock, like all below: who wrote last, to ask /proc seldom */
-    bool is_flushed; /* closed since the last write, and counted in item->flushed */
-    bool has_written;
-    unsigned int generation; /* of the content that fd is open on */
-};
-
-#define KEEP_ALL INT64_MAX
-
-/* ---------------------------------------------------------------- making and ending handles */
 
 static struct outbox_handle *handle_new(struct outbox *outbox, pid_t pid)
 {
@@ -48,7 +27,7 @@ static struct outbox_handle *handle_new(struct outbox *outbox, pid_t pid)
     return handle;
 }
 
-static void handle_free(struct outbox_handle *handle)
+void handle_free(struct outbox_handle *handle)
 {
     if (handle == NULL)
         return;
@@ -61,29 +40,6 @@ static void handle_free(struct outbox_handle *handle)
     free(handle);
 }
 
-static void set_flushed_locked(struct outbox_handle *handle, bool is_flushed)
-{
-    struct outbox *outbox = handle->outbox;
-    struct item *item = handle->item;
-    if (handle->is_flushed == is_flushed)
-        return;
-    unsigned int step = is_flushed ? 1U : -1U;
-    handle->is_flushed = is_flushed;
-    item->flushed += step;
-    outbox->flushed[handle->kind == ENVELOPE_MESSAGE ? OUTBOX_FOLDER_OUTBOX : OUTBOX_FOLDER_ATTACHMENTS] +=
-        step;
-    core_broadcast_locked(outbox);
-}
-
-static void update_stat_locked(struct item *item, int fd)
-{
-    struct stat status;
-    if (fstat(fd, &status) != 0)
-        return;
-    item->size = status.st_size;
-    item->mtime = status.st_mtim;
-}
-
 /* ---------------------------------------------------------------- create */
 
 static int prepare_new(struct outbox *outbox, enum envelope_kind kind, const char *name, struct item *item,
@@ -94,7 +50,7 @@ static int prepare_new(struct outbox *outbox, enum envelope_kind kind, const cha
     change->next.content = item->number;
     change->next.kind = kind;
     change->next.name = strdup(name);
-    strcpy(change->next.state, item_state_name(ITEM_WRITING));
+    change_stamp(change);
     if (change->next.name == NULL)
         return -ENOMEM;
     pthread_mutex_lock(&outbox->lock);
@@ -119,7 +75,7 @@ static int add_new(struct outbox_handle *handle, struct change *change, struct o
     int error = item_table_add(&outbox->table, item);
     if (error == 0) {
         item_ref(item);
-        update_stat_locked(item, handle->fd);
+        item_update_stat(item, handle->fd);
         change_apply_locked(change, item);
         item->is_durable = false;
         item->writers = 1;
@@ -215,7 +171,7 @@ static int set_descriptor(struct outbox_handle *handle, int fd)
 }
 
 /* Opens the content as it is now: it may be exchanged between the look and the open. */
-static int open_content(struct outbox_handle *handle)
+int handle_open_content(struct outbox_handle *handle)
 {
     struct outbox *outbox = handle->outbox;
     for (;;) {
@@ -292,7 +248,7 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect 
     if (wants_write && (error == -EACCES || error == -ENOENT) && forget_ghosts(outbox, number))
         error = -ESTALE;
     if (error == 0)
-        error = aspect == OUTBOX_RECEIPT ? open_receipt(handle) : open_content(handle);
+        error = aspect == OUTBOX_RECEIPT ? open_receipt(handle) : handle_open_content(handle);
     if (error == 0 && (flags & O_TRUNC) != 0)
         error = outbox_set_size(outbox, number, handle, 0, pid);
     if (error != 0)
@@ -300,236 +256,4 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect 
     else
         *ret_handle = handle;
     return error;
-}
-
-/* ---------------------------------------------------------------- read and write */
-
-ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, off_t offset)
-{
-    if (offset < 0)
-        return -EINVAL;
-    if (handle->fd >= 0)
-        return file_pread_all(handle->fd, ret_bytes, len, offset);
-    if ((size_t)offset >= handle->receipt_len)
-        return 0;
-    size_t left = handle->receipt_len - (size_t)offset;
-    size_t wanted = len < left ? len : left;
-    memcpy(ret_bytes, handle->receipt + offset, wanted);
-    return (ssize_t)wanted;
-}
-
-static int check_end(const struct outbox_handle *handle, off_t offset, uint64_t len)
-{
-    size_t max = hand_in_max_bytes(handle->kind);
-    if (offset < 0)
-        return -EINVAL;
-    return (uint64_t)offset > max || len > max - (uint64_t)offset ? -EFBIG : 0;
-}
-
-/* Content that was closed is opened anew; a descriptor on content that was exchanged since follows. */
-static int begin_writing(struct outbox_handle *handle, off_t keep_bytes)
-{
-    if (!handle->may_write || handle->fd < 0)
-        return -EBADF;
-    int error = writer_begin(handle->outbox, handle->item, keep_bytes);
-    pthread_mutex_lock(&handle->outbox->lock);
-    bool is_gone = handle->item->state == ITEM_GONE;
-    bool is_stale = handle->generation != handle->item->generation;
-    pthread_mutex_unlock(&handle->outbox->lock);
-    if (is_gone)
-        return 0; /* unlinked while it was open: it lives on for those who have it, and is never sent */
-    if (error != 0)
-        return error;
-    return is_stale ? open_content(handle) : 0;
-}
-
-static void note_write(struct outbox_handle *handle, pid_t pid)
-{
-    struct outbox *outbox = handle->outbox;
-    pthread_mutex_lock(&outbox->lock);
-    bool is_known = pid <= 0 || pid == handle->last_task;
-    pthread_mutex_unlock(&outbox->lock);
-    pid_t process = is_known ? 0 : writer_process(pid);
-
-    pthread_mutex_lock(&outbox->lock);
-    if (process > 0) {
-        item_add_writer(handle->item, process);
-        handle->last_task = pid;
-    }
-    set_flushed_locked(handle, false);
-    handle->has_written = true;
-    handle->item->is_dirty = true;
-    update_stat_locked(handle->item, handle->fd);
-    pthread_mutex_unlock(&outbox->lock);
-}
-
-static void note_failed_write(struct outbox_handle *handle, int error)
-{
-    char words[160];
-    snprintf(words, sizeof(words), "interrupted: a write to the file failed: %s", strerror(-error));
-    pthread_mutex_lock(&handle->outbox->lock);
-    item_interrupt(handle->item, words);
-    pthread_mutex_unlock(&handle->outbox->lock);
-}
-
-ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len, off_t offset, pid_t pid)
-{
-    int error = begin_writing(handle, KEEP_ALL);
-    if (error != 0)
-        return error;
-    error = check_end(handle, offset, len);
-    if (error == 0)
-        error = file_pwrite_all(handle->fd, bytes, len, offset);
-    note_write(handle, pid);
-    if (error == 0)
-        return (ssize_t)len;
-    note_failed_write(handle, error);
-    return error;
-}
-
-int outbox_allocate(struct outbox_handle *handle, int mode, off_t offset, off_t len)
-{
-    if ((mode & ~FALLOC_FL_KEEP_SIZE) != 0)
-        return -EOPNOTSUPP;
-    if (len <= 0)
-        return -EINVAL;
-    int error = check_end(handle, offset, (uint64_t)len);
-    if (error == 0)
-        error = begin_writing(handle, KEEP_ALL);
-    if (error == 0 && fallocate(handle->fd, mode, offset, len) != 0)
-        error = -errno;
-    if (error == 0)
-        note_write(handle, 0);
-    return error;
-}
-
-static int truncate_without_handle(struct outbox *outbox, uint64_t number, off_t size, pid_t pid)
-{
-    struct outbox_handle *handle;
-    int error = outbox_open_item(outbox, number, OUTBOX_CONTENT, O_WRONLY, pid, &handle);
-    if (error != 0)
-        return error;
-    error = outbox_set_size(outbox, number, handle, size, pid);
-    if (error == 0)
-        error = outbox_sync_file(handle);
-    outbox_release(handle);
-    return error;
-}
-
-int outbox_set_size(struct outbox *outbox, uint64_t number, struct outbox_handle *handle, off_t size,
-                    pid_t pid)
-{
-    if (handle == NULL)
-        return truncate_without_handle(outbox, number, size, pid);
-    int error = check_end(handle, size, 0);
-    if (error == 0)
-        error = begin_writing(handle, size);
-    if (error != 0)
-        return error;
-    if (ftruncate(handle->fd, size) != 0) {
-        error = -errno;
-        note_failed_write(handle, error);
-        return error;
-    }
-    /* O_TRUNC by a shell is no write of the program that it starts, nor of itself: nothing can be half yet.
-     */
-    note_write(handle, 0);
-    return 0;
-}
-
-int outbox_set_times(struct outbox *outbox, uint64_t number, const struct timespec times[2])
-{
-    _cleanup_close_ int fd = -1;
-    pthread_mutex_lock(&outbox->lock);
-    struct item *item = item_table_get(&outbox->table, number);
-    int folder = item == NULL ? -1 : item_folder(item);
-    bool is_here = folder == OUTBOX_FOLDER_OUTBOX || folder == OUTBOX_FOLDER_ATTACHMENTS;
-    if (is_here)
-        item_ref(item);
-    pthread_mutex_unlock(&outbox->lock);
-    if (!is_here)
-        return 0;
-
-    int error = spool_open_data(outbox->spool, number, O_RDONLY, &fd);
-    if (error == 0 && futimens(fd, times) != 0)
-        error = -errno;
-    pthread_mutex_lock(&outbox->lock);
-    if (error == 0)
-        update_stat_locked(item, fd);
-    item_unref(item);
-    pthread_mutex_unlock(&outbox->lock);
-    return error == -ENOENT ? 0 : error;
-}
-
-/* ---------------------------------------------------------------- flush and release */
-
-int outbox_sync_file(struct outbox_handle *handle)
-{
-    if (!handle->may_write || handle->fd < 0)
-        return 0;
-    return writer_sync(handle->outbox, handle->item, handle->fd);
-}
-
-int outbox_flush(struct outbox_handle *handle, pid_t pid)
-{
-    if (!handle->may_write || handle->fd < 0)
-        return 0;
-    writer_judge(handle->outbox, handle->item, pid);
-    crash_point("flushing");
-    int error = outbox_sync_file(handle);
-    crash_point("flushed");
-    pthread_mutex_lock(&handle->outbox->lock);
-    if (handle->item->state == ITEM_WRITING)
-        set_flushed_locked(handle, true);
-    pthread_mutex_unlock(&handle->outbox->lock);
-    return error;
-}
-
-/* Whether it was the last writer of an item that is being written; then the item is claimed. */
-static bool leave_writer_locked(struct outbox_handle *handle)
-{
-    struct item *item = handle->item;
-    item->writers--;
-    if (item->writers > 0 || item->state != ITEM_WRITING)
-        return false;
-    if (core_claim_locked(handle->outbox, item, CLAIM_DISK) != 0)
-        return false;
-    if (item->writers == 0 && item->state == ITEM_WRITING)
-        return true;
-    core_unclaim_locked(handle->outbox, item);
-    return false;
-}
-
-static void release_writer(struct outbox_handle *handle)
-{
-    struct outbox *outbox = handle->outbox;
-    pthread_mutex_lock(&outbox->lock);
-    bool is_unflushed = handle->has_written && !handle->is_flushed;
-    pthread_mutex_unlock(&outbox->lock);
-    if (is_unflushed) /* its descriptors were closed before a mapping of it ended, or in another task */
-        writer_judge(outbox, handle->item, handle->opener);
-
-    pthread_mutex_lock(&outbox->lock);
-    bool is_last = leave_writer_locked(handle);
-    pthread_mutex_unlock(&outbox->lock);
-    if (is_last)
-        writer_finish(outbox, handle->item);
-    pthread_mutex_lock(&outbox->lock);
-    set_flushed_locked(handle, false);
-    if (is_last)
-        core_unclaim_locked(outbox, handle->item);
-    pthread_mutex_unlock(&outbox->lock);
-    binding_collect(outbox);
-}
-
-void outbox_release(struct outbox_handle *handle)
-{
-    if (handle->may_write)
-        release_writer(handle);
-    handle_free(handle);
-}
-
-void outbox_abandon(struct outbox_handle *handle)
-{
-    handle_free(handle);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum {
     RETRY_MIN_MS = 1000,
@@ -70,6 +71,15 @@ void item_stat(const struct item *item, enum outbox_aspect aspect, struct outbox
     int64_t settled_ms = item->envelope.finished_ms;
     if (aspect == OUTBOX_RECEIPT && settled_ms > 0)
         ret->mtime = (struct timespec){.tv_sec = settled_ms / 1000, .tv_nsec = settled_ms % 1000 * 1000000};
+}
+
+void item_update_stat(struct item *item, int fd)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return;
+    item->size = status.st_size;
+    item->mtime = status.st_mtim;
 }
 
 bool item_was_written_by(const struct item *item, pid_t process)

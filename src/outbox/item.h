@@ -83,6 +83,9 @@ void item_unref(struct item *item);
 int item_folder(const struct item *item);
 void item_stat(const struct item *item, enum outbox_aspect aspect, struct outbox_stat *ret);
 
+/* Takes size and mtime from its open content file. */
+void item_update_stat(struct item *item, int fd);
+
 /* Remembers that a process wrote; whether one did. */
 void item_add_writer(struct item *item, pid_t process);
 bool item_was_written_by(const struct item *item, pid_t process);

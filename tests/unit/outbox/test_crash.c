@@ -105,7 +105,7 @@ static void die_at(struct world *world, const char *point, enum act what, bool i
         _exit(2);
     act(world, what);
     outbox_stop(world->outbox); /* what follows an answer may still be under way */
-    _exit(0); /* it did not come by */
+    _exit(0);                   /* it did not come by */
 }
 
 /* ---------------------------------------------------------------- what the next process finds */

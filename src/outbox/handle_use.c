@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reading, writing and closing open files.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/crash_point.h"
+#include "base/file.h"
+#include "outbox/binding.h"
+#include "outbox/core.h"
+#include "outbox/hand_in.h"
+#include "outbox/handle.h"
+#include "outbox/writer.h"
+#include "outbox/writer_fate.h"
+
+#define KEEP_ALL INT64_MAX
+
+static void set_flushed_locked(struct outbox_handle *handle, bool is_flushed)
+{
+    struct outbox *outbox = handle->outbox;
+    struct item *item = handle->item;
+    if (handle->is_flushed == is_flushed)
+        return;
+    unsigned int step = is_flushed ? 1U : -1U;
+    handle->is_flushed = is_flushed;
+    item->flushed += step;
+    outbox->flushed[handle->kind == ENVELOPE_MESSAGE ? OUTBOX_FOLDER_OUTBOX : OUTBOX_FOLDER_ATTACHMENTS] +=
+        step;
+    core_broadcast_locked(outbox);
+}
+
+/* ---------------------------------------------------------------- read and write */
+
+ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, off_t offset)
+{
+    if (offset < 0)
+        return -EINVAL;
+    if (handle->fd >= 0)
+        return file_pread_all(handle->fd, ret_bytes, len, offset);
+    if ((size_t)offset >= handle->receipt_len)
+        return 0;
+    size_t left = handle->receipt_len - (size_t)offset;
+    size_t wanted = len < left ? len : left;
+    memcpy(ret_bytes, handle->receipt + offset, wanted);
+    return (ssize_t)wanted;
+}
+
+static int check_end(const struct outbox_handle *handle, off_t offset, uint64_t len)
+{
+    size_t max = hand_in_max_bytes(handle->kind);
+    if (offset < 0)
+        return -EINVAL;
+    return (uint64_t)offset > max || len > max - (uint64_t)offset ? -EFBIG : 0;
+}
+
+/* Content that was closed is opened anew; a descriptor on content that was exchanged since follows. */
+static int begin_writing(struct outbox_handle *handle, off_t keep_bytes)
+{
+    if (!handle->may_write || handle->fd < 0)
+        return -EBADF;
+    int error = writer_begin(handle->outbox, handle->item, keep_bytes);
+    pthread_mutex_lock(&handle->outbox->lock);
+    bool is_gone = handle->item->state == ITEM_GONE;
+    bool is_stale = handle->generation != handle->item->generation;
+    pthread_mutex_unlock(&handle->outbox->lock);
+    if (is_gone)
+        return 0; /* unlinked while it was open: it lives on for those who have it, and is never sent */
+    if (error != 0)
+        return error;
+    return is_stale ? handle_open_content(handle) : 0;
+}
+
+static void note_write(struct outbox_handle *handle, pid_t pid)
+{
+    struct outbox *outbox = handle->outbox;
+    pthread_mutex_lock(&outbox->lock);
+    bool is_known = pid <= 0 || pid == handle->last_task;
+    pthread_mutex_unlock(&outbox->lock);
+    pid_t process = is_known ? 0 : writer_process(pid);
+
+    pthread_mutex_lock(&outbox->lock);
+    if (process > 0) {
+        item_add_writer(handle->item, process);
+        handle->last_task = pid;
+    }
+    set_flushed_locked(handle, false);
+    handle->has_written = true;
+    handle->item->is_dirty = true;
+    item_update_stat(handle->item, handle->fd);
+    pthread_mutex_unlock(&outbox->lock);
+}
+
+static void note_failed_write(struct outbox_handle *handle, int error)
+{
+    char words[160];
+    snprintf(words, sizeof(words), "interrupted: a write to the file failed: %s", strerror(-error));
+    pthread_mutex_lock(&handle->outbox->lock);
+    item_interrupt(handle->item, words);
+    pthread_mutex_unlock(&handle->outbox->lock);
+}
+
+ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len, off_t offset, pid_t pid)
+{
+    int error = begin_writing(handle, KEEP_ALL);
+    if (error != 0)
+        return error;
+    error = check_end(handle, offset, len);
+    if (error == 0)
+        error = file_pwrite_all(handle->fd, bytes, len, offset);
+    note_write(handle, pid);
+    if (error == 0)
+        return (ssize_t)len;
+    note_failed_write(handle, error);
+    return error;
+}
+
+int outbox_allocate(struct outbox_handle *handle, int mode, off_t offset, off_t len)
+{
+    if ((mode & ~FALLOC_FL_KEEP_SIZE) != 0)
+        return -EOPNOTSUPP;
+    if (len <= 0)
+        return -EINVAL;
+    int error = check_end(handle, offset, (uint64_t)len);
+    if (error == 0)
+        error = begin_writing(handle, KEEP_ALL);
+    if (error == 0 && fallocate(handle->fd, mode, offset, len) != 0)
+        error = -errno;
+    if (error == 0)
+        note_write(handle, 0);
+    return error;
+}
+
+static int truncate_without_handle(struct outbox *outbox, uint64_t number, off_t size, pid_t pid)
+{
+    struct outbox_handle *handle;
+    int error = outbox_open_item(outbox, number, OUTBOX_CONTENT, O_WRONLY, pid, &handle);
+    if (error != 0)
+        return error;
+    error = outbox_set_size(outbox, number, handle, size, pid);
+    if (error == 0)
+        error = outbox_sync_file(handle);
+    outbox_release(handle);
+    return error;
+}
+
+int outbox_set_size(struct outbox *outbox, uint64_t number, struct outbox_handle *handle, off_t size,
+                    pid_t pid)
+{
+    if (handle == NULL)
+        return truncate_without_handle(outbox, number, size, pid);
+    int error = check_end(handle, size, 0);
+    if (error == 0)
+        error = begin_writing(handle, size);
+    if (error != 0)
+        return error;
+    if (ftruncate(handle->fd, size) != 0) {
+        error = -errno;
+        note_failed_write(handle, error);
+        return error;
+    }
+    /* O_TRUNC by a shell is no write of the program that it starts, nor of itself: nothing can be half yet.
+     */
+    note_write(handle, 0);
+    return 0;
+}
+
+int outbox_set_times(struct outbox *outbox, uint64_t number, const struct timespec times[2])
+{
+    _cleanup_close_ int fd = -1;
+    pthread_mutex_lock(&outbox->lock);
+    struct item *item = item_table_get(&outbox->table, number);
+    int folder = item == NULL ? -1 : item_folder(item);
+    bool is_here = folder == OUTBOX_FOLDER_OUTBOX || folder == OUTBOX_FOLDER_ATTACHMENTS;
+    if (is_here)
+        item_ref(item);
+    pthread_mutex_unlock(&outbox->lock);
+    if (!is_here)
+        return 0;
+
+    int error = spool_open_data(outbox->spool, number, O_RDONLY, &fd);
+    if (error == 0 && futimens(fd, times) != 0)
+        error = -errno;
+    pthread_mutex_lock(&outbox->lock);
+    if (error == 0)
+        item_update_stat(item, fd);
+    item_unref(item);
+    pthread_mutex_unlock(&outbox->lock);
+    return error == -ENOENT ? 0 : error;
+}
+
+/* ---------------------------------------------------------------- flush and release */
+
+int outbox_sync_file(struct outbox_handle *handle)
+{
+    if (!handle->may_write || handle->fd < 0)
+        return 0;
+    return writer_sync(handle->outbox, handle->item, handle->fd);
+}
+
+int outbox_flush(struct outbox_handle *handle, pid_t pid)
+{
+    if (!handle->may_write || handle->fd < 0)
+        return 0;
+    writer_judge(handle->outbox, handle->item, pid);
+    crash_point("flushing");
+    int error = outbox_sync_file(handle);
+    crash_point("flushed");
+    pthread_mutex_lock(&handle->outbox->lock);
+    if (handle->item->state == ITEM_WRITING)
+        set_flushed_locked(handle, true);
+    pthread_mutex_unlock(&handle->outbox->lock);
+    return error;
+}
+
+/* Whether it was the last writer of an item that is being written; then the item is claimed. */
+static bool leave_writer_locked(struct outbox_handle *handle)
+{
+    struct item *item = handle->item;
+    item->writers--;
+    if (item->writers > 0 || item->state != ITEM_WRITING)
+        return false;
+    if (core_claim_locked(handle->outbox, item, CLAIM_DISK) != 0)
+        return false;
+    if (item->writers == 0 && item->state == ITEM_WRITING)
+        return true;
+    core_unclaim_locked(handle->outbox, item);
+    return false;
+}
+
+static void release_writer(struct outbox_handle *handle)
+{
+    struct outbox *outbox = handle->outbox;
+    pthread_mutex_lock(&outbox->lock);
+    bool is_unflushed = handle->has_written && !handle->is_flushed;
+    pthread_mutex_unlock(&outbox->lock);
+    if (is_unflushed) /* its descriptors were closed before a mapping of it ended, or in another task */
+        writer_judge(outbox, handle->item, handle->opener);
+
+    pthread_mutex_lock(&outbox->lock);
+    bool is_last = leave_writer_locked(handle);
+    pthread_mutex_unlock(&outbox->lock);
+    if (is_last)
+        writer_finish(outbox, handle->item);
+    pthread_mutex_lock(&outbox->lock);
+    set_flushed_locked(handle, false);
+    if (is_last)
+        core_unclaim_locked(outbox, handle->item);
+    pthread_mutex_unlock(&outbox->lock);
+    binding_collect(outbox);
+}
+
+void outbox_release(struct outbox_handle *handle)
+{
+    if (handle->may_write)
+        release_writer(handle);
+    handle_free(handle);
+}
+
+void outbox_abandon(struct outbox_handle *handle)
+{
+    handle_free(handle);
+}
