@@ -12,7 +12,7 @@
 
 struct ghost {
     char *name;
-    struct outbox_stat stat; /* as it was, should the item be gone by now */
+    uint64_t number; /* the item's; nothing is found any more when it was removed or taken out */
     int64_t until_ms;
 };
 
@@ -126,7 +126,7 @@ void item_table_leave_ghost(struct item_table *table, enum outbox_folder folder,
         return;
     ghost->name = strdup(item->envelope.name);
     ghost->until_ms = until_ms;
-    item_stat(item, OUTBOX_CONTENT, &ghost->stat);
+    ghost->number = item->number;
     if (ghost->name == NULL || map_set(ghosts, ghost->name, ghost) != 0)
         free_ghost(ghost);
 }
@@ -142,11 +142,10 @@ bool item_table_find_ghost(struct item_table *table, enum outbox_folder folder, 
         drop_old_ghosts(ghosts, now_ms);
         return false;
     }
-    const struct item *item = item_table_get(table, ghost->stat.number);
-    if (item != NULL && item->state != ITEM_GONE)
-        item_stat(item, OUTBOX_CONTENT, ret);
-    else
-        *ret = ghost->stat;
+    const struct item *item = item_table_get(table, ghost->number);
+    if (item == NULL || item->state == ITEM_GONE || item->state == ITEM_DRAFTED)
+        return false;
+    item_stat(item, OUTBOX_CONTENT, ret);
     return true;
 }
 
@@ -157,7 +156,7 @@ bool item_table_forget_ghosts(struct item_table *table, uint64_t number)
         size_t position = 0;
         struct ghost *ghost;
         while ((ghost = map_next(&table->folders[i].ghosts, &position)) != NULL) {
-            if (ghost->stat.number != number)
+            if (ghost->number != number)
                 continue;
             map_remove(&table->folders[i].ghosts, ghost->name);
             free_ghost(ghost);
