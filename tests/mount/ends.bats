@@ -1,0 +1,284 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# Every way to end inboxfs in good order, at bad moments: it takes a few seconds at most, nothing that was handed in is
+# lost or goes out twice, and the next start goes on by itself.
+
+load support
+load scripted
+
+CAROL=carol@$DOMAIN
+WAYS="TERM HUP INT unmount lazy"
+END_S=8
+SMALL=$DIR/small
+
+setup() {
+  start_scripted_service
+}
+
+teardown() {
+  rm -f "$SMALL/filler"
+  local status=0
+  stop_all || status=1
+  ! mountpoint -q "$SMALL" || umount "$SMALL" || umount -l "$SMALL"
+  return $status
+}
+
+send() { # NAME [TO]
+  message "${2:-$BOB}" "$1" >"$MOUNT/drafts/$1"
+  mv "$MOUNT/drafts/$1" "$MOUNT/outbox/$1"
+}
+
+# Ends it this way, in time, with status 0, and nothing mounted afterwards.
+end_by() { # WAY
+  local pid=$MOUNT_PID
+  case $1 in
+  unmount) fusermount3 -u "$MOUNT" ;;
+  lazy) fusermount3 -uz "$MOUNT" ;;
+  *) kill "-$1" "$pid" ;;
+  esac
+  wait_until "$END_S" process_is_gone "$pid" || fail "$1 did not end it"
+  MOUNT_PID=
+  wait "$pid" || fail "$1: ended with $?"
+  run ! mountpoint -q "$MOUNT"
+}
+
+wait_settled() {
+  echo "retry all" >"$MOUNT/ctl"
+  wait_until 30 bash -c '[ -z "$(ls "$1")" ]' - "$MOUNT/outbox"
+}
+
+# ---------------------------------------------------------------- what waits
+
+@test "with messages that wait for the service: they are there again, and go by themselves" {
+  local way
+  for way in $WAYS; do
+    start_mount
+    stop_service
+    send "queued-$way"
+    wait_waiting
+    end_by "$way"
+    start_mount
+    present "$MOUNT/outbox/queued-$way"
+    start_scripted_service
+    wait_until 30 is_sent_times "queued-$way" 1
+    wait_sent "queued-$way"
+    end_by "$way"
+  done
+}
+
+@test "with sends and uploads that hang: an end in time, and none is asked for twice" {
+  local way name
+  for way in $WAYS; do
+    start_mount
+    server_answers send '"stall"'
+    server_answers upload '"stall"'
+    send "one-$way"
+    send "two-$way" "$CAROL"
+    echo "$way" >"$MOUNT/attachments/$way.txt"
+    wait_until 10 bash -c '[ "$(syscall unlink "$1")" = EBUSY ]' - "$MOUNT/outbox/one-$way"
+    wait_until 10 is_sent_times "one-$way" 1
+    wait_until 10 is_sent_times "two-$way" 1
+    end_by "$way"
+    server_answers send '"ok"'
+    server_answers upload '"ok"'
+    start_mount
+    wait_settled
+    for name in "one-$way" "two-$way"; do
+      present "$MOUNT/failed/$name"
+      holds "$MOUNT/failed/$name.receipt.json" '.state == "unknown outcome"'
+      is_sent_times "$name" 1
+    done
+    # An upload that came twice does no harm.
+    wait_until 20 bash -c '[ "$(jq -r .state "$1")" = uploaded ]' - "$MOUNT/attachments/$way.txt.receipt.json"
+    end_by "$way"
+  done
+}
+
+@test "with a send that is answered soon: the end waits for it, and it is in sent" {
+  local way
+  for way in $WAYS; do
+    start_mount
+    server_answers send '"ok"'
+    control '{"delay_ms": 500}'
+    send "soon-$way"
+    wait_until 10 bash -c '[ "$(syscall unlink "$1")" = EBUSY ]' - "$MOUNT/outbox/soon-$way"
+    end_by "$way"
+    control '{"delay_ms": 0}'
+    start_mount
+    wait_settled
+    # Where the end came before the request, it is sent now.
+    present "$MOUNT/sent/soon-$way"
+    is_sent_times "soon-$way" 1
+    end_by "$way"
+  done
+}
+
+@test "with a poll and a mkdir that hang" {
+  local way
+  for way in TERM HUP lazy; do
+    start_mount --poll-interval=1
+    server_answers email '"stall-before"'
+    server_answers inbox '"stall-before"'
+    server_answers upsert '"stall-before"'
+    local before making
+    before=$(server_requests email | jq length)
+    wait_until 10 server_saw email $((before + 1))
+    syscall mkdir "$MOUNT/inboxes/$way@$DOMAIN" >"$DIR/mkdir" 3>&- &
+    making=$!
+    wait_until 5 bash -c 'grep -q "S\|D" /proc/$1/stat' - "$making"
+    end_by "$way"
+    wait "$making" || true
+    server_answers email '"ok"'
+    server_answers inbox '{"status": 404}'
+    server_answers upsert '"ok"'
+  done
+}
+
+# ---------------------------------------------------------------- what is being written
+
+@test "with a file being written: a signal interrupts it, its bytes are kept, it is never sent" {
+  local way
+  for way in TERM HUP INT; do
+    start_mount
+    exec 7>"$MOUNT/outbox/half-$way"
+    message "$BOB" "half-$way" >&7
+    end_by "$way"
+    exec 7>&- || true
+    start_mount
+    wait_failed "half-$way"
+    holds "$MOUNT/failed/half-$way.receipt.json" '.state == "interrupted"'
+    cmp "$MOUNT/failed/half-$way" <(message "$BOB" "half-$way")
+    is_sent_times "half-$way" 0
+    end_by unmount
+  done
+}
+
+@test "fusermount3 -uz with a file being written: the writer can finish, and then it goes out" {
+  start_mount
+  exec 7>"$MOUNT/outbox/last"
+  message "$BOB" "last" "first line" >&7
+  fusermount3 -uz "$MOUNT"
+  run ! mountpoint -q "$MOUNT"
+  echo "second line" >&7
+  run ! process_is_gone "$MOUNT_PID"
+  exec 7>&-
+  wait_until "$END_S" process_is_gone "$MOUNT_PID"
+  wait "$MOUNT_PID"
+  MOUNT_PID=
+  start_mount
+  wait_settled
+  wait_sent last
+  is_sent_times last 1
+  equal "$(tail -n 1 "$MOUNT/sent/last")" "second line"
+}
+
+@test "a signal after fusermount3 -uz ends it though files are open; a start meanwhile is refused or waits" {
+  start_mount
+  exec 7>"$MOUNT/outbox/open"
+  message "$BOB" "open" >&7
+  fusermount3 -uz "$MOUNT"
+  run timeout 30 "$INBOXFS" -f --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT"
+  [ "$status" -ne 0 ]
+  contains "$output" "another inboxfs"
+  kill -TERM "$MOUNT_PID"
+  wait_until "$END_S" process_is_gone "$MOUNT_PID"
+  wait "$MOUNT_PID"
+  MOUNT_PID=
+  exec 7>&- || true
+  start_mount
+  wait_failed open
+  is_sent_times open 0
+}
+
+@test "files open for reading and a shell inside do not hold up a signal" {
+  start_mount
+  send seen
+  wait_sent seen
+  cd "$MOUNT/sent"
+  exec 7<seen 8<"$MOUNT/events"
+  end_by TERM
+  exec 7<&- 8<&-
+  cd /
+}
+
+# ---------------------------------------------------------------- more of it
+
+@test "a full disk at the end: in time, nothing lost, nothing twice" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root"
+  mkdir "$SMALL"
+  mount -t tmpfs -o size=4m inboxfs-test "$SMALL"
+  STATE=$SMALL/state
+  local way
+  for way in $WAYS; do
+    start_mount
+    control '{"delay_ms": 1000}'
+    send "flying-$way"
+    wait_until 10 server_saw send 1
+    ! cat /dev/zero >"$SMALL/filler" 2>/dev/null
+    end_by "$way"
+    rm "$SMALL/filler"
+    control '{"delay_ms": 0}'
+    start_mount
+    wait_settled
+    # The answer could not be recorded: the outcome is unknown to the next start, and it is not sent again.
+    is_sent_times "flying-$way" 1
+    [ -e "$MOUNT/failed/flying-$way" ] || present "$MOUNT/sent/flying-$way"
+    end_by "$way"
+    curl -sS --fail -X POST "$SERVICE_URL/_clear"
+  done
+}
+
+@test "signals that come again and again while it ends change nothing" {
+  start_mount
+  server_answers send '"stall"'
+  send stalled
+  wait_until 10 is_sent_times stalled 1
+  local pid=$MOUNT_PID
+  while ! process_is_gone "$pid"; do
+    kill -TERM "$pid" 2>/dev/null || break
+    kill -HUP "$pid" 2>/dev/null || break
+  done
+  MOUNT_PID=
+  wait "$pid"
+  run ! mountpoint -q "$MOUNT"
+  start_mount
+  present "$MOUNT/failed/stalled"
+  is_sent_times stalled 1
+}
+
+@test "an end is told once at most, and in one line" {
+  start_mount
+  send quiet
+  wait_sent quiet
+  : >"$MOUNT_LOG"
+  end_by TERM
+  [ "$(wc -l <"$MOUNT_LOG")" -le 1 ]
+}
+
+@test "what was found out at a start is told once" {
+  start_mount
+  server_answers send '"stall"'
+  send once
+  wait_until 10 is_sent_times once 1
+  kill_mount KILL
+  start_mount
+  wait_failed once
+  equal "$(events '.event == "failed" and .path == "failed/once"' | wc -l)" 1
+}
+
+@test "ended and started again at once, ten times, with mail on its way: each is sent once" {
+  local i
+  control '{"idempotency": true}'
+  for i in {1..10}; do
+    start_mount --trust-idempotency
+    send "again$i"
+    end_by TERM
+  done
+  start_mount --trust-idempotency
+  wait_settled
+  for i in {1..10}; do
+    present "$MOUNT/sent/again$i"
+    is_sent_times "again$i" 1
+  done
+}
