@@ -90,16 +90,33 @@ const struct inbox_frame *inbox_frame_append(struct record_log *log, const struc
     return record_log_append(log, CACHE_INBOX, pieces, ARRAY_LEN(pieces));
 }
 
+enum {
+    EMAIL_PIECES = 4
+};
+
+static void gather_email(const struct email_frame *frame, const struct email_parts *parts,
+                         struct iovec ret_pieces[EMAIL_PIECES])
+{
+    ret_pieces[0] = (struct iovec){.iov_base = (void *)frame, .iov_len = sizeof(*frame)};
+    ret_pieces[1] = text_part(parts->json, frame->json_len);
+    ret_pieces[2] = text_part(parts->key, frame->key_len);
+    ret_pieces[3] = text_part(parts->name, frame->name_len);
+}
+
 const struct email_frame *email_frame_append(struct record_log *log, const struct email_frame *frame,
                                              const struct email_parts *parts)
 {
-    const struct iovec pieces[] = {
-        {.iov_base = (void *)frame, .iov_len = sizeof(*frame)},
-        text_part(parts->json, frame->json_len),
-        text_part(parts->key, frame->key_len),
-        text_part(parts->name, frame->name_len),
-    };
+    struct iovec pieces[EMAIL_PIECES];
+    gather_email(frame, parts, pieces);
     return record_log_append(log, CACHE_EMAIL, pieces, ARRAY_LEN(pieces));
+}
+
+int email_frame_add(struct record_batch *batch, const struct email_frame *frame,
+                    const struct email_parts *parts, size_t *ret_offset)
+{
+    struct iovec pieces[EMAIL_PIECES];
+    gather_email(frame, parts, pieces);
+    return record_batch_add(batch, CACHE_EMAIL, pieces, ARRAY_LEN(pieces), ret_offset);
 }
 
 int gone_frame_append(struct record_log *log, enum cache_frame_kind kind, uint32_t inbox, const char *key,

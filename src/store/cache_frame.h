@@ -51,6 +51,8 @@ struct email_frame {
     int64_t seen_ms; /* when this content was first seen */
     uint32_t key_len;
     uint32_t name_len;
+    uint32_t line_len; /* in index.jsonl, without the file name: email_record.h */
+    uint32_t spare;    /* 0 */
 };
 
 struct gone_frame {
@@ -84,6 +86,9 @@ const struct inbox_frame *inbox_frame_append(struct record_log *log, const struc
                                              const struct inbox_parts *parts);
 const struct email_frame *email_frame_append(struct record_log *log, const struct email_frame *frame,
                                              const struct email_parts *parts);
+/* The same into a batch: record_batch_add(). */
+int email_frame_add(struct record_batch *batch, const struct email_frame *frame,
+                    const struct email_parts *parts, size_t *ret_offset);
 /* `key` may be NULL. 0 or -ENOMEM. */
 int gone_frame_append(struct record_log *log, enum cache_frame_kind kind, uint32_t inbox, const char *key,
                       int64_t changed_ms);

@@ -67,7 +67,7 @@ struct email_entry *email_index_find(const struct email_index *index, uint32_t n
 
 /* ---------------------------------------------------------------- the two tables of an inbox */
 
-static uint32_t hash_text(const struct email_index *index, const char *text)
+uint32_t email_index_hash(const struct email_index *index, const char *text)
 {
     return (uint32_t)(hash_bytes(index->seed, text, strlen(text)) >> 32);
 }
@@ -75,7 +75,7 @@ static uint32_t hash_text(const struct email_index *index, const char *text)
 static uint32_t name_hash(const void *context, uint32_t number)
 {
     const struct email_index *index = context;
-    return hash_text(index, get_entry(index, number)->name);
+    return email_index_hash(index, get_entry(index, number)->name);
 }
 
 static bool name_equals(const void *context, uint32_t number, const void *key)
@@ -119,23 +119,25 @@ uint32_t email_list_find_name(const struct email_index *index, const struct emai
                               const char *name)
 {
     struct number_kind kind = names_of(index);
-    return number_table_find(&list->by_name, &kind, hash_text(index, name), name);
+    return number_table_find(&list->by_name, &kind, email_index_hash(index, name), name);
 }
 
 uint32_t email_list_find_key(const struct email_index *index, const struct email_list *list, const char *key)
 {
     struct number_kind kind = keys_of(index);
-    struct hashed_key wanted = {key, hash_text(index, key)};
+    struct hashed_key wanted = {key, email_index_hash(index, key)};
     return number_table_find(&list->by_key, &kind, wanted.hash, &wanted);
 }
 
 /* ---------------------------------------------------------------- adding */
 
-static int prepare_order(const struct email_list *list, struct email_room *room)
+static int prepare_order(const struct email_list *list, uint32_t more, struct email_room *room)
 {
-    if (list->len < list->capacity)
+    size_t capacity = list->capacity == 0 ? FIRST_ORDER_CAPACITY : list->capacity;
+    while (capacity < list->len + more)
+        capacity *= 2;
+    if (capacity == list->capacity)
         return 0;
-    size_t capacity = list->capacity == 0 ? FIRST_ORDER_CAPACITY : list->capacity * 2;
     room->order = malloc(capacity * sizeof(*room->order));
     if (room->order == NULL)
         return -ENOMEM;
@@ -145,34 +147,39 @@ static int prepare_order(const struct email_list *list, struct email_room *room)
     return 0;
 }
 
-static int prepare_chunk(struct email_index *index)
+static int prepare_chunks(struct email_index *index, uint32_t more)
 {
-    if (index->len / CHUNK_ENTRIES >= CHUNKS_MAX)
+    uint64_t last = ((uint64_t)index->len + more - 1) / CHUNK_ENTRIES;
+    if (last >= CHUNKS_MAX)
         return -EOVERFLOW;
     /* No reader looks at a chunk before one of its entries has a number. */
-    struct email_entry **chunk = &index->chunks[index->len / CHUNK_ENTRIES];
-    if (*chunk == NULL)
-        *chunk = calloc(CHUNK_ENTRIES, sizeof(**chunk));
-    return *chunk == NULL ? -ENOMEM : 0;
+    for (uint64_t i = index->len / CHUNK_ENTRIES; i <= last; i++) {
+        if (index->chunks[i] == NULL)
+            index->chunks[i] = calloc(CHUNK_ENTRIES, sizeof(*index->chunks[i]));
+        if (index->chunks[i] == NULL)
+            return -ENOMEM;
+    }
+    return 0;
 }
 
-int email_index_prepare(struct email_index *index, const struct email_list *list, const char *name,
+const char *email_index_keep_name(struct email_index *index, const char *name)
+{
+    return text_arena_add(&index->names, name, strlen(name));
+}
+
+int email_index_prepare(struct email_index *index, const struct email_list *list, uint32_t more,
                         struct email_room *ret_room)
 {
     struct email_room room = {0};
     struct number_kind names = names_of(index);
     struct number_kind keys = keys_of(index);
-    int error = prepare_chunk(index);
+    int error = prepare_chunks(index, more);
     if (error == 0)
-        error = prepare_order(list, &room);
+        error = prepare_order(list, more, &room);
     if (error == 0)
-        error = number_table_enlarge(&list->by_name, &names, &room.by_name);
+        error = number_table_enlarge(&list->by_name, &names, more, &room.by_name);
     if (error == 0)
-        error = number_table_enlarge(&list->by_key, &keys, &room.by_key);
-    if (error == 0) {
-        room.name = text_arena_add(&index->names, name, strlen(name));
-        error = room.name == NULL ? -ENOMEM : 0;
-    }
+        error = number_table_enlarge(&list->by_key, &keys, more, &room.by_key);
     if (error != 0) {
         email_room_release(&room);
         return error;
@@ -189,11 +196,8 @@ void email_room_release(struct email_room *room)
     *room = (struct email_room){0};
 }
 
-uint32_t email_index_add(struct email_index *index, struct email_list *list, struct email_room *room,
-                         const struct email_frame *frame)
+void email_list_take_room(struct email_list *list, struct email_room *room)
 {
-    struct email_parts parts;
-    email_frame_get_parts(frame, &parts);
     if (room->order != NULL) {
         uint32_t *old = list->order;
         list->order = room->order;
@@ -202,20 +206,21 @@ uint32_t email_index_add(struct email_index *index, struct email_list *list, str
     }
     room->by_name = number_table_exchange(&list->by_name, room->by_name);
     room->by_key = number_table_exchange(&list->by_key, room->by_key);
+}
 
+uint32_t email_index_add(struct email_index *index, struct email_list *list, const struct email_entry *entry)
+{
     uint32_t number = index->len++;
-    struct email_entry *entry = get_entry(index, number);
-    *entry = (struct email_entry){
-        .frame = frame,
-        .name = room->name,
-        .date_ms = frame->date_ms,
-        .json_len = frame->json_len,
-        .inbox = frame->inbox,
-        .key_hash = hash_text(index, parts.key),
-    };
+    *get_entry(index, number) = *entry;
     list->order[list->len++] = number;
     list->live++;
-    number_table_add(&list->by_name, hash_text(index, entry->name), number);
+    list->index_bytes += email_entry_line_bytes(entry);
+    number_table_add(&list->by_name, email_index_hash(index, entry->name), number);
     number_table_add(&list->by_key, entry->key_hash, number);
     return number;
+}
+
+uint64_t email_entry_line_bytes(const struct email_entry *entry)
+{
+    return (uint64_t)entry->line_len + strlen(entry->name);
 }

@@ -5,7 +5,7 @@
  * keeps its number and its name, so that it gets both back should it return.
  *
  * Locks are the caller's. Adding is in two steps: email_index_prepare() takes what memory and time it needs
- * and only reads what readers read; email_index_add() is short and cannot fail.
+ * and only reads what readers read; the rest is short and cannot fail.
  */
 #ifndef INBOXFS_STORE_EMAIL_INDEX_H
 #define INBOXFS_STORE_EMAIL_INDEX_H
@@ -18,11 +18,16 @@
 #include "store/number_table.h"
 #include "store/text_arena.h"
 
+enum {
+    EMAIL_ROOM_MAX = 1024
+};
+
 struct email_entry {
     const struct email_frame *frame;
     const char *name;
     int64_t date_ms;
     uint32_t json_len;
+    uint32_t line_len; /* in index.jsonl, without the name */
     uint32_t inbox;
     uint32_t key_hash;
     uint32_t seen_in; /* the last look that met it; the writer's alone */
@@ -35,15 +40,15 @@ struct email_list { /* empty: all zeros */
     size_t len; /* with those that are gone */
     size_t capacity;
     size_t live;
+    uint64_t index_bytes; /* of index.jsonl: the lines of the live ones */
     struct number_table by_name;
     struct number_table by_key;
 };
 
 struct email_index;
 
-/* Room for one more email: what email_index_prepare() made and email_index_add() exchanges. */
+/* Room for more emails: what email_index_prepare() made and email_list_take_room() exchanges. */
 struct email_room {
-    const char *name;
     uint32_t *order;
     size_t order_capacity;
     struct number_table by_name;
@@ -66,14 +71,25 @@ uint32_t email_list_find_name(const struct email_index *index, const struct emai
                               const char *name);
 uint32_t email_list_find_key(const struct email_index *index, const struct email_list *list, const char *key);
 
-/* 0, -ENOMEM, or -EOVERFLOW. */
-int email_index_prepare(struct email_index *index, const struct email_list *list, const char *name,
+/* A copy of a name that lives as long as the index; NULL without memory. */
+const char *email_index_keep_name(struct email_index *index, const char *name);
+
+/* By which a key is looked for. */
+uint32_t email_index_hash(const struct email_index *index, const char *text);
+
+/* Makes room for `more` emails in an inbox, as many as EMAIL_ROOM_MAX. 0, -ENOMEM, or -EOVERFLOW. */
+int email_index_prepare(struct email_index *index, const struct email_list *list, uint32_t more,
                         struct email_room *ret_room);
 
-/* Adds an email that is in `frame`; its number. Uses up the room; what is left in it afterwards is no longer
- * looked at and is freed with email_room_release(), without a lock. */
-uint32_t email_index_add(struct email_index *index, struct email_list *list, struct email_room *room,
-                         const struct email_frame *frame);
+/* Puts the list where the room is; what is in the room afterwards is no longer looked at and is freed with
+ * email_room_release(), without a lock. */
+void email_list_take_room(struct email_list *list, struct email_room *room);
+
+/* Adds an email, for which there must be room; its number. */
+uint32_t email_index_add(struct email_index *index, struct email_list *list, const struct email_entry *entry);
+
+/* What its line in index.jsonl takes. */
+uint64_t email_entry_line_bytes(const struct email_entry *entry);
 void email_room_release(struct email_room *room);
 
 #endif

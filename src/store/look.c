@@ -15,7 +15,8 @@
 
 enum {
     GROWTH_NEWEST = 4,
-    GROWTH_COMPLETE = 16, /* what is asked for again on the way is little beside all of it */
+    GROWTH_COMPLETE = 4096, /* nearly every inbox is whole with the second answer */
+    GROWTH_CAREFUL = 4,     /* where so much was refused */
     NOT_MODIFIED = 304,
 };
 
@@ -26,7 +27,8 @@ struct look {
     struct cancel *cancel;
     const char *inbox_id; /* NULL: all inboxes */
     uint32_t inbox;       /* its number */
-    uint32_t number;      /* of the answer that is arriving */
+    struct email_batch batch;
+    int error;            /* what kept records that had arrived from the mirror */
     unsigned int unknown; /* records in it that were not known, or not as they are now */
     unsigned int limit;   /* of the last question that was answered */
     bool has_changed;     /* any answer brought something unknown */
@@ -35,21 +37,29 @@ struct look {
 
 /* ---------------------------------------------------------------- one answer */
 
+static int flush(struct look *look)
+{
+    int error = email_batch_flush(&look->batch, look->mirror);
+    if (look->error == 0)
+        look->error = error;
+    return look->error;
+}
+
 static int put(struct look *look, uint32_t inbox, const struct email_record *record)
 {
     enum mirror_put outcome;
-    int error = mirror_put_email(look->mirror, inbox, record, look->number, &outcome);
+    int error = mirror_put_email(look->mirror, &look->batch, inbox, record, &outcome);
     if (error == 0 && outcome != MIRROR_UNCHANGED) {
         look->unknown++;
         look->has_changed = true;
     }
-    return error;
+    return error != 0 ? error : look->error;
 }
 
 static int take_of_inbox(void *context, struct email_record *record)
 {
     struct look *look = context;
-    return record == NULL ? 0 : put(look, look->inbox, record);
+    return record == NULL ? flush(look) : put(look, look->inbox, record);
 }
 
 static int find_inbox_of(struct look *look, const char *id, uint32_t *ret_inbox)
@@ -66,13 +76,27 @@ static int take_of_all(void *context, struct email_record *record)
 {
     struct look *look = context;
     uint32_t inbox;
-    if (record == NULL)
-        return 0;
+    int error = record == NULL || record->inbox_id == NULL ? flush(look) : 0;
+    if (record == NULL || error != 0)
+        return error;
     if (record->inbox_id == NULL && mirror_has_home(look->mirror, record->key))
         return 0;
-    int error = record->inbox_id == NULL ? mirror_put_inbox_of_no_name(look->mirror, &inbox)
-                                         : find_inbox_of(look, record->inbox_id, &inbox);
+    error = record->inbox_id == NULL ? mirror_put_inbox_of_no_name(look->mirror, &inbox)
+                                     : find_inbox_of(look, record->inbox_id, &inbox);
     return error != 0 ? error : put(look, inbox, record);
+}
+
+static void end_answer(struct look *look, struct service_result *ret)
+{
+    if (flush(look) != 0 && ret->outcome == SERVICE_OK) {
+        service_result_release(ret);
+        *ret = (struct service_result){.outcome = SERVICE_RETRY,
+                                       .http_status = 200,
+                                       .error = -look->error,
+                                       .retry_after_ms = -1,
+                                       .detail = strdup(strerror(-look->error))};
+    }
+    look->error = 0;
 }
 
 /* The number of records in the answer. */
@@ -85,11 +109,12 @@ static unsigned int ask(struct look *look, unsigned int limit, bool may_be_uncha
         .limit = limit,
         .may_be_unchanged = may_be_unchanged,
     };
-    look->number = mirror_begin_look(look->mirror);
+    look->batch.look = mirror_begin_look(look->mirror);
     look->unknown = 0;
     look->service->ops->list_emails(look->service, &query,
                                     look->inbox_id != NULL ? take_of_inbox : take_of_all, look, look->cancel,
                                     &count, ret);
+    end_answer(look, ret);
     look->is_unchanged = ret->outcome == SERVICE_OK && ret->http_status == NOT_MODIFIED;
     if (ret->outcome == SERVICE_OK)
         look->limit = limit;
@@ -125,12 +150,19 @@ static bool ask_newest(struct look *look, struct service_result *ret)
     }
 }
 
-/* The largest number that the service lists between one it does (look->limit) and one that it refuses, to
- * about a quarter. True: the last answer held all there is. */
+/* A number between one that the service lists (look->limit) and one that it refuses. */
+static unsigned int limit_below(const struct look *look, unsigned int refused)
+{
+    unsigned int middle = look->limit + (refused - look->limit) / 2;
+    return look->limit < middle / GROWTH_CAREFUL ? look->limit * GROWTH_CAREFUL : middle;
+}
+
+/* Finds the largest number that the service lists, to about a quarter. True: the last answer held all there
+ * is. */
 static bool ask_up_to_refusal(struct look *look, unsigned int refused, struct service_result *ret)
 {
     while (refused - look->limit > look->limit / 4) {
-        unsigned int limit = look->limit + (refused - look->limit) / 2;
+        unsigned int limit = limit_below(look, refused);
         service_result_release(ret);
         unsigned int count = ask(look, limit, false, ret);
         if (refuses_number(look, ret))
@@ -144,13 +176,18 @@ static bool ask_up_to_refusal(struct look *look, unsigned int refused, struct se
     return false;
 }
 
+static unsigned int next_limit(unsigned int limit)
+{
+    return limit <= LOOK_LIMIT_MAX / GROWTH_COMPLETE ? limit * GROWTH_COMPLETE : (unsigned int)LOOK_LIMIT_MAX;
+}
+
 /* Limits are steps of a fixed ladder, so that the same question is asked again the next time and can be
  * answered with "unchanged". */
 static unsigned int first_limit(const struct look *look, size_t known)
 {
     unsigned int limit = LOOK_FIRST_LIMIT;
-    while (limit <= known && limit <= LOOK_LIMIT_MAX / GROWTH_COMPLETE)
-        limit *= GROWTH_COMPLETE;
+    while (limit <= known && limit < LOOK_LIMIT_MAX)
+        limit = next_limit(limit);
     return look->memory->most != 0 && look->memory->most < limit ? look->memory->most : limit;
 }
 
@@ -164,9 +201,9 @@ static bool ask_complete(struct look *look, size_t known, struct service_result 
         bool begins_too_high = ret->outcome == SERVICE_REJECTED && limit > LOOK_FIRST_LIMIT;
         if (!begins_too_high && (ret->outcome != SERVICE_OK || count != limit))
             return ret->outcome == SERVICE_OK;
-        if (!begins_too_high && (limit == look->memory->most || limit > LOOK_LIMIT_MAX / GROWTH_COMPLETE))
+        if (!begins_too_high && (limit == look->memory->most || limit == LOOK_LIMIT_MAX))
             return false;
-        limit = begins_too_high ? LOOK_FIRST_LIMIT : limit * GROWTH_COMPLETE;
+        limit = begins_too_high ? (unsigned int)LOOK_FIRST_LIMIT : next_limit(limit);
         service_result_release(ret);
     }
 }
@@ -204,9 +241,10 @@ void look_at_inbox(struct mirror *mirror, struct mail_service *service, uint32_t
         .memory = mirror_find_look_memory(mirror, inbox),
     };
     bool is_complete = ask_to_depth(&look, depth, view.emails, ret);
+    email_batch_release(&look.batch);
     note_reconciled(&look, is_complete);
     if (is_complete && !look.is_unchanged)
-        mirror_remove_unseen(mirror, inbox, look.number);
+        mirror_remove_unseen(mirror, inbox, look.batch.look);
     if (is_complete || (depth == LOOK_COMPLETE && ret->outcome == SERVICE_OK))
         mirror_end_quiet(mirror, inbox);
 }
@@ -221,8 +259,9 @@ void look_at_all(struct mirror *mirror, struct mail_service *service, enum look_
     size_t emails;
     mirror_count(mirror, &inboxes, &emails);
     bool is_complete = ask_to_depth(&look, depth, emails, ret);
+    email_batch_release(&look.batch);
     if (!is_complete || look.is_unchanged || !mirror_find_inbox_of_no_name(mirror, &of_no_name))
         return;
-    mirror_remove_unseen(mirror, of_no_name, look.number);
+    mirror_remove_unseen(mirror, of_no_name, look.batch.look);
     mirror_end_quiet(mirror, of_no_name);
 }

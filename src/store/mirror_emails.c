@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Emails come one record at a time: what is slow (the cache, larger tables) happens before readers are shut
- * out, for as short a moment as it takes to put numbers into tables.
+ * Emails come one record at a time. Those that are new are collected; what changes of one that is known shows
+ * at once.
  */
 #include "store/mirror_emails.h"
 
@@ -11,14 +11,11 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/strbuf.h"
 #include "mail/file_name.h"
 
-/* What is told once the locks are released. */
-struct change {
-    uint32_t email;
-    enum mirror_put put;
-    bool is_news;
-    char *path;
+enum {
+    NAME_MAX_BYTES = FILE_NAME_MAX_BYTES + 16
 };
 
 static bool name_is_reserved(const char *name)
@@ -31,14 +28,18 @@ static char *choose_name(const struct mirror *mirror, const struct email_list *l
                          const struct email_record *record)
 {
     for (unsigned int attempt = 0;; attempt++) {
-        _cleanup_free_ char *stem =
-            attempt == 0 ? strdup(record->stem) : file_name_stem_unique(record->stem, record->key, attempt);
-        char *name = NULL;
-        if (stem == NULL || asprintf(&name, "%s.json", stem) < 0)
+        _cleanup_strbuf_ struct strbuf name = STRBUF_INIT(NAME_MAX_BYTES);
+        _cleanup_free_ char *longer =
+            attempt == 0 ? NULL : file_name_stem_unique(record->stem, record->key, attempt);
+        if (attempt > 0 && longer == NULL)
             return NULL;
-        if (!name_is_reserved(name) && email_list_find_name(mirror->emails, list, name) == NUMBER_NONE)
-            return name;
-        free(name);
+        strbuf_append_str(&name, attempt == 0 ? record->stem : longer);
+        strbuf_append(&name, ".json", strlen(".json"));
+        if (name.error != 0)
+            return NULL;
+        if (!name_is_reserved(name.data) &&
+            email_list_find_name(mirror->emails, list, name.data) == NUMBER_NONE)
+            return strbuf_take(&name, NULL);
     }
 }
 
@@ -52,6 +53,7 @@ static const struct email_frame *append(struct mirror *mirror, uint32_t inbox, c
         .seen_ms = clock_realtime_ms(mirror->clock),
         .key_len = (uint32_t)strlen(record->key),
         .name_len = (uint32_t)strlen(name),
+        .line_len = (uint32_t)record->line_len,
     };
     const struct email_parts parts = {.key = record->key, .name = name, .json = record->json};
     return email_frame_append(mirror->log, &frame, &parts);
@@ -63,32 +65,19 @@ static void touch_inbox(struct inbox *inbox, int64_t now_ms)
         inbox->changed_ms = now_ms;
 }
 
-static int add(struct mirror *mirror, struct inbox *inbox, const struct email_frame *frame,
-               uint32_t *ret_number)
-{
-    struct email_room room;
-    struct email_parts parts;
-    email_frame_get_parts(frame, &parts);
-    int error = email_index_prepare(mirror->emails, &inbox->emails, parts.name, &room);
-    if (error != 0)
-        return error;
-    pthread_rwlock_wrlock(&mirror->read_lock);
-    *ret_number = email_index_add(mirror->emails, &inbox->emails, &room, frame);
-    touch_inbox(inbox, frame->seen_ms);
-    pthread_rwlock_unlock(&mirror->read_lock);
-    email_room_release(&room);
-    return 0;
-}
-
 static void replace(struct mirror *mirror, struct inbox *inbox, struct email_entry *entry,
                     const struct email_frame *frame)
 {
     pthread_rwlock_wrlock(&mirror->read_lock);
     if (entry->is_gone)
         inbox->emails.live++;
+    else
+        inbox->emails.index_bytes -= email_entry_line_bytes(entry);
     entry->is_gone = false;
     entry->frame = frame;
     entry->json_len = frame->json_len;
+    entry->line_len = frame->line_len;
+    inbox->emails.index_bytes += email_entry_line_bytes(entry);
     entry->date_ms = frame->date_ms;
     touch_inbox(inbox, frame->seen_ms);
     pthread_rwlock_unlock(&mirror->read_lock);
@@ -99,6 +88,7 @@ static void hide(struct mirror *mirror, struct inbox *inbox, struct email_entry 
     pthread_rwlock_wrlock(&mirror->read_lock);
     entry->is_gone = true;
     inbox->emails.live--;
+    inbox->emails.index_bytes -= email_entry_line_bytes(entry);
     touch_inbox(inbox, now_ms);
     pthread_rwlock_unlock(&mirror->read_lock);
 }
@@ -114,28 +104,8 @@ static bool has_same_text(const struct email_entry *entry, const struct email_re
     return memcmp(parts.json, record->json, record->json_len) == 0;
 }
 
-static int add_new_locked(struct mirror *mirror, struct inbox *inbox, const struct email_record *record,
-                          struct change *change)
-{
-    _cleanup_free_ char *name = choose_name(mirror, &inbox->emails, record);
-    if (name == NULL)
-        return -ENOMEM;
-    const struct email_frame *frame =
-        append(mirror, inbox->number, name, record, clock_realtime_ms(mirror->clock));
-    if (frame == NULL)
-        return -ENOMEM;
-    int error = add(mirror, inbox, frame, &change->email);
-    if (error != 0)
-        return error;
-    change->put = MIRROR_ADDED;
-    change->is_news = !inbox->is_quiet;
-    if (change->is_news && asprintf(&change->path, "inboxes/%s/%s", inbox->name, name) < 0)
-        change->path = NULL;
-    return 0;
-}
-
 static int update_locked(struct mirror *mirror, struct inbox *inbox, struct email_entry *entry,
-                         const struct email_record *record, struct change *change)
+                         const struct email_record *record, enum mirror_put *put)
 {
     bool returns = entry->is_gone;
     if (!returns && has_same_text(entry, record))
@@ -145,43 +115,62 @@ static int update_locked(struct mirror *mirror, struct inbox *inbox, struct emai
     if (frame == NULL)
         return -ENOMEM;
     replace(mirror, inbox, entry, frame);
-    change->put = returns ? MIRROR_ADDED : MIRROR_CHANGED;
+    *put = returns ? MIRROR_ADDED : MIRROR_CHANGED;
     return 0;
 }
 
-static int put_locked(struct mirror *mirror, uint32_t inbox_number, const struct email_record *record,
-                      uint32_t look, struct change *change)
+/* -EAGAIN: the batch is to be flushed first. */
+static int add_new_locked(struct mirror *mirror, struct email_batch *batch, const struct inbox *inbox,
+                          const struct email_record *record, enum mirror_put *put)
+{
+    if (batch->len > 0 && (batch->inbox != inbox->number || email_batch_is_full(batch) ||
+                           email_batch_has_key(batch, email_index_hash(mirror->emails, record->key))))
+        return -EAGAIN;
+    _cleanup_free_ char *name = choose_name(mirror, &inbox->emails, record);
+    if (name == NULL)
+        return -ENOMEM;
+    if (email_batch_has_name(batch, email_index_hash(mirror->emails, name)))
+        return -EAGAIN;
+    batch->inbox = inbox->number;
+    *put = MIRROR_ADDED;
+    return email_batch_add_locked(batch, mirror, record, name);
+}
+
+static int put_locked(struct mirror *mirror, struct email_batch *batch, uint32_t inbox_number,
+                      const struct email_record *record, enum mirror_put *put, uint32_t *ret_email)
 {
     struct inbox *inbox = inbox_table_get(&mirror->inboxes, inbox_number);
     if (inbox == NULL || inbox->is_gone)
         return -ENOENT;
     if (record->json_len > EMAIL_RECORD_MAX_BYTES || strlen(record->key) > EMAIL_RECORD_MAX_BYTES)
         return -EMSGSIZE;
-    change->email = email_list_find_key(mirror->emails, &inbox->emails, record->key);
-    struct email_entry *entry = email_index_find(mirror->emails, change->email);
-    int error = entry == NULL ? add_new_locked(mirror, inbox, record, change)
-                              : update_locked(mirror, inbox, entry, record, change);
+    *ret_email = email_list_find_key(mirror->emails, &inbox->emails, record->key);
+    struct email_entry *entry = email_index_find(mirror->emails, *ret_email);
+    if (entry == NULL)
+        return add_new_locked(mirror, batch, inbox, record, put);
+    int error = update_locked(mirror, inbox, entry, record, put);
     if (error == 0)
-        email_index_find(mirror->emails, change->email)->seen_in = look;
+        entry->seen_in = batch->look;
     return error;
 }
 
-int mirror_put_email(struct mirror *mirror, uint32_t inbox, const struct email_record *record, uint32_t look,
-                     enum mirror_put *ret_put)
+int mirror_put_email(struct mirror *mirror, struct email_batch *batch, uint32_t inbox,
+                     const struct email_record *record, enum mirror_put *ret_put)
 {
-    struct change change = {.put = MIRROR_UNCHANGED};
-    pthread_mutex_lock(&mirror->write_lock);
-    int error = put_locked(mirror, inbox, record, look, &change);
-    pthread_mutex_unlock(&mirror->write_lock);
+    uint32_t email;
+    int error;
+    enum mirror_put put = MIRROR_UNCHANGED;
+    do {
+        pthread_mutex_lock(&mirror->write_lock);
+        error = put_locked(mirror, batch, inbox, record, &put, &email);
+        pthread_mutex_unlock(&mirror->write_lock);
+    } while (error == -EAGAIN && (error = email_batch_flush(batch, mirror)) == 0);
     if (error != 0)
         return error;
-
-    if (change.put != MIRROR_UNCHANGED)
-        mirror_tell_email(mirror, change.email, change.put == MIRROR_ADDED ? STORE_ADDED : STORE_CHANGED);
-    if (change.is_news)
-        mirror_tell_event(mirror, EVENT_MAIL, change.path, record->key[0] == '~' ? NULL : record->key, NULL);
-    free(change.path);
-    *ret_put = change.put;
+    /* What is in the batch is told of when that is flushed. */
+    if (email != NUMBER_NONE && put != MIRROR_UNCHANGED)
+        mirror_tell_email(mirror, email, put == MIRROR_ADDED ? STORE_ADDED : STORE_CHANGED);
+    *ret_put = put;
     return 0;
 }
 
@@ -232,21 +221,44 @@ bool mirror_has_home(struct mirror *mirror, const char *key)
 
 /* ---------------------------------------------------------------- from the cache */
 
+/* Nobody reads yet. */
+static int add(struct mirror *mirror, struct inbox *inbox, const struct email_frame *frame,
+               const struct email_parts *parts)
+{
+    struct email_room room;
+    const struct email_entry entry = {
+        .frame = frame,
+        .name = email_index_keep_name(mirror->emails, parts->name),
+        .date_ms = frame->date_ms,
+        .json_len = frame->json_len,
+        .line_len = frame->line_len,
+        .inbox = frame->inbox,
+        .key_hash = email_index_hash(mirror->emails, parts->key),
+    };
+    int error = entry.name == NULL ? -ENOMEM : email_index_prepare(mirror->emails, &inbox->emails, 1, &room);
+    if (error != 0)
+        return error;
+    email_list_take_room(&inbox->emails, &room);
+    email_index_add(mirror->emails, &inbox->emails, &entry);
+    touch_inbox(inbox, frame->seen_ms);
+    email_room_release(&room);
+    return 0;
+}
+
 int mirror_load_email(struct mirror *mirror, const struct email_frame *frame)
 {
     struct email_parts parts;
-    uint32_t number;
     struct inbox *inbox = inbox_table_get(&mirror->inboxes, frame->inbox);
     if (inbox == NULL)
         return 0; /* its record was lost; its mail is fetched again */
     email_frame_get_parts(frame, &parts);
-    number = email_list_find_key(mirror->emails, &inbox->emails, parts.key);
+    uint32_t number = email_list_find_key(mirror->emails, &inbox->emails, parts.key);
     struct email_entry *entry = email_index_find(mirror->emails, number);
     if (entry == NULL && email_list_find_name(mirror->emails, &inbox->emails, parts.name) != NUMBER_NONE)
         return 0;
     mirror->loaded_bytes += email_frame_bytes(frame);
     if (entry == NULL)
-        return add(mirror, inbox, frame, &number);
+        return add(mirror, inbox, frame, &parts);
     if (!entry->is_gone)
         mirror->loaded_bytes -= email_frame_bytes(entry->frame);
     replace(mirror, inbox, entry, frame);

@@ -6,6 +6,7 @@
 #define INBOXFS_STORE_MIRROR_EMAILS_H
 
 #include "mail/email_record.h"
+#include "store/email_batch.h"
 #include "store/mirror.h"
 
 enum mirror_put {
@@ -14,10 +15,11 @@ enum mirror_put {
     MIRROR_ADDED,
 };
 
-/* Adds an email, or takes over what changed of it; `look` met it. A `mail` event tells of a new one, unless
- * its inbox is quiet. 0, -ENOENT (no such inbox), -EMSGSIZE, -EOVERFLOW, -ENOMEM. */
-int mirror_put_email(struct mirror *mirror, uint32_t inbox, const struct email_record *record, uint32_t look,
-                     enum mirror_put *ret_put);
+/* Takes over what changed of an email, or adds one: that is in `batch` from then on, which is flushed first
+ * when there is no room in it, or what it holds has to be known before. A `mail` event tells of a new one,
+ * unless its inbox is quiet. 0, -ENOENT (no such inbox), -EMSGSIZE, -EOVERFLOW, -ENOMEM. */
+int mirror_put_email(struct mirror *mirror, struct email_batch *batch, uint32_t inbox,
+                     const struct email_record *record, enum mirror_put *ret_put);
 
 /* Removes what the inbox holds and `look`, which met all there is, did not meet. */
 void mirror_remove_unseen(struct mirror *mirror, uint32_t inbox, uint32_t look);

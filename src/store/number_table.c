@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Linear probing, at most three quarters full.
+ * Linear probing, at most half full: what is looked for mostly is not there (a new email, a free name), and
+ * each step on the way there would be a look at another entry.
  */
 #include "store/number_table.h"
 
@@ -40,15 +41,19 @@ void number_table_add(struct number_table *table, uint32_t hash, uint32_t number
     table->used++;
 }
 
-int number_table_enlarge(const struct number_table *table, const struct number_kind *kind,
+int number_table_enlarge(const struct number_table *table, const struct number_kind *kind, uint32_t more,
                          struct number_table *ret_larger)
 {
     *ret_larger = (struct number_table){0};
-    if (((uint64_t)table->used + 1) * 4 <= (uint64_t)table->capacity * 3)
+    uint64_t wanted = ((uint64_t)table->used + more) * 2;
+    uint64_t capacity = table->capacity == 0 ? FIRST_CAPACITY : table->capacity;
+    while (capacity < wanted)
+        capacity *= 2;
+    if (capacity == table->capacity)
         return 0;
-    if (table->capacity > UINT32_MAX / 4)
+    if (capacity > UINT32_MAX)
         return -EOVERFLOW;
-    struct number_table larger = {.capacity = table->capacity == 0 ? FIRST_CAPACITY : table->capacity * 2};
+    struct number_table larger = {.capacity = (uint32_t)capacity};
     larger.slots = malloc(larger.capacity * sizeof(*larger.slots));
     if (larger.slots == NULL)
         return -ENOMEM;

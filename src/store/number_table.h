@@ -31,9 +31,9 @@ void number_table_release(struct number_table *table);
 uint32_t number_table_find(const struct number_table *table, const struct number_kind *kind, uint32_t hash,
                            const void *key);
 
-/* When there is no room for one more, *ret_larger is a copy with room, else empty: first step. Only reads.
- * 0, -ENOMEM, or -EOVERFLOW. */
-int number_table_enlarge(const struct number_table *table, const struct number_kind *kind,
+/* When there is no room for `more`, *ret_larger is a copy with room, else empty: first step. Only reads. 0,
+ * -ENOMEM, or -EOVERFLOW. */
+int number_table_enlarge(const struct number_table *table, const struct number_kind *kind, uint32_t more,
                          struct number_table *ret_larger);
 
 /* Replaces the table by the larger one, unless that is empty; takes it: second step. The caller frees what

@@ -23,10 +23,11 @@
 #include "base/log.h"
 
 enum {
-    FORMAT_VERSION = 1,
+    FORMAT_VERSION = 2,
     BYTE_ORDER_MARK = 0x01020304,
     ALIGNMENT = 8,
-    SCRATCH_KEPT_BYTES = 1024 * 1024,
+    BATCH_FIRST_BYTES = 4096,
+    BATCH_KEPT_BYTES = 1024 * 1024,
 };
 
 static const size_t reserved_most = (size_t)1 << 38;   /* of address space, not of memory */
@@ -47,20 +48,19 @@ struct frame {
     char payload[];
 };
 
-struct heap_record {
-    struct heap_record *next;
-    char payload[] __attribute__((aligned(ALIGNMENT)));
+struct heap_block {
+    struct heap_block *next;
+    char bytes[] __attribute__((aligned(ALIGNMENT)));
 };
 
 struct record_log {
-    int fd;           /* -1: records live in memory alone */
-    const char *base; /* the mapping */
-    size_t reserved;  /* bytes of it */
-    size_t end;       /* where the next frame goes */
-    char *scratch;    /* a frame being put together */
-    size_t scratch_bytes;
-    int disk_error; /* 0, or why the last record did not reach the disk */
-    struct heap_record *heap;
+    int fd;                     /* -1: records live in memory alone */
+    const char *base;           /* the mapping */
+    size_t reserved;            /* bytes of it */
+    size_t end;                 /* where the next frame goes */
+    struct record_batch single; /* a record being put together */
+    int disk_error;             /* 0, or why the last record did not reach the disk */
+    struct heap_block *heap;
 };
 
 static const char magic[8] = "inboxfs";
@@ -266,35 +266,44 @@ void record_log_free(struct record_log *log)
     if (log->fd >= 0)
         close(log->fd);
     while (log->heap != NULL) {
-        struct heap_record *next = log->heap->next;
+        struct heap_block *next = log->heap->next;
         free(log->heap);
         log->heap = next;
     }
-    free(log->scratch);
+    record_batch_release(&log->single);
     free(log);
 }
 
 /* ---------------------------------------------------------------- appending */
 
-/* The frame, put together in log->scratch; NULL without memory. */
-static struct frame *gather(struct record_log *log, unsigned int kind, const struct iovec *parts,
-                            size_t parts_len)
+static int reserve(struct record_batch *batch, size_t len)
+{
+    size_t needed = batch->len + len;
+    if (needed <= batch->capacity)
+        return 0;
+    size_t capacity = batch->capacity == 0 ? BATCH_FIRST_BYTES : batch->capacity;
+    while (capacity < needed)
+        capacity *= 2;
+    char *bytes = realloc(batch->bytes, capacity);
+    if (bytes == NULL)
+        return -ENOMEM;
+    batch->bytes = bytes;
+    batch->capacity = capacity;
+    return 0;
+}
+
+int record_batch_add(struct record_batch *batch, unsigned int kind, const struct iovec *parts,
+                     size_t parts_len, size_t *ret_offset)
 {
     size_t len = 0;
     for (size_t i = 0; i < parts_len; i++)
         len += parts[i].iov_len;
     if (len > RECORD_PAYLOAD_MAX_BYTES || kind > RECORD_KIND_MAX)
-        return NULL;
-    size_t needed = record_log_frame_bytes(len);
-    if (needed > log->scratch_bytes) {
-        char *bigger = realloc(log->scratch, needed);
-        if (bigger == NULL)
-            return NULL;
-        log->scratch = bigger;
-        log->scratch_bytes = needed;
-    }
+        return -EMSGSIZE;
+    if (reserve(batch, record_log_frame_bytes(len)) != 0)
+        return -ENOMEM;
 
-    struct frame *frame = (struct frame *)log->scratch;
+    struct frame *frame = (struct frame *)(batch->bytes + batch->len);
     frame->len = (uint32_t)len;
     frame->kind = (uint16_t)kind;
     char *to = frame->payload;
@@ -306,17 +315,31 @@ static struct frame *gather(struct record_log *log, unsigned int kind, const str
     memset(to, 0, padded(len) - len);
     frame->check = frame_check(frame);
     frame->checksum = frame_checksum(frame);
-    return frame;
+    *ret_offset = batch->len + sizeof(*frame);
+    batch->len += record_log_frame_bytes(len);
+    return 0;
 }
 
-static const void *append_to_file(struct record_log *log, const struct frame *frame)
+void record_batch_clear(struct record_batch *batch)
 {
-    size_t needed = record_log_frame_bytes(frame->len);
+    batch->len = 0;
+    if (batch->capacity > BATCH_KEPT_BYTES)
+        record_batch_release(batch);
+}
+
+void record_batch_release(struct record_batch *batch)
+{
+    free(batch->bytes);
+    *batch = (struct record_batch){0};
+}
+
+static const char *append_to_file(struct record_log *log, const struct record_batch *batch)
+{
     int error = log->fd < 0 ? log->disk_error : 0;
-    if (error == 0 && needed > log->reserved - log->end)
+    if (error == 0 && batch->len > log->reserved - log->end)
         error = -EFBIG;
     if (error == 0)
-        error = file_pwrite_all(log->fd, frame, needed, (off_t)log->end);
+        error = file_pwrite_all(log->fd, batch->bytes, batch->len, (off_t)log->end);
     if (error != 0) {
         if (log->disk_error == 0)
             log_warning("the cache cannot be written: %s; mail is kept in memory", strerror(-error));
@@ -327,37 +350,37 @@ static const void *append_to_file(struct record_log *log, const struct frame *fr
         return NULL;
     }
     log->disk_error = 0;
-    const struct frame *written = (const struct frame *)(log->base + log->end);
-    log->end += needed;
-    return written->payload;
+    const char *written = log->base + log->end;
+    log->end += batch->len;
+    return written;
 }
 
-static const void *append_to_heap(struct record_log *log, const struct frame *frame)
+static const char *append_to_heap(struct record_log *log, const struct record_batch *batch)
 {
-    struct heap_record *record = malloc(sizeof(*record) + frame->len);
-    if (record == NULL)
+    struct heap_block *block = malloc(sizeof(*block) + batch->len);
+    if (block == NULL)
         return NULL;
-    memcpy(record->payload, frame->payload, frame->len);
-    record->next = log->heap;
-    log->heap = record;
-    return record->payload;
+    memcpy(block->bytes, batch->bytes, batch->len);
+    block->next = log->heap;
+    log->heap = block;
+    return block->bytes;
+}
+
+const char *record_log_append_batch(struct record_log *log, const struct record_batch *batch)
+{
+    const char *bytes = append_to_file(log, batch);
+    return bytes != NULL ? bytes : append_to_heap(log, batch);
 }
 
 const void *record_log_append(struct record_log *log, unsigned int kind, const struct iovec *parts,
                               size_t parts_len)
 {
-    const struct frame *frame = gather(log, kind, parts, parts_len);
-    if (frame == NULL)
+    size_t offset;
+    if (record_batch_add(&log->single, kind, parts, parts_len, &offset) != 0)
         return NULL;
-    const void *payload = append_to_file(log, frame);
-    if (payload == NULL)
-        payload = append_to_heap(log, frame);
-    if (log->scratch_bytes > SCRATCH_KEPT_BYTES) {
-        free(log->scratch);
-        log->scratch = NULL;
-        log->scratch_bytes = 0;
-    }
-    return payload;
+    const char *bytes = record_log_append_batch(log, &log->single);
+    record_batch_clear(&log->single);
+    return bytes == NULL ? NULL : bytes + offset;
 }
 
 uint64_t record_log_bytes(const struct record_log *log)

@@ -34,6 +34,26 @@ int record_log_open(int dir_fd, const char *name, record_visitor visitor, void *
 /* Writes what is not on the disk yet (waits for it), and frees. NULL-safe. */
 void record_log_free(struct record_log *log);
 
+/* Records put together in memory, to be appended with one write. */
+struct record_batch { /* empty: all zeros */
+    char *bytes;
+    size_t len;
+    size_t capacity;
+};
+
+/* Adds a record, its payload gathered from `parts`; *ret_offset is where that is going to be, seen from what
+ * record_log_append_batch() returns. 0, -ENOMEM, -EMSGSIZE (past RECORD_PAYLOAD_MAX_BYTES, or no such kind).
+ */
+int record_batch_add(struct record_batch *batch, unsigned int kind, const struct iovec *parts,
+                     size_t parts_len, size_t *ret_offset);
+/* Empties it; memory for a usual one is kept. */
+void record_batch_clear(struct record_batch *batch);
+void record_batch_release(struct record_batch *batch);
+
+/* Appends all that is in the batch. One caller at a time. Returns where it stands from now on, or NULL
+ * without memory. */
+const char *record_log_append_batch(struct record_log *log, const struct record_batch *batch);
+
 /* Appends one record, its payload gathered from `parts`. One caller at a time. Returns the payload, aligned
  * to 8 bytes; NULL without memory or past RECORD_PAYLOAD_MAX_BYTES. */
 const void *record_log_append(struct record_log *log, unsigned int kind, const struct iovec *parts,

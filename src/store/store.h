@@ -50,7 +50,8 @@ struct inbox_view {
 };
 
 /* Told of each change, from the thread that made it, with no lock held. Must not block or call back into
- * store_sync, _create or _update. An email of `change` STORE_REMOVED can still be asked for by number (for
+ * store_sync, _create or _update. What an inbox held before it was first looked at is told of as a change of
+ * the inbox, once for many emails. An email of `change` STORE_REMOVED can still be asked for by number (for
  * its name). */
 struct store_listener {
     void (*inbox_changed)(void *context, uint32_t inbox, enum store_change change);

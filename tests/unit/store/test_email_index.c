@@ -57,11 +57,17 @@ static uint32_t add(struct indexed *indexed, uint32_t list, const char *key, con
         .key_len = (uint32_t)strlen(key),
         .name_len = (uint32_t)strlen(name),
     };
-    const struct email_frame *kept = email_frame_append(indexed->log, &frame, &parts);
-    assert_int_equal(email_index_prepare(indexed->index, &indexed->lists[list], name, &room), 0);
-    uint32_t number = email_index_add(indexed->index, &indexed->lists[list], &room, kept);
+    const struct email_entry entry = {
+        .frame = email_frame_append(indexed->log, &frame, &parts),
+        .name = email_index_keep_name(indexed->index, name),
+        .line_len = 20,
+        .inbox = list,
+        .key_hash = email_index_hash(indexed->index, key),
+    };
+    assert_int_equal(email_index_prepare(indexed->index, &indexed->lists[list], 1, &room), 0);
+    email_list_take_room(&indexed->lists[list], &room);
     email_room_release(&room);
-    return number;
+    return email_index_add(indexed->index, &indexed->lists[list], &entry);
 }
 
 static void every_email_is_found_by_number_name_and_key(void **state)
@@ -113,7 +119,7 @@ static void room_that_is_not_used_is_given_back(void **state)
     struct indexed indexed;
     struct email_room room;
     init(&indexed);
-    assert_int_equal(email_index_prepare(indexed.index, &indexed.lists[0], "name", &room), 0);
+    assert_int_equal(email_index_prepare(indexed.index, &indexed.lists[0], EMAIL_ROOM_MAX, &room), 0);
     email_room_release(&room);
     assert_int_equal(email_index_len(indexed.index), 0);
     release(&indexed);

@@ -138,6 +138,40 @@ static void an_empty_record_is_a_record(void **state)
     temp_dir_release(&dir);
 }
 
+static void a_batch_is_appended_as_one(void **state)
+{
+    (void)state;
+    struct temp_dir dir;
+    _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(FILE_MAX_BYTES);
+    struct record_batch batch = {0};
+    char text[32];
+    size_t offsets[300];
+    temp_dir_init(&dir);
+    struct record_log *log = open_log(&dir, &found);
+    append(log, 1, "before");
+    for (size_t i = 0; i < ARRAY_LEN(offsets); i++) {
+        const struct iovec part = {text, (size_t)snprintf(text, sizeof(text), "record %zu", i)};
+        assert_int_equal(record_batch_add(&batch, 2, &part, 1, &offsets[i]), 0);
+    }
+    uint64_t bytes_before = record_log_bytes(log);
+    const char *bytes = record_log_append_batch(log, &batch);
+    assert_non_null(bytes);
+    assert_int_equal(record_log_bytes(log) - bytes_before, batch.len);
+    record_batch_clear(&batch);
+    append(log, 1, "behind");
+    for (size_t i = 0; i < ARRAY_LEN(offsets); i++) {
+        snprintf(text, sizeof(text), "record %zu", i);
+        assert_int_equal((uintptr_t)(bytes + offsets[i]) % 8, 0);
+        assert_memory_equal(bytes + offsets[i], text, strlen(text));
+    }
+    record_batch_release(&batch);
+    record_log_free(log);
+    record_log_free(open_log(&dir, &found));
+    assert_int_equal(strncmp(strbuf_str(&found), "1:before;2:record 0;2:record 1;", 31), 0);
+    assert_non_null(strstr(strbuf_str(&found), ";2:record 299;1:behind;"));
+    temp_dir_release(&dir);
+}
+
 static void a_visitor_can_stop(void **state)
 {
     (void)state;
@@ -231,7 +265,7 @@ static void a_file_of_another_kind_is_set_aside(void **state)
     static const struct {
         size_t at; /* byte that is changed */
         char to;
-    } changes[] = {{0, 'X'}, {8, 0}, {8, 2}, {12, 1}};
+    } changes[] = {{0, 'X'}, {8, 0}, {8, 1}, {12, 1}};
     struct temp_dir dir;
     _cleanup_free_ char *bytes = NULL;
     size_t len;
@@ -359,6 +393,7 @@ int main(void)
         cmocka_unit_test(records_are_there_again),
         cmocka_unit_test(pointers_stay_valid_while_it_grows),
         cmocka_unit_test(an_empty_record_is_a_record),
+        cmocka_unit_test(a_batch_is_appended_as_one),
         cmocka_unit_test(a_visitor_can_stop),
         cmocka_unit_test(a_torn_tail_costs_the_last_record_alone),
         cmocka_unit_test(after_a_torn_tail_appending_goes_on),

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Batches: what is slow (the cache, larger tables) happens before readers are shut out, for as short a moment
+ * as it takes to put numbers into tables.
+ */
+#include "store/email_batch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+void email_batch_release(struct email_batch *batch)
+{
+    record_batch_release(&batch->frames);
+}
+
+bool email_batch_is_full(const struct email_batch *batch)
+{
+    return batch->len == EMAIL_BATCH_MAX || batch->frames.len >= EMAIL_BATCH_MAX_BYTES;
+}
+
+static bool has_hash(const uint32_t *hashes, size_t len, uint32_t hash)
+{
+    bool found = false;
+    for (size_t i = 0; i < len; i++)
+        found |= hashes[i] == hash;
+    return found;
+}
+
+bool email_batch_has_key(const struct email_batch *batch, uint32_t key_hash)
+{
+    return has_hash(batch->key_hashes, batch->len, key_hash);
+}
+
+bool email_batch_has_name(const struct email_batch *batch, uint32_t name_hash)
+{
+    return has_hash(batch->name_hashes, batch->len, name_hash);
+}
+
+int email_batch_add_locked(struct email_batch *batch, struct mirror *mirror,
+                           const struct email_record *record, const char *name)
+{
+    size_t i = batch->len;
+    int64_t now_ms = clock_realtime_ms(mirror->clock);
+    const struct email_frame frame = {
+        .inbox = batch->inbox,
+        .json_len = (uint32_t)record->json_len,
+        .date_ms = record->has_date ? record->date_ms : now_ms,
+        .seen_ms = now_ms,
+        .key_len = (uint32_t)strlen(record->key),
+        .name_len = (uint32_t)strlen(name),
+        .line_len = (uint32_t)record->line_len,
+    };
+    const struct email_parts parts = {.key = record->key, .name = name, .json = record->json};
+    const char *kept_name = email_index_keep_name(mirror->emails, name);
+    if (kept_name == NULL)
+        return -ENOMEM;
+    int error = email_frame_add(&batch->frames, &frame, &parts, &batch->offsets[i]);
+    if (error != 0)
+        return error;
+    batch->entries[i] = (struct email_entry){
+        .name = kept_name,
+        .date_ms = frame.date_ms,
+        .json_len = frame.json_len,
+        .line_len = frame.line_len,
+        .inbox = frame.inbox,
+        .key_hash = email_index_hash(mirror->emails, record->key),
+        .seen_in = batch->look,
+    };
+    batch->key_hashes[i] = batch->entries[i].key_hash;
+    batch->name_hashes[i] = email_index_hash(mirror->emails, name);
+    batch->len++;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- flushing */
+
+/* What is told once the locks are released. */
+struct news {
+    bool is_quiet;
+    uint32_t first; /* number of the first email; the others follow */
+    const char *inbox_name;
+};
+
+static int publish_locked(struct email_batch *batch, struct mirror *mirror, struct inbox *inbox,
+                          struct news *news)
+{
+    struct email_room room;
+    int error = email_index_prepare(mirror->emails, &inbox->emails, (uint32_t)batch->len, &room);
+    if (error != 0)
+        return error;
+    const char *bytes = record_log_append_batch(mirror->log, &batch->frames);
+    if (bytes == NULL) {
+        email_room_release(&room);
+        return -ENOMEM;
+    }
+    int64_t now_ms = clock_realtime_ms(mirror->clock);
+    news->first = email_index_len(mirror->emails);
+    pthread_rwlock_wrlock(&mirror->read_lock);
+    email_list_take_room(&inbox->emails, &room);
+    for (size_t i = 0; i < batch->len; i++) {
+        batch->entries[i].frame = (const struct email_frame *)(bytes + batch->offsets[i]);
+        email_index_add(mirror->emails, &inbox->emails, &batch->entries[i]);
+    }
+    if (inbox->changed_ms < now_ms)
+        inbox->changed_ms = now_ms;
+    pthread_rwlock_unlock(&mirror->read_lock);
+    email_room_release(&room);
+    return 0;
+}
+
+static int flush_locked(struct email_batch *batch, struct mirror *mirror, struct news *news)
+{
+    struct inbox *inbox = inbox_table_get(&mirror->inboxes, batch->inbox);
+    if (inbox == NULL || inbox->is_gone)
+        return -ENOENT;
+    news->is_quiet = inbox->is_quiet;
+    news->inbox_name = inbox->name;
+    return publish_locked(batch, mirror, inbox, news);
+}
+
+static void tell_of_email(const struct mirror *mirror, uint32_t number, const struct email_entry *entry,
+                          const struct news *news)
+{
+    struct email_parts parts;
+    _cleanup_free_ char *path = NULL;
+    email_frame_get_parts(entry->frame, &parts);
+    if (asprintf(&path, "inboxes/%s/%s", news->inbox_name, entry->name) < 0)
+        path = NULL;
+    mirror_tell_email(mirror, number, STORE_ADDED);
+    mirror_tell_event(mirror, EVENT_MAIL, path, parts.key[0] == '~' ? NULL : parts.key, NULL);
+}
+
+/* What was there before the account was first looked at makes one change of its inbox, however much it is. */
+static void tell(const struct email_batch *batch, const struct mirror *mirror, const struct news *news)
+{
+    if (news->is_quiet) {
+        mirror_tell_inbox(mirror, batch->inbox, STORE_CHANGED);
+        return;
+    }
+    for (size_t i = 0; i < batch->len; i++)
+        tell_of_email(mirror, news->first + (uint32_t)i, &batch->entries[i], news);
+}
+
+int email_batch_flush(struct email_batch *batch, struct mirror *mirror)
+{
+    struct news news = {.is_quiet = true};
+    if (batch->len == 0)
+        return 0;
+    pthread_mutex_lock(&mirror->write_lock);
+    int error = flush_locked(batch, mirror, &news);
+    pthread_mutex_unlock(&mirror->write_lock);
+    if (error == 0)
+        tell(batch, mirror, &news);
+    record_batch_clear(&batch->frames);
+    batch->len = 0;
+    return error;
+}
