@@ -45,38 +45,40 @@ static void fill(const struct tree *tree, uint64_t ino, mode_t mode, off_t size,
     };
 }
 
-/* 0: not known. */
-static int64_t fixed_changed_ms(struct tree *tree, enum fixed_node node)
+/* *ret_changed_ms stays 0 where it is not known. */
+static void look_at_fixed(struct tree *tree, enum fixed_node node, size_t *ret_len, int64_t *ret_changed_ms)
 {
     enum outbox_folder folder;
+    *ret_len = 0;
+    *ret_changed_ms = 0;
     if (fixed_is_outbox_folder(node, &folder))
-        return outbox_folder_changed_ms(tree->outbox, folder);
-    if (node == FIXED_INBOXES)
-        return store_inboxes_changed_ms(tree->store);
-    if (node == FIXED_EVENT_LOG)
-        return event_log_changed_ms(tree->event_log);
-    return node == FIXED_STATUS ? clock_realtime_ms(tree->clock) : 0;
-}
-
-static size_t fixed_size(struct tree *tree, enum fixed_node node)
-{
+        *ret_changed_ms = outbox_folder_changed_ms(tree->outbox, folder);
     switch (node) {
-    case FIXED_README:
-        return strlen(readme_text());
-    case FIXED_STATUS:
-        return status_file_size(tree);
+    case FIXED_INBOXES:
+        *ret_changed_ms = store_inboxes_changed_ms(tree->store);
+        break;
     case FIXED_EVENT_LOG:
-        return event_log_size(tree->event_log);
+        *ret_changed_ms = event_log_changed_ms(tree->event_log);
+        *ret_len = event_log_size(tree->event_log);
+        break;
+    case FIXED_STATUS:
+        status_file_stat(tree, ret_len, ret_changed_ms);
+        break;
+    case FIXED_README:
+        *ret_len = strlen(readme_text());
+        break;
     default:
-        return 0;
+        break;
     }
 }
 
 void entry_of_fixed(struct tree *tree, enum fixed_node node, struct tree_entry *ret)
 {
     const struct fixed_entry *fixed = fixed_get(node);
-    int64_t changed_ms = fixed_changed_ms(tree, node);
-    fill(tree, inode_make(INODE_FIXED, node), fixed->mode, (off_t)fixed_size(tree, node),
+    size_t len;
+    int64_t changed_ms;
+    look_at_fixed(tree, node, &len, &changed_ms);
+    fill(tree, inode_make(INODE_FIXED, node), fixed->mode, (off_t)len,
          timespec_of_ms(changed_ms != 0 ? changed_ms : tree->started_ms), ret);
     ret->is_name_lasting = true;
     ret->attributes.is_lasting = fixed->is_lasting;

@@ -6,24 +6,27 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "mail/json_writer.h"
 #include "tree/tree_state.h"
 
 enum {
     STATUS_MAX_BYTES = 64 * 1024,
-    SIZE_LASTS_MS = 1000,
+    TEXT_LASTS_MS = 1000,
 };
 
 void status_file_init(struct status_file *status)
 {
-    *status = (struct status_file){.len = 0};
+    *status = (struct status_file){.text = NULL};
     pthread_mutex_init(&status->lock, NULL);
 }
 
 void status_file_release(struct status_file *status)
 {
+    free(status->text);
     pthread_mutex_destroy(&status->lock);
 }
 
@@ -134,27 +137,63 @@ static int write_text(const struct tree *tree, char **ret_text, size_t *ret_len)
     return 0;
 }
 
-int status_file_render(struct tree *tree, char **ret_text, size_t *ret_len)
+/* Takes a text as the last one. */
+static void remember_locked(struct tree *tree, char *text, size_t len)
 {
-    int error = write_text(tree, ret_text, ret_len);
+    struct status_file *status = &tree->status;
+    if (status->text == NULL || len != status->len || memcmp(text, status->text, len) != 0)
+        status->changed_ms = clock_realtime_ms(tree->clock);
+    free(status->text);
+    status->text = text;
+    status->len = len;
+    status->rendered_ms = clock_monotonic_ms(tree->clock);
+}
+
+/* The store and the outbox are asked with no lock held. */
+static int render(struct tree *tree)
+{
+    char *text = NULL;
+    size_t len = 0;
+    int error = write_text(tree, &text, &len);
     if (error != 0)
         return error;
     pthread_mutex_lock(&tree->status.lock);
-    tree->status.len = *ret_len;
-    tree->status.rendered_ms = clock_monotonic_ms(tree->clock);
+    remember_locked(tree, text, len);
     pthread_mutex_unlock(&tree->status.lock);
     return 0;
 }
 
-size_t status_file_size(struct tree *tree)
+int status_file_render(struct tree *tree, char **ret_text, size_t *ret_len)
 {
-    pthread_mutex_lock(&tree->status.lock);
-    size_t len = tree->status.len;
-    bool is_fresh = len > 0 && clock_monotonic_ms(tree->clock) - tree->status.rendered_ms < SIZE_LASTS_MS;
-    pthread_mutex_unlock(&tree->status.lock);
-    if (is_fresh)
-        return len;
+    struct status_file *status = &tree->status;
+    int error = render(tree);
+    if (error != 0)
+        return error;
+    pthread_mutex_lock(&status->lock);
+    char *copy = strndup(status->text, status->len);
+    *ret_len = status->len;
+    pthread_mutex_unlock(&status->lock);
+    *ret_text = copy;
+    return copy == NULL ? -ENOMEM : 0;
+}
 
-    _cleanup_free_ char *text = NULL;
-    return status_file_render(tree, &text, &len) == 0 ? len : 0;
+static bool is_fresh(struct tree *tree)
+{
+    struct status_file *status = &tree->status;
+    pthread_mutex_lock(&status->lock);
+    bool result =
+        status->text != NULL && clock_monotonic_ms(tree->clock) - status->rendered_ms < TEXT_LASTS_MS;
+    pthread_mutex_unlock(&status->lock);
+    return result;
+}
+
+void status_file_stat(struct tree *tree, size_t *ret_len, int64_t *ret_changed_ms)
+{
+    struct status_file *status = &tree->status;
+    if (!is_fresh(tree) && render(tree) != 0)
+        log_debug("status.json cannot be written anew: out of memory");
+    pthread_mutex_lock(&status->lock);
+    *ret_len = status->len;
+    *ret_changed_ms = status->changed_ms;
+    pthread_mutex_unlock(&status->lock);
 }
