@@ -147,8 +147,8 @@ stop_service() # [SIGNAL]
     local pid=$SERVICE_PID
     SERVICE_PID=
     [ -n "$pid" ] || return 0
+    kill -CONT "$pid" # a test may have stopped it
     kill "-${1:-TERM}" "$pid"
-    kill -CONT "$pid" 2>/dev/null || true # a test may have stopped it
     wait_until 20 process_is_gone "$pid" || kill -KILL "$pid"
     wait "$pid" || [ -n "${1:-}" ] || fail "inboxd ended with $?"
 }
