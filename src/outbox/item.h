@@ -71,7 +71,6 @@ struct item {
 
     uint64_t failure; /* when it failed, counted in failures of this run; 0: it did not */
     bool is_untold;   /* settled, and the world is just being told */
-    bool is_news;     /* settled while the spool was recovered; nobody was told yet */
 };
 
 /* An item with one reference and an empty envelope (its number set), or NULL. */

@@ -62,7 +62,6 @@ int outbox_open(const struct outbox_config *config, struct outbox **ret_outbox, 
 
 int outbox_start(struct outbox *outbox)
 {
-    recovery_tell(outbox);
     return worker_set_start(outbox, &outbox->workers);
 }
 

@@ -78,6 +78,8 @@ static int load_without_data(struct outbox *outbox, const struct spool_item *fou
     return error;
 }
 
+/* An empty content without a whole envelope is a creation that was cut short: nobody was told that it
+ * succeeded. */
 static int load_without_envelope(struct outbox *outbox, const struct spool_item *found)
 {
     if (found->size == 0)
@@ -91,7 +93,7 @@ static int load(void *context, struct spool_item *found)
     struct outbox *outbox = context;
     struct envelope envelope = {0};
     enum item_state state = ITEM_GONE;
-    if (found->envelope == NULL)
+    if (found->envelope == NULL || found->envelope_len == 0)
         return load_without_envelope(outbox, found);
 
     int error = envelope_parse(found->envelope, found->envelope_len, &envelope);
@@ -210,7 +212,6 @@ static void settle_sending(struct outbox *outbox, struct item *item)
     }
     settle_failed(outbox, item, ITEM_UNKNOWN, 0,
                   "unknown outcome: the program ended while the message was being sent");
-    item->is_news = true;
 }
 
 static void settle_item(struct outbox *outbox, struct item *item)
@@ -220,7 +221,6 @@ static void settle_item(struct outbox *outbox, struct item *item)
     } else if (item->state == ITEM_WRITING) {
         settle_failed(outbox, item, ITEM_INTERRUPTED, 0,
                       "interrupted: the program ended while the file was being written");
-        item->is_news = true;
     }
     item->failure = 0; /* of an earlier run: no barrier waits for it */
 }
@@ -247,27 +247,4 @@ int recovery_run(struct outbox *outbox)
         outbox->table.folders[i].changed_ms = core_realtime_ms(outbox);
     binding_collect(outbox);
     return 0;
-}
-
-void recovery_tell(struct outbox *outbox)
-{
-    for (;;) {
-        _cleanup_free_ char *name = NULL;
-        _cleanup_free_ char *error = NULL;
-        size_t position = 0;
-        struct item *item;
-        pthread_mutex_lock(&outbox->lock);
-        while ((item = map_next(&outbox->table.by_number, &position)) != NULL && !item->is_news)
-            ;
-        if (item != NULL) {
-            item->is_news = false;
-            name = strdup(item->envelope.name);
-            error = item->envelope.error == NULL ? NULL : strdup(item->envelope.error);
-        }
-        pthread_mutex_unlock(&outbox->lock);
-        if (item == NULL)
-            return;
-        if (name != NULL)
-            core_tell(outbox, EVENT_FAILED, OUTBOX_FOLDER_FAILED, name, NULL, error);
-    }
 }

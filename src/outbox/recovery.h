@@ -8,12 +8,10 @@
 struct outbox;
 
 /* Loads all items: what was being written is interrupted, what was being sent has an unknown outcome, what
- * was accepted is queued; what is torn or foreign is set aside and logged. Before any other thread knows the
- * outbox. Waits for the disk. 0, -ENOMEM, -EPROTO (an envelope of a newer version), or -errno of the folder.
+ * was accepted is queued; what is torn or foreign is set aside and logged. What failed by it is told. Before
+ * any other thread knows the outbox. Waits for the disk. 0, -ENOMEM, -EPROTO (an envelope of a newer
+ * version), or -errno of the folder.
  */
 int recovery_run(struct outbox *outbox);
-
-/* Tells the world what recovery decided. */
-void recovery_tell(struct outbox *outbox);
 
 #endif
