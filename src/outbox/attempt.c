@@ -81,12 +81,15 @@ static void note_answer_locked(struct outbox *outbox, struct item *item, const s
 {
     struct gate *gate = &outbox->gates[item->envelope.kind];
     enum gate_reason reason = find_reason(result, meaning);
+    bool was_closed = gate->reason != GATE_OPEN;
     if (reason == GATE_OPEN)
         gate_open(gate);
     else
         gate_close(gate, reason, core_monotonic_ms(outbox), result->retry_after_ms, result->detail);
     if (item->is_woken)
         gate_wake(gate);
+    if (was_closed)
+        core_wake_workers_locked(outbox, item->envelope.kind);
     if (reason == GATE_BUSY)
         put_off_locked(outbox, item, result->retry_after_ms);
 }

@@ -149,6 +149,17 @@ static void mark_unsaved_locked(struct outbox *outbox, struct item *item, bool i
     outbox->unsaved += is_unsaved ? 1U : -1U;
     if (is_unsaved)
         outbox->save_again_ms = core_monotonic_ms(outbox) + SAVE_AGAIN_MS;
+    core_wake_worker_locked(outbox, ENVELOPE_MESSAGE);
+}
+
+/* For those who wait for the item, for messages that bind it, and for those behind it in its lane. */
+static void wake_locked(struct outbox *outbox, const struct item *item, bool was_queued)
+{
+    core_broadcast_locked(outbox);
+    if (item->users > 0)
+        core_wake_workers_locked(outbox, ENVELOPE_MESSAGE);
+    if (item->is_queued || was_queued)
+        core_wake_worker_locked(outbox, item->envelope.kind);
 }
 
 /* Its name is about to be the new item's. */
@@ -245,7 +256,7 @@ void change_apply_locked(struct change *change, struct item *item)
     touch_folder_locked(outbox, from);
     show_name_locked(change, item);
     move_in_queue_locked(change, item);
-    core_broadcast_locked(outbox);
+    wake_locked(outbox, item, was_unsettled);
 }
 
 /* ---------------------------------------------------------------- all of it */
@@ -309,8 +320,9 @@ int change_commit(struct change *change, struct item *item)
 void change_forget_locked(struct outbox *outbox, struct item *item)
 {
     int folder = item_folder(item);
+    bool was_queued = item->is_queued;
     hide_name_locked(outbox, item);
-    if (item->is_queued)
+    if (was_queued)
         send_queue_remove(&outbox->queue, item);
     binding_unpin_item_locked(outbox, item);
     mark_unsaved_locked(outbox, item, false);
@@ -318,10 +330,10 @@ void change_forget_locked(struct outbox *outbox, struct item *item)
         outbox->memories--;
     item->state = ITEM_GONE;
     note_lost_locked(outbox, item);
+    touch_folder_locked(outbox, folder);
+    wake_locked(outbox, item, was_queued);
     item_table_remove(&outbox->table, item);
     item_unref(item);
-    touch_folder_locked(outbox, folder);
-    core_broadcast_locked(outbox);
 }
 
 int change_remove(struct outbox *outbox, struct item *item)

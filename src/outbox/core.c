@@ -36,7 +36,16 @@ bool core_trusts_keys(const struct outbox *outbox)
 void core_broadcast_locked(struct outbox *outbox)
 {
     pthread_cond_broadcast(&outbox->changed);
-    pthread_cond_broadcast(&outbox->work);
+}
+
+void core_wake_worker_locked(struct outbox *outbox, enum envelope_kind kind)
+{
+    pthread_cond_signal(&outbox->work[kind]);
+}
+
+void core_wake_workers_locked(struct outbox *outbox, enum envelope_kind kind)
+{
+    pthread_cond_broadcast(&outbox->work[kind]);
 }
 
 /* ---------------------------------------------------------------- claims */
@@ -61,6 +70,8 @@ void core_unclaim_locked(struct outbox *outbox, struct item *item)
         outbox->has_orphans = true;
     if (item->state == ITEM_QUEUED && binding_state(item) == BINDING_LOST)
         outbox->has_lost = true;
+    if (item->is_queued)
+        core_wake_worker_locked(outbox, item->envelope.kind);
     item_unref(item);
     core_broadcast_locked(outbox);
 }

@@ -36,7 +36,7 @@ struct outbox {
 
     pthread_mutex_t lock;
     pthread_cond_t changed;  /* something below changed: for those who wait for an item */
-    pthread_cond_t work;     /* the same, for the workers */
+    pthread_cond_t work[2];  /* there may be something to do: for the workers, by kind of item */
     struct item_table table; /* protected by lock, like all below */
     struct send_queue queue;
     struct gate gates[2]; /* by kind: a full day for messages does not keep files from being uploaded */
@@ -59,8 +59,11 @@ int64_t core_realtime_ms(const struct outbox *outbox);
 /* Whether a send of unknown outcome may be repeated with its key. Does not wait. */
 bool core_trusts_keys(const struct outbox *outbox);
 
-/* Wakes everybody who waits. */
+/* Wakes those who wait for an item. */
 void core_broadcast_locked(struct outbox *outbox);
+/* Wakes one worker, or all, to look for items of this kind. Who has just worked looks by itself. */
+void core_wake_worker_locked(struct outbox *outbox, enum envelope_kind kind);
+void core_wake_workers_locked(struct outbox *outbox, enum envelope_kind kind);
 
 /* Makes the caller the only one who changes the item, until core_unclaim_locked(). Waits for others who have
  * it for the disk. 0, -EBUSY: it is at the service; -ENOENT: it was removed meanwhile. Holds a reference. */

@@ -32,7 +32,8 @@ static struct outbox *outbox_new(const struct outbox_config *config)
     outbox->config.default_from = config->default_from == NULL ? NULL : strdup(config->default_from);
     pthread_mutex_init(&outbox->lock, NULL);
     clock_condition_init(&outbox->changed);
-    clock_condition_init(&outbox->work);
+    clock_condition_init(&outbox->work[ENVELOPE_MESSAGE]);
+    clock_condition_init(&outbox->work[ENVELOPE_ATTACHMENT]);
     gate_init(&outbox->gates[ENVELOPE_MESSAGE]);
     gate_init(&outbox->gates[ENVELOPE_ATTACHMENT]);
     if (config->default_from != NULL && outbox->config.default_from == NULL) {
@@ -65,11 +66,18 @@ int outbox_start(struct outbox *outbox)
     return worker_set_start(outbox, &outbox->workers);
 }
 
+static void wake_all_workers_locked(struct outbox *outbox)
+{
+    core_wake_workers_locked(outbox, ENVELOPE_MESSAGE);
+    core_wake_workers_locked(outbox, ENVELOPE_ATTACHMENT);
+}
+
 void outbox_stop(struct outbox *outbox)
 {
     pthread_mutex_lock(&outbox->lock);
     outbox->is_stopping = true;
     core_broadcast_locked(outbox);
+    wake_all_workers_locked(outbox);
     pthread_mutex_unlock(&outbox->lock);
     worker_set_stop(TAKE_PTR(outbox->workers));
 }
@@ -87,7 +95,8 @@ void outbox_free(struct outbox *outbox)
         binding_unpin_item_locked(outbox, item);
     item_table_release(&outbox->table);
     spool_free(outbox->spool);
-    pthread_cond_destroy(&outbox->work);
+    pthread_cond_destroy(&outbox->work[ENVELOPE_ATTACHMENT]);
+    pthread_cond_destroy(&outbox->work[ENVELOPE_MESSAGE]);
     pthread_cond_destroy(&outbox->changed);
     pthread_mutex_destroy(&outbox->lock);
     free((char *)outbox->config.default_from);
@@ -242,7 +251,7 @@ void outbox_wake(struct outbox *outbox)
     for (struct item *item = send_queue_next(&outbox->queue, NULL); item != NULL;
          item = send_queue_next(&outbox->queue, item))
         send_queue_wake(item);
-    core_broadcast_locked(outbox);
+    wake_all_workers_locked(outbox);
     pthread_mutex_unlock(&outbox->lock);
 }
 
@@ -255,7 +264,7 @@ static bool retry_waiting(struct outbox *outbox, enum outbox_folder folder, cons
     if (is_waiting) {
         send_queue_wake(item);
         gate_wake(&outbox->gates[item->envelope.kind]);
-        core_broadcast_locked(outbox);
+        core_wake_workers_locked(outbox, item->envelope.kind);
     }
     pthread_mutex_unlock(&outbox->lock);
     return is_waiting;

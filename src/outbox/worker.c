@@ -29,8 +29,8 @@ struct worker {
     struct worker_set *set;
     pthread_t thread;
     struct cancel cancel;
-    bool is_uploader;
-    uint64_t probe; /* of the gate, which it entered */
+    enum envelope_kind kind; /* of items that it works on */
+    uint64_t probe;          /* of the gate, which it entered */
     struct content_type content_type;
 };
 
@@ -89,7 +89,7 @@ static struct item *take_upload_locked(struct worker *worker, int64_t now, int64
 static void run(struct worker *worker, struct item *item)
 {
     struct outbox *outbox = worker->set->outbox;
-    if (worker->is_uploader)
+    if (worker->kind == ENVELOPE_ATTACHMENT)
         uploader_run(outbox, item, &worker->content_type, &worker->cancel);
     else
         sender_run(outbox, item, &worker->cancel);
@@ -129,7 +129,7 @@ static bool fail_lost_locked(struct outbox *outbox)
 static bool must_save_locked(struct outbox *outbox, const struct worker *worker, int64_t now,
                              int64_t *until_ms)
 {
-    if (worker->is_uploader || outbox->unsaved == 0)
+    if (worker->kind != ENVELOPE_MESSAGE || outbox->unsaved == 0)
         return false;
     bring_forward(until_ms, outbox->save_again_ms);
     return outbox->save_again_ms <= now;
@@ -148,10 +148,10 @@ static void turn_locked(struct worker *worker)
     }
     if (fail_lost_locked(outbox))
         return;
-    struct item *item = worker->is_uploader ? take_upload_locked(worker, now, &until_ms)
-                                            : take_message_locked(worker, now, &until_ms);
+    struct item *item = worker->kind == ENVELOPE_ATTACHMENT ? take_upload_locked(worker, now, &until_ms)
+                                                            : take_message_locked(worker, now, &until_ms);
     if (item == NULL) {
-        clock_wait(outbox->config.clock, &outbox->work, &outbox->lock, until_ms);
+        clock_wait(outbox->config.clock, &outbox->work[worker->kind], &outbox->lock, until_ms);
         return;
     }
     pthread_mutex_unlock(&outbox->lock);
@@ -172,15 +172,15 @@ static void *work(void *argument)
     return NULL;
 }
 
-static int start(struct worker_set *set, bool is_uploader)
+static int start(struct worker_set *set, enum envelope_kind kind)
 {
     struct worker *worker = &set->workers[set->started];
-    *worker = (struct worker){.set = set, .is_uploader = is_uploader};
+    *worker = (struct worker){.set = set, .kind = kind};
     cancel_init(&worker->cancel);
     pthread_mutex_lock(&set->outbox->lock);
     set->running++;
     pthread_mutex_unlock(&set->outbox->lock);
-    int error = thread_start(&worker->thread, is_uploader ? "uploader" : "sender", work, worker);
+    int error = thread_start(&worker->thread, kind == ENVELOPE_MESSAGE ? "sender" : "uploader", work, worker);
     if (error == 0) {
         set->started++;
         return 0;
@@ -201,7 +201,7 @@ int worker_set_start(struct outbox *outbox, struct worker_set **ret_set)
     *ret_set = set; /* whatever was started must be stopped */
     int error = 0;
     for (unsigned int i = 0; i < WORKERS && error == 0; i++)
-        error = start(set, i >= SENDERS);
+        error = start(set, i < SENDERS ? ENVELOPE_MESSAGE : ENVELOPE_ATTACHMENT);
     return error;
 }
 
