@@ -30,7 +30,7 @@ deliver() { # SUBJECT NUMBER
     deliver "$subject" "$number"
   done
   refresh
-  find "$MOUNT/inboxes/box" -mindepth 1 -print0 >"$DIR/names"
+  find "$MOUNT/inboxes/box" -name '*.json' -print0 >"$DIR/names"
   equal "$(tr -cd '\0' <"$DIR/names" | wc -c)" $((number + 1))
   # No control characters and no direction marks; each name one below the folder, and not hidden.
   run ! grep -zP '[\x01-\x1f\x7f\x{80}-\x{9f}\x{200b}-\x{200f}\x{2028}-\x{202e}\x{2066}-\x{2069}\x{feff}]' "$DIR/names"

@@ -123,7 +123,7 @@ teardown() {
   refresh
   within 10 timeout 20 ls -laR "$MOUNT" >"$DIR/list"
   equal "$(grep -c 'letter-' "$DIR/list")" 30
-  equal "$(timeout 20 grep -rl 'letter 7"' "$MOUNT/inboxes" | wc -l)" 1
+  equal "$(timeout 20 grep -rl --include='*.json' 'letter 7"' "$MOUNT/inboxes" | wc -l)" 1
   within 10 timeout 20 grep -rq 'no such words' "$MOUNT" || [ $? -eq 1 ]
   equal "$(find "$MOUNT/inboxes/$BOB" -name '*.json' -newermt '1 hour ago' | wc -l)" 31
   timeout 20 cp -a "$MOUNT" "$DIR/copy"

@@ -462,14 +462,27 @@ PYTHON
 
 # ---------------------------------------------------------------- names
 
-@test "names with spaces, quotes, UTF-8 and a newline" {
+@test "names with spaces, quotes and UTF-8" {
   local name number=0
-  for name in 'two words.eml' "it's \"quoted\"" 'Grüße 你好.eml' $'new\nline' '-dash' '%20' 'a\b' '*'; do
+  for name in 'two words.eml' "it's \"quoted\"" 'Grüße 你好.eml' '-dash' '%20' 'a\b' '*'; do
     number=$((number + 1))
     message "$BOB" "name $number" >"$MOUNT/outbox/$name"
     wait_sent "$name"
     content "$BOB" "name $number" >/dev/null
   done
+}
+
+@test "a name with a newline or another control character is refused before anything is written" {
+  local name
+  for name in $'new\nline' $'bell\a' $'\e[31m'; do
+    run syscall write "$MOUNT/outbox/$name" wc x
+    [[ $output = "open EINVAL" || $output = "open EILSEQ" ]] || fail "$output"
+    message "$BOB" "control" >"$MOUNT/drafts/$name"
+    run syscall rename "$MOUNT/drafts/$name" "$MOUNT/outbox/$name"
+    [[ $output = EINVAL || $output = EILSEQ ]] || fail "$output"
+    present "$MOUNT/drafts/$name"
+  done
+  equal "$(find "$MOUNT/outbox" -mindepth 1)" ""
 }
 
 @test "a long name is sent, as long as its receipt can have a name too; else ENAMETOOLONG" {

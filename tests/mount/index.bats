@@ -1,0 +1,91 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# index.jsonl: all records of an inbox in one file.
+
+load support
+
+setup() {
+  start_two_inboxes
+  INDEX=$MOUNT/inboxes/$BOB/index.jsonl
+}
+
+teardown() {
+  stop_all
+}
+
+# Every line is the record that its file holds, and every file has a line.
+index_is_right() {
+  local line file
+  while IFS= read -r line; do
+    file=$(jq -r .file <<<"$line")
+    diff <(jq -cS 'del(.file)' <<<"$line") <(jq -cS . "$MOUNT/inboxes/$BOB/$file") || return 1
+  done <"$INDEX"
+  equal "$(jq -r .file "$INDEX" | LC_ALL=C sort)" \
+    "$(find "$MOUNT/inboxes/$BOB" -name '*.json' ! -name inbox.json -printf '%f\n' | LC_ALL=C sort)"
+}
+
+@test "it is listed, read-only, of its exact size, and as old as the folder" {
+  send_from_elsewhere "$ALICE" "$BOB" "Grüße ✓"
+  refresh
+  find "$MOUNT/inboxes/$BOB" -name index.jsonl | grep .
+  equal "$(stat -c %a "$INDEX")" 444
+  equal "$(stat -c %s "$INDEX")" "$(wc -c <"$INDEX")"
+  equal "$(stat -c %Y "$INDEX")" "$(stat -c %Y "$MOUNT/inboxes/$BOB")"
+  expect EACCES open "$INDEX" w
+  expect EPERM unlink "$INDEX"
+}
+
+@test "each record is a line of compact JSON with its file's name, in order of date" {
+  local i
+  for i in 1 2 3 4 5; do
+    send_from_elsewhere "$ALICE" "$BOB" "number $i \"quoted\": {x}"
+  done
+  refresh
+  index_is_right
+  equal "$(jq -r .date "$INDEX")" "$(jq -r .date "$INDEX" | sort)"
+  diff "$INDEX" <(jq -c . "$INDEX")
+}
+
+@test "an empty inbox has an empty one" {
+  equal "$(stat -c %s "$MOUNT/inboxes/$BOB/index.jsonl")" "$(wc -c <"$INDEX")"
+  run jq -c . "$INDEX"
+  equal "$status" 0
+}
+
+@test "new mail is in it as soon as it is in the folder" {
+  local i
+  for i in 1 2 3; do
+    cat "$INDEX" >/dev/null
+    send_from_elsewhere "$ALICE" "$BOB" "fresh $i"
+    refresh
+    equal "$(stat -c %s "$INDEX")" "$(wc -c <"$INDEX")"
+    equal "$(grep -c '"fresh [0-9]"' "$INDEX")" "$i"
+  done
+}
+
+@test "who reads it while mail comes reads it as it was when it was opened" {
+  local before i
+  send_from_elsewhere "$ALICE" "$BOB" "one"
+  refresh
+  before=$(cat "$INDEX")
+  exec 7<"$INDEX"
+  for i in 2 3 4; do
+    send_from_elsewhere "$ALICE" "$BOB" "later $i"
+  done
+  refresh
+  equal "$(cat <&7)" "$before"
+  exec 7<&-
+  index_is_right
+}
+
+@test "it is complete after a restart" {
+  send_from_elsewhere "$ALICE" "$BOB" "kept"
+  refresh
+  local before
+  before=$(cat "$INDEX")
+  stop_mount
+  start_mount
+  equal "$(cat "$INDEX")" "$before"
+  equal "$(stat -c %s "$INDEX")" "$(wc -c <"$INDEX")"
+}
