@@ -25,6 +25,7 @@ static void view_inbox(const struct inbox *inbox, struct inbox_view *ret)
         .changed_ms = inbox->changed_ms,
         .record_ms = inbox->frame->changed_ms,
         .emails = inbox->emails.live,
+        .index_bytes = inbox->emails.index_bytes,
     };
 }
 

@@ -14,6 +14,7 @@
 #include "store/contact.h"
 #include "store/first_contact.h"
 #include "store/inbox_edit.h"
+#include "store/inbox_index.h"
 #include "store/mirror.h"
 #include "store/mirror_cache.h"
 #include "store/mirror_view.h"
@@ -126,6 +127,22 @@ size_t store_list_emails(struct store *store, uint32_t inbox, uint64_t position,
                          uint64_t *ret_positions, size_t max)
 {
     return mirror_list_emails(&store->mirror, inbox, position, ret, ret_positions, max);
+}
+
+int store_index_new(struct store *store, uint32_t inbox, struct store_index **ret_index)
+{
+    return inbox_index_new(&store->mirror, inbox, ret_index);
+}
+
+void store_index_free(struct store_index *index)
+{
+    inbox_index_free(index);
+}
+
+int store_index_read(const struct store_index *index, uint64_t offset, char *ret_bytes, size_t len,
+                     size_t *ret_len)
+{
+    return inbox_index_read(index, offset, ret_bytes, len, ret_len);
 }
 
 int64_t store_inboxes_changed_ms(struct store *store)

@@ -44,9 +44,10 @@ struct inbox_view {
     const char *address; /* NULL when not known */
     const char *json;    /* content of inbox.json */
     size_t json_len;
-    int64_t changed_ms; /* when the record, or the set of emails, last changed: mtime of the folder */
-    int64_t record_ms;  /* when the record last changed: mtime of inbox.json */
-    size_t emails;      /* how many it holds */
+    int64_t changed_ms;   /* when the record, or the set of emails, last changed: mtime of the folder */
+    int64_t record_ms;    /* when the record last changed: mtime of inbox.json */
+    size_t emails;        /* how many it holds */
+    uint64_t index_bytes; /* size of index.jsonl */
 };
 
 /* Told of each change, from the thread that made it, with no lock held. Must not block or call back into
@@ -98,6 +99,16 @@ size_t store_list_inboxes(struct store *store, uint64_t position, struct inbox_v
                           uint64_t *ret_positions, size_t max);
 size_t store_list_emails(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
                          uint64_t *ret_positions, size_t max);
+
+/* index.jsonl of an inbox as it is now: every record a line of compact JSON, in order of date, with its file
+ * name in `file`. Stays as it is until store_index_free(), which must come before store_free(). 0, -ENOENT,
+ * -ENOMEM. */
+struct store_index;
+int store_index_new(struct store *store, uint32_t inbox, struct store_index **ret_index);
+void store_index_free(struct store_index *index);
+/* At most `len` bytes from `offset` on; *ret_len is less at the end alone. 0 or -ENOMEM. */
+int store_index_read(const struct store_index *index, uint64_t offset, char *ret_bytes, size_t len,
+                     size_t *ret_len);
 
 /* When the set of inboxes last changed: mtime of inboxes/. */
 int64_t store_inboxes_changed_ms(struct store *store);

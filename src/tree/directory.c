@@ -22,6 +22,9 @@ enum {
     POSITION_SELF,
     POSITION_PARENT,
     POSITION_FIRST,
+    POSITION_RECORD = POSITION_FIRST, /* inbox.json */
+    POSITION_INDEX,                   /* index.jsonl */
+    POSITION_EMAILS,
     EMAILS_AT_ONCE = 64,
 };
 
@@ -134,14 +137,17 @@ static int read_inbox(struct tree_dir *dir, uint64_t position, const struct outp
     struct tree_entry entry;
     if (!put_dots(dir, &position, out))
         return 0;
-    if (position == POSITION_FIRST) {
+    if (position < POSITION_EMAILS) {
         if (!store_get_inbox(dir->tree->store, (uint32_t)inode_number(dir->ino), &view))
             return 0;
         entry_of_inbox_record(dir->tree, &view, &entry);
-        if (!put(out, inbox_record_name, &entry, ++position))
+        if (position == POSITION_RECORD && !put(out, inbox_record_name, &entry, ++position))
+            return 0;
+        entry_of_inbox_index(dir->tree, &view, &entry);
+        if (!put(out, inbox_index_name, &entry, ++position))
             return 0;
     }
-    put_emails(dir, position - POSITION_FIRST - 1, out, POSITION_FIRST + 1);
+    put_emails(dir, position - POSITION_EMAILS, out, POSITION_EMAILS);
     return 0;
 }
 

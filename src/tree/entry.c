@@ -11,10 +11,12 @@
 #include "tree/tree_state.h"
 
 enum {
-    BLOCK_BYTES = 4096
+    BLOCK_BYTES = 4096,
+    INDEX_BLOCK_BYTES = 128 * 1024, /* what programs read at once; each of their reads comes here */
 };
 
 const char inbox_record_name[] = "inbox.json";
+const char inbox_index_name[] = "index.jsonl";
 
 static struct timespec timespec_of_ms(int64_t ms)
 {
@@ -98,6 +100,15 @@ void entry_of_inbox_record(const struct tree *tree, const struct inbox_view *vie
          timespec_of_ms(view->record_ms), ret);
     ret->is_name_lasting = true;
     ret->attributes.is_lasting = false;
+}
+
+void entry_of_inbox_index(const struct tree *tree, const struct inbox_view *view, struct tree_entry *ret)
+{
+    fill(tree, inode_make(INODE_INBOX_INDEX, view->number), S_IFREG | 0444, (off_t)view->index_bytes,
+         timespec_of_ms(view->changed_ms), ret);
+    ret->attributes.stat.st_blksize = INDEX_BLOCK_BYTES;
+    ret->is_name_lasting = true;
+    ret->attributes.is_lasting = true;
 }
 
 void entry_of_email(const struct tree *tree, const struct email_view *view, struct tree_entry *ret)

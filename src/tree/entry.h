@@ -10,10 +10,13 @@
 
 /* The name of an inbox's record in its folder. */
 extern const char inbox_record_name[];
+/* The name of the file with all records of an inbox. */
+extern const char inbox_index_name[];
 
 void entry_of_fixed(struct tree *tree, enum fixed_node node, struct tree_entry *ret);
 void entry_of_inbox(const struct tree *tree, const struct inbox_view *view, struct tree_entry *ret);
 void entry_of_inbox_record(const struct tree *tree, const struct inbox_view *view, struct tree_entry *ret);
+void entry_of_inbox_index(const struct tree *tree, const struct inbox_view *view, struct tree_entry *ret);
 void entry_of_email(const struct tree *tree, const struct email_view *view, struct tree_entry *ret);
 /* `folder`: where it is looked at, which may be where it no longer shows. */
 void entry_of_item(const struct tree *tree, const struct outbox_stat *stat, enum outbox_folder folder,

@@ -74,6 +74,8 @@ static int open_node(struct tree *tree, const struct tree_caller *caller, uint64
         return -EISDIR;
     case INODE_INBOX_RECORD:
         return inbox_record_open(tree, caller, (uint32_t)number, flags, ret_handle);
+    case INODE_INBOX_INDEX:
+        return inbox_index_open(tree, (uint32_t)number, flags, ret_handle);
     case INODE_EMAIL:
         return email_open(tree, (uint32_t)number, flags, ret_handle);
     case INODE_ITEM:

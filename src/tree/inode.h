@@ -13,6 +13,7 @@ enum inode_kind {
     INODE_FIXED = 1,    /* number: enum fixed_node (fixed.h); the root is 1, as the kernel wants it */
     INODE_INBOX,        /* number: the store's of the inbox */
     INODE_INBOX_RECORD, /* inbox.json; number: the store's of the inbox */
+    INODE_INBOX_INDEX,  /* index.jsonl; number: the store's of the inbox */
     INODE_EMAIL,        /* number: the store's of the email */
     INODE_ITEM,         /* in outbox/ and attachments/; number: the outbox's of the item */
     INODE_SETTLED_ITEM, /* the same in sent/ and failed/: another inode, since its name where it was handed in

@@ -35,8 +35,10 @@ static bool get_inbox(struct tree *tree, enum inode_kind kind, uint32_t number, 
         return false;
     if (kind == INODE_INBOX)
         entry_of_inbox(tree, &view, ret);
-    else
+    else if (kind == INODE_INBOX_RECORD)
         entry_of_inbox_record(tree, &view, ret);
+    else
+        entry_of_inbox_index(tree, &view, ret);
     return true;
 }
 
@@ -79,6 +81,7 @@ static bool get_entry(struct tree *tree, uint64_t ino, struct tree_entry *ret)
         return get_fixed(tree, number, ret);
     case INODE_INBOX:
     case INODE_INBOX_RECORD:
+    case INODE_INBOX_INDEX:
         return get_inbox(tree, kind, (uint32_t)number, ret);
     case INODE_EMAIL:
         return get_email(tree, (uint32_t)number, ret);
@@ -149,6 +152,8 @@ static int lookup_in_inbox(struct tree *tree, uint32_t inbox, const char *name, 
     struct email_view view;
     if (strcmp(name, inbox_record_name) == 0)
         return get_inbox(tree, INODE_INBOX_RECORD, inbox, ret) ? 0 : -ENOENT;
+    if (strcmp(name, inbox_index_name) == 0)
+        return get_inbox(tree, INODE_INBOX_INDEX, inbox, ret) ? 0 : -ENOENT;
     if (!store_find_email(tree->store, inbox, name, &view))
         return -ENOENT;
     entry_of_email(tree, &view, ret);

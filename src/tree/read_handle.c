@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files that are only read: emails, README, status.json, events.jsonl and the stream `events`.
+ * Files that are only read: emails, index.jsonl, README, status.json, events.jsonl and the stream `events`.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -63,6 +63,54 @@ int email_open(struct tree *tree, uint32_t number, int flags, struct tree_handle
         return -ENOMEM;
     email->number = number;
     *ret_handle = &email->base;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- index.jsonl */
+
+struct index_handle {
+    struct tree_handle base;
+    struct store_index *index;
+};
+
+static int read_index(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
+{
+    const struct index_handle *index = (struct index_handle *)handle;
+    if (offset < 0)
+        return -EINVAL;
+    ret->owned = malloc(len);
+    if (ret->owned == NULL)
+        return -ENOMEM;
+    ret->bytes = ret->owned;
+    int error = store_index_read(index->index, (uint64_t)offset, ret->owned, len, &ret->len);
+    if (error != 0)
+        tree_data_release(ret);
+    return error;
+}
+
+static void release_index(struct tree_handle *handle)
+{
+    store_index_free(((struct index_handle *)handle)->index);
+    free(handle);
+}
+
+/* Not kept by the kernel: two readers who opened it before and after new mail each read their own, and lines
+ * are put together faster than the kernel would have to find room for them. */
+int inbox_index_open(struct tree *tree, uint32_t inbox, int flags, struct tree_handle **ret_handle)
+{
+    static const struct handle_ops ops = {
+        .caching = TREE_CACHE_NONE, .read = read_index, .release = release_index};
+    if (!is_for_reading(flags))
+        return -EACCES;
+    struct index_handle *index = handle_new(tree, &ops, sizeof(*index), flags);
+    if (index == NULL)
+        return -ENOMEM;
+    int error = store_index_new(tree->store, inbox, &index->index);
+    if (error != 0) {
+        free(index);
+        return error;
+    }
+    *ret_handle = &index->base;
     return 0;
 }
 

@@ -11,6 +11,8 @@ const char *readme_text(void)
            "  mkdir inboxes/me@DOMAIN           make an inbox\n"
            "  ls inboxes/me@DOMAIN              the mail it received, a file each; inbox.json is its "
            "settings\n"
+           "  jq .subject inboxes/*/index.jsonl  all of it again, a line of JSON each, by date: quick to "
+           "search\n"
            "  echo sync > ctl                   look for new mail now (`sync ADDRESS`: in one inbox)\n"
            "\n"
            "Sending: write a message in drafts/ and move it to outbox/.\n"

@@ -99,6 +99,7 @@ static void inbox_changed(void *context, uint32_t inbox, enum store_change chang
         tell_folder_changed(tree, inboxes_ino);
     tell_folder_changed(tree, inode_make(INODE_INBOX, inbox));
     tell_content_changed(tree, inode_make(INODE_INBOX_RECORD, inbox));
+    tell_content_changed(tree, inode_make(INODE_INBOX_INDEX, inbox));
 }
 
 static void email_changed(void *context, uint32_t email, enum store_change change)
@@ -114,6 +115,7 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
     if (change == STORE_CHANGED)
         tell_content_changed(tree, inode_make(INODE_EMAIL, email));
     tell_folder_changed(tree, folder_ino);
+    tell_content_changed(tree, inode_make(INODE_INBOX_INDEX, view.inbox));
 }
 
 /* outbox/ and attachments/ are never cached, and never told of: a request that waits there would meet the

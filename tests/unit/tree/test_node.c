@@ -43,6 +43,7 @@ static const struct {
     {"inboxes", S_IFDIR | 0700, true, true},
     {"inboxes/alice@inbox.example", S_IFDIR | 0700, true, true},
     {"inboxes/alice@inbox.example/inbox.json", S_IFREG | 0600, false, true},
+    {"inboxes/alice@inbox.example/index.jsonl", S_IFREG | 0444, true, true},
     {"drafts", S_IFDIR | 0700, false, true},
     {"drafts/draft", S_IFREG | 0600, false, false},
     {"outbox", S_IFDIR | 0700, false, true},
@@ -103,7 +104,7 @@ static void folders_list_what_is_in_them(void **state)
     list(fixture, "inboxes", 0, &names);
     assert_string_equal(names.text, ". .. alice@inbox.example ");
     list(fixture, inbox, 0, &names);
-    assert_memory_equal(names.text, ". .. inbox.json 2026", 20);
+    assert_memory_equal(names.text, ". .. inbox.json index.jsonl 2026", 32);
     assert_non_null(strstr(names.text, "_hello_3c90c3cc.json "));
     list(fixture, "outbox", 0, &names);
     assert_string_equal(names.text, ". .. ");
@@ -126,8 +127,12 @@ static void a_listing_in_small_parts_is_the_same(void **state)
 
 static void sizes_are_those_of_the_contents(void **state)
 {
-    static const char *const paths[] = {"README", "status.json", "events.jsonl", "drafts/draft",
-                                        "inboxes/alice@inbox.example/inbox.json"};
+    static const char *const paths[] = {"README",
+                                        "status.json",
+                                        "events.jsonl",
+                                        "drafts/draft",
+                                        "inboxes/alice@inbox.example/inbox.json",
+                                        "inboxes/alice@inbox.example/index.jsonl"};
     struct tree_fixture *fixture = *state;
     for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
         struct tree_attributes attributes;

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * index.jsonl: every record a line, in order of date, of the size that was told before.
+ */
+#include <jansson.h>
+
+#include "mail/json_value.h"
+#include "unit/store/store_world.h"
+
+static struct store_index *open_index(struct store_world *world, const char *inbox)
+{
+    struct store_index *index = NULL;
+    assert_int_equal(store_index_new(world->store, world_inbox(world, inbox), &index), 0);
+    return index;
+}
+
+/* All of it, read `at_once` bytes at a time. Caller frees. */
+static char *read_index(const struct store_index *index, size_t at_once)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1 << 24);
+    char *piece = malloc(at_once);
+    size_t len = at_once;
+    while (len == at_once) {
+        assert_int_equal(store_index_read(index, text.len, piece, at_once, &len), 0);
+        strbuf_append(&text, piece, len);
+    }
+    free(piece);
+    strbuf_append_char(&text, '\0');
+    return strbuf_take(&text, NULL);
+}
+
+static char *read_now(struct store_world *world, const char *inbox)
+{
+    struct inbox_view view;
+    struct store_index *index = open_index(world, inbox);
+    char *text = read_index(index, 4096);
+    store_index_free(index);
+    assert_true(store_find_inbox(world->store, inbox, &view));
+    assert_int_equal(strlen(text), view.index_bytes);
+    return text;
+}
+
+static void add(struct store_world *world, const char *id, const char *date, const char *rest)
+{
+    char record[512];
+    snprintf(record, sizeof(record), "{\"id\":\"%s\",\"inbox_id\":\"in-1\",\"date\":\"%s\"%s}", id, date,
+             rest);
+    fake_service_add_email(world->fake, "in-1", record);
+}
+
+static void records_are_lines_in_order_of_date(void **state)
+{
+    (void)state;
+    struct store_world world;
+    world_init_with_alice(&world);
+    add(&world, "00000002", "2026-11-20T10:00:02Z",
+        ",\"subject\":\"two: \\\"x\\\": {\",\"n\":[1,{\"a\": null}]");
+    add(&world, "00000003", "2026-11-20T10:00:03Z", "");
+    add(&world, "00000001", "2026-11-20T10:00:01Z", ",\"to_addresses\":[],\"more\":{}");
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    _cleanup_free_ char *text = read_now(&world, "alice@inbox.example");
+    assert_string_equal(
+        text,
+        "{\"id\":\"00000001\",\"date\":\"2026-11-20T10:00:01Z\",\"to_addresses\":[],\"inbox_id\":\"in-1\","
+        "\"more\":{},\"file\":\"20261120T100001Z_no-subject_00000001.json\"}\n"
+        "{\"id\":\"00000002\",\"date\":\"2026-11-20T10:00:02Z\",\"subject\":\"two: \\\"x\\\": "
+        "{\",\"inbox_id\":"
+        "\"in-1\",\"n\":[1,{\"a\":null}],\"file\":\"20261120T100002Z_two-x_00000002.json\"}\n"
+        "{\"id\":\"00000003\",\"date\":\"2026-11-20T10:00:03Z\",\"inbox_id\":\"in-1\",\"file\":"
+        "\"20261120T100003Z_no-subject_00000003.json\"}\n");
+    world_release(&world);
+}
+
+static void any_piece_of_it_can_be_read(void **state)
+{
+    (void)state;
+    struct store_world world;
+    world_init_with_alice(&world);
+    world_add_emails(&world, "in-1", 0, 300);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    struct store_index *index = open_index(&world, "alice@inbox.example");
+    _cleanup_free_ char *whole = read_index(index, 1 << 20);
+    static const size_t sizes[] = {1, 7, 64, 4096, 65536};
+    for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+        _cleanup_free_ char *text = read_index(index, sizes[i]);
+        assert_string_equal(text, whole);
+    }
+    char byte;
+    size_t len = 1;
+    assert_int_equal(store_index_read(index, UINT64_MAX, &byte, 1, &len), 0);
+    assert_int_equal(len, 0);
+    store_index_free(index);
+    world_release(&world);
+}
+
+/* The size is counted on while records come, change, go and return, and over a restart. */
+static void the_size_is_always_right(void **state)
+{
+    (void)state;
+    static const char inbox[] = "alice@inbox.example";
+    struct store_world world;
+    world_init_with_alice(&world);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    _cleanup_free_ char *empty = read_now(&world, inbox);
+    assert_string_equal(empty, "");
+
+    world_add_emails(&world, "in-1", 0, 5);
+    assert_int_equal(world_sync(&world), 0);
+    _cleanup_free_ char *five = read_now(&world, inbox);
+    fake_service_remove_email(world.fake, "00000002-in-1");
+    assert_int_equal(world_sync(&world), 0);
+    _cleanup_free_ char *four = read_now(&world, inbox);
+    assert_true(strlen(four) < strlen(five));
+    fake_service_add_simple_email(world.fake, "in-1", "00000002-in-1", "another subject, and longer");
+    assert_int_equal(world_sync(&world), 0);
+    _cleanup_free_ char *changed = read_now(&world, inbox);
+    assert_non_null(strstr(changed, "another subject, and longer"));
+    world_restart(&world);
+    _cleanup_free_ char *again = read_now(&world, inbox);
+    assert_string_equal(again, changed);
+    world_release(&world);
+}
+
+static void what_is_open_stays_as_it_was(void **state)
+{
+    (void)state;
+    struct store_world world;
+    world_init_with_alice(&world);
+    world_add_emails(&world, "in-1", 0, 3);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    struct store_index *index = open_index(&world, "alice@inbox.example");
+    _cleanup_free_ char *before = read_index(index, 4096);
+    fake_service_remove_email(world.fake, "00000001-in-1");
+    world_add_emails(&world, "in-1", 3, 9);
+    assert_int_equal(world_sync(&world), 0);
+    _cleanup_free_ char *after = read_index(index, 4096);
+    assert_string_equal(after, before);
+    store_index_free(index);
+    assert_int_equal(store_index_new(world.store, 77, &index), -ENOENT);
+    world_release(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(records_are_lines_in_order_of_date),
+        cmocka_unit_test(any_piece_of_it_can_be_read),
+        cmocka_unit_test(the_size_is_always_right),
+        cmocka_unit_test(what_is_open_stays_as_it_was),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
