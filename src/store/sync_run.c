@@ -8,12 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
+#include "base/thread.h"
 #include "store/mirror_inboxes.h"
 #include "store/mirror_view.h"
 #include "store/result_errno.h"
 
 enum {
-    TOO_MANY_REQUESTS = 429
+    TOO_MANY_REQUESTS = 429,
+    LOOKS_AT_ONCE = 4,
 };
 
 void sync_run_init(struct sync_run *run, struct mirror *mirror, struct mail_service *service,
@@ -26,17 +29,19 @@ void sync_run_init(struct sync_run *run, struct mirror *mirror, struct mail_serv
         .cancel = cancel,
         .retry_after_ms = -1,
     };
+    pthread_mutex_init(&run->lock, NULL);
 }
 
 void sync_run_release(struct sync_run *run)
 {
     free(run->words);
     run->words = NULL;
+    pthread_mutex_destroy(&run->lock);
 }
 
 /* Whether asking for something else would come to the same. One request that takes too long is no sign of
  * that where others were answered. */
-static bool concerns_all(const struct sync_run *run, const struct service_result *result)
+static bool concerns_all_locked(const struct sync_run *run, const struct service_result *result)
 {
     if (result->outcome == SERVICE_UNAUTHORIZED)
         return true;
@@ -47,11 +52,8 @@ static bool concerns_all(const struct sync_run *run, const struct service_result
     return result->http_status == TOO_MANY_REQUESTS;
 }
 
-/* Takes the outcome of one request into that of the run, and releases it. */
-static void note(struct sync_run *run, struct service_result *result)
+static void note_locked(struct sync_run *run, const struct service_result *result)
 {
-    if (result->outcome == SERVICE_OK && result->http_status == 0)
-        return; /* nothing was asked: the inbox went meanwhile */
     int error = result_errno_of_listing(result);
     if (result_is_answer(result))
         run->has_answer = true;
@@ -59,11 +61,21 @@ static void note(struct sync_run *run, struct service_result *result)
         run->error = error;
         run->words = strdup(result_words(result));
     }
-    if (error != 0 && concerns_all(run, result))
+    if (error != 0 && concerns_all_locked(run, result))
         run->must_wait = true;
-    contact_note(run->contact, result);
     if (result->retry_after_ms > run->retry_after_ms)
         run->retry_after_ms = result->retry_after_ms;
+}
+
+/* Takes the outcome of one request into that of the run, and releases it. */
+static void note(struct sync_run *run, struct service_result *result)
+{
+    if (result->outcome == SERVICE_OK && result->http_status == 0)
+        return; /* nothing was asked: the inbox went meanwhile */
+    pthread_mutex_lock(&run->lock);
+    note_locked(run, result);
+    pthread_mutex_unlock(&run->lock);
+    contact_note(run->contact, result);
     service_result_release(result);
 }
 
@@ -108,18 +120,53 @@ static bool list_inboxes(struct sync_run *run)
 
 /* ---------------------------------------------------------------- mail */
 
-static void look_at_inboxes(struct sync_run *run, uint32_t from, uint32_t to, enum look_depth depth)
+/* Inboxes to look at, by several threads. */
+struct look_queue {
+    struct sync_run *run;
+    enum look_depth depth;
+    uint32_t of_no_name; /* not one of these */
+    uint32_t next;       /* protected by run->lock */
+    uint32_t end;
+};
+
+/* NUMBER_NONE: none is left, or no more are to be looked at. */
+static uint32_t pop(struct look_queue *queue)
 {
-    uint32_t of_no_name;
-    if (!mirror_find_inbox_of_no_name(run->mirror, &of_no_name))
-        of_no_name = NUMBER_NONE;
-    for (uint32_t inbox = from; inbox < to && !run->must_wait; inbox++) {
+    struct sync_run *run = queue->run;
+    pthread_mutex_lock(&run->lock);
+    if (queue->next == queue->of_no_name)
+        queue->next++;
+    uint32_t inbox = queue->next < queue->end && !run->must_wait ? queue->next++ : NUMBER_NONE;
+    pthread_mutex_unlock(&run->lock);
+    return inbox;
+}
+
+static void *work_off(void *argument)
+{
+    struct look_queue *queue = argument;
+    struct sync_run *run = queue->run;
+    for (uint32_t inbox; (inbox = pop(queue)) != NUMBER_NONE;) {
         struct service_result result;
-        if (inbox == of_no_name)
-            continue;
-        look_at_inbox(run->mirror, run->service, inbox, depth, run->cancel, &result);
+        look_at_inbox(run->mirror, run->service, inbox, queue->depth, run->cancel, &result);
         note(run, &result);
     }
+    return NULL;
+}
+
+/* Several at once, so that a long inbox does not hold up the short ones behind it. */
+static void look_at_inboxes(struct sync_run *run, uint32_t from, uint32_t to, enum look_depth depth)
+{
+    pthread_t threads[LOOKS_AT_ONCE - 1];
+    size_t started = 0;
+    struct look_queue queue = {.run = run, .depth = depth, .next = from, .end = to};
+    if (!mirror_find_inbox_of_no_name(run->mirror, &queue.of_no_name))
+        queue.of_no_name = NUMBER_NONE;
+    while (started < ARRAY_LEN(threads) && started + 1 < to - from &&
+           thread_start(&threads[started], "look", work_off, &queue) == 0)
+        started++;
+    work_off(&queue);
+    while (started > 0)
+        pthread_join(threads[--started], NULL);
 }
 
 /* Without a list of inboxes they are found by the mail that names them. All of it has to be seen only where

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One run of synchronisation: the list of inboxes, and a look at the mail of each. What fails with one inbox
- * does not hold up the others; only a service that does not answer, refuses the key or asks for patience
- * ends a run early.
+ * does not hold up the others, nor does one that takes long; only a service that does not answer, refuses the
+ * key or asks for patience ends a run early.
  */
 #ifndef INBOXFS_STORE_SYNC_RUN_H
 #define INBOXFS_STORE_SYNC_RUN_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,6 +23,7 @@ struct sync_run {
     struct contact *contact;
     struct cancel *cancel;
 
+    pthread_mutex_t lock;   /* of what follows, while inboxes are looked at */
     int error;              /* of the first failure: result_errno_of_listing(); 0: all went well */
     char *words;            /* that go with it, or NULL. Owned: sync_run_release() */
     int64_t retry_after_ms; /* what the service asked for; -1: nothing */

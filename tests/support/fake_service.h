@@ -38,6 +38,7 @@ struct fake_outcome {
     const char *id;         /* upsert, upload, send: the id answered; NULL: one made up. Copied */
     bool without_id;        /* upsert, upload, send: OK, but the answer carries no id */
     bool happens;           /* upsert, upload, send: it takes effect although the outcome is not OK */
+    const char *of;         /* list_emails: of this inbox's list alone; NULL: any. A literal */
     unsigned int records;   /* listings with an outcome that is not OK: records handed out before it */
 };
 
@@ -63,7 +64,8 @@ struct mail_service *fake_service_as_service(struct fake_service *fake);
 
 /* ---- scripting */
 
-/* The next calls of this kind end so, one outcome a call, in the order pushed; after them the default. */
+/* The next calls of this kind (those that it is `of`) end so, one outcome a call, in the order pushed; after
+ * them the default. */
 void fake_service_push(struct fake_service *fake, enum fake_call call, struct fake_outcome outcome);
 /* The default of all calls of this kind from now on. All zeros: it behaves again. */
 void fake_service_set(struct fake_service *fake, enum fake_call call, struct fake_outcome outcome);

@@ -49,22 +49,45 @@ static void set_result(struct service_result *ret, const struct fake_outcome *ou
     ret->detail = detail == NULL || outcome->outcome == SERVICE_OK ? NULL : fake_must(strdup(detail));
 }
 
-static struct fake_outcome next_outcome_locked(struct fake_service *fake, struct fake_calls *calls)
+static bool concerns(const struct fake_outcome *outcome, const struct fake_record *record)
 {
-    if (calls->pushed_next < calls->pushed_len)
-        return calls->pushed[calls->pushed_next++];
+    return outcome->of == NULL || (record->text != NULL && strcmp(outcome->of, record->text) == 0);
+}
+
+static struct fake_outcome next_outcome_locked(struct fake_service *fake, struct fake_calls *calls,
+                                               const struct fake_record *record)
+{
+    for (size_t i = 0; i < calls->pushed_len; i++) {
+        struct fake_outcome outcome = calls->pushed[i];
+        if (!concerns(&outcome, record))
+            continue;
+        calls->pushed_len--;
+        memmove(&calls->pushed[i], &calls->pushed[i + 1], (calls->pushed_len - i) * sizeof(outcome));
+        return outcome;
+    }
     if (fake->is_unreachable)
         return (struct fake_outcome){.outcome = SERVICE_RETRY};
     return calls->usual;
 }
 
-/* Stands at the gate until it may pass; false: cancelled. */
+static void wait_a_little_locked(struct fake_service *fake)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 20 * 1000 * 1000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&fake->changed, &fake->lock, &until);
+}
+
+/* Stands at the gate until it may pass; false: cancelled. Several calls may share a cancel, which wakes one
+ * of them at most: they look for themselves. */
 static bool pass_gate_locked(struct fake_service *fake, struct fake_calls *calls, struct cancel *cancel)
 {
     calls->at_gate++;
     pthread_cond_broadcast(&fake->changed);
     while (calls->gate_is_closed && calls->may_pass == 0 && !cancel_is_set(cancel))
-        pthread_cond_wait(&fake->changed, &fake->lock);
+        wait_a_little_locked(fake);
     calls->at_gate--;
     bool may_pass = !calls->gate_is_closed || calls->may_pass > 0;
     if (calls->gate_is_closed && calls->may_pass > 0)
@@ -93,7 +116,7 @@ static struct fake_outcome begin_call(struct fake_service *fake, enum fake_call 
     cancel_unbind(cancel);
     pthread_mutex_lock(&fake->lock);
     if (passed && !cancel_is_set(cancel))
-        return next_outcome_locked(fake, calls);
+        return next_outcome_locked(fake, calls, record);
     calls->records[index].was_cancelled = true;
     return (struct fake_outcome){.outcome = SERVICE_RETRY, .error = EINTR, .detail = "cancelled"};
 }

@@ -33,7 +33,6 @@ struct fake_calls {
     size_t len;
     struct fake_outcome *pushed; /* taken in order, then `usual` */
     size_t pushed_len;
-    size_t pushed_next;
     struct fake_outcome usual;
     bool gate_is_closed;
     unsigned int may_pass;
