@@ -66,7 +66,7 @@ attachment_type() { # SUBJECT NAME
 
 @test "file names with spaces, quotes and UTF-8 arrive as they are" {
   local name
-  for name in 'two words.txt' 'Übersicht 你好.txt' "it's.txt" 'a "quoted" name.txt' 'semi;colon.txt' 'per%cent%22.txt'; do
+  for name in 'two words.txt' 'Übersicht 你好.txt' "it's.txt" 'a "quoted" name.txt' 'semi;colon.txt' 'per%cent.txt'; do
     echo "$name" >"$MOUNT/attachments/$name"
     with_attachment "name: $name" "$name" >"$MOUNT/outbox/m"
     wait_until 20 has_received "$BOB" "name: $name"
