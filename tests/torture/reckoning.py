@@ -41,6 +41,12 @@ class Message:
         return "removed" in self.events or "taken back" in self.events
 
     @property
+    def may_be_cancelled(self):
+        """The daemon was killed while it was being taken back, and the answer was lost."""
+        asked = self.events.get("not taken back")
+        return asked is not None and asked["errno"] in ("ENOTCONN", "ECONNABORTED")
+
+    @property
     def is_renamed(self):
         return self.begun["way"] in ("by_rename", "by_mv", "by_dot_name")
 
@@ -160,7 +166,8 @@ class Reckoning:
             self.wrong("lost", message.id, "in sent/, but not at the service")
         if is_sent and not {"sent", "failed"} & set(folders):
             self.wrong("unexplained", message.id, "sent, but in %s" % (" and ".join(folders) or "no folder"))
-        if message.is_accepted and not message.is_cancelled and not set(folders) - {"drafts"}:
+        is_cancelled = message.is_cancelled or message.may_be_cancelled
+        if message.is_accepted and not is_cancelled and not set(folders) - {"drafts"}:
             self.wrong("lost", message.id, "accepted, but in %s" % (" and ".join(folders) or "no folder"))
         if "taken back" in message.events and "drafts" not in folders:
             self.wrong("lost", message.id, "taken back, but not in drafts/")
