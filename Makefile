@@ -164,7 +164,8 @@ check-mount: all $(TOOLS) ## the mount tests alone
 	@BUILD=$(BUILD) scripts/check $(MOUNT)
 
 asan: deps ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
-	@$(MAKE) --no-print-directory check BUILD=$(BUILD)/asan SANITIZE=address,undefined CC=clang
+	@ASAN_OPTIONS=suppressions=$(CURDIR)/tests/asan.supp $(MAKE) --no-print-directory check BUILD=$(BUILD)/asan \
+	    SANITIZE=address,undefined CC=clang
 
 tsan: deps ## every test under ThreadSanitizer
 	@TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp $(MAKE) --no-print-directory check BUILD=$(BUILD)/tsan \
