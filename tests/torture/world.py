@@ -36,6 +36,19 @@ def programs():
     return os.path.join(build, "inboxfs"), os.path.join(build, "inboxd")
 
 
+def processes_of(folder):
+    """The ids of those that were started for this campaign."""
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            with open("/proc/%s/cmdline" % name, "rb") as command:
+                if name.isdigit() and int(name) != os.getpid() and folder.encode() in command.read():
+                    found.append(int(name))
+        except OSError:
+            pass
+    return found
+
+
 # ---------------------------------------------------------------- services
 
 
