@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "fs/session.h"
+#include "fs/watch_helper.h"
 #include "mountpoint.h"
 #include "outbox/outbox.h"
 #include "store/store.h"
@@ -35,6 +36,7 @@ struct daemon {
     struct store *store;
     struct outbox *outbox;
     struct fs_session *session;
+    struct watch_helper watch_helper;
     int failure_status; /* what the program exits with where it cannot start */
 };
 
@@ -140,6 +142,7 @@ static int mount_session(struct daemon *daemon)
 {
     const struct fs_session_config config = {
         .tree = daemon->tree,
+        .watch_helper = &daemon->watch_helper,
         .mountpoint = daemon->options->mountpoint,
         .source = daemon->account.shown_source,
         .mount_options = daemon->options->mount_options,
@@ -178,6 +181,8 @@ static void stop_layers(struct daemon *daemon)
     if (daemon->outbox != NULL)
         outbox_stop(daemon->outbox);
     fs_session_free(daemon->session);
+    watch_helper_end(&daemon->watch_helper);
+    watch_helper_reap(&daemon->watch_helper);
     outbox_free(daemon->outbox);
     store_free(daemon->store);
     tree_free(daemon->tree);
@@ -212,10 +217,20 @@ static void forbid_core_files(void)
     setrlimit(RLIMIT_CORE, &limit);
 }
 
+/* First of all, so that it has nothing of what follows: locks, threads, keys, the mount. Without it there is
+ * no more amiss than that inotify sees less. */
+static void start_watch_helper(struct daemon *daemon)
+{
+    int error = watch_helper_start(&daemon->watch_helper);
+    if (error != 0)
+        log_warning("inotify will not see what arrives: %s", strerror(-error));
+}
+
 static int serve(struct daemon *daemon, int ready_fd)
 {
     sigset_t ending;
     block_signals(&ending);
+    start_watch_helper(daemon);
 
     int error = account_open(daemon->options, &daemon->account);
     if (error == 0)
@@ -245,6 +260,7 @@ int daemon_run(const struct options *options)
         log_error("cannot go into the background: %s", strerror(-error));
         return EXIT_FAILURE;
     }
-    struct daemon daemon = {.options = options, .failure_status = EXIT_FAILURE};
+    struct daemon daemon = {
+        .options = options, .watch_helper = WATCH_HELPER_NONE, .failure_status = EXIT_FAILURE};
     return serve(&daemon, ready_fd) == 0 ? EXIT_SUCCESS : daemon.failure_status;
 }

@@ -8,6 +8,7 @@
 #include "fs/operations.h"
 #include "fs/reply.h"
 #include "fs/session_state.h"
+#include "tree/announced.h"
 #include "tree/handle.h"
 
 static struct tree_handle *handle_of(const struct fuse_file_info *file)
@@ -35,10 +36,14 @@ void op_create(fuse_req_t request, fuse_ino_t parent, const char *name, mode_t m
                struct fuse_file_info *file)
 {
     const struct tree_caller caller = caller_of(request);
+    struct fs_session *session = session_of(request);
     struct tree_handle *handle = NULL;
     struct tree_entry entry;
-    int error =
-        tree_create(session_of(request)->tree, &caller, parent, name, mode, file->flags, &entry, &handle);
+    int error;
+    if (announcer_is_helper(&session->announcer, caller.pid))
+        error = tree_create_announced(session->tree, parent, name, &entry, &handle);
+    else
+        error = tree_create(session->tree, &caller, parent, name, mode, file->flags, &entry, &handle);
     if (error != 0)
         reply_status(request, error);
     else

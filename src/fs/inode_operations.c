@@ -9,12 +9,19 @@
 #include "fs/operations.h"
 #include "fs/reply.h"
 #include "fs/session_state.h"
+#include "tree/announced.h"
 
 void op_lookup(fuse_req_t request, fuse_ino_t parent, const char *name)
 {
     const struct tree_caller caller = {.pid = fuse_req_ctx(request)->pid};
+    struct fs_session *session = session_of(request);
     struct tree_entry entry;
-    int error = tree_lookup(session_of(request)->tree, &caller, parent, name, &entry);
+    /* What it is to create must not be there. */
+    if (announcer_is_helper(&session->announcer, caller.pid) && tree_is_announced(parent)) {
+        reply_status(request, -ENOENT);
+        return;
+    }
+    int error = tree_lookup(session->tree, &caller, parent, name, &entry);
     if (error != 0)
         reply_status(request, error);
     else

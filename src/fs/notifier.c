@@ -23,9 +23,10 @@ struct notice {
     char name[];
 };
 
-void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct stream_readers *readers)
+void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct stream_readers *readers,
+                   struct announcer *announcer)
 {
-    *notifier = (struct notifier){.fuse = fuse, .readers = readers};
+    *notifier = (struct notifier){.fuse = fuse, .readers = readers, .announcer = announcer};
     notifier->end = &notifier->first;
     pthread_mutex_init(&notifier->lock, NULL);
     clock_condition_init(&notifier->changed);
@@ -170,6 +171,12 @@ static void stream_grew(void *context)
     pthread_mutex_unlock(&notifier->lock);
 }
 
+static void appeared(void *context, const char *path)
+{
+    const struct notifier *notifier = context;
+    announcer_push(notifier->announcer, path);
+}
+
 struct tree_watcher notifier_watcher(struct notifier *notifier)
 {
     return (struct tree_watcher){
@@ -177,6 +184,7 @@ struct tree_watcher notifier_watcher(struct notifier *notifier)
         .entry_gone = entry_gone,
         .content_changed = inode_changed,
         .stream_grew = stream_grew,
+        .appeared = appeared,
         .context = notifier,
     };
 }

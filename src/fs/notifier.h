@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "base/cancel.h"
+#include "fs/announcer.h"
 #include "fs/stream.h"
 #include "tree/tree.h"
 
@@ -23,6 +24,7 @@ struct notice;
 struct notifier {
     struct fuse_session *fuse;      /* borrowed */
     struct stream_readers *readers; /* borrowed */
+    struct announcer *announcer;    /* borrowed */
     pthread_t thread;
     bool is_running;
     pthread_mutex_t lock;
@@ -35,7 +37,8 @@ struct notifier {
     bool is_ending;
 };
 
-void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct stream_readers *readers);
+void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct stream_readers *readers,
+                   struct announcer *announcer);
 int notifier_start(struct notifier *notifier);
 /* Drops what is queued and ends the thread. */
 void notifier_stop(struct notifier *notifier);

@@ -5,9 +5,12 @@
 #include "fs/session.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include "base/log.h"
 #include "base/strbuf.h"
@@ -97,7 +100,8 @@ static int init_session(struct fs_session *session, const struct fs_session_conf
     int error = waiting_room_init(&session->waiting);
     if (error == 0)
         error = session->mountpoint == NULL ? -ENOMEM : new_fuse_session(session, config, ret_reason);
-    notifier_init(&session->notifier, session->fuse, &session->readers);
+    notifier_init(&session->notifier, session->fuse, &session->readers, &session->announcer);
+    announcer_init(&session->announcer, config->watch_helper);
     return error;
 }
 
@@ -115,6 +119,15 @@ int fs_session_new(const struct fs_session_config *config, struct fs_session **r
     return 0;
 }
 
+/* As the kernel knows it, without a request to this program, which would wait for itself. */
+static dev_t mounted_device(const char *mountpoint)
+{
+    struct statx status;
+    if (statx(AT_FDCWD, mountpoint, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE, &status) != 0)
+        return 0;
+    return makedev(status.stx_dev_major, status.stx_dev_minor);
+}
+
 int fs_session_mount(struct fs_session *session, char **ret_reason)
 {
     errno = 0;
@@ -126,6 +139,7 @@ int fs_session_mount(struct fs_session *session, char **ret_reason)
         return error;
     }
     session->is_mounted = true;
+    session->device = mounted_device(session->mountpoint);
     return 0;
 }
 
@@ -151,6 +165,8 @@ int fs_session_start(struct fs_session *session)
     tree_set_watcher(session->tree, &watcher);
     error = notifier_start(&session->notifier);
     if (error == 0)
+        error = announcer_start(&session->announcer, session->device, session->mountpoint);
+    if (error == 0)
         error =
             request_loop_start(&session->loop, session->is_single_threaded ? 1 : REQUEST_LOOP_MAX_THREADS);
     return error;
@@ -172,6 +188,7 @@ void fs_session_stop(struct fs_session *session)
         waiting_room_close(&session->waiting);
         stream_readers_close(&session->readers);
         notifier_stop(&session->notifier);
+        announcer_stop(&session->announcer);
     }
     if (session->is_mounted && session->is_started && !fuse_session_exited(session->fuse))
         unmount_cleanly(session->mountpoint);
@@ -196,6 +213,7 @@ void fs_session_free(struct fs_session *session)
     if (session->is_started)
         request_loop_release(&session->loop);
     notifier_release(&session->notifier);
+    announcer_release(&session->announcer);
     stream_readers_release(&session->readers);
     free(session->mountpoint);
     free(session);

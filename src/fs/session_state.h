@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "base/thread.h"
+#include "fs/announcer.h"
 #include "fs/notifier.h"
 #include "fs/request_loop.h"
 #include "fs/session.h"
@@ -30,6 +31,8 @@ struct fs_session {
     struct waiting_room waiting;
     struct stream_readers readers;
     struct notifier notifier;
+    struct announcer announcer;
+    dev_t device; /* of the mount */
 };
 
 static inline struct fs_session *session_of(fuse_req_t request)

@@ -5,12 +5,16 @@
 #include "tree/tree.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "mail/receipt.h"
+#include "tree/announced.h"
 #include "tree/fixed.h"
 #include "tree/inode.h"
 #include "tree/tree_state.h"
@@ -48,6 +52,20 @@ static void tell_stream_grew(struct tree *tree)
     pthread_mutex_lock(&tree->watcher_lock);
     if (tree->watcher.stream_grew != NULL)
         tree->watcher.stream_grew(tree->watcher.context);
+    pthread_mutex_unlock(&tree->watcher_lock);
+}
+
+/* `format` makes the path below the mount point. */
+__attribute__((format(printf, 2, 3))) static void tell_appeared(struct tree *tree, const char *format, ...)
+{
+    char path[PATH_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(path, sizeof(path), format, arguments);
+    va_end(arguments);
+    pthread_mutex_lock(&tree->watcher_lock);
+    if (tree->watcher.appeared != NULL)
+        tree->watcher.appeared(tree->watcher.context, path);
     pthread_mutex_unlock(&tree->watcher_lock);
 }
 
@@ -106,6 +124,7 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
 {
     struct tree *tree = context;
     struct email_view view;
+    struct inbox_view inbox;
     if (tree->store == NULL || !store_get_email(tree->store, email, &view))
         return;
 
@@ -115,6 +134,8 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
     if (change == STORE_CHANGED)
         tell_content_changed(tree, inode_make(INODE_EMAIL, email));
     tell_folder_changed(tree, folder_ino);
+    if (change == STORE_ADDED && store_get_inbox(tree->store, view.inbox, &inbox))
+        tell_appeared(tree, "inboxes/%s/%s", inbox.name, view.name);
     tell_content_changed(tree, inode_make(INODE_INBOX_INDEX, view.inbox));
 }
 
@@ -129,10 +150,16 @@ static void tell_item_folder(struct tree *tree, enum outbox_folder folder)
 static void item_moved(void *context, const char *name, enum outbox_folder from, enum outbox_folder to)
 {
     struct tree *tree = context;
-    (void)name; /* names there are not cached */
     tell_item_folder(tree, from);
-    if (to != from)
-        tell_item_folder(tree, to);
+    if (to == from)
+        return; /* names there are not cached */
+    tell_item_folder(tree, to);
+    uint64_t to_ino = inode_make(INODE_FIXED, fixed_of_outbox_folder(to));
+    if (tree_is_announced(to_ino)) {
+        const char *folder = fixed_get(fixed_of_outbox_folder(to))->name;
+        tell_appeared(tree, "%s/%s", folder, name);
+        tell_appeared(tree, "%s/%s" RECEIPT_SUFFIX, folder, name);
+    }
 }
 
 static void event_happened(void *context, const struct event *event)

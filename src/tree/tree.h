@@ -48,6 +48,9 @@ struct tree_watcher {
     void (*entry_gone)(void *context, uint64_t folder_ino, const char *name);
     void (*content_changed)(void *context, uint64_t ino);
     void (*stream_grew)(void *context); /* readers of `events` have something to read */
+    /* A file appeared that no user put there: in an inbox (not what was there before the first sync), in
+     * sent/ or failed/. `path` is below the mount point. */
+    void (*appeared)(void *context, const char *path);
     void *context;
 };
 /* NULL: nobody any more; when it returns, the one before is not called again. */

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The process that creates what is new. Where it is forked from a program with threads, nothing but system
+ * calls may be made in it, so it allocates nothing and uses no stdio.
+ */
+#include "fs/watch_helper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+enum {
+    BUFFER_BYTES = 2 * WATCH_HELPER_MAX_BYTES
+};
+
+/* ---------------------------------------------------------------- the process */
+
+struct helper_state {
+    char mountpoint[WATCH_HELPER_MAX_BYTES];
+    uint64_t device;
+    unsigned int told; /* of the two strings that come first */
+    int root_fd;       /* open while there is something to do, for it keeps the mount busy */
+};
+
+static uint64_t parse_number(const char *text)
+{
+    uint64_t number = 0;
+    for (; *text >= '0' && *text <= '9'; text++)
+        number = number * 10 + (uint64_t)(*text - '0');
+    return number;
+}
+
+/* By now something else may be mounted there, or nothing: nothing may be created in it. The kernel knows the
+ * device number without asking the daemon. */
+static int open_root(const struct helper_state *state)
+{
+    struct statx status;
+    int fd = open(state->mountpoint, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) == 0 &&
+        makedev(status.stx_dev_major, status.stx_dev_minor) == state->device)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* Failures are of no interest: whoever lists the folder sees the file all the same. */
+static void create(struct helper_state *state, const char *path)
+{
+    if (state->root_fd < 0)
+        state->root_fd = open_root(state);
+    if (state->root_fd < 0)
+        return;
+    int fd = openat(state->root_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
+    if (fd >= 0)
+        close(fd);
+}
+
+static void take_string(struct helper_state *state, const char *string)
+{
+    if (state->told == 0)
+        state->device = parse_number(string);
+    else if (state->told == 1)
+        memcpy(state->mountpoint, string, strlen(string) + 1);
+    else
+        create(state, string);
+    if (state->told < 2)
+        state->told++;
+}
+
+/* Takes all whole strings; the number of bytes that they were. */
+static size_t take_strings(struct helper_state *state, const char *bytes, size_t len)
+{
+    size_t done = 0;
+    const char *end;
+    while ((end = memchr(bytes + done, '\0', len - done)) != NULL) {
+        take_string(state, bytes + done);
+        done = (size_t)(end - bytes) + 1;
+    }
+    if (state->root_fd >= 0)
+        close(state->root_fd);
+    state->root_fd = -1;
+    return done;
+}
+
+static _Noreturn void run(int fd)
+{
+    struct helper_state state = {.root_fd = -1};
+    char buffer[BUFFER_BYTES];
+    size_t len = 0;
+    for (;;) {
+        ssize_t got = read(fd, buffer + len, sizeof(buffer) - len);
+        if (got <= 0 && !(got < 0 && errno == EINTR))
+            _exit(0);
+        if (got <= 0)
+            continue;
+        len += (size_t)got;
+        size_t done = take_strings(&state, buffer, len);
+        memmove(buffer, buffer + done, len - done);
+        len -= done;
+    }
+}
+
+/* Ends on what ends a program, and with the thread that it was started by. */
+static void expect_end(pid_t daemon)
+{
+    struct sigaction by_default = {.sa_handler = SIG_DFL};
+    sigset_t none;
+    sigaction(SIGTERM, &by_default, NULL);
+    sigaction(SIGINT, &by_default, NULL);
+    sigaction(SIGHUP, &by_default, NULL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != daemon)
+        _exit(0); /* it ended before it was listened for */
+}
+
+static _Noreturn void become_helper(int fd, pid_t daemon)
+{
+    if (dup2(fd, STDIN_FILENO) < 0)
+        _exit(1);
+    closefrom(STDERR_FILENO + 1);
+    close(STDOUT_FILENO);
+    close(STDERR_FILENO);
+    if (chdir("/") != 0)
+        _exit(1);
+    prctl(PR_SET_NAME, "inboxfs-watch");
+    expect_end(daemon);
+    run(STDIN_FILENO);
+}
+
+/* ---------------------------------------------------------------- the daemon's side */
+
+int watch_helper_start(struct watch_helper *ret)
+{
+    int ends[2];
+    pid_t daemon = getpid();
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return -errno;
+    _cleanup_close_ int read_end = ends[0];
+    _cleanup_close_ int write_end = ends[1];
+    if (fcntl(write_end, F_SETFL, O_NONBLOCK) != 0)
+        return -errno;
+    /* What is in the pipe is lost with the process. */
+    fcntl(write_end, F_SETPIPE_SZ, WATCH_HELPER_MAX_BYTES);
+    pid_t pid = fork();
+    if (pid < 0)
+        return -errno;
+    if (pid == 0)
+        become_helper(read_end, daemon);
+    *ret = (struct watch_helper){.pid = pid, .fd = TAKE_FD(write_end)};
+    return 0;
+}
+
+int watch_helper_send(const struct watch_helper *helper, const char *strings, size_t len)
+{
+    if (helper->fd < 0)
+        return -EPIPE;
+    ssize_t sent = write(helper->fd, strings, len);
+    return sent < 0 ? -errno : 0;
+}
+
+void watch_helper_end(struct watch_helper *helper)
+{
+    cleanup_close(&helper->fd);
+    helper->fd = -1;
+    if (helper->pid > 0)
+        kill(helper->pid, SIGKILL);
+}
+
+void watch_helper_reap(struct watch_helper *helper)
+{
+    if (helper->pid <= 0)
+        return;
+    while (waitpid(helper->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    helper->pid = 0;
+}

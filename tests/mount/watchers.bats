@@ -1,0 +1,239 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# inotify watchers see what the service did, and nothing about telling them can hang.
+
+load support
+
+setup() {
+  WATCHED=$DIR/watched
+  WATCHER_PID=
+}
+
+teardown() {
+  stop_watching
+  stop_all
+}
+
+# Notes "EVENT NAME" for each event in the given folders of the mount, without IN_OPEN.
+watch() # FOLDER...
+{
+  local folders=() folder
+  for folder; do
+    folders+=("$MOUNT/$folder")
+  done
+  inotifywait -m -e create,close_write,moved_to --format '%e %f' "${folders[@]}" \
+    >"$WATCHED" 2>"$DIR/inotifywait.log" 3>&- &
+  WATCHER_PID=$!
+  wait_until 10 grep -q 'Watches established' "$DIR/inotifywait.log"
+}
+
+stop_watching() {
+  local pid=$WATCHER_PID
+  WATCHER_PID=
+  [ -n "$pid" ] || return 0
+  kill "$pid" 2>/dev/null
+  wait "$pid" || true
+}
+
+saw() # EVENT NAME-PATTERN [COUNT]
+{
+  [ "$(grep -c -- "^$1 .*$2" "$WATCHED")" = "${3:-1}" ]
+}
+
+helper_pid() {
+  pgrep -P "$MOUNT_PID" -x inboxfs-watch
+}
+
+# As many messages to bob as that, at the service itself.
+send_many() # COUNT
+{
+  local request=$DIR/request
+  jq -n --arg from "$ALICE" --arg to "$BOB" \
+    '{from_address: $from, subject: "many", plain_text: "x", to_addresses: [{address: $to, name: null}]}' >"$request"
+  seq "$1" | sed "s|.*|url = \"$SERVICE_URL/api/v1/email/send\"\noutput = /dev/null|" >"$DIR/requests"
+  curl -sS --fail -H "Authorization: Bearer $(cat "$KEY_FILE")" -H 'Content-Type: application/json' \
+    --data-binary "@$request" --parallel --parallel-max 4 -K "$DIR/requests"
+}
+
+@test "mail that arrives at the server is created and closed for a watcher" {
+  start_two_inboxes
+  refresh
+  watch "inboxes/$BOB"
+  send_from_elsewhere "$ALICE" "$BOB" arrives
+  refresh
+  wait_until 10 saw CLOSE_WRITE,CLOSE _arrives_
+  saw CREATE _arrives_
+  # What is announced is the record, whole.
+  holds "$(mounted "$BOB" arrives)" '.subject == "arrives"'
+}
+
+@test "a poll that brings mail is seen by a watcher" {
+  start_service
+  create_inbox "$ALICE" >/dev/null
+  create_inbox "$BOB" >/dev/null
+  start_mount --poll-interval=1
+  wait_until 10 test -e "$MOUNT/inboxes/$BOB"
+  refresh
+  watch "inboxes/$BOB"
+  send_from_elsewhere "$ALICE" "$BOB" polled
+  wait_until 20 saw CLOSE_WRITE,CLOSE _polled_
+}
+
+@test "what is sent appears in sent/ with its receipt, once each" {
+  start_two_inboxes
+  watch sent failed
+  message "$BOB" out >"$MOUNT/outbox/out.eml"
+  wait_until 20 saw CLOSE_WRITE,CLOSE 'out.eml.receipt.json$'
+  saw CREATE 'out.eml$'
+  saw CLOSE_WRITE,CLOSE 'out.eml$'
+  saw CREATE 'out.eml.receipt.json$'
+}
+
+@test "what is refused appears in failed/ with its receipt" {
+  start_two_inboxes
+  watch sent failed
+  echo "no message" >"$MOUNT/outbox/bad"
+  wait_until 20 saw CLOSE_WRITE,CLOSE 'bad.receipt.json$'
+  saw CREATE 'bad$'
+}
+
+@test "nothing is created in outbox/ and attachments/ but by their users" {
+  start_two_inboxes
+  watch outbox attachments
+  echo data >"$DIR/data"
+  cp "$DIR/data" "$MOUNT/attachments/data"
+  wait_until 20 test -e "$MOUNT/attachments/data.receipt.json"
+  message "$BOB" out >"$MOUNT/outbox/out"
+  wait_sent out
+  equal "$(sort "$WATCHED")" "$(printf '%s\n' 'CLOSE_WRITE,CLOSE data' 'CLOSE_WRITE,CLOSE out' 'CREATE data' 'CREATE out')"
+}
+
+@test "what was there before the first sync is not announced" {
+  start_service
+  create_inbox "$ALICE" >/dev/null
+  create_inbox "$BOB" >/dev/null
+  send_from_elsewhere "$ALICE" "$BOB" before
+  start_mount
+  watch "inboxes/$BOB"
+  refresh
+  send_from_elsewhere "$ALICE" "$BOB" after
+  refresh
+  wait_until 10 saw CLOSE_WRITE,CLOSE _after_
+  run ! saw CREATE _before_
+}
+
+@test "a thousand mails at once reach a watcher, each, while the folder is listed again and again" {
+  start_two_inboxes
+  refresh
+  send_many 1000
+  watch "inboxes/$BOB"
+  (while [ ! -e "$DIR/listed" ]; do ls -l "$MOUNT/inboxes/$BOB" >/dev/null; done) 3>&- &
+  local lister=$!
+  refresh
+  wait_until 30 saw CLOSE_WRITE,CLOSE _many_ 1000
+  touch "$DIR/listed"
+  wait "$lister"
+  saw CREATE _many_ 1000
+}
+
+@test "a helper that is killed is replaced" {
+  start_two_inboxes
+  refresh
+  watch "inboxes/$BOB"
+  kill -KILL "$(helper_pid)"
+  send_from_elsewhere "$ALICE" "$BOB" again
+  within 5 refresh
+  wait_until 10 saw CLOSE_WRITE,CLOSE _again_
+  [ -n "$(helper_pid)" ]
+}
+
+@test "the helper holds nothing but its pipe, and ends with the daemon" {
+  start_two_inboxes
+  local helper
+  helper=$(helper_pid)
+  equal "$(ls "/proc/$helper/fd")" 0
+  equal "$(readlink "/proc/$helper/cwd")" /
+  stop_mount
+  process_is_gone "$helper"
+  start_mount
+  helper=$(helper_pid)
+  kill_mount KILL
+  wait_until 10 process_is_gone "$helper"
+  # The lock of the state went with the daemon.
+  start_mount
+}
+
+@test "killing the daemon in the middle of a thousand announcements leaves nothing that hangs" {
+  start_two_inboxes
+  refresh
+  send_many 1000
+  watch "inboxes/$BOB"
+  local helper
+  helper=$(helper_pid)
+  refresh
+  kill_mount KILL
+  wait_until 10 process_is_gone "$helper"
+  stop_watching
+  start_mount
+  within 10 refresh
+}
+
+@test "SIGTERM in the middle of a thousand announcements ends the mount" {
+  start_two_inboxes
+  refresh
+  send_many 1000
+  watch "inboxes/$BOB"
+  local helper
+  helper=$(helper_pid)
+  refresh
+  within 10 kill_mount TERM
+  process_is_gone "$helper"
+  run ! mountpoint -q "$MOUNT"
+}
+
+@test "a lazy unmount in the middle of a thousand announcements ends the daemon, and nothing is made below it" {
+  start_two_inboxes
+  refresh
+  send_many 1000
+  watch "inboxes/$BOB"
+  refresh
+  local pid=$MOUNT_PID
+  MOUNT_PID=
+  umount -l "$MOUNT" || fusermount3 -uz "$MOUNT"
+  stop_watching
+  wait_until 10 process_is_gone "$pid"
+  wait "$pid"
+  equal "$(ls -A "$MOUNT")" ""
+}
+
+@test "moves out of sent/, removals and barriers while mail goes out do not hang with announcements" {
+  start_two_inboxes
+  watch sent failed "inboxes/$BOB"
+  local i
+  for i in {1..25}; do
+    message "$BOB" "crowd $i" >"$MOUNT/outbox/crowd-$i"
+  done
+  local started=()
+  for i in {1..5}; do
+    (
+      exec 3>&-
+      while [ ! -e "$DIR/enough" ]; do
+        status=0
+        case $i in
+        1) timeout 10 mv "$MOUNT/sent/crowd-1" "$MOUNT/outbox/again-1" ;;
+        2) timeout 10 rm -f "$MOUNT"/sent/again-1* ;;
+        3) timeout 20 sync "$MOUNT/outbox" ;;
+        4) timeout 20 sh -c "echo sync >'$MOUNT/ctl'" ;;
+        5) timeout 10 ls -l "$MOUNT/sent" "$MOUNT/inboxes/$BOB" ;;
+        esac || status=$?
+        [ "$status" -ne 124 ] || touch "$DIR/hung"
+      done
+    ) >/dev/null 2>&1 &
+    started+=($!)
+  done
+  wait_until 30 saw CREATE 'crowd-25.receipt.json$'
+  touch "$DIR/enough"
+  wait "${started[@]}"
+  missing "$DIR/hung"
+}
