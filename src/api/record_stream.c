@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/plain_run.h"
+
 enum state {
     STATE_START,        /* before anything */
     STATE_FIRST_RECORD, /* after the list's [ */
@@ -54,8 +56,7 @@ static size_t pass_over(struct record_stream *stream, const char *bytes, size_t 
     size_t i = 0;
     while (i < len) {
         if (stream->in_string && !stream->is_escaped) {
-            while (i < len && bytes[i] != '"' && bytes[i] != '\\')
-                i++;
+            i += plain_run(bytes + i, len - i);
             if (i == len)
                 break;
         }
