@@ -238,7 +238,8 @@ stop_mount()
     local pid=$MOUNT_PID
     MOUNT_PID=
     [ -n "$pid" ] || return 0
-    fusermount3 -u "$MOUNT" || {
+    # A watcher may just be told of something: that is a file open for a moment.
+    wait_until 3 fusermount3 -u "$MOUNT" || {
         give_up_mount "$pid"
         return 1
     }
