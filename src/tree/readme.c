@@ -42,6 +42,7 @@ const char *readme_text(void)
            "\n"
            "  tail -f events.jsonl              what happened, a line of JSON each\n"
            "  head -n1 events                   wait for the next thing to happen (not listed by ls)\n"
+           "  inotifywait -m inboxes/ADDRESS    new mail, as it arrives; sent/ and failed/ too\n"
            "  echo retry NAME > ctl             try a waiting or failed one now (`retry all`: all that "
            "wait)\n"
            "  cat status.json                   connection, queue, quota, counters\n";
