@@ -337,6 +337,16 @@ wait_failed() # NAME
     wait_until 20 test -e "$MOUNT/failed/$1.receipt.json"
 }
 
+# The message NAME went out once, and says BODY.
+went_out() # NAME SUBJECT [BODY]
+{
+    wait_sent "$1"
+    unlisted "$MOUNT/outbox/$1"
+    missing "$MOUNT/failed/$1"
+    content "$BOB" "$2" >"$DIR/arrived"
+    holds "$DIR/arrived" '.plain_text | rtrimstr("\n") == $body' --arg body "${3:-Hello.}"
+}
+
 # The events so far for which jq's FILTER holds, a line each.
 events() # FILTER [JQ-ARGUMENT...]
 {

@@ -1,0 +1,228 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# Where options come from: keys, the service's URL, the configuration, -o and fstab.
+
+load support
+load background
+
+setup() {
+  use_own_home
+}
+
+teardown() {
+  stop_background
+  stop_all
+}
+
+# ---------------------------------------------------------------- keys
+
+@test "the key from INBOXFS_API_KEY, a command, or the configuration" {
+  start_service
+  local key
+  key=$(cat "$KEY_FILE")
+  INBOXFS_API_KEY=$key start_background "$SERVICE_URL" "$MOUNT"
+  stop_background
+  start_background --api-key-command="cat '$KEY_FILE'" "$SERVICE_URL" "$MOUNT"
+  stop_background
+  mkdir -p "$XDG_CONFIG_HOME/inboxfs"
+  (umask 077 && printf 'api-key = %s\n' "$key" >"$XDG_CONFIG_HOME/inboxfs/config")
+  start_background "$SERVICE_URL" "$MOUNT"
+}
+
+@test "no key at all is said" {
+  start_service
+  refuses 1 "key" "$SERVICE_URL" "$MOUNT"
+}
+
+@test "a wrong key is refused before the mount, with words" {
+  start_service
+  (umask 077 && echo wrong-key >"$DIR/wrong")
+  refuses 1 "key|401" --api-key-file="$DIR/wrong" "$SERVICE_URL" "$MOUNT"
+  run ! grep -q wrong-key <<<"$output"
+}
+
+@test "a key file that is missing, empty or a directory is refused" {
+  start_service
+  refuses 1 "nokey" --api-key-file="$DIR/nokey" "$SERVICE_URL" "$MOUNT"
+  (umask 077 && : >"$DIR/empty" && mkdir "$DIR/folder")
+  refuses 1 "empty" --api-key-file="$DIR/empty" "$SERVICE_URL" "$MOUNT"
+  refuses 1 "folder" --api-key-file="$DIR/folder" "$SERVICE_URL" "$MOUNT"
+}
+
+@test "a key file that others can read is refused" {
+  start_service
+  local mode
+  for mode in 640 604 644 660; do
+    chmod "$mode" "$KEY_FILE"
+    refuses 1 "chmod|others" --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"
+  done
+  chmod 400 "$KEY_FILE"
+  start_background --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"
+}
+
+@test "a key that would break the header is refused" {
+  start_service
+  (umask 077 && printf 'key\x01with control\n' >"$DIR/control" && printf 'two\nlines\n' >"$DIR/lines")
+  refuses 1 "key" --api-key-file="$DIR/control" "$SERVICE_URL" "$MOUNT"
+  refuses 1 "key" --api-key-file="$DIR/lines" "$SERVICE_URL" "$MOUNT"
+}
+
+@test "a configuration with a key that others can read is refused" {
+  start_service
+  printf 'api-key = %s\n' "$(cat "$KEY_FILE")" >"$DIR/open.conf"
+  chmod 644 "$DIR/open.conf"
+  refuses 2 "others|chmod" --config="$DIR/open.conf" "$SERVICE_URL" "$MOUNT"
+}
+
+@test "the key shows nowhere: not in arguments, environment, log, state or the mount" {
+  start_service
+  local key pid
+  key=$(cat "$KEY_FILE")
+  INBOXFS_API_KEY=$key "$INBOXFS" -d "$SERVICE_URL" "$MOUNT" >"$MOUNT_LOG" 2>&1 3>&- &
+  pid=$!
+  # shellcheck disable=SC2034 # for the teardown
+  MOUNT_PID=$pid
+  wait_until 20 mount_answers
+  mkdir "$MOUNT/inboxes/$ALICE" "$MOUNT/inboxes/$BOB"
+  message "$BOB" "no key" >"$MOUNT/outbox/x"
+  wait_sent x
+  refresh
+  run ! grep -aqF -- "$key" "/proc/$pid/cmdline"
+  run ! grep -aqF -- "$key" "/proc/$pid/environ"
+  run -1 grep -rlaF -- "$key" "$MOUNT"
+  stop_mount
+  run -1 grep -rlaF -- "$key" "$XDG_STATE_HOME" "$MOUNT_LOG"
+}
+
+@test "the key is not in the environment of the key command's children" {
+  start_service
+  (umask 077 && printf '#!/bin/sh\nenv >"%s"\ncat "%s"\n' "$DIR/env" "$KEY_FILE" >"$DIR/command")
+  chmod 700 "$DIR/command"
+  start_background --api-key-command="$DIR/command" "$SERVICE_URL" "$MOUNT"
+  run ! grep -qF "$(cat "$KEY_FILE")" "$DIR/env"
+}
+
+# ---------------------------------------------------------------- source
+
+@test "the base URL with a slash, with /api/v1, and from the environment means the same" {
+  start_service
+  local url
+  for url in "$SERVICE_URL/" "$SERVICE_URL/api/v1" "$SERVICE_URL/api/v1/"; do
+    start_background --api-key-file="$KEY_FILE" "$url" "$MOUNT"
+    holds "$MOUNT/status.json" '.online'
+    stop_background
+  done
+  INBOXFS_BASE_URL=$SERVICE_URL start_background --api-key-file="$KEY_FILE" "$MOUNT"
+  stop_background
+  equal "$(find "$XDG_STATE_HOME/inboxfs" -mindepth 1 -maxdepth 1 -type d | wc -l)" 1
+}
+
+@test "plain HTTP to another host is refused, unless it is allowed" {
+  start_service
+  refuses 1 "https|allow-http|plain" --api-key-file="$KEY_FILE" http://mail.example "$MOUNT"
+  refuses 1 "https|allow-http|plain" --api-key-file="$KEY_FILE" http://192.0.2.1:8080 "$MOUNT"
+  start_background --api-key-file="$KEY_FILE" --allow-http http://unknown.invalid "$MOUNT"
+  contains "$(cat "$DIR/said")" "does not answer"
+}
+
+@test "a source that is no URL is refused" {
+  start_service
+  local source
+  for source in ftp://x.example "http://user:password@127.0.0.1:1" "http://127.0.0.1:1/?query" nonsense "http://"; do
+    run timeout 30 "$INBOXFS" --api-key-file="$KEY_FILE" "$source" "$MOUNT"
+    [ "$status" -ne 0 ] || fail "$source was taken"
+    [ -n "$output" ]
+    run ! mountpoint -q "$MOUNT"
+  done
+}
+
+# ---------------------------------------------------------------- configuration and -o
+
+@test "options from the default configuration, and from --config" {
+  start_service
+  mkdir -p "$XDG_CONFIG_HOME/inboxfs"
+  printf '# a comment\n\nsource = %s\napi-key-file = %s\npoll-interval = 77\ndaily-limit = free\n' \
+    "$SERVICE_URL" "$KEY_FILE" >"$XDG_CONFIG_HOME/inboxfs/config"
+  start_background "$MOUNT"
+  holds "$MOUNT/status.json" '.sync.interval_seconds == 77 and .quota.daily_limit == 10'
+  stop_background
+  mv "$XDG_CONFIG_HOME/inboxfs/config" "$DIR/other"
+  start_background --config="$DIR/other" --poll-interval=78 "$MOUNT"
+  holds "$MOUNT/status.json" '.sync.interval_seconds == 78'
+}
+
+@test "a mistake in the configuration is told with its line" {
+  printf 'poll-interval = 5\ncolour = red\n' >"$DIR/config-file"
+  refuses 2 "config-file:2" --config="$DIR/config-file" local "$MOUNT"
+  refuses 2 "missing" --config="$DIR/missing" local "$MOUNT"
+}
+
+@test "every option as -o name=value" {
+  start_service
+  start_background -o "api_key_file=$KEY_FILE,state_dir=$DIR/o-state,poll_interval=55,daily_limit=paid,from=$ALICE,trust_idempotency,allow_http,adopt_state" \
+    "$SERVICE_URL" "$MOUNT"
+  holds "$MOUNT/status.json" '.sync.interval_seconds == 55 and .quota.daily_limit == 1000'
+  [ -d "$DIR/o-state/spool" ]
+}
+
+@test "mount -t fuse.inboxfs, as from fstab" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root"
+  start_service
+  mkdir "$DIR/bin"
+  ln -s "$INBOXFS" "$DIR/bin/inboxfs"
+  # What mount(8) runs for the type; it would look for the program in the system's own folders only.
+  PATH=$DIR/bin:$PATH /sbin/mount.fuse3 "$SERVICE_URL" "$MOUNT" -t fuse.inboxfs \
+    -o "rw,api_key_file=$KEY_FILE,state_dir=$STATE,poll_interval=0" 3>&-
+  mountpoint -q "$MOUNT"
+  [ -d "$MOUNT/inboxes" ]
+  umount "$MOUNT"
+}
+
+@test "the mount table shows the source and the type, never a key" {
+  start_service
+  start_background --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"
+  local line
+  line=$(grep -F " $MOUNT " /proc/self/mounts)
+  contains "$line" "fuse.inboxfs"
+  contains "$line" "$SERVICE_URL"
+  contains "$line" "default_permissions"
+  [[ $line != *"$(cat "$KEY_FILE")"* ]]
+}
+
+@test "-o ro mounts read-only, allow_other lets others in as the modes allow" {
+  start_service
+  start_background -o ro --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"
+  expect EROFS mkdir "$MOUNT/inboxes/$ALICE"
+  stop_background
+  [ "$(id -u)" -eq 0 ] || skip "the rest needs root"
+  chmod 755 "$BATS_RUN_TMPDIR" "$DIR" "${TMPDIR:-/tmp}" 2>/dev/null || true
+  start_background -o allow_other --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"
+  run setpriv --reuid=65534 --regid=65534 --clear-groups "$BUILD/tests/tools/syscall" open "$MOUNT/README" r
+  equal "$output" EACCES
+}
+
+@test "a user who is not root can mount" {
+  [ "$(id -u)" -eq 0 ] || skip "is not root already"
+  [ -u "$(command -v fusermount3)" ] || skip "fusermount3 is not setuid"
+  setpriv --reuid=65534 --regid=65534 --clear-groups test -w /dev/fuse || skip "/dev/fuse is for root only"
+  local as=(setpriv --reuid=65534 --regid=65534 --clear-groups env -u XDG_STATE_HOME -u XDG_CONFIG_HOME "HOME=$DIR/user")
+  mkdir -p "$DIR/user/mail"
+  chown -R 65534:65534 "$DIR/user"
+  local folder=$DIR
+  while [ "$folder" != / ]; do
+    chmod a+x "$folder"
+    folder=$(dirname "$folder")
+  done
+  "${as[@]}" "$INBOXFS" "local:$DIR/user/box" "$DIR/user/mail" >"$DIR/said" 2>&1 3>&- || fail "$(cat "$DIR/said")"
+  equal "$("${as[@]}" stat -c '%u %a' "$DIR/user/mail")" "65534 700"
+  "${as[@]}" mkdir "$DIR/user/mail/inboxes/$ALICE"
+  local mail
+  wait_until 10 "${as[@]}" bash -c 'ls "$1"/2*.json' - "$DIR/user/mail/inboxes/$ALICE"
+  mail=$("${as[@]}" find "$DIR/user/mail/inboxes/$ALICE" -name '2*.json')
+  equal "$("${as[@]}" "$BUILD/tests/tools/syscall" open "$mail" w)" EACCES
+  equal "$("${as[@]}" "$BUILD/tests/tools/syscall" unlink "$mail")" EPERM
+  equal "$("${as[@]}" "$BUILD/tests/tools/syscall" write "$DIR/user/mail/inboxes/$ALICE/new" wc x)" "open EPERM"
+  "${as[@]}" fusermount3 -u "$DIR/user/mail"
+  wait_until 20 has_no_daemon "$DIR/user/mail"
+}
