@@ -182,6 +182,21 @@ teardown() {
   equal "$(events '.event == "online"' | wc -l)" 1
 }
 
+@test "head -n1 events waits for the next thing, prints it, and has no more to say" {
+  start_mount
+  refresh
+  head -n1 "$MOUNT/events" >"$DIR/next" 2>"$DIR/words" 3>&- &
+  local reader=$!
+  # It must have it open before something happens.
+  wait_until 10 eval 'readlink /proc/'$reader'/fd/* | grep -qx "$MOUNT/events"'
+  send_from_elsewhere "$ALICE" "$BOB" awaited
+  refresh
+  wait_until 10 process_is_gone "$reader"
+  wait "$reader"
+  equal "$(cat "$DIR/words")" ""
+  holds "$DIR/next" '.event == "mail"'
+}
+
 @test "tail -f follows events.jsonl" {
   start_mount
   refresh

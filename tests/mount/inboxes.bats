@@ -208,6 +208,21 @@ record() { # ADDRESS
   has_event '.event == "inbox" and (.error | type == "string") and (.error | length > 5)'
 }
 
+@test "what is no JSON, or not all of it, fails the close; an empty file changes nothing" {
+  start_mount
+  mkdir "$MOUNT/inboxes/$ALICE"
+  refresh
+  local before file=$MOUNT/inboxes/$ALICE/inbox.json
+  before=$(record "$ALICE")
+  expect "close EINVAL" write "$file" wt 'garbage'
+  expect "close EINVAL" write "$file" wt '{"name": "cut of'
+  echo garbage >"$DIR/garbage"
+  run ! cp "$DIR/garbage" "$file"
+  cp /dev/null "$file"
+  equal "$(record "$ALICE")" "$before"
+  holds "$file" '.name == "alice"'
+}
+
 @test "with the service away the error comes back from close: EHOSTUNREACH" {
   start_mount
   mkdir "$MOUNT/inboxes/$ALICE"

@@ -78,6 +78,21 @@ teardown() {
   equal "$(find "$MOUNT/sent" "$MOUNT/failed" -mindepth 1)" ""
 }
 
+@test "rm sent/* and find failed -delete say nothing of the receipts that went along" {
+  message "$BOB" "one" >"$MOUNT/outbox/one.eml"
+  message "$BOB" "two" >"$MOUNT/outbox/two.eml"
+  echo bad >"$MOUNT/outbox/bad"
+  wait_sent one.eml
+  wait_sent two.eml
+  wait_failed bad
+  expect EPERM unlink "$MOUNT/sent/one.eml.receipt.json"
+  run -0 rm "$MOUNT"/sent/*
+  equal "$output" ""
+  run -0 find "$MOUNT/failed" -type f -delete
+  equal "$output" ""
+  equal "$(find "$MOUNT/sent" "$MOUNT/failed" -mindepth 1)" ""
+}
+
 @test "in sent and failed nothing can be made or written" {
   message "$BOB" "fixed" >"$MOUNT/outbox/x"
   wait_sent x

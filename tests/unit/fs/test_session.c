@@ -36,14 +36,15 @@ static void mount_options_are_checked(void **state)
     static const struct {
         const char *options;
         int error;
+        const char *named; /* in the reason */
     } cases[] = {
-        {NULL, 0},
-        {"", 0},
-        {"ro", 0},
-        {"allow_other,noexec", 0},
-        {"bogus", -EINVAL},
-        {"-", -EINVAL},
-        {"ro,bogus=1", -EINVAL},
+        {NULL, 0, NULL},
+        {"", 0, NULL},
+        {"ro", 0, NULL},
+        {"allow_other,noexec", 0, NULL},
+        {"bogus", -EINVAL, "-o bogus"},
+        {"-", -EINVAL, "-o -"},
+        {"ro,bogus=1", -EINVAL, "-o bogus=1"},
     };
     (void)state;
     log_set_level(LOG_LEVEL_ERROR);
@@ -53,6 +54,10 @@ static void mount_options_are_checked(void **state)
         print_message("# -o %s\n", cases[i].options != NULL ? cases[i].options : "(none)");
         assert_int_equal(new_session(cases[i].options, &session, &reason), cases[i].error);
         assert_int_equal(reason != NULL, cases[i].error != 0);
+        if (reason != NULL) {
+            assert_non_null(strstr(reason, cases[i].named));
+            assert_null(strchr(reason, '\n'));
+        }
     }
 }
 
