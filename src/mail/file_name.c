@@ -85,11 +85,10 @@ static bool make_ascii_slug(const char *subject, size_t len, char ret_slug[FILE_
 static void append_slug(struct strbuf *name, const char *subject)
 {
     char ascii[FILE_NAME_SLUG_MAX_BYTES + 1];
-    g_autofree char *normal = NULL;
-    const char *slug = ascii;
     size_t subject_len = strnlen(subject, SUBJECT_MAX_BYTES);
-    if (!make_ascii_slug(subject, subject_len, ascii))
-        slug = normal = make_slug(subject, subject_len);
+    bool is_ascii = make_ascii_slug(subject, subject_len, ascii);
+    g_autofree char *normal = is_ascii ? NULL : make_slug(subject, subject_len);
+    const char *slug = is_ascii ? ascii : normal;
     size_t len = slug == NULL ? 0 : cut_at_character(slug, strlen(slug), FILE_NAME_SLUG_MAX_BYTES);
     while (len > 0 && slug[len - 1] == '-')
         len--;
