@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that may wait. Lock order: the room's lock before that of a request's cancel.
+ * Requests that may wait. Lock order: libfuse's of a request (held in interrupted()), the room's, that of a
+ * request's cancel.
  */
 #include "fs/waiting.h"
 
@@ -10,11 +11,14 @@
 
 #include "base/cancel.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "fs/pending_signals.h"
 #include "fs/reply.h"
 #include "fs/session_state.h"
 
 enum {
-    WAITING_MAX_THREADS = 64
+    WAITING_MAX_THREADS = 64,
+    SIGNAL_INTERVAL_MS = 100,
 };
 
 struct waiting_request {
@@ -23,6 +27,7 @@ struct waiting_request {
     fuse_req_t request;
     struct cancel cancel;
     pid_t pid;
+    bool is_watched; /* protected by the room's lock: interrupted, by no more than a note */
     struct request_arguments arguments; /* strings and bytes stand behind this structure */
     request_function function;
     struct waiting_request *previous; /* protected by the room's lock, as is next */
@@ -34,6 +39,7 @@ int waiting_room_init(struct waiting_room *room)
 {
     *room = (struct waiting_room){.first = NULL};
     pthread_mutex_init(&room->lock, NULL);
+    clock_condition_init(&room->left);
     return worker_pool_new("fs-waiting", WAITING_MAX_THREADS, &room->pool);
 }
 
@@ -54,6 +60,7 @@ void waiting_room_drain(struct waiting_room *room)
 void waiting_room_release(struct waiting_room *room)
 {
     waiting_room_drain(room);
+    pthread_cond_destroy(&room->left);
     pthread_mutex_destroy(&room->lock);
 }
 
@@ -79,6 +86,7 @@ static void leave(struct waiting_room *room, struct waiting_request *waiting)
         room->first = waiting->next;
     if (waiting->next != NULL)
         waiting->next->previous = waiting->previous;
+    pthread_cond_broadcast(&room->left);
     pthread_mutex_unlock(&room->lock);
 }
 
@@ -94,12 +102,77 @@ static void answer(fuse_req_t request, const struct request_outcome *outcome)
         reply_status(request, 0);
 }
 
+/* ---------------------------------------------------------------- interrupts */
+
+struct signal_watch {
+    struct worker_job job; /* first: the pool knows it by this */
+    struct waiting_room *room;
+};
+
+/* Whether any request is left to look after. */
+static bool look_for_signals_locked(struct waiting_room *room)
+{
+    bool is_any = false;
+    for (struct waiting_request *waiting = room->first; waiting != NULL; waiting = waiting->next) {
+        if (!waiting->is_watched)
+            continue;
+        if (pending_signals_only_tell(waiting->pid)) {
+            is_any = true;
+        } else {
+            waiting->is_watched = false;
+            cancel_set(&waiting->cancel);
+        }
+    }
+    return is_any;
+}
+
+/* The kernel tells of one signal only: whether the user's Ctrl-C follows has to be looked for. */
+static void watch_signals(struct worker_job *job)
+{
+    struct signal_watch *watch = (struct signal_watch *)job;
+    struct waiting_room *room = watch->room;
+    pthread_mutex_lock(&room->lock);
+    while (look_for_signals_locked(room))
+        clock_wait(clock_system(), &room->left, &room->lock,
+                   clock_monotonic_ms(clock_system()) + SIGNAL_INTERVAL_MS);
+    room->is_watching = false;
+    pthread_mutex_unlock(&room->lock);
+    free(watch);
+}
+
+static bool watch_locked(struct waiting_room *room, struct waiting_request *waiting)
+{
+    if (!room->is_watching) {
+        struct signal_watch *watch = calloc(1, sizeof(*watch));
+        if (watch == NULL)
+            return false;
+        *watch = (struct signal_watch){.job.run = watch_signals, .room = room};
+        if (worker_pool_submit(room->pool, &watch->job) != 0) {
+            free(watch);
+            return false;
+        }
+    }
+    room->is_watching = true;
+    waiting->is_watched = true;
+    return true;
+}
+
 static void interrupted(fuse_req_t request, void *context)
 {
     struct waiting_request *waiting = context;
+    struct waiting_room *room = &waiting->session->waiting;
     (void)request;
-    cancel_set(&waiting->cancel);
+    bool goes_on = pending_signals_only_tell(waiting->pid);
+    if (goes_on) {
+        pthread_mutex_lock(&room->lock);
+        goes_on = !room->is_closing && watch_locked(room, waiting);
+        pthread_mutex_unlock(&room->lock);
+    }
+    if (!goes_on)
+        cancel_set(&waiting->cancel);
 }
+
+/* ---------------------------------------------------------------- carrying out */
 
 static void free_waiting(struct waiting_request *waiting)
 {

@@ -18,8 +18,10 @@ struct waiting_request;
 struct waiting_room {
     struct worker_pool *pool;
     pthread_mutex_t lock;
-    struct waiting_request *first; /* protected by lock */
-    bool is_closing;               /* protected by lock: waits are cut short from now on */
+    pthread_cond_t left;
+    struct waiting_request *first; /* protected by lock, like all below */
+    bool is_closing;               /* waits are cut short from now on */
+    bool is_watching;              /* somebody looks for signals (waiting.c) */
 };
 
 /* What a request is about; each uses what it needs. Strings and bytes are borrowed. */

@@ -253,6 +253,27 @@ teardown() {
   has_received "$BOB" "while it hangs"
 }
 
+@test "a job of the shell that ends does not make its ctl sync fail, and Ctrl-C afterwards still does" {
+  start_mount
+  kill -STOP "$SERVICE_PID"
+  # The shell itself writes; it hears of its job's end while it waits.
+  bash -c 'sleep 0.2 & echo sync >"$1"' - "$MOUNT/ctl" 2>"$DIR/words" 3>&- &
+  local writer=$!
+  wait_until 10 eval '[ "$(ps -o stat= --ppid '$writer')" = Z ]'
+  kill -CONT "$SERVICE_PID"
+  wait "$writer"
+  equal "$(cat "$DIR/words")" ""
+
+  kill -STOP "$SERVICE_PID"
+  bash -c 'sleep 0.2 & echo sync >"$1"' - "$MOUNT/ctl" 2>"$DIR/words" 3>&- &
+  writer=$!
+  wait_until 10 eval '[ "$(ps -o stat= --ppid '$writer')" = Z ]'
+  kill -TERM "$writer"
+  wait_until 5 process_is_gone "$writer"
+  run ! wait "$writer"
+  kill -CONT "$SERVICE_PID"
+}
+
 @test "a hanging ctl sync can be interrupted" {
   start_mount
   kill -STOP "$SERVICE_PID"
