@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The process that creates what it is told of, here in an ordinary folder: only on the device that it was
+ * told, only what is not there, and it ends when it is to.
+ */
+#include "fs/announcer.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "support/temp_dir.h"
+
+enum {
+    PATIENCE_MS = 10 * 1000
+};
+
+struct world {
+    struct temp_dir dir;
+    struct watch_helper helper;
+    struct announcer announcer;
+    dev_t device;
+};
+
+static int set_up(void **state)
+{
+    struct world *world = calloc(1, sizeof(*world));
+    struct stat status;
+    temp_dir_init(&world->dir);
+    assert_int_equal(fstat(world->dir.fd, &status), 0);
+    world->device = status.st_dev;
+    assert_int_equal(watch_helper_start(&world->helper), 0);
+    announcer_init(&world->announcer, &world->helper);
+    *state = world;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct world *world = *state;
+    announcer_stop(&world->announcer);
+    announcer_release(&world->announcer);
+    watch_helper_end(&world->helper);
+    watch_helper_reap(&world->helper);
+    temp_dir_release(&world->dir);
+    free(world);
+    return 0;
+}
+
+static bool is_there(const struct world *world, const char *name)
+{
+    return faccessat(world->dir.fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static bool appears(const struct world *world, const char *name)
+{
+    int64_t until_ms = clock_monotonic_ms(clock_system()) + PATIENCE_MS;
+    while (!is_there(world, name) && clock_monotonic_ms(clock_system()) < until_ms)
+        usleep(1000);
+    return is_there(world, name);
+}
+
+static void what_is_told_is_created_in_order(void **state)
+{
+    struct world *world = *state;
+    char name[32];
+    assert_int_equal(announcer_start(&world->announcer, world->device, world->dir.path), 0);
+    for (int i = 0; i < 2000; i++) {
+        snprintf(name, sizeof(name), "file %d", i);
+        announcer_push(&world->announcer, name);
+    }
+    assert_true(appears(world, name));
+    for (int i = 0; i < 2000; i++) {
+        snprintf(name, sizeof(name), "file %d", i);
+        assert_true(is_there(world, name));
+    }
+    assert_true(announcer_is_helper(&world->announcer, world->helper.pid));
+    assert_false(announcer_is_helper(&world->announcer, getpid()));
+    assert_false(announcer_is_helper(&world->announcer, 0));
+}
+
+static void nothing_is_created_on_another_device(void **state)
+{
+    struct world *world = *state;
+    char strings[512];
+    int len = snprintf(strings, sizeof(strings), "%ju%c%s%cforeign", (uintmax_t)world->device + 1, '\0',
+                       world->dir.path, '\0');
+    assert_int_equal(watch_helper_send(&world->helper, strings, (size_t)len + 1), 0);
+    /* It has read all when it has met the end of its pipe, and ended by itself. */
+    close(world->helper.fd);
+    world->helper.fd = -1;
+    watch_helper_reap(&world->helper);
+    assert_false(is_there(world, "foreign"));
+}
+
+static void links_are_not_followed(void **state)
+{
+    struct world *world = *state;
+    assert_int_equal(symlinkat("elsewhere", world->dir.fd, "link"), 0);
+    assert_int_equal(announcer_start(&world->announcer, world->device, world->dir.path), 0);
+    announcer_push(&world->announcer, "link");
+    announcer_push(&world->announcer, "last");
+    assert_true(appears(world, "last"));
+    assert_false(is_there(world, "elsewhere"));
+}
+
+static void one_that_was_killed_is_replaced(void **state)
+{
+    struct world *world = *state;
+    assert_int_equal(announcer_start(&world->announcer, world->device, world->dir.path), 0);
+    announcer_push(&world->announcer, "first");
+    assert_true(appears(world, "first"));
+    assert_int_equal(kill(world->helper.pid, SIGKILL), 0);
+    int64_t until_ms = clock_monotonic_ms(clock_system()) + PATIENCE_MS;
+    /* What is handed over while it dies may be lost. */
+    for (int i = 0; !is_there(world, "again") && clock_monotonic_ms(clock_system()) < until_ms; i++) {
+        announcer_push(&world->announcer, "again");
+        usleep(1000);
+    }
+    assert_true(is_there(world, "again"));
+}
+
+static void without_a_helper_nobody_is_told(void **state)
+{
+    struct announcer announcer;
+    (void)state;
+    announcer_init(&announcer, NULL);
+    assert_int_equal(announcer_start(&announcer, 1, "/nowhere"), 0);
+    announcer_push(&announcer, "file");
+    assert_false(announcer_is_helper(&announcer, getpid()));
+    announcer_stop(&announcer);
+    announcer_release(&announcer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_is_told_is_created_in_order, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nothing_is_created_on_another_device, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(links_are_not_followed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_that_was_killed_is_replaced, set_up, tear_down),
+        cmocka_unit_test(without_a_helper_nobody_is_told),
+    };
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
