@@ -273,9 +273,10 @@ wait_settled() {
       fi
     done
   done
-  # The plan did what it was for, and was not everywhere.
+  # The plan did what it was for, and was not everywhere (an error planned for a hand-in may hit a receipt that
+  # is just being written).
   [ -e "$DIR/accepted.fsync6" ]
-  missing "$DIR/accepted.create1"
+  [ "$(find "$DIR" -name 'accepted.*' | wc -l)" -lt 30 ]
   daemon_lives
 }
 
