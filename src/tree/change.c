@@ -30,8 +30,8 @@ static bool is_outbox_folder(uint64_t ino, enum outbox_folder *ret)
     return inode_kind(ino) == INODE_FIXED && fixed_is_outbox_folder((enum fixed_node)inode_number(ino), ret);
 }
 
-/* The kernel has applied the caller's umask; this process has one of its own. Below a folder that hands on its
- * group, the new one does so, too. */
+/* The kernel has applied the caller's umask; this process has one of its own. Below a folder that hands on
+ * its group, the new one does so, too. */
 static int make_dir_in_drafts(const struct draft_node *parent, const char *name, mode_t mode)
 {
     struct stat stat;
