@@ -163,8 +163,8 @@ int tree_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t pa
 
 static int sync_draft_folder(const struct draft_node *node)
 {
-    _cleanup_close_ int fd = openat(node->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? -errno : file_sync(fd);
+    _cleanup_close_ int fd = draft_node_open_folder(node);
+    return fd < 0 ? fd : file_sync(fd);
 }
 
 int tree_sync_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino)

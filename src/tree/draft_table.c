@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "tree/fixed.h"
 #include "tree/inode.h"
+#include "tree/proc_path.h"
 
 enum {
     RELEASE_PATIENCE_MS = 2000
@@ -127,6 +128,15 @@ int draft_table_find(struct draft_table *table, const struct draft_node *parent,
     *ret_node = node;
     *ret_stat = stat;
     return 0;
+}
+
+/* Not by ".": that takes the permission to search it, which listing does not. */
+int draft_node_open_folder(const struct draft_node *node)
+{
+    char path[PROC_PATH_MAX_BYTES];
+    proc_path(node->fd, path);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
 }
 
 void draft_node_ref(struct draft_table *table, struct draft_node *node)
