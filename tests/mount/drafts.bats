@@ -161,6 +161,15 @@ PYTHON
   equal "$(stat -c %h "$D/link")" 2
 }
 
+@test "every call comes back as in an ordinary folder" {
+  local seed
+  for seed in 1 2 3 4; do
+    mkdir "$D/$seed" "$DIR/ordinary$seed"
+    python3 "$REPOSITORY/tests/mount/compare_folders.py" "$D/$seed" "$DIR/ordinary$seed" "$seed" 3000
+    diff -r --no-dereference "$D/$seed" "$DIR/ordinary$seed"
+  done
+}
+
 @test "links outside drafts: EPERM" {
   echo x >"$D/file"
   expect EPERM symlink file "$MOUNT/link"
