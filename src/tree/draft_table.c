@@ -68,7 +68,9 @@ struct draft_node *draft_table_get(struct draft_table *table, uint64_t ino)
 
 static struct draft_node *new_node(int fd, const char *key)
 {
-    struct draft_node *node = aligned_alloc(1U << INODE_KIND_BITS, (sizeof(*node) + 15) / 16 * 16);
+    const size_t alignment = (size_t)1 << INODE_KIND_BITS; /* so that its number loses nothing */
+    struct draft_node *node =
+        aligned_alloc(alignment, (sizeof(*node) + alignment - 1) / alignment * alignment);
     if (node == NULL)
         return NULL;
     *node = (struct draft_node){.fd = fd, .references = 1};
