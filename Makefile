@@ -48,16 +48,17 @@ LDFLAGS  += $(LDHARDEN) $(SANFLAGS) -pthread
 
 # ---------------------------------------------------------------- sources: a folder is a layer, a layer an archive
 
-LAYERS       := fs tree outbox store api http service mail base
+LAYERS       := fs tree outbox store api http service sql mail base
 DEPS_base    :=
 DEPS_mail    := base
+DEPS_sql     := base
 DEPS_http    := base
 DEPS_api     := http mail base
-DEPS_store   := mail base
+DEPS_store   := sql mail base
 DEPS_outbox  := mail base
-DEPS_tree    := store outbox mail base
-DEPS_fs      := tree store outbox mail base
-DEPS_service := mail base
+DEPS_tree    := store outbox sql mail base
+DEPS_fs      := tree store outbox sql mail base
+DEPS_service := sql mail base
 
 objects  = $(patsubst src/%.c,$(BUILD)/obj/%.o,$(1))
 archives = $(foreach l,$(1),$(BUILD)/lib/$(l).a)
@@ -82,7 +83,7 @@ $(BUILD)/inboxfs: $(call objects,$(filter-out src/inboxd_main.c,$(wildcard src/*
 	@echo "  LINK   $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
 
-$(BUILD)/inboxd: $(BUILD)/obj/inboxd_main.o $(call archives,service mail base)
+$(BUILD)/inboxd: $(BUILD)/obj/inboxd_main.o $(call archives,service sql mail base)
 	@mkdir -p $(@D)
 	@echo "  LINK   $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)

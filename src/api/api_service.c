@@ -32,6 +32,11 @@ static const struct mail_service_ops api_ops = {
     .upsert_inbox = inboxes_upsert,
     .upload = attachments_upload,
     .send = send_email,
+    .list_outbound = emails_list_outbound,
+    .get_content = content_get,
+    .get_attachment = content_get_attachment,
+    .get_raw = content_get_raw,
+    .mark_email = marks_set,
     .get_capabilities = get_capabilities,
     .get_counters = get_counters,
 };

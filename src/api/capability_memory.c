@@ -4,6 +4,10 @@
  */
 #include "api/capability_memory.h"
 
+#include <string.h>
+
+#include "base/hash.h"
+
 void capability_memory_init(struct capability_memory *memory, struct clock *clock,
                             const struct service_capabilities *known)
 {
@@ -39,24 +43,75 @@ bool capability_memory_is_authenticated(struct capability_memory *memory)
     return is_authenticated;
 }
 
-bool capability_memory_skips_inbox_list(struct capability_memory *memory)
+static enum service_capability *known_locked(struct capability_memory *memory,
+                                             enum optional_endpoint endpoint)
+{
+    switch (endpoint) {
+    case ENDPOINT_CONTENT:
+        return &memory->known.content;
+    case ENDPOINT_RAW:
+        return &memory->known.raw;
+    case ENDPOINT_OUTBOUND:
+        return &memory->known.outbound;
+    default:
+        return &memory->known.inbox_list;
+    }
+}
+
+enum service_capability capability_memory_find(struct capability_memory *memory,
+                                               enum optional_endpoint endpoint)
 {
     pthread_mutex_lock(&memory->lock);
-    bool skips = memory->known.inbox_list == CAPABILITY_ABSENT && memory->calls_left > 0 &&
-                 clock_monotonic_ms(memory->clock) < memory->retry_at_ms;
+    enum service_capability known = *known_locked(memory, endpoint);
+    pthread_mutex_unlock(&memory->lock);
+    return known;
+}
+
+bool capability_memory_skips(struct capability_memory *memory, enum optional_endpoint endpoint)
+{
+    struct absence *absence = &memory->absences[endpoint];
+    pthread_mutex_lock(&memory->lock);
+    bool skips = *known_locked(memory, endpoint) == CAPABILITY_ABSENT && absence->calls_left > 0 &&
+                 clock_monotonic_ms(memory->clock) < absence->retry_at_ms;
     if (skips)
-        memory->calls_left--;
+        absence->calls_left--;
     pthread_mutex_unlock(&memory->lock);
     return skips;
 }
 
-void capability_memory_note_inbox_list(struct capability_memory *memory, bool is_present)
+static void note_locked(struct capability_memory *memory, enum optional_endpoint endpoint, bool is_present)
+{
+    *known_locked(memory, endpoint) = is_present ? CAPABILITY_PRESENT : CAPABILITY_ABSENT;
+    memory->absences[endpoint] = (struct absence){
+        .calls_left = ABSENCE_CALLS_MAX,
+        .retry_at_ms = clock_monotonic_ms(memory->clock) + ABSENCE_MAX_MS,
+    };
+}
+
+void capability_memory_note(struct capability_memory *memory, enum optional_endpoint endpoint,
+                            bool is_present)
 {
     pthread_mutex_lock(&memory->lock);
-    memory->known.inbox_list = is_present ? CAPABILITY_PRESENT : CAPABILITY_ABSENT;
-    memory->calls_left = ABSENCE_CALLS_MAX;
-    memory->retry_at_ms = clock_monotonic_ms(memory->clock) + ABSENCE_MAX_MS;
+    note_locked(memory, endpoint, is_present);
     pthread_mutex_unlock(&memory->lock);
+}
+
+bool capability_memory_note_missing(struct capability_memory *memory, enum optional_endpoint endpoint,
+                                    const char *email_id)
+{
+    struct absence *absence = &memory->absences[endpoint];
+    uint64_t witness = hash_bytes(0, email_id, strlen(email_id));
+    pthread_mutex_lock(&memory->lock);
+    bool is_absent = *known_locked(memory, endpoint) == CAPABILITY_ABSENT ||
+                     (absence->has_witness && absence->witness != witness);
+    if (is_absent) {
+        note_locked(memory, endpoint, false);
+    } else {
+        absence->has_witness = true;
+        absence->witness = witness;
+    }
+    pthread_mutex_unlock(&memory->lock);
+    return is_absent;
 }
 
 void capability_memory_note_key_refused(struct capability_memory *memory)

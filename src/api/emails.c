@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GET /email: the records of received mail.
+ * GET /email and GET /email/outbound: the records of received and of sent mail. A server may lack the latter.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "api/endpoints.h"
+#include "api/list_absence.h"
 #include "api/list_call.h"
 #include "base/cleanup.h"
 #include "http/http_path.h"
@@ -64,25 +65,35 @@ static void pause_listing(void *context)
     listing->sink(listing->context, NULL);
 }
 
-static int build_target(const struct email_query *query, struct strbuf *target)
+static int build_target(const char *path, const struct email_query *query, struct strbuf *target)
 {
     char limit[16];
     snprintf(limit, sizeof(limit), "%u", query->limit > 0 ? query->limit : 1);
-    strbuf_append_str(target, API_PREFIX "/email");
+    strbuf_append_str(target, path);
     if (query->inbox_id != NULL)
         http_path_add_query(target, "inbox_ids", query->inbox_id);
+    if (query->search_term != NULL)
+        http_path_add_query(target, "search_term", query->search_term);
+    if (query->with_invalid)
+        http_path_add_query(target, "valid_only", "false");
     return http_path_add_query(target, "limit", limit);
 }
 
-void emails_list(struct mail_service *service, const struct email_query *query, email_sink sink,
-                 void *context, struct cancel *cancel, unsigned int *ret_count, struct service_result *ret)
+/* Searches come in any number, and are not asked again. */
+static bool keeps_etag(const struct email_query *query)
 {
-    struct api_service *api = api_service_of(service);
+    return query->search_term == NULL;
+}
+
+static void list(struct api_service *api, const char *path, const struct email_query *query, email_sink sink,
+                 void *context, struct cancel *cancel, struct list_answer *ret_answer,
+                 struct service_result *ret)
+{
     _cleanup_strbuf_ struct strbuf target = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
     *ret = (struct service_result){.retry_after_ms = -1};
-    *ret_count = 0;
-    if (build_target(query, &target) < 0) {
-        api_result_set(ret, SERVICE_REJECTED, EINVAL, "the inbox's id is too long");
+    *ret_answer = (struct list_answer){.count = 0};
+    if (build_target(path, query, &target) < 0) {
+        api_result_set(ret, SERVICE_REJECTED, EINVAL, "the inbox's id, or what is searched for, is too long");
         return;
     }
     char etag[HTTP_ETAG_MAX_BYTES];
@@ -99,15 +110,37 @@ void emails_list(struct mail_service *service, const struct email_query *query, 
         .context = &listing,
         .cancel = cancel,
     };
-    struct list_answer answer;
-    list_call(api, &call, &answer, ret);
-    *ret_count = answer.count;
+    list_call(api, &call, ret_answer, ret);
     if (is_conditional && ret->http_status == 304) {
         api_result_set(ret, SERVICE_OK, 0, "");
         capability_memory_note_authenticated(&api->memory);
-        *ret_count = known_count;
+        ret_answer->count = known_count;
         return;
     }
     /* Only what was delivered whole may be skipped the next time. */
-    etag_memory_set(&api->etags, target.data, ret->outcome == SERVICE_OK ? answer.etag : "", answer.count);
+    if (keeps_etag(query))
+        etag_memory_set(&api->etags, target.data, ret->outcome == SERVICE_OK ? ret_answer->etag : "",
+                        ret_answer->count);
+}
+
+void emails_list(struct mail_service *service, const struct email_query *query, email_sink sink,
+                 void *context, struct cancel *cancel, unsigned int *ret_count, struct service_result *ret)
+{
+    struct list_answer answer;
+    list(api_service_of(service), API_PREFIX "/email", query, sink, context, cancel, &answer, ret);
+    *ret_count = answer.count;
+}
+
+void emails_list_outbound(struct mail_service *service, const struct email_query *query, email_sink sink,
+                          void *context, struct cancel *cancel, unsigned int *ret_count,
+                          struct service_result *ret)
+{
+    struct api_service *api = api_service_of(service);
+    struct list_answer answer;
+    *ret_count = 0;
+    if (list_absence_skips(api, ENDPOINT_OUTBOUND, ret))
+        return;
+    list(api, API_PREFIX "/email/outbound", query, sink, context, cancel, &answer, ret);
+    list_absence_judge(api, ENDPOINT_OUTBOUND, &answer, cancel, ret);
+    *ret_count = answer.count;
 }

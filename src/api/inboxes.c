@@ -6,13 +6,13 @@
 #include <string.h>
 
 #include "api/endpoints.h"
+#include "api/list_absence.h"
 #include "api/list_call.h"
 #include "base/cleanup.h"
 #include "mail/json_value.h"
 
 enum {
-    LIST_TIMEOUT_MS = 120 * 1000,
-    PROBE_TIMEOUT_MS = 20 * 1000,
+    LIST_TIMEOUT_MS = 120 * 1000
 };
 
 struct inbox_listing {
@@ -51,55 +51,12 @@ static int deliver(void *context, const char *text, size_t len)
     return rc;
 }
 
-static int stop_at_once(void *context, const char *text, size_t len)
-{
-    (void)context, (void)text, (void)len;
-    return -ECANCELED;
-}
-
-/* Whether the key is good, asked of an endpoint that every server has. A server that does not know `limit` is
- * hung up on after the first record. */
-static bool is_key_accepted(struct api_service *api, struct cancel *cancel, struct service_result *ret)
-{
-    struct list_call call = {
-        .target = API_PREFIX "/email?limit=1",
-        .timeout_ms = PROBE_TIMEOUT_MS,
-        .item = stop_at_once,
-        .cancel = cancel,
-    };
-    struct list_answer answer;
-    service_result_release(ret);
-    list_call(api, &call, &answer, ret);
-    if (ret->outcome != SERVICE_OK && !answer.is_stopped)
-        return false;
-    capability_memory_note_authenticated(&api->memory);
-    return true;
-}
-
-static bool looks_absent(struct api_service *api, const struct service_result *result, bool is_no_list)
-{
-    int status = result->http_status;
-    if (status == 404 || status == 405 || status == 501)
-        return true;
-    /* A page where a list was a minute ago is a fault, not an absence. */
-    return is_no_list && capability_memory_get(&api->memory).inbox_list != CAPABILITY_PRESENT;
-}
-
-static void set_absent(struct service_result *ret, int status)
-{
-    api_result_set(ret, SERVICE_ABSENT, ENOSYS, "the service has no list of inboxes");
-    ret->http_status = status;
-}
-
 void inboxes_list(struct mail_service *service, inbox_sink sink, void *context, struct cancel *cancel,
                   struct service_result *ret)
 {
     struct api_service *api = api_service_of(service);
-    *ret = (struct service_result){.retry_after_ms = -1};
-    if (capability_memory_skips_inbox_list(&api->memory)) {
-        set_absent(ret, 0);
+    if (list_absence_skips(api, ENDPOINT_INBOX_LIST, ret))
         return;
-    }
     struct inbox_listing listing = {.sink = sink, .context = context};
     struct list_call call = {
         .target = API_PREFIX "/inbox",
@@ -110,15 +67,7 @@ void inboxes_list(struct mail_service *service, inbox_sink sink, void *context, 
     };
     struct list_answer answer;
     list_call(api, &call, &answer, ret);
-    if (ret->outcome == SERVICE_OK)
-        capability_memory_note_inbox_list(&api->memory, true);
-    if (ret->outcome == SERVICE_OK || !looks_absent(api, ret, answer.is_no_list))
-        return;
-    int status = ret->http_status;
-    if (!capability_memory_is_authenticated(&api->memory) && !is_key_accepted(api, cancel, ret))
-        return;
-    capability_memory_note_inbox_list(&api->memory, false);
-    set_absent(ret, status);
+    list_absence_judge(api, ENDPOINT_INBOX_LIST, &answer, cancel, ret);
 }
 
 /* Creating needs the id that it made; an update has one already. */

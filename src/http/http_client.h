@@ -47,6 +47,7 @@ struct http_request {
     const char *method;        /* GET, or POST with a body */
     const char *target;        /* path and query, percent-encoded, from the `/` behind the base URL */
     const char *if_none_match; /* an ETag, or NULL */
+    bool takes_any_type;       /* the answer is bytes of whatever kind; else JSON */
     struct http_body body;
     http_sink sink;
     void *context;           /* handed to sink */

@@ -33,7 +33,7 @@ int http_head_build(struct http_head *head, const struct http_target *target,
                     const struct http_request *request)
 {
     add_line(head, "User-Agent: inboxfs/" INBOXFS_VERSION);
-    add_line(head, "Accept: application/json");
+    add_line(head, request->takes_any_type ? "Accept: */*" : "Accept: application/json");
     add_line(head, "Expect:"); /* no waiting for a 100 Continue */
     if (target->authorization != NULL)
         add_line(head, target->authorization);

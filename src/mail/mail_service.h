@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The service as the rest of the program sees it: list, send, upload, upsert. `api` implements it over REST;
- * tests implement it in memory. Calls block up to their deadlines and may be made from any thread at once.
+ * The service as the rest of the program sees it: list, send, upload, upsert, and what the Extended endpoints
+ * add (interface section 3). `api` implements it over REST; tests implement it in memory. Calls block up to
+ * their deadlines and may be made from any thread at once.
  */
 #ifndef INBOXFS_MAIL_MAIL_SERVICE_H
 #define INBOXFS_MAIL_MAIL_SERVICE_H
@@ -11,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/cancel.h"
+#include "mail/email_content.h"
 #include "mail/email_record.h"
 #include "mail/inbox_record.h"
 
@@ -31,7 +33,8 @@ struct service_result {
     enum service_outcome outcome;
     int http_status; /* 0: no answer */
     int error;       /* 0 when SERVICE_OK; else the positive errno that fits a system call: EHOSTUNREACH,
-                        ETIMEDOUT, EACCES, EAGAIN, EEXIST (409), EFBIG (413), EINVAL, EIO, EINTR, ENOSYS */
+                        ETIMEDOUT, EACCES, EAGAIN, EEXIST (409), EFBIG (413, or an answer longer than the
+                        caller takes), EINVAL, EIO, EINTR, ENOSYS; ENOENT: no such email or attachment */
     int64_t retry_after_ms; /* what the service asked for; -1: nothing */
     char *detail; /* in words that a user can act on, control characters removed, at most 1 kB; NULL when
                      OK. Owned: service_result_release() */
@@ -51,6 +54,9 @@ struct service_capabilities {
     enum service_capability idempotency_key; /* ABSENT: it refuses the field. PRESENT is never concluded from
                                                 outside: UNKNOWN means that it was not refused */
     enum service_capability from_address_text; /* ABSENT: from_address must be an object */
+    enum service_capability content;           /* GET /email/{id}, and with it its attachments */
+    enum service_capability raw;               /* GET /email/{id}/raw */
+    enum service_capability outbound;          /* GET /email/outbound */
 };
 
 struct service_counters {
@@ -68,10 +74,13 @@ typedef int (*inbox_sink)(void *context, struct inbox_record *record);
 typedef int (*email_sink)(void *context, struct email_record *record);
 
 struct email_query {
-    const char *inbox_id;  /* NULL: of all inboxes */
-    unsigned int limit;    /* records asked for, at least 1 */
-    bool may_be_unchanged; /* what the same query brought last, whole, need not be delivered again: then
-                              SERVICE_OK with http_status 304, no call of the sink, *ret_count as then */
+    const char *inbox_id;    /* NULL: of all inboxes */
+    unsigned int limit;      /* records asked for, at least 1 */
+    const char *search_term; /* subject, bodies, attachment names; NULL: no search. A Core server may ignore
+                                it and answer with everything */
+    bool with_invalid;       /* what rules and checks held back, too (valid_only=false) */
+    bool may_be_unchanged;   /* what the same query brought last, whole, need not be delivered again: then
+                                SERVICE_OK with http_status 304, no call of the sink, *ret_count as then */
 };
 
 struct upload_request {
@@ -87,6 +96,21 @@ struct send_request {
     const char *idempotency_key; /* never NULL */
     bool is_repeat; /* an earlier attempt with this key may have been accepted: never go on without the key
                        (a service that refuses it now: SERVICE_REJECTED) */
+};
+
+/* Which email. */
+struct content_query {
+    const char *email_id;
+    bool is_outbound; /* one that was sent: an id of list_outbound() */
+    /* The service showed just now that it has this email (raw: its content was answered). Then a 404 speaks
+     * against the endpoint, and two of them of different emails mean that it is absent. */
+    bool is_known_to_exist;
+};
+
+/* Where bytes go: written from offset 0 on. After a failure the file holds a part, or nothing. */
+struct content_target {
+    int fd;
+    uint64_t max_bytes; /* longer: SERVICE_REJECTED, EFBIG */
 };
 
 struct mail_service;
@@ -110,6 +134,25 @@ struct mail_service_ops {
      * remembers. */
     void (*send)(struct mail_service *service, const struct send_request *request, struct cancel *cancel,
                  char **ret_id, struct service_result *ret);
+    /* Sent mail, in the same records (`status` is pending or sent here). SERVICE_ABSENT as list_inboxes(). */
+    void (*list_outbound)(struct mail_service *service, const struct email_query *query, email_sink sink,
+                          void *context, struct cancel *cancel, unsigned int *ret_count,
+                          struct service_result *ret);
+    /* SERVICE_ABSENT: the service has no content, not even for other emails; then most calls make no request
+     * (now and then one does, since an absence is not for ever). *ret_content only when SERVICE_OK. */
+    void (*get_content)(struct mail_service *service, const struct content_query *query,
+                        struct cancel *cancel, struct email_content *ret_content, struct service_result *ret);
+    /* *ret_len: the bytes written, all of them, when SERVICE_OK. get_raw(): SERVICE_ABSENT as get_content().
+     * A failure to write is SERVICE_RETRY with its errno. */
+    void (*get_attachment)(struct mail_service *service, const struct content_query *query,
+                           const char *attachment_id, const struct content_target *target,
+                           struct cancel *cancel, uint64_t *ret_len, struct service_result *ret);
+    void (*get_raw)(struct mail_service *service, const struct content_query *query,
+                    const struct content_target *target, struct cancel *cancel, uint64_t *ret_len,
+                    struct service_result *ret);
+    /* *ret_record: as it is now (the caller releases it); its key is NULL where the answer carries none. */
+    void (*mark_email)(struct mail_service *service, const char *email_id, bool is_valid, int64_t timeout_ms,
+                       struct cancel *cancel, struct email_record *ret_record, struct service_result *ret);
     void (*get_capabilities)(struct mail_service *service, struct service_capabilities *ret);
     void (*get_counters)(struct mail_service *service, struct service_counters *ret);
 };

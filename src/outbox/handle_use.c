@@ -214,6 +214,14 @@ int outbox_flush(struct outbox_handle *handle, pid_t pid)
     return error;
 }
 
+bool outbox_is_flushed(const struct outbox_handle *handle)
+{
+    pthread_mutex_lock(&handle->outbox->lock);
+    bool is_flushed = !handle->may_write || !handle->has_written || handle->is_flushed;
+    pthread_mutex_unlock(&handle->outbox->lock);
+    return is_flushed;
+}
+
 /* Whether it was the last writer of an item that is being written; then the item is claimed. */
 static bool leave_writer_locked(struct outbox_handle *handle)
 {

@@ -138,6 +138,8 @@ int outbox_set_times(struct outbox *outbox, uint64_t number, const struct timesp
  * disk. */
 int outbox_flush(struct outbox_handle *handle, pid_t pid);
 int outbox_sync_file(struct outbox_handle *handle);
+/* Whether a close(2) that went well followed the last write. */
+bool outbox_is_flushed(const struct outbox_handle *handle);
 /* The last close of this open: hands in when no other writer is left. Waits for the disk. Consumes the
  * handle. */
 void outbox_release(struct outbox_handle *handle);

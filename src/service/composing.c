@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "mail/draft.h"
 #include "service/pool.h"
-#include "service/query.h"
+#include "sql/query.h"
 
 enum {
     REFERENCES_MAX = 50,    /* of longer threads the first and the newest are kept */

@@ -11,8 +11,8 @@
 #include "base/strbuf.h"
 #include "service/message.h"
 #include "service/prompt.h"
-#include "service/query.h"
 #include "service/thread.h"
+#include "sql/query.h"
 
 enum {
     THREAD_PROMPT_MAX_BYTES = 128 * 1024 * 1024

@@ -10,8 +10,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "service/query.h"
 #include "service/schema.h"
+#include "sql/query.h"
 
 enum {
     READERS_KEPT = 16,

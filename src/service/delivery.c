@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "mail/email_record.h"
 #include "service/inbox_rules.h"
-#include "service/query.h"
+#include "sql/query.h"
 
 static json_t *date_value(int64_t date_ms)
 {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "service/query.h"
+#include "sql/query.h"
 
 static int load_record(sqlite3 *db, const char *id, json_t **ret_record)
 {

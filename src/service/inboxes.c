@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #include "base/cleanup.h"
-#include "service/query.h"
+#include "sql/query.h"
 
 void inbox_release(struct inbox *inbox)
 {

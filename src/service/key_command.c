@@ -10,7 +10,7 @@
 #include "mail/email_record.h"
 #include "service/database.h"
 #include "service/keys.h"
-#include "service/query.h"
+#include "sql/query.h"
 
 static int open_existing(const char *data_dir, struct database **ret_database)
 {

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "mail/content_digest.h"
-#include "service/query.h"
+#include "sql/query.h"
 
 int keys_generate(char ret_key[API_KEY_SIZE])
 {

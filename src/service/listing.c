@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "service/listing_query.h"
-#include "service/query.h"
+#include "sql/query.h"
 
 static const char inboxes_filter[] = " AND r.inbox IN (SELECT seq FROM inboxes WHERE id IN"
                                      " (SELECT value FROM json_each(?2)))";

@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "mail/draft.h"
-#include "service/query.h"
+#include "sql/query.h"
 
 static int write_file(int pool_fd, const char *id, const void *bytes, size_t len)
 {

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "service/query.h"
+#include "sql/query.h"
 
 struct record_stream {
     struct database *database;

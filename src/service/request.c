@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "mail/content_digest.h"
-#include "service/query.h"
+#include "sql/query.h"
 
 const char *request_header(const struct request *request, const char *name)
 {

@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/random.h"
-#include "service/query.h"
+#include "sql/query.h"
 
 static const char version_1[] =
     "CREATE TABLE settings (name TEXT PRIMARY KEY, value) WITHOUT ROWID;"

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "service/composing.h"
 #include "service/delivery.h"
-#include "service/query.h"
+#include "sql/query.h"
 
 enum {
     DAY_MS = 24 * 60 * 60 * 1000,

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "service/prompt.h"
-#include "service/query.h"
+#include "sql/query.h"
 
 enum {
     EMAILS_MAX = 100,

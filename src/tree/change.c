@@ -30,12 +30,15 @@ static bool is_outbox_folder(uint64_t ino, enum outbox_folder *ret)
     return inode_kind(ino) == INODE_FIXED && fixed_is_outbox_folder((enum fixed_node)inode_number(ino), ret);
 }
 
-/* The kernel has applied the caller's umask; this process has one of its own. */
+/* The kernel has applied the caller's umask; this process has one of its own. Below a folder that hands on
+ * its group, the new one does so, too. */
 static int make_dir_in_drafts(const struct draft_node *parent, const char *name, mode_t mode)
 {
-    if (mkdirat(parent->fd, name, 0700) != 0)
+    struct stat stat;
+    if (mkdirat(parent->fd, name, 0700) != 0 || fstatat(parent->fd, name, &stat, AT_SYMLINK_NOFOLLOW) != 0)
         return -errno;
-    return fchmodat(parent->fd, name, mode & 07777, 0) == 0 ? 0 : -errno;
+    mode_t all = (mode & 07777) | (stat.st_mode & S_ISGID);
+    return fchmodat(parent->fd, name, all, 0) == 0 ? 0 : -errno;
 }
 
 static int create_inbox(struct tree *tree, const struct tree_caller *caller, const char *name,
@@ -88,20 +91,19 @@ int tree_make_symlink(struct tree *tree, const char *target, uint64_t parent, co
     return tree_lookup(tree, NULL, parent, name, ret);
 }
 
-/* A symbolic link cannot be given a second name through /proc, which would be followed: -EPERM. */
 int tree_make_link(struct tree *tree, uint64_t ino, uint64_t new_parent, const char *new_name,
                    struct tree_entry *ret)
 {
     char path[PROC_PATH_MAX_BYTES];
     struct draft_node *draft = draft_table_get(&tree->drafts, ino);
     const struct draft_node *parent = draft_table_get(&tree->drafts, new_parent);
-    struct stat stat;
-    if (draft == NULL || parent == NULL || fstat(draft->fd, &stat) != 0 || S_ISLNK(stat.st_mode))
+    if (draft == NULL || parent == NULL)
         return -EPERM;
     /* What is on its way into the spool must not keep a name here: it could be changed afterwards. */
     int error = draft_node_begin_write(&tree->drafts, draft);
     if (error != 0)
         return error;
+    /* That /proc leads here is followed; a symbolic link that is found here is not. */
     proc_path(draft->fd, path);
     if (linkat(AT_FDCWD, path, parent->fd, new_name, AT_SYMLINK_FOLLOW) != 0)
         error = -errno;
@@ -161,8 +163,8 @@ int tree_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t pa
 
 static int sync_draft_folder(const struct draft_node *node)
 {
-    _cleanup_close_ int fd = openat(node->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? -errno : file_sync(fd);
+    _cleanup_close_ int fd = draft_node_open_folder(node);
+    return fd < 0 ? fd : file_sync(fd);
 }
 
 int tree_sync_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino)

@@ -7,7 +7,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,9 +200,9 @@ static int read_drafts(struct tree_dir *dir, uint64_t position, const struct out
 
 static int open_draft_folder(const struct draft_node *node, DIR **ret_dir)
 {
-    int fd = openat(node->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = draft_node_open_folder(node);
     if (fd < 0)
-        return -errno;
+        return fd;
     *ret_dir = fdopendir(fd);
     if (*ret_dir != NULL)
         return 0;

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "tree/fixed.h"
 #include "tree/inode.h"
+#include "tree/proc_path.h"
 
 enum {
     RELEASE_PATIENCE_MS = 2000
@@ -67,7 +68,9 @@ struct draft_node *draft_table_get(struct draft_table *table, uint64_t ino)
 
 static struct draft_node *new_node(int fd, const char *key)
 {
-    struct draft_node *node = aligned_alloc(1U << INODE_KIND_BITS, (sizeof(*node) + 15) / 16 * 16);
+    const size_t alignment = (size_t)1 << INODE_KIND_BITS; /* so that its number loses nothing */
+    struct draft_node *node =
+        aligned_alloc(alignment, (sizeof(*node) + alignment - 1) / alignment * alignment);
     if (node == NULL)
         return NULL;
     *node = (struct draft_node){.fd = fd, .references = 1};
@@ -127,6 +130,15 @@ int draft_table_find(struct draft_table *table, const struct draft_node *parent,
     *ret_node = node;
     *ret_stat = stat;
     return 0;
+}
+
+/* Not by ".": that takes the permission to search it, which listing does not. */
+int draft_node_open_folder(const struct draft_node *node)
+{
+    char path[PROC_PATH_MAX_BYTES];
+    proc_path(node->fd, path);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
 }
 
 void draft_node_ref(struct draft_table *table, struct draft_node *node)

@@ -54,6 +54,10 @@ struct draft_node *draft_table_get(struct draft_table *table, uint64_t ino);
 int draft_table_find(struct draft_table *table, const struct draft_node *parent, const char *name,
                      struct draft_node **ret_node, struct stat *ret_stat);
 
+/* A folder, to be listed or synced, which an O_PATH descriptor cannot: a descriptor that the caller closes,
+ * or -errno. */
+int draft_node_open_folder(const struct draft_node *node);
+
 void draft_node_ref(struct draft_table *table, struct draft_node *node);
 void draft_node_unref(struct draft_table *table, struct draft_node *node, uint64_t count);
 

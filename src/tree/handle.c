@@ -201,6 +201,22 @@ void tree_release(struct tree_handle *handle)
     handle->ops->release(handle);
 }
 
+static struct tree_handle *handle_at(struct tree_link *link)
+{
+    return (struct tree_handle *)(void *)((char *)link - offsetof(struct tree_handle, link));
+}
+
+void tree_close_handles(struct tree *tree)
+{
+    struct tree_link *next;
+    for (struct tree_link *link = tree->open_handles.next; link != &tree->open_handles; link = next) {
+        struct tree_handle *handle = handle_at(link);
+        next = link->next;
+        if (handle->ops->is_closed_well == NULL || handle->ops->is_closed_well(handle))
+            tree_release(handle);
+    }
+}
+
 static void abandon(struct tree_handle *handle)
 {
     tree_link_remove(handle->tree, &handle->link);
@@ -212,9 +228,7 @@ static void abandon(struct tree_handle *handle)
 
 void tree_abandon_handles(struct tree *tree)
 {
-    while (tree->open_handles.next != &tree->open_handles) {
-        char *link = (char *)tree->open_handles.next;
-        abandon((struct tree_handle *)(void *)(link - offsetof(struct tree_handle, link)));
-    }
+    while (tree->open_handles.next != &tree->open_handles)
+        abandon(handle_at(tree->open_handles.next));
     directory_abandon_all(tree);
 }

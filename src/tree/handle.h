@@ -70,6 +70,9 @@ int tree_sync_file(struct tree_handle *handle, bool is_data_only);
 int tree_flush(struct tree_handle *handle, const struct tree_caller *caller);
 /* The last one has been closed. */
 void tree_release(struct tree_handle *handle);
+/* Releases what is left when the filesystem is gone for good: then every file has been closed, though the
+ * kernel may not have come to say so. What its writer did not close well stays for tree_abandon_handles(). */
+void tree_close_handles(struct tree *tree);
 /* Frees every handle and listing that is left, when the kernel is gone with files still open: what was being
  * written into the outbox does not count as closed. After outbox_stop(). */
 void tree_abandon_handles(struct tree *tree);

@@ -28,6 +28,8 @@ struct handle_ops {
     /* NULL: nothing to do */
     int (*sync)(struct tree_handle *handle, bool is_data_only);
     int (*flush)(struct tree_handle *handle, const struct tree_caller *caller);
+    /* Whether a close that nobody told of may be taken for one that went well. NULL: yes */
+    bool (*is_closed_well)(const struct tree_handle *handle);
     /* Frees the handle. Never NULL. */
     void (*release)(struct tree_handle *handle);
     /* The same when nobody has closed the file. NULL: release */

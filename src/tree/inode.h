@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inode numbers: a kind in the low four bits, a number of that kind above. So neither an inbox, an email nor
+ * Inode numbers: a kind in the low five bits, a number of that kind above. So neither an inbox, an email nor
  * an item of the outbox needs anything allocated for the kernel to know it by, and numbers stay the same
  * while mounted.
  */
@@ -20,11 +20,11 @@ enum inode_kind {
                            goes on answering for some seconds, and rename(2) between two names of one inode
                            does nothing */
     INODE_RECEIPT,      /* number: the outbox's of the item that it belongs to */
-    INODE_DRAFT,        /* number: address of its struct draft / 16 (draft_table.h) */
+    INODE_DRAFT,        /* number: address of its struct draft / 32 (draft_table.h) */
 };
 
 enum {
-    INODE_KIND_BITS = 4
+    INODE_KIND_BITS = 5
 };
 
 static inline uint64_t inode_make(enum inode_kind kind, uint64_t number)

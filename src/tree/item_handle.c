@@ -67,6 +67,11 @@ static int flush_item(struct tree_handle *handle, const struct tree_caller *call
     return outbox_flush(file_of(handle), caller->pid);
 }
 
+static bool is_item_closed_well(const struct tree_handle *handle)
+{
+    return outbox_is_flushed(file_of(handle));
+}
+
 static void release_item(struct tree_handle *handle)
 {
     outbox_release(file_of(handle));
@@ -89,6 +94,7 @@ static const struct handle_ops item_ops = {
     .allocate = allocate_item,
     .sync = sync_item,
     .flush = flush_item,
+    .is_closed_well = is_item_closed_well,
     .release = release_item,
     .abandon = abandon_item,
 };

@@ -3,7 +3,6 @@
  * Renames: what moves between which folders, and as what.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,13 +30,6 @@ static struct place find_place(struct tree *tree, uint64_t parent, const char *n
     place.is_outbox_folder = inode_kind(parent) == INODE_FIXED &&
                              fixed_is_outbox_folder((enum fixed_node)inode_number(parent), &place.folder);
     return place;
-}
-
-/* An O_PATH descriptor cannot be fsynced. */
-static int open_folder(const struct draft_node *node)
-{
-    int fd = openat(node->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
 }
 
 /* "drafts/sub/name": for words only, so the name alone will do where the folder's path cannot be told. */
@@ -77,7 +69,7 @@ static int check_can_be_handed_in(const struct stat *stat)
 static int hand_in_draft(struct tree *tree, const struct place *from, const struct place *to,
                          unsigned int flags, const char *shown_path)
 {
-    _cleanup_close_ int dir_fd = open_folder(from->draft);
+    _cleanup_close_ int dir_fd = draft_node_open_folder(from->draft);
     if (dir_fd < 0)
         return dir_fd;
     return outbox_hand_in(tree->outbox, dir_fd, from->name, shown_path, to->folder, to->name, flags);
@@ -112,7 +104,7 @@ static int hand_in(struct tree *tree, const struct tree_caller *caller, const st
 
 static int take_out(struct tree *tree, const struct place *from, const struct place *to, unsigned int flags)
 {
-    _cleanup_close_ int dir_fd = open_folder(to->draft);
+    _cleanup_close_ int dir_fd = draft_node_open_folder(to->draft);
     if (dir_fd < 0)
         return dir_fd;
     return outbox_take_out(tree->outbox, from->folder, from->name, dir_fd, to->name, flags);

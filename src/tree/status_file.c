@@ -52,6 +52,9 @@ static void write_service(struct json_writer *writer, const struct tree *tree)
     json_member_string(writer, "inbox_list", capability_name(capabilities.inbox_list));
     json_member_string(writer, "idempotency_key", capability_name(capabilities.idempotency_key));
     json_member_string(writer, "from_address_text", capability_name(capabilities.from_address_text));
+    json_member_string(writer, "content", capability_name(capabilities.content));
+    json_member_string(writer, "raw", capability_name(capabilities.raw));
+    json_member_string(writer, "outbound", capability_name(capabilities.outbound));
     json_end_object(writer);
 
     json_key(writer, "counters");

@@ -113,6 +113,18 @@ PYTHON
   fi
 }
 
+@test "a folder with the set-group-ID bit hands on its group" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root"
+  mkdir "$D/shared"
+  chgrp 4321 "$D/shared"
+  chmod g+s "$D/shared"
+  mkdir "$D/shared/folder"
+  touch "$D/shared/folder/file"
+  ln -s file "$D/shared/folder/link"
+  equal "$(stat -c '%g %a' "$D/shared/folder")" "4321 2755"
+  equal "$(stat -c %g "$D/shared/folder/file" "$D/shared/folder/link" | sort -u)" 4321
+}
+
 @test "a program stays executable" {
   printf '#!/bin/sh\necho ran\n' >"$D/program"
   chmod +x "$D/program"
@@ -140,6 +152,22 @@ PYTHON
   equal "$(cat "$D/one")" $'x\ny'
   rm "$D/one"
   equal "$(stat -c %h "$D/two")" 1
+}
+
+@test "a symbolic link can have a second name, too" {
+  ln -s /nowhere "$D/link"
+  expect ok link "$D/link" "$D/second"
+  equal "$(readlink "$D/second")" /nowhere
+  equal "$(stat -c %h "$D/link")" 2
+}
+
+@test "every call comes back as in an ordinary folder" {
+  local seed
+  for seed in 1 2 3 4; do
+    mkdir "$D/$seed" "$DIR/ordinary$seed"
+    python3 "$REPOSITORY/tests/mount/compare_folders.py" "$D/$seed" "$DIR/ordinary$seed" "$seed" 3000
+    diff -r --no-dereference "$D/$seed" "$DIR/ordinary$seed"
+  done
 }
 
 @test "links outside drafts: EPERM" {

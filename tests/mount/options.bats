@@ -223,6 +223,10 @@ teardown() {
   equal "$("${as[@]}" "$BUILD/tests/tools/syscall" open "$mail" w)" EACCES
   equal "$("${as[@]}" "$BUILD/tests/tools/syscall" unlink "$mail")" EPERM
   equal "$("${as[@]}" "$BUILD/tests/tools/syscall" write "$DIR/user/mail/inboxes/$ALICE/new" wc x)" "open EPERM"
+  # A folder that may be read, but not searched, can be listed.
+  "${as[@]}" mkdir -p "$DIR/user/mail/drafts/folder/below"
+  "${as[@]}" chmod 600 "$DIR/user/mail/drafts/folder"
+  equal "$("${as[@]}" ls -U "$DIR/user/mail/drafts/folder")" below
   "${as[@]}" fusermount3 -u "$DIR/user/mail"
   wait_until 20 has_no_daemon "$DIR/user/mail"
 }

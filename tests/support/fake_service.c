@@ -17,8 +17,9 @@ enum {
     PATIENCE_S = 20
 };
 
-static const char *const call_names[FAKE_CALL_KINDS] = {"list_inboxes", "list_emails", "upsert_inbox",
-                                                        "upload", "send"};
+static const char *const call_names[FAKE_CALL_KINDS] = {
+    "list_inboxes",  "list_emails", "upsert_inbox",   "upload",  "send",
+    "list_outbound", "get_content", "get_attachment", "get_raw", "mark_email"};
 
 void *fake_must(void *memory)
 {
@@ -94,14 +95,31 @@ static void free_calls(struct fake_calls *calls)
     free(calls->pushed);
 }
 
+static void free_emails(struct fake_email *first)
+{
+    for (struct fake_email *email = first, *next; email != NULL; email = next) {
+        next = email->next;
+        free_email(email);
+    }
+}
+
+static void free_parts(struct fake_part *first)
+{
+    for (struct fake_part *part = first, *next; part != NULL; part = next) {
+        next = part->next;
+        free(part->id);
+        free(part->attachment_id);
+        free(part);
+    }
+}
+
 void fake_service_free(struct fake_service *fake)
 {
     if (fake == NULL)
         return;
-    for (struct fake_email *email = fake->emails, *next; email != NULL; email = next) {
-        next = email->next;
-        free_email(email);
-    }
+    free_emails(fake->emails);
+    free_emails(fake->outbound);
+    free_parts(fake->parts);
     for (struct fake_inbox *inbox = fake->inboxes, *next; inbox != NULL; inbox = next) {
         next = inbox->next;
         free_inbox(inbox);
@@ -322,17 +340,28 @@ void fake_service_add_inbox(struct fake_service *fake, const char *json)
     pthread_mutex_unlock(&fake->lock);
 }
 
-void fake_service_add_email(struct fake_service *fake, const char *inbox_id, const char *json)
+static void push_email(struct fake_service *fake, struct fake_email **list, const char *inbox_id,
+                       const char *json)
 {
     struct fake_email *email = fake_must(calloc(1, sizeof(*email)));
     email->record = parse(json);
     email->id = id_of(email->record);
     email->inbox_id = fake_must(strdup(inbox_id));
     pthread_mutex_lock(&fake->lock);
-    email->next = fake->emails;
-    fake->emails = email;
+    email->next = *list;
+    *list = email;
     fake->version++;
     pthread_mutex_unlock(&fake->lock);
+}
+
+void fake_service_add_email(struct fake_service *fake, const char *inbox_id, const char *json)
+{
+    push_email(fake, &fake->emails, inbox_id, json);
+}
+
+void fake_service_add_outbound(struct fake_service *fake, const char *inbox_id, const char *json)
+{
+    push_email(fake, &fake->outbound, inbox_id, json);
 }
 
 void fake_service_add_simple_email(struct fake_service *fake, const char *inbox_id, const char *id,

@@ -22,10 +22,15 @@ enum fake_call {
     FAKE_UPSERT,
     FAKE_UPLOAD,
     FAKE_SEND,
+    FAKE_LIST_OUTBOUND,
+    FAKE_GET_CONTENT,
+    FAKE_GET_ATTACHMENT,
+    FAKE_GET_RAW,
+    FAKE_MARK,
 };
 
 enum {
-    FAKE_CALL_KINDS = FAKE_SEND + 1,
+    FAKE_CALL_KINDS = FAKE_MARK + 1,
 };
 
 /* How one call ends. All zeros: SERVICE_OK as the fake does it by itself. */
@@ -38,14 +43,17 @@ struct fake_outcome {
     const char *id;         /* upsert, upload, send: the id answered; NULL: one made up. Copied */
     bool without_id;        /* upsert, upload, send: OK, but the answer carries no id */
     bool happens;           /* upsert, upload, send: it takes effect although the outcome is not OK */
-    const char *of;         /* list_emails: of this inbox's list alone; NULL: any. A literal */
+    const char *of;         /* list_emails: of this inbox's list alone, content, attachment, raw: of this
+                               email alone; NULL: any. A literal */
     unsigned int records;   /* listings with an outcome that is not OK: records handed out before it */
 };
 
 /* What came in. Strings are the fake's and live as long as it. */
 struct fake_record {
-    const char *text;   /* list_emails: the inbox id or NULL; upsert, send: the request; upload: the name */
-    const char *key;    /* send: the idempotency key; upload: the content type */
+    const char *text;   /* list_emails: the inbox id or NULL; upsert, send: the request; upload: the name;
+                           content, attachment, raw, mark: the email's id */
+    const char *key;    /* send: the idempotency key; upload: the content type; lists: the search term or
+                           NULL; attachment: its id; mark: "true" or "false" */
     const char *bytes;  /* upload: the bytes */
     size_t len;         /* upload: how many; upsert: 0 */
     unsigned int limit; /* list_emails */
@@ -114,6 +122,14 @@ void fake_service_add_simple_email(struct fake_service *fake, const char *inbox_
 /* Changes the record with this `id`. */
 void fake_service_replace_email(struct fake_service *fake, const char *id, const char *json);
 void fake_service_remove_email(struct fake_service *fake, const char *id);
+/* What it answers for the content of an email, whether received or sent: `json` is the record. Without, it
+ * has none: 404. A content answered makes its capability known, and raw bytes that of theirs. */
+void fake_service_set_content(struct fake_service *fake, const char *id, const char *json);
+/* The bytes of an attachment; of the raw message where `attachment_id` is NULL. Copied. */
+void fake_service_set_bytes(struct fake_service *fake, const char *id, const char *attachment_id,
+                            const void *bytes, size_t len);
+/* An email that was sent from the inbox, as the newest. */
+void fake_service_add_outbound(struct fake_service *fake, const char *inbox_id, const char *json);
 void fake_service_remove_inbox(struct fake_service *fake, const char *id);
 /* The record it holds for an inbox, as JSON text, or NULL. The caller frees. */
 char *fake_service_find_inbox(struct fake_service *fake, const char *id);

@@ -95,9 +95,8 @@ static bool pass_gate_locked(struct fake_service *fake, struct fake_calls *calls
     return may_pass;
 }
 
-/* Records the call and waits at the gate. Returns with the lock held, and what the script says. */
-static struct fake_outcome begin_call(struct fake_service *fake, enum fake_call call,
-                                      const struct fake_record *record, struct cancel *cancel)
+struct fake_outcome fake_begin_call(struct fake_service *fake, enum fake_call call,
+                                    const struct fake_record *record, struct cancel *cancel)
 {
     struct fake_calls *calls = &fake->calls[call];
     cancel_bind(cancel, &fake->changed, &fake->lock);
@@ -121,9 +120,8 @@ static struct fake_outcome begin_call(struct fake_service *fake, enum fake_call 
     return (struct fake_outcome){.outcome = SERVICE_RETRY, .error = EINTR, .detail = "cancelled"};
 }
 
-/* Gives up the lock. */
-static void end_call_locked(struct fake_service *fake, enum fake_call call,
-                            const struct fake_outcome *outcome, struct service_result *ret)
+void fake_end_call_locked(struct fake_service *fake, enum fake_call call, const struct fake_outcome *outcome,
+                          struct service_result *ret)
 {
     set_result(ret, outcome);
     fake->calls[call].under_way--;
@@ -159,7 +157,7 @@ static void list_inboxes(struct mail_service *service, inbox_sink sink, void *co
 {
     struct fake_service *fake = fake_of(service);
     const struct fake_record call = {.text = NULL};
-    struct fake_outcome outcome = begin_call(fake, FAKE_LIST_INBOXES, &call, cancel);
+    struct fake_outcome outcome = fake_begin_call(fake, FAKE_LIST_INBOXES, &call, cancel);
     _cleanup_json_ json_t *records = fake_must(json_array());
     for (struct fake_inbox *inbox = fake->inboxes; inbox != NULL; inbox = inbox->next)
         if (outcome.outcome == SERVICE_OK || json_array_size(records) < outcome.records)
@@ -177,7 +175,7 @@ static void list_inboxes(struct mail_service *service, inbox_sink sink, void *co
     if (error != 0)
         outcome = (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 200, .error = -error};
     pthread_mutex_lock(&fake->lock);
-    end_call_locked(fake, FAKE_LIST_INBOXES, &outcome, ret);
+    fake_end_call_locked(fake, FAKE_LIST_INBOXES, &outcome, ret);
 }
 
 static struct fake_answer *find_answer_locked(struct fake_service *fake, const struct email_query *query)
@@ -210,14 +208,31 @@ static void remember_answer(struct fake_service *fake, const struct email_query 
     pthread_mutex_unlock(&fake->lock);
 }
 
-static json_t *select_emails_locked(struct fake_service *fake, const struct email_query *query,
-                                    const struct fake_outcome *outcome)
+/* As inboxd has it: a record that says nothing of it is valid. */
+static bool is_valid(const json_t *record)
+{
+    const char *status = json_string_value(json_object_get(record, "status"));
+    return status == NULL || strcmp(status, "valid") == 0 ||
+           json_is_true(json_object_get(record, "user_mark_status"));
+}
+
+static bool is_asked_for(const struct fake_email *email, const struct email_query *query)
+{
+    const char *subject = json_string_value(json_object_get(email->record, "subject"));
+    bool is_found =
+        query->search_term == NULL || (subject != NULL && strcasestr(subject, query->search_term) != NULL);
+    return is_found && (query->with_invalid || is_valid(email->record)) &&
+           (query->inbox_id == NULL || strcmp(query->inbox_id, email->inbox_id) == 0);
+}
+
+static json_t *select_emails(const struct fake_email *first, const struct email_query *query,
+                             const struct fake_outcome *outcome)
 {
     json_t *records = fake_must(json_array());
     size_t most = outcome->outcome == SERVICE_OK ? query->limit : outcome->records;
-    for (struct fake_email *email = fake->emails; email != NULL && json_array_size(records) < most;
+    for (const struct fake_email *email = first; email != NULL && json_array_size(records) < most;
          email = email->next)
-        if (query->inbox_id == NULL || strcmp(query->inbox_id, email->inbox_id) == 0)
+        if (is_asked_for(email, query))
             json_array_append(records, email->record);
     return records;
 }
@@ -252,15 +267,16 @@ static void list_emails(struct mail_service *service, const struct email_query *
                         struct service_result *ret)
 {
     struct fake_service *fake = fake_of(service);
-    const struct fake_record call = {.text = query->inbox_id, .limit = query->limit};
-    struct fake_outcome outcome = begin_call(fake, FAKE_LIST_EMAILS, &call, cancel);
+    const struct fake_record call = {
+        .text = query->inbox_id, .key = query->search_term, .limit = query->limit};
+    struct fake_outcome outcome = fake_begin_call(fake, FAKE_LIST_EMAILS, &call, cancel);
     *ret_count = 0;
     if (outcome.outcome == SERVICE_OK && is_unchanged_locked(fake, query, ret_count)) {
         outcome.http_status = 304;
-        end_call_locked(fake, FAKE_LIST_EMAILS, &outcome, ret);
+        fake_end_call_locked(fake, FAKE_LIST_EMAILS, &outcome, ret);
         return;
     }
-    _cleanup_json_ json_t *records = select_emails_locked(fake, query, &outcome);
+    _cleanup_json_ json_t *records = select_emails(fake->emails, query, &outcome);
     uint64_t version = fake->version;
     pthread_mutex_unlock(&fake->lock);
     int error = 0;
@@ -272,7 +288,26 @@ static void list_emails(struct mail_service *service, const struct email_query *
         remember_answer(fake, query, *ret_count, version);
     pthread_mutex_lock(&fake->lock);
     fake->delivered += *ret_count;
-    end_call_locked(fake, FAKE_LIST_EMAILS, &outcome, ret);
+    fake_end_call_locked(fake, FAKE_LIST_EMAILS, &outcome, ret);
+}
+
+static void list_outbound(struct mail_service *service, const struct email_query *query, email_sink sink,
+                          void *context, struct cancel *cancel, unsigned int *ret_count,
+                          struct service_result *ret)
+{
+    struct fake_service *fake = fake_of(service);
+    const struct fake_record call = {
+        .text = query->inbox_id, .key = query->search_term, .limit = query->limit};
+    struct fake_outcome outcome = fake_begin_call(fake, FAKE_LIST_OUTBOUND, &call, cancel);
+    _cleanup_json_ json_t *records = select_emails(fake->outbound, query, &outcome);
+    pthread_mutex_unlock(&fake->lock);
+    int error = 0;
+    for (*ret_count = 0; *ret_count < json_array_size(records) && error == 0; ++*ret_count)
+        error = deliver(json_array_get(records, *ret_count), query, sink, context);
+    if (error != 0)
+        outcome = (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 200, .error = -error};
+    pthread_mutex_lock(&fake->lock);
+    fake_end_call_locked(fake, FAKE_LIST_OUTBOUND, &outcome, ret);
 }
 
 /* ---------------------------------------------------------------- changes */
@@ -282,7 +317,7 @@ static void upsert_inbox(struct mail_service *service, const char *request, int6
 {
     struct fake_service *fake = fake_of(service);
     const struct fake_record call = {.text = request, .timeout_ms = timeout_ms};
-    struct fake_outcome outcome = begin_call(fake, FAKE_UPSERT, &call, cancel);
+    struct fake_outcome outcome = fake_begin_call(fake, FAKE_UPSERT, &call, cancel);
     *ret_id = NULL;
     if (takes_effect(&outcome)) {
         json_t *record = fake_must(json_loads(request, 0, NULL));
@@ -293,7 +328,7 @@ static void upsert_inbox(struct mail_service *service, const char *request, int6
         fake_put_inbox_locked(fake, id, record);
         *ret_id = answered_id(&outcome, id);
     }
-    end_call_locked(fake, FAKE_UPSERT, &outcome, ret);
+    fake_end_call_locked(fake, FAKE_UPSERT, &outcome, ret);
 }
 
 static void upload(struct mail_service *service, const struct upload_request *request, struct cancel *cancel,
@@ -312,10 +347,10 @@ static void upload(struct mail_service *service, const struct upload_request *re
         .bytes = content != NULL ? content : request->bytes,
         .len = request->len,
     };
-    struct fake_outcome outcome = begin_call(fake, FAKE_UPLOAD, &call, cancel);
+    struct fake_outcome outcome = fake_begin_call(fake, FAKE_UPLOAD, &call, cancel);
     _cleanup_free_ char *id = id_locked(fake, &outcome, "attachment");
     *ret_id = answered_id(&outcome, id);
-    end_call_locked(fake, FAKE_UPLOAD, &outcome, ret);
+    fake_end_call_locked(fake, FAKE_UPLOAD, &outcome, ret);
 }
 
 static void send_email(struct mail_service *service, const struct send_request *request,
@@ -323,14 +358,14 @@ static void send_email(struct mail_service *service, const struct send_request *
 {
     struct fake_service *fake = fake_of(service);
     const struct fake_record call = {.text = request->json, .key = request->idempotency_key};
-    struct fake_outcome outcome = begin_call(fake, FAKE_SEND, &call, cancel);
+    struct fake_outcome outcome = fake_begin_call(fake, FAKE_SEND, &call, cancel);
     _cleanup_free_ char *id = id_locked(fake, &outcome, "sent");
     *ret_id = answered_id(&outcome, id);
     if (takes_effect(&outcome)) {
         fake->sent_keys = fake_must(realloc(fake->sent_keys, (fake->sent + 1) * sizeof(*fake->sent_keys)));
         fake->sent_keys[fake->sent++] = fake_must(strdup(request->idempotency_key));
     }
-    end_call_locked(fake, FAKE_SEND, &outcome, ret);
+    fake_end_call_locked(fake, FAKE_SEND, &outcome, ret);
 }
 
 static void get_capabilities(struct mail_service *service, struct service_capabilities *ret)
@@ -355,6 +390,11 @@ const struct mail_service_ops fake_service_ops = {
     .upsert_inbox = upsert_inbox,
     .upload = upload,
     .send = send_email,
+    .list_outbound = list_outbound,
+    .get_content = fake_get_content,
+    .get_attachment = fake_get_attachment,
+    .get_raw = fake_get_raw,
+    .mark_email = fake_mark_email,
     .get_capabilities = get_capabilities,
     .get_counters = get_counters,
 };

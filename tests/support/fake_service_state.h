@@ -23,6 +23,15 @@ struct fake_inbox {
     json_t *record;
 };
 
+struct fake_part { /* what an email's id, and perhaps an attachment's, stand for */
+    struct fake_part *next;
+    enum fake_call call;
+    char *id;
+    char *attachment_id; /* or NULL */
+    const char *bytes;   /* the fake's texts */
+    size_t len;
+};
+
 struct fake_text { /* kept until the end */
     struct fake_text *next;
     void *bytes;
@@ -56,6 +65,8 @@ struct fake_service {
     pthread_cond_t changed;
     struct fake_calls calls[FAKE_CALL_KINDS];
     struct fake_email *emails; /* newest first */
+    struct fake_email *outbound;
+    struct fake_part *parts; /* the last one set first */
     struct fake_inbox *inboxes;
     struct fake_text *texts;
     struct fake_answer *answers;
@@ -78,6 +89,25 @@ void *fake_must(void *memory);
 const char *fake_keep_bytes(struct fake_service *fake, const void *bytes, size_t len);
 
 struct fake_inbox *fake_find_inbox_locked(struct fake_service *fake, const char *id);
+/* Records the call and waits at the gate. Returns with the lock held, and what the script says. */
+struct fake_outcome fake_begin_call(struct fake_service *fake, enum fake_call call,
+                                    const struct fake_record *record, struct cancel *cancel);
+/* Gives up the lock. */
+void fake_end_call_locked(struct fake_service *fake, enum fake_call call, const struct fake_outcome *outcome,
+                          struct service_result *ret);
+
+/* The calls of fake_service_content.c. */
+void fake_get_content(struct mail_service *service, const struct content_query *query, struct cancel *cancel,
+                      struct email_content *ret_content, struct service_result *ret);
+void fake_get_attachment(struct mail_service *service, const struct content_query *query,
+                         const char *attachment_id, const struct content_target *target,
+                         struct cancel *cancel, uint64_t *ret_len, struct service_result *ret);
+void fake_get_raw(struct mail_service *service, const struct content_query *query,
+                  const struct content_target *target, struct cancel *cancel, uint64_t *ret_len,
+                  struct service_result *ret);
+void fake_mark_email(struct mail_service *service, const char *email_id, bool is_valid, int64_t timeout_ms,
+                     struct cancel *cancel, struct email_record *ret_record, struct service_result *ret);
+
 /* Takes the record. */
 void fake_put_inbox_locked(struct fake_service *fake, const char *id, json_t *record);
 

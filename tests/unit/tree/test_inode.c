@@ -18,7 +18,7 @@
 
 static void kind_and_number_come_back(void **state)
 {
-    static const uint64_t numbers[] = {0, 1, 4711, UINT32_MAX, (UINT64_C(1) << 60) - 1};
+    static const uint64_t numbers[] = {0, 1, 4711, UINT32_MAX, (UINT64_C(1) << 59) - 1};
     (void)state;
     for (int kind = INODE_FIXED; kind <= INODE_DRAFT; kind++)
         for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {

@@ -2,8 +2,8 @@
 /*
  * SQLite statements with their arguments bound in one call, and its result codes as errno.
  */
-#ifndef INBOXFS_SERVICE_QUERY_H
-#define INBOXFS_SERVICE_QUERY_H
+#ifndef INBOXFS_SQL_QUERY_H
+#define INBOXFS_SQL_QUERY_H
 
 #include <sqlite3.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
 /*
  * SQLite statements: prepare and bind, step, result codes.
  */
-#include "service/query.h"
+#include "sql/query.h"
 
 #include <errno.h>
 #include <stdarg.h>

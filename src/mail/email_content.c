@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Content records.
+ */
+#include "mail/email_content.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "mail/email_record.h"
+#include "mail/json_reader.h"
+#include "mail/json_value.h"
+
+/* ---------------------------------------------------------------- fields */
+
+/* Where a string is wanted that ends at its NUL: an id, a name. */
+static int read_string(const json_t *object, const char *key, char **ret)
+{
+    const json_t *value = json_object_get(object, key);
+    const char *text = json_string_value(value);
+    if (text == NULL || strlen(text) != json_string_length(value))
+        return 0;
+    *ret = strdup(text);
+    return *ret != NULL ? 0 : -ENOMEM;
+}
+
+static int read_text(const json_t *object, const char *key, struct email_text *ret)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_string(value))
+        return 0;
+    size_t len = json_string_length(value);
+    char *bytes = malloc(len + 1);
+    if (bytes == NULL)
+        return -ENOMEM;
+    memcpy(bytes, json_string_value(value), len + 1);
+    *ret = (struct email_text){.bytes = bytes, .len = len};
+    return 0;
+}
+
+static int add_address(const json_t *value, struct address_list *list)
+{
+    const json_t *address = json_is_object(value) ? json_object_get(value, "address") : value;
+    const char *text = json_string_value(address);
+    const char *name = json_string_value(json_object_get(value, "name"));
+    if (text == NULL || !address_is_valid(text))
+        return 0;
+    return address_list_append(list, text, name != NULL && address_name_is_valid(name) ? name : NULL);
+}
+
+/* One address, or an array of them. */
+static int read_addresses(const json_t *object, const char *key, struct address_list *list)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_array(value))
+        return value != NULL ? add_address(value, list) : 0;
+    int error = 0;
+    for (size_t i = 0; i < json_array_size(value) && error == 0; i++)
+        error = add_address(json_array_get(value, i), list);
+    return error;
+}
+
+static int read_date(const json_t *object, struct email_content *content)
+{
+    const char *text = json_string_value(json_object_get(object, "date"));
+    if (text != NULL && date_parse(text, &content->date_ms) == 0)
+        content->has_date = true;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- lists */
+
+static size_t list_len(const json_t *list, size_t max)
+{
+    size_t len = json_is_array(list) ? json_array_size(list) : 0;
+    return len < max ? len : max;
+}
+
+static int read_references(const json_t *object, struct email_content *content)
+{
+    const json_t *list = json_object_get(object, "references");
+    size_t len = list_len(list, EMAIL_CONTENT_REFERENCES_MAX);
+    if (len == 0)
+        return 0;
+    content->references = calloc(len, sizeof(*content->references));
+    if (content->references == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < len; i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+        if (text == NULL)
+            continue;
+        if ((content->references[content->references_len] = strdup(text)) == NULL)
+            return -ENOMEM;
+        content->references_len++;
+    }
+    return 0;
+}
+
+static int read_attachment(const json_t *object, struct email_content *content)
+{
+    struct email_attachment *attachment = &content->attachments[content->attachments_len];
+    int error = json_value_read_id(json_object_get(object, "id"), &attachment->id);
+    if (error != 0 || attachment->id == NULL)
+        return error;
+    content->attachments_len++;
+    if ((error = read_string(object, "filename", &attachment->filename)) != 0 ||
+        (error = read_string(object, "content_type", &attachment->content_type)) != 0 ||
+        (error = read_string(object, "content_encoding", &attachment->content_encoding)) != 0)
+        return error;
+    return read_string(object, "content_id", &attachment->content_id);
+}
+
+static int read_attachments(const json_t *object, struct email_content *content)
+{
+    const json_t *list = json_object_get(object, "attachments");
+    size_t len = list_len(list, EMAIL_CONTENT_ATTACHMENTS_MAX);
+    if (len == 0)
+        return 0;
+    content->attachments = calloc(len, sizeof(*content->attachments));
+    if (content->attachments == NULL)
+        return -ENOMEM;
+    int error = 0;
+    for (size_t i = 0; i < len && error == 0; i++)
+        error = read_attachment(json_array_get(list, i), content);
+    return error;
+}
+
+/* ---------------------------------------------------------------- the whole */
+
+static int read_head(const json_t *object, struct email_content *content)
+{
+    int error;
+    if ((error = json_value_read_id(json_object_get(object, "id"), &content->id)) != 0 ||
+        (error = json_value_read_id(json_object_get(object, "inbox_id"), &content->inbox_id)) != 0 ||
+        (error = read_string(object, "subject", &content->subject)) != 0 ||
+        (error = read_date(object, content)) != 0 ||
+        (error = read_addresses(object, "from_address", &content->from)) != 0 ||
+        (error = read_addresses(object, "to_addresses", &content->to)) != 0 ||
+        (error = read_addresses(object, "cc_addresses", &content->cc)) != 0 ||
+        (error = read_addresses(object, "bcc_addresses", &content->bcc)) != 0 ||
+        (error = read_addresses(object, "reply_to_addresses", &content->reply_to)) != 0 ||
+        (error = read_string(object, "message_id", &content->message_id)) != 0 ||
+        (error = read_string(object, "in_reply_to_id", &content->in_reply_to_id)) != 0)
+        return error;
+    return read_references(object, content);
+}
+
+static int read_email(const json_t *object, struct email_content *content)
+{
+    int error;
+    content->alternative_content = json_is_true(json_object_get(object, "alternative_content"));
+    if ((error = read_head(object, content)) != 0 ||
+        (error = read_text(object, "prompt", &content->prompt)) != 0 ||
+        (error = read_text(object, "thread_prompt", &content->thread_prompt)) != 0 ||
+        (error = read_text(object, "plain_text", &content->plain_text)) != 0 ||
+        (error = read_text(object, "html", &content->html)) != 0)
+        return error;
+    return read_attachments(object, content);
+}
+
+static int read_previous(const json_t *object, struct email_content *content)
+{
+    const json_t *list = json_object_get(object, "previous_emails");
+    size_t len = list_len(list, EMAIL_CONTENT_PREVIOUS_MAX);
+    if (len == 0)
+        return 0;
+    content->previous_emails = calloc(len, sizeof(*content->previous_emails));
+    if (content->previous_emails == NULL)
+        return -ENOMEM;
+    int error = 0;
+    for (size_t i = 0; i < len && error == 0; i++) {
+        const json_t *previous = json_array_get(list, i);
+        if (json_is_object(previous))
+            error = read_email(previous, &content->previous_emails[content->previous_emails_len++]);
+    }
+    return error;
+}
+
+static bool has_content(const json_t *object)
+{
+    static const char *const fields[] = {"plain_text", "html", "prompt", "attachments"};
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++)
+        if (json_object_get(object, fields[i]) != NULL)
+            return true;
+    return false;
+}
+
+/* Any sender can put half a surrogate pair into a subject, which jansson refuses: written anew, it is one
+ * character that stands for it. */
+static int parse_rewritten(const char *text, size_t len, json_t **ret_object)
+{
+    _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(2 * (size_t)EMAIL_CONTENT_MAX_BYTES);
+    struct json_reader reader;
+    struct json_writer writer;
+    json_reader_init(&reader, text, len);
+    json_writer_init(&writer, &out, 0);
+    int error = json_reader_copy_value(&reader, &writer, NULL);
+    if (error == 0 && !json_reader_is_at_end(&reader))
+        error = -EBADMSG;
+    json_reader_release(&reader);
+    if (error == 0)
+        error = out.error;
+    if (error != 0)
+        return error;
+    *ret_object = json_loadb(out.data, out.len, JSON_ALLOW_NUL, NULL);
+    return *ret_object != NULL ? 0 : -EBADMSG;
+}
+
+int email_content_from_text(const char *text, size_t len, struct email_content *ret_content)
+{
+    if (len > EMAIL_CONTENT_MAX_BYTES)
+        return -EMSGSIZE;
+    _cleanup_json_ json_t *object = json_loadb(text, len, JSON_ALLOW_NUL, NULL);
+    int error = object != NULL ? 0 : parse_rewritten(text, len, &object);
+    if (error == 0 && (!json_is_object(object) || !has_content(object)))
+        error = -EBADMSG;
+    struct email_content content = {0};
+    if (error == 0)
+        error = read_email(object, &content);
+    if (error == 0)
+        error = read_previous(object, &content);
+    if (error != 0) {
+        email_content_release(&content);
+        return error;
+    }
+    *ret_content = content;
+    return 0;
+}
+
+static void release_attachment(struct email_attachment *attachment)
+{
+    free(attachment->id);
+    free(attachment->filename);
+    free(attachment->content_type);
+    free(attachment->content_encoding);
+    free(attachment->content_id);
+}
+
+/* All but the emails before it, which have none themselves. */
+static void release_email(struct email_content *content)
+{
+    free(content->id);
+    free(content->inbox_id);
+    free(content->subject);
+    address_list_release(&content->from);
+    address_list_release(&content->to);
+    address_list_release(&content->cc);
+    address_list_release(&content->bcc);
+    address_list_release(&content->reply_to);
+    free(content->message_id);
+    free(content->in_reply_to_id);
+    for (size_t i = 0; i < content->references_len; i++)
+        free(content->references[i]);
+    free(content->references);
+    free(content->prompt.bytes);
+    free(content->thread_prompt.bytes);
+    free(content->plain_text.bytes);
+    free(content->html.bytes);
+    for (size_t i = 0; i < content->attachments_len; i++)
+        release_attachment(&content->attachments[i]);
+    free(content->attachments);
+}
+
+void email_content_release(struct email_content *content)
+{
+    for (size_t i = 0; i < content->previous_emails_len; i++)
+        release_email(&content->previous_emails[i]);
+    free(content->previous_emails);
+    release_email(content);
+    *content = (struct email_content){0};
+}

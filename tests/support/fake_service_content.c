@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The fake service's content: what emails hold, and marks.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "support/fake_service_state.h"
+
+static struct fake_service *fake_of(struct mail_service *service)
+{
+    return (struct fake_service *)service;
+}
+
+/* ---------------------------------------------------------------- what it holds */
+
+static void set_part(struct fake_service *fake, enum fake_call call, const char *id,
+                     const char *attachment_id, const void *bytes, size_t len)
+{
+    struct fake_part *part = fake_must(calloc(1, sizeof(*part)));
+    part->call = call;
+    part->id = fake_must(strdup(id));
+    part->attachment_id = attachment_id == NULL ? NULL : fake_must(strdup(attachment_id));
+    pthread_mutex_lock(&fake->lock);
+    part->bytes = fake_keep_bytes(fake, bytes, len);
+    part->len = len;
+    part->next = fake->parts;
+    fake->parts = part;
+    pthread_mutex_unlock(&fake->lock);
+}
+
+void fake_service_set_content(struct fake_service *fake, const char *id, const char *json)
+{
+    set_part(fake, FAKE_GET_CONTENT, id, NULL, json, strlen(json));
+}
+
+void fake_service_set_bytes(struct fake_service *fake, const char *id, const char *attachment_id,
+                            const void *bytes, size_t len)
+{
+    set_part(fake, attachment_id == NULL ? FAKE_GET_RAW : FAKE_GET_ATTACHMENT, id, attachment_id, bytes, len);
+}
+
+static bool is_same(const char *one, const char *other)
+{
+    return one == NULL || other == NULL ? one == other : strcmp(one, other) == 0;
+}
+
+/* A 404 becomes the outcome where there is none. */
+static const struct fake_part *find_part_locked(struct fake_service *fake, enum fake_call call,
+                                                const char *id, const char *attachment_id,
+                                                struct fake_outcome *outcome)
+{
+    const struct fake_part *part = fake->parts;
+    while (part != NULL &&
+           (part->call != call || strcmp(part->id, id) != 0 || !is_same(part->attachment_id, attachment_id)))
+        part = part->next;
+    if (part == NULL && outcome->outcome == SERVICE_OK)
+        *outcome = (struct fake_outcome){.outcome = SERVICE_REJECTED,
+                                         .http_status = 404,
+                                         .error = ENOENT,
+                                         .detail = "there is no such email"};
+    return outcome->outcome == SERVICE_OK ? part : NULL;
+}
+
+/* ---------------------------------------------------------------- calls */
+
+void fake_get_content(struct mail_service *service, const struct content_query *query, struct cancel *cancel,
+                      struct email_content *ret_content, struct service_result *ret)
+{
+    struct fake_service *fake = fake_of(service);
+    const struct fake_record call = {.text = query->email_id};
+    struct fake_outcome outcome = fake_begin_call(fake, FAKE_GET_CONTENT, &call, cancel);
+    const struct fake_part *part = find_part_locked(fake, FAKE_GET_CONTENT, query->email_id, NULL, &outcome);
+    if (part != NULL && email_content_from_text(part->bytes, part->len, ret_content) != 0)
+        abort();
+    if (part != NULL && !query->is_outbound)
+        fake->capabilities.content = CAPABILITY_PRESENT;
+    fake_end_call_locked(fake, FAKE_GET_CONTENT, &outcome, ret);
+}
+
+static void write_part_locked(const struct fake_part *part, const struct content_target *target,
+                              uint64_t *ret_len, struct fake_outcome *outcome)
+{
+    if (part->len > target->max_bytes)
+        *outcome = (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 200, .error = EFBIG};
+    else if (file_pwrite_all(target->fd, part->bytes, part->len, 0) != 0)
+        *outcome = (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 200, .error = EIO};
+    *ret_len = part->len;
+}
+
+void fake_get_attachment(struct mail_service *service, const struct content_query *query,
+                         const char *attachment_id, const struct content_target *target,
+                         struct cancel *cancel, uint64_t *ret_len, struct service_result *ret)
+{
+    struct fake_service *fake = fake_of(service);
+    const struct fake_record call = {.text = query->email_id, .key = attachment_id};
+    struct fake_outcome outcome = fake_begin_call(fake, FAKE_GET_ATTACHMENT, &call, cancel);
+    const struct fake_part *part =
+        find_part_locked(fake, FAKE_GET_ATTACHMENT, query->email_id, attachment_id, &outcome);
+    if (part != NULL)
+        write_part_locked(part, target, ret_len, &outcome);
+    fake_end_call_locked(fake, FAKE_GET_ATTACHMENT, &outcome, ret);
+}
+
+void fake_get_raw(struct mail_service *service, const struct content_query *query,
+                  const struct content_target *target, struct cancel *cancel, uint64_t *ret_len,
+                  struct service_result *ret)
+{
+    struct fake_service *fake = fake_of(service);
+    const struct fake_record call = {.text = query->email_id};
+    struct fake_outcome outcome = fake_begin_call(fake, FAKE_GET_RAW, &call, cancel);
+    const struct fake_part *part = find_part_locked(fake, FAKE_GET_RAW, query->email_id, NULL, &outcome);
+    if (part != NULL) {
+        fake->capabilities.raw = CAPABILITY_PRESENT;
+        write_part_locked(part, target, ret_len, &outcome);
+    }
+    fake_end_call_locked(fake, FAKE_GET_RAW, &outcome, ret);
+}
+
+static struct fake_email *find_email_locked(struct fake_service *fake, const char *id)
+{
+    struct fake_email *email = fake->emails;
+    while (email != NULL && strcmp(email->id, id) != 0)
+        email = email->next;
+    return email;
+}
+
+void fake_mark_email(struct mail_service *service, const char *email_id, bool is_valid, int64_t timeout_ms,
+                     struct cancel *cancel, struct email_record *ret_record, struct service_result *ret)
+{
+    struct fake_service *fake = fake_of(service);
+    const struct fake_record call = {
+        .text = email_id, .key = is_valid ? "true" : "false", .timeout_ms = timeout_ms};
+    struct fake_outcome outcome = fake_begin_call(fake, FAKE_MARK, &call, cancel);
+    struct fake_email *email = find_email_locked(fake, email_id);
+    *ret_record = (struct email_record){.key = NULL};
+    if (email == NULL && outcome.outcome == SERVICE_OK)
+        outcome = (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 404, .error = ENOENT};
+    if (email != NULL && (outcome.outcome == SERVICE_OK || outcome.happens)) {
+        json_object_set_new(email->record, "user_mark_status", json_boolean(is_valid));
+        fake->version++;
+    }
+    if (email != NULL && outcome.outcome == SERVICE_OK) {
+        _cleanup_free_ char *text = fake_must(json_dumps(email->record, JSON_COMPACT));
+        if (email_record_from_text(text, strlen(text), ret_record) != 0)
+            abort();
+    }
+    fake_end_call_locked(fake, FAKE_MARK, &outcome, ret);
+}

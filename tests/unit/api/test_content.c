@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Content, attachments, raw messages, marks and sent mail over REST, and what is evidence that a server has
+ * none of it.
+ */
+#include "unit/api/api_fixture.h"
+
+#include <stdio.h>
+
+#include "base/file.h"
+
+#define CONTENT "{\"id\": \"e/1\", \"plain_text\": \"hello\", \"attachments\": []}"
+
+static struct mail_service *service_of(struct api_fixture *fixture)
+{
+    return fixture->service;
+}
+
+static void push(struct api_fixture *fixture, int status, const char *body)
+{
+    scripted_server_push(fixture->server, (struct scripted_step){.status = status, .body = body});
+}
+
+static struct service_capabilities knowledge(struct api_fixture *fixture)
+{
+    struct service_capabilities known;
+    fixture->service->ops->get_capabilities(fixture->service, &known);
+    return known;
+}
+
+static const char *target_of(struct api_fixture *fixture, size_t number)
+{
+    return scripted_server_request(fixture->server, number)->target;
+}
+
+static enum service_outcome get_content(struct api_fixture *fixture, const char *id, bool is_known,
+                                        int *ret_error)
+{
+    struct mail_service *service = service_of(fixture);
+    const struct content_query query = {.email_id = id, .is_known_to_exist = is_known};
+    _cleanup_email_content_ struct email_content content = {0};
+    struct service_result result;
+    service->ops->get_content(service, &query, NULL, &content, &result);
+    check_result(&result);
+    enum service_outcome outcome = result.outcome;
+    *ret_error = result.error;
+    service_result_release(&result);
+    return outcome;
+}
+
+/* ---------------------------------------------------------------- content */
+
+static void the_content_of_an_email(void **state)
+{
+    struct api_fixture *fixture = *state;
+    struct mail_service *service = service_of(fixture);
+    const struct content_query query = {.email_id = "e/1"};
+    _cleanup_email_content_ struct email_content content = {0};
+    struct service_result result;
+    push(fixture, 200, CONTENT);
+    service->ops->get_content(service, &query, NULL, &content, &result);
+    check_result(&result);
+    assert_int_equal(result.outcome, SERVICE_OK);
+    assert_string_equal(content.plain_text.bytes, "hello");
+    assert_string_equal(target_of(fixture, 0), "/api/v1/email/e%2F1");
+    assert_int_equal(knowledge(fixture).content, CAPABILITY_PRESENT);
+    service_result_release(&result);
+}
+
+static void answers_that_are_no_content(void **state)
+{
+    static const struct {
+        struct scripted_step step;
+        enum service_outcome outcome;
+        int error;
+    } cases[] = {
+        {{.status = 404}, SERVICE_REJECTED, ENOENT},
+        {{.status = 410}, SERVICE_REJECTED, ENOENT},
+        {{.status = 405}, SERVICE_REJECTED, EINVAL},
+        {{.status = 401}, SERVICE_UNAUTHORIZED, EACCES},
+        {{.status = 429}, SERVICE_RETRY, EAGAIN},
+        {{.status = 503}, SERVICE_RETRY, EAGAIN},
+        {{.status = 500}, SERVICE_RETRY, EIO},
+        {{.body = "<html>"}, SERVICE_RETRY, EIO},
+        {{.body = "{\"id\": \"e-1\", \"subject\": \"a record\"}"}, SERVICE_RETRY, EIO},
+        {{.body = "{\"id\": \"other\", \"plain_text\": \"x\"}"}, SERVICE_RETRY, EIO},
+        {{.fault = SCRIPTED_HALF_BODY, .body = CONTENT}, SERVICE_RETRY, EHOSTUNREACH},
+        {{.fault = SCRIPTED_ENDLESS_BODY}, SERVICE_RETRY, EIO},
+    };
+    struct api_fixture *fixture = *state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        int error;
+        scripted_server_push(fixture->server, cases[i].step);
+        enum service_outcome outcome = get_content(fixture, "e-1", false, &error);
+        if (outcome != cases[i].outcome || (error != cases[i].error && cases[i].step.fault == SCRIPTED_NONE))
+            fail_msg("case %zu: outcome %d, error %d", i, outcome, error);
+    }
+    assert_int_equal(knowledge(fixture).content, CAPABILITY_UNKNOWN);
+}
+
+static void two_missing_emails_mean_that_there_is_no_content(void **state)
+{
+    struct api_fixture *fixture = *state;
+    int error;
+    push(fixture, 404, "");
+    assert_int_equal(get_content(fixture, "e-1", true, &error), SERVICE_REJECTED);
+    push(fixture, 404, "");
+    assert_int_equal(get_content(fixture, "e-1", true, &error), SERVICE_REJECTED); /* the same says no more */
+    push(fixture, 404, "");
+    assert_int_equal(get_content(fixture, "e-9", false, &error), SERVICE_REJECTED); /* may be gone */
+    static const int innocent[] = {401, 403, 429, 500, 503, 501};
+    for (size_t i = 0; i < ARRAY_LEN(innocent); i++) {
+        push(fixture, innocent[i], "");
+        assert_int_not_equal(get_content(fixture, "e-3", true, &error), SERVICE_ABSENT);
+    }
+    assert_int_equal(knowledge(fixture).content, CAPABILITY_UNKNOWN);
+    push(fixture, 405, "");
+    assert_int_equal(get_content(fixture, "e-2", true, &error), SERVICE_ABSENT);
+    assert_int_equal(error, ENOSYS);
+    assert_int_equal(knowledge(fixture).content, CAPABILITY_ABSENT);
+}
+
+static void a_success_between_two_missing_emails_clears_the_service(void **state)
+{
+    struct api_fixture *fixture = *state;
+    int error;
+    push(fixture, 404, "");
+    get_content(fixture, "e-1", true, &error);
+    push(fixture, 200, "{\"plain_text\": \"x\"}");
+    assert_int_equal(get_content(fixture, "e-2", true, &error), SERVICE_OK);
+    push(fixture, 404, "");
+    assert_int_equal(get_content(fixture, "e-3", true, &error), SERVICE_REJECTED);
+    assert_int_equal(knowledge(fixture).content, CAPABILITY_PRESENT);
+}
+
+static void absent_content_is_looked_for_again_now_and_then(void **state)
+{
+    struct api_fixture *fixture = *state;
+    int error;
+    scripted_server_set_default(fixture->server, (struct scripted_step){.status = 404});
+    get_content(fixture, "e-1", true, &error);
+    get_content(fixture, "e-2", true, &error);
+    size_t calls = 0;
+    while (scripted_server_requests(fixture->server) < 3) {
+        assert_int_equal(get_content(fixture, "e-1", true, &error), SERVICE_ABSENT);
+        assert_true(++calls < 1000);
+    }
+    assert_int_equal(calls, 20 + 1);
+    scripted_server_set_default(fixture->server, (struct scripted_step){.body = "{\"html\": \"x\"}"});
+    while (get_content(fixture, "e-1", true, &error) == SERVICE_ABSENT)
+        assert_true(++calls < 1000);
+    assert_int_equal(knowledge(fixture).content, CAPABILITY_PRESENT);
+}
+
+/* ---------------------------------------------------------------- bytes */
+
+static void attachments_come_byte_for_byte(void **state)
+{
+    struct api_fixture *fixture = *state;
+    struct mail_service *service = service_of(fixture);
+    FILE *file = tmpfile();
+    const struct content_query query = {.email_id = "e-1"};
+    const struct content_target target = {.fd = fileno(file), .max_bytes = 5};
+    struct service_result result;
+    uint64_t len;
+    scripted_server_push(fixture->server, (struct scripted_step){.body = "a\0\xff\r\n", .body_len = 5});
+    service->ops->get_attachment(service, &query, "a b", &target, NULL, &len, &result);
+    check_result(&result);
+    assert_int_equal(result.outcome, SERVICE_OK);
+    assert_int_equal(len, 5);
+    char bytes[8];
+    assert_int_equal(file_pread_all(fileno(file), bytes, sizeof(bytes), 0), 5);
+    assert_memory_equal(bytes, "a\0\xff\r\n", 5);
+    assert_string_equal(target_of(fixture, 0), "/api/v1/email/e-1/attachment/a%20b");
+    assert_string_equal(scripted_request_header(scripted_server_request(fixture->server, 0), "Accept"),
+                        "*/*");
+    service_result_release(&result);
+
+    push(fixture, 200, "123456");
+    service->ops->get_attachment(service, &query, "a", &target, NULL, &len, &result);
+    assert_int_equal(result.outcome, SERVICE_REJECTED);
+    assert_int_equal(result.error, EFBIG);
+    service_result_release(&result);
+    fclose(file);
+}
+
+static void bytes_that_cannot_be_kept_are_told(void **state)
+{
+    struct api_fixture *fixture = *state;
+    struct mail_service *service = service_of(fixture);
+    FILE *full = fopen("/dev/full", "r+");
+    assert_non_null(full);
+    const struct content_query query = {.email_id = "e-1"};
+    const struct content_target target = {.fd = fileno(full), .max_bytes = 100};
+    struct service_result result;
+    uint64_t len;
+    push(fixture, 200, "123456");
+    service->ops->get_raw(service, &query, &target, NULL, &len, &result);
+    check_result(&result);
+    assert_int_equal(result.outcome, SERVICE_RETRY);
+    assert_int_equal(result.error, ENOSPC);
+    service_result_release(&result);
+    fclose(full);
+}
+
+static enum service_outcome get_raw(struct api_fixture *fixture, const char *id)
+{
+    struct mail_service *service = service_of(fixture);
+    FILE *file = tmpfile();
+    const struct content_query query = {.email_id = id, .is_known_to_exist = true};
+    const struct content_target target = {.fd = fileno(file), .max_bytes = 1000};
+    struct service_result result;
+    uint64_t len;
+    service->ops->get_raw(service, &query, &target, NULL, &len, &result);
+    check_result(&result);
+    enum service_outcome outcome = result.outcome;
+    service_result_release(&result);
+    fclose(file);
+    return outcome;
+}
+
+static void raw_messages_may_be_all_that_lacks(void **state)
+{
+    struct api_fixture *fixture = *state;
+    int error;
+    push(fixture, 200, "{\"plain_text\": \"x\"}");
+    get_content(fixture, "e-1", true, &error);
+    push(fixture, 404, "");
+    assert_int_equal(get_raw(fixture, "e-1"), SERVICE_REJECTED);
+    scripted_server_push(fixture->server,
+                         (struct scripted_step){.headers = "Content-Type: text/html\r\n", .body = "<html>"});
+    assert_int_equal(get_raw(fixture, "e-2"), SERVICE_ABSENT);
+    assert_string_equal(target_of(fixture, 2), "/api/v1/email/e-2/raw");
+    assert_int_equal(knowledge(fixture).raw, CAPABILITY_ABSENT);
+    assert_int_equal(knowledge(fixture).content, CAPABILITY_PRESENT);
+}
+
+static void raw_messages_make_themselves_known(void **state)
+{
+    struct api_fixture *fixture = *state;
+    push(fixture, 200, "Subject: x\r\n\r\n");
+    assert_int_equal(get_raw(fixture, "e-1"), SERVICE_OK);
+    assert_int_equal(knowledge(fixture).raw, CAPABILITY_PRESENT);
+}
+
+/* ---------------------------------------------------------------- marks */
+
+static void marks_answer_the_record(void **state)
+{
+    struct api_fixture *fixture = *state;
+    struct mail_service *service = service_of(fixture);
+    struct email_record record;
+    struct service_result result;
+    push(fixture, 200, "{\"id\": \"e-1\", \"user_mark_status\": true}");
+    service->ops->mark_email(service, "e-1", true, 5000, NULL, &record, &result);
+    check_result(&result);
+    assert_int_equal(result.outcome, SERVICE_OK);
+    assert_string_equal(record.key, "e-1");
+    assert_string_equal(target_of(fixture, 0), "/api/v1/email/e-1/mark/true");
+    assert_string_equal(scripted_server_request(fixture->server, 0)->method, "POST");
+    email_record_release(&record);
+    service_result_release(&result);
+
+    push(fixture, 204, "");
+    service->ops->mark_email(service, "e-1", false, 5000, NULL, &record, &result);
+    assert_int_equal(result.outcome, SERVICE_OK);
+    assert_null(record.key);
+    assert_string_equal(target_of(fixture, 1), "/api/v1/email/e-1/mark/false");
+    service_result_release(&result);
+
+    push(fixture, 404, "");
+    service->ops->mark_email(service, "e-9", false, 5000, NULL, &record, &result);
+    assert_int_equal(result.outcome, SERVICE_REJECTED);
+    assert_int_equal(result.error, ENOENT);
+    service_result_release(&result);
+}
+
+/* ---------------------------------------------------------------- lists */
+
+static int collect(void *context, struct email_record *record)
+{
+    return record != NULL ? strbuf_appendf(context, "%s ", record->key) : 0;
+}
+
+static void searches_say_what_they_look_for(void **state)
+{
+    struct api_fixture *fixture = *state;
+    struct mail_service *service = service_of(fixture);
+    _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(4096);
+    const struct email_query query = {
+        .limit = 9, .search_term = "r\xc3\xa9sum\xc3\xa9 & co", .with_invalid = true};
+    struct service_result result;
+    unsigned int count;
+    push(fixture, 200, "[{\"id\": \"e-1\", \"inbox_id\": \"i-1\"}]");
+    service->ops->list_emails(service, &query, collect, &found, NULL, &count, &result);
+    check_result(&result);
+    assert_string_equal(strbuf_str(&found), "e-1 ");
+    assert_string_equal(target_of(fixture, 0),
+                        "/api/v1/email?search_term=r%C3%A9sum%C3%A9%20%26%20co&valid_only=false&limit=9");
+    service_result_release(&result);
+}
+
+static enum service_outcome list_outbound(struct api_fixture *fixture, struct strbuf *found)
+{
+    struct mail_service *service = service_of(fixture);
+    const struct email_query query = {.limit = 2, .inbox_id = "i-1"};
+    struct service_result result;
+    unsigned int count;
+    strbuf_clear(found);
+    service->ops->list_outbound(service, &query, collect, found, NULL, &count, &result);
+    check_result(&result);
+    enum service_outcome outcome = result.outcome;
+    service_result_release(&result);
+    return outcome;
+}
+
+static void sent_mail_is_listed_where_the_service_has_it(void **state)
+{
+    struct api_fixture *fixture = *state;
+    _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(4096);
+    push(fixture, 200,
+         "[{\"id\": \"o-1\", \"inbox_id\": \"i-1\"}, {\"id\": \"o-2\", \"inbox_id\": \"i-2\"}]");
+    assert_int_equal(list_outbound(fixture, &found), SERVICE_OK);
+    assert_string_equal(strbuf_str(&found), "o-1 ");
+    assert_string_equal(target_of(fixture, 0), "/api/v1/email/outbound?inbox_ids=i-1&limit=2");
+    assert_int_equal(knowledge(fixture).outbound, CAPABILITY_PRESENT);
+    push(fixture, 404, "");
+    assert_int_equal(list_outbound(fixture, &found), SERVICE_ABSENT);
+    assert_int_equal(knowledge(fixture).outbound, CAPABILITY_ABSENT);
+    assert_int_equal(list_outbound(fixture, &found), SERVICE_ABSENT);
+    assert_int_equal(scripted_server_requests(fixture->server), 2);
+}
+
+static void a_refused_key_does_not_make_sent_mail_absent(void **state)
+{
+    struct api_fixture *fixture = *state;
+    _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(4096);
+    push(fixture, 404, "");
+    push(fixture, 401, "");
+    assert_int_equal(list_outbound(fixture, &found), SERVICE_UNAUTHORIZED);
+    assert_int_equal(knowledge(fixture).outbound, CAPABILITY_UNKNOWN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        API_TEST(the_content_of_an_email),
+        API_TEST(answers_that_are_no_content),
+        API_TEST(two_missing_emails_mean_that_there_is_no_content),
+        API_TEST(a_success_between_two_missing_emails_clears_the_service),
+        API_TEST(absent_content_is_looked_for_again_now_and_then),
+        API_TEST(attachments_come_byte_for_byte),
+        API_TEST(bytes_that_cannot_be_kept_are_told),
+        API_TEST(raw_messages_may_be_all_that_lacks),
+        API_TEST(raw_messages_make_themselves_known),
+        API_TEST(marks_answer_the_record),
+        API_TEST(searches_say_what_they_look_for),
+        API_TEST(sent_mail_is_listed_where_the_service_has_it),
+        API_TEST(a_refused_key_does_not_make_sent_mail_absent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is read of the content of an email, and what odd services may send instead.
+ */
+#include "mail/email_content.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+
+static int read_content(const char *text, struct email_content *ret)
+{
+    return email_content_from_text(text, strlen(text), ret);
+}
+
+static void a_published_record_is_read_whole(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"id\":\"e-2\",\"inbox_id\":\"i-1\",\"subject\":\"Re: lunch\",\"date\":\"2026-11-20T10:00:00Z\","
+        "\"from_address\":{\"address\":\"bob@x.example\",\"name\":\"Bob\"},"
+        "\"to_addresses\":[{\"address\":\"alice@x.example\",\"name\":null}],\"cc_addresses\":[],"
+        "\"bcc_addresses\":[],\"reply_to_addresses\":[{\"address\":\"list@x.example\",\"name\":\"L\"}],"
+        "\"message_id\":\"<2@x>\",\"in_reply_to_id\":\"<1@x>\",\"references\":[\"<0@x>\",\"<1@x>\"],"
+        "\"prompt\":\"# Re\",\"thread_prompt\":\"# "
+        "Thread\",\"plain_text\":\"yes\\n\",\"html\":\"<p>yes</p>\","
+        "\"alternative_content\":true,\"attachments\":[{\"id\":\"a-1\",\"filename\":\"m\\u00e9nu.pdf\","
+        "\"content_type\":\"application/pdf\",\"content_encoding\":null,\"content_id\":\"c1\"}],"
+        "\"previous_emails\":[{\"id\":\"e-1\",\"plain_text\":\"lunch?\",\"previous_emails\":[{\"id\":\"e-0\"}"
+        "]}]}";
+    _cleanup_email_content_ struct email_content content = {0};
+    assert_int_equal(read_content(text, &content), 0);
+    assert_string_equal(content.id, "e-2");
+    assert_string_equal(content.inbox_id, "i-1");
+    assert_string_equal(content.subject, "Re: lunch");
+    assert_true(content.has_date);
+    assert_int_equal(content.date_ms, 1795168800000);
+    assert_string_equal(content.from.items[0].name, "Bob");
+    assert_string_equal(content.to.items[0].address, "alice@x.example");
+    assert_int_equal(content.cc.len, 0);
+    assert_string_equal(content.reply_to.items[0].address, "list@x.example");
+    assert_string_equal(content.message_id, "<2@x>");
+    assert_string_equal(content.in_reply_to_id, "<1@x>");
+    assert_int_equal(content.references_len, 2);
+    assert_string_equal(content.references[1], "<1@x>");
+    assert_string_equal(content.prompt.bytes, "# Re");
+    assert_string_equal(content.thread_prompt.bytes, "# Thread");
+    assert_string_equal(content.plain_text.bytes, "yes\n");
+    assert_int_equal(content.plain_text.len, 4);
+    assert_string_equal(content.html.bytes, "<p>yes</p>");
+    assert_true(content.alternative_content);
+    assert_int_equal(content.attachments_len, 1);
+    assert_string_equal(content.attachments[0].filename, "m\xc3\xa9nu.pdf");
+    assert_null(content.attachments[0].content_encoding);
+    assert_int_equal(content.previous_emails_len, 1);
+    assert_string_equal(content.previous_emails[0].plain_text.bytes, "lunch?");
+    assert_int_equal(content.previous_emails[0].previous_emails_len, 0);
+}
+
+static void what_is_null_or_odd_is_passed_over(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"id\":7,\"plain_text\":null,\"html\":[1],\"prompt\":{},\"subject\":5,\"date\":\"soon\","
+        "\"from_address\":\"bob@x.example\",\"to_addresses\":[1,{\"address\":\"no address\"},"
+        "{\"address\":\"a@b.example\",\"name\":\"two\\nlines\"}],\"references\":[null,\"<1@x>\",{}],"
+        "\"attachments\":[{\"filename\":\"without an id\"},5,{\"id\":\"a\",\"filename\":\"x\\u0000y\"}],"
+        "\"previous_emails\":[null,{\"id\":\"p\"}]}";
+    _cleanup_email_content_ struct email_content content = {0};
+    assert_int_equal(read_content(text, &content), 0);
+    assert_string_equal(content.id, "7");
+    assert_null(content.plain_text.bytes);
+    assert_null(content.html.bytes);
+    assert_null(content.prompt.bytes);
+    assert_null(content.subject);
+    assert_false(content.has_date);
+    assert_string_equal(content.from.items[0].address, "bob@x.example");
+    assert_int_equal(content.to.len, 1);
+    assert_null(content.to.items[0].name);
+    assert_int_equal(content.references_len, 1);
+    assert_int_equal(content.attachments_len, 1);
+    assert_null(content.attachments[0].filename);
+    assert_int_equal(content.previous_emails_len, 1);
+}
+
+static void texts_may_hold_anything(void **state)
+{
+    (void)state;
+    _cleanup_email_content_ struct email_content content = {0};
+    assert_int_equal(read_content("{\"plain_text\":\"a\\u0000b\",\"html\":\"\"}", &content), 0);
+    assert_int_equal(content.plain_text.len, 3);
+    assert_memory_equal(content.plain_text.bytes, "a\0b", 4);
+    assert_non_null(content.html.bytes);
+    assert_int_equal(content.html.len, 0);
+}
+
+static void half_a_surrogate_pair_spoils_nothing(void **state)
+{
+    (void)state;
+    _cleanup_email_content_ struct email_content content = {0};
+    assert_int_equal(read_content("{\"subject\":\"x\\ud83d\",\"plain_text\":\"kept\"}", &content), 0);
+    assert_string_equal(content.subject, "x\xef\xbf\xbd");
+    assert_string_equal(content.plain_text.bytes, "kept");
+}
+
+static void what_is_no_content_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int error;
+    } cases[] = {
+        {"", -EBADMSG},
+        {"[]", -EBADMSG},
+        {"null", -EBADMSG},
+        {"<html></html>", -EBADMSG},
+        {"{\"id\":\"e-1\",\"subject\":\"only a record\"}", -EBADMSG},
+        {"{\"plain_text\":\"a\"", -EBADMSG},
+        {"{\"plain_text\":\"a\"} x", -EBADMSG},
+        {"{\"plain_text\":\"\xff\"}", -EILSEQ},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct email_content content = {0};
+        int error = read_content(cases[i].text, &content);
+        if (error != cases[i].error)
+            fail_msg("%s: %d", cases[i].text, error);
+    }
+}
+
+static void lists_are_bounded(void **state)
+{
+    (void)state;
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(4 << 20);
+    strbuf_append_str(&text, "{\"references\":[\"<0@x>\"");
+    for (int i = 0; i < EMAIL_CONTENT_REFERENCES_MAX; i++)
+        strbuf_append_str(&text, ",\"<1@x>\"");
+    strbuf_append_str(&text, "],\"attachments\":[{\"id\":\"a\"}");
+    for (int i = 0; i < EMAIL_CONTENT_ATTACHMENTS_MAX; i++)
+        strbuf_append_str(&text, ",{\"id\":\"b\"}");
+    strbuf_append_str(&text, "]}");
+    _cleanup_email_content_ struct email_content content = {0};
+    assert_int_equal(email_content_from_text(text.data, text.len, &content), 0);
+    assert_int_equal(content.references_len, EMAIL_CONTENT_REFERENCES_MAX);
+    assert_int_equal(content.attachments_len, EMAIL_CONTENT_ATTACHMENTS_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_published_record_is_read_whole),
+        cmocka_unit_test(what_is_null_or_odd_is_passed_over),
+        cmocka_unit_test(texts_may_hold_anything),
+        cmocka_unit_test(half_a_surrogate_pair_spoils_nothing),
+        cmocka_unit_test(what_is_no_content_is_refused),
+        cmocka_unit_test(lists_are_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
