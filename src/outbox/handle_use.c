@@ -217,7 +217,7 @@ int outbox_flush(struct outbox_handle *handle, pid_t pid)
 bool outbox_is_flushed(const struct outbox_handle *handle)
 {
     pthread_mutex_lock(&handle->outbox->lock);
-    bool is_flushed = !handle->may_write || !handle->has_written || handle->is_flushed;
+    bool is_flushed = !handle->may_write || !handle->has_written || handle->closing.number != 0;
     pthread_mutex_unlock(&handle->outbox->lock);
     return is_flushed;
 }
