@@ -61,6 +61,14 @@ teardown() {
   start_background --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"
 }
 
+@test "a key on the command line is refused, and not repeated" {
+  local argument
+  for argument in --api-key=secret-key -oapi_key=secret-key -oro,api_key=secret-key; do
+    refuses 2 "command line" "$argument" http://127.0.0.1:1 "$MOUNT"
+    [[ $output != *secret-key* ]] || fail "$output"
+  done
+}
+
 @test "a key that would break the header is refused" {
   start_service
   (umask 077 && printf 'key\x01with control\n' >"$DIR/control" && printf 'two\nlines\n' >"$DIR/lines")
