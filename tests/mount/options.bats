@@ -160,6 +160,18 @@ teardown() {
   holds "$MOUNT/status.json" '.sync.interval_seconds == 78'
 }
 
+@test "every option in the configuration" {
+  start_service
+  (umask 077 && printf '%s\n' "base-url = $SERVICE_URL" "api-key-command = cat '$KEY_FILE'" "state-dir = $DIR/c-state" \
+    "poll-interval=56" "daily-limit = 7" "from = $ALICE" "trust-idempotency = yes" "allow-http = true" "adopt-state = 1" \
+    >"$DIR/every")
+  start_background --config="$DIR/every" "$MOUNT"
+  holds "$MOUNT/status.json" '.sync.interval_seconds == 56 and .quota.daily_limit == 7'
+  [ -d "$DIR/c-state/spool" ]
+  stop_background
+  start_background -o "config=$DIR/every,api_key_command=cat $KEY_FILE" "$MOUNT"
+}
+
 @test "a mistake in the configuration is told with its line" {
   printf 'poll-interval = 5\ncolour = red\n' >"$DIR/config-file"
   refuses 2 "config-file:2" --config="$DIR/config-file" local "$MOUNT"
