@@ -96,6 +96,10 @@ static void answer(fuse_req_t request, const struct request_outcome *outcome)
         reply_status(request, outcome->error);
     else if (outcome->has_entry)
         reply_entry(request, &outcome->entry);
+    else if (outcome->has_attributes)
+        reply_attributes(request, &outcome->attributes);
+    else if (outcome->opened != NULL)
+        reply_open(request, outcome->opened, &(struct fuse_file_info){.fh = 0});
     else if (outcome->has_count)
         fuse_reply_write(request, outcome->count);
     else

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "outbox/closing.h"
 #include "outbox/gate.h"
 #include "outbox/item_table.h"
 #include "outbox/outbox.h"
@@ -44,12 +45,12 @@ struct outbox {
     uint64_t reported[OUTBOX_FOLDERS]; /* failures that a barrier has told of */
     unsigned int unsaved;              /* items whose envelope on disk is old */
     int64_t save_again_ms;
-    unsigned int memories;                /* items in ITEM_DRAFTED */
-    uint64_t last_order;                  /* the greatest of all items */
-    unsigned int flushed[OUTBOX_FOLDERS]; /* handles closed and not yet released */
-    unsigned int untold;                  /* items that are */
-    bool has_orphans;                     /* perhaps: hidden attachments that nobody needs */
-    bool has_lost; /* perhaps: messages with an attachment that will never be uploaded */
+    unsigned int memories;          /* items in ITEM_DRAFTED */
+    uint64_t last_order;            /* the greatest of all items */
+    struct closing_list closing[2]; /* by kind */
+    unsigned int untold;            /* items that are */
+    bool has_orphans;               /* perhaps: hidden attachments that nobody needs */
+    bool has_lost;                  /* perhaps: messages with an attachment that will never be uploaded */
     bool is_stopping;
 };
 
@@ -66,9 +67,13 @@ void core_wake_worker_locked(struct outbox *outbox, enum envelope_kind kind);
 void core_wake_workers_locked(struct outbox *outbox, enum envelope_kind kind);
 
 /* Makes the caller the only one who changes the item, until core_unclaim_locked(). Waits for others who have
- * it for the disk. 0, -EBUSY: it is at the service; -ENOENT: it was removed meanwhile. Holds a reference. */
+ * it for the disk, and for an upload, which is called off: it can be made again. 0, -EBUSY: the message is at
+ * the service; -ENOENT: it was removed meanwhile. Holds a reference. */
 int core_claim_locked(struct outbox *outbox, struct item *item, enum item_claim claim);
 void core_unclaim_locked(struct outbox *outbox, struct item *item);
+/* Whether that would wait now, for who must not: wait for `changed` instead, and look again. An upload is
+ * called off by asking. */
+bool core_must_wait_locked(struct item *item);
 void core_unclaim(struct outbox *outbox, struct item *item);
 
 /* The item of this name, claimed for the disk, or an error: -ENOENT, or of core_claim_locked(). */

@@ -98,6 +98,12 @@ int tree_open(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
     return error;
 }
 
+bool tree_open_may_wait(uint64_t ino, int flags)
+{
+    bool wants_write = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
+    return wants_write && tree_may_wait(ino);
+}
+
 static int create_node(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
                        mode_t mode, int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle)
 {
@@ -138,6 +144,12 @@ bool tree_handle_may_wait(const struct tree_handle *handle)
 bool tree_handle_write_may_wait(const struct tree_handle *handle)
 {
     return handle->ops->write_may_wait;
+}
+
+bool tree_handle_next_write_may_wait(struct tree_handle *handle)
+{
+    const struct handle_ops *ops = handle->ops;
+    return ops->write_may_wait || (ops->next_write_may_wait != NULL && ops->next_write_may_wait(handle));
 }
 
 int tree_read(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)

@@ -213,7 +213,7 @@ static void what_cannot_be_created(void **state)
         {FAILED, "m", -EPERM},
         {OUT, "m.receipt.json", -EPERM},
         {ATTACHED, "m.receipt.json", -EPERM},
-        {OUT, "bad\xff", -EINVAL},
+        {OUT, "bad\xff", -EILSEQ},
         {OUT, long_name, -ENAMETOOLONG},
         {OUT, "there", -EEXIST},
     };
