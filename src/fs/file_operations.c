@@ -79,8 +79,9 @@ static void write_file(struct tree *tree, const struct tree_caller *caller,
         ret->count = (size_t)written;
         ret->has_count = true;
     }
-    /* After `echo sync >ctl`, `ls` lists what the sync brought. */
+    /* After `echo sync >ctl`, `ls` lists what the sync brought, and a watcher knows. */
     ret->must_be_seen = tree_handle_write_may_wait(arguments->handle);
+    ret->must_be_announced = ret->must_be_seen;
 }
 
 void op_write(fuse_req_t request, fuse_ino_t ino, const char *bytes, size_t size, off_t offset,

@@ -194,6 +194,8 @@ static void run_waiting(struct worker_job *job)
     waiting->function(waiting->session->tree, &caller, &waiting->arguments, &outcome);
     if (outcome.must_be_seen)
         notifier_wait(&waiting->session->notifier, &waiting->cancel);
+    if (outcome.must_be_announced)
+        announcer_wait(&waiting->session->announcer, &waiting->cancel);
     /* Waits until an interrupt that is being delivered has been: it looks at what is freed below. */
     fuse_req_interrupt_func(waiting->request, NULL, NULL);
     leave(&waiting->session->waiting, waiting);
