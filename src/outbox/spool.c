@@ -248,11 +248,20 @@ int spool_split_data(struct spool *spool, uint64_t number, uint64_t to, off_t ke
     int error = copy_bytes(from, copy, keep_bytes);
     if (error == 0 && linkat(spool->dir_fd, name, spool->dir_fd, other, 0) != 0 && errno != EEXIST)
         error = -errno;
+    crash_point("split_linked");
     if (error == 0 && renameat(spool->dir_fd, fresh, spool->dir_fd, name) != 0)
         error = -errno;
     if (error != 0)
         unlinkat(spool->dir_fd, fresh, 0);
     return error != 0 ? error : dir_sync_wait(&spool->sync);
+}
+
+bool spool_shares_data(struct spool *spool, uint64_t number)
+{
+    char name[SPOOL_NAME_SIZE];
+    struct stat status;
+    spool_data_name(number, name);
+    return fstatat(spool->dir_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_nlink > 1;
 }
 
 int spool_take_in(struct spool *spool, uint64_t number, int dir_fd, const char *name)
