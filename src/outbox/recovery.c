@@ -120,7 +120,8 @@ static int load(void *context, struct spool_item *found)
 static struct item *find_original(struct item *const *items, size_t len, const struct item *copy)
 {
     for (size_t i = 0; i < len; i++)
-        if (items[i] != NULL && items[i]->number < copy->number && items[i]->envelope.kind == ENVELOPE_ATTACHMENT &&
+        if (items[i] != NULL && items[i]->number < copy->number &&
+            items[i]->envelope.kind == ENVELOPE_ATTACHMENT &&
             items[i]->envelope.content == copy->envelope.content)
             return items[i];
     return NULL;
@@ -134,8 +135,8 @@ static int drop(struct outbox *outbox, struct item *item)
     return error;
 }
 
-/* binding_split() ended in its middle. Where both have one content file, nothing has happened to the original:
- * the copy goes. Where they are of different length, somebody had begun to write. */
+/* binding_split() ended in its middle. Where both have one content file, nothing has happened to the
+ * original: the copy goes. Where they are of different length, somebody had begun to write. */
 static int mend_split(struct outbox *outbox, struct item **items, size_t len, size_t copy)
 {
     struct item *original = find_original(items, len, items[copy]);
