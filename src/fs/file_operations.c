@@ -30,7 +30,8 @@ static void open_file(struct tree *tree, const struct tree_caller *caller,
 void op_open(fuse_req_t request, fuse_ino_t ino, struct fuse_file_info *file)
 {
     const struct request_arguments arguments = {.ino = ino, .flags = (unsigned int)file->flags};
-    request_run(request, tree_open_may_wait(ino, file->flags), &arguments, open_file);
+    request_run(request, tree_open_may_wait(session_of(request)->tree, ino, file->flags), &arguments,
+                open_file);
 }
 
 void op_create(fuse_req_t request, fuse_ino_t parent, const char *name, mode_t mode,
