@@ -19,6 +19,8 @@
 #include "store/mirror_cache.h"
 #include "store/mirror_view.h"
 #include "store/refresher.h"
+#include "store/search.h"
+#include "store/search_feed.h"
 
 struct store {
     struct mail_service *service; /* borrowed */
@@ -26,6 +28,8 @@ struct store {
     struct mirror mirror;
     struct contact contact;
     struct refresher *refresher;
+    struct search_feed *search_feed;
+    struct searcher searcher;
 };
 
 /* ---------------------------------------------------------------- life */
@@ -45,7 +49,13 @@ static int open_parts(struct store *store, const struct store_config *config, in
         .poll_interval_ms = config->poll_interval_ms,
     };
     store->refresher = refresher_new(&refresher);
-    return store->refresher == NULL ? -ENOMEM : 0;
+    store->search_feed = search_feed_new(&store->mirror, dir_fd);
+    if (store->refresher == NULL || store->search_feed == NULL)
+        return -ENOMEM;
+    searcher_init(&store->searcher, &store->mirror, config->service, &store->contact, store->refresher,
+                  store->search_feed);
+    store->mirror.search_feed = store->search_feed;
+    return 0;
 }
 
 int store_open(const struct store_config *config, struct store **ret_store, char **ret_reason)
@@ -77,12 +87,14 @@ int store_first_contact(struct store *store, struct cancel *cancel, char **ret_r
 
 int store_start(struct store *store)
 {
-    return refresher_start(store->refresher);
+    int error = search_feed_start(store->search_feed);
+    return error != 0 ? error : refresher_start(store->refresher);
 }
 
 void store_stop(struct store *store)
 {
     refresher_stop(store->refresher);
+    search_feed_stop(store->search_feed);
 }
 
 void store_free(struct store *store)
@@ -90,6 +102,8 @@ void store_free(struct store *store)
     if (store == NULL)
         return;
     refresher_free(store->refresher);
+    search_feed_free(store->search_feed);
+    searcher_release(&store->searcher);
     contact_release(&store->contact);
     mirror_release(&store->mirror);
     free(store);
@@ -175,6 +189,17 @@ int store_sync(struct store *store, const char *inbox_name, struct cancel *cance
         inbox = view.number;
     }
     return refresher_sync(store->refresher, inbox, cancel, ret_reason);
+}
+
+int store_search(struct store *store, const char *text, struct cancel *cancel, struct store_search *ret)
+{
+    return searcher_find(&store->searcher, text, cancel, ret);
+}
+
+void store_search_release(struct store_search *search)
+{
+    free(search->emails);
+    *search = (struct store_search){.len = 0};
 }
 
 static struct inbox_editor editor_of(struct store *store)

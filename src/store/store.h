@@ -135,6 +135,23 @@ int store_update_inbox(struct store *store, uint32_t inbox, const char *text, si
  * -EADDRNOTAVAIL: no such inbox, or none named and there is not exactly one; -ENOMEM. */
 int store_find_sender(struct store *store, const char *address, char **ret_address);
 
+/* What a search found, newest first, in all inboxes. */
+enum {
+    STORE_SEARCH_MAX = 10000 /* emails */
+};
+struct store_search {
+    uint32_t *emails;
+    size_t len;
+    bool is_truncated;     /* there is more than was found or may be shown */
+    bool is_service_asked; /* false: this is what is known locally */
+};
+
+/* Looks for what `text` says (mail/search_query.h), at the service and in the local index (waits for both, 10
+ * s at most; past that, for what there is by then). 0, -EINVAL (nothing to look for), -EILSEQ, -EMSGSIZE,
+ * -EINTR, -ENOMEM. */
+int store_search(struct store *store, const char *text, struct cancel *cancel, struct store_search *ret);
+void store_search_release(struct store_search *search);
+
 struct store_status {
     bool is_online;       /* the last request was answered, and the key accepted */
     bool has_synced;      /* a complete sync has succeeded in this mount */
