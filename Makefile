@@ -21,11 +21,11 @@ OPT      ?= -O2
 SANITIZE ?=
 Q        := $(if $(V),,@)
 
-PACKAGES     := fuse3 libcurl jansson gmime-3.0 libmicrohttpd sqlite3 libmagic
+PACKAGES     := fuse3 libcurl jansson gmime-3.0 libxml-2.0 libmicrohttpd sqlite3 libmagic
 DEB_PACKAGES := gcc clang make pkg-config libfuse3-dev fuse3 libcurl4-openssl-dev libjansson-dev libgmime-3.0-dev \
-                libmicrohttpd-dev libsqlite3-dev libmagic-dev libcmocka-dev libclang-rt-14-dev clang-format \
-                clang-tidy shellcheck scdoc bats jq inotify-tools curl openssl rsync vim-tiny python3 perl attr procps \
-                coreutils
+                libxml2-dev libmicrohttpd-dev libsqlite3-dev libmagic-dev libcmocka-dev libclang-rt-14-dev \
+                clang-format clang-tidy shellcheck scdoc bats jq inotify-tools curl openssl rsync vim-tiny python3 \
+                perl attr procps coreutils
 
 # Looked up lazily, so that `make deps` and `make help` work where pkg-config is not installed yet.
 PKG_CFLAGS = $(eval PKG_CFLAGS := $$(shell pkg-config --cflags $$(PACKAGES) | sed 's/-I/-isystem /g'))$(PKG_CFLAGS)
@@ -172,9 +172,10 @@ tsan: deps ## every test under ThreadSanitizer
 	@TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp $(MAKE) --no-print-directory check BUILD=$(BUILD)/tsan \
 	    SANITIZE=thread CC=clang
 
-bench: deps ## measure against tmpfs and curl, print ratios
-	@$(MAKE) --no-print-directory all $(TOOLS)
-	@BUILD=$(BUILD) tests/bench/run
+bench: deps ## measure against tmpfs, curl and other filesystems; N="10000 …" ONLY="reading …"
+	@scripts/deps $(BENCH_PACKAGES) || echo "bench: without what is missing"
+	@$(MAKE) --no-print-directory all
+	@BUILD=$(BUILD) N="$(N)" ONLY="$(ONLY)" tests/bench/run
 
 torture: deps ## kill inboxfs KILLS times (500) while mail is sent, count what is lost; SEED=N
 	@$(MAKE) --no-print-directory all

@@ -183,6 +183,7 @@ static void stop_layers(struct daemon *daemon)
     fs_session_free(daemon->session);
     watch_helper_end(&daemon->watch_helper);
     watch_helper_reap(&daemon->watch_helper);
+    watch_helper_release(&daemon->watch_helper);
     outbox_free(daemon->outbox);
     store_free(daemon->store);
     tree_free(daemon->tree);

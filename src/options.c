@@ -137,10 +137,16 @@ enum {
     FAIL = -1
 };
 
+static bool is_key(const char *argument)
+{
+    return strncmp(argument, "--api-key=", 10) == 0 || strncmp(argument, "api_key=", 8) == 0;
+}
+
+/* Not with the key in the words: they may go to a log. */
 static void refuse_option(const char *argument)
 {
     size_t len = strlen(argument);
-    if (strncmp(argument, "--api-key=", 10) == 0) {
+    if (is_key(argument)) {
         log_error(
             "a key is never taken from the command line, where everyone can read it: use --api-key-file");
         return;
@@ -168,7 +174,7 @@ static int take_argument(void *data, const char *argument, int key, struct fuse_
         raw->mountpoint = strdup(argument);
         return raw->mountpoint == NULL ? FAIL : DISCARD;
     }
-    if (argument[0] == '-') {
+    if (argument[0] == '-' || is_key(argument)) {
         refuse_option(argument);
         return FAIL;
     }

@@ -19,6 +19,7 @@
 enum {
     QUEUE_MAX = 20 * 1000,
     FULL_PIPE_MS = 20, /* how long its end can go unnoticed while the helper is behind */
+    DONE_INTERVAL_MS = 1,
     RESTART_MS =
         1000, /* from one start of a helper to the next: one that cannot live takes no machine's time */
 };
@@ -74,11 +75,19 @@ static int send_whole(struct announcer *announcer, const char *strings, size_t l
     return error;
 }
 
+/* Whatever was taken so far is told of or lost. */
+static void set_all_done(struct announcer *announcer)
+{
+    if (announcer->done != NULL)
+        *announcer->done = announcer->taken;
+}
+
 static void lose_helper(struct announcer *announcer)
 {
     announcer->helper_pid = 0;
     watch_helper_end(announcer->helper);
     watch_helper_reap(announcer->helper);
+    set_all_done(announcer);
 }
 
 static int start_helper(struct announcer *announcer)
@@ -104,25 +113,31 @@ static int restart_helper(struct announcer *announcer)
     return is_end ? -ECANCELED : start_helper(announcer);
 }
 
-static void hand_over(struct announcer *announcer, const char *strings, size_t len)
+static void hand_over(struct announcer *announcer, const char *strings, size_t len, unsigned long paths)
 {
     int error = send_whole(announcer, strings, len);
     while (error == -EPIPE)
         error = restart_helper(announcer) == 0 ? send_whole(announcer, strings, len) : -ECANCELED;
+    announcer->taken += paths;
+    if (error != 0)
+        set_all_done(announcer);
 }
 
 /* ---------------------------------------------------------------- the thread */
 
 /* As many as go into the pipe at once. */
-static size_t pop_locked(struct announcer *announcer, char ret_strings[WATCH_HELPER_MAX_BYTES])
+static size_t pop_locked(struct announcer *announcer, char ret_strings[WATCH_HELPER_MAX_BYTES],
+                         unsigned long *ret_paths)
 {
     size_t len = 0;
+    *ret_paths = 0;
     struct announcement *announcement;
     while ((announcement = announcer->first) != NULL && len + announcement->len <= WATCH_HELPER_MAX_BYTES) {
         memcpy(ret_strings + len, announcement->path, announcement->len);
         len += announcement->len;
         announcer->first = announcement->next;
         announcer->len--;
+        ++*ret_paths;
         free(announcement);
     }
     if (announcer->first == NULL)
@@ -138,13 +153,14 @@ static void *work(void *argument)
         send_whole(announcer, announcer->greeting, announcer->greeting_len);
     pthread_mutex_lock(&announcer->lock);
     while (!announcer->is_ending) {
-        size_t len = pop_locked(announcer, strings);
+        unsigned long paths;
+        size_t len = pop_locked(announcer, strings, &paths);
         if (len == 0) {
             pthread_cond_wait(&announcer->changed, &announcer->lock);
             continue;
         }
         pthread_mutex_unlock(&announcer->lock);
-        hand_over(announcer, strings, len);
+        hand_over(announcer, strings, len, paths);
         pthread_mutex_lock(&announcer->lock);
     }
     pthread_mutex_unlock(&announcer->lock);
@@ -164,6 +180,7 @@ int announcer_start(struct announcer *announcer, dev_t device, const char *mount
     if (announcer->greeting_len > WATCH_HELPER_MAX_BYTES)
         return -ENAMETOOLONG;
     announcer->helper_pid = announcer->helper->pid;
+    announcer->done = announcer->helper->done;
     int error = thread_start(&announcer->thread, "fs-announcer", work, announcer);
     announcer->is_running = error == 0;
     return error;
@@ -198,9 +215,27 @@ void announcer_push(struct announcer *announcer, const char *path)
         *announcer->end = announcement;
         announcer->end = &announcement->next;
         announcer->len++;
+        announcer->pushed++;
         pthread_cond_broadcast(&announcer->changed);
     }
     pthread_mutex_unlock(&announcer->lock);
+}
+
+void announcer_wait(struct announcer *announcer, struct cancel *cancel)
+{
+    struct clock *clock = clock_system();
+    int64_t until_ms = clock_monotonic_ms(clock) + ANNOUNCER_WAIT_MS;
+    if (announcer->done == NULL)
+        return;
+    cancel_bind(cancel, &announcer->changed, &announcer->lock);
+    pthread_mutex_lock(&announcer->lock);
+    unsigned long pushed = announcer->pushed;
+    while (*announcer->done < pushed && !announcer->is_ending && !cancel_is_set(cancel) &&
+           clock_monotonic_ms(clock) < until_ms)
+        clock_wait(clock, &announcer->changed, &announcer->lock,
+                   clock_monotonic_ms(clock) + DONE_INTERVAL_MS);
+    pthread_mutex_unlock(&announcer->lock);
+    cancel_unbind(cancel);
 }
 
 bool announcer_is_helper(struct announcer *announcer, pid_t pid)

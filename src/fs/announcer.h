@@ -14,7 +14,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/cancel.h"
 #include "fs/watch_helper.h"
+
+enum {
+    ANNOUNCER_WAIT_MS = 2 * 1000
+};
 
 struct announcement;
 
@@ -24,14 +29,17 @@ struct announcer {
     size_t greeting_len;
     int64_t
         started_ms; /* when the helper was started, monotonic; 0: before the announcer was; the thread's */
+    unsigned long taken; /* paths, ever, from the queue: handed over or lost; the thread's */
     pthread_t thread;
     bool is_running;
     atomic_int helper_pid; /* 0: there is none */
+    atomic_ulong *done; /* of the paths taken: those that the helpers are done with, or lost; may be NULL */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct announcement *first; /* protected by lock, like all below */
     struct announcement **end;
     size_t len;
+    unsigned long pushed; /* paths, ever */
     bool is_ending;
 };
 
@@ -45,6 +53,10 @@ void announcer_release(struct announcer *announcer);
 
 /* A file has appeared at this path below the mount point. From any thread; does not wait. */
 void announcer_push(struct announcer *announcer, const char *path);
+
+/* Waits until watchers were told of all that is queued now, at most ANNOUNCER_WAIT_MS: then the helper has
+ * nothing open, and an unmount is not held up by it. Never while a folder in which it creates is locked. */
+void announcer_wait(struct announcer *announcer, struct cancel *cancel);
 
 /* Whether a request comes from the helper. */
 bool announcer_is_helper(struct announcer *announcer, pid_t pid);

@@ -101,6 +101,7 @@ static void sync_folder(struct tree *tree, const struct tree_caller *caller,
                         const struct request_arguments *arguments, struct request_outcome *ret)
 {
     ret->error = tree_sync_folder(tree, caller, arguments->ino);
+    ret->must_be_announced = tree_is_barrier(arguments->ino);
 }
 
 void op_fsyncdir(fuse_req_t request, fuse_ino_t ino, int is_data_only, struct fuse_file_info *file)

@@ -21,15 +21,16 @@ static struct tree_caller caller_of(fuse_req_t request)
     return (struct tree_caller){.pid = fuse_req_ctx(request)->pid};
 }
 
+static void open_file(struct tree *tree, const struct tree_caller *caller,
+                      const struct request_arguments *arguments, struct request_outcome *ret)
+{
+    ret->error = tree_open(tree, caller, arguments->ino, (int)arguments->flags, &ret->opened);
+}
+
 void op_open(fuse_req_t request, fuse_ino_t ino, struct fuse_file_info *file)
 {
-    const struct tree_caller caller = caller_of(request);
-    struct tree_handle *handle = NULL;
-    int error = tree_open(session_of(request)->tree, &caller, ino, file->flags, &handle);
-    if (error != 0)
-        reply_status(request, error);
-    else
-        reply_open(request, handle, file);
+    const struct request_arguments arguments = {.ino = ino, .flags = (unsigned int)file->flags};
+    request_run(request, tree_open_may_wait(ino, file->flags), &arguments, open_file);
 }
 
 void op_create(fuse_req_t request, fuse_ino_t parent, const char *name, mode_t mode,
@@ -78,8 +79,9 @@ static void write_file(struct tree *tree, const struct tree_caller *caller,
         ret->count = (size_t)written;
         ret->has_count = true;
     }
-    /* After `echo sync >ctl`, `ls` lists what the sync brought. */
+    /* After `echo sync >ctl`, `ls` lists what the sync brought, and a watcher knows. */
     ret->must_be_seen = tree_handle_write_may_wait(arguments->handle);
+    ret->must_be_announced = ret->must_be_seen;
 }
 
 void op_write(fuse_req_t request, fuse_ino_t ino, const char *bytes, size_t size, off_t offset,
@@ -89,14 +91,26 @@ void op_write(fuse_req_t request, fuse_ino_t ino, const char *bytes, size_t size
     const struct request_arguments arguments = {
         .handle = handle, .bytes = bytes, .len = size, .offset = offset};
     (void)ino;
-    request_run(request, tree_handle_write_may_wait(handle), &arguments, write_file);
+    request_run(request, tree_handle_next_write_may_wait(handle), &arguments, write_file);
+}
+
+static void allocate_file(struct tree *tree, const struct tree_caller *caller,
+                          const struct request_arguments *arguments, struct request_outcome *ret)
+{
+    (void)tree;
+    (void)caller;
+    ret->error =
+        tree_allocate(arguments->handle, (int)arguments->flags, arguments->offset, (off_t)arguments->len);
 }
 
 void op_fallocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, off_t len,
                   struct fuse_file_info *file)
 {
+    struct tree_handle *handle = handle_of(file);
+    const struct request_arguments arguments = {
+        .handle = handle, .flags = (unsigned int)mode, .offset = offset, .len = (size_t)len};
     (void)ino;
-    reply_status(request, tree_allocate(handle_of(file), mode, offset, len));
+    request_run(request, tree_handle_next_write_may_wait(handle), &arguments, allocate_file);
 }
 
 void op_copy_file_range(fuse_req_t request, fuse_ino_t ino_in, off_t offset_in,

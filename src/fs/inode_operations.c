@@ -83,22 +83,24 @@ static struct tree_change change_to_make(const struct stat *stat, int to_set)
     return change;
 }
 
+static void set_attributes(struct tree *tree, const struct tree_caller *caller,
+                           const struct request_arguments *arguments, struct request_outcome *ret)
+{
+    ret->error = tree_set_attributes(tree, caller, arguments->ino, arguments->handle, &arguments->change);
+    if (ret->error == 0)
+        ret->error = tree_get_attributes(tree, arguments->ino, &ret->attributes);
+    ret->has_attributes = true;
+}
+
 void op_setattr(fuse_req_t request, fuse_ino_t ino, struct stat *stat, int to_set,
                 struct fuse_file_info *file)
 {
-    struct tree *tree = session_of(request)->tree;
-    const struct tree_caller caller = {.pid = fuse_req_ctx(request)->pid};
-    struct tree_handle *handle = file != NULL ? (struct tree_handle *)(uintptr_t)file->fh : NULL;
-    const struct tree_change change = change_to_make(stat, to_set);
-    struct tree_attributes attributes;
-
-    int error = tree_set_attributes(tree, &caller, ino, handle, &change);
-    if (error == 0)
-        error = tree_get_attributes(tree, ino, &attributes);
-    if (error != 0)
-        reply_status(request, error);
-    else
-        reply_attributes(request, &attributes);
+    const struct request_arguments arguments = {
+        .ino = ino,
+        .handle = file != NULL ? (struct tree_handle *)(uintptr_t)file->fh : NULL,
+        .change = change_to_make(stat, to_set),
+    };
+    request_run(request, tree_may_wait(ino), &arguments, set_attributes);
 }
 
 void op_readlink(fuse_req_t request, fuse_ino_t ino)

@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 
+#include "fs/request_loop.h"
+
 static void want(struct fuse_conn_info *connection, unsigned int capability, bool is_wanted)
 {
     if (is_wanted && (connection->capable & capability) != 0)
@@ -17,6 +19,8 @@ static void want(struct fuse_conn_info *connection, unsigned int capability, boo
 static void op_init(void *context, struct fuse_conn_info *connection)
 {
     (void)context;
+    if (connection->max_write > REQUEST_LOOP_MAX_WRITE)
+        connection->max_write = REQUEST_LOOP_MAX_WRITE;
     /* Several reads of one file at a time, and lookups and listings of one folder side by side. */
     want(connection, FUSE_CAP_ASYNC_READ, true);
     want(connection, FUSE_CAP_PARALLEL_DIROPS, true);

@@ -17,7 +17,8 @@
 #include "base/thread.h"
 
 enum {
-    SPIN_NS = 50 * 1000
+    SPIN_NS = 50 * 1000,
+    LAST_REQUESTS_MAX = 1000,
 };
 
 int request_loop_init(struct request_loop *loop, struct fuse_session *fuse, void (*ended)(void *context),
@@ -50,15 +51,15 @@ static int64_t now_ns(void)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* Receives a request without waiting: 1, 0 (none is there), or -errno. */
+/* Receives a request without waiting: 1, 0 (none is there, or it was interrupted before it was read), or
+ * -errno: the mount has ended. Not by libfuse, which prints an error where a mount ends in the middle. */
 static int receive(const struct request_loop *loop, struct fuse_buf *buffer)
 {
-    int len = fuse_session_receive_buf(loop->fuse, buffer);
-    if (len == -EINTR || len == -EAGAIN)
-        return 0;
-    if (len == 0 || fuse_session_exited(loop->fuse))
-        return -ENODEV;
-    return len < 0 ? len : 1;
+    ssize_t len = read(fuse_session_fd(loop->fuse), buffer->mem, REQUEST_LOOP_BUFFER_BYTES);
+    if (len < 0)
+        return errno == EINTR || errno == EAGAIN || errno == ENOENT ? 0 : -errno;
+    buffer->size = (size_t)len;
+    return len > 0 ? 1 : -ENODEV;
 }
 
 /* The same, with patience: at most one thread at a time spins. */
@@ -81,11 +82,16 @@ static void serve(struct request_loop *loop, int epoll_fd, struct fuse_buf *buff
         int count = receive_soon(loop, buffer);
         if (count > 0)
             fuse_session_process_buf(loop->fuse, buffer);
-        if (count < 0)
+        if (count < 0) {
+            fuse_session_exit(loop->fuse);
             return;
+        }
         if (count == 0 && epoll_wait(epoll_fd, &event, 1, -1) < 0 && errno != EINTR)
             return;
     }
+    /* What waits already may be the last close of a message. */
+    for (int i = 0; i < LAST_REQUESTS_MAX && receive(loop, buffer) > 0; i++)
+        fuse_session_process_buf(loop->fuse, buffer);
 }
 
 static void wake_all(const struct request_loop *loop)
@@ -98,9 +104,9 @@ static void wake_all(const struct request_loop *loop)
 static void *work(void *argument)
 {
     struct request_loop *loop = argument;
-    struct fuse_buf buffer = {.mem = NULL};
+    struct fuse_buf buffer = {.mem = malloc(REQUEST_LOOP_BUFFER_BYTES)};
     _cleanup_close_ int epoll_fd = open_epoll(loop);
-    if (epoll_fd >= 0)
+    if (epoll_fd >= 0 && buffer.mem != NULL)
         serve(loop, epoll_fd, &buffer);
     free(buffer.mem);
 

@@ -12,7 +12,9 @@
 #include <stdbool.h>
 
 enum {
-    REQUEST_LOOP_MAX_THREADS = 4
+    REQUEST_LOOP_MAX_THREADS = 4,
+    REQUEST_LOOP_MAX_WRITE = 1024 * 1024, /* bytes of one write request */
+    REQUEST_LOOP_BUFFER_BYTES = REQUEST_LOOP_MAX_WRITE + 4096,
 };
 
 struct request_loop {

@@ -84,7 +84,8 @@ static int new_fuse_session(struct fs_session *session, const struct fs_session_
 
 static void mount_ended(void *context)
 {
-    const struct fs_session *session = context;
+    struct fs_session *session = context;
+    session->is_gone = unmount_is_complete(session->device);
     session->ended(session->context);
 }
 
@@ -190,14 +191,20 @@ void fs_session_stop(struct fs_session *session)
         notifier_stop(&session->notifier);
         announcer_stop(&session->announcer);
     }
-    if (session->is_mounted && session->is_started && !fuse_session_exited(session->fuse))
-        unmount_cleanly(session->mountpoint);
+    if (session->is_mounted && session->is_started && !fuse_session_exited(session->fuse) &&
+        unmount_cleanly(session->mountpoint) == 0)
+        session->is_gone = unmount_is_complete(session->device);
     if (session->is_started) {
         request_loop_stop(&session->loop);
         waiting_room_drain(&session->waiting);
     }
+    if (session->is_gone)
+        tree_close_handles(session->tree);
     if (session->is_mounted)
         fuse_session_unmount(session->fuse);
+    /* libfuse leaves alone what it finds cut off already. */
+    if (session->is_mounted && fs_mountpoint_is_dead(session->mountpoint))
+        fs_mountpoint_detach(session->mountpoint);
 }
 
 void fs_session_free(struct fs_session *session)

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,6 +41,19 @@ static int run_fusermount(const char *how, const char *mountpoint)
 int unmount_cleanly(const char *mountpoint)
 {
     return run_fusermount("-q", mountpoint);
+}
+
+/* The one call that finds a filesystem by its device alone, mounted somewhere or not. It waits for one that
+ * is just going; one whose connection was cut while files are open is still found. */
+bool unmount_is_complete(dev_t device)
+{
+#ifdef SYS_ustat
+    char status[64]; /* struct ustat has 32 bytes at most; nothing in it is of interest */
+    return syscall(SYS_ustat, (unsigned int)device, status) != 0 && errno == EINVAL;
+#else
+    (void)device;
+    return false;
+#endif
 }
 
 /* By force, for the kernel answers from its cache even when the daemon is gone. */

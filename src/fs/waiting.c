@@ -96,6 +96,10 @@ static void answer(fuse_req_t request, const struct request_outcome *outcome)
         reply_status(request, outcome->error);
     else if (outcome->has_entry)
         reply_entry(request, &outcome->entry);
+    else if (outcome->has_attributes)
+        reply_attributes(request, &outcome->attributes);
+    else if (outcome->opened != NULL)
+        reply_open(request, outcome->opened, &(struct fuse_file_info){.fh = 0});
     else if (outcome->has_count)
         fuse_reply_write(request, outcome->count);
     else
@@ -190,6 +194,8 @@ static void run_waiting(struct worker_job *job)
     waiting->function(waiting->session->tree, &caller, &waiting->arguments, &outcome);
     if (outcome.must_be_seen)
         notifier_wait(&waiting->session->notifier, &waiting->cancel);
+    if (outcome.must_be_announced)
+        announcer_wait(&waiting->session->announcer, &waiting->cancel);
     /* Waits until an interrupt that is being delivered has been: it looks at what is freed below. */
     fuse_req_interrupt_func(waiting->request, NULL, NULL);
     leave(&waiting->session->waiting, waiting);

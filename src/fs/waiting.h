@@ -36,16 +36,21 @@ struct request_arguments {
     off_t offset;
     unsigned int flags;
     mode_t mode;
+    struct tree_change change;
 };
 
 /* How it ended, and so how it is answered. */
 struct request_outcome {
     int error;
     bool has_entry;
+    bool has_attributes;
     bool has_count;
-    bool must_be_seen; /* answered when the kernel was told of what it changed (not in a folder) */
+    bool must_be_seen;      /* answered when the kernel was told of what it changed (not in a folder) */
+    bool must_be_announced; /* answered when watchers were told of what it brought */
     struct tree_entry entry;
+    struct tree_attributes attributes;
     size_t count;
+    struct tree_handle *opened; /* or NULL */
 };
 
 typedef void (*request_function)(struct tree *tree, const struct tree_caller *caller,

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -30,6 +31,7 @@ struct helper_state {
     uint64_t device;
     unsigned int told; /* of the two strings that come first */
     int root_fd;       /* open while there is something to do, for it keeps the mount busy */
+    atomic_ulong *done;
 };
 
 static uint64_t parse_number(const char *text)
@@ -67,7 +69,8 @@ static void create(struct helper_state *state, const char *path)
         close(fd);
 }
 
-static void take_string(struct helper_state *state, const char *string)
+/* The number of paths that it was: 0 for what comes first. */
+static unsigned long take_string(struct helper_state *state, const char *string)
 {
     if (state->told == 0)
         state->device = parse_number(string);
@@ -75,28 +78,32 @@ static void take_string(struct helper_state *state, const char *string)
         memcpy(state->mountpoint, string, strlen(string) + 1);
     else
         create(state, string);
-    if (state->told < 2)
-        state->told++;
+    if (state->told == 2)
+        return 1;
+    state->told++;
+    return 0;
 }
 
 /* Takes all whole strings; the number of bytes that they were. */
 static size_t take_strings(struct helper_state *state, const char *bytes, size_t len)
 {
-    size_t done = 0;
+    size_t taken = 0;
+    unsigned long paths = 0;
     const char *end;
-    while ((end = memchr(bytes + done, '\0', len - done)) != NULL) {
-        take_string(state, bytes + done);
-        done = (size_t)(end - bytes) + 1;
+    while ((end = memchr(bytes + taken, '\0', len - taken)) != NULL) {
+        paths += take_string(state, bytes + taken);
+        taken = (size_t)(end - bytes) + 1;
     }
     if (state->root_fd >= 0)
         close(state->root_fd);
     state->root_fd = -1;
-    return done;
+    atomic_fetch_add(state->done, paths);
+    return taken;
 }
 
-static _Noreturn void run(int fd)
+static _Noreturn void run(int fd, atomic_ulong *done)
 {
-    struct helper_state state = {.root_fd = -1};
+    struct helper_state state = {.root_fd = -1, .done = done};
     char buffer[BUFFER_BYTES];
     size_t len = 0;
     for (;;) {
@@ -106,9 +113,9 @@ static _Noreturn void run(int fd)
         if (got <= 0)
             continue;
         len += (size_t)got;
-        size_t done = take_strings(&state, buffer, len);
-        memmove(buffer, buffer + done, len - done);
-        len -= done;
+        size_t taken = take_strings(&state, buffer, len);
+        memmove(buffer, buffer + taken, len - taken);
+        len -= taken;
     }
 }
 
@@ -127,7 +134,7 @@ static void expect_end(pid_t daemon)
         _exit(0); /* it ended before it was listened for */
 }
 
-static _Noreturn void become_helper(int fd, pid_t daemon)
+static _Noreturn void become_helper(int fd, pid_t daemon, atomic_ulong *done)
 {
     if (dup2(fd, STDIN_FILENO) < 0)
         _exit(1);
@@ -138,15 +145,29 @@ static _Noreturn void become_helper(int fd, pid_t daemon)
         _exit(1);
     prctl(PR_SET_NAME, "inboxfs-watch");
     expect_end(daemon);
-    run(STDIN_FILENO);
+    run(STDIN_FILENO, done);
 }
 
 /* ---------------------------------------------------------------- the daemon's side */
 
-int watch_helper_start(struct watch_helper *ret)
+static int share_counter(struct watch_helper *helper)
+{
+    if (helper->done != NULL)
+        return 0;
+    void *page = mmap(NULL, sizeof(*helper->done), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return -errno;
+    helper->done = page;
+    return 0;
+}
+
+int watch_helper_start(struct watch_helper *helper)
 {
     int ends[2];
     pid_t daemon = getpid();
+    int error = share_counter(helper);
+    if (error != 0)
+        return error;
     if (pipe2(ends, O_CLOEXEC) != 0)
         return -errno;
     _cleanup_close_ int read_end = ends[0];
@@ -159,8 +180,9 @@ int watch_helper_start(struct watch_helper *ret)
     if (pid < 0)
         return -errno;
     if (pid == 0)
-        become_helper(read_end, daemon);
-    *ret = (struct watch_helper){.pid = pid, .fd = TAKE_FD(write_end)};
+        become_helper(read_end, daemon, helper->done);
+    helper->pid = pid;
+    helper->fd = TAKE_FD(write_end);
     return 0;
 }
 
@@ -187,4 +209,11 @@ void watch_helper_reap(struct watch_helper *helper)
     while (waitpid(helper->pid, NULL, 0) < 0 && errno == EINTR)
         ;
     helper->pid = 0;
+}
+
+void watch_helper_release(struct watch_helper *helper)
+{
+    if (helper->done != NULL)
+        munmap(helper->done, sizeof(*helper->done));
+    helper->done = NULL;
 }

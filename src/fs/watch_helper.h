@@ -11,12 +11,16 @@
 #ifndef INBOXFS_FS_WATCH_HELPER_H
 #define INBOXFS_FS_WATCH_HELPER_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <sys/types.h>
 
 struct watch_helper {
     pid_t pid; /* 0: there is none */
     int fd;    /* the pipe to it, non-blocking; -1: none */
+    /* How many paths it is done with: closed, and nothing of the mount open. In memory that it shares, and
+     * each one that follows it; NULL before the first. */
+    atomic_ulong *done;
 };
 
 #define WATCH_HELPER_NONE ((struct watch_helper){.fd = -1})
@@ -27,8 +31,8 @@ enum {
 };
 
 /* Forks it. Best before there are threads, locks and the mount; also later. The thread that calls this must
- * live on: the process dies with it. 0 or -errno. */
-int watch_helper_start(struct watch_helper *ret);
+ * live on: the process dies with it. A dead one may be started anew. 0 or -errno. */
+int watch_helper_start(struct watch_helper *helper);
 
 /* Hands over NUL-terminated strings. The first two of all are the device number of the mount in decimal, and
  * the mount point; each that follows is the path of a new file below it. What is not on that device is left
@@ -39,5 +43,7 @@ int watch_helper_send(const struct watch_helper *helper, const char *strings, si
 void watch_helper_end(struct watch_helper *helper);
 /* Waits for its end. Only when the mount answers, or is gone. */
 void watch_helper_reap(struct watch_helper *helper);
+/* When it was reaped, for good. */
+void watch_helper_release(struct watch_helper *helper);
 
 #endif

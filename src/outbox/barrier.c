@@ -6,7 +6,6 @@
 
 #include "outbox/binding.h"
 #include "outbox/core.h"
-#include "outbox/names.h"
 
 struct barrier {
     struct outbox *outbox;
@@ -114,7 +113,7 @@ int outbox_wait_settled(struct outbox *outbox, enum outbox_folder folder, struct
     };
     if (folder != OUTBOX_FOLDER_OUTBOX && folder != OUTBOX_FOLDER_ATTACHMENTS)
         return 0;
-    int error = names_wait_released(outbox, folder, NULL, cancel);
+    int error = closing_wait(outbox, barrier.kind, cancel);
     if (error != 0)
         return error;
     cancel_bind(cancel, &outbox->changed, &outbox->lock);

@@ -50,22 +50,44 @@ void core_wake_workers_locked(struct outbox *outbox, enum envelope_kind kind)
 
 /* ---------------------------------------------------------------- claims */
 
+bool core_must_wait_locked(struct item *item)
+{
+    if (item->claim == CLAIM_SERVICE && item->envelope.kind == ENVELOPE_ATTACHMENT && !item->is_called_off) {
+        item->is_called_off = true;
+        cancel_set(item->upload);
+    }
+    return item->claim == CLAIM_DISK || (item->claim == CLAIM_SERVICE && item->is_called_off);
+}
+
+/* Whoever called its upload off is done with it: it need not wait any longer. */
+static void resume_locked(struct item *item)
+{
+    if (!item->is_called_off)
+        return;
+    item->is_called_off = false;
+    item->next_attempt_ms = 0;
+    backoff_reset(&item->backoff);
+}
+
 int core_claim_locked(struct outbox *outbox, struct item *item, enum item_claim claim)
 {
     item_ref(item);
-    while (item->claim == CLAIM_DISK)
+    while (core_must_wait_locked(item))
         pthread_cond_wait(&outbox->changed, &outbox->lock);
     int error = item->claim == CLAIM_SERVICE ? -EBUSY : item->state == ITEM_GONE ? -ENOENT : 0;
-    if (error != 0)
+    if (error != 0) {
         item_unref(item);
-    else
-        item->claim = claim;
-    return error;
+        return error;
+    }
+    item->claim = claim;
+    resume_locked(item);
+    return 0;
 }
 
 void core_unclaim_locked(struct outbox *outbox, struct item *item)
 {
     item->claim = CLAIM_NONE;
+    item->upload = NULL;
     if (item->envelope.is_hidden && item->users == 0 && item->state != ITEM_GONE)
         outbox->has_orphans = true;
     if (item->state == ITEM_QUEUED && binding_state(item) == BINDING_LOST)
@@ -116,13 +138,14 @@ bool core_is_receipt_name(const char *name)
     return len > suffix && strcmp(name + len - suffix, RECEIPT_SUFFIX) == 0;
 }
 
-int core_check_name(const char *name)
+int core_check_name(enum outbox_folder folder, const char *name)
 {
+    bool is_message = folder == OUTBOX_FOLDER_OUTBOX;
     if (core_is_receipt_name(name))
         return -EPERM;
-    if (strlen(name) > NAME_MAX_BYTES)
+    if (strlen(name) > (is_message ? FILE_NAME_MAX_BYTES : NAME_MAX_BYTES))
         return -ENAMETOOLONG;
-    return file_name_is_valid(name) ? 0 : -EILSEQ;
+    return (is_message ? file_name_is_text(name) : file_name_is_valid(name)) ? 0 : -EILSEQ;
 }
 
 /* ---------------------------------------------------------------- news */

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "outbox/closing.h"
 #include "outbox/gate.h"
 #include "outbox/item_table.h"
 #include "outbox/outbox.h"
@@ -25,7 +26,7 @@ enum {
     RELEASE_WAIT_MS = 2 * 1000, /* for handles that are flushed and not yet released */
     SETTLE_WAIT_MS = 10 * 1000, /* the longest barrier */
     SAVE_AGAIN_MS = 10 * 1000,  /* until an envelope that could not be written is tried again */
-    NAME_MAX_BYTES = 255 - 13,  /* NAME.receipt.json must fit */
+    NAME_MAX_BYTES = 255 - 13,  /* where NAME.receipt.json must fit beside it */
 };
 
 struct outbox {
@@ -44,12 +45,12 @@ struct outbox {
     uint64_t reported[OUTBOX_FOLDERS]; /* failures that a barrier has told of */
     unsigned int unsaved;              /* items whose envelope on disk is old */
     int64_t save_again_ms;
-    unsigned int memories;                /* items in ITEM_DRAFTED */
-    uint64_t last_order;                  /* the greatest of all items */
-    unsigned int flushed[OUTBOX_FOLDERS]; /* handles closed and not yet released */
-    unsigned int untold;                  /* items that are */
-    bool has_orphans;                     /* perhaps: hidden attachments that nobody needs */
-    bool has_lost; /* perhaps: messages with an attachment that will never be uploaded */
+    unsigned int memories;          /* items in ITEM_DRAFTED */
+    uint64_t last_order;            /* the greatest of all items */
+    struct closing_list closing[2]; /* by kind */
+    unsigned int untold;            /* items that are */
+    bool has_orphans;               /* perhaps: hidden attachments that nobody needs */
+    bool has_lost;                  /* perhaps: messages with an attachment that will never be uploaded */
     bool is_stopping;
 };
 
@@ -66,17 +67,22 @@ void core_wake_worker_locked(struct outbox *outbox, enum envelope_kind kind);
 void core_wake_workers_locked(struct outbox *outbox, enum envelope_kind kind);
 
 /* Makes the caller the only one who changes the item, until core_unclaim_locked(). Waits for others who have
- * it for the disk. 0, -EBUSY: it is at the service; -ENOENT: it was removed meanwhile. Holds a reference. */
+ * it for the disk, and for an upload, which is called off: it can be made again. 0, -EBUSY: the message is at
+ * the service; -ENOENT: it was removed meanwhile. Holds a reference. */
 int core_claim_locked(struct outbox *outbox, struct item *item, enum item_claim claim);
 void core_unclaim_locked(struct outbox *outbox, struct item *item);
+/* Whether that would wait now, for who must not: wait for `changed` instead, and look again. An upload is
+ * called off by asking. */
+bool core_must_wait_locked(struct item *item);
 void core_unclaim(struct outbox *outbox, struct item *item);
 
 /* The item of this name, claimed for the disk, or an error: -ENOENT, or of core_claim_locked(). */
 int core_claim_name(struct outbox *outbox, enum outbox_folder folder, const char *name,
                     struct item **ret_item);
 
-/* Whether the name may stand in outbox/ or attachments/. 0, -EPERM (a receipt's), -ENAMETOOLONG, -EILSEQ. */
-int core_check_name(const char *name);
+/* Whether the name may stand in this folder, outbox/ or attachments/. 0, -EPERM (a receipt's), -ENAMETOOLONG,
+ * -EILSEQ (not UTF-8; of an attachment, whose name is sent in a header, also: a control character). */
+int core_check_name(enum outbox_folder folder, const char *name);
 bool core_is_receipt_name(const char *name);
 
 /* What is told to the world. No lock may be held. `name` in `folder` makes the path. */

@@ -76,12 +76,10 @@ static int open_draft(struct moving_in *moving)
 
 /* ---------------------------------------------------------------- in: the outbox's side */
 
-static int claim_target(struct moving_in *moving, bool is_exclusive)
+static int claim_target(struct moving_in *moving, enum outbox_folder folder, bool is_exclusive)
 {
     struct outbox *outbox = moving->outbox;
     int error;
-    enum outbox_folder folder =
-        moving->kind == ENVELOPE_MESSAGE ? OUTBOX_FOLDER_OUTBOX : OUTBOX_FOLDER_ATTACHMENTS;
     pthread_mutex_lock(&outbox->lock);
     while ((error = names_claim_target_locked(outbox, folder, moving->name, is_exclusive,
                                               &moving->replaced)) == -EAGAIN)
@@ -170,10 +168,13 @@ static int accept_draft(struct moving_in *moving)
 
 static int hand_in_draft(struct moving_in *moving, unsigned int flags)
 {
-    int error = core_check_name(moving->name);
+    enum outbox_folder to =
+        moving->kind == ENVELOPE_MESSAGE ? OUTBOX_FOLDER_OUTBOX : OUTBOX_FOLDER_ATTACHMENTS;
+    int error = core_check_name(to, moving->name);
     if (error != 0)
         return reason_give(&moving->reason, error, "the name cannot be used here");
-    error = claim_target(moving, (flags & RENAME_NOREPLACE) != 0);
+    names_wait_released(moving->outbox, to, moving->name, NULL);
+    error = claim_target(moving, to, (flags & RENAME_NOREPLACE) != 0);
     if (error == 0)
         error = open_draft(moving);
     return error != 0 ? error : accept_draft(moving);

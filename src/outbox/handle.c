@@ -34,6 +34,7 @@ void handle_free(struct outbox_handle *handle)
     if (handle->fd >= 0)
         close(handle->fd);
     pthread_mutex_lock(&handle->outbox->lock);
+    closing_remove_locked(handle);
     item_unref(handle->item);
     pthread_mutex_unlock(&handle->outbox->lock);
     free(handle->receipt);
@@ -113,9 +114,9 @@ int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *
 {
     if (folder != OUTBOX_FOLDER_OUTBOX && folder != OUTBOX_FOLDER_ATTACHMENTS)
         return -EPERM;
-    int error = core_check_name(name);
+    int error = core_check_name(folder, name);
     if (error != 0)
-        return error == -EILSEQ ? -EINVAL : error;
+        return error;
     struct outbox_handle *handle = handle_new(outbox, pid);
     if (handle == NULL)
         return -ENOMEM;
@@ -209,18 +210,26 @@ static int enter_writer_locked(struct outbox_handle *handle)
     return error;
 }
 
-static int find_item(struct outbox_handle *handle, uint64_t number, bool wants_write)
+static int find_item(struct outbox_handle *handle, uint64_t number)
 {
     struct outbox *outbox = handle->outbox;
     pthread_mutex_lock(&outbox->lock);
     struct item *item = item_table_get(&outbox->table, number);
-    int error = item == NULL ? -ENOENT : 0;
-    if (error == 0) {
+    if (item != NULL) {
         handle->item = item_ref(item);
         handle->kind = item->envelope.kind;
-        if (wants_write)
-            error = enter_writer_locked(handle);
     }
+    pthread_mutex_unlock(&outbox->lock);
+    return item == NULL ? -ENOENT : 0;
+}
+
+/* What was closed is handed in first: nobody writes into it, or empties it, before that is done. */
+static int enter_writer(struct outbox_handle *handle)
+{
+    struct outbox *outbox = handle->outbox;
+    closing_wait_item(outbox, handle->item, NULL);
+    pthread_mutex_lock(&outbox->lock);
+    int error = enter_writer_locked(handle);
     pthread_mutex_unlock(&outbox->lock);
     return error;
 }
@@ -244,7 +253,9 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect 
     struct outbox_handle *handle = handle_new(outbox, pid);
     if (handle == NULL)
         return -ENOMEM;
-    int error = find_item(handle, number, wants_write);
+    int error = find_item(handle, number);
+    if (error == 0 && wants_write)
+        error = enter_writer(handle);
     if (wants_write && (error == -EACCES || error == -ENOENT) && forget_ghosts(outbox, number))
         error = -ESTALE;
     if (error == 0)

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "mail/envelope.h"
+#include "outbox/closing.h"
 #include "outbox/item.h"
 #include "outbox/outbox.h"
 
@@ -24,7 +25,7 @@ struct outbox_handle {
     size_t receipt_len;
     pid_t opener;
     pid_t last_task; /* protected by outbox->lock, like all below: who wrote last, to ask /proc seldom */
-    bool is_flushed; /* closed since the last write, and counted in item->flushed */
+    struct closing closing; /* closed since the last write, and not yet released */
     bool has_written;
     unsigned int generation; /* of the content that fd is open on */
 };

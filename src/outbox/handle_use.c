@@ -21,20 +21,6 @@
 
 #define KEEP_ALL INT64_MAX
 
-static void set_flushed_locked(struct outbox_handle *handle, bool is_flushed)
-{
-    struct outbox *outbox = handle->outbox;
-    struct item *item = handle->item;
-    if (handle->is_flushed == is_flushed)
-        return;
-    unsigned int step = is_flushed ? 1U : -1U;
-    handle->is_flushed = is_flushed;
-    item->flushed += step;
-    outbox->flushed[handle->kind == ENVELOPE_MESSAGE ? OUTBOX_FOLDER_OUTBOX : OUTBOX_FOLDER_ATTACHMENTS] +=
-        step;
-    core_broadcast_locked(outbox);
-}
-
 /* ---------------------------------------------------------------- read and write */
 
 ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, off_t offset)
@@ -76,6 +62,16 @@ static int begin_writing(struct outbox_handle *handle, off_t keep_bytes)
     return is_stale ? handle_open_content(handle) : 0;
 }
 
+bool outbox_write_may_wait(struct outbox_handle *handle)
+{
+    if (!handle->may_write)
+        return false;
+    pthread_mutex_lock(&handle->outbox->lock);
+    bool may_wait = handle->item->state != ITEM_WRITING;
+    pthread_mutex_unlock(&handle->outbox->lock);
+    return may_wait;
+}
+
 static void note_write(struct outbox_handle *handle, pid_t pid)
 {
     struct outbox *outbox = handle->outbox;
@@ -89,7 +85,7 @@ static void note_write(struct outbox_handle *handle, pid_t pid)
         item_add_writer(handle->item, process);
         handle->last_task = pid;
     }
-    set_flushed_locked(handle, false);
+    closing_remove_locked(handle);
     handle->has_written = true;
     handle->item->is_dirty = true;
     item_update_stat(handle->item, handle->fd);
@@ -213,9 +209,17 @@ int outbox_flush(struct outbox_handle *handle, pid_t pid)
     crash_point("flushed");
     pthread_mutex_lock(&handle->outbox->lock);
     if (handle->item->state == ITEM_WRITING)
-        set_flushed_locked(handle, true);
+        closing_add_locked(handle);
     pthread_mutex_unlock(&handle->outbox->lock);
     return error;
+}
+
+bool outbox_is_flushed(const struct outbox_handle *handle)
+{
+    pthread_mutex_lock(&handle->outbox->lock);
+    bool is_flushed = !handle->may_write || !handle->has_written || handle->closing.number != 0;
+    pthread_mutex_unlock(&handle->outbox->lock);
+    return is_flushed;
 }
 
 /* Whether it was the last writer of an item that is being written; then the item is claimed. */
@@ -237,7 +241,8 @@ static void release_writer(struct outbox_handle *handle)
 {
     struct outbox *outbox = handle->outbox;
     pthread_mutex_lock(&outbox->lock);
-    bool is_unflushed = handle->has_written && !handle->is_flushed;
+    bool is_unflushed = handle->has_written && handle->closing.number == 0;
+    closing_begin_release_locked(handle);
     pthread_mutex_unlock(&outbox->lock);
     if (is_unflushed) /* its descriptors were closed before a mapping of it ended, or in another task */
         writer_judge(outbox, handle->item, handle->opener);
@@ -248,7 +253,7 @@ static void release_writer(struct outbox_handle *handle)
     if (is_last)
         writer_finish(outbox, handle->item);
     pthread_mutex_lock(&outbox->lock);
-    set_flushed_locked(handle, false);
+    closing_remove_locked(handle);
     if (is_last)
         core_unclaim_locked(outbox, handle->item);
     pthread_mutex_unlock(&outbox->lock);

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "base/backoff.h"
+#include "base/cancel.h"
 #include "mail/envelope.h"
 #include "outbox/item_state.h"
 #include "outbox/outbox.h"
@@ -49,7 +50,6 @@ struct item {
 
     /* writing */
     unsigned int writers; /* open handles that may write */
-    unsigned int flushed; /* of them, those closed and not yet released */
     char *interruption;   /* why what was written must not go out; NULL: no reason */
     pid_t wrote[ITEM_WRITERS_MAX];
     size_t wrote_len; /* ITEM_WRITERS_MAX + 1: too many to tell */
@@ -61,6 +61,8 @@ struct item {
     bool is_queued;
     int64_t next_attempt_ms; /* monotonic; 0: at once */
     bool is_woken;           /* during its attempt somebody asked to try now: no delay after it */
+    struct cancel *upload;   /* borrowed: calls off the upload under way; NULL: there is none */
+    bool is_called_off;      /* it was, by somebody who waits to change the file */
     struct backoff backoff;
 
     /* who needs whom */

@@ -28,7 +28,7 @@ int names_claim_target_locked(struct outbox *outbox, enum outbox_folder folder, 
         return item_table_is_taken(&outbox->table, folder, name) ? -EEXIST : 0;
     if (is_exclusive)
         return -EEXIST;
-    if (item->claim == CLAIM_DISK)
+    if (core_must_wait_locked(item))
         return -EAGAIN;
     if (item->state == ITEM_WRITING || item->writers > 0)
         return -EBUSY;
@@ -63,26 +63,21 @@ void names_release_target(struct outbox *outbox, struct item *replaced)
     binding_collect(outbox);
 }
 
-static bool has_flushed_locked(struct outbox *outbox, enum outbox_folder folder, const char *name)
-{
-    if (name == NULL)
-        return outbox->flushed[folder] > 0;
-    const struct item *item = item_table_find(&outbox->table, folder, name);
-    return item != NULL && item->flushed > 0;
-}
-
 int names_wait_released(struct outbox *outbox, enum outbox_folder folder, const char *name,
                         struct cancel *cancel)
 {
-    int64_t until = core_monotonic_ms(outbox) + RELEASE_WAIT_MS;
-    cancel_bind(cancel, &outbox->changed, &outbox->lock);
     pthread_mutex_lock(&outbox->lock);
-    while (has_flushed_locked(outbox, folder, name) && !cancel_is_set(cancel) && !outbox->is_stopping &&
-           core_monotonic_ms(outbox) < until)
-        clock_wait(outbox->config.clock, &outbox->changed, &outbox->lock, until);
+    struct item *item = item_table_find(&outbox->table, folder, name);
+    if (item != NULL)
+        item_ref(item);
     pthread_mutex_unlock(&outbox->lock);
-    cancel_unbind(cancel);
-    return cancel_is_set(cancel) ? -EINTR : 0;
+    if (item == NULL)
+        return 0;
+    int error = closing_wait_before_change(outbox, item, cancel);
+    pthread_mutex_lock(&outbox->lock);
+    item_unref(item);
+    pthread_mutex_unlock(&outbox->lock);
+    return error;
 }
 
 /* ---------------------------------------------------------------- rename */
@@ -106,7 +101,7 @@ static int claim_pair(struct renaming *renaming, const char *name, bool is_exclu
     for (;;) {
         struct item *item = item_table_find(&outbox->table, renaming->from, name);
         error = item == NULL ? -ENOENT : 0;
-        if (error == 0 && item->claim == CLAIM_DISK)
+        if (error == 0 && core_must_wait_locked(item))
             error = -EAGAIN;
         if (error == 0)
             error = core_claim_locked(outbox, item, CLAIM_DISK);
@@ -263,10 +258,12 @@ int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *na
         return -EPERM;
     if (core_is_receipt_name(name))
         return -EPERM;
-    int error = core_check_name(new_name);
+    int error = core_check_name(to, new_name);
     if (error != 0)
         return error;
     error = names_wait_released(outbox, from, name, cancel);
+    if (error == 0)
+        error = names_wait_released(outbox, to, new_name, cancel);
     if (error != 0)
         return error;
     if (from == to && strcmp(name, new_name) == 0) {
@@ -298,6 +295,8 @@ int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *
     struct item *item;
     if (core_is_receipt_name(name))
         return unlink_receipt(outbox, folder, name);
+    if (folder == OUTBOX_FOLDER_ATTACHMENTS)
+        names_wait_released(outbox, folder, name, NULL);
     int error = core_claim_name(outbox, folder, name, &item);
     if (error != 0)
         return error;

@@ -20,8 +20,7 @@ int names_claim_target_locked(struct outbox *outbox, enum outbox_folder folder, 
  * need is hidden durably. NULL-safe. Waits for the disk. */
 void names_release_target(struct outbox *outbox, struct item *replaced);
 
-/* Waits, at most RELEASE_WAIT_MS, until no handle of the item of this name (or, with NULL, of any item of
- * this folder) is flushed and not yet released. 0, or -EINTR: cancelled. */
+/* closing_wait_before_change() for the item of this name, if there is one. */
 int names_wait_released(struct outbox *outbox, enum outbox_folder folder, const char *name,
                         struct cancel *cancel);
 

@@ -113,15 +113,20 @@ int64_t outbox_folder_changed_ms(struct outbox *outbox, enum outbox_folder folde
 /* ---- files. `pid` is the id of the task that makes the system call (0: unknown, another pid namespace) */
 
 /* open(O_CREAT) of a name that is not there, in outbox/ or attachments/. -EPERM for *.receipt.json and in the
- * other folders, -EEXIST, -ENOSPC, -ENAMETOOLONG, -EINVAL (not UTF-8: it could not be sent in a request). */
+ * other folders, -EEXIST, -ENOSPC, -ENAMETOOLONG, -EILSEQ (not UTF-8: it could not be told of in JSON; in
+ * attachments/, also: a control character). */
 int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *name, pid_t pid,
                   struct outbox_handle **ret_handle, struct outbox_stat *ret);
-/* `flags` as open(2). Writing is -EBUSY for a queued item, -EACCES in sent/ and failed/ and for receipts.
+/* `flags` as open(2). For writing, this waits for the release of what was closed just before. Writing is
+ * -EBUSY for a queued message, -EACCES in sent/ and failed/ and for receipts.
  * -ESTALE: it just left the folder, and its name there is free from now on: look it up again.
- * Replacing a settled attachment's content (O_TRUNC or writing) begins a new upload. */
+ * Replacing an attachment's content (O_TRUNC or writing) waits for the release of messages that were closed
+ * before, which bind it as it is; calls its upload off, where one is under way; and begins a new one. */
 int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, int flags, pid_t pid,
                      struct outbox_handle **ret_handle);
 ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, off_t offset);
+/* Whether a write would wait: the first one into what was handed in, as above. Does not wait. */
+bool outbox_write_may_wait(struct outbox_handle *handle);
 /* All of it or an error; a failed write keeps the item from ever being sent. -EFBIG, -ENOSPC, -EIO. */
 ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len, off_t offset, pid_t pid);
 int outbox_allocate(struct outbox_handle *handle, int mode, off_t offset, off_t len);
@@ -134,6 +139,8 @@ int outbox_set_times(struct outbox *outbox, uint64_t number, const struct timesp
  * disk. */
 int outbox_flush(struct outbox_handle *handle, pid_t pid);
 int outbox_sync_file(struct outbox_handle *handle);
+/* Whether a close(2) that went well followed the last write. */
+bool outbox_is_flushed(const struct outbox_handle *handle);
 /* The last close of this open: hands in when no other writer is left. Waits for the disk. Consumes the
  * handle. */
 void outbox_release(struct outbox_handle *handle);

@@ -48,7 +48,7 @@ static void settle(struct outbox *outbox, struct item *item, const struct servic
                    const char *id, struct cancel *cancel)
 {
     enum attempt_meaning meaning = attempt_report(outbox, item, result, cancel);
-    if (result->outcome == SERVICE_UNKNOWN)
+    if (result->outcome == SERVICE_UNKNOWN || result->error == EINTR)
         attempt_put_off(outbox, item, result->retry_after_ms);
     if (meaning == ATTEMPT_TAKEN && id != NULL)
         settle_uploaded(outbox, item, result->http_status, id);

@@ -83,7 +83,12 @@ static struct item *take_upload_locked(struct worker *worker, int64_t now, int64
         return NULL;
     }
     item->is_woken = false;
-    return core_claim_locked(outbox, item, CLAIM_SERVICE) == 0 ? item : NULL;
+    if (core_claim_locked(outbox, item, CLAIM_SERVICE) != 0)
+        return NULL;
+    cancel_release(&worker->cancel); /* the last upload may have been called off */
+    cancel_init(&worker->cancel);
+    item->upload = &worker->cancel;
+    return item;
 }
 
 static void run(struct worker *worker, struct item *item)

@@ -30,10 +30,9 @@ int writer_may_open_locked(const struct item *item)
     switch (item->state) {
     case ITEM_WRITING:
     case ITEM_HELD:
+    case ITEM_UPLOADING:
     case ITEM_UPLOADED:
         return 0;
-    case ITEM_UPLOADING:
-        return item->claim == CLAIM_SERVICE ? -EBUSY : 0;
     case ITEM_QUEUED:
     case ITEM_SENDING:
         return -EBUSY;
@@ -63,8 +62,19 @@ static int begin_claimed(struct outbox *outbox, struct item *item, off_t keep_by
     return error;
 }
 
+/* Messages that were closed before bind the content as it is. */
+static void wait_for_messages(struct outbox *outbox, const struct item *item)
+{
+    pthread_mutex_lock(&outbox->lock);
+    bool can_be_bound = item->state == ITEM_UPLOADING || item->state == ITEM_UPLOADED;
+    pthread_mutex_unlock(&outbox->lock);
+    if (can_be_bound)
+        closing_wait(outbox, ENVELOPE_MESSAGE, NULL);
+}
+
 int writer_begin(struct outbox *outbox, struct item *item, off_t keep_bytes)
 {
+    wait_for_messages(outbox, item);
     pthread_mutex_lock(&outbox->lock);
     int error = item->state == ITEM_WRITING ? -EALREADY : writer_may_open_locked(item);
     if (error == 0)

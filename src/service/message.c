@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "base/strbuf.h"
 #include "mail/email_record.h"
-#include "service/html_text.h"
+#include "mail/html_text.h"
 
 void message_release(struct message *message)
 {
@@ -96,7 +96,7 @@ char *message_search_text(const struct message *message)
     }
     if (message->html != NULL) {
         strbuf_append_char(&text, '\n');
-        html_text_append(&text, message->html);
+        html_to_text(&text, message->html, strlen(message->html));
     }
     return text.error == 0 ? message_fold(strbuf_str(&text)) : NULL;
 }

@@ -5,8 +5,9 @@
 #include "service/prompt.h"
 
 #include <stdbool.h>
+#include <string.h>
 
-#include "service/html_text.h"
+#include "mail/html_text.h"
 
 static void append_address(struct strbuf *out, const json_t *address)
 {
@@ -57,7 +58,7 @@ static void append_body(struct strbuf *out, const json_t *record)
     if (html != NULL && (plain == NULL || !is_alternative)) {
         if (plain != NULL)
             strbuf_append_str(out, "\n\n");
-        html_text_append(out, html);
+        html_to_text(out, html, strlen(html));
     }
     if (out->len > 0 && out->data[out->len - 1] != '\n')
         strbuf_append_char(out, '\n');

@@ -54,6 +54,7 @@ struct heap_block {
 };
 
 struct record_log {
+    const char *name;           /* of the file, for words to the user; borrowed */
     int fd;                     /* -1: records live in memory alone */
     const char *base;           /* the mapping */
     size_t reserved;            /* bytes of it */
@@ -118,7 +119,7 @@ static void set_aside(int dir_fd, const char *name)
     if (length < 0 || (size_t)length >= sizeof(aside))
         return;
     if (renameat(dir_fd, name, dir_fd, aside) == 0)
-        log_warning("the cache cannot be read and is set aside as %s; it is built anew", aside);
+        log_warning("the state file %s cannot be read and is set aside as %s; it is built anew", name, aside);
 }
 
 static int open_existing(int dir_fd, const char *name)
@@ -209,14 +210,15 @@ static int visit(struct record_log *log, size_t file_bytes, record_visitor visit
         log->end = offset;
     }
     if (damaged > 0)
-        log_warning("the cache was damaged in %zu places; what is missing is fetched again", damaged);
+        log_warning("the state file %s was damaged in %zu places; what is intact is kept", log->name,
+                    damaged);
     record_log_forget_pages(log);
     return 0;
 }
 
 static void give_up_file(struct record_log *log, int error)
 {
-    log_warning("the cache cannot be kept on disk: %s", strerror(-error));
+    log_warning("the state file %s cannot be kept on disk: %s", log->name, strerror(-error));
     if (log->fd >= 0)
         close(log->fd);
     log->fd = -1;
@@ -239,6 +241,7 @@ int record_log_open(int dir_fd, const char *name, record_visitor visitor, void *
     if (log == NULL)
         return -ENOMEM;
     size_t file_bytes = 0;
+    log->name = name;
     log->end = sizeof(struct log_header);
     log->fd = open_file(dir_fd, name);
     int error = log->fd < 0 ? log->fd : map_file(log, &file_bytes);
@@ -342,11 +345,12 @@ static const char *append_to_file(struct record_log *log, const struct record_ba
         error = file_pwrite_all(log->fd, batch->bytes, batch->len, (off_t)log->end);
     if (error != 0) {
         if (log->disk_error == 0)
-            log_warning("the cache cannot be written: %s; mail is kept in memory", strerror(-error));
+            log_warning("the state file %s cannot be written: %s; what is new is kept in memory", log->name,
+                        strerror(-error));
         log->disk_error = error;
         /* Half a frame may be left; should it stay, the next one overwrites it. */
         if (log->fd >= 0 && ftruncate(log->fd, (off_t)log->end) != 0)
-            log_debug("the cache cannot be shortened: %s", strerror(errno));
+            log_debug("the state file %s cannot be shortened: %s", log->name, strerror(errno));
         return NULL;
     }
     log->disk_error = 0;
@@ -372,6 +376,20 @@ const char *record_log_append_batch(struct record_log *log, const struct record_
     return bytes != NULL ? bytes : append_to_heap(log, batch);
 }
 
+int record_log_append_durably(struct record_log *log, const struct record_batch *batch)
+{
+    size_t end = log->end;
+    if (append_to_file(log, batch) == NULL)
+        return log->disk_error;
+    int error = file_sync(log->fd);
+    if (error != 0) {
+        log->end = end;
+        if (ftruncate(log->fd, (off_t)end) != 0)
+            log_debug("the state file %s cannot be shortened: %s", log->name, strerror(errno));
+    }
+    return error;
+}
+
 const void *record_log_append(struct record_log *log, unsigned int kind, const struct iovec *parts,
                               size_t parts_len)
 {
@@ -386,6 +404,29 @@ const void *record_log_append(struct record_log *log, unsigned int kind, const s
 uint64_t record_log_bytes(const struct record_log *log)
 {
     return log->end - sizeof(struct log_header);
+}
+
+uint64_t record_log_offset(const struct record_log *log, const void *payload)
+{
+    uintptr_t at = (uintptr_t)payload;
+    uintptr_t base = (uintptr_t)log->base;
+    return log->base != NULL && at >= base && at - base < log->reserved ? at - base : UINT64_MAX;
+}
+
+uint64_t record_log_offset_of_end(const struct record_log *log)
+{
+    return log->end;
+}
+
+/* Inode numbers are given again; the moment of birth is not. */
+int64_t record_log_identity(const struct record_log *log)
+{
+    struct statx status;
+    if (log->fd < 0 || statx(log->fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &status) != 0 ||
+        (status.stx_mask & STATX_BTIME) == 0)
+        return 0;
+    const uint64_t parts[] = {status.stx_ino, (uint64_t)status.stx_btime.tv_sec, status.stx_btime.tv_nsec};
+    return (int64_t)(hash_bytes(0, parts, sizeof(parts)) | 1);
 }
 
 void record_log_forget_pages(const struct record_log *log)

@@ -26,8 +26,8 @@ struct record_log;
  * as long as the log. Non-zero (-errno) ends the visit. */
 typedef int (*record_visitor)(void *context, unsigned int kind, const void *payload, size_t len);
 
-/* Opens or makes `name` in `dir_fd` and visits what it holds (waits for the
- * disk). 0, -ENOMEM, or what the visitor returned. */
+/* Opens or makes `name` (borrowed until record_log_free()) in `dir_fd` and visits what it holds (waits for
+ * the disk). 0, -ENOMEM, or what the visitor returned. */
 int record_log_open(int dir_fd, const char *name, record_visitor visitor, void *context,
                     struct record_log **ret_log);
 
@@ -54,6 +54,10 @@ void record_batch_release(struct record_batch *batch);
  * without memory. */
 const char *record_log_append_batch(struct record_log *log, const struct record_batch *batch);
 
+/* The same for what must not be lost: on the disk when it returns 0 (waits for it). Else -errno, and nothing
+ * was appended. */
+int record_log_append_durably(struct record_log *log, const struct record_batch *batch);
+
 /* Appends one record, its payload gathered from `parts`. One caller at a time. Returns the payload, aligned
  * to 8 bytes; NULL without memory or past RECORD_PAYLOAD_MAX_BYTES. */
 const void *record_log_append(struct record_log *log, unsigned int kind, const struct iovec *parts,
@@ -61,6 +65,14 @@ const void *record_log_append(struct record_log *log, unsigned int kind, const s
 
 /* Bytes of the file that hold records, intact or not. */
 uint64_t record_log_bytes(const struct record_log *log);
+
+/* Where a payload stands in the file; UINT64_MAX: not in it. Offsets grow in the order of appending. And
+ * where the next one is going to. */
+uint64_t record_log_offset(const struct record_log *log, const void *payload);
+uint64_t record_log_offset_of_end(const struct record_log *log);
+
+/* Tells this file from any other that had its name, or 0: there is none. */
+int64_t record_log_identity(const struct record_log *log);
 
 /* What one record of `payload_len` bytes takes in the file. */
 uint64_t record_log_frame_bytes(size_t payload_len);

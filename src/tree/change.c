@@ -167,14 +167,18 @@ static int sync_draft_folder(const struct draft_node *node)
     return fd < 0 ? fd : file_sync(fd);
 }
 
+bool tree_is_barrier(uint64_t folder_ino)
+{
+    return is_fixed(folder_ino, FIXED_OUTBOX) || is_fixed(folder_ino, FIXED_ATTACHMENTS);
+}
+
 int tree_sync_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino)
 {
     enum outbox_folder folder;
     const struct draft_node *draft = draft_table_get(&tree->drafts, ino);
     if (draft != NULL)
         return sync_draft_folder(draft);
-    if (is_outbox_folder(ino, &folder) &&
-        (folder == OUTBOX_FOLDER_OUTBOX || folder == OUTBOX_FOLDER_ATTACHMENTS))
+    if (is_outbox_folder(ino, &folder) && tree_is_barrier(ino))
         return outbox_wait_settled(tree->outbox, folder, caller->cancel);
     return 0;
 }

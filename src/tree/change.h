@@ -54,5 +54,7 @@ int tree_set_attributes(struct tree *tree, const struct tree_caller *caller, uin
 
 /* fsync(2) of a folder: of outbox/ and attachments/ it waits until all is settled. */
 int tree_sync_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino);
+/* Whether a folder is one of these two. */
+bool tree_is_barrier(uint64_t folder_ino);
 
 #endif

@@ -98,6 +98,12 @@ int tree_open(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
     return error;
 }
 
+bool tree_open_may_wait(uint64_t ino, int flags)
+{
+    bool wants_write = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
+    return wants_write && tree_may_wait(ino);
+}
+
 static int create_node(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
                        mode_t mode, int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle)
 {
@@ -138,6 +144,12 @@ bool tree_handle_may_wait(const struct tree_handle *handle)
 bool tree_handle_write_may_wait(const struct tree_handle *handle)
 {
     return handle->ops->write_may_wait;
+}
+
+bool tree_handle_next_write_may_wait(struct tree_handle *handle)
+{
+    const struct handle_ops *ops = handle->ops;
+    return ops->write_may_wait || (ops->next_write_may_wait != NULL && ops->next_write_may_wait(handle));
 }
 
 int tree_read(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
@@ -189,6 +201,22 @@ void tree_release(struct tree_handle *handle)
     handle->ops->release(handle);
 }
 
+static struct tree_handle *handle_at(struct tree_link *link)
+{
+    return (struct tree_handle *)(void *)((char *)link - offsetof(struct tree_handle, link));
+}
+
+void tree_close_handles(struct tree *tree)
+{
+    struct tree_link *next;
+    for (struct tree_link *link = tree->open_handles.next; link != &tree->open_handles; link = next) {
+        struct tree_handle *handle = handle_at(link);
+        next = link->next;
+        if (handle->ops->is_closed_well == NULL || handle->ops->is_closed_well(handle))
+            tree_release(handle);
+    }
+}
+
 static void abandon(struct tree_handle *handle)
 {
     tree_link_remove(handle->tree, &handle->link);
@@ -200,9 +228,7 @@ static void abandon(struct tree_handle *handle)
 
 void tree_abandon_handles(struct tree *tree)
 {
-    while (tree->open_handles.next != &tree->open_handles) {
-        char *link = (char *)tree->open_handles.next;
-        abandon((struct tree_handle *)(void *)(link - offsetof(struct tree_handle, link)));
-    }
+    while (tree->open_handles.next != &tree->open_handles)
+        abandon(handle_at(tree->open_handles.next));
     directory_abandon_all(tree);
 }

@@ -46,9 +46,13 @@ int tree_create(struct tree *tree, const struct tree_caller *caller, uint64_t pa
 enum tree_caching tree_handle_caching(const struct tree_handle *handle);
 /* Whether it was opened for writing: else tree_flush() has nothing to do. */
 bool tree_handle_is_writable(const struct tree_handle *handle);
-/* Whether tree_flush() and tree_release() may wait (as tree_may_wait()), and tree_write(). */
+/* Whether tree_open() may wait (as tree_may_wait()). */
+bool tree_open_may_wait(uint64_t ino, int flags);
+/* Whether tree_flush() and tree_release() may wait, and tree_write(); and the next tree_write() or
+ * tree_allocate(). */
 bool tree_handle_may_wait(const struct tree_handle *handle);
 bool tree_handle_write_may_wait(const struct tree_handle *handle);
+bool tree_handle_next_write_may_wait(struct tree_handle *handle);
 
 int tree_read(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret);
 /* Whether a read would find something: false for a stream that has nothing new. */
@@ -66,6 +70,9 @@ int tree_sync_file(struct tree_handle *handle, bool is_data_only);
 int tree_flush(struct tree_handle *handle, const struct tree_caller *caller);
 /* The last one has been closed. */
 void tree_release(struct tree_handle *handle);
+/* Releases what is left when the filesystem is gone for good: then every file has been closed, though the
+ * kernel may not have come to say so. What its writer did not close well stays for tree_abandon_handles(). */
+void tree_close_handles(struct tree *tree);
 /* Frees every handle and listing that is left, when the kernel is gone with files still open: what was being
  * written into the outbox does not count as closed. After outbox_stop(). */
 void tree_abandon_handles(struct tree *tree);

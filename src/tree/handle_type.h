@@ -13,6 +13,8 @@ struct handle_ops {
     enum tree_caching caching;
     bool may_wait;       /* flush and release */
     bool write_may_wait; /* write */
+    /* The same now and then: asked before each write. NULL: never */
+    bool (*next_write_may_wait)(struct tree_handle *handle);
     /* NULL: -EBADF */
     int (*read)(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret);
     ssize_t (*write)(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
@@ -26,6 +28,8 @@ struct handle_ops {
     /* NULL: nothing to do */
     int (*sync)(struct tree_handle *handle, bool is_data_only);
     int (*flush)(struct tree_handle *handle, const struct tree_caller *caller);
+    /* Whether a close that nobody told of may be taken for one that went well. NULL: yes */
+    bool (*is_closed_well)(const struct tree_handle *handle);
     /* Frees the handle. Never NULL. */
     void (*release)(struct tree_handle *handle);
     /* The same when nobody has closed the file. NULL: release */

@@ -34,6 +34,11 @@ static int read_item(struct tree_handle *handle, size_t len, off_t offset, struc
     return 0;
 }
 
+static bool item_write_may_wait(struct tree_handle *handle)
+{
+    return outbox_write_may_wait(file_of(handle));
+}
+
 static ssize_t write_item(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                           size_t len, off_t offset)
 {
@@ -62,6 +67,11 @@ static int flush_item(struct tree_handle *handle, const struct tree_caller *call
     return outbox_flush(file_of(handle), caller->pid);
 }
 
+static bool is_item_closed_well(const struct tree_handle *handle)
+{
+    return outbox_is_flushed(file_of(handle));
+}
+
 static void release_item(struct tree_handle *handle)
 {
     outbox_release(file_of(handle));
@@ -77,12 +87,14 @@ static void abandon_item(struct tree_handle *handle)
 static const struct handle_ops item_ops = {
     .caching = TREE_CACHE_OPEN,
     .may_wait = true,
+    .next_write_may_wait = item_write_may_wait,
     .read = read_item,
     .write = write_item,
     .set_size = set_item_size,
     .allocate = allocate_item,
     .sync = sync_item,
     .flush = flush_item,
+    .is_closed_well = is_item_closed_well,
     .release = release_item,
     .abandon = abandon_item,
 };

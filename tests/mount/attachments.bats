@@ -165,14 +165,14 @@ attachment_type() { # SUBJECT NAME
 
 @test "what a message binds is what was there when its writer closed it, however quickly it is replaced" {
   local i
-  for i in {1..10}; do
+  for i in {1..25}; do
     echo "old $i" >"$MOUNT/attachments/$i.txt"
     sync "$MOUNT/attachments"
     with_attachment "quick $i" "$i.txt" >"$MOUNT/outbox/quick$i"
     echo "new $i" >"$MOUNT/attachments/$i.txt"
   done
   sync "$MOUNT/outbox"
-  for i in {1..10}; do
+  for i in {1..25}; do
     equal "$(arrived "quick $i" "$i.txt")" "old $i"
   done
 }
@@ -189,6 +189,37 @@ attachment_type() { # SUBJECT NAME
   for i in {1..10}; do
     equal "$(arrived "removed $i" "$i.txt")" "kept $i"
   done
+}
+
+@test "a file can be replaced, renamed and removed at once, while its upload is under way" {
+  kill -STOP "$SERVICE_PID"
+  echo first >"$MOUNT/attachments/plan.txt"
+  within 5 bash -c 'echo second > "$1"; echo third >> "$1"' - "$MOUNT/attachments/plan.txt"
+  echo draft >"$MOUNT/drafts/onto"
+  echo away >"$MOUNT/attachments/away.txt"
+  echo gone >"$MOUNT/attachments/gone.txt"
+  echo under >"$MOUNT/attachments/onto"
+  within 5 mv "$MOUNT/attachments/away.txt" "$MOUNT/attachments/here.txt"
+  within 5 rm "$MOUNT/attachments/gone.txt"
+  within 5 mv "$MOUNT/drafts/onto" "$MOUNT/attachments/onto"
+  kill -CONT "$SERVICE_PID"
+  with_attachment "replaced" plan.txt here.txt onto >"$MOUNT/outbox/m"
+  wait_sent m
+  equal "$(arrived replaced plan.txt)" "second"$'\n'"third"
+  equal "$(arrived replaced here.txt)" away
+  equal "$(arrived replaced onto)" draft
+  missing "$MOUNT/attachments/gone.txt" "$MOUNT/attachments/away.txt"
+}
+
+@test "a file written again and again is uploaded as it was last" {
+  local i
+  for i in {1..30}; do
+    echo "version $i" >"$MOUNT/attachments/again.txt"
+  done
+  sync "$MOUNT/attachments"
+  with_attachment "again" again.txt >"$MOUNT/outbox/m"
+  wait_sent m
+  equal "$(arrived again again.txt)" "version 30"
 }
 
 @test "replacing it before it was ever uploaded leaves the queued message as it is, too" {

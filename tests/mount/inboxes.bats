@@ -172,13 +172,58 @@ record() { # ADDRESS
   record "$ALICE" | jq -e '.allow_cc == false and .name == "New name"'
 }
 
-@test "vim edits inbox.json in place" {
+@test "a new email_address renames the folder; one that is taken is EEXIST and changes nothing" {
+  start_mount
+  mkdir "$MOUNT/inboxes/$ALICE" "$MOUNT/inboxes/$BOB"
+  refresh
+  local carol=carol@$DOMAIN
+  expect ok write "$MOUNT/inboxes/$BOB/inbox.json" wt "{\"email_address\": \"$carol\"}"
+  equal "$(ls "$MOUNT/inboxes")" "$ALICE"$'\n'"$carol"
+  send_from_elsewhere "$ALICE" "$carol" "to the new name"
+  refresh
+  mounted "$carol" "to the new name"
+  expect "close EEXIST" write "$MOUNT/inboxes/$carol/inbox.json" wt "{\"email_address\": \"$ALICE\"}"
+  equal "$(ls "$MOUNT/inboxes")" "$ALICE"$'\n'"$carol"
+}
+
+@test "vim edits inbox.json, with and without its backup" {
   start_mount
   mkdir "$MOUNT/inboxes/$ALICE"
   refresh
   vim -Nes -u NONE -i NONE -c 'set nobackup nowritebackup noswapfile' \
     -c '%s/"allow_cc": true/"allow_cc": false/' -c 'wq' "$MOUNT/inboxes/$ALICE/inbox.json" </dev/null
   record "$ALICE" | jq -e '.allow_cc == false'
+  vim -Nes -u NONE -i NONE -c '%s/"allow_bcc": true/"allow_bcc": false/' -c 'wq' \
+    "$MOUNT/inboxes/$ALICE/inbox.json" </dev/null
+  record "$ALICE" | jq -e '.allow_bcc == false and .allow_cc == false'
+}
+
+@test "tee, dd, rsync and a program that writes JSON change inbox.json; what replaces files cannot" {
+  start_mount
+  mkdir "$MOUNT/inboxes/$ALICE"
+  refresh
+  local file=$MOUNT/inboxes/$ALICE/inbox.json name
+  for name in tee dd rsync; do
+    jq --arg name "$name" '.name = $name' "$file" >"$DIR/new.json"
+    case $name in
+      tee) tee "$file" <"$DIR/new.json" >"$DIR/copy" ;;
+      dd) dd if="$DIR/new.json" of="$file" bs=50 status=none ;;
+      rsync) rsync --inplace "$DIR/new.json" "$file" ;;
+    esac
+    record "$ALICE" | jq -e --arg name "$name" '.name == $name'
+  done
+  python3 -c '
+import json, sys
+with open(sys.argv[1]) as file:
+    record = json.load(file)
+record["name"] = "Älice"
+with open(sys.argv[1], "w") as file:
+    json.dump(record, file)' "$file"
+  record "$ALICE" | jq -e '.name == "Älice"'
+  run ! sed -i 's/lice/nna/' "$file"
+  run ! install -m 600 "$DIR/new.json" "$file"
+  run ! mv -f "$DIR/new.json" "$file"
+  record "$ALICE" | jq -e '.name == "Älice"'
 }
 
 @test "half of a JSON text changes nothing: a shell closes before it has written all" {

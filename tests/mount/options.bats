@@ -61,6 +61,14 @@ teardown() {
   start_background --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"
 }
 
+@test "a key on the command line is refused, and not repeated" {
+  local argument
+  for argument in --api-key=secret-key -oapi_key=secret-key -oro,api_key=secret-key; do
+    refuses 2 "command line" "$argument" http://127.0.0.1:1 "$MOUNT"
+    [[ $output != *secret-key* ]] || fail "$output"
+  done
+}
+
 @test "a key that would break the header is refused" {
   start_service
   (umask 077 && printf 'key\x01with control\n' >"$DIR/control" && printf 'two\nlines\n' >"$DIR/lines")
@@ -150,6 +158,18 @@ teardown() {
   mv "$XDG_CONFIG_HOME/inboxfs/config" "$DIR/other"
   start_background --config="$DIR/other" --poll-interval=78 "$MOUNT"
   holds "$MOUNT/status.json" '.sync.interval_seconds == 78'
+}
+
+@test "every option in the configuration" {
+  start_service
+  (umask 077 && printf '%s\n' "base-url = $SERVICE_URL" "api-key-command = cat '$KEY_FILE'" "state-dir = $DIR/c-state" \
+    "poll-interval=56" "daily-limit = 7" "from = $ALICE" "trust-idempotency = yes" "allow-http = true" "adopt-state = 1" \
+    >"$DIR/every")
+  start_background --config="$DIR/every" "$MOUNT"
+  holds "$MOUNT/status.json" '.sync.interval_seconds == 56 and .quota.daily_limit == 7'
+  [ -d "$DIR/c-state/spool" ]
+  stop_background
+  start_background -o "config=$DIR/every,api_key_command=cat $KEY_FILE" "$MOUNT"
 }
 
 @test "a mistake in the configuration is told with its line" {

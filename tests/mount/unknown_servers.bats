@@ -104,6 +104,25 @@ file_of() { # SUBJECT
   diff "$DIR/before" <(cd "$MOUNT/inboxes" && find . -type f | sort)
 }
 
+@test "a record that names no inbox shows, too" {
+  server_has_email '{"id": "e1", "subject": "of nowhere"}'
+  server_has_email '{"id": "e2", "inbox_id": null, "subject": "of null"}'
+  start_mount
+  refresh
+  file_of "of nowhere"
+  file_of "of null"
+}
+
+@test "numbers keep the digits that came" {
+  server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "digits",
+    "large": 12345678901234567890123456789, "precise": 1.10, "far": 1e400}'
+  start_mount
+  refresh
+  grep -qF '"large": 12345678901234567890123456789,' "$(file_of digits)"
+  grep -qF '"precise": 1.10,' "$(file_of digits)"
+  grep -qF '"far": 1e400' "$(file_of digits)"
+}
+
 @test "fields of other types are carried, not refused" {
   server_answers email '{"body": [
     {"id": 17, "inbox_id": "box-1", "subject": ["an", "array"], "from_address": "bare@x.example"},

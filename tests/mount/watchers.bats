@@ -137,6 +137,41 @@ send_many() # COUNT
   saw CREATE _many_ 1000
 }
 
+@test "when a barrier is over, watchers were told, and fusermount3 -u finds the mount idle" {
+  local i
+  start_two_inboxes
+  for i in {1..10}; do
+    [ -n "$MOUNT_PID" ] || start_mount
+    refresh
+    watch sent "inboxes/$BOB"
+    message "$BOB" "round $i" >"$MOUNT/drafts/round-$i"
+    mv "$MOUNT/drafts/round-$i" "$MOUNT/outbox/"
+    sync "$MOUNT/outbox"
+    fusermount3 -u "$MOUNT"
+    wait_until 10 saw CREATE "round-$i.receipt.json\$"
+    stop_watching
+    wait_until 10 process_is_gone "$MOUNT_PID"
+    MOUNT_PID=
+  done
+}
+
+@test "when a sync is over, watchers were told, and fusermount3 -u finds the mount idle" {
+  local i
+  start_two_inboxes
+  for i in {1..10}; do
+    [ -n "$MOUNT_PID" ] || start_mount
+    refresh
+    watch "inboxes/$BOB"
+    send_many 20
+    refresh
+    fusermount3 -u "$MOUNT"
+    wait_until 10 saw CREATE _many_ 20
+    stop_watching
+    wait_until 10 process_is_gone "$MOUNT_PID"
+    MOUNT_PID=
+  done
+}
+
 @test "a helper that is killed is replaced" {
   start_two_inboxes
   refresh

@@ -53,6 +53,7 @@ static int tear_down(void **state)
     announcer_release(&world->announcer);
     watch_helper_end(&world->helper);
     watch_helper_reap(&world->helper);
+    watch_helper_release(&world->helper);
     temp_dir_release(&world->dir);
     free(world);
     return 0;
@@ -80,7 +81,7 @@ static void what_is_told_is_created_in_order(void **state)
         snprintf(name, sizeof(name), "file %d", i);
         announcer_push(&world->announcer, name);
     }
-    assert_true(appears(world, name));
+    announcer_wait(&world->announcer, NULL);
     for (int i = 0; i < 2000; i++) {
         snprintf(name, sizeof(name), "file %d", i);
         assert_true(is_there(world, name));
@@ -129,6 +130,10 @@ static void one_that_was_killed_is_replaced(void **state)
         usleep(1000);
     }
     assert_true(is_there(world, "again"));
+    /* What was lost is not waited for. */
+    int64_t before_ms = clock_monotonic_ms(clock_system());
+    announcer_wait(&world->announcer, NULL);
+    assert_true(clock_monotonic_ms(clock_system()) < before_ms + ANNOUNCER_WAIT_MS);
 }
 
 static void without_a_helper_nobody_is_told(void **state)
@@ -138,9 +143,27 @@ static void without_a_helper_nobody_is_told(void **state)
     announcer_init(&announcer, NULL);
     assert_int_equal(announcer_start(&announcer, 1, "/nowhere"), 0);
     announcer_push(&announcer, "file");
+    announcer_wait(&announcer, NULL);
     assert_false(announcer_is_helper(&announcer, getpid()));
     announcer_stop(&announcer);
     announcer_release(&announcer);
+}
+
+static void a_wait_is_cut_short(void **state)
+{
+    struct world *world = *state;
+    struct cancel cancel;
+    cancel_init(&cancel);
+    cancel_set(&cancel);
+    assert_int_equal(kill(world->helper.pid, SIGSTOP), 0);
+    assert_int_equal(announcer_start(&world->announcer, world->device, world->dir.path), 0);
+    announcer_push(&world->announcer, "stopped");
+    announcer_wait(&world->announcer, &cancel);
+    assert_false(is_there(world, "stopped"));
+    /* It ends by the clock, too. */
+    announcer_wait(&world->announcer, NULL);
+    assert_false(is_there(world, "stopped"));
+    cancel_release(&cancel);
 }
 
 int main(void)
@@ -150,6 +173,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(nothing_is_created_on_another_device, set_up, tear_down),
         cmocka_unit_test_setup_teardown(links_are_not_followed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_that_was_killed_is_replaced, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_wait_is_cut_short, set_up, tear_down),
         cmocka_unit_test(without_a_helper_nobody_is_told),
     };
     signal(SIGPIPE, SIG_IGN);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sending: delivery, rules, idempotency, attachments, limits, replies and forwards.
+ * Sending: delivery, rules, idempotency, attachments, replies and forwards.
  */
 #include "unit/service/service_fixture.h"
 
@@ -405,38 +405,6 @@ static void published_clients_are_understood(void **state)
     json_decref(list);
 }
 
-static int set_up_free(void **state)
-{
-    return fixture_set_up_tier(state, SERVICE_TIER_FREE);
-}
-
-static void the_free_tier_sends_ten_a_day(void **state)
-{
-    const struct fixture *fixture = *state;
-    free(create_inbox(fixture, ANN, NULL));
-    for (int i = 0; i < 10; i++) {
-        json_t *request = message_to(ANN, ANN, "x");
-        json_object_set_new(request, "idempotency_key", json_sprintf("key %d", i));
-        free(send_message(fixture, request));
-    }
-    json_t *request = message_to(ANN, ANN, "x");
-    json_object_set_new(request, "idempotency_key", json_string("key 3"));
-    free(send_message(fixture, request));
-
-    request = message_to(ANN, ANN, "x");
-    char *text = json_dumps(request, 0);
-    struct http_answer answer;
-    http_client_request(&fixture->client, "POST", SEND, "Content-Type: application/json\r\n", text,
-                        strlen(text), &answer);
-    assert_int_equal(429, answer.status);
-    char *seconds = http_answer_header(&answer, "Retry-After");
-    assert_in_range(strtol(seconds, NULL, 10), 1, 86400);
-    free(seconds);
-    http_answer_release(&answer);
-    free(text);
-    json_decref(request);
-}
-
 int main(void)
 {
 #define SERVICE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_set_up, fixture_tear_down)
@@ -451,7 +419,6 @@ int main(void)
         SERVICE_TEST(a_forward_encloses_the_original),
         SERVICE_TEST(what_is_wrong_is_refused),
         SERVICE_TEST(published_clients_are_understood),
-        cmocka_unit_test_setup_teardown(the_free_tier_sends_ten_a_day, set_up_free, fixture_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
  * The service's life: first start, files and modes, keys, locks, restarts, being killed.
  */
 #include <errno.h>
+#include <sqlite3.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -165,6 +166,20 @@ static void a_restart_keeps_everything(void **state)
     free(before);
 }
 
+static void data_of_a_newer_version_is_left_alone(void **state)
+{
+    struct fixture *fixture = *state;
+    char path[400];
+    sqlite3 *db = NULL;
+    fixture_start(fixture, SERVICE_TIER_NONE);
+    fixture_stop(fixture);
+    snprintf(path, sizeof(path), "%s/inbox.sqlite3", fixture->data_dir);
+    assert_int_equal(SQLITE_OK, sqlite3_open(path, &db));
+    assert_int_equal(SQLITE_OK, sqlite3_exec(db, "PRAGMA user_version = 999", NULL, NULL, NULL));
+    sqlite3_close(db);
+    assert_int_equal(-EPROTO, try_start("127.0.0.1:0", fixture->data_dir));
+}
+
 static pid_t start_child(const struct fixture *fixture, char *ret_address, size_t size)
 {
     int ends[2];
@@ -224,7 +239,7 @@ int main(void)
         LIFE_TEST(being_killed_loses_nothing_answered), LIFE_TEST(only_the_owner_reads_the_data),
         LIFE_TEST(a_second_service_is_refused),         LIFE_TEST(a_bad_address_is_refused),
         LIFE_TEST(a_unix_socket_is_the_owners),         LIFE_TEST(keys_come_and_go_while_it_runs),
-        LIFE_TEST(a_restart_keeps_everything),
+        LIFE_TEST(a_restart_keeps_everything),          LIFE_TEST(data_of_a_newer_version_is_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

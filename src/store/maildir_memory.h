@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What Maildirs need to be remembered and no service keeps: of every inbox its uidvalidity, and of each
+ * message its U number, where it lies and how it is marked, and its size, which takes a fetch to learn. All
+ * of it is in memory, and in an append-only file of the state directory (record_log.h), in which U numbers
+ * and marks are before anybody sees them.
+ *
+ * An inbox is known by the store's number once maildir_memory_add_inbox() was called with it; other numbers
+ * have nothing. Callable from any thread at once; only what says so waits, and for the disk alone.
+ *
+ * `write_lock` is held throughout a change, `read_lock` for writing only for the moment in which readers
+ * could see half of it. Order: write_lock, read_lock. The file is written under write_lock alone.
+ */
+#ifndef INBOXFS_STORE_MAILDIR_MEMORY_H
+#define INBOXFS_STORE_MAILDIR_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "store/maildir_box.h"
+#include "store/maildir_plan.h"
+
+struct maildir_memory;
+
+/* Opens or makes the file in `dir_fd`, made anew where it holds little that counts (waits for the disk). 0,
+ * -ENOMEM. */
+int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory **ret_memory);
+/* NULL-safe. Waits for the disk. */
+void maildir_memory_free(struct maildir_memory *memory);
+
+/* Makes the inbox known, with a uidvalidity of its own when it is new (then this waits for the disk). `id`:
+ * the service's, copied. Again: does nothing. 0, or -errno. */
+int maildir_memory_add_inbox(struct maildir_memory *memory, uint32_t inbox, const char *id);
+bool maildir_memory_has_inbox(struct maildir_memory *memory, uint32_t inbox);
+
+/* Each fills in a copy, or returns false: no such message. One that is gone is given, too. */
+bool maildir_memory_find_uid(struct maildir_memory *memory, uint32_t inbox, uint32_t uid,
+                             struct maildir_mail *ret);
+bool maildir_memory_find_email(struct maildir_memory *memory, uint32_t inbox, uint32_t email,
+                               struct maildir_mail *ret);
+
+struct maildir_state {
+    uint32_t uidvalidity;
+    uint32_t uid_max; /* the highest given */
+    int64_t changed_ns[MAILDIR_FOLDERS];
+    bool is_stale; /* maildir_memory_sync() would find something to do, perhaps */
+};
+/* False: no such inbox. */
+bool maildir_memory_get_state(struct maildir_memory *memory, uint32_t inbox, struct maildir_state *ret);
+
+/* Whether the size of any message was ever learned: the service has had raw messages. */
+bool maildir_memory_has_sizes(struct maildir_memory *memory);
+
+/* The set of emails in the inbox may have changed. */
+void maildir_memory_mark_stale(struct maildir_memory *memory, uint32_t inbox);
+
+/* Before all that the inbox holds is looked up for maildir_memory_sync(), by one thread at a time: whether
+ * there is any need. */
+bool maildir_memory_begin_sync(struct maildir_memory *memory, uint32_t inbox);
+/* Gives U numbers to the emails not met before, in this order, and puts them into new/; takes note of those
+ * that are gone, and of those that are back (waits for the disk). `arrived_ns`: when the inbox changed, which
+ * is the time of new/ then. 0 or -errno: nothing was changed, and the inbox is stale again. */
+int maildir_memory_sync(struct maildir_memory *memory, uint32_t inbox, const struct maildir_sighting *seen,
+                        size_t seen_len, int64_t arrived_ns);
+
+/* An email left the inbox. */
+void maildir_memory_note_gone(struct maildir_memory *memory, uint32_t inbox, uint32_t email);
+
+/* How a message is marked from now on; on the disk when it returns (waits for it). 0, -ENOENT, or -errno:
+ * nothing was changed. */
+struct maildir_mark {
+    enum maildir_folder folder;
+    bool has_info;
+    uint64_t flags;
+};
+int maildir_memory_mark(struct maildir_memory *memory, uint32_t inbox, uint32_t uid,
+                        const struct maildir_mark *mark);
+
+/* The message is this large. Written without waiting for the disk: it can be learned again. */
+void maildir_memory_note_size(struct maildir_memory *memory, uint32_t inbox, uint32_t uid, int64_t size);
+
+#endif

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT
+"""Messages through outbox/, and files through attachments/, against curl."""
+import json
+import os
+
+from programs import Mount, Way, message
+from rows import Row, must, seconds
+
+MESSAGES = 1000
+IN_TURN = 100
+LATENCY_S = 0.02
+FILES = 100
+
+
+def prepare_messages(service, place):
+    """The same messages as files to hand in and as requests for curl, each to a recipient of its own."""
+    for folder in ("messages", "requests"):
+        (place / folder).mkdir()
+    for number in range(MESSAGES):
+        receiver = f"r{number}@inbox.localhost"
+        request = message("Bench", receiver)
+        service.create_inbox(receiver)
+        (place / "messages" / f"m{number}.eml").write_text(
+            f"To: {receiver}\nFrom: {request['from_address']}\nSubject: Bench\n\n{request['plain_text']}")
+        (place / "requests" / f"{number}").write_text(json.dumps(request))
+
+
+def curl_command(service, url, place, parallel, count=MESSAGES):
+    return (f"ls {place}/requests | head -n {count} | xargs -P {parallel} -I@ curl -sS -o {place}/answer-@ "
+            f"-H 'Authorization: Bearer {service.key}' -H 'Content-Type: application/json' "
+            f"--data @{place}/requests/@ {url}/api/v1/email/send")
+
+
+def hand_in(mount, command, folder="outbox"):
+    return f"{command} && until sync {mount.path}/{folder}; do :; done"
+
+
+def measure_messages(rows, service, place):
+    prepare_messages(service, place)
+    way = Way(service.port, LATENCY_S)
+    for name, url in (("", service.url), (", 20 ms away", way.url)):
+        mount = Mount(service, place, f"sending{len(name)}", url=url, state=f"state-sending{len(name)}")
+        mount.control()
+        copies, drafts = f"cp {place}/messages/* {mount.path}/outbox/", f"mv {mount.path}/drafts/* {mount.path}/outbox/"
+        ours = must(seconds(hand_in(mount, copies)), "cp")
+        expect(mount, MESSAGES)
+        curl = must(seconds(curl_command(service, url, place, 8)), "curl")
+        rows.append(Row("sending", f"{MESSAGES} by cp{name}", MESSAGES, ours, "s", "xargs -P 8 curl", curl, 1))
+        if name:
+            in_turn = must(seconds(curl_command(service, url, place, 1, IN_TURN)), "curl") * MESSAGES / IN_TURN
+            rows.append(Row("sending", f"{MESSAGES} by cp{name}", MESSAGES, ours, "s", "curl in turn", in_turn, 0.1))
+        must(seconds(f"cp {place}/messages/* {mount.path}/drafts/"), "cp")
+        ours = must(seconds(hand_in(mount, drafts)), "mv")
+        expect(mount, 2 * MESSAGES)
+        rows.append(Row("sending", f"{MESSAGES} by mv{name}", MESSAGES, ours, "s", "xargs -P 8 curl", curl))
+        if not name:
+            must(seconds(f"cp {place}/messages/* {mount.path}/drafts/"), "cp")
+            several = f"ls {mount.path}/drafts | xargs -P 4 -n 25 mv -t {mount.path}/outbox/"
+            ours = must(seconds(hand_in(mount, f"cd {mount.path}/drafts && {several}")), "mv")
+            expect(mount, 3 * MESSAGES)
+            rows.append(Row("sending", f"{MESSAGES} by 4 mv at once", MESSAGES, ours, "s", "xargs -P 8 curl", curl))
+        mount.stop()
+    way.stop()
+
+
+def expect(mount, count):
+    sent = len([name for name in os.listdir(mount.path / "sent") if name.endswith(".eml")])
+    if sent != count:
+        raise SystemExit(f"bench: {sent} of {count} messages were sent")
+
+
+def measure_files(rows, service, place, runs=3):
+    files = place / "files"
+    files.mkdir()
+    for number in range(FILES):
+        (files / f"file{number}.bin").write_bytes(os.urandom(1000000))
+    parts = " --next ".join(f"-sS -o {place}/answer -H 'Authorization: Bearer {service.key}' -F file=@{file} "
+                            f"{service.url}/api/v1/email/add-attachment-to-pool" for file in sorted(files.iterdir()))
+    pairs = []
+    for run in range(runs):
+        mount = Mount(service, place, f"uploading-{run}", state=f"state-uploading-{run}")
+        ours = hand_in(mount, f"cp {files}/* {mount.path}/attachments/", "attachments")
+        pairs.append((must(seconds(ours), ours), must(seconds(f"curl --parallel {parts} 2>{place}/progress"), "curl")))
+        mount.stop()
+    rows.append(Row("sending", f"{FILES} uploads of 1 MB by cp", FILES, min(a for a, _ in pairs), "s",
+                    "curl --parallel", min(b for _, b in pairs), 1 / 0.9))

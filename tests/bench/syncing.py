@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: MIT
+"""From the service to the mount: the first sync, polls without news, new mail, and mounting what is known."""
+import pathlib
+import resource
+import shutil
+import subprocess
+import threading
+import time
+
+from programs import Mount, Way
+from rows import Row, must, seconds
+
+SYNC_GOAL = 1.5
+CPU_GOAL = 1 / 3
+POLL_GOAL_MS = 5
+NEWS_GOAL_MS = 10
+MANY = 1000
+MANY_GOAL_S = 0.5
+FIRST_LS_GOAL_S = {1000000: 2}
+MEMORY_GOAL_MB = {1000000: 250}
+
+
+def children_cpu_s():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def measure_first_sync(rows, emails, service, place, runs):
+    """With an empty state, against curl of the same list into a file. The state stays, for mounts that follow."""
+    answer = place / "answer"
+    curl = f"curl -sS -o {answer} -H 'Authorization: Bearer {service.key}' '{service.list_url(4 * emails)}'"
+    pairs, cpu = [], []
+    for run in range(runs):
+        shutil.rmtree(place / "state", ignore_errors=True)
+        mount = Mount(service, place, f"sync-{emails}-{run}")
+        before = mount.cpu_s()
+        ours = must(seconds(f"echo sync > {mount.path}/ctl"), "sync")
+        cpu.append(mount.cpu_s() - before)
+        peak_kb, memory_kb = mount.memory_kb("VmHWM"), mount.memory_kb()
+        mount.stop()
+        pairs.append((ours, must(seconds(curl), curl)))
+    before = children_cpu_s()
+    must(seconds(f"jq length {answer}"), "jq")
+    rows += [Row("sync", "first sync", emails, min(a for a, _ in pairs), "s", "curl -o", min(b for _, b in pairs),
+                 SYNC_GOAL),
+             Row("sync", "first sync, CPU", emails, min(cpu), "s", "jq length", children_cpu_s() - before, CPU_GOAL),
+             Row("sync", "first sync, memory at most", emails, peak_kb / 1024, "MB"),
+             Row("sync", "memory after the first sync", emails, memory_kb / 1024, "MB")]
+    answer.unlink()
+
+
+def measure_mounting(rows, emails, service, place, runs):
+    """From the start of the program to the end of the first complete ls."""
+    times = []
+    for run in range(runs):
+        start = time.monotonic()
+        mount = Mount(service, place, f"warm-{emails}-{run}")
+        names = subprocess.run(["ls", "-f", mount.box], stdout=subprocess.PIPE, check=True).stdout
+        times.append(time.monotonic() - start)
+        memory_kb = mount.memory_kb()
+        mount.stop()
+        if names.count(b"\n") < emails:
+            raise SystemExit("bench: the first ls was not complete")
+    rows += [Row("sync", "warm cache: mount and first ls", emails, min(times), "s", goal=FIRST_LS_GOAL_S.get(emails, .3)),
+             Row("sync", "memory after that", emails, memory_kb / 1024, "MB", goal=MEMORY_GOAL_MB.get(emails))]
+
+
+def measure_polls(rows, emails, service, place):
+    """CPU time of a poll without news; and of the program while nothing happens at all."""
+    mount = Mount(service, place, f"polls-{emails}", poll_s=1)
+    mount.wait_for_quiet_poll()
+    before, counters, polls = mount.cpu_s(), mount.status()["counters"], 5
+    time.sleep(polls)
+    cpu_s, now = mount.cpu_s() - before, mount.status()["counters"]
+    rows += [Row("sync", "a poll without news, CPU", emails, 1000 * cpu_s / polls, "ms", goal=POLL_GOAL_MS),
+             Row("sync", "a poll without news, requests", emails, (now["requests"] - counters["requests"]) / polls, ""),
+             Row("sync", "a poll without news, received", emails,
+                 (now["received_bytes"] - counters["received_bytes"]) / polls / 1024, "kB", goal=8)]
+    mount.stop()
+    mount = Mount(service, place, f"idle-{emails}")
+    mount.control()
+    before, count = mount.cpu_s(), 20
+    for _ in range(count):
+        mount.control()
+    rows.append(Row("sync", "ctl sync without news, CPU", emails, 1000 * (mount.cpu_s() - before) / count, "ms",
+                    goal=POLL_GOAL_MS))
+    time.sleep(0.2)
+    before, wakes = mount.cpu_s(), wake_ups(mount)
+    time.sleep(3)
+    rows += [Row("sync", "3 s without anything, CPU", emails, 1000 * (mount.cpu_s() - before), "ms"),
+             Row("sync", "3 s without anything, wake-ups", emails, wake_ups(mount) - wakes, "")]
+    mount.stop()
+
+
+def wake_ups(mount):
+    count = 0
+    for status in pathlib.Path(f"/proc/{mount.process.pid}/task").glob("*/status"):
+        count += sum(int(line.split()[1]) for line in status.read_text().splitlines() if "ctxt_switches" in line)
+    return count
+
+
+class Watcher:
+    """inotifywait on the folder, and when it told of what."""
+
+    def __init__(self, folder):
+        self.seen = []
+        self.process = subprocess.Popen(["inotifywait", "-m", "-e", "create", "--format", "%f", folder],
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while "established" not in self.process.stderr.readline():
+            pass
+        self.thread = threading.Thread(target=self.read)
+        self.thread.start()
+
+    def read(self):
+        for _ in self.process.stdout:
+            self.seen.append(time.monotonic())
+
+    def wait_for(self, count, limit_s=30):
+        until = time.monotonic() + limit_s
+        while len(self.seen) < count:
+            if time.monotonic() > until:
+                raise SystemExit(f"bench: watchers heard of {len(self.seen)} of {count} emails")
+            time.sleep(0.001)
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+        self.thread.join()
+
+
+def measure_news(rows, emails, service, place, runs=5):
+    """From the beginning of the answer that brought it: until a listing shows it, and until inotify tells."""
+    way = Way(service.port)
+    mount = Mount(service, place, f"news-{emails}", url=way.url, state="state-news", poll_s=1)
+    mount.wait_for_quiet_poll()
+    names = count_names(mount)
+    watcher = Watcher(mount.box)
+    visible, told = [], []
+    for run in range(runs):
+        mount.wait_for_quiet_poll()
+        way.first_long_answer = None
+        service.send(f"News {run}")
+        names += 1
+        seen = wait_for_names(mount, names)
+        watcher.wait_for(run + 1)
+        visible.append(seen - way.first_long_answer)
+        told.append(watcher.seen[-1] - way.first_long_answer)
+    rows += [Row("news", "new mail, until ls shows it", emails, 1000 * min(visible), "ms", goal=NEWS_GOAL_MS),
+             Row("news", "new mail, until IN_CREATE", emails, 1000 * min(told), "ms", goal=NEWS_GOAL_MS)]
+    mount.wait_for_quiet_poll()
+    way.first_long_answer = None
+    service.add(emails, MANY)
+    seen = wait_for_names(mount, names + MANY)
+    watcher.wait_for(runs + MANY)
+    rows += [Row("news", f"{MANY} at once, until ls shows them", emails, seen - way.first_long_answer, "s",
+                 goal=MANY_GOAL_S),
+             Row("news", f"{MANY} at once, until the last IN_CREATE", emails,
+                 watcher.seen[-1] - way.first_long_answer, "s", goal=MANY_GOAL_S)]
+    watcher.stop()
+    mount.stop()
+    way.stop()
+
+
+def count_names(mount):
+    return subprocess.run(["ls", "-f", mount.box], stdout=subprocess.PIPE, check=True).stdout.count(b"\n")
+
+
+def wait_for_names(mount, count, limit_s=60):
+    """When a listing held that many names."""
+    until = time.monotonic() + limit_s
+    while count_names(mount) < count:
+        if time.monotonic() > until:
+            raise SystemExit(f"bench: no more than {count_names(mount)} of {count} names appeared")
+        time.sleep(0.001)
+    return time.monotonic()

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The readable text of HTML: as mail programs write it, damaged, and meant to do harm.
+ */
+#include "mail/html_text.h"
+
+#include <errno.h>
+#include <glib.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+
+enum {
+    MANY = 200 * 1000,
+    CEILING = 64 * 1000 * 1000,
+};
+
+struct example {
+    const char *html;
+    const char *text;
+};
+
+static void check(const struct example *examples, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1000);
+        assert_int_equal(0, html_to_text(&text, examples[i].html, strlen(examples[i].html)));
+        if (strcmp(strbuf_str(&text), examples[i].text) != 0)
+            fail_msg("%s\ncame to\n%s", examples[i].html, strbuf_str(&text));
+    }
+}
+
+static void paragraphs_and_lines_are_kept_apart(void **state)
+{
+    (void)state;
+    static const struct example examples[] = {
+        {"<p>Hello <b>there</b></p><p>again</p>", "Hello there\n\nagain\n"},
+        {"a  \n b", "a b\n"},
+        {"one<br>two<BR/>three", "one\ntwo\nthree\n"},
+        {"one<br><br>two", "one\n\ntwo\n"},
+        {"<div>one</div><div>two</div>", "one\ntwo\n"},
+        {"<h1>Head</h1>text", "Head\n\ntext\n"},
+        {"<p></p><p> </p><div><br></div>text<p>&nbsp;</p>", "text\n"},
+        {"above<hr>below", "above\n\n---\n\nbelow\n"},
+        {"<pre>  int x;\n\n    y\n</pre>after", "  int x;\n\n    y\n\nafter\n"},
+        {"<b>one </b> <i> two</i>", "one two\n"},
+    };
+    check(examples, ARRAY_LEN(examples));
+}
+
+static void lists_quotes_and_tables_are_marked(void **state)
+{
+    (void)state;
+    static const struct example examples[] = {
+        {"<ul><li>one<li>two</ul>", "- one\n- two\n"},
+        {"<ul><li>one<ul><li>inner</ul><li>two</ul>end", "- one\n  - inner\n- two\n\nend\n"},
+        {"<ol><li>one<li>two</ol>", "1. one\n2. two\n"},
+        {"<ol start=9><li>nine<li>ten<br>more</ol>", "9. nine\n10. ten\n    more\n"},
+        {"<ol start='99999999999999999999'><li>x</ol><ol start=-3><li>y</ol>", "1. x\n\n1. y\n"},
+        {"<ul><li></li><li>one</li></ul>", "- one\n"},
+        {"<dl><dt>term<dd>what it<br>means</dl>", "term\n  what it\n  means\n"},
+        {"a<blockquote>b<p>c<blockquote>d</blockquote></blockquote>e", "a\n\n> b\n>\n> c\n>\n> > d\n\ne\n"},
+        {"<table><tr><th>Item<th>Price<tr><td>Socks<td>2</table>", "Item  Price\nSocks  2\n"},
+        {"<table><tr><td></td><td>only</td></tr></table>", "only\n"},
+    };
+    check(examples, ARRAY_LEN(examples));
+}
+
+static void links_are_followed_by_their_address_where_the_text_does_not_say_it(void **state)
+{
+    (void)state;
+    static const struct example examples[] = {
+        {"<a href='https://x.example/?a=1&amp;b=2'>text</a>.", "text <https://x.example/?a=1&b=2>.\n"},
+        {"<a href='https://x.example/'>x.example</a>", "x.example\n"},
+        {"<a href='https://x.example'>https://x.example/</a>", "https://x.example/\n"},
+        {"<a href=' HTTP://X.example/a '>x</a>", "x <HTTP://X.example/a>\n"},
+        {"<a href='mailto:ann@x.example?subject=y'>ann@x.example</a>", "ann@x.example\n"},
+        {"<a href='mailto:ann@x.example'>Ann</a>", "Ann <ann@x.example>\n"},
+        {"<a href='tel:+49'>+49</a>", "+49\n"},
+        {"<a href='https://x.example/'><img src=y></a>", "<https://x.example/>\n"},
+        {"<a href='https://x.example/'><img src=y alt='A picture'></a>",
+         "[A picture] <https://x.example/>\n"},
+        {"<a href='#part'>a</a> <a href='javascript:x()'>b</a> <a href='cid:1'>c</a> <a>d</a>", "a b c d\n"},
+        {"<a href='https://x.example/a b'>blank</a>", "blank\n"},
+        {"<a href='https://x.example/&#155;0m'>control</a>", "control\n"},
+        {"<a href='https://x.example/ü'>umlaut</a>", "umlaut <https://x.example/ü>\n"},
+        {"<a href='https://x.example/'>never closed", "never closed <https://x.example/>\n"},
+    };
+    check(examples, ARRAY_LEN(examples));
+}
+
+static void characters_are_shown_as_themselves(void **state)
+{
+    (void)state;
+    static const struct example examples[] = {
+        {"&lt;b&gt; &amp; &quot;&apos;&#233;&#xE9;&eacute;&nbsp;.", "<b> & \"'ééé .\n"},
+        {"&unknown; & 1 < 2", "&unknown; & 1 < 2\n"},
+        {"Grüße, 日本語 &#x1F600;", "Grüße, 日本語 😀\n"},
+        {"<meta charset=iso-8859-1>Grüße", "Grüße\n"},
+        {"&#27;[31mred&#7;\x1b]0;title\x07\x7f\xc2\x9b", "[31mred]0;title\n"},
+        {"a\xc2\xad"
+         "b\xe2\x80\x8b"
+         "c\xef\xbb\xbf"
+         "d",
+         "abcd\n"},
+        {"a\xff"
+         "b\xc3",
+         "a\xef\xbf\xbd"
+         "b\xef\xbf\xbd\n"},
+        {"\xef\xbb\xbf<p>mark</p>", "mark\n"},
+    };
+    check(examples, ARRAY_LEN(examples));
+
+    static const char with_nul[] = "<p>be\0fore</p><p>after</p>";
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1000);
+    assert_int_equal(0, html_to_text(&text, with_nul, sizeof(with_nul) - 1));
+    assert_string_equal("be\xef\xbf\xbd"
+                        "fore\n\nafter\n",
+                        strbuf_str(&text));
+}
+
+static void what_is_not_displayed_is_left_out(void **state)
+{
+    (void)state;
+    static const struct example examples[] = {
+        {"<head><title>t</title><style>p{}</style></head>x<script>alert('</p>')</script>y", "xy\n"},
+        {"<style type='text/css'>a > b { c: d }</style>x", "x\n"},
+        {"a<!-- <p> -->b<!--[if mso]>c<![endif]-->d", "abd\n"},
+        {"<![if !mso]>a<![endif]>", "a\n"},
+        {"<!--[if mso]>a<![endif]-->b<!--[if !mso]><!-->c<!--<![endif]-->", "bc\n"},
+        {"<?xml version='1.0'?><!DOCTYPE html><o:p></o:p>a", "a\n"},
+        {"<div style='color:red; DISPLAY : none'>preview</div>text", "text\n"},
+        {"<div hidden>preview<p>more</div>text", "text\n"},
+        {"<div style='display:block'>text</div>", "text\n"},
+        {"<script>never closed", ""},
+        {"", ""},
+        {"<p> </p>", ""},
+    };
+    check(examples, ARRAY_LEN(examples));
+}
+
+static void a_mail_that_shows_nothing_has_a_text_all_the_same(void **state)
+{
+    (void)state;
+    static const struct example examples[] = {
+        {"<div style='display:none'>all there is</div>", "all there is\n"},
+        {"<body hidden><img src='cid:1'></body>", "[image]\n"},
+        {"<img src='cid:1'>", "[image]\n"},
+        {"<img src='cid:1' alt=' '>", "[image]\n"},
+        {"<img src='cid:1' alt='The news'>", "[The news]\n"},
+    };
+    check(examples, ARRAY_LEN(examples));
+}
+
+static void damaged_html_loses_no_text(void **state)
+{
+    (void)state;
+    static const struct example examples[] = {
+        {"</p></div>one</b><td>two", "one  two\n"},
+        {"<b><i>one</b>two</i>", "onetwo\n"},
+        {"<td width=\"100%\"\">cell", "cell\n"},
+        {"<a href=\"https://x.example/\"target=y>text</a>", "text <https://x.example/>\n"},
+        {"<p class=>one<p =x>two<p 'x>three", "one\n\ntwo\n\nthree\n"},
+        {"if (a<b && c>d)", "if (ad)\n"},
+        {"<", "<\n"},
+        {"&", "&\n"},
+        {"cut <!-- ", "cut\n"},
+        {"<html><body>one</body></html>two<html><body>three", "onetwothree\n"},
+    };
+    check(examples, ARRAY_LEN(examples));
+}
+
+/* ---- meant to do harm: that these end at all, soon, is what is looked for */
+
+static void append_repeated(struct strbuf *html, const char *text, size_t times)
+{
+    for (size_t i = 0; i < times; i++)
+        strbuf_append_str(html, text);
+}
+
+static void the_text_behind_any_nesting_is_found(void **state)
+{
+    (void)state;
+    static const char *const tags[] = {"<div>", "<b>",        "<blockquote>", "<ul><li>", "<table><tr><td>",
+                                       "<pre>", "<a href=x>", "<form>",       "<font>",   "<span hidden=''>"};
+    for (size_t i = 0; i < ARRAY_LEN(tags); i++) {
+        _cleanup_strbuf_ struct strbuf html = STRBUF_INIT(CEILING);
+        _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(CEILING);
+        append_repeated(&html, tags[i], MANY);
+        append_repeated(&html, "</i></em>", MANY);
+        strbuf_append_str(&html, "the end");
+        assert_int_equal(0, html_to_text(&text, html.data, html.len));
+        if (strstr(strbuf_str(&text), "the end\n") == NULL)
+            fail_msg("%s", tags[i]);
+    }
+}
+
+static void deep_quotes_are_not_mostly_marks(void **state)
+{
+    (void)state;
+    _cleanup_strbuf_ struct strbuf html = STRBUF_INIT(CEILING);
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(CEILING);
+    append_repeated(&html, "<blockquote>", 240);
+    append_repeated(&html, "x<br>", 10000);
+    assert_int_equal(0, html_to_text(&text, html.data, html.len));
+    assert_in_range(text.len, 10000 * 3, 10000 * 30);
+}
+
+/* The parser compares every attribute with all before it. */
+static void a_tag_of_any_number_of_attributes_is_read(void **state)
+{
+    (void)state;
+    static const char *const beginnings[] = {
+        "<a ",       "<a b=\">\" ",      "<script><b c=\"</script><a ",   "<!-- --!><a ",
+        "<a b='<i ", "<!-- <a \"--><a ", "<textarea><a b='</textarea><a "};
+    for (size_t i = 0; i < ARRAY_LEN(beginnings); i++) {
+        _cleanup_strbuf_ struct strbuf html = STRBUF_INIT(CEILING);
+        _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(CEILING);
+        strbuf_append_str(&html, beginnings[i]);
+        for (unsigned int number = 0; number < MANY; number++)
+            strbuf_appendf(&html, "a%x ", number);
+        strbuf_append_str(&html, ">the end");
+        assert_int_equal(0, html_to_text(&text, html.data, html.len));
+        assert_non_null(strstr(strbuf_str(&text), "the end"));
+    }
+}
+
+static void beginnings_without_end_are_read(void **state)
+{
+    (void)state;
+    static const char *const beginnings[] = {
+        "<", "<a ", "<a b='", "<a b=\"<a c='", "</",      "<!--",  "<![if ", "<!DOCTYPE ",        "<?",
+        "&", "&#",  "&amp",   "<script>",      "<title>", "<a b=", "]]>",    "<p style='display "};
+    for (size_t i = 0; i < ARRAY_LEN(beginnings); i++) {
+        _cleanup_strbuf_ struct strbuf html = STRBUF_INIT(CEILING);
+        _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(CEILING);
+        append_repeated(&html, beginnings[i], MANY);
+        assert_int_equal(0, html_to_text(&text, html.data, html.len));
+        assert_in_range(text.len, 0, 2 * html.len);
+    }
+}
+
+static void any_bytes_come_to_text_without_control_characters(void **state)
+{
+    (void)state;
+    static const char *const pieces[] = {
+        "<p>",         "</p>", "<ul>", "<li>",     "</ul>",        "<pre>",
+        "</pre>",      "<!--", "-->",  "<script>", "</script>",    "<a href='http://x/'>",
+        "</a>",        "<td>", "é",    "\xc2",     "\xe2\x80",     "\n",
+        "  ",          "&#",   "&lt;", "'",        "\"",           ">",
+        "<",           "\x1b", "\x85", "word",     "<div hidden>", "</div>",
+        "<blockquote>"};
+    GRand *random = g_rand_new_with_seed(1);
+    for (unsigned int round = 0; round < 300; round++) {
+        _cleanup_strbuf_ struct strbuf html = STRBUF_INIT(CEILING);
+        _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(CEILING);
+        for (unsigned int i = 0; i < 300; i++)
+            strbuf_append_str(&html, pieces[g_rand_int_range(random, 0, (int)ARRAY_LEN(pieces))]);
+        assert_int_equal(0, html_to_text(&text, html.data, html.len));
+        assert_true(g_utf8_validate(strbuf_str(&text), (gssize)text.len, NULL));
+        for (const char *at = strbuf_str(&text); *at != '\0'; at = g_utf8_next_char(at))
+            assert_true(*at == '\n' || !g_unichar_iscntrl(g_utf8_get_char(at)));
+    }
+    g_rand_free(random);
+}
+
+static void text_beyond_the_ceiling_is_left_off(void **state)
+{
+    (void)state;
+    static const char html[] = "<p>first<p>second<p>third";
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(16);
+    assert_int_equal(-EMSGSIZE, html_to_text(&text, html, strlen(html)));
+    assert_memory_equal("first\n\nsecond", strbuf_str(&text), strlen("first\n\nsecond"));
+}
+
+static void it_is_appended(void **state)
+{
+    (void)state;
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(100);
+    strbuf_append_str(&text, "before\n");
+    assert_int_equal(0, html_to_text(&text, " <p>text", 8));
+    assert_string_equal("before\ntext\n", strbuf_str(&text));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(paragraphs_and_lines_are_kept_apart),
+        cmocka_unit_test(lists_quotes_and_tables_are_marked),
+        cmocka_unit_test(links_are_followed_by_their_address_where_the_text_does_not_say_it),
+        cmocka_unit_test(characters_are_shown_as_themselves),
+        cmocka_unit_test(what_is_not_displayed_is_left_out),
+        cmocka_unit_test(a_mail_that_shows_nothing_has_a_text_all_the_same),
+        cmocka_unit_test(damaged_html_loses_no_text),
+        cmocka_unit_test(the_text_behind_any_nesting_is_found),
+        cmocka_unit_test(deep_quotes_are_not_mostly_marks),
+        cmocka_unit_test(a_tag_of_any_number_of_attributes_is_read),
+        cmocka_unit_test(beginnings_without_end_are_read),
+        cmocka_unit_test(any_bytes_come_to_text_without_control_characters),
+        cmocka_unit_test(text_beyond_the_ceiling_is_left_off),
+        cmocka_unit_test(it_is_appended),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

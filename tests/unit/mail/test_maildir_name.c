@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Names of messages in a Maildir: what is made can be read again, and nothing else is taken for one.
+ */
+#include "mail/maildir_name.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+
+#define BASE "1795169676.0123456789abcdef.inboxfs,U=42"
+
+static const struct maildir_name plain = {
+    .epoch = 1795169676, .id = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef}, .uid = 42};
+
+static uint64_t flags_of(const char *letters)
+{
+    uint64_t flags = 0;
+    for (; *letters != '\0'; letters++)
+        flags |= maildir_flag(*letters);
+    return flags;
+}
+
+static void assert_formats(const struct maildir_name *name, const char *expected)
+{
+    char text[MAILDIR_NAME_SIZE];
+    struct maildir_name again;
+    maildir_name_format(name, text);
+    assert_string_equal(text, expected);
+    assert_true(maildir_name_parse(text, &again));
+    assert_true(maildir_name_is_same_message(name, &again));
+    assert_int_equal(again.has_info, name->has_info);
+    assert_int_equal(again.flags, name->flags);
+}
+
+static void a_new_message_has_no_info(void **state)
+{
+    (void)state;
+    assert_formats(&plain, BASE);
+}
+
+static void flags_stand_in_the_order_of_ascii(void **state)
+{
+    struct maildir_name name = plain;
+    (void)state;
+    name.has_info = true;
+    assert_formats(&name, BASE ":2,");
+    name.flags = flags_of("TSRPFD");
+    assert_formats(&name, BASE ":2,DFPRST");
+    name.flags = flags_of("zaSXA");
+    assert_formats(&name, BASE ":2,ASXaz");
+    name.flags = (UINT64_C(1) << MAILDIR_LETTERS) - 1;
+    assert_formats(&name, BASE ":2,ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
+}
+
+static void numbers_at_their_ends_make_names(void **state)
+{
+    struct maildir_name name = {.epoch = -1, .uid = 1};
+    (void)state;
+    assert_formats(&name, "0.0000000000000000.inboxfs,U=1");
+    name = (struct maildir_name){.epoch = INT64_MAX, .uid = UINT32_MAX, .has_info = true};
+    name.flags = (UINT64_C(1) << MAILDIR_LETTERS) - 1;
+    memset(name.id, 0xff, sizeof(name.id));
+    assert_formats(&name, "999999999999.ffffffffffffffff.inboxfs,U=4294967295:2,"
+                          "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
+}
+
+static void flags_in_any_order_mean_the_same(void **state)
+{
+    struct maildir_name name;
+    (void)state;
+    assert_true(maildir_name_parse(BASE ":2,SFRSS", &name));
+    assert_int_equal(name.flags, flags_of("FRS"));
+}
+
+static void nothing_else_is_a_name(void **state)
+{
+    static const char *const cases[] = {
+        "",
+        ".",
+        "..",
+        ".uidvalidity",
+        "cur",
+        "1795169676",
+        "1795169676.",
+        "1795169676.0123456789abcdef",
+        "1795169676.0123456789abcdef.inboxfs",
+        "1795169676.0123456789abcdef.inboxfs,U=",
+        "1795169676.0123456789abcdef.inboxfs,U=0",
+        "1795169676.0123456789abcdef.inboxfs,U=042",
+        "1795169676.0123456789abcdef.inboxfs,U=4294967296",
+        "1795169676.0123456789abcdef.inboxfs,U=-1",
+        "1795169676.0123456789abcdef.other,U=42",
+        "1795169676.0123456789ABCDEF.inboxfs,U=42",
+        "1795169676.0123456789abcde.inboxfs,U=42",
+        "1795169676.0123456789abcdef0.inboxfs,U=42",
+        "01795169676.0123456789abcdef.inboxfs,U=42",
+        "-1.0123456789abcdef.inboxfs,U=42",
+        "9999999999990.0123456789abcdef.inboxfs,U=42",
+        "99999999999999999999999999.0123456789abcdef.inboxfs,U=42",
+        BASE "x",
+        BASE ",S=100",
+        BASE ":",
+        BASE ":2",
+        BASE ":1,S",
+        BASE ":2,S,",
+        BASE ":2,S1",
+        BASE ":2,S:2,S",
+        BASE ":2,\xc3\xa4",
+        BASE ":2,S\n",
+        BASE "\n",
+        " " BASE,
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct maildir_name name;
+        if (maildir_name_parse(cases[i], &name))
+            fail_msg("taken for a name: %s", cases[i]);
+    }
+}
+
+static void names_differ_by_every_part_but_marks(void **state)
+{
+    struct maildir_name other = plain;
+    (void)state;
+    other.has_info = true;
+    other.flags = maildir_flag('S');
+    assert_true(maildir_name_is_same_message(&plain, &other));
+    other.uid++;
+    assert_false(maildir_name_is_same_message(&plain, &other));
+    other = plain;
+    other.epoch++;
+    assert_false(maildir_name_is_same_message(&plain, &other));
+    other = plain;
+    other.id[7] ^= 1;
+    assert_false(maildir_name_is_same_message(&plain, &other));
+}
+
+static void letters_alone_are_flags(void **state)
+{
+    uint64_t all = 0;
+    (void)state;
+    for (int c = 0; c < 256; c++)
+        all |= maildir_flag((char)c);
+    assert_int_equal(all, (UINT64_C(1) << MAILDIR_LETTERS) - 1);
+    assert_int_equal(maildir_flag('\0'), 0);
+    assert_int_equal(maildir_flag('1'), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_new_message_has_no_info),
+        cmocka_unit_test(flags_stand_in_the_order_of_ascii),
+        cmocka_unit_test(numbers_at_their_ends_make_names),
+        cmocka_unit_test(flags_in_any_order_mean_the_same),
+        cmocka_unit_test(nothing_else_is_a_name),
+        cmocka_unit_test(names_differ_by_every_part_but_marks),
+        cmocka_unit_test(letters_alone_are_flags),
+    };
+    return cmocka_run_group_tests_name("maildir_name", tests, NULL, NULL);
+}

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The memory of the Maildirs: U numbers for ever, marks that survive, sizes learned once.
+ */
+#include "store/maildir_memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "mail/maildir_name.h"
+#include "support/fake_clock.h"
+#include "support/temp_dir.h"
+
+static const char name[] = "maildir";
+
+enum {
+    INBOX = 3, /* the store's number, of no meaning here */
+    OTHER = 0,
+    NS_PER_MS = 1000 * 1000,
+};
+
+static const int64_t start_ms = INT64_C(1795169676000);
+
+struct world {
+    struct temp_dir dir;
+    struct fake_clock clock;
+    struct maildir_memory *memory;
+};
+
+static int set_up(void **state)
+{
+    static struct world world;
+    temp_dir_init(&world.dir);
+    fake_clock_init(&world.clock, start_ms);
+    assert_int_equal(maildir_memory_open(world.dir.fd, &world.clock.clock, &world.memory), 0);
+    assert_int_equal(maildir_memory_add_inbox(world.memory, INBOX, "inbox-a"), 0);
+    *state = &world;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct world *world = *state;
+    maildir_memory_free(world->memory);
+    fake_clock_release(&world->clock);
+    temp_dir_release(&world->dir);
+    return 0;
+}
+
+/* The next mount. */
+static void open_again(struct world *world)
+{
+    maildir_memory_free(world->memory);
+    assert_int_equal(maildir_memory_open(world->dir.fd, &world->clock.clock, &world->memory), 0);
+    assert_int_equal(maildir_memory_add_inbox(world->memory, INBOX, "inbox-a"), 0);
+}
+
+/* The mount after a kill: what a process has in memory is lost, what it wrote is there. */
+static void open_after_kill(struct world *world)
+{
+    char *bytes = NULL;
+    size_t len = 0;
+    assert_int_equal(file_read_at(world->dir.fd, name, 1 << 20, &bytes, &len), 0);
+    maildir_memory_free(world->memory);
+    assert_int_equal(file_replace_at(world->dir.fd, name, bytes, len, 0600), 0);
+    free(bytes);
+    assert_int_equal(maildir_memory_open(world->dir.fd, &world->clock.clock, &world->memory), 0);
+    assert_int_equal(maildir_memory_add_inbox(world->memory, INBOX, "inbox-a"), 0);
+}
+
+/* The inbox holds the emails of these letters; an email's number is its letter's, plus `shift`. */
+static int see(struct world *world, const char *letters, uint32_t shift)
+{
+    struct maildir_sighting seen[64];
+    char ids[64][2];
+    size_t len = strlen(letters);
+    for (size_t i = 0; i < len; i++) {
+        ids[i][0] = letters[i];
+        ids[i][1] = '\0';
+        seen[i] = (struct maildir_sighting){
+            .email = (uint32_t)letters[i] + shift, .id = ids[i], .epoch_s = 1000 + letters[i]};
+    }
+    maildir_memory_begin_sync(world->memory, INBOX);
+    return maildir_memory_sync(world->memory, INBOX, seen, len,
+                               world->clock.clock.realtime_ms(&world->clock.clock) * NS_PER_MS);
+}
+
+static struct maildir_mail get(struct world *world, char letter, uint32_t shift)
+{
+    struct maildir_mail mail;
+    if (!maildir_memory_find_email(world->memory, INBOX, (uint32_t)letter + shift, &mail))
+        fail_msg("not known: %c", letter);
+    return mail;
+}
+
+static void assert_uid(struct world *world, char letter, uint32_t uid)
+{
+    struct maildir_mail mail;
+    assert_int_equal(get(world, letter, 0).uid, uid);
+    assert_true(maildir_memory_find_uid(world->memory, INBOX, uid, &mail));
+    assert_int_equal(mail.email, letter);
+}
+
+static struct maildir_state state_of(struct world *world)
+{
+    struct maildir_state state = {0};
+    assert_true(maildir_memory_get_state(world->memory, INBOX, &state));
+    return state;
+}
+
+/* ---------------------------------------------------------------- numbers */
+
+static void numbers_ascend_in_the_order_of_sight(void **state)
+{
+    struct world *world = *state;
+    assert_int_equal(see(world, "cab", 0), 0);
+    assert_uid(world, 'c', 1);
+    assert_uid(world, 'a', 2);
+    assert_uid(world, 'b', 3);
+    assert_int_equal(see(world, "cabzd", 0), 0);
+    assert_uid(world, 'z', 4);
+    assert_uid(world, 'd', 5);
+    assert_int_equal(state_of(world).uid_max, 5);
+    assert_int_equal(get(world, 'a', 0).epoch_s, 1000 + 'a');
+    assert_int_equal(get(world, 'a', 0).size, -1);
+    assert_int_equal(get(world, 'a', 0).folder, MAILDIR_NEW);
+    assert_false(get(world, 'a', 0).has_info);
+}
+
+static void numbers_and_uidvalidity_are_the_same_in_the_next_mount(void **state)
+{
+    struct world *world = *state;
+    assert_int_equal(see(world, "cab", 0), 0);
+    uint32_t uidvalidity = state_of(world).uidvalidity;
+    assert_int_equal(uidvalidity, start_ms / 1000);
+    fake_clock_advance(&world->clock, 5000000);
+    open_after_kill(world);
+    /* The store numbers emails anew, and lists them in another order. */
+    assert_int_equal(see(world, "dbca", 1000), 0);
+    assert_int_equal(get(world, 'c', 1000).uid, 1);
+    assert_int_equal(get(world, 'a', 1000).uid, 2);
+    assert_int_equal(get(world, 'b', 1000).uid, 3);
+    assert_int_equal(get(world, 'd', 1000).uid, 4);
+    assert_int_equal(state_of(world).uidvalidity, uidvalidity);
+}
+
+static void what_left_keeps_its_number_and_gets_it_back(void **state)
+{
+    struct world *world = *state;
+    assert_int_equal(see(world, "ab", 0), 0);
+    assert_int_equal(see(world, "b", 0), 0);
+    assert_true(get(world, 'a', 0).is_gone);
+    open_again(world);
+    assert_int_equal(see(world, "bc", 0), 0);
+    assert_uid(world, 'c', 3);
+    assert_int_equal(see(world, "bca", 0), 0);
+    assert_uid(world, 'a', 1);
+    assert_false(get(world, 'a', 0).is_gone);
+}
+
+static void inboxes_count_apart(void **state)
+{
+    struct world *world = *state;
+    const struct maildir_sighting seen = {.email = 'x', .id = "a", .epoch_s = 5};
+    struct maildir_mail mail;
+    assert_int_equal(see(world, "ab", 0), 0);
+    assert_int_equal(maildir_memory_add_inbox(world->memory, OTHER, "inbox-b"), 0);
+    assert_true(maildir_memory_begin_sync(world->memory, OTHER));
+    assert_int_equal(maildir_memory_sync(world->memory, OTHER, &seen, 1, 1), 0);
+    assert_true(maildir_memory_find_email(world->memory, OTHER, 'x', &mail));
+    assert_int_equal(mail.uid, 1);
+    assert_false(maildir_memory_find_email(world->memory, INBOX, 'x', &mail));
+    assert_false(maildir_memory_find_uid(world->memory, OTHER, 2, &mail));
+    assert_false(maildir_memory_find_uid(world->memory, 77, 1, &mail));
+    assert_false(maildir_memory_has_inbox(world->memory, 77));
+}
+
+static void an_email_without_an_id_has_no_number(void **state)
+{
+    struct world *world = *state;
+    const struct maildir_sighting seen[] = {{.email = 1, .id = NULL}, {.email = 2, .id = "b"}};
+    struct maildir_mail mail;
+    assert_int_equal(maildir_memory_sync(world->memory, INBOX, seen, 2, 1), 0);
+    assert_false(maildir_memory_find_email(world->memory, INBOX, 1, &mail));
+    assert_true(maildir_memory_find_email(world->memory, INBOX, 2, &mail));
+    assert_int_equal(mail.uid, 1);
+}
+
+/* ---------------------------------------------------------------- marks and sizes */
+
+static int mark(struct world *world, uint32_t uid, enum maildir_folder folder, char flag)
+{
+    const struct maildir_mark wanted = {.folder = folder, .has_info = true, .flags = maildir_flag(flag)};
+    return maildir_memory_mark(world->memory, INBOX, uid, &wanted);
+}
+
+static void marks_survive_a_kill(void **state)
+{
+    struct world *world = *state;
+    assert_int_equal(see(world, "ab", 0), 0);
+    assert_int_equal(mark(world, 2, MAILDIR_CUR, 'S'), 0);
+    assert_int_equal(mark(world, 2, MAILDIR_CUR, 'x'), 0);
+    open_after_kill(world);
+    assert_int_equal(see(world, "ab", 0), 0);
+    assert_int_equal(get(world, 'b', 0).folder, MAILDIR_CUR);
+    assert_true(get(world, 'b', 0).has_info);
+    assert_int_equal(get(world, 'b', 0).flags, maildir_flag('x'));
+    assert_int_equal(get(world, 'a', 0).folder, MAILDIR_NEW);
+    assert_false(get(world, 'a', 0).has_info);
+}
+
+static void what_is_not_there_cannot_be_marked(void **state)
+{
+    struct world *world = *state;
+    assert_int_equal(see(world, "ab", 0), 0);
+    assert_int_equal(see(world, "b", 0), 0);
+    assert_int_equal(mark(world, 1, MAILDIR_CUR, 'S'), -ENOENT);
+    assert_int_equal(mark(world, 0, MAILDIR_CUR, 'S'), -ENOENT);
+    assert_int_equal(mark(world, 3, MAILDIR_CUR, 'S'), -ENOENT);
+    assert_int_equal(maildir_memory_mark(world->memory, 77, 1, &(struct maildir_mark){0}), -ENOENT);
+}
+
+static void sizes_are_there_in_the_next_mount(void **state)
+{
+    struct world *world = *state;
+    assert_int_equal(see(world, "ab", 0), 0);
+    assert_false(maildir_memory_has_sizes(world->memory));
+    maildir_memory_note_size(world->memory, INBOX, 1, 12345678901);
+    maildir_memory_note_size(world->memory, INBOX, 9, 1);
+    assert_true(maildir_memory_has_sizes(world->memory));
+    open_again(world);
+    assert_true(maildir_memory_has_sizes(world->memory));
+    assert_int_equal(see(world, "ab", 0), 0);
+    assert_int_equal(get(world, 'a', 0).size, 12345678901);
+    assert_int_equal(get(world, 'b', 0).size, -1);
+    /* A mark keeps it. */
+    assert_int_equal(mark(world, 1, MAILDIR_CUR, 'S'), 0);
+    assert_int_equal(get(world, 'a', 0).size, 12345678901);
+}
+
+/* ---------------------------------------------------------------- times */
+
+static void folders_change_with_what_changes_in_them(void **state)
+{
+    struct world *world = *state;
+    assert_int_equal(see(world, "ab", 0), 0);
+    struct maildir_state before = state_of(world);
+    assert_int_equal(before.changed_ns[MAILDIR_NEW], start_ms * NS_PER_MS);
+    /* Nothing new: nothing changes. */
+    assert_int_equal(see(world, "ab", 0), 0);
+    assert_memory_equal(state_of(world).changed_ns, before.changed_ns, sizeof(before.changed_ns));
+    /* Within the same millisecond each change is seen. */
+    assert_int_equal(mark(world, 1, MAILDIR_CUR, 'S'), 0);
+    struct maildir_state moved = state_of(world);
+    assert_true(moved.changed_ns[MAILDIR_NEW] > before.changed_ns[MAILDIR_NEW]);
+    assert_true(moved.changed_ns[MAILDIR_CUR] > before.changed_ns[MAILDIR_CUR]);
+    assert_int_equal(mark(world, 1, MAILDIR_CUR, 'R'), 0);
+    struct maildir_state marked = state_of(world);
+    assert_true(marked.changed_ns[MAILDIR_CUR] > moved.changed_ns[MAILDIR_CUR]);
+    assert_int_equal(marked.changed_ns[MAILDIR_NEW], moved.changed_ns[MAILDIR_NEW]);
+    assert_int_equal(see(world, "abc", 0), 0);
+    struct maildir_state arrived = state_of(world);
+    assert_true(arrived.changed_ns[MAILDIR_NEW] > marked.changed_ns[MAILDIR_NEW]);
+    assert_int_equal(arrived.changed_ns[MAILDIR_CUR], marked.changed_ns[MAILDIR_CUR]);
+    /* What leaves changes the folder where it lay. */
+    maildir_memory_note_gone(world->memory, INBOX, 'a');
+    struct maildir_state left = state_of(world);
+    assert_true(left.changed_ns[MAILDIR_CUR] > arrived.changed_ns[MAILDIR_CUR]);
+    assert_true(left.is_stale);
+    assert_int_equal(see(world, "bc", 0), 0);
+    struct maildir_state last = state_of(world);
+    open_after_kill(world);
+    assert_memory_equal(state_of(world).changed_ns, last.changed_ns, sizeof(last.changed_ns));
+}
+
+static void a_folder_is_stale_until_it_was_looked_at(void **state)
+{
+    struct world *world = *state;
+    assert_true(state_of(world).is_stale);
+    assert_true(maildir_memory_begin_sync(world->memory, INBOX));
+    assert_false(maildir_memory_begin_sync(world->memory, INBOX));
+    maildir_memory_mark_stale(world->memory, INBOX);
+    assert_true(maildir_memory_begin_sync(world->memory, INBOX));
+    open_again(world);
+    assert_true(state_of(world).is_stale);
+}
+
+/* ---------------------------------------------------------------- the file */
+
+static void a_torn_end_costs_what_was_being_written(void **state)
+{
+    struct world *world = *state;
+    char *bytes = NULL;
+    size_t len = 0;
+    assert_int_equal(see(world, "ab", 0), 0);
+    assert_int_equal(mark(world, 1, MAILDIR_CUR, 'S'), 0);
+    struct stat before;
+    assert_int_equal(fstatat(world->dir.fd, name, &before, 0), 0);
+    assert_int_equal(mark(world, 2, MAILDIR_CUR, 'S'), 0);
+    assert_int_equal(file_read_at(world->dir.fd, name, 1 << 20, &bytes, &len), 0);
+    for (size_t cut = (size_t)before.st_size; cut < len; cut++) {
+        maildir_memory_free(world->memory);
+        assert_int_equal(file_replace_at(world->dir.fd, name, bytes, cut, 0600), 0);
+        assert_int_equal(maildir_memory_open(world->dir.fd, &world->clock.clock, &world->memory), 0);
+        assert_int_equal(maildir_memory_add_inbox(world->memory, INBOX, "inbox-a"), 0);
+        assert_int_equal(see(world, "ab", 0), 0);
+        assert_int_equal(get(world, 'a', 0).folder, MAILDIR_CUR);
+        assert_int_equal(get(world, 'b', 0).folder, MAILDIR_NEW);
+        assert_int_equal(get(world, 'b', 0).uid, 2);
+    }
+    free(bytes);
+}
+
+static void a_foreign_file_is_set_aside_and_uidvalidity_is_another(void **state)
+{
+    struct world *world = *state;
+    assert_int_equal(see(world, "ab", 0), 0);
+    uint32_t before = state_of(world).uidvalidity;
+    maildir_memory_free(world->memory);
+    assert_int_equal(file_replace_at(world->dir.fd, name, "not ours at all", 15, 0600), 0);
+    fake_clock_advance(&world->clock, 60000);
+    assert_int_equal(maildir_memory_open(world->dir.fd, &world->clock.clock, &world->memory), 0);
+    assert_int_equal(maildir_memory_add_inbox(world->memory, INBOX, "inbox-a"), 0);
+    assert_int_not_equal(state_of(world).uidvalidity, before);
+    assert_int_equal(faccessat(world->dir.fd, "maildir.set-aside", F_OK, 0), 0);
+}
+
+/* Damage of any byte loses what stands there, never the program, and never a number to another message. */
+static void damage_anywhere_is_survived(void **state)
+{
+    struct world *world = *state;
+    char *bytes = NULL;
+    size_t len = 0;
+    assert_int_equal(see(world, "abc", 0), 0);
+    assert_int_equal(see(world, "abcd", 0), 0);
+    assert_int_equal(file_read_at(world->dir.fd, name, 1 << 20, &bytes, &len), 0);
+    for (size_t i = 0; i < len; i++) {
+        maildir_memory_free(world->memory);
+        bytes[i] ^= 0x55;
+        assert_int_equal(file_replace_at(world->dir.fd, name, bytes, len, 0600), 0);
+        bytes[i] ^= 0x55;
+        unlinkat(world->dir.fd, "maildir.set-aside", 0);
+        assert_int_equal(maildir_memory_open(world->dir.fd, &world->clock.clock, &world->memory), 0);
+        assert_int_equal(maildir_memory_add_inbox(world->memory, INBOX, "inbox-a"), 0);
+        assert_int_equal(see(world, "abcd", 0), 0);
+        uint32_t numbers = 0;
+        for (char letter = 'a'; letter <= 'd'; letter++)
+            numbers |= 1U << get(world, letter, 0).uid;
+        assert_int_equal(__builtin_popcount(numbers), 4);
+    }
+    free(bytes);
+}
+
+static void many_marks_do_not_pile_up(void **state)
+{
+    struct world *world = *state;
+    struct stat file;
+    assert_int_equal(see(world, "ab", 0), 0);
+    struct maildir_state before = state_of(world);
+    for (int i = 0; i < 15000; i++)
+        maildir_memory_note_size(world->memory, INBOX, 1, i);
+    assert_int_equal(mark(world, 2, MAILDIR_CUR, 'S'), 0);
+    struct maildir_state marked = state_of(world);
+    assert_int_equal(fstatat(world->dir.fd, name, &file, 0), 0);
+    assert_true(file.st_size > 1024 * 1024);
+    open_again(world);
+    assert_int_equal(fstatat(world->dir.fd, name, &file, 0), 0);
+    assert_true(file.st_size < 1024);
+    open_again(world);
+    assert_int_equal(see(world, "abc", 0), 0);
+    assert_uid(world, 'c', 3);
+    assert_int_equal(get(world, 'a', 0).size, 14999);
+    assert_int_equal(get(world, 'b', 0).folder, MAILDIR_CUR);
+    assert_int_equal(state_of(world).uidvalidity, before.uidvalidity);
+    assert_int_equal(state_of(world).changed_ns[MAILDIR_CUR], marked.changed_ns[MAILDIR_CUR]);
+}
+
+/* Files may not grow, as on a full disk. */
+static void set_file_limit(rlim_t bytes)
+{
+    struct rlimit limit;
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = bytes;
+    setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+static void nothing_changes_that_cannot_be_written(void **state)
+{
+    struct world *world = *state;
+    struct stat file;
+    assert_int_equal(see(world, "ab", 0), 0);
+    assert_int_equal(fstatat(world->dir.fd, name, &file, 0), 0);
+    signal(SIGXFSZ, SIG_IGN);
+
+    set_file_limit((rlim_t)file.st_size + 10);
+    int of_mark = mark(world, 1, MAILDIR_CUR, 'S');
+    int of_sync = see(world, "abc", 0);
+    int of_inbox = maildir_memory_add_inbox(world->memory, OTHER, "inbox-b");
+    set_file_limit(RLIM_INFINITY);
+    assert_int_equal(of_mark, -EFBIG);
+    assert_int_equal(of_sync, -EFBIG);
+    assert_int_equal(of_inbox, -EFBIG);
+    assert_int_equal(get(world, 'a', 0).folder, MAILDIR_NEW);
+    assert_int_equal(state_of(world).uid_max, 2);
+    assert_true(state_of(world).is_stale);
+    assert_false(maildir_memory_has_inbox(world->memory, OTHER));
+    /* Once there is room again, all of it works. */
+    assert_int_equal(see(world, "abc", 0), 0);
+    assert_int_equal(mark(world, 3, MAILDIR_CUR, 'S'), 0);
+    open_after_kill(world);
+    assert_int_equal(see(world, "abc", 0), 0);
+    assert_int_equal(get(world, 'c', 0).folder, MAILDIR_CUR);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    log_set_level(LOG_LEVEL_ERROR);
+    const struct CMUnitTest tests[] = {
+        TEST(numbers_ascend_in_the_order_of_sight),
+        TEST(numbers_and_uidvalidity_are_the_same_in_the_next_mount),
+        TEST(what_left_keeps_its_number_and_gets_it_back),
+        TEST(inboxes_count_apart),
+        TEST(an_email_without_an_id_has_no_number),
+        TEST(marks_survive_a_kill),
+        TEST(what_is_not_there_cannot_be_marked),
+        TEST(sizes_are_there_in_the_next_mount),
+        TEST(folders_change_with_what_changes_in_them),
+        TEST(a_folder_is_stale_until_it_was_looked_at),
+        TEST(a_torn_end_costs_what_was_being_written),
+        TEST(a_foreign_file_is_set_aside_and_uidvalidity_is_another),
+        TEST(damage_anywhere_is_survived),
+        TEST(many_marks_do_not_pile_up),
+        TEST(nothing_changes_that_cannot_be_written),
+    };
+    return cmocka_run_group_tests_name("maildir_memory", tests, NULL, NULL);
+}
