@@ -30,6 +30,7 @@ static const char *const openings[] = {
     "W dniu ", "Dne ", "Pe ", "Στις ", "在",  "于",  "於",
 };
 
+/* Without a first letter that may be a capital beyond ASCII. */
 static const char *const separators[] = {
     "original message",
     "forwarded message",
@@ -55,8 +56,8 @@ static const char *const separators[] = {
     "opprinnelig melding",
     "wiadomość oryginalna",
     "oryginalna wiadomość",
-    "исходное сообщение",
-    "пересылаемое сообщение",
+    "сходное сообщение",
+    "ересылаемое сообщение",
     "原始邮件",
     "转发邮件",
     "原始郵件",

@@ -178,9 +178,12 @@ static const char *read_one(struct new_text *reading, const char *at)
 int new_text(struct strbuf *out, const char *text, size_t len)
 {
     struct new_text reading = {.out = out, .begin = out->len, .end = text + len};
-    const char *at = len > 0 ? text : NULL;
-    while (at != NULL && out->error == 0)
+    const char *at = text;
+    if (len == 0)
+        return out->error;
+    do {
         at = read_one(&reading, at);
+    } while (at != NULL && out->error == 0);
     if (out->len == reading.begin)
         strbuf_append(out, text, len);
     return out->error;

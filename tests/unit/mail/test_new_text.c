@@ -113,6 +113,7 @@ static void history_that_is_not_quoted_ends_what_is_new(void **state)
         "-------- Message original --------",
         "-----Mensaje original-----",
         "-----原始邮件-----",
+        "-----Исходное сообщение-----",
         "Begin forwarded message:",
         "________________________________\nFrom: Ann <ann@x.example>\nSent: Friday, 20 November 2026 "
         "10:14\nTo: Bob\n"
