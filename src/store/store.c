@@ -177,6 +177,14 @@ int store_sync(struct store *store, const char *inbox_name, struct cancel *cance
     return refresher_sync(store->refresher, inbox, cancel, ret_reason);
 }
 
+void store_note_contact(struct store *store, bool is_reached)
+{
+    struct store_status status;
+    contact_get_status(&store->contact, &status);
+    if (status.is_online != is_reached)
+        refresher_check_contact(store->refresher);
+}
+
 static struct inbox_editor editor_of(struct store *store)
 {
     return (struct inbox_editor){
