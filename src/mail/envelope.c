@@ -203,6 +203,15 @@ static int take_texts(const json_t *root, struct envelope *to)
     return error;
 }
 
+/* An attachment's stands in headers. */
+static bool has_valid_name(const struct envelope *envelope)
+{
+    if (envelope->name == NULL)
+        return false;
+    return envelope->kind == ENVELOPE_MESSAGE ? file_name_is_text(envelope->name)
+                                              : file_name_is_valid(envelope->name);
+}
+
 static int take_fields(const json_t *root, struct envelope *to)
 {
     const char *kind = json_string_value(json_object_get(root, "kind"));
@@ -225,7 +234,7 @@ static int take_fields(const json_t *root, struct envelope *to)
     error = error != 0 ? error : take_attachments(json_object_get(root, "attachments"), to);
     error = error != 0 ? error : take_part_ids(json_object_get(root, "part_ids"), to);
     to->has_request = to->request != NULL;
-    if (error == 0 && (to->name == NULL || !file_name_is_valid(to->name) || to->state[0] == '\0'))
+    if (error == 0 && (!has_valid_name(to) || to->state[0] == '\0'))
         error = -EBADMSG;
     return error;
 }

@@ -161,12 +161,16 @@ static bool has_control_character(const char *text)
     return false;
 }
 
-bool file_name_is_valid(const char *name)
+bool file_name_is_text(const char *name)
 {
     size_t len = strnlen(name, FILE_NAME_MAX_BYTES + 1);
     return len >= 1 && len <= FILE_NAME_MAX_BYTES && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
-           strchr(name, '/') == NULL && g_utf8_validate(name, (gssize)len, NULL) &&
-           !has_control_character(name);
+           strchr(name, '/') == NULL && g_utf8_validate(name, (gssize)len, NULL);
+}
+
+bool file_name_is_valid(const char *name)
+{
+    return file_name_is_text(name) && !has_control_character(name);
 }
 
 char *file_name_from_text(const char *text)
@@ -204,17 +208,28 @@ bool file_name_is_never_sent(const char *name)
     return false;
 }
 
+/* The last dot and what follows, or the end. */
+static const char *find_extension(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot == NULL || dot == name || strlen(dot) > EXTENSION_MAX_BYTES ? name + strlen(name) : dot;
+}
+
 char *file_name_numbered(const char *name, unsigned int number)
 {
-    size_t len = strlen(name);
-    const char *dot = strrchr(name, '.');
-    const char *extension =
-        dot == NULL || dot == name || strlen(dot) > EXTENSION_MAX_BYTES ? name + len : dot;
-
+    const char *extension = find_extension(name);
     char suffix[16 + EXTENSION_MAX_BYTES];
     int suffix_len = snprintf(suffix, sizeof(suffix), "-%u%s", number, extension);
     size_t stem_len =
         cut_at_character(name, (size_t)(extension - name), FILE_NAME_MAX_BYTES - (size_t)suffix_len);
     char *numbered = NULL;
     return asprintf(&numbered, "%.*s%s", (int)stem_len, name, suffix) < 0 ? NULL : numbered;
+}
+
+char *file_name_shortened(const char *name, size_t max_bytes)
+{
+    const char *extension = find_extension(name);
+    size_t stem_len = cut_at_character(name, (size_t)(extension - name), max_bytes - strlen(extension));
+    char *shortened = NULL;
+    return asprintf(&shortened, "%.*s%s", (int)stem_len, name, extension) < 0 ? NULL : shortened;
 }

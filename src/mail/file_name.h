@@ -37,8 +37,15 @@ bool file_name_is_never_sent(const char *name);
  * leading dot starts no extension. Caller frees. */
 char *file_name_numbered(const char *name, unsigned int number);
 
-/* Whether the name can stand in a multipart header and a directory: 1 to 255 bytes of valid UTF-8 without `/`
- * and control characters, not "." or "..". */
+/* The name, or, where it has more bytes than that (at least 64), with as many taken away before its
+ * extension, at a character boundary. Caller frees. */
+char *file_name_shortened(const char *name, size_t max_bytes);
+
+/* Whether the name can stand in a directory and in JSON: 1 to 255 bytes of valid UTF-8 without `/`, not "."
+ * or
+ * "..". */
+bool file_name_is_text(const char *name);
+/* Whether it can stand in a multipart header, too: no control characters. */
 bool file_name_is_valid(const char *name);
 
 #endif

@@ -138,13 +138,14 @@ bool core_is_receipt_name(const char *name)
     return len > suffix && strcmp(name + len - suffix, RECEIPT_SUFFIX) == 0;
 }
 
-int core_check_name(const char *name)
+int core_check_name(enum outbox_folder folder, const char *name)
 {
+    bool is_message = folder == OUTBOX_FOLDER_OUTBOX;
     if (core_is_receipt_name(name))
         return -EPERM;
-    if (strlen(name) > NAME_MAX_BYTES)
+    if (strlen(name) > (is_message ? FILE_NAME_MAX_BYTES : NAME_MAX_BYTES))
         return -ENAMETOOLONG;
-    return file_name_is_valid(name) ? 0 : -EILSEQ;
+    return (is_message ? file_name_is_text(name) : file_name_is_valid(name)) ? 0 : -EILSEQ;
 }
 
 /* ---------------------------------------------------------------- news */

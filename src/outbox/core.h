@@ -26,7 +26,7 @@ enum {
     RELEASE_WAIT_MS = 2 * 1000, /* for handles that are flushed and not yet released */
     SETTLE_WAIT_MS = 10 * 1000, /* the longest barrier */
     SAVE_AGAIN_MS = 10 * 1000,  /* until an envelope that could not be written is tried again */
-    NAME_MAX_BYTES = 255 - 13,  /* NAME.receipt.json must fit */
+    NAME_MAX_BYTES = 255 - 13,  /* where NAME.receipt.json must fit beside it */
 };
 
 struct outbox {
@@ -80,8 +80,9 @@ void core_unclaim(struct outbox *outbox, struct item *item);
 int core_claim_name(struct outbox *outbox, enum outbox_folder folder, const char *name,
                     struct item **ret_item);
 
-/* Whether the name may stand in outbox/ or attachments/. 0, -EPERM (a receipt's), -ENAMETOOLONG, -EILSEQ. */
-int core_check_name(const char *name);
+/* Whether the name may stand in this folder, outbox/ or attachments/. 0, -EPERM (a receipt's), -ENAMETOOLONG,
+ * -EILSEQ (not UTF-8; of an attachment, whose name is sent in a header, also: a control character). */
+int core_check_name(enum outbox_folder folder, const char *name);
 bool core_is_receipt_name(const char *name);
 
 /* What is told to the world. No lock may be held. `name` in `folder` makes the path. */

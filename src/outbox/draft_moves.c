@@ -168,11 +168,11 @@ static int accept_draft(struct moving_in *moving)
 
 static int hand_in_draft(struct moving_in *moving, unsigned int flags)
 {
-    int error = core_check_name(moving->name);
-    if (error != 0)
-        return reason_give(&moving->reason, error, "the name cannot be used here");
     enum outbox_folder to =
         moving->kind == ENVELOPE_MESSAGE ? OUTBOX_FOLDER_OUTBOX : OUTBOX_FOLDER_ATTACHMENTS;
+    int error = core_check_name(to, moving->name);
+    if (error != 0)
+        return reason_give(&moving->reason, error, "the name cannot be used here");
     names_wait_released(moving->outbox, to, moving->name, NULL);
     error = claim_target(moving, to, (flags & RENAME_NOREPLACE) != 0);
     if (error == 0)

@@ -114,7 +114,7 @@ int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *
 {
     if (folder != OUTBOX_FOLDER_OUTBOX && folder != OUTBOX_FOLDER_ATTACHMENTS)
         return -EPERM;
-    int error = core_check_name(name);
+    int error = core_check_name(folder, name);
     if (error != 0)
         return error;
     struct outbox_handle *handle = handle_new(outbox, pid);

@@ -258,7 +258,7 @@ int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *na
         return -EPERM;
     if (core_is_receipt_name(name))
         return -EPERM;
-    int error = core_check_name(new_name);
+    int error = core_check_name(to, new_name);
     if (error != 0)
         return error;
     error = names_wait_released(outbox, from, name, cancel);

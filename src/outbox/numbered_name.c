@@ -16,24 +16,12 @@ enum {
     NUMBER_MAX_BYTES = 11 /* "-4294967295" */
 };
 
-/* Takes bytes away before the extension (or at the end, where that is too long), at a character boundary, so
- * that there is room for a number. */
-static char *shorten(const char *name)
+/* What is cut off must not make it look like a receipt. */
+static char *shorten(const char *name, size_t max_bytes)
 {
-    size_t len = strlen(name);
-    if (len + NUMBER_MAX_BYTES <= NAME_MAX_BYTES)
-        return strdup(name);
-    size_t excess = len + NUMBER_MAX_BYTES - NAME_MAX_BYTES;
-    const char *dot = strrchr(name, '.');
-    size_t stem = dot == NULL || (size_t)(dot - name) <= excess ? len : (size_t)(dot - name);
-    size_t cut = stem - excess;
-    while (cut > 1 && ((unsigned char)name[cut] & 0xc0) == 0x80)
-        cut--;
-    char *shortened = malloc(len + 1);
-    if (shortened == NULL)
-        return NULL;
-    memcpy(shortened, name, cut);
-    memcpy(shortened + cut, name + stem, len - stem + 1);
+    char *shortened = file_name_shortened(name, max_bytes);
+    if (shortened != NULL && core_is_receipt_name(shortened))
+        shortened[strlen(shortened) - 1] = '\0';
     return shortened;
 }
 
@@ -49,9 +37,10 @@ static int is_taken(const struct item_table *table, enum outbox_folder folder, c
 
 char *numbered_name_find(const struct item_table *table, enum outbox_folder folder, const char *name)
 {
-    if (!item_table_is_taken(table, folder, name))
-        return strdup(name);
-    _cleanup_free_ char *base = shorten(name);
+    _cleanup_free_ char *whole = shorten(name, NAME_MAX_BYTES);
+    if (whole == NULL || !item_table_is_taken(table, folder, whole))
+        return TAKE_PTR(whole);
+    _cleanup_free_ char *base = shorten(name, NAME_MAX_BYTES - NUMBER_MAX_BYTES);
     if (base == NULL)
         return NULL;
     unsigned int taken = 1;

@@ -121,7 +121,8 @@ int64_t outbox_folder_changed_ms(struct outbox *outbox, enum outbox_folder folde
 /* ---- files. `pid` is the id of the task that makes the system call (0: unknown, another pid namespace) */
 
 /* open(O_CREAT) of a name that is not there, in outbox/ or attachments/. -EPERM for *.receipt.json and in the
- * other folders, -EEXIST, -ENOSPC, -ENAMETOOLONG, -EINVAL (not UTF-8: it could not be sent in a request). */
+ * other folders, -EEXIST, -ENOSPC, -ENAMETOOLONG, -EILSEQ (not UTF-8: it could not be told of in JSON; in
+ * attachments/, also: a control character). */
 int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *name, pid_t pid,
                   struct outbox_handle **ret_handle, struct outbox_stat *ret);
 /* `flags` as open(2). For writing, this waits for the release of what was closed just before. Writing is

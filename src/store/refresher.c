@@ -161,6 +161,8 @@ static void run_all_locked(struct refresher *refresher, enum look_depth depth)
     sync_run_all(&run, depth);
     if (depth == LOOK_COMPLETE)
         mirror_forget_pages(refresher->config.mirror);
+    if (run.error == 0 && refresher->config.contents != NULL)
+        contents_note_sync(refresher->config.contents);
     pthread_mutex_lock(&refresher->lock);
     if (depth == LOOK_COMPLETE && !run.must_wait)
         refresher->full_due_ms = clock_monotonic_ms(refresher->config.clock) + FULL_INTERVAL_MS;

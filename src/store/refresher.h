@@ -9,6 +9,7 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "store/contact.h"
+#include "store/contents.h"
 #include "store/mirror.h"
 #include "store/store.h"
 
@@ -21,7 +22,8 @@ struct refresher_config {
     struct mail_service *service;
     struct contact *contact;
     struct clock *clock;
-    int64_t poll_interval_ms; /* 0: only when asked */
+    int64_t poll_interval_ms;  /* 0: only when asked */
+    struct contents *contents; /* told when everything was brought up to date; or NULL */
 };
 
 /* NULL without memory. */

@@ -98,8 +98,9 @@ int tree_open(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
     return error;
 }
 
-bool tree_open_may_wait(uint64_t ino, int flags)
+bool tree_open_may_wait(struct tree *tree, uint64_t ino, int flags)
 {
+    (void)tree;
     bool wants_write = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
     return wants_write && tree_may_wait(ino);
 }
@@ -156,6 +157,12 @@ int tree_read(struct tree_handle *handle, size_t len, off_t offset, struct tree_
 {
     *ret = (struct tree_data){.fd = -1};
     return handle->ops->read == NULL ? -EBADF : handle->ops->read(handle, len, offset, ret);
+}
+
+bool tree_take_first_content(struct tree_handle *handle, struct tree_data *ret)
+{
+    *ret = (struct tree_data){.fd = -1};
+    return handle->ops->take_first_content != NULL && handle->ops->take_first_content(handle, ret);
 }
 
 bool tree_is_readable(struct tree_handle *handle)

@@ -19,6 +19,8 @@ struct handle_ops {
     int (*read)(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret);
     ssize_t (*write)(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                      size_t len, off_t offset);
+    /* tree_take_first_content(). NULL: false */
+    bool (*take_first_content)(struct tree_handle *handle, struct tree_data *ret);
     /* NULL: there always is something */
     bool (*is_readable)(struct tree_handle *handle);
     /* NULL: -EPERM */

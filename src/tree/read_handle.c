@@ -11,6 +11,10 @@
 #include "tree/handle_type.h"
 #include "tree/readme.h"
 
+enum {
+    FIRST_CONTENT_MAX_BYTES = 16 * 1024 /* nearly every record */
+};
+
 static bool is_for_reading(int flags)
 {
     return (flags & O_ACCMODE) == O_RDONLY && (flags & O_TRUNC) == 0;
@@ -52,10 +56,23 @@ static int read_email(struct tree_handle *handle, size_t len, off_t offset, stru
     return answer_text(view.json, view.json_len, len, offset, ret);
 }
 
+static bool take_first_content_of_email(struct tree_handle *handle, struct tree_data *ret)
+{
+    const struct email_handle *email = (struct email_handle *)handle;
+    struct email_view view;
+    if (!first_opens_take(&handle->tree->first_opens, email->number) ||
+        !store_get_email(handle->tree->store, email->number, &view) ||
+        view.json_len > FIRST_CONTENT_MAX_BYTES)
+        return false;
+    return answer_text(view.json, view.json_len, view.json_len, 0, ret) == 0;
+}
+
 int email_open(struct tree *tree, uint32_t number, int flags, struct tree_handle **ret_handle)
 {
-    static const struct handle_ops ops = {
-        .caching = TREE_CACHE_LASTING, .read = read_email, .release = free_handle};
+    static const struct handle_ops ops = {.caching = TREE_CACHE_LASTING,
+                                          .read = read_email,
+                                          .take_first_content = take_first_content_of_email,
+                                          .release = free_handle};
     if (!is_for_reading(flags))
         return -EACCES;
     struct email_handle *email = handle_new(tree, &ops, sizeof(*email), flags);

@@ -230,6 +230,7 @@ int tree_new(const struct tree_config *config, struct tree **ret_tree, char **re
     pthread_mutex_init(&tree->names_lock, NULL);
     status_file_init(&tree->status);
     removed_names_init(&tree->removed);
+    first_opens_init(&tree->first_opens);
 
     const char *what = "events.jsonl";
     int error = event_log_new(config->state_dir_fd, event_log_name, EVENT_LOG_MAX_BYTES, &tree->event_log);
@@ -267,6 +268,7 @@ void tree_free(struct tree *tree)
     event_log_free(tree->event_log);
     status_file_release(&tree->status);
     removed_names_release(&tree->removed);
+    first_opens_release(&tree->first_opens);
     free(tree->inbox_names);
     free(tree->source);
     pthread_mutex_destroy(&tree->names_lock);

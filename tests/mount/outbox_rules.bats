@@ -173,37 +173,56 @@ teardown() {
   done
 }
 
-@test "a name with a newline or another control character is refused before anything is written" {
+@test "names with newlines and other control characters, written and moved; events stay lines of JSON" {
+  local name number=0
+  for name in $'new\nline' $'bell\a' $'\e[31mred' $'del\x7f' $'next\u0085line' $'\u202eltr'; do
+    number=$((number + 1))
+    message "$BOB" "written $number" >"$MOUNT/outbox/$name"
+    wait_sent "$name"
+    message "$BOB" "moved $number" >"$MOUNT/drafts/$name"
+    mv "$MOUNT/drafts/$name" "$MOUNT/outbox/"
+    wait_until 20 has_received "$BOB" "moved $number"
+    echo bad >"$MOUNT/outbox/$name"
+    wait_failed "$name"
+    wait_until 5 has_event '.event == "failed" and .path == "failed/" + $name' --arg name "$name"
+  done
+  jq -e . "$MOUNT/events.jsonl" >/dev/null
+  run ! grep -P '[\x00-\x08\x0b-\x1f\x7f]' "$MOUNT/events.jsonl" "$MOUNT_LOG"
+  stop_mount
+  start_mount
+  present "$MOUNT/sent/"$'new\nline' "$MOUNT/failed/"$'\e[31mred.receipt.json'
+}
+
+@test "what is not UTF-8 is refused: EILSEQ; so is a control character in the name of an attachment" {
   local name
-  for name in $'new\nline' $'bell\a' $'\e[31m'; do
-    run syscall write "$MOUNT/outbox/$name" wc x
-    [[ $output = "open EINVAL" || $output = "open EILSEQ" ]] || fail "$output"
-    message "$BOB" "control" >"$MOUNT/drafts/$name"
-    run syscall rename "$MOUNT/drafts/$name" "$MOUNT/outbox/$name"
-    [[ $output = EINVAL || $output = EILSEQ ]] || fail "$output"
+  for name in $'caf\xe9' $'\xff'; do
+    expect "open EILSEQ" write "$MOUNT/outbox/$name" wc x
+    message "$BOB" "bad name" >"$MOUNT/drafts/$name"
+    expect EILSEQ rename "$MOUNT/drafts/$name" "$MOUNT/outbox/$name"
     present "$MOUNT/drafts/$name"
   done
-  equal "$(find "$MOUNT/outbox" -mindepth 1)" ""
+  for name in $'caf\xe9' $'new\nline' $'\e[31m'; do
+    expect "open EILSEQ" write "$MOUNT/attachments/$name" wc x
+    echo x >"$MOUNT/drafts/$name"
+    expect EILSEQ rename "$MOUNT/drafts/$name" "$MOUNT/attachments/$name"
+  done
+  equal "$(find "$MOUNT/outbox" "$MOUNT/attachments" -mindepth 1)" ""
 }
 
-@test "a long name is sent, as long as its receipt can have a name too; else ENAMETOOLONG" {
-  local name
-  name=$(printf 'x%.0s' {1..242})
-  message "$BOB" "long name" >"$MOUNT/outbox/$name"
-  wait_sent "$name"
+@test "a name of 255 bytes is sent; beside its receipt it is shorter, and keeps its extension" {
+  local long shown
+  long=$(printf 'ü%.0s' {1..125})x.eml
+  shown=$(printf 'ü%.0s' {1..119}).eml
+  message "$BOB" "long name" >"$MOUNT/outbox/$long"
+  wait_until 20 test -e "$MOUNT/sent/$shown"
+  present "$MOUNT/sent/$shown.receipt.json"
   has_received "$BOB" "long name"
-  message "$BOB" "longer name" >"$MOUNT/drafts/x$name"
-  expect ENAMETOOLONG rename "$MOUNT/drafts/x$name" "$MOUNT/outbox/x$name"
-  present "$MOUNT/drafts/x$name"
-  expect "open ENAMETOOLONG" write "$MOUNT/outbox/$(printf 'x%.0s' {1..255})" wc x
-  expect "open ENAMETOOLONG" write "$MOUNT/outbox/$(printf 'x%.0s' {1..256})" wc x
-}
-
-@test "a name that is not UTF-8 is refused or sent, never half" {
-  local name=$'caf\xe9'
-  if message "$BOB" "latin name" >"$MOUNT/outbox/$name"; then
-    wait_until 20 has_received "$BOB" "latin name"
-  else
-    missing "$MOUNT/outbox/$name"
-  fi
+  message "$BOB" "long name too" >"$MOUNT/drafts/$long"
+  mv "$MOUNT/drafts/$long" "$MOUNT/outbox/"
+  wait_until 20 has_received "$BOB" "long name too"
+  expect "open ENAMETOOLONG" write "$MOUNT/outbox/x$long" wc x
+  # That of an attachment is what the email shows: it is not changed.
+  expect "open ENAMETOOLONG" write "$MOUNT/attachments/$long" wc x
+  echo x >"$MOUNT/attachments/$shown"
+  wait_until 20 jq -e '.id | type == "string"' "$MOUNT/attachments/$shown.receipt.json"
 }

@@ -96,6 +96,8 @@ static void torn_and_foreign_envelopes_are_refused(void **state)
         {"{\"version\": 2}", -EPROTO},
         {"{\"version\":1,\"kind\":\"message\",\"state\":\"sent\"}", -EBADMSG},
         {"{\"version\":1,\"kind\":\"message\",\"state\":\"sent\",\"name\":\"a/b\"}", -EBADMSG},
+        {"{\"version\":1,\"kind\":\"message\",\"state\":\"sent\",\"name\":\"a\\nb\"}", 0},
+        {"{\"version\":1,\"kind\":\"attachment\",\"state\":\"failed\",\"name\":\"a\\nb\"}", -EBADMSG},
         {"{\"version\":1,\"kind\":\"message\",\"name\":\"a\"}", -EBADMSG},
         {"{\"version\":1,\"kind\":\"message\",\"state\":\"sent\",\"name\":\"a\",\"number\":-1}", -EBADMSG},
         {"{\"version\":1,\"kind\":\"message\",\"state\":\"sent\",\"name\":\"a\",\"error\":[]}", -EBADMSG},
@@ -108,6 +110,8 @@ static void torn_and_foreign_envelopes_are_refused(void **state)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct envelope envelope;
         assert_int_equal(envelope_parse(rows[i].text, strlen(rows[i].text), &envelope), rows[i].error);
+        if (rows[i].error == 0)
+            envelope_release(&envelope);
     }
 }
 

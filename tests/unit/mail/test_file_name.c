@@ -235,6 +235,31 @@ static void numbered_names_stay_short_enough(void **state)
     }
 }
 
+static void shortened_names_keep_their_extension(void **state)
+{
+    static const struct {
+        const char *name;
+        const char *expected;
+    } cases[] = {
+        {"short.txt", "short.txt"},
+        {"1234567890123456789012345678901234567890123456789012345678901234",
+         "1234567890123456789012345678901234567890123456789012345678901234"},
+        {"12345678901234567890123456789012345678901234567890123456789012345",
+         "1234567890123456789012345678901234567890123456789012345678901234"},
+        {"12345678901234567890123456789012345678901234567890123456789012345.pdf",
+         "123456789012345678901234567890123456789012345678901234567890.pdf"},
+        {"12345678901234567890123456789012345678901234567890123456789\u00e9\u00e9.pdf",
+         "12345678901234567890123456789012345678901234567890123456789.pdf"},
+        {"a.b12345678901234567890123456789012345678901234567890123456789012345",
+         "a.b1234567890123456789012345678901234567890123456789012345678901"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_free_ char *name = file_name_shortened(cases[i].name, 64);
+        assert_string_equal(name, cases[i].expected);
+    }
+}
+
 static void validity(void **state)
 {
     static const char *const good[] = {"a", "...", ".a", "a b", "r\u00e9sum\u00e9.pdf", "a\\b", "\"", "-rf"};
@@ -266,6 +291,7 @@ int main(void)
         cmocka_unit_test(some_names_are_never_sent),
         cmocka_unit_test(numbers_go_before_the_extension),
         cmocka_unit_test(numbered_names_stay_short_enough),
+        cmocka_unit_test(shortened_names_keep_their_extension),
         cmocka_unit_test(validity),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,6 +24,63 @@ static void names_that_are_taken_get_a_number(void **state)
     assert_true(is_listed(world, SENT, "m-12.eml"));
 }
 
+/* A receipt's name fits beside it. */
+static void names_that_are_too_long_are_shortened(void **state)
+{
+    struct world *world = *state;
+    char name[256];
+    char shown[300];
+    struct outbox_listing listing;
+    memset(name, 'n', sizeof(name));
+    memcpy(name + 255 - 4, ".eml", 5);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(mail(world, name, MESSAGE), 0);
+        assert_int_equal(settle(world), 0);
+    }
+    snprintf(shown, sizeof(shown), "%.238s.eml", name);
+    assert_true(is_listed(world, SENT, shown));
+    copy_in(world, OUT, name, "bad");
+    assert_int_equal(settle(world), -EIO);
+    assert_true(is_listed(world, FAILED, shown));
+    world_reopen(world);
+    assert_true(shown_contains(world, FAILED, strcat(shown, ".receipt.json"), "failed"));
+    assert_int_equal(outbox_list(world->outbox, OUTBOX_FOLDER_SENT, &listing), 0);
+    assert_int_equal(listing.len, 6);
+    for (size_t i = 0; i < listing.len; i++)
+        assert_true(strlen(listing.entries[i].name) <= 255);
+    outbox_listing_release(&listing);
+
+    memcpy(name + 229, ".receipt.jsonxxxxxxxxxxxxxxxx", 26); /* whose beginning is a receipt's name */
+    copy_in(world, OUT, name, MESSAGE);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(outbox_list(world->outbox, OUTBOX_FOLDER_SENT, &listing), 0);
+    assert_int_equal(listing.len, 8);
+    outbox_listing_release(&listing);
+}
+
+static void names_may_hold_any_text(void **state)
+{
+    static const char *const names[] = {"new\nline",    "\x1b[31mred", "bell\a\t\x7f",
+                                        "\xc2\x85\u202e", "\"\\",        " "};
+    struct world *world = *state;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        char path[64];
+        assert_int_equal(mail(world, names[i], MESSAGE), 0);
+        assert_int_equal(settle(world), 0);
+        snprintf(path, sizeof(path), "sent/%s", names[i]);
+        assert_true(was_told(world, EVENT_SENT, path));
+        copy_in(world, OUT, names[i], "bad");
+        assert_int_equal(settle(world), -EIO);
+    }
+    world_reopen(world);
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        assert_true(is_listed(world, SENT, names[i]));
+        assert_int_equal(move(world, FAILED, names[i], OUT, ".again"), 0);
+        assert_int_equal(move(world, OUT, ".again", OUT, names[i]), -EBADMSG);
+        assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, ".again"), 0);
+    }
+}
+
 static void what_may_be_renamed_where(void **state)
 {
     static const struct {
@@ -33,17 +90,12 @@ static void what_may_be_renamed_where(void **state)
         const char *new_name;
         int error;
     } rows[] = {
-        {SENT, "sent.eml", SENT, "x.eml", -EPERM},
-        {SENT, "sent.eml", FAILED, "x.eml", -EPERM},
-        {SENT, "sent.eml", ATTACHED, "x.eml", -EPERM},
-        {FAILED, "failed.eml", FAILED, "x.eml", -EPERM},
-        {FAILED, "failed.eml", ATTACHED, "x.eml", -EPERM},
-        {OUT, "held.tmp", ATTACHED, "x.eml", -EPERM},
-        {OUT, "held.tmp", SENT, "x.eml", -EPERM},
-        {OUT, "none", OUT, "x.eml", -ENOENT},
-        {OUT, "held.tmp", OUT, "x.receipt.json", -EPERM},
-        {OUT, "held.tmp", OUT, "x\xff", -EILSEQ},
-        {OUT, "held.tmp", OUT, "other.tmp", 0},
+        {SENT, "sent.eml", SENT, "x.eml", -EPERM},         {SENT, "sent.eml", FAILED, "x.eml", -EPERM},
+        {SENT, "sent.eml", ATTACHED, "x.eml", -EPERM},     {FAILED, "failed.eml", FAILED, "x.eml", -EPERM},
+        {FAILED, "failed.eml", ATTACHED, "x.eml", -EPERM}, {OUT, "held.tmp", ATTACHED, "x.eml", -EPERM},
+        {OUT, "held.tmp", SENT, "x.eml", -EPERM},          {OUT, "none", OUT, "x.eml", -ENOENT},
+        {OUT, "held.tmp", OUT, "x.receipt.json", -EPERM},  {OUT, "held.tmp", OUT, "x\xff", -EILSEQ},
+        {ATTACHED, "held.tmp", ATTACHED, "x\ny", -EILSEQ}, {OUT, "held.tmp", OUT, "other.tmp", 0},
         {OUT, "other.tmp", OUT, "other.tmp", 0},
     };
     struct world *world = *state;
@@ -193,6 +245,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WORLD_TEST(names_that_are_taken_get_a_number),
+        WORLD_TEST(names_that_are_too_long_are_shortened),
+        WORLD_TEST(names_may_hold_any_text),
         WORLD_TEST(what_may_be_renamed_where),
         WORLD_TEST(a_queued_message_keeps_its_place_under_another_name),
         WORLD_TEST(a_rename_to_a_name_never_sent_cancels),
