@@ -21,6 +21,8 @@ enum inode_kind {
                            does nothing */
     INODE_RECEIPT,      /* number: the outbox's of the item that it belongs to */
     INODE_DRAFT,        /* number: address of its struct draft / 32 (draft_table.h) */
+    INODE_EVENT_LOG, /* events.jsonl; number: where in the log it begins (event_log.h). Shown as one number,
+                        so that `tail -F` takes them for the one file that they are */
 };
 
 enum {

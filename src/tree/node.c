@@ -90,6 +90,9 @@ static bool get_entry(struct tree *tree, uint64_t ino, struct tree_entry *ret)
         return get_item(tree, OUTBOX_CONTENT, ino, ret);
     case INODE_RECEIPT:
         return get_item(tree, OUTBOX_RECEIPT, ino, ret);
+    case INODE_EVENT_LOG:
+        entry_of_event_log(tree, number, ret);
+        return true;
     default:
         return false;
     }
