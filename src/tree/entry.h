@@ -14,6 +14,8 @@ extern const char inbox_record_name[];
 extern const char inbox_index_name[];
 
 void entry_of_fixed(struct tree *tree, enum fixed_node node, struct tree_entry *ret);
+/* events.jsonl as it was found when it began at this position. */
+void entry_of_event_log(struct tree *tree, uint64_t begin, struct tree_entry *ret);
 void entry_of_inbox(const struct tree *tree, const struct inbox_view *view, struct tree_entry *ret);
 void entry_of_inbox_record(const struct tree *tree, const struct inbox_view *view, struct tree_entry *ret);
 void entry_of_inbox_index(const struct tree *tree, const struct inbox_view *view, struct tree_entry *ret);

@@ -52,8 +52,6 @@ static int open_fixed(struct tree *tree, uint64_t node, int flags, struct tree_h
         return readme_open(tree, flags, ret_handle);
     case FIXED_STATUS:
         return status_open(tree, flags, ret_handle);
-    case FIXED_EVENT_LOG:
-        return event_log_open(tree, flags, ret_handle);
     case FIXED_EVENTS:
         return event_stream_open(tree, flags, ret_handle);
     case FIXED_CTL:
@@ -88,6 +86,8 @@ static int open_node(struct tree *tree, const struct tree_caller *caller, uint64
         return item_open(tree, caller, number, OUTBOX_RECEIPT, flags, ret_handle);
     case INODE_SEARCH_NOTE:
         return search_note_open(tree, ino, flags, ret_handle);
+    case INODE_EVENT_LOG:
+        return event_log_open(tree, number, flags, ret_handle);
     case INODE_DRAFT:
         return draft_open(tree, draft_table_get(&tree->drafts, ino), flags, ret_handle);
     }

@@ -55,7 +55,7 @@ int inbox_index_open(struct tree *tree, uint32_t inbox, int flags, struct tree_h
 int search_note_open(struct tree *tree, uint64_t ino, int flags, struct tree_handle **ret_handle);
 int readme_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
 int status_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
-int event_log_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
+int event_log_open(struct tree *tree, uint64_t begin, int flags, struct tree_handle **ret_handle);
 int event_stream_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
 
 /* inbox.json (inbox_handle.c). */

@@ -95,6 +95,9 @@ static bool get_entry(struct tree *tree, uint64_t ino, struct tree_entry *ret)
     case INODE_SEARCH_HIT:
     case INODE_SEARCH_NOTE:
         return search_folder_get(tree, ino, ret);
+    case INODE_EVENT_LOG:
+        entry_of_event_log(tree, number, ret);
+        return true;
     default:
         return false;
     }

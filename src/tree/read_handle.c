@@ -210,9 +210,15 @@ int search_note_open(struct tree *tree, uint64_t ino, int flags, struct tree_han
 
 /* ---------------------------------------------------------------- events.jsonl */
 
+struct log_handle {
+    struct tree_handle base;
+    uint64_t begin; /* its position in the log */
+};
+
 static int read_event_log(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
-    size_t size = event_log_size(handle->tree->event_log);
+    uint64_t begin = ((const struct log_handle *)handle)->begin;
+    size_t size = event_log_size(handle->tree->event_log, begin);
     if (offset < 0)
         return -EINVAL;
     if ((size_t)offset >= size)
@@ -223,17 +229,21 @@ static int read_event_log(struct tree_handle *handle, size_t len, off_t offset, 
     if (ret->owned == NULL)
         return -ENOMEM;
     ret->bytes = ret->owned;
-    ret->len = event_log_read(handle->tree->event_log, ret->owned, len, offset);
+    ret->len = event_log_read(handle->tree->event_log, begin, ret->owned, len, offset);
     return 0;
 }
 
-int event_log_open(struct tree *tree, int flags, struct tree_handle **ret_handle)
+int event_log_open(struct tree *tree, uint64_t begin, int flags, struct tree_handle **ret_handle)
 {
     static const struct handle_ops ops = {.read = read_event_log, .release = free_handle};
     if (!is_for_reading(flags))
         return -EACCES;
-    *ret_handle = handle_new(tree, &ops, sizeof(**ret_handle), flags);
-    return *ret_handle == NULL ? -ENOMEM : 0;
+    struct log_handle *log = handle_new(tree, &ops, sizeof(*log), flags);
+    if (log == NULL)
+        return -ENOMEM;
+    log->begin = begin;
+    *ret_handle = &log->base;
+    return 0;
 }
 
 /* ---------------------------------------------------------------- events */

@@ -37,7 +37,7 @@ static const struct {
 } nodes[] = {
     {"README", S_IFREG | 0444, true, true},
     {"status.json", S_IFREG | 0444, false, true},
-    {"events.jsonl", S_IFREG | 0444, false, true},
+    {"events.jsonl", S_IFREG | 0444, false, false},
     {"events", S_IFREG | 0400, false, true},
     {"ctl", S_IFREG | 0200, false, true},
     {"inboxes", S_IFDIR | 0700, true, true},
