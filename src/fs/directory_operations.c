@@ -25,19 +25,17 @@ static struct tree_dir *dir_of(const struct fuse_file_info *file)
     return (struct tree_dir *)(uintptr_t)file->fh;
 }
 
+static void open_dir(struct tree *tree, const struct tree_caller *caller,
+                     const struct request_arguments *arguments, struct request_outcome *ret)
+{
+    ret->error = tree_open_dir(tree, caller, arguments->ino, &ret->opened_dir);
+}
+
 void op_opendir(fuse_req_t request, fuse_ino_t ino, struct fuse_file_info *file)
 {
-    struct tree_dir *dir = NULL;
-    int error = tree_open_dir(session_of(request)->tree, ino, &dir);
-    if (error != 0) {
-        reply_status(request, error);
-        return;
-    }
-    file->fh = (uint64_t)(uintptr_t)dir;
-    file->cache_readdir = tree_dir_is_lasting(dir);
-    file->keep_cache = tree_dir_is_lasting(dir);
-    if (fuse_reply_open(request, file) != 0)
-        tree_release_dir(dir);
+    const struct request_arguments arguments = {.ino = ino};
+    (void)file;
+    request_run(request, tree_open_dir_may_wait(session_of(request)->tree, ino), &arguments, open_dir);
 }
 
 static bool put_entry(void *context, const char *name, const struct tree_entry *entry, uint64_t next)

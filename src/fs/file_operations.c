@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 
+#include "fs/first_content.h"
 #include "fs/operations.h"
 #include "fs/reply.h"
 #include "fs/session_state.h"
@@ -30,7 +31,20 @@ static void open_file(struct tree *tree, const struct tree_caller *caller,
 void op_open(fuse_req_t request, fuse_ino_t ino, struct fuse_file_info *file)
 {
     const struct request_arguments arguments = {.ino = ino, .flags = (unsigned int)file->flags};
-    request_run(request, tree_open_may_wait(ino, file->flags), &arguments, open_file);
+    struct fs_session *session = session_of(request);
+    const struct tree_caller caller = caller_of(request);
+    struct request_outcome outcome = {.error = 0};
+    if (tree_open_may_wait(session->tree, ino, file->flags)) {
+        request_run(request, true, &arguments, open_file);
+        return;
+    }
+    open_file(session->tree, &caller, &arguments, &outcome);
+    if (outcome.error != 0) {
+        reply_status(request, outcome.error);
+        return;
+    }
+    first_content_give(session, ino, outcome.opened);
+    reply_open(request, outcome.opened);
 }
 
 void op_create(fuse_req_t request, fuse_ino_t parent, const char *name, mode_t mode,

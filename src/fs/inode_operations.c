@@ -11,21 +11,23 @@
 #include "fs/session_state.h"
 #include "tree/announced.h"
 
+static void look_up(struct tree *tree, const struct tree_caller *caller,
+                    const struct request_arguments *arguments, struct request_outcome *ret)
+{
+    ret->error = tree_lookup(tree, caller, arguments->ino, arguments->name, &ret->entry);
+    ret->has_entry = true;
+}
+
 void op_lookup(fuse_req_t request, fuse_ino_t parent, const char *name)
 {
-    const struct tree_caller caller = {.pid = fuse_req_ctx(request)->pid};
     struct fs_session *session = session_of(request);
-    struct tree_entry entry;
+    const struct request_arguments arguments = {.ino = parent, .name = name};
     /* What it is to create must not be there. */
-    if (announcer_is_helper(&session->announcer, caller.pid) && tree_is_announced(parent)) {
+    if (announcer_is_helper(&session->announcer, fuse_req_ctx(request)->pid) && tree_is_announced(parent)) {
         reply_status(request, -ENOENT);
         return;
     }
-    int error = tree_lookup(session->tree, &caller, parent, name, &entry);
-    if (error != 0)
-        reply_status(request, error);
-    else
-        reply_entry(request, &entry);
+    request_run(request, tree_lookup_may_wait(session->tree, parent, name), &arguments, look_up);
 }
 
 void op_forget(fuse_req_t request, fuse_ino_t ino, uint64_t lookups)

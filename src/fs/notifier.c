@@ -157,6 +157,11 @@ static void inode_changed(void *context, uint64_t ino)
     push(context, ino, "");
 }
 
+void notifier_forget_content(struct notifier *notifier, uint64_t ino)
+{
+    push(notifier, ino, "");
+}
+
 static void entry_gone(void *context, uint64_t folder_ino, const char *name)
 {
     push(context, folder_ino, name);

@@ -44,6 +44,9 @@ int notifier_start(struct notifier *notifier);
 void notifier_stop(struct notifier *notifier);
 void notifier_release(struct notifier *notifier);
 
+/* What the kernel keeps of this file's content is out of date. */
+void notifier_forget_content(struct notifier *notifier, uint64_t ino);
+
 /* Waits until the kernel was told of all that is queued now, at most NOTIFIER_WAIT_MS, for telling can wait
  * for requests that wait for their turn behind this one. Never while a folder is locked by this request. */
 void notifier_wait(struct notifier *notifier, struct cancel *cancel);

@@ -70,11 +70,23 @@ static void fill_file(const struct tree_handle *handle, struct fuse_file_info *f
     file->noflush = !tree_handle_is_writable(handle);
 }
 
-void reply_open(fuse_req_t request, struct tree_handle *handle, struct fuse_file_info *file)
+void reply_open(fuse_req_t request, struct tree_handle *handle)
 {
-    fill_file(handle, file);
-    if (fuse_reply_open(request, file) != 0)
+    struct fuse_file_info file = {.flags = 0};
+    fill_file(handle, &file);
+    if (fuse_reply_open(request, &file) != 0)
         tree_release(handle);
+}
+
+void reply_open_dir(fuse_req_t request, struct tree_dir *dir)
+{
+    const struct fuse_file_info file = {
+        .fh = (uint64_t)(uintptr_t)dir,
+        .cache_readdir = tree_dir_is_lasting(dir),
+        .keep_cache = tree_dir_is_lasting(dir),
+    };
+    if (fuse_reply_open(request, &file) != 0)
+        tree_release_dir(dir);
 }
 
 void reply_create(fuse_req_t request, const struct tree_entry *entry, struct tree_handle *handle,

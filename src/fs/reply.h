@@ -8,6 +8,7 @@
 
 #include <fuse_lowlevel.h>
 
+#include "tree/directory.h"
 #include "tree/handle.h"
 #include "tree/node.h"
 
@@ -19,7 +20,8 @@ void reply_attributes(fuse_req_t request, const struct tree_attributes *attribut
 /* Releases the data. */
 void reply_data(fuse_req_t request, struct tree_data *data);
 /* Handles are released when the kernel does not want them any more (the open was interrupted). */
-void reply_open(fuse_req_t request, struct tree_handle *handle, struct fuse_file_info *file);
+void reply_open(fuse_req_t request, struct tree_handle *handle);
+void reply_open_dir(fuse_req_t request, struct tree_dir *dir);
 void reply_create(fuse_req_t request, const struct tree_entry *entry, struct tree_handle *handle,
                   struct fuse_file_info *file);
 

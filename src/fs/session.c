@@ -97,6 +97,7 @@ static int init_session(struct fs_session *session, const struct fs_session_conf
     session->context = config->context;
     stream_readers_init(&session->readers);
     session->loop.end_fd = -1;
+    atomic_flag_clear(&session->is_giving);
     session->mountpoint = strdup(config->mountpoint);
     int error = waiting_room_init(&session->waiting);
     if (error == 0)

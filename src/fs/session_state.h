@@ -33,7 +33,8 @@ struct fs_session {
     struct stream_readers readers;
     struct notifier notifier;
     struct announcer announcer;
-    dev_t device; /* of the mount */
+    dev_t device;          /* of the mount */
+    atomic_flag is_giving; /* first_content.h */
 };
 
 static inline struct fs_session *session_of(fuse_req_t request)

@@ -99,7 +99,9 @@ static void answer(fuse_req_t request, const struct request_outcome *outcome)
     else if (outcome->has_attributes)
         reply_attributes(request, &outcome->attributes);
     else if (outcome->opened != NULL)
-        reply_open(request, outcome->opened, &(struct fuse_file_info){.fh = 0});
+        reply_open(request, outcome->opened);
+    else if (outcome->opened_dir != NULL)
+        reply_open_dir(request, outcome->opened_dir);
     else if (outcome->has_count)
         fuse_reply_write(request, outcome->count);
     else

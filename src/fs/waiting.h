@@ -12,6 +12,7 @@
 
 #include "base/thread.h"
 #include "tree/change.h"
+#include "tree/directory.h"
 
 struct waiting_request;
 
@@ -50,7 +51,8 @@ struct request_outcome {
     struct tree_entry entry;
     struct tree_attributes attributes;
     size_t count;
-    struct tree_handle *opened; /* or NULL */
+    struct tree_handle *opened;  /* or NULL */
+    struct tree_dir *opened_dir; /* or NULL */
 };
 
 typedef void (*request_function)(struct tree *tree, const struct tree_caller *caller,

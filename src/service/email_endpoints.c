@@ -102,8 +102,8 @@ int endpoint_email_raw(struct request *request, struct reply *reply)
 
 int endpoint_email_mark(struct request *request, struct reply *reply)
 {
-    bool is_valid = strcmp(request->parameters[1], "true") == 0;
-    if (!is_valid && strcmp(request->parameters[1], "false") != 0) {
+    bool is_valid = false;
+    if (!validate_read_boolean_word(request->parameters[1], &is_valid)) {
         json_t *problem =
             json_pack("{s:[s, s], s:s, s:s}", "loc", "path", "mark", "msg",
                       "Input should be a valid boolean, unable to interpret input", "type", "bool_parsing");

@@ -9,9 +9,7 @@
 #include <glib.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-#include "base/cleanup.h"
 #include "service/message.h"
 
 enum {
@@ -76,15 +74,8 @@ static void read_limit(struct reading *reading, const char *name, const char *va
 
 static void read_valid_only(struct reading *reading, const char *name, const char *value)
 {
-    static const char *const words[] = {"false", "true", "0", "1", "no", "yes",
-                                        "off",   "on",   "f", "t", "n",  "y"};
-    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
-        if (strcasecmp(words[i], value) == 0) {
-            reading->query->valid_only = i % 2 == 1;
-            return;
-        }
-    }
-    fail(reading, name, "bool_parsing", "Input should be a valid boolean, unable to interpret input");
+    if (!validate_read_boolean_word(value, &reading->query->valid_only))
+        fail(reading, name, "bool_parsing", "Input should be a valid boolean, unable to interpret input");
 }
 
 static void read_search_term(struct reading *reading, const char *name, const char *value)

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <microhttpd.h>
+#include <sys/socket.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -129,6 +130,9 @@ void server_free(struct server *server)
         return;
     if (server->daemon != NULL) {
         int listen_fd = MHD_quiesce_daemon(server->daemon);
+        /* Who comes now is told at once, and does not write a request that nobody will read. */
+        if (listen_fd >= 0)
+            shutdown(listen_fd, SHUT_RDWR);
         connections_drain(server->connections, DRAIN_MS);
         MHD_stop_daemon(server->daemon);
         if (listen_fd >= 0)

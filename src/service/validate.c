@@ -6,6 +6,9 @@
 
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
 
 int validation_init(struct validation *validation)
 {
@@ -122,4 +125,17 @@ json_t *validate_object(const struct field *in, const char *name, bool is_requir
         return value;
     fail_member(in, name, "dict_type", "Input should be a valid dictionary");
     return NULL;
+}
+
+bool validate_read_boolean_word(const char *text, bool *ret_value)
+{
+    static const char *const words[] = {"false", "true", "0", "1", "no", "yes",
+                                        "off",   "on",   "f", "t", "n",  "y"};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+        if (strcasecmp(words[i], text) == 0) {
+            *ret_value = i % 2 == 1;
+            return true;
+        }
+    }
+    return false;
 }

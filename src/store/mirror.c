@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "store/search_feed.h"
+
 int mirror_init(struct mirror *mirror, struct clock *clock, const struct store_listener *listener,
                 const struct event_listener *events)
 {
@@ -67,12 +69,14 @@ void mirror_forget_pages(struct mirror *mirror)
 
 void mirror_tell_email(const struct mirror *mirror, uint32_t email, enum store_change change)
 {
+    search_feed_note(mirror->search_feed, email);
     if (mirror->listener.email_changed != NULL)
         mirror->listener.email_changed(mirror->listener.context, email, change);
 }
 
 void mirror_tell_inbox(const struct mirror *mirror, uint32_t inbox, enum store_change change)
 {
+    search_feed_wake(mirror->search_feed);
     if (mirror->listener.inbox_changed != NULL)
         mirror->listener.inbox_changed(mirror->listener.context, inbox, change);
 }

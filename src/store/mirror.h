@@ -21,6 +21,8 @@
 #include "store/record_log.h"
 #include "store/store.h"
 
+struct search_feed;
+
 struct mirror {
     struct clock *clock;
     struct store_listener listener;
@@ -37,6 +39,8 @@ struct mirror {
     uint64_t loaded_bytes;      /* of the frames in the cache that counted when it was loaded */
     bool first_sync_done;       /* protected by write_lock */
     uint32_t last_look;         /* protected by write_lock: numbers looks, see mirror_begin_look() */
+
+    struct search_feed *search_feed; /* told of changes, too; NULL: none. Set once, before there are any */
 };
 
 /* Empty, and without a cache. 0 or -ENOMEM. */

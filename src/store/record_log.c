@@ -23,7 +23,7 @@
 #include "base/log.h"
 
 enum {
-    FORMAT_VERSION = 2,
+    FORMAT_VERSION = 3,
     BYTE_ORDER_MARK = 0x01020304,
     ALIGNMENT = 8,
     BATCH_FIRST_BYTES = 4096,

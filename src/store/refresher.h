@@ -9,6 +9,7 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "store/contact.h"
+#include "store/contents.h"
 #include "store/mirror.h"
 #include "store/store.h"
 
@@ -21,7 +22,8 @@ struct refresher_config {
     struct mail_service *service;
     struct contact *contact;
     struct clock *clock;
-    int64_t poll_interval_ms; /* 0: only when asked */
+    int64_t poll_interval_ms;  /* 0: only when asked */
+    struct contents *contents; /* told when everything was brought up to date; or NULL */
 };
 
 /* NULL without memory. */
@@ -39,6 +41,9 @@ int refresher_sync(struct refresher *refresher, uint32_t inbox, struct cancel *c
 
 /* The same without waiting for it: as soon as may be. */
 void refresher_request(struct refresher *refresher, uint32_t inbox);
+
+/* Contract: store_note_contact(), where it is not as it was known. */
+void refresher_check_contact(struct refresher *refresher);
 
 /* Fills in has_synced, last_full_ms and next_poll_ms. */
 void refresher_get_status(struct refresher *refresher, struct store_status *ret);

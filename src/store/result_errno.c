@@ -52,6 +52,25 @@ int result_errno_of_change(const struct service_result *result)
     return -EINVAL;
 }
 
+int result_errno_of_content(const struct service_result *result)
+{
+    switch (result->outcome) {
+    case SERVICE_OK:
+        return 0;
+    case SERVICE_RETRY:
+        return -result->error;
+    case SERVICE_UNAUTHORIZED:
+        return -EACCES;
+    case SERVICE_UNKNOWN:
+        return -EIO;
+    case SERVICE_REJECTED:
+        return result->error == ENOENT || result->error == EFBIG ? -result->error : -EIO;
+    case SERVICE_ABSENT:
+        break;
+    }
+    return -ENOENT;
+}
+
 bool result_is_answer(const struct service_result *result)
 {
     switch (result->outcome) {

@@ -15,6 +15,10 @@ int result_errno_of_listing(const struct service_result *result);
 /* For a change to an inbox: 0, -EINTR, -EAGAIN, -EACCES, -EHOSTUNREACH, -EEXIST, -EINVAL. */
 int result_errno_of_change(const struct service_result *result);
 
+/* For content: 0, -EINTR, -EAGAIN, -EACCES, -EHOSTUNREACH, -ETIMEDOUT, -EFBIG; -ENOENT: no such email or
+ * attachment, or a service without them; what writing it down said; -EIO: an answer that cannot be used. */
+int result_errno_of_content(const struct service_result *result);
+
 /* Whether it came to an answer of the service that shows that it works, and takes the key. */
 bool result_is_answer(const struct service_result *result);
 

@@ -12,29 +12,50 @@
 #include "base/file.h"
 #include "mail/reason.h"
 #include "store/contact.h"
+#include "store/contents.h"
 #include "store/first_contact.h"
 #include "store/inbox_edit.h"
 #include "store/inbox_index.h"
 #include "store/mirror.h"
 #include "store/mirror_cache.h"
+#include "store/mirror_order.h"
 #include "store/mirror_view.h"
 #include "store/refresher.h"
+#include "store/search.h"
+#include "store/search_feed.h"
 
 struct store {
     struct mail_service *service; /* borrowed */
     bool adopt_state;
     struct mirror mirror;
     struct contact contact;
+    struct contents *contents; /* NULL: none are shown */
     struct refresher *refresher;
+    struct search_feed *search_feed;
+    struct searcher searcher;
 };
 
 /* ---------------------------------------------------------------- life */
+
+static int open_contents(struct store *store, const struct store_config *config)
+{
+    if (config->content_cache_bytes == 0)
+        return 0;
+    int dir_fd = file_open_dir(config->state_dir_fd, "content");
+    if (dir_fd < 0)
+        return dir_fd;
+    store->contents =
+        contents_new(&store->mirror, config->service, &store->contact, dir_fd, config->content_cache_bytes);
+    return store->contents == NULL ? -ENOMEM : 0;
+}
 
 static int open_parts(struct store *store, const struct store_config *config, int dir_fd)
 {
     int error = mirror_init(&store->mirror, config->clock, &config->listener, &config->events);
     if (error == 0)
         error = mirror_cache_open(&store->mirror, dir_fd);
+    if (error == 0)
+        error = open_contents(store, config);
     if (error != 0)
         return error;
     const struct refresher_config refresher = {
@@ -43,9 +64,16 @@ static int open_parts(struct store *store, const struct store_config *config, in
         .contact = &store->contact,
         .clock = config->clock,
         .poll_interval_ms = config->poll_interval_ms,
+        .contents = store->contents,
     };
     store->refresher = refresher_new(&refresher);
-    return store->refresher == NULL ? -ENOMEM : 0;
+    store->search_feed = search_feed_new(&store->mirror, dir_fd);
+    if (store->refresher == NULL || store->search_feed == NULL)
+        return -ENOMEM;
+    searcher_init(&store->searcher, &store->mirror, config->service, &store->contact, store->refresher,
+                  store->search_feed);
+    store->mirror.search_feed = store->search_feed;
+    return 0;
 }
 
 int store_open(const struct store_config *config, struct store **ret_store, char **ret_reason)
@@ -77,12 +105,15 @@ int store_first_contact(struct store *store, struct cancel *cancel, char **ret_r
 
 int store_start(struct store *store)
 {
-    return refresher_start(store->refresher);
+    int error = search_feed_start(store->search_feed);
+    return error != 0 ? error : refresher_start(store->refresher);
 }
 
 void store_stop(struct store *store)
 {
     refresher_stop(store->refresher);
+    search_feed_stop(store->search_feed);
+    contents_stop(store->contents);
 }
 
 void store_free(struct store *store)
@@ -90,6 +121,9 @@ void store_free(struct store *store)
     if (store == NULL)
         return;
     refresher_free(store->refresher);
+    search_feed_free(store->search_feed);
+    searcher_release(&store->searcher);
+    contents_free(store->contents);
     contact_release(&store->contact);
     mirror_release(&store->mirror);
     free(store);
@@ -177,6 +211,25 @@ int store_sync(struct store *store, const char *inbox_name, struct cancel *cance
     return refresher_sync(store->refresher, inbox, cancel, ret_reason);
 }
 
+void store_note_contact(struct store *store, bool is_reached)
+{
+    struct store_status status;
+    contact_get_status(&store->contact, &status);
+    if (status.is_online != is_reached)
+        refresher_check_contact(store->refresher);
+}
+
+int store_search(struct store *store, const char *text, struct cancel *cancel, struct store_search *ret)
+{
+    return searcher_find(&store->searcher, text, cancel, ret);
+}
+
+void store_search_release(struct store_search *search)
+{
+    free(search->emails);
+    *search = (struct store_search){.len = 0};
+}
+
 static struct inbox_editor editor_of(struct store *store)
 {
     return (struct inbox_editor){
@@ -199,4 +252,61 @@ int store_update_inbox(struct store *store, uint32_t inbox, const char *text, si
 {
     const struct inbox_editor editor = editor_of(store);
     return inbox_update(&editor, inbox, text, len, cancel, ret_reason);
+}
+
+/* ---------------------------------------------------------------- content */
+
+bool store_has_content(struct store *store)
+{
+    return store->contents != NULL && atomic_load(&store->contents->has_content);
+}
+
+bool store_has_raw(struct store *store)
+{
+    return store->contents != NULL && atomic_load(&store->contents->has_raw);
+}
+
+int store_content_get(struct store *store, uint32_t email, struct cancel *cancel,
+                      struct store_content **ret_content)
+{
+    return store->contents != NULL ? contents_get(store->contents, email, cancel, ret_content) : -ENOENT;
+}
+
+struct store_content *store_content_find(struct store *store, uint32_t email)
+{
+    return store->contents != NULL ? contents_find(store->contents, email) : NULL;
+}
+
+void store_content_unref(struct store *store, struct store_content *content)
+{
+    if (content != NULL)
+        contents_unref(store->contents, content);
+}
+
+int store_attachment_open(struct store *store, uint32_t email, const char *attachment_id,
+                          struct cancel *cancel, struct store_bytes *ret_bytes)
+{
+    return store->contents != NULL
+               ? contents_open_attachment(store->contents, email, attachment_id, cancel, ret_bytes)
+               : -ENOENT;
+}
+
+int store_raw_open(struct store *store, uint32_t email, struct cancel *cancel, struct store_bytes *ret_bytes)
+{
+    return store->contents != NULL ? contents_open_raw(store->contents, email, cancel, ret_bytes) : -ENOENT;
+}
+
+int store_content_read_head(const struct store_content *content, struct email_content *ret_head)
+{
+    return contents_read_head(content, ret_head);
+}
+
+bool store_find_email_by_id(struct store *store, uint32_t inbox, const char *id, struct email_view *ret)
+{
+    return mirror_find_email_by_id(&store->mirror, inbox, id, ret);
+}
+
+const char *store_get_email_id(struct store *store, uint32_t email)
+{
+    return mirror_email_id(&store->mirror, email);
 }

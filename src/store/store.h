@@ -57,6 +57,8 @@ struct inbox_view {
 struct store_listener {
     void (*inbox_changed)(void *context, uint32_t inbox, enum store_change change);
     void (*email_changed)(void *context, uint32_t email, enum store_change change);
+    /* What store_has_content() or store_has_raw() says. */
+    void (*content_changed)(void *context);
     void *context;
 };
 
@@ -66,6 +68,8 @@ struct store_config {
     int state_dir_fd;               /* borrowed; the cache is a folder "cache" in it */
     int64_t poll_interval_ms;       /* 0: only when asked */
     bool adopt_state;               /* accept a cache whose inboxes are none of this key's */
+    uint64_t content_cache_bytes;   /* bound of the folder "content" beside it; 0: emails are shown without
+                                       what they hold (store_content.h) */
     struct store_listener listener; /* functions may be NULL */
     struct event_listener events;   /* `mail`, `inbox`, `offline`, `online`; notify may be NULL */
 };
@@ -119,6 +123,10 @@ int64_t store_inboxes_changed_ms(struct store *store);
  * understood). *ret_reason: words (caller frees). */
 int store_sync(struct store *store, const char *inbox_name, struct cancel *cancel, char **ret_reason);
 
+/* Others have asked the service, and it answered, or could not be reached. Where that is not what was known,
+ * a listing of one email decides, and is told of; nothing else comes of it. Does not wait. */
+void store_note_contact(struct store *store, bool is_reached);
+
 /* Creates an inbox (waits for the network, 5 s). 0 and *ret_inbox, or -EINVAL (no address, or refused),
  * -EEXIST, -EACCES, -EAGAIN, -EHOSTUNREACH, -EINTR. A sync of it (the welcome email) follows by itself. */
 int store_create_inbox(struct store *store, const char *address, struct cancel *cancel, uint32_t *ret_inbox,
@@ -134,6 +142,23 @@ int store_update_inbox(struct store *store, uint32_t inbox, const char *text, si
  * there are (GET /inbox has not answered); NULL: the only inbox. The caller frees *ret_address. 0;
  * -EADDRNOTAVAIL: no such inbox, or none named and there is not exactly one; -ENOMEM. */
 int store_find_sender(struct store *store, const char *address, char **ret_address);
+
+/* What a search found, newest first, in all inboxes. */
+enum {
+    STORE_SEARCH_MAX = 10000 /* emails */
+};
+struct store_search {
+    uint32_t *emails;
+    size_t len;
+    bool is_truncated;     /* there is more than was found or may be shown */
+    bool is_service_asked; /* false: this is what is known locally */
+};
+
+/* Looks for what `text` says (mail/search_query.h), at the service and in the local index (waits for both, 10
+ * s at most; past that, for what there is by then). 0, -EINVAL (nothing to look for), -EILSEQ, -EMSGSIZE,
+ * -EINTR, -ENOMEM. */
+int store_search(struct store *store, const char *text, struct cancel *cancel, struct store_search *ret);
+void store_search_release(struct store_search *search);
 
 struct store_status {
     bool is_online;       /* the last request was answered, and the key accepted */

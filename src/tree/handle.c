@@ -52,8 +52,6 @@ static int open_fixed(struct tree *tree, uint64_t node, int flags, struct tree_h
         return readme_open(tree, flags, ret_handle);
     case FIXED_STATUS:
         return status_open(tree, flags, ret_handle);
-    case FIXED_EVENT_LOG:
-        return event_log_open(tree, flags, ret_handle);
     case FIXED_EVENTS:
         return event_stream_open(tree, flags, ret_handle);
     case FIXED_CTL:
@@ -71,7 +69,10 @@ static int open_node(struct tree *tree, const struct tree_caller *caller, uint64
     case INODE_FIXED:
         return open_fixed(tree, number, flags, ret_handle);
     case INODE_INBOX:
+    case INODE_SEARCH:
         return -EISDIR;
+    case INODE_SEARCH_HIT:
+        return -ELOOP;
     case INODE_INBOX_RECORD:
         return inbox_record_open(tree, caller, (uint32_t)number, flags, ret_handle);
     case INODE_INBOX_INDEX:
@@ -83,6 +84,10 @@ static int open_node(struct tree *tree, const struct tree_caller *caller, uint64
         return item_open(tree, caller, number, OUTBOX_CONTENT, flags, ret_handle);
     case INODE_RECEIPT:
         return item_open(tree, caller, number, OUTBOX_RECEIPT, flags, ret_handle);
+    case INODE_SEARCH_NOTE:
+        return search_note_open(tree, ino, flags, ret_handle);
+    case INODE_EVENT_LOG:
+        return event_log_open(tree, number, flags, ret_handle);
     case INODE_DRAFT:
         return draft_open(tree, draft_table_get(&tree->drafts, ino), flags, ret_handle);
     }
@@ -98,8 +103,9 @@ int tree_open(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
     return error;
 }
 
-bool tree_open_may_wait(uint64_t ino, int flags)
+bool tree_open_may_wait(struct tree *tree, uint64_t ino, int flags)
 {
+    (void)tree;
     bool wants_write = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
     return wants_write && tree_may_wait(ino);
 }
@@ -156,6 +162,12 @@ int tree_read(struct tree_handle *handle, size_t len, off_t offset, struct tree_
 {
     *ret = (struct tree_data){.fd = -1};
     return handle->ops->read == NULL ? -EBADF : handle->ops->read(handle, len, offset, ret);
+}
+
+bool tree_take_first_content(struct tree_handle *handle, struct tree_data *ret)
+{
+    *ret = (struct tree_data){.fd = -1};
+    return handle->ops->take_first_content != NULL && handle->ops->take_first_content(handle, ret);
 }
 
 bool tree_is_readable(struct tree_handle *handle)

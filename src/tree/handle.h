@@ -47,7 +47,7 @@ enum tree_caching tree_handle_caching(const struct tree_handle *handle);
 /* Whether it was opened for writing: else tree_flush() has nothing to do. */
 bool tree_handle_is_writable(const struct tree_handle *handle);
 /* Whether tree_open() may wait (as tree_may_wait()). */
-bool tree_open_may_wait(uint64_t ino, int flags);
+bool tree_open_may_wait(struct tree *tree, uint64_t ino, int flags);
 /* Whether tree_flush() and tree_release() may wait, and tree_write(); and the next tree_write() or
  * tree_allocate(). */
 bool tree_handle_may_wait(const struct tree_handle *handle);
@@ -55,6 +55,9 @@ bool tree_handle_write_may_wait(const struct tree_handle *handle);
 bool tree_handle_next_write_may_wait(struct tree_handle *handle);
 
 int tree_read(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret);
+/* The whole content of a file that is opened for the first time and lasts in the kernel's cache: true once
+ * for each, where it is short. */
+bool tree_take_first_content(struct tree_handle *handle, struct tree_data *ret);
 /* Whether a read would find something: false for a stream that has nothing new. */
 bool tree_is_readable(struct tree_handle *handle);
 /* The number of bytes written, or -errno. */

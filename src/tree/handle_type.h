@@ -19,6 +19,8 @@ struct handle_ops {
     int (*read)(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret);
     ssize_t (*write)(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                      size_t len, off_t offset);
+    /* tree_take_first_content(). NULL: false */
+    bool (*take_first_content)(struct tree_handle *handle, struct tree_data *ret);
     /* NULL: there always is something */
     bool (*is_readable)(struct tree_handle *handle);
     /* NULL: -EPERM */
@@ -50,9 +52,10 @@ void *handle_new(struct tree *tree, const struct handle_ops *ops, size_t size, i
 /* Read-only files (read_handle.c). */
 int email_open(struct tree *tree, uint32_t number, int flags, struct tree_handle **ret_handle);
 int inbox_index_open(struct tree *tree, uint32_t inbox, int flags, struct tree_handle **ret_handle);
+int search_note_open(struct tree *tree, uint64_t ino, int flags, struct tree_handle **ret_handle);
 int readme_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
 int status_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
-int event_log_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
+int event_log_open(struct tree *tree, uint64_t begin, int flags, struct tree_handle **ret_handle);
 int event_stream_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
 
 /* inbox.json (inbox_handle.c). */

@@ -51,4 +51,7 @@ int tree_get_statistics(struct tree *tree, struct statvfs *ret);
  * other requests, so that no thread that answers everybody should make them. */
 bool tree_may_wait(uint64_t ino);
 
+/* The same of looking a name up: false where that is answered from memory. */
+bool tree_lookup_may_wait(struct tree *tree, uint64_t parent, const char *name);
+
 #endif

@@ -10,6 +10,7 @@
 
 #include "tree/draft_table.h"
 #include "tree/event_log.h"
+#include "tree/first_opens.h"
 #include "tree/node.h"
 #include "tree/removed_names.h"
 #include "tree/status_file.h"
@@ -35,6 +36,8 @@ struct tree {
     struct event_log *event_log;
     struct status_file status;
     struct removed_names removed;
+    struct search_folder *search;
+    struct first_opens first_opens;
 
     pthread_mutex_t open_lock;
     struct tree_link open_handles; /* protected by open_lock */

@@ -166,6 +166,44 @@ teardown() {
   jq -es 'all(.[]; .time | test("^20[0-9]{2}-[0-9]{2}-[0-9]{2}T.*Z$"))' "$MOUNT/events.jsonl" >/dev/null
 }
 
+@test "an inbox made here is told of once, and its mail too, before anything was synced" {
+  local carol=carol@$DOMAIN
+  send_from_elsewhere "$ALICE" "$BOB" "was there"
+  start_mount
+  mkdir "$MOUNT/inboxes/$carol"
+  send_from_elsewhere "$ALICE" "$carol" "is new"
+  refresh
+  refresh
+  equal "$(events '.event == "inbox"' | jq -r .path)" "inboxes/$carol"
+  equal "$(events '.event == "mail"' | wc -l)" 1
+  has_event '.event == "mail" and (.path | startswith("inboxes/\($carol)/"))' --arg carol "$carol"
+}
+
+@test "that the service is gone shows when something is sent, and that it is back, when it went out" {
+  start_mount
+  holds "$MOUNT/status.json" .online
+  stop_service
+  message "$BOB" "waits" >"$MOUNT/outbox/waits"
+  wait_until 10 has_event '.event == "offline"'
+  holds "$MOUNT/status.json" '.online | not'
+  start_service
+  echo "retry all" >"$MOUNT/ctl"
+  wait_sent waits
+  wait_until 10 has_event '.event == "online"'
+  holds "$MOUNT/status.json" .online
+  equal "$(events '.event == "offline"' | wc -l)" 1
+  # Nothing was asked for: what is new there does not show.
+  run ! mounted "$BOB" "waits"
+}
+
+@test "that the service is gone shows when something is uploaded" {
+  start_mount
+  stop_service
+  echo data >"$MOUNT/attachments/data.txt"
+  wait_until 10 has_event '.event == "offline"'
+  holds "$MOUNT/status.json" '.online | not'
+}
+
 @test "offline and online are told once each" {
   start_mount
   refresh
@@ -207,6 +245,46 @@ teardown() {
   wait_until 10 grep -q '"mail"' "$DIR/tail"
   kill "$tail"
   wait "$tail" || true
+}
+
+refuse() # NUMBER...
+{
+  local i
+  for i; do
+    echo "no message" >"$MOUNT/drafts/bad-$i"
+    expect EBADMSG rename "$MOUNT/drafts/bad-$i" "$MOUNT/outbox/bad-$i"
+  done
+}
+
+@test "tail -f and tail -F get every event once when the older half of events.jsonl is cut away" {
+  local form inode tails=()
+  (umask 077 && mkdir "$STATE")
+  seq 20000 | sed 's/.*/{"time":"2026-11-01T00:00:00.000Z","event":"sent","path":"sent\/&","id":null}/' |
+    head -c 1048000 | sed '$d' >"$STATE/events.jsonl"
+  start_mount
+  inode=$(stat -c %i "$MOUNT/events.jsonl")
+  for form in f F; do
+    tail -n 0 "-$form" -s 0.05 "$MOUNT/events.jsonl" >"$DIR/tail-$form" 2>"$DIR/words-$form" 3>&- &
+    tails+=($!)
+    wait_until 10 eval 'readlink /proc/'$!'/fd/* | grep -qx "$MOUNT/events.jsonl"'
+  done
+  refuse {1..30}
+  # When nothing happens for a while, -F looks whether the name has come to be another file.
+  inotifywait -m -e open "$MOUNT" >"$DIR/opened" 2>"$DIR/inotifywait.log" 3>&- &
+  tails+=($!)
+  wait_until 10 grep -q 'OPEN events.jsonl' "$DIR/opened"
+  refuse {31..40}
+  for form in f F; do
+    wait_until 10 grep -q bad-40 "$DIR/tail-$form"
+    equal "$(jq -r 'select(.event == "refused").path' "$DIR/tail-$form")" "$(seq -f 'drafts/bad-%g' 40)"
+    equal "$(cat "$DIR/words-$form")" ""
+  done
+  kill "${tails[@]}"
+  wait "${tails[@]}" || true
+  [ "$(stat -c %s "$MOUNT/events.jsonl")" -lt 600000 ]
+  equal "$(stat -c %i "$MOUNT/events.jsonl")" "$inode"
+  equal "$(head -c 1 "$MOUNT/events.jsonl")" "{"
+  equal "$(tail -n 1 "$MOUNT/events.jsonl" | jq -r .path)" drafts/bad-40
 }
 
 @test "events.jsonl is an ordinary file: size, seek, read-only" {

@@ -79,6 +79,37 @@ status_of() { # CURL-ARGUMENT...
   has_received "$BOB" durable
 }
 
+@test "SIGTERM lets a request under way come to its end, and takes no new one" {
+  start_service
+  local pid=$SERVICE_PID
+  python3 - "$pid" "$SERVICE_PORT" "$(cat "$KEY_FILE")" "$ALICE" <<'PYTHON'
+import os, signal, socket, sys, time
+pid, port, key, address = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+body = b'{"id": null, "name": "alice", "email_address": "%s"}' % address.encode()
+client = socket.create_connection(("127.0.0.1", port), timeout=10)
+client.sendall(b"POST /api/v1/inbox/upsert HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nExpect: 100-continue\r\n"
+               b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (key.encode(), len(body)))
+assert b" 100 " in client.recv(1000)
+os.kill(pid, signal.SIGTERM)
+until = time.monotonic() + 5
+while True:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except ConnectionResetError:
+        pass # taken just before
+    except ConnectionRefusedError:
+        break
+    assert time.monotonic() < until, "new connections are still taken"
+client.sendall(body)
+assert b" 200 " in client.recv(10000)
+PYTHON
+  wait_until 10 process_is_gone "$pid"
+  wait "$pid"
+  SERVICE_PID=
+  start_service
+  inbox_id "$ALICE"
+}
+
 @test "keys: add, list, revoke" {
   start_service
   local key id
@@ -139,6 +170,31 @@ status_of() { # CURL-ARGUMENT...
   api GET "/email?inbox_id=$bob" | jq -e 'length == 5'
   api GET "/email?inbox_ids=$bob&limit=2" | jq -e 'length == 2'
   api GET "/email?search_term=list%203" | jq -e 'length == 1 and .[0].subject == "list 3"'
+}
+
+@test "a hundred thousand emails come in one answer, which is never all in memory" {
+  start_service
+  local bob before after size
+  create_inbox "$ALICE"
+  bob=$(create_inbox "$BOB")
+  send_from_elsewhere "$ALICE" "$BOB" "one of many"
+  stop_service
+  python3 - "$SERVICE/inbox.sqlite3" <<'PYTHON'
+import sqlite3, sys
+with sqlite3.connect(sys.argv[1]) as database:
+    database.execute("""WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 99999)
+        INSERT INTO emails (id, inbox, message, is_valid, from_address, record)
+        SELECT e.id || n.i, e.inbox, e.message, e.is_valid, e.from_address,
+               json_replace(e.record, '$.id', e.id || n.i)
+        FROM (SELECT * FROM emails ORDER BY seq DESC LIMIT 1) e, n""")
+PYTHON
+  start_service
+  before=$(awk '/VmHWM/ { print $2 }' "/proc/$SERVICE_PID/status")
+  api GET "/email?inbox_ids=$bob&limit=1000000" -o "$DIR/list"
+  after=$(awk '/VmHWM/ { print $2 }' "/proc/$SERVICE_PID/status")
+  size=$(($(stat -c %s "$DIR/list") / 1024))
+  equal "$(python3 -c 'import json, sys; print(len({r["id"] for r in json.load(open(sys.argv[1]))}))' "$DIR/list")" 100000
+  [ $((after - before)) -lt $((size / 2)) ] || fail "grew by $((after - before)) kB for $size kB"
 }
 
 @test "an unchanged list costs nothing: ETag and If-None-Match" {

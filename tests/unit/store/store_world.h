@@ -32,6 +32,7 @@ struct store_world {
     struct store *store;
     int64_t poll_interval_ms;
     bool adopt_state;
+    uint64_t content_cache_bytes; /* 0: without content */
     pthread_mutex_t lock;
     struct strbuf events;  /* protected by lock: "KIND PATH ID ERROR;" each, empty ones as "-" */
     struct strbuf changes; /* protected by lock: "email 0 added;" or "inbox 0 changed;" each */
@@ -73,6 +74,14 @@ static inline void world_hear_email(void *context, uint32_t email, enum store_ch
     world_hear_change(world, "email", email, change);
 }
 
+static inline void world_hear_content(void *context)
+{
+    struct store_world *world = context;
+    pthread_mutex_lock(&world->lock);
+    strbuf_append_str(&world->changes, "content;");
+    pthread_mutex_unlock(&world->lock);
+}
+
 static inline void world_open(struct store_world *world)
 {
     _cleanup_free_ char *reason = NULL;
@@ -82,7 +91,11 @@ static inline void world_open(struct store_world *world)
         .state_dir_fd = world->dir.fd,
         .poll_interval_ms = world->poll_interval_ms,
         .adopt_state = world->adopt_state,
-        .listener = {world_hear_inbox, world_hear_email, world},
+        .content_cache_bytes = world->content_cache_bytes,
+        .listener = {.inbox_changed = world_hear_inbox,
+                     .email_changed = world_hear_email,
+                     .content_changed = world_hear_content,
+                     .context = world},
         .events = {world_hear_event, world},
     };
     assert_int_equal(store_open(&config, &world->store, &reason), 0);

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From content to files.
+ */
+#include "mail/content_folder.h"
+
+#include <errno.h>
+#include <glib.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "mail/email_record.h"
+#include "mail/file_name.h"
+#include "mail/json_writer.h"
+
+enum {
+    HEAD_MAX_BYTES = 4 * 1024 * 1024,
+    NAME_SPARE_BYTES = 16, /* for a number that makes it unique */
+    NUMBERS_IN_TURN = 20,
+};
+
+struct content_entry *content_folder_add(struct content_folder *folder, enum content_kind kind,
+                                         const char *name, const char *id)
+{
+    struct content_entry entry = {.kind = kind, .name = strdup(name), .id = strdup(id)};
+    struct content_entry *entries = realloc(folder->entries, (folder->len + 1) * sizeof(*entries));
+    if (entries != NULL)
+        folder->entries = entries;
+    if (entries == NULL || entry.name == NULL || entry.id == NULL) {
+        free(entry.name);
+        free(entry.id);
+        return NULL;
+    }
+    entries[folder->len] = entry;
+    return &entries[folder->len++];
+}
+
+const struct content_entry *content_folder_find(const struct content_folder *folder, enum content_kind kind,
+                                                const char *name)
+{
+    for (size_t i = 0; i < folder->len; i++)
+        if (folder->entries[i].kind == kind && strcmp(folder->entries[i].name, name) == 0)
+            return &folder->entries[i];
+    return NULL;
+}
+
+void content_folder_release(struct content_folder *folder)
+{
+    for (size_t i = 0; i < folder->len; i++) {
+        free(folder->entries[i].name);
+        free(folder->entries[i].id);
+        free(folder->entries[i].bytes);
+    }
+    free(folder->entries);
+    *folder = (struct content_folder){.len = 0};
+}
+
+/* ---------------------------------------------------------------- texts */
+
+static int add_bytes(struct content_folder *folder, enum content_kind kind, const char *name,
+                     const char *bytes, size_t len)
+{
+    struct content_entry *entry = content_folder_add(folder, kind, name, "");
+    char *copy = malloc(len + 1);
+    if (entry == NULL || copy == NULL) {
+        free(copy);
+        return -ENOMEM;
+    }
+    memcpy(copy, bytes, len);
+    copy[len] = '\0';
+    entry->bytes = copy;
+    entry->len = len;
+    return 0;
+}
+
+static int add_text(struct content_folder *folder, const char *name, const struct email_text *text)
+{
+    return text->bytes == NULL ? 0 : add_bytes(folder, CONTENT_TEXT, name, text->bytes, text->len);
+}
+
+/* ---------------------------------------------------------------- the head */
+
+static void write_addresses(struct json_writer *writer, const char *key, const struct address_list *list)
+{
+    json_key(writer, key);
+    json_begin_array(writer);
+    for (size_t i = 0; i < list->len; i++) {
+        json_begin_object(writer);
+        json_member_string(writer, "address", list->items[i].address);
+        json_member_string(writer, "name", list->items[i].name);
+        json_end_object(writer);
+    }
+    json_end_array(writer);
+}
+
+static void write_head(struct json_writer *writer, const struct email_content *content)
+{
+    json_begin_object(writer);
+    json_member_string(writer, "id", content->id);
+    json_member_string(writer, "inbox_id", content->inbox_id);
+    json_member_string(writer, "subject", content->subject);
+    if (content->has_date)
+        json_member_date(writer, "date", content->date_ms);
+    write_addresses(writer, "from_address", &content->from);
+    write_addresses(writer, "to_addresses", &content->to);
+    write_addresses(writer, "cc_addresses", &content->cc);
+    write_addresses(writer, "bcc_addresses", &content->bcc);
+    write_addresses(writer, "reply_to_addresses", &content->reply_to);
+    json_member_string(writer, "message_id", content->message_id);
+    json_member_string(writer, "in_reply_to_id", content->in_reply_to_id);
+    json_key(writer, "references");
+    json_begin_array(writer);
+    for (size_t i = 0; i < content->references_len; i++)
+        json_write_string(writer, content->references[i]);
+    json_end_array(writer);
+    json_member_string(writer, "plain_text", NULL);
+    json_end_object(writer);
+}
+
+static int add_head(struct content_folder *folder, const struct email_content *content)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(HEAD_MAX_BYTES);
+    struct json_writer writer;
+    json_writer_init(&writer, &text, 0);
+    write_head(&writer, content);
+    if (text.error == -EMSGSIZE)
+        return 0; /* nobody can answer to that many */
+    return text.error != 0 ? text.error : add_bytes(folder, CONTENT_HEAD, "", text.data, text.len);
+}
+
+/* ---------------------------------------------------------------- attachments */
+
+/* What a sender calls a file, without what could lead elsewhere or look like something else: folders, leading
+ * dots and blanks, control characters, and those that turn the direction of text. */
+static void append_safe_name(struct strbuf *name, const char *text)
+{
+    g_autofree char *valid = g_utf8_make_valid(text, -1);
+    for (const char *c = valid; *c != '\0'; c = g_utf8_next_char(c)) {
+        gunichar character = g_utf8_get_char(c);
+        size_t len = (size_t)(g_utf8_next_char(c) - c);
+        GUnicodeType type = g_unichar_type(character);
+        bool is_bad = character == '/' || type == G_UNICODE_CONTROL || type == G_UNICODE_FORMAT ||
+                      type == G_UNICODE_LINE_SEPARATOR || type == G_UNICODE_PARAGRAPH_SEPARATOR;
+        if (name->len == 0 && (character == '.' || character == ' '))
+            continue;
+        if (name->len + len > name->max_bytes)
+            break;
+        strbuf_append(name, is_bad ? "_" : c, is_bad ? 1 : len);
+    }
+}
+
+/* A name that is too long keeps what tells its kind. */
+static const char *extension_of(const char *text)
+{
+    const char *dot = strrchr(text, '.');
+    bool is_one = dot != NULL && dot != text && strlen(dot) <= NAME_SPARE_BYTES && strchr(dot, '/') == NULL;
+    return is_one ? dot : "";
+}
+
+static char *attachment_name(const struct email_attachment *attachment)
+{
+    enum {
+        MAX_BYTES = FILE_NAME_MAX_BYTES - 2 * NAME_SPARE_BYTES
+    };
+    _cleanup_strbuf_ struct strbuf name = STRBUF_INIT(MAX_BYTES);
+    const char *text = attachment->filename != NULL ? attachment->filename : "";
+    append_safe_name(&name, text);
+    if (name.len == 0)
+        return strdup("attachment");
+    if (strlen(text) <= MAX_BYTES)
+        return strbuf_take(&name, NULL);
+    _cleanup_strbuf_ struct strbuf longer = STRBUF_INIT(FILE_NAME_MAX_BYTES);
+    strbuf_append_str(&longer, strbuf_str(&name));
+    _cleanup_strbuf_ struct strbuf extension = STRBUF_INIT(2 * NAME_SPARE_BYTES);
+    append_safe_name(&extension, extension_of(text) + (*extension_of(text) == '.'));
+    if (extension.len > 0)
+        strbuf_appendf(&longer, ".%s", extension.data);
+    return strbuf_take(&longer, NULL);
+}
+
+/* The caller frees; NULL without memory. */
+static char *unique_name(const struct content_folder *folder, enum content_kind kind, const char *name)
+{
+    char *unique = strdup(name);
+    /* After a while in strides, for a sender may well call a thousand files the same. */
+    for (unsigned int number = 2; unique != NULL && content_folder_find(folder, kind, unique) != NULL;
+         number += number < NUMBERS_IN_TURN ? 1 : (unsigned int)folder->len) {
+        free(unique);
+        unique = file_name_numbered(name, number);
+    }
+    return unique;
+}
+
+static int add_attachments(struct content_folder *folder, const struct email_content *content)
+{
+    for (size_t i = 0; i < content->attachments_len; i++) {
+        const struct email_attachment *attachment = &content->attachments[i];
+        _cleanup_free_ char *name = attachment_name(attachment);
+        _cleanup_free_ char *unique = name == NULL ? NULL : unique_name(folder, CONTENT_ATTACHMENT, name);
+        if (unique == NULL || content_folder_add(folder, CONTENT_ATTACHMENT, unique, attachment->id) == NULL)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------- the thread */
+
+static int add_previous(struct content_folder *folder, const struct email_content *previous)
+{
+    const char *id = previous->id != NULL ? previous->id : "";
+    const struct email_text *text =
+        previous->prompt.bytes != NULL ? &previous->prompt : &previous->plain_text;
+    _cleanup_free_ char *stem = file_name_stem(previous->has_date, previous->date_ms, previous->subject, id);
+    _cleanup_free_ char *name = NULL;
+    if (stem == NULL || asprintf(&name, "%s.md", stem) < 0)
+        return -ENOMEM;
+    _cleanup_free_ char *unique = unique_name(folder, CONTENT_PREVIOUS, name);
+    int error = unique == NULL ? -ENOMEM
+                               : add_bytes(folder, CONTENT_PREVIOUS, unique,
+                                           text->bytes != NULL ? text->bytes : "", text->len);
+    if (error != 0)
+        return error;
+    struct content_entry *entry = &folder->entries[folder->len - 1];
+    entry->date_ms = previous->has_date ? previous->date_ms : 0;
+    free(entry->id);
+    entry->id = strdup(id);
+    return entry->id != NULL ? 0 : -ENOMEM;
+}
+
+int content_folder_from_content(const struct email_content *content, struct content_folder *ret_folder)
+{
+    struct content_folder folder = {.len = 0};
+    int error;
+    if ((error = add_head(&folder, content)) == 0 &&
+        (error = add_text(&folder, "body.txt", &content->plain_text)) == 0 &&
+        (error = add_text(&folder, "body.html", &content->html)) == 0 &&
+        (error = add_text(&folder, "prompt.md", &content->prompt)) == 0 &&
+        (error = add_text(&folder, "thread.md", &content->thread_prompt)) == 0)
+        error = add_attachments(&folder, content);
+    for (size_t i = 0; i < content->previous_emails_len && error == 0; i++)
+        error = add_previous(&folder, &content->previous_emails[i]);
+    if (error != 0) {
+        content_folder_release(&folder);
+        return error;
+    }
+    *ret_folder = folder;
+    return 0;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a mail adds to its thread: its text without the history that it quotes ("> ", "On … wrote:",
+ * "-----Original Message-----", the "From: Sent: To:" block of Outlook, in a dozen languages) and without the
+ * signature ("-- "). Answers between the lines of a quote stay, each apart from the next.
+ */
+#ifndef INBOXFS_MAIL_NEW_TEXT_H
+#define INBOXFS_MAIL_NEW_TEXT_H
+
+#include <stddef.h>
+
+#include "base/strbuf.h"
+
+/* Appends it. A text of which nothing would be left, such as that of a forward without a word, is appended
+ * whole. Any bytes are taken; lines stay as they are. 0 or the buffer's error. */
+int new_text(struct strbuf *out, const char *text, size_t len);
+
+#endif

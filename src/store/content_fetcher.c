@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Transfers. Each is a job of the pool; those who want what it brings count themselves in, and wait for its
+ * end.
+ */
+#include "store/content_fetcher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "store/content_file.h"
+#include "store/result_errno.h"
+
+enum {
+    ATTEMPTS_MAX = 3,          /* where the service says "later" */
+    LATER_MS = 500,            /* unless it says when, */
+    LATER_MAX_MS = 10 * 1000,  /* and if that is not too far away */
+    UNREACHABLE_MS = 2 * 1000, /* who asks within this time is told the same */
+    TOO_MANY_REQUESTS = 429,
+    UNAVAILABLE = 503,
+};
+
+struct content_flight {
+    struct worker_job job; /* first: the pool knows it by this */
+    struct content_fetcher *fetcher;
+    char name[CONTENT_NAME_SIZE];
+    enum content_part part;
+    char *email_id;
+    char *attachment_id; /* or NULL */
+    bool is_known_to_exist;
+    unsigned int references; /* protected by the fetcher's lock: the job, and who waits */
+    bool is_done;            /* protected by the fetcher's lock */
+    int error;               /* when done */
+    int fd;                  /* when done without an error */
+};
+
+int content_fetcher_init(struct content_fetcher *fetcher, struct mail_service *service, struct clock *clock,
+                         struct content_cache *cache, struct contact *contact)
+{
+    *fetcher =
+        (struct content_fetcher){.service = service, .clock = clock, .cache = cache, .contact = contact};
+    cancel_init(&fetcher->cancel);
+    pthread_mutex_init(&fetcher->lock, NULL);
+    clock_condition_init(&fetcher->changed);
+    return worker_pool_new("content", CONTENT_TRANSFERS_MAX, &fetcher->pool);
+}
+
+void content_fetcher_stop(struct content_fetcher *fetcher)
+{
+    pthread_mutex_lock(&fetcher->lock);
+    fetcher->is_stopping = true;
+    pthread_cond_broadcast(&fetcher->changed);
+    pthread_mutex_unlock(&fetcher->lock);
+    cancel_set(&fetcher->cancel);
+    worker_pool_free(TAKE_PTR(fetcher->pool));
+}
+
+void content_fetcher_release(struct content_fetcher *fetcher)
+{
+    worker_pool_free(TAKE_PTR(fetcher->pool));
+    map_release(&fetcher->flights);
+    cancel_release(&fetcher->cancel);
+    pthread_cond_destroy(&fetcher->changed);
+    pthread_mutex_destroy(&fetcher->lock);
+}
+
+/* ---------------------------------------------------------------- one transfer */
+
+static int write_folder(const struct email_content *content, int fd)
+{
+    struct content_folder folder;
+    int error = content_folder_from_content(content, &folder);
+    if (error != 0)
+        return error;
+    error = content_file_write(fd, &folder);
+    content_folder_release(&folder);
+    return error;
+}
+
+/* Asks once; the error of the disk, or 0. */
+static int ask(const struct content_flight *flight, int fd, struct service_result *ret)
+{
+    struct content_fetcher *fetcher = flight->fetcher;
+    struct mail_service *service = fetcher->service;
+    const struct content_query query = {.email_id = flight->email_id,
+                                        .is_known_to_exist = flight->is_known_to_exist};
+    const struct content_target target = {.fd = fd, .max_bytes = CONTENT_FILE_MAX_BYTES};
+    uint64_t len = 0;
+    if (flight->part == CONTENT_PART_FOLDER) {
+        _cleanup_email_content_ struct email_content content = {0};
+        service->ops->get_content(service, &query, &fetcher->cancel, &content, ret);
+        return ret->outcome == SERVICE_OK ? write_folder(&content, fd) : 0;
+    }
+    if (flight->part == CONTENT_PART_RAW)
+        service->ops->get_raw(service, &query, &target, &fetcher->cancel, &len, ret);
+    else
+        service->ops->get_attachment(service, &query, flight->attachment_id, &target, &fetcher->cancel, &len,
+                                     ret);
+    return ret->outcome == SERVICE_OK ? content_file_seal(fd, len) : 0;
+}
+
+static void wait_ms(struct content_fetcher *fetcher, int64_t delay_ms)
+{
+    int64_t until_ms = clock_monotonic_ms(fetcher->clock) + delay_ms;
+    pthread_mutex_lock(&fetcher->lock);
+    while (!fetcher->is_stopping && clock_monotonic_ms(fetcher->clock) < until_ms)
+        clock_wait(fetcher->clock, &fetcher->changed, &fetcher->lock, until_ms);
+    pthread_mutex_unlock(&fetcher->lock);
+}
+
+/* How long to wait before asking again; -1: that is of no use. */
+static int64_t delay_of(const struct service_result *result)
+{
+    if (result->outcome != SERVICE_RETRY ||
+        (result->http_status != TOO_MANY_REQUESTS && result->http_status != UNAVAILABLE) ||
+        result->retry_after_ms > LATER_MAX_MS)
+        return -1;
+    return result->retry_after_ms >= 0 ? result->retry_after_ms : LATER_MS;
+}
+
+static void note_reachable(struct content_fetcher *fetcher, const struct service_result *result)
+{
+    contact_note(fetcher->contact, result);
+    bool is_unreachable = result->outcome == SERVICE_RETRY && result->error == EHOSTUNREACH;
+    pthread_mutex_lock(&fetcher->lock);
+    fetcher->unreachable_until_ms = is_unreachable ? clock_monotonic_ms(fetcher->clock) + UNREACHABLE_MS : 0;
+    pthread_mutex_unlock(&fetcher->lock);
+}
+
+static int transfer(const struct content_flight *flight, int fd)
+{
+    for (int attempt = 1;; attempt++) {
+        struct service_result result;
+        if (ftruncate(fd, 0) != 0)
+            return -errno;
+        int error = ask(flight, fd, &result);
+        note_reachable(flight->fetcher, &result);
+        int64_t delay_ms = delay_of(&result);
+        if (error == 0)
+            error = result_errno_of_content(&result);
+        service_result_release(&result);
+        if (error == 0 || delay_ms < 0 || attempt == ATTEMPTS_MAX)
+            return error;
+        wait_ms(flight->fetcher, delay_ms);
+    }
+}
+
+static int bring(const struct content_flight *flight, int *ret_fd)
+{
+    struct content_cache *cache = flight->fetcher->cache;
+    struct content_temporary temporary;
+    int error = content_cache_create(cache, &temporary);
+    if (error != 0)
+        return error;
+    error = transfer(flight, temporary.fd);
+    if (error == 0)
+        error = content_cache_keep(cache, &temporary, flight->name);
+    if (error == 0)
+        *ret_fd = TAKE_FD(temporary.fd);
+    content_cache_end(cache, &temporary);
+    return error;
+}
+
+/* ---------------------------------------------------------------- flights */
+
+static void unref_locked(struct content_flight *flight)
+{
+    if (--flight->references > 0)
+        return;
+    cleanup_close(&flight->fd);
+    free(flight->email_id);
+    free(flight->attachment_id);
+    free(flight);
+}
+
+static void fly(struct worker_job *job)
+{
+    struct content_flight *flight = (struct content_flight *)job;
+    struct content_fetcher *fetcher = flight->fetcher;
+    int fd = -1;
+    int error = bring(flight, &fd);
+    pthread_mutex_lock(&fetcher->lock);
+    flight->is_done = true;
+    flight->error = error;
+    flight->fd = fd;
+    map_remove(&fetcher->flights, flight->name);
+    pthread_cond_broadcast(&fetcher->changed);
+    unref_locked(flight);
+    pthread_mutex_unlock(&fetcher->lock);
+}
+
+static char *copy_text(const char *text)
+{
+    return text == NULL ? NULL : strdup(text);
+}
+
+static struct content_flight *new_flight(struct content_fetcher *fetcher, const struct content_wish *wish,
+                                         const char *name)
+{
+    struct content_flight *flight = calloc(1, sizeof(*flight));
+    if (flight == NULL)
+        return NULL;
+    *flight = (struct content_flight){
+        .job.run = fly,
+        .fetcher = fetcher,
+        .part = wish->part,
+        .email_id = strdup(wish->email_id),
+        .attachment_id = copy_text(wish->attachment_id),
+        .is_known_to_exist = wish->is_known_to_exist,
+        .references = 1,
+        .fd = -1,
+    };
+    memcpy(flight->name, name, sizeof(flight->name));
+    if (flight->email_id == NULL || (wish->attachment_id != NULL && flight->attachment_id == NULL)) {
+        unref_locked(flight);
+        return NULL;
+    }
+    return flight;
+}
+
+/* A new one is under way when this returns. With a reference more. */
+static int join_locked(struct content_fetcher *fetcher, const struct content_wish *wish,
+                       struct content_flight **ret_flight)
+{
+    char name[CONTENT_NAME_SIZE];
+    content_cache_name(wish->part, wish->email_id, wish->attachment_id, name);
+    struct content_flight *flight = map_find(&fetcher->flights, name);
+    if (fetcher->is_stopping)
+        return -EINTR;
+    if (flight == NULL) {
+        if (clock_monotonic_ms(fetcher->clock) < fetcher->unreachable_until_ms)
+            return -EHOSTUNREACH;
+        flight = new_flight(fetcher, wish, name);
+        if (flight == NULL)
+            return -ENOMEM;
+        int error = map_set(&fetcher->flights, flight->name, flight);
+        if (error == 0 && (error = worker_pool_submit(fetcher->pool, &flight->job)) != 0)
+            map_remove(&fetcher->flights, flight->name);
+        if (error != 0) {
+            unref_locked(flight);
+            return error;
+        }
+    }
+    flight->references++;
+    *ret_flight = flight;
+    return 0;
+}
+
+static int wait_locked(struct content_fetcher *fetcher, const struct content_flight *flight, int64_t until_ms,
+                       struct cancel *cancel, int *ret_fd)
+{
+    while (!flight->is_done && !fetcher->is_stopping && !cancel_is_set(cancel) &&
+           clock_monotonic_ms(fetcher->clock) < until_ms)
+        clock_wait(fetcher->clock, &fetcher->changed, &fetcher->lock, until_ms);
+    if (flight->is_done && flight->error != 0)
+        return flight->error;
+    if (!flight->is_done)
+        return fetcher->is_stopping || cancel_is_set(cancel) ? -EINTR : -ETIMEDOUT;
+    int fd = fcntl(flight->fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    *ret_fd = fd;
+    return 0;
+}
+
+int content_fetch(struct content_fetcher *fetcher, const struct content_wish *wish, int64_t timeout_ms,
+                  struct cancel *cancel, int *ret_fd)
+{
+    struct content_flight *flight = NULL;
+    int64_t until_ms = clock_monotonic_ms(fetcher->clock) + timeout_ms;
+    cancel_bind(cancel, &fetcher->changed, &fetcher->lock);
+    pthread_mutex_lock(&fetcher->lock);
+    int error = join_locked(fetcher, wish, &flight);
+    if (error == 0) {
+        error = wait_locked(fetcher, flight, until_ms, cancel, ret_fd);
+        unref_locked(flight);
+    }
+    pthread_mutex_unlock(&fetcher->lock);
+    cancel_unbind(cancel);
+    return error;
+}

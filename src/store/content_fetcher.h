@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Brings parts of emails from the service into the cache, each once, however many want it at the same time.
+ * A transfer belongs to nobody: who loses patience leaves, and it goes on for those who come after.
+ */
+#ifndef INBOXFS_STORE_CONTENT_FETCHER_H
+#define INBOXFS_STORE_CONTENT_FETCHER_H
+
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/thread.h"
+#include "mail/mail_service.h"
+#include "store/contact.h"
+#include "store/content_cache.h"
+
+enum {
+    CONTENT_TRANSFERS_MAX = 16,
+    CONTENT_FILE_MAX_BYTES = 512 * 1024 * 1024, /* of an attachment or a raw message */
+};
+
+struct content_fetcher {
+    struct mail_service *service; /* borrowed, like all of these */
+    struct clock *clock;
+    struct content_cache *cache;
+    struct contact *contact;
+    struct cancel cancel; /* set at the end */
+    struct worker_pool *pool;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct map flights;           /* protected by lock, by the name of the file; of struct content_flight */
+    int64_t unreachable_until_ms; /* protected by lock: the service is not asked before */
+    bool is_stopping;             /* protected by lock */
+};
+
+/* 0 or -ENOMEM. */
+int content_fetcher_init(struct content_fetcher *fetcher, struct mail_service *service, struct clock *clock,
+                         struct content_cache *cache, struct contact *contact);
+/* Ends transfers, and waits for that. Waits are cut short. */
+void content_fetcher_stop(struct content_fetcher *fetcher);
+void content_fetcher_release(struct content_fetcher *fetcher);
+
+struct content_wish {
+    enum content_part part;
+    const char *email_id;
+    const char *attachment_id; /* or NULL */
+    bool is_known_to_exist;    /* struct content_query */
+};
+
+/* Asks the service, whatever the cache has, and waits, at most `timeout_ms`. 0 and a descriptor of the file
+ * as it is in the cache; -ENOENT (no such email or attachment, or nothing of the kind at this service);
+ * -EHOSTUNREACH, -ETIMEDOUT, -EACCES, -EAGAIN (429), -EFBIG, -EINTR, -EIO, or what the disk said. */
+int content_fetch(struct content_fetcher *fetcher, const struct content_wish *wish, int64_t timeout_ms,
+                  struct cancel *cancel, int *ret_fd);
+
+#endif

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Searches. A server may take a search_term and answer with everything it has (interface, GET
+ * /api/v1/email), so before its word is taken it is asked for something that no mail has in it.
+ */
+#include "store/search.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/random.h"
+#include "store/bounded_call.h"
+#include "store/mirror_view.h"
+#include "store/result_errno.h"
+#include "store/search_hits.h"
+
+enum {
+    SEARCH_TIMEOUT_MS = 10 * 1000,
+    OFFLINE_TIMEOUT_MS = 2 * 1000, /* it did not answer before */
+    SETTLE_TIMEOUT_MS = 1000,
+    SERVICE_TERMS_MAX = 4, /* the longest ones: each is a request */
+    LIMIT_WHERE_REFUSED = 100,
+    ABILITY_LASTS_MS = 60 * 60 * 1000,
+    SYNC_INTERVAL_MS = 30 * 1000,
+};
+
+/* A search under way. */
+struct search {
+    struct searcher *searcher;
+    const struct search_query *query;
+    struct cancel *cancel; /* of the call, set when its time is over too */
+    struct search_hits found;
+    struct search_hits local;
+    struct search_hits *taking; /* where hits go */
+    uint32_t unknown_inbox;     /* of a hit that the mirror does not have yet; NUMBER_NONE: none */
+    bool is_service_asked;      /* and answered */
+    int error;                  /* -ENOMEM */
+};
+
+void searcher_init(struct searcher *searcher, struct mirror *mirror, struct mail_service *service,
+                   struct contact *contact, struct refresher *refresher, struct search_feed *feed)
+{
+    *searcher = (struct searcher){
+        .mirror = mirror, .service = service, .contact = contact, .refresher = refresher, .feed = feed};
+    pthread_mutex_init(&searcher->lock, NULL);
+}
+
+void searcher_release(struct searcher *searcher)
+{
+    pthread_mutex_destroy(&searcher->lock);
+}
+
+/* ---------------------------------------------------------------- hits */
+
+static int take_hit(struct search *search, const char *inbox_id, const char *key)
+{
+    struct mirror *mirror = search->searcher->mirror;
+    uint32_t inbox;
+    uint32_t email;
+    int error = search_hits_find_email(mirror, inbox_id, key, &inbox, &email);
+    if (error == -ENOENT)
+        search->unknown_inbox = inbox;
+    if (error != 0 || !search_hits_accepts(mirror, search->query, email))
+        return 0;
+    return search_hits_add(search->taking, email);
+}
+
+/* ---------------------------------------------------------------- the local index */
+
+static bool take_local(void *context, const char *inbox_id, const char *key)
+{
+    struct search *search = context;
+    int error = take_hit(search, inbox_id, key);
+    if (error == -ENOMEM)
+        search->error = error;
+    return error == 0;
+}
+
+static bool is_over(void *context)
+{
+    const struct search *search = context;
+    return cancel_is_set(search->cancel);
+}
+
+static void search_locally(struct search *search)
+{
+    struct search_feed *feed = search->searcher->feed;
+    search_feed_settle(feed, SETTLE_TIMEOUT_MS, search->cancel);
+    struct search_index *index = search_feed_index(feed);
+    if (index == NULL)
+        return;
+    search->taking = &search->local;
+    int error = search_index_find(index, search->query, take_local, is_over, search);
+    if (error == -EUCLEAN)
+        search_feed_wake(feed);
+}
+
+/* ---------------------------------------------------------------- the service */
+
+static int take_remote(void *context, struct email_record *record)
+{
+    int error = record == NULL ? 0 : take_hit(context, record->inbox_id, record->key);
+    return error == -ENOSPC ? 0 : error;
+}
+
+static int take_nothing(void *context, struct email_record *record)
+{
+    (void)context, (void)record;
+    return 0;
+}
+
+static enum service_outcome ask(struct search *search, const struct email_query *query, email_sink sink,
+                                unsigned int *ret_count)
+{
+    struct mail_service *service = search->searcher->service;
+    struct service_result result;
+    *ret_count = 0;
+    service->ops->list_emails(service, query, sink, search, search->cancel, ret_count, &result);
+    contact_note(search->searcher->contact, &result);
+    enum service_outcome outcome = result.outcome;
+    service_result_release(&result);
+    return outcome;
+}
+
+static enum search_ability find_out_ability(struct search *search)
+{
+    uint64_t noise[2];
+    char term[40];
+    unsigned int count;
+    if (random_bytes(noise, sizeof(noise)) != 0)
+        return SEARCH_ABILITY_UNKNOWN;
+    snprintf(term, sizeof(term), "%016" PRIx64 "%016" PRIx64, noise[0], noise[1]);
+    const struct email_query query = {.limit = 1, .search_term = term};
+    switch (ask(search, &query, take_nothing, &count)) {
+    case SERVICE_OK:
+        return count == 0 ? SEARCH_ABILITY_PRESENT : SEARCH_ABILITY_ABSENT;
+    case SERVICE_REJECTED:
+    case SERVICE_ABSENT:
+        return SEARCH_ABILITY_ABSENT;
+    default:
+        return SEARCH_ABILITY_UNKNOWN;
+    }
+}
+
+/* Whether the service searches; found out now and then, where it has anything to be found. */
+static bool has_ability(struct search *search)
+{
+    struct searcher *searcher = search->searcher;
+    struct service_capabilities capabilities;
+    size_t inboxes;
+    size_t emails;
+    searcher->service->ops->get_capabilities(searcher->service, &capabilities);
+    mirror_count(searcher->mirror, &inboxes, &emails);
+    if (capabilities.inbox_list == CAPABILITY_ABSENT || emails == 0)
+        return false;
+    int64_t now_ms = clock_monotonic_ms(searcher->mirror->clock);
+    pthread_mutex_lock(&searcher->lock);
+    enum search_ability ability = searcher->ability;
+    bool is_known = ability != SEARCH_ABILITY_UNKNOWN && now_ms - searcher->ability_ms < ABILITY_LASTS_MS;
+    pthread_mutex_unlock(&searcher->lock);
+    if (!is_known) {
+        ability = find_out_ability(search);
+        pthread_mutex_lock(&searcher->lock);
+        searcher->ability = ability;
+        searcher->ability_ms = now_ms;
+        pthread_mutex_unlock(&searcher->lock);
+    }
+    return ability == SEARCH_ABILITY_PRESENT;
+}
+
+/* The inbox that `in:` names, where it names one alone; NULL: any. */
+static const char *only_inbox(const struct search *search)
+{
+    struct inbox_view view;
+    uint64_t position = 0;
+    const char *id = NULL;
+    if (!search_query_has(search->query, SEARCH_IN))
+        return NULL;
+    while (mirror_list_inboxes(search->searcher->mirror, position, &view, &position, 1) == 1) {
+        _cleanup_free_ char *name = search_fold(view.name);
+        if (name == NULL || !search_query_accepts(search->query, SEARCH_IN, name))
+            continue;
+        if (id != NULL)
+            return NULL;
+        id = view.id;
+    }
+    return id;
+}
+
+/* What the service has for one term. False: it did not answer. */
+static bool ask_for_term(struct search *search, const char *inbox_id, const char *term,
+                         struct search_hits *ret_hits)
+{
+    struct email_query query = {.inbox_id = inbox_id, .limit = STORE_SEARCH_MAX, .search_term = term};
+    unsigned int count;
+    search->taking = ret_hits;
+    enum service_outcome outcome = ask(search, &query, take_remote, &count);
+    if (outcome == SERVICE_REJECTED) {
+        query.limit = LIMIT_WHERE_REFUSED;
+        outcome = ask(search, &query, take_remote, &count);
+    }
+    ret_hits->is_truncated |= count >= query.limit;
+    return outcome == SERVICE_OK;
+}
+
+static int compare_lengths(const void *one, const void *other)
+{
+    size_t a = strlen(*(const char *const *)one);
+    size_t b = strlen(*(const char *const *)other);
+    return a > b ? -1 : a < b;
+}
+
+/* The longest words and phrases: they are the rarest. Returns how many. */
+static size_t choose_terms(const struct search_query *query, const char *ret_terms[SERVICE_TERMS_MAX])
+{
+    const char *terms[SEARCH_TERMS_MAX];
+    size_t len = 0;
+    for (size_t i = 0; i < query->len; i++)
+        if (query->terms[i].kind == SEARCH_WORD || query->terms[i].kind == SEARCH_PHRASE)
+            terms[len++] = query->terms[i].text;
+    qsort(terms, len, sizeof(terms[0]), compare_lengths);
+    if (len > SERVICE_TERMS_MAX)
+        len = SERVICE_TERMS_MAX;
+    memcpy(ret_terms, terms, len * sizeof(terms[0]));
+    return len;
+}
+
+/* A term that too many emails have, so that the service gave only some of them, says nothing about the
+ * others: it does not count where another one does. */
+static void combine(struct search_hits *found, struct search_hits *more, bool is_first)
+{
+    bool is_truncated = found->is_truncated || more->is_truncated;
+    if (is_first || (found->is_truncated && !more->is_truncated)) {
+        search_hits_release(found);
+        *found = *more;
+        *more = (struct search_hits){.len = 0};
+    } else if (found->is_truncated == more->is_truncated) {
+        search_hits_intersect(found, more);
+    }
+    found->is_truncated = is_truncated;
+}
+
+/* Whether all terms were answered for; `found` then has what has all of them. */
+static bool ask_for_terms(struct search *search, const char *const *terms, size_t len,
+                          struct search_hits *found)
+{
+    const char *inbox_id = only_inbox(search);
+    for (size_t i = 0; i < len; i++) {
+        struct search_hits more = {.len = 0};
+        bool is_answered = ask_for_term(search, inbox_id, terms[i], &more);
+        if (is_answered)
+            combine(found, &more, i == 0);
+        search_hits_release(&more);
+        if (!is_answered)
+            return false;
+        if (found->len == 0 && !found->is_truncated)
+            break;
+    }
+    return true;
+}
+
+/* Mail that a search is the first to show is fetched like any other; not with every search, for the service
+ * may find what it does not list. */
+static bool fetch_unknown(struct search *search)
+{
+    struct searcher *searcher = search->searcher;
+    _cleanup_free_ char *reason = NULL;
+    int64_t now_ms = clock_monotonic_ms(searcher->mirror->clock);
+    pthread_mutex_lock(&searcher->lock);
+    bool is_due = searcher->synced_ms == 0 || now_ms - searcher->synced_ms >= SYNC_INTERVAL_MS;
+    if (is_due)
+        searcher->synced_ms = now_ms;
+    pthread_mutex_unlock(&searcher->lock);
+    return is_due && refresher_sync(searcher->refresher, search->unknown_inbox, search->cancel, &reason) == 0;
+}
+
+static void search_service(struct search *search)
+{
+    const char *terms[SERVICE_TERMS_MAX];
+    size_t len = choose_terms(search->query, terms);
+    if (len == 0 || cancel_is_set(search->cancel) || !has_ability(search))
+        return;
+    search->unknown_inbox = NUMBER_NONE;
+    search->is_service_asked = ask_for_terms(search, terms, len, &search->found);
+    if (search->is_service_asked && search->unknown_inbox != NUMBER_NONE && fetch_unknown(search)) {
+        search_hits_release(&search->found);
+        search->is_service_asked = ask_for_terms(search, terms, len, &search->found);
+    }
+    if (!search->is_service_asked)
+        search_hits_release(&search->found);
+}
+
+/* ---------------------------------------------------------------- both */
+
+static void run(void *context, struct cancel *cancel)
+{
+    struct search *search = context;
+    search->cancel = cancel;
+    search_locally(search);
+    search_service(search);
+}
+
+static int64_t timeout_ms(const struct searcher *searcher)
+{
+    struct store_status status = {.is_online = false};
+    contact_get_status(searcher->contact, &status);
+    return status.is_online ? SEARCH_TIMEOUT_MS : OFFLINE_TIMEOUT_MS;
+}
+
+static int search_both(struct search *search, struct cancel *cancel, struct store_search *ret)
+{
+    struct mirror *mirror = search->searcher->mirror;
+    int error = bounded_call(mirror->clock, timeout_ms(search->searcher), cancel, run, search);
+    if (error == 0 && cancel_is_set(cancel))
+        error = -EINTR;
+    if (error == 0)
+        error = search->error;
+    if (error == 0)
+        error = search_hits_unite(&search->found, &search->local);
+    if (error != 0)
+        return error;
+    search_hits_sort_by_date(&search->found, mirror);
+    *ret = (struct store_search){
+        .emails = search->found.emails,
+        .len = search->found.len,
+        .is_truncated = search->found.is_truncated,
+        .is_service_asked = search->is_service_asked,
+    };
+    search->found = (struct search_hits){.len = 0};
+    return 0;
+}
+
+int searcher_find(struct searcher *searcher, const char *text, struct cancel *cancel,
+                  struct store_search *ret)
+{
+    struct search_query query;
+    int error = search_query_parse(text, &query);
+    if (error != 0)
+        return error;
+    struct search search = {.searcher = searcher, .query = &query};
+    error = search_both(&search, cancel, ret);
+    search_hits_release(&search.found);
+    search_hits_release(&search.local);
+    search_query_release(&query);
+    return error;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One search: what the service finds and what the local index finds, together. The service is asked for each
+ * word and phrase by itself, and what it has for all of them counts, so that words mean the same wherever
+ * they are looked for; it knows bodies and attachments that were never fetched. What the index finds is
+ * certain, too, and is all there is while the service does not answer or does not search.
+ */
+#ifndef INBOXFS_STORE_SEARCH_H
+#define INBOXFS_STORE_SEARCH_H
+
+#include <pthread.h>
+
+#include "base/cancel.h"
+#include "store/contact.h"
+#include "store/mirror.h"
+#include "store/refresher.h"
+#include "store/search_feed.h"
+#include "store/store.h"
+
+enum search_ability {
+    SEARCH_ABILITY_UNKNOWN,
+    SEARCH_ABILITY_PRESENT, /* a search_term makes a difference */
+    SEARCH_ABILITY_ABSENT,  /* it is passed over, or refused */
+};
+
+struct searcher {
+    struct mirror *mirror; /* these five borrowed */
+    struct mail_service *service;
+    struct contact *contact;
+    struct refresher *refresher;
+    struct search_feed *feed;
+    pthread_mutex_t lock;
+    enum search_ability ability; /* protected by lock, like all below */
+    int64_t ability_ms;          /* when that was found out, monotonic */
+    int64_t synced_ms;           /* when mail that a search showed was fetched last, monotonic */
+};
+
+void searcher_init(struct searcher *searcher, struct mirror *mirror, struct mail_service *service,
+                   struct contact *contact, struct refresher *refresher, struct search_feed *feed);
+void searcher_release(struct searcher *searcher);
+
+/* Contract: store_search(). */
+int searcher_find(struct searcher *searcher, const char *text, struct cancel *cancel,
+                  struct store_search *ret);
+
+#endif

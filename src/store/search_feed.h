@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Keeps the search index up to date with what the mirror holds, in a thread of its own: some moments after
+ * something changed, or at once when somebody is about to search. What was indexed before the last end is
+ * not looked at again; an index that is lost, damaged or of other records is built anew.
+ */
+#ifndef INBOXFS_STORE_SEARCH_FEED_H
+#define INBOXFS_STORE_SEARCH_FEED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cancel.h"
+#include "store/mirror.h"
+#include "store/search_index.h"
+
+struct search_feed;
+
+/* The index is to be in `dir_fd`. NULL without memory. */
+struct search_feed *search_feed_new(struct mirror *mirror, int dir_fd);
+/* After search_feed_stop(). NULL-safe. */
+void search_feed_free(struct search_feed *feed);
+
+/* 0 or -errno. */
+int search_feed_start(struct search_feed *feed);
+/* Ends the thread, and closes the index: no search may be under way. */
+void search_feed_stop(struct search_feed *feed);
+
+/* An email was added, changed or removed. Does not wait. NULL-safe. */
+void search_feed_note(struct search_feed *feed, uint32_t email);
+/* Some emails were added, or the index was found to be damaged. NULL-safe. */
+void search_feed_wake(struct search_feed *feed);
+
+/* The body of an email, to be found by from now on (copied). May wait a moment for room; without any, the
+ * body is not found. NULL-safe. */
+void search_feed_add_text(struct search_feed *feed, uint32_t email, const char *text, size_t len);
+
+/* Waits until what is known now is in the index, at most `timeout_ms`. */
+void search_feed_settle(struct search_feed *feed, int64_t timeout_ms, struct cancel *cancel);
+
+/* The index, or NULL: there is none (yet). Valid until search_feed_stop(). */
+struct search_index *search_feed_index(struct search_feed *feed);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What emails hold: texts, attachments, raw messages. Fetched when first asked for, once, however many ask;
+ * kept on the disk, bounded, since what an id stands for never changes; then there without the service. Who
+ * reads many emails one after the other gets the following ones fetched ahead.
+ *
+ * Errors of what waits, all the same: -ENOENT (the service has no such email any more, no such attachment, or
+ * nothing of the kind), -EHOSTUNREACH, -ETIMEDOUT (the wait took too long; the transfer goes on), -EACCES,
+ * -EAGAIN (it says: later), -EFBIG, -EINTR, -EIO, -ENOMEM, or what the disk said (-ENOSPC).
+ */
+#ifndef INBOXFS_STORE_STORE_CONTENT_H
+#define INBOXFS_STORE_STORE_CONTENT_H
+
+#include "mail/content_folder.h"
+#include "store/store.h"
+
+/* Whether the service is known to have content of emails, and raw messages: by asking it after the first sync
+ * of this mount, before that by what an earlier one found. Never where store_config says that there is none.
+ * No wait. store_listener.content_changed tells when it changes. */
+bool store_has_content(struct store *store);
+bool store_has_raw(struct store *store);
+
+/* The content of one email: immutable, shared, counted. Valid beyond its place in any cache. */
+struct store_content {
+    uint32_t email;
+    unsigned int references;      /* the store's */
+    int fd;                       /* the bytes of CONTENT_TEXT and CONTENT_PREVIOUS, at their offsets */
+    struct content_folder folder; /* what it shows (content_folder.h) */
+};
+
+/* Waits for the disk, and for the service where it is not there. */
+int store_content_get(struct store *store, uint32_t email, struct cancel *cancel,
+                      struct store_content **ret_content);
+/* The same where it is in memory: NULL, when it is not. No wait. */
+struct store_content *store_content_find(struct store *store, uint32_t email);
+void store_content_unref(struct store *store, struct store_content *content);
+
+/* The bytes of an attachment (an entry's id), or of the raw message: from offset 0 on, `len` bytes. */
+struct store_bytes {
+    int fd; /* the caller closes */
+    uint64_t len;
+};
+int store_attachment_open(struct store *store, uint32_t email, const char *attachment_id,
+                          struct cancel *cancel, struct store_bytes *ret_bytes);
+int store_raw_open(struct store *store, uint32_t email, struct cancel *cancel, struct store_bytes *ret_bytes);
+
+/* Who wrote what to whom, as far as a reply needs it: no texts, no attachments. Released by the caller. */
+int store_content_read_head(const struct store_content *content, struct email_content *ret_head);
+
+/* The email of this id, in this inbox before others; only number, inbox, name and date of the view are filled
+ * in. No wait. */
+bool store_find_email_by_id(struct store *store, uint32_t inbox, const char *id, struct email_view *ret);
+
+/* What the service calls an email; NULL: nothing. Valid as long as the store. */
+const char *store_get_email_id(struct store *store, uint32_t email);
+
+#endif

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Content of emails: fetched once, kept, found again, thrown out, and whether there is any.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "store/store_content.h"
+#include "unit/store/store_world.h"
+
+#define MEGABYTE (UINT64_C(1) << 20)
+
+static void add_content(struct store_world *world, const char *id, const char *body)
+{
+    _cleanup_free_ char *json = NULL;
+    assert_true(asprintf(&json,
+                         "{\"id\":\"%s\",\"subject\":\"S\",\"plain_text\":\"%s\",\"html\":\"<p>x</p>\","
+                         "\"attachments\":[{\"id\":\"a1\",\"filename\":\"r.pdf\"}]}",
+                         id, body) > 0);
+    fake_service_set_content(world->fake, id, json);
+    fake_service_set_bytes(world->fake, id, NULL, body, strlen(body));
+    fake_service_set_bytes(world->fake, id, "a1", "PDF", 3);
+}
+
+/* Emails 00000000-in-1 and on, all with content. */
+static void set_up(struct store_world *world, int emails)
+{
+    world_init_with_alice(world);
+    world->content_cache_bytes = 100 * MEGABYTE;
+    world_add_emails(world, "in-1", 0, emails);
+    for (int i = 0; i < emails; i++) {
+        char id[64];
+        char body[32];
+        snprintf(id, sizeof(id), "%08d-in-1", i);
+        snprintf(body, sizeof(body), "body %d", i);
+        add_content(world, id, body);
+    }
+}
+
+static bool hears(struct store_world *world, const char *word)
+{
+    pthread_mutex_lock(&world->lock);
+    bool is_heard = strstr(strbuf_str(&world->changes), word) != NULL;
+    pthread_mutex_unlock(&world->lock);
+    return is_heard;
+}
+
+static void wait_until(bool (*condition)(struct store_world *world), struct store_world *world)
+{
+    for (int i = 0; i < 2000 && !condition(world); i++)
+        usleep(10 * 1000);
+    assert_true(condition(world));
+}
+
+static bool has_all(struct store_world *world)
+{
+    return store_has_content(world->store) && store_has_raw(world->store) && hears(world, "content;");
+}
+
+static void start_and_sync(struct store_world *world)
+{
+    world_start(world);
+    assert_int_equal(world_sync(world), 0);
+}
+
+static uint32_t find(struct store_world *world, const char *id)
+{
+    struct email_view view;
+    assert_true(store_find_email_by_id(world->store, world_inbox(world, "alice@inbox.example"), id, &view));
+    return view.number;
+}
+
+static char *read_text(struct store_world *world, uint32_t email, const char *name)
+{
+    struct store_content *content;
+    assert_int_equal(store_content_get(world->store, email, NULL, &content), 0);
+    const struct content_entry *entry = content_folder_find(&content->folder, CONTENT_TEXT, name);
+    assert_non_null(entry);
+    char *text = calloc(1, entry->len + 1);
+    assert_int_equal(file_pread_all(content->fd, text, entry->len, (off_t)entry->offset), entry->len);
+    store_content_unref(world->store, content);
+    return text;
+}
+
+static void assert_text(struct store_world *world, const char *id, const char *expected)
+{
+    _cleanup_free_ char *text = read_text(world, find(world, id), "body.txt");
+    assert_string_equal(text, expected);
+}
+
+/* ---------------------------------------------------------------- what there is */
+
+static void content_is_found_out_after_the_first_sync(void **state)
+{
+    struct store_world world;
+    (void)state;
+    set_up(&world, 3);
+    start_and_sync(&world);
+    wait_until(has_all, &world);
+    world_restart(&world);
+    assert_true(store_has_content(world.store)); /* remembered, before the service is asked */
+    assert_true(store_has_raw(world.store));
+    world_release(&world);
+}
+
+static bool was_asked_for_two(struct store_world *world)
+{
+    return fake_service_count(world->fake, FAKE_GET_CONTENT) >= 2;
+}
+
+static void a_service_without_content_shows_none(void **state)
+{
+    struct store_world world;
+    (void)state;
+    world_init_with_alice(&world);
+    world.content_cache_bytes = MEGABYTE;
+    world_add_emails(&world, "in-1", 0, 3);
+    start_and_sync(&world);
+    wait_until(was_asked_for_two, &world);
+    world_close(&world);
+    assert_false(hears(&world, "content;"));
+    world_release(&world);
+}
+
+static void without_a_cache_nothing_is_asked(void **state)
+{
+    struct store_world world;
+    (void)state;
+    set_up(&world, 3);
+    world.content_cache_bytes = 0;
+    start_and_sync(&world);
+    assert_int_equal(world_sync(&world), 0);
+    struct store_content *content;
+    assert_int_equal(store_content_get(world.store, find(&world, "00000001-in-1"), NULL, &content), -ENOENT);
+    assert_false(store_has_content(world.store));
+    assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), 0);
+    world_release(&world);
+}
+
+/* ---------------------------------------------------------------- fetched and kept */
+
+static void content_is_fetched_once_and_read_offline(void **state)
+{
+    struct store_world world;
+    (void)state;
+    set_up(&world, 3);
+    start_and_sync(&world);
+    wait_until(has_all, &world);
+    assert_text(&world, "00000001-in-1", "body 1");
+    struct store_bytes bytes;
+    uint32_t email = find(&world, "00000001-in-1");
+    assert_int_equal(store_attachment_open(world.store, email, "a1", NULL, &bytes), 0);
+    assert_int_equal(bytes.len, 3);
+    close(bytes.fd);
+    world_close(&world);
+
+    unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
+    fake_service_set_reachable(world.fake, false);
+    world_open(&world);
+    assert_text(&world, "00000001-in-1", "body 1");
+    email = find(&world, "00000001-in-1");
+    assert_int_equal(store_attachment_open(world.store, email, "a1", NULL, &bytes), 0);
+    close(bytes.fd);
+    assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before);
+    world_release(&world);
+}
+
+struct reader {
+    struct store_world *world;
+    uint32_t email;
+    char *text;
+};
+
+static void *read_it(void *argument)
+{
+    struct reader *reader = argument;
+    reader->text = read_text(reader->world, reader->email, "body.txt");
+    return NULL;
+}
+
+static void twenty_readers_share_a_fetch(void **state)
+{
+    enum {
+        READERS = 20
+    };
+    struct store_world world;
+    struct reader readers[READERS];
+    pthread_t threads[READERS];
+    (void)state;
+    set_up(&world, 6);
+    start_and_sync(&world);
+    wait_until(has_all, &world);
+    unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
+    fake_service_close_gate(world.fake, FAKE_GET_CONTENT);
+    for (size_t i = 0; i < READERS; i++) {
+        readers[i] = (struct reader){&world, find(&world, "00000002-in-1"), NULL};
+        assert_int_equal(pthread_create(&threads[i], NULL, read_it, &readers[i]), 0);
+    }
+    fake_service_wait_at_gate(world.fake, FAKE_GET_CONTENT, 1);
+    fake_service_open_gate(world.fake, FAKE_GET_CONTENT);
+    for (size_t i = 0; i < READERS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_string_equal(readers[i].text, "body 2");
+        free(readers[i].text);
+    }
+    assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before + 1);
+    world_release(&world);
+}
+
+static void who_is_interrupted_leaves_the_transfer_to_others(void **state)
+{
+    struct store_world world;
+    struct cancel cancel;
+    struct store_content *content;
+    (void)state;
+    set_up(&world, 6);
+    start_and_sync(&world);
+    wait_until(has_all, &world);
+    cancel_init(&cancel);
+    cancel_set(&cancel);
+    fake_service_close_gate(world.fake, FAKE_GET_CONTENT);
+    uint32_t email = find(&world, "00000003-in-1");
+    assert_int_equal(store_content_get(world.store, email, &cancel, &content), -EINTR);
+    fake_service_wait_at_gate(world.fake, FAKE_GET_CONTENT, 1);
+    unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
+    fake_service_open_gate(world.fake, FAKE_GET_CONTENT);
+    assert_text(&world, "00000003-in-1", "body 3");
+    assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before + 1);
+    cancel_release(&cancel);
+    world_release(&world);
+}
+
+static void failures_have_their_errno(void **state)
+{
+    static const struct {
+        struct fake_outcome outcome;
+        int error;
+    } cases[] = {
+        {{.outcome = SERVICE_REJECTED, .http_status = 404, .error = ENOENT}, -ENOENT},
+        {{.outcome = SERVICE_ABSENT}, -ENOENT},
+        {{.outcome = SERVICE_UNAUTHORIZED}, -EACCES},
+        {{.outcome = SERVICE_RETRY, .http_status = 500, .error = EIO}, -EIO},
+        {{.outcome = SERVICE_RETRY, .error = ETIMEDOUT}, -ETIMEDOUT},
+        {{.outcome = SERVICE_REJECTED, .http_status = 400}, -EIO},
+        {{.outcome = SERVICE_RETRY, .http_status = 429, .error = EAGAIN, .retry_after_ms = 3600000}, -EAGAIN},
+        {{.outcome = SERVICE_RETRY}, -EHOSTUNREACH},
+    };
+    struct store_world world;
+    struct store_content *content;
+    (void)state;
+    set_up(&world, 6);
+    start_and_sync(&world);
+    wait_until(has_all, &world);
+    uint32_t email = find(&world, "00000002-in-1");
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        fake_service_push(world.fake, FAKE_GET_CONTENT, cases[i].outcome);
+        int error = store_content_get(world.store, email, NULL, &content);
+        if (error != cases[i].error)
+            fail_msg("case %zu: %d", i, error);
+    }
+    /* For a moment nobody asks who cannot be reached. */
+    unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
+    assert_int_equal(store_content_get(world.store, email, NULL, &content), -EHOSTUNREACH);
+    assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before);
+    fake_clock_advance(&world.clock, 10 * 1000);
+    assert_text(&world, "00000002-in-1", "body 2");
+    world_release(&world);
+}
+
+/* ---------------------------------------------------------------- the folder on the disk */
+
+static int open_folder(struct store_world *world)
+{
+    int fd = openat(world->dir.fd, "content", O_RDONLY | O_DIRECTORY);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+/* Does something to every file that is kept; how many there are. */
+static unsigned int for_each_file(struct store_world *world, void (*act)(int dir_fd, const char *name))
+{
+    unsigned int files = 0;
+    int fd = open_folder(world);
+    DIR *dir = fdopendir(fd);
+    assert_non_null(dir);
+    const struct dirent *item;
+    while ((item = readdir(dir)) != NULL) {
+        if (strlen(item->d_name) != 66)
+            continue;
+        files++;
+        if (act != NULL)
+            act(fd, item->d_name);
+    }
+    closedir(dir);
+    return files;
+}
+
+static void flip_a_byte(int dir_fd, const char *name)
+{
+    _cleanup_close_ int fd = openat(dir_fd, name, O_RDWR);
+    char c;
+    assert_int_equal(pread(fd, &c, 1, 2), 1);
+    c = (char)(c ^ 1);
+    assert_int_equal(pwrite(fd, &c, 1, 2), 1);
+}
+
+static void cut_in_two(int dir_fd, const char *name)
+{
+    struct stat status;
+    _cleanup_close_ int fd = openat(dir_fd, name, O_RDWR);
+    assert_int_equal(fstat(fd, &status), 0);
+    assert_int_equal(ftruncate(fd, status.st_size / 2), 0);
+}
+
+static void empty_it(int dir_fd, const char *name)
+{
+    _cleanup_close_ int fd = openat(dir_fd, name, O_RDWR | O_TRUNC);
+    assert_true(fd >= 0);
+}
+
+static void damage_is_found_out_and_fetched_again(void **state)
+{
+    static void (*const damages[])(int dir_fd, const char *name) = {flip_a_byte, cut_in_two, empty_it};
+    struct store_world world;
+    (void)state;
+    set_up(&world, 3);
+    start_and_sync(&world);
+    wait_until(has_all, &world);
+    for (size_t i = 0; i < ARRAY_LEN(damages); i++) {
+        struct store_bytes bytes;
+        assert_text(&world, "00000001-in-1", "body 1");
+        assert_int_equal(store_raw_open(world.store, find(&world, "00000001-in-1"), NULL, &bytes), 0);
+        close(bytes.fd);
+        world_close(&world);
+        assert_true(for_each_file(&world, damages[i]) >= 2);
+        world_start(&world);
+        assert_text(&world, "00000001-in-1", "body 1");
+        assert_int_equal(store_raw_open(world.store, find(&world, "00000001-in-1"), NULL, &bytes), 0);
+        char raw[16] = "";
+        assert_int_equal(file_pread_all(bytes.fd, raw, bytes.len, 0), 6);
+        assert_string_equal(raw, "body 1");
+        close(bytes.fd);
+    }
+    world_release(&world);
+}
+
+static bool is_tidy(struct store_world *world)
+{
+    int fd = open_folder(world);
+    bool is_gone = faccessat(fd, "new-0badcafe-1", F_OK, 0) != 0;
+    close(fd);
+    return is_gone;
+}
+
+static void what_a_kill_left_half_written_is_cleared_away(void **state)
+{
+    struct store_world world;
+    (void)state;
+    set_up(&world, 1);
+    start_and_sync(&world);
+    world_close(&world);
+    int dir_fd = open_folder(&world);
+    close(openat(dir_fd, "new-0badcafe-1", O_WRONLY | O_CREAT, 0600));
+    close(dir_fd);
+    world_start(&world);
+    wait_until(is_tidy, &world);
+    world_release(&world);
+}
+
+static void the_least_recently_used_go_first(void **state)
+{
+    enum {
+        EMAILS = 40
+    };
+    struct store_world world;
+    (void)state;
+    set_up(&world, EMAILS);
+    world.content_cache_bytes = UINT64_C(20) * 4096;
+    start_and_sync(&world);
+    for (int i = 0; i < EMAILS; i++) {
+        char id[64];
+        char body[32];
+        snprintf(id, sizeof(id), "%08d-in-1", (i * 7) % EMAILS);
+        snprintf(body, sizeof(body), "body %d", (i * 7) % EMAILS);
+        assert_text(&world, id, body);
+    }
+    assert_true(for_each_file(&world, NULL) <= 20);
+    unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
+    world_close(&world);
+    world_open(&world);
+    assert_text(&world, "00000033-in-1", "body 33"); /* the last one: 39 * 7 % 40 */
+    assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before);
+    world_release(&world);
+}
+
+/* ---------------------------------------------------------------- ahead */
+
+static bool all_are_fetched(struct store_world *world)
+{
+    return for_each_file(world, NULL) >= 20;
+}
+
+static void reading_one_after_the_other_fetches_ahead(void **state)
+{
+    struct store_world world;
+    (void)state;
+    set_up(&world, 20);
+    start_and_sync(&world);
+    for (int i = 19; i > 10; i--) {
+        char id[64];
+        char body[32];
+        snprintf(id, sizeof(id), "%08d-in-1", i);
+        snprintf(body, sizeof(body), "body %d", i);
+        assert_text(&world, id, body);
+    }
+    wait_until(all_are_fetched, &world);
+    assert_true(fake_service_most_at_once(world.fake, FAKE_GET_CONTENT) <= 8 + 2);
+    world_release(&world);
+}
+
+static void a_head_for_replies_is_kept(void **state)
+{
+    struct store_world world;
+    struct store_content *content;
+    (void)state;
+    set_up(&world, 1);
+    fake_service_set_content(world.fake, "00000000-in-1",
+                             "{\"id\":\"00000000-in-1\",\"subject\":\"Hi\",\"message_id\":\"<m@x>\","
+                             "\"references\":[\"<r@x>\"],\"plain_text\":\"t\","
+                             "\"reply_to_addresses\":[{\"address\":\"a@b.example\",\"name\":\"A\"}]}");
+    start_and_sync(&world);
+    assert_int_equal(store_content_get(world.store, find(&world, "00000000-in-1"), NULL, &content), 0);
+    _cleanup_email_content_ struct email_content head = {0};
+    assert_int_equal(store_content_read_head(content, &head), 0);
+    assert_string_equal(head.subject, "Hi");
+    assert_string_equal(head.message_id, "<m@x>");
+    assert_string_equal(head.references[0], "<r@x>");
+    assert_string_equal(head.reply_to.items[0].name, "A");
+    store_content_unref(world.store, content);
+    world_release(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(content_is_found_out_after_the_first_sync),
+        cmocka_unit_test(a_service_without_content_shows_none),
+        cmocka_unit_test(without_a_cache_nothing_is_asked),
+        cmocka_unit_test(content_is_fetched_once_and_read_offline),
+        cmocka_unit_test(twenty_readers_share_a_fetch),
+        cmocka_unit_test(who_is_interrupted_leaves_the_transfer_to_others),
+        cmocka_unit_test(failures_have_their_errno),
+        cmocka_unit_test(damage_is_found_out_and_fetched_again),
+        cmocka_unit_test(what_a_kill_left_half_written_is_cleared_away),
+        cmocka_unit_test(the_least_recently_used_go_first),
+        cmocka_unit_test(reading_one_after_the_other_fetches_ahead),
+        cmocka_unit_test(a_head_for_replies_is_kept),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

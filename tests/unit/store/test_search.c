@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Searches: the service and the local index together, and each without the other.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "unit/store/store_world.h"
+
+static const struct service_capabilities extended = {.inbox_list = CAPABILITY_PRESENT};
+
+/* Ids of what is found, joined by blanks. */
+static void assert_found(struct store_world *world, const char *query, const char *expected)
+{
+    _cleanup_strbuf_ struct strbuf names = STRBUF_INIT(1 << 20);
+    struct store_search found;
+    assert_int_equal(store_search(world->store, query, NULL, &found), 0);
+    for (size_t i = 0; i < found.len; i++) {
+        struct email_view view;
+        assert_true(store_get_email(world->store, found.emails[i], &view));
+        const char *id = strstr(view.json, "\"id\": \"") + strlen("\"id\": \"");
+        strbuf_appendf(&names, "%s%.*s", names.len > 0 ? " " : "", (int)strcspn(id, "\""), id);
+    }
+    store_search_release(&found);
+    assert_string_equal(strbuf_str(&names), expected);
+}
+
+static bool is_service_asked(struct store_world *world, const char *query)
+{
+    struct store_search found;
+    assert_int_equal(store_search(world->store, query, NULL, &found), 0);
+    bool is_asked = found.is_service_asked;
+    store_search_release(&found);
+    return is_asked;
+}
+
+static void add(struct store_world *world, const char *inbox, const char *id, const char *date,
+                const char *rest)
+{
+    char json[1024];
+    snprintf(json, sizeof(json),
+             "{\"id\": \"%s\", \"inbox_id\": \"%s\", \"date\": \"2026-11-%sT08:00:00Z\", %s}", id, inbox,
+             date, rest);
+    fake_service_add_email(world->fake, inbox, json);
+}
+
+static int set_up(void **state)
+{
+    struct store_world *world = malloc(sizeof(*world));
+    world_init_with_alice(world);
+    fake_service_add_inbox(world->fake,
+                           "{\"id\": \"in-2\", \"name\": \"bob\", \"email_address\": \"bob@inbox.example\"}");
+    fake_service_set_capabilities(world->fake, &extended);
+    add(world, "in-1", "a1", "01",
+        "\"subject\": \"invoice of october\", \"from_address\": {\"address\": \"shop@x.example\", \"name\": "
+        "\"Shop\"}");
+    add(world, "in-1", "a2", "02",
+        "\"subject\": \"lunch\", \"from_address\": {\"address\": \"zoe@x.example\"}");
+    add(world, "in-2", "b1", "03",
+        "\"subject\": \"Invoice of November\", \"from_address\": {\"address\": \"shop@x.example\"}");
+    world_start(world);
+    assert_int_equal(world_sync(world), 0);
+    *state = world;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct store_world *world = *state;
+    world_release(world);
+    free(world);
+    return 0;
+}
+
+static void both_inboxes_are_searched_newest_first(void **state)
+{
+    struct store_world *world = *state;
+    assert_found(world, "invoice", "b1 a1");
+    assert_found(world, "invoice october", "a1");
+    assert_found(world, "invoice from:shop", "b1 a1");
+    assert_found(world, "from:zoe", "a2");
+    assert_found(world, "invoice in:bob", "b1");
+    assert_found(world, "in:alice", "a2 a1");
+    assert_found(world, "in:nobody invoice", "");
+    assert_found(world, "\"of november\"", "b1");
+    assert_found(world, "nothing", "");
+}
+
+static void the_service_finds_what_is_not_known_here(void **state)
+{
+    struct store_world *world = *state;
+    assert_true(is_service_asked(world, "nvoice"));
+    assert_found(world, "nvoice", "b1 a1"); /* the fake finds within words */
+    assert_found(world, "nvoice ctober", "a1");
+    assert_found(world, "nvoice in:bob", "b1");
+    assert_found(world, "nvoice from:zoe", "");
+}
+
+static void without_the_service_the_index_answers(void **state)
+{
+    struct store_world *world = *state;
+    fake_service_set_reachable(world->fake, false);
+    assert_false(is_service_asked(world, "invoice"));
+    assert_found(world, "invoice", "b1 a1");
+    assert_found(world, "nvoice", "");
+    world_restart(world);
+    assert_found(world, "invoice october", "a1");
+}
+
+static void a_core_server_is_never_asked_to_search(void **state)
+{
+    struct store_world *world = *state;
+    static const struct service_capabilities core = {.inbox_list = CAPABILITY_ABSENT};
+    fake_service_set_capabilities(world->fake, &core);
+    unsigned int before = fake_service_count(world->fake, FAKE_LIST_EMAILS);
+    assert_found(world, "invoice", "b1 a1");
+    assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before);
+}
+
+static void a_service_that_refuses_to_search_is_not_asked_again(void **state)
+{
+    struct store_world *world = *state;
+    unsigned int before = fake_service_count(world->fake, FAKE_LIST_EMAILS);
+    fake_service_push(world->fake, FAKE_LIST_EMAILS, (struct fake_outcome){.outcome = SERVICE_REJECTED});
+    assert_found(world, "invoice", "b1 a1");
+    assert_found(world, "invoice", "b1 a1");
+    assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 1);
+}
+
+static void words_cost_a_request_each_and_no_more_than_four(void **state)
+{
+    struct store_world *world = *state;
+    assert_found(world, "invoice", "b1 a1"); /* finds out that it searches */
+    unsigned int before = fake_service_count(world->fake, FAKE_LIST_EMAILS);
+    assert_found(world, "invoice of october", "a1");
+    assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 3);
+    struct store_search found;
+    assert_int_equal(store_search(world->store, "in vo oi ic ce of", NULL, &found), 0);
+    store_search_release(&found);
+    assert_true(fake_service_count(world->fake, FAKE_LIST_EMAILS) <= before + 7);
+    assert_found(world, "from:shop in:bob", "b1");
+    assert_true(fake_service_count(world->fake, FAKE_LIST_EMAILS) <= before + 7);
+}
+
+static void mail_that_has_only_just_come_is_found(void **state)
+{
+    struct store_world *world = *state;
+    add(world, "in-2", "b2", "04", "\"subject\": \"invoice of december\"");
+    assert_found(world, "december", "b2");
+}
+
+static void mail_that_is_gone_is_not_found(void **state)
+{
+    struct store_world *world = *state;
+    fake_service_remove_email(world->fake, "a1");
+    assert_int_equal(world_sync(world), 0);
+    assert_found(world, "invoice", "b1");
+}
+
+static void nothing_to_look_for_is_an_error(void **state)
+{
+    struct store_world *world = *state;
+    struct store_search found;
+    assert_int_equal(store_search(world->store, "***", NULL, &found), -EINVAL);
+    assert_int_equal(store_search(world->store, "\xff", NULL, &found), -EILSEQ);
+}
+
+struct waiting_search {
+    struct store_world *world;
+    struct cancel cancel;
+    int error;
+};
+
+static void *search_and_wait(void *argument)
+{
+    struct waiting_search *waiting = argument;
+    struct store_search found;
+    waiting->error = store_search(waiting->world->store, "invoice", &waiting->cancel, &found);
+    return NULL;
+}
+
+static void a_search_can_be_interrupted(void **state)
+{
+    struct store_world *world = *state;
+    struct waiting_search waiting = {.world = world};
+    pthread_t thread;
+    cancel_init(&waiting.cancel);
+    fake_service_close_gate(world->fake, FAKE_LIST_EMAILS);
+    pthread_create(&thread, NULL, search_and_wait, &waiting);
+    fake_service_wait_at_gate(world->fake, FAKE_LIST_EMAILS, 1);
+    cancel_set(&waiting.cancel);
+    pthread_join(thread, NULL);
+    assert_int_equal(waiting.error, -EINTR);
+    fake_service_open_gate(world->fake, FAKE_LIST_EMAILS);
+    cancel_release(&waiting.cancel);
+}
+
+static void remove_state(struct store_world *world, const char *path)
+{
+    assert_int_equal(unlinkat(world->dir.fd, path, 0), 0);
+}
+
+static void an_index_of_other_records_is_compared_with_them(void **state)
+{
+    struct store_world *world = *state;
+    assert_found(world, "invoice", "b1 a1");
+    world_close(world);
+    remove_state(world, "cache/records");
+    fake_service_remove_email(world->fake, "b1");
+    world_start(world);
+    assert_int_equal(world_sync(world), 0);
+    fake_service_set_reachable(world->fake, false);
+    assert_found(world, "invoice", "a1");
+}
+
+static void a_lost_index_is_built_anew(void **state)
+{
+    struct store_world *world = *state;
+    assert_found(world, "invoice", "b1 a1");
+    world_close(world);
+    remove_state(world, "cache/search.sqlite3");
+    world_start(world);
+    fake_service_set_reachable(world->fake, false);
+    assert_found(world, "invoice", "b1 a1");
+}
+
+static void a_damaged_index_is_built_anew(void **state)
+{
+    struct store_world *world = *state;
+    char noise[8192];
+    assert_found(world, "invoice", "b1 a1");
+    world_close(world);
+    memset(noise, 0x5a, sizeof(noise));
+    int fd = openat(world->dir.fd, "cache/search.sqlite3", O_WRONLY | O_CLOEXEC);
+    assert_int_equal(pwrite(fd, noise, sizeof(noise), 0), sizeof(noise));
+    close(fd);
+    world_start(world);
+    fake_service_set_reachable(world->fake, false);
+    assert_found(world, "invoice", "b1 a1");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(both_inboxes_are_searched_newest_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_service_finds_what_is_not_known_here, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(without_the_service_the_index_answers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_core_server_is_never_asked_to_search, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_service_that_refuses_to_search_is_not_asked_again, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(words_cost_a_request_each_and_no_more_than_four, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(mail_that_has_only_just_come_is_found, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(mail_that_is_gone_is_not_found, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nothing_to_look_for_is_an_error, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_search_can_be_interrupted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_index_of_other_records_is_compared_with_them, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_lost_index_is_built_anew, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_damaged_index_is_built_anew, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
