@@ -18,6 +18,7 @@
 #include "tree/entry.h"
 #include "tree/inode.h"
 #include "tree/proc_path.h"
+#include "tree/search_folder.h"
 #include "tree/tree_state.h"
 
 static bool is_fixed(uint64_t ino, enum fixed_node node)
@@ -114,6 +115,8 @@ int tree_make_link(struct tree *tree, uint64_t ino, uint64_t new_parent, const c
 int tree_read_link(struct tree *tree, uint64_t ino, char *ret_target, size_t size)
 {
     const struct draft_node *draft = draft_table_get(&tree->drafts, ino);
+    if (inode_kind(ino) == INODE_SEARCH_HIT)
+        return search_hit_read_link(tree, ino, ret_target, size);
     if (draft == NULL)
         return -EINVAL;
     ssize_t len = readlinkat(draft->fd, "", ret_target, size);
@@ -128,6 +131,8 @@ int tree_read_link(struct tree *tree, uint64_t ino, char *ret_target, size_t siz
 int tree_remove_dir(struct tree *tree, uint64_t parent, const char *name)
 {
     const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
+    if (is_fixed(parent, FIXED_SEARCH))
+        return search_folder_remove(tree, name);
     if (draft == NULL)
         return -EPERM;
     return unlinkat(draft->fd, name, AT_REMOVEDIR) == 0 ? 0 : -errno;

@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "tree/entry.h"
 #include "tree/inode.h"
+#include "tree/search_folder.h"
 #include "tree/tree_state.h"
 
 enum {
@@ -41,6 +42,7 @@ struct tree_dir {
     dir_reader read;
     struct outbox_listing listing; /* of an outbox folder, since it was read from the start */
     DIR *draft;                    /* of a folder in drafts/ */
+    struct search_names *found;    /* of search/ or a folder in it */
     struct tree_link link;         /* in the tree's list of open listings */
 };
 
@@ -59,6 +61,8 @@ static bool put_name(const struct output *out, const char *name, uint64_t shown_
 
 static uint64_t parent_ino(uint64_t ino)
 {
+    if (inode_kind(ino) == INODE_SEARCH)
+        return inode_make(INODE_FIXED, FIXED_SEARCH);
     return inode_kind(ino) == INODE_INBOX ? inode_make(INODE_FIXED, FIXED_INBOXES) : TREE_ROOT_INO;
 }
 
@@ -174,6 +178,27 @@ static int read_items(struct tree_dir *dir, uint64_t position, const struct outp
     return 0;
 }
 
+/* Names alone: nothing of these folders is cached, either. */
+static int read_found(struct tree_dir *dir, uint64_t position, const struct output *out)
+{
+    bool is_query = inode_kind(dir->ino) == INODE_SEARCH;
+    mode_t mode = is_query ? S_IFLNK : S_IFDIR;
+    uint64_t first = POSITION_FIRST;
+    if (!put_dots(dir, &position, out))
+        return 0;
+    if (is_query && position == first++) {
+        uint64_t ino = inode_make(INODE_SEARCH_NOTE, inode_number(dir->ino));
+        if (!put_name(out, search_note_name, ino, S_IFREG, ++position))
+            return 0;
+    }
+    for (uint64_t i = position - first; i < search_names_len(dir->found); i++) {
+        const struct search_name *item = search_names_get(dir->found, i);
+        if (!put_name(out, item->name, item->ino, mode, i + 1 + first))
+            break;
+    }
+    return 0;
+}
+
 static uint64_t shown_ino(const struct tree_dir *dir, const struct dirent *item)
 {
     bool is_root = dir->ino == inode_make(INODE_FIXED, FIXED_DRAFTS);
@@ -216,8 +241,12 @@ static dir_reader find_reader(uint64_t ino)
     enum fixed_node node = (enum fixed_node)inode_number(ino);
     if (inode_kind(ino) == INODE_INBOX)
         return read_inbox;
+    if (inode_kind(ino) == INODE_SEARCH)
+        return read_found;
     if (inode_kind(ino) != INODE_FIXED)
         return NULL;
+    if (node == FIXED_SEARCH)
+        return read_found;
     if (node == FIXED_ROOT)
         return read_root;
     if (node == FIXED_INBOXES)
@@ -225,7 +254,13 @@ static dir_reader find_reader(uint64_t ino)
     return fixed_is_outbox_folder(node, NULL) ? read_items : NULL;
 }
 
-int tree_open_dir(struct tree *tree, uint64_t ino, struct tree_dir **ret_dir)
+static bool is_search(uint64_t ino)
+{
+    return inode_kind(ino) == INODE_SEARCH || ino == inode_make(INODE_FIXED, FIXED_SEARCH);
+}
+
+int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                  struct tree_dir **ret_dir)
 {
     const struct draft_node *draft = draft_table_get(&tree->drafts, ino);
     struct tree_dir opened = {
@@ -236,7 +271,11 @@ int tree_open_dir(struct tree *tree, uint64_t ino, struct tree_dir **ret_dir)
     _cleanup_free_ struct tree_dir *dir = malloc(sizeof(*dir));
     if (dir == NULL)
         return -ENOMEM;
-    int error = draft != NULL ? open_draft_folder(draft, &opened.draft) : 0;
+    int error = 0;
+    if (draft != NULL)
+        error = open_draft_folder(draft, &opened.draft);
+    else if (is_search(ino))
+        error = search_folder_list(tree, caller, ino, &opened.found);
     if (error != 0)
         return error;
     *dir = opened;
@@ -247,8 +286,7 @@ int tree_open_dir(struct tree *tree, uint64_t ino, struct tree_dir **ret_dir)
 
 bool tree_open_dir_may_wait(struct tree *tree, uint64_t ino)
 {
-    (void)tree, (void)ino;
-    return false;
+    return inode_kind(ino) == INODE_SEARCH && !search_query_is_fresh(tree, ino);
 }
 
 void tree_release_dir(struct tree_dir *dir)
@@ -257,6 +295,7 @@ void tree_release_dir(struct tree_dir *dir)
     if (dir->draft != NULL)
         closedir(dir->draft);
     outbox_listing_release(&dir->listing);
+    search_names_unref(dir->found);
     free(dir);
 }
 
@@ -277,6 +316,8 @@ bool tree_dir_is_lasting(const struct tree_dir *dir)
         return false;
     if (fixed_is_outbox_folder((enum fixed_node)inode_number(dir->ino), &folder))
         return folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED;
+    if (is_search(dir->ino))
+        return false;
     return true;
 }
 

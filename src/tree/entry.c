@@ -130,6 +130,14 @@ void entry_of_email(const struct tree *tree, const struct email_view *view, stru
     ret->attributes.is_lasting = true;
 }
 
+void entry_of_search(const struct tree *tree, uint64_t ino, mode_t mode, off_t size, int64_t changed_ms,
+                     struct tree_entry *ret)
+{
+    fill(tree, ino, mode, size, timespec_of_ms(changed_ms != 0 ? changed_ms : tree->started_ms), ret);
+    ret->is_name_lasting = false;
+    ret->attributes.is_lasting = false;
+}
+
 void entry_of_item(const struct tree *tree, const struct outbox_stat *stat, enum outbox_folder folder,
                    struct tree_entry *ret)
 {

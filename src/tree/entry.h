@@ -19,6 +19,9 @@ void entry_of_event_log(struct tree *tree, uint64_t begin, struct tree_entry *re
 void entry_of_inbox(const struct tree *tree, const struct inbox_view *view, struct tree_entry *ret);
 void entry_of_inbox_record(const struct tree *tree, const struct inbox_view *view, struct tree_entry *ret);
 void entry_of_inbox_index(const struct tree *tree, const struct inbox_view *view, struct tree_entry *ret);
+/* In search/: `changed_ms` 0 where it is not known. */
+void entry_of_search(const struct tree *tree, uint64_t ino, mode_t mode, off_t size, int64_t changed_ms,
+                     struct tree_entry *ret);
 void entry_of_email(const struct tree *tree, const struct email_view *view, struct tree_entry *ret);
 /* `folder`: where it is looked at, which may be where it no longer shows. */
 void entry_of_item(const struct tree *tree, const struct outbox_stat *stat, enum outbox_folder folder,

@@ -69,7 +69,10 @@ static int open_node(struct tree *tree, const struct tree_caller *caller, uint64
     case INODE_FIXED:
         return open_fixed(tree, number, flags, ret_handle);
     case INODE_INBOX:
+    case INODE_SEARCH:
         return -EISDIR;
+    case INODE_SEARCH_HIT:
+        return -ELOOP;
     case INODE_INBOX_RECORD:
         return inbox_record_open(tree, caller, (uint32_t)number, flags, ret_handle);
     case INODE_INBOX_INDEX:
@@ -81,6 +84,8 @@ static int open_node(struct tree *tree, const struct tree_caller *caller, uint64
         return item_open(tree, caller, number, OUTBOX_CONTENT, flags, ret_handle);
     case INODE_RECEIPT:
         return item_open(tree, caller, number, OUTBOX_RECEIPT, flags, ret_handle);
+    case INODE_SEARCH_NOTE:
+        return search_note_open(tree, ino, flags, ret_handle);
     case INODE_EVENT_LOG:
         return event_log_open(tree, number, flags, ret_handle);
     case INODE_DRAFT:

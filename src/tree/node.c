@@ -9,6 +9,7 @@
 
 #include "tree/entry.h"
 #include "tree/inode.h"
+#include "tree/search_folder.h"
 #include "tree/tree_state.h"
 
 /* ---------------------------------------------------------------- attributes */
@@ -90,6 +91,10 @@ static bool get_entry(struct tree *tree, uint64_t ino, struct tree_entry *ret)
         return get_item(tree, OUTBOX_CONTENT, ino, ret);
     case INODE_RECEIPT:
         return get_item(tree, OUTBOX_RECEIPT, ino, ret);
+    case INODE_SEARCH:
+    case INODE_SEARCH_HIT:
+    case INODE_SEARCH_NOTE:
+        return search_folder_get(tree, ino, ret);
     case INODE_EVENT_LOG:
         entry_of_event_log(tree, number, ret);
         return true;
@@ -132,8 +137,7 @@ bool tree_may_wait(uint64_t ino)
 
 bool tree_lookup_may_wait(struct tree *tree, uint64_t parent, const char *name)
 {
-    (void)tree, (void)parent, (void)name;
-    return false;
+    return inode_kind(parent) == INODE_SEARCH && !search_query_knows(tree, parent, name);
 }
 
 /* ---------------------------------------------------------------- lookup */
@@ -205,12 +209,16 @@ int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t pa
         return lookup_draft(tree, draft, name, ret);
     if (inode_kind(parent) == INODE_INBOX)
         return lookup_in_inbox(tree, (uint32_t)number, name, ret);
+    if (inode_kind(parent) == INODE_SEARCH)
+        return search_query_lookup(tree, caller, parent, name, ret);
     if (inode_kind(parent) != INODE_FIXED)
         return -ENOTDIR;
     if (number == FIXED_ROOT)
         return lookup_in_root(tree, name, ret);
     if (number == FIXED_INBOXES)
         return lookup_inbox(tree, name, ret);
+    if (number == FIXED_SEARCH)
+        return search_folder_lookup(tree, name, ret);
     if (fixed_is_outbox_folder((enum fixed_node)number, &folder))
         return lookup_item(tree, caller, folder, name, ret);
     return -ENOTDIR;
