@@ -316,7 +316,7 @@ static int run_round(struct search_feed *feed, struct round *round)
     if (error == 0)
         feed->walked_to = round->emails;
     if (are_many)
-        mirror_forget_pages(feed->mirror);
+        mirror_give_back(feed->mirror);
     return error;
 }
 
