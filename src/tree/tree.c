@@ -17,6 +17,7 @@
 #include "tree/announced.h"
 #include "tree/fixed.h"
 #include "tree/inode.h"
+#include "tree/maildir.h"
 #include "tree/search_folder.h"
 #include "tree/tree_state.h"
 
@@ -112,13 +113,22 @@ static void inbox_changed(void *context, uint32_t inbox, enum store_change chang
 
     bool is_there = change != STORE_REMOVED && store_get_inbox(tree->store, inbox, &view);
     const char *old_name = exchange_inbox_name(tree, inbox, is_there ? view.name : NULL);
-    if (old_name != NULL)
+    if (old_name != NULL) {
         tell_entry_gone(tree, inboxes_ino, old_name);
+        tell_entry_gone(tree, inode_make(INODE_FIXED, FIXED_MAILDIR), old_name);
+    }
     if (old_name != NULL || change != STORE_CHANGED)
         tell_folder_changed(tree, inboxes_ino);
+    maildir_inbox_changed(tree, inbox);
     tell_folder_changed(tree, inode_make(INODE_INBOX, inbox));
     tell_content_changed(tree, inode_make(INODE_INBOX_RECORD, inbox));
     tell_content_changed(tree, inode_make(INODE_INBOX_INDEX, inbox));
+}
+
+/* There is a folder maildir/ now, or none any more. */
+static void content_changed(void *context)
+{
+    tell_folder_changed(context, TREE_ROOT_INO);
 }
 
 static void email_changed(void *context, uint32_t email, enum store_change change)
@@ -130,8 +140,13 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
         return;
 
     uint64_t folder_ino = inode_make(INODE_INBOX, view.inbox);
-    if (change == STORE_REMOVED)
+    if (change == STORE_REMOVED) {
         tell_entry_gone(tree, folder_ino, view.name);
+        maildir_email_gone(tree, view.inbox, email);
+        tell_content_changed(tree, inode_make(INODE_MAILDIR_MESSAGE, email));
+    }
+    if (change == STORE_ADDED)
+        maildir_inbox_changed(tree, view.inbox);
     if (change == STORE_CHANGED)
         tell_content_changed(tree, inode_make(INODE_EMAIL, email));
     tell_folder_changed(tree, folder_ino);
@@ -185,7 +200,11 @@ void tree_report(struct tree *tree, enum event_kind kind, const char *path, cons
 struct store_listener tree_store_listener(struct tree *tree)
 {
     return (struct store_listener){
-        .inbox_changed = inbox_changed, .email_changed = email_changed, .context = tree};
+        .inbox_changed = inbox_changed,
+        .email_changed = email_changed,
+        .content_changed = content_changed,
+        .context = tree,
+    };
 }
 
 struct outbox_listener tree_outbox_listener(struct tree *tree)
@@ -224,6 +243,7 @@ int tree_new(const struct tree_config *config, struct tree **ret_tree, char **re
     tree->uid = getuid();
     tree->gid = getgid();
     tree->drafts.root.fd = -1;
+    maildir_init(&tree->maildir);
     tree->open_handles = (struct tree_link){&tree->open_handles, &tree->open_handles};
     tree->open_dirs = (struct tree_link){&tree->open_dirs, &tree->open_dirs};
     pthread_mutex_init(&tree->open_lock, NULL);
@@ -239,6 +259,10 @@ int tree_new(const struct tree_config *config, struct tree **ret_tree, char **re
     if (error == 0) {
         what = "drafts";
         error = open_drafts(tree, config->state_dir_fd);
+    }
+    if (error == 0) {
+        what = "maildir";
+        error = maildir_open(&tree->maildir, config->clock, config->state_dir_fd);
     }
     if (error == 0 && (tree->search == NULL || (tree->source = strdup(config->source)) == NULL))
         error = -ENOMEM;
@@ -267,6 +291,7 @@ void tree_free(struct tree *tree)
         return;
     if (tree->drafts.root.fd >= 0)
         draft_table_release(&tree->drafts);
+    maildir_release(&tree->maildir);
     event_log_free(tree->event_log);
     status_file_release(&tree->status);
     removed_names_release(&tree->removed);
