@@ -28,8 +28,7 @@ static struct tree_dir *dir_of(const struct fuse_file_info *file)
 static void open_dir(struct tree *tree, const struct tree_caller *caller,
                      const struct request_arguments *arguments, struct request_outcome *ret)
 {
-    (void)caller;
-    ret->error = tree_open_dir(tree, arguments->ino, &ret->opened_dir);
+    ret->error = tree_open_dir(tree, caller, arguments->ino, &ret->opened_dir);
 }
 
 void op_opendir(fuse_req_t request, fuse_ino_t ino, struct fuse_file_info *file)

@@ -12,7 +12,9 @@
 
 struct tree_dir;
 
-int tree_open_dir(struct tree *tree, uint64_t ino, struct tree_dir **ret_dir);
+/* `caller` may be NULL. */
+int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                  struct tree_dir **ret_dir);
 /* Whether opening it may wait, as tree_may_wait(). */
 bool tree_open_dir_may_wait(struct tree *tree, uint64_t ino);
 void tree_release_dir(struct tree_dir *dir);

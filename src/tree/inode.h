@@ -21,6 +21,7 @@ enum inode_kind {
                            does nothing */
     INODE_RECEIPT,      /* number: the outbox's of the item that it belongs to */
     INODE_DRAFT,        /* number: address of its struct draft / 32 (draft_table.h) */
+    INODE_CONTENT = 12, /* the folder of an email and all in it; number: content_node.h */
 };
 
 enum {

@@ -136,7 +136,7 @@ static void mail_stays_where_it_is(void **state)
     struct fixture_names names = {.at_most = 0};
     struct tree_dir *dir = NULL;
     char email[256];
-    assert_int_equal(tree_open_dir(fixture->tree, fixture_ino(fixture, inbox), &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, inbox), &dir), 0);
     assert_int_equal(tree_read_dir(dir, 3, fixture_take_name, &names), 0);
     tree_release_dir(dir);
     snprintf(email, sizeof(email), "%.*s", (int)strcspn(names.text, " "), names.text);
