@@ -94,6 +94,16 @@ static void note_answer_locked(struct outbox *outbox, struct item *item, const s
         put_off_locked(outbox, item, result->retry_after_ms);
 }
 
+/* That it is busy says neither. */
+static void tell_contact(const struct outbox *outbox, const struct service_result *result,
+                         enum attempt_meaning meaning)
+{
+    const struct contact_listener *listener = &outbox->config.contact;
+    enum gate_reason reason = find_reason(result, meaning);
+    if (listener->asked != NULL && reason != GATE_BUSY)
+        listener->asked(listener->context, reason == GATE_OPEN);
+}
+
 enum attempt_meaning attempt_report(struct outbox *outbox, struct item *item,
                                     const struct service_result *result, struct cancel *cancel)
 {
@@ -105,5 +115,7 @@ enum attempt_meaning attempt_report(struct outbox *outbox, struct item *item,
         note_answer_locked(outbox, item, result, meaning);
     core_broadcast_locked(outbox);
     pthread_mutex_unlock(&outbox->lock);
+    if (!is_cancelled)
+        tell_contact(outbox, result, meaning);
     return meaning;
 }

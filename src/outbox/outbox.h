@@ -67,6 +67,13 @@ struct outbox_listener {
     void *context;
 };
 
+/* Told when the service was asked, from the thread that did it, with no lock held: whether it answered and
+ * let the key in. Must not block. */
+struct contact_listener {
+    void (*asked)(void *context, bool is_reached); /* may be NULL */
+    void *context;
+};
+
 /* Finds the sending inbox: store_find_sender(). */
 struct sender_directory {
     int (*find_sender)(void *context, const char *address, char **ret_address);
@@ -82,6 +89,7 @@ struct outbox_config {
     bool trusts_idempotency;  /* --trust-idempotency, or the local service */
     int64_t daily_limit;      /* emails a UTC day; -1: none */
     struct outbox_listener listener;
+    struct contact_listener contact;
     struct event_listener events; /* `sent`, `failed`, `refused`, `uploaded` */
 };
 

@@ -63,6 +63,18 @@ static bool is_up_to_date(const struct inbox *inbox, const struct inbox_parts *t
            inbox->frame->json_len == json_len && memcmp(inbox->texts.json, texts->json, json_len) == 0;
 }
 
+/* Before the first sync only what is made here is news. That the service then lists it, with more of its
+ * record, is none. */
+static bool is_news(const struct mirror *mirror, const struct inbox *inbox, enum inbox_origin origin,
+                    const char *name)
+{
+    if (origin == INBOX_CREATED)
+        return true;
+    bool completes = inbox != NULL && !inbox->is_gone && inbox->frame->origin == INBOX_CREATED &&
+                     strcmp(inbox->name, name) == 0;
+    return mirror->first_sync_done && !completes;
+}
+
 static int write_inbox(struct mirror *mirror, struct inbox *inbox, const struct inbox_record *record,
                        enum inbox_origin origin, const char *name, struct change *change)
 {
@@ -70,7 +82,8 @@ static int write_inbox(struct mirror *mirror, struct inbox *inbox, const struct 
     if (inbox != NULL && is_up_to_date(inbox, &texts, record->json_len, origin))
         return 0;
     bool is_new = inbox == NULL || inbox->is_gone;
-    bool is_quiet = inbox == NULL ? !mirror->first_sync_done : inbox->is_quiet;
+    bool is_quiet = inbox == NULL ? !mirror->first_sync_done && origin != INBOX_CREATED : inbox->is_quiet;
+    bool must_tell = is_news(mirror, inbox, origin, name);
     const struct inbox_frame frame = {
         .number = inbox == NULL ? mirror->inboxes.len : inbox->number,
         .origin = (uint16_t)origin,
@@ -91,7 +104,7 @@ static int write_inbox(struct mirror *mirror, struct inbox *inbox, const struct 
         .inbox = frame.number,
         .name = inbox->name,
         .id = inbox->texts.id,
-        .is_news = mirror->first_sync_done,
+        .is_news = must_tell,
     };
     return 0;
 }

@@ -12,6 +12,7 @@
 #include "base/backoff.h"
 #include "base/random.h"
 #include "base/thread.h"
+#include "store/result_errno.h"
 #include "store/sync_run.h"
 
 enum {
@@ -42,6 +43,7 @@ struct refresher {
     pthread_cond_t changed;
     bool is_started; /* protected by lock, like all below */
     bool is_stopping;
+    bool must_check;              /* whether the service answers */
     struct sync_request *waiting; /* for the next run */
     struct sync_request *running; /* taken up by the run under way */
     struct backoff backoff;
@@ -198,6 +200,30 @@ static void run_poll_locked(struct refresher *refresher)
     run_all_locked(refresher, is_full_due ? LOOK_COMPLETE : LOOK_NEWEST);
 }
 
+static int ignore(void *context, struct email_record *record)
+{
+    (void)context, (void)record;
+    return 0;
+}
+
+static void check_contact_locked(struct refresher *refresher)
+{
+    const struct refresher_config *config = &refresher->config;
+    const struct email_query query = {.inbox_id = NULL, .limit = 1};
+    struct service_result result;
+    unsigned int count;
+    refresher->must_check = false;
+    pthread_mutex_unlock(&refresher->lock);
+    config->service->ops->list_emails(config->service, &query, ignore, NULL, &refresher->cancel, &count,
+                                      &result);
+    if (result_is_answer(&result))
+        contact_note_online(config->contact);
+    else if (result.error != EINTR)
+        contact_note_offline(config->contact, result_words(&result));
+    service_result_release(&result);
+    pthread_mutex_lock(&refresher->lock);
+}
+
 static void *refresh(void *argument)
 {
     struct refresher *refresher = argument;
@@ -208,6 +234,8 @@ static void *refresh(void *argument)
             run_requests_locked(refresher);
         else if (refresher->next_ms != CLOCK_FOREVER && clock_monotonic_ms(clock) >= refresher->next_ms)
             run_poll_locked(refresher);
+        else if (refresher->must_check)
+            check_contact_locked(refresher);
         else
             clock_wait(clock, &refresher->changed, &refresher->lock, refresher->next_ms);
     }
@@ -294,6 +322,14 @@ void refresher_request(struct refresher *refresher, uint32_t inbox)
     request->inbox = inbox;
     pthread_mutex_lock(&refresher->lock);
     append(&refresher->waiting, request);
+    pthread_cond_broadcast(&refresher->changed);
+    pthread_mutex_unlock(&refresher->lock);
+}
+
+void refresher_check_contact(struct refresher *refresher)
+{
+    pthread_mutex_lock(&refresher->lock);
+    refresher->must_check = true;
     pthread_cond_broadcast(&refresher->changed);
     pthread_mutex_unlock(&refresher->lock);
 }

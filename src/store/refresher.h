@@ -42,6 +42,9 @@ int refresher_sync(struct refresher *refresher, uint32_t inbox, struct cancel *c
 /* The same without waiting for it: as soon as may be. */
 void refresher_request(struct refresher *refresher, uint32_t inbox);
 
+/* Contract: store_note_contact(), where it is not as it was known. */
+void refresher_check_contact(struct refresher *refresher);
+
 /* Fills in has_synced, last_full_ms and next_poll_ms. */
 void refresher_get_status(struct refresher *refresher, struct store_status *ret);
 

@@ -211,6 +211,14 @@ int store_sync(struct store *store, const char *inbox_name, struct cancel *cance
     return refresher_sync(store->refresher, inbox, cancel, ret_reason);
 }
 
+void store_note_contact(struct store *store, bool is_reached)
+{
+    struct store_status status;
+    contact_get_status(&store->contact, &status);
+    if (status.is_online != is_reached)
+        refresher_check_contact(store->refresher);
+}
+
 int store_search(struct store *store, const char *text, struct cancel *cancel, struct store_search *ret)
 {
     return searcher_find(&store->searcher, text, cancel, ret);

@@ -69,6 +69,8 @@ def write_plot(folder, rows):
     if shutil.which("gnuplot") is None:
         return False
     rows = [row for row in rows if row.ratio is not None and row.section != "peers"]
+    if not rows:
+        return True
     data = folder / "bench.dat"
     data.write_text("".join(f'"{row.work}, N = {row.emails:,}" {row.ratio:.4f} {row.goal or "NaN"}\n' for row in rows))
     script = folder / "bench.gnuplot"

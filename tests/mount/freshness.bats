@@ -166,6 +166,44 @@ teardown() {
   jq -es 'all(.[]; .time | test("^20[0-9]{2}-[0-9]{2}-[0-9]{2}T.*Z$"))' "$MOUNT/events.jsonl" >/dev/null
 }
 
+@test "an inbox made here is told of once, and its mail too, before anything was synced" {
+  local carol=carol@$DOMAIN
+  send_from_elsewhere "$ALICE" "$BOB" "was there"
+  start_mount
+  mkdir "$MOUNT/inboxes/$carol"
+  send_from_elsewhere "$ALICE" "$carol" "is new"
+  refresh
+  refresh
+  equal "$(events '.event == "inbox"' | jq -r .path)" "inboxes/$carol"
+  equal "$(events '.event == "mail"' | wc -l)" 1
+  has_event '.event == "mail" and (.path | startswith("inboxes/\($carol)/"))' --arg carol "$carol"
+}
+
+@test "that the service is gone shows when something is sent, and that it is back, when it went out" {
+  start_mount
+  holds "$MOUNT/status.json" .online
+  stop_service
+  message "$BOB" "waits" >"$MOUNT/outbox/waits"
+  wait_until 10 has_event '.event == "offline"'
+  holds "$MOUNT/status.json" '.online | not'
+  start_service
+  echo "retry all" >"$MOUNT/ctl"
+  wait_sent waits
+  wait_until 10 has_event '.event == "online"'
+  holds "$MOUNT/status.json" .online
+  equal "$(events '.event == "offline"' | wc -l)" 1
+  # Nothing was asked for: what is new there does not show.
+  run ! mounted "$BOB" "waits"
+}
+
+@test "that the service is gone shows when something is uploaded" {
+  start_mount
+  stop_service
+  echo data >"$MOUNT/attachments/data.txt"
+  wait_until 10 has_event '.event == "offline"'
+  holds "$MOUNT/status.json" '.online | not'
+}
+
 @test "offline and online are told once each" {
   start_mount
   refresh

@@ -163,6 +163,24 @@ static void a_created_inbox_shows_at_once_and_its_mail_follows(void **state)
     world_release(&world);
 }
 
+static void what_is_made_here_is_told_once_before_the_first_sync_too(void **state)
+{
+    (void)state;
+    struct store_world world;
+    char *reason = NULL;
+    uint32_t inbox;
+    world_init_with_alice(&world);
+    world_open(&world);
+    assert_int_equal(contact(&world), 0);
+    world_start(&world);
+    assert_int_equal(store_create_inbox(world.store, "bob@inbox.example", NULL, &inbox, &reason), 0);
+    assert_int_equal(store_sync(world.store, "bob@inbox.example", NULL, &reason), 0);
+    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(world_sync(&world), 0);
+    assert_events(&world, "inbox inboxes/bob@inbox.example inbox-1 -;");
+    world_release(&world);
+}
+
 static void creating_fails_with_the_errno_that_fits(void **state)
 {
     (void)state;
@@ -324,6 +342,7 @@ int main(void)
         cmocka_unit_test(the_first_contact_ends_in_time_or_when_it_is_cancelled),
         cmocka_unit_test(a_state_of_another_account_is_refused),
         cmocka_unit_test(a_created_inbox_shows_at_once_and_its_mail_follows),
+        cmocka_unit_test(what_is_made_here_is_told_once_before_the_first_sync_too),
         cmocka_unit_test(creating_fails_with_the_errno_that_fits),
         cmocka_unit_test(an_inbox_made_although_the_answer_was_lost_is_found),
         cmocka_unit_test(settings_are_read_again_and_written_whole),

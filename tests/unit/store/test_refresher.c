@@ -152,6 +152,39 @@ static void an_outage_is_told_once_and_so_is_its_end(void **state)
     world_release(&world);
 }
 
+static void what_others_find_out_is_looked_into_where_it_is_news(void **state)
+{
+    (void)state;
+    struct store_world world;
+    world_init_with_alice(&world);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    world_add_emails(&world, "in-1", 0, 2);
+    unsigned int before = lists(&world);
+    store_note_contact(world.store, true);
+    store_note_contact(world.store, false); /* of one request; others are answered */
+    fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, before + 1);
+    fake_clock_await_waiters(&world.clock, 1);
+    assert_events(&world, "");
+
+    fake_service_set_reachable(world.fake, false);
+    store_note_contact(world.store, false);
+    fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, before + 2);
+    fake_clock_await_waiters(&world.clock, 1);
+    store_note_contact(world.store, false);
+    assert_events(&world, "offline - - the service cannot be reached;");
+
+    world_forget(&world);
+    fake_service_set_reachable(world.fake, true);
+    store_note_contact(world.store, true);
+    fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, before + 3);
+    fake_clock_await_waiters(&world.clock, 1);
+    assert_events(&world, "online - - -;");
+    assert_int_equal(world_count(&world), 0);
+    assert_int_equal(lists(&world), before + 3);
+    world_release(&world);
+}
+
 static void a_refused_key_is_an_outage(void **state)
 {
     (void)state;
@@ -333,6 +366,7 @@ int main(void)
         cmocka_unit_test(polls_ask_for_little_and_for_more_while_unknown_mail_comes),
         cmocka_unit_test(a_poll_of_some_removes_nothing_and_the_complete_one_does),
         cmocka_unit_test(an_outage_is_told_once_and_so_is_its_end),
+        cmocka_unit_test(what_others_find_out_is_looked_into_where_it_is_news),
         cmocka_unit_test(a_refused_key_is_an_outage),
         cmocka_unit_test(a_service_in_trouble_all_over_is_away_and_in_part_it_is_not),
         cmocka_unit_test(after_failures_it_waits_longer_and_as_long_as_it_is_told),

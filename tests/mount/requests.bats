@@ -1,0 +1,131 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# How many requests of the kernel a command takes. Unlike times they do not vary, so they can be asserted.
+
+load support
+
+EMAILS=40
+# For the folder itself and the files in it that are no emails.
+FEW=6
+
+setup() {
+  local i
+  start_service
+  create_inbox "$ALICE" >/dev/null
+  create_inbox "$BOB" >/dev/null
+  for ((i = 1; i <= EMAILS; i++)); do
+    send_from_elsewhere "$ALICE" "$BOB" "number $i"
+  done
+  # Every request is a line of the log; one thread, so that they are in order.
+  start_mount -d -s
+  refresh
+  stop_mount
+  start_mount -d -s
+  BOX=$MOUNT/inboxes/$BOB
+}
+
+teardown() {
+  stop_all
+}
+
+# Runs a command, and keeps the requests that it took.
+counting() # COMMAND...
+{
+  local start
+  start=$(wc -c <"$MOUNT_LOG")
+  "$@" >/dev/null
+  [ ! -e "$MOUNT/inboxes/marker$start" ] # answered when all before it is in the log
+  tail -c "+$((start + 1))" "$MOUNT_LOG" | sed -nE 's/^unique: [0-9]+, opcode: ([A-Z0-9]+) .*/\1/p' |
+    sed '$d' >"$DIR/requests" # without the marker's own
+  echo "# $*:" && sort "$DIR/requests" | uniq -c
+}
+
+requests() # OPERATION
+{
+  grep -cx "$1" "$DIR/requests" || true
+}
+
+none() # OPERATION...
+{
+  local operation
+  for operation; do
+    equal "$operation $(requests "$operation")" "$operation 0"
+  done
+}
+
+at_most() # COUNT OPERATION
+{
+  [ "$(requests "$2")" -le "$1" ] || fail "$2: $(requests "$2"), more than $1"
+}
+
+all_at_most() # COUNT
+{
+  [ "$(wc -l <"$DIR/requests")" -le "$1" ] || fail "more than $1 requests:" "$(sort "$DIR/requests" | uniq -c)"
+}
+
+cat_all() {
+  find "$BOX" -name '2*.json' -print0 | xargs -0 cat
+}
+
+# A listing of so many files is a few answers of 4 kB at least.
+@test "listing for the first time takes a request for many files, with all their attributes" {
+  counting ls -l "$BOX"
+  none READDIR OPEN READ
+  at_most $((EMAILS / 8)) READDIRPLUS
+  at_most 2 LOOKUP
+  at_most "$FEW" GETATTR
+}
+
+@test "listing again takes no more requests than the folder itself" {
+  local options
+  ls -l "$BOX" >/dev/null
+  for options in -f -l -la; do
+    counting ls "$options" "$BOX"
+    none READDIR READDIRPLUS LOOKUP OPEN READ
+    all_at_most "$FEW"
+  done
+}
+
+@test "looking for what is newer asks for no file" {
+  touch "$DIR/reference"
+  counting find "$BOX" -newer "$DIR/reference"
+  at_most "$FEW" GETATTR
+  at_most 2 LOOKUP
+  counting find "$BOX" -newer "$DIR/reference"
+  none READDIRPLUS LOOKUP
+  all_at_most "$FEW"
+}
+
+@test "asking for each file's attributes by its name takes no request" {
+  ls "$BOX" >/dev/null
+  counting find "$BOX" -name '2*.json' -exec stat -c %s {} +
+  none LOOKUP READDIRPLUS
+  all_at_most "$FEW"
+}
+
+@test "reading a file takes an open and a release, for the first time as for the second" {
+  for time in first second third; do
+    counting cat_all
+    equal "$time: $(requests OPEN)" "$time: $EMAILS"
+    equal "$time: $(requests RELEASE)" "$time: $EMAILS"
+    none READ FLUSH GETXATTR
+    at_most "$FEW" GETATTR
+  done
+  equal "$(cat_all | jq -s length)" "$EMAILS"
+}
+
+@test "searching takes an open and a release a file" {
+  for time in first second; do
+    counting grep -r '"subject": "number' "$BOX"
+    equal "$time: $(requests OPEN)" "$time: $((EMAILS + 2))" # inbox.json and index.jsonl are files, too
+    at_most 8 READ                                           # of these two
+    at_most "$FEW" GETATTR
+  done
+}
+
+@test "searching the index takes no request a file" {
+  counting grep number "$BOX/index.jsonl"
+  equal "$(requests OPEN)" 1
+  all_at_most 12
+}
