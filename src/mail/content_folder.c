@@ -19,10 +19,13 @@
 
 enum {
     HEAD_MAX_BYTES = 4 * 1024 * 1024,
-    TEXT_MAX_BYTES = 64 * 1024 * 1024,
+    TEXT_MAX_BYTES = EMAIL_CONTENT_MAX_BYTES,
     NAME_SPARE_BYTES = 16, /* for a number that makes it unique */
     NUMBERS_IN_TURN = 20,
 };
+
+/* Pictures alone, say. */
+static const char nothing_to_read[] = "(This email has no text; what it shows is in body.html.)\n";
 
 struct content_entry *content_folder_add(struct content_folder *folder, enum content_kind kind,
                                          const char *name, const char *id)
@@ -94,12 +97,19 @@ static bool is_blank(const struct email_text *text)
 /* Mail that is HTML alone is to be read as text, too. */
 static int add_body(struct content_folder *folder, const struct email_content *content)
 {
-    if (content->html.bytes == NULL || (content->plain_text.bytes != NULL && !is_blank(&content->plain_text)))
-        return add_text(folder, "body.txt", &content->plain_text);
+    const struct email_text *plain = &content->plain_text;
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX_BYTES);
-    int error = html_to_text(&text, content->html.bytes, content->html.len);
+    if (content->html.bytes == NULL && plain->bytes == NULL)
+        return 0;
+    int error = content->html.bytes == NULL || !is_blank(plain)
+                    ? strbuf_append(&text, plain->bytes, plain->len)
+                    : html_to_text(&text, content->html.bytes, content->html.len);
     if (error != 0 && error != -EMSGSIZE)
         return error;
+    if (text.len == 0 && content->html.bytes != NULL)
+        strbuf_append_str(&text, nothing_to_read);
+    if (text.len > 0 && text.data[text.len - 1] != '\n')
+        strbuf_append_char(&text, '\n');
     return add_bytes(folder, CONTENT_TEXT, "body.txt", strbuf_str(&text), text.len);
 }
 

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "store/content_file.h"
 #include "store/content_probe.h"
+#include "store/search_feed.h"
 
 enum {
     WAIT_MS = 30 * 1000,        /* of a reader */
@@ -185,6 +186,17 @@ int contents_open_raw(struct contents *contents, uint32_t email, struct cancel *
     return open_bytes(contents, email, CONTENT_PART_RAW, NULL, cancel, ret_bytes);
 }
 
+bool contents_find_raw_size(struct contents *contents, uint32_t email, uint64_t *ret_len)
+{
+    char name[CONTENT_NAME_SIZE];
+    const char *id = mirror_email_id(contents->mirror, email);
+    if (id == NULL)
+        return false;
+    content_cache_name(CONTENT_PART_RAW, id, NULL, name);
+    _cleanup_close_ int fd = content_cache_open(&contents->cache, name);
+    return fd >= 0 && content_file_look(fd, ret_len) == 0;
+}
+
 /* ---------------------------------------------------------------- ahead */
 
 static void fetch_missing(struct contents *contents, const struct content_wish *wish)
@@ -208,6 +220,8 @@ static void fetch_ahead(void *context, uint32_t email, content_parts parts)
     struct content_wish wish = {.part = CONTENT_PART_RAW, .email_id = id};
     if ((parts & 1U << CONTENT_PART_RAW) != 0)
         fetch_missing(contents, &wish);
+    if ((parts & ~(1U << CONTENT_PART_RAW)) == 0)
+        return;
     struct store_content *content = contents_find(contents, email);
     if (content == NULL && load(contents, email, AHEAD_WAIT_MS, NULL, &content) != 0)
         return;
@@ -218,6 +232,12 @@ static void fetch_ahead(void *context, uint32_t email, content_parts parts)
             fetch_missing(contents, &wish);
     }
     contents_unref(contents, content);
+}
+
+void contents_prefetch_raw(struct contents *contents, const uint32_t *emails, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        content_ahead_fetch(&contents->ahead, emails[i], 1U << CONTENT_PART_RAW);
 }
 
 /* ---------------------------------------------------------------- what the service has */
@@ -257,6 +277,16 @@ static void scan(struct worker_job *job)
     free(scan_job);
 }
 
+/* What was fetched can be searched. */
+static void note_text(void *context, const char *email_id, const char *text, size_t len)
+{
+    const struct contents *contents = context;
+    struct email_view view;
+    if (contents->mirror->search_feed != NULL &&
+        mirror_find_email_by_id(contents->mirror, 0, email_id, &view))
+        search_feed_add_text(contents->mirror->search_feed, view.number, text, len);
+}
+
 /* Behind the scenes: many files take a while to look at. */
 static void begin_scan(struct contents *contents)
 {
@@ -285,6 +315,8 @@ struct contents *contents_new(struct mirror *mirror, struct mail_service *servic
         contents_free(contents);
         return NULL;
     }
+    contents->fetcher.text_came = note_text;
+    contents->fetcher.context = contents;
     content_probe_recall(contents);
     begin_scan(contents);
     return contents;
