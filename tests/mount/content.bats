@@ -10,18 +10,6 @@ teardown() {
   stop_all
 }
 
-# The folder of the one received email of this subject.
-folder() # ADDRESS SUBJECT
-{
-  local file
-  file=$(mounted "$1" "$2") && echo "${file%.json}"
-}
-
-has_folders() # ADDRESS
-{
-  compgen -G "$MOUNT/inboxes/$1/*_*/" >/dev/null
-}
-
 # Requests to the service so far, by all.
 asked() {
   jq .counters.requests "$MOUNT/status.json"
@@ -44,7 +32,7 @@ start_with_inboxd() # [OPTION of inboxfs...]
 {
   start_two_inboxes "$@"
   refresh
-  wait_until 20 has_folders "$ALICE"
+  wait_for_folders "$ALICE"
 }
 
 # Emails mail-1 … mail-N with content "body N" at the scripted service, and a mount that knows of the content.
@@ -64,7 +52,7 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   control "@$DIR/control"
   start_mount "${@:2}"
   refresh
-  wait_until 20 has_folders in-1
+  wait_for_folders in-1
 }
 
 # ---------------------------------------------------------------- what it holds
@@ -80,7 +68,7 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
     alternative_content: true, attachment_ids: [$id]}')"
   start_mount
   refresh
-  wait_until 20 has_folders "$ALICE"
+  wait_for_folders "$ALICE"
   local it
   it=$(folder "$ALICE" "the photo")
   equal "$(ls "$it" | tr '\n' ' ')" "attachments body.html body.txt message.eml new.txt prompt.md thread.md "
@@ -129,7 +117,7 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   control '{"contents": {"e-1": {"id": "e-1", "html": "<p>x</p>"}, "e-2": {"id": "e-2", "plain_text": "y", "prompt": null}}}'
   start_mount
   refresh
-  wait_until 20 has_folders in-1
+  wait_for_folders in-1
   equal "$(ls "$(folder in-1 bare)" | tr '\n' ' ')" "body.html body.txt new.txt "
   equal "$(ls "$(folder in-1 also)" | tr '\n' ' ')" "body.txt new.txt "
   missing "$(folder in-1 bare)/message.eml" "$(folder in-1 bare)/attachments" "$(folder in-1 bare)/prompt.md"
@@ -168,7 +156,7 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   control "@$DIR/control"
   start_mount
   refresh
-  wait_until 20 has_folders in-1
+  wait_for_folders in-1
   local it name
   it=$(folder in-1 names)
   equal "$(find "$it/attachments" -type f | wc -l)" 15
