@@ -37,6 +37,13 @@ static bool is_type(GMimeObject *part, const char *media, const char *subtype)
     return g_mime_content_type_is_type(g_mime_object_get_content_type(part), media, subtype);
 }
 
+/* A Content-Type without a subtype means text (RFC 2045 section 5.2), to GMime it means bytes. */
+static bool is_plain_text(GMimeObject *part)
+{
+    const char *type = g_mime_object_get_header(part, "Content-Type");
+    return is_type(part, "text", "plain") || (type != NULL && strchr(type, '/') == NULL);
+}
+
 /* A leaf that names a file is meant as one, except for a message that is nothing but its text. */
 static bool is_attachment(GMimeObject *part, const struct place *place)
 {
@@ -101,7 +108,7 @@ static int read_leaf(struct mime_walk *walk, GMimeObject *part, const struct pla
 {
     struct draft_reading *reading = walk->reading;
     if (!is_attachment(part, place)) {
-        if (is_type(part, "text", "plain") && reading->plain_text == NULL) {
+        if (is_plain_text(part) && reading->plain_text == NULL) {
             walk->plain_in = place->alternative;
             return mime_part_read_text(part, &reading->plain_text, reading->ret_reason);
         }

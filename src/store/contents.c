@@ -12,7 +12,11 @@
 #include "base/file.h"
 #include "store/content_file.h"
 #include "store/content_probe.h"
+<<<<<<< HEAD
 #include "store/search_feed.h"
+=======
+#include "store/search_text.h"
+>>>>>>> 41c517f1029cb9893bc9286ce1a86e2877c60569
 
 enum {
     WAIT_MS = 30 * 1000,        /* of a reader */
@@ -125,8 +129,10 @@ static int load(struct contents *contents, uint32_t email, int64_t timeout_ms, s
     *content = (struct store_content){.email = email, .references = 1};
     const struct content_wish wish = {.part = CONTENT_PART_FOLDER, .email_id = id};
     int error = open_part(contents, &wish, timeout_ms, cancel, &content->folder, &content->fd);
-    if (error == 0)
+    if (error == 0) {
+        search_text_note(contents->mirror->search_feed, content);
         *ret_content = keep(contents, TAKE_PTR(content));
+    }
     return error;
 }
 

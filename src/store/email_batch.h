@@ -11,8 +11,8 @@
 #include "store/mirror.h"
 
 enum {
-    EMAIL_BATCH_MAX = 128,
-    EMAIL_BATCH_MAX_BYTES = 256 * 1024, /* then it is full, however few there are */
+    EMAIL_BATCH_MAX = 512,
+    EMAIL_BATCH_MAX_BYTES = 512 * 1024, /* then it is full, however few there are */
 };
 
 struct email_batch { /* empty: all zeros */

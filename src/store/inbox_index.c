@@ -21,6 +21,7 @@ struct line {
 };
 
 struct store_index {
+    struct mirror *mirror; /* whose frames it holds on to */
     size_t len;
     uint64_t bytes;
     struct line lines[];
@@ -76,7 +77,8 @@ int inbox_index_new(struct mirror *mirror, uint32_t inbox_number, struct store_i
     if (is_there)
         index = malloc(sizeof(*index) + inbox->emails.live * sizeof(index->lines[0]));
     if (index != NULL) {
-        *index = (struct store_index){.len = 0};
+        *index = (struct store_index){.mirror = mirror};
+        atomic_fetch_add(&mirror->open_indexes, 1);
         collect_locked(mirror, inbox, index);
     }
     pthread_rwlock_unlock(&mirror->read_lock);
@@ -89,6 +91,8 @@ int inbox_index_new(struct mirror *mirror, uint32_t inbox_number, struct store_i
 
 void inbox_index_free(struct store_index *index)
 {
+    if (index != NULL)
+        atomic_fetch_sub(&index->mirror->open_indexes, 1);
     free(index);
 }
 

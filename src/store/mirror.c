@@ -34,6 +34,7 @@ void mirror_release(struct mirror *mirror)
     inbox_table_release(&mirror->inboxes);
     email_index_free(mirror->emails);
     record_log_free(mirror->log);
+    dead_frames_release(&mirror->dead);
     pthread_mutex_destroy(&mirror->write_lock);
     pthread_rwlock_destroy(&mirror->read_lock);
     *mirror = (struct mirror){0};
@@ -60,9 +61,11 @@ void mirror_end_first_sync(struct mirror *mirror)
     pthread_mutex_unlock(&mirror->write_lock);
 }
 
-void mirror_forget_pages(struct mirror *mirror)
+void mirror_give_back(struct mirror *mirror)
 {
     pthread_mutex_lock(&mirror->write_lock);
+    if (atomic_load(&mirror->open_indexes) == 0)
+        dead_frames_discard(&mirror->dead, mirror->log, clock_monotonic_ms(mirror->clock));
     record_log_forget_pages(mirror->log);
     pthread_mutex_unlock(&mirror->write_lock);
 }

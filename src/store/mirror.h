@@ -12,10 +12,12 @@
 #define INBOXFS_STORE_MIRROR_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "store/dead_frames.h"
 #include "store/email_index.h"
 #include "store/inbox_table.h"
 #include "store/record_log.h"
@@ -37,6 +39,8 @@ struct mirror {
     int64_t inboxes_changed_ms; /* protected by both */
     bool inboxes_are_listed;    /* protected by both: GET /inbox has answered in this mount */
     uint64_t loaded_bytes;      /* of the frames in the cache that counted when it was loaded */
+    struct dead_frames dead;    /* protected by write_lock: replaced since then */
+    atomic_uint open_indexes;   /* snapshots that may hold on to frames for long */
     bool first_sync_done;       /* protected by write_lock */
     uint32_t last_look;         /* protected by write_lock: numbers looks, see mirror_begin_look() */
 
@@ -54,8 +58,8 @@ uint32_t mirror_begin_look(struct mirror *mirror);
 /* What there was is known: mail in inboxes that appear from here on is news. */
 void mirror_end_first_sync(struct mirror *mirror);
 
-/* Lets the kernel take back the memory of the mapped cache. */
-void mirror_forget_pages(struct mirror *mirror);
+/* Lets the kernel take back the memory of the mapped cache, and the disk what no longer counts there. */
+void mirror_give_back(struct mirror *mirror);
 
 /* Tell whoever listens. With no lock held. `path` and `id` as in struct event. */
 void mirror_tell_email(const struct mirror *mirror, uint32_t email, enum store_change change);

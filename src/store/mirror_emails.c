@@ -114,7 +114,10 @@ static int update_locked(struct mirror *mirror, struct inbox *inbox, struct emai
         append(mirror, inbox->number, entry->name, record, entry->frame->date_ms);
     if (frame == NULL)
         return -ENOMEM;
+    const struct email_frame *old = entry->frame;
     replace(mirror, inbox, entry, frame);
+    dead_frames_add(&mirror->dead, mirror->log, old, email_frame_bytes(old),
+                    clock_monotonic_ms(mirror->clock));
     *put = returns ? MIRROR_ADDED : MIRROR_CHANGED;
     return 0;
 }

@@ -21,11 +21,11 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "store/record_frame.h"
 
 enum {
-    FORMAT_VERSION = 2,
+    FORMAT_VERSION = 3,
     BYTE_ORDER_MARK = 0x01020304,
-    ALIGNMENT = 8,
     BATCH_FIRST_BYTES = 4096,
     BATCH_KEPT_BYTES = 1024 * 1024,
 };
@@ -40,17 +40,9 @@ struct log_header {
     uint32_t byte_order;
 };
 
-struct frame {
-    uint32_t len; /* bytes of the payload, without padding */
-    uint16_t kind;
-    uint16_t check;    /* of the two above: a damaged length must not lead far astray */
-    uint64_t checksum; /* of the payload, seeded with the three above */
-    char payload[];
-};
-
 struct heap_block {
     struct heap_block *next;
-    char bytes[] __attribute__((aligned(ALIGNMENT)));
+    char bytes[] __attribute__((aligned(RECORD_FRAME_ALIGNMENT)));
 };
 
 struct record_log {
@@ -66,32 +58,9 @@ struct record_log {
 
 static const char magic[8] = "inboxfs";
 
-static size_t padded(size_t len)
-{
-    return (len + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
-}
-
 uint64_t record_log_frame_bytes(size_t payload_len)
 {
-    return sizeof(struct frame) + padded(payload_len);
-}
-
-static uint16_t frame_check(const struct frame *frame)
-{
-    return (uint16_t)(hash_bytes(frame->kind, &frame->len, sizeof(frame->len)) >> 48);
-}
-
-static uint64_t frame_checksum(const struct frame *frame)
-{
-    uint64_t seed = (uint64_t)frame->len << 32 | (uint64_t)frame->kind << 16 | frame->check;
-    return hash_bytes(seed, frame->payload, padded(frame->len));
-}
-
-static bool frame_is_intact(const struct frame *frame, size_t room)
-{
-    return room >= sizeof(*frame) && frame->kind <= RECORD_KIND_MAX && frame->check == frame_check(frame) &&
-           frame->len <= RECORD_PAYLOAD_MAX_BYTES && record_log_frame_bytes(frame->len) <= room &&
-           frame->checksum == frame_checksum(frame);
+    return record_frame_bytes(payload_len);
 }
 
 /* ---------------------------------------------------------------- opening */
@@ -173,8 +142,8 @@ static int map_file(struct record_log *log, size_t *ret_bytes)
 static size_t find_intact_frame(const struct record_log *log, size_t offset, size_t file_bytes)
 {
     while (offset < file_bytes &&
-           !frame_is_intact((const struct frame *)(log->base + offset), file_bytes - offset))
-        offset += ALIGNMENT;
+           !record_frame_is_intact((const struct record_frame *)(log->base + offset), file_bytes - offset))
+        offset += RECORD_FRAME_ALIGNMENT;
     return offset < file_bytes ? offset : file_bytes;
 }
 
@@ -197,13 +166,14 @@ static int visit(struct record_log *log, size_t file_bytes, record_visitor visit
     size_t damaged = 0;
     for (size_t offset = log->end; offset < file_bytes;) {
         slide_window(log, offset, file_bytes, &window_end);
-        const struct frame *frame = (const struct frame *)(log->base + offset);
-        if (!frame_is_intact(frame, file_bytes - offset)) {
-            offset = find_intact_frame(log, offset + ALIGNMENT, file_bytes);
+        const struct record_frame *frame = (const struct record_frame *)(log->base + offset);
+        if (!record_frame_is_intact(frame, file_bytes - offset)) {
+            offset = find_intact_frame(log, offset + RECORD_FRAME_ALIGNMENT, file_bytes);
             damaged += offset < file_bytes;
             continue;
         }
-        int error = visitor(context, frame->kind, frame->payload, frame->len);
+        int error =
+            frame->kind == RECORD_FRAME_IDLE ? 0 : visitor(context, frame->kind, frame->payload, frame->len);
         if (error != 0)
             return error;
         offset += record_log_frame_bytes(frame->len);
@@ -306,7 +276,7 @@ int record_batch_add(struct record_batch *batch, unsigned int kind, const struct
     if (reserve(batch, record_log_frame_bytes(len)) != 0)
         return -ENOMEM;
 
-    struct frame *frame = (struct frame *)(batch->bytes + batch->len);
+    struct record_frame *frame = (struct record_frame *)(batch->bytes + batch->len);
     frame->len = (uint32_t)len;
     frame->kind = (uint16_t)kind;
     char *to = frame->payload;
@@ -315,11 +285,11 @@ int record_batch_add(struct record_batch *batch, unsigned int kind, const struct
             memcpy(to, parts[i].iov_base, parts[i].iov_len);
         to += parts[i].iov_len;
     }
-    memset(to, 0, padded(len) - len);
-    frame->check = frame_check(frame);
-    frame->checksum = frame_checksum(frame);
+    char *end = (char *)frame + record_frame_bytes(len);
+    memset(to, 0, (size_t)(end - to));
+    record_frame_seal(frame);
     *ret_offset = batch->len + sizeof(*frame);
-    batch->len += record_log_frame_bytes(len);
+    batch->len += record_frame_bytes(len);
     return 0;
 }
 
@@ -427,6 +397,24 @@ int64_t record_log_identity(const struct record_log *log)
         return 0;
     const uint64_t parts[] = {status.stx_ino, (uint64_t)status.stx_btime.tv_sec, status.stx_btime.tv_nsec};
     return (int64_t)(hash_bytes(0, parts, sizeof(parts)) | 1);
+}
+
+int record_log_discard(struct record_log *log, uint64_t offset, uint64_t bytes)
+{
+    struct record_frame idle = {.kind = RECORD_FRAME_IDLE};
+    if (log->fd < 0 || offset < sizeof(idle) + sizeof(struct log_header) || bytes < sizeof(idle) ||
+        bytes - sizeof(idle) > UINT32_MAX || offset - sizeof(idle) + bytes > log->end)
+        return -EINVAL;
+    offset -= sizeof(idle);
+    idle.len = (uint32_t)(bytes - sizeof(idle));
+    record_frame_seal(&idle);
+    /* Torn by a crash, it is one of the places that are damaged: then what it stood for is read again, in its
+     * order, and superseded again. */
+    int error = file_pwrite_all(log->fd, &idle, sizeof(idle), (off_t)offset);
+    if (error == 0 && fallocate(log->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                (off_t)(offset + sizeof(idle)), (off_t)idle.len) != 0)
+        error = -errno;
+    return error;
 }
 
 void record_log_forget_pages(const struct record_log *log)

@@ -77,6 +77,11 @@ int64_t record_log_identity(const struct record_log *log);
 /* What one record of `payload_len` bytes takes in the file. */
 uint64_t record_log_frame_bytes(size_t payload_len);
 
+/* Gives back the disk space of records that lie side by side and that nobody looks at any more: `bytes` (of
+ * record_log_frame_bytes()) from the one whose payload stands at `offset` (record_log_offset()). They are not
+ * visited again. 0 or -errno: the space stays taken. */
+int record_log_discard(struct record_log *log, uint64_t offset, uint64_t bytes);
+
 /* Lets the kernel take back the memory of mapped pages; they are read again when they are looked at. */
 void record_log_forget_pages(const struct record_log *log);
 

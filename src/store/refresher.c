@@ -160,7 +160,7 @@ static void run_all_locked(struct refresher *refresher, enum look_depth depth)
     pthread_mutex_unlock(&refresher->lock);
     sync_run_all(&run, depth);
     if (depth == LOOK_COMPLETE)
-        mirror_forget_pages(refresher->config.mirror);
+        mirror_give_back(refresher->config.mirror);
     if (run.error == 0 && refresher->config.contents != NULL)
         contents_note_sync(refresher->config.contents);
     pthread_mutex_lock(&refresher->lock);

@@ -27,7 +27,6 @@ enum {
     REST_BEFORE_MS = 3000, /* nothing changed for so long: the round begins */
     REST_BEFORE_MAX_MS = 30 * 1000,
     REST_AFTER_FAILURE_MS = 60 * 1000,
-    WAIT_FOR_ROOM_MS = 2000,
     MANY_EMAILS = 10000,
 };
 
@@ -77,6 +76,9 @@ struct search_feed {
     struct text *texts;
     struct text **texts_end;
     size_t texts_bytes;
+    bool is_pressed;      /* there is little room left: no more rest */
+    unsigned char *known; /* a bit for each email whose text was taken */
+    size_t known_bytes;
     uint64_t rounds_wanted;
     uint64_t rounds_done;
 };
@@ -116,6 +118,7 @@ void search_feed_free(struct search_feed *feed)
         return;
     free_texts(feed->texts);
     free(feed->noted);
+    free(feed->known);
     close(feed->dir_fd);
     pthread_cond_destroy(&feed->changed);
     pthread_mutex_destroy(&feed->lock);
@@ -199,7 +202,8 @@ static bool rest(struct search_feed *feed, struct round *round)
 {
     int64_t until_ms = 2 * now_ms() - round->batch_started_ms;
     pthread_mutex_lock(&feed->lock);
-    while (!feed->is_stopping && feed->rounds_wanted == feed->rounds_done && now_ms() < until_ms)
+    while (!feed->is_stopping && !feed->is_pressed && feed->rounds_wanted == feed->rounds_done &&
+           now_ms() < until_ms)
         clock_wait(clock_system(), &feed->changed, &feed->lock, until_ms);
     bool goes_on = !feed->is_stopping;
     pthread_mutex_unlock(&feed->lock);
@@ -312,7 +316,7 @@ static int run_round(struct search_feed *feed, struct round *round)
     if (error == 0)
         feed->walked_to = round->emails;
     if (are_many)
-        mirror_forget_pages(feed->mirror);
+        mirror_give_back(feed->mirror);
     return error;
 }
 
@@ -336,6 +340,13 @@ static void start_over(struct search_feed *feed)
     feed->last_end = 0;
     feed->is_verifying = true;
     feed->pass++;
+}
+
+/* They are wanted again. */
+static void forget_texts_locked(struct search_feed *feed)
+{
+    if (feed->known_bytes > 0)
+        memset(feed->known, 0, feed->known_bytes);
 }
 
 static int read_marks(struct search_feed *feed)
@@ -378,6 +389,9 @@ static int prepare(struct search_feed *feed)
     if (!search_index_is_damaged(feed->index))
         return 0;
     log_warning("the search index is damaged; it is built anew");
+    pthread_mutex_lock(&feed->lock);
+    forget_texts_locked(feed);
+    pthread_mutex_unlock(&feed->lock);
     start_over(feed);
     return search_index_renew(feed->index);
 }
@@ -386,7 +400,7 @@ static int prepare(struct search_feed *feed)
 
 static int64_t due_ms_locked(const struct search_feed *feed)
 {
-    if (feed->rounds_wanted != feed->rounds_done)
+    if (feed->rounds_wanted != feed->rounds_done || feed->is_pressed)
         return 0;
     if (!feed->has_news)
         return CLOCK_FOREVER;
@@ -408,6 +422,7 @@ static void take_locked(struct search_feed *feed, uint32_t noted[NOTED_MAX], str
     feed->texts = NULL;
     feed->texts_end = &feed->texts;
     feed->texts_bytes = 0;
+    feed->is_pressed = false;
     feed->has_news = false;
     pthread_cond_broadcast(&feed->changed);
 }
@@ -423,6 +438,7 @@ static void note_failure_locked(struct search_feed *feed, int error)
     feed->has_warned = error != -EUCLEAN;
     /* What was taken is lost, so the next round has to look at everything. */
     start_over(feed);
+    forget_texts_locked(feed);
     feed->has_news = true;
     feed->not_before_ms = error == -EUCLEAN ? 0 : now_ms() + REST_AFTER_FAILURE_MS;
 }
@@ -520,40 +536,66 @@ void search_feed_wake(struct search_feed *feed)
     pthread_mutex_unlock(&feed->lock);
 }
 
-static bool has_room_locked(const struct search_feed *feed, size_t len)
+static bool has_text_locked(const struct search_feed *feed, uint32_t email)
 {
-    return feed->texts_bytes + len <= TEXTS_MAX_BYTES;
+    return email / 8 < feed->known_bytes && (feed->known[email / 8] & 1U << email % 8) != 0;
+}
+
+bool search_feed_wants_text(struct search_feed *feed, uint32_t email)
+{
+    if (feed == NULL)
+        return false;
+    pthread_mutex_lock(&feed->lock);
+    bool is_wanted = feed->texts_bytes <= TEXTS_MAX_BYTES && !has_text_locked(feed, email);
+    pthread_mutex_unlock(&feed->lock);
+    return is_wanted;
+}
+
+static bool note_known_locked(struct search_feed *feed, uint32_t email)
+{
+    if (email / 8 >= feed->known_bytes) {
+        size_t bytes = (size_t)email / 4 + 64;
+        unsigned char *known = realloc(feed->known, bytes);
+        if (known == NULL)
+            return false;
+        memset(known + feed->known_bytes, 0, bytes - feed->known_bytes);
+        feed->known = known;
+        feed->known_bytes = bytes;
+    }
+    feed->known[email / 8] |= (unsigned char)(1U << email % 8);
+    return true;
+}
+
+/* True: it is the feed's from now on. */
+static bool take_text_locked(struct search_feed *feed, struct text *text)
+{
+    if (feed->texts_bytes > TEXTS_MAX_BYTES || has_text_locked(feed, text->email) ||
+        !note_known_locked(feed, text->email))
+        return false;
+    *feed->texts_end = text;
+    feed->texts_end = &text->next;
+    feed->texts_bytes += sizeof(*text) + text->len;
+    note_news_locked(feed);
+    if (feed->texts_bytes > TEXTS_MAX_BYTES / 2) {
+        feed->is_pressed = true;
+        pthread_cond_broadcast(&feed->changed);
+    }
+    return true;
 }
 
 void search_feed_add_text(struct search_feed *feed, uint32_t email, const char *text, size_t len)
 {
-    if (feed == NULL || len == 0)
-        return;
-    if (len > SEARCH_BODY_MAX_BYTES)
-        len = SEARCH_BODY_MAX_BYTES;
-    struct text *added = malloc(sizeof(*added) + len + 1);
+    struct text *added = feed == NULL ? NULL : malloc(sizeof(*added) + len + 1);
     if (added == NULL)
         return;
     *added = (struct text){.email = email, .len = len};
     memcpy(added->bytes, text, len);
     added->bytes[len] = '\0';
-
-    int64_t until_ms = now_ms() + WAIT_FOR_ROOM_MS;
     pthread_mutex_lock(&feed->lock);
-    while (!has_room_locked(feed, len) && feed->is_started && now_ms() < until_ms) {
-        feed->first_news_ms = 0; /* no longer to be put off */
-        pthread_cond_broadcast(&feed->changed);
-        clock_wait(clock_system(), &feed->changed, &feed->lock, until_ms);
-    }
-    if (has_room_locked(feed, len)) {
-        *feed->texts_end = added;
-        feed->texts_end = &added->next;
-        feed->texts_bytes += len;
-        note_news_locked(feed);
-        added = NULL;
-    }
+    bool is_taken = take_text_locked(feed, added);
     pthread_mutex_unlock(&feed->lock);
-    free(added);
+    if (!is_taken)
+        free(added);
 }
 
 void search_feed_settle(struct search_feed *feed, int64_t timeout_ms, struct cancel *cancel)

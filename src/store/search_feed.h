@@ -31,8 +31,11 @@ void search_feed_note(struct search_feed *feed, uint32_t email);
 /* Some emails were added, or the index was found to be damaged. NULL-safe. */
 void search_feed_wake(struct search_feed *feed);
 
-/* The body of an email, to be found by from now on (copied). May wait a moment for room; without any, the
- * body is not found. NULL-safe. */
+/* Whether the text of this email is not in the index as far as is known, and there is room for it. NULL: no.
+ */
+bool search_feed_wants_text(struct search_feed *feed, uint32_t email);
+/* The text of an email, to be found by from now on (copied; UTF-8). Where there is no room for it, it stays
+ * wanted. Does not wait. NULL-safe. */
 void search_feed_add_text(struct search_feed *feed, uint32_t email, const char *text, size_t len);
 
 /* Waits until what is known now is in the index, at most `timeout_ms`. */

@@ -282,8 +282,13 @@ int search_index_put_body(struct search_index *index, const char *inbox_id, cons
     _cleanup_free_ char *body = strndup(text, body_len(text, len));
     if (body == NULL)
         return -ENOMEM;
+    int64_t len_before = 0;
     int error = find_row(index, inbox_id, key, &row);
     if (error == 0)
+        error = query_integer(index->writer, &len_before,
+                              "SELECT length(CAST(body AS BLOB)) FROM texts WHERE rowid = ?", "i", row);
+    /* What an id stands for never changes. */
+    if (error == 0 && (size_t)len_before != strlen(body))
         error = query_execute(index->writer, "UPDATE texts SET body = ? WHERE rowid = ?", "si", body, row);
     return note(index, error);
 }

@@ -19,6 +19,7 @@
 #include "tree/entry.h"
 #include "tree/inode.h"
 #include "tree/proc_path.h"
+#include "tree/search_folder.h"
 #include "tree/tree_state.h"
 
 static bool is_fixed(uint64_t ino, enum fixed_node node)
@@ -116,8 +117,13 @@ int tree_read_link(struct tree *tree, const struct tree_caller *caller, uint64_t
                    size_t size)
 {
     const struct draft_node *draft = draft_table_get(&tree->drafts, ino);
+<<<<<<< HEAD
     if (inode_kind(ino) == INODE_CONTENT)
         return content_read_link(tree, caller, ino, ret_target, size);
+=======
+    if (inode_kind(ino) == INODE_SEARCH_HIT)
+        return search_hit_read_link(tree, ino, ret_target, size);
+>>>>>>> 41c517f1029cb9893bc9286ce1a86e2877c60569
     if (draft == NULL)
         return -EINVAL;
     ssize_t len = readlinkat(draft->fd, "", ret_target, size);
@@ -132,6 +138,8 @@ int tree_read_link(struct tree *tree, const struct tree_caller *caller, uint64_t
 int tree_remove_dir(struct tree *tree, uint64_t parent, const char *name)
 {
     const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
+    if (is_fixed(parent, FIXED_SEARCH))
+        return search_folder_remove(tree, name);
     if (draft == NULL)
         return -EPERM;
     return unlinkat(draft->fd, name, AT_REMOVEDIR) == 0 ? 0 : -errno;

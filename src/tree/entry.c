@@ -59,10 +59,6 @@ static void look_at_fixed(struct tree *tree, enum fixed_node node, size_t *ret_l
     case FIXED_INBOXES:
         *ret_changed_ms = store_inboxes_changed_ms(tree->store);
         break;
-    case FIXED_EVENT_LOG:
-        *ret_changed_ms = event_log_changed_ms(tree->event_log);
-        *ret_len = event_log_size(tree->event_log);
-        break;
     case FIXED_STATUS:
         status_file_stat(tree, ret_len, ret_changed_ms);
         break;
@@ -74,11 +70,26 @@ static void look_at_fixed(struct tree *tree, enum fixed_node node, size_t *ret_l
     }
 }
 
+void entry_of_event_log(struct tree *tree, uint64_t begin, struct tree_entry *ret)
+{
+    int64_t changed_ms = event_log_changed_ms(tree->event_log);
+    fill(tree, inode_make(INODE_FIXED, FIXED_EVENT_LOG), fixed_get(FIXED_EVENT_LOG)->mode,
+         (off_t)event_log_size(tree->event_log, begin),
+         timespec_of_ms(changed_ms != 0 ? changed_ms : tree->started_ms), ret);
+    ret->ino = inode_make(INODE_EVENT_LOG, begin);
+    ret->is_name_lasting = false;
+    ret->attributes.is_lasting = false;
+}
+
 void entry_of_fixed(struct tree *tree, enum fixed_node node, struct tree_entry *ret)
 {
     const struct fixed_entry *fixed = fixed_get(node);
     size_t len;
     int64_t changed_ms;
+    if (node == FIXED_EVENT_LOG) {
+        entry_of_event_log(tree, event_log_begin(tree->event_log), ret);
+        return;
+    }
     look_at_fixed(tree, node, &len, &changed_ms);
     fill(tree, inode_make(INODE_FIXED, node), fixed->mode, (off_t)len,
          timespec_of_ms(changed_ms != 0 ? changed_ms : tree->started_ms), ret);
@@ -119,12 +130,21 @@ void entry_of_email(const struct tree *tree, const struct email_view *view, stru
     ret->attributes.is_lasting = true;
 }
 
+<<<<<<< HEAD
 void entry_of_content(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t size, int64_t date_ms,
                       struct tree_entry *ret)
 {
     fill(tree, ino, mode, (off_t)size, timespec_of_ms(date_ms), ret);
     ret->is_name_lasting = true;
     ret->attributes.is_lasting = true;
+=======
+void entry_of_search(const struct tree *tree, uint64_t ino, mode_t mode, off_t size, int64_t changed_ms,
+                     struct tree_entry *ret)
+{
+    fill(tree, ino, mode, size, timespec_of_ms(changed_ms != 0 ? changed_ms : tree->started_ms), ret);
+    ret->is_name_lasting = false;
+    ret->attributes.is_lasting = false;
+>>>>>>> 41c517f1029cb9893bc9286ce1a86e2877c60569
 }
 
 void entry_of_item(const struct tree *tree, const struct outbox_stat *stat, enum outbox_folder folder,

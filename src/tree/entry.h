@@ -14,9 +14,14 @@ extern const char inbox_record_name[];
 extern const char inbox_index_name[];
 
 void entry_of_fixed(struct tree *tree, enum fixed_node node, struct tree_entry *ret);
+/* events.jsonl as it was found when it began at this position. */
+void entry_of_event_log(struct tree *tree, uint64_t begin, struct tree_entry *ret);
 void entry_of_inbox(const struct tree *tree, const struct inbox_view *view, struct tree_entry *ret);
 void entry_of_inbox_record(const struct tree *tree, const struct inbox_view *view, struct tree_entry *ret);
 void entry_of_inbox_index(const struct tree *tree, const struct inbox_view *view, struct tree_entry *ret);
+/* In search/: `changed_ms` 0 where it is not known. */
+void entry_of_search(const struct tree *tree, uint64_t ino, mode_t mode, off_t size, int64_t changed_ms,
+                     struct tree_entry *ret);
 void entry_of_email(const struct tree *tree, const struct email_view *view, struct tree_entry *ret);
 /* What is in the folder of an email, and the folder itself. */
 void entry_of_content(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t size, int64_t date_ms,

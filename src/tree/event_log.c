@@ -187,8 +187,9 @@ void event_log_append(struct event_log *log, const struct event *event)
     pthread_mutex_unlock(&log->lock);
 }
 
-static size_t copy_locked(const struct event_log *log, void *ret_bytes, size_t len, size_t offset)
+static size_t copy_locked(const struct event_log *log, void *ret_bytes, size_t len, uint64_t position)
 {
+    size_t offset = (size_t)(position - log->cut_bytes);
     if (offset >= log->text.len)
         return 0;
     if (len > log->text.len - offset)
@@ -197,20 +198,39 @@ static size_t copy_locked(const struct event_log *log, void *ret_bytes, size_t l
     return len;
 }
 
-size_t event_log_read(struct event_log *log, void *ret_bytes, size_t len, off_t offset)
+static size_t read_locked(const struct event_log *log, char *ret_bytes, size_t len, uint64_t position)
+{
+    size_t gone = 0;
+    if (position < log->cut_bytes) {
+        uint64_t all_gone = log->cut_bytes - position;
+        gone = all_gone < len ? (size_t)all_gone : len;
+        memset(ret_bytes, '\n', gone);
+    }
+    return gone + copy_locked(log, ret_bytes + gone, len - gone, position + gone);
+}
+
+uint64_t event_log_begin(struct event_log *log)
 {
     pthread_mutex_lock(&log->lock);
-    size_t copied = offset < 0 ? 0 : copy_locked(log, ret_bytes, len, (size_t)offset);
+    uint64_t begin = log->cut_bytes;
+    pthread_mutex_unlock(&log->lock);
+    return begin;
+}
+
+size_t event_log_read(struct event_log *log, uint64_t begin, void *ret_bytes, size_t len, off_t offset)
+{
+    if (offset < 0)
+        return 0;
+    pthread_mutex_lock(&log->lock);
+    size_t copied = read_locked(log, ret_bytes, len, begin + (uint64_t)offset);
     pthread_mutex_unlock(&log->lock);
     return copied;
 }
 
-size_t event_log_size(struct event_log *log)
+size_t event_log_size(struct event_log *log, uint64_t begin)
 {
-    pthread_mutex_lock(&log->lock);
-    size_t size = log->text.len;
-    pthread_mutex_unlock(&log->lock);
-    return size;
+    uint64_t end = event_log_end(log);
+    return begin < end ? (size_t)(end - begin) : 0;
 }
 
 int64_t event_log_changed_ms(struct event_log *log)
@@ -234,7 +254,7 @@ size_t event_log_follow(struct event_log *log, uint64_t *position, void *ret_byt
     pthread_mutex_lock(&log->lock);
     if (*position < log->cut_bytes)
         *position = log->cut_bytes;
-    size_t copied = copy_locked(log, ret_bytes, len, (size_t)(*position - log->cut_bytes));
+    size_t copied = copy_locked(log, ret_bytes, len, *position);
     *position += copied;
     pthread_mutex_unlock(&log->lock);
     return copied;

@@ -5,7 +5,9 @@
  * behind. The disk failing costs the lines their next life, never the program.
  *
  * A position counts the bytes ever logged in this process (plus what the file held at the start), so that a
- * reader keeps its place when the older half is cut away.
+ * reader keeps its place when the older half is cut away. For the same reason events.jsonl is another file to
+ * whoever opens it after a cut: each begins at the position where it was first found, and goes on growing for
+ * those who have it open.
  */
 #ifndef INBOXFS_TREE_EVENT_LOG_H
 #define INBOXFS_TREE_EVENT_LOG_H
@@ -32,9 +34,12 @@ void event_log_free(struct event_log *log);
 /* Past the bound the older half, up to a line's end, is cut away. */
 void event_log_append(struct event_log *log, const struct event *event);
 
-/* The file as it is now: bytes from `offset` on, fewer at its end. */
-size_t event_log_read(struct event_log *log, void *ret_bytes, size_t len, off_t offset);
-size_t event_log_size(struct event_log *log);
+/* Where the file begins for whoever opens it now: at a line. */
+uint64_t event_log_begin(struct event_log *log);
+/* The file that begins at `begin`, as it is now: bytes from `offset` on, fewer at its end. What was cut away
+ * reads as empty lines. */
+size_t event_log_read(struct event_log *log, uint64_t begin, void *ret_bytes, size_t len, off_t offset);
+size_t event_log_size(struct event_log *log, uint64_t begin);
 /* Realtime of the last event; 0: none in this process. */
 int64_t event_log_changed_ms(struct event_log *log);
 

@@ -12,6 +12,7 @@ static const struct fixed_entry entries[FIXED_NODES] = {
     [FIXED_STATUS] = {.name = "status.json", .mode = S_IFREG | 0444},
     [FIXED_EVENT_LOG] = {.name = "events.jsonl", .mode = S_IFREG | 0444},
     [FIXED_INBOXES] = {.name = "inboxes", .mode = S_IFDIR | 0700, .is_lasting = true},
+    [FIXED_SEARCH] = {.name = "search", .mode = S_IFDIR | 0700},
     [FIXED_DRAFTS] = {.name = "drafts", .mode = S_IFDIR | 0700},
     [FIXED_OUTBOX] = {.name = "outbox", .mode = S_IFDIR | 0700},
     [FIXED_SENT] = {.name = "sent", .mode = S_IFDIR | 0700},

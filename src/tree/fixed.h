@@ -16,6 +16,7 @@ enum fixed_node {
     FIXED_STATUS,
     FIXED_EVENT_LOG, /* events.jsonl */
     FIXED_INBOXES,
+    FIXED_SEARCH,
     FIXED_DRAFTS,
     FIXED_OUTBOX,
     FIXED_SENT,

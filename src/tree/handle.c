@@ -52,8 +52,6 @@ static int open_fixed(struct tree *tree, uint64_t node, int flags, struct tree_h
         return readme_open(tree, flags, ret_handle);
     case FIXED_STATUS:
         return status_open(tree, flags, ret_handle);
-    case FIXED_EVENT_LOG:
-        return event_log_open(tree, flags, ret_handle);
     case FIXED_EVENTS:
         return event_stream_open(tree, flags, ret_handle);
     case FIXED_CTL:
@@ -71,7 +69,10 @@ static int open_node(struct tree *tree, const struct tree_caller *caller, uint64
     case INODE_FIXED:
         return open_fixed(tree, number, flags, ret_handle);
     case INODE_INBOX:
+    case INODE_SEARCH:
         return -EISDIR;
+    case INODE_SEARCH_HIT:
+        return -ELOOP;
     case INODE_INBOX_RECORD:
         return inbox_record_open(tree, caller, (uint32_t)number, flags, ret_handle);
     case INODE_INBOX_INDEX:
@@ -83,8 +84,15 @@ static int open_node(struct tree *tree, const struct tree_caller *caller, uint64
         return item_open(tree, caller, number, OUTBOX_CONTENT, flags, ret_handle);
     case INODE_RECEIPT:
         return item_open(tree, caller, number, OUTBOX_RECEIPT, flags, ret_handle);
+<<<<<<< HEAD
     case INODE_CONTENT:
         return content_open(tree, caller, ino, flags, ret_handle);
+=======
+    case INODE_SEARCH_NOTE:
+        return search_note_open(tree, ino, flags, ret_handle);
+    case INODE_EVENT_LOG:
+        return event_log_open(tree, number, flags, ret_handle);
+>>>>>>> 41c517f1029cb9893bc9286ce1a86e2877c60569
     case INODE_DRAFT:
         return draft_open(tree, draft_table_get(&tree->drafts, ino), flags, ret_handle);
     }

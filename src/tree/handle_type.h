@@ -52,9 +52,10 @@ void *handle_new(struct tree *tree, const struct handle_ops *ops, size_t size, i
 /* Read-only files (read_handle.c). */
 int email_open(struct tree *tree, uint32_t number, int flags, struct tree_handle **ret_handle);
 int inbox_index_open(struct tree *tree, uint32_t inbox, int flags, struct tree_handle **ret_handle);
+int search_note_open(struct tree *tree, uint64_t ino, int flags, struct tree_handle **ret_handle);
 int readme_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
 int status_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
-int event_log_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
+int event_log_open(struct tree *tree, uint64_t begin, int flags, struct tree_handle **ret_handle);
 int event_stream_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
 
 /* What is in the folder of an email (content_handle.c). Waits. */

@@ -10,6 +10,7 @@
 #include "tree/content_node.h"
 #include "tree/entry.h"
 #include "tree/inode.h"
+#include "tree/search_folder.h"
 #include "tree/tree_state.h"
 
 /* ---------------------------------------------------------------- attributes */
@@ -91,6 +92,13 @@ static bool get_entry(struct tree *tree, uint64_t ino, struct tree_entry *ret)
         return get_item(tree, OUTBOX_CONTENT, ino, ret);
     case INODE_RECEIPT:
         return get_item(tree, OUTBOX_RECEIPT, ino, ret);
+    case INODE_SEARCH:
+    case INODE_SEARCH_HIT:
+    case INODE_SEARCH_NOTE:
+        return search_folder_get(tree, ino, ret);
+    case INODE_EVENT_LOG:
+        entry_of_event_log(tree, number, ret);
+        return true;
     default:
         return false;
     }
@@ -138,8 +146,12 @@ bool tree_may_wait(uint64_t ino)
 
 bool tree_lookup_may_wait(struct tree *tree, uint64_t parent, const char *name)
 {
+<<<<<<< HEAD
     (void)tree, (void)name;
     return inode_kind(parent) == INODE_CONTENT;
+=======
+    return inode_kind(parent) == INODE_SEARCH && !search_query_knows(tree, parent, name);
+>>>>>>> 41c517f1029cb9893bc9286ce1a86e2877c60569
 }
 
 /* ---------------------------------------------------------------- lookup */
@@ -211,14 +223,21 @@ int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t pa
         return lookup_draft(tree, draft, name, ret);
     if (inode_kind(parent) == INODE_INBOX)
         return lookup_in_inbox(tree, (uint32_t)number, name, ret);
+<<<<<<< HEAD
     if (inode_kind(parent) == INODE_CONTENT)
         return content_lookup(tree, caller, parent, name, ret);
+=======
+    if (inode_kind(parent) == INODE_SEARCH)
+        return search_query_lookup(tree, caller, parent, name, ret);
+>>>>>>> 41c517f1029cb9893bc9286ce1a86e2877c60569
     if (inode_kind(parent) != INODE_FIXED)
         return -ENOTDIR;
     if (number == FIXED_ROOT)
         return lookup_in_root(tree, name, ret);
     if (number == FIXED_INBOXES)
         return lookup_inbox(tree, name, ret);
+    if (number == FIXED_SEARCH)
+        return search_folder_lookup(tree, name, ret);
     if (fixed_is_outbox_folder((enum fixed_node)number, &folder))
         return lookup_item(tree, caller, folder, name, ret);
     return -ENOTDIR;

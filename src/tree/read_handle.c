@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files that are only read: emails, index.jsonl, README, status.json, events.jsonl and the stream `events`.
+ * Files that are only read: emails, index.jsonl, README, status.json, search notes, events.jsonl and the
+ * stream `events`.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +11,7 @@
 #include "base/cleanup.h"
 #include "tree/handle_type.h"
 #include "tree/readme.h"
+#include "tree/search_folder.h"
 
 enum {
     FIRST_CONTENT_MAX_BYTES = 16 * 1024 /* nearly every record */
@@ -149,48 +151,74 @@ int readme_open(struct tree *tree, int flags, struct tree_handle **ret_handle)
     return *ret_handle == NULL ? -ENOMEM : 0;
 }
 
-/* ---------------------------------------------------------------- status.json */
+/* ---------------------------------------------------------------- texts made when they are opened */
 
-struct status_handle {
+struct text_handle {
     struct tree_handle base;
     char *text;
     size_t len;
 };
 
-static int read_status(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
+static int read_text(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
-    const struct status_handle *status = (struct status_handle *)handle;
-    return answer_text(status->text, status->len, len, offset, ret);
+    const struct text_handle *text = (struct text_handle *)handle;
+    return answer_text(text->text, text->len, len, offset, ret);
 }
 
-static void release_status(struct tree_handle *handle)
+static void release_text(struct tree_handle *handle)
 {
-    free(((struct status_handle *)handle)->text);
+    free(((struct text_handle *)handle)->text);
     free(handle);
+}
+
+static struct text_handle *new_text_handle(struct tree *tree, int flags)
+{
+    static const struct handle_ops ops = {.read = read_text, .release = release_text};
+    return handle_new(tree, &ops, sizeof(struct text_handle), flags);
+}
+
+/* With the error of making the text: then there is no handle. */
+static int hand_out_text(struct text_handle *text, int error, struct tree_handle **ret_handle)
+{
+    if (error != 0) {
+        free(text);
+        return error;
+    }
+    *ret_handle = &text->base;
+    return 0;
 }
 
 int status_open(struct tree *tree, int flags, struct tree_handle **ret_handle)
 {
-    static const struct handle_ops ops = {.read = read_status, .release = release_status};
     if (!is_for_reading(flags))
         return -EACCES;
-    struct status_handle *status = handle_new(tree, &ops, sizeof(*status), flags);
-    if (status == NULL)
+    struct text_handle *text = new_text_handle(tree, flags);
+    if (text == NULL)
         return -ENOMEM;
-    int error = status_file_render(tree, &status->text, &status->len);
-    if (error != 0) {
-        free(status);
-        return error;
-    }
-    *ret_handle = &status->base;
-    return 0;
+    return hand_out_text(text, status_file_render(tree, &text->text, &text->len), ret_handle);
+}
+
+int search_note_open(struct tree *tree, uint64_t ino, int flags, struct tree_handle **ret_handle)
+{
+    if (!is_for_reading(flags))
+        return -EACCES;
+    struct text_handle *text = new_text_handle(tree, flags);
+    if (text == NULL)
+        return -ENOMEM;
+    return hand_out_text(text, search_note_read(tree, ino, &text->text, &text->len), ret_handle);
 }
 
 /* ---------------------------------------------------------------- events.jsonl */
 
+struct log_handle {
+    struct tree_handle base;
+    uint64_t begin; /* its position in the log */
+};
+
 static int read_event_log(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
-    size_t size = event_log_size(handle->tree->event_log);
+    uint64_t begin = ((const struct log_handle *)handle)->begin;
+    size_t size = event_log_size(handle->tree->event_log, begin);
     if (offset < 0)
         return -EINVAL;
     if ((size_t)offset >= size)
@@ -201,17 +229,21 @@ static int read_event_log(struct tree_handle *handle, size_t len, off_t offset, 
     if (ret->owned == NULL)
         return -ENOMEM;
     ret->bytes = ret->owned;
-    ret->len = event_log_read(handle->tree->event_log, ret->owned, len, offset);
+    ret->len = event_log_read(handle->tree->event_log, begin, ret->owned, len, offset);
     return 0;
 }
 
-int event_log_open(struct tree *tree, int flags, struct tree_handle **ret_handle)
+int event_log_open(struct tree *tree, uint64_t begin, int flags, struct tree_handle **ret_handle)
 {
     static const struct handle_ops ops = {.read = read_event_log, .release = free_handle};
     if (!is_for_reading(flags))
         return -EACCES;
-    *ret_handle = handle_new(tree, &ops, sizeof(**ret_handle), flags);
-    return *ret_handle == NULL ? -ENOMEM : 0;
+    struct log_handle *log = handle_new(tree, &ops, sizeof(*log), flags);
+    if (log == NULL)
+        return -ENOMEM;
+    log->begin = begin;
+    *ret_handle = &log->base;
+    return 0;
 }
 
 /* ---------------------------------------------------------------- events */

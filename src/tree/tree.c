@@ -18,6 +18,7 @@
 #include "tree/content_node.h"
 #include "tree/fixed.h"
 #include "tree/inode.h"
+#include "tree/search_folder.h"
 #include "tree/tree_state.h"
 
 static const char event_log_name[] = "events.jsonl";
@@ -256,6 +257,7 @@ int tree_new(const struct tree_config *config, struct tree **ret_tree, char **re
     pthread_mutex_init(&tree->names_lock, NULL);
     status_file_init(&tree->status);
     removed_names_init(&tree->removed);
+    tree->search = search_folder_new();
     first_opens_init(&tree->first_opens);
 
     const char *what = "events.jsonl";
@@ -264,7 +266,7 @@ int tree_new(const struct tree_config *config, struct tree **ret_tree, char **re
         what = "drafts";
         error = open_drafts(tree, config->state_dir_fd);
     }
-    if (error == 0 && (tree->source = strdup(config->source)) == NULL)
+    if (error == 0 && (tree->search == NULL || (tree->source = strdup(config->source)) == NULL))
         error = -ENOMEM;
     if (error != 0) {
         *ret_reason = reason_in_words(what, error);
@@ -294,6 +296,7 @@ void tree_free(struct tree *tree)
     event_log_free(tree->event_log);
     status_file_release(&tree->status);
     removed_names_release(&tree->removed);
+    search_folder_free(tree->search);
     first_opens_release(&tree->first_opens);
     free(tree->inbox_names);
     free(tree->source);

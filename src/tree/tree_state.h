@@ -36,6 +36,7 @@ struct tree {
     struct event_log *event_log;
     struct status_file status;
     struct removed_names removed;
+    struct search_folder *search;
     struct first_opens first_opens;
 
     pthread_mutex_t open_lock;

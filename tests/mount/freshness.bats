@@ -247,6 +247,46 @@ teardown() {
   wait "$tail" || true
 }
 
+refuse() # NUMBER...
+{
+  local i
+  for i; do
+    echo "no message" >"$MOUNT/drafts/bad-$i"
+    expect EBADMSG rename "$MOUNT/drafts/bad-$i" "$MOUNT/outbox/bad-$i"
+  done
+}
+
+@test "tail -f and tail -F get every event once when the older half of events.jsonl is cut away" {
+  local form inode tails=()
+  (umask 077 && mkdir "$STATE")
+  seq 20000 | sed 's/.*/{"time":"2026-11-01T00:00:00.000Z","event":"sent","path":"sent\/&","id":null}/' |
+    head -c 1048000 | sed '$d' >"$STATE/events.jsonl"
+  start_mount
+  inode=$(stat -c %i "$MOUNT/events.jsonl")
+  for form in f F; do
+    tail -n 0 "-$form" -s 0.05 "$MOUNT/events.jsonl" >"$DIR/tail-$form" 2>"$DIR/words-$form" 3>&- &
+    tails+=($!)
+    wait_until 10 eval 'readlink /proc/'$!'/fd/* | grep -qx "$MOUNT/events.jsonl"'
+  done
+  refuse {1..30}
+  # When nothing happens for a while, -F looks whether the name has come to be another file.
+  inotifywait -m -e open "$MOUNT" >"$DIR/opened" 2>"$DIR/inotifywait.log" 3>&- &
+  tails+=($!)
+  wait_until 10 grep -q 'OPEN events.jsonl' "$DIR/opened"
+  refuse {31..40}
+  for form in f F; do
+    wait_until 10 grep -q bad-40 "$DIR/tail-$form"
+    equal "$(jq -r 'select(.event == "refused").path' "$DIR/tail-$form")" "$(seq -f 'drafts/bad-%g' 40)"
+    equal "$(cat "$DIR/words-$form")" ""
+  done
+  kill "${tails[@]}"
+  wait "${tails[@]}" || true
+  [ "$(stat -c %s "$MOUNT/events.jsonl")" -lt 600000 ]
+  equal "$(stat -c %i "$MOUNT/events.jsonl")" "$inode"
+  equal "$(head -c 1 "$MOUNT/events.jsonl")" "{"
+  equal "$(tail -n 1 "$MOUNT/events.jsonl" | jq -r .path)" drafts/bad-40
+}
+
 @test "events.jsonl is an ordinary file: size, seek, read-only" {
   start_mount
   refresh

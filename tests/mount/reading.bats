@@ -15,7 +15,7 @@ teardown() {
 
 @test "the root lists what the contract says, and nothing else" {
   equal "$(find "$MOUNT" -mindepth 1 -maxdepth 1 -printf '%f\n' | LC_ALL=C sort | tr '\n' ' ')" \
-    "README attachments drafts events.jsonl failed inboxes outbox sent status.json "
+    "README attachments drafts events.jsonl failed inboxes outbox search sent status.json "
 }
 
 @test "ctl answers by name without being listed" {

@@ -244,6 +244,82 @@ PYTHON
   went_out seek sought tail
 }
 
+@test "python: mapped, spliced, sendfile, O_DIRECT, threads, a duplicate, a child: each one whole message" {
+  python3 - "$MOUNT/outbox" "$ALICE" "$BOB" "$DIR/source" <<'PYTHON'
+import mmap, os, sys, threading
+box, alice, bob, source = sys.argv[1:]
+
+def message(subject, body="Hello.\n"):
+    return f"From: {alice}\nTo: {bob}\nSubject: {subject}\n\n{body}".encode()
+
+def create(name, flags=0):
+    return os.open(f"{box}/{name}", os.O_RDWR | os.O_CREAT | os.O_EXCL | flags, 0o600)
+
+text = message("mapped")
+fd = create("mapped")
+os.ftruncate(fd, len(text))
+with mmap.mmap(fd, len(text)) as view:
+    view[:] = text
+os.close(fd)
+
+reading, writing = os.pipe()
+os.write(writing, message("spliced"))
+os.close(writing)
+fd = create("spliced")
+os.splice(reading, fd, 4096)
+os.close(fd)
+
+with open(source, "wb") as file:
+    file.write(message("sendfile"))
+with open(source, "rb") as file:
+    fd = create("sendfile")
+    os.sendfile(fd, file.fileno(), 0, 4096)
+    os.close(fd)
+
+text = message("direct", "Hello.\n" * 1000)[:4096]
+with mmap.mmap(-1, 4096) as page:
+    page[:] = text
+    fd = create("direct", os.O_DIRECT)
+    os.write(fd, page)
+    os.close(fd)
+
+text = message("threads", "Hello.\n" * 10000)
+fd = create("threads")
+threads = [threading.Thread(target=os.pwrite, args=(fd, text[at:at + 10000], at)) for at in range(0, len(text), 10000)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+os.close(fd)
+
+fd = create("duplicate")
+other = os.dup(fd)
+os.write(fd, message("duplicate"))
+os.close(fd)
+os.write(other, b"The end.\n")
+os.close(other)
+
+fd = create("child", os.O_APPEND)
+os.write(fd, message("child"))
+if os.fork() == 0:
+    os.write(fd, b"The end.\n")
+    os._exit(0)
+os.wait()
+os.close(fd)
+PYTHON
+  sync "$MOUNT/outbox"
+  local name
+  for name in mapped spliced sendfile; do
+    went_out "$name" "$name"
+  done
+  for name in duplicate child; do
+    went_out "$name" "$name" $'Hello.\nThe end.'
+  done
+  went_out threads threads "$(yes Hello. | head -n 10000)"
+  equal "$(stat -c %s "$MOUNT/sent/direct")" 4096
+  has_received "$BOB" direct
+}
+
 # ---------------------------------------------------------------- several at once
 
 @test "several processes at once, each its own message" {

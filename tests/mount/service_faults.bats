@@ -198,20 +198,22 @@ TABLE
   [[ $(cat "$DIR/mkdir") =~ EHOSTUNREACH|ETIMEDOUT ]] || fail "mkdir: $(cat "$DIR/mkdir")"
 }
 
-@test "one send that hangs does not hold up those to others" {
+@test "ten sends that hang do not hold up those to others" {
+  local i hang='{"verbatim": "", "stall": true}'
   start_scripted_service
   start_mount
-  server_answers send '{"verbatim": "", "stall": true}' '"ok"'
-  send hanging "$BOB"
-  wait_until 10 server_saw send 1
-  local i
+  server_answers send "$hang" "$hang" "$hang" "$hang" "$hang" "$hang" "$hang" "$hang" "$hang" "$hang" '"ok"'
+  for i in {1..10}; do
+    send "hanging$i" "somebody$i@$DOMAIN"
+  done
+  wait_until 10 server_saw send 10
   for i in {1..5}; do
     send "other$i" "$CAROL"
   done
   for i in {1..5}; do
     wait_sent "other$i"
   done
-  present "$MOUNT/outbox/hanging"
+  present "$MOUNT/outbox"/hanging{1..10}
 }
 
 # ---------------------------------------------------------------- the key

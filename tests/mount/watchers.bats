@@ -56,6 +56,17 @@ send_many() # COUNT
     --data-binary "@$request" --parallel --parallel-max 4 -K "$DIR/requests"
 }
 
+# A thousand mails come while the helper stands still: all of them have yet to be announced.
+hold_announcements() {
+  HELPER=$(helper_pid)
+  send_many 1000
+  kill -STOP "$HELPER"
+  refresh 3>&- &
+  REFRESH_PID=$!
+  wait_until 20 eval '[ "$(ls "$MOUNT/inboxes/$BOB" | wc -l)" -ge 1000 ]'
+  run ! grep -q _many_ "$WATCHED"
+}
+
 @test "mail that arrives at the server is created and closed for a watcher" {
   start_two_inboxes
   refresh
@@ -88,6 +99,24 @@ send_many() # COUNT
   saw CREATE 'out.eml$'
   saw CLOSE_WRITE,CLOSE 'out.eml$'
   saw CREATE 'out.eml.receipt.json$'
+}
+
+@test "a program that opens what inotify tells it of reads each file whole" {
+  start_two_inboxes
+  refresh
+  python3 "$REPOSITORY/tests/mount/watcher.py" "$MOUNT/inboxes/$BOB" "$MOUNT/sent" >"$WATCHED" 3>&- &
+  WATCHER_PID=$!
+  wait_until 10 grep -q watching "$WATCHED"
+  message "$BOB" out >"$MOUNT/outbox/out"
+  sync "$MOUNT/outbox"
+  send_many 50
+  refresh
+  wait_until 10 eval '[ "$(wc -l <"$WATCHED")" -ge 54 ]'
+  sed 1d "$WATCHED" >"$DIR/files"
+  # Mail and receipts: 50 many, out, and its receipt.
+  equal "$(jq -r 'select(.path | endswith(".json")).text | fromjson | .subject // .state' "$DIR/files" | sort | uniq -c |
+    xargs)" "50 many 1 out 1 sent"
+  equal "$(jq -r 'select(.path | endswith("/sent/out")).text' "$DIR/files")" "$(message "$BOB" out)"
 }
 
 @test "what is refused appears in failed/ with its receipt" {
@@ -202,13 +231,12 @@ send_many() # COUNT
 @test "killing the daemon in the middle of a thousand announcements leaves nothing that hangs" {
   start_two_inboxes
   refresh
-  send_many 1000
   watch "inboxes/$BOB"
-  local helper
-  helper=$(helper_pid)
-  refresh
+  hold_announcements
+  kill -CONT "$HELPER"
   kill_mount KILL
-  wait_until 10 process_is_gone "$helper"
+  wait_until 10 process_is_gone "$HELPER"
+  wait "$REFRESH_PID" || true
   stop_watching
   start_mount
   within 10 refresh
@@ -217,27 +245,38 @@ send_many() # COUNT
 @test "SIGTERM in the middle of a thousand announcements ends the mount" {
   start_two_inboxes
   refresh
-  send_many 1000
   watch "inboxes/$BOB"
-  local helper
-  helper=$(helper_pid)
-  refresh
+  hold_announcements
+  kill -CONT "$HELPER"
   within 10 kill_mount TERM
-  process_is_gone "$helper"
+  process_is_gone "$HELPER"
+  wait "$REFRESH_PID" || true
+  run ! mountpoint -q "$MOUNT"
+}
+
+@test "SIGTERM ends the mount while the helper stands still" {
+  start_two_inboxes
+  refresh
+  watch "inboxes/$BOB"
+  hold_announcements
+  within 10 kill_mount TERM
+  process_is_gone "$HELPER"
+  wait "$REFRESH_PID" || true
   run ! mountpoint -q "$MOUNT"
 }
 
 @test "a lazy unmount in the middle of a thousand announcements ends the daemon, and nothing is made below it" {
   start_two_inboxes
   refresh
-  send_many 1000
   watch "inboxes/$BOB"
-  refresh
+  hold_announcements
   local pid=$MOUNT_PID
   MOUNT_PID=
   umount -l "$MOUNT" || fusermount3 -uz "$MOUNT"
+  kill -CONT "$HELPER"
   stop_watching
   wait_until 10 process_is_gone "$pid"
+  wait "$REFRESH_PID" || true
   wait "$pid"
   equal "$(ls -A "$MOUNT")" ""
 }

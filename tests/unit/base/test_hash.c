@@ -13,7 +13,8 @@
 static void every_flipped_bit_changes_it(void **state)
 {
     (void)state;
-    unsigned char bytes[21] = "a record of 20 bytes";
+    unsigned char bytes[] = "a record of a good hundred bytes, so that it takes whole strides, "
+                            "words beyond them, and a rest of less";
     uint64_t intact = hash_bytes(7, bytes, sizeof(bytes));
     for (size_t bit = 0; bit < sizeof(bytes) * 8; bit++) {
         bytes[bit / 8] ^= (unsigned char)(1U << bit % 8);
@@ -26,7 +27,7 @@ static void every_flipped_bit_changes_it(void **state)
 static void the_length_counts(void **state)
 {
     (void)state;
-    static const char zeros[64];
+    static const char zeros[200];
     for (size_t len = 1; len <= sizeof(zeros); len++)
         assert_true(hash_bytes(0, zeros, len) != hash_bytes(0, zeros, len - 1));
 }

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "store/dead_frames.h"
 #include "unit/store/store_world.h"
 
 static const char cache_path[] = "cache/records";
@@ -121,27 +122,30 @@ static void a_cache_of_another_version_is_built_anew(void **state)
 static void a_full_disk_hides_no_mail(void **state)
 {
     (void)state;
+    enum {
+        EMAILS = 2000
+    };
     struct store_world world;
     struct rlimit limit;
     world_init_with_alice(&world);
-    world_add_emails(&world, "in-1", 0, 400);
+    world_add_emails(&world, "in-1", 0, EMAILS);
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    limit.rlim_cur = 20000;
+    limit.rlim_cur = 300 * 1000;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     world_start(&world);
     assert_int_equal(world_sync(&world), 0);
-    assert_int_equal(world_count(&world), 400);
+    assert_int_equal(world_count(&world), EMAILS);
     world_restart(&world);
-    assert_in_range(world_count(&world), 10, 399);
+    assert_in_range(world_count(&world), 10, EMAILS - 1);
     assert_int_equal(world_sync(&world), 0);
-    assert_int_equal(world_count(&world), 400);
+    assert_int_equal(world_count(&world), EMAILS);
     limit.rlim_cur = RLIM_INFINITY;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     world_restart(&world);
     assert_int_equal(world_sync(&world), 0);
     world_restart(&world);
-    assert_int_equal(world_count(&world), 400);
+    assert_int_equal(world_count(&world), EMAILS);
     world_release(&world);
 }
 
@@ -213,6 +217,86 @@ static void what_no_longer_counts_is_cleared_away_at_the_start(void **state)
     world_release(&world);
 }
 
+static off_t cache_disk_bytes(const struct store_world *world)
+{
+    struct stat status;
+    assert_int_equal(fstatat(world->dir.fd, "cache/records", &status, 0), 0);
+    return status.st_blocks * 512;
+}
+
+/* One email of an inbox changes with each of the runs, a quarter of an hour apart. */
+static void change_again_and_again(struct store_world *world, int changes, size_t bytes)
+{
+    _cleanup_free_ char *filler = calloc(1, bytes + 1);
+    _cleanup_free_ char *json = malloc(bytes + 200);
+    memset(filler, 'x', bytes);
+    for (int i = 0; i < changes; i++) {
+        snprintf(json, bytes + 200,
+                 "{\"id\": \"00000007-in-1\", \"inbox_id\": \"in-1\", \"n\": %d, \"subject\": \"%s\"}", i,
+                 filler);
+        fake_service_replace_email(world->fake, "00000007-in-1", json);
+        assert_int_equal(world_sync(world), 0);
+        fake_clock_advance(&world->clock, DEAD_FRAMES_MS);
+    }
+}
+
+static void what_no_longer_counts_is_cleared_away_while_it_runs(void **state)
+{
+    (void)state;
+    enum {
+        FILLER_BYTES = 500 * 1000,
+        CHANGES = 20
+    };
+    struct store_world world;
+    struct email_view view;
+    world_init_with_alice(&world);
+    world_add_emails(&world, "in-1", 0, 20);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    change_again_and_again(&world, CHANGES, FILLER_BYTES);
+    assert_int_equal(world_sync(&world), 0);
+    assert_true(cache_disk_bytes(&world) < 3 * FILLER_BYTES);
+    assert_int_equal(world_count(&world), 20);
+    for (uint32_t i = 0; i < 20; i++) {
+        assert_true(store_get_email(world.store, i, &view));
+        assert_int_equal(view.json[0], '{');
+    }
+    world_restart(&world);
+    assert_int_equal(world_count(&world), 20);
+    world_forget(&world);
+    assert_int_equal(world_sync(&world), 0);
+    assert_changes(&world, "");
+    world_release(&world);
+}
+
+/* Whoever reads index.jsonl goes on reading what was there when it was opened. */
+static void what_an_open_index_shows_is_kept(void **state)
+{
+    (void)state;
+    enum {
+        FILLER_BYTES = 100 * 1000
+    };
+    struct store_world world;
+    struct store_index *index;
+    size_t len;
+    _cleanup_free_ char *before = calloc(1, FILLER_BYTES);
+    _cleanup_free_ char *after = calloc(1, FILLER_BYTES);
+    world_init_with_alice(&world);
+    world_add_emails(&world, "in-1", 0, 20);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(store_index_new(world.store, 0, &index), 0);
+    assert_int_equal(store_index_read(index, 0, before, FILLER_BYTES, &len), 0);
+    change_again_and_again(&world, 3, FILLER_BYTES);
+    assert_int_equal(store_index_read(index, 0, after, FILLER_BYTES, &len), 0);
+    assert_string_equal(before, after);
+    off_t kept = cache_disk_bytes(&world);
+    store_index_free(index);
+    assert_int_equal(world_sync(&world), 0);
+    assert_true(cache_disk_bytes(&world) < kept - FILLER_BYTES);
+    world_release(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +306,8 @@ int main(void)
         cmocka_unit_test(a_full_disk_hides_no_mail),
         cmocka_unit_test(a_folder_that_cannot_be_made_is_an_error_in_words),
         cmocka_unit_test(what_no_longer_counts_is_cleared_away_at_the_start),
+        cmocka_unit_test(what_no_longer_counts_is_cleared_away_while_it_runs),
+        cmocka_unit_test(what_an_open_index_shows_is_kept),
     };
     log_set_level(LOG_LEVEL_ERROR);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -387,6 +387,95 @@ static void what_is_too_long_is_refused(void **state)
     temp_dir_release(&dir);
 }
 
+static off_t disk_bytes(const struct temp_dir *dir)
+{
+    struct stat status;
+    assert_int_equal(fstatat(dir->fd, name, &status, 0), 0);
+    return status.st_blocks * 512;
+}
+
+static const char *append_many(struct record_log *log, unsigned int kind, size_t len)
+{
+    _cleanup_free_ char *text = calloc(1, len + 1);
+    memset(text, 'x', len);
+    return append(log, kind, text);
+}
+
+static void what_is_discarded_takes_no_room_and_is_not_visited_again(void **state)
+{
+    (void)state;
+    enum {
+        LARGE_BYTES = 100000
+    };
+    struct temp_dir dir;
+    _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(FILE_MAX_BYTES);
+    temp_dir_init(&dir);
+    struct record_log *log = open_log(&dir, &found);
+    append(log, 1, "before");
+    const char *first = append_many(log, 2, LARGE_BYTES);
+    append_many(log, 2, LARGE_BYTES);
+    append(log, 3, "after");
+    assert_int_equal(record_log_sync(log), 0);
+    off_t before = disk_bytes(&dir);
+    assert_int_equal(
+        record_log_discard(log, record_log_offset(log, first), 2 * record_log_frame_bytes(LARGE_BYTES)), 0);
+    assert_true(disk_bytes(&dir) < before - LARGE_BYTES);
+    append(log, 4, "appended");
+    record_log_free(log);
+
+    for (int i = 0; i < 2; i++) {
+        log = open_log(&dir, &found);
+        assert_string_equal(strbuf_str(&found), "1:before;3:after;4:appended;");
+        record_log_free(log);
+    }
+    temp_dir_release(&dir);
+}
+
+static void a_damaged_mark_of_what_was_discarded_costs_nothing_else(void **state)
+{
+    (void)state;
+    struct temp_dir dir;
+    _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(FILE_MAX_BYTES);
+    for (size_t byte = 0; byte < 16; byte++) {
+        temp_dir_init(&dir);
+        struct record_log *log = open_log(&dir, &found);
+        append(log, 1, "before");
+        const char *gone = append_many(log, 2, 10000);
+        append(log, 3, "after");
+        uint64_t offset = record_log_offset(log, gone);
+        assert_int_equal(record_log_discard(log, offset, record_log_frame_bytes(10000)), 0);
+        record_log_free(log);
+        _cleanup_close_ int fd = openat(dir.fd, name, O_RDWR | O_CLOEXEC);
+        unsigned char flipped;
+        off_t at = (off_t)(offset - 16 + byte);
+        assert_int_equal(pread(fd, &flipped, 1, at), 1);
+        flipped ^= 0x10;
+        assert_int_equal(pwrite(fd, &flipped, 1, at), 1);
+        log = open_log(&dir, &found);
+        assert_string_equal(strbuf_str(&found), "1:before;3:after;");
+        record_log_free(log);
+        temp_dir_release(&dir);
+    }
+}
+
+static void what_is_not_in_the_file_cannot_be_discarded(void **state)
+{
+    (void)state;
+    struct temp_dir dir;
+    _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(FILE_MAX_BYTES);
+    temp_dir_init(&dir);
+    struct record_log *log = open_log(&dir, &found);
+    uint64_t offset = record_log_offset(log, append(log, 1, "record"));
+    assert_int_equal(record_log_discard(log, offset, record_log_frame_bytes(6) + 8), -EINVAL);
+    assert_int_equal(record_log_discard(log, 0, record_log_frame_bytes(6)), -EINVAL);
+    assert_int_equal(record_log_discard(log, offset, 0), -EINVAL);
+    record_log_free(log);
+    log = open_log(&dir, &found);
+    assert_string_equal(strbuf_str(&found), "1:record;");
+    record_log_free(log);
+    temp_dir_release(&dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -405,6 +494,9 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_on_the_disk_is_kept_in_memory),
         cmocka_unit_test(without_a_file_all_is_kept_in_memory),
         cmocka_unit_test(what_is_too_long_is_refused),
+        cmocka_unit_test(what_is_discarded_takes_no_room_and_is_not_visited_again),
+        cmocka_unit_test(a_damaged_mark_of_what_was_discarded_costs_nothing_else),
+        cmocka_unit_test(what_is_not_in_the_file_cannot_be_discarded),
     };
     log_set_level(LOG_LEVEL_ERROR);
     return cmocka_run_group_tests(tests, NULL, NULL);

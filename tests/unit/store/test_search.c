@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "store/store_content.h"
 #include "unit/store/store_world.h"
 
 static const struct service_capabilities extended = {.inbox_list = CAPABILITY_PRESENT};
@@ -49,6 +50,7 @@ static int set_up(void **state)
 {
     struct store_world *world = malloc(sizeof(*world));
     world_init_with_alice(world);
+    world->content_cache_bytes = UINT64_C(1) << 20;
     fake_service_add_inbox(world->fake,
                            "{\"id\": \"in-2\", \"name\": \"bob\", \"email_address\": \"bob@inbox.example\"}");
     fake_service_set_capabilities(world->fake, &extended);
@@ -166,6 +168,35 @@ static void nothing_to_look_for_is_an_error(void **state)
     assert_int_equal(store_search(world->store, "\xff", NULL, &found), -EILSEQ);
 }
 
+static void read_content(struct store_world *world, const char *query)
+{
+    struct store_search found;
+    struct store_content *content;
+    assert_int_equal(store_search(world->store, query, NULL, &found), 0);
+    assert_int_equal(found.len, 1);
+    assert_int_equal(store_content_get(world->store, found.emails[0], NULL, &content), 0);
+    store_content_unref(world->store, content);
+    store_search_release(&found);
+}
+
+static void what_was_read_is_found_without_the_service(void **state)
+{
+    struct store_world *world = *state;
+    fake_service_set_content(
+        world->fake, "a2",
+        "{\"id\": \"a2\", \"inbox_id\": \"in-1\", \"subject\": \"lunch\", \"plain_text\": \"Is the walrus "
+        "coming?\", \"html\": null, \"prompt\": \"\", \"thread_prompt\": \"\", \"attachments\": [{\"id\": "
+        "\"at-1\", \"filename\": \"menu.pdf\", \"content_type\": \"application/pdf\"}]}");
+    assert_found(world, "walrus", "");
+    read_content(world, "from:zoe");
+    fake_service_set_reachable(world->fake, false);
+    assert_found(world, "walrus lunch", "a2");
+    assert_found(world, "menu", "a2");
+    world_restart(world);
+    assert_found(world, "walrus lunch", "a2");
+    assert_found(world, "invoice", "b1 a1");
+}
+
 struct waiting_search {
     struct store_world *world;
     struct cancel cancel;
@@ -253,6 +284,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(mail_that_has_only_just_come_is_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(mail_that_is_gone_is_not_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nothing_to_look_for_is_an_error, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_was_read_is_found_without_the_service, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_search_can_be_interrupted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_index_of_other_records_is_compared_with_them, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lost_index_is_built_anew, set_up, tear_down),

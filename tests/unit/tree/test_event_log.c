@@ -59,16 +59,17 @@ static void append(struct event_log *log, int number)
 
 static char *read_all(struct event_log *log)
 {
-    size_t size = event_log_size(log);
+    uint64_t begin = event_log_begin(log);
+    size_t size = event_log_size(log, begin);
     char *text = calloc(1, size + 1);
-    assert_int_equal(event_log_read(log, text, size + 1, 0), size);
+    assert_int_equal(event_log_read(log, begin, text, size + 1, 0), size);
     return text;
 }
 
 static void what_is_appended_is_read(void **state)
 {
     struct event_log *log = open_log(*state);
-    assert_int_equal(event_log_size(log), 0);
+    assert_int_equal(event_log_size(log, 0), 0);
     append(log, 1);
     append(log, 2);
     _cleanup_free_ char *text = read_all(log);
@@ -78,11 +79,11 @@ static void what_is_appended_is_read(void **state)
     assert_int_equal(event_log_changed_ms(log), 1002);
 
     char part[5] = "";
-    assert_int_equal(event_log_read(log, part, 4, 1), 4);
+    assert_int_equal(event_log_read(log, 0, part, 4, 1), 4);
     assert_memory_equal(part, text + 1, 4);
-    assert_int_equal(event_log_read(log, part, 4, (off_t)strlen(text)), 0);
-    assert_int_equal(event_log_read(log, part, 4, 1 << 30), 0);
-    assert_int_equal(event_log_read(log, part, 4, -1), 0);
+    assert_int_equal(event_log_read(log, 0, part, 4, (off_t)strlen(text)), 0);
+    assert_int_equal(event_log_read(log, 0, part, 4, 1 << 30), 0);
+    assert_int_equal(event_log_read(log, 0, part, 4, -1), 0);
     event_log_free(log);
 }
 
@@ -114,7 +115,7 @@ static void the_older_half_is_cut_at_a_line(void **state)
     struct event_log *log = open_log(dir);
     for (int i = 0; i < 1000; i++) {
         append(log, i);
-        assert_true(event_log_size(log) <= BOUND);
+        assert_true(event_log_size(log, event_log_begin(log)) <= BOUND);
     }
     _cleanup_free_ char *text = read_all(log);
     assert_true(strlen(text) > BOUND / 4);
@@ -160,6 +161,33 @@ static void a_slow_stream_goes_on_at_a_line(void **state)
     event_log_free(log);
 }
 
+static void who_has_the_file_open_reads_on_when_it_is_cut(void **state)
+{
+    struct event_log *log = open_log(*state);
+    char bytes[BOUND];
+    size_t at = 0;
+    for (int i = 0; i < 1000; i++) {
+        append(log, i);
+        assert_true(event_log_size(log, 0) > at);
+        size_t len = event_log_read(log, 0, bytes, sizeof(bytes) - 1, (off_t)at);
+        bytes[len] = '\0';
+        char path[32];
+        snprintf(path, sizeof(path), "sent/%06d\"", i);
+        assert_non_null(strstr(bytes, path));
+        assert_string_equal(strchr(bytes, '\n'), "\n"); /* that line and no other */
+        at += len;
+    }
+    assert_int_equal(event_log_size(log, 0), at);
+    /* What is gone reads as empty lines, up to the first that is there. */
+    uint64_t begin = event_log_begin(log);
+    assert_true(begin > BOUND);
+    assert_int_equal(event_log_read(log, 0, bytes, 3, 1), 3);
+    assert_memory_equal(bytes, "\n\n\n", 3);
+    assert_int_equal(event_log_read(log, 0, bytes, 3, (off_t)begin - 1), 3);
+    assert_memory_equal(bytes, "\n{\"", 3);
+    event_log_free(log);
+}
+
 static void half_a_line_from_a_crash_stays_apart(void **state)
 {
     const struct temp_dir *dir = *state;
@@ -178,7 +206,7 @@ static void a_file_that_is_too_long_is_begun_anew(void **state)
     struct stat stat;
     assert_int_equal(file_replace_at(dir->fd, name, junk, BOUND + 1, 0600), 0);
     struct event_log *log = open_log(dir);
-    assert_int_equal(event_log_size(log), 0);
+    assert_int_equal(event_log_size(log, 0), 0);
     event_log_free(log);
     assert_int_equal(fstatat(dir->fd, name, &stat, 0), 0);
     assert_int_equal(stat.st_size, 0);
@@ -204,6 +232,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_older_half_is_cut_at_a_line, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_stream_gets_each_byte_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_slow_stream_goes_on_at_a_line, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_has_the_file_open_reads_on_when_it_is_cut, set_up, tear_down),
         cmocka_unit_test_setup_teardown(half_a_line_from_a_crash_stays_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_file_that_is_too_long_is_begun_anew, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_file_that_cannot_be_written_loses_nothing_in_memory, set_up,

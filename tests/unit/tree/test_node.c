@@ -37,7 +37,7 @@ static const struct {
 } nodes[] = {
     {"README", S_IFREG | 0444, true, true},
     {"status.json", S_IFREG | 0444, false, true},
-    {"events.jsonl", S_IFREG | 0444, false, true},
+    {"events.jsonl", S_IFREG | 0444, false, false},
     {"events", S_IFREG | 0400, false, true},
     {"ctl", S_IFREG | 0200, false, true},
     {"inboxes", S_IFDIR | 0700, true, true},
@@ -99,7 +99,7 @@ static void folders_list_what_is_in_them(void **state)
     struct tree_fixture *fixture = *state;
     struct fixture_names names;
     list(fixture, "", 0, &names);
-    assert_string_equal(names.text, ". .. README status.json events.jsonl inboxes drafts outbox sent failed "
+    assert_string_equal(names.text, ". .. README status.json events.jsonl inboxes search drafts outbox sent failed "
                                     "attachments ");
     list(fixture, "inboxes", 0, &names);
     assert_string_equal(names.text, ". .. alice@inbox.example ");

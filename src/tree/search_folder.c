@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Queries in a table, the latest first. Numbers are never given twice, so that an inode whose query was
+ * forgotten leads nowhere.
+ */
+#include "tree/search_folder.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "mail/json_writer.h"
+#include "mail/search_query.h"
+#include "tree/entry.h"
+#include "tree/inode.h"
+#include "tree/tree_state.h"
+
+enum {
+    LISTERS_MAX = 16,
+    NOTE_MAX_BYTES = 16 * 1024,
+};
+
+const char search_note_name[] = ".search.json";
+
+struct query {
+    uint64_t number;
+    char *text;
+    struct search_names *found; /* NULL: not asked yet, or forgotten for want of room */
+    char *note;
+    size_t note_len;
+    int64_t asked_ms; /* monotonic */
+    int64_t asked_real_ms;
+    bool is_asking;
+};
+
+/* A process that has listed search/. */
+struct lister {
+    pid_t pid;
+    int64_t until_ms; /* monotonic */
+};
+
+struct search_folder {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct query *queries[SEARCH_NAMES_KNOWN]; /* protected by lock, like all below; the latest first */
+    size_t len;
+    uint64_t last_number;
+    unsigned int waiting; /* requests that search, or wait for one that does */
+    struct lister listers[LISTERS_MAX];
+    unsigned int next_lister;
+};
+
+struct search_folder *search_folder_new(void)
+{
+    struct search_folder *folder = calloc(1, sizeof(*folder));
+    if (folder == NULL)
+        return NULL;
+    pthread_mutex_init(&folder->lock, NULL);
+    clock_condition_init(&folder->changed);
+    return folder;
+}
+
+static void drop_found(struct query *query)
+{
+    search_names_unref(query->found);
+    free(query->note);
+    query->found = NULL;
+    query->note = NULL;
+    query->note_len = 0;
+}
+
+static void free_query(struct query *query)
+{
+    drop_found(query);
+    free(query->text);
+    free(query);
+}
+
+void search_folder_free(struct search_folder *folder)
+{
+    if (folder == NULL)
+        return;
+    for (size_t i = 0; i < folder->len; i++)
+        free_query(folder->queries[i]);
+    pthread_cond_destroy(&folder->changed);
+    pthread_mutex_destroy(&folder->lock);
+    free(folder);
+}
+
+/* ---------------------------------------------------------------- the table */
+
+static struct query *find_number_locked(const struct search_folder *folder, uint64_t number)
+{
+    for (size_t i = 0; i < folder->len; i++)
+        if (folder->queries[i]->number == number)
+            return folder->queries[i];
+    return NULL;
+}
+
+static struct query *find_text_locked(const struct search_folder *folder, const char *text)
+{
+    for (size_t i = 0; i < folder->len; i++)
+        if (strcmp(folder->queries[i]->text, text) == 0)
+            return folder->queries[i];
+    return NULL;
+}
+
+static void take_out_locked(struct search_folder *folder, const struct query *query)
+{
+    size_t i = 0;
+    while (folder->queries[i] != query)
+        i++;
+    folder->len--;
+    memmove(&folder->queries[i], &folder->queries[i + 1], (folder->len - i) * sizeof(folder->queries[0]));
+}
+
+static void put_first_locked(struct search_folder *folder, struct query *query)
+{
+    memmove(&folder->queries[1], &folder->queries[0], folder->len * sizeof(folder->queries[0]));
+    folder->queries[0] = query;
+    folder->len++;
+}
+
+/* The oldest that nobody is asking. False: there is none. */
+static bool make_room_locked(struct search_folder *folder)
+{
+    for (size_t i = folder->len; i-- > 0 && folder->len == SEARCH_NAMES_KNOWN;) {
+        struct query *query = folder->queries[i];
+        if (query->is_asking)
+            continue;
+        take_out_locked(folder, query);
+        free_query(query);
+    }
+    return folder->len < SEARCH_NAMES_KNOWN;
+}
+
+/* Those that show too much hold no results any more. */
+static void forget_results_locked(struct search_folder *folder)
+{
+    size_t shown = 0;
+    for (size_t i = 0; i < folder->len; i++)
+        if (folder->queries[i]->found != NULL && ++shown > SEARCH_QUERIES_SHOWN)
+            drop_found(folder->queries[i]);
+}
+
+static struct query *add_locked(struct search_folder *folder, const char *text)
+{
+    struct query *query = make_room_locked(folder) ? calloc(1, sizeof(*query)) : NULL;
+    if (query == NULL || (query->text = strdup(text)) == NULL) {
+        free(query);
+        return NULL;
+    }
+    query->number = ++folder->last_number;
+    put_first_locked(folder, query);
+    return query;
+}
+
+/* ---------------------------------------------------------------- names */
+
+/* What desktops, shells and their prompts look for in every folder. */
+static bool is_asked_by_programs(const char *name)
+{
+    static const char *const names[] = {"autorun.inf", "desktop.ini", "Desktop.ini", "Thumbs.db",
+                                        "lost+found",  "CVS",         "RCS",         "SCCS",
+                                        "BDMV",        "VIDEO_TS"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return name[0] == '.';
+}
+
+static bool is_query(const char *name)
+{
+    struct search_query query;
+    if (is_asked_by_programs(name) || search_query_parse(name, &query) != 0)
+        return false;
+    search_query_release(&query);
+    return true;
+}
+
+static void fill_folder(const struct tree *tree, const struct query *query, struct tree_entry *ret)
+{
+    entry_of_search(tree, inode_make(INODE_SEARCH, query->number), S_IFDIR | 0700, 0, query->asked_real_ms,
+                    ret);
+}
+
+int search_folder_lookup(struct tree *tree, const char *name, struct tree_entry *ret)
+{
+    struct search_folder *folder = tree->search;
+    if (strlen(name) > NAME_MAX)
+        return -ENAMETOOLONG;
+    if (!is_query(name))
+        return -ENOENT;
+    pthread_mutex_lock(&folder->lock);
+    struct query *query = find_text_locked(folder, name);
+    if (query == NULL)
+        query = add_locked(folder, name);
+    if (query != NULL)
+        fill_folder(tree, query, ret);
+    pthread_mutex_unlock(&folder->lock);
+    return query != NULL ? 0 : -ENOMEM;
+}
+
+static bool get_hit(struct tree *tree, uint64_t ino, struct tree_entry *ret)
+{
+    char target[PATH_MAX];
+    struct email_view view;
+    if (!store_get_email(tree->store, (uint32_t)inode_number(ino), &view) ||
+        search_hit_read_link(tree, ino, target, sizeof(target)) != 0)
+        return false;
+    entry_of_search(tree, ino, S_IFLNK | 0777, (off_t)strlen(target), view.date_ms, ret);
+    return true;
+}
+
+static bool get_query(struct tree *tree, uint64_t ino, struct tree_entry *ret)
+{
+    struct search_folder *folder = tree->search;
+    bool is_note = inode_kind(ino) == INODE_SEARCH_NOTE;
+    pthread_mutex_lock(&folder->lock);
+    const struct query *query = find_number_locked(folder, inode_number(ino));
+    bool is_there = query != NULL && (!is_note || query->note != NULL);
+    if (is_there && is_note)
+        entry_of_search(tree, ino, S_IFREG | 0444, (off_t)query->note_len, query->asked_real_ms, ret);
+    else if (is_there)
+        fill_folder(tree, query, ret);
+    pthread_mutex_unlock(&folder->lock);
+    return is_there;
+}
+
+bool search_folder_get(struct tree *tree, uint64_t ino, struct tree_entry *ret)
+{
+    return inode_kind(ino) == INODE_SEARCH_HIT ? get_hit(tree, ino, ret) : get_query(tree, ino, ret);
+}
+
+int search_folder_remove(struct tree *tree, const char *name)
+{
+    struct search_folder *folder = tree->search;
+    int error = -ENOENT;
+    pthread_mutex_lock(&folder->lock);
+    struct query *query = find_text_locked(folder, name);
+    if (query != NULL && query->is_asking) {
+        error = -EBUSY;
+    } else if (query != NULL) {
+        take_out_locked(folder, query);
+        free_query(query);
+        error = 0;
+    }
+    pthread_mutex_unlock(&folder->lock);
+    return error;
+}
+
+/* ---------------------------------------------------------------- asking */
+
+static bool is_lister_locked(const struct search_folder *folder, pid_t pid, int64_t now_ms)
+{
+    for (size_t i = 0; i < LISTERS_MAX; i++)
+        if (folder->listers[i].pid == pid && folder->listers[i].until_ms > now_ms)
+            return true;
+    return false;
+}
+
+/* Each thing that it goes on to look at gives it some more time. */
+static void note_lister_locked(struct search_folder *folder, pid_t pid, int64_t now_ms)
+{
+    struct lister *lister = NULL;
+    for (size_t i = 0; i < LISTERS_MAX && lister == NULL; i++)
+        if (folder->listers[i].pid == pid)
+            lister = &folder->listers[i];
+    if (lister == NULL)
+        lister = &folder->listers[folder->next_lister++ % LISTERS_MAX];
+    *lister = (struct lister){pid, now_ms + SEARCH_FRESH_MS};
+}
+
+static bool is_fresh_locked(const struct query *query, int64_t now_ms)
+{
+    return query->found != NULL && now_ms - query->asked_ms < SEARCH_FRESH_MS;
+}
+
+static char *write_note(const char *text, const struct store_search *found, int64_t asked_ms, size_t *ret_len)
+{
+    _cleanup_strbuf_ struct strbuf note = STRBUF_INIT(NOTE_MAX_BYTES);
+    struct json_writer writer;
+    json_writer_init(&writer, &note, 2);
+    json_begin_object(&writer);
+    json_member_string(&writer, "query", text);
+    json_member_date(&writer, "asked_at", asked_ms);
+    json_member_integer(&writer, "found", (int64_t)found->len);
+    json_member_boolean(&writer, "truncated", found->is_truncated);
+    json_member_boolean(&writer, "service", found->is_service_asked);
+    json_end_object(&writer);
+    strbuf_append_char(&note, '\n');
+    return strbuf_take(&note, ret_len);
+}
+
+/* What came of it; with `names` and `note` NULL nothing did. Both are taken. */
+static void settle_locked(struct tree *tree, struct query *query, struct search_names *names, char *note,
+                          size_t note_len)
+{
+    struct search_folder *folder = tree->search;
+    query->is_asking = false;
+    if (names != NULL && note != NULL) {
+        drop_found(query);
+        query->found = TAKE_PTR(names);
+        query->note = TAKE_PTR(note);
+        query->note_len = note_len;
+        query->asked_ms = clock_monotonic_ms(tree->clock);
+        query->asked_real_ms = clock_realtime_ms(tree->clock);
+        take_out_locked(folder, query);
+        put_first_locked(folder, query);
+        forget_results_locked(folder);
+    }
+    search_names_unref(names);
+    free(note);
+    pthread_cond_broadcast(&folder->changed);
+}
+
+/* Called with the lock held, which is given up meanwhile. Nobody forgets the query while it is asking. */
+static int ask_locked(struct tree *tree, struct query *query, struct cancel *cancel)
+{
+    struct search_folder *folder = tree->search;
+    struct store_search found = {.len = 0};
+    struct search_names *names = NULL;
+    char *note = NULL;
+    size_t note_len = 0;
+    query->is_asking = true;
+    pthread_mutex_unlock(&folder->lock);
+    int error = store_search(tree->store, query->text, cancel, &found);
+    if (error == 0) {
+        names = search_names_of_emails(tree->store, &found);
+        note = write_note(query->text, &found, clock_realtime_ms(tree->clock), &note_len);
+        if (names == NULL || note == NULL)
+            error = -ENOMEM;
+    }
+    store_search_release(&found);
+    pthread_mutex_lock(&folder->lock);
+    settle_locked(tree, query, names, note, note_len);
+    return error;
+}
+
+/* Until whoever asks has done so, or the cancel is set. Called with the lock held, which is given up
+ * meanwhile: a cancel is bound and unbound without it, and by one at a time. */
+static void wait_locked(struct tree *tree, uint64_t number, struct cancel *cancel)
+{
+    struct search_folder *folder = tree->search;
+    pthread_mutex_unlock(&folder->lock);
+    cancel_bind(cancel, &folder->changed, &folder->lock);
+    pthread_mutex_lock(&folder->lock);
+    const struct query *query = find_number_locked(folder, number);
+    if (query != NULL && query->is_asking && !cancel_is_set(cancel))
+        clock_wait(tree->clock, &folder->changed, &folder->lock, CLOCK_FOREVER);
+    pthread_mutex_unlock(&folder->lock);
+    cancel_unbind(cancel);
+    pthread_mutex_lock(&folder->lock);
+}
+
+/* Until the query has an answer that will do: `any_will_do` the one that it has, however old. Called with the
+ * lock held, which is given up meanwhile. */
+static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool any_will_do, struct cancel *cancel,
+                                  struct query **ret_query)
+{
+    struct search_folder *folder = tree->search;
+    int error = 0;
+    for (;;) {
+        struct query *query = find_number_locked(folder, number);
+        if (query == NULL)
+            return -ENOENT;
+        *ret_query = query;
+        if (is_fresh_locked(query, clock_monotonic_ms(tree->clock)) || (any_will_do && query->found != NULL))
+            return 0;
+        if (cancel_is_set(cancel))
+            return -EINTR;
+        if (folder->waiting == SEARCHES_AT_ONCE)
+            return -EAGAIN;
+        folder->waiting++;
+        if (query->is_asking)
+            wait_locked(tree, number, cancel);
+        else
+            error = ask_locked(tree, query, cancel);
+        folder->waiting--;
+        if (error != 0)
+            return error;
+    }
+}
+
+/* What the query found. The caller unrefs. */
+static int get_answer(struct tree *tree, const struct tree_caller *caller, uint64_t number, bool any_will_do,
+                      struct search_names **ret_names)
+{
+    struct search_folder *folder = tree->search;
+    struct cancel *cancel = caller != NULL ? caller->cancel : NULL;
+    struct query *query = NULL;
+    pthread_mutex_lock(&folder->lock);
+    int64_t now_ms = clock_monotonic_ms(tree->clock);
+    if (caller != NULL && is_lister_locked(folder, caller->pid, now_ms)) {
+        note_lister_locked(folder, caller->pid, now_ms);
+        any_will_do = true;
+    }
+    int error = wait_for_answer_locked(tree, number, any_will_do, cancel, &query);
+    if (error == 0)
+        *ret_names = search_names_ref(query->found);
+    pthread_mutex_unlock(&folder->lock);
+    return error;
+}
+
+/* ---------------------------------------------------------------- in the folder of a query */
+
+int search_query_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t ino, const char *name,
+                        struct tree_entry *ret)
+{
+    struct search_names *names = NULL;
+    uint64_t number = inode_number(ino);
+    bool is_note = strcmp(name, search_note_name) == 0;
+    if (name[0] == '.' && !is_note)
+        return -ENOENT;
+    int error = get_answer(tree, caller, number, is_note || search_query_knows(tree, ino, name), &names);
+    if (error != 0)
+        return error;
+    uint64_t found = is_note ? inode_make(INODE_SEARCH_NOTE, number) : search_names_find(names, name);
+    search_names_unref(names);
+    return found != 0 && search_folder_get(tree, found, ret) ? 0 : -ENOENT;
+}
+
+bool search_query_knows(struct tree *tree, uint64_t ino, const char *name)
+{
+    struct search_folder *folder = tree->search;
+    bool is_note = strcmp(name, search_note_name) == 0;
+    if (name[0] == '.' && !is_note)
+        return true;
+    pthread_mutex_lock(&folder->lock);
+    const struct query *query = find_number_locked(folder, inode_number(ino));
+    bool is_known =
+        query == NULL || (query->found != NULL && (is_note || search_names_find(query->found, name) != 0 ||
+                                                   is_fresh_locked(query, clock_monotonic_ms(tree->clock))));
+    pthread_mutex_unlock(&folder->lock);
+    return is_known;
+}
+
+bool search_query_is_fresh(struct tree *tree, uint64_t ino)
+{
+    struct search_folder *folder = tree->search;
+    pthread_mutex_lock(&folder->lock);
+    const struct query *query = find_number_locked(folder, inode_number(ino));
+    bool is_fresh = query == NULL || is_fresh_locked(query, clock_monotonic_ms(tree->clock));
+    pthread_mutex_unlock(&folder->lock);
+    return is_fresh;
+}
+
+static int list_queries(struct tree *tree, const struct tree_caller *caller, struct search_names **ret_names)
+{
+    struct search_folder *folder = tree->search;
+    const char *texts[SEARCH_QUERIES_SHOWN];
+    uint64_t inos[SEARCH_QUERIES_SHOWN];
+    size_t len = 0;
+    pthread_mutex_lock(&folder->lock);
+    for (size_t i = 0; i < folder->len && len < SEARCH_QUERIES_SHOWN; i++) {
+        const struct query *query = folder->queries[i];
+        if (query->found == NULL)
+            continue;
+        texts[len] = query->text;
+        inos[len++] = inode_make(INODE_SEARCH, query->number);
+    }
+    *ret_names = search_names_of_queries(texts, inos, len);
+    if (caller != NULL)
+        note_lister_locked(folder, caller->pid, clock_monotonic_ms(tree->clock));
+    pthread_mutex_unlock(&folder->lock);
+    return *ret_names == NULL ? -ENOMEM : 0;
+}
+
+int search_folder_list(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                       struct search_names **ret_names)
+{
+    return inode_kind(ino) == INODE_SEARCH ? get_answer(tree, caller, inode_number(ino), false, ret_names)
+                                           : list_queries(tree, caller, ret_names);
+}
+
+int search_hit_read_link(struct tree *tree, uint64_t ino, char *ret_target, size_t size)
+{
+    struct email_view email;
+    struct inbox_view inbox;
+    if (!store_get_email(tree->store, (uint32_t)inode_number(ino), &email) ||
+        !store_get_inbox(tree->store, email.inbox, &inbox))
+        return -ENOENT;
+    int len =
+        snprintf(ret_target, size, "../../%s/%s/%s", fixed_get(FIXED_INBOXES)->name, inbox.name, email.name);
+    return len < 0 || (size_t)len >= size ? -ENAMETOOLONG : 0;
+}
+
+int search_note_read(struct tree *tree, uint64_t ino, char **ret_text, size_t *ret_len)
+{
+    struct search_folder *folder = tree->search;
+    int error = -ENOENT;
+    pthread_mutex_lock(&folder->lock);
+    const struct query *query = find_number_locked(folder, inode_number(ino));
+    if (query != NULL && query->note != NULL) {
+        *ret_text = strdup(query->note);
+        *ret_len = query->note_len;
+        error = *ret_text == NULL ? -ENOMEM : 0;
+    }
+    pthread_mutex_unlock(&folder->lock);
+    return error;
+}

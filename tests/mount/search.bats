@@ -1,0 +1,250 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# search/: every name in it is a query, answered by links to the emails that were found.
+
+load support
+load scripted
+
+teardown() {
+  stop_all
+}
+
+# What a query found: names of emails without date and id, in order.
+found() { # QUERY
+  local name
+  (cd "$MOUNT/search/$1" && for name in *.json; do
+    [ ! -L "$name" ] || echo "$name"
+  done) | sed 's/^[^_]*_//; s/_[^_]*$//' | LC_ALL=C sort | paste -sd ' '
+}
+
+finds() { # QUERY EXPECTED
+  equal "$(found "$1")" "$2"
+}
+
+start_with_mail() {
+  start_two_inboxes
+  send_from_elsewhere "$ALICE" "$BOB" "Invoice for October" "The sum is due in November."
+  send_from_elsewhere "$BOB" "$ALICE" "Lunch" "Shall we pay the invoice first?"
+  send_from_elsewhere "$BOB" "$ALICE" "Holidays" "Nothing about money."
+  refresh
+}
+
+# The queries that search/ lists, in order.
+listed() {
+  find "$MOUNT/search" -mindepth 1 -maxdepth 1 -printf '%f\n' | LC_ALL=C sort | paste -sd ' '
+}
+
+# Requests made so far.
+requests() {
+  jq -e .counters.requests "$MOUNT/status.json"
+}
+
+@test "a query is a folder of links to the emails of all inboxes that match it" {
+  local link
+  start_with_mail
+  finds invoice "invoice-for-october lunch"
+  finds "invoice sum" "invoice-for-october"
+  for link in "$MOUNT"/search/invoice/*.json; do
+    [ -L "$link" ]
+    [[ $(readlink "$link") == ../../inboxes/*@*/"${link##*/}" ]] || fail "leads to $(readlink "$link")"
+    cmp "$link" "$MOUNT/search/$(readlink "$link" | sed 's,^\.\./,,')"
+    jq -e .id "$link"
+  done
+  finds "nothing at all like it" ""
+}
+
+@test "from: and in: narrow it, and quotes hold a phrase together" {
+  start_with_mail
+  finds "invoice from:bob" "lunch"
+  finds "invoice in:bob" "invoice-for-october"
+  finds "from:alice in:alice" ""
+  finds '"due in november"' "invoice-for-october"
+  finds '"november in due"' ""
+  finds "in:bob" "invoice-for-october"
+  finds "in:alice" "holidays lunch welcome-to-your-inbox"
+}
+
+@test "the folder says what was asked, and whether the service answered" {
+  start_with_mail
+  holds "$MOUNT/search/invoice/.search.json" \
+    '.query == "invoice" and .found == 2 and .service and (.truncated | not) and (.asked_at | startswith("20"))'
+  expect EACCES open "$MOUNT/search/invoice/.search.json" w
+  equal "$(stat -c %s "$MOUNT/search/invoice/.search.json")" "$(wc -c <"$MOUNT/search/invoice/.search.json")"
+}
+
+@test "offline, subjects and addresses are still found, also by a mount that never met the service" {
+  start_with_mail
+  finds october "invoice-for-october"
+  stop_mount
+  stop_service
+  start_mount
+  finds october "invoice-for-october"
+  finds "from:alice october" "invoice-for-october"
+  finds "$BOB" "holidays invoice-for-october lunch"
+  holds "$MOUNT/search/october/.search.json" '.service | not'
+}
+
+@test "mail that came a moment ago is found" {
+  start_with_mail
+  finds invoice "invoice-for-october lunch"
+  send_from_elsewhere "$ALICE" "$BOB" "A brand-new zebra"
+  finds zebra "a-brand-new-zebra"
+  present "$(mounted "$BOB" "A brand-new zebra")"
+}
+
+@test "search/ lists the latest queries, and listing it asks nothing" {
+  local before i
+  start_with_mail
+  equal "$(listed)" ""
+  finds invoice "invoice-for-october lunch"
+  finds lunch lunch
+  equal "$(listed)" "invoice lunch"
+  before=$(requests)
+  ls -laR "$MOUNT/search" >/dev/null
+  find "$MOUNT/search" >/dev/null
+  stat "$MOUNT/search/never asked" >/dev/null
+  equal "$(requests)" "$before"
+  equal "$(listed)" "invoice lunch"
+  for i in {1..60}; do
+    ls "$MOUNT/search/in:nobody $i" >/dev/null
+  done
+  equal "$(find "$MOUNT/search" -mindepth 1 -maxdepth 1 | wc -l)" 50
+  missing_from_list invoice
+}
+
+missing_from_list() { # QUERY
+  [ -z "$(find "$MOUNT/search" -maxdepth 1 -name "$1")" ] || fail "is listed: $1"
+}
+
+@test "going through the whole mount repeats no query and follows no link" {
+  local before
+  start_with_mail
+  finds invoice "invoice-for-october lunch"
+  finds lunch lunch
+  before=$(requests)
+  equal "$(grep -rl "Invoice for October" "$MOUNT/inboxes" "$MOUNT/search" --include='*.json' --exclude-dir=drafts |
+    grep -c search/)" 0
+  find "$MOUNT" -name '*.json' -type f -newermt 2000-01-01 >/dev/null
+  equal "$(requests)" "$before"
+}
+
+@test "rmdir forgets a query" {
+  start_with_mail
+  finds invoice "invoice-for-october lunch"
+  rmdir "$MOUNT/search/invoice"
+  equal "$(listed)" ""
+  expect ENOENT rmdir "$MOUNT/search/.never-asked-for"
+  finds invoice "invoice-for-october lunch"
+}
+
+@test "nothing else can be made or changed in it" {
+  start_with_mail
+  finds invoice "invoice-for-october lunch"
+  expect EEXIST mkdir "$MOUNT/search/other"
+  expect EPERM mkdir "$MOUNT/search/.other"
+  expect EPERM unlink "$(find "$MOUNT/search/invoice" -name '*lunch*')"
+  run ! touch "$MOUNT/search/invoice/file"
+  run ! mv "$MOUNT/search/invoice" "$MOUNT/search/renamed"
+  run ! mv "$MOUNT/search/invoice" "$MOUNT/drafts/"
+  finds invoice "invoice-for-october lunch"
+}
+
+@test "what programs look for in every folder asks nothing" {
+  local name before
+  start_with_mail
+  before=$(requests)
+  for name in .git .hidden .directory Thumbs.db desktop.ini autorun.inf lost+found '***' '-' '~' '""'; do
+    missing "$MOUNT/search/$name"
+  done
+  missing "$MOUNT/search/lunch/.git"
+  equal "$(requests)" "$before"
+}
+
+@test "hostile queries find what their words say, or nothing" {
+  local query
+  start_with_mail
+  for query in "invoice' OR '1'='1" 'invoice"; DROP TABLE texts; --' "invoice NEAR(x" 'subject:invoice AND' \
+    '{subject}:^invoice' 'invoice*) OR (*' $'invoice\n\x01\x7f zzz' 'from:% from:_ invoice' 'invoice \\ %' \
+    "$(printf 'x%.0s' {1..255})" "$(printf 'a %.0s' {1..120})" '"' '""' '"invoice' $'\xff\xfe' 'in:../../etc'; do
+    ls "$MOUNT/search/$query" >/dev/null 2>&1 || [ ! -e "$MOUNT/search/$query" ]
+  done
+  expect ENAMETOOLONG mkdir "$MOUNT/search/$(printf 'x%.0s' {1..256})"
+  finds invoice "invoice-for-october lunch"
+}
+
+@test "the same words in other letters find the same" {
+  start_two_inboxes
+  send_from_elsewhere "$ALICE" "$BOB" "Ärger mit der STRASSE"
+  refresh
+  finds ärger "ärger-mit-der-strasse"
+  stop_service
+  finds "arger strasse" "ärger-mit-der-strasse"
+}
+
+@test "a search that hangs can be interrupted, and others go on meanwhile" {
+  start_with_mail
+  finds lunch lunch
+  kill -STOP "$SERVICE_PID"
+  timeout -s INT 5 ls "$MOUNT/search/invoice" >/dev/null 2>&1 &
+  local pid=$!
+  # Nothing else waits for it.
+  within 3 ls "$MOUNT/inboxes/$BOB" "$MOUNT/search" >/dev/null
+  within 3 cat "$MOUNT/status.json" >/dev/null
+  kill -INT "$pid" 2>/dev/null || true
+  within 8 wait "$pid" || true
+  kill -CONT "$SERVICE_PID"
+  finds invoice "invoice-for-october lunch"
+}
+
+@test "a service that does not answer in time leaves what is known here" {
+  start_with_mail
+  finds october "invoice-for-october"
+  kill -STOP "$SERVICE_PID"
+  within 20 finds invoice "invoice-for-october"
+  kill -CONT "$SERVICE_PID"
+  holds "$MOUNT/search/invoice/.search.json" '.service | not'
+}
+
+@test "what changes shows when the query is repeated later" {
+  start_with_mail
+  finds invoice "invoice-for-october lunch"
+  send_from_elsewhere "$ALICE" "$BOB" "Invoice for December"
+  wait_until 30 finds invoice "invoice-for-december invoice-for-october lunch"
+}
+
+@test "a server that passes over search_term is found out, and the local index answers" {
+  start_scripted_service
+  local i
+  for i in 1 2 3; do
+    server_has_email "{\"id\": \"id-$i\", \"inbox_id\": \"in-1\", \"subject\": \"subject number $i\", \"date\": \"2026-11-0${i}T08:00:00Z\"}"
+  done
+  start_mount
+  refresh
+  finds "number 2" "subject-number-2"
+  finds "number" "subject-number-1 subject-number-2 subject-number-3"
+  finds nothing ""
+  holds "$MOUNT/search/number/.search.json" '.service | not'
+  # It is no Extended server, so it was not even asked.
+  equal "$(server_requests email | jq '[.[] | select(.query | tostring | contains("search_term"))] | length')" 0
+}
+
+@test "the index survives being killed, damaged and deleted" {
+  start_with_mail
+  finds october "invoice-for-october"
+  kill_mount KILL
+  stop_service
+  start_mount
+  finds october "invoice-for-october"
+  stop_mount
+  local index
+  index=$(find "$STATE" -name search.sqlite3)
+  dd if=/dev/urandom of="$index" bs=4096 count=20 conv=notrunc status=none
+  start_mount
+  wait_until 20 finds october "invoice-for-october"
+  stop_mount
+  rm "$index"
+  start_mount
+  wait_until 20 finds october "invoice-for-october"
+  [ "$(stat -c %a "$index")" = 600 ]
+}

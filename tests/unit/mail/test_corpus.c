@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Every message of the corpus (support/corpus.h) comes to what is expected of it; so do some that are too
+ * large to be kept.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "mail/content_digest.h"
+#include "mail/draft.h"
+#include "mail/html_text.h"
+#include "mail/json_value.h"
+#include "mail/new_text.h"
+#include "support/corpus.h"
+
+enum {
+    TEXT_MAX_BYTES = 1000 * 1000,
+    MEGABYTE = 1000 * 1000,
+};
+
+static json_t *describe_parts(const struct draft *draft)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < draft->parts_len; i++) {
+        const struct draft_part *part = &draft->parts[i];
+        char digest[65];
+        content_digest(part->bytes, part->len, digest);
+        json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:s}", "name", part->name, "content_type",
+                                              part->content_type, "bytes", (int)part->len, "sha256", digest));
+    }
+    return list;
+}
+
+static size_t count_recipients(const json_t *request)
+{
+    return json_array_size(json_object_get(request, "to_addresses")) +
+           json_array_size(json_object_get(request, "cc_addresses")) +
+           json_array_size(json_object_get(request, "bcc_addresses"));
+}
+
+/* In the form of an .expected file. */
+static json_t *describe(const struct draft *draft)
+{
+    _cleanup_json_ json_t *request = json_loads(draft->request, 0, NULL);
+    json_t *found = json_object();
+    json_object_set(found, "subject", json_object_get(request, "subject"));
+    json_object_set_new(found, "recipients", json_integer((json_int_t)count_recipients(request)));
+    json_object_set(found, "plain_text", json_object_get(request, "plain_text"));
+    const json_t *html = json_object_get(request, "html");
+    json_object_set_new(found, "html", html != NULL ? json_deep_copy(html) : json_null());
+    if (html != NULL)
+        json_object_set(found, "alternative_content", json_object_get(request, "alternative_content"));
+    json_object_set_new(found, "attachments", describe_parts(draft));
+    return found;
+}
+
+/* What people read: the plain text, else the HTML's. */
+static void describe_text(const struct corpus_message *message, json_t *found)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX_BYTES);
+    const char *plain = json_string_value(json_object_get(found, "plain_text"));
+    const char *html = json_string_value(json_object_get(found, "html"));
+    if (plain[0] != '\0')
+        strbuf_append_str(&text, plain);
+    else if (html != NULL)
+        html_to_text(&text, html, strlen(html));
+    if (json_object_get(message->expected, "readable_text") != NULL)
+        json_object_set_new(found, "readable_text", json_string(strbuf_str(&text)));
+
+    _cleanup_strbuf_ struct strbuf added = STRBUF_INIT(TEXT_MAX_BYTES);
+    new_text(&added, strbuf_str(&text), text.len);
+    if (json_object_get(message->expected, "new_text") != NULL)
+        json_object_set_new(found, "new_text", json_string(strbuf_str(&added)));
+}
+
+static json_t *describe_failure(int error, const char *reason)
+{
+    const char *name = error == -EBADMSG ? "EBADMSG" : error == -EMSGSIZE ? "EMSGSIZE" : "EDESTADDRREQ";
+    return json_pack("{s:s, s:s}", "error", name, "reason", reason);
+}
+
+static void check_message(void *context, const struct corpus_message *message)
+{
+    (void)context;
+    _cleanup_free_ char *reason = NULL;
+    struct draft *draft = NULL;
+    int error = draft_parse(message->bytes, message->len, &draft, &reason);
+    _cleanup_json_ json_t *found = error == 0 ? describe(draft) : describe_failure(error, reason);
+    if (error == 0)
+        describe_text(message, found);
+    draft_free(draft);
+    if (!json_equal(found, message->expected)) {
+        _cleanup_free_ char *text = json_dumps(found, JSON_INDENT(2));
+        fail_msg("%s came to %s", message->name, text);
+    }
+}
+
+static void every_structure_comes_to_what_is_in_it(void **state)
+{
+    (void)state;
+    assert_true(corpus_for_each(check_message, NULL) >= 60);
+}
+
+/* A message with one attachment of zeros, in base64. */
+static void make_large(struct strbuf *message, size_t attachment_bytes)
+{
+    strbuf_append_str(message,
+                      "To: bob@x.example\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\nHello\n--b\n"
+                      "Content-Type: application/octet-stream\nContent-Transfer-Encoding: base64\n\n");
+    static const char line[] =
+        "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n";
+    for (size_t bytes = 0; bytes < attachment_bytes; bytes += 57)
+        strbuf_append_str(message, line);
+    strbuf_append_str(message, "--b--\n");
+}
+
+static void large_messages_are_read_up_to_the_limits(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t attachment_bytes;
+        int error;
+    } cases[] = {{9 * MEGABYTE, 0}, {11 * MEGABYTE, -EMSGSIZE}, {22 * MEGABYTE, -EMSGSIZE}};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(40 * MEGABYTE);
+        _cleanup_free_ char *reason = NULL;
+        struct draft *draft = NULL;
+        make_large(&message, cases[i].attachment_bytes);
+        assert_int_equal(cases[i].error, draft_parse(message.data, message.len, &draft, &reason));
+        if (draft != NULL)
+            assert_in_range(draft->parts[0].len, cases[i].attachment_bytes, cases[i].attachment_bytes + 57);
+        draft_free(draft);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_structure_comes_to_what_is_in_it),
+        cmocka_unit_test(large_messages_are_read_up_to_the_limits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
