@@ -70,17 +70,13 @@ void content_fetcher_release(struct content_fetcher *fetcher)
 
 /* ---------------------------------------------------------------- one transfer */
 
-static int write_folder(const struct content_flight *flight, const struct email_content *content, int fd)
+static int write_folder(const struct email_content *content, int fd)
 {
-    const struct content_fetcher *fetcher = flight->fetcher;
     struct content_folder folder;
     int error = content_folder_from_content(content, &folder);
     if (error != 0)
         return error;
     error = content_file_write(fd, &folder);
-    const struct content_entry *text = content_folder_find(&folder, CONTENT_TEXT, "body.txt");
-    if (error == 0 && text != NULL && fetcher->text_came != NULL)
-        fetcher->text_came(fetcher->context, flight->email_id, text->bytes, text->len);
     content_folder_release(&folder);
     return error;
 }
@@ -97,7 +93,7 @@ static int ask(const struct content_flight *flight, int fd, struct service_resul
     if (flight->part == CONTENT_PART_FOLDER) {
         _cleanup_email_content_ struct email_content content = {0};
         service->ops->get_content(service, &query, &fetcher->cancel, &content, ret);
-        return ret->outcome == SERVICE_OK ? write_folder(flight, &content, fd) : 0;
+        return ret->outcome == SERVICE_OK ? write_folder(&content, fd) : 0;
     }
     if (flight->part == CONTENT_PART_RAW)
         service->ops->get_raw(service, &query, &target, &fetcher->cancel, &len, ret);

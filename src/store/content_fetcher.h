@@ -24,9 +24,6 @@ struct content_fetcher {
     struct clock *clock;
     struct content_cache *cache;
     struct contact *contact;
-    /* Told of the text of each email that came, from the thread that brought it. */
-    void (*text_came)(void *context, const char *email_id, const char *text, size_t len);
-    void *context;
     struct cancel cancel; /* set at the end */
     struct worker_pool *pool;
     pthread_mutex_t lock;

@@ -12,11 +12,7 @@
 #include "base/file.h"
 #include "store/content_file.h"
 #include "store/content_probe.h"
-<<<<<<< HEAD
-#include "store/search_feed.h"
-=======
 #include "store/search_text.h"
->>>>>>> 41c517f1029cb9893bc9286ce1a86e2877c60569
 
 enum {
     WAIT_MS = 30 * 1000,        /* of a reader */
@@ -283,16 +279,6 @@ static void scan(struct worker_job *job)
     free(scan_job);
 }
 
-/* What was fetched can be searched. */
-static void note_text(void *context, const char *email_id, const char *text, size_t len)
-{
-    const struct contents *contents = context;
-    struct email_view view;
-    if (contents->mirror->search_feed != NULL &&
-        mirror_find_email_by_id(contents->mirror, 0, email_id, &view))
-        search_feed_add_text(contents->mirror->search_feed, view.number, text, len);
-}
-
 /* Behind the scenes: many files take a while to look at. */
 static void begin_scan(struct contents *contents)
 {
@@ -321,8 +307,6 @@ struct contents *contents_new(struct mirror *mirror, struct mail_service *servic
         contents_free(contents);
         return NULL;
     }
-    contents->fetcher.text_came = note_text;
-    contents->fetcher.context = contents;
     content_probe_recall(contents);
     begin_scan(contents);
     return contents;

@@ -117,13 +117,10 @@ int tree_read_link(struct tree *tree, const struct tree_caller *caller, uint64_t
                    size_t size)
 {
     const struct draft_node *draft = draft_table_get(&tree->drafts, ino);
-<<<<<<< HEAD
     if (inode_kind(ino) == INODE_CONTENT)
         return content_read_link(tree, caller, ino, ret_target, size);
-=======
     if (inode_kind(ino) == INODE_SEARCH_HIT)
         return search_hit_read_link(tree, ino, ret_target, size);
->>>>>>> 41c517f1029cb9893bc9286ce1a86e2877c60569
     if (draft == NULL)
         return -EINVAL;
     ssize_t len = readlinkat(draft->fd, "", ret_target, size);

@@ -44,11 +44,8 @@ struct tree_dir {
     dir_reader read;
     struct outbox_listing listing; /* of an outbox folder, since it was read from the start */
     DIR *draft;                    /* of a folder in drafts/ */
-<<<<<<< HEAD
     struct store_content *content; /* of the folder of an email */
-=======
     struct search_names *found;    /* of search/ or a folder in it */
->>>>>>> 41c517f1029cb9893bc9286ce1a86e2877c60569
     struct tree_link link;         /* in the tree's list of open listings */
 };
 
@@ -67,14 +64,11 @@ static bool put_name(const struct output *out, const char *name, uint64_t shown_
 
 static uint64_t parent_ino(const struct tree_dir *dir)
 {
-<<<<<<< HEAD
     uint64_t ino = dir->ino;
     if (inode_kind(ino) == INODE_CONTENT)
         return content_parent_ino(dir->tree, ino);
-=======
     if (inode_kind(ino) == INODE_SEARCH)
         return inode_make(INODE_FIXED, FIXED_SEARCH);
->>>>>>> 41c517f1029cb9893bc9286ce1a86e2877c60569
     return inode_kind(ino) == INODE_INBOX ? inode_make(INODE_FIXED, FIXED_INBOXES) : TREE_ROOT_INO;
 }
 
@@ -222,13 +216,14 @@ static int read_items(struct tree_dir *dir, uint64_t position, const struct outp
     return 0;
 }
 
-<<<<<<< HEAD
 static int read_content(struct tree_dir *dir, uint64_t position, const struct output *out)
 {
     if (put_dots(dir, &position, out))
         content_list(dir->tree, dir->ino, dir->content, position - POSITION_FIRST, POSITION_FIRST, out->sink,
                      out->context);
-=======
+    return 0;
+}
+
 /* Names alone: nothing of these folders is cached, either. */
 static int read_found(struct tree_dir *dir, uint64_t position, const struct output *out)
 {
@@ -247,7 +242,6 @@ static int read_found(struct tree_dir *dir, uint64_t position, const struct outp
         if (!put_name(out, item->name, item->ino, mode, i + 1 + first))
             break;
     }
->>>>>>> 41c517f1029cb9893bc9286ce1a86e2877c60569
     return 0;
 }
 
@@ -293,13 +287,10 @@ static dir_reader find_reader(uint64_t ino)
     enum fixed_node node = (enum fixed_node)inode_number(ino);
     if (inode_kind(ino) == INODE_INBOX)
         return read_inbox;
-<<<<<<< HEAD
     if (inode_kind(ino) == INODE_CONTENT)
         return read_content;
-=======
     if (inode_kind(ino) == INODE_SEARCH)
         return read_found;
->>>>>>> 41c517f1029cb9893bc9286ce1a86e2877c60569
     if (inode_kind(ino) != INODE_FIXED)
         return NULL;
     if (node == FIXED_SEARCH)
@@ -311,14 +302,11 @@ static dir_reader find_reader(uint64_t ino)
     return fixed_is_outbox_folder(node, NULL) ? read_items : NULL;
 }
 
-<<<<<<< HEAD
-=======
 static bool is_search(uint64_t ino)
 {
     return inode_kind(ino) == INODE_SEARCH || ino == inode_make(INODE_FIXED, FIXED_SEARCH);
 }
 
->>>>>>> 41c517f1029cb9893bc9286ce1a86e2877c60569
 int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                   struct tree_dir **ret_dir)
 {
@@ -334,13 +322,10 @@ int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t 
     int error = 0;
     if (draft != NULL)
         error = open_draft_folder(draft, &opened.draft);
-<<<<<<< HEAD
     else if (opened.read == read_content)
         error = content_open_dir(tree, caller, ino, &opened.content);
-=======
     else if (is_search(ino))
         error = search_folder_list(tree, caller, ino, &opened.found);
->>>>>>> 41c517f1029cb9893bc9286ce1a86e2877c60569
     if (error != 0)
         return error;
     *dir = opened;
@@ -351,12 +336,9 @@ int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t 
 
 bool tree_open_dir_may_wait(struct tree *tree, uint64_t ino)
 {
-<<<<<<< HEAD
-    (void)tree;
-    return inode_kind(ino) == INODE_CONTENT;
-=======
+    if (inode_kind(ino) == INODE_CONTENT)
+        return true;
     return inode_kind(ino) == INODE_SEARCH && !search_query_is_fresh(tree, ino);
->>>>>>> 41c517f1029cb9893bc9286ce1a86e2877c60569
 }
 
 void tree_release_dir(struct tree_dir *dir)
@@ -365,11 +347,8 @@ void tree_release_dir(struct tree_dir *dir)
     if (dir->draft != NULL)
         closedir(dir->draft);
     outbox_listing_release(&dir->listing);
-<<<<<<< HEAD
     store_content_unref(dir->tree->store, dir->content);
-=======
     search_names_unref(dir->found);
->>>>>>> 41c517f1029cb9893bc9286ce1a86e2877c60569
     free(dir);
 }
 

@@ -12,10 +12,7 @@
 
 struct tree_dir;
 
-<<<<<<< HEAD
 /* `caller` may be NULL. */
-=======
->>>>>>> 41c517f1029cb9893bc9286ce1a86e2877c60569
 int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                   struct tree_dir **ret_dir);
 /* Whether opening it may wait, as tree_may_wait(). */

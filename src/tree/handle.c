@@ -84,15 +84,12 @@ static int open_node(struct tree *tree, const struct tree_caller *caller, uint64
         return item_open(tree, caller, number, OUTBOX_CONTENT, flags, ret_handle);
     case INODE_RECEIPT:
         return item_open(tree, caller, number, OUTBOX_RECEIPT, flags, ret_handle);
-<<<<<<< HEAD
     case INODE_CONTENT:
         return content_open(tree, caller, ino, flags, ret_handle);
-=======
     case INODE_SEARCH_NOTE:
         return search_note_open(tree, ino, flags, ret_handle);
     case INODE_EVENT_LOG:
         return event_log_open(tree, number, flags, ret_handle);
->>>>>>> 41c517f1029cb9893bc9286ce1a86e2877c60569
     case INODE_DRAFT:
         return draft_open(tree, draft_table_get(&tree->drafts, ino), flags, ret_handle);
     }

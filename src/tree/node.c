@@ -146,12 +146,9 @@ bool tree_may_wait(uint64_t ino)
 
 bool tree_lookup_may_wait(struct tree *tree, uint64_t parent, const char *name)
 {
-<<<<<<< HEAD
-    (void)tree, (void)name;
-    return inode_kind(parent) == INODE_CONTENT;
-=======
+    if (inode_kind(parent) == INODE_CONTENT)
+        return true;
     return inode_kind(parent) == INODE_SEARCH && !search_query_knows(tree, parent, name);
->>>>>>> 41c517f1029cb9893bc9286ce1a86e2877c60569
 }
 
 /* ---------------------------------------------------------------- lookup */
@@ -223,13 +220,10 @@ int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t pa
         return lookup_draft(tree, draft, name, ret);
     if (inode_kind(parent) == INODE_INBOX)
         return lookup_in_inbox(tree, (uint32_t)number, name, ret);
-<<<<<<< HEAD
     if (inode_kind(parent) == INODE_CONTENT)
         return content_lookup(tree, caller, parent, name, ret);
-=======
     if (inode_kind(parent) == INODE_SEARCH)
         return search_query_lookup(tree, caller, parent, name, ret);
->>>>>>> 41c517f1029cb9893bc9286ce1a86e2877c60569
     if (inode_kind(parent) != INODE_FIXED)
         return -ENOTDIR;
     if (number == FIXED_ROOT)

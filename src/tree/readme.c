@@ -13,14 +13,11 @@ const char *readme_text(void)
            "settings\n"
            "  jq .subject inboxes/*/index.jsonl  all of it again, a line of JSON each, by date: quick to "
            "search\n"
-<<<<<<< HEAD
            "  cat inboxes/*/*_figures_*/body.txt  the folder of an email: body.txt new.txt (without history) "
            "body.html\n"
            "                                    prompt.md thread.md message.eml attachments/ thread/\n"
-=======
            "  ls 'search/WORDS from:NAME'       mail with these words, in all inboxes; also \"a phrase\", "
            "in:INBOX\n"
->>>>>>> 41c517f1029cb9893bc9286ce1a86e2877c60569
            "  echo sync > ctl                   look for new mail now (`sync ADDRESS`: in one inbox)\n"
            "\n"
            "Sending: write a message in drafts/ and move it to outbox/.\n"
