@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "mail/receipt.h"
 #include "tree/announced.h"
+#include "tree/content_node.h"
 #include "tree/fixed.h"
 #include "tree/inode.h"
 #include "tree/maildir.h"
@@ -125,10 +126,24 @@ static void inbox_changed(void *context, uint32_t inbox, enum store_change chang
     tell_content_changed(tree, inode_make(INODE_INBOX_INDEX, inbox));
 }
 
-/* There is a folder maildir/ now, or none any more. */
+static void tell_content_gone(struct tree *tree, const struct email_view *view)
+{
+    char name[NAME_MAX + 1];
+    if (!store_has_content(tree->store))
+        return;
+    content_folder_name(view, name, sizeof(name));
+    tell_entry_gone(tree, inode_make(INODE_INBOX, view->inbox), name);
+}
+
+/* Every email has a folder now, or none any more; there may be a folder maildir/ now. */
 static void content_changed(void *context)
 {
-    tell_folder_changed(context, TREE_ROOT_INO);
+    struct tree *tree = context;
+    struct inbox_view view;
+    uint64_t position = 0;
+    tell_folder_changed(tree, TREE_ROOT_INO);
+    while (tree->store != NULL && store_list_inboxes(tree->store, position, &view, &position, 1) == 1)
+        tell_folder_changed(tree, inode_make(INODE_INBOX, view.number));
 }
 
 static void email_changed(void *context, uint32_t email, enum store_change change)
@@ -142,6 +157,7 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
     uint64_t folder_ino = inode_make(INODE_INBOX, view.inbox);
     if (change == STORE_REMOVED) {
         tell_entry_gone(tree, folder_ino, view.name);
+        tell_content_gone(tree, &view);
         maildir_email_gone(tree, view.inbox, email);
         tell_content_changed(tree, inode_make(INODE_MAILDIR_MESSAGE, email));
     }
