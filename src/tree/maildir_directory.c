@@ -2,17 +2,44 @@
 /*
  * Listings below maildir/, from memory: a message whose size is not known is given by its name alone.
  */
+#include "store/store_content.h"
 #include "tree/entry.h"
 #include "tree/maildir.h"
 #include "tree/tree_state.h"
 
 enum {
-    EMAILS_AT_ONCE = 64
+    EMAILS_AT_ONCE = 64,
+    FETCHED_FIRST = 32,
 };
+
+/* Who lists a folder is going to look at what is in it: the first ones are on their way then, and the store
+ * goes on ahead of whoever reads one after the other. */
+static void fetch_first(struct tree *tree, uint32_t inbox, enum maildir_folder folder)
+{
+    struct email_view views[EMAILS_AT_ONCE];
+    uint64_t next[EMAILS_AT_ONCE];
+    uint32_t wanted[FETCHED_FIRST];
+    struct maildir_mail mail;
+    size_t len = 0;
+    uint64_t position = 0;
+    size_t count;
+    while (len < FETCHED_FIRST &&
+           (count = store_list_emails(tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
+        for (size_t i = 0; i < count && len < FETCHED_FIRST; i++)
+            if (maildir_memory_find_email(tree->maildir.memory, inbox, views[i].number, &mail) &&
+                mail.folder == folder && mail.size < 0)
+                wanted[len++] = views[i].number;
+        position = next[count - 1];
+    }
+    store_prefetch_raw(tree->store, wanted, len);
+}
 
 int maildir_open_dir(struct tree *tree, uint64_t folder, struct maildir_names *ret_local)
 {
-    int error = inode_kind(folder) == INODE_MAILDIR ? maildir_refresh(tree, maildir_inbox(folder)) : 0;
+    uint32_t inbox = maildir_inbox(folder);
+    int error = inode_kind(folder) == INODE_MAILDIR ? maildir_refresh(tree, inbox) : 0;
+    if (error == 0 && maildir_holds_messages(folder))
+        fetch_first(tree, inbox, maildir_node(folder) == MAILDIR_NODE_CUR ? MAILDIR_CUR : MAILDIR_NEW);
     return error != 0 ? error : maildir_list_local(tree, folder, ret_local);
 }
 

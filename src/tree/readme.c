@@ -18,6 +18,7 @@ const char *readme_text(void)
            "                                    prompt.md thread.md message.eml attachments/ thread/\n"
            "  ls 'search/WORDS from:NAME'       mail with these words, in all inboxes; also \"a phrase\", "
            "in:INBOX\n"
+           "  neomutt -f maildir/ADDRESS        every inbox as a Maildir, for mail programs\n"
            "  echo sync > ctl                   look for new mail now (`sync ADDRESS`: in one inbox)\n"
            "\n"
            "Sending: write a message in drafts/ and move it to outbox/.\n"
