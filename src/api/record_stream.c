@@ -7,8 +7,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/plain_run.h"
-
 enum state {
     STATE_START,        /* before anything */
     STATE_FIRST_RECORD, /* after the list's [ */
@@ -49,39 +47,60 @@ static bool is_space(char c)
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
+/* Passes over what is left of a string, as far as it is here, and its quote. */
+static size_t pass_over_string(struct record_stream *stream, const char *bytes, size_t len)
+{
+    size_t skipped = stream->is_escaped ? 1 : 0;
+    stream->is_escaped = false;
+    const char *quote = memchr(bytes + skipped, '"', len - skipped);
+    size_t end = quote != NULL ? (size_t)(quote - bytes) : len;
+    const char *backslash = memchr(bytes + skipped, '\\', end - skipped);
+    if (backslash != NULL) {
+        stream->is_escaped = true;
+        return (size_t)(backslash - bytes) + 1;
+    }
+    stream->in_string = quote == NULL;
+    return quote != NULL ? end + 1 : len;
+}
+
+/* Outside strings, all but these says nothing. */
+static bool is_structure(char c)
+{
+    static const bool structure[256] = {['"'] = true, ['{'] = true, ['['] = true, ['}'] = true, [']'] = true};
+    return structure[(unsigned char)c];
+}
+
+static void note_structure(struct record_stream *stream, char c)
+{
+    if (c == '"') {
+        stream->in_string = true;
+    } else if (c == '{' || c == '[') {
+        stream->depth++;
+        stream->is_unfit |= stream->depth > RECORD_DEPTH_MAX;
+    } else {
+        stream->depth--;
+    }
+}
+
 /* Passes over a bracketed value or a string that is open, up to and with its last byte. The number of bytes;
  * *ret_is_done when it ended within them. */
 static size_t pass_over(struct record_stream *stream, const char *bytes, size_t len, bool *ret_is_done)
 {
     size_t i = 0;
-    while (i < len) {
-        if (stream->in_string && !stream->is_escaped) {
-            i += plain_run(bytes + i, len - i);
-            if (i == len)
+    *ret_is_done = false;
+    while (i < len && !*ret_is_done) {
+        if (stream->in_string) {
+            i += pass_over_string(stream, bytes + i, len - i);
+        } else {
+            while (i < len && !is_structure(bytes[i]))
+                i++;
+            if (i < len)
+                note_structure(stream, bytes[i++]);
+            else
                 break;
         }
-        char c = bytes[i++];
-        if (stream->in_string) {
-            if (stream->is_escaped)
-                stream->is_escaped = false;
-            else if (c == '\\')
-                stream->is_escaped = true;
-            else if (c == '"')
-                stream->in_string = false;
-        } else if (c == '"') {
-            stream->in_string = true;
-        } else if (c == '{' || c == '[') {
-            stream->depth++;
-            stream->is_unfit |= stream->depth > RECORD_DEPTH_MAX;
-        } else if (c == '}' || c == ']') {
-            stream->depth--;
-        }
-        if (stream->depth == 0 && !stream->in_string) {
-            *ret_is_done = true;
-            return i;
-        }
+        *ret_is_done = stream->depth == 0 && !stream->in_string;
     }
-    *ret_is_done = false;
     return i;
 }
 

@@ -63,7 +63,7 @@ int draft_append_part(struct draft_reading *reading, const char *name, const cha
     return part->name == NULL || part->content_type == NULL ? -ENOMEM : 0;
 }
 
-static void reading_release(struct draft_reading *reading)
+void draft_reading_release(struct draft_reading *reading)
 {
     free(reading->from);
     address_list_release(&reading->to);
@@ -78,6 +78,7 @@ static void reading_release(struct draft_reading *reading)
     strings_free(reading->attachment_ids.items, reading->attachment_ids.len);
     strings_free(reading->attachment_names.items, reading->attachment_names.len);
     parts_free(reading->parts, reading->parts_len);
+    *reading = (struct draft_reading){.ret_reason = reading->ret_reason};
 }
 
 void draft_free(struct draft *draft)
@@ -184,7 +185,7 @@ static int write_request(const struct draft_reading *reading, char **ret_request
     return *ret_request == NULL ? -ENOMEM : 0;
 }
 
-static int read_message(struct draft_reading *reading, const char *bytes, size_t len)
+static int read_message(struct draft_reading *reading, const char *bytes, size_t len, const char *answered)
 {
     static const char byte_order_mark[] = "\xef\xbb\xbf";
     if (len > DRAFT_MAX_BYTES)
@@ -202,6 +203,8 @@ static int read_message(struct draft_reading *reading, const char *bytes, size_t
         blank++;
     if (blank == len)
         return reason_give(reading->ret_reason, -EBADMSG, "not a message: it is empty");
+    if (answered != NULL)
+        return draft_read_answer(reading, bytes, len, answered);
     return bytes[blank] == '{' ? draft_read_json(reading, bytes, len) : draft_read_mime(reading, bytes, len);
 }
 
@@ -227,14 +230,20 @@ static int make_draft(struct draft_reading *reading, struct draft **ret_draft)
     return 0;
 }
 
-int draft_parse(const char *bytes, size_t len, struct draft **ret_draft, char **ret_reason)
+int draft_parse_answer(const char *bytes, size_t len, const char *answered, struct draft **ret_draft,
+                       char **ret_reason)
 {
     *ret_reason = NULL;
-    _cleanup_(reading_release) struct draft_reading reading = {.ret_reason = ret_reason};
-    int error = read_message(&reading, bytes, len);
+    _cleanup_(draft_reading_release) struct draft_reading reading = {.ret_reason = ret_reason};
+    int error = read_message(&reading, bytes, len, answered);
     if (error == 0)
         error = check_whole(&reading);
     return error != 0 ? error : make_draft(&reading, ret_draft);
+}
+
+int draft_parse(const char *bytes, size_t len, struct draft **ret_draft, char **ret_reason)
+{
+    return draft_parse_answer(bytes, len, NULL, ret_draft, ret_reason);
 }
 
 int draft_complete_request(const struct draft *draft, const char *from, const char *const *attachment_ids,

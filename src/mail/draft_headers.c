@@ -36,13 +36,11 @@ static const struct known_header {
     bool makes_a_message; /* one of these has to be there */
     bool is_single;
 } known_headers[] = {
-    {"To", true, false},
-    {"Cc", true, false},
-    {"Bcc", true, false},
-    {"Subject", true, true},
-    {"From", true, true},
-    {"Content-Type", false, true},
-    {"Content-Transfer-Encoding", false, true},
+    {"To", true, false},           {"Cc", true, false},
+    {"Bcc", true, false},          {"Subject", true, true},
+    {"From", true, true},          {"Reply-To", false, false},
+    {"Attach", false, false},      {"MIME-Version", false, false},
+    {"Content-Type", false, true}, {"Content-Transfer-Encoding", false, true},
 };
 
 static const struct known_header *find_known_header(const char *name, size_t len)
@@ -109,10 +107,16 @@ int draft_check_header_section(struct draft_reading *reading, const char *bytes,
     }
     *ret_has_type = seen[find_known_header("Content-Type", strlen("Content-Type")) - known_headers];
     for (size_t i = 0; i < ARRAY_LEN(known_headers); i++)
-        if (known_headers[i].makes_a_message && seen[i])
+        if ((known_headers[i].makes_a_message || reading->is_answer) && seen[i])
             return 0;
     return reason_give(reading->ret_reason, -EBADMSG,
                        "not a message: no To, Cc, Bcc, Subject or From among its headers");
+}
+
+bool draft_begins_with_header(const char *bytes, size_t len)
+{
+    size_t name_len = header_name_len(bytes, len);
+    return name_len > 0 && find_known_header(bytes, name_len) != NULL;
 }
 
 /* The decoded value of a header that is text. */

@@ -19,6 +19,7 @@ struct string_list {
 };
 
 struct draft_reading {
+    bool is_answer; /* what is missing will be taken from what it answers */
     char *from;
     struct address_list to;
     struct address_list cc;
@@ -44,14 +45,24 @@ int string_list_append(struct string_list *list, const char *text);
 int draft_read_json(struct draft_reading *reading, const char *bytes, size_t len);
 int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len);
 
+/* An answer: headers and body, or a body alone; what it does not say is taken from `answered`, a request in
+ * JSON. 0 or as above. */
+int draft_read_answer(struct draft_reading *reading, const char *bytes, size_t len, const char *answered);
+
+/* Whether the first line is one of the headers that count. */
+bool draft_begins_with_header(const char *bytes, size_t len);
+
 /* Whether the bytes begin with a header section that can be a message's: nothing but header lines up to a
- * blank line or the end, one of To, Cc, Bcc, Subject and From among them. *ret_has_type: there is a
- * Content-Type, so that it may have parts. 0, -EBADMSG, -EMSGSIZE. */
+ * blank line or the end, one of To, Cc, Bcc, Subject and From among them (of an answer, any that counts).
+ * *ret_has_type: there is a Content-Type, so that it may have parts. 0, -EBADMSG, -EMSGSIZE. */
 int draft_check_header_section(struct draft_reading *reading, const char *bytes, size_t len,
                                bool *ret_has_type);
 
 /* Takes over what the message's own headers say. Unknown ones are passed over. */
 int draft_read_headers(struct draft_reading *reading, GMimeMessage *message);
+
+/* Releases and empties all of it. */
+void draft_reading_release(struct draft_reading *reading);
 
 /* Appends a part; `bytes` is taken over in any case. 0 or -ENOMEM. */
 int draft_append_part(struct draft_reading *reading, const char *name, const char *content_type, char *bytes,

@@ -121,7 +121,7 @@ static int read_field(struct reading *reading, struct email_record *record)
     struct field *field = &reading->table[reading->count];
     field->start = (uint32_t)reading->fields.len;
     reading->writer.is_empty = true; /* no comma yet */
-    json_key_n(&reading->writer, scalar.text, scalar.len);
+    json_reader_copy_key(&reading->writer, &scalar);
     if (reading->fields.error != 0)
         return reading->fields.error;
     field->key_len = (uint32_t)(reading->fields.len - field->start - KEY_INDENT - strlen("\": "));

@@ -125,6 +125,13 @@ static void append_key(struct strbuf *name, const char *key)
     strbuf_append(name, digest, KEY_CHARS);
 }
 
+char *file_name_slug(const char *subject)
+{
+    _cleanup_strbuf_ struct strbuf slug = STRBUF_INIT(FILE_NAME_MAX_BYTES);
+    append_slug(&slug, subject);
+    return strbuf_take(&slug, NULL);
+}
+
 char *file_name_stem(bool has_date, int64_t date_ms, const char *subject, const char *key)
 {
     _cleanup_strbuf_ struct strbuf name = STRBUF_INIT(FILE_NAME_MAX_BYTES);

@@ -20,6 +20,10 @@ enum {
  * UTF-8. */
 char *file_name_stem(bool has_date, int64_t date_ms, const char *subject, const char *key);
 
+/* "re-dinner" of "Re: Dinner!"; "no-subject" where nothing is left. At most FILE_NAME_SLUG_MAX_BYTES. Caller
+ * frees; NULL without memory. */
+char *file_name_slug(const char *subject);
+
 /* `stem` with more of the key, for the `attempt`th (1, 2, …) name that was taken: deterministic. Caller
  * frees. */
 char *file_name_stem_unique(const char *stem, const char *key, unsigned int attempt);

@@ -33,14 +33,24 @@ static void append(struct line *line, const char *bytes, size_t len)
     line->len += len;
 }
 
+/* Where the quote is that ends the string that the text begins with; `len` or beyond: nowhere. */
+static size_t find_quote(const char *text, size_t len)
+{
+    const char *quote = memchr(text + 1, '"', len - 1);
+    size_t i = quote != NULL ? (size_t)(quote - text) : len;
+    if (quote == NULL || quote[-1] != '\\')
+        return i;
+    for (i = 1; i < len && text[i] != '"';)
+        i += text[i] == '\\' ? 2 : 1;
+    return i;
+}
+
 /* The length of the key that a line of a record begins with, quotes and all; 0: it begins with none. */
 static size_t key_len(const char *text, size_t len)
 {
-    size_t i = 1;
     if (len == 0 || text[0] != '"')
         return 0;
-    while (i < len && text[i] != '"')
-        i += text[i] == '\\' ? 2 : 1;
+    size_t i = find_quote(text, len);
     return i + 2 < len && text[i + 1] == ':' && text[i + 2] == ' ' ? i + 1 : 0;
 }
 

@@ -145,6 +145,7 @@ static int take_rest_of_string(struct json_reader *reader, struct json_scalar *r
     reader->at++;
     ret->text = strbuf_str(text);
     ret->len = text->len;
+    ret->is_plain = false;
     return text->error;
 }
 
@@ -153,7 +154,7 @@ int json_reader_take_string(struct json_reader *reader, struct json_scalar *ret)
     if (!json_reader_take(reader, '"'))
         return -EBADMSG;
     size_t run = plain_run(reader->at, bytes_left(reader));
-    *ret = (struct json_scalar){.kind = JSON_SCALAR_STRING, .text = reader->at, .len = run};
+    *ret = (struct json_scalar){.kind = JSON_SCALAR_STRING, .text = reader->at, .len = run, .is_plain = true};
     reader->at += run;
     if (reader->at == reader->end || *reader->at != '"')
         return take_rest_of_string(reader, ret);
@@ -221,9 +222,19 @@ static int copy_word(struct json_reader *reader, struct json_writer *writer, con
 static int copy_string(struct json_reader *reader, struct json_writer *writer, struct json_scalar *ret)
 {
     int error = json_reader_take_string(reader, ret);
-    if (error == 0)
+    if (error == 0 && ret->is_plain)
+        json_write_verbatim_n(writer, ret->text - 1, ret->len + 2);
+    else if (error == 0)
         json_write_string_n(writer, ret->text, ret->len);
     return error;
+}
+
+void json_reader_copy_key(struct json_writer *writer, const struct json_scalar *key)
+{
+    if (key->is_plain)
+        json_key_verbatim_n(writer, key->text - 1, key->len + 2);
+    else
+        json_key_n(writer, key->text, key->len);
 }
 
 static int copy_members(struct json_reader *reader, struct json_writer *writer)
@@ -235,7 +246,7 @@ static int copy_members(struct json_reader *reader, struct json_writer *writer)
         int error = json_reader_take_string(reader, &key);
         if (error != 0)
             return error;
-        json_key_n(writer, key.text, key.len);
+        json_reader_copy_key(writer, &key);
         error = json_reader_take(reader, ':') ? json_reader_copy_value(reader, writer, NULL) : -EBADMSG;
         if (error != 0)
             return error;

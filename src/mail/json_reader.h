@@ -38,7 +38,11 @@ struct json_scalar {
     } kind;
     const char *text; /* UTF-8 but for lone surrogates, may hold NULs; no NUL behind it */
     size_t len;
+    bool is_plain; /* a string that stands in the text as it is written, with its quotes around it */
 };
+
+/* Writes a string that was taken as a key, what it stood for as the value of one. */
+void json_reader_copy_key(struct json_writer *writer, const struct json_scalar *key);
 
 /* Passes over blanks, and over `c` if that follows: whether it did. */
 bool json_reader_take(struct json_reader *reader, char c);

@@ -139,14 +139,26 @@ static void append_quoted(struct strbuf *out, const char *text, size_t len)
     strbuf_append_char(out, '"');
 }
 
-void json_key_n(struct json_writer *writer, const char *key, size_t len)
+static void end_key(struct json_writer *writer)
 {
     bool is_spaced = writer->indent > 0;
-    separate(writer);
-    append_quoted(writer->out, key, len);
     strbuf_append(writer->out, ": ", is_spaced ? 2 : 1);
     writer->layout_bytes += is_spaced;
     writer->after_key = true;
+}
+
+void json_key_n(struct json_writer *writer, const char *key, size_t len)
+{
+    separate(writer);
+    append_quoted(writer->out, key, len);
+    end_key(writer);
+}
+
+void json_key_verbatim_n(struct json_writer *writer, const char *json, size_t len)
+{
+    separate(writer);
+    strbuf_append(writer->out, json, len);
+    end_key(writer);
 }
 
 void json_key(struct json_writer *writer, const char *key)

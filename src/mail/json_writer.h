@@ -31,6 +31,8 @@ void json_begin_array(struct json_writer *writer);
 void json_end_array(struct json_writer *writer);
 void json_key(struct json_writer *writer, const char *key);
 void json_key_n(struct json_writer *writer, const char *key, size_t len);
+/* The key as it is to be written, quotes and all. */
+void json_key_verbatim_n(struct json_writer *writer, const char *json, size_t len);
 
 /* The names are not json_string() and so on, for these are jansson's. */
 void json_write_string(struct json_writer *writer, const char *text); /* NULL writes null */

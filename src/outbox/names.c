@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/crash_point.h"
 #include "base/log.h"
 #include "mail/file_name.h"
 #include "outbox/change.h"
@@ -57,6 +58,7 @@ void names_release_target(struct outbox *outbox, struct item *replaced)
     pthread_mutex_lock(&outbox->lock);
     bool is_needed = replaced->envelope.is_hidden && replaced->users > 0;
     pthread_mutex_unlock(&outbox->lock);
+    crash_point("replaced");
     if (is_needed)
         hide_durably(outbox, replaced);
     core_unclaim(outbox, replaced);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Recovery, in three walks: load every item, give names and queue places, settle what cannot go on. Nobody
+ * Recovery, in walks: load every item, mend, give names and queue places, settle what cannot go on. Nobody
  * else knows the outbox yet; the lock is taken all the same, for the functions that ask for it.
  */
 #include "outbox/recovery.h"
@@ -111,6 +111,58 @@ static int load(void *context, struct spool_item *found)
                                 : load_without_data(outbox, found, &envelope, state);
     }
     envelope_release(&envelope);
+    return error;
+}
+
+/* ---------------------------------------------------------------- attachments that were being split */
+
+/* A copy is always younger. */
+static struct item *find_original(struct item *const *items, size_t len, const struct item *copy)
+{
+    for (size_t i = 0; i < len; i++)
+        if (items[i] != NULL && items[i]->number < copy->number &&
+            items[i]->envelope.kind == ENVELOPE_ATTACHMENT &&
+            items[i]->envelope.content == copy->envelope.content)
+            return items[i];
+    return NULL;
+}
+
+static int drop(struct outbox *outbox, struct item *item)
+{
+    int error = spool_remove(outbox->spool, item->number);
+    item_table_remove(&outbox->table, item);
+    item_unref(item);
+    return error;
+}
+
+/* binding_split() ended in its middle. Where both have one content file, nothing has happened to the
+ * original: the copy goes. Where they are of different length, somebody had begun to write. */
+static int mend_split(struct outbox *outbox, struct item **items, size_t len, size_t copy)
+{
+    struct item *original = find_original(items, len, items[copy]);
+    if (original == NULL)
+        return 0;
+    if (spool_shares_data(outbox->spool, original->number))
+        return drop(outbox, TAKE_PTR(items[copy]));
+    if (original->size == items[copy]->size)
+        return 0;
+    original->state = ITEM_WRITING;
+    envelope_clear_outcome(&original->envelope);
+    return spool_take_number(outbox->spool, &original->envelope.content);
+}
+
+/* The items that are left stay in their order. */
+static int mend_splits(struct outbox *outbox, struct item **items, size_t *len)
+{
+    int error = 0;
+    size_t left = 0;
+    for (size_t i = 0; i < *len && error == 0; i++)
+        if (items[i] != NULL && items[i]->envelope.is_hidden)
+            error = mend_split(outbox, items, *len, i);
+    for (size_t i = 0; i < *len; i++)
+        if (items[i] != NULL)
+            items[left++] = items[i];
+    *len = left;
     return error;
 }
 
@@ -231,6 +283,7 @@ int recovery_run(struct outbox *outbox)
     size_t len = 0;
     int error = spool_visit(outbox->spool, load, outbox);
     error = error != 0 ? error : list_items(outbox, &items, &len);
+    error = error != 0 ? error : mend_splits(outbox, items, &len);
     for (size_t i = 0; i < len && error == 0; i++)
         error = show(outbox, items[i]);
     for (size_t i = 0; i < len && error == 0; i++)

@@ -23,7 +23,7 @@
 #include "outbox/spool_files.h"
 
 enum {
-    VERSION = 1,
+    VERSION = 2,
     NUMBERS_AT_ONCE = 1024, /* the mark on disk runs ahead by this much, to be written seldom */
     COUNT_LINE_BYTES = 48,
     COPY_BYTES = 64 * 1024,
@@ -60,16 +60,28 @@ static int write_number_file(int dir_fd, const char *name, uint64_t value)
     return file_replace_at(dir_fd, name, text, (size_t)len, 0600);
 }
 
+/* From version 1, in which names of messages had no control characters and at most 242 bytes, nothing is to
+ * be converted; but a program of version 1 would set aside what this one writes. */
+static int upgrade(int dir_fd, uint64_t version)
+{
+    if (version < 1)
+        return -EBADMSG;
+    log_info("the spool is upgraded from version %" PRIu64 " to %d", version, VERSION);
+    return write_number_file(dir_fd, SPOOL_VERSION_FILE, VERSION);
+}
+
 static int check_version(int dir_fd, char **ret_reason)
 {
     uint64_t version;
     int error = read_number_file(dir_fd, SPOOL_VERSION_FILE, &version);
     if (error == -ENOENT)
         error = write_number_file(dir_fd, SPOOL_VERSION_FILE, version = VERSION);
+    if (error == 0 && version < VERSION)
+        error = upgrade(dir_fd, version);
     if (error != 0)
         return reason_give(ret_reason, error, "the spool's version file cannot be used: %s",
                            strerror(-error));
-    if (version != VERSION)
+    if (version > VERSION)
         return reason_give(ret_reason, -EPROTO,
                            "the spool is of version %" PRIu64 ", this program knows version %d", version,
                            VERSION);
@@ -248,11 +260,20 @@ int spool_split_data(struct spool *spool, uint64_t number, uint64_t to, off_t ke
     int error = copy_bytes(from, copy, keep_bytes);
     if (error == 0 && linkat(spool->dir_fd, name, spool->dir_fd, other, 0) != 0 && errno != EEXIST)
         error = -errno;
+    crash_point("split_linked");
     if (error == 0 && renameat(spool->dir_fd, fresh, spool->dir_fd, name) != 0)
         error = -errno;
     if (error != 0)
         unlinkat(spool->dir_fd, fresh, 0);
     return error != 0 ? error : dir_sync_wait(&spool->sync);
+}
+
+bool spool_shares_data(struct spool *spool, uint64_t number)
+{
+    char name[SPOOL_NAME_SIZE];
+    struct stat status;
+    spool_data_name(number, name);
+    return fstatat(spool->dir_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_nlink > 1;
 }
 
 int spool_take_in(struct spool *spool, uint64_t number, int dir_fd, const char *name)

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/crash_point.h"
 #include "base/file.h"
 #include "mail/draft.h"
 #include "outbox/attempt.h"
@@ -76,6 +77,7 @@ void uploader_run(struct outbox *outbox, struct item *item, struct content_type 
         return;
     }
     service->ops->upload(service, &request, cancel, &id, &result);
+    crash_point("upload_answered");
     close(request.fd);
     settle(outbox, item, &result, id, cancel);
     service_result_release(&result);

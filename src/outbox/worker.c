@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Workers: senders and uploaders. One slow message keeps one thread busy, the others go on.
+ * Workers: senders and uploaders. One slow message keeps one thread busy, the others go on; when all of a
+ * kind are busy, one more is started.
  */
 #include "outbox/worker.h"
 
@@ -17,9 +18,9 @@
 #include "outbox/uploader.h"
 
 enum {
-    SENDERS = 4,
-    UPLOADERS = 4,
-    WORKERS = SENDERS + UPLOADERS,
+    KINDS = 2,
+    AT_START = 4, /* of each kind */
+    AT_MOST = 16,
     STOP_GRACE_MS = 3000,
     MIDNIGHT_CHECK_MS =
         60 * 1000, /* the machine's clock may be set while one waits for the turn of the day */
@@ -36,10 +37,43 @@ struct worker {
 
 struct worker_set {
     struct outbox *outbox;
-    struct worker workers[WORKERS];
-    size_t started;
-    size_t running; /* protected by outbox->lock */
+    struct worker workers[KINDS * AT_MOST];
+    size_t started; /* protected by outbox->lock, like all below; fixed once outbox->is_stopping */
+    size_t running;
+    unsigned int count[KINDS]; /* by kind of items: those that were started, */
+    unsigned int busy[KINDS];  /* and of them, those that have one */
 };
+
+/* ---------------------------------------------------------------- starting */
+
+static void *work(void *argument);
+
+static int start_locked(struct worker_set *set, enum envelope_kind kind)
+{
+    struct worker *worker = &set->workers[set->started];
+    *worker = (struct worker){.set = set, .kind = kind};
+    cancel_init(&worker->cancel);
+    int error = thread_start(&worker->thread, kind == ENVELOPE_MESSAGE ? "sender" : "uploader", work, worker);
+    if (error != 0) {
+        cancel_release(&worker->cancel);
+        return error;
+    }
+    set->started++;
+    set->running++;
+    set->count[kind]++;
+    return 0;
+}
+
+/* Without a thread for it, those that there are go on. */
+static void start_another_locked(const struct worker *worker)
+{
+    struct worker_set *set = worker->set;
+    enum envelope_kind kind = worker->kind;
+    if (set->busy[kind] == set->count[kind] && set->count[kind] < AT_MOST)
+        start_locked(set, kind);
+}
+
+/* ---------------------------------------------------------------- working */
 
 static void bring_forward(int64_t *until_ms, int64_t time_ms)
 {
@@ -159,9 +193,12 @@ static void turn_locked(struct worker *worker)
         clock_wait(outbox->config.clock, &outbox->work[worker->kind], &outbox->lock, until_ms);
         return;
     }
+    worker->set->busy[worker->kind]++;
+    start_another_locked(worker);
     pthread_mutex_unlock(&outbox->lock);
     run(worker, item);
     pthread_mutex_lock(&outbox->lock);
+    worker->set->busy[worker->kind]--;
 }
 
 static void *work(void *argument)
@@ -177,25 +214,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-static int start(struct worker_set *set, enum envelope_kind kind)
-{
-    struct worker *worker = &set->workers[set->started];
-    *worker = (struct worker){.set = set, .kind = kind};
-    cancel_init(&worker->cancel);
-    pthread_mutex_lock(&set->outbox->lock);
-    set->running++;
-    pthread_mutex_unlock(&set->outbox->lock);
-    int error = thread_start(&worker->thread, kind == ENVELOPE_MESSAGE ? "sender" : "uploader", work, worker);
-    if (error == 0) {
-        set->started++;
-        return 0;
-    }
-    pthread_mutex_lock(&set->outbox->lock);
-    set->running--;
-    pthread_mutex_unlock(&set->outbox->lock);
-    cancel_release(&worker->cancel);
-    return error;
-}
+/* ---------------------------------------------------------------- all of them */
 
 int worker_set_start(struct outbox *outbox, struct worker_set **ret_set)
 {
@@ -205,8 +224,10 @@ int worker_set_start(struct outbox *outbox, struct worker_set **ret_set)
     set->outbox = outbox;
     *ret_set = set; /* whatever was started must be stopped */
     int error = 0;
-    for (unsigned int i = 0; i < WORKERS && error == 0; i++)
-        error = start(set, i < SENDERS ? ENVELOPE_MESSAGE : ENVELOPE_ATTACHMENT);
+    pthread_mutex_lock(&outbox->lock);
+    for (unsigned int i = 0; i < KINDS * AT_START && error == 0; i++)
+        error = start_locked(set, i % KINDS == 0 ? ENVELOPE_MESSAGE : ENVELOPE_ATTACHMENT);
+    pthread_mutex_unlock(&outbox->lock);
     return error;
 }
 

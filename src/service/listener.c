@@ -8,6 +8,7 @@
 #include <netdb.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -17,6 +18,7 @@
 
 enum {
     BACKLOG = 128,
+    PORT_MAX = 65535,
 };
 
 static const char unix_prefix[] = "unix:";
@@ -58,10 +60,17 @@ static int open_unix(const char *path, int *ret_fd)
     return 0;
 }
 
+/* The library would take 65616 for 80. */
+static bool is_port(const char *text)
+{
+    size_t len = strlen(text);
+    return len > 0 && len <= 5 && strspn(text, "0123456789") == len && strtol(text, NULL, 10) <= PORT_MAX;
+}
+
 static int resolve(const char *text, struct addrinfo **ret_info)
 {
     const char *colon = strrchr(text, ':');
-    if (colon == NULL || colon == text || colon[1] == '\0')
+    if (colon == NULL || colon == text || !is_port(colon + 1))
         return -EINVAL;
     bool is_bracketed = text[0] == '[' && colon[-1] == ']';
     _cleanup_free_ char *host =

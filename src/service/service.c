@@ -18,6 +18,7 @@
 #include "service/listener.h"
 #include "service/pool.h"
 #include "service/server.h"
+#include "service/validate.h"
 
 struct service {
     int dir_fd;
@@ -54,7 +55,9 @@ static void cleanup_service(struct service **service)
 /* Sets the words for `error` and returns it. */
 static int explain(char **ret_reason, int error, const char *what, const char *subject)
 {
-    const char *why = error == -EPROTO ? "it was written by a newer version" : strerrordesc_np(-error);
+    const char *why = error == -EPROTO    ? "it was written by a newer version"
+                      : error == -EUCLEAN ? "it is damaged, or none of this service's"
+                                          : strerrordesc_np(-error);
     if (asprintf(ret_reason, "%s %s: %s", what, subject, why) < 0)
         *ret_reason = NULL;
     return error;
@@ -112,6 +115,13 @@ static int serve(struct service *service, const char *listen, char **ret_reason)
     return error != 0 ? explain(ret_reason, error, "cannot listen on", listen) : 0;
 }
 
+static int check_domain(const char *domain, char **ret_reason)
+{
+    if (validate_is_domain(domain))
+        return 0;
+    return explain(ret_reason, -EINVAL, "no address can be on the domain", domain);
+}
+
 static int start(const struct service_config *config, struct service **ret_service, char **ret_reason)
 {
     _cleanup_(cleanup_service) struct service *service = calloc(1, sizeof(*service));
@@ -124,7 +134,9 @@ static int start(const struct service_config *config, struct service **ret_servi
     service->account.domain = service->domain;
     service->account.tier = config->tier;
     mime_library_init();
-    int error = open_data(service, config->data_dir, ret_reason);
+    int error = check_domain(config->domain, ret_reason);
+    if (error == 0)
+        error = open_data(service, config->data_dir, ret_reason);
     if (error == 0)
         error = serve(service, config->listen, ret_reason);
     if (error == 0)

@@ -14,13 +14,6 @@ enum {
     RULE_ENTRIES_MAX = 10000,
 };
 
-static bool is_domain(const char *text)
-{
-    char address[ADDRESS_MAX_BYTES + 1];
-    int length = snprintf(address, sizeof(address), "x@%s", text);
-    return length < (int)sizeof(address) && strchr(text, '@') == NULL && address_is_valid(address);
-}
-
 static json_t *read_entries(const struct field *in, const char *name, bool (*is_valid)(const char *))
 {
     json_t *result = json_array();
@@ -47,7 +40,7 @@ static json_t *read_rule(const struct field *in, const char *name)
     struct place place = {.parent = in->place, .name = name};
     struct field inner = {in->validation, &place, rule};
     return json_pack("{s:o, s:o}", "addresses", read_entries(&inner, "addresses", address_is_valid),
-                     "domains", read_entries(&inner, "domains", is_domain));
+                     "domains", read_entries(&inner, "domains", validate_is_domain));
 }
 
 static const char *read_address(const struct field *in)

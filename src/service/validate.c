@@ -5,10 +5,12 @@
 #include "service/validate.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "mail/address.h"
 
 int validation_init(struct validation *validation)
 {
@@ -125,6 +127,13 @@ json_t *validate_object(const struct field *in, const char *name, bool is_requir
         return value;
     fail_member(in, name, "dict_type", "Input should be a valid dictionary");
     return NULL;
+}
+
+bool validate_is_domain(const char *text)
+{
+    char address[ADDRESS_MAX_BYTES + 1];
+    int length = snprintf(address, sizeof(address), "x@%s", text);
+    return length < (int)sizeof(address) && strchr(text, '@') == NULL && address_is_valid(address);
 }
 
 bool validate_read_boolean_word(const char *text, bool *ret_value)

@@ -54,6 +54,9 @@ json_t *validate_object(const struct field *in, const char *name, bool is_requir
 /* Whether `text` is a single line as above. */
 bool validate_is_line(const char *text);
 
+/* Whether it can stand behind the "@" of an address. */
+bool validate_is_domain(const char *text);
+
 /* "true", "False", "1", "off" … in a path or query, as FastAPI reads them. False: it is none of these words.
  */
 bool validate_read_boolean_word(const char *text, bool *ret_value);

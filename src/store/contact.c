@@ -65,11 +65,19 @@ void contact_note(struct contact *contact, const struct service_result *result)
         contact_note_offline(contact, result_words(result));
 }
 
+void contact_note_sync(struct contact *contact, const char *words)
+{
+    pthread_mutex_lock(&contact->lock);
+    copy_words(contact->sync_error, sizeof(contact->sync_error), words != NULL ? words : "");
+    pthread_mutex_unlock(&contact->lock);
+}
+
 void contact_get_status(struct contact *contact, struct store_status *ret)
 {
     pthread_mutex_lock(&contact->lock);
     ret->is_online = contact->is_online;
     ret->last_sync_ms = contact->last_answer_ms;
     memcpy(ret->error, contact->error, sizeof(ret->error));
+    memcpy(ret->sync_error, contact->sync_error, sizeof(ret->sync_error));
     pthread_mutex_unlock(&contact->lock);
 }

@@ -19,6 +19,7 @@ struct contact {
     bool is_told_offline;   /* an `offline` event stands without its `online` */
     int64_t last_answer_ms; /* realtime; 0: never */
     char error[256];        /* words of the last failure, "" when online */
+    char sync_error[256];   /* of the last look at everything, "" when it brought all */
 };
 
 void contact_init(struct contact *contact, const struct mirror *mirror);
@@ -32,7 +33,11 @@ void contact_note_offline(struct contact *contact, const char *words);
  * not. Other outcomes say nothing. */
 void contact_note(struct contact *contact, const struct service_result *result);
 
-/* Fills in is_online, last_sync_ms and error. */
+/* A look at everything has ended; NULL: it brought all. An answer that makes no sense is no outage, but has
+ * to be told. */
+void contact_note_sync(struct contact *contact, const char *words);
+
+/* Fills in is_online, last_sync_ms, error and sync_error. */
 void contact_get_status(struct contact *contact, struct store_status *ret);
 
 #endif

@@ -168,7 +168,8 @@ struct store_status {
     int64_t next_poll_ms; /* realtime; 0: only when asked */
     size_t inboxes;
     size_t emails;
-    char error[256]; /* words of the last failure, "" when online */
+    char error[256];      /* words of the last failure, "" when online */
+    char sync_error[256]; /* what the last look at everything could not bring, "" when it brought all */
 };
 void store_get_status(struct store *store, struct store_status *ret);
 

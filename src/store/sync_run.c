@@ -82,10 +82,14 @@ static void note(struct sync_run *run, struct service_result *result)
 /* A service that has answered nothing but that it is in trouble is as good as away. */
 static void note_end(struct sync_run *run)
 {
-    if (run->error == 0 || run->error == -EINTR || run->has_answer)
+    const char *words = run->words != NULL ? run->words : "the service is in trouble";
+    if (run->error == -EINTR)
+        return;
+    contact_note_sync(run->contact, run->error != 0 ? words : NULL);
+    if (run->error == 0 || run->has_answer)
         return;
     run->must_wait = true;
-    contact_note_offline(run->contact, run->words != NULL ? run->words : "the service is in trouble");
+    contact_note_offline(run->contact, words);
 }
 
 /* ---------------------------------------------------------------- the list of inboxes */

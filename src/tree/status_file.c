@@ -88,6 +88,7 @@ static void write_store(struct json_writer *writer, const struct tree *tree)
     json_member_integer(writer, "interval_seconds", tree->poll_interval_ms / 1000);
     json_member_integer(writer, "inboxes", (int64_t)status.inboxes);
     json_member_integer(writer, "emails", (int64_t)status.emails);
+    write_error(writer, status.sync_error);
     json_end_object(writer);
 }
 

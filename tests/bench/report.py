@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table on the terminal, as JSON, and as a plot."""
+"""The table on the terminal, as JSON and Markdown, and as a plot."""
 import dataclasses
 import json
 import shutil
@@ -14,34 +14,64 @@ def number(value, unit):
     return f"{value:.0f}"
 
 
-def line_of(row):
+def cells_of(row):
+    """Work, N, ours, theirs, ratio, goal, whether it is met."""
     theirs, ratio = "", ""
     if row.ratio is not None:
-        theirs = f"{row.against} {'>' if row.is_given_up else ''}{number(row.theirs, row.unit)}"
-        ratio = f"{'<' if row.is_given_up else ''}{row.ratio:.2f}" if row.ratio >= 0.01 else "<0.01"
+        at_least = ">" if row.is_given_up else ""
+        theirs = f"{row.against} {at_least}{number(row.theirs, row.unit)}"
+        ratio = "<0.01" if row.ratio < 0.01 else f"{'<' if row.is_given_up else ''}{row.ratio:.2f}"
     goal = "" if row.goal is None else f"{row.goal:.3g}{'' if row.ratio is not None else ' ' + row.unit}"
-    verdict = {None: "", True: "met", False: "NOT met"}[row.is_met]
-    return (f"{row.work:<40}{row.emails:>9,}{number(row.ours, row.unit):>11}{theirs:>27}{ratio:>8}{goal:>9}"
-            f"  {verdict}").rstrip()
+    return (row.work, f"{row.emails:,}", number(row.ours, row.unit), theirs, ratio, goal,
+            {None: "", True: "met", False: "NOT met"}[row.is_met])
+
+
+def line_of(row):
+    work, emails, ours, theirs, ratio, goal, verdict = cells_of(row)
+    return f"{work:<40}{emails:>9}{ours:>11}{theirs:>27}{ratio:>8}{goal:>9}  {verdict}".rstrip()
+
+
+def sections(rows):
+    """The rows of each section."""
+    for name in dict.fromkeys(row.section for row in rows):
+        yield name, [row for row in rows if row.section == name]
+
+
+def summary(rows):
+    judged = [row for row in rows if row.is_met is not None]
+    return f"{sum(row.is_met for row in judged)} of {len(judged)} goals met"
 
 
 def print_table(rows, requests, notes):
     print(f"\n{'work':<40}{'N':>9}{'inboxfs':>11}{'against':>27}{'ratio':>8}{'goal':>9}")
-    section = None
-    for row in rows:
-        if row.section != section:
-            section = row.section
-            print(f"--- {section}")
-        print(line_of(row))
+    for section, its_rows in sections(rows):
+        print(f"--- {section}")
+        for row in its_rows:
+            print(line_of(row))
     for emails, commands in requests.items():
         print(f"--- requests of the kernel, N = {emails:,}")
         for command, operations in commands.items():
             print(f"{command:<24}{sum(operations.values()):>8}  "
                   + ", ".join(f"{name} {count}" for name, count in operations.items()))
-    judged = [row for row in rows if row.is_met is not None]
-    print(f"\n{sum(row.is_met for row in judged)} of {len(judged)} goals met")
+    print("\n" + summary(rows))
     for note in notes:
         print(f"note: {note}")
+
+
+def write_markdown(path, rows, requests, notes):
+    """For docs/PERFORMANCE.md."""
+    lines = []
+    for section, its_rows in sections(rows):
+        lines += [f"### {section.capitalize()}", "", "| work | N | inboxfs | against | ratio | goal | |",
+                  "|---|--:|--:|--:|--:|--:|---|"]
+        lines += ["| " + " | ".join(cells_of(row)) + " |" for row in its_rows] + [""]
+    for emails, commands in requests.items():
+        lines += [f"### Requests of the kernel, N = {emails:,}", "", "| work | all | by operation |", "|---|--:|---|"]
+        lines += [f"| {command} | {sum(operations.values()):,} | "
+                  + ", ".join(f"{name} {count:,}" for name, count in operations.items()) + " |"
+                  for command, operations in commands.items()] + [""]
+    lines += [summary(rows) + "; " + "; ".join(notes) + "."]
+    path.write_text("\n".join(lines) + "\n")
 
 
 def write_json(path, rows, requests, notes):

@@ -2,6 +2,7 @@
 """Messages through outbox/, and files through attachments/, against curl."""
 import json
 import os
+import shutil
 
 from programs import Mount, Way, message
 from rows import Row, must, seconds
@@ -35,6 +36,16 @@ def hand_in(mount, command, folder="outbox"):
     return f"{command} && until sync {mount.path}/{folder}; do :; done"
 
 
+def copy_durably(source, place):
+    """What making files durable takes by itself: curl, which we are compared with, makes nothing durable."""
+    copies = place / "copies"
+    copies.mkdir()
+    command = f"for file in {source}/*; do cp $file {copies}/ && sync {copies}/${{file##*/}}; done"
+    time_s = must(seconds(command), command)
+    shutil.rmtree(copies)
+    return time_s
+
+
 def measure_messages(rows, service, place):
     prepare_messages(service, place)
     way = Way(service.port, LATENCY_S)
@@ -46,6 +57,9 @@ def measure_messages(rows, service, place):
         expect(mount, MESSAGES)
         curl = must(seconds(curl_command(service, url, place, 8)), "curl")
         rows.append(Row("sending", f"{MESSAGES} by cp{name}", MESSAGES, ours, "s", "xargs -P 8 curl", curl, 1))
+        if not name:
+            rows.append(Row("sending", f"{MESSAGES} by cp", MESSAGES, ours, "s", "cp, sync on disk",
+                            copy_durably(place / "messages", place)))
         if name:
             in_turn = must(seconds(curl_command(service, url, place, 1, IN_TURN)), "curl") * MESSAGES / IN_TURN
             rows.append(Row("sending", f"{MESSAGES} by cp{name}", MESSAGES, ours, "s", "curl in turn", in_turn, 0.1))
@@ -84,3 +98,5 @@ def measure_files(rows, service, place, runs=3):
         mount.stop()
     rows.append(Row("sending", f"{FILES} uploads of 1 MB by cp", FILES, min(a for a, _ in pairs), "s",
                     "curl --parallel", min(b for _, b in pairs), 1 / 0.9))
+    rows.append(Row("sending", f"{FILES} uploads of 1 MB by cp", FILES, min(a for a, _ in pairs), "s",
+                    "cp, sync on disk", copy_durably(files, place)))

@@ -30,6 +30,19 @@ teardown() {
   start_background "$SERVICE_URL" "$MOUNT"
 }
 
+@test "the key file comes before the environment, that before the command, that before the configuration" {
+  start_service
+  local key
+  key=$(cat "$KEY_FILE")
+  (umask 077 && printf 'api-key = wrong\n' >"$DIR/with-key")
+  INBOXFS_API_KEY=wrong start_background --api-key-file="$KEY_FILE" --api-key-command='echo wrong' --config="$DIR/with-key" \
+    "$SERVICE_URL" "$MOUNT"
+  stop_background
+  INBOXFS_API_KEY=$key start_background --api-key-command='echo wrong' --config="$DIR/with-key" "$SERVICE_URL" "$MOUNT"
+  stop_background
+  start_background --api-key-command="cat '$KEY_FILE'" --config="$DIR/with-key" "$SERVICE_URL" "$MOUNT"
+}
+
 @test "no key at all is said" {
   start_service
   refuses 1 "key" "$SERVICE_URL" "$MOUNT"

@@ -29,9 +29,10 @@ outcome() { # NAME
   done
 }
 
-# Each line: the answer to a send, as scripted_server.py knows it, then what the outcome has to match.
+# Each line: the answer to a send, as scripted_server.py knows it, then what the outcome has to match. The barrier, the
+# events and the status have to say the same.
 sends_end_as() { # reads TABLE
-  local answer pattern number=0 got
+  local answer pattern number=0 got folder
   while IFS='|' read -r answer pattern; do
     number=$((number + 1))
     server_answers send "$answer" '"ok"'
@@ -39,6 +40,12 @@ sends_end_as() { # reads TABLE
     got=$(outcome "m$number")
     [[ $got =~ ^$pattern ]] || fail "the answer $answer" $'\n'"ended in $got" $'\n'"should be $pattern"
     equal "$(server_requests send | jq length)" "$number"
+    folder=${got%%:*}
+    [ "$folder" = sent ] || expect EIO fsync "$MOUNT/outbox"
+    sync "$MOUNT/outbox"
+    has_event '.event == $event and .path == $event + "/" + $name and ((.error // "") == ($words // ""))' \
+      --arg event "$folder" --arg name "m$number" --arg words "${got#*: }"
+    holds "$MOUNT/status.json" '.queue.queued == 0 and .queue[$folder] >= 1 and .online' --arg folder "$folder"
   done
 }
 
@@ -198,20 +205,22 @@ TABLE
   [[ $(cat "$DIR/mkdir") =~ EHOSTUNREACH|ETIMEDOUT ]] || fail "mkdir: $(cat "$DIR/mkdir")"
 }
 
-@test "one send that hangs does not hold up those to others" {
+@test "ten sends that hang do not hold up those to others" {
+  local i hang='{"verbatim": "", "stall": true}'
   start_scripted_service
   start_mount
-  server_answers send '{"verbatim": "", "stall": true}' '"ok"'
-  send hanging "$BOB"
-  wait_until 10 server_saw send 1
-  local i
+  server_answers send "$hang" "$hang" "$hang" "$hang" "$hang" "$hang" "$hang" "$hang" "$hang" "$hang" '"ok"'
+  for i in {1..10}; do
+    send "hanging$i" "somebody$i@$DOMAIN"
+  done
+  wait_until 10 server_saw send 10
   for i in {1..5}; do
     send "other$i" "$CAROL"
   done
   for i in {1..5}; do
     wait_sent "other$i"
   done
-  present "$MOUNT/outbox/hanging"
+  present "$MOUNT/outbox"/hanging{1..10}
 }
 
 # ---------------------------------------------------------------- the key

@@ -204,14 +204,38 @@ others_go_out() {
   send waiting
   stop_mount
   start_scripted_service
+  cp "$STATE/spool/version" "$DIR/version"
   echo 9 >"$STATE/spool/version"
   find "$STATE/spool" -type f -exec sha256sum {} + | sort >"$DIR/before"
   run -1 timeout 30 "$INBOXFS" -f --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT"
   contains "$output" "version 9"
   run ! mountpoint -q "$MOUNT"
   diff "$DIR/before" <(find "$STATE/spool" -type f -exec sha256sum {} + | sort)
-  echo 1 >"$STATE/spool/version"
+  cp "$DIR/version" "$STATE/spool/version"
   start_mount
   wait_settled
   is_sent_times waiting 1
+}
+
+@test "a spool of an older version is taken over: what was queued goes, the rest is where it was" {
+  stop_service
+  start_service
+  create_inbox "$ALICE" >/dev/null
+  create_inbox "$BOB" >/dev/null
+  mkdir -p "$STATE"
+  cp -r "$REPOSITORY/tests/data/valid/spool-1" "$STATE/spool"
+  start_mount
+  wait_sent queued.eml
+  content "$BOB" "queued by version 1" | jq -e '[.attachments[].filename] == ["a.txt"]'
+  has_received "$BOB" "sent by version 1" 0
+  present "$MOUNT/sent/sent.eml" "$MOUNT/failed/failed.eml" "$MOUNT/outbox/.held"
+  holds "$MOUNT/sent/sent.eml.receipt.json" '.request.subject == "sent by version 1"'
+  holds "$MOUNT/failed/failed.eml.receipt.json" '.error | test("not a message")'
+  equal "$(cat "$MOUNT/attachments/a.txt")" "a file of version 1"
+  contains "$(cat "$MOUNT_LOG")" "upgraded from version 1"
+  mv "$MOUNT/outbox/.held" "$MOUNT/outbox/held"
+  wait_sent held
+  stop_mount
+  start_mount
+  equal "$(grep -c "upgraded" "$MOUNT_LOG")" 1
 }

@@ -232,11 +232,12 @@ file_of() { # SUBJECT
     run syscall write "$MOUNT/ctl" w $'sync\n'
     [ "$status" -ne 0 ] || fail "taken as a list: $answer"
     file_of known
+    holds "$MOUNT/status.json" '.sync.error | type == "string" and length > 5'
   done
   server_answers email
   refresh
   file_of known
-  holds "$MOUNT/status.json" '.online'
+  holds "$MOUNT/status.json" '.online and .sync.error == null'
 }
 
 @test "records that are no objects among others do no harm" {

@@ -3,51 +3,7 @@
  * Every named crash point: a process of its own runs an outbox and dies there; the next one recovers and
  * goes on. What left for the service is counted over both. docs/OUTBOX.md has the table that this follows.
  */
-#include "outbox_world.h"
-
-#include <signal.h>
-#include <sys/wait.h>
-
-/* A service that writes down, durably enough for a killed process, what is sent and with which key. */
-struct noting_service {
-    struct mail_service service; /* first: what the outbox sees */
-    struct mail_service_ops ops;
-    struct mail_service *inner;
-    int log;
-};
-
-static struct mail_service *inner_of(struct mail_service *service)
-{
-    return ((struct noting_service *)service)->inner;
-}
-
-static void note_send(struct mail_service *service, const struct send_request *request, struct cancel *cancel,
-                      char **ret_id, struct service_result *ret)
-{
-    dprintf(((struct noting_service *)service)->log, "%s\n", request->idempotency_key);
-    inner_of(service)->ops->send(inner_of(service), request, cancel, ret_id, ret);
-}
-
-static void pass_upload(struct mail_service *service, const struct upload_request *request,
-                        struct cancel *cancel, char **ret_id, struct service_result *ret)
-{
-    inner_of(service)->ops->upload(inner_of(service), request, cancel, ret_id, ret);
-}
-
-static void pass_capabilities(struct mail_service *service, struct service_capabilities *ret)
-{
-    inner_of(service)->ops->get_capabilities(inner_of(service), ret);
-}
-
-static void note_sends(struct noting_service *noting, struct world *world)
-{
-    *noting = (struct noting_service){.inner = world->config.service};
-    noting->ops = (struct mail_service_ops){
-        .send = note_send, .upload = pass_upload, .get_capabilities = pass_capabilities};
-    noting->service.ops = &noting->ops;
-    noting->log = openat(world->dir.fd, "sends", O_WRONLY | O_CREAT | O_APPEND, 0600);
-    world->config.service = &noting->service;
-}
+#include "crash_world.h"
 
 /* ---------------------------------------------------------------- what the dying process does */
 
@@ -93,38 +49,17 @@ static void act(struct world *world, enum act act)
             usleep(1000);
 }
 
-/* Runs in a child: crash points are chosen once in the life of a process. */
+/* In a child. */
 static void die_at(struct world *world, const char *point, enum act what, bool is_trusted)
 {
     struct noting_service noting;
-    char *reason = NULL;
-    setenv("INBOXFS_CRASH_AT", point, 1);
-    note_sends(&noting, world);
     world->config.trusts_idempotency = is_trusted;
-    if (outbox_open(&world->config, &world->outbox, &reason) != 0 || outbox_start(world->outbox) != 0)
-        _exit(2);
+    begin_last_life(world, &noting, point);
     act(world, what);
-    outbox_stop(world->outbox); /* what follows an answer may still be under way */
-    _exit(0);                   /* it did not come by */
+    end_last_life(world);
 }
 
 /* ---------------------------------------------------------------- what the next process finds */
-
-static size_t count_lines(struct world *world, bool *ret_same_key)
-{
-    char *text = NULL;
-    size_t len = 0;
-    size_t lines = 0;
-    *ret_same_key = true;
-    if (file_read_at(world->dir.fd, "sends", 100000, &text, &len) != 0)
-        return 0;
-    for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1) {
-        *ret_same_key = *ret_same_key && strncmp(line, text, 36) == 0;
-        lines++;
-    }
-    free(text);
-    return lines;
-}
 
 struct row {
     const char *point;
@@ -172,7 +107,7 @@ static void check_after(struct world *world, const struct row *row, bool is_trus
         assert_true(shown_contains(world, expected, "m.eml.receipt.json", part));
     }
     bool is_same_key;
-    size_t sent = count_lines(world, &is_same_key);
+    size_t sent = count_sends(world, &is_same_key);
     size_t before_cancel = row->act == ACT_CANCEL || row->act == ACT_REMOVE ? 1 : 0; /* refused: offline */
     assert_int_equal(sent - before_cancel, is_trusted ? row->trusted_sends : row->sends);
     assert_true(is_same_key);
@@ -183,16 +118,13 @@ static void run_row(const struct row *row, bool is_trusted)
     struct world *world = malloc(sizeof(*world));
     void *state = world;
     struct noting_service noting;
-    int status = 0;
     print_message("# %s%s\n", row->point, is_trusted ? ", keys trusted" : "");
     world_prepare(world);
     pid_t child = fork();
     if (child == 0)
         die_at(world, row->point, row->act, is_trusted);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-
-    note_sends(&noting, world);
+    expect_killed(child);
+    note_calls(&noting, world);
     world->config.trusts_idempotency = is_trusted;
     world_open(world);
     check_after(world, row, is_trusted);
@@ -202,21 +134,16 @@ static void run_row(const struct row *row, bool is_trusted)
     close(noting.log);
 }
 
-/* Forks before anything in this process has passed a crash point: the choice is made once in a life. So each
- * row runs in a child that itself has a child. */
 static void nothing_is_lost_sent_twice_or_half(void **state)
 {
     (void)state;
     for (size_t i = 0; i < 2 * ARRAY_LEN(rows); i++) {
-        int status = 0;
         pid_t child = fork();
         if (child == 0) {
             run_row(&rows[i / 2], i % 2 == 1);
             _exit(0);
         }
-        assert_int_equal(waitpid(child, &status, 0), child);
-        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-            fail_msg("%s", rows[i / 2].point);
+        expect_success(child, rows[i / 2].point);
     }
 }
 

@@ -60,7 +60,7 @@ static void names_that_are_too_long_are_shortened(void **state)
 
 static void names_may_hold_any_text(void **state)
 {
-    static const char *const names[] = {"new\nline",    "\x1b[31mred", "bell\a\t\x7f",
+    static const char *const names[] = {"new\nline",      "\x1b[31mred", "bell\a\t\x7f",
                                         "\xc2\x85\u202e", "\"\\",        " "};
     struct world *world = *state;
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {

@@ -252,6 +252,29 @@ static void the_order_is_kept_for_one_set_of_recipients(void **state)
     assert_int_equal(fake_service_most_at_once(world->fake, FAKE_SEND), 1);
 }
 
+static void many_slow_messages_do_not_block_others(void **state)
+{
+    enum {
+        SLOW = 15
+    };
+    struct world *world = *state;
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    for (unsigned int i = 0; i < SLOW; i++) {
+        char name[32];
+        char content[80];
+        snprintf(name, sizeof(name), "slow%u.eml", i);
+        snprintf(content, sizeof(content), "To: slow%u@x.example\nSubject: s\n\nb\n", i);
+        assert_int_equal(mail(world, name, content), 0);
+        fake_service_wait_at_gate(world->fake, FAKE_SEND, i + 1);
+    }
+    assert_int_equal(mail(world, "quick.eml", MESSAGE), 0);
+    /* The service is asked for it all the same. */
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, SLOW + 1);
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), SLOW + 1);
+}
+
 static void one_slow_message_does_not_block_others(void **state)
 {
     struct world *world = *state;
@@ -336,6 +359,7 @@ int main(void)
         WORLD_TEST(an_unknown_outcome_is_never_repeated_by_itself),
         WORLD_TEST(a_service_that_refuses_keys_is_not_trusted),
         WORLD_TEST(the_order_is_kept_for_one_set_of_recipients),
+        WORLD_TEST(many_slow_messages_do_not_block_others),
         WORLD_TEST(one_slow_message_does_not_block_others),
         WORLD_TEST(mime_parts_are_uploaded_first_and_once),
         WORLD_TEST(a_refused_pool_id_is_uploaded_again_once),

@@ -71,9 +71,28 @@ static void a_newer_spool_is_refused(void **state)
     struct temp_dir *dir = *state;
     struct spool *spool = open_spool(dir);
     spool_free(spool);
-    put_file(dir, "spool/version", "2\n");
+    put_file(dir, "spool/version", "3\n");
     char *reason = NULL;
     assert_int_equal(spool_open(dir->fd, &spool, &reason), -EPROTO);
+    assert_non_null(reason);
+    free(reason);
+}
+
+static void an_older_spool_is_upgraded(void **state)
+{
+    struct temp_dir *dir = *state;
+    char *reason = NULL;
+    char *version = NULL;
+    size_t len;
+    spool_free(open_spool(dir));
+    put_file(dir, "spool/version", "1\n");
+    spool_free(open_spool(dir));
+    assert_int_equal(file_read_at(dir->fd, "spool/version", 10, &version, &len), 0);
+    assert_string_equal(version, "2\n");
+    free(version);
+    put_file(dir, "spool/version", "0\n");
+    struct spool *spool = NULL;
+    assert_int_equal(spool_open(dir->fd, &spool, &reason), -EBADMSG);
     assert_non_null(reason);
     free(reason);
 }
@@ -214,6 +233,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SPOOL_TEST(numbers_are_never_given_twice),
         SPOOL_TEST(a_newer_spool_is_refused),
+        SPOOL_TEST(an_older_spool_is_upgraded),
         SPOOL_TEST(foreign_files_are_set_aside),
         SPOOL_TEST(the_count_of_the_day_is_kept),
         cmocka_unit_test(a_damaged_spool_does_not_stop_the_rest),

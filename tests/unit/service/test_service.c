@@ -69,10 +69,34 @@ static void a_second_service_is_refused(void **state)
 static void a_bad_address_is_refused(void **state)
 {
     const struct fixture *fixture = *state;
-    static const char *const texts[] = {"",     "127.0.0.1", ":80", "nowhere.example:80", "127.0.0.1:http",
+    static const char *const texts[] = {"",
+                                        "127.0.0.1",
+                                        ":80",
+                                        "nowhere.example:80",
+                                        "127.0.0.1:http",
+                                        "127.0.0.1:65536",
+                                        "127.0.0.1:-1",
+                                        "127.0.0.1: 80",
                                         "unix:"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         assert_int_equal(-EINVAL, try_start(texts[i], fixture->data_dir));
+}
+
+static void a_bad_domain_is_refused(void **state)
+{
+    const struct fixture *fixture = *state;
+    static const char *const domains[] = {"", "two words", "x@y.example", "x\n", "-.example"};
+    for (size_t i = 0; i < sizeof(domains) / sizeof(domains[0]); i++) {
+        struct service_config config = {
+            .listen = "127.0.0.1:0", .data_dir = fixture->data_dir, .domain = domains[i]};
+        struct service *service = NULL;
+        char *reason = NULL;
+        if (service_start(&config, &service, &reason) != -EINVAL)
+            fail_msg("taken: %s", domains[i]);
+        assert_non_null(reason);
+        free(reason);
+    }
+    assert_int_equal(-1, access(fixture->data_dir, F_OK));
 }
 
 static void a_unix_socket_is_the_owners(void **state)
@@ -236,10 +260,15 @@ int main(void)
 #define LIFE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up_dir, fixture_tear_down)
     const struct CMUnitTest tests[] = {
         /* First: it forks, which is only safe while no other thread was started. */
-        LIFE_TEST(being_killed_loses_nothing_answered), LIFE_TEST(only_the_owner_reads_the_data),
-        LIFE_TEST(a_second_service_is_refused),         LIFE_TEST(a_bad_address_is_refused),
-        LIFE_TEST(a_unix_socket_is_the_owners),         LIFE_TEST(keys_come_and_go_while_it_runs),
-        LIFE_TEST(a_restart_keeps_everything),          LIFE_TEST(data_of_a_newer_version_is_left_alone),
+        LIFE_TEST(being_killed_loses_nothing_answered),
+        LIFE_TEST(only_the_owner_reads_the_data),
+        LIFE_TEST(a_second_service_is_refused),
+        LIFE_TEST(a_bad_address_is_refused),
+        LIFE_TEST(a_bad_domain_is_refused),
+        LIFE_TEST(a_unix_socket_is_the_owners),
+        LIFE_TEST(keys_come_and_go_while_it_runs),
+        LIFE_TEST(a_restart_keeps_everything),
+        LIFE_TEST(data_of_a_newer_version_is_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

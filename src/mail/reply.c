@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Answers.
+ */
+#include "mail/reply.h"
+
+#include <errno.h>
+#include <glib.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "mail/file_name.h"
+#include "mail/json_value.h"
+#include "mail/json_writer.h"
+
+/* ---- subjects */
+
+/* What programs put before the subject of a reply, and of a forward, in their languages; NULL behind them.
+ * Not those that are words of subjects, too ("Ref", "I"). */
+static const char *const reply_marks[] = {"Re", "AW",   "SV", "VS",   "Antw", "Antwort", "RIF",  "Odp", "YNT",
+                                          "Vá", "Σχετ", "ΑΠ", "回复", "答复", "回覆",    "返信", NULL};
+static const char *const forward_marks[] = {"Fwd",        "Fw",   "WG",   "TR",   "RV",
+                                            "VB",         "ENC",  "PD",   "İLT",  "Doorst",
+                                            "Továbbítás", "转发", "轉寄", "転送", NULL};
+
+/* Behind "Re", "Re[2]", "Re(2)", "Re^2" and its colon; 0: it is not this mark. */
+static size_t mark_len(const char *subject, const char *mark)
+{
+    size_t len = strlen(mark);
+    if (strncasecmp(subject, mark, len) != 0)
+        return 0;
+    if (strchr("[(^", subject[len]) != NULL && subject[len] != '\0') {
+        len++;
+        len += strspn(subject + len, "0123456789");
+        len += subject[len] == ']' || subject[len] == ')';
+    }
+    len += strspn(subject + len, " ");
+    if (subject[len] == ':')
+        return len + 1;
+    return strncmp(subject + len, "：", strlen("：")) == 0 ? len + strlen("：") : 0;
+}
+
+static const char *skip_marks(const char *subject, const char *const *marks)
+{
+    size_t len;
+    do {
+        len = 0;
+        for (const char *const *mark = marks; *mark != NULL && len == 0; mark++)
+            len = mark_len(subject, *mark);
+        subject += len;
+        subject += strspn(subject, " ");
+    } while (len > 0);
+    return subject;
+}
+
+/* On one line, without blanks at its ends. */
+static char *clean_subject(const char *subject)
+{
+    char *clean = g_utf8_make_valid(subject, -1);
+    for (char *c = clean; *c != '\0'; c = g_utf8_next_char(c))
+        if (g_unichar_iscntrl(g_utf8_get_char(c)))
+            memset(c, ' ', (size_t)(g_utf8_next_char(c) - c));
+    return g_strstrip(clean);
+}
+
+char *reply_subject(enum reply_kind kind, const char *subject)
+{
+    g_autofree char *clean = clean_subject(subject != NULL ? subject : "");
+    const char *mark = kind == REPLY_FORWARD ? "Fwd:" : "Re:";
+    const char *bare = skip_marks(clean, kind == REPLY_FORWARD ? forward_marks : reply_marks);
+    char *text = NULL;
+    return asprintf(&text, bare[0] != '\0' ? "%s %s" : "%s%s", mark, bare) < 0 ? NULL : text;
+}
+
+/* ---- recipients */
+
+struct recipients {
+    struct address_list to;
+    struct address_list cc;
+};
+
+static void recipients_release(struct recipients *recipients)
+{
+    address_list_release(&recipients->to);
+    address_list_release(&recipients->cc);
+}
+
+static bool contains(const struct address_list *list, const char *address)
+{
+    for (size_t i = 0; i < list->len; i++)
+        if (address_equals(list->items[i].address, address))
+            return true;
+    return false;
+}
+
+static bool is_own(const struct reply_original *original, const char *address)
+{
+    for (size_t i = 0; i < original->own_addresses_len; i++)
+        if (address_equals(original->own_addresses[i], address))
+            return true;
+    return original->inbox_address != NULL && address_equals(original->inbox_address, address);
+}
+
+/* Those who are not in either list yet. */
+static int add(struct recipients *recipients, struct address_list *to, const struct address_list *from,
+               const struct reply_original *without_own)
+{
+    int error = 0;
+    for (size_t i = 0; i < from->len && error == 0; i++) {
+        const struct address *one = &from->items[i];
+        bool is_left_out = contains(&recipients->to, one->address) ||
+                           contains(&recipients->cc, one->address) ||
+                           (without_own != NULL && is_own(without_own, one->address));
+        if (!is_left_out)
+            error = address_list_append(to, one->address, one->name);
+    }
+    return error;
+}
+
+/* Whether the inbox answers what it wrote itself. */
+static bool answers_itself(const struct reply_original *original, const struct address_list *senders)
+{
+    return original->inbox_address != NULL && senders->len == 1 &&
+           address_equals(senders->items[0].address, original->inbox_address);
+}
+
+static int find_recipients(enum reply_kind kind, const struct reply_original *original,
+                           struct recipients *recipients)
+{
+    const struct email_content *head = original->head;
+    const struct address_list *senders = head->reply_to.len > 0 ? &head->reply_to : &head->from;
+    int error = 0;
+    if (kind == REPLY_FORWARD)
+        return 0;
+    if (answers_itself(original, senders))
+        error = add(recipients, &recipients->to, &head->to, original);
+    if (error == 0 && recipients->to.len == 0)
+        error = add(recipients, &recipients->to, senders, NULL);
+    if (error == 0 && kind == REPLY_ALL)
+        error = add(recipients, &recipients->cc, &head->to, original);
+    if (error == 0 && kind == REPLY_ALL)
+        error = add(recipients, &recipients->cc, &head->cc, original);
+    return error;
+}
+
+/* ---- the request */
+
+static void write_addresses(struct json_writer *writer, const char *key, const struct address_list *list)
+{
+    if (list->len == 0)
+        return;
+    json_key(writer, key);
+    json_begin_array(writer);
+    for (size_t i = 0; i < list->len; i++) {
+        json_begin_object(writer);
+        json_member_string(writer, "address", list->items[i].address);
+        json_member_string(writer, "name", list->items[i].name);
+        json_end_object(writer);
+    }
+    json_end_array(writer);
+}
+
+int reply_make(enum reply_kind kind, const struct reply_original *original, char **ret_reply)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(REPLY_MAX_BYTES);
+    _cleanup_(recipients_release) struct recipients recipients = {0};
+    _cleanup_free_ char *subject = reply_subject(kind, original->head->subject);
+    int error = subject == NULL ? -ENOMEM : find_recipients(kind, original, &recipients);
+    if (error != 0)
+        return error;
+
+    struct json_writer writer;
+    json_writer_init(&writer, &text, 0);
+    json_begin_object(&writer);
+    if (original->inbox_address != NULL)
+        json_member_string(&writer, "from_address", original->inbox_address);
+    write_addresses(&writer, "to_addresses", &recipients.to);
+    write_addresses(&writer, "cc_addresses", &recipients.cc);
+    json_member_string(&writer, "subject", subject);
+    json_member_string(&writer, "existing_email_id", original->email_id);
+    json_member_string(&writer, "message_type", kind == REPLY_FORWARD ? "forward" : "reply");
+    json_end_object(&writer);
+    if (text.error != 0)
+        return text.error;
+    *ret_reply = strbuf_take(&text, NULL);
+    return *ret_reply == NULL ? -ENOMEM : 0;
+}
+
+char *reply_file_name(const char *reply)
+{
+    _cleanup_json_ json_t *request = json_loads(reply, 0, NULL);
+    const char *subject = json_string_value(json_object_get(request, "subject"));
+    _cleanup_free_ char *slug = file_name_slug(subject != NULL ? subject : "");
+    char *name = NULL;
+    return slug == NULL || asprintf(&name, "%s.eml", slug) < 0 ? NULL : name;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Replies and forwards: to whom, under what subject and from where an email is answered, as mail users expect
+ * it. What comes of it is a part of a send request; what a user writes besides (draft.h) takes its place,
+ * field by field.
+ */
+#ifndef INBOXFS_MAIL_REPLY_H
+#define INBOXFS_MAIL_REPLY_H
+
+#include <stddef.h>
+
+#include "mail/email_content.h"
+
+enum {
+    REPLY_MAX_BYTES = 4 * 1000 * 1000
+};
+
+enum reply_kind {
+    REPLY_SENDER,
+    REPLY_ALL,
+    REPLY_FORWARD,
+};
+
+/* What is answered. */
+struct reply_original {
+    const char *email_id;
+    const char *inbox_address;        /* of the inbox that it is in; NULL: not known */
+    const struct email_content *head; /* its subject and its addresses */
+    const char *const *own_addresses; /* of all inboxes: left out of an answer to all */
+    size_t own_addresses_len;
+};
+
+/* The request, as JSON text without the bodies (the caller frees): from_address, to_addresses, cc_addresses,
+ * subject, existing_email_id, message_type; a list that would be empty is left out. A reply goes to Reply-To,
+ * else From, to all also to To and Cc; where that would be the inbox itself, to whom the original went. A
+ * forward has no recipients. The same original gives the same text. 0, -EMSGSIZE (too many recipients for
+ * REPLY_MAX_BYTES), -ENOMEM. */
+int reply_make(enum reply_kind kind, const struct reply_original *original, char **ret_reply);
+
+/* "Re: Dinner" of "AW: Re: Dinner", "Fwd: Re: Dinner" of "Re: Dinner": what other programs and languages put
+ * before a subject is known, and not doubled; control characters become blanks. The caller frees; NULL
+ * without memory. `subject` may be NULL. */
+char *reply_subject(enum reply_kind kind, const char *subject);
+
+/* A name for the file of an answer to that reply_make() made: "re-dinner.eml". The caller frees; NULL without
+ * memory. */
+char *reply_file_name(const char *reply);
+
+#endif

@@ -1,0 +1,146 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# Whatever happens to the files of the cache: the mount is never refused, shows nothing wrong, and is whole again as
+# soon as the service answers.
+
+load support
+
+EMAILS=30
+
+setup() {
+  local i
+  start_two_inboxes
+  for ((i = 1; i <= EMAILS; i++)); do
+    send_from_elsewhere "$ALICE" "$BOB" "number $i"
+  done
+  refresh
+  BOX=$MOUNT/inboxes/$BOB
+  # What is shown now is what must be shown again.
+  (cd "$BOX" && sha256sum 2*.json) >"$DIR/sums"
+  equal "$(wc -l <"$DIR/sums")" "$EMAILS"
+  stop_mount
+}
+
+teardown() {
+  stop_all
+}
+
+cache_files() {
+  find "$STATE/cache" -type f
+}
+
+# Damages every file of the cache.
+damage() # COMMAND...
+{
+  local file
+  cache_files | grep -q .
+  while IFS= read -r file; do
+    "$@" "$file"
+  done < <(cache_files)
+}
+
+# Changes bytes all over a file, always the same ones.
+flip() # COUNT FILE
+{
+  perl -e '
+    my ($count, $file) = @ARGV;
+    open(my $f, "+<:raw", $file) or die;
+    my $size = -s $f or exit;
+    srand(7);
+    for (1 .. $count) {
+      my $at = int(rand($size));
+      seek($f, $at, 0); read($f, my $byte, 1);
+      seek($f, $at, 0); print $f chr(ord($byte) ^ (1 + int(rand(255))));
+    }' "$1" "$2"
+}
+
+keep_part() # PART-IN-100 FILE
+{
+  truncate -s "$(($(stat -c %s "$2") * $1 / 100))" "$2"
+}
+
+replace_by_folder() # FILE
+{
+  rm "$1" && mkdir "$1"
+}
+
+replace_by_link() # FILE
+{
+  mv "$1" "$DIR/elsewhere.${1##*/}" && ln -s "$DIR/elsewhere.${1##*/}" "$1"
+}
+
+# Every email that is shown is one that was there, as it was.
+shows_nothing_wrong() {
+  (cd "$BOX" 2>/dev/null && find . -name '2*.json' -printf '%f\n' | while IFS= read -r name; do
+    grep -qF "$(sha256sum "$name")" "$DIR/sums" || fail "is wrong: $name" || exit 1
+  done) || [ ! -d "$BOX" ]
+}
+
+is_whole() {
+  refresh
+  (cd "$BOX" && equal "$(find . -name '2*.json' | wc -l)" "$EMAILS" && sha256sum --quiet -c "$DIR/sums")
+}
+
+offline_and_then_online() {
+  local url=$SERVICE_URL
+  stop_service
+  SERVICE_URL=$url start_mount
+  shows_nothing_wrong
+  stop_mount
+  start_service
+  start_mount
+  shows_nothing_wrong
+  is_whole
+  stop_mount
+  # And it stays so.
+  start_mount
+  shows_nothing_wrong
+  is_whole
+}
+
+@test "cut off in the middle" {
+  local part
+  for part in 99 50 3 0; do
+    damage keep_part "$part"
+    start_mount
+    shows_nothing_wrong
+    is_whole
+    stop_mount
+  done
+  damage keep_part 60
+  offline_and_then_online
+}
+
+@test "a few bytes changed" {
+  damage flip 5
+  offline_and_then_online
+}
+
+@test "bytes changed all over" {
+  damage flip 500
+  offline_and_then_online
+}
+
+@test "overwritten with zeros" {
+  zero() { dd if=/dev/zero of="$1" bs=1 count="$(stat -c %s "$1")" conv=notrunc status=none; }
+  damage zero
+  offline_and_then_online
+}
+
+@test "a folder or a link in its place" {
+  damage replace_by_folder
+  start_mount
+  is_whole
+  stop_mount
+  damage replace_by_link
+  start_mount
+  shows_nothing_wrong
+  is_whole
+}
+
+@test "grown by rubbish" {
+  grow() { head -c 100000 "$BATS_TEST_FILENAME" /dev/urandom | cat >>"$1"; }
+  damage grow
+  offline_and_then_online
+}

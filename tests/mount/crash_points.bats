@@ -1,0 +1,195 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# The daemon dies at each crash point that docs/OUTBOX.md names, and what the service got is counted. The unit tests
+# test_crash.c and test_crash_attachments.c do the same without a mount, and look closer.
+
+load support
+
+setup() {
+  start_service
+  create_inbox "$ALICE" >/dev/null
+  create_inbox "$BOB" >/dev/null
+}
+
+teardown() {
+  stop_all
+}
+
+start_mount_to_die_at() { # POINT [OPTION...]
+  export INBOXFS_CRASH_AT=$1
+  start_mount "${@:2}"
+  unset INBOXFS_CRASH_AT
+}
+
+start_mount_after_its_death() { # [OPTION...]
+  local pid=$MOUNT_PID
+  wait_until 20 process_is_gone "$pid"
+  MOUNT_PID=
+  wait "$pid" || true
+  umount -l "$MOUNT" || fusermount3 -uz "$MOUNT"
+  start_mount "$@"
+}
+
+# ---------------------------------------------------------------- what the user does meanwhile
+
+with_part() { # SUBJECT
+  printf 'From: %s\nTo: %s\nSubject: %s\nMIME-Version: 1.0\n' "$ALICE" "$BOB" "$1"
+  printf 'Content-Type: multipart/mixed; boundary=b\n\n--b\n\nhello\n'
+  printf -- '--b\nContent-Disposition: attachment; filename=a.csv\n\n1,2\n--b--\n'
+}
+
+write() { # NAME
+  message "$BOB" "$1" >"$MOUNT/outbox/$1"
+}
+
+move() { # NAME
+  message "$BOB" "$1" >"$MOUNT/drafts/$1" && mv "$MOUNT/drafts/$1" "$MOUNT/outbox/"
+}
+
+parts() { # NAME
+  with_part "$1" >"$MOUNT/drafts/$1" && mv "$MOUNT/drafts/$1" "$MOUNT/outbox/"
+}
+
+cancel() { # NAME
+  stop_service && move "$1" && wait_waiting && mv "$MOUNT/outbox/$1" "$MOUNT/drafts/"
+}
+
+remove() { # NAME
+  stop_service && move "$1" && wait_waiting && rm "$MOUNT/outbox/$1"
+}
+
+# ---------------------------------------------------------------- messages
+
+# Where it is to be seen: "sent", "failed: interrupted", "drafts", "nowhere".
+place() { # NAME
+  local folder
+  for folder in outbox sent failed drafts; do
+    if [ -n "$(find "$MOUNT/$folder" -mindepth 1 -name "$1")" ]; then
+      if [ "$folder" = failed ]; then
+        echo "failed: $(jq -r .state "$MOUNT/failed/$1.receipt.json")"
+      else
+        echo "$folder"
+      fi
+      return
+    fi
+  done
+  echo nowhere
+}
+
+# Each line: the point, what the user does, where the message is afterwards, how often it was received.
+all_end_as() { # [OPTION...], reads TABLE
+  local point act expected count
+  while IFS='|' read -r point act expected count; do
+    start_mount_to_die_at "$point" "$@"
+    "$act" "$point" 2>/dev/null || true
+    [ -n "$SERVICE_PID" ] || start_service
+    start_mount_after_its_death "$@"
+    sync "$MOUNT/outbox" || true
+    equal "$point: $(place "$point")" "$point: $expected"
+    equal "$point: $(received_count "$BOB" "$point")" "$point: $count"
+    stop_mount
+  done
+}
+
+@test "each point before the request and after its end: never lost, never half, never twice" {
+  all_end_as <<'END'
+created_data|write|nowhere|0
+created|write|failed: interrupted|0
+flushing|write|failed: interrupted|0
+flushed|write|failed: interrupted|0
+checked|write|failed: interrupted|0
+accepted|write|sent|1
+synced_draft|move|drafts|0
+saved_envelope|move|drafts|0
+moved_in|move|sent|1
+handed_in|move|sent|1
+part_recorded|parts|sent|1
+moved_out|cancel|drafts|0
+removed_data|remove|nowhere|0
+settled|move|sent|1
+END
+}
+
+@test "each point around the request, keys not trusted: at most once, and said" {
+  all_end_as <<'END'
+recorded_sending|move|failed: unknown outcome|0
+answered|move|failed: unknown outcome|1
+counted|move|failed: unknown outcome|1
+END
+}
+
+@test "each point around the request, keys trusted: exactly once" {
+  all_end_as --trust-idempotency <<'END'
+recorded_sending|move|sent|1
+answered|move|sent|1
+counted|move|sent|1
+END
+}
+
+# ---------------------------------------------------------------- attachments
+
+write_anew() { # NAME
+  echo new >"$MOUNT/attachments/$1"
+}
+
+rename_it() { # NAME
+  mv "$MOUNT/attachments/$1" "$MOUNT/attachments/renamed"
+}
+
+move_a_draft_onto_it() { # NAME
+  echo new >"$MOUNT/drafts/$1" && mv "$MOUNT/drafts/$1" "$MOUNT/attachments/"
+}
+
+# The bytes of the attachment of the email of this subject that bob got.
+arrived() { # SUBJECT
+  content "$BOB" "$1" >"$DIR/arrived"
+  api GET "/email/$(jq -er .id "$DIR/arrived")/attachment/$(jq -er '.attachments[0].id' "$DIR/arrived")"
+}
+
+@test "each point of changing an attachment that a message has bound: it gets what it bound" {
+  local point act
+  while IFS='|' read -r point act; do
+    start_mount_to_die_at "$point"
+    echo old >"$MOUNT/attachments/$point"
+    sync "$MOUNT/attachments"
+    stop_service
+    printf 'From: %s\nTo: %s\nSubject: %s\nAttach: %s\n\nb\n' "$ALICE" "$BOB" "$point" "$point" >"$MOUNT/drafts/m"
+    mv "$MOUNT/drafts/m" "$MOUNT/outbox/$point"
+    wait_waiting
+    "$act" "$point" 2>/dev/null || true
+    start_service
+    start_mount_after_its_death
+    sync "$MOUNT/outbox" || true
+    equal "$point: $(place "$point")" "$point: sent"
+    equal "$point: $(arrived "$point")" "$point: old"
+    stop_mount
+  done <<'END'
+split_envelope|write_anew
+split_linked|write_anew
+split_data|rename_it
+begun_again|write_anew
+replaced|move_a_draft_onto_it
+END
+}
+
+@test "an upload that was answered and not recorded is made again" {
+  start_mount_to_die_at upload_answered
+  echo old >"$MOUNT/attachments/a.txt"
+  start_mount_after_its_death
+  sync "$MOUNT/attachments"
+  holds "$MOUNT/attachments/a.txt.receipt.json" '.state == "uploaded" and (.id | length > 0)'
+}
+
+# ---------------------------------------------------------------- all of them
+
+@test "every crash point of the program is in docs/OUTBOX.md, here, and in the unit tests" {
+  local point
+  grep -rhoP 'crash_point\("\K[a-z_]+' "$REPOSITORY/src" | sort -u >"$DIR/points"
+  [ "$(wc -l <"$DIR/points")" -gt 20 ]
+  while read -r point; do
+    grep -q "\`$point\`" "$REPOSITORY/docs/OUTBOX.md" || fail "not in docs/OUTBOX.md: $point"
+    grep -q "$point" "$BATS_TEST_FILENAME" || fail "not in crash_points.bats: $point"
+    grep -q "\"$point\"" "$REPOSITORY"/tests/unit/outbox/test_crash*.c || fail "not in a unit test: $point"
+  done <"$DIR/points"
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Answers: to whom they go, what they are called, and what a user's own text changes about it.
+ */
+#include "mail/reply.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "mail/draft.h"
+#include "mail/json_value.h"
+
+DEFINE_CLEANUP_FREE(draft)
+
+static const char *const own[] = {"bob@inbox.example", "shop@inbox.example"};
+
+/* ---- subjects */
+
+static void marks_before_subjects_are_not_doubled(void **state)
+{
+    (void)state;
+    static const struct {
+        enum reply_kind kind;
+        const char *subject;
+        const char *answer;
+    } cases[] = {
+        {REPLY_SENDER, "Dinner", "Re: Dinner"},
+        {REPLY_ALL, "Dinner", "Re: Dinner"},
+        {REPLY_FORWARD, "Dinner", "Fwd: Dinner"},
+        {REPLY_SENDER, "Re: Dinner", "Re: Dinner"},
+        {REPLY_SENDER, "RE:Dinner", "Re: Dinner"},
+        {REPLY_SENDER, "re : Re: RE: Dinner", "Re: Dinner"},
+        {REPLY_SENDER, "Re[2]: Dinner", "Re: Dinner"},
+        {REPLY_SENDER, "Re(12): Dinner", "Re: Dinner"},
+        {REPLY_SENDER, "Re^3: Dinner", "Re: Dinner"},
+        {REPLY_SENDER, "AW: Essen", "Re: Essen"},
+        {REPLY_SENDER, "SV: Re: Middag", "Re: Middag"},
+        {REPLY_SENDER, "Antw: Eten", "Re: Eten"},
+        {REPLY_SENDER, "Odp: Obiad", "Re: Obiad"},
+        {REPLY_SENDER, "回复：晚餐", "Re: 晚餐"},
+        {REPLY_SENDER, "Fwd: Dinner", "Re: Fwd: Dinner"},
+        {REPLY_FORWARD, "Fw: Dinner", "Fwd: Dinner"},
+        {REPLY_FORWARD, "WG: FW: Essen", "Fwd: Essen"},
+        {REPLY_FORWARD, "Re: Dinner", "Fwd: Re: Dinner"},
+        {REPLY_SENDER, "Regarding: Dinner", "Re: Regarding: Dinner"},
+        {REPLY_SENDER, "Re", "Re: Re"},
+        {REPLY_SENDER, "Ref: 12", "Re: Ref: 12"},
+        {REPLY_SENDER, "Re[x]: Dinner", "Re: Re[x]: Dinner"},
+        {REPLY_SENDER, "  Dinner  ", "Re: Dinner"},
+        {REPLY_SENDER, "", "Re:"},
+        {REPLY_SENDER, NULL, "Re:"},
+        {REPLY_SENDER, "Re: ", "Re:"},
+        {REPLY_FORWARD, NULL, "Fwd:"},
+        {REPLY_SENDER, "a\r\nBcc: eve@x.example\x1b[1m\xc2\x85", "Re: a  Bcc: eve@x.example [1m"},
+        {REPLY_SENDER, "\xff", "Re: \xef\xbf\xbd"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_free_ char *answer = reply_subject(cases[i].kind, cases[i].subject);
+        assert_string_equal(cases[i].answer, answer);
+    }
+}
+
+static void files_are_named_by_the_subject(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"{\"subject\": \"Re: Dinner, at ten?\"}", "re-dinner-at-ten.eml"},
+        {"{\"subject\": \"Fwd: Grüße/../x\"}", "fwd-grüße-x.eml"},
+        {"{\"subject\": \"Re:\"}", "re.eml"},
+        {"{\"subject\": \"\"}", "no-subject.eml"},
+        {"{}", "no-subject.eml"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_free_ char *name = reply_file_name(cases[i][0]);
+        assert_string_equal(cases[i][1], name);
+    }
+}
+
+/* ---- recipients */
+
+static void fill(struct address_list *list, const char *addresses)
+{
+    if (addresses != NULL)
+        assert_int_equal(0, address_list_parse(list, addresses));
+}
+
+static char *make(enum reply_kind kind, const char *from, const char *reply_to, const char *to,
+                  const char *cc)
+{
+    struct email_content head = {.subject = strdup("Dinner")};
+    fill(&head.from, from);
+    fill(&head.reply_to, reply_to);
+    fill(&head.to, to);
+    fill(&head.cc, cc);
+    const struct reply_original original = {.email_id = "e1",
+                                            .inbox_address = own[0],
+                                            .head = &head,
+                                            .own_addresses = own,
+                                            .own_addresses_len = ARRAY_LEN(own)};
+    char *reply = NULL;
+    assert_int_equal(0, reply_make(kind, &original, &reply));
+    email_content_release(&head);
+    return reply;
+}
+
+/* "a@x.example, b@x.example". */
+static void join(const json_t *request, const char *key, char ret_text[500])
+{
+    size_t i;
+    const json_t *one;
+    ret_text[0] = '\0';
+    json_array_foreach (json_object_get(request, key), i, one) {
+        strcat(ret_text, i > 0 ? ", " : "");
+        strcat(ret_text, json_string_value(json_object_get(one, "address")));
+    }
+}
+
+static void answers_go_to_whom_mail_users_expect(void **state)
+{
+    (void)state;
+    static const struct {
+        enum reply_kind kind;
+        const char *from, *reply_to, *to, *cc;
+        const char *answer_to, *answer_cc;
+    } cases[] = {
+        {REPLY_SENDER, "ann@x.example", NULL, "bob@inbox.example, eve@x.example", "c@x.example",
+         "ann@x.example", ""},
+        {REPLY_SENDER, "ann@x.example", "list@x.example, ann2@x.example", "bob@inbox.example", NULL,
+         "list@x.example, ann2@x.example", ""},
+        {REPLY_ALL, "ann@x.example", NULL, "Bob@Inbox.example, eve@x.example", "c@x.example", "ann@x.example",
+         "eve@x.example, c@x.example"},
+        {REPLY_ALL, "ann@x.example", NULL, "bob@inbox.example, shop@inbox.example", NULL, "ann@x.example",
+         ""},
+        {REPLY_ALL, "ann@x.example", NULL, "eve@x.example, EVE@X.example", "ann@X.EXAMPLE, eve@x.example",
+         "ann@x.example", "eve@x.example"},
+        {REPLY_ALL, "ann@x.example", "list@x.example", "list@x.example", NULL, "list@x.example", ""},
+        {REPLY_SENDER, "shop@inbox.example", NULL, "bob@inbox.example", NULL, "shop@inbox.example", ""},
+        {REPLY_SENDER, "bob@inbox.example", NULL, "eve@x.example, bob@inbox.example", NULL, "eve@x.example",
+         ""},
+        {REPLY_ALL, "bob@inbox.example", NULL, "eve@x.example", "c@x.example", "eve@x.example",
+         "c@x.example"},
+        {REPLY_SENDER, "bob@inbox.example", NULL, "bob@inbox.example", NULL, "bob@inbox.example", ""},
+        {REPLY_SENDER, NULL, NULL, "bob@inbox.example", NULL, "", ""},
+        {REPLY_FORWARD, "ann@x.example", "r@x.example", "bob@inbox.example", "c@x.example", "", ""},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char to[500];
+        char cc[500];
+        _cleanup_free_ char *reply =
+            make(cases[i].kind, cases[i].from, cases[i].reply_to, cases[i].to, cases[i].cc);
+        _cleanup_json_ json_t *request = json_loads(reply, 0, NULL);
+        join(request, "to_addresses", to);
+        join(request, "cc_addresses", cc);
+        assert_string_equal(cases[i].answer_to, to);
+        assert_string_equal(cases[i].answer_cc, cc);
+    }
+}
+
+static void an_answer_names_sender_email_and_kind(void **state)
+{
+    (void)state;
+    _cleanup_free_ char *reply = make(REPLY_ALL, "Ann <ann@x.example>", NULL, "eve@x.example", NULL);
+    assert_string_equal("{\"from_address\":\"bob@inbox.example\",\"to_addresses\":[{\"address\":"
+                        "\"ann@x.example\",\"name\":\"Ann\"}],\"cc_addresses\":[{\"address\":"
+                        "\"eve@x.example\",\"name\":null}],\"subject\":\"Re: Dinner\","
+                        "\"existing_email_id\":\"e1\",\"message_type\":\"reply\"}",
+                        reply);
+    _cleanup_free_ char *forward = make(REPLY_FORWARD, "ann@x.example", NULL, NULL, NULL);
+    assert_string_equal("{\"from_address\":\"bob@inbox.example\",\"subject\":\"Fwd: Dinner\","
+                        "\"existing_email_id\":\"e1\",\"message_type\":\"forward\"}",
+                        forward);
+}
+
+/* ---- what users write */
+
+static int parse(enum reply_kind kind, const char *text, struct draft **ret_draft, char **ret_reason)
+{
+    _cleanup_free_ char *reply = make(kind, "ann@x.example", NULL, "bob@inbox.example, eve@x.example", NULL);
+    return draft_parse_answer(text, strlen(text), reply, ret_draft, ret_reason);
+}
+
+static void a_text_is_laid_over_the_answer(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *to, *cc, *subject, *plain_text;
+    } cases[] = {
+        {"Yes.\n", "ann@x.example", "eve@x.example", "Re: Dinner", "Yes.\n"},
+        {"\n\nYes.\n", "ann@x.example", "eve@x.example", "Re: Dinner", "\n\nYes.\n"},
+        {"Dear Ann:\nyes.\n\nBob", "ann@x.example", "eve@x.example", "Re: Dinner", "Dear Ann:\nyes.\n\nBob"},
+        {"Note: yes\n\nBob", "ann@x.example", "eve@x.example", "Re: Dinner", "Note: yes\n\nBob"},
+        {"From now on\n\nyes", "ann@x.example", "eve@x.example", "Re: Dinner", "From now on\n\nyes"},
+        {"Gr\xfc\xdf"
+         "e\n",
+         "ann@x.example", "eve@x.example", "Re: Dinner", "Grüße\n"},
+        {"Subject: Breakfast\n\nYes.\n", "ann@x.example", "eve@x.example", "Breakfast", "Yes.\n"},
+        {"Subject:\n\nYes.\n", "ann@x.example", "eve@x.example", "", "Yes.\n"},
+        {"To: dan@x.example\n\nYes.\n", "dan@x.example", "eve@x.example", "Re: Dinner", "Yes.\n"},
+        {"Cc: dan@x.example\n\nYes.\n", "ann@x.example", "dan@x.example", "Re: Dinner", "Yes.\n"},
+        {"Attach: a.pdf\n\nSee there.\n", "ann@x.example", "eve@x.example", "Re: Dinner", "See there.\n"},
+        {"Date: today\nSubject: Both\n\nYes.\n", "ann@x.example", "eve@x.example", "Both", "Yes.\n"},
+        {"Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: base64\n\nWWVzLgo=\n",
+         "ann@x.example", "eve@x.example", "Re: Dinner", "Yes.\n"},
+        {" {\"plain_text\": \"Yes.\"}", "ann@x.example", "eve@x.example", "Re: Dinner", "Yes."},
+        {"{\"plain_text\": \"Yes.\", \"to_addresses\": \"dan@x.example\"}", "dan@x.example", "eve@x.example",
+         "Re: Dinner", "Yes."},
+        {"{\"existing_email_id\": \"e1\", \"message_type\": \"reply\"}", "ann@x.example", "eve@x.example",
+         "Re: Dinner", ""},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char to[500];
+        char cc[500];
+        _cleanup_(cleanup_draft_free) struct draft *draft = NULL;
+        _cleanup_free_ char *reason = NULL;
+        if (parse(REPLY_ALL, cases[i].text, &draft, &reason) != 0)
+            fail_msg("%s: %s", cases[i].text, reason);
+        _cleanup_json_ json_t *request = json_loads(draft->request, 0, NULL);
+        join(request, "to_addresses", to);
+        join(request, "cc_addresses", cc);
+        assert_string_equal(cases[i].to, to);
+        assert_string_equal(cases[i].cc, cc);
+        assert_string_equal(cases[i].subject, json_string_value(json_object_get(request, "subject")));
+        assert_string_equal(cases[i].plain_text, json_string_value(json_object_get(request, "plain_text")));
+        assert_string_equal("e1", json_string_value(json_object_get(request, "existing_email_id")));
+        assert_string_equal("reply", json_string_value(json_object_get(request, "message_type")));
+        assert_string_equal("bob@inbox.example", draft->from);
+    }
+}
+
+static void a_forward_needs_to_be_told_to_whom(void **state)
+{
+    (void)state;
+    _cleanup_(cleanup_draft_free) struct draft *draft = NULL;
+    _cleanup_free_ char *reason = NULL;
+    assert_int_equal(-EDESTADDRREQ, parse(REPLY_FORWARD, "See below.\n", &draft, &reason));
+    assert_int_equal(0, parse(REPLY_FORWARD, "To: dan@x.example\n\nSee below.\n", &draft, &reason));
+    assert_non_null(strstr(draft->request, "\"message_type\":\"forward\""));
+    assert_non_null(strstr(draft->request, "\"subject\":\"Fwd: Dinner\""));
+}
+
+static void what_is_neither_body_nor_message_is_refused_in_words(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *reason;
+    } cases[] = {
+        {"", "not a message: it is empty"},
+        {" \n", "not a message: it is empty"},
+        {"Subject: Breakfast\nand this\n\nYes.",
+         "not a message: line 2 is neither a header nor the blank line after them"},
+        {"To: whom it may concern\n\nYes.", "To: not a list of email addresses: \"whom it may concern\""},
+        {"{\"plain_text\": 1}", "plain_text: not a string"},
+        {"{\"existing_email_id\": \"e2\", \"message_type\": \"reply\"}",
+         "existing_email_id, message_type: not those of the email answered here"},
+        {"{\"existing_email_id\": \"e1\", \"message_type\": \"forward\"}",
+         "existing_email_id, message_type: not those of the email answered here"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_(cleanup_draft_free) struct draft *draft = NULL;
+        _cleanup_free_ char *reason = NULL;
+        assert_int_equal(-EBADMSG, parse(REPLY_SENDER, cases[i].text, &draft, &reason));
+        assert_string_equal(cases[i].reason, reason);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(marks_before_subjects_are_not_doubled),
+        cmocka_unit_test(files_are_named_by_the_subject),
+        cmocka_unit_test(answers_go_to_whom_mail_users_expect),
+        cmocka_unit_test(an_answer_names_sender_email_and_kind),
+        cmocka_unit_test(a_text_is_laid_over_the_answer),
+        cmocka_unit_test(a_forward_needs_to_be_told_to_whom),
+        cmocka_unit_test(what_is_neither_body_nor_message_is_refused_in_words),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Lives of an outbox that end at a crash point, and a service that notes what is asked of it in all of them.
+ *
+ * Crash points are chosen once in the life of a process. So each case runs in a child, which has looked at
+ * none yet and itself has a child: the one that dies.
+ */
+#ifndef INBOXFS_TESTS_CRASH_WORLD_H
+#define INBOXFS_TESTS_CRASH_WORLD_H
+
+#include "outbox_world.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+/* Writes down, durably enough for a killed process: "send KEY REQUEST", "upload NAME CONTENT". The id of what
+ * is uploaded is its content: so a request tells what was bound. */
+struct noting_service {
+    struct mail_service service; /* first: what the outbox sees */
+    struct mail_service_ops ops;
+    struct mail_service *inner;
+    int log;
+};
+
+static inline struct mail_service *inner_of(struct mail_service *service)
+{
+    return ((struct noting_service *)service)->inner;
+}
+
+static inline void note_send(struct mail_service *service, const struct send_request *request,
+                             struct cancel *cancel, char **ret_id, struct service_result *ret)
+{
+    dprintf(((struct noting_service *)service)->log, "send %s %s\n", request->idempotency_key, request->json);
+    inner_of(service)->ops->send(inner_of(service), request, cancel, ret_id, ret);
+}
+
+static inline void note_upload(struct mail_service *service, const struct upload_request *request,
+                               struct cancel *cancel, char **ret_id, struct service_result *ret)
+{
+    char content[64] = "a part";
+    if (request->fd >= 0) {
+        ssize_t len = file_pread_all(request->fd, content, sizeof(content) - 1, 0);
+        content[len < 0 ? 0 : len] = '\0';
+    }
+    dprintf(((struct noting_service *)service)->log, "upload %s %s\n", request->name, content);
+    inner_of(service)->ops->upload(inner_of(service), request, cancel, ret_id, ret);
+    if (*ret_id != NULL) {
+        free(*ret_id);
+        *ret_id = strdup(content);
+    }
+}
+
+static inline void pass_capabilities(struct mail_service *service, struct service_capabilities *ret)
+{
+    inner_of(service)->ops->get_capabilities(inner_of(service), ret);
+}
+
+static inline void note_calls(struct noting_service *noting, struct world *world)
+{
+    *noting = (struct noting_service){.inner = world->config.service};
+    noting->ops = (struct mail_service_ops){
+        .send = note_send, .upload = note_upload, .get_capabilities = pass_capabilities};
+    noting->service.ops = &noting->ops;
+    noting->log = openat(world->dir.fd, "calls", O_WRONLY | O_CREAT | O_APPEND, 0600);
+    world->config.service = &noting->service;
+}
+
+/* All calls so far, a line each. The caller frees. */
+static inline char *read_calls(struct world *world)
+{
+    char *text = NULL;
+    size_t len;
+    return file_read_at(world->dir.fd, "calls", 1000 * 1000, &text, &len) == 0 ? text : strdup("");
+}
+
+static inline size_t count_calls(struct world *world, const char *beginning)
+{
+    _cleanup_free_ char *text = read_calls(world);
+    size_t count = 0;
+    for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1)
+        count += strncmp(line, beginning, strlen(beginning)) == 0 ? 1 : 0;
+    return count;
+}
+
+static inline size_t count_sends(struct world *world, bool *ret_same_key)
+{
+    _cleanup_free_ char *text = read_calls(world);
+    const char *key = strstr(text, "send ");
+    char beginning[64];
+    snprintf(beginning, sizeof(beginning), "send %.36s", key == NULL ? "" : key + strlen("send "));
+    size_t count = count_calls(world, "send ");
+    *ret_same_key = count == count_calls(world, beginning);
+    return count;
+}
+
+/* ---------------------------------------------------------------- lives */
+
+static inline void begin_last_life(struct world *world, struct noting_service *noting, const char *point)
+{
+    char *reason = NULL;
+    setenv("INBOXFS_CRASH_AT", point, 1);
+    note_calls(noting, world);
+    if (outbox_open(&world->config, &world->outbox, &reason) != 0 || outbox_start(world->outbox) != 0)
+        _exit(2);
+}
+
+/* It did not come by the point; or what follows an answer is still under way. */
+static inline void end_last_life(struct world *world)
+{
+    outbox_stop(world->outbox);
+    _exit(0);
+}
+
+static inline void expect_killed(pid_t child)
+{
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static inline void expect_success(pid_t child, const char *what)
+{
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        fail_msg("%s", what);
+}
+
+#endif

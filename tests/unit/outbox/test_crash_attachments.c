@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The crash points of attachments: a message gets the content that it bound, whatever was being done to the
+ * file, and the file is as it was, or as its state says. docs/OUTBOX.md has the tables that this follows.
+ */
+#include "crash_world.h"
+
+#define WITH_A "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n"
+#define OLD "the old content"
+
+/* ---------------------------------------------------------------- what the dying process does */
+
+static void must(bool is_so)
+{
+    if (!is_so)
+        _exit(3);
+}
+
+static void put(struct world *world, const char *content)
+{
+    struct outbox_handle *handle = NULL;
+    struct outbox_stat stat;
+    must(outbox_create(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt", 0, &handle, &stat) == 0);
+    must(outbox_write(handle, content, strlen(content), 0, 0) == (ssize_t)strlen(content));
+    must(outbox_flush(handle, 0) == 0);
+    outbox_release(handle);
+    outbox_wait_settled(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, NULL);
+}
+
+/* a.txt is in the pool, and a message that binds it waits for the service. */
+static void queue_bound(struct world *world)
+{
+    put(world, OLD);
+    fake_service_set(world->fake, FAKE_SEND,
+                     (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 503});
+    put_draft(world, "m.eml", WITH_A);
+    must(move_in(world, "m.eml", OUT, "waits.eml") == 0);
+    outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, NULL);
+    while (move(world, OUT, "waits.eml", OUT, "m.eml") == -EBUSY)
+        usleep(1000); /* until the attempt is over, on disk too */
+}
+
+static void write_to_it(struct world *world, int flags, const char *text, off_t offset)
+{
+    struct outbox_stat stat;
+    struct outbox_handle *handle = NULL;
+    must(outbox_find(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt", &stat));
+    must(outbox_open_item(world->outbox, stat.number, OUTBOX_CONTENT, O_WRONLY | flags, 0, &handle) == 0);
+    outbox_write(handle, text, strlen(text), offset, 0);
+    outbox_flush(handle, 0);
+    outbox_release(handle);
+}
+
+static void upload(struct world *world)
+{
+    put(world, OLD);
+}
+
+static void write_anew(struct world *world)
+{
+    queue_bound(world);
+    write_to_it(world, O_TRUNC, "new", 0);
+}
+
+static void append_to_it(struct world *world)
+{
+    queue_bound(world);
+    write_to_it(world, 0, " and more", strlen(OLD));
+}
+
+static void rename_it(struct world *world)
+{
+    queue_bound(world);
+    move(world, ATTACHED, "a.txt", ATTACHED, "b.txt");
+}
+
+static void move_a_draft_onto_it(struct world *world)
+{
+    queue_bound(world);
+    put_draft(world, "a.txt", "new");
+    move_in(world, "a.txt", ATTACHED, "a.txt");
+}
+
+static void remove_it(struct world *world)
+{
+    put(world, OLD);
+    outbox_unlink(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt");
+}
+
+/* ---------------------------------------------------------------- what the next process finds */
+
+static const struct row {
+    const char *point;
+    const char *what;
+    void (*act)(struct world *world);
+    int folder;          /* where a.txt is afterwards; -1: nowhere */
+    const char *content; /* and what is in it */
+    bool has_message;
+    size_t uploads; /* over both lives, and a change of the file afterwards; 0: one may just begin */
+} rows[] = {
+    {"upload_answered", "upload", upload, ATTACHED, OLD, false, 3},
+    {"split_envelope", "write anew", write_anew, ATTACHED, OLD, true, 2},
+    {"split_linked", "write anew", write_anew, ATTACHED, OLD, true, 2},
+    {"split_data", "write anew", write_anew, FAILED, "", true, 1},
+    {"begun_again", "write anew", write_anew, FAILED, "", true, 1},
+    {"split_envelope", "append", append_to_it, ATTACHED, OLD, true, 2},
+    {"split_linked", "append", append_to_it, ATTACHED, OLD, true, 2},
+    {"split_data", "append", append_to_it, ATTACHED, OLD, true, 2},
+    {"begun_again", "append", append_to_it, FAILED, OLD, true, 1},
+    {"split_envelope", "rename", rename_it, ATTACHED, OLD, true, 2},
+    {"split_linked", "rename", rename_it, ATTACHED, OLD, true, 2},
+    {"split_data", "rename", rename_it, ATTACHED, OLD, true, 2},
+    {"replaced", "mv onto it", move_a_draft_onto_it, ATTACHED, "new", true, 0},
+    {"removed_data", "rm", remove_it, -1, NULL, false, 1},
+};
+
+static void expect_file(struct world *world, const struct row *row)
+{
+    assert_int_equal(is_listed(world, ATTACHED, "a.txt"), row->folder == ATTACHED);
+    assert_int_equal(is_listed(world, FAILED, "a.txt"), row->folder == FAILED);
+    assert_false(is_listed(world, ATTACHED, "b.txt"));
+    if (row->folder < 0)
+        return;
+    _cleanup_free_ char *content = read_shown(world, row->folder, "a.txt");
+    assert_string_equal(content, row->content);
+    if (row->folder == FAILED)
+        assert_true(shown_contains(world, FAILED, "a.txt.receipt.json", "\"interrupted\""));
+}
+
+static void expect_message_with_old_content(struct world *world)
+{
+    assert_int_equal(settle(world), 0);
+    assert_true(is_listed(world, SENT, "m.eml"));
+    assert_true(shown_contains(world, SENT, "m.eml.receipt.json", OLD));
+}
+
+/* The file can be written as before, which does nothing to what the message has bound. */
+static void write_again(struct world *world, const struct row *row)
+{
+    if (row->folder == ATTACHED)
+        write_to_it(world, 0, "THE", 0);
+    assert_int_equal(settle_uploads(world), 0);
+}
+
+static void run_row(const struct row *row)
+{
+    struct world *world = malloc(sizeof(*world));
+    void *state = world;
+    struct noting_service noting;
+    print_message("# %s, %s\n", row->point, row->what);
+    world_prepare(world);
+    pid_t child = fork();
+    if (child == 0) {
+        begin_last_life(world, &noting, row->point);
+        row->act(world);
+        end_last_life(world);
+    }
+    expect_killed(child);
+
+    note_calls(&noting, world);
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    world_open(world);
+    assert_int_equal(settle_uploads(world), 0);
+    expect_file(world, row);
+    write_again(world, row);
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    if (row->has_message)
+        expect_message_with_old_content(world);
+    world_reopen(world); /* and nothing more follows */
+    assert_int_equal(settle_uploads(world), 0);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(count_calls(world, "send "), row->has_message ? 2 : 0); /* one of them answered 503 */
+    if (row->uploads > 0)
+        assert_int_equal(count_calls(world, "upload "), row->uploads);
+    world_teardown(&state);
+    close(noting.log);
+}
+
+static void messages_get_what_they_bound(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            run_row(&rows[i]);
+            _exit(0);
+        }
+        expect_success(child, rows[i].point);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_get_what_they_bound),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
