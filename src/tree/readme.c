@@ -13,6 +13,7 @@ const char *readme_text(void)
            "settings\n"
            "  jq .subject inboxes/*/index.jsonl  all of it again, a line of JSON each, by date: quick to "
            "search\n"
+           "  ls inboxes/ADDRESS/.invalid       what rules or checks held back; mv it out to mark it valid\n"
            "  ls 'search/WORDS from:NAME'       mail with these words, in all inboxes; also \"a phrase\", "
            "in:INBOX\n"
            "  echo sync > ctl                   look for new mail now (`sync ADDRESS`: in one inbox)\n"
