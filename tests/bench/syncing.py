@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 
-from programs import Mount, Way
+from programs import Mount, Way, running
 from rows import Row, must, seconds
 
 SYNC_GOAL = 1.5
@@ -104,6 +104,7 @@ class Watcher:
 
     def __init__(self, folder):
         self.seen = []
+        running.append(self)
         self.process = subprocess.Popen(["inotifywait", "-m", "-e", "create", "--format", "%f", folder],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         while "established" not in self.process.stderr.readline():
@@ -123,6 +124,7 @@ class Watcher:
             time.sleep(0.001)
 
     def stop(self):
+        running.remove(self)
         self.process.terminate()
         self.process.wait()
         self.thread.join()
