@@ -45,6 +45,8 @@ struct reading {
     struct strbuf fields;
     size_t count;
     struct field table[EMAIL_RECORD_MAX_FIELDS];
+    bool is_refused;      /* by its status */
+    bool is_marked_valid; /* by hand */
     char date[DATE_MAX_BYTES + 1];
     char subject[SUBJECT_MAX_BYTES + 1];
 };
@@ -95,6 +97,19 @@ static void keep_text(const struct json_scalar *value, size_t len, char *ret_tex
     ret_text[len] = '\0';
 }
 
+static bool is_text(const struct json_scalar *value, const char *text)
+{
+    return value->len == strlen(text) && memcmp(value->text, text, value->len) == 0;
+}
+
+/* As it is written: no other value ends in these letters without a quote behind them. */
+static bool is_true(const struct reading *reading, const struct field *field)
+{
+    static const char text[] = ": true";
+    size_t len = strlen(text);
+    return field->len > len && memcmp(reading->fields.data + field->start + field->len - len, text, len) == 0;
+}
+
 static int note_value(struct reading *reading, const struct field *field, const struct json_scalar *value,
                       struct email_record *record)
 {
@@ -103,6 +118,10 @@ static int note_value(struct reading *reading, const struct field *field, const 
         return keep_id(value, &record->key);
     if (is_key(reading, field, "inbox_id", 8))
         return keep_id(value, &record->inbox_id);
+    if (is_key(reading, field, "status", 6))
+        reading->is_refused = value->kind == JSON_SCALAR_STRING && !is_text(value, "valid");
+    if (is_key(reading, field, "user_mark_status", 16))
+        reading->is_marked_valid = is_true(reading, field);
     if (is_key(reading, field, "date", 4))
         keep_text(value, len <= DATE_MAX_BYTES ? len : 0, reading->date);
     else if (is_key(reading, field, "subject", 7))
@@ -214,6 +233,7 @@ static int fill_in(struct reading *reading, const char *text, size_t len, struct
         record->key = make_key_without_id(text, len, record);
     if (record->key == NULL)
         return -ENOMEM;
+    record->is_held = reading->is_refused && !reading->is_marked_valid;
     record->has_date = date_parse(reading->date, &record->date_ms) == 0;
     record->stem = file_name_stem(record->has_date, record->date_ms, reading->subject, record->key);
     return record->stem == NULL ? -ENOMEM : 0;
@@ -231,6 +251,7 @@ int email_record_from_text(const char *text, size_t len, struct email_record *re
     reading.writer.depth = 1;
     reading.count = 0;
     reading.date[0] = reading.subject[0] = '\0';
+    reading.is_refused = reading.is_marked_valid = false;
     /* What layout adds, for most; the buffer grows where it is more. */
     strbuf_reserve(&reading.fields, len < EMAIL_RECORD_MAX_BYTES / 2 ? len + len / 2 : len);
 

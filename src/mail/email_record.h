@@ -26,6 +26,7 @@ struct email_record {
     size_t line_len; /* bytes of the same record in index.jsonl: index_line.h, file name and all apart */
     int64_t date_ms; /* `date` since 1970 UTC; 0 when has_date is false */
     bool has_date;
+    bool is_held; /* rules or checks hold it back: its `status` is not "valid", and nobody marked it valid */
 };
 
 /* Reads the JSON text of one record. Odd types of known fields are carried, not refused. 0, or for a record

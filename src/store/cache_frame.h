@@ -44,6 +44,10 @@ struct inbox_frame {
     uint32_t json_len;
 };
 
+enum email_frame_flag {
+    EMAIL_IS_HELD = 1, /* the service holds it back: it is not shown with the others */
+};
+
 struct email_frame {
     uint32_t inbox;
     uint32_t json_len;
@@ -52,7 +56,7 @@ struct email_frame {
     uint32_t key_len;
     uint32_t name_len;
     uint32_t line_len; /* in index.jsonl, without the file name: email_record.h */
-    uint32_t spare;    /* 0 */
+    uint32_t flags;    /* enum email_frame_flag */
 };
 
 struct gone_frame {

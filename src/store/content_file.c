@@ -223,7 +223,7 @@ static int read_table(int fd, const struct trailer *trailer, struct content_fold
 
 int content_file_read(int fd, struct content_folder *ret_folder)
 {
-    struct trailer trailer;
+    struct trailer trailer = {.table_len = 0};
     struct content_folder folder = {.len = 0};
     int error = read_trailer(fd, &trailer);
     if (error == 0)

@@ -53,6 +53,7 @@ int email_batch_add_locked(struct email_batch *batch, struct mirror *mirror,
         .key_len = (uint32_t)strlen(record->key),
         .name_len = (uint32_t)strlen(name),
         .line_len = (uint32_t)record->line_len,
+        .flags = record->is_held ? EMAIL_IS_HELD : 0,
     };
     const struct email_parts parts = {.key = record->key, .name = name, .json = record->json};
     const char *kept_name = email_index_keep_name(mirror->emails, name);
@@ -69,6 +70,7 @@ int email_batch_add_locked(struct email_batch *batch, struct mirror *mirror,
         .inbox = frame.inbox,
         .key_hash = email_index_hash(mirror->emails, record->key),
         .seen_in = batch->look,
+        .is_held = record->is_held,
     };
     batch->key_hashes[i] = batch->entries[i].key_hash;
     batch->name_hashes[i] = email_index_hash(mirror->emails, name);
@@ -131,7 +133,8 @@ static void tell_of_email(const struct mirror *mirror, uint32_t number, const st
     if (asprintf(&path, "inboxes/%s/%s", news->inbox_name, entry->name) < 0)
         path = NULL;
     mirror_tell_email(mirror, number, STORE_ADDED);
-    mirror_tell_event(mirror, EVENT_MAIL, path, parts.key[0] == '~' ? NULL : parts.key, NULL);
+    if (!entry->is_held)
+        mirror_tell_event(mirror, EVENT_MAIL, path, parts.key[0] == '~' ? NULL : parts.key, NULL);
 }
 
 /* What was there before the account was first looked at makes one change of its inbox, however much it is. */

@@ -213,11 +213,28 @@ uint32_t email_index_add(struct email_index *index, struct email_list *list, con
     uint32_t number = index->len++;
     *get_entry(index, number) = *entry;
     list->order[list->len++] = number;
-    list->live++;
-    list->index_bytes += email_entry_line_bytes(entry);
+    email_list_count_in(list, entry);
     number_table_add(&list->by_name, email_index_hash(index, entry->name), number);
     number_table_add(&list->by_key, entry->key_hash, number);
     return number;
+}
+
+void email_list_count_in(struct email_list *list, const struct email_entry *entry)
+{
+    if (entry->is_gone)
+        return;
+    list->held += entry->is_held;
+    list->live += !entry->is_held;
+    list->index_bytes += entry->is_held ? 0 : email_entry_line_bytes(entry);
+}
+
+void email_list_count_out(struct email_list *list, const struct email_entry *entry)
+{
+    if (entry->is_gone)
+        return;
+    list->held -= entry->is_held;
+    list->live -= !entry->is_held;
+    list->index_bytes -= entry->is_held ? 0 : email_entry_line_bytes(entry);
 }
 
 uint64_t email_entry_line_bytes(const struct email_entry *entry)

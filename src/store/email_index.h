@@ -32,15 +32,22 @@ struct email_entry {
     uint32_t key_hash;
     uint32_t seen_in; /* the last look that met it; the writer's alone */
     bool is_gone;
+    bool is_held; /* the service holds it back: shown apart from the others */
 };
+
+static inline bool email_entry_is_shown(const struct email_entry *entry)
+{
+    return !entry->is_gone && !entry->is_held;
+}
 
 /* The emails of one inbox. */
 struct email_list { /* empty: all zeros */
     uint32_t *order;
     size_t len; /* with those that are gone */
     size_t capacity;
-    size_t live;
-    uint64_t index_bytes; /* of index.jsonl: the lines of the live ones */
+    size_t live;          /* those that are shown */
+    size_t held;          /* those that are held back */
+    uint64_t index_bytes; /* of index.jsonl: the lines of those that are shown */
     struct number_table by_name;
     struct number_table by_key;
 };
@@ -87,6 +94,11 @@ void email_list_take_room(struct email_list *list, struct email_room *room);
 
 /* Adds an email, for which there must be room; its number. */
 uint32_t email_index_add(struct email_index *index, struct email_list *list, const struct email_entry *entry);
+
+/* Takes an email, as it is, into the sums of its list; or out of them, before it changes. One that is gone
+ * counts nowhere. */
+void email_list_count_in(struct email_list *list, const struct email_entry *entry);
+void email_list_count_out(struct email_list *list, const struct email_entry *entry);
 
 /* What its line in index.jsonl takes. */
 uint64_t email_entry_line_bytes(const struct email_entry *entry);

@@ -31,7 +31,7 @@ static void collect_locked(const struct mirror *mirror, const struct inbox *inbo
 {
     for (size_t i = 0; i < inbox->emails.len && index->len < inbox->emails.live; i++) {
         const struct email_entry *entry = email_index_find(mirror->emails, inbox->emails.order[i]);
-        if (entry->is_gone)
+        if (!email_entry_is_shown(entry))
             continue;
         index->lines[index->len++] = (struct line){
             .frame = entry->frame,

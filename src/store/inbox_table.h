@@ -21,6 +21,7 @@ enum {
 /* What is remembered from one look at the inbox to the next; whoever looks has it alone. */
 struct look_memory {
     unsigned int most;  /* records that the service lists at once; 0: no bound is known */
+    bool refuses_held;  /* the service does not list what it holds back */
     bool is_reconciled; /* the last complete answer is all that the inbox shows */
 };
 

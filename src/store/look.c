@@ -27,6 +27,7 @@ struct look {
     struct cancel *cancel;
     const char *inbox_id; /* NULL: all inboxes */
     uint32_t inbox;       /* its number */
+    bool with_held;
     struct email_batch batch;
     int error;            /* what kept records that had arrived from the mirror */
     unsigned int unknown; /* records in it that were not known, or not as they are now */
@@ -59,7 +60,11 @@ static int put(struct look *look, uint32_t inbox, const struct email_record *rec
 static int take_of_inbox(void *context, struct email_record *record)
 {
     struct look *look = context;
-    return record == NULL ? flush(look) : put(look, look->inbox, record);
+    if (record == NULL)
+        return flush(look);
+    /* What a service lists unasked is not held back, whatever its status. */
+    record->is_held = record->is_held && look->with_held;
+    return put(look, look->inbox, record);
 }
 
 static int find_inbox_of(struct look *look, const char *id, uint32_t *ret_inbox)
@@ -81,6 +86,7 @@ static int take_of_all(void *context, struct email_record *record)
         return error;
     if (record->inbox_id == NULL && mirror_has_home(look->mirror, record->key))
         return 0;
+    record->is_held = false;
     error = record->inbox_id == NULL ? mirror_put_inbox_of_no_name(look->mirror, &inbox)
                                      : find_inbox_of(look, record->inbox_id, &inbox);
     return error != 0 ? error : put(look, inbox, record);
@@ -107,6 +113,7 @@ static unsigned int ask(struct look *look, unsigned int limit, bool may_be_uncha
     const struct email_query query = {
         .inbox_id = look->inbox_id,
         .limit = limit,
+        .with_invalid = look->with_held,
         .may_be_unchanged = may_be_unchanged,
     };
     look->batch.look = mirror_begin_look(look->mirror);
@@ -225,8 +232,21 @@ static void note_reconciled(struct look *look, bool is_complete)
         look->memory->is_reconciled = false;
 }
 
-void look_at_inbox(struct mirror *mirror, struct mail_service *service, uint32_t inbox, enum look_depth depth,
-                   struct cancel *cancel, struct service_result *ret)
+/* A service may not know how to tell of what it holds back, and take that for an error. */
+static bool ask_for_inbox(struct look *look, enum look_depth depth, size_t known, struct service_result *ret)
+{
+    bool is_complete = ask_to_depth(look, depth, known, ret);
+    if (!look->with_held || ret->outcome != SERVICE_REJECTED || look->limit > 0)
+        return is_complete;
+    service_result_release(ret);
+    look->with_held = false;
+    is_complete = ask_to_depth(look, depth, known, ret);
+    look->memory->refuses_held = ret->outcome == SERVICE_OK;
+    return is_complete;
+}
+
+void look_at_inbox(struct mirror *mirror, struct mail_service *service, uint32_t inbox, bool with_held,
+                   enum look_depth depth, struct cancel *cancel, struct service_result *ret)
 {
     struct inbox_view view;
     *ret = (struct service_result){.outcome = SERVICE_OK, .retry_after_ms = -1};
@@ -240,11 +260,14 @@ void look_at_inbox(struct mirror *mirror, struct mail_service *service, uint32_t
         .inbox = inbox,
         .memory = mirror_find_look_memory(mirror, inbox),
     };
-    bool is_complete = ask_to_depth(&look, depth, view.emails, ret);
+    look.with_held = with_held && !look.memory->refuses_held;
+    bool is_complete = ask_for_inbox(&look, depth, view.emails + view.held, ret);
     email_batch_release(&look.batch);
     note_reconciled(&look, is_complete);
     if (is_complete && !look.is_unchanged)
-        mirror_remove_unseen(mirror, inbox, look.batch.look);
+        mirror_remove_unseen(mirror, inbox, look.batch.look, look.with_held);
+    if (look.with_held && ret->outcome == SERVICE_OK)
+        mirror_note_held_shown(mirror);
     if (is_complete || (depth == LOOK_COMPLETE && ret->outcome == SERVICE_OK))
         mirror_end_quiet(mirror, inbox);
 }
@@ -262,6 +285,6 @@ void look_at_all(struct mirror *mirror, struct mail_service *service, enum look_
     email_batch_release(&look.batch);
     if (!is_complete || look.is_unchanged || !mirror_find_inbox_of_no_name(mirror, &of_no_name))
         return;
-    mirror_remove_unseen(mirror, of_no_name, look.batch.look);
+    mirror_remove_unseen(mirror, of_no_name, look.batch.look, true);
     mirror_end_quiet(mirror, of_no_name);
 }

@@ -21,10 +21,11 @@ enum {
     LOOK_LIMIT_MAX = 100 * 1000 * 1000,
 };
 
-/* Looks at one inbox. Waits for the network. `ret` is the outcome (service_result_release()); SERVICE_OK: all
- * that was asked for is in the mirror. */
-void look_at_inbox(struct mirror *mirror, struct mail_service *service, uint32_t inbox, enum look_depth depth,
-                   struct cancel *cancel, struct service_result *ret);
+/* Looks at one inbox. `with_held`: what the service holds back as well; where it refuses to tell, without.
+ * Waits for the network. `ret` is the outcome (service_result_release()); SERVICE_OK: all that was asked for
+ * is in the mirror. */
+void look_at_inbox(struct mirror *mirror, struct mail_service *service, uint32_t inbox, bool with_held,
+                   enum look_depth depth, struct cancel *cancel, struct service_result *ret);
 
 /* Looks without asking for an inbox: finds inboxes by the mail that names them, and mail that names none. */
 void look_at_all(struct mirror *mirror, struct mail_service *service, enum look_depth depth,

@@ -61,6 +61,21 @@ void mirror_end_first_sync(struct mirror *mirror)
     pthread_mutex_unlock(&mirror->write_lock);
 }
 
+void mirror_note_held_shown(struct mirror *mirror)
+{
+    pthread_mutex_lock(&mirror->write_lock);
+    bool is_news = !mirror->shows_held;
+    uint32_t inboxes = mirror->inboxes.len;
+    if (is_news) {
+        pthread_rwlock_wrlock(&mirror->read_lock);
+        mirror->shows_held = true;
+        pthread_rwlock_unlock(&mirror->read_lock);
+    }
+    pthread_mutex_unlock(&mirror->write_lock);
+    for (uint32_t i = 0; is_news && i < inboxes; i++)
+        mirror_tell_inbox(mirror, i, STORE_CHANGED);
+}
+
 void mirror_give_back(struct mirror *mirror)
 {
     pthread_mutex_lock(&mirror->write_lock);

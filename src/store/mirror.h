@@ -37,6 +37,7 @@ struct mirror {
     struct inbox_table inboxes; /* protected by both */
     struct email_index *emails; /* protected by both */
     int64_t inboxes_changed_ms; /* protected by both */
+    bool shows_held;            /* protected by both: the service tells what it holds back */
     bool inboxes_are_listed;    /* protected by both: GET /inbox has answered in this mount */
     uint64_t loaded_bytes;      /* of the frames in the cache that counted when it was loaded */
     struct dead_frames dead;    /* protected by write_lock: replaced since then */
@@ -57,6 +58,9 @@ uint32_t mirror_begin_look(struct mirror *mirror);
 
 /* What there was is known: mail in inboxes that appear from here on is news. */
 void mirror_end_first_sync(struct mirror *mirror);
+
+/* The service was asked for what it holds back, and answered: told once, as a change of every inbox. */
+void mirror_note_held_shown(struct mirror *mirror);
 
 /* Lets the kernel take back the memory of the mapped cache, and the disk what no longer counts there. */
 void mirror_give_back(struct mirror *mirror);

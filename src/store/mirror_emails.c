@@ -13,6 +13,8 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/file_name.h"
+#include "store/mirror_order.h"
+#include "store/mirror_view.h"
 
 enum {
     NAME_MAX_BYTES = FILE_NAME_MAX_BYTES + 16
@@ -54,6 +56,7 @@ static const struct email_frame *append(struct mirror *mirror, uint32_t inbox, c
         .key_len = (uint32_t)strlen(record->key),
         .name_len = (uint32_t)strlen(name),
         .line_len = (uint32_t)record->line_len,
+        .flags = record->is_held ? EMAIL_IS_HELD : 0,
     };
     const struct email_parts parts = {.key = record->key, .name = name, .json = record->json};
     return email_frame_append(mirror->log, &frame, &parts);
@@ -69,16 +72,14 @@ static void replace(struct mirror *mirror, struct inbox *inbox, struct email_ent
                     const struct email_frame *frame)
 {
     pthread_rwlock_wrlock(&mirror->read_lock);
-    if (entry->is_gone)
-        inbox->emails.live++;
-    else
-        inbox->emails.index_bytes -= email_entry_line_bytes(entry);
+    email_list_count_out(&inbox->emails, entry);
     entry->is_gone = false;
+    entry->is_held = (frame->flags & EMAIL_IS_HELD) != 0;
     entry->frame = frame;
     entry->json_len = frame->json_len;
     entry->line_len = frame->line_len;
-    inbox->emails.index_bytes += email_entry_line_bytes(entry);
     entry->date_ms = frame->date_ms;
+    email_list_count_in(&inbox->emails, entry);
     touch_inbox(inbox, frame->seen_ms);
     pthread_rwlock_unlock(&mirror->read_lock);
 }
@@ -86,9 +87,8 @@ static void replace(struct mirror *mirror, struct inbox *inbox, struct email_ent
 static void hide(struct mirror *mirror, struct inbox *inbox, struct email_entry *entry, int64_t now_ms)
 {
     pthread_rwlock_wrlock(&mirror->read_lock);
+    email_list_count_out(&inbox->emails, entry);
     entry->is_gone = true;
-    inbox->emails.live--;
-    inbox->emails.index_bytes -= email_entry_line_bytes(entry);
     touch_inbox(inbox, now_ms);
     pthread_rwlock_unlock(&mirror->read_lock);
 }
@@ -108,7 +108,8 @@ static int update_locked(struct mirror *mirror, struct inbox *inbox, struct emai
                          const struct email_record *record, enum mirror_put *put)
 {
     bool returns = entry->is_gone;
-    if (!returns && has_same_text(entry, record))
+    bool moves = entry->is_held != record->is_held;
+    if (!returns && !moves && has_same_text(entry, record))
         return 0;
     const struct email_frame *frame =
         append(mirror, inbox->number, entry->name, record, entry->frame->date_ms);
@@ -118,7 +119,7 @@ static int update_locked(struct mirror *mirror, struct inbox *inbox, struct emai
     replace(mirror, inbox, entry, frame);
     dead_frames_add(&mirror->dead, mirror->log, old, email_frame_bytes(old),
                     clock_monotonic_ms(mirror->clock));
-    *put = returns ? MIRROR_ADDED : MIRROR_CHANGED;
+    *put = returns ? MIRROR_ADDED : moves ? MIRROR_MOVED : MIRROR_CHANGED;
     return 0;
 }
 
@@ -157,6 +158,29 @@ static int put_locked(struct mirror *mirror, struct email_batch *batch, uint32_t
     return error;
 }
 
+/* Mail that is no longer held back is news to whoever waits for mail. */
+static void tell_of_release(struct mirror *mirror, uint32_t email)
+{
+    struct email_view view;
+    struct inbox_view inbox;
+    _cleanup_free_ char *path = NULL;
+    if (!mirror_get_email(mirror, email, &view) || view.is_held ||
+        !mirror_get_inbox(mirror, view.inbox, &inbox))
+        return;
+    if (asprintf(&path, "inboxes/%s/%s", inbox.name, view.name) < 0)
+        path = NULL;
+    mirror_tell_event(mirror, EVENT_MAIL, path, mirror_email_id(mirror, email), NULL);
+}
+
+static void tell(struct mirror *mirror, uint32_t email, enum mirror_put put)
+{
+    static const enum store_change changes[] = {
+        [MIRROR_CHANGED] = STORE_CHANGED, [MIRROR_MOVED] = STORE_MOVED, [MIRROR_ADDED] = STORE_ADDED};
+    mirror_tell_email(mirror, email, changes[put]);
+    if (put == MIRROR_MOVED)
+        tell_of_release(mirror, email);
+}
+
 int mirror_put_email(struct mirror *mirror, struct email_batch *batch, uint32_t inbox,
                      const struct email_record *record, enum mirror_put *ret_put)
 {
@@ -172,15 +196,16 @@ int mirror_put_email(struct mirror *mirror, struct email_batch *batch, uint32_t 
         return error;
     /* What is in the batch is told of when that is flushed. */
     if (email != NUMBER_NONE && put != MIRROR_UNCHANGED)
-        mirror_tell_email(mirror, email, put == MIRROR_ADDED ? STORE_ADDED : STORE_CHANGED);
+        tell(mirror, email, put);
     *ret_put = put;
     return 0;
 }
 
-static bool remove_locked(struct mirror *mirror, struct inbox *inbox, uint32_t email, uint32_t look)
+static bool remove_locked(struct mirror *mirror, struct inbox *inbox, uint32_t email, uint32_t look,
+                          bool with_held)
 {
     struct email_entry *entry = email_index_find(mirror->emails, email);
-    if (entry->is_gone || entry->seen_in == look)
+    if (entry->is_gone || entry->seen_in == look || (entry->is_held && !with_held))
         return false;
     struct email_parts parts;
     int64_t now_ms = clock_realtime_ms(mirror->clock);
@@ -191,14 +216,14 @@ static bool remove_locked(struct mirror *mirror, struct inbox *inbox, uint32_t e
     return true;
 }
 
-void mirror_remove_unseen(struct mirror *mirror, uint32_t inbox_number, uint32_t look)
+void mirror_remove_unseen(struct mirror *mirror, uint32_t inbox_number, uint32_t look, bool with_held)
 {
     for (size_t i = 0;; i++) {
         pthread_mutex_lock(&mirror->write_lock);
         struct inbox *inbox = inbox_table_get(&mirror->inboxes, inbox_number);
         bool is_end = inbox == NULL || i >= inbox->emails.len;
         uint32_t email = is_end ? NUMBER_NONE : inbox->emails.order[i];
-        bool removed = !is_end && remove_locked(mirror, inbox, email, look);
+        bool removed = !is_end && remove_locked(mirror, inbox, email, look, with_held);
         pthread_mutex_unlock(&mirror->write_lock);
         if (is_end)
             return;
@@ -237,6 +262,7 @@ static int add(struct mirror *mirror, struct inbox *inbox, const struct email_fr
         .line_len = frame->line_len,
         .inbox = frame->inbox,
         .key_hash = email_index_hash(mirror->emails, parts->key),
+        .is_held = (frame->flags & EMAIL_IS_HELD) != 0,
     };
     int error = entry.name == NULL ? -ENOMEM : email_index_prepare(mirror->emails, &inbox->emails, 1, &room);
     if (error != 0)
@@ -260,6 +286,8 @@ int mirror_load_email(struct mirror *mirror, const struct email_frame *frame)
     if (entry == NULL && email_list_find_name(mirror->emails, &inbox->emails, parts.name) != NUMBER_NONE)
         return 0;
     mirror->loaded_bytes += email_frame_bytes(frame);
+    if ((frame->flags & EMAIL_IS_HELD) != 0)
+        mirror->shows_held = true;
     if (entry == NULL)
         return add(mirror, inbox, frame, &parts);
     if (!entry->is_gone)

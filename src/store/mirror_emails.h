@@ -12,6 +12,7 @@
 enum mirror_put {
     MIRROR_UNCHANGED,
     MIRROR_CHANGED,
+    MIRROR_MOVED, /* it is held back from now on, or no longer */
     MIRROR_ADDED,
 };
 
@@ -21,8 +22,9 @@ enum mirror_put {
 int mirror_put_email(struct mirror *mirror, struct email_batch *batch, uint32_t inbox,
                      const struct email_record *record, enum mirror_put *ret_put);
 
-/* Removes what the inbox holds and `look`, which met all there is, did not meet. */
-void mirror_remove_unseen(struct mirror *mirror, uint32_t inbox, uint32_t look);
+/* Removes what the inbox holds and `look`, which met all there is (what is held back, too, where
+ * `with_held`), did not meet. */
+void mirror_remove_unseen(struct mirror *mirror, uint32_t inbox, uint32_t look, bool with_held);
 
 /* Whether an inbox other than the one that collects mail without an inbox has an email of this key. */
 bool mirror_has_home(struct mirror *mirror, const char *key);

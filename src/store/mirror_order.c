@@ -27,7 +27,7 @@ static uint32_t find_locked(const struct mirror *mirror, uint32_t number, const 
         return NUMBER_NONE;
     uint32_t email = email_list_find_key(mirror->emails, &inbox->emails, id);
     const struct email_entry *entry = email_index_find(mirror->emails, email);
-    return entry == NULL || entry->is_gone ? NUMBER_NONE : email;
+    return entry == NULL || !email_entry_is_shown(entry) ? NUMBER_NONE : email;
 }
 
 bool mirror_find_email_by_id(struct mirror *mirror, uint32_t inbox, const char *id, struct email_view *ret)
@@ -76,7 +76,7 @@ static size_t list_locked(const struct mirror *mirror, const struct inbox *inbox
     /* Below 0 the place wraps round, and so is beyond the end, too. */
     for (size_t looked = 0; looked < max && place < inbox->emails.len; looked++, place += (size_t)step) {
         uint32_t email = inbox->emails.order[place];
-        if (!email_index_find(mirror->emails, email)->is_gone)
+        if (email_entry_is_shown(email_index_find(mirror->emails, email)))
             ret_emails[len++] = email;
     }
     return len;

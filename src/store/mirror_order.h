@@ -18,10 +18,10 @@ bool mirror_find_email_by_id(struct mirror *mirror, uint32_t inbox, const char *
 /* Its place; false: no such email. */
 bool mirror_find_place(struct mirror *mirror, uint32_t email, uint32_t *ret_inbox, size_t *ret_place);
 
-/* Emails of the inbox at `place` and on, in steps of `step` (1 or -1), those that are gone passed over, at
- * most `max` places looked at: how many there are. */
-size_t mirror_list_places(struct mirror *mirror, uint32_t inbox, size_t place, int step, uint32_t *ret_emails,
-                          size_t max);
+/* Emails of the inbox of this number at `place` and on, in steps of `step` (1 or -1), those that are gone
+ * passed over, at most `max` places looked at: how many there are. */
+size_t mirror_list_places(struct mirror *mirror, uint32_t number, size_t place, int step,
+                          uint32_t *ret_emails, size_t max);
 
 /* Up to `max` emails that are there, the newest and oldest known of each of the first inboxes: how many. */
 size_t mirror_pick_some(struct mirror *mirror, uint32_t *ret_emails, size_t max);

@@ -25,6 +25,7 @@ static void view_inbox(const struct inbox *inbox, struct inbox_view *ret)
         .changed_ms = inbox->changed_ms,
         .record_ms = inbox->frame->changed_ms,
         .emails = inbox->emails.live,
+        .held = inbox->emails.held,
         .index_bytes = inbox->emails.index_bytes,
     };
 }
@@ -39,6 +40,7 @@ static void view_email(uint32_t number, const struct email_entry *entry, struct 
         .json = email_frame_json(entry->frame),
         .json_len = entry->json_len,
         .date_ms = entry->date_ms,
+        .is_held = entry->is_held,
     };
 }
 
@@ -69,18 +71,37 @@ bool mirror_get_inbox(struct mirror *mirror, uint32_t number, struct inbox_view 
     return inbox != NULL;
 }
 
-bool mirror_find_email(struct mirror *mirror, uint32_t inbox_number, const char *name, struct email_view *ret)
+static bool find(struct mirror *mirror, uint32_t inbox_number, const char *name, bool is_held,
+                 struct email_view *ret)
 {
     pthread_rwlock_rdlock(&mirror->read_lock);
     const struct inbox *inbox = get_live_locked(mirror, inbox_number);
     uint32_t number =
         inbox == NULL ? NUMBER_NONE : email_list_find_name(mirror->emails, &inbox->emails, name);
     const struct email_entry *entry = email_index_find(mirror->emails, number);
-    bool found = entry != NULL && !entry->is_gone;
+    bool found = entry != NULL && !entry->is_gone && entry->is_held == is_held;
     if (found)
         view_email(number, entry, ret);
     pthread_rwlock_unlock(&mirror->read_lock);
     return found;
+}
+
+bool mirror_find_email(struct mirror *mirror, uint32_t inbox, const char *name, struct email_view *ret)
+{
+    return find(mirror, inbox, name, false, ret);
+}
+
+bool mirror_find_held(struct mirror *mirror, uint32_t inbox, const char *name, struct email_view *ret)
+{
+    return find(mirror, inbox, name, true, ret);
+}
+
+bool mirror_shows_held(struct mirror *mirror)
+{
+    pthread_rwlock_rdlock(&mirror->read_lock);
+    bool shows_held = mirror->shows_held;
+    pthread_rwlock_unlock(&mirror->read_lock);
+    return shows_held;
 }
 
 bool mirror_get_email(struct mirror *mirror, uint32_t number, struct email_view *ret)
@@ -110,7 +131,7 @@ size_t mirror_list_inboxes(struct mirror *mirror, uint64_t position, struct inbo
 }
 
 /* As many as there are within the next SKIP_MAX entries; *position moves on. True at the end of the list. */
-static bool list_some(struct mirror *mirror, uint32_t inbox_number, uint64_t *position,
+static bool list_some(struct mirror *mirror, uint32_t inbox_number, bool is_held, uint64_t *position,
                       struct email_view *ret, uint64_t *ret_positions, size_t max, size_t *filled)
 {
     pthread_rwlock_rdlock(&mirror->read_lock);
@@ -119,7 +140,7 @@ static bool list_some(struct mirror *mirror, uint32_t inbox_number, uint64_t *po
     for (size_t looked = 0; *position < len && looked < SKIP_MAX && *filled < max; looked++) {
         uint32_t number = inbox->emails.order[(*position)++];
         const struct email_entry *entry = email_index_find(mirror->emails, number);
-        if (entry->is_gone)
+        if (entry->is_gone || entry->is_held != is_held)
             continue;
         view_email(number, entry, &ret[*filled]);
         ret_positions[(*filled)++] = *position;
@@ -128,13 +149,25 @@ static bool list_some(struct mirror *mirror, uint32_t inbox_number, uint64_t *po
     return *position >= len;
 }
 
+static size_t list(struct mirror *mirror, uint32_t inbox, bool is_held, uint64_t position,
+                   struct email_view *ret, uint64_t *ret_positions, size_t max)
+{
+    size_t filled = 0;
+    while (filled < max && !list_some(mirror, inbox, is_held, &position, ret, ret_positions, max, &filled))
+        continue;
+    return filled;
+}
+
 size_t mirror_list_emails(struct mirror *mirror, uint32_t inbox, uint64_t position, struct email_view *ret,
                           uint64_t *ret_positions, size_t max)
 {
-    size_t filled = 0;
-    while (filled < max && !list_some(mirror, inbox, &position, ret, ret_positions, max, &filled))
-        continue;
-    return filled;
+    return list(mirror, inbox, false, position, ret, ret_positions, max);
+}
+
+size_t mirror_list_held(struct mirror *mirror, uint32_t inbox, uint64_t position, struct email_view *ret,
+                        uint64_t *ret_positions, size_t max)
+{
+    return list(mirror, inbox, true, position, ret, ret_positions, max);
 }
 
 int64_t mirror_inboxes_changed_ms(struct mirror *mirror)

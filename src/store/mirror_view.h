@@ -10,6 +10,10 @@
 bool mirror_find_inbox(struct mirror *mirror, const char *name, struct inbox_view *ret);
 bool mirror_get_inbox(struct mirror *mirror, uint32_t inbox, struct inbox_view *ret);
 bool mirror_find_email(struct mirror *mirror, uint32_t inbox, const char *name, struct email_view *ret);
+bool mirror_find_held(struct mirror *mirror, uint32_t inbox, const char *name, struct email_view *ret);
+size_t mirror_list_held(struct mirror *mirror, uint32_t inbox, uint64_t position, struct email_view *ret,
+                        uint64_t *ret_positions, size_t max);
+bool mirror_shows_held(struct mirror *mirror);
 bool mirror_get_email(struct mirror *mirror, uint32_t email, struct email_view *ret);
 size_t mirror_list_inboxes(struct mirror *mirror, uint64_t position, struct inbox_view *ret,
                            uint64_t *ret_positions, size_t max);

@@ -42,7 +42,7 @@ static int find_email_locked(const struct mirror *mirror, const char *inbox_id, 
     if (email == NUMBER_NONE)
         return -ENOENT;
     *ret_email = email;
-    return email_index_find(mirror->emails, email)->is_gone ? -ESTALE : 0;
+    return email_entry_is_shown(email_index_find(mirror->emails, email)) ? 0 : -ESTALE;
 }
 
 int search_hits_find_email(struct mirror *mirror, const char *inbox_id, const char *key, uint32_t *ret_inbox,

@@ -13,6 +13,7 @@
 #include "mail/reason.h"
 #include "store/contact.h"
 #include "store/contents.h"
+#include "store/email_mark.h"
 #include "store/first_contact.h"
 #include "store/inbox_edit.h"
 #include "store/inbox_index.h"
@@ -163,6 +164,22 @@ size_t store_list_emails(struct store *store, uint32_t inbox, uint64_t position,
     return mirror_list_emails(&store->mirror, inbox, position, ret, ret_positions, max);
 }
 
+bool store_shows_held(struct store *store)
+{
+    return mirror_shows_held(&store->mirror);
+}
+
+bool store_find_held(struct store *store, uint32_t inbox, const char *name, struct email_view *ret)
+{
+    return mirror_find_held(&store->mirror, inbox, name, ret);
+}
+
+size_t store_list_held(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
+                       uint64_t *ret_positions, size_t max)
+{
+    return mirror_list_held(&store->mirror, inbox, position, ret, ret_positions, max);
+}
+
 int store_index_new(struct store *store, uint32_t inbox, struct store_index **ret_index)
 {
     return inbox_index_new(&store->mirror, inbox, ret_index);
@@ -217,6 +234,18 @@ void store_note_contact(struct store *store, bool is_reached)
     contact_get_status(&store->contact, &status);
     if (status.is_online != is_reached)
         refresher_check_contact(store->refresher);
+}
+
+int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct cancel *cancel,
+                     char **ret_reason)
+{
+    const struct email_marker marker = {
+        .mirror = &store->mirror,
+        .service = store->service,
+        .contact = &store->contact,
+        .refresher = store->refresher,
+    };
+    return email_mark(&marker, email, is_valid, cancel, ret_reason);
 }
 
 int store_search(struct store *store, const char *text, struct cancel *cancel, struct store_search *ret)

@@ -26,6 +26,7 @@ enum store_change {
     STORE_ADDED,
     STORE_CHANGED, /* content or times, or an inbox's folder name */
     STORE_REMOVED, /* gone from the service's complete answer */
+    STORE_MOVED,   /* an email: held back from now on, or no longer (email_view.is_held) */
 };
 
 struct email_view {
@@ -35,6 +36,7 @@ struct email_view {
     const char *json; /* the file's content */
     size_t json_len;  /* bytes */
     int64_t date_ms;  /* mtime: the record's date, or when it was first seen where it has none */
+    bool is_held;     /* rules or checks of the inbox hold it back: it is listed apart */
 };
 
 struct inbox_view {
@@ -46,7 +48,8 @@ struct inbox_view {
     size_t json_len;
     int64_t changed_ms;   /* when the record, or the set of emails, last changed: mtime of the folder */
     int64_t record_ms;    /* when the record last changed: mtime of inbox.json */
-    size_t emails;        /* how many it holds */
+    size_t emails;        /* how many it shows */
+    size_t held;          /* how many are held back */
     uint64_t index_bytes; /* size of index.jsonl */
 };
 
@@ -104,6 +107,12 @@ size_t store_list_inboxes(struct store *store, uint64_t position, struct inbox_v
 size_t store_list_emails(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
                          uint64_t *ret_positions, size_t max);
 
+/* The same of emails that are held back, and whether there can be any: the service tells of them. */
+bool store_shows_held(struct store *store);
+bool store_find_held(struct store *store, uint32_t inbox, const char *name, struct email_view *ret);
+size_t store_list_held(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
+                       uint64_t *ret_positions, size_t max);
+
 /* index.jsonl of an inbox as it is now: every record a line of compact JSON, in order of date, with its file
  * name in `file`. Stays as it is until store_index_free(), which must come before store_free(). 0, -ENOENT,
  * -ENOMEM. */
@@ -137,6 +146,12 @@ int store_create_inbox(struct store *store, const char *address, struct cancel *
  * absent), -ENOENT (the service knows it no longer), and the errors of store_create_inbox(). */
 int store_update_inbox(struct store *store, uint32_t inbox, const char *text, size_t len,
                        struct cancel *cancel, char **ret_reason);
+
+/* Marks an email as valid or not (waits for the network, 5 s): what is held back is to be shown, or the other
+ * way round. 0, when it shows so from now on; -EPERM: the service counts it otherwise all the same, or has no
+ * such operation; -ENOENT (it knows the email no longer), and the errors of store_create_inbox(). */
+int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct cancel *cancel,
+                     char **ret_reason);
 
 /* The sending address for a message: `address` when it is an inbox here or it is not known which inboxes
  * there are (GET /inbox has not answered); NULL: the only inbox. The caller frees *ret_address. 0;

@@ -124,6 +124,14 @@ static bool list_inboxes(struct sync_run *run)
 
 /* ---------------------------------------------------------------- mail */
 
+/* What it holds back, only an Extended service can be asked for. It costs no request of its own. */
+static bool tells_of_held(struct mail_service *service)
+{
+    struct service_capabilities capabilities;
+    service->ops->get_capabilities(service, &capabilities);
+    return capabilities.inbox_list == CAPABILITY_PRESENT;
+}
+
 /* Inboxes to look at, by several threads. */
 struct look_queue {
     struct sync_run *run;
@@ -151,7 +159,8 @@ static void *work_off(void *argument)
     struct sync_run *run = queue->run;
     for (uint32_t inbox; (inbox = pop(queue)) != NUMBER_NONE;) {
         struct service_result result;
-        look_at_inbox(run->mirror, run->service, inbox, queue->depth, run->cancel, &result);
+        look_at_inbox(run->mirror, run->service, inbox, tells_of_held(run->service), queue->depth,
+                      run->cancel, &result);
         note(run, &result);
     }
     return NULL;
@@ -209,6 +218,7 @@ void sync_run_inbox(struct sync_run *run, uint32_t inbox)
     if (mirror_find_inbox_of_no_name(run->mirror, &of_no_name) && inbox == of_no_name)
         look_at_all(run->mirror, run->service, LOOK_COMPLETE, run->cancel, &result);
     else
-        look_at_inbox(run->mirror, run->service, inbox, LOOK_COMPLETE, run->cancel, &result);
+        look_at_inbox(run->mirror, run->service, inbox, tells_of_held(run->service), LOOK_COMPLETE,
+                      run->cancel, &result);
     note(run, &result);
 }

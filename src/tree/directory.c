@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "tree/content_node.h"
 #include "tree/entry.h"
+#include "tree/held_folder.h"
 #include "tree/inode.h"
 #include "tree/maildir.h"
 #include "tree/search_folder.h"
@@ -27,6 +28,7 @@ enum {
     POSITION_FIRST,
     POSITION_RECORD = POSITION_FIRST, /* inbox.json */
     POSITION_INDEX,                   /* index.jsonl */
+    POSITION_HELD,                    /* .invalid */
     POSITION_EMAILS,
     EMAILS_AT_ONCE = 64,
 };
@@ -75,6 +77,8 @@ static uint64_t parent_ino(const struct tree_dir *dir)
         return content_parent_ino(dir->tree, ino);
     if (inode_kind(ino) == INODE_SEARCH)
         return inode_make(INODE_FIXED, FIXED_SEARCH);
+    if (inode_kind(ino) == INODE_HELD)
+        return inode_make(INODE_INBOX, inode_number(ino));
     return inode_kind(ino) == INODE_INBOX ? inode_make(INODE_FIXED, FIXED_INBOXES) : TREE_ROOT_INO;
 }
 
@@ -178,23 +182,61 @@ static void put_emails(struct tree_dir *dir, uint64_t position, const struct out
     }
 }
 
+static void put_held(struct tree_dir *dir, uint64_t position, const struct output *out)
+{
+    struct email_view views[EMAILS_AT_ONCE];
+    uint64_t next[EMAILS_AT_ONCE];
+    struct tree_entry entry;
+    uint32_t inbox = (uint32_t)inode_number(dir->ino);
+    size_t count;
+    while ((count = store_list_held(dir->tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
+        for (size_t i = 0; i < count; i++) {
+            entry_of_email(dir->tree, &views[i], &entry);
+            if (!put(out, views[i].name, &entry, next[i] + POSITION_FIRST))
+                return;
+        }
+        position = next[count - 1];
+    }
+}
+
+/* The entry at a position before POSITION_EMAILS. NULL: there is none. */
+static const char *own_file_of_inbox(struct tree *tree, const struct inbox_view *view, uint64_t position,
+                                     struct tree_entry *ret)
+{
+    switch (position) {
+    case POSITION_RECORD:
+        entry_of_inbox_record(tree, view, ret);
+        return inbox_record_name;
+    case POSITION_INDEX:
+        entry_of_inbox_index(tree, view, ret);
+        return inbox_index_name;
+    default:
+        return held_folder_get(tree, view->number, ret) ? held_folder_name : NULL;
+    }
+}
+
 static int read_inbox(struct tree_dir *dir, uint64_t position, const struct output *out)
 {
     struct inbox_view view;
     struct tree_entry entry;
     if (!put_dots(dir, &position, out))
         return 0;
-    if (position < POSITION_EMAILS) {
-        if (!store_get_inbox(dir->tree->store, (uint32_t)inode_number(dir->ino), &view))
-            return 0;
-        entry_of_inbox_record(dir->tree, &view, &entry);
-        if (position == POSITION_RECORD && !put(out, inbox_record_name, &entry, ++position))
-            return 0;
-        entry_of_inbox_index(dir->tree, &view, &entry);
-        if (!put(out, inbox_index_name, &entry, ++position))
+    if (position < POSITION_EMAILS &&
+        !store_get_inbox(dir->tree->store, (uint32_t)inode_number(dir->ino), &view))
+        return 0;
+    for (; position < POSITION_EMAILS; position++) {
+        const char *name = own_file_of_inbox(dir->tree, &view, position, &entry);
+        if (name != NULL && !put(out, name, &entry, position + 1))
             return 0;
     }
     put_emails(dir, position - POSITION_EMAILS, out);
+    return 0;
+}
+
+static int read_held(struct tree_dir *dir, uint64_t position, const struct output *out)
+{
+    if (put_dots(dir, &position, out))
+        put_held(dir, position - POSITION_FIRST, out);
     return 0;
 }
 
@@ -305,6 +347,8 @@ static dir_reader find_reader(uint64_t ino)
         return read_inbox;
     if (inode_kind(ino) == INODE_CONTENT)
         return read_content;
+    if (inode_kind(ino) == INODE_HELD)
+        return read_held;
     if (inode_kind(ino) == INODE_SEARCH)
         return read_found;
     if (inode_kind(ino) != INODE_FIXED)
@@ -382,7 +426,7 @@ void directory_abandon_all(struct tree *tree)
 bool tree_dir_is_lasting(const struct tree_dir *dir)
 {
     enum outbox_folder folder;
-    if (inode_kind(dir->ino) == INODE_INBOX)
+    if (inode_kind(dir->ino) == INODE_INBOX || inode_kind(dir->ino) == INODE_HELD)
         return true;
     /* Which emails of the thread are in the mount may change. */
     if (inode_kind(dir->ino) == INODE_CONTENT)

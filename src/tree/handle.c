@@ -70,6 +70,7 @@ static int open_node(struct tree *tree, const struct tree_caller *caller, uint64
     case INODE_FIXED:
         return open_fixed(tree, number, flags, ret_handle);
     case INODE_INBOX:
+    case INODE_HELD:
     case INODE_SEARCH:
         return -EISDIR;
     case INODE_SEARCH_HIT:

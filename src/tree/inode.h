@@ -29,6 +29,7 @@ enum inode_kind {
     INODE_SEARCH = 24,     /* the folder of a query; number: the query's (search_folder.h) */
     INODE_SEARCH_HIT,      /* link to an email that was found; number: the store's of the email */
     INODE_SEARCH_NOTE,     /* what was asked; number: the query's */
+    INODE_HELD,            /* .invalid/ of an inbox; number: the store's of the inbox */
 };
 
 enum {

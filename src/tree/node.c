@@ -9,6 +9,7 @@
 
 #include "tree/content_node.h"
 #include "tree/entry.h"
+#include "tree/held_folder.h"
 #include "tree/inode.h"
 #include "tree/maildir.h"
 #include "tree/search_folder.h"
@@ -96,6 +97,8 @@ static bool get_entry(struct tree *tree, uint64_t ino, struct tree_entry *ret)
         return get_item(tree, OUTBOX_CONTENT, ino, ret);
     case INODE_RECEIPT:
         return get_item(tree, OUTBOX_RECEIPT, ino, ret);
+    case INODE_HELD:
+        return held_folder_get(tree, (uint32_t)number, ret);
     case INODE_SEARCH:
     case INODE_SEARCH_HIT:
     case INODE_SEARCH_NOTE:
@@ -140,6 +143,7 @@ bool tree_may_wait(uint64_t ino)
     case INODE_FIXED:
         return node == FIXED_INBOXES || node == FIXED_CTL || fixed_is_outbox_folder(node, NULL);
     case INODE_INBOX_RECORD:
+    case INODE_HELD:
     case INODE_ITEM:
     case INODE_SETTLED_ITEM:
     case INODE_MAILDIR:
@@ -185,6 +189,8 @@ static int lookup_in_inbox(struct tree *tree, uint32_t inbox, const char *name, 
         return get_inbox(tree, INODE_INBOX_RECORD, inbox, ret) ? 0 : -ENOENT;
     if (strcmp(name, inbox_index_name) == 0)
         return get_inbox(tree, INODE_INBOX_INDEX, inbox, ret) ? 0 : -ENOENT;
+    if (strcmp(name, held_folder_name) == 0)
+        return held_folder_get(tree, inbox, ret) ? 0 : -ENOENT;
     if (!store_find_email(tree->store, inbox, name, &view))
         return content_find_folder(tree, inbox, name, ret) ? 0 : -ENOENT;
     entry_of_email(tree, &view, ret);
@@ -231,6 +237,8 @@ int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t pa
         return lookup_in_inbox(tree, (uint32_t)number, name, ret);
     if (inode_kind(parent) == INODE_CONTENT)
         return content_lookup(tree, caller, parent, name, ret);
+    if (inode_kind(parent) == INODE_HELD)
+        return held_folder_lookup(tree, (uint32_t)number, name, ret);
     if (inode_kind(parent) == INODE_SEARCH)
         return search_query_lookup(tree, caller, parent, name, ret);
     if (inode_kind(parent) != INODE_FIXED)

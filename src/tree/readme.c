@@ -16,6 +16,7 @@ const char *readme_text(void)
            "  cat inboxes/*/*_figures_*/body.txt  the folder of an email: body.txt new.txt (without history) "
            "body.html\n"
            "                                    prompt.md thread.md message.eml attachments/ thread/\n"
+           "  ls inboxes/ADDRESS/.invalid       what rules or checks held back; mv it out to mark it valid\n"
            "  ls 'search/WORDS from:NAME'       mail with these words, in all inboxes; also \"a phrase\", "
            "in:INBOX\n"
            "  neomutt -f maildir/ADDRESS        every inbox as a Maildir, for mail programs\n"

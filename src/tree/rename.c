@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "tree/change.h"
 #include "tree/fixed.h"
+#include "tree/held_folder.h"
 #include "tree/inode.h"
 #include "tree/maildir.h"
 #include "tree/proc_path.h"
@@ -133,6 +134,8 @@ int tree_rename(struct tree *tree, const struct tree_caller *caller, uint64_t pa
     const struct place to = find_place(tree, new_parent, new_name);
     if (from.draft != NULL && to.draft != NULL)
         return rename_draft(&from, &to, flags);
+    if (held_folder_is_move(parent, new_parent))
+        return held_folder_move(tree, caller, parent, name, new_parent, new_name, flags);
     if (from.is_outbox_folder && is_receipt(tree, &from))
         return -EPERM;
     if ((flags & ~(unsigned int)RENAME_NOREPLACE) != 0)

@@ -116,12 +116,12 @@ static void take_out_locked(struct search_folder *folder, const struct query *qu
     while (folder->queries[i] != query)
         i++;
     folder->len--;
-    memmove(&folder->queries[i], &folder->queries[i + 1], (folder->len - i) * sizeof(folder->queries[0]));
+    memmove(&folder->queries[i], &folder->queries[i + 1], (folder->len - i) * sizeof(struct query *));
 }
 
 static void put_first_locked(struct search_folder *folder, struct query *query)
 {
-    memmove(&folder->queries[1], &folder->queries[0], folder->len * sizeof(folder->queries[0]));
+    memmove(&folder->queries[1], &folder->queries[0], folder->len * sizeof(struct query *));
     folder->queries[0] = query;
     folder->len++;
 }

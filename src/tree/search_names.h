@@ -23,8 +23,8 @@ struct search_names;
 /* The links to the emails that were found (borrowed), in order of name; names that several have are numbered.
  * One reference. NULL without memory. */
 struct search_names *search_names_of_emails(struct store *store, const struct store_search *found);
-/* Copies of `names`, in their order, with the inodes beside them. The same. */
-struct search_names *search_names_of_queries(const char *const *names, const uint64_t *inos, size_t len);
+/* Copies of `texts`, in their order, with the inodes beside them. The same. */
+struct search_names *search_names_of_queries(const char *const *texts, const uint64_t *inos, size_t len);
 
 struct search_names *search_names_ref(struct search_names *names);
 /* NULL-safe. */

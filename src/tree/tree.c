@@ -122,6 +122,7 @@ static void inbox_changed(void *context, uint32_t inbox, enum store_change chang
         tell_folder_changed(tree, inboxes_ino);
     maildir_inbox_changed(tree, inbox);
     tell_folder_changed(tree, inode_make(INODE_INBOX, inbox));
+    tell_folder_changed(tree, inode_make(INODE_HELD, inbox));
     tell_content_changed(tree, inode_make(INODE_INBOX_RECORD, inbox));
     tell_content_changed(tree, inode_make(INODE_INBOX_INDEX, inbox));
 }
@@ -146,6 +147,22 @@ static void content_changed(void *context)
         tell_folder_changed(tree, inode_make(INODE_INBOX, view.number));
 }
 
+/* Of .invalid/; what is left to tell of the inbox is returned. */
+static enum store_change held_changed(struct tree *tree, const struct email_view *view,
+                                      enum store_change change)
+{
+    uint64_t folder_ino = inode_make(INODE_HELD, view->inbox);
+    bool leaves = view->is_held ? change == STORE_REMOVED : change == STORE_MOVED;
+    if (leaves)
+        tell_entry_gone(tree, folder_ino, view->name);
+    if (view->is_held || change == STORE_MOVED)
+        tell_folder_changed(tree, folder_ino);
+    if (change != STORE_MOVED)
+        return change;
+    tell_content_changed(tree, inode_make(INODE_EMAIL, view->number));
+    return view->is_held ? STORE_REMOVED : STORE_ADDED;
+}
+
 static void email_changed(void *context, uint32_t email, enum store_change change)
 {
     struct tree *tree = context;
@@ -155,6 +172,12 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
         return;
 
     uint64_t folder_ino = inode_make(INODE_INBOX, view.inbox);
+    bool was_held = view.is_held && change != STORE_MOVED;
+    change = held_changed(tree, &view, change);
+    if (was_held) {
+        tell_content_changed(tree, inode_make(INODE_EMAIL, email));
+        return;
+    }
     if (change == STORE_REMOVED) {
         tell_entry_gone(tree, folder_ino, view.name);
         tell_content_gone(tree, &view);

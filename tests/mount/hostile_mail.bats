@@ -33,7 +33,7 @@ deliver() { # SUBJECT NUMBER
   find "$MOUNT/inboxes/box" -name '*.json' -print0 >"$DIR/names"
   equal "$(tr -cd '\0' <"$DIR/names" | wc -c)" $((number + 1))
   # No control characters and no direction marks; each name one below the folder, and not hidden.
-  run ! grep -zP '[\x01-\x1f\x7f\x{80}-\x{9f}\x{200b}-\x{200f}\x{2028}-\x{202e}\x{2066}-\x{2069}\x{feff}]' "$DIR/names"
+  run -1 grep -zP '[\x01-\x1f\x7f\x{80}-\x{9f}\x{200b}-\x{200f}\x{2028}-\x{202e}\x{2066}-\x{2069}\x{feff}]' "$DIR/names"
   while IFS= read -r -d '' file; do
     [[ ${file##*/} != .* ]]
     [[ ${file##*/} != -* ]]
@@ -46,8 +46,8 @@ deliver() { # SUBJECT NUMBER
   deliver "$subject" 1
   refresh
   cat "$MOUNT/inboxes/box"/2*.json >"$DIR/seen"
-  run ! grep -aP '[\x00-\x09\x0b-\x1f\x7f]' "$DIR/seen"
-  run ! grep -P '[\x{80}-\x{9f}\x{202a}-\x{202e}\x{2066}-\x{2069}]' "$DIR/seen"
+  run -1 grep -aP '[\x00-\x09\x0b-\x1f\x7f]' "$DIR/seen"
+  run -1 grep -P '[\x{80}-\x{9f}\x{202a}-\x{202e}\x{2066}-\x{2069}]' "$DIR/seen"
   holds "$DIR/seen" '.subject == $subject' --arg subject "$subject"
 }
 

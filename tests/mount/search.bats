@@ -186,7 +186,7 @@ missing_from_list() { # QUERY
   start_with_mail
   finds lunch lunch
   kill -STOP "$SERVICE_PID"
-  timeout -s INT 5 ls "$MOUNT/search/invoice" >/dev/null 2>&1 &
+  timeout -s INT 5 ls "$MOUNT/search/invoice" >/dev/null 2>&1 3>&- &
   local pid=$!
   # Nothing else waits for it.
   within 3 ls "$MOUNT/inboxes/$BOB" "$MOUNT/search" >/dev/null

@@ -29,9 +29,10 @@ outcome() { # NAME
   done
 }
 
-# Each line: the answer to a send, as scripted_server.py knows it, then what the outcome has to match.
+# Each line: the answer to a send, as scripted_server.py knows it, then what the outcome has to match. The barrier, the
+# events and the status have to say the same.
 sends_end_as() { # reads TABLE
-  local answer pattern number=0 got
+  local answer pattern number=0 got folder
   while IFS='|' read -r answer pattern; do
     number=$((number + 1))
     server_answers send "$answer" '"ok"'
@@ -39,6 +40,12 @@ sends_end_as() { # reads TABLE
     got=$(outcome "m$number")
     [[ $got =~ ^$pattern ]] || fail "the answer $answer" $'\n'"ended in $got" $'\n'"should be $pattern"
     equal "$(server_requests send | jq length)" "$number"
+    folder=${got%%:*}
+    [ "$folder" = sent ] || expect EIO fsync "$MOUNT/outbox"
+    sync "$MOUNT/outbox"
+    has_event '.event == $event and .path == $event + "/" + $name and ((.error // "") == ($words // ""))' \
+      --arg event "$folder" --arg name "m$number" --arg words "${got#*: }"
+    holds "$MOUNT/status.json" '.queue.queued == 0 and .queue[$folder] >= 1 and .online' --arg folder "$folder"
   done
 }
 

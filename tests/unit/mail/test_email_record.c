@@ -376,6 +376,37 @@ static void the_line_of_the_index_is_the_record_and_its_name(void **state)
     }
 }
 
+static void what_rules_hold_back_is_told_by_status_and_mark(void **state)
+{
+    static const struct {
+        const char *json;
+        bool is_held;
+    } rows[] = {
+        {"{\"id\": \"1\"}", false},
+        {"{\"id\": \"1\", \"status\": \"valid\"}", false},
+        {"{\"id\": \"1\", \"status\": null}", false},
+        {"{\"id\": \"1\", \"status\": 7}", false},
+        {"{\"id\": \"1\", \"status\": \"spf_fail\"}", true},
+        {"{\"id\": \"1\", \"status\": \"validated\"}", true},
+        {"{\"id\": \"1\", \"status\": \"spf_fail\", \"user_mark_status\": false}", true},
+        {"{\"id\": \"1\", \"status\": \"spf_fail\", \"user_mark_status\":true}", false},
+        {"{\"user_mark_status\": true, \"status\": \"spf_fail\"}", false},
+        {"{\"id\": \"1\", \"status\": \"spf_fail\", \"user_mark_status\": \"true\"}", true},
+        {"{\"id\": \"1\", \"status\": \"spf_fail\", \"user_mark_status\": \"x: true\"}", true},
+        {"{\"id\": \"1\", \"status\": \"spf_fail\", \"user_mark_status\": [true]}", true},
+        {"{\"id\": \"1\", \"status\": \"spf_fail\", \"user_mark_status\": {\"a\": true}}", true},
+        {"{\"id\": \"1\", \"a\": {\"status\": \"spf_fail\"}}", false},
+        {"{\"id\": \"1\", \"status\": \"valid\", \"user_mark_status\": false}", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct email_record record;
+        assert_int_equal(email_record_from_text(rows[i].json, strlen(rows[i].json), &record), 0);
+        assert_int_equal(record.is_held, rows[i].is_held);
+        email_record_release(&record);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -390,6 +421,7 @@ int main(void)
         cmocka_unit_test(deep_nesting_is_survived),
         cmocka_unit_test(random_damage_is_judged_as_by_another_reader),
         cmocka_unit_test(the_line_of_the_index_is_the_record_and_its_name),
+        cmocka_unit_test(what_rules_hold_back_is_told_by_status_and_mark),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

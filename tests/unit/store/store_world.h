@@ -51,7 +51,7 @@ static inline void world_hear_event(void *context, const struct event *event)
 static inline void world_hear_change(struct store_world *world, const char *what, uint32_t number,
                                      enum store_change change)
 {
-    static const char *const words[] = {"added", "changed", "removed"};
+    static const char *const words[] = {"added", "changed", "removed", "moved"};
     pthread_mutex_lock(&world->lock);
     strbuf_appendf(&world->changes, "%s %u %s;", what, number, words[change]);
     pthread_mutex_unlock(&world->lock);

@@ -99,8 +99,9 @@ static void folders_list_what_is_in_them(void **state)
     struct tree_fixture *fixture = *state;
     struct fixture_names names;
     list(fixture, "", 0, &names);
-    assert_string_equal(names.text, ". .. README status.json events.jsonl inboxes search drafts outbox sent failed "
-                                    "attachments ");
+    assert_string_equal(names.text,
+                        ". .. README status.json events.jsonl inboxes search drafts outbox sent failed "
+                        "attachments ");
     list(fixture, "inboxes", 0, &names);
     assert_string_equal(names.text, ". .. alice@inbox.example ");
     list(fixture, inbox, 0, &names);

@@ -1,0 +1,202 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# .invalid/ in an inbox: what its rules hold back, and marking it by mv.
+
+load support
+load scripted
+
+teardown() {
+  stop_all
+}
+
+# Bob holds back what alice sends.
+start_with_rules() {
+  start_two_inboxes
+  HELD=$MOUNT/inboxes/$BOB/.invalid
+  refresh
+  jq --arg address "$ALICE" '.blocked_from_addresses = {addresses: [$address], domains: []}' \
+    "$MOUNT/inboxes/$BOB/inbox.json" >"$DIR/inbox.json"
+  cp "$DIR/inbox.json" "$MOUNT/inboxes/$BOB/inbox.json"
+}
+
+# The path in a folder of the record of this subject.
+record_in() { # FOLDER SUBJECT
+  local file
+  for file in "$1"/*.json; do
+    if [ -e "$file" ] && jq -e --arg subject "$2" '.subject == $subject' "$file" >/dev/null; then
+      echo "$file"
+    fi
+  done | grep .
+}
+
+has_status() { # SUBJECT STATUS
+  [ "$(received "$BOB" "$1" | jq -r '.[0].status')" = "$2" ]
+}
+
+@test "a rule written to inbox.json holds mail back, with its status" {
+  local file
+  start_with_rules
+  holds "$MOUNT/inboxes/$BOB/inbox.json" '.blocked_from_addresses.addresses == [$address]' --arg address "$ALICE"
+  send_from_elsewhere "$ALICE" "$BOB" "unwanted"
+  send_from_elsewhere "$BOB" "$BOB" "wanted"
+  refresh
+  file=$(record_in "$HELD" unwanted)
+  holds "$file" '.status == "blocked_from_address" and .user_mark_status == false'
+  equal "$(stat -c %a "$file")" 444
+  equal "$(stat -c %s "$file")" "$(wc -c <"$file")"
+  mounted "$BOB" wanted
+  run ! mounted "$BOB" unwanted
+  run ! grep -q unwanted "$MOUNT/inboxes/$BOB/index.jsonl"
+  run ! has_event '.event == "mail" and (.path | contains("unwanted"))'
+}
+
+@test "it is there, empty, where nothing is held back, and hidden from a plain ls" {
+  start_two_inboxes
+  refresh
+  [ -d "$MOUNT/inboxes/$BOB/.invalid" ]
+  equal "$(find "$MOUNT/inboxes/$BOB" -maxdepth 1 -name '.?*' -printf '%f\n')" .invalid
+  equal "$(find "$MOUNT/inboxes/$BOB/.invalid" -mindepth 1)" ""
+  run ls "$MOUNT/inboxes/$BOB"
+  [[ $output != *invalid* ]]
+}
+
+@test "mv to the inbox marks it valid, at the service too, and it is mail like any other" {
+  local file name
+  start_with_rules
+  send_from_elsewhere "$ALICE" "$BOB" "unwanted"
+  refresh
+  ls "$HELD" "$MOUNT/inboxes/$BOB" >/dev/null
+  file=$(record_in "$HELD" unwanted)
+  name=${file##*/}
+  mv "$file" "$MOUNT/inboxes/$BOB/"
+  missing "$HELD/$name"
+  present "$MOUNT/inboxes/$BOB/$name"
+  equal "$(find "$HELD" -mindepth 1)" ""
+  equal "$(find "$MOUNT/inboxes/$BOB" -maxdepth 1 -name "$name" | wc -l)" 1
+  holds "$MOUNT/inboxes/$BOB/$name" '.user_mark_status and .status == "blocked_from_address"'
+  grep -q unwanted "$MOUNT/inboxes/$BOB/index.jsonl"
+  received "$BOB" unwanted | jq -e '.[0].user_mark_status'
+  wait_until 10 has_event '.event == "mail" and (.path | endswith($name))' --arg name "$name"
+  # It stays so.
+  refresh
+  present "$MOUNT/inboxes/$BOB/$name"
+  stop_mount
+  start_mount
+  present "$MOUNT/inboxes/$BOB/$name"
+}
+
+@test "mv back holds it back again" {
+  local file name
+  start_with_rules
+  send_from_elsewhere "$ALICE" "$BOB" "unwanted"
+  refresh
+  file=$(record_in "$HELD" unwanted)
+  name=${file##*/}
+  mv "$file" "$MOUNT/inboxes/$BOB/"
+  mv "$MOUNT/inboxes/$BOB/$name" "$HELD/"
+  present "$HELD/$name"
+  missing "$MOUNT/inboxes/$BOB/$name"
+  holds "$HELD/$name" '.user_mark_status == false'
+  run ! grep -q unwanted "$MOUNT/inboxes/$BOB/index.jsonl"
+  refresh
+  present "$HELD/$name"
+}
+
+@test "mail that passed all checks cannot be held back, and the reason is told" {
+  local file
+  start_with_rules
+  send_from_elsewhere "$BOB" "$BOB" "fine"
+  refresh
+  file=$(mounted "$BOB" fine)
+  expect EPERM rename "$file" "$HELD/${file##*/}"
+  present "$file"
+  missing "$HELD/${file##*/}"
+  has_event '.event == "refused" and (.error | contains("valid all the same"))'
+}
+
+@test "a mark made elsewhere shows with the next look, and watchers see the mail" {
+  local file name id
+  start_with_rules
+  send_from_elsewhere "$ALICE" "$BOB" "unwanted"
+  refresh
+  file=$(record_in "$HELD" unwanted)
+  name=${file##*/}
+  id=$(jq -r .id "$file")
+  ls -l "$HELD" "$MOUNT/inboxes/$BOB" >/dev/null
+  api POST "/email/$id/mark/true" >/dev/null
+  refresh
+  present "$MOUNT/inboxes/$BOB/$name"
+  missing "$HELD/$name"
+  equal "$(find "$HELD" -mindepth 1)" ""
+  api POST "/email/$id/mark/false" >/dev/null
+  refresh
+  present "$HELD/$name"
+  missing "$MOUNT/inboxes/$BOB/$name"
+}
+
+@test "nothing else is changed by mv, rm or writing" {
+  local file name
+  start_with_rules
+  send_from_elsewhere "$ALICE" "$BOB" "unwanted"
+  refresh
+  file=$(record_in "$HELD" unwanted)
+  name=${file##*/}
+  expect EPERM rename "$file" "$MOUNT/inboxes/$BOB/other.json"
+  expect EPERM rename "$file" "$HELD/other.json"
+  expect EPERM rename "$file" "$MOUNT/inboxes/$ALICE/$name"
+  expect EPERM rename "$file" "$MOUNT/drafts/$name"
+  expect EPERM rename "$MOUNT/inboxes/$BOB/inbox.json" "$HELD/inbox.json"
+  expect EPERM rename "$MOUNT/inboxes/$BOB/index.jsonl" "$HELD/index.jsonl"
+  expect EPERM unlink "$file"
+  expect EPERM rmdir "$HELD"
+  expect EPERM mkdir "$HELD/folder"
+  expect EACCES open "$file" w
+  run ! touch "$HELD/new"
+  present "$file"
+}
+
+@test "offline a mark fails, and what is held back can be read" {
+  local file
+  start_with_rules
+  send_from_elsewhere "$ALICE" "$BOB" "unwanted"
+  refresh
+  stop_service
+  file=$(record_in "$HELD" unwanted)
+  expect EHOSTUNREACH rename "$file" "$MOUNT/inboxes/$BOB/${file##*/}"
+  holds "$file" '.subject == "unwanted"'
+  stop_mount
+  start_mount
+  holds "$file" '.subject == "unwanted"'
+}
+
+@test "a service that hangs fails the mark in time, and nothing else waits for it" {
+  local file
+  start_with_rules
+  send_from_elsewhere "$ALICE" "$BOB" "unwanted"
+  refresh
+  file=$(record_in "$HELD" unwanted)
+  kill -STOP "$SERVICE_PID"
+  mv "$file" "$MOUNT/inboxes/$BOB/" 2>"$DIR/said" 3>&- &
+  local pid=$! result=0
+  within 3 cat "$MOUNT/status.json" >/dev/null
+  within 3 ls "$MOUNT/inboxes/$ALICE" >/dev/null
+  within 12 wait "$pid" || result=$?
+  kill -CONT "$SERVICE_PID"
+  equal "$result" 1
+  grep -q "No route to host" "$DIR/said"
+  # Whatever the service made of it, the next look shows.
+  refresh
+  [ -e "$file" ] || [ -e "$MOUNT/inboxes/$BOB/${file##*/}" ]
+}
+
+@test "a Core server has none, and what it lists is shown whatever its status" {
+  start_scripted_service
+  server_has_email '{"id": "id-000001", "inbox_id": "in-1", "subject": "odd", "status": "spf_fail", "date": "2026-11-01T08:00:00Z"}'
+  start_mount
+  refresh
+  local inbox=$MOUNT/inboxes/in-1
+  present "$inbox"/*odd*.json
+  missing "$inbox/.invalid"
+  equal "$(find "$inbox" -name '.?*')" ""
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Mail that the service holds back: kept apart, moved by marks.
+ */
+#include "unit/store/store_world.h"
+
+static const struct service_capabilities extended = {.inbox_list = CAPABILITY_PRESENT};
+
+static void add(struct store_world *world, const char *id, const char *status, const char *mark)
+{
+    char json[512];
+    snprintf(
+        json, sizeof(json),
+        "{\"id\": \"%s\", \"inbox_id\": \"in-1\", \"date\": \"2026-11-20T10:00:00Z\", \"subject\": \"%s\", "
+        "\"status\": \"%s\", \"user_mark_status\": %s}",
+        id, status, status, mark);
+    fake_service_add_email(world->fake, "in-1", json);
+}
+
+static int set_up(void **state)
+{
+    struct store_world *world = malloc(sizeof(*world));
+    world_init_with_alice(world);
+    fake_service_set_capabilities(world->fake, &extended);
+    add(world, "00000001", "valid", "false");
+    add(world, "00000002", "spf_fail", "false");
+    add(world, "00000003", "blocked_from_address", "true");
+    world_start(world);
+    assert_int_equal(world_sync(world), 0);
+    *state = world;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct store_world *world = *state;
+    world_release(world);
+    free(world);
+    return 0;
+}
+
+#define VALID "20261120T100000Z_valid_00000001.json"
+#define SPF "20261120T100000Z_spf-fail_00000002.json"
+#define BLOCKED "20261120T100000Z_blocked-from-address_00000003.json"
+#define ALICE "alice@inbox.example"
+
+static void assert_held(struct store_world *world, const char *expected)
+{
+    _cleanup_strbuf_ struct strbuf names = STRBUF_INIT(1 << 16);
+    struct email_view view;
+    uint64_t position = 0;
+    uint32_t inbox = world_inbox(world, ALICE);
+    while (store_list_held(world->store, inbox, position, &view, &position, 1) > 0) {
+        assert_true(view.is_held);
+        strbuf_appendf(&names, "%s%s", names.len > 0 ? " " : "", view.name);
+    }
+    assert_string_equal(strbuf_str(&names), expected);
+}
+
+static uint32_t held(struct store_world *world, const char *name)
+{
+    struct email_view view;
+    assert_true(store_find_held(world->store, world_inbox(world, ALICE), name, &view));
+    return view.number;
+}
+
+static uint32_t shown(struct store_world *world, const char *name)
+{
+    struct email_view view;
+    assert_true(store_find_email(world->store, world_inbox(world, ALICE), name, &view));
+    return view.number;
+}
+
+static int mark(struct store_world *world, uint32_t email, bool is_valid)
+{
+    _cleanup_free_ char *reason = NULL;
+    int error = store_mark_email(world->store, email, is_valid, NULL, &reason);
+    assert_true((error == 0) == (reason == NULL));
+    return error;
+}
+
+static uint64_t index_bytes(struct store_world *world)
+{
+    struct inbox_view view;
+    assert_true(store_get_inbox(world->store, world_inbox(world, ALICE), &view));
+    return view.index_bytes;
+}
+
+/* What index.jsonl really has. */
+static size_t index_len(struct store_world *world)
+{
+    struct store_index *index;
+    char bytes[8192];
+    size_t len = 0;
+    assert_int_equal(store_index_new(world->store, world_inbox(world, ALICE), &index), 0);
+    assert_int_equal(store_index_read(index, 0, bytes, sizeof(bytes), &len), 0);
+    store_index_free(index);
+    return len;
+}
+
+static void what_is_held_back_is_listed_apart(void **state)
+{
+    struct store_world *world = *state;
+    assert_true(store_shows_held(world->store));
+    assert_emails(world, ALICE, BLOCKED " " VALID);
+    assert_held(world, SPF);
+    assert_int_equal(world_count(world), 2);
+    assert_int_equal(index_bytes(world), index_len(world));
+    world_restart(world);
+    assert_emails(world, ALICE, BLOCKED " " VALID);
+    assert_held(world, SPF);
+    assert_true(store_shows_held(world->store));
+    assert_int_equal(index_bytes(world), index_len(world));
+}
+
+static void it_costs_no_request_of_its_own(void **state)
+{
+    struct store_world *world = *state;
+    unsigned int before = fake_service_count(world->fake, FAKE_LIST_EMAILS);
+    assert_int_equal(world_sync(world), 0);
+    assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 1);
+}
+
+static void a_core_server_shows_whatever_it_lists(void **state)
+{
+    struct store_world world;
+    (void)state;
+    world_init_with_alice(&world);
+    add(&world, "00000001", "valid", "false");
+    add(&world, "00000002", "spf_fail", "false");
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    assert_false(store_shows_held(world.store));
+    assert_emails(&world, ALICE, VALID);
+    world_release(&world);
+}
+
+static void a_service_that_refuses_to_tell_is_asked_without(void **state)
+{
+    struct store_world *world = *state;
+    fake_service_push(world->fake, FAKE_LIST_EMAILS, (struct fake_outcome){.outcome = SERVICE_REJECTED});
+    unsigned int before = fake_service_count(world->fake, FAKE_LIST_EMAILS);
+    add(world, "00000004", "valid", "false");
+    assert_int_equal(world_sync(world), 0);
+    assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 2);
+    assert_int_equal(world_count(world), 3);
+    assert_held(world, SPF); /* nobody said that it is gone */
+    assert_int_equal(world_sync(world), 0);
+    assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 3);
+}
+
+static void new_mail_that_is_held_back_is_no_news(void **state)
+{
+    struct store_world *world = *state;
+    world_forget(world);
+    add(world, "00000004", "dkim_fail", "false");
+    assert_int_equal(world_sync(world), 0);
+    assert_events(world, "");
+    assert_changes(world, "email 3 added;");
+}
+
+static void a_mark_moves_an_email_and_tells(void **state)
+{
+    struct store_world *world = *state;
+    uint32_t email = held(world, SPF);
+    world_forget(world);
+    assert_int_equal(mark(world, email, true), 0);
+    assert_held(world, "");
+    assert_int_equal(shown(world, SPF), email);
+    assert_events(world, "mail inboxes/" ALICE "/" SPF " 00000002 -;");
+    assert_changes(world, "email 1 moved;");
+    assert_int_equal(index_bytes(world), index_len(world));
+
+    world_forget(world);
+    assert_int_equal(mark(world, email, false), 0);
+    assert_held(world, SPF);
+    assert_events(world, "");
+    assert_int_equal(index_bytes(world), index_len(world));
+    world_restart(world);
+    assert_held(world, SPF);
+}
+
+static void a_mark_by_somebody_else_is_seen_by_the_next_sync(void **state)
+{
+    struct store_world *world = *state;
+    fake_service_replace_email(
+        world->fake, "00000002",
+        "{\"id\": \"00000002\", \"inbox_id\": \"in-1\", \"date\": "
+        "\"2026-11-20T10:00:00Z\", \"subject\": \"spf_fail\", \"status\": \"spf_fail\", "
+        "\"user_mark_status\": true}");
+    world_forget(world);
+    assert_int_equal(world_sync(world), 0);
+    assert_held(world, "");
+    assert_changes(world, "email 1 moved;");
+    assert_events(world, "mail inboxes/" ALICE "/" SPF " 00000002 -;");
+}
+
+static void mail_that_stays_valid_cannot_be_moved(void **state)
+{
+    struct store_world *world = *state;
+    uint32_t email = shown(world, VALID);
+    world_forget(world);
+    assert_int_equal(mark(world, email, false), -EPERM);
+    assert_int_equal(shown(world, VALID), email);
+    assert_events(world, "refused inboxes/" ALICE "/" VALID
+                         " 00000001 the service counts this email as valid all the same;");
+}
+
+static void a_failed_mark_moves_nothing(void **state)
+{
+    struct store_world *world = *state;
+    static const struct {
+        struct fake_outcome outcome;
+        int error;
+    } rows[] = {
+        {{.outcome = SERVICE_RETRY}, -EHOSTUNREACH},
+        {{.outcome = SERVICE_RETRY, .http_status = 429, .error = EAGAIN}, -EAGAIN},
+        {{.outcome = SERVICE_UNAUTHORIZED}, -EACCES},
+        {{.outcome = SERVICE_ABSENT}, -EPERM},
+        {{.outcome = SERVICE_REJECTED, .http_status = 404, .error = ENOENT}, -ENOENT},
+        {{.outcome = SERVICE_REJECTED, .http_status = 422, .error = EINVAL}, -EINVAL},
+    };
+    uint32_t email = held(world, SPF);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        fake_service_push(world->fake, FAKE_MARK, rows[i].outcome);
+        assert_int_equal(mark(world, email, true), rows[i].error);
+        assert_held(world, SPF);
+    }
+}
+
+static void what_is_gone_leaves_both(void **state)
+{
+    struct store_world *world = *state;
+    fake_service_remove_email(world->fake, "00000002");
+    fake_service_remove_email(world->fake, "00000001");
+    assert_int_equal(world_sync(world), 0);
+    assert_held(world, "");
+    assert_emails(world, ALICE, BLOCKED);
+    assert_int_equal(index_bytes(world), index_len(world));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_is_held_back_is_listed_apart, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(it_costs_no_request_of_its_own, set_up, tear_down),
+        cmocka_unit_test(a_core_server_shows_whatever_it_lists),
+        cmocka_unit_test_setup_teardown(a_service_that_refuses_to_tell_is_asked_without, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(new_mail_that_is_held_back_is_no_news, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_mark_moves_an_email_and_tells, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_mark_by_somebody_else_is_seen_by_the_next_sync, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(mail_that_stays_valid_cannot_be_moved, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_failed_mark_moves_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_gone_leaves_both, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
