@@ -85,6 +85,8 @@ static int open_node(struct tree *tree, const struct tree_caller *caller, uint64
         return item_open(tree, caller, number, OUTBOX_CONTENT, flags, ret_handle);
     case INODE_RECEIPT:
         return item_open(tree, caller, number, OUTBOX_RECEIPT, flags, ret_handle);
+    case INODE_ANSWER:
+        return answer_open(tree, caller, ino, flags, ret_handle);
     case INODE_CONTENT:
         return content_open(tree, caller, ino, flags, ret_handle);
     case INODE_SEARCH_NOTE:
