@@ -13,6 +13,7 @@
 #include "tree/fixed.h"
 #include "tree/handle_type.h"
 #include "tree/inode.h"
+#include "tree/sent_folder.h"
 
 void *handle_new(struct tree *tree, const struct handle_ops *ops, size_t size, int flags)
 {
@@ -84,7 +85,9 @@ static int open_node(struct tree *tree, const struct tree_caller *caller, uint64
     case INODE_SETTLED_ITEM:
         return item_open(tree, caller, number, OUTBOX_CONTENT, flags, ret_handle);
     case INODE_RECEIPT:
-        return item_open(tree, caller, number, OUTBOX_RECEIPT, flags, ret_handle);
+        return sent_receipt_open(tree, caller, number, flags, ret_handle);
+    case INODE_SENT:
+        return sent_record_open(tree, (uint32_t)number, flags, ret_handle);
     case INODE_SEARCH_NOTE:
         return search_note_open(tree, ino, flags, ret_handle);
     case INODE_EVENT_LOG:

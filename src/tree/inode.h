@@ -26,6 +26,7 @@ enum inode_kind {
     INODE_SEARCH = 24, /* the folder of a query; number: the query's (search_folder.h) */
     INODE_SEARCH_HIT,  /* link to an email that was found; number: the store's of the email */
     INODE_SEARCH_NOTE, /* what was asked; number: the query's */
+    INODE_SENT,        /* in sent/, of mail that was sent elsewhere; number: the store's of sent mail */
     INODE_HELD,        /* .invalid/ of an inbox; number: the store's of the inbox */
 };
 
