@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/strbuf.h"
 #include "mail/draft_reading.h"
 #include "mail/reason.h"
 
@@ -21,13 +22,10 @@ static bool is_json(const char *bytes, size_t len)
 /* A body alone is read as that of a message, whose charset nothing tells. */
 static int read_body(struct draft_reading *reading, const char *bytes, size_t len)
 {
-    static const char header[] = "MIME-Version: 1.0\n\n";
-    _cleanup_free_ char *message = malloc(strlen(header) + len);
-    if (message == NULL)
-        return -ENOMEM;
-    memcpy(message, header, strlen(header));
-    memcpy(message + strlen(header), bytes, len);
-    return draft_read_mime(reading, message, strlen(header) + len);
+    _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(2 * DRAFT_MAX_BYTES);
+    strbuf_append_str(&message, "MIME-Version: 1.0\n\n");
+    strbuf_append(&message, bytes, len);
+    return message.error != 0 ? message.error : draft_read_mime(reading, message.data, message.len);
 }
 
 static int read_text(struct draft_reading *reading, const char *bytes, size_t len)

@@ -41,6 +41,7 @@ void envelope_release(struct envelope *envelope)
     release_attachments(envelope);
     release_part_ids(envelope);
     free(envelope->name);
+    free(envelope->answers);
     free(envelope->from);
     free(envelope->request);
     free(envelope->id);
@@ -55,6 +56,7 @@ void envelope_clear_outcome(struct envelope *envelope)
         .order = envelope->order,
         .kind = envelope->kind,
         .name = TAKE_PTR(envelope->name),
+        .answers = TAKE_PTR(envelope->answers),
         .content = envelope->content,
         .is_hidden = envelope->is_hidden,
     };
@@ -100,13 +102,14 @@ static int copy_lists(const struct envelope *from, struct envelope *to)
 int envelope_copy(const struct envelope *envelope, struct envelope *ret_envelope)
 {
     struct envelope copy = *envelope;
-    copy.name = copy.from = copy.request = copy.id = copy.error = NULL;
+    copy.name = copy.answers = copy.from = copy.request = copy.id = copy.error = NULL;
     copy.attachments = NULL;
     copy.part_ids = NULL;
     copy.attachments_len = copy.part_ids_len = 0;
 
     int error = copy_lists(envelope, &copy);
     error = error != 0 ? error : copy_text(envelope->name, &copy.name);
+    error = error != 0 ? error : copy_text(envelope->answers, &copy.answers);
     error = error != 0 ? error : copy_text(envelope->from, &copy.from);
     error = error != 0 ? error : copy_text(envelope->request, &copy.request);
     error = error != 0 ? error : copy_text(envelope->id, &copy.id);
@@ -192,6 +195,7 @@ static int take_part_ids(const json_t *list, struct envelope *envelope)
 static int take_texts(const json_t *root, struct envelope *to)
 {
     int error = take_text(root, "name", &to->name);
+    error = error != 0 ? error : take_text(root, "answers", &to->answers);
     error = error != 0 ? error : take_text(root, "from", &to->from);
     error = error != 0 ? error : take_text(root, "request", &to->request);
     error = error != 0 ? error : take_text(root, "id", &to->id);
@@ -260,6 +264,7 @@ int envelope_parse(const char *text, size_t len, struct envelope *ret_envelope)
 
 static void write_message(struct json_writer *writer, const struct envelope *envelope)
 {
+    json_member_string(writer, "answers", envelope->answers);
     json_member_string(writer, "from", envelope->from);
     json_member_string(writer, "lane", envelope->lane);
     json_key(writer, "attachments");

@@ -42,7 +42,8 @@ struct envelope {
     char key[ENVELOPE_KEY_SIZE];       /* idempotency key; "": none yet */
 
     /* of a message */
-    char *from;                      /* the sending address, settled at hand-in */
+    char *answers; /* what reply_make() (reply.h) made of the email it answers; NULL: none */
+    char *from;    /* the sending address, settled at hand-in */
     char lane[ENVELOPE_DIGEST_SIZE]; /* messages of one lane go out in order (send_order.h) */
     struct envelope_attachment *attachments;
     size_t attachments_len;
@@ -72,8 +73,8 @@ void envelope_release(struct envelope *envelope);
 /* 0 or -ENOMEM. */
 int envelope_copy(const struct envelope *envelope, struct envelope *ret_envelope);
 
-/* Forgets what the last hand-in led to: bindings, attempts, times, result. Keeps number, name, kind, key and
- * digest. */
+/* Forgets what the last hand-in led to: bindings, attempts, times, result. Keeps number, name, kind, key,
+ * digest and what it answers. */
 void envelope_clear_outcome(struct envelope *envelope);
 
 /* 0, -EPROTO (of a newer version), -EBADMSG (torn or foreign), -ENOMEM. */

@@ -28,6 +28,8 @@ struct moving_in {
     int dir_fd;
     const char *draft_name;
     const char *name;
+    const char *answers; /* or NULL */
+    char *free_name;     /* `name`, where it was chosen here */
     enum envelope_kind kind;
     int fd; /* of the draft */
     struct stat status;
@@ -105,6 +107,8 @@ static int make_item(struct moving_in *moving)
     moving->item->envelope.order = number;
     moving->item->envelope.content = number;
     moving->item->envelope.name = strdup(moving->name);
+    if (moving->answers != NULL && (moving->item->envelope.answers = strdup(moving->answers)) == NULL)
+        return -ENOMEM;
     return moving->item->envelope.name == NULL ? -ENOMEM : 0;
 }
 
@@ -166,6 +170,34 @@ static int accept_draft(struct moving_in *moving)
     return error;
 }
 
+static void drop_item(struct moving_in *moving)
+{
+    pthread_mutex_lock(&moving->outbox->lock);
+    item_unref(moving->item);
+    pthread_mutex_unlock(&moving->outbox->lock);
+    moving->item = NULL;
+}
+
+/* Of answers the name is a proposal. The name is free when it is chosen, and reserved when it is accepted:
+ * somebody else may be first. */
+static int accept_answer(struct moving_in *moving)
+{
+    int error = core_check_name(OUTBOX_FOLDER_OUTBOX, moving->name);
+    const char *proposed = moving->name;
+    if (error == 0)
+        error = open_draft(moving);
+    if (error != 0)
+        return error;
+    do {
+        drop_item(moving);
+        free(moving->free_name);
+        moving->free_name = names_choose_free(moving->outbox, OUTBOX_FOLDER_OUTBOX, proposed);
+        moving->name = moving->free_name;
+        error = moving->free_name == NULL ? -ENOMEM : accept_draft(moving);
+    } while (error == -EEXIST);
+    return error;
+}
+
 static int hand_in_draft(struct moving_in *moving, unsigned int flags)
 {
     enum outbox_folder to =
@@ -180,6 +212,24 @@ static int hand_in_draft(struct moving_in *moving, unsigned int flags)
     return error != 0 ? error : accept_draft(moving);
 }
 
+static int end_moving(struct moving_in *moving, const char *shown_path, int error)
+{
+    struct outbox *outbox = moving->outbox;
+    names_release_target(outbox, moving->replaced);
+    if (error == -EINVAL || error == -EXDEV)
+        error = -EIO; /* mv(1) would copy, or speak of subdirectories */
+    if (error != 0)
+        core_tell_path(outbox, EVENT_REFUSED, shown_path, NULL,
+                       moving->reason != NULL ? moving->reason : strerror(-error));
+    drop_item(moving);
+    if (moving->fd >= 0)
+        close(moving->fd);
+    free(moving->bytes);
+    free(moving->reason);
+    free(moving->free_name);
+    return error;
+}
+
 int outbox_hand_in(struct outbox *outbox, int draft_dir_fd, const char *draft_name, const char *shown_path,
                    enum outbox_folder to, const char *name, unsigned int flags)
 {
@@ -192,21 +242,22 @@ int outbox_hand_in(struct outbox *outbox, int draft_dir_fd, const char *draft_na
         .fd = -1,
     };
     bool is_allowed = to == OUTBOX_FOLDER_OUTBOX || to == OUTBOX_FOLDER_ATTACHMENTS;
-    int error = is_allowed ? hand_in_draft(&moving, flags) : -EPERM;
-    names_release_target(outbox, moving.replaced);
-    if (error == -EINVAL || error == -EXDEV)
-        error = -EIO; /* mv(1) would copy, or speak of subdirectories */
-    if (error != 0)
-        core_tell_path(outbox, EVENT_REFUSED, shown_path, NULL,
-                       moving.reason != NULL ? moving.reason : strerror(-error));
-    pthread_mutex_lock(&outbox->lock);
-    item_unref(moving.item);
-    pthread_mutex_unlock(&outbox->lock);
-    if (moving.fd >= 0)
-        close(moving.fd);
-    free(moving.bytes);
-    free(moving.reason);
-    return error;
+    return end_moving(&moving, shown_path, is_allowed ? hand_in_draft(&moving, flags) : -EPERM);
+}
+
+int outbox_hand_in_answer(struct outbox *outbox, int draft_dir_fd, const char *draft_name,
+                          const char *shown_path, const char *answers, const char *name)
+{
+    struct moving_in moving = {
+        .outbox = outbox,
+        .dir_fd = draft_dir_fd,
+        .draft_name = draft_name,
+        .name = name,
+        .answers = answers,
+        .kind = ENVELOPE_MESSAGE,
+        .fd = -1,
+    };
+    return end_moving(&moving, shown_path, accept_answer(&moving));
 }
 
 /* ---------------------------------------------------------------- out */

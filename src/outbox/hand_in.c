@@ -103,13 +103,26 @@ static int make_room_for_parts(struct envelope *next, const struct draft *draft)
     return 0;
 }
 
+/* The same words in answer to two emails are two messages. */
+static void digest_message(const struct envelope *envelope, const char *bytes, size_t len,
+                           char ret_digest[ENVELOPE_DIGEST_SIZE])
+{
+    char both[2 * ENVELOPE_DIGEST_SIZE];
+    content_digest(bytes, len, ret_digest);
+    if (envelope->answers == NULL)
+        return;
+    memcpy(both, ret_digest, ENVELOPE_DIGEST_SIZE);
+    content_digest(envelope->answers, strlen(envelope->answers), both + ENVELOPE_DIGEST_SIZE);
+    content_digest(both, sizeof(both), ret_digest);
+}
+
 /* The key belongs to the content: the same content keeps its key, wherever it has been meanwhile. */
 static int choose_key(struct hand_in *hand_in, const char *bytes, size_t len)
 {
     struct outbox *outbox = hand_in->change.outbox;
     struct envelope *next = &hand_in->change.next;
     char digest[ENVELOPE_DIGEST_SIZE];
-    content_digest(bytes, len, digest);
+    digest_message(next, bytes, len, digest);
     bool is_unedited = next->key[0] != '\0' && strcmp(next->digest, digest) == 0;
     memcpy(next->digest, digest, sizeof(digest));
     if (is_unedited)
@@ -128,7 +141,7 @@ static int check_message(struct hand_in *hand_in, const char *bytes, size_t len,
     _cleanup_(cleanup_draft_free) struct draft *draft = NULL;
     struct envelope *next = &hand_in->change.next;
     hand_in->change.state = ITEM_QUEUED;
-    int error = draft_parse(bytes, len, &draft, ret_reason);
+    int error = draft_parse_answer(bytes, len, next->answers, &draft, ret_reason);
     error = error != 0 ? error : find_sender(hand_in, draft, ret_reason);
     error = error != 0 ? error : send_order_lane(draft->request, next->from, next->lane);
     error = error != 0 ? error : make_room_for_parts(next, draft);

@@ -14,6 +14,7 @@
 #include "mail/receipt.h"
 #include "outbox/change.h"
 #include "outbox/core.h"
+#include "outbox/names.h"
 #include "outbox/writer.h"
 
 static struct outbox_handle *handle_new(struct outbox *outbox, pid_t pid)
@@ -43,16 +44,24 @@ void handle_free(struct outbox_handle *handle)
 
 /* ---------------------------------------------------------------- create */
 
-static int prepare_new(struct outbox *outbox, enum envelope_kind kind, const char *name, struct item *item,
+/* What is created: `answers` may be NULL. */
+struct new_file {
+    enum envelope_kind kind;
+    const char *name;
+    const char *answers;
+};
+
+static int prepare_new(struct outbox *outbox, const struct new_file *file, const struct item *item,
                        struct change *change)
 {
     change->next.number = item->number;
     change->next.order = item->number;
     change->next.content = item->number;
-    change->next.kind = kind;
-    change->next.name = strdup(name);
+    change->next.kind = file->kind;
+    change->next.name = strdup(file->name);
+    change->next.answers = file->answers == NULL ? NULL : strdup(file->answers);
     change_stamp(change);
-    if (change->next.name == NULL)
+    if (change->next.name == NULL || (file->answers != NULL && change->next.answers == NULL))
         return -ENOMEM;
     pthread_mutex_lock(&outbox->lock);
     int error = change_reserve_locked(change, item);
@@ -86,7 +95,7 @@ static int add_new(struct outbox_handle *handle, struct change *change, struct o
     return error;
 }
 
-static int create(struct outbox_handle *handle, const char *name, struct outbox_stat *ret)
+static int create(struct outbox_handle *handle, const struct new_file *file, struct outbox_stat *ret)
 {
     struct outbox *outbox = handle->outbox;
     uint64_t number;
@@ -97,7 +106,7 @@ static int create(struct outbox_handle *handle, const char *name, struct outbox_
     if (handle->item == NULL)
         return -ENOMEM;
     _cleanup_change_ struct change change = {.outbox = outbox, .state = ITEM_WRITING, .reserved_folder = -1};
-    error = prepare_new(outbox, handle->kind, name, handle->item, &change);
+    error = prepare_new(outbox, file, handle->item, &change);
     if (error == 0)
         error = create_files(outbox, &change, handle->item, &handle->fd);
     crash_point("created");
@@ -109,6 +118,22 @@ static int create(struct outbox_handle *handle, const char *name, struct outbox_
     return error;
 }
 
+static int create_file(struct outbox *outbox, const struct new_file *file, pid_t pid,
+                       struct outbox_handle **ret_handle, struct outbox_stat *ret)
+{
+    struct outbox_handle *handle = handle_new(outbox, pid);
+    if (handle == NULL)
+        return -ENOMEM;
+    handle->may_write = true;
+    handle->kind = file->kind;
+    int error = create(handle, file, ret);
+    if (error != 0)
+        handle_free(handle);
+    else
+        *ret_handle = handle;
+    return error;
+}
+
 int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *name, pid_t pid,
                   struct outbox_handle **ret_handle, struct outbox_stat *ret)
 {
@@ -117,16 +142,24 @@ int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *
     int error = core_check_name(folder, name);
     if (error != 0)
         return error;
-    struct outbox_handle *handle = handle_new(outbox, pid);
-    if (handle == NULL)
-        return -ENOMEM;
-    handle->may_write = true;
-    handle->kind = folder == OUTBOX_FOLDER_OUTBOX ? ENVELOPE_MESSAGE : ENVELOPE_ATTACHMENT;
-    error = create(handle, name, ret);
+    const struct new_file file = {
+        .kind = folder == OUTBOX_FOLDER_OUTBOX ? ENVELOPE_MESSAGE : ENVELOPE_ATTACHMENT,
+        .name = name,
+    };
+    return create_file(outbox, &file, pid, ret_handle, ret);
+}
+
+int outbox_create_answer(struct outbox *outbox, const char *answers, const char *name, pid_t pid,
+                         struct outbox_handle **ret_handle, struct outbox_stat *ret)
+{
+    int error = core_check_name(OUTBOX_FOLDER_OUTBOX, name);
     if (error != 0)
-        handle_free(handle);
-    else
-        *ret_handle = handle;
+        return error;
+    do { /* until nobody takes the name first */
+        _cleanup_free_ char *free_name = names_choose_free(outbox, OUTBOX_FOLDER_OUTBOX, name);
+        const struct new_file file = {.kind = ENVELOPE_MESSAGE, .name = free_name, .answers = answers};
+        error = free_name == NULL ? -ENOMEM : create_file(outbox, &file, pid, ret_handle, ret);
+    } while (error == -EEXIST);
     return error;
 }
 

@@ -17,6 +17,7 @@
 #include "outbox/change.h"
 #include "outbox/core.h"
 #include "outbox/hand_in.h"
+#include "outbox/numbered_name.h"
 
 /* ---------------------------------------------------------------- what stands in the way */
 
@@ -39,6 +40,14 @@ int names_claim_target_locked(struct outbox *outbox, enum outbox_folder folder, 
         return -EEXIST;
     *ret_replaced = item;
     return 0;
+}
+
+char *names_choose_free(struct outbox *outbox, enum outbox_folder folder, const char *name)
+{
+    pthread_mutex_lock(&outbox->lock);
+    char *free_name = numbered_name_find(&outbox->table, folder, name);
+    pthread_mutex_unlock(&outbox->lock);
+    return free_name;
 }
 
 static void hide_durably(struct outbox *outbox, struct item *item)

@@ -16,6 +16,10 @@
 int names_claim_target_locked(struct outbox *outbox, enum outbox_folder folder, const char *name,
                               bool is_exclusive, struct item **ret_replaced);
 
+/* `name`, or with a number where that is taken at this moment (numbered_name.h). The caller frees; NULL
+ * without memory. */
+char *names_choose_free(struct outbox *outbox, enum outbox_folder folder, const char *name);
+
 /* After a change that replaced an item: gives up the claim; what nobody needs is removed, and what messages
  * need is hidden durably. NULL-safe. Waits for the disk. */
 void names_release_target(struct outbox *outbox, struct item *replaced);

@@ -130,6 +130,11 @@ int64_t outbox_folder_changed_ms(struct outbox *outbox, enum outbox_folder folde
  * attachments/, also: a control character). */
 int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *name, pid_t pid,
                   struct outbox_handle **ret_handle, struct outbox_stat *ret);
+/* The same of a message in outbox/ that answers an email: its text may be a body alone (draft_parse_answer()
+ * in draft.h). `answers`: what reply_make() made of that email; the item keeps it wherever it goes in the
+ * four folders. `name` is a proposal: one that is taken gets a number. */
+int outbox_create_answer(struct outbox *outbox, const char *answers, const char *name, pid_t pid,
+                         struct outbox_handle **ret_handle, struct outbox_stat *ret);
 /* `flags` as open(2). For writing, this waits for the release of what was closed just before. Writing is
  * -EBUSY for a queued message, -EACCES in sent/ and failed/ and for receipts.
  * -ESTALE: it just left the folder, and its name there is free from now on: look it up again.
@@ -169,6 +174,9 @@ void outbox_abandon(struct outbox_handle *handle);
  * `shown_path`: the draft's path below the mount point, for words. Waits for the disk. */
 int outbox_hand_in(struct outbox *outbox, int draft_dir_fd, const char *draft_name, const char *shown_path,
                    enum outbox_folder to, const char *name, unsigned int flags);
+/* The same into outbox/ of a draft that answers an email, as in outbox_create_answer(). */
+int outbox_hand_in_answer(struct outbox *outbox, int draft_dir_fd, const char *draft_name,
+                          const char *shown_path, const char *answers, const char *name);
 /* rename(2) the other way: out of any of the folders to a draft. Cancels a queued item; -EBUSY while it is
  * being sent. A destination that exists is replaced unless RENAME_NOREPLACE. A receipt: -EPERM. Waits for the
  * disk. */

@@ -52,7 +52,7 @@ static int load_draft(struct sending *sending)
     size_t len;
     int error = spool_read_data(sending->outbox->spool, sending->item->number, DRAFT_MAX_BYTES, &bytes, &len);
     if (error == 0)
-        error = draft_parse(bytes, len, &sending->draft, &reason);
+        error = draft_parse_answer(bytes, len, sending->item->envelope.answers, &sending->draft, &reason);
     if (error == 0 && sending->draft->parts_len != sending->item->envelope.part_ids_len)
         error = -EBADMSG;
     if (error == -EBADMSG || error == -EDESTADDRREQ || error == -EMSGSIZE)

@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "mail/receipt.h"
+#include "tree/content_node.h"
 #include "tree/entry.h"
 #include "tree/inode.h"
 #include "tree/proc_path.h"
@@ -113,9 +114,12 @@ int tree_make_link(struct tree *tree, uint64_t ino, uint64_t new_parent, const c
     return error != 0 ? error : tree_lookup(tree, NULL, new_parent, new_name, ret);
 }
 
-int tree_read_link(struct tree *tree, uint64_t ino, char *ret_target, size_t size)
+int tree_read_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino, char *ret_target,
+                   size_t size)
 {
     const struct draft_node *draft = draft_table_get(&tree->drafts, ino);
+    if (inode_kind(ino) == INODE_CONTENT)
+        return content_read_link(tree, caller, ino, ret_target, size);
     if (inode_kind(ino) == INODE_SEARCH_HIT)
         return search_hit_read_link(tree, ino, ret_target, size);
     if (draft == NULL)

@@ -131,6 +131,14 @@ void entry_of_email(const struct tree *tree, const struct email_view *view, stru
     ret->attributes.is_lasting = true;
 }
 
+void entry_of_content(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t size, int64_t date_ms,
+                      struct tree_entry *ret)
+{
+    fill(tree, ino, mode, (off_t)size, timespec_of_ms(date_ms), ret);
+    ret->is_name_lasting = true;
+    ret->attributes.is_lasting = true;
+}
+
 void entry_of_search(const struct tree *tree, uint64_t ino, mode_t mode, off_t size, int64_t changed_ms,
                      struct tree_entry *ret)
 {

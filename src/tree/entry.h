@@ -25,6 +25,9 @@ void entry_of_search(const struct tree *tree, uint64_t ino, mode_t mode, off_t s
 void entry_of_email(const struct tree *tree, const struct email_view *view, struct tree_entry *ret);
 /* Of mail that was sent elsewhere. */
 void entry_of_sent(const struct tree *tree, const struct email_view *view, struct tree_entry *ret);
+/* What is in the folder of an email, and the folder itself. */
+void entry_of_content(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t size, int64_t date_ms,
+                      struct tree_entry *ret);
 /* `folder`: where it is looked at, which may be where it no longer shows. */
 void entry_of_item(const struct tree *tree, const struct outbox_stat *stat, enum outbox_folder folder,
                    struct tree_entry *ret);

@@ -88,6 +88,8 @@ static int open_node(struct tree *tree, const struct tree_caller *caller, uint64
         return sent_receipt_open(tree, caller, number, flags, ret_handle);
     case INODE_SENT:
         return sent_record_open(tree, (uint32_t)number, flags, ret_handle);
+    case INODE_CONTENT:
+        return content_open(tree, caller, ino, flags, ret_handle);
     case INODE_SEARCH_NOTE:
         return search_note_open(tree, ino, flags, ret_handle);
     case INODE_EVENT_LOG:
@@ -111,7 +113,7 @@ bool tree_open_may_wait(struct tree *tree, uint64_t ino, int flags)
 {
     (void)tree;
     bool wants_write = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
-    return wants_write && tree_may_wait(ino);
+    return inode_kind(ino) == INODE_CONTENT || (wants_write && tree_may_wait(ino));
 }
 
 static int create_node(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,

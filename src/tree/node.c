@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "tree/content_node.h"
 #include "tree/entry.h"
 #include "tree/held_folder.h"
 #include "tree/inode.h"
@@ -109,9 +110,17 @@ static bool get_entry(struct tree *tree, uint64_t ino, struct tree_entry *ret)
     }
 }
 
-int tree_get_attributes(struct tree *tree, uint64_t ino, struct tree_attributes *ret)
+bool tree_get_attributes_may_wait(uint64_t ino)
+{
+    return inode_kind(ino) == INODE_CONTENT && content_node_of(ino).kind >= CONTENT_NODE_MESSAGE;
+}
+
+int tree_get_attributes(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                        struct tree_attributes *ret)
 {
     struct tree_entry entry;
+    if (inode_kind(ino) == INODE_CONTENT)
+        return content_get_attributes(tree, caller, ino, ret);
     const struct draft_node *draft = draft_table_get(&tree->drafts, ino);
     if (draft != NULL)
         return get_draft(tree, draft, ret);
@@ -144,6 +153,8 @@ bool tree_may_wait(uint64_t ino)
 
 bool tree_lookup_may_wait(struct tree *tree, uint64_t parent, const char *name)
 {
+    if (inode_kind(parent) == INODE_CONTENT)
+        return true;
     return inode_kind(parent) == INODE_SEARCH && !search_query_knows(tree, parent, name);
 }
 
@@ -177,7 +188,7 @@ static int lookup_in_inbox(struct tree *tree, uint32_t inbox, const char *name, 
     if (strcmp(name, held_folder_name) == 0)
         return held_folder_get(tree, inbox, ret) ? 0 : -ENOENT;
     if (!store_find_email(tree->store, inbox, name, &view))
-        return -ENOENT;
+        return content_find_folder(tree, inbox, name, ret) ? 0 : -ENOENT;
     entry_of_email(tree, &view, ret);
     return 0;
 }
@@ -220,6 +231,8 @@ int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t pa
         return lookup_draft(tree, draft, name, ret);
     if (inode_kind(parent) == INODE_INBOX)
         return lookup_in_inbox(tree, (uint32_t)number, name, ret);
+    if (inode_kind(parent) == INODE_CONTENT)
+        return content_lookup(tree, caller, parent, name, ret);
     if (inode_kind(parent) == INODE_HELD)
         return held_folder_lookup(tree, (uint32_t)number, name, ret);
     if (inode_kind(parent) == INODE_SEARCH)

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "mail/receipt.h"
 #include "tree/announced.h"
+#include "tree/content_node.h"
 #include "tree/fixed.h"
 #include "tree/inode.h"
 #include "tree/search_folder.h"
@@ -122,6 +123,25 @@ static void inbox_changed(void *context, uint32_t inbox, enum store_change chang
     tell_content_changed(tree, inode_make(INODE_INBOX_INDEX, inbox));
 }
 
+static void tell_content_gone(struct tree *tree, const struct email_view *view)
+{
+    char name[NAME_MAX + 1];
+    if (!store_has_content(tree->store))
+        return;
+    content_folder_name(view, name, sizeof(name));
+    tell_entry_gone(tree, inode_make(INODE_INBOX, view->inbox), name);
+}
+
+/* Every email has a folder now, or none any more. */
+static void content_changed(void *context)
+{
+    struct tree *tree = context;
+    struct inbox_view view;
+    uint64_t position = 0;
+    while (tree->store != NULL && store_list_inboxes(tree->store, position, &view, &position, 1) == 1)
+        tell_folder_changed(tree, inode_make(INODE_INBOX, view.number));
+}
+
 /* Of .invalid/; what is left to tell of the inbox is returned. */
 static enum store_change held_changed(struct tree *tree, const struct email_view *view,
                                       enum store_change change)
@@ -153,8 +173,10 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
         tell_content_changed(tree, inode_make(INODE_EMAIL, email));
         return;
     }
-    if (change == STORE_REMOVED)
+    if (change == STORE_REMOVED) {
         tell_entry_gone(tree, folder_ino, view.name);
+        tell_content_gone(tree, &view);
+    }
     if (change == STORE_CHANGED)
         tell_content_changed(tree, inode_make(INODE_EMAIL, email));
     tell_folder_changed(tree, folder_ino);
@@ -221,6 +243,7 @@ struct store_listener tree_store_listener(struct tree *tree)
         .inbox_changed = inbox_changed,
         .email_changed = email_changed,
         .sent_changed = sent_changed,
+        .content_changed = content_changed,
         .context = tree,
     };
 }

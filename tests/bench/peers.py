@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 
+from programs import running
 from reading import WORKS
 from rows import Row, seconds
 
@@ -25,6 +26,7 @@ class Peer:
         self.path = place / name
         self.path.mkdir(exist_ok=True)
         self.processes = []
+        running.append(self)
         self.environment = {**os.environ, "HOME": str(place), "XDG_CACHE_HOME": str(place / "cache"),
                             "RCLONE_CONFIG": str(place / "rclone.conf")}
         getattr(self, f"start_{name}")(place, plain)
@@ -63,6 +65,7 @@ class Peer:
             time.sleep(0.01)
 
     def stop(self):
+        running.remove(self)
         if os.path.ismount(self.path):
             subprocess.run(["fusermount3", "-u", "-z", self.path], check=False)
         for process in self.processes:

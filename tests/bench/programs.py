@@ -17,6 +17,13 @@ SENDER = "alice@inbox.localhost"
 RECEIVER = "box@inbox.localhost"
 FIRST_DATE = 1700000000
 
+running = []  # what is to be stopped, whatever happens: has stop()
+
+
+def stop_all():
+    while running:
+        running[-1].stop()
+
 
 class Service:
     """inboxd on a loopback port."""
@@ -28,12 +35,14 @@ class Service:
         self.key = self.key_file.read_text().strip()
 
     def start(self):
+        running.append(self)
         self.process = subprocess.Popen([BUILD / "inboxd", "--listen=127.0.0.1:0", f"--data={self.data}"],
                                         stdout=subprocess.PIPE, text=True)
         self.url = self.process.stdout.readline().rsplit(" ", 1)[1].strip().rstrip("/")
         self.port = int(self.url.rsplit(":", 1)[1])
 
     def stop(self):
+        running.remove(self)
         self.process.terminate()
         self.process.wait()
 
@@ -164,6 +173,7 @@ class Mount:
         self.process = subprocess.Popen(
             [BUILD / "inboxfs", *mode, *metadata_only(), f"--api-key-file={service.key_file}",
              f"--state-dir={place / state}", f"--poll-interval={poll_s}", url or service.url, self.path], stderr=log)
+        running.append(self)
         while not os.path.ismount(self.path):
             if self.process.poll() is not None:
                 sys.exit("bench: the mount failed")
@@ -195,12 +205,27 @@ class Mount:
         return 0
 
     def cpu_s(self):
-        """Of all its threads, to the nanosecond."""
-        tasks = pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
-        return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+        """Of all its threads, those that have ended too: clock_getcpuclockid(3)."""
+        return time.clock_gettime((~self.process.pid << 3) | 2)
+
+    def wait_until_idle(self, limit_s=300):
+        """Until what is done in the background (the index for search) is done."""
+        until, quiet, last = time.monotonic() + limit_s, 0, self.cpu_s()
+        while quiet < 4 and time.monotonic() < until:  # the index waits for 3 s before it begins
+            time.sleep(1)
+            now = self.cpu_s()
+            quiet = quiet + 1 if now - last < 0.002 else 0
+            last = now
 
     def stop(self):
-        subprocess.run(["fusermount3", "-u", self.path], check=True)
+        running.remove(self)
+        until = time.monotonic() + 5
+        # Something that was just ended may still have a file open.
+        while subprocess.run(["fusermount3", "-u", self.path], stderr=subprocess.DEVNULL, check=False).returncode:
+            if time.monotonic() > until or self.process.poll() is not None:
+                subprocess.run(["fusermount3", "-u", "-z", self.path], check=False)
+                break
+            time.sleep(0.01)
         self.process.wait()
 
 

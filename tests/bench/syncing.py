@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 
-from programs import Mount, Way
+from programs import Mount, Way, running
 from rows import Row, must, seconds
 
 SYNC_GOAL = 1.5
@@ -36,7 +36,10 @@ def measure_first_sync(rows, emails, service, place, runs):
         before = mount.cpu_s()
         ours = must(seconds(f"echo sync > {mount.path}/ctl"), "sync")
         cpu.append(mount.cpu_s() - before)
-        peak_kb, memory_kb = mount.memory_kb("VmHWM"), mount.memory_kb()
+        peak_kb, own_kb, synced = mount.memory_kb("VmHWM"), mount.memory_kb("RssAnon"), mount.cpu_s()
+        if run == runs - 1:
+            mount.wait_until_idle()
+        index_cpu_s = mount.cpu_s() - synced
         mount.stop()
         pairs.append((ours, must(seconds(curl), curl)))
     before = children_cpu_s()
@@ -45,7 +48,8 @@ def measure_first_sync(rows, emails, service, place, runs):
                  SYNC_GOAL),
              Row("sync", "first sync, CPU", emails, min(cpu), "s", "jq length", children_cpu_s() - before, CPU_GOAL),
              Row("sync", "first sync, memory at most", emails, peak_kb / 1024, "MB"),
-             Row("sync", "memory after the first sync", emails, memory_kb / 1024, "MB")]
+             Row("sync", "first sync, own memory after it", emails, own_kb / 1024, "MB"),
+             Row("sync", "index for search afterwards, CPU", emails, index_cpu_s, "s")]
     answer.unlink()
 
 
@@ -57,18 +61,20 @@ def measure_mounting(rows, emails, service, place, runs):
         mount = Mount(service, place, f"warm-{emails}-{run}")
         names = subprocess.run(["ls", "-f", mount.box], stdout=subprocess.PIPE, check=True).stdout
         times.append(time.monotonic() - start)
-        memory_kb = mount.memory_kb()
+        memory_kb, own_kb = mount.memory_kb(), mount.memory_kb("RssAnon")
         mount.stop()
         if names.count(b"\n") < emails:
             raise SystemExit("bench: the first ls was not complete")
     rows += [Row("sync", "warm cache: mount and first ls", emails, min(times), "s", goal=FIRST_LS_GOAL_S.get(emails, .3)),
-             Row("sync", "memory after that", emails, memory_kb / 1024, "MB", goal=MEMORY_GOAL_MB.get(emails))]
+             Row("sync", "memory after that", emails, memory_kb / 1024, "MB", goal=MEMORY_GOAL_MB.get(emails)),
+             Row("sync", "own memory after that", emails, own_kb / 1024, "MB")]
 
 
 def measure_polls(rows, emails, service, place):
     """CPU time of a poll without news; and of the program while nothing happens at all."""
     mount = Mount(service, place, f"polls-{emails}", poll_s=1)
     mount.wait_for_quiet_poll()
+    mount.wait_until_idle()
     before, counters, polls = mount.cpu_s(), mount.status()["counters"], 5
     time.sleep(polls)
     cpu_s, now = mount.cpu_s() - before, mount.status()["counters"]
@@ -79,6 +85,7 @@ def measure_polls(rows, emails, service, place):
     mount.stop()
     mount = Mount(service, place, f"idle-{emails}")
     mount.control()
+    mount.wait_until_idle()
     before, count = mount.cpu_s(), 20
     for _ in range(count):
         mount.control()
@@ -104,6 +111,7 @@ class Watcher:
 
     def __init__(self, folder):
         self.seen = []
+        running.append(self)
         self.process = subprocess.Popen(["inotifywait", "-m", "-e", "create", "--format", "%f", folder],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         while "established" not in self.process.stderr.readline():
@@ -123,6 +131,7 @@ class Watcher:
             time.sleep(0.001)
 
     def stop(self):
+        running.remove(self)
         self.process.terminate()
         self.process.wait()
         self.thread.join()

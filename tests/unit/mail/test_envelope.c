@@ -29,6 +29,7 @@ static void fill(struct envelope *envelope)
         .state = "sent",
         .name = strdup("m \xc3\xa4.eml"),
         .key = "3c90c3cc-0d44-4b50-8888-8dd25736052a",
+        .answers = strdup("{\"existing_email_id\":\"e1\"}"),
         .from = strdup("me@inbox.example"),
         .lane = "lane",
         .attachments = calloc(1, sizeof(struct envelope_attachment)),
@@ -68,6 +69,11 @@ static void an_envelope_survives_its_file(void **state)
     assert_string_equal(read.name, "m \xc3\xa4.eml");
     assert_string_equal(read.key, copy.key);
     assert_string_equal(read.request, copy.request);
+    assert_string_equal(read.answers, copy.answers);
+    envelope_clear_outcome(&read);
+    assert_string_equal(read.answers, copy.answers);
+    envelope_release(&read);
+    assert_int_equal(envelope_parse(text.data, text.len, &read), 0);
     assert_int_equal(read.attachments_len, 1);
     assert_int_equal(read.attachments[0].content, 5);
     assert_string_equal(read.attachments[0].name, "a.pdf");

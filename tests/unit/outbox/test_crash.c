@@ -13,7 +13,35 @@ enum act {
     ACT_PARTS,  /* mv of a message with an attached part */
     ACT_CANCEL, /* mv from drafts/ while offline, and out again */
     ACT_REMOVE, /* the same, and rm */
+    ACT_WRITE_ANSWER,
+    ACT_MOVE_ANSWER,
 };
+
+#define ANSWERS                                                                                          \
+    "{\"to_addresses\":[{\"address\":\"bob@x.example\"}],\"existing_email_id\":\"e1\",\"message_type\":" \
+    "\"reply\"}"
+
+static bool is_answer(enum act act)
+{
+    return act == ACT_WRITE_ANSWER || act == ACT_MOVE_ANSWER;
+}
+
+static int create_message(struct world *world, enum act act, struct outbox_handle **ret_handle)
+{
+    struct outbox_stat stat;
+    if (is_answer(act))
+        return outbox_create_answer(world->outbox, ANSWERS, "m.eml", 0, ret_handle, &stat);
+    return outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", 0, ret_handle, &stat);
+}
+
+static void move_message(struct world *world, enum act act)
+{
+    if (is_answer(act))
+        outbox_hand_in_answer(world->outbox, world->drafts, "m.eml", "drafts/m.eml", ANSWERS, "m.eml");
+    else
+        outbox_hand_in(world->outbox, world->drafts, "m.eml", "drafts/m.eml", OUTBOX_FOLDER_OUTBOX, "m.eml",
+                       0);
+}
 
 static void act(struct world *world, enum act act)
 {
@@ -21,23 +49,21 @@ static void act(struct world *world, enum act act)
                                 "Content-Type: multipart/mixed; boundary=b\n\n--b\n\nhello\n"
                                 "--b\nContent-Disposition: attachment; filename=a.csv\n\n1,2\n--b--\n";
     struct outbox_handle *handle = NULL;
-    struct outbox_stat stat;
+    const char *content = act == ACT_PARTS ? parts : is_answer(act) ? "Yes.\n" : MESSAGE;
     if (act == ACT_CANCEL || act == ACT_REMOVE)
         fake_service_set_reachable(world->fake, false);
-    if (act == ACT_WRITE) {
-        if (outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", 0, &handle, &stat) != 0)
+    if (act == ACT_WRITE || act == ACT_WRITE_ANSWER) {
+        if (create_message(world, act, &handle) != 0)
             _exit(3);
-        outbox_write(handle, MESSAGE, strlen(MESSAGE), 0, 0);
+        outbox_write(handle, content, strlen(content), 0, 0);
         outbox_flush(handle, 0);
         outbox_release(handle);
     } else {
         int fd = openat(world->drafts, "m.eml", O_WRONLY | O_CREAT, 0600);
-        const char *content = act == ACT_PARTS ? parts : MESSAGE;
         if (file_write_all(fd, content, strlen(content)) != 0)
             _exit(3);
         close(fd);
-        outbox_hand_in(world->outbox, world->drafts, "m.eml", "drafts/m.eml", OUTBOX_FOLDER_OUTBOX, "m.eml",
-                       0);
+        move_message(world, act);
     }
     outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, NULL);
     if (act == ACT_CANCEL)
@@ -90,6 +116,11 @@ static const struct row rows[] = {
     {"settled", ACT_MOVE, SENT, "sent", false, 1, SENT, 1},
     {"moved_out", ACT_CANCEL, -1, NULL, true, 0, -1, 0},
     {"removed_data", ACT_REMOVE, -1, NULL, false, 0, -1, 0},
+    {"flushed", ACT_WRITE_ANSWER, FAILED, "interrupted", false, 0, FAILED, 0},
+    {"accepted", ACT_WRITE_ANSWER, SENT, "sent", false, 1, SENT, 1},
+    {"saved_envelope", ACT_MOVE_ANSWER, -1, NULL, true, 0, -1, 0},
+    {"moved_in", ACT_MOVE_ANSWER, SENT, "sent", false, 1, SENT, 1},
+    {"recorded_sending", ACT_MOVE_ANSWER, FAILED, "unknown outcome", false, 0, SENT, 1},
 };
 
 static void check_after(struct world *world, const struct row *row, bool is_trusted)
@@ -111,6 +142,9 @@ static void check_after(struct world *world, const struct row *row, bool is_trus
     size_t before_cancel = row->act == ACT_CANCEL || row->act == ACT_REMOVE ? 1 : 0; /* refused: offline */
     assert_int_equal(sent - before_cancel, is_trusted ? row->trusted_sends : row->sends);
     assert_true(is_same_key);
+    _cleanup_free_ char *calls = read_calls(world);
+    if (is_answer(row->act) && sent > 0)
+        assert_non_null(strstr(calls, "\"existing_email_id\":\"e1\""));
 }
 
 static void run_row(const struct row *row, bool is_trusted)
