@@ -32,6 +32,7 @@ struct content_flight {
     char *email_id;
     char *attachment_id; /* or NULL */
     bool is_known_to_exist;
+    bool must_ask;
     unsigned int references; /* protected by the fetcher's lock: the job, and who waits */
     bool is_done;            /* protected by the fetcher's lock */
     int error;               /* when done */
@@ -153,6 +154,12 @@ static int bring(const struct content_flight *flight, int *ret_fd)
 {
     struct content_cache *cache = flight->fetcher->cache;
     struct content_temporary temporary;
+    /* It may have come between a look into the cache and this. */
+    int fd = flight->must_ask ? -ENOENT : content_cache_open(cache, flight->name);
+    if (fd >= 0) {
+        *ret_fd = fd;
+        return 0;
+    }
     int error = content_cache_create(cache, &temporary);
     if (error != 0)
         return error;
@@ -211,6 +218,7 @@ static struct content_flight *new_flight(struct content_fetcher *fetcher, const 
         .email_id = strdup(wish->email_id),
         .attachment_id = copy_text(wish->attachment_id),
         .is_known_to_exist = wish->is_known_to_exist,
+        .must_ask = wish->must_ask,
         .references = 1,
         .fd = -1,
     };
