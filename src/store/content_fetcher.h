@@ -15,7 +15,7 @@
 #include "store/content_cache.h"
 
 enum {
-    CONTENT_TRANSFERS_MAX = 16,
+    CONTENT_TRANSFERS_MAX = 16,                 /* for readers */
     CONTENT_FILE_MAX_BYTES = 512 * 1024 * 1024, /* of an attachment or a raw message */
 };
 
@@ -54,5 +54,7 @@ struct content_wish {
  */
 int content_fetch(struct content_fetcher *fetcher, const struct content_wish *wish, int64_t timeout_ms,
                   struct cancel *cancel, int *ret_fd);
+/* The same by the calling thread itself, which waits to the end. */
+int content_fetch_here(struct content_fetcher *fetcher, const struct content_wish *wish, int *ret_fd);
 
 #endif
