@@ -11,6 +11,7 @@
 #include "tree/entry.h"
 #include "tree/held_folder.h"
 #include "tree/inode.h"
+#include "tree/maildir.h"
 #include "tree/search_folder.h"
 #include "tree/tree_state.h"
 
@@ -88,6 +89,9 @@ static bool get_entry(struct tree *tree, uint64_t ino, struct tree_entry *ret)
         return get_inbox(tree, kind, (uint32_t)number, ret);
     case INODE_EMAIL:
         return get_email(tree, (uint32_t)number, ret);
+    case INODE_MAILDIR:
+    case INODE_MAILDIR_MESSAGE:
+        return maildir_get_entry(tree, ino, ret);
     case INODE_ITEM:
     case INODE_SETTLED_ITEM:
         return get_item(tree, OUTBOX_CONTENT, ino, ret);
@@ -142,6 +146,7 @@ bool tree_may_wait(uint64_t ino)
     case INODE_HELD:
     case INODE_ITEM:
     case INODE_SETTLED_ITEM:
+    case INODE_MAILDIR:
         return true;
     default:
         return false;
@@ -150,6 +155,8 @@ bool tree_may_wait(uint64_t ino)
 
 bool tree_lookup_may_wait(struct tree *tree, uint64_t parent, const char *name)
 {
+    if (maildir_is_folder(parent))
+        return maildir_lookup_may_wait(tree, parent, name);
     if (inode_kind(parent) == INODE_CONTENT)
         return true;
     return inode_kind(parent) == INODE_SEARCH && !search_query_knows(tree, parent, name);
@@ -160,7 +167,7 @@ bool tree_lookup_may_wait(struct tree *tree, uint64_t parent, const char *name)
 static int lookup_in_root(struct tree *tree, const char *name, struct tree_entry *ret)
 {
     enum fixed_node node = fixed_find(name);
-    if (node == FIXED_ROOT)
+    if (node == FIXED_ROOT || (node == FIXED_MAILDIR && !maildir_is_shown(tree)))
         return -ENOENT;
     entry_of_fixed(tree, node, ret);
     return 0;
@@ -224,6 +231,8 @@ int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t pa
 
     if (draft != NULL)
         return lookup_draft(tree, draft, name, ret);
+    if (maildir_is_folder(parent))
+        return maildir_lookup(tree, caller, parent, name, ret);
     if (inode_kind(parent) == INODE_INBOX)
         return lookup_in_inbox(tree, (uint32_t)number, name, ret);
     if (inode_kind(parent) == INODE_CONTENT)
