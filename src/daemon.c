@@ -83,6 +83,8 @@ static int open_store(struct daemon *daemon)
         .state_dir_fd = daemon->account.state_dir_fd,
         .poll_interval_ms = daemon->options->poll_interval_s * 1000,
         .adopt_state = daemon->options->adopts_state,
+        .content_cache_bytes =
+            daemon->options->is_metadata_only ? 0 : (uint64_t)daemon->options->content_cache_mb * 1000 * 1000,
         .listener = tree_store_listener(daemon->tree),
         .events = tree_event_listener(daemon->tree),
     };

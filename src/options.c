@@ -21,7 +21,9 @@
 enum {
     CONFIG_MAX_BYTES = 64 * 1024,
     POLL_INTERVAL_DEFAULT_S = 30,
-    POLL_INTERVAL_MAX_S = 24 * 60 * 60
+    POLL_INTERVAL_MAX_S = 24 * 60 * 60,
+    CONTENT_CACHE_DEFAULT_MB = 1000,
+    CONTENT_CACHE_MAX_MB = 1000 * 1000 * 1000,
 };
 
 /* What is given as text, before it is checked. */
@@ -35,11 +37,13 @@ struct raw_options {
     char *state_dir;
     char *poll_interval;
     char *daily_limit;
+    char *content_cache;
     char *from;
     char *mount_options;
     int trust_idempotency;
     int allow_http;
     int adopt_state;
+    int metadata_only;
     int foreground;
     int debug;
     int single_threaded;
@@ -65,10 +69,12 @@ static const struct fuse_opt specification[] = {
     TEXT_OPTION("state-dir", "state_dir", state_dir),
     TEXT_OPTION("poll-interval", "poll_interval", poll_interval),
     TEXT_OPTION("daily-limit", "daily_limit", daily_limit),
+    TEXT_OPTION("content-cache", "content_cache", content_cache),
     TEXT_OPTION("from", "from", from),
     FLAG_OPTION("trust-idempotency", "trust_idempotency", trust_idempotency),
     FLAG_OPTION("allow-http", "allow_http", allow_http),
     FLAG_OPTION("adopt-state", "adopt_state", adopt_state),
+    FLAG_OPTION("metadata-only", "metadata_only", metadata_only),
     {"-f", offsetof(struct raw_options, foreground), 1},
     {"-d", offsetof(struct raw_options, debug), 1},
     {"debug", offsetof(struct raw_options, debug), 1},
@@ -100,6 +106,8 @@ static const char usage[] =
     "    --trust-idempotency        the service honours idempotency keys\n"
     "    --allow-http               allow plain HTTP to a host that is not this machine\n"
     "    --adopt-state              take over a state directory of another account\n"
+    "    --metadata-only            no folders with what emails hold\n"
+    "    --content-cache=MB         how much of that is kept on disk (default 1000)\n"
     "    -h, --help; -V, --version\n"
     "\n"
     "The API key comes from --api-key-file, INBOXFS_API_KEY, --api-key-command or the configuration. See "
@@ -125,6 +133,7 @@ static void raw_options_release(struct raw_options *raw)
     free(raw->state_dir);
     free(raw->poll_interval);
     free(raw->daily_limit);
+    free(raw->content_cache);
     free(raw->from);
     free(raw->mount_options);
 }
@@ -197,10 +206,12 @@ static int read_config_file(struct raw_options *raw, const char *path, bool is_r
         {.name = "state-dir", .text = &raw->state_dir},
         {.name = "poll-interval", .text = &raw->poll_interval},
         {.name = "daily-limit", .text = &raw->daily_limit},
+        {.name = "content-cache", .text = &raw->content_cache},
         {.name = "from", .text = &raw->from},
         {.name = "trust-idempotency", .flag = &raw->trust_idempotency},
         {.name = "allow-http", .flag = &raw->allow_http},
         {.name = "adopt-state", .flag = &raw->adopt_state},
+        {.name = "metadata-only", .flag = &raw->metadata_only},
     };
     return config_file_read(path, is_required, settings, ARRAY_LEN(settings));
 }
@@ -281,6 +292,15 @@ static int parse_daily_limit(const char *text, int64_t *ret_limit)
     return 0;
 }
 
+static int parse_content_cache(const char *text, int64_t *ret_mb)
+{
+    *ret_mb = CONTENT_CACHE_DEFAULT_MB;
+    if (text == NULL || parse_number(text, 1, CONTENT_CACHE_MAX_MB, ret_mb) == 0)
+        return 0;
+    log_error("--content-cache=%s: a number of megabytes is wanted, at least 1", text);
+    return -EINVAL;
+}
+
 /* The daemon leaves this directory, so the path must not depend on it. What realpath(3) cannot resolve
  * (nothing there, or a mount whose daemon died) is left to be judged when it is mounted on. */
 static int make_absolute(const char *path, char **ret_path)
@@ -323,7 +343,8 @@ static int check_values(struct raw_options *raw, struct options *options)
     }
     if ((error = check_from(raw->from)) != 0 ||
         (error = parse_poll_interval(raw->poll_interval, &options->poll_interval_s)) != 0 ||
-        (error = parse_daily_limit(raw->daily_limit, &options->daily_limit)) != 0)
+        (error = parse_daily_limit(raw->daily_limit, &options->daily_limit)) != 0 ||
+        (error = parse_content_cache(raw->content_cache, &options->content_cache_mb)) != 0)
         return error;
 
     options->source = TAKE_PTR(raw->source);
@@ -337,6 +358,7 @@ static int check_values(struct raw_options *raw, struct options *options)
     options->trusts_idempotency = raw->trust_idempotency != 0;
     options->allows_http = raw->allow_http != 0;
     options->adopts_state = raw->adopt_state != 0;
+    options->is_metadata_only = raw->metadata_only != 0;
     options->is_foreground = raw->foreground != 0 || raw->debug != 0;
     options->is_debug = raw->debug != 0;
     options->is_single_threaded = raw->single_threaded != 0;

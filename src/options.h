@@ -19,10 +19,12 @@ struct options {
     char *state_dir;
     char *default_from;
     int64_t poll_interval_s;
-    int64_t daily_limit; /* -1: none */
+    int64_t daily_limit;      /* -1: none */
+    int64_t content_cache_mb; /* millions of bytes */
     bool trusts_idempotency;
     bool allows_http;
     bool adopts_state;
+    bool is_metadata_only;
     bool is_foreground;
     bool is_debug;
     bool is_single_threaded;

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "fs/operations.h"
@@ -43,15 +44,18 @@ void op_forget_multi(fuse_req_t request, size_t count, struct fuse_forget_data *
     fuse_reply_none(request);
 }
 
+static void get_attributes(struct tree *tree, const struct tree_caller *caller,
+                           const struct request_arguments *arguments, struct request_outcome *ret)
+{
+    ret->error = tree_get_attributes(tree, caller, arguments->ino, &ret->attributes);
+    ret->has_attributes = true;
+}
+
 void op_getattr(fuse_req_t request, fuse_ino_t ino, struct fuse_file_info *file)
 {
-    struct tree_attributes attributes;
+    const struct request_arguments arguments = {.ino = ino};
     (void)file;
-    int error = tree_get_attributes(session_of(request)->tree, ino, &attributes);
-    if (error != 0)
-        reply_status(request, error);
-    else
-        reply_attributes(request, &attributes);
+    request_run(request, tree_get_attributes_may_wait(ino), &arguments, get_attributes);
 }
 
 static struct timespec time_to_set(int to_set, int field, int field_now, struct timespec given)
@@ -90,7 +94,7 @@ static void set_attributes(struct tree *tree, const struct tree_caller *caller,
 {
     ret->error = tree_set_attributes(tree, caller, arguments->ino, arguments->handle, &arguments->change);
     if (ret->error == 0)
-        ret->error = tree_get_attributes(tree, arguments->ino, &ret->attributes);
+        ret->error = tree_get_attributes(tree, caller, arguments->ino, &ret->attributes);
     ret->has_attributes = true;
 }
 
@@ -105,14 +109,19 @@ void op_setattr(fuse_req_t request, fuse_ino_t ino, struct stat *stat, int to_se
     request_run(request, tree_may_wait(ino), &arguments, set_attributes);
 }
 
+static void read_link(struct tree *tree, const struct tree_caller *caller,
+                      const struct request_arguments *arguments, struct request_outcome *ret)
+{
+    ret->target = malloc(PATH_MAX + 1);
+    ret->error = ret->target == NULL
+                     ? -ENOMEM
+                     : tree_read_link(tree, caller, arguments->ino, ret->target, PATH_MAX + 1);
+}
+
 void op_readlink(fuse_req_t request, fuse_ino_t ino)
 {
-    char target[PATH_MAX + 1];
-    int error = tree_read_link(session_of(request)->tree, ino, target, sizeof(target));
-    if (error != 0)
-        reply_status(request, error);
-    else
-        fuse_reply_readlink(request, target);
+    const struct request_arguments arguments = {.ino = ino};
+    request_run(request, tree_get_attributes_may_wait(ino), &arguments, read_link);
 }
 
 void op_statfs(fuse_req_t request, fuse_ino_t ino)

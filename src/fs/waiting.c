@@ -102,10 +102,13 @@ static void answer(fuse_req_t request, const struct request_outcome *outcome)
         reply_open(request, outcome->opened);
     else if (outcome->opened_dir != NULL)
         reply_open_dir(request, outcome->opened_dir);
+    else if (outcome->target != NULL)
+        fuse_reply_readlink(request, outcome->target);
     else if (outcome->has_count)
         fuse_reply_write(request, outcome->count);
     else
         reply_status(request, 0);
+    free(outcome->target);
 }
 
 /* ---------------------------------------------------------------- interrupts */

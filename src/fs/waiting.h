@@ -53,6 +53,7 @@ struct request_outcome {
     size_t count;
     struct tree_handle *opened;  /* or NULL */
     struct tree_dir *opened_dir; /* or NULL */
+    char *target;                /* of a link; or NULL. Freed after the answer */
 };
 
 typedef void (*request_function)(struct tree *tree, const struct tree_caller *caller,

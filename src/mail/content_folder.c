@@ -13,13 +13,19 @@
 #include "base/strbuf.h"
 #include "mail/email_record.h"
 #include "mail/file_name.h"
+#include "mail/html_text.h"
 #include "mail/json_writer.h"
+#include "mail/new_text.h"
 
 enum {
     HEAD_MAX_BYTES = 4 * 1024 * 1024,
+    TEXT_MAX_BYTES = EMAIL_CONTENT_MAX_BYTES,
     NAME_SPARE_BYTES = 16, /* for a number that makes it unique */
     NUMBERS_IN_TURN = 20,
 };
+
+/* Pictures alone, say. */
+static const char nothing_to_read[] = "(This email has no text; what it shows is in body.html.)\n";
 
 struct content_entry *content_folder_add(struct content_folder *folder, enum content_kind kind,
                                          const char *name, const char *id)
@@ -78,6 +84,46 @@ static int add_bytes(struct content_folder *folder, enum content_kind kind, cons
 static int add_text(struct content_folder *folder, const char *name, const struct email_text *text)
 {
     return text->bytes == NULL ? 0 : add_bytes(folder, CONTENT_TEXT, name, text->bytes, text->len);
+}
+
+static bool is_blank(const struct email_text *text)
+{
+    for (size_t i = 0; i < text->len; i++)
+        if (!g_ascii_isspace(text->bytes[i]))
+            return false;
+    return true;
+}
+
+/* Mail that is HTML alone is to be read as text, too. */
+static int add_body(struct content_folder *folder, const struct email_content *content)
+{
+    const struct email_text *plain = &content->plain_text;
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX_BYTES);
+    if (content->html.bytes == NULL && plain->bytes == NULL)
+        return 0;
+    int error = content->html.bytes == NULL || !is_blank(plain)
+                    ? strbuf_append(&text, plain->bytes, plain->len)
+                    : html_to_text(&text, content->html.bytes, content->html.len);
+    if (error != 0 && error != -EMSGSIZE)
+        return error;
+    if (text.len == 0 && content->html.bytes != NULL)
+        strbuf_append_str(&text, nothing_to_read);
+    if (text.len > 0 && text.data[text.len - 1] != '\n')
+        strbuf_append_char(&text, '\n');
+    return add_bytes(folder, CONTENT_TEXT, "body.txt", strbuf_str(&text), text.len);
+}
+
+/* Only what this email says itself. */
+static int add_new_text(struct content_folder *folder)
+{
+    const struct content_entry *body = content_folder_find(folder, CONTENT_TEXT, "body.txt");
+    if (body == NULL)
+        return 0;
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX_BYTES);
+    int error = new_text(&text, body->bytes, body->len);
+    if (error != 0 && error != -EMSGSIZE)
+        return error;
+    return add_bytes(folder, CONTENT_TEXT, "new.txt", strbuf_str(&text), text.len);
 }
 
 /* ---------------------------------------------------------------- the head */
@@ -233,8 +279,8 @@ int content_folder_from_content(const struct email_content *content, struct cont
 {
     struct content_folder folder = {.len = 0};
     int error;
-    if ((error = add_head(&folder, content)) == 0 &&
-        (error = add_text(&folder, "body.txt", &content->plain_text)) == 0 &&
+    if ((error = add_head(&folder, content)) == 0 && (error = add_body(&folder, content)) == 0 &&
+        (error = add_new_text(&folder)) == 0 &&
         (error = add_text(&folder, "body.html", &content->html)) == 0 &&
         (error = add_text(&folder, "prompt.md", &content->prompt)) == 0 &&
         (error = add_text(&folder, "thread.md", &content->thread_prompt)) == 0)

@@ -65,7 +65,7 @@ static void fetch(struct worker_job *job)
 /* False: no more for now. */
 static bool submit_locked(struct content_ahead *ahead, uint32_t email, content_parts parts)
 {
-    if (ahead->queued >= AHEAD_MAX_EMAILS || ahead->is_stopping)
+    if (ahead->queued >= AHEAD_QUEUE_MAX || ahead->is_stopping)
         return false;
     struct ahead_job *job = calloc(1, sizeof(*job));
     if (job == NULL)
@@ -77,6 +77,13 @@ static bool submit_locked(struct content_ahead *ahead, uint32_t email, content_p
     }
     ahead->queued++;
     return true;
+}
+
+void content_ahead_fetch(struct content_ahead *ahead, uint32_t email, content_parts parts)
+{
+    pthread_mutex_lock(&ahead->lock);
+    submit_locked(ahead, email, parts);
+    pthread_mutex_unlock(&ahead->lock);
 }
 
 /* ---------------------------------------------------------------- runs */

@@ -19,6 +19,7 @@ enum {
     AHEAD_AT_ONCE = 8,     /* emails being fetched */
     AHEAD_MAX_EMAILS = 32, /* from the reader */
     AHEAD_RUNS_MAX = 8,
+    AHEAD_QUEUE_MAX = 1000, /* emails to be fetched */
 };
 
 /* What of an email is wanted: bits 1 << enum content_part. */
@@ -53,6 +54,9 @@ int content_ahead_init(struct content_ahead *ahead, struct mirror *mirror,
 /* Waits for what is being fetched; its waits are to be cut short before. */
 void content_ahead_stop(struct content_ahead *ahead);
 void content_ahead_release(struct content_ahead *ahead);
+
+/* Fetches these parts of an email ahead, unless many are to be fetched already. Does not wait. */
+void content_ahead_fetch(struct content_ahead *ahead, uint32_t email, content_parts parts);
 
 /* Somebody reads this of an email, whether it is in the cache or not. Does not wait. */
 void content_ahead_note(struct content_ahead *ahead, uint32_t email, enum content_part part);

@@ -133,9 +133,13 @@ static int compare_use(const void *one, const void *other)
     return (a->tv_nsec > b->tv_nsec) - (a->tv_nsec < b->tv_nsec);
 }
 
-static void trim(struct content_cache *cache)
+/* Whether there is no more to do: what came meanwhile counts, perhaps twice, until it is looked at again. */
+static bool trim_once(struct content_cache *cache)
 {
     struct kept_files files = {.len = 0};
+    pthread_mutex_lock(&cache->lock);
+    uint64_t before = cache->bytes;
+    pthread_mutex_unlock(&cache->lock);
     int error = list_files(cache, &files);
     if (error == 0 && files.bytes > cache->max_bytes) {
         uint64_t aim = cache->max_bytes / 100 * KEPT_PERCENT;
@@ -147,10 +151,20 @@ static void trim(struct content_cache *cache)
     }
     free(files.files);
     pthread_mutex_lock(&cache->lock);
+    uint64_t came = cache->bytes - before;
     if (error == 0)
-        cache->bytes = files.bytes;
-    cache->is_trimming = false;
+        cache->bytes = files.bytes + came;
+    bool is_done = error != 0 || came == 0 || cache->bytes <= cache->max_bytes;
+    if (is_done)
+        cache->is_trimming = false;
     pthread_mutex_unlock(&cache->lock);
+    return is_done;
+}
+
+static void trim(struct content_cache *cache)
+{
+    while (!trim_once(cache))
+        continue;
 }
 
 void content_cache_scan(struct content_cache *cache)

@@ -155,6 +155,15 @@ static int read_trailer(int fd, struct trailer *ret)
     return is_right ? 0 : -EBADMSG;
 }
 
+int content_file_look(int fd, uint64_t *ret_len)
+{
+    struct trailer trailer;
+    int error = read_trailer(fd, &trailer);
+    if (error == 0)
+        *ret_len = trailer.table_offset;
+    return error;
+}
+
 /* Takes a row from the table. */
 static int read_row(const char **at, const char *end, uint64_t data_len, struct content_folder *folder)
 {

@@ -17,6 +17,9 @@ int content_file_write(int fd, const struct content_folder *folder);
  * CONTENT_BYTES. 0 or -errno. */
 int content_file_seal(int fd, uint64_t len);
 
+/* The length of all bytes in it, without a look at them. 0, -EBADMSG, -errno. */
+int content_file_look(int fd, uint64_t *ret_len);
+
 /* Reads the table, and checks all of it. Entries have `offset` and `len` instead of `bytes`. 0; -EBADMSG: the
  * file is damaged, or of another form; -errno. */
 int content_file_read(int fd, struct content_folder *ret_folder);

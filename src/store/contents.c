@@ -188,6 +188,17 @@ int contents_open_raw(struct contents *contents, uint32_t email, struct cancel *
     return open_bytes(contents, email, CONTENT_PART_RAW, NULL, cancel, ret_bytes);
 }
 
+bool contents_find_raw_size(struct contents *contents, uint32_t email, uint64_t *ret_len)
+{
+    char name[CONTENT_NAME_SIZE];
+    const char *id = mirror_email_id(contents->mirror, email);
+    if (id == NULL)
+        return false;
+    content_cache_name(CONTENT_PART_RAW, id, NULL, name);
+    _cleanup_close_ int fd = content_cache_open(&contents->cache, name);
+    return fd >= 0 && content_file_look(fd, ret_len) == 0;
+}
+
 /* ---------------------------------------------------------------- ahead */
 
 static void fetch_missing(struct contents *contents, const struct content_wish *wish)
@@ -211,6 +222,8 @@ static void fetch_ahead(void *context, uint32_t email, content_parts parts)
     struct content_wish wish = {.part = CONTENT_PART_RAW, .email_id = id};
     if ((parts & 1U << CONTENT_PART_RAW) != 0)
         fetch_missing(contents, &wish);
+    if ((parts & ~(1U << CONTENT_PART_RAW)) == 0)
+        return;
     struct store_content *content = contents_find(contents, email);
     if (content == NULL && load(contents, email, AHEAD_WAIT_MS, NULL, &content) != 0)
         return;
@@ -221,6 +234,12 @@ static void fetch_ahead(void *context, uint32_t email, content_parts parts)
             fetch_missing(contents, &wish);
     }
     contents_unref(contents, content);
+}
+
+void contents_prefetch_raw(struct contents *contents, const uint32_t *emails, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        content_ahead_fetch(&contents->ahead, emails[i], 1U << CONTENT_PART_RAW);
 }
 
 /* ---------------------------------------------------------------- what the service has */

@@ -47,6 +47,8 @@ int contents_open_attachment(struct contents *contents, uint32_t email, const ch
                              struct cancel *cancel, struct store_bytes *ret_bytes);
 int contents_open_raw(struct contents *contents, uint32_t email, struct cancel *cancel,
                       struct store_bytes *ret_bytes);
+bool contents_find_raw_size(struct contents *contents, uint32_t email, uint64_t *ret_len);
+void contents_prefetch_raw(struct contents *contents, const uint32_t *emails, size_t len);
 int contents_read_head(const struct store_content *content, struct email_content *ret_head);
 
 #endif

@@ -113,8 +113,8 @@ int store_start(struct store *store)
 void store_stop(struct store *store)
 {
     refresher_stop(store->refresher);
-    search_feed_stop(store->search_feed);
     contents_stop(store->contents);
+    search_feed_stop(store->search_feed);
 }
 
 void store_free(struct store *store)
@@ -122,9 +122,9 @@ void store_free(struct store *store)
     if (store == NULL)
         return;
     refresher_free(store->refresher);
+    contents_free(store->contents);
     search_feed_free(store->search_feed);
     searcher_release(&store->searcher);
-    contents_free(store->contents);
     contact_release(&store->contact);
     mirror_release(&store->mirror);
     free(store);
@@ -323,6 +323,17 @@ int store_attachment_open(struct store *store, uint32_t email, const char *attac
 int store_raw_open(struct store *store, uint32_t email, struct cancel *cancel, struct store_bytes *ret_bytes)
 {
     return store->contents != NULL ? contents_open_raw(store->contents, email, cancel, ret_bytes) : -ENOENT;
+}
+
+bool store_find_raw_size(struct store *store, uint32_t email, uint64_t *ret_len)
+{
+    return store->contents != NULL && contents_find_raw_size(store->contents, email, ret_len);
+}
+
+void store_prefetch_raw(struct store *store, const uint32_t *emails, size_t len)
+{
+    if (store->contents != NULL)
+        contents_prefetch_raw(store->contents, emails, len);
 }
 
 int store_content_read_head(const struct store_content *content, struct email_content *ret_head)

@@ -44,6 +44,12 @@ int store_attachment_open(struct store *store, uint32_t email, const char *attac
                           struct cancel *cancel, struct store_bytes *ret_bytes);
 int store_raw_open(struct store *store, uint32_t email, struct cancel *cancel, struct store_bytes *ret_bytes);
 
+/* Whether the raw message is on the disk, and how long it is: looks at the disk, not at the service. */
+bool store_find_raw_size(struct store *store, uint32_t email, uint64_t *ret_len);
+/* Has raw messages fetched in the background, several at a time. Does not wait. What is asked for while many
+ * are still to come is passed over. */
+void store_prefetch_raw(struct store *store, const uint32_t *emails, size_t len);
+
 /* Who wrote what to whom, as far as a reply needs it: no texts, no attachments. Released by the caller. */
 int store_content_read_head(const struct store_content *content, struct email_content *ret_head);
 

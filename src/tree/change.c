@@ -15,8 +15,10 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "mail/receipt.h"
+#include "tree/content_node.h"
 #include "tree/entry.h"
 #include "tree/inode.h"
+#include "tree/maildir.h"
 #include "tree/proc_path.h"
 #include "tree/search_folder.h"
 #include "tree/tree_state.h"
@@ -65,6 +67,8 @@ int tree_make_dir(struct tree *tree, const struct tree_caller *caller, uint64_t 
     const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
     if (is_fixed(parent, FIXED_INBOXES))
         return create_inbox(tree, caller, name, ret);
+    if (maildir_is_folder(parent))
+        return maildir_make_dir(tree, parent, name, mode, ret);
     if (draft == NULL)
         return -EPERM;
     int error = make_dir_in_drafts(draft, name, mode);
@@ -112,9 +116,12 @@ int tree_make_link(struct tree *tree, uint64_t ino, uint64_t new_parent, const c
     return error != 0 ? error : tree_lookup(tree, NULL, new_parent, new_name, ret);
 }
 
-int tree_read_link(struct tree *tree, uint64_t ino, char *ret_target, size_t size)
+int tree_read_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino, char *ret_target,
+                   size_t size)
 {
     const struct draft_node *draft = draft_table_get(&tree->drafts, ino);
+    if (inode_kind(ino) == INODE_CONTENT)
+        return content_read_link(tree, caller, ino, ret_target, size);
     if (inode_kind(ino) == INODE_SEARCH_HIT)
         return search_hit_read_link(tree, ino, ret_target, size);
     if (draft == NULL)
@@ -161,6 +168,8 @@ int tree_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t pa
     const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
     if (draft != NULL)
         return unlinkat(draft->fd, name, 0) == 0 ? 0 : -errno;
+    if (maildir_is_folder(parent))
+        return maildir_unlink(tree, parent, name);
     if (is_outbox_folder(parent, &folder))
         return unlink_item(tree, caller, parent, folder, name);
     return -EPERM;

@@ -20,8 +20,9 @@ int tree_make_symlink(struct tree *tree, const char *target, uint64_t parent, co
                       struct tree_entry *ret);
 int tree_make_link(struct tree *tree, uint64_t ino, uint64_t new_parent, const char *new_name,
                    struct tree_entry *ret);
-/* The target of a symbolic link, with a NUL. */
-int tree_read_link(struct tree *tree, uint64_t ino, char *ret_target, size_t size);
+/* The target of a symbolic link, with a NUL. May wait as tree_get_attributes(). */
+int tree_read_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino, char *ret_target,
+                   size_t size);
 
 int tree_remove_dir(struct tree *tree, uint64_t parent, const char *name);
 /* A file in sent/, failed/ and attachments/ takes its receipt along; a receipt that went so by the same

@@ -7,15 +7,18 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "tree/content_node.h"
 #include "tree/entry.h"
 #include "tree/held_folder.h"
 #include "tree/inode.h"
+#include "tree/maildir.h"
 #include "tree/search_folder.h"
 #include "tree/tree_state.h"
 
@@ -44,6 +47,8 @@ struct tree_dir {
     dir_reader read;
     struct outbox_listing listing; /* of an outbox folder, since it was read from the start */
     DIR *draft;                    /* of a folder in drafts/ */
+    struct maildir_names local;    /* of a folder in maildir/ */
+    struct store_content *content; /* of the folder of an email */
     struct search_names *found;    /* of search/ or a folder in it */
     struct tree_link link;         /* in the tree's list of open listings */
 };
@@ -61,8 +66,15 @@ static bool put_name(const struct output *out, const char *name, uint64_t shown_
     return put(out, name, &entry, next);
 }
 
-static uint64_t parent_ino(uint64_t ino)
+static uint64_t parent_ino(const struct tree_dir *dir)
 {
+    uint64_t ino = dir->ino;
+    if (inode_kind(ino) == INODE_MAILDIR && maildir_node(ino) != MAILDIR_NODE_BOX)
+        return maildir_ino(maildir_inbox(ino), MAILDIR_NODE_BOX);
+    if (inode_kind(ino) == INODE_MAILDIR)
+        return inode_make(INODE_FIXED, FIXED_MAILDIR);
+    if (inode_kind(ino) == INODE_CONTENT)
+        return content_parent_ino(dir->tree, ino);
     if (inode_kind(ino) == INODE_SEARCH)
         return inode_make(INODE_FIXED, FIXED_SEARCH);
     if (inode_kind(ino) == INODE_HELD)
@@ -79,7 +91,7 @@ static bool put_dots(const struct tree_dir *dir, uint64_t *position, const struc
         *position = POSITION_PARENT;
     }
     if (*position == POSITION_PARENT) {
-        if (!put_name(out, "..", parent_ino(dir->ino), S_IFDIR, POSITION_FIRST))
+        if (!put_name(out, "..", parent_ino(dir), S_IFDIR, POSITION_FIRST))
             return false;
         *position = POSITION_FIRST;
     }
@@ -93,7 +105,7 @@ static int read_root(struct tree_dir *dir, uint64_t position, const struct outpu
         return 0;
     for (uint64_t i = position - POSITION_FIRST + FIXED_ROOT + 1; i < FIXED_NODES; i++) {
         const struct fixed_entry *fixed = fixed_get((enum fixed_node)i);
-        if (fixed->is_hidden)
+        if (fixed->is_hidden || (i == FIXED_MAILDIR && !maildir_is_shown(dir->tree)))
             continue;
         entry_of_fixed(dir->tree, (enum fixed_node)i, &entry);
         if (!put(out, fixed->name, &entry, i - FIXED_ROOT + POSITION_FIRST))
@@ -119,21 +131,68 @@ static int read_inboxes(struct tree_dir *dir, uint64_t position, const struct ou
     return 0;
 }
 
-typedef size_t (*email_lister)(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
-                               uint64_t *ret_positions, size_t max);
+/* An email is up to two entries: its record, and its folder. A position is twice the store's, less one where
+ * the folder is still to come. False: no room. */
+static bool put_email(struct tree_dir *dir, const struct email_view *view, uint64_t next, bool has_folder,
+                      const struct output *out)
+{
+    struct tree_entry entry;
+    char name[NAME_MAX + 1];
+    uint64_t behind = POSITION_EMAILS + 2 * next;
+    entry_of_email(dir->tree, view, &entry);
+    if (!put(out, view->name, &entry, has_folder ? behind - 1 : behind))
+        return false;
+    if (!has_folder)
+        return true;
+    content_folder_name(view, name, sizeof(name));
+    content_entry_of_folder(dir->tree, view, &entry);
+    return put(out, name, &entry, behind);
+}
 
-static void put_emails(struct tree_dir *dir, email_lister lister, uint64_t position, const struct output *out,
-                       uint64_t base)
+/* The folder of the email before this store position, which may have gone meanwhile. False: no room. */
+static bool put_folder(struct tree_dir *dir, uint64_t position, const struct output *out)
+{
+    struct email_view view;
+    struct tree_entry entry;
+    char name[NAME_MAX + 1];
+    uint64_t next;
+    uint32_t inbox = (uint32_t)inode_number(dir->ino);
+    if (store_list_emails(dir->tree->store, inbox, position - 1, &view, &next, 1) == 0 || next != position)
+        return true;
+    content_folder_name(&view, name, sizeof(name));
+    content_entry_of_folder(dir->tree, &view, &entry);
+    return put(out, name, &entry, POSITION_EMAILS + 2 * position);
+}
+
+static void put_emails(struct tree_dir *dir, uint64_t position, const struct output *out)
+{
+    struct email_view views[EMAILS_AT_ONCE];
+    uint64_t next[EMAILS_AT_ONCE];
+    uint32_t inbox = (uint32_t)inode_number(dir->ino);
+    bool has_folders = store_has_content(dir->tree->store);
+    size_t count;
+    if (position % 2 == 1 && !put_folder(dir, (position + 1) / 2, out))
+        return;
+    position = (position + 1) / 2;
+    while ((count = store_list_emails(dir->tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
+        for (size_t i = 0; i < count; i++)
+            if (!put_email(dir, &views[i], next[i], has_folders, out))
+                return;
+        position = next[count - 1];
+    }
+}
+
+static void put_held(struct tree_dir *dir, uint64_t position, const struct output *out)
 {
     struct email_view views[EMAILS_AT_ONCE];
     uint64_t next[EMAILS_AT_ONCE];
     struct tree_entry entry;
     uint32_t inbox = (uint32_t)inode_number(dir->ino);
     size_t count;
-    while ((count = lister(dir->tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
+    while ((count = store_list_held(dir->tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
         for (size_t i = 0; i < count; i++) {
             entry_of_email(dir->tree, &views[i], &entry);
-            if (!put(out, views[i].name, &entry, next[i] + base))
+            if (!put(out, views[i].name, &entry, next[i] + POSITION_FIRST))
                 return;
         }
         position = next[count - 1];
@@ -170,14 +229,14 @@ static int read_inbox(struct tree_dir *dir, uint64_t position, const struct outp
         if (name != NULL && !put(out, name, &entry, position + 1))
             return 0;
     }
-    put_emails(dir, store_list_emails, position - POSITION_EMAILS, out, POSITION_EMAILS);
+    put_emails(dir, position - POSITION_EMAILS, out);
     return 0;
 }
 
 static int read_held(struct tree_dir *dir, uint64_t position, const struct output *out)
 {
     if (put_dots(dir, &position, out))
-        put_emails(dir, store_list_held, position - POSITION_FIRST, out, POSITION_FIRST);
+        put_held(dir, position - POSITION_FIRST, out);
     return 0;
 }
 
@@ -202,6 +261,22 @@ static int read_items(struct tree_dir *dir, uint64_t position, const struct outp
         if (!put_name(out, item->name, entry.ino, S_IFREG, i + 1 + POSITION_FIRST))
             break;
     }
+    return 0;
+}
+
+static int read_maildir(struct tree_dir *dir, uint64_t position, const struct output *out)
+{
+    if (!put_dots(dir, &position, out))
+        return 0;
+    return maildir_read_dir(dir->tree, dir->ino, &dir->local, position - POSITION_FIRST, out->sink,
+                            out->context, POSITION_FIRST);
+}
+
+static int read_content(struct tree_dir *dir, uint64_t position, const struct output *out)
+{
+    if (put_dots(dir, &position, out))
+        content_list(dir->tree, dir->ino, dir->content, position - POSITION_FIRST, POSITION_FIRST, out->sink,
+                     out->context);
     return 0;
 }
 
@@ -266,8 +341,12 @@ static int open_draft_folder(const struct draft_node *node, DIR **ret_dir)
 static dir_reader find_reader(uint64_t ino)
 {
     enum fixed_node node = (enum fixed_node)inode_number(ino);
+    if (maildir_is_folder(ino))
+        return read_maildir;
     if (inode_kind(ino) == INODE_INBOX)
         return read_inbox;
+    if (inode_kind(ino) == INODE_CONTENT)
+        return read_content;
     if (inode_kind(ino) == INODE_HELD)
         return read_held;
     if (inode_kind(ino) == INODE_SEARCH)
@@ -303,6 +382,10 @@ int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t 
     int error = 0;
     if (draft != NULL)
         error = open_draft_folder(draft, &opened.draft);
+    else if (maildir_is_folder(ino))
+        error = maildir_open_dir(tree, ino, &opened.local);
+    else if (opened.read == read_content)
+        error = content_open_dir(tree, caller, ino, &opened.content);
     else if (is_search(ino))
         error = search_folder_list(tree, caller, ino, &opened.found);
     if (error != 0)
@@ -315,6 +398,8 @@ int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t 
 
 bool tree_open_dir_may_wait(struct tree *tree, uint64_t ino)
 {
+    if (inode_kind(ino) == INODE_CONTENT || inode_kind(ino) == INODE_MAILDIR)
+        return true;
     return inode_kind(ino) == INODE_SEARCH && !search_query_is_fresh(tree, ino);
 }
 
@@ -324,6 +409,8 @@ void tree_release_dir(struct tree_dir *dir)
     if (dir->draft != NULL)
         closedir(dir->draft);
     outbox_listing_release(&dir->listing);
+    maildir_names_release(&dir->local);
+    store_content_unref(dir->tree->store, dir->content);
     search_names_unref(dir->found);
     free(dir);
 }
@@ -341,7 +428,10 @@ bool tree_dir_is_lasting(const struct tree_dir *dir)
     enum outbox_folder folder;
     if (inode_kind(dir->ino) == INODE_INBOX || inode_kind(dir->ino) == INODE_HELD)
         return true;
-    if (inode_kind(dir->ino) != INODE_FIXED || dir->draft != NULL)
+    /* Which emails of the thread are in the mount may change. */
+    if (inode_kind(dir->ino) == INODE_CONTENT)
+        return content_node_of(dir->ino).kind != CONTENT_NODE_THREAD;
+    if (inode_kind(dir->ino) != INODE_FIXED || dir->draft != NULL || maildir_is_folder(dir->ino))
         return false;
     if (fixed_is_outbox_folder((enum fixed_node)inode_number(dir->ino), &folder))
         return folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED;

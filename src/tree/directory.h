@@ -12,6 +12,7 @@
 
 struct tree_dir;
 
+/* `caller` may be NULL. */
 int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                   struct tree_dir **ret_dir);
 /* Whether opening it may wait, as tree_may_wait(). */

@@ -18,7 +18,7 @@ enum {
 const char inbox_record_name[] = "inbox.json";
 const char inbox_index_name[] = "index.jsonl";
 
-static struct timespec timespec_of_ms(int64_t ms)
+struct timespec timespec_of_ms(int64_t ms)
 {
     struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
     if (time.tv_nsec < 0) {
@@ -57,6 +57,7 @@ static void look_at_fixed(struct tree *tree, enum fixed_node node, size_t *ret_l
         *ret_changed_ms = outbox_folder_changed_ms(tree->outbox, folder);
     switch (node) {
     case FIXED_INBOXES:
+    case FIXED_MAILDIR:
         *ret_changed_ms = store_inboxes_changed_ms(tree->store);
         break;
     case FIXED_STATUS:
@@ -130,12 +131,28 @@ void entry_of_email(const struct tree *tree, const struct email_view *view, stru
     ret->attributes.is_lasting = true;
 }
 
+void entry_of_content(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t size, int64_t date_ms,
+                      struct tree_entry *ret)
+{
+    fill(tree, ino, mode, (off_t)size, timespec_of_ms(date_ms), ret);
+    ret->is_name_lasting = true;
+    ret->attributes.is_lasting = true;
+}
+
 void entry_of_search(const struct tree *tree, uint64_t ino, mode_t mode, off_t size, int64_t changed_ms,
                      struct tree_entry *ret)
 {
     fill(tree, ino, mode, size, timespec_of_ms(changed_ms != 0 ? changed_ms : tree->started_ms), ret);
     ret->is_name_lasting = false;
     ret->attributes.is_lasting = false;
+}
+
+void entry_of_maildir(const struct tree *tree, uint64_t ino, mode_t mode, off_t size, struct timespec mtime,
+                      struct tree_entry *ret)
+{
+    fill(tree, ino, mode, size, mtime, ret);
+    ret->is_name_lasting = true;
+    ret->attributes.is_lasting = S_ISREG(mode);
 }
 
 void entry_of_item(const struct tree *tree, const struct outbox_stat *stat, enum outbox_folder folder,

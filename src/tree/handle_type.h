@@ -58,6 +58,10 @@ int status_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
 int event_log_open(struct tree *tree, uint64_t begin, int flags, struct tree_handle **ret_handle);
 int event_stream_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
 
+/* What is in the folder of an email (content_handle.c). Waits. */
+int content_open(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                 struct tree_handle **ret_handle);
+
 /* inbox.json (inbox_handle.c). */
 int inbox_record_open(struct tree *tree, const struct tree_caller *caller, uint32_t number, int flags,
                       struct tree_handle **ret_handle);

@@ -7,9 +7,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "tree/content_node.h"
 #include "tree/entry.h"
 #include "tree/held_folder.h"
 #include "tree/inode.h"
+#include "tree/maildir.h"
 #include "tree/search_folder.h"
 #include "tree/tree_state.h"
 
@@ -87,6 +89,9 @@ static bool get_entry(struct tree *tree, uint64_t ino, struct tree_entry *ret)
         return get_inbox(tree, kind, (uint32_t)number, ret);
     case INODE_EMAIL:
         return get_email(tree, (uint32_t)number, ret);
+    case INODE_MAILDIR:
+    case INODE_MAILDIR_MESSAGE:
+        return maildir_get_entry(tree, ino, ret);
     case INODE_ITEM:
     case INODE_SETTLED_ITEM:
         return get_item(tree, OUTBOX_CONTENT, ino, ret);
@@ -106,9 +111,17 @@ static bool get_entry(struct tree *tree, uint64_t ino, struct tree_entry *ret)
     }
 }
 
-int tree_get_attributes(struct tree *tree, uint64_t ino, struct tree_attributes *ret)
+bool tree_get_attributes_may_wait(uint64_t ino)
+{
+    return inode_kind(ino) == INODE_CONTENT && content_node_of(ino).kind >= CONTENT_NODE_MESSAGE;
+}
+
+int tree_get_attributes(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                        struct tree_attributes *ret)
 {
     struct tree_entry entry;
+    if (inode_kind(ino) == INODE_CONTENT)
+        return content_get_attributes(tree, caller, ino, ret);
     const struct draft_node *draft = draft_table_get(&tree->drafts, ino);
     if (draft != NULL)
         return get_draft(tree, draft, ret);
@@ -133,6 +146,7 @@ bool tree_may_wait(uint64_t ino)
     case INODE_HELD:
     case INODE_ITEM:
     case INODE_SETTLED_ITEM:
+    case INODE_MAILDIR:
         return true;
     default:
         return false;
@@ -141,6 +155,10 @@ bool tree_may_wait(uint64_t ino)
 
 bool tree_lookup_may_wait(struct tree *tree, uint64_t parent, const char *name)
 {
+    if (maildir_is_folder(parent))
+        return maildir_lookup_may_wait(tree, parent, name);
+    if (inode_kind(parent) == INODE_CONTENT)
+        return true;
     return inode_kind(parent) == INODE_SEARCH && !search_query_knows(tree, parent, name);
 }
 
@@ -149,7 +167,7 @@ bool tree_lookup_may_wait(struct tree *tree, uint64_t parent, const char *name)
 static int lookup_in_root(struct tree *tree, const char *name, struct tree_entry *ret)
 {
     enum fixed_node node = fixed_find(name);
-    if (node == FIXED_ROOT)
+    if (node == FIXED_ROOT || (node == FIXED_MAILDIR && !maildir_is_shown(tree)))
         return -ENOENT;
     entry_of_fixed(tree, node, ret);
     return 0;
@@ -174,7 +192,7 @@ static int lookup_in_inbox(struct tree *tree, uint32_t inbox, const char *name, 
     if (strcmp(name, held_folder_name) == 0)
         return held_folder_get(tree, inbox, ret) ? 0 : -ENOENT;
     if (!store_find_email(tree->store, inbox, name, &view))
-        return -ENOENT;
+        return content_find_folder(tree, inbox, name, ret) ? 0 : -ENOENT;
     entry_of_email(tree, &view, ret);
     return 0;
 }
@@ -213,8 +231,12 @@ int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t pa
 
     if (draft != NULL)
         return lookup_draft(tree, draft, name, ret);
+    if (maildir_is_folder(parent))
+        return maildir_lookup(tree, caller, parent, name, ret);
     if (inode_kind(parent) == INODE_INBOX)
         return lookup_in_inbox(tree, (uint32_t)number, name, ret);
+    if (inode_kind(parent) == INODE_CONTENT)
+        return content_lookup(tree, caller, parent, name, ret);
     if (inode_kind(parent) == INODE_HELD)
         return held_folder_lookup(tree, (uint32_t)number, name, ret);
     if (inode_kind(parent) == INODE_SEARCH)

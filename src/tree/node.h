@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Names to inodes, and what an inode is like. All answers come from memory, those about drafts from the
- * filesystem that holds them; nothing here waits for anything else.
+ * filesystem that holds them; nothing waits for anything else, but what says that it may.
  */
 #ifndef INBOXFS_TREE_NODE_H
 #define INBOXFS_TREE_NODE_H
@@ -41,8 +41,11 @@ int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t pa
                 struct tree_entry *ret);
 void tree_forget(struct tree *tree, uint64_t ino, uint64_t lookups);
 
-/* 0, or -ENOENT: it is gone. */
-int tree_get_attributes(struct tree *tree, uint64_t ino, struct tree_attributes *ret);
+/* 0, or -ENOENT: it is gone; where it may wait, what that came to. `caller` may be NULL. */
+int tree_get_attributes(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                        struct tree_attributes *ret);
+/* Whether that, or reading it as a link, may wait: false where it is answered from memory. */
+bool tree_get_attributes_may_wait(uint64_t ino);
 
 /* Of the filesystem that holds drafts and spool. */
 int tree_get_statistics(struct tree *tree, struct statvfs *ret);

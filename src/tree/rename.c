@@ -14,6 +14,7 @@
 #include "tree/fixed.h"
 #include "tree/held_folder.h"
 #include "tree/inode.h"
+#include "tree/maildir.h"
 #include "tree/proc_path.h"
 #include "tree/tree_state.h"
 
@@ -127,6 +128,8 @@ static bool is_receipt(struct tree *tree, const struct place *place)
 int tree_rename(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
                 uint64_t new_parent, const char *new_name, unsigned int flags)
 {
+    if (maildir_is_folder(parent) || maildir_is_folder(new_parent))
+        return maildir_rename(tree, parent, name, new_parent, new_name, flags);
     const struct place from = find_place(tree, parent, name);
     const struct place to = find_place(tree, new_parent, new_name);
     if (from.draft != NULL && to.draft != NULL)

@@ -23,7 +23,7 @@ teardown() {
     # The folder's listing and a name that was not there are in the kernel's caches.
     ls "$MOUNT/inboxes/$BOB" >/dev/null
     echo sync >"$MOUNT/ctl"
-    equal "$(find "$MOUNT/inboxes/$BOB" -name '*_fresh-*' | wc -l)" "$i"
+    equal "$(find "$MOUNT/inboxes/$BOB" -name '*_fresh-*.json' | wc -l)" "$i"
   done
 }
 
@@ -58,7 +58,7 @@ teardown() {
   send_from_elsewhere "$ALICE" "$BOB" "one"
   send_from_elsewhere "$ALICE" "$BOB" "two"
   echo sync >"$MOUNT/ctl"
-  equal "$(find "$MOUNT/inboxes/$BOB" -name '*_one_*' -o -name '*_two_*' | wc -l)" 2
+  equal "$(find "$MOUNT/inboxes/$BOB" -name '*_one_*.json' -o -name '*_two_*.json' | wc -l)" 2
 }
 
 @test "a record that changed at the service changes in the mount, with its size" {

@@ -14,8 +14,10 @@ teardown() {
 }
 
 @test "the root lists what the contract says, and nothing else" {
+  refresh
+  wait_until 20 test -d "$MOUNT/maildir"
   equal "$(find "$MOUNT" -mindepth 1 -maxdepth 1 -printf '%f\n' | LC_ALL=C sort | tr '\n' ' ')" \
-    "README attachments drafts events.jsonl failed inboxes outbox search sent status.json "
+    "README attachments drafts events.jsonl failed inboxes maildir outbox search sent status.json "
 }
 
 @test "ctl answers by name without being listed" {
@@ -88,13 +90,15 @@ teardown() {
 @test "inodes are stable while mounted" {
   send_from_elsewhere "$ALICE" "$BOB" "one"
   refresh
+  wait_for_folders "$BOB"
   find "$MOUNT/inboxes" -printf '%i %p\n' | sort >"$DIR/before"
   send_from_elsewhere "$ALICE" "$BOB" "two"
   refresh
   echo 2 >/proc/sys/vm/drop_caches 2>/dev/null || true
   find "$MOUNT/inboxes" -printf '%i %p\n' | sort >"$DIR/after"
   equal "$(comm -23 "$DIR/before" "$DIR/after")" ""
-  equal "$(comm -13 "$DIR/before" "$DIR/after" | wc -l)" 1
+  equal "$(comm -13 "$DIR/before" "$DIR/after" | grep -c '_two_[0-9a-f]*\.json$')" 1
+  run ! grep -v '_two_' <(comm -13 "$DIR/before" "$DIR/after")
   equal "$(cut -d' ' -f1 "$DIR/after" | sort | uniq -d)" ""
 }
 
@@ -104,6 +108,7 @@ teardown() {
     send_from_elsewhere "$ALICE" "$BOB" "mail $i"
   done
   refresh
+  wait_for_folders "$ALICE" "$BOB"
   (cd "$MOUNT/inboxes" && find . -type f -exec sha256sum {} + | sort) >"$DIR/before"
   stop_mount
   start_mount
@@ -112,6 +117,7 @@ teardown() {
   rm -rf "$STATE"
   start_mount
   refresh
+  wait_for_folders "$ALICE" "$BOB"
   diff "$DIR/before" <(cd "$MOUNT/inboxes" && find . -type f -exec sha256sum {} + | sort)
 }
 
@@ -122,14 +128,14 @@ teardown() {
   done
   refresh
   within 10 timeout 20 ls -laR "$MOUNT" >"$DIR/list"
-  equal "$(grep -c 'letter-' "$DIR/list")" 30
+  equal "$(grep -c 'letter-.*\.json$' "$DIR/list")" 30
   equal "$(timeout 20 grep -rl --include='*.json' 'letter 7"' "$MOUNT/inboxes" | wc -l)" 1
   within 10 timeout 20 grep -rq 'no such words' "$MOUNT" || [ $? -eq 1 ]
   equal "$(find "$MOUNT/inboxes/$BOB" -name '*.json' -newermt '1 hour ago' | wc -l)" 31
   timeout 20 cp -a "$MOUNT" "$DIR/copy"
   diff -r "$MOUNT/inboxes" "$DIR/copy/inboxes"
   timeout 20 tar -C "$MOUNT" -cf "$DIR/all.tar" .
-  equal "$(tar -tf "$DIR/all.tar" | grep -c 'letter-')" 30
+  equal "$(tar -tf "$DIR/all.tar" | grep -c 'letter-.*\.json$')" 30
   timeout 20 rsync -a "$MOUNT/inboxes/" "$DIR/rsynced/"
   diff -r "$MOUNT/inboxes" "$DIR/rsynced"
 }
@@ -144,7 +150,7 @@ teardown() {
     send_from_elsewhere "$ALICE" "$BOB" "same"
   done
   refresh
-  equal "$(find "$MOUNT/inboxes/$BOB" -name '*_same_*' | wc -l)" 10
+  equal "$(find "$MOUNT/inboxes/$BOB" -name '*_same_*.json' | wc -l)" 10
 }
 
 @test "an email to both inboxes is in both" {
@@ -166,10 +172,10 @@ teardown() {
     done' sh
   refresh
   local file names=()
-  for file in "$MOUNT/inboxes/$BOB"/*_bulk-*; do
+  for file in "$MOUNT/inboxes/$BOB"/*_bulk-*.json; do
     names+=("$(jq -r .subject "$file")")
   done
   equal "$(printf '%s\n' "${names[@]}" | sort -u | wc -l)" 250
   equal "${#names[@]}" 250
-  equal "$(find "$MOUNT/inboxes/$BOB" -name '*_bulk-*' | wc -l)" 250
+  equal "$(find "$MOUNT/inboxes/$BOB" -name '*_bulk-*.json' | wc -l)" 250
 }

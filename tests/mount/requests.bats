@@ -20,9 +20,15 @@ setup() {
   # Every request is a line of the log; one thread, so that they are in order.
   start_mount -d -s
   refresh
+  wait_for_folders "$BOB"
+  stop_mount
+  start_mount -d -s --metadata-only
+  BOX=$MOUNT/inboxes/$BOB
+}
+
+with_folders() {
   stop_mount
   start_mount -d -s
-  BOX=$MOUNT/inboxes/$BOB
 }
 
 teardown() {
@@ -128,4 +134,45 @@ cat_all() {
   counting grep number "$BOX/index.jsonl"
   equal "$(requests OPEN)" 1
   all_at_most 12
+}
+
+@test "folders beside the emails cost a listing nothing more, and nothing when it is repeated" {
+  with_folders
+  counting ls -l "$BOX"
+  none READDIR OPEN READ
+  at_most $((EMAILS / 4)) READDIRPLUS
+  at_most 2 LOOKUP
+  at_most "$FEW" GETATTR
+  counting ls -l "$BOX"
+  none READDIR READDIRPLUS LOOKUP OPEN READ
+  all_at_most "$FEW"
+  touch "$DIR/reference"
+  counting find "$BOX" -maxdepth 1 -newer "$DIR/reference"
+  none READDIRPLUS LOOKUP
+  all_at_most "$FEW"
+}
+
+@test "listing what emails hold takes the folder alone, and no request of it when it is repeated" {
+  with_folders
+  counting find "$BOX" -name '*.txt'
+  none READ OPEN
+  at_most $((EMAILS + 4)) OPENDIR
+  at_most "$FEW" LOOKUP
+  counting find "$BOX" -name '*.txt'
+  none READDIR READDIRPLUS LOOKUP READ OPEN
+  at_most $((EMAILS + 4)) OPENDIR
+}
+
+@test "reading texts takes no look-up, and no read for the second time" {
+  with_folders
+  read_texts() {
+    find "$BOX" -name body.txt -print0 | xargs -0 cat
+  }
+  counting read_texts
+  at_most "$FEW" LOOKUP
+  at_most "$FEW" GETATTR
+  equal "$(requests OPEN)" "$EMAILS"
+  counting read_texts
+  none READ LOOKUP
+  equal "$(requests OPEN)" "$EMAILS"
 }

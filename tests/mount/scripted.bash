@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
 #
-# A service that misbehaves on demand, for mount tests: tests/mount/scripted_server.py, which knows the Core endpoints
-# only. ENDPOINT is email (the list), inbox (the list), upsert, upload or send.
+# A service that misbehaves on demand, for mount tests: tests/mount/scripted_server.py, which knows the Core endpoints,
+# and content where a test gives it some. ENDPOINT is email (the list), inbox (the list), upsert, upload, send, or
+# content, raw and attachment, each of any email.
 #
 # shellcheck disable=SC2034,SC2154 # shared with support.bash
 # shellcheck disable=SC2119,SC2120 # functions whose arguments may be left out
@@ -38,9 +39,11 @@ server_requests() # ENDPOINT
 {
     curl -sS --fail "$SERVICE_URL/_requests" | jq --arg endpoint "$1" '
         {email: "GET /api/v1/email", inbox: "GET /api/v1/inbox", upsert: "POST /api/v1/inbox/upsert",
-         upload: "POST /api/v1/email/add-attachment-to-pool", send: "POST /api/v1/email/send"} as $endpoints |
-        [.[] | select("\(.method) \(.path | split("?")[0])" == $endpoints[$endpoint]) |
-            {time, headers: (.headers | with_entries(.key |= ascii_downcase)), text: .body,
+         upload: "POST /api/v1/email/add-attachment-to-pool", send: "POST /api/v1/email/send",
+         content: "GET /api/v1/email/[^/]+", raw: "GET /api/v1/email/[^/]+/raw",
+         attachment: "GET /api/v1/email/[^/]+/attachment/[^/]+"} as $endpoints |
+        [.[] | select("\(.method) \(.path | split("?")[0])" | test("^\($endpoints[$endpoint])$")) |
+            {time, path, headers: (.headers | with_entries(.key |= ascii_downcase)), text: .body,
              json: (.body | try fromjson catch null), query}]'
 }
 

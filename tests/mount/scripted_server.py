@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A mail service in memory for the mount tests: Core endpoints only, with faults on demand.
+"""A mail service in memory for the mount tests: Core endpoints, content where a test gives it some, faults on demand.
 
 usage: scripted_server.py --port-file FILE [--port N] [--log FILE] [--script FILE.json] [--certificate FILE.pem]
 
@@ -18,7 +18,11 @@ Control, without a key:
     "object_from": BOOL         from_address must be an object, else a 422 names it
     "idempotency": BOOL         idempotency keys are known and honoured
     "delay_ms": N               before every answer under /api/v1
-    "email", "send", "upload", "upsert", "inbox": [BEHAVIOUR, ...]   for the next requests to that endpoint, in order
+    "contents": {ID: RECORD}    what GET /email/ID answers (default: 404 for all)
+    "raws": {ID: TEXT}          what GET /email/ID/raw answers, likewise
+    "files": {"ID/AID": TEXT}   what GET /email/ID/attachment/AID answers, likewise
+    "email", "send", "upload", "upsert", "inbox", "content", "raw", "attachment": [BEHAVIOUR, ...]
+                                for the next requests to that endpoint, in order
   POST /_deliver  bytes that become one more record of GET /email, as they are (any JSON text, or none at all)
   POST /_clear    forgets records, sends, requests and behaviours; settings stay
   GET /_sent      the accepted sends: [{"id", "request"}]
@@ -77,8 +81,11 @@ SETTINGS = {
     "object_from": False,
     "idempotency": False,
     "delay_ms": 0,
+    "contents": {},
+    "raws": {},
+    "files": {},
 }
-SCRIPTED = ("email", "send", "upload", "upsert", "inbox")
+SCRIPTED = ("email", "send", "upload", "upsert", "inbox", "content", "raw", "attachment")
 
 
 class State:
@@ -260,7 +267,7 @@ class Handler(BaseHTTPRequestHandler):
             ("POST", "email/add-attachment-to-pool"): ("upload", self.upload),
             ("POST", "email/send"): ("send", self.send),
         }
-        endpoint, serve = endpoints.get((self.command, name), (None, None))
+        endpoint, serve = endpoints.get((self.command, name)) or self.find_content(name)
         behaviour = self.state.take_behaviour(endpoint) if endpoint else "ok"
         if behaviour == "reset-before":
             self.note_request(b"")
@@ -274,6 +281,26 @@ class Handler(BaseHTTPRequestHandler):
         if serve is None:
             raise Refusal(404, {"detail": "Not Found"})
         self.play(behaviour, lambda: serve(body))
+
+    def find_content(self, name):
+        """The endpoints whose paths hold ids."""
+        parts = [urllib.parse.unquote(part) for part in name.split("/")]
+        if self.command != "GET" or parts[0] != "email":
+            return None, None
+        if len(parts) == 2:
+            return "content", lambda _body: as_json(self.find("contents", parts[1]))
+        if len(parts) == 3 and parts[2] == "raw":
+            return "raw", lambda _body: self.find("raws", parts[1]).encode("utf-8", "surrogatepass")
+        if len(parts) == 4 and parts[2] == "attachment":
+            key = "%s/%s" % (parts[1], parts[3])
+            return "attachment", lambda _body: self.find("files", key).encode("utf-8", "surrogatepass")
+        return None, None
+
+    def find(self, setting, key):
+        found = self.setting(setting).get(key)
+        if found is None:
+            raise Refusal(404, {"detail": "Not Found"})
+        return found
 
     def note_request(self, body):
         query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)

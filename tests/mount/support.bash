@@ -321,6 +321,27 @@ mounted() # ADDRESS SUBJECT
     done | grep .
 }
 
+# The folder with what that email holds.
+folder() # ADDRESS SUBJECT
+{
+    local file
+    file=$(mounted "$1" "$2") && echo "${file%.json}"
+}
+
+has_folders() # ADDRESS
+{
+    compgen -G "$MOUNT/inboxes/$1/*_*/" >/dev/null
+}
+
+# Folders appear when the service was found to have content, some time after the first sync.
+wait_for_folders() # ADDRESS...
+{
+    local address
+    for address; do
+        wait_until 20 has_folders "$address"
+    done
+}
+
 # ---------------------------------------------------------------- messages
 
 # A message from alice, as a user would type it.

@@ -74,6 +74,7 @@ static uint32_t find(struct store_world *world, const char *id)
     return view.number;
 }
 
+/* Its first line. */
 static char *read_text(struct store_world *world, uint32_t email, const char *name)
 {
     struct store_content *content;
@@ -83,6 +84,7 @@ static char *read_text(struct store_world *world, uint32_t email, const char *na
     char *text = calloc(1, entry->len + 1);
     assert_int_equal(file_pread_all(content->fd, text, entry->len, (off_t)entry->offset), entry->len);
     store_content_unref(world->store, content);
+    text[strcspn(text, "\n")] = '\0';
     return text;
 }
 

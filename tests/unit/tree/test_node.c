@@ -64,7 +64,7 @@ static void every_node_is_what_it_should_be(void **state)
         assert_int_equal(entry.attributes.is_lasting, nodes[i].is_lasting);
         assert_int_equal(entry.is_name_lasting, nodes[i].is_name_lasting);
         assert_int_equal(entry.attributes.stat.st_uid, getuid());
-        assert_int_equal(tree_get_attributes(fixture->tree, entry.ino, &attributes), 0);
+        assert_int_equal(tree_get_attributes(fixture->tree, NULL, entry.ino, &attributes), 0);
         assert_int_equal(attributes.stat.st_mode, nodes[i].mode);
         assert_int_equal(attributes.stat.st_ino, entry.attributes.stat.st_ino);
     }
@@ -139,7 +139,8 @@ static void sizes_are_those_of_the_contents(void **state)
         struct tree_attributes attributes;
         _cleanup_free_ char *text = fixture_read(fixture, paths[i]);
         print_message("# %s\n", paths[i]);
-        assert_int_equal(tree_get_attributes(fixture->tree, fixture_ino(fixture, paths[i]), &attributes), 0);
+        assert_int_equal(
+            tree_get_attributes(fixture->tree, NULL, fixture_ino(fixture, paths[i]), &attributes), 0);
         assert_int_equal(attributes.stat.st_size, strlen(text));
     }
 }

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Inodes of content, names in its folders, and what they are like.
+ */
+#include "tree/content_node.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "tree/entry.h"
+#include "tree/inode.h"
+#include "tree/tree_state.h"
+
+enum {
+    INDEX_BITS = 16,
+    KIND_BITS = 4,
+};
+
+static const char record_suffix[] = ".json";
+static const char message_name[] = "message.eml";
+static const char attachments_name[] = "attachments";
+static const char thread_name[] = "thread";
+
+uint64_t content_node_ino(const struct content_node *node)
+{
+    return inode_make(INODE_CONTENT,
+                      ((uint64_t)node->email << KIND_BITS | node->kind) << INDEX_BITS | node->index);
+}
+
+struct content_node content_node_of(uint64_t ino)
+{
+    uint64_t number = inode_number(ino);
+    return (struct content_node){
+        .email = (uint32_t)(number >> (KIND_BITS + INDEX_BITS)),
+        .kind = (enum content_node_kind)(number >> INDEX_BITS & ((1U << KIND_BITS) - 1)),
+        .index = (uint16_t)(number & ((1U << INDEX_BITS) - 1)),
+    };
+}
+
+/* ---------------------------------------------------------------- the folder itself */
+
+void content_entry_of_folder(const struct tree *tree, const struct email_view *view, struct tree_entry *ret)
+{
+    const struct content_node node = {.email = view->number, .kind = CONTENT_NODE_FOLDER};
+    entry_of_content(tree, content_node_ino(&node), S_IFDIR | 0700, 0, view->date_ms, ret);
+}
+
+void content_folder_name(const struct email_view *view, char *ret_name, size_t size)
+{
+    size_t len = strlen(view->name) - strlen(record_suffix);
+    snprintf(ret_name, size, "%.*s", (int)len, view->name);
+}
+
+bool content_find_folder(struct tree *tree, uint32_t inbox, const char *name, struct tree_entry *ret)
+{
+    char record_name[NAME_MAX + 1];
+    struct email_view view;
+    if (!store_has_content(tree->store))
+        return false;
+    int len = snprintf(record_name, sizeof(record_name), "%s%s", name, record_suffix);
+    if (len < 0 || (size_t)len >= sizeof(record_name) ||
+        !store_find_email(tree->store, inbox, record_name, &view))
+        return false;
+    content_entry_of_folder(tree, &view, ret);
+    return true;
+}
+
+/* ---------------------------------------------------------------- entries */
+
+static int get_content(struct tree *tree, const struct tree_caller *caller, uint32_t email,
+                       struct store_content **ret)
+{
+    return store_content_get(tree->store, email, caller != NULL ? caller->cancel : NULL, ret);
+}
+
+static bool has_kind(const struct store_content *content, enum content_kind kind)
+{
+    for (size_t i = 0; i < content->folder.len; i++)
+        if (content->folder.entries[i].kind == kind)
+            return true;
+    return false;
+}
+
+static int64_t date_of(struct tree *tree, uint32_t email)
+{
+    struct email_view view;
+    return store_get_email(tree->store, email, &view) ? view.date_ms : 0;
+}
+
+/* The email of the thread that this entry stands for, where it is in the mount. */
+static bool find_earlier(struct tree *tree, const struct store_content *content,
+                         const struct content_entry *entry, struct email_view *ret)
+{
+    struct email_view self;
+    return entry->id[0] != '\0' && store_get_email(tree->store, content->email, &self) &&
+           store_find_email_by_id(tree->store, self.inbox, entry->id, ret) && ret->number != content->email;
+}
+
+/* The folder of another email, as seen from thread/. */
+static int make_target(struct tree *tree, uint32_t email, const struct email_view *other, char *ret_target,
+                       size_t size)
+{
+    char name[NAME_MAX + 1];
+    struct email_view self;
+    struct inbox_view inbox;
+    content_folder_name(other, name, sizeof(name));
+    int len = -1;
+    if (store_get_email(tree->store, email, &self) && self.inbox == other->inbox)
+        len = snprintf(ret_target, size, "../../%s", name);
+    else if (store_get_inbox(tree->store, other->inbox, &inbox))
+        len = snprintf(ret_target, size, "../../../%s/%s", inbox.name, name);
+    if (len < 0)
+        return -ENOENT;
+    return (size_t)len < size ? 0 : -ENAMETOOLONG;
+}
+
+/* All but the size of what has to be fetched first. */
+static void describe(struct tree *tree, const struct store_content *content, const struct content_node *node,
+                     struct tree_entry *ret)
+{
+    const struct content_entry *entry =
+        node->kind >= CONTENT_NODE_TEXT ? &content->folder.entries[node->index] : NULL;
+    uint64_t ino = content_node_ino(node);
+    int64_t date_ms = date_of(tree, node->email);
+    char target[PATH_MAX];
+    struct email_view other = {.number = 0};
+    switch (node->kind) {
+    case CONTENT_NODE_FOLDER:
+    case CONTENT_NODE_ATTACHMENTS:
+    case CONTENT_NODE_THREAD:
+        entry_of_content(tree, ino, S_IFDIR | 0700, 0, date_ms, ret);
+        break;
+    case CONTENT_NODE_MESSAGE:
+    case CONTENT_NODE_ATTACHMENT:
+        entry_of_content(tree, ino, S_IFREG | 0444, 0, date_ms, ret);
+        break;
+    case CONTENT_NODE_TEXT:
+        entry_of_content(tree, ino, S_IFREG | 0444, entry->len, date_ms, ret);
+        break;
+    case CONTENT_NODE_EARLIER:
+        entry_of_content(tree, ino, S_IFREG | 0444, entry->len,
+                         entry->date_ms != 0 ? entry->date_ms : date_ms, ret);
+        break;
+    case CONTENT_NODE_LINK:
+        target[0] = '\0';
+        if (find_earlier(tree, content, entry, &other))
+            make_target(tree, node->email, &other, target, sizeof(target));
+        entry_of_content(tree, ino, S_IFLNK | 0777, strlen(target), other.date_ms, ret);
+        break;
+    }
+}
+
+/* The size that only the bytes tell. */
+static int open_bytes(struct tree *tree, const struct tree_caller *caller,
+                      const struct store_content *content, const struct content_node *node,
+                      struct store_bytes *ret)
+{
+    struct cancel *cancel = caller != NULL ? caller->cancel : NULL;
+    if (node->kind == CONTENT_NODE_MESSAGE)
+        return store_raw_open(tree->store, node->email, cancel, ret);
+    return store_attachment_open(tree->store, node->email, content->folder.entries[node->index].id, cancel,
+                                 ret);
+}
+
+static bool has_bytes(const struct content_node *node)
+{
+    return node->kind == CONTENT_NODE_MESSAGE || node->kind == CONTENT_NODE_ATTACHMENT;
+}
+
+static int measure(struct tree *tree, const struct tree_caller *caller, const struct store_content *content,
+                   const struct content_node *node, struct tree_entry *entry)
+{
+    struct store_bytes bytes;
+    if (!has_bytes(node))
+        return 0;
+    int error = open_bytes(tree, caller, content, node, &bytes);
+    if (error != 0)
+        return error;
+    entry->attributes.stat.st_size = (off_t)bytes.len;
+    entry->attributes.stat.st_blocks = (blkcnt_t)((bytes.len + 511) / 512);
+    close(bytes.fd);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- names */
+
+/* Whether the entry is shown in the folder, and as what. */
+static bool show(struct tree *tree, const struct store_content *content, enum content_node_kind folder,
+                 uint16_t index, struct content_node *ret_node, char *ret_name, size_t size)
+{
+    const struct content_entry *entry = &content->folder.entries[index];
+    struct email_view other;
+    *ret_node = (struct content_node){.email = content->email, .index = index};
+    snprintf(ret_name, size, "%s", entry->name);
+    if (folder == CONTENT_NODE_FOLDER && entry->kind == CONTENT_TEXT) {
+        ret_node->kind = CONTENT_NODE_TEXT;
+    } else if (folder == CONTENT_NODE_ATTACHMENTS && entry->kind == CONTENT_ATTACHMENT) {
+        ret_node->kind = CONTENT_NODE_ATTACHMENT;
+    } else if (folder == CONTENT_NODE_THREAD && entry->kind == CONTENT_PREVIOUS) {
+        bool is_here = find_earlier(tree, content, entry, &other);
+        ret_node->kind = is_here ? CONTENT_NODE_LINK : CONTENT_NODE_EARLIER;
+        if (is_here)
+            content_folder_name(&other, ret_name, size);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* What a folder has beside its entries. */
+static const struct {
+    const char *name;
+    enum content_node_kind kind;
+    enum content_kind holds; /* shown where there are such entries */
+} fixed_nodes[] = {
+    {message_name, CONTENT_NODE_MESSAGE, 0},
+    {attachments_name, CONTENT_NODE_ATTACHMENTS, CONTENT_ATTACHMENT},
+    {thread_name, CONTENT_NODE_THREAD, CONTENT_PREVIOUS},
+};
+
+static bool shows_fixed(struct tree *tree, const struct store_content *content, size_t i)
+{
+    return fixed_nodes[i].kind == CONTENT_NODE_MESSAGE ? store_has_raw(tree->store)
+                                                       : has_kind(content, fixed_nodes[i].holds);
+}
+
+static bool find_fixed(struct tree *tree, const struct store_content *content, const char *name,
+                       struct content_node *ret)
+{
+    for (size_t i = 0; i < ARRAY_LEN(fixed_nodes); i++)
+        if (strcmp(fixed_nodes[i].name, name) == 0 && shows_fixed(tree, content, i)) {
+            *ret = (struct content_node){.email = content->email, .kind = fixed_nodes[i].kind};
+            return true;
+        }
+    return false;
+}
+
+static bool find_node(struct tree *tree, const struct store_content *content, enum content_node_kind folder,
+                      const char *name, struct content_node *ret)
+{
+    char entry_name[NAME_MAX + 1];
+    if (folder == CONTENT_NODE_FOLDER && find_fixed(tree, content, name, ret))
+        return true;
+    for (size_t i = 0; i < content->folder.len; i++)
+        if (show(tree, content, folder, (uint16_t)i, ret, entry_name, sizeof(entry_name)) &&
+            strcmp(entry_name, name) == 0)
+            return true;
+    return false;
+}
+
+static bool is_folder(const struct content_node *node)
+{
+    return node->kind == CONTENT_NODE_FOLDER || node->kind == CONTENT_NODE_ATTACHMENTS ||
+           node->kind == CONTENT_NODE_THREAD;
+}
+
+int content_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
+                   struct tree_entry *ret)
+{
+    const struct content_node folder = content_node_of(parent);
+    struct content_node node;
+    struct store_content *content;
+    if (!is_folder(&folder))
+        return -ENOTDIR;
+    int error = get_content(tree, caller, folder.email, &content);
+    if (error != 0)
+        return error;
+    if (find_node(tree, content, folder.kind, name, &node)) {
+        describe(tree, content, &node, ret);
+        error = measure(tree, caller, content, &node, ret);
+    } else {
+        error = -ENOENT;
+    }
+    store_content_unref(tree->store, content);
+    return error;
+}
+
+/* Whether the content has what the inode names: numbers come from the kernel, which has them from here, but
+ * what is fetched anew need not be what it was. */
+static bool is_of(const struct store_content *content, const struct content_node *node)
+{
+    static const enum content_kind kinds[] = {[CONTENT_NODE_TEXT] = CONTENT_TEXT,
+                                              [CONTENT_NODE_ATTACHMENT] = CONTENT_ATTACHMENT,
+                                              [CONTENT_NODE_EARLIER] = CONTENT_PREVIOUS,
+                                              [CONTENT_NODE_LINK] = CONTENT_PREVIOUS};
+    return node->kind < CONTENT_NODE_TEXT || (node->index < content->folder.len &&
+                                              content->folder.entries[node->index].kind == kinds[node->kind]);
+}
+
+int content_get_attributes(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                           struct tree_attributes *ret)
+{
+    const struct content_node node = content_node_of(ino);
+    struct email_view view;
+    struct tree_entry entry;
+    if (!store_get_email(tree->store, node.email, &view))
+        return -ENOENT;
+    if (is_folder(&node)) {
+        describe(tree, NULL, &node, &entry);
+        *ret = entry.attributes;
+        return 0;
+    }
+    struct store_content *content;
+    int error = get_content(tree, caller, node.email, &content);
+    if (error != 0)
+        return error;
+    error = is_of(content, &node) ? 0 : -ENOENT;
+    if (error == 0) {
+        describe(tree, content, &node, &entry);
+        error = measure(tree, caller, content, &node, &entry);
+    }
+    store_content_unref(tree->store, content);
+    if (error == 0)
+        *ret = entry.attributes;
+    return error;
+}
+
+int content_read_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino, char *ret_target,
+                      size_t size)
+{
+    const struct content_node node = content_node_of(ino);
+    struct store_content *content;
+    struct email_view other;
+    if (node.kind != CONTENT_NODE_LINK)
+        return -EINVAL;
+    int error = get_content(tree, caller, node.email, &content);
+    if (error != 0)
+        return error;
+    error = is_of(content, &node) && find_earlier(tree, content, &content->folder.entries[node.index], &other)
+                ? make_target(tree, node.email, &other, ret_target, size)
+                : -ENOENT;
+    store_content_unref(tree->store, content);
+    return error;
+}
+
+/* ---------------------------------------------------------------- listings */
+
+int content_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                     struct store_content **ret_content)
+{
+    const struct content_node node = content_node_of(ino);
+    return is_folder(&node) ? get_content(tree, caller, node.email, ret_content) : -ENOTDIR;
+}
+
+/* What would have to be fetched for its size is looked up when somebody wants to know. */
+static void leave_to_lookup(struct tree_entry *entry)
+{
+    entry->ino = 0;
+}
+
+void content_list(struct tree *tree, uint64_t ino, const struct store_content *content, uint64_t index,
+                  uint64_t base, tree_dir_sink sink, void *context)
+{
+    const struct content_node folder = content_node_of(ino);
+    char name[NAME_MAX + 1];
+    struct content_node node;
+    struct tree_entry entry;
+    for (; index < content->folder.len; index++) {
+        if (!show(tree, content, folder.kind, (uint16_t)index, &node, name, sizeof(name)))
+            continue;
+        describe(tree, content, &node, &entry);
+        if (has_bytes(&node))
+            leave_to_lookup(&entry);
+        if (!sink(context, name, &entry, base + index + 1))
+            return;
+    }
+    for (size_t i = index - content->folder.len; i < ARRAY_LEN(fixed_nodes); i++) {
+        if (folder.kind != CONTENT_NODE_FOLDER || !shows_fixed(tree, content, i))
+            continue;
+        node = (struct content_node){.email = content->email, .kind = fixed_nodes[i].kind};
+        describe(tree, content, &node, &entry);
+        if (has_bytes(&node))
+            leave_to_lookup(&entry);
+        if (!sink(context, fixed_nodes[i].name, &entry, base + content->folder.len + i + 1))
+            return;
+    }
+}
+
+uint64_t content_parent_ino(struct tree *tree, uint64_t ino)
+{
+    struct content_node node = content_node_of(ino);
+    struct email_view view;
+    if (node.kind != CONTENT_NODE_FOLDER) {
+        node.kind = CONTENT_NODE_FOLDER;
+        return content_node_ino(&node);
+    }
+    return store_get_email(tree->store, node.email, &view) ? inode_make(INODE_INBOX, view.inbox)
+                                                           : (uint64_t)TREE_ROOT_INO;
+}

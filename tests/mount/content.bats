@@ -1,0 +1,382 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# The folder beside each email: bodies, attachments, the raw message, the thread.
+
+load support
+load scripted
+
+teardown() {
+  stop_all
+}
+
+# Requests to the service so far, by all.
+asked() {
+  jq .counters.requests "$MOUNT/status.json"
+}
+
+# Sends from bob to alice at the service itself: more fields of the request as JSON.
+send_fields() # JSON
+{
+  jq -n --arg from "$BOB" --arg to "$ALICE" --argjson more "$1" \
+    '{from_address: $from, to_addresses: [{address: $to, name: null}]} + $more' |
+    api POST /email/send -H 'Content-Type: application/json' -d @- >/dev/null
+}
+
+pool_id() # FILE NAME
+{
+  api POST /email/add-attachment-to-pool -F "file=@$1;filename=$2" | jq -r .id
+}
+
+start_with_inboxd() # [OPTION of inboxfs...]
+{
+  start_two_inboxes "$@"
+  refresh
+  wait_for_folders "$ALICE"
+}
+
+# Emails mail-1 … mail-N with content "body N" at the scripted service, and a mount that knows of the content.
+start_with_contents() # COUNT [OPTION of inboxfs...]
+{
+  local i
+  start_scripted_service
+  for ((i = 1; i <= $1; i++)); do
+    jq -nc --arg id "mail-$i" --arg subject "subject $i" --argjson minute "$i" '{id: $id, inbox_id: "in-1",
+      subject: $subject, date: "2026-11-20T10:\($minute % 60 + 100 | tostring | .[1:]):00Z"}'
+  done | server_has_emails
+  jq -nc --argjson count "$1" '{contents: ([range(1; $count + 1) | {key: "mail-\(.)",
+    value: {id: "mail-\(.)", subject: "subject \(.)", plain_text: "body \(.)", attachments: [
+      {id: "a", filename: "a.txt"}]}}] | from_entries),
+    raws: ([range(1; $count + 1) | {key: "mail-\(.)", value: "Subject: \(.)\r\n\r\nraw \(.)"}] | from_entries),
+    files: ([range(1; $count + 1) | {key: "mail-\(.)/a", value: "attached \(.)"}] | from_entries)}' >"$DIR/control"
+  control "@$DIR/control"
+  start_mount "${@:2}"
+  refresh
+  wait_for_folders in-1
+}
+
+# ---------------------------------------------------------------- what it holds
+
+@test "the folder of an email holds its body, its raw message and its attachments" {
+  start_service
+  create_inbox "$ALICE" >/dev/null
+  create_inbox "$BOB" >/dev/null
+  head -c 100000 /dev/urandom >"$DIR/photo.jpg"
+  local id
+  id=$(pool_id "$DIR/photo.jpg" photo.jpg)
+  send_fields "$(jq -nc --arg id "$id" '{subject: "the photo", plain_text: "Here it is.\n", html: "<p>Here it <b>is</b>.</p>",
+    alternative_content: true, attachment_ids: [$id]}')"
+  start_mount
+  refresh
+  wait_for_folders "$ALICE"
+  local it
+  it=$(folder "$ALICE" "the photo")
+  equal "$(ls "$it" | tr '\n' ' ')" "attachments body.html body.txt message.eml new.txt prompt.md thread.md "
+  equal "$(cat "$it/body.txt")" "Here it is."
+  equal "$(cat "$it/body.html")" "<p>Here it <b>is</b>.</p>"
+  cmp "$it/attachments/photo.jpg" "$DIR/photo.jpg"
+  id=$(received "$ALICE" "the photo" | jq -r '.[0].id')
+  api GET "/email/$id/raw" | cmp - "$it/message.eml"
+  api GET "/email/$id" >"$DIR/content"
+  jq -j .prompt "$DIR/content" | cmp - "$it/prompt.md"
+  jq -j .thread_prompt "$DIR/content" | cmp - "$it/thread.md"
+}
+
+@test "sizes are exact, and times those of the email" {
+  start_with_inboxd
+  send_fields '{"subject": "sizes", "plain_text": "four", "html": "<p>four</p>"}'
+  refresh
+  local it file
+  it=$(folder "$ALICE" sizes)
+  for file in "$it"/*; do
+    [ -d "$file" ] || equal "$file $(stat -c %s "$file")" "$file $(wc -c <"$file")"
+    equal "$file $(stat -c %Y "$file")" "$file $(stat -c %Y "$it.json")"
+  done
+  equal "$(stat -c %A "$it/body.txt" "$it")" $'-r--r--r--\ndrwx------'
+}
+
+@test "mail that is HTML alone can be read as text" {
+  start_with_inboxd
+  send_fields '{"subject": "html", "plain_text": "", "html": "<h1>Sale</h1><p>All <b>must</b> go.</p><script>x</script>"}'
+  refresh
+  grep -q 'All must go' "$(folder "$ALICE" html)/body.txt"
+  run ! grep -q script "$(folder "$ALICE" html)/body.txt"
+}
+
+@test "new.txt is without the history" {
+  start_with_inboxd
+  send_fields '{"subject": "history", "plain_text": "Yes, at noon.\n\nOn Mon, Nov 2, 2026 Alice wrote:\n> Lunch?\n"}'
+  refresh
+  equal "$(cat "$(folder "$ALICE" history)/new.txt")" "Yes, at noon."
+}
+
+@test "only what exists is shown" {
+  start_scripted_service
+  server_has_email '{"id": "e-1", "inbox_id": "in-1", "subject": "bare", "date": "2026-11-20T10:00:00Z"}'
+  server_has_email '{"id": "e-2", "inbox_id": "in-1", "subject": "also", "date": "2026-11-20T10:00:00Z"}'
+  control '{"contents": {"e-1": {"id": "e-1", "html": "<p>x</p>"}, "e-2": {"id": "e-2", "plain_text": "y", "prompt": null}}}'
+  start_mount
+  refresh
+  wait_for_folders in-1
+  equal "$(ls "$(folder in-1 bare)" | tr '\n' ' ')" "body.html body.txt new.txt "
+  equal "$(ls "$(folder in-1 also)" | tr '\n' ' ')" "body.txt new.txt "
+  missing "$(folder in-1 bare)/message.eml" "$(folder in-1 bare)/attachments" "$(folder in-1 bare)/prompt.md"
+}
+
+@test "thread/ leads to the earlier emails in the mount, and holds those that are not" {
+  start_with_inboxd
+  send_fields '{"subject": "lunch", "plain_text": "Lunch?"}'
+  local id
+  id=$(received "$ALICE" lunch | jq -r '.[0].id')
+  jq -n --arg from "$ALICE" --arg to "$BOB" --arg id "$id" '{from_address: $from, subject: "Re: lunch",
+    plain_text: "Gladly.", existing_email_id: $id, message_type: "reply", to_addresses: [{address: $to, name: null}]}' |
+    api POST /email/send -H 'Content-Type: application/json' -d @- >/dev/null
+  id=$(received "$BOB" "Re: lunch" | jq -r '.[0].id')
+  send_fields "$(jq -nc --arg id "$id" '{subject: "Re: Re: lunch", plain_text: "At noon.", existing_email_id: $id,
+    message_type: "reply"}')"
+  refresh
+  local it first
+  it=$(folder "$ALICE" "Re: Re: lunch")
+  first=$(folder "$ALICE" lunch)
+  equal "$(ls "$it/thread" | wc -l)" 2
+  equal "$(readlink "$it/thread/${first##*/}")" "../../${first##*/}"
+  equal "$(cat "$it/thread/${first##*/}/body.txt")" "Lunch?"
+  grep -q Gladly "$it"/thread/*_re-lunch_*.md
+  # Reading everything does not go round in circles.
+  grep -r Gladly "$it" >/dev/null
+}
+
+@test "attachments have names that can do no harm" {
+  start_scripted_service
+  server_has_email '{"id": "e-1", "inbox_id": "in-1", "subject": "names", "date": "2026-11-20T10:00:00Z"}'
+  jq -nc '["../../etc/passwd", "/etc/shadow", "..", ".bashrc", "a\nb.txt", "\u202etxt.exe", "", null, "twice.pdf",
+           "twice.pdf", ("x" * 5000 + ".pdf"), "naïve ☂.txt", "  .  ", "con\u0000trol", "a/b\\c"] |
+    {contents: {"e-1": {id: "e-1", attachments: [to_entries[] | {id: "a\(.key)", filename: .value}]}},
+     files: ([to_entries[] | {key: "e-1/a\(.key)", value: "file \(.key)"}] | from_entries)}' >"$DIR/control"
+  control "@$DIR/control"
+  start_mount
+  refresh
+  wait_for_folders in-1
+  local it name
+  it=$(folder in-1 names)
+  equal "$(find "$it/attachments" -type f | wc -l)" 15
+  find "$it/attachments" -mindepth 1 -printf '%f\n' >"$DIR/names"
+  equal "$(wc -l <"$DIR/names")" 15
+  run ! grep -P '^\.|[\x00-\x1f]|\x{202e}' "$DIR/names"
+  while read -r name; do
+    [ "${#name}" -le 255 ]
+    cat "$it/attachments/$name" >/dev/null
+  done <"$DIR/names"
+  equal "$(cat "$it/attachments/twice.pdf" "$it/attachments/twice-2.pdf")" "file 8file 9"
+  equal "$(cat "$it/attachments/naïve ☂.txt")" "file 11"
+  grep -qx 'x*\.pdf' "$DIR/names"
+}
+
+@test "nothing in the folder can be changed" {
+  start_with_inboxd
+  local it
+  it=$(folder "$ALICE" "$(jq -r .subject "$MOUNT/inboxes/$ALICE"/*_*.json)")
+  expect EACCES truncate "$it/body.txt" 0
+  run ! rm -f "$it/body.txt"
+  run ! mkdir "$it/new"
+  run ! touch "$it/new"
+  run ! mv "$it/body.txt" "$it/other"
+  run ! rmdir "$it"
+  run ! mv "$it" "$it-2"
+  present "$it/body.txt"
+}
+
+# ---------------------------------------------------------------- when it is fetched
+
+@test "listing an inbox and looking at the folder asks the service nothing, listing the folder asks once" {
+  start_with_contents 10
+  local before it
+  before=$(asked)
+  ls -l "$MOUNT/inboxes/in-1" >/dev/null
+  it=$(folder in-1 "subject 5")
+  stat "$it" >/dev/null
+  equal "$(asked)" "$before"
+  ls "$it" "$it/attachments" >/dev/null
+  equal "$(asked)" $((before + 1))
+  ls -l "$it" "$it/attachments" >/dev/null # the sizes of message and attachment
+  equal "$(asked)" $((before + 3))
+  cat "$it"/*.txt "$it/message.eml" "$it/attachments/a.txt" >/dev/null
+  ls -lR "$it" >/dev/null
+  equal "$(asked)" $((before + 3))
+}
+
+@test "twenty readers at once make one transfer" {
+  start_with_contents 10
+  local it before i
+  it=$(folder in-1 "subject 5")
+  before=$(server_requests content | jq length)
+  server_answers content '{"delay_ms": 700, "body": {"id": "mail-5", "plain_text": "slowly"}}'
+  for ((i = 0; i < 20; i++)); do
+    cat "$it/body.txt" >"$DIR/read.$i" &
+  done
+  for ((i = 0; i < 20; i++)); do
+    wait_until 20 grep -qx slowly "$DIR/read.$i"
+  done
+  wait $(jobs -p | grep -v -e "$MOUNT_PID" -e "$SERVICE_PID")
+  equal "$(server_requests content | jq length)" $((before + 1))
+}
+
+@test "what was read once can be read offline, and after a restart" {
+  start_with_contents 10
+  local it
+  it=$(folder in-1 "subject 5")
+  cat "$it/body.txt" "$it/message.eml" "$it/attachments/a.txt" >"$DIR/online"
+  stop_mount
+  stop_service
+  start_mount
+  cat "$it/body.txt" "$it/message.eml" "$it/attachments/a.txt" | cmp - "$DIR/online"
+}
+
+@test "what was never read cannot be read offline, and says so at once" {
+  start_with_contents 10
+  stop_mount
+  stop_service
+  start_mount
+  local it
+  it=$(folder in-1 "subject 5")
+  present "$it"
+  within 5 expect EHOSTUNREACH open "$it/body.txt" r
+  within 5 expect EHOSTUNREACH open "$it/message.eml" r
+}
+
+@test "refusals have their errors" {
+  start_with_contents 10
+  local it
+  it=$(folder in-1 "subject 5")
+  server_answers content '"403"'
+  expect EACCES open "$it/body.txt" r
+  server_answers content '"500"'
+  expect EIO open "$it/body.txt" r
+  server_answers content '"ok-html"'
+  expect EIO open "$it/body.txt" r
+  server_answers content '"404"'
+  expect ENOENT open "$it/body.txt" r
+  server_answers content
+  equal "$(cat "$it/body.txt")" "body 5"
+}
+
+@test "a reader who gives up is let go, and others are not held up meanwhile" {
+  start_with_contents 10
+  local it reader
+  it=$(folder in-1 "subject 5")
+  server_answers content '"stall-before"'
+  cat "$it/body.txt" >/dev/null 2>&1 &
+  reader=$!
+  wait_until 20 server_saw_stalled
+  within 5 ls -l "$MOUNT/inboxes/in-1" >/dev/null
+  within 5 cat "$MOUNT/inboxes/in-1"/*.json >/dev/null
+  kill -INT "$reader"
+  kill -TERM "$reader"
+  wait_until 5 process_is_gone "$reader"
+  server_answers content
+}
+
+server_saw_stalled() {
+  server_requests content | jq -e 'any(.[]; .path | endswith("/mail-5"))'
+}
+
+@test "killed in the middle of a transfer, it begins anew" {
+  start_with_contents 10
+  local it reader
+  it=$(folder in-1 "subject 5")
+  server_answers raw '{"verbatim": "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf", "stall": true}'
+  cat "$it/message.eml" >/dev/null 2>&1 &
+  reader=$!
+  wait_until 20 compgen -G "$STATE/content/new-*"
+  kill_mount KILL
+  wait "$reader" || true
+  server_answers raw
+  start_mount
+  equal "$(cat "$it/message.eml" | tail -n 1)" "raw 5"
+  wait_until 20 eval '! compgen -G "$STATE/content/new-*"'
+}
+
+@test "a damaged copy is fetched again" {
+  start_with_contents 10
+  local it file
+  it=$(folder in-1 "subject 5")
+  cat "$it/body.txt" "$it/message.eml" >"$DIR/before"
+  stop_mount
+  for file in "$STATE"/content/*.[cra]; do
+    printf 'X' | dd of="$file" bs=1 seek=3 conv=notrunc status=none
+  done
+  start_mount
+  cat "$it/body.txt" "$it/message.eml" | cmp - "$DIR/before"
+}
+
+@test "no more is kept than allowed" {
+  start_with_contents 10 --content-cache=1
+  local i
+  jq -n '{files: ([range(1; 11) | {key: "mail-\(.)/a", value: ("x" * 300000)}] | from_entries)}' >"$DIR/control"
+  control "@$DIR/control"
+  for ((i = 1; i <= 10; i++)); do
+    equal "$(wc -c <"$(folder in-1 "subject $i")/attachments/a.txt")" 300000
+  done
+  [ "$(du -sb "$STATE/content" | cut -f1)" -lt 1400000 ]
+}
+
+@test "grep -r reads every email, each fetched once" {
+  start_with_contents 300
+  local before
+  before=$(asked)
+  equal "$(grep -rl 'body 2[0-9][0-9]$' "$MOUNT/inboxes/in-1" | grep -c 'body.txt')" 100
+  # A content, a raw message and an attachment each.
+  [ "$(($(asked) - before))" -le 900 ]
+  equal "$(server_requests content | jq 'group_by(.path) | map(length) | max <= 2')" true # two: the probe's
+  before=$(asked)
+  equal "$(grep -rl 'attached 2[0-9][0-9]$' "$MOUNT/inboxes/in-1" | grep -c 'a.txt')" 100
+  equal "$(asked)" "$before"
+}
+
+# ---------------------------------------------------------------- services without content
+
+@test "a service without content shows none, and is not asked for ever" {
+  start_scripted_service
+  local i
+  for i in 1 2 3 4 5; do
+    server_has_email "{\"id\": \"e-$i\", \"inbox_id\": \"in-1\", \"subject\": \"s $i\", \"date\": \"2026-11-20T10:00:00Z\"}"
+  done
+  start_mount
+  refresh
+  wait_until 20 holds "$MOUNT/status.json" '.capabilities.content == "absent"'
+  for i in 1 2 3 4 5; do
+    refresh
+  done
+  run ! has_folders in-1
+  equal "$(find "$MOUNT/inboxes/in-1" -type f | wc -l)" 7
+  [ "$(server_requests content | jq length)" -le 3 ]
+}
+
+@test "content that appears at the service appears in the mount" {
+  start_scripted_service
+  server_has_email '{"id": "e-1", "inbox_id": "in-1", "subject": "one", "date": "2026-11-20T10:00:00Z"}'
+  server_answers content '"503"'
+  start_mount
+  refresh
+  run ! has_folders in-1
+  server_answers content
+  control '{"contents": {"e-1": {"id": "e-1", "plain_text": "now"}}}'
+  wait_until 20 refresh_has_folders
+  equal "$(cat "$(folder in-1 one)/body.txt")" now
+}
+
+refresh_has_folders() {
+  refresh && has_folders in-1
+}
+
+@test "with --metadata-only there are no folders, and nothing is asked" {
+  start_scripted_service
+  server_has_email '{"id": "e-1", "inbox_id": "in-1", "subject": "one", "date": "2026-11-20T10:00:00Z"}'
+  control '{"contents": {"e-1": {"id": "e-1", "plain_text": "x"}}}'
+  start_mount --metadata-only
+  refresh
+  refresh
+  equal "$(find "$MOUNT/inboxes/in-1" -mindepth 1 | wc -l)" 3
+  equal "$(server_requests content | jq length)" 0
+  missing "$STATE/content"
+}
