@@ -13,6 +13,7 @@
 #include "tree/inode.h"
 #include "tree/maildir.h"
 #include "tree/search_folder.h"
+#include "tree/sent_folder.h"
 #include "tree/tree_state.h"
 
 /* ---------------------------------------------------------------- attributes */
@@ -97,6 +98,8 @@ static bool get_entry(struct tree *tree, uint64_t ino, struct tree_entry *ret)
         return get_item(tree, OUTBOX_CONTENT, ino, ret);
     case INODE_RECEIPT:
         return get_item(tree, OUTBOX_RECEIPT, ino, ret);
+    case INODE_SENT:
+        return sent_folder_get(tree, (uint32_t)number, ret);
     case INODE_HELD:
         return held_folder_get(tree, (uint32_t)number, ret);
     case INODE_SEARCH:
@@ -206,6 +209,8 @@ static int lookup_item(struct tree *tree, const struct tree_caller *caller, enum
         return 0;
     }
     uint64_t ino = inode_make(INODE_FIXED, fixed_of_outbox_folder(folder));
+    if (folder == OUTBOX_FOLDER_SENT && sent_folder_lookup(tree, name, ret) == 0)
+        return 0;
     bool is_removed = caller != NULL && removed_names_find(&tree->removed, ino, name, caller->pid,
                                                            clock_monotonic_ms(tree->clock), ret);
     return is_removed ? 0 : -ENOENT;

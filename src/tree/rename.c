@@ -16,6 +16,7 @@
 #include "tree/inode.h"
 #include "tree/maildir.h"
 #include "tree/proc_path.h"
+#include "tree/sent_folder.h"
 #include "tree/tree_state.h"
 
 /* One side of a rename. */
@@ -125,6 +126,29 @@ static bool is_receipt(struct tree *tree, const struct place *place)
     return outbox_find(tree->outbox, place->folder, place->name, &stat) && stat.aspect == OUTBOX_RECEIPT;
 }
 
+static bool is_sent_record(struct tree *tree, const struct place *place)
+{
+    struct outbox_stat stat;
+    struct tree_entry entry;
+    return place->folder == OUTBOX_FOLDER_SENT &&
+           !outbox_find(tree->outbox, place->folder, place->name, &stat) &&
+           sent_folder_lookup(tree, place->name, &entry) == 0;
+}
+
+static int rename_item(struct tree *tree, const struct tree_caller *caller, const struct place *from,
+                       const struct place *to, unsigned int flags)
+{
+    bool leaves_sent =
+        from->folder == OUTBOX_FOLDER_SENT && (to->draft != NULL || to->folder != OUTBOX_FOLDER_SENT);
+    _cleanup_free_ char *id = leaves_sent ? sent_folder_get_id(tree, from->name) : NULL;
+    int error = to->draft != NULL ? take_out(tree, from, to, flags)
+                                  : outbox_rename(tree->outbox, from->folder, from->name, to->folder,
+                                                  to->name, flags, caller->cancel);
+    if (error == 0)
+        sent_folder_forget(tree, TAKE_PTR(id));
+    return error;
+}
+
 int tree_rename(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
                 uint64_t new_parent, const char *new_name, unsigned int flags)
 {
@@ -136,15 +160,13 @@ int tree_rename(struct tree *tree, const struct tree_caller *caller, uint64_t pa
         return rename_draft(&from, &to, flags);
     if (held_folder_is_move(parent, new_parent))
         return held_folder_move(tree, caller, parent, name, new_parent, new_name, flags);
-    if (from.is_outbox_folder && is_receipt(tree, &from))
+    if (from.is_outbox_folder && (is_receipt(tree, &from) || is_sent_record(tree, &from)))
         return -EPERM;
     if ((flags & ~(unsigned int)RENAME_NOREPLACE) != 0)
         return -EINVAL;
     if (from.draft != NULL && to.is_outbox_folder)
         return hand_in(tree, caller, &from, &to, flags);
-    if (from.is_outbox_folder && to.draft != NULL)
-        return take_out(tree, &from, &to, flags);
-    if (from.is_outbox_folder && to.is_outbox_folder)
-        return outbox_rename(tree->outbox, from.folder, name, to.folder, new_name, flags, caller->cancel);
+    if (from.is_outbox_folder && (to.draft != NULL || to.is_outbox_folder))
+        return rename_item(tree, caller, &from, &to, flags);
     return -EPERM;
 }
