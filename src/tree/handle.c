@@ -94,6 +94,8 @@ static int open_node(struct tree *tree, const struct tree_caller *caller, uint64
         return sent_receipt_open(tree, caller, number, flags, ret_handle);
     case INODE_SENT:
         return sent_record_open(tree, (uint32_t)number, flags, ret_handle);
+    case INODE_ANSWER:
+        return answer_open(tree, caller, ino, flags, ret_handle);
     case INODE_CONTENT:
         return content_open(tree, caller, ino, flags, ret_handle);
     case INODE_SEARCH_NOTE:
