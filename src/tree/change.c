@@ -21,6 +21,7 @@
 #include "tree/maildir.h"
 #include "tree/proc_path.h"
 #include "tree/search_folder.h"
+#include "tree/sent_folder.h"
 #include "tree/tree_state.h"
 
 static bool is_fixed(uint64_t ino, enum fixed_node node)
@@ -154,7 +155,12 @@ static int unlink_item(struct tree *tree, const struct tree_caller *caller, uint
     int64_t now_ms = clock_monotonic_ms(tree->clock);
     snprintf(receipt, sizeof(receipt), "%s%s", name, RECEIPT_SUFFIX);
     bool has_receipt = tree_lookup(tree, NULL, parent, receipt, &entry) == 0;
+    _cleanup_free_ char *id = folder == OUTBOX_FOLDER_SENT ? sent_folder_get_id(tree, name) : NULL;
     int error = outbox_unlink(tree->outbox, folder, name);
+    if (error == 0)
+        sent_folder_forget(tree, TAKE_PTR(id));
+    if (error == -ENOENT && folder == OUTBOX_FOLDER_SENT && sent_folder_remove(tree, name) == 0)
+        return 0;
     if (error == 0 && has_receipt)
         removed_names_add(&tree->removed, parent, receipt, caller->pid, now_ms, &entry);
     if (error == -ENOENT && removed_names_take(&tree->removed, parent, name, caller->pid, now_ms))

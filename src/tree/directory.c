@@ -20,6 +20,7 @@
 #include "tree/inode.h"
 #include "tree/maildir.h"
 #include "tree/search_folder.h"
+#include "tree/sent_folder.h"
 #include "tree/tree_state.h"
 
 enum {
@@ -46,6 +47,7 @@ struct tree_dir {
     uint64_t ino;
     dir_reader read;
     struct outbox_listing listing; /* of an outbox folder, since it was read from the start */
+    struct map listed_ids;         /* of sent/: keys are the listing's */
     DIR *draft;                    /* of a folder in drafts/ */
     struct maildir_names local;    /* of a folder in maildir/ */
     struct store_content *content; /* of the folder of an email */
@@ -240,6 +242,18 @@ static int read_held(struct tree_dir *dir, uint64_t position, const struct outpu
     return 0;
 }
 
+/* Behind what went out from here. */
+static void put_sent_elsewhere(struct tree_dir *dir, uint64_t position, const struct output *out)
+{
+    struct tree_entry entry;
+    const char *name;
+    uint64_t first = POSITION_FIRST + dir->listing.len;
+    uint64_t at = position > first ? position - first : 0;
+    while (sent_folder_next(dir->tree, &dir->listed_ids, &at, &name, &entry))
+        if (!put_name(out, name, entry.ino, S_IFREG, at + first))
+            return;
+}
+
 /* Names alone: the kernel asks for each anyway, since nothing of these folders is cached. */
 static int read_items(struct tree_dir *dir, uint64_t position, const struct output *out)
 {
@@ -247,9 +261,12 @@ static int read_items(struct tree_dir *dir, uint64_t position, const struct outp
     if (position == POSITION_SELF) {
         enum outbox_folder folder = OUTBOX_FOLDER_OUTBOX;
         fixed_is_outbox_folder((enum fixed_node)inode_number(dir->ino), &folder);
+        map_release(&dir->listed_ids);
         outbox_listing_release(&dir->listing);
         dir->listing = (struct outbox_listing){.len = 0};
         int error = outbox_list(dir->tree->outbox, folder, &dir->listing);
+        if (error == 0 && folder == OUTBOX_FOLDER_SENT)
+            error = sent_folder_map_ids(&dir->listing, &dir->listed_ids);
         if (error != 0)
             return error;
     }
@@ -259,8 +276,10 @@ static int read_items(struct tree_dir *dir, uint64_t position, const struct outp
         const struct outbox_entry *item = &dir->listing.entries[i];
         entry_of_item(dir->tree, &item->stat, item->stat.folder, &entry);
         if (!put_name(out, item->name, entry.ino, S_IFREG, i + 1 + POSITION_FIRST))
-            break;
+            return 0;
     }
+    if (dir->ino == inode_make(INODE_FIXED, FIXED_SENT))
+        put_sent_elsewhere(dir, position, out);
     return 0;
 }
 
@@ -408,6 +427,7 @@ void tree_release_dir(struct tree_dir *dir)
     tree_link_remove(dir->tree, &dir->link);
     if (dir->draft != NULL)
         closedir(dir->draft);
+    map_release(&dir->listed_ids);
     outbox_listing_release(&dir->listing);
     maildir_names_release(&dir->local);
     store_content_unref(dir->tree->store, dir->content);

@@ -8,6 +8,7 @@
 
 #include "tree/inode.h"
 #include "tree/readme.h"
+#include "tree/sent_folder.h"
 #include "tree/tree_state.h"
 
 enum {
@@ -147,6 +148,15 @@ void entry_of_search(const struct tree *tree, uint64_t ino, mode_t mode, off_t s
     ret->attributes.is_lasting = false;
 }
 
+void entry_of_sent(const struct tree *tree, const struct email_view *view, struct tree_entry *ret)
+{
+    entry_of_email(tree, view, ret);
+    ret->ino = inode_make(INODE_SENT, view->number);
+    ret->attributes.stat.st_ino = ret->ino;
+    ret->is_name_lasting = false;
+    ret->attributes.is_lasting = false;
+}
+
 void entry_of_maildir(const struct tree *tree, uint64_t ino, mode_t mode, off_t size, struct timespec mtime,
                       struct tree_entry *ret)
 {
@@ -163,7 +173,8 @@ void entry_of_item(const struct tree *tree, const struct outbox_stat *stat, enum
         kind = INODE_RECEIPT;
     else if (folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED)
         kind = INODE_SETTLED_ITEM;
-    fill(tree, inode_make(kind, stat->number), S_IFREG | stat->mode, stat->size, stat->mtime, ret);
+    off_t size = stat->size + (off_t)sent_delivery_len(tree, stat);
+    fill(tree, inode_make(kind, stat->number), S_IFREG | stat->mode, size, stat->mtime, ret);
     ret->is_name_lasting = false;
     ret->attributes.is_lasting = false;
 }

@@ -26,6 +26,8 @@ void entry_of_inbox_index(const struct tree *tree, const struct inbox_view *view
 void entry_of_search(const struct tree *tree, uint64_t ino, mode_t mode, off_t size, int64_t changed_ms,
                      struct tree_entry *ret);
 void entry_of_email(const struct tree *tree, const struct email_view *view, struct tree_entry *ret);
+/* Of mail that was sent elsewhere. */
+void entry_of_sent(const struct tree *tree, const struct email_view *view, struct tree_entry *ret);
 /* A folder or message in maildir/. */
 void entry_of_maildir(const struct tree *tree, uint64_t ino, mode_t mode, off_t size, struct timespec mtime,
                       struct tree_entry *ret);

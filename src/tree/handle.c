@@ -14,6 +14,7 @@
 #include "tree/handle_type.h"
 #include "tree/inode.h"
 #include "tree/maildir.h"
+#include "tree/sent_folder.h"
 
 void *handle_new(struct tree *tree, const struct handle_ops *ops, size_t size, int flags)
 {
@@ -90,7 +91,11 @@ static int open_node(struct tree *tree, const struct tree_caller *caller, uint64
     case INODE_SETTLED_ITEM:
         return item_open(tree, caller, number, OUTBOX_CONTENT, flags, ret_handle);
     case INODE_RECEIPT:
-        return item_open(tree, caller, number, OUTBOX_RECEIPT, flags, ret_handle);
+        return sent_receipt_open(tree, caller, number, flags, ret_handle);
+    case INODE_SENT:
+        return sent_record_open(tree, (uint32_t)number, flags, ret_handle);
+    case INODE_ANSWER:
+        return answer_open(tree, caller, ino, flags, ret_handle);
     case INODE_CONTENT:
         return content_open(tree, caller, ino, flags, ret_handle);
     case INODE_SEARCH_NOTE:

@@ -240,11 +240,22 @@ void tree_report(struct tree *tree, enum event_kind kind, const char *path, cons
     event_happened(tree, &event);
 }
 
+static void sent_changed(void *context, uint32_t sent, enum store_change change)
+{
+    struct tree *tree = context;
+    (void)change;
+    if (tree->store == NULL)
+        return;
+    tell_content_changed(tree, inode_make(INODE_SENT, sent));
+    tell_folder_changed(tree, inode_make(INODE_FIXED, FIXED_SENT));
+}
+
 struct store_listener tree_store_listener(struct tree *tree)
 {
     return (struct store_listener){
         .inbox_changed = inbox_changed,
         .email_changed = email_changed,
+        .sent_changed = sent_changed,
         .content_changed = content_changed,
         .context = tree,
     };
