@@ -32,9 +32,9 @@ interrupted() { # NAME
   has_received "$BOB" killed 0
 }
 
-@test "a writer ended by SIGTERM or SIGINT in the middle: interrupted" {
+@test "a writer ended by SIGTERM, SIGINT, SIGHUP or SIGPIPE in the middle: interrupted" {
   local signal
-  for signal in TERM INT HUP; do
+  for signal in TERM INT HUP PIPE; do
     run dash -c 'exec 7> "$1"; printf "%s" "$2" >&7; kill -'$signal' $$' - "$MOUNT/outbox/$signal" "$(message "$BOB" "$signal")"
     interrupted "$signal"
   done
@@ -56,6 +56,36 @@ interrupted() { # NAME
   run bash -c 'printf "%s" "$1" >&8; kill -KILL $$' - "$(message "$BOB" both)"
   exec 8>&-
   interrupted both
+}
+
+@test "of two writers one exits with an error, the first or the last: interrupted" {
+  run dash -c 'exec 7> "$1"; dash -c "echo one >&7; exit 3"; dash -c "echo two >&7"' - "$MOUNT/outbox/first"
+  interrupted first
+  equal "$(cat "$MOUNT/failed/first")" "one"$'\n'"two"
+  run dash -c 'exec 7> "$1"; echo "$2" >&7; dash -c "echo more >&7; exit 3"' - \
+    "$MOUNT/outbox/last" "$(message "$BOB" last)"
+  interrupted last
+  # Who fails without having written does no harm, first or last.
+  run dash -c 'exec 7> "$1"; dash -c "exit 3"; echo "$2" >&7; dash -c "exit 3"; :' - \
+    "$MOUNT/outbox/neither" "$(message "$BOB" neither)"
+  went_out neither neither
+}
+
+@test "a writer of another user, who was handed the open file: killed, it is interrupted; else it goes out" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root"
+  local as=(setpriv --reuid=65534 --regid=65534 --clear-groups dash -c)
+  exec 7>"$MOUNT/outbox/other"
+  run "${as[@]}" 'echo "$1" >&7; kill -KILL $$' - "$(message "$BOB" other)"
+  exec 7>&-
+  interrupted other
+  exec 7>"$MOUNT/outbox/error"
+  run "${as[@]}" 'echo "$1" >&7; exit 3' - "$(message "$BOB" error)"
+  exec 7>&-
+  interrupted error
+  exec 7>"$MOUNT/outbox/well"
+  "${as[@]}" 'echo "$1" >&7' - "$(message "$BOB" well)"
+  exec 7>&-
+  went_out well well
 }
 
 @test "cp killed in the middle: interrupted" {

@@ -14,8 +14,10 @@ teardown() {
 }
 
 @test "the root lists what the contract says, and nothing else" {
+  refresh
+  wait_until 20 test -d "$MOUNT/maildir"
   equal "$(find "$MOUNT" -mindepth 1 -maxdepth 1 -printf '%f\n' | LC_ALL=C sort | tr '\n' ' ')" \
-    "README attachments drafts events.jsonl failed inboxes outbox search sent status.json "
+    "README attachments drafts events.jsonl failed inboxes maildir outbox search sent status.json "
 }
 
 @test "ctl answers by name without being listed" {
