@@ -169,8 +169,9 @@ static int64_t changed_ns(struct tree *tree, const struct inbox_view *inbox, enu
         return new_ns;
     if (node == MAILDIR_NODE_CUR && state.changed_ns[MAILDIR_CUR] != 0)
         return state.changed_ns[MAILDIR_CUR];
-    return node == MAILDIR_NODE_BOX || node == MAILDIR_NODE_UIDVALIDITY ? new_ns
-                                                                        : tree->started_ms * NS_PER_MS;
+    if (node == MAILDIR_NODE_BOX)
+        return inbox->record_ms * NS_PER_MS;
+    return node == MAILDIR_NODE_UIDVALIDITY ? new_ns : tree->started_ms * NS_PER_MS;
 }
 
 size_t maildir_uidvalidity(struct tree *tree, uint32_t inbox, char ret_text[MAILDIR_UIDVALIDITY_SIZE])
@@ -194,7 +195,9 @@ static void entry_of_node(struct tree *tree, const struct inbox_view *inbox, enu
                      (off_t)len, timespec_of_ns(changed_ns(tree, inbox, node)), ret);
     if (node == MAILDIR_NODE_BOX)
         ret->attributes.stat.st_nlink = BOX_LINKS;
-    ret->attributes.is_lasting = false;
+    /* The kernel looks at every folder on the way to a message: those whose times tell nobody of mail are
+     * left to it. Nothing is notified in the others. */
+    ret->attributes.is_lasting = node == MAILDIR_NODE_BOX || node == MAILDIR_NODE_TMP;
 }
 
 static void entry_of_message(const struct tree *tree, const struct email_view *email,
