@@ -15,7 +15,7 @@
 #include "http/http_transfer.h"
 
 enum {
-    IDLE_SLOTS_MAX = 16,
+    IDLE_SLOTS_MAX = 48,
     KEY_MAX_BYTES = 4096,
 };
 

@@ -4,6 +4,9 @@
  */
 #include "mail/receipt.h"
 
+#include <errno.h>
+
+#include "mail/json_value.h"
 #include "mail/json_writer.h"
 
 static const char *text_or_null(const char *text)
@@ -33,4 +36,32 @@ int receipt_format(const struct envelope *envelope, struct strbuf *out)
     json_write_verbatim(&writer, envelope->request);
     json_end_object(&writer);
     return strbuf_append_char(out, '\n');
+}
+
+static const char end[] = "\n}\n";
+
+int receipt_delivery_format(const char *record, size_t len, struct strbuf *out)
+{
+    static const char *const names[] = {"status", "latest_event"};
+    _cleanup_json_ json_t *value = json_loadb(record, len, JSON_ALLOW_NUL, NULL);
+    if (!json_is_object(value))
+        return -EBADMSG;
+    struct json_writer writer;
+    json_writer_init(&writer, out, 2);
+    writer.depth = 1; /* within a receipt that has members already */
+    writer.is_empty = false;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        const json_t *member = json_object_get(value, names[i]);
+        if (member == NULL)
+            continue;
+        json_key(&writer, names[i]);
+        json_value_write(member, &writer);
+    }
+    return out->error;
+}
+
+size_t receipt_end(const char *receipt, size_t len)
+{
+    size_t end_len = strlen(end);
+    return len >= end_len && memcmp(receipt + len - end_len, end, end_len) == 0 ? len - end_len : len;
 }

@@ -154,6 +154,33 @@ bool outbox_get(struct outbox *outbox, uint64_t number, enum outbox_aspect aspec
     return is_found;
 }
 
+int outbox_get_id(struct outbox *outbox, uint64_t number, char **ret_id)
+{
+    int error = 0;
+    pthread_mutex_lock(&outbox->lock);
+    const struct item *item = item_table_get(&outbox->table, number);
+    const char *id = item == NULL ? NULL : item->envelope.id;
+    *ret_id = id == NULL ? NULL : strdup(id);
+    if (item == NULL)
+        error = -ENOENT;
+    else if (id != NULL && *ret_id == NULL)
+        error = -ENOMEM;
+    pthread_mutex_unlock(&outbox->lock);
+    return error;
+}
+
+bool outbox_has_id(struct outbox *outbox, enum outbox_folder folder, const char *id)
+{
+    size_t position = 0;
+    const struct item *item;
+    pthread_mutex_lock(&outbox->lock);
+    do
+        item = item_table_next(&outbox->table, folder, &position);
+    while (item != NULL && (item->envelope.id == NULL || strcmp(item->envelope.id, id) != 0));
+    pthread_mutex_unlock(&outbox->lock);
+    return item != NULL;
+}
+
 int64_t outbox_folder_changed_ms(struct outbox *outbox, enum outbox_folder folder)
 {
     pthread_mutex_lock(&outbox->lock);
@@ -169,6 +196,12 @@ struct ordered_entry {
     uint64_t order;
 };
 
+static void free_entry(struct outbox_entry *entry)
+{
+    free(entry->name);
+    free(entry->id);
+}
+
 static int compare_entries(const void *one, const void *other)
 {
     const struct ordered_entry *a = one;
@@ -183,6 +216,11 @@ static int add_entry(struct ordered_entry *entry, const struct item *item, enum 
     const char *suffix = aspect == OUTBOX_RECEIPT ? RECEIPT_SUFFIX : "";
     if (asprintf(&entry->entry.name, "%s%s", item->envelope.name, suffix) < 0)
         return -ENOMEM;
+    if (aspect == OUTBOX_CONTENT && item->envelope.id != NULL &&
+        (entry->entry.id = strdup(item->envelope.id)) == NULL) {
+        free(entry->entry.name);
+        return -ENOMEM;
+    }
     item_stat(item, aspect, &entry->entry.stat);
     entry->order = item->envelope.order;
     return 0;
@@ -226,7 +264,7 @@ int outbox_list(struct outbox *outbox, enum outbox_folder folder, struct outbox_
         if (error == 0)
             listing.entries[i] = entries[i].entry;
         else
-            free(entries[i].entry.name);
+            free_entry(&entries[i].entry);
     }
     if (error == 0)
         *ret = listing;
@@ -236,7 +274,7 @@ int outbox_list(struct outbox *outbox, enum outbox_folder folder, struct outbox_
 void outbox_listing_release(struct outbox_listing *listing)
 {
     for (size_t i = 0; i < listing->len; i++)
-        free(listing->entries[i].name);
+        free_entry(&listing->entries[i]);
     free(listing->entries);
     *listing = (struct outbox_listing){NULL, 0};
 }

@@ -52,6 +52,7 @@ struct outbox_stat {
 
 struct outbox_entry {
     char *name;
+    char *id; /* what the service calls it; NULL: nothing, or not known. Of a receipt: NULL */
     struct outbox_stat stat;
 };
 
@@ -115,6 +116,10 @@ bool outbox_find(struct outbox *outbox, enum outbox_folder folder, const char *n
 bool outbox_get(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, struct outbox_stat *ret);
 int outbox_list(struct outbox *outbox, enum outbox_folder folder, struct outbox_listing *ret);
 void outbox_listing_release(struct outbox_listing *listing);
+/* What the service calls the item; NULL: nothing, or not known (the caller frees). 0, -ENOENT, -ENOMEM. */
+int outbox_get_id(struct outbox *outbox, uint64_t number, char **ret_id);
+/* Whether something in the folder is what the service calls so. */
+bool outbox_has_id(struct outbox *outbox, enum outbox_folder folder, const char *id);
 /* When something last appeared in or left the folder: its mtime. */
 int64_t outbox_folder_changed_ms(struct outbox *outbox, enum outbox_folder folder);
 

@@ -32,6 +32,8 @@ struct content_flight {
     char *email_id;
     char *attachment_id; /* or NULL */
     bool is_known_to_exist;
+    bool must_ask;
+    pthread_cond_t done;     /* of its own: hundreds of readers may wait for other things */
     unsigned int references; /* protected by the fetcher's lock: the job, and who waits */
     bool is_done;            /* protected by the fetcher's lock */
     int error;               /* when done */
@@ -54,6 +56,9 @@ void content_fetcher_stop(struct content_fetcher *fetcher)
     pthread_mutex_lock(&fetcher->lock);
     fetcher->is_stopping = true;
     pthread_cond_broadcast(&fetcher->changed);
+    const struct content_flight *flight;
+    for (size_t position = 0; (flight = map_next(&fetcher->flights, &position)) != NULL;)
+        pthread_cond_broadcast((pthread_cond_t *)&flight->done);
     pthread_mutex_unlock(&fetcher->lock);
     cancel_set(&fetcher->cancel);
     worker_pool_free(TAKE_PTR(fetcher->pool));
@@ -153,6 +158,12 @@ static int bring(const struct content_flight *flight, int *ret_fd)
 {
     struct content_cache *cache = flight->fetcher->cache;
     struct content_temporary temporary;
+    /* It may have come between a look into the cache and this. */
+    int fd = flight->must_ask ? -ENOENT : content_cache_open(cache, flight->name);
+    if (fd >= 0) {
+        *ret_fd = fd;
+        return 0;
+    }
     int error = content_cache_create(cache, &temporary);
     if (error != 0)
         return error;
@@ -172,6 +183,7 @@ static void unref_locked(struct content_flight *flight)
     if (--flight->references > 0)
         return;
     cleanup_close(&flight->fd);
+    pthread_cond_destroy(&flight->done);
     free(flight->email_id);
     free(flight->attachment_id);
     free(flight);
@@ -188,7 +200,7 @@ static void fly(struct worker_job *job)
     flight->error = error;
     flight->fd = fd;
     map_remove(&fetcher->flights, flight->name);
-    pthread_cond_broadcast(&fetcher->changed);
+    pthread_cond_broadcast(&flight->done);
     unref_locked(flight);
     pthread_mutex_unlock(&fetcher->lock);
 }
@@ -211,9 +223,11 @@ static struct content_flight *new_flight(struct content_fetcher *fetcher, const 
         .email_id = strdup(wish->email_id),
         .attachment_id = copy_text(wish->attachment_id),
         .is_known_to_exist = wish->is_known_to_exist,
+        .must_ask = wish->must_ask,
         .references = 1,
         .fd = -1,
     };
+    clock_condition_init(&flight->done);
     memcpy(flight->name, name, sizeof(flight->name));
     if (flight->email_id == NULL || (wish->attachment_id != NULL && flight->attachment_id == NULL)) {
         unref_locked(flight);
@@ -222,13 +236,14 @@ static struct content_flight *new_flight(struct content_fetcher *fetcher, const 
     return flight;
 }
 
-/* A new one is under way when this returns. With a reference more. */
+/* The flight of this wish, with a reference more; *ret_is_new: it has yet to start. */
 static int join_locked(struct content_fetcher *fetcher, const struct content_wish *wish,
-                       struct content_flight **ret_flight)
+                       struct content_flight **ret_flight, bool *ret_is_new)
 {
     char name[CONTENT_NAME_SIZE];
     content_cache_name(wish->part, wish->email_id, wish->attachment_id, name);
     struct content_flight *flight = map_find(&fetcher->flights, name);
+    *ret_is_new = flight == NULL;
     if (fetcher->is_stopping)
         return -EINTR;
     if (flight == NULL) {
@@ -237,12 +252,9 @@ static int join_locked(struct content_fetcher *fetcher, const struct content_wis
         flight = new_flight(fetcher, wish, name);
         if (flight == NULL)
             return -ENOMEM;
-        int error = map_set(&fetcher->flights, flight->name, flight);
-        if (error == 0 && (error = worker_pool_submit(fetcher->pool, &flight->job)) != 0)
-            map_remove(&fetcher->flights, flight->name);
-        if (error != 0) {
+        if (map_set(&fetcher->flights, flight->name, flight) != 0) {
             unref_locked(flight);
-            return error;
+            return -ENOMEM;
         }
     }
     flight->references++;
@@ -250,12 +262,23 @@ static int join_locked(struct content_fetcher *fetcher, const struct content_wis
     return 0;
 }
 
-static int wait_locked(struct content_fetcher *fetcher, const struct content_flight *flight, int64_t until_ms,
-                       struct cancel *cancel, int *ret_fd)
+static int start_locked(struct content_flight *flight)
 {
+    struct content_fetcher *fetcher = flight->fetcher;
+    int error = worker_pool_submit(fetcher->pool, &flight->job);
+    if (error != 0) {
+        map_remove(&fetcher->flights, flight->name);
+        unref_locked(flight);
+    }
+    return error;
+}
+
+static int wait_locked(struct content_flight *flight, int64_t until_ms, struct cancel *cancel, int *ret_fd)
+{
+    struct content_fetcher *fetcher = flight->fetcher;
     while (!flight->is_done && !fetcher->is_stopping && !cancel_is_set(cancel) &&
            clock_monotonic_ms(fetcher->clock) < until_ms)
-        clock_wait(fetcher->clock, &fetcher->changed, &fetcher->lock, until_ms);
+        clock_wait(fetcher->clock, &flight->done, &fetcher->lock, until_ms);
     if (flight->is_done && flight->error != 0)
         return flight->error;
     if (!flight->is_done)
@@ -267,19 +290,52 @@ static int wait_locked(struct content_fetcher *fetcher, const struct content_fli
     return 0;
 }
 
+/* Gives a reference back, with the lock not held. */
+static void leave(struct content_flight *flight)
+{
+    struct content_fetcher *fetcher = flight->fetcher;
+    pthread_mutex_lock(&fetcher->lock);
+    unref_locked(flight);
+    pthread_mutex_unlock(&fetcher->lock);
+}
+
 int content_fetch(struct content_fetcher *fetcher, const struct content_wish *wish, int64_t timeout_ms,
                   struct cancel *cancel, int *ret_fd)
 {
     struct content_flight *flight = NULL;
     int64_t until_ms = clock_monotonic_ms(fetcher->clock) + timeout_ms;
-    cancel_bind(cancel, &fetcher->changed, &fetcher->lock);
+    bool is_new;
     pthread_mutex_lock(&fetcher->lock);
-    int error = join_locked(fetcher, wish, &flight);
-    if (error == 0) {
-        error = wait_locked(fetcher, flight, until_ms, cancel, ret_fd);
+    int error = join_locked(fetcher, wish, &flight, &is_new);
+    if (error == 0 && is_new && (error = start_locked(flight)) != 0)
         unref_locked(flight);
-    }
+    pthread_mutex_unlock(&fetcher->lock);
+    if (error != 0)
+        return error;
+
+    cancel_bind(cancel, &flight->done, &fetcher->lock);
+    pthread_mutex_lock(&fetcher->lock);
+    error = wait_locked(flight, until_ms, cancel, ret_fd);
     pthread_mutex_unlock(&fetcher->lock);
     cancel_unbind(cancel);
+    leave(flight);
+    return error;
+}
+
+int content_fetch_here(struct content_fetcher *fetcher, const struct content_wish *wish, int *ret_fd)
+{
+    struct content_flight *flight = NULL;
+    bool is_new;
+    pthread_mutex_lock(&fetcher->lock);
+    int error = join_locked(fetcher, wish, &flight, &is_new);
+    pthread_mutex_unlock(&fetcher->lock);
+    if (error != 0)
+        return error;
+    if (is_new)
+        fly(&flight->job);
+    pthread_mutex_lock(&fetcher->lock);
+    error = wait_locked(flight, CLOCK_FOREVER, NULL, ret_fd);
+    pthread_mutex_unlock(&fetcher->lock);
+    leave(flight);
     return error;
 }

@@ -15,7 +15,7 @@
 #include "store/content_cache.h"
 
 enum {
-    CONTENT_TRANSFERS_MAX = 16,
+    CONTENT_TRANSFERS_MAX = 16,                 /* for readers */
     CONTENT_FILE_MAX_BYTES = 512 * 1024 * 1024, /* of an attachment or a raw message */
 };
 
@@ -45,12 +45,16 @@ struct content_wish {
     const char *email_id;
     const char *attachment_id; /* or NULL */
     bool is_known_to_exist;    /* struct content_query */
+    bool must_ask;             /* whatever the cache has */
 };
 
-/* Asks the service, whatever the cache has, and waits, at most `timeout_ms`. 0 and a descriptor of the file
- * as it is in the cache; -ENOENT (no such email or attachment, or nothing of the kind at this service);
- * -EHOSTUNREACH, -ETIMEDOUT, -EACCES, -EAGAIN (429), -EFBIG, -EINTR, -EIO, or what the disk said. */
+/* Asks the service for what the cache does not have, and waits, at most `timeout_ms`. 0 and a descriptor of
+ * the file as it is in the cache; -ENOENT (no such email or attachment, or nothing of the kind at this
+ * service); -EHOSTUNREACH, -ETIMEDOUT, -EACCES, -EAGAIN (429), -EFBIG, -EINTR, -EIO, or what the disk said.
+ */
 int content_fetch(struct content_fetcher *fetcher, const struct content_wish *wish, int64_t timeout_ms,
                   struct cancel *cancel, int *ret_fd);
+/* The same by the calling thread itself, which waits to the end. */
+int content_fetch_here(struct content_fetcher *fetcher, const struct content_wish *wish, int *ret_fd);
 
 #endif

@@ -157,7 +157,7 @@ static int read_trailer(int fd, struct trailer *ret)
 
 int content_file_look(int fd, uint64_t *ret_len)
 {
-    struct trailer trailer;
+    struct trailer trailer = {.form = 0};
     int error = read_trailer(fd, &trailer);
     if (error == 0)
         *ret_len = trailer.table_offset;

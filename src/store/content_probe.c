@@ -50,7 +50,8 @@ static struct service_capabilities known(const struct contents *contents)
 /* One part of one email. The error of content_fetch(). */
 static int ask_for(struct contents *contents, const char *email_id, enum content_part part)
 {
-    const struct content_wish wish = {.part = part, .email_id = email_id, .is_known_to_exist = true};
+    const struct content_wish wish = {
+        .part = part, .email_id = email_id, .is_known_to_exist = true, .must_ask = true};
     int fd = -1;
     int error = content_fetch(&contents->fetcher, &wish, TIMEOUT_MS, NULL, &fd);
     cleanup_close(&fd);

@@ -15,9 +15,14 @@
 #include "store/search_text.h"
 
 enum {
-    WAIT_MS = 30 * 1000,        /* of a reader */
-    AHEAD_WAIT_MS = 600 * 1000, /* nobody waits for it */
+    READER_WAIT_MS = 30 * 1000,
     HEAD_MAX_BYTES = 16 * 1024 * 1024,
+};
+
+/* Who waits. */
+enum patience {
+    OF_A_READER,
+    OF_NOBODY, /* it is fetched ahead, by the thread that asks */
 };
 
 struct probe_job {
@@ -42,7 +47,7 @@ static int open_cached(struct contents *contents, const char *name, struct conte
 }
 
 /* From the disk, or else from the service. */
-static int open_part(struct contents *contents, const struct content_wish *wish, int64_t timeout_ms,
+static int open_part(struct contents *contents, const struct content_wish *wish, enum patience patience,
                      struct cancel *cancel, struct content_folder *ret_folder, int *ret_fd)
 {
     char name[CONTENT_NAME_SIZE];
@@ -50,7 +55,8 @@ static int open_part(struct contents *contents, const struct content_wish *wish,
     if (open_cached(contents, name, ret_folder, ret_fd) == 0)
         return 0;
     _cleanup_close_ int fd = -1;
-    int error = content_fetch(&contents->fetcher, wish, timeout_ms, cancel, &fd);
+    int error = patience == OF_A_READER ? content_fetch(&contents->fetcher, wish, READER_WAIT_MS, cancel, &fd)
+                                        : content_fetch_here(&contents->fetcher, wish, &fd);
     /* That the service does not know what it listed may be a sign. */
     if (error == -ENOENT)
         atomic_store(&contents->must_probe, true);
@@ -113,7 +119,7 @@ static struct store_content *keep(struct contents *contents, struct store_conten
     return content;
 }
 
-static int load(struct contents *contents, uint32_t email, int64_t timeout_ms, struct cancel *cancel,
+static int load(struct contents *contents, uint32_t email, enum patience patience, struct cancel *cancel,
                 struct store_content **ret_content)
 {
     const char *id = mirror_email_id(contents->mirror, email);
@@ -124,7 +130,7 @@ static int load(struct contents *contents, uint32_t email, int64_t timeout_ms, s
         return -ENOMEM;
     *content = (struct store_content){.email = email, .references = 1};
     const struct content_wish wish = {.part = CONTENT_PART_FOLDER, .email_id = id};
-    int error = open_part(contents, &wish, timeout_ms, cancel, &content->folder, &content->fd);
+    int error = open_part(contents, &wish, patience, cancel, &content->folder, &content->fd);
     if (error == 0) {
         search_text_note(contents->mirror->search_feed, content);
         *ret_content = keep(contents, TAKE_PTR(content));
@@ -137,7 +143,7 @@ int contents_get(struct contents *contents, uint32_t email, struct cancel *cance
 {
     content_ahead_note(&contents->ahead, email, CONTENT_PART_FOLDER);
     *ret_content = contents_find(contents, email);
-    return *ret_content != NULL ? 0 : load(contents, email, WAIT_MS, cancel, ret_content);
+    return *ret_content != NULL ? 0 : load(contents, email, OF_A_READER, cancel, ret_content);
 }
 
 int contents_read_head(const struct store_content *content, struct email_content *ret_head)
@@ -166,7 +172,7 @@ static int open_bytes(struct contents *contents, uint32_t email, enum content_pa
     content_ahead_note(&contents->ahead, email, part);
     struct content_folder folder = {.len = 0};
     _cleanup_close_ int fd = -1;
-    int error = open_part(contents, &wish, WAIT_MS, cancel, &folder, &fd);
+    int error = open_part(contents, &wish, OF_A_READER, cancel, &folder, &fd);
     if (error != 0)
         return error;
     bool is_right = folder.len == 1 && folder.entries[0].kind == CONTENT_BYTES;
@@ -208,7 +214,7 @@ static void fetch_missing(struct contents *contents, const struct content_wish *
     if (content_cache_has(&contents->cache, name))
         return;
     int fd = -1;
-    content_fetch(&contents->fetcher, wish, AHEAD_WAIT_MS, NULL, &fd);
+    content_fetch_here(&contents->fetcher, wish, &fd);
     cleanup_close(&fd);
 }
 
@@ -225,7 +231,7 @@ static void fetch_ahead(void *context, uint32_t email, content_parts parts)
     if ((parts & ~(1U << CONTENT_PART_RAW)) == 0)
         return;
     struct store_content *content = contents_find(contents, email);
-    if (content == NULL && load(contents, email, AHEAD_WAIT_MS, NULL, &content) != 0)
+    if (content == NULL && load(contents, email, OF_NOBODY, NULL, &content) != 0)
         return;
     wish.part = CONTENT_PART_ATTACHMENT;
     for (size_t i = 0; i < content->folder.len && (parts & 1U << CONTENT_PART_ATTACHMENT) != 0; i++) {

@@ -12,6 +12,7 @@
 #include "base/backoff.h"
 #include "base/random.h"
 #include "base/thread.h"
+#include "store/outbound.h"
 #include "store/result_errno.h"
 #include "store/sync_run.h"
 
@@ -159,6 +160,8 @@ static void run_all_locked(struct refresher *refresher, enum look_depth depth)
     start_run(refresher, &run);
     pthread_mutex_unlock(&refresher->lock);
     sync_run_all(&run, depth);
+    if (!run.must_wait && refresher->config.outbound != NULL)
+        outbound_look(refresher->config.outbound, depth, run.cancel);
     if (depth == LOOK_COMPLETE)
         mirror_give_back(refresher->config.mirror);
     if (run.error == 0 && refresher->config.contents != NULL)

@@ -24,6 +24,7 @@ struct refresher_config {
     struct clock *clock;
     int64_t poll_interval_ms;  /* 0: only when asked */
     struct contents *contents; /* told when everything was brought up to date; or NULL */
+    struct outbound *outbound; /* looked at as well; or NULL */
 };
 
 /* NULL without memory. */

@@ -21,6 +21,7 @@
 #include "store/mirror_cache.h"
 #include "store/mirror_order.h"
 #include "store/mirror_view.h"
+#include "store/outbound.h"
 #include "store/refresher.h"
 #include "store/search.h"
 #include "store/search_feed.h"
@@ -34,6 +35,7 @@ struct store {
     struct refresher *refresher;
     struct search_feed *search_feed;
     struct searcher searcher;
+    struct outbound outbound;
 };
 
 /* ---------------------------------------------------------------- life */
@@ -50,6 +52,17 @@ static int open_contents(struct store *store, const struct store_config *config)
     return store->contents == NULL ? -ENOMEM : 0;
 }
 
+/* Its listener takes the place of that for emails. */
+static int open_outbound(struct store *store, const struct store_config *config)
+{
+    _cleanup_close_ int dir_fd = file_open_dir(config->state_dir_fd, "cache/sent");
+    const struct store_listener listener = {.inbox_changed = config->listener.sent_changed,
+                                            .email_changed = config->listener.sent_changed,
+                                            .context = config->listener.context};
+    return dir_fd < 0 ? dir_fd
+                      : outbound_open(&store->outbound, config->service, config->clock, &listener, dir_fd);
+}
+
 static int open_parts(struct store *store, const struct store_config *config, int dir_fd)
 {
     int error = mirror_init(&store->mirror, config->clock, &config->listener, &config->events);
@@ -57,6 +70,8 @@ static int open_parts(struct store *store, const struct store_config *config, in
         error = mirror_cache_open(&store->mirror, dir_fd);
     if (error == 0)
         error = open_contents(store, config);
+    if (error == 0)
+        error = open_outbound(store, config);
     if (error != 0)
         return error;
     const struct refresher_config refresher = {
@@ -66,6 +81,7 @@ static int open_parts(struct store *store, const struct store_config *config, in
         .clock = config->clock,
         .poll_interval_ms = config->poll_interval_ms,
         .contents = store->contents,
+        .outbound = &store->outbound,
     };
     store->refresher = refresher_new(&refresher);
     store->search_feed = search_feed_new(&store->mirror, dir_fd);
@@ -125,6 +141,7 @@ void store_free(struct store *store)
     contents_free(store->contents);
     search_feed_free(store->search_feed);
     searcher_release(&store->searcher);
+    outbound_release(&store->outbound);
     contact_release(&store->contact);
     mirror_release(&store->mirror);
     free(store);
@@ -178,6 +195,45 @@ size_t store_list_held(struct store *store, uint32_t inbox, uint64_t position, s
                        uint64_t *ret_positions, size_t max)
 {
     return mirror_list_held(&store->mirror, inbox, position, ret, ret_positions, max);
+}
+
+bool store_find_sent(struct store *store, const char *name, struct email_view *ret)
+{
+    return mirror_find_email(&store->outbound.mirror, store->outbound.inbox, name, ret);
+}
+
+bool store_find_sent_by_id(struct store *store, const char *id, struct email_view *ret)
+{
+    struct mirror *mirror = &store->outbound.mirror;
+    struct email_view found;
+    return mirror_find_email_by_id(mirror, store->outbound.inbox, id, &found) &&
+           mirror_get_email(mirror, found.number, ret);
+}
+
+bool store_get_sent(struct store *store, uint32_t sent, struct email_view *ret)
+{
+    return mirror_get_email(&store->outbound.mirror, sent, ret);
+}
+
+const char *store_get_sent_id(struct store *store, uint32_t sent)
+{
+    return mirror_email_id(&store->outbound.mirror, sent);
+}
+
+void store_hide_sent(struct store *store, const char *id)
+{
+    struct service_capabilities capabilities;
+    store->service->ops->get_capabilities(store->service, &capabilities);
+    /* A service without the list brings nothing to be hidden. Without memory it shows once more. */
+    if (capabilities.inbox_list != CAPABILITY_ABSENT && capabilities.outbound != CAPABILITY_ABSENT)
+        (void)outbound_hide(&store->outbound, id);
+}
+
+size_t store_list_sent(struct store *store, uint64_t position, struct email_view *ret,
+                       uint64_t *ret_positions, size_t max)
+{
+    return mirror_list_emails(&store->outbound.mirror, store->outbound.inbox, position, ret, ret_positions,
+                              max);
 }
 
 int store_index_new(struct store *store, uint32_t inbox, struct store_index **ret_index)

@@ -60,6 +60,9 @@ struct inbox_view {
 struct store_listener {
     void (*inbox_changed)(void *context, uint32_t inbox, enum store_change change);
     void (*email_changed)(void *context, uint32_t email, enum store_change change);
+    /* Mail that was sent, by its number (store_get_sent()); of many at once, when they are first seen, by
+     * any. */
+    void (*sent_changed)(void *context, uint32_t sent, enum store_change change);
     /* What store_has_content() or store_has_raw() says. */
     void (*content_changed)(void *context);
     void *context;
@@ -111,6 +114,17 @@ size_t store_list_emails(struct store *store, uint32_t inbox, uint64_t position,
 bool store_shows_held(struct store *store);
 bool store_find_held(struct store *store, uint32_t inbox, const char *name, struct email_view *ret);
 size_t store_list_held(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
+                       uint64_t *ret_positions, size_t max);
+
+/* What the service tells of mail that was sent from the account, from here or elsewhere: records like those
+ * of emails (`inbox` means nothing), with numbers and names of their own. */
+bool store_find_sent(struct store *store, const char *name, struct email_view *ret);
+bool store_find_sent_by_id(struct store *store, const char *id, struct email_view *ret);
+bool store_get_sent(struct store *store, uint32_t sent, struct email_view *ret);
+const char *store_get_sent_id(struct store *store, uint32_t sent);
+/* Shows it no more, whether the service has told of it yet or not. Waits for the disk. */
+void store_hide_sent(struct store *store, const char *id);
+size_t store_list_sent(struct store *store, uint64_t position, struct email_view *ret,
                        uint64_t *ret_positions, size_t max);
 
 /* index.jsonl of an inbox as it is now: every record a line of compact JSON, in order of date, with its file

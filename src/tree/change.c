@@ -18,8 +18,10 @@
 #include "tree/content_node.h"
 #include "tree/entry.h"
 #include "tree/inode.h"
+#include "tree/maildir.h"
 #include "tree/proc_path.h"
 #include "tree/search_folder.h"
+#include "tree/sent_folder.h"
 #include "tree/tree_state.h"
 
 static bool is_fixed(uint64_t ino, enum fixed_node node)
@@ -66,6 +68,8 @@ int tree_make_dir(struct tree *tree, const struct tree_caller *caller, uint64_t 
     const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
     if (is_fixed(parent, FIXED_INBOXES))
         return create_inbox(tree, caller, name, ret);
+    if (maildir_is_folder(parent))
+        return maildir_make_dir(tree, parent, name, mode, ret);
     if (draft == NULL)
         return -EPERM;
     int error = make_dir_in_drafts(draft, name, mode);
@@ -151,7 +155,12 @@ static int unlink_item(struct tree *tree, const struct tree_caller *caller, uint
     int64_t now_ms = clock_monotonic_ms(tree->clock);
     snprintf(receipt, sizeof(receipt), "%s%s", name, RECEIPT_SUFFIX);
     bool has_receipt = tree_lookup(tree, NULL, parent, receipt, &entry) == 0;
+    _cleanup_free_ char *id = folder == OUTBOX_FOLDER_SENT ? sent_folder_get_id(tree, name) : NULL;
     int error = outbox_unlink(tree->outbox, folder, name);
+    if (error == 0)
+        sent_folder_forget(tree, TAKE_PTR(id));
+    if (error == -ENOENT && folder == OUTBOX_FOLDER_SENT && sent_folder_remove(tree, name) == 0)
+        return 0;
     if (error == 0 && has_receipt)
         removed_names_add(&tree->removed, parent, receipt, caller->pid, now_ms, &entry);
     if (error == -ENOENT && removed_names_take(&tree->removed, parent, name, caller->pid, now_ms))
@@ -165,6 +174,8 @@ int tree_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t pa
     const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
     if (draft != NULL)
         return unlinkat(draft->fd, name, 0) == 0 ? 0 : -errno;
+    if (maildir_is_folder(parent))
+        return maildir_unlink(tree, parent, name);
     if (is_outbox_folder(parent, &folder))
         return unlink_item(tree, caller, parent, folder, name);
     return -EPERM;

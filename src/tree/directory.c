@@ -18,7 +18,9 @@
 #include "tree/entry.h"
 #include "tree/held_folder.h"
 #include "tree/inode.h"
+#include "tree/maildir.h"
 #include "tree/search_folder.h"
+#include "tree/sent_folder.h"
 #include "tree/tree_state.h"
 
 enum {
@@ -45,7 +47,9 @@ struct tree_dir {
     uint64_t ino;
     dir_reader read;
     struct outbox_listing listing; /* of an outbox folder, since it was read from the start */
+    struct map listed_ids;         /* of sent/: keys are the listing's */
     DIR *draft;                    /* of a folder in drafts/ */
+    struct maildir_names local;    /* of a folder in maildir/ */
     struct store_content *content; /* of the folder of an email */
     struct search_names *found;    /* of search/ or a folder in it */
     struct tree_link link;         /* in the tree's list of open listings */
@@ -67,6 +71,10 @@ static bool put_name(const struct output *out, const char *name, uint64_t shown_
 static uint64_t parent_ino(const struct tree_dir *dir)
 {
     uint64_t ino = dir->ino;
+    if (inode_kind(ino) == INODE_MAILDIR && maildir_node(ino) != MAILDIR_NODE_BOX)
+        return maildir_ino(maildir_inbox(ino), MAILDIR_NODE_BOX);
+    if (inode_kind(ino) == INODE_MAILDIR)
+        return inode_make(INODE_FIXED, FIXED_MAILDIR);
     if (inode_kind(ino) == INODE_CONTENT)
         return content_parent_ino(dir->tree, ino);
     if (inode_kind(ino) == INODE_SEARCH)
@@ -99,7 +107,7 @@ static int read_root(struct tree_dir *dir, uint64_t position, const struct outpu
         return 0;
     for (uint64_t i = position - POSITION_FIRST + FIXED_ROOT + 1; i < FIXED_NODES; i++) {
         const struct fixed_entry *fixed = fixed_get((enum fixed_node)i);
-        if (fixed->is_hidden)
+        if (fixed->is_hidden || (i == FIXED_MAILDIR && !maildir_is_shown(dir->tree)))
             continue;
         entry_of_fixed(dir->tree, (enum fixed_node)i, &entry);
         if (!put(out, fixed->name, &entry, i - FIXED_ROOT + POSITION_FIRST))
@@ -234,6 +242,18 @@ static int read_held(struct tree_dir *dir, uint64_t position, const struct outpu
     return 0;
 }
 
+/* Behind what went out from here. */
+static void put_sent_elsewhere(struct tree_dir *dir, uint64_t position, const struct output *out)
+{
+    struct tree_entry entry;
+    const char *name;
+    uint64_t first = POSITION_FIRST + dir->listing.len;
+    uint64_t at = position > first ? position - first : 0;
+    while (sent_folder_next(dir->tree, &dir->listed_ids, &at, &name, &entry))
+        if (!put_name(out, name, entry.ino, S_IFREG, at + first))
+            return;
+}
+
 /* Names alone: the kernel asks for each anyway, since nothing of these folders is cached. */
 static int read_items(struct tree_dir *dir, uint64_t position, const struct output *out)
 {
@@ -241,9 +261,12 @@ static int read_items(struct tree_dir *dir, uint64_t position, const struct outp
     if (position == POSITION_SELF) {
         enum outbox_folder folder = OUTBOX_FOLDER_OUTBOX;
         fixed_is_outbox_folder((enum fixed_node)inode_number(dir->ino), &folder);
+        map_release(&dir->listed_ids);
         outbox_listing_release(&dir->listing);
         dir->listing = (struct outbox_listing){.len = 0};
         int error = outbox_list(dir->tree->outbox, folder, &dir->listing);
+        if (error == 0 && folder == OUTBOX_FOLDER_SENT)
+            error = sent_folder_map_ids(&dir->listing, &dir->listed_ids);
         if (error != 0)
             return error;
     }
@@ -253,9 +276,19 @@ static int read_items(struct tree_dir *dir, uint64_t position, const struct outp
         const struct outbox_entry *item = &dir->listing.entries[i];
         entry_of_item(dir->tree, &item->stat, item->stat.folder, &entry);
         if (!put_name(out, item->name, entry.ino, S_IFREG, i + 1 + POSITION_FIRST))
-            break;
+            return 0;
     }
+    if (dir->ino == inode_make(INODE_FIXED, FIXED_SENT))
+        put_sent_elsewhere(dir, position, out);
     return 0;
+}
+
+static int read_maildir(struct tree_dir *dir, uint64_t position, const struct output *out)
+{
+    if (!put_dots(dir, &position, out))
+        return 0;
+    return maildir_read_dir(dir->tree, dir->ino, &dir->local, position - POSITION_FIRST, out->sink,
+                            out->context, POSITION_FIRST);
 }
 
 static int read_content(struct tree_dir *dir, uint64_t position, const struct output *out)
@@ -327,6 +360,8 @@ static int open_draft_folder(const struct draft_node *node, DIR **ret_dir)
 static dir_reader find_reader(uint64_t ino)
 {
     enum fixed_node node = (enum fixed_node)inode_number(ino);
+    if (maildir_is_folder(ino))
+        return read_maildir;
     if (inode_kind(ino) == INODE_INBOX)
         return read_inbox;
     if (inode_kind(ino) == INODE_CONTENT)
@@ -366,6 +401,8 @@ int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t 
     int error = 0;
     if (draft != NULL)
         error = open_draft_folder(draft, &opened.draft);
+    else if (maildir_is_folder(ino))
+        error = maildir_open_dir(tree, ino, &opened.local);
     else if (opened.read == read_content)
         error = content_open_dir(tree, caller, ino, &opened.content);
     else if (is_search(ino))
@@ -380,7 +417,7 @@ int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t 
 
 bool tree_open_dir_may_wait(struct tree *tree, uint64_t ino)
 {
-    if (inode_kind(ino) == INODE_CONTENT)
+    if (inode_kind(ino) == INODE_CONTENT || inode_kind(ino) == INODE_MAILDIR)
         return true;
     return inode_kind(ino) == INODE_SEARCH && !search_query_is_fresh(tree, ino);
 }
@@ -390,7 +427,9 @@ void tree_release_dir(struct tree_dir *dir)
     tree_link_remove(dir->tree, &dir->link);
     if (dir->draft != NULL)
         closedir(dir->draft);
+    map_release(&dir->listed_ids);
     outbox_listing_release(&dir->listing);
+    maildir_names_release(&dir->local);
     store_content_unref(dir->tree->store, dir->content);
     search_names_unref(dir->found);
     free(dir);
@@ -412,7 +451,7 @@ bool tree_dir_is_lasting(const struct tree_dir *dir)
     /* Which emails of the thread are in the mount may change. */
     if (inode_kind(dir->ino) == INODE_CONTENT)
         return content_node_of(dir->ino).kind != CONTENT_NODE_THREAD;
-    if (inode_kind(dir->ino) != INODE_FIXED || dir->draft != NULL)
+    if (inode_kind(dir->ino) != INODE_FIXED || dir->draft != NULL || maildir_is_folder(dir->ino))
         return false;
     if (fixed_is_outbox_folder((enum fixed_node)inode_number(dir->ino), &folder))
         return folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED;

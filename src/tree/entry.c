@@ -8,6 +8,7 @@
 
 #include "tree/inode.h"
 #include "tree/readme.h"
+#include "tree/sent_folder.h"
 #include "tree/tree_state.h"
 
 enum {
@@ -18,7 +19,7 @@ enum {
 const char inbox_record_name[] = "inbox.json";
 const char inbox_index_name[] = "index.jsonl";
 
-static struct timespec timespec_of_ms(int64_t ms)
+struct timespec timespec_of_ms(int64_t ms)
 {
     struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
     if (time.tv_nsec < 0) {
@@ -57,6 +58,7 @@ static void look_at_fixed(struct tree *tree, enum fixed_node node, size_t *ret_l
         *ret_changed_ms = outbox_folder_changed_ms(tree->outbox, folder);
     switch (node) {
     case FIXED_INBOXES:
+    case FIXED_MAILDIR:
         *ret_changed_ms = store_inboxes_changed_ms(tree->store);
         break;
     case FIXED_STATUS:
@@ -146,6 +148,23 @@ void entry_of_search(const struct tree *tree, uint64_t ino, mode_t mode, off_t s
     ret->attributes.is_lasting = false;
 }
 
+void entry_of_sent(const struct tree *tree, const struct email_view *view, struct tree_entry *ret)
+{
+    entry_of_email(tree, view, ret);
+    ret->ino = inode_make(INODE_SENT, view->number);
+    ret->attributes.stat.st_ino = ret->ino;
+    ret->is_name_lasting = false;
+    ret->attributes.is_lasting = false;
+}
+
+void entry_of_maildir(const struct tree *tree, uint64_t ino, mode_t mode, off_t size, struct timespec mtime,
+                      struct tree_entry *ret)
+{
+    fill(tree, ino, mode, size, mtime, ret);
+    ret->is_name_lasting = true;
+    ret->attributes.is_lasting = S_ISREG(mode);
+}
+
 void entry_of_item(const struct tree *tree, const struct outbox_stat *stat, enum outbox_folder folder,
                    struct tree_entry *ret)
 {
@@ -154,7 +173,8 @@ void entry_of_item(const struct tree *tree, const struct outbox_stat *stat, enum
         kind = INODE_RECEIPT;
     else if (folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED)
         kind = INODE_SETTLED_ITEM;
-    fill(tree, inode_make(kind, stat->number), S_IFREG | stat->mode, stat->size, stat->mtime, ret);
+    off_t size = stat->size + (off_t)sent_delivery_len(tree, stat);
+    fill(tree, inode_make(kind, stat->number), S_IFREG | stat->mode, size, stat->mtime, ret);
     ret->is_name_lasting = false;
     ret->attributes.is_lasting = false;
 }

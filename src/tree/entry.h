@@ -13,6 +13,9 @@ extern const char inbox_record_name[];
 /* The name of the file with all records of an inbox. */
 extern const char inbox_index_name[];
 
+/* Of milliseconds since 1970. */
+struct timespec timespec_of_ms(int64_t ms);
+
 void entry_of_fixed(struct tree *tree, enum fixed_node node, struct tree_entry *ret);
 /* events.jsonl as it was found when it began at this position. */
 void entry_of_event_log(struct tree *tree, uint64_t begin, struct tree_entry *ret);
@@ -23,6 +26,11 @@ void entry_of_inbox_index(const struct tree *tree, const struct inbox_view *view
 void entry_of_search(const struct tree *tree, uint64_t ino, mode_t mode, off_t size, int64_t changed_ms,
                      struct tree_entry *ret);
 void entry_of_email(const struct tree *tree, const struct email_view *view, struct tree_entry *ret);
+/* Of mail that was sent elsewhere. */
+void entry_of_sent(const struct tree *tree, const struct email_view *view, struct tree_entry *ret);
+/* A folder or message in maildir/. */
+void entry_of_maildir(const struct tree *tree, uint64_t ino, mode_t mode, off_t size, struct timespec mtime,
+                      struct tree_entry *ret);
 /* What is in the folder of an email, and the folder itself. */
 void entry_of_content(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t size, int64_t date_ms,
                       struct tree_entry *ret);

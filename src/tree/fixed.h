@@ -22,7 +22,8 @@ enum fixed_node {
     FIXED_SENT,
     FIXED_FAILED,
     FIXED_ATTACHMENTS,
-    FIXED_EVENTS, /* the stream */
+    FIXED_MAILDIR, /* shown where the service has raw messages */
+    FIXED_EVENTS,  /* the stream */
     FIXED_CTL,
     FIXED_NODES, /* how many */
 };

@@ -13,6 +13,8 @@
 #include "tree/fixed.h"
 #include "tree/handle_type.h"
 #include "tree/inode.h"
+#include "tree/maildir.h"
+#include "tree/sent_folder.h"
 
 void *handle_new(struct tree *tree, const struct handle_ops *ops, size_t size, int flags)
 {
@@ -78,13 +80,22 @@ static int open_node(struct tree *tree, const struct tree_caller *caller, uint64
         return inbox_record_open(tree, caller, (uint32_t)number, flags, ret_handle);
     case INODE_INBOX_INDEX:
         return inbox_index_open(tree, (uint32_t)number, flags, ret_handle);
+    case INODE_MAILDIR:
+        return maildir_is_folder(ino) ? -EISDIR
+                                      : maildir_uidvalidity_open(tree, maildir_inbox(ino), flags, ret_handle);
+    case INODE_MAILDIR_MESSAGE:
+        return maildir_message_open(tree, caller, (uint32_t)number, flags, ret_handle);
     case INODE_EMAIL:
         return email_open(tree, (uint32_t)number, flags, ret_handle);
     case INODE_ITEM:
     case INODE_SETTLED_ITEM:
         return item_open(tree, caller, number, OUTBOX_CONTENT, flags, ret_handle);
     case INODE_RECEIPT:
-        return item_open(tree, caller, number, OUTBOX_RECEIPT, flags, ret_handle);
+        return sent_receipt_open(tree, caller, number, flags, ret_handle);
+    case INODE_SENT:
+        return sent_record_open(tree, (uint32_t)number, flags, ret_handle);
+    case INODE_ANSWER:
+        return answer_open(tree, caller, ino, flags, ret_handle);
     case INODE_CONTENT:
         return content_open(tree, caller, ino, flags, ret_handle);
     case INODE_SEARCH_NOTE:
@@ -109,6 +120,8 @@ int tree_open(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
 bool tree_open_may_wait(struct tree *tree, uint64_t ino, int flags)
 {
     (void)tree;
+    if (inode_kind(ino) == INODE_MAILDIR_MESSAGE)
+        return true;
     bool wants_write = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
     return inode_kind(ino) == INODE_CONTENT || (wants_write && tree_may_wait(ino));
 }
@@ -118,6 +131,8 @@ static int create_node(struct tree *tree, const struct tree_caller *caller, uint
 {
     enum outbox_folder folder;
     const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
+    if (maildir_is_folder(parent))
+        return maildir_create(tree, parent, name, mode, flags, ret_entry, ret_handle);
     if (draft != NULL)
         return draft_create(tree, draft, name, mode, flags, ret_entry, ret_handle);
     if (inode_kind(parent) == INODE_FIXED &&

@@ -52,6 +52,8 @@ void *handle_new(struct tree *tree, const struct handle_ops *ops, size_t size, i
 /* Read-only files (read_handle.c). */
 int email_open(struct tree *tree, uint32_t number, int flags, struct tree_handle **ret_handle);
 int inbox_index_open(struct tree *tree, uint32_t inbox, int flags, struct tree_handle **ret_handle);
+/* A text made when it is opened, which is taken; NULL: there was no memory for it. */
+int text_open(struct tree *tree, int flags, char *text, size_t len, struct tree_handle **ret_handle);
 int search_note_open(struct tree *tree, uint64_t ino, int flags, struct tree_handle **ret_handle);
 int readme_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
 int status_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
@@ -74,6 +76,10 @@ int item_open(struct tree *tree, const struct tree_caller *caller, uint64_t numb
               int flags, struct tree_handle **ret_handle);
 int item_create(struct tree *tree, const struct tree_caller *caller, enum outbox_folder folder,
                 const char *name, int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle);
+
+/* Doors for answers (answer_handle.c). */
+int answer_open(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                struct tree_handle **ret_handle);
 
 /* Drafts (draft_handle.c). */
 int draft_open(struct tree *tree, struct draft_node *node, int flags, struct tree_handle **ret_handle);

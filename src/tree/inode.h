@@ -23,11 +23,15 @@ enum inode_kind {
     INODE_DRAFT,        /* number: address of its struct draft / 32 (draft_table.h) */
     INODE_EVENT_LOG, /* events.jsonl; number: where in the log it begins (event_log.h). Shown as one number,
                         so that `tail -F` takes them for the one file that they are */
-    INODE_CONTENT = 12, /* the folder of an email and all in it; number: content_node.h */
-    INODE_SEARCH = 24,  /* the folder of a query; number: the query's (search_folder.h) */
-    INODE_SEARCH_HIT,   /* link to an email that was found; number: the store's of the email */
-    INODE_SEARCH_NOTE,  /* what was asked; number: the query's */
-    INODE_HELD,         /* .invalid/ of an inbox; number: the store's of the inbox */
+    INODE_CONTENT = 12,    /* the folder of an email and all in it; number: content_node.h */
+    INODE_ANSWER = 13,     /* reply, reply-all, forward in the folder of an email; number: answer_door.h */
+    INODE_MAILDIR = 16,    /* a Maildir, a folder in it, or its .uidvalidity; number: maildir.h */
+    INODE_MAILDIR_MESSAGE, /* number: the store's of the email */
+    INODE_SEARCH = 24,     /* the folder of a query; number: the query's (search_folder.h) */
+    INODE_SEARCH_HIT,      /* link to an email that was found; number: the store's of the email */
+    INODE_SEARCH_NOTE,     /* what was asked; number: the query's */
+    INODE_HELD,            /* .invalid/ of an inbox; number: the store's of the inbox */
+    INODE_SENT,            /* in sent/, of mail that was sent elsewhere; number: the store's of sent mail */
 };
 
 enum {

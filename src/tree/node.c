@@ -7,11 +7,14 @@
 #include <errno.h>
 #include <string.h>
 
+#include "tree/answer_door.h"
 #include "tree/content_node.h"
 #include "tree/entry.h"
 #include "tree/held_folder.h"
 #include "tree/inode.h"
+#include "tree/maildir.h"
 #include "tree/search_folder.h"
+#include "tree/sent_folder.h"
 #include "tree/tree_state.h"
 
 /* ---------------------------------------------------------------- attributes */
@@ -75,6 +78,12 @@ static bool get_fixed(struct tree *tree, uint64_t number, struct tree_entry *ret
     return true;
 }
 
+static bool get_door(struct tree *tree, uint64_t ino, struct tree_entry *ret)
+{
+    const struct answer_door door = answer_door_of(ino);
+    return answer_door_get(tree, &door, ret);
+}
+
 static bool get_entry(struct tree *tree, uint64_t ino, struct tree_entry *ret)
 {
     enum inode_kind kind = inode_kind(ino);
@@ -88,11 +97,18 @@ static bool get_entry(struct tree *tree, uint64_t ino, struct tree_entry *ret)
         return get_inbox(tree, kind, (uint32_t)number, ret);
     case INODE_EMAIL:
         return get_email(tree, (uint32_t)number, ret);
+    case INODE_MAILDIR:
+    case INODE_MAILDIR_MESSAGE:
+        return maildir_get_entry(tree, ino, ret);
     case INODE_ITEM:
     case INODE_SETTLED_ITEM:
         return get_item(tree, OUTBOX_CONTENT, ino, ret);
     case INODE_RECEIPT:
         return get_item(tree, OUTBOX_RECEIPT, ino, ret);
+    case INODE_ANSWER:
+        return get_door(tree, ino, ret);
+    case INODE_SENT:
+        return sent_folder_get(tree, (uint32_t)number, ret);
     case INODE_HELD:
         return held_folder_get(tree, (uint32_t)number, ret);
     case INODE_SEARCH:
@@ -139,9 +155,12 @@ bool tree_may_wait(uint64_t ino)
     case INODE_FIXED:
         return node == FIXED_INBOXES || node == FIXED_CTL || fixed_is_outbox_folder(node, NULL);
     case INODE_INBOX_RECORD:
+    case INODE_CONTENT:
+    case INODE_ANSWER:
     case INODE_HELD:
     case INODE_ITEM:
     case INODE_SETTLED_ITEM:
+    case INODE_MAILDIR:
         return true;
     default:
         return false;
@@ -150,8 +169,11 @@ bool tree_may_wait(uint64_t ino)
 
 bool tree_lookup_may_wait(struct tree *tree, uint64_t parent, const char *name)
 {
+    struct answer_door door;
+    if (maildir_is_folder(parent))
+        return maildir_lookup_may_wait(tree, parent, name);
     if (inode_kind(parent) == INODE_CONTENT)
-        return true;
+        return !answer_door_find(tree, parent, name, &door);
     return inode_kind(parent) == INODE_SEARCH && !search_query_knows(tree, parent, name);
 }
 
@@ -160,7 +182,7 @@ bool tree_lookup_may_wait(struct tree *tree, uint64_t parent, const char *name)
 static int lookup_in_root(struct tree *tree, const char *name, struct tree_entry *ret)
 {
     enum fixed_node node = fixed_find(name);
-    if (node == FIXED_ROOT)
+    if (node == FIXED_ROOT || (node == FIXED_MAILDIR && !maildir_is_shown(tree)))
         return -ENOENT;
     entry_of_fixed(tree, node, ret);
     return 0;
@@ -199,6 +221,8 @@ static int lookup_item(struct tree *tree, const struct tree_caller *caller, enum
         return 0;
     }
     uint64_t ino = inode_make(INODE_FIXED, fixed_of_outbox_folder(folder));
+    if (folder == OUTBOX_FOLDER_SENT && sent_folder_lookup(tree, name, ret) == 0)
+        return 0;
     bool is_removed = caller != NULL && removed_names_find(&tree->removed, ino, name, caller->pid,
                                                            clock_monotonic_ms(tree->clock), ret);
     return is_removed ? 0 : -ENOENT;
@@ -219,13 +243,18 @@ int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t pa
                 struct tree_entry *ret)
 {
     enum outbox_folder folder;
+    struct answer_door door;
     uint64_t number = inode_number(parent);
     const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
 
     if (draft != NULL)
         return lookup_draft(tree, draft, name, ret);
+    if (maildir_is_folder(parent))
+        return maildir_lookup(tree, caller, parent, name, ret);
     if (inode_kind(parent) == INODE_INBOX)
         return lookup_in_inbox(tree, (uint32_t)number, name, ret);
+    if (answer_door_find(tree, parent, name, &door))
+        return answer_door_get(tree, &door, ret) ? 0 : -ENOENT;
     if (inode_kind(parent) == INODE_CONTENT)
         return content_lookup(tree, caller, parent, name, ret);
     if (inode_kind(parent) == INODE_HELD)

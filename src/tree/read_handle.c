@@ -171,41 +171,35 @@ static void release_text(struct tree_handle *handle)
     free(handle);
 }
 
-static struct text_handle *new_text_handle(struct tree *tree, int flags)
+int text_open(struct tree *tree, int flags, char *text, size_t len, struct tree_handle **ret_handle)
 {
     static const struct handle_ops ops = {.read = read_text, .release = release_text};
-    return handle_new(tree, &ops, sizeof(struct text_handle), flags);
-}
-
-/* With the error of making the text: then there is no handle. */
-static int hand_out_text(struct text_handle *text, int error, struct tree_handle **ret_handle)
-{
-    if (error != 0) {
-        free(text);
-        return error;
-    }
-    *ret_handle = &text->base;
+    _cleanup_free_ char *taken = text;
+    if (!is_for_reading(flags))
+        return -EACCES;
+    struct text_handle *handle = text == NULL ? NULL : handle_new(tree, &ops, sizeof(*handle), flags);
+    if (handle == NULL)
+        return -ENOMEM;
+    handle->text = TAKE_PTR(taken);
+    handle->len = len;
+    *ret_handle = &handle->base;
     return 0;
 }
 
 int status_open(struct tree *tree, int flags, struct tree_handle **ret_handle)
 {
-    if (!is_for_reading(flags))
-        return -EACCES;
-    struct text_handle *text = new_text_handle(tree, flags);
-    if (text == NULL)
-        return -ENOMEM;
-    return hand_out_text(text, status_file_render(tree, &text->text, &text->len), ret_handle);
+    char *text = NULL;
+    size_t len = 0;
+    int error = status_file_render(tree, &text, &len);
+    return error != 0 ? error : text_open(tree, flags, text, len, ret_handle);
 }
 
 int search_note_open(struct tree *tree, uint64_t ino, int flags, struct tree_handle **ret_handle)
 {
-    if (!is_for_reading(flags))
-        return -EACCES;
-    struct text_handle *text = new_text_handle(tree, flags);
-    if (text == NULL)
-        return -ENOMEM;
-    return hand_out_text(text, search_note_read(tree, ino, &text->text, &text->len), ret_handle);
+    char *text = NULL;
+    size_t len = 0;
+    int error = search_note_read(tree, ino, &text, &len);
+    return error != 0 ? error : text_open(tree, flags, text, len, ret_handle);
 }
 
 /* ---------------------------------------------------------------- events.jsonl */

@@ -18,6 +18,7 @@
 #include "tree/content_node.h"
 #include "tree/fixed.h"
 #include "tree/inode.h"
+#include "tree/maildir.h"
 #include "tree/search_folder.h"
 #include "tree/tree_state.h"
 
@@ -108,15 +109,22 @@ static void inbox_changed(void *context, uint32_t inbox, enum store_change chang
     struct tree *tree = context;
     struct inbox_view view;
     uint64_t inboxes_ino = inode_make(INODE_FIXED, FIXED_INBOXES);
+    uint64_t maildirs_ino = inode_make(INODE_FIXED, FIXED_MAILDIR);
     if (tree->store == NULL)
         return;
 
     bool is_there = change != STORE_REMOVED && store_get_inbox(tree->store, inbox, &view);
     const char *old_name = exchange_inbox_name(tree, inbox, is_there ? view.name : NULL);
-    if (old_name != NULL)
+    if (old_name != NULL) {
         tell_entry_gone(tree, inboxes_ino, old_name);
-    if (old_name != NULL || change != STORE_CHANGED)
+        tell_entry_gone(tree, maildirs_ino, old_name);
+    }
+    if (old_name != NULL || change != STORE_CHANGED) {
         tell_folder_changed(tree, inboxes_ino);
+        tell_folder_changed(tree, maildirs_ino);
+    }
+    tell_folder_changed(tree, maildir_ino(inbox, MAILDIR_NODE_BOX));
+    maildir_inbox_changed(tree, inbox);
     tell_folder_changed(tree, inode_make(INODE_INBOX, inbox));
     tell_folder_changed(tree, inode_make(INODE_HELD, inbox));
     tell_content_changed(tree, inode_make(INODE_INBOX_RECORD, inbox));
@@ -132,12 +140,13 @@ static void tell_content_gone(struct tree *tree, const struct email_view *view)
     tell_entry_gone(tree, inode_make(INODE_INBOX, view->inbox), name);
 }
 
-/* Every email has a folder now, or none any more. */
+/* Every email has a folder now, or none any more; there may be a folder maildir/ now. */
 static void content_changed(void *context)
 {
     struct tree *tree = context;
     struct inbox_view view;
     uint64_t position = 0;
+    tell_folder_changed(tree, TREE_ROOT_INO);
     while (tree->store != NULL && store_list_inboxes(tree->store, position, &view, &position, 1) == 1)
         tell_folder_changed(tree, inode_make(INODE_INBOX, view.number));
 }
@@ -176,7 +185,11 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
     if (change == STORE_REMOVED) {
         tell_entry_gone(tree, folder_ino, view.name);
         tell_content_gone(tree, &view);
+        maildir_email_gone(tree, view.inbox, email);
+        tell_content_changed(tree, inode_make(INODE_MAILDIR_MESSAGE, email));
     }
+    if (change == STORE_ADDED)
+        maildir_inbox_changed(tree, view.inbox);
     if (change == STORE_CHANGED)
         tell_content_changed(tree, inode_make(INODE_EMAIL, email));
     tell_folder_changed(tree, folder_ino);
@@ -227,11 +240,22 @@ void tree_report(struct tree *tree, enum event_kind kind, const char *path, cons
     event_happened(tree, &event);
 }
 
+static void sent_changed(void *context, uint32_t sent, enum store_change change)
+{
+    struct tree *tree = context;
+    (void)change;
+    if (tree->store == NULL)
+        return;
+    tell_content_changed(tree, inode_make(INODE_SENT, sent));
+    tell_folder_changed(tree, inode_make(INODE_FIXED, FIXED_SENT));
+}
+
 struct store_listener tree_store_listener(struct tree *tree)
 {
     return (struct store_listener){
         .inbox_changed = inbox_changed,
         .email_changed = email_changed,
+        .sent_changed = sent_changed,
         .content_changed = content_changed,
         .context = tree,
     };
@@ -273,6 +297,7 @@ int tree_new(const struct tree_config *config, struct tree **ret_tree, char **re
     tree->uid = getuid();
     tree->gid = getgid();
     tree->drafts.root.fd = -1;
+    maildir_init(&tree->maildir);
     tree->open_handles = (struct tree_link){&tree->open_handles, &tree->open_handles};
     tree->open_dirs = (struct tree_link){&tree->open_dirs, &tree->open_dirs};
     pthread_mutex_init(&tree->open_lock, NULL);
@@ -288,6 +313,10 @@ int tree_new(const struct tree_config *config, struct tree **ret_tree, char **re
     if (error == 0) {
         what = "drafts";
         error = open_drafts(tree, config->state_dir_fd);
+    }
+    if (error == 0) {
+        what = "maildir";
+        error = maildir_open(&tree->maildir, config->clock, config->state_dir_fd);
     }
     if (error == 0 && (tree->search == NULL || (tree->source = strdup(config->source)) == NULL))
         error = -ENOMEM;
@@ -316,6 +345,7 @@ void tree_free(struct tree *tree)
         return;
     if (tree->drafts.root.fd >= 0)
         draft_table_release(&tree->drafts);
+    maildir_release(&tree->maildir);
     event_log_free(tree->event_log);
     status_file_release(&tree->status);
     removed_names_release(&tree->removed);

@@ -11,6 +11,7 @@
 #include "tree/draft_table.h"
 #include "tree/event_log.h"
 #include "tree/first_opens.h"
+#include "tree/maildir.h"
 #include "tree/node.h"
 #include "tree/removed_names.h"
 #include "tree/status_file.h"
@@ -36,6 +37,7 @@ struct tree {
     struct event_log *event_log;
     struct status_file status;
     struct removed_names removed;
+    struct maildir maildir;
     struct search_folder *search;
     struct first_opens first_opens;
 

@@ -28,9 +28,14 @@ pool_id() # FILE NAME
   api POST /email/add-attachment-to-pool -F "file=@$1;filename=$2" | jq -r .id
 }
 
-start_with_inboxd() # [OPTION of inboxfs...]
+# What is in a folder, in order.
+names() # FOLDER
 {
-  start_two_inboxes "$@"
+  find "$1" -mindepth 1 -maxdepth 1 -printf '%f\n' | LC_ALL=C sort | tr '\n' ' '
+}
+
+start_with_inboxd() {
+  start_two_inboxes
   refresh
   wait_for_folders "$ALICE"
 }
@@ -71,7 +76,7 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   wait_for_folders "$ALICE"
   local it
   it=$(folder "$ALICE" "the photo")
-  equal "$(ls "$it" | tr '\n' ' ')" "attachments body.html body.txt message.eml new.txt prompt.md thread.md "
+  equal "$(names "$it")" "attachments body.html body.txt message.eml new.txt prompt.md thread.md "
   equal "$(cat "$it/body.txt")" "Here it is."
   equal "$(cat "$it/body.html")" "<p>Here it <b>is</b>.</p>"
   cmp "$it/attachments/photo.jpg" "$DIR/photo.jpg"
@@ -118,8 +123,8 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   start_mount
   refresh
   wait_for_folders in-1
-  equal "$(ls "$(folder in-1 bare)" | tr '\n' ' ')" "body.html body.txt new.txt "
-  equal "$(ls "$(folder in-1 also)" | tr '\n' ' ')" "body.txt new.txt "
+  equal "$(names "$(folder in-1 bare)")" "body.html body.txt new.txt "
+  equal "$(names "$(folder in-1 also)")" "body.txt new.txt "
   missing "$(folder in-1 bare)/message.eml" "$(folder in-1 bare)/attachments" "$(folder in-1 bare)/prompt.md"
 }
 
@@ -138,7 +143,7 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   local it first
   it=$(folder "$ALICE" "Re: Re: lunch")
   first=$(folder "$ALICE" lunch)
-  equal "$(ls "$it/thread" | wc -l)" 2
+  equal "$(names "$it/thread" | wc -w)" 2
   equal "$(readlink "$it/thread/${first##*/}")" "../../${first##*/}"
   equal "$(cat "$it/thread/${first##*/}/body.txt")" "Lunch?"
   grep -q Gladly "$it"/thread/*_re-lunch_*.md
@@ -211,13 +216,15 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   it=$(folder in-1 "subject 5")
   before=$(server_requests content | jq length)
   server_answers content '{"delay_ms": 700, "body": {"id": "mail-5", "plain_text": "slowly"}}'
+  local readers=()
   for ((i = 0; i < 20; i++)); do
     cat "$it/body.txt" >"$DIR/read.$i" &
+    readers+=($!)
   done
+  wait "${readers[@]}"
   for ((i = 0; i < 20; i++)); do
-    wait_until 20 grep -qx slowly "$DIR/read.$i"
+    equal "$(cat "$DIR/read.$i")" slowly
   done
-  wait $(jobs -p | grep -v -e "$MOUNT_PID" -e "$SERVICE_PID")
   equal "$(server_requests content | jq length)" $((before + 1))
 }
 
@@ -276,6 +283,29 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   server_answers content
 }
 
+@test "an email that goes while its folder is waited for hangs nothing" {
+  start_with_contents 10
+  local it reader lister
+  it=$(folder in-1 "subject 5")
+  server_answers content '"stall-before"'
+  cat "$it/body.txt" >/dev/null 2>&1 &
+  reader=$!
+  ls "$it" >/dev/null 2>&1 &
+  lister=$!
+  wait_until 20 server_saw_stalled
+  server_answers email '{"body": [{"id": "mail-1", "inbox_id": "in-1", "subject": "subject 1"},
+    {"id": "mail-11", "inbox_id": "in-1", "subject": "subject 11", "date": "2026-11-20T11:00:00Z"}]}'
+  within 10 refresh
+  wait_until 10 mounted in-1 "subject 11"
+  within 5 ls -l "$MOUNT/inboxes/in-1" >"$DIR/list"
+  run ! grep -q subject-5 "$DIR/list"
+  run ! test -e "$it.json"
+  kill "$reader" "$lister"
+  wait_until 10 process_is_gone "$reader"
+  wait_until 10 process_is_gone "$lister"
+  server_answers content
+}
+
 server_saw_stalled() {
   server_requests content | jq -e 'any(.[]; .path | endswith("/mail-5"))'
 }
@@ -292,7 +322,7 @@ server_saw_stalled() {
   wait "$reader" || true
   server_answers raw
   start_mount
-  equal "$(cat "$it/message.eml" | tail -n 1)" "raw 5"
+  equal "$(tail -n 1 "$it/message.eml")" "raw 5"
   wait_until 20 eval '! compgen -G "$STATE/content/new-*"'
 }
 

@@ -299,7 +299,9 @@ static void list_outbound(struct mail_service *service, const struct email_query
     const struct fake_record call = {
         .text = query->inbox_id, .key = query->search_term, .limit = query->limit};
     struct fake_outcome outcome = fake_begin_call(fake, FAKE_LIST_OUTBOUND, &call, cancel);
-    _cleanup_json_ json_t *records = select_emails(fake->outbound, query, &outcome);
+    struct email_query all = *query;
+    all.with_invalid = true; /* the status of sent mail is another thing */
+    _cleanup_json_ json_t *records = select_emails(fake->outbound, &all, &outcome);
     pthread_mutex_unlock(&fake->lock);
     int error = 0;
     for (*ret_count = 0; *ret_count < json_array_size(records) && error == 0; ++*ret_count)

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The outbound list as an inbox.
+ */
+#include "store/outbound.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "mail/json_writer.h"
+#include "store/mirror_cache.h"
+#include "store/mirror_emails.h"
+#include "store/mirror_inboxes.h"
+#include "store/mirror_order.h"
+#include "store/mirror_view.h"
+
+/* Nobody sees it. */
+static const char inbox_id[] = "sent";
+
+/* Where records go, and what is done to them before. */
+struct filter {
+    struct outbound *outbound;
+    email_sink sink;
+    void *context;
+};
+
+static bool is_hidden(struct outbound *outbound, const char *key)
+{
+    struct mirror *mirror = &outbound->mirror;
+    bool is_held = false;
+    pthread_rwlock_rdlock(&mirror->read_lock);
+    const struct inbox *inbox = inbox_table_get(&mirror->inboxes, outbound->inbox);
+    const struct email_entry *entry =
+        email_index_find(mirror->emails, email_list_find_key(mirror->emails, &inbox->emails, key));
+    if (entry != NULL)
+        is_held = entry->is_held;
+    pthread_rwlock_unlock(&mirror->read_lock);
+    return is_held;
+}
+
+static int take(void *context, struct email_record *record)
+{
+    const struct filter *filter = context;
+    if (record != NULL)
+        record->is_held = is_hidden(filter->outbound, record->key);
+    return filter->sink(filter->context, record);
+}
+
+static void list_as_inbox(struct mail_service *service, const struct email_query *query, email_sink sink,
+                          void *context, struct cancel *cancel, unsigned int *ret_count,
+                          struct service_result *ret)
+{
+    struct outbound *outbound = (struct outbound *)service;
+    struct email_query everything = *query;
+    everything.inbox_id = NULL;
+    everything.with_invalid = false;
+    struct filter filter = {outbound, sink, context};
+    outbound->service->ops->list_outbound(outbound->service, &everything, take, &filter, cancel, ret_count,
+                                          ret);
+}
+
+static int make_inbox(struct outbound *outbound)
+{
+    struct inbox_record record = {.id = NULL};
+    int error = inbox_record_from_id(inbox_id, &record);
+    if (error == 0)
+        error = mirror_put_inbox(&outbound->mirror, &record, INBOX_CREATED, 0, &outbound->inbox);
+    inbox_record_release(&record);
+    return error;
+}
+
+int outbound_open(struct outbound *outbound, struct mail_service *service, struct clock *clock,
+                  const struct store_listener *listener, int dir_fd)
+{
+    static const struct mail_service_ops ops = {.list_emails = list_as_inbox};
+    static const struct event_listener nobody = {.notify = NULL};
+    *outbound = (struct outbound){.as_inbox = {&ops}, .service = service};
+    int error = mirror_init(&outbound->mirror, clock, listener, &nobody);
+    if (error == 0)
+        error = mirror_cache_open(&outbound->mirror, dir_fd);
+    return error != 0 ? error : make_inbox(outbound);
+}
+
+void outbound_release(struct outbound *outbound)
+{
+    mirror_release(&outbound->mirror);
+}
+
+/* The record of what is known, or of what is to come, in which only the id counts. */
+static int make_record(struct outbound *outbound, const char *id, struct email_record *ret_record)
+{
+    struct email_view view;
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(EMAIL_RECORD_MAX_BYTES);
+    struct json_writer writer;
+    if (mirror_find_email_by_id(&outbound->mirror, outbound->inbox, id, &view) &&
+        mirror_get_email(&outbound->mirror, view.number, &view))
+        return email_record_from_text(view.json, view.json_len, ret_record);
+    json_writer_init(&writer, &text, 2);
+    json_begin_object(&writer);
+    json_member_string(&writer, "id", id);
+    json_end_object(&writer);
+    return text.error != 0 ? text.error : email_record_from_text(text.data, text.len, ret_record);
+}
+
+int outbound_hide(struct outbound *outbound, const char *id)
+{
+    enum mirror_put put;
+    struct email_record record = {.key = NULL};
+    _cleanup_free_ struct email_batch *batch = calloc(1, sizeof(*batch));
+    int error = batch == NULL ? -ENOMEM : make_record(outbound, id, &record);
+    if (error == 0) {
+        record.is_held = true;
+        error = mirror_put_email(&outbound->mirror, batch, outbound->inbox, &record, &put);
+    }
+    if (error == 0)
+        error = email_batch_flush(batch, &outbound->mirror);
+    if (batch != NULL)
+        email_batch_release(batch);
+    email_record_release(&record);
+    return error;
+}
+
+void outbound_look(struct outbound *outbound, enum look_depth depth, struct cancel *cancel)
+{
+    struct service_capabilities capabilities;
+    struct service_result result;
+    outbound->service->ops->get_capabilities(outbound->service, &capabilities);
+    /* Core servers are not asked for what they cannot have. */
+    if (capabilities.inbox_list != CAPABILITY_PRESENT)
+        return;
+    look_at_inbox(&outbound->mirror, &outbound->as_inbox, outbound->inbox, true, depth, cancel, &result);
+    service_result_release(&result);
+    if (depth == LOOK_COMPLETE)
+        mirror_give_back(&outbound->mirror);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Mail that was sent from the account, whoever sent it: the service's outbound list, mirrored as an inbox is,
+ * in a mirror of its own with a single inbox. It is looked at along with everything else where there is such
+ * a list; that there is none is no failure of anything. What the user does not want to see is held back in
+ * it.
+ */
+#ifndef INBOXFS_STORE_OUTBOUND_H
+#define INBOXFS_STORE_OUTBOUND_H
+
+#include "base/cancel.h"
+#include "mail/mail_service.h"
+#include "store/look.h"
+#include "store/mirror.h"
+
+struct outbound {
+    struct mail_service as_inbox; /* the list, for who looks at inboxes; first */
+    struct mail_service *service; /* borrowed */
+    struct mirror mirror;
+    uint32_t inbox;
+};
+
+/* Opens the cache in `dir_fd`. `listener`: its email_changed is told, of numbers of this mirror. 0, -ENOMEM.
+ */
+int outbound_open(struct outbound *outbound, struct mail_service *service, struct clock *clock,
+                  const struct store_listener *listener, int dir_fd);
+/* What was never opened, too. */
+void outbound_release(struct outbound *outbound);
+
+/* Hides the mail of this id from now on, known or not. 0, -ENOMEM. */
+int outbound_hide(struct outbound *outbound, const char *id);
+
+/* Waits for the network. */
+void outbound_look(struct outbound *outbound, enum look_depth depth, struct cancel *cancel);
+
+#endif

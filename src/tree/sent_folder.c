@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sent mail, as the service has it.
+ */
+#include "tree/sent_folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "mail/receipt.h"
+#include "tree/entry.h"
+#include "tree/handle_type.h"
+#include "tree/inode.h"
+
+enum {
+    DELIVERY_MAX_BYTES = 1024 * 1024
+};
+
+/* ---------------------------------------------------------------- records */
+
+static bool is_from_here(struct tree *tree, uint32_t number)
+{
+    const char *id = store_get_sent_id(tree->store, number);
+    return id != NULL && outbox_has_id(tree->outbox, OUTBOX_FOLDER_SENT, id);
+}
+
+int sent_folder_lookup(struct tree *tree, const char *name, struct tree_entry *ret)
+{
+    struct email_view view;
+    if (!store_find_sent(tree->store, name, &view) || is_from_here(tree, view.number))
+        return -ENOENT;
+    entry_of_sent(tree, &view, ret);
+    return 0;
+}
+
+bool sent_folder_get(struct tree *tree, uint32_t number, struct tree_entry *ret)
+{
+    struct email_view view;
+    if (!store_get_sent(tree->store, number, &view))
+        return false;
+    entry_of_sent(tree, &view, ret);
+    return true;
+}
+
+int sent_folder_remove(struct tree *tree, const char *name)
+{
+    struct email_view view;
+    const char *id = NULL;
+    if (store_find_sent(tree->store, name, &view) && !is_from_here(tree, view.number))
+        id = store_get_sent_id(tree->store, view.number);
+    if (id == NULL)
+        return -ENOENT;
+    store_hide_sent(tree->store, id);
+    return 0;
+}
+
+char *sent_folder_get_id(struct tree *tree, const char *name)
+{
+    struct outbox_stat stat;
+    char *id = NULL;
+    if (outbox_find(tree->outbox, OUTBOX_FOLDER_SENT, name, &stat) && stat.aspect == OUTBOX_CONTENT)
+        (void)outbox_get_id(tree->outbox, stat.number, &id);
+    return id;
+}
+
+void sent_folder_forget(struct tree *tree, char *id)
+{
+    if (id != NULL)
+        store_hide_sent(tree->store, id);
+    free(id);
+}
+
+int sent_folder_map_ids(const struct outbox_listing *listing, struct map *ret_ids)
+{
+    for (size_t i = 0; i < listing->len; i++) {
+        struct outbox_entry *entry = &listing->entries[i];
+        int error = entry->id == NULL ? 0 : map_set(ret_ids, entry->id, entry);
+        if (error != 0)
+            return error;
+    }
+    return 0;
+}
+
+static bool is_listed(struct tree *tree, const struct map *ids, const struct email_view *view)
+{
+    struct outbox_stat stat;
+    const char *id = store_get_sent_id(tree->store, view->number);
+    return (id != NULL && map_find(ids, id) != NULL) ||
+           outbox_find(tree->outbox, OUTBOX_FOLDER_SENT, view->name, &stat);
+}
+
+bool sent_folder_next(struct tree *tree, const struct map *listed_ids, uint64_t *position,
+                      const char **ret_name, struct tree_entry *ret)
+{
+    struct email_view view;
+    while (store_list_sent(tree->store, *position, &view, position, 1) == 1) {
+        if (is_listed(tree, listed_ids, &view))
+            continue;
+        *ret_name = view.name;
+        entry_of_sent(tree, &view, ret);
+        return true;
+    }
+    return false;
+}
+
+int sent_record_open(struct tree *tree, uint32_t number, int flags, struct tree_handle **ret_handle)
+{
+    struct email_view view;
+    if (!store_get_sent(tree->store, number, &view))
+        return -ENOENT;
+    return text_open(tree, flags, strndup(view.json, view.json_len), view.json_len, ret_handle);
+}
+
+/* ---------------------------------------------------------------- receipts */
+
+/* Nothing, where the service tells nothing of it. */
+static int format_delivery(const struct tree *tree, uint64_t number, struct strbuf *out)
+{
+    struct email_view view;
+    _cleanup_free_ char *id = NULL;
+    int error = outbox_get_id(tree->outbox, number, &id);
+    if (error != 0 || id == NULL || !store_find_sent_by_id(tree->store, id, &view))
+        return error;
+    return receipt_delivery_format(view.json, view.json_len, out);
+}
+
+size_t sent_delivery_len(const struct tree *tree, const struct outbox_stat *stat)
+{
+    _cleanup_strbuf_ struct strbuf delivery = STRBUF_INIT(DELIVERY_MAX_BYTES);
+    if (stat->aspect != OUTBOX_RECEIPT || stat->folder != OUTBOX_FOLDER_SENT ||
+        format_delivery(tree, stat->number, &delivery) != 0)
+        return 0;
+    return delivery.len;
+}
+
+static int read_receipt(struct tree *tree, const struct tree_caller *caller, const struct outbox_stat *stat,
+                        struct strbuf *out)
+{
+    struct outbox_handle *handle = NULL;
+    int error = outbox_open_item(tree->outbox, stat->number, OUTBOX_RECEIPT, O_RDONLY, caller->pid, &handle);
+    if (error != 0)
+        return error;
+    char bytes[16 * 1024];
+    ssize_t len;
+    while ((len = outbox_read(handle, bytes, sizeof(bytes), (off_t)out->len)) > 0)
+        if (strbuf_append(out, bytes, (size_t)len) != 0)
+            break;
+    outbox_release(handle);
+    return len < 0 ? (int)len : out->error;
+}
+
+int sent_receipt_open(struct tree *tree, const struct tree_caller *caller, uint64_t number, int flags,
+                      struct tree_handle **ret_handle)
+{
+    struct outbox_stat stat;
+    _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(SIZE_MAX / 2);
+    _cleanup_strbuf_ struct strbuf delivery = STRBUF_INIT(DELIVERY_MAX_BYTES);
+    _cleanup_strbuf_ struct strbuf joined = STRBUF_INIT(SIZE_MAX / 2);
+    bool is_sent =
+        outbox_get(tree->outbox, number, OUTBOX_RECEIPT, &stat) && stat.folder == OUTBOX_FOLDER_SENT;
+    if (!is_sent || format_delivery(tree, number, &delivery) != 0 || delivery.len == 0 ||
+        (flags & O_ACCMODE) != O_RDONLY)
+        return item_open(tree, caller, number, OUTBOX_RECEIPT, flags, ret_handle);
+    int error = read_receipt(tree, caller, &stat, &receipt);
+    if (error != 0)
+        return error;
+    size_t end = receipt_end(receipt.data, receipt.len);
+    strbuf_append(&joined, receipt.data, end);
+    strbuf_append(&joined, delivery.data, delivery.len);
+    strbuf_append(&joined, receipt.data + end, receipt.len - end);
+    size_t len = joined.len;
+    return text_open(tree, flags, strbuf_take(&joined, NULL), len, ret_handle);
+}

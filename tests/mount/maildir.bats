@@ -1,0 +1,346 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# Inboxes as Maildirs: what is in them, what may be done to it, what of that lasts. The mail programs themselves are in
+# maildir_programs.bats.
+
+load support
+load scripted
+load maildir
+
+teardown() {
+  stop_all
+}
+
+# ---------------------------------------------------------------- what is there
+
+@test "every inbox is a Maildir too, its mail in new" {
+  start_maildirs one two three
+  equal "$(names "$MOUNT/maildir")" "$ALICE $BOB "
+  equal "$(names "$BOX")" "cur new tmp "
+  # The welcome mail went into the first inbox of the account, alice's.
+  equal "$(find "$BOX/new" -type f | wc -l)" 3
+  equal "$(find "$BOX/cur" "$BOX/tmp" -mindepth 1)" ""
+  equal "$(stat -c '%a %F' "$BOX" "$BOX/cur" "$BOX/new" "$BOX/tmp" | sort -u)" "700 directory"
+}
+
+@test "a message is the service's raw message, size and date exact" {
+  start_maildirs one two three
+  local file subject id
+  for subject in one two three; do
+    file=$(message_of "$subject")
+    id=$(received "$BOB" "$subject" | jq -r '.[0].id')
+    api GET "/email/$id/raw" >"$DIR/raw"
+    equal "$(stat -c '%s %a' "$file")" "$(stat -c %s "$DIR/raw") 444"
+    cmp "$file" "$DIR/raw"
+    equal "$(stat -c %Y "$file")" "$(date -d "$(received "$BOB" "$subject" | jq -r '.[0].date')" +%s)"
+  done
+}
+
+@test "names are date, digest and number, in the order in which mail came" {
+  start_maildirs one two three
+  local name
+  for name in "$BOX"/new/*; do
+    [[ ${name##*/} =~ ^[0-9]+\.[0-9a-f]{16}\.inboxfs,U=[1-3]$ ]] || fail "$name"
+  done
+  send_from_elsewhere "$ALICE" "$BOB" four
+  refresh
+  equal "$(number_of four)" 4
+}
+
+@test "shell loops read it, and whole trees are copied" {
+  start_maildirs one two three
+  local file count=0
+  for file in "$MOUNT"/maildir/*/new/*; do
+    if grep -q '^From: ' "$file"; then count=$((count + 1)); fi
+  done
+  equal "$count" "$(find "$MOUNT/maildir" -path '*/new/*' | wc -l)"
+  equal "$(grep -rl '^Subject: two' "$MOUNT/maildir")" "$(message_of two)"
+  cp -a "$MOUNT/maildir" "$DIR/copy"
+  diff -r "$MOUNT/maildir" "$DIR/copy"
+  tar -C "$MOUNT" -cf "$DIR/all.tar" maildir
+  equal "$(tar -tf "$DIR/all.tar" | grep -c U=)" "$(find "$MOUNT/maildir" -name '*U=*' | wc -l)"
+  rsync -a "$MOUNT/maildir/" "$DIR/rsynced/"
+  diff -r "$MOUNT/maildir" "$DIR/rsynced"
+}
+
+@test "mail that comes is in new, whose time moves, and that of cur does not" {
+  start_maildirs one
+  local before_new before_cur
+  before_new=$(stat -c %.9Y "$BOX/new")
+  before_cur=$(stat -c %.9Y "$BOX/cur")
+  send_from_elsewhere "$ALICE" "$BOB" later
+  refresh
+  differ "$(stat -c %.9Y "$BOX/new")" "$before_new"
+  message_of later
+  differ "$(stat -c %.9Y "$BOX/new")" "$before_new"
+  equal "$(stat -c %.9Y "$BOX/cur")" "$before_cur"
+}
+
+@test "an inbox made here is a Maildir at once" {
+  start_maildirs
+  mkdir "$MOUNT/inboxes/carol@$DOMAIN"
+  equal "$(names "$MOUNT/maildir/carol@$DOMAIN")" "cur new tmp "
+}
+
+@test "a server that knows the Core endpoints only has no Maildirs" {
+  start_scripted_service
+  local number
+  for number in 1 2 3; do
+    server_has_email '{"id": "e'$number'", "inbox_id": "box", "subject": "mail", "date": "2026-01-02T03:04:05Z"}'
+  done
+  start_mount
+  refresh
+  wait_until 20 test -e "$MOUNT/inboxes/box"
+  missing "$MOUNT/maildir"
+  run ! grep -qx maildir <(ls "$MOUNT")
+}
+
+# ---------------------------------------------------------------- marking
+
+@test "a message is marked by renaming it, between new and cur too" {
+  start_maildirs one two
+  local file base
+  file=$(message_of one)
+  base=${file##*/}
+  mv "$file" "$BOX/cur/$base:2,S"
+  equal "$(ls "$BOX/cur")" "$base:2,S"
+  equal "$(count "$BOX/new")" 1
+  mv "$BOX/cur/$base:2,S" "$BOX/cur/$base:2,FRSa"
+  equal "$(ls "$BOX/cur")" "$base:2,FRSa"
+  cmp "$BOX/cur/$base:2,FRSa" <(raw_of one)
+  mv "$BOX/cur/$base:2,FRSa" "$BOX/cur/$base:2,"
+  mv "$BOX/cur/$base:2," "$BOX/new/$base"
+  equal "$(ls "$BOX/cur")" ""
+  equal "$(count "$BOX/new")" 2
+}
+
+@test "letters are kept in the order of ASCII, whatever they mean" {
+  start_maildirs one
+  local file base
+  file=$(message_of one)
+  base=${file##*/}
+  expect ok rename "$file" "$BOX/cur/$base:2,zTSRSPFDXa"
+  equal "$(ls "$BOX/cur")" "$base:2,DFPRSTXaz"
+}
+
+@test "marks are there after a remount and after kill -9" {
+  start_maildirs one two
+  local file base
+  file=$(message_of one)
+  base=${file##*/}
+  mv "$file" "$BOX/cur/$base:2,S"
+  mv "$BOX/cur/$base:2,S" "$BOX/cur/$base:2,RS"
+  kill_mount KILL
+  start_mount
+  wait_maildirs
+  equal "$(ls "$BOX/cur")" "$base:2,RS"
+  mv "$BOX/cur/$base:2,RS" "$BOX/cur/$base:2,FRS"
+  stop_mount
+  start_mount
+  wait_maildirs
+  equal "$(ls "$BOX/cur")" "$base:2,FRS"
+  equal "$(count "$BOX/new")" 1
+}
+
+@test "each change moves the time of the folders that it changes" {
+  start_maildirs one
+  local file base new cur
+  file=$(message_of one)
+  base=${file##*/}
+  new=$(stat -c %.9Y "$BOX/new")
+  cur=$(stat -c %.9Y "$BOX/cur")
+  mv "$file" "$BOX/cur/$base:2,"
+  differ "$(stat -c %.9Y "$BOX/new")" "$new"
+  differ "$(stat -c %.9Y "$BOX/cur")" "$cur"
+  new=$(stat -c %.9Y "$BOX/new")
+  cur=$(stat -c %.9Y "$BOX/cur")
+  mv "$BOX/cur/$base:2," "$BOX/cur/$base:2,S"
+  equal "$(stat -c %.9Y "$BOX/new")" "$new"
+  differ "$(stat -c %.9Y "$BOX/cur")" "$cur"
+}
+
+@test "removing a message marks it as trashed; a trashed one stays" {
+  start_maildirs one
+  local file
+  file=$(message_of one)
+  rm -f "$file"
+  equal "$(ls "$BOX/new")" "${file##*/}:2,T"
+  expect EPERM unlink "$BOX/new/${file##*/}:2,T"
+  cmp "$BOX/new/${file##*/}:2,T" <(raw_of one)
+}
+
+@test "any other renaming is refused" {
+  start_maildirs one two
+  local file base other
+  file=$(message_of one)
+  base=${file##*/}
+  other=$(message_of two)
+  echo mine >"$MOUNT/drafts/mine"
+  expect EPERM rename "$file" "$other"
+  expect EPERM rename "$file" "$BOX/cur/${other##*/}:2,S"
+  expect EPERM rename "$file" "$BOX/cur/renamed"
+  expect EPERM rename "$file" "$BOX/cur/$base:1,S"
+  expect EPERM rename "$file" "$BOX/cur/$base:2,S1"
+  expect EPERM rename "$file" "$BOX/cur/x$base:2,S"
+  expect EPERM rename "$file" "$BOX/tmp/$base"
+  expect EPERM rename "$file" "$BOX/.hidden"
+  expect EPERM rename "$file" "$MOUNT/maildir/$ALICE/cur/$base:2,S"
+  expect EPERM rename "$file" "$MOUNT/drafts/taken"
+  expect EPERM rename "$file" "$MOUNT/outbox/sent-on"
+  expect EPERM rename "$MOUNT/drafts/mine" "$BOX/cur/mine"
+  expect EPERM rename "$MOUNT/drafts/mine" "$BOX/new/$base"
+  expect EPERM rename "$BOX/cur" "$BOX/new"
+  expect EPERM rename "$BOX" "$MOUNT/maildir/renamed"
+  expect EINVAL rename-exchange "$file" "$other"
+  equal "$(count "$BOX/new")" 2
+  grep -qx mine "$MOUNT/drafts/mine"
+}
+
+@test "nothing is delivered into it" {
+  start_maildirs one
+  local folder file
+  file=$(message_of one)
+  for folder in cur new tmp; do
+    expect EPERM open "$BOX/$folder/1700000000.1.host" wc
+    expect EPERM mkdir "$BOX/$folder/sub"
+    expect EPERM link "$file" "$BOX/$folder/linked"
+    expect EPERM symlink "$file" "$BOX/$folder/linked"
+    expect EPERM rmdir "$BOX/$folder"
+  done
+  expect EACCES open "$file" w
+  expect EPERM open "$BOX/ordinary" wc
+  expect EPERM mkdir "$BOX/.Sent"
+  expect EPERM mkdir "$MOUNT/maildir/new-box"
+}
+
+# ---------------------------------------------------------------- numbers
+
+@test "numbers and uidvalidity stay, even when the cache of records is lost" {
+  start_maildirs one two three
+  local before
+  mv "$(message_of two)" "$BOX/cur/$(basename "$(message_of two)"):2,S"
+  before=$(cd "$BOX" && find . -type f | sort && cat .uidvalidity)
+  stop_mount
+  rm -rf "$STATE/cache"
+  start_mount
+  refresh
+  wait_maildirs
+  equal "$(cd "$BOX" && find . -type f | sort && cat .uidvalidity)" "$before"
+}
+
+@test "when what was remembered is lost, uidvalidity says so" {
+  start_maildirs one two
+  local before
+  mv "$(message_of two)" "$BOX/cur/$(basename "$(message_of two)"):2,S"
+  before=$(head -n1 "$BOX/.uidvalidity")
+  stop_mount
+  head -c 5000 /dev/urandom >"$STATE/maildir/maildir"
+  wait_until 3 clock_is_past "$before"
+  start_mount
+  wait_maildirs
+  [ "$(head -n1 "$BOX/.uidvalidity")" -gt "$before" ]
+  equal "$(count "$BOX/new")" 2
+  grep -q 'set aside' "$MOUNT_LOG"
+}
+
+@test ".uidvalidity can be opened, locked and written as it is, and not otherwise" {
+  start_maildirs one
+  local text
+  text=$(cat "$BOX/.uidvalidity")
+  equal "$(sed -n 2p <<<"$text")" 1000
+  flock "$BOX/.uidvalidity" true
+  exec 7<>"$BOX/.uidvalidity"
+  printf '%s\n' "$text" >&7
+  exec 7>&-
+  exec 7<>"$BOX/.uidvalidity"
+  if printf '1\n2\n' >&7; then fail "numbers were taken"; fi
+  exec 7>&-
+  expect EPERM unlink "$BOX/.uidvalidity"
+  equal "$(cat "$BOX/.uidvalidity")" "$text"
+}
+
+# ---------------------------------------------------------------- programs' own files
+
+@test "programs keep their own files beside the folders" {
+  start_maildirs one
+  echo state >"$BOX/.mbsyncstate.new"
+  mv "$BOX/.mbsyncstate.new" "$BOX/.mbsyncstate"
+  echo list >"$BOX/dovecot-uidlist"
+  mkdir "$MOUNT/maildir/.notmuch" "$MOUNT/maildir/.notmuch/xapian"
+  echo index >"$MOUNT/maildir/.notmuch/xapian/iamglass"
+  stop_mount
+  start_mount
+  wait_maildirs
+  equal "$(names "$BOX")" ".mbsyncstate cur dovecot-uidlist new tmp "
+  equal "$(cat "$BOX/.mbsyncstate")" state
+  equal "$(cat "$MOUNT/maildir/.notmuch/xapian/iamglass")" index
+  equal "$(find "$MOUNT/maildir" -maxdepth 1 -name .notmuch -type d)" "$MOUNT/maildir/.notmuch"
+  equal "$(count "$MOUNT/maildir/$ALICE")" 3
+  rm "$BOX/.mbsyncstate"
+  missing "$BOX/.mbsyncstate"
+}
+
+@test "there is room for a bounded number of them" {
+  start_maildirs
+  local number
+  for number in {1..64}; do
+    : >"$BOX/.file-$number"
+  done
+  expect ENOSPC open "$BOX/.one-more" wc
+  equal "$(find "$BOX" -name '.file-*' | wc -l)" 64
+  rm "$BOX/.file-7"
+  : >"$BOX/.one-more"
+}
+
+# ---------------------------------------------------------------- without the service, and with a slow one
+
+@test "what was looked at once has its size, and what was read is readable, without the service" {
+  start_maildirs one two
+  find "$BOX" -type f -printf '%s %p\n' | sort >"$DIR/before"
+  cat "$BOX"/new/* >"$DIR/read"
+  stop_mount
+  stop_service
+  start_mount
+  wait_maildirs
+  diff "$DIR/before" <(find "$BOX" -type f -printf '%s %p\n' | sort)
+  cmp "$DIR/read" <(cat "$BOX"/new/*)
+}
+
+@test "without the service what was never fetched is listed, and fails alone" {
+  start_maildirs one
+  message_of one
+  stop_service
+  start_service
+  send_from_elsewhere "$ALICE" "$BOB" "never fetched"
+  refresh
+  kill -STOP "$SERVICE_PID"
+  stop_service KILL
+  within 10 timeout 20 ls "$BOX/new" >"$DIR/list"
+  equal "$(wc -l <"$DIR/list")" 2
+  expect EHOSTUNREACH open "$BOX/new/$(grep U=2 "$DIR/list")" r
+  raw_size=$(stat -c %s "$BOX/new/$(grep U=1 "$DIR/list")")
+  [ "$raw_size" -gt 0 ]
+}
+
+@test "a service that is slow holds up the reader of that message and nobody else; Ctrl-C ends it" {
+  start_maildirs one
+  message_of one
+  send_from_elsewhere "$ALICE" "$BOB" "slow one"
+  refresh
+  kill -STOP "$SERVICE_PID"
+  within 5 ls "$BOX/new" >"$DIR/list"
+  local name pid
+  name=$BOX/new/$(grep U=2 "$DIR/list")
+  stat "$name" >/dev/null 2>"$DIR/stat.err" &
+  pid=$!
+  wait_until 10 grep -q 'request_wait_answer\|fuse' "/proc/$pid/wchan" || true
+  within 5 ls -l "$BOX/cur" "$MOUNT/inboxes/$BOB" >/dev/null
+  within 5 cat "$MOUNT/status.json" >/dev/null
+  within 5 stat "$BOX/new/$(grep U=1 "$DIR/list")" >/dev/null
+  kill -INT "$pid" 2>/dev/null || kill -TERM "$pid"
+  kill -TERM "$pid" 2>/dev/null || true
+  wait_until 5 process_is_gone "$pid"
+  kill -CONT "$SERVICE_PID"
+  wait_until 20 stat "$name"
+}

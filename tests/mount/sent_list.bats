@@ -1,0 +1,147 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# sent/, joined with what the service tells of sent mail.
+
+load support
+load scripted
+
+teardown() {
+  stop_all
+}
+
+send_from_here() { # NAME SUBJECT
+  message "$BOB" "$2" >"$MOUNT/drafts/$1"
+  mv "$MOUNT/drafts/$1" "$MOUNT/outbox/"
+  wait_sent "$1"
+}
+
+# The names in sent/ of mail that was sent elsewhere.
+elsewhere() {
+  find "$MOUNT/sent" -name '*.json' ! -name '*.receipt.json' -printf '%f\n' | LC_ALL=C sort
+}
+
+@test "the receipt of what was sent tells what the service says became of it" {
+  start_two_inboxes
+  send_from_here hello "from here"
+  refresh
+  local receipt=$MOUNT/sent/hello.receipt.json
+  holds "$receipt" '.state == "sent" and .status == "sent" and has("latest_event") and .request.subject == "from here"'
+  equal "$(stat -c %s "$receipt")" "$(wc -c <"$receipt")"
+  equal "$(jq -r 'keys_unsorted | .[-2:] | join(" ")' "$receipt")" "status latest_event"
+  equal "$(stat -c %a "$receipt")" 444
+  # It is not shown a second time.
+  equal "$(elsewhere)" ""
+}
+
+@test "mail sent elsewhere is a record in sent/" {
+  local name
+  start_two_inboxes
+  send_from_here hello "from here"
+  send_from_elsewhere "$ALICE" "$BOB" "from elsewhere"
+  ls -l "$MOUNT/sent" >/dev/null
+  refresh
+  name=$(elsewhere)
+  [[ $name == *_from-elsewhere_*.json ]] || fail "is named: $name"
+  holds "$MOUNT/sent/$name" '.subject == "from elsewhere" and .status == "sent" and .id'
+  equal "$(stat -c %s "$MOUNT/sent/$name")" "$(wc -c <"$MOUNT/sent/$name")"
+  equal "$(stat -c %a "$MOUNT/sent/$name")" 444
+  equal "$(date -u -d "@$(stat -c %Y "$MOUNT/sent/$name")" +%Y%m%dT%H%M%SZ)" "${name%%_*}"
+  # It raises no event, and is no mail that anybody received.
+  run ! has_event '.path != null and (.path | startswith("sent/")) and (.path | contains("elsewhere"))'
+}
+
+@test "such a record can be read and removed, and nothing else" {
+  local name file
+  start_two_inboxes
+  send_from_elsewhere "$ALICE" "$BOB" "from elsewhere"
+  refresh
+  name=$(elsewhere)
+  file=$MOUNT/sent/$name
+  expect EPERM rename "$file" "$MOUNT/outbox/$name"
+  expect EPERM rename "$file" "$MOUNT/drafts/$name"
+  expect EPERM rename "$file" "$MOUNT/sent/other"
+  expect EACCES open "$file" w
+  cp "$file" "$MOUNT/drafts/copy"
+  cmp "$file" "$MOUNT/drafts/copy"
+  rm "$MOUNT/drafts/copy" "$file"
+  missing "$file"
+  equal "$(elsewhere)" ""
+  # It does not come back.
+  refresh
+  equal "$(elsewhere)" ""
+  stop_mount
+  start_mount
+  refresh
+  equal "$(elsewhere)" ""
+}
+
+@test "a file of the same name that was sent from here is the one that shows" {
+  local name
+  start_two_inboxes
+  send_from_elsewhere "$ALICE" "$BOB" "from elsewhere"
+  refresh
+  name=$(elsewhere)
+  send_from_here "$name" "from here"
+  equal "$(find "$MOUNT/sent" -name "$name" | wc -l)" 1
+  grep -q "Subject: from here" "$MOUNT/sent/$name"
+  rm "$MOUNT/sent/$name"
+  holds "$MOUNT/sent/$name" '.subject == "from elsewhere"'
+}
+
+@test "all of it is there after a restart without the service" {
+  start_two_inboxes
+  send_from_here hello "from here"
+  send_from_elsewhere "$ALICE" "$BOB" "from elsewhere"
+  refresh
+  stop_mount
+  stop_service
+  start_mount
+  holds "$MOUNT/sent/hello.receipt.json" '.status == "sent"'
+  holds "$MOUNT/sent/$(elsewhere)" '.subject == "from elsewhere"'
+}
+
+@test "what was sent from here and taken away does not come back as a record" {
+  start_two_inboxes
+  send_from_here before "removed before the service told of it"
+  send_from_here after "removed afterwards"
+  send_from_here moved "moved"
+  rm "$MOUNT/sent/before"
+  refresh
+  equal "$(elsewhere)" ""
+  rm "$MOUNT/sent/after"
+  mv "$MOUNT/sent/moved" "$MOUNT/drafts/"
+  equal "$(elsewhere)" ""
+  refresh
+  equal "$(find "$MOUNT/sent" -type f)" ""
+  send_from_elsewhere "$ALICE" "$BOB" "from elsewhere"
+  refresh
+  rm "$MOUNT"/sent/*
+  equal "$(find "$MOUNT/sent" -type f)" ""
+}
+
+@test "many at once, listed in parts" {
+  local i
+  start_two_inboxes
+  for i in {1..150}; do
+    send_from_elsewhere "$ALICE" "$BOB" "number $i of many"
+  done
+  send_from_here hello "from here"
+  refresh
+  equal "$(elsewhere | wc -l)" 150
+  equal "$(elsewhere | sort -u | wc -l)" 150
+  equal "$(find "$MOUNT/sent" -type f | wc -l)" 152
+}
+
+@test "a Core server is never asked, and sent/ is as ever" {
+  start_scripted_service
+  start_mount
+  refresh
+  refresh
+  message bob@elsewhere.example "from here" >"$MOUNT/drafts/hello"
+  mv "$MOUNT/drafts/hello" "$MOUNT/outbox/"
+  wait_sent hello
+  holds "$MOUNT/sent/hello.receipt.json" '.state == "sent" and (has("status") | not)'
+  equal "$(elsewhere)" ""
+  equal "$(curl -sS --fail "$SERVICE_URL/_requests" | jq '[.[] | select(.path | contains("outbound"))] | length')" 0
+}

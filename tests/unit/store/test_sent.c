@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The service's list of sent mail.
+ */
+#include "unit/store/store_world.h"
+
+static const struct service_capabilities extended = {.inbox_list = CAPABILITY_PRESENT};
+
+static void add(struct store_world *world, const char *id, const char *rest)
+{
+    char json[512];
+    snprintf(json, sizeof(json), "{\"id\": \"%s\", \"date\": \"2026-11-20T10:00:00Z\", \"subject\": \"s\"%s}",
+             id, rest);
+    fake_service_add_outbound(world->fake, "in-1", json);
+}
+
+static int set_up(void **state)
+{
+    struct store_world *world = malloc(sizeof(*world));
+    world_init_with_alice(world);
+    fake_service_set_capabilities(world->fake, &extended);
+    add(world, "00000001", ", \"status\": \"pending\"");
+    add(world, "00000002", ", \"status\": \"sent\"");
+    world_start(world);
+    assert_int_equal(world_sync(world), 0);
+    *state = world;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct store_world *world = *state;
+    world_release(world);
+    free(world);
+    return 0;
+}
+
+static void assert_sent(struct store_world *world, const char *expected)
+{
+    _cleanup_strbuf_ struct strbuf names = STRBUF_INIT(1 << 16);
+    struct email_view view;
+    uint64_t position = 0;
+    while (store_list_sent(world->store, position, &view, &position, 1) > 0)
+        strbuf_appendf(&names, "%s%s", names.len > 0 ? " " : "", view.name);
+    assert_string_equal(strbuf_str(&names), expected);
+}
+
+#define FIRST "20261120T100000Z_s_00000001.json"
+#define SECOND "20261120T100000Z_s_00000002.json"
+
+static void sent_mail_is_listed_and_stays_over_a_restart(void **state)
+{
+    struct store_world *world = *state;
+    struct email_view view;
+    assert_sent(world, SECOND " " FIRST);
+    assert_true(store_find_sent(world->store, FIRST, &view));
+    assert_string_equal(store_get_sent_id(world->store, view.number), "00000001");
+    assert_true(store_find_sent_by_id(world->store, "00000002", &view));
+    assert_non_null(strstr(view.json, "\"status\": \"sent\""));
+    assert_false(store_find_sent_by_id(world->store, "00000003", &view));
+    /* It is no mail that was received, and no inbox of its own. */
+    assert_int_equal(world_count(world), 0);
+    assert_inboxes(world, "alice@inbox.example");
+    assert_events(world, "");
+    fake_service_set_reachable(world->fake, false);
+    world_restart(world);
+    assert_sent(world, SECOND " " FIRST);
+}
+
+static void it_costs_one_request_a_look(void **state)
+{
+    struct store_world *world = *state;
+    unsigned int before = fake_service_count(world->fake, FAKE_LIST_OUTBOUND);
+    assert_int_equal(world_sync(world), 0);
+    assert_int_equal(fake_service_count(world->fake, FAKE_LIST_OUTBOUND), before + 1);
+}
+
+static void its_failure_is_no_failure_of_a_sync(void **state)
+{
+    struct store_world *world = *state;
+    static const enum service_outcome outcomes[] = {SERVICE_RETRY, SERVICE_REJECTED, SERVICE_ABSENT,
+                                                    SERVICE_UNKNOWN};
+    for (size_t i = 0; i < ARRAY_LEN(outcomes); i++) {
+        fake_service_set(world->fake, FAKE_LIST_OUTBOUND, (struct fake_outcome){.outcome = outcomes[i]});
+        assert_int_equal(world_sync(world), 0);
+        assert_sent(world, SECOND " " FIRST);
+    }
+}
+
+static void a_core_server_is_not_asked(void **state)
+{
+    struct store_world world;
+    (void)state;
+    world_init_with_alice(&world);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(fake_service_count(world.fake, FAKE_LIST_OUTBOUND), 0);
+    world_release(&world);
+}
+
+static void what_is_hidden_stays_hidden(void **state)
+{
+    struct store_world *world = *state;
+    store_hide_sent(world->store, "00000002");
+    store_hide_sent(world->store, "00000003"); /* the service has not told of it yet */
+    assert_sent(world, FIRST);
+    add(world, "00000003", ", \"status\": \"sent\"");
+    add(world, "00000004", ", \"status\": \"sent\"");
+    assert_int_equal(world_sync(world), 0);
+    assert_sent(world, FIRST " 20261120T100000Z_s_00000004.json");
+    world_restart(world);
+    assert_int_equal(world_sync(world), 0);
+    assert_sent(world, FIRST " 20261120T100000Z_s_00000004.json");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(sent_mail_is_listed_and_stays_over_a_restart, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(it_costs_one_request_a_look, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(its_failure_is_no_failure_of_a_sync, set_up, tear_down),
+        cmocka_unit_test(a_core_server_is_not_asked),
+        cmocka_unit_test_setup_teardown(what_is_hidden_stays_hidden, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
