@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "tree/answer_door.h"
@@ -13,44 +14,58 @@
 
 struct answer_handle {
     struct tree_handle base;
-    char *answers;
+    struct answer_door door;
+    char *answers; /* NULL: not known yet */
     char *name;
     pid_t opener;
 
-    pthread_mutex_t lock;
-    struct outbox_handle *file; /* protected by lock until it is there; NULL: nothing was written yet */
-    uint64_t number;            /* of the message */
-    off_t end;                  /* protected by lock: where O_APPEND writes, which the kernel cannot know */
+    pthread_mutex_t making;               /* held while the file is made */
+    _Atomic(struct outbox_handle *) file; /* NULL: nothing was written yet */
+    uint64_t number;                      /* of the message; set before `file` */
+    atomic_llong end;                     /* where O_APPEND writes, which the kernel cannot know */
 };
 
-/* The file, if there is one. */
 static struct outbox_handle *find_file(const struct tree_handle *handle)
 {
-    struct answer_handle *answer = (struct answer_handle *)(uintptr_t)handle;
-    pthread_mutex_lock(&answer->lock);
-    struct outbox_handle *file = answer->file;
-    pthread_mutex_unlock(&answer->lock);
-    return file;
+    return atomic_load(&((const struct answer_handle *)handle)->file);
 }
 
-static int make_file_locked(struct answer_handle *answer, pid_t pid)
+static int prepare(struct answer_handle *answer, const struct tree_caller *caller)
 {
-    struct outbox_stat stat;
-    if (answer->file != NULL)
+    if (answer->answers != NULL)
         return 0;
-    int error = outbox_create_answer(answer->base.tree->outbox, answer->answers, answer->name, pid,
-                                     &answer->file, &stat);
+    return answer_door_prepare(answer->base.tree, caller, &answer->door, &answer->answers, &answer->name);
+}
+
+static int make_file_locked(struct answer_handle *answer, const struct tree_caller *caller)
+{
+    struct outbox_handle *file = NULL;
+    struct outbox_stat stat;
+    if (atomic_load(&answer->file) != NULL)
+        return 0;
+    int error = prepare(answer, caller);
     if (error == 0)
+        error = outbox_create_answer(answer->base.tree->outbox, answer->answers, answer->name, caller->pid,
+                                     &file, &stat);
+    if (error == 0) {
         answer->number = stat.number;
+        atomic_store(&answer->file, file);
+    }
     return error;
 }
 
-static int make_file(struct tree_handle *handle, pid_t pid)
+/* The file, made if it is not there. */
+static int need_file(struct tree_handle *handle, const struct tree_caller *caller,
+                     struct outbox_handle **ret_file)
 {
     struct answer_handle *answer = (struct answer_handle *)handle;
-    pthread_mutex_lock(&answer->lock);
-    int error = make_file_locked(answer, pid);
-    pthread_mutex_unlock(&answer->lock);
+    int error = 0;
+    if (find_file(handle) == NULL) {
+        pthread_mutex_lock(&answer->making);
+        error = make_file_locked(answer, caller);
+        pthread_mutex_unlock(&answer->making);
+    }
+    *ret_file = find_file(handle);
     return error;
 }
 
@@ -60,42 +75,44 @@ static bool answer_write_may_wait(struct tree_handle *handle)
     return file == NULL || outbox_write_may_wait(file);
 }
 
+/* The kernel lets one write at a time through. */
 static ssize_t write_answer(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                             size_t len, off_t offset)
 {
     struct answer_handle *answer = (struct answer_handle *)handle;
-    pthread_mutex_lock(&answer->lock);
-    ssize_t written = make_file_locked(answer, caller->pid);
+    struct outbox_handle *file;
+    int error = need_file(handle, caller, &file);
+    if (error != 0)
+        return error;
+    off_t end = (off_t)atomic_load(&answer->end);
     if ((handle->flags & O_APPEND) != 0)
-        offset = answer->end;
-    if (written == 0)
-        written = outbox_write(answer->file, bytes, len, offset, caller->pid);
-    if (written > 0 && answer->end < offset + written)
-        answer->end = offset + written;
-    pthread_mutex_unlock(&answer->lock);
+        offset = end;
+    ssize_t written = outbox_write(file, bytes, len, offset, caller->pid);
+    if (written > 0 && end < offset + written)
+        atomic_store(&answer->end, offset + written);
     return written;
 }
 
 static int set_answer_size(struct tree_handle *handle, const struct tree_caller *caller, off_t size)
 {
     struct answer_handle *answer = (struct answer_handle *)handle;
+    struct outbox_handle *file;
     if (size == 0 && find_file(handle) == NULL)
         return 0;
-    int error = make_file(handle, caller->pid);
+    int error = need_file(handle, caller, &file);
     if (error == 0)
-        error = outbox_set_size(handle->tree->outbox, answer->number, answer->file, size, caller->pid);
-    pthread_mutex_lock(&answer->lock);
+        error = outbox_set_size(handle->tree->outbox, answer->number, file, size, caller->pid);
     if (error == 0)
-        answer->end = size;
-    pthread_mutex_unlock(&answer->lock);
+        atomic_store(&answer->end, size);
     return error;
 }
 
 static int allocate_answer(struct tree_handle *handle, int mode, off_t offset, off_t len)
 {
-    struct answer_handle *answer = (struct answer_handle *)handle;
-    int error = make_file(handle, answer->opener);
-    return error != 0 ? error : outbox_allocate(answer->file, mode, offset, len);
+    const struct tree_caller opener = {.pid = ((struct answer_handle *)handle)->opener};
+    struct outbox_handle *file;
+    int error = need_file(handle, &opener, &file);
+    return error != 0 ? error : outbox_allocate(file, mode, offset, len);
 }
 
 static int sync_answer(struct tree_handle *handle, bool is_data_only)
@@ -120,7 +137,7 @@ static bool is_answer_closed_well(const struct tree_handle *handle)
 static void free_answer(struct tree_handle *handle)
 {
     struct answer_handle *answer = (struct answer_handle *)handle;
-    pthread_mutex_destroy(&answer->lock);
+    pthread_mutex_destroy(&answer->making);
     free(answer->answers);
     free(answer->name);
     free(answer);
@@ -142,8 +159,8 @@ static void abandon_answer(struct tree_handle *handle)
     free_answer(handle);
 }
 
-int answer_open(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
-                struct tree_handle **ret_handle)
+static struct answer_handle *new_answer(struct tree *tree, const struct tree_caller *caller,
+                                        const struct answer_door *door, int flags)
 {
     static const struct handle_ops ops = {
         .caching = TREE_CACHE_NONE,
@@ -158,18 +175,43 @@ int answer_open(struct tree *tree, const struct tree_caller *caller, uint64_t in
         .release = release_answer,
         .abandon = abandon_answer,
     };
+    struct answer_handle *answer = handle_new(tree, &ops, sizeof(*answer), flags);
+    if (answer == NULL)
+        return NULL;
+    pthread_mutex_init(&answer->making, NULL);
+    answer->door = *door;
+    answer->opener = caller->pid;
+    return answer;
+}
+
+int answer_open(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                struct tree_handle **ret_handle)
+{
     const struct answer_door door = answer_door_of(ino);
     if ((flags & O_ACCMODE) != O_WRONLY)
         return -EACCES;
-    struct answer_handle *answer = handle_new(tree, &ops, sizeof(*answer), flags);
+    struct answer_handle *answer = new_answer(tree, caller, &door, flags);
     if (answer == NULL)
         return -ENOMEM;
-    pthread_mutex_init(&answer->lock, NULL);
-    answer->opener = caller->pid;
-    int error = answer_door_prepare(tree, caller, &door, &answer->answers, &answer->name);
+    int error = prepare(answer, caller);
     if (error != 0)
         free_answer(&answer->base);
     else
         *ret_handle = &answer->base;
     return error;
+}
+
+/* Creating may not wait: what is to be known is found out at the first write. */
+int answer_create(struct tree *tree, const struct tree_caller *caller, const struct answer_door *door,
+                  int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle)
+{
+    if ((flags & O_ACCMODE) != O_WRONLY)
+        return -EACCES;
+    if (!answer_door_get(tree, door, ret_entry))
+        return -ENOENT;
+    struct answer_handle *answer = new_answer(tree, caller, door, flags);
+    if (answer == NULL)
+        return -ENOMEM;
+    *ret_handle = &answer->base;
+    return 0;
 }

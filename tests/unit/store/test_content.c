@@ -391,15 +391,15 @@ static void the_least_recently_used_go_first(void **state)
     for (int i = 0; i < EMAILS; i++) {
         char id[64];
         char body[32];
-        snprintf(id, sizeof(id), "%08d-in-1", (i * 7) % EMAILS);
-        snprintf(body, sizeof(body), "body %d", (i * 7) % EMAILS);
+        snprintf(id, sizeof(id), "%08d-in-1", (i * 13) % EMAILS);
+        snprintf(body, sizeof(body), "body %d", (i * 13) % EMAILS);
         assert_text(&world, id, body);
     }
     wait_until(few_are_left, &world); /* what was fetched ahead makes room later */
     unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
     world_close(&world);
     world_open(&world);
-    assert_text(&world, "00000033-in-1", "body 33"); /* the last one: 39 * 7 % 40 */
+    assert_text(&world, "00000027-in-1", "body 27"); /* the last one: 39 * 13 % 40 */
     assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before);
     world_release(&world);
 }
@@ -425,7 +425,25 @@ static void reading_one_after_the_other_fetches_ahead(void **state)
         assert_text(&world, id, body);
     }
     wait_until(all_are_fetched, &world);
-    assert_true(fake_service_most_at_once(world.fake, FAKE_GET_CONTENT) <= 8 + 2);
+    assert_true(fake_service_most_at_once(world.fake, FAKE_GET_CONTENT) <= 32 + 2);
+    world_release(&world);
+}
+
+static void readers_side_by_side_are_fetched_ahead_of_too(void **state)
+{
+    static const int order[] = {19, 17, 18, 16, 14, 15, 13, 11, 12};
+    struct store_world world;
+    (void)state;
+    set_up(&world, 20);
+    start_and_sync(&world);
+    for (size_t i = 0; i < ARRAY_LEN(order); i++) {
+        char id[64];
+        char body[32];
+        snprintf(id, sizeof(id), "%08d-in-1", order[i]);
+        snprintf(body, sizeof(body), "body %d", order[i]);
+        assert_text(&world, id, body);
+    }
+    wait_until(all_are_fetched, &world);
     world_release(&world);
 }
 
@@ -465,6 +483,7 @@ int main(void)
         cmocka_unit_test(what_a_kill_left_half_written_is_cleared_away),
         cmocka_unit_test(the_least_recently_used_go_first),
         cmocka_unit_test(reading_one_after_the_other_fetches_ahead),
+        cmocka_unit_test(readers_side_by_side_are_fetched_ahead_of_too),
         cmocka_unit_test(a_head_for_replies_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
