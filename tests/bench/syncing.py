@@ -65,7 +65,8 @@ def measure_mounting(rows, emails, service, place, runs):
         mount.stop()
         if names.count(b"\n") < emails:
             raise SystemExit("bench: the first ls was not complete")
-    rows += [Row("sync", "warm cache: mount and first ls", emails, min(times), "s", goal=FIRST_LS_GOAL_S.get(emails, .3)),
+    rows += [Row("sync", "warm cache: mount and first ls", emails, min(times), "s",
+                 goal=FIRST_LS_GOAL_S.get(emails, 0.3)),
              Row("sync", "memory after that", emails, memory_kb / 1024, "MB", goal=MEMORY_GOAL_MB.get(emails)),
              Row("sync", "own memory after that", emails, own_kb / 1024, "MB")]
 
