@@ -64,6 +64,27 @@ bool answer_door_get(struct tree *tree, const struct answer_door *door, struct t
     return true;
 }
 
+int answer_door_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
+                       struct tree_entry *ret)
+{
+    struct answer_door door;
+    if (!answer_door_find(tree, parent, name, &door))
+        return -ENOENT;
+    if (caller != NULL &&
+        removed_names_find(&tree->removed, parent, name, caller->pid, clock_monotonic_ms(tree->clock), ret))
+        return -ENOENT;
+    return answer_door_get(tree, &door, ret) ? 0 : -ENOENT;
+}
+
+int answer_door_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name)
+{
+    struct tree_entry entry;
+    int error = answer_door_lookup(tree, caller, parent, name, &entry);
+    if (error == 0)
+        removed_names_add(&tree->removed, parent, name, caller->pid, clock_monotonic_ms(tree->clock), &entry);
+    return error;
+}
+
 /* ---------------------------------------------------------------- what an answer is made of */
 
 struct addresses {

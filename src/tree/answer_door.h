@@ -25,6 +25,14 @@ struct answer_door answer_door_of(uint64_t ino);
 /* Whether `name` in the folder `parent` (any inode) is a door. No wait. */
 bool answer_door_find(struct tree *tree, uint64_t parent, const char *name, struct answer_door *ret);
 
+/* What looking it up gives. 0, or -ENOENT: this process has just removed it, as mv(1) from another filesystem
+ * and install(1) do before they create a file in its place; for all others it stays. No wait. */
+int answer_door_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
+                       struct tree_entry *ret);
+/* Removes it for this process, for some seconds. No wait. */
+int answer_door_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t parent,
+                       const char *name);
+
 /* False: its email is not there. No wait. */
 bool answer_door_get(struct tree *tree, const struct answer_door *door, struct tree_entry *ret);
 

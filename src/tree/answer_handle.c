@@ -14,7 +14,8 @@
 
 struct answer_handle {
     struct tree_handle base;
-    char *answers;
+    struct answer_door door;
+    char *answers; /* NULL: not known yet */
     char *name;
     pid_t opener;
 
@@ -29,27 +30,41 @@ static struct outbox_handle *find_file(const struct tree_handle *handle)
     return atomic_load(&((const struct answer_handle *)handle)->file);
 }
 
-static int make_file(struct answer_handle *answer, pid_t pid)
+static int prepare(struct answer_handle *answer, const struct tree_caller *caller)
+{
+    if (answer->answers != NULL)
+        return 0;
+    return answer_door_prepare(answer->base.tree, caller, &answer->door, &answer->answers, &answer->name);
+}
+
+static int make_file_locked(struct answer_handle *answer, const struct tree_caller *caller)
 {
     struct outbox_handle *file = NULL;
     struct outbox_stat stat;
-    int error = 0;
-    pthread_mutex_lock(&answer->making);
-    if (atomic_load(&answer->file) == NULL)
-        error =
-            outbox_create_answer(answer->base.tree->outbox, answer->answers, answer->name, pid, &file, &stat);
-    if (file != NULL) {
+    if (atomic_load(&answer->file) != NULL)
+        return 0;
+    int error = prepare(answer, caller);
+    if (error == 0)
+        error = outbox_create_answer(answer->base.tree->outbox, answer->answers, answer->name, caller->pid,
+                                     &file, &stat);
+    if (error == 0) {
         answer->number = stat.number;
         atomic_store(&answer->file, file);
     }
-    pthread_mutex_unlock(&answer->making);
     return error;
 }
 
 /* The file, made if it is not there. */
-static int need_file(struct tree_handle *handle, pid_t pid, struct outbox_handle **ret_file)
+static int need_file(struct tree_handle *handle, const struct tree_caller *caller,
+                     struct outbox_handle **ret_file)
 {
-    int error = find_file(handle) == NULL ? make_file((struct answer_handle *)handle, pid) : 0;
+    struct answer_handle *answer = (struct answer_handle *)handle;
+    int error = 0;
+    if (find_file(handle) == NULL) {
+        pthread_mutex_lock(&answer->making);
+        error = make_file_locked(answer, caller);
+        pthread_mutex_unlock(&answer->making);
+    }
     *ret_file = find_file(handle);
     return error;
 }
@@ -66,7 +81,7 @@ static ssize_t write_answer(struct tree_handle *handle, const struct tree_caller
 {
     struct answer_handle *answer = (struct answer_handle *)handle;
     struct outbox_handle *file;
-    int error = need_file(handle, caller->pid, &file);
+    int error = need_file(handle, caller, &file);
     if (error != 0)
         return error;
     off_t end = (off_t)atomic_load(&answer->end);
@@ -84,7 +99,7 @@ static int set_answer_size(struct tree_handle *handle, const struct tree_caller 
     struct outbox_handle *file;
     if (size == 0 && find_file(handle) == NULL)
         return 0;
-    int error = need_file(handle, caller->pid, &file);
+    int error = need_file(handle, caller, &file);
     if (error == 0)
         error = outbox_set_size(handle->tree->outbox, answer->number, file, size, caller->pid);
     if (error == 0)
@@ -94,8 +109,9 @@ static int set_answer_size(struct tree_handle *handle, const struct tree_caller 
 
 static int allocate_answer(struct tree_handle *handle, int mode, off_t offset, off_t len)
 {
+    const struct tree_caller opener = {.pid = ((struct answer_handle *)handle)->opener};
     struct outbox_handle *file;
-    int error = need_file(handle, ((struct answer_handle *)handle)->opener, &file);
+    int error = need_file(handle, &opener, &file);
     return error != 0 ? error : outbox_allocate(file, mode, offset, len);
 }
 
@@ -143,8 +159,8 @@ static void abandon_answer(struct tree_handle *handle)
     free_answer(handle);
 }
 
-int answer_open(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
-                struct tree_handle **ret_handle)
+static struct answer_handle *new_answer(struct tree *tree, const struct tree_caller *caller,
+                                        const struct answer_door *door, int flags)
 {
     static const struct handle_ops ops = {
         .caching = TREE_CACHE_NONE,
@@ -159,18 +175,43 @@ int answer_open(struct tree *tree, const struct tree_caller *caller, uint64_t in
         .release = release_answer,
         .abandon = abandon_answer,
     };
+    struct answer_handle *answer = handle_new(tree, &ops, sizeof(*answer), flags);
+    if (answer == NULL)
+        return NULL;
+    pthread_mutex_init(&answer->making, NULL);
+    answer->door = *door;
+    answer->opener = caller->pid;
+    return answer;
+}
+
+int answer_open(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                struct tree_handle **ret_handle)
+{
     const struct answer_door door = answer_door_of(ino);
     if ((flags & O_ACCMODE) != O_WRONLY)
         return -EACCES;
-    struct answer_handle *answer = handle_new(tree, &ops, sizeof(*answer), flags);
+    struct answer_handle *answer = new_answer(tree, caller, &door, flags);
     if (answer == NULL)
         return -ENOMEM;
-    pthread_mutex_init(&answer->making, NULL);
-    answer->opener = caller->pid;
-    int error = answer_door_prepare(tree, caller, &door, &answer->answers, &answer->name);
+    int error = prepare(answer, caller);
     if (error != 0)
         free_answer(&answer->base);
     else
         *ret_handle = &answer->base;
     return error;
+}
+
+/* Creating may not wait: what is to be known is found out at the first write. */
+int answer_create(struct tree *tree, const struct tree_caller *caller, const struct answer_door *door,
+                  int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle)
+{
+    if ((flags & O_ACCMODE) != O_WRONLY)
+        return -EACCES;
+    if (!answer_door_get(tree, door, ret_entry))
+        return -ENOENT;
+    struct answer_handle *answer = new_answer(tree, caller, door, flags);
+    if (answer == NULL)
+        return -ENOMEM;
+    *ret_handle = &answer->base;
+    return 0;
 }

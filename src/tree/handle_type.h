@@ -80,6 +80,9 @@ int item_create(struct tree *tree, const struct tree_caller *caller, enum outbox
 /* Doors for answers (answer_handle.c). */
 int answer_open(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                 struct tree_handle **ret_handle);
+struct answer_door;
+int answer_create(struct tree *tree, const struct tree_caller *caller, const struct answer_door *door,
+                  int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle);
 
 /* Drafts (draft_handle.c). */
 int draft_open(struct tree *tree, struct draft_node *node, int flags, struct tree_handle **ret_handle);

@@ -156,15 +156,15 @@ static struct timespec timespec_of_ns(int64_t ns)
     return (struct timespec){.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
 }
 
-/* Mail that came and was not looked through yet has changed new/ already. */
+/* Mail that came and was not looked through yet has changed new/ already, by as much as it will have then. */
 static int64_t changed_ns(struct tree *tree, const struct inbox_view *inbox, enum maildir_node node)
 {
     struct maildir_state state = {.is_stale = true};
     maildir_memory_get_state(tree->maildir.memory, inbox->number, &state);
     int64_t new_ns = state.changed_ns[MAILDIR_NEW];
     int64_t inbox_ns = inbox->changed_ms * NS_PER_MS;
-    if (state.is_stale && inbox_ns > new_ns)
-        new_ns = inbox_ns;
+    if (state.is_stale)
+        new_ns = inbox_ns > new_ns ? inbox_ns : new_ns + 1;
     if (node == MAILDIR_NODE_NEW)
         return new_ns;
     if (node == MAILDIR_NODE_CUR && state.changed_ns[MAILDIR_CUR] != 0)

@@ -254,7 +254,7 @@ int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t pa
     if (inode_kind(parent) == INODE_INBOX)
         return lookup_in_inbox(tree, (uint32_t)number, name, ret);
     if (answer_door_find(tree, parent, name, &door))
-        return answer_door_get(tree, &door, ret) ? 0 : -ENOENT;
+        return answer_door_lookup(tree, caller, parent, name, ret);
     if (inode_kind(parent) == INODE_CONTENT)
         return content_lookup(tree, caller, parent, name, ret);
     if (inode_kind(parent) == INODE_HELD)

@@ -160,6 +160,21 @@ nothing_handed_in() {
   { cat "$DIR/long" && echo "end"; } | cmp - "$MOUNT/sent/re-dinner-4.eml"
 }
 
+@test "mv from another filesystem and install hand in, too" {
+  start_with_mail "Dinner"
+  local it
+  it=$(folder "$BOB" Dinner)
+  echo "Yes." >"$DIR/one"
+  echo "Yes, yes." >"$DIR/two"
+  run mv "$DIR/one" "$it/reply"
+  equal "$status$output" 0
+  run install -m 0600 "$DIR/two" "$it/reply-all"
+  equal "$status$output" 0
+  missing "$DIR/one"
+  request re-dinner.eml '.plain_text == "Yes.\n" and .message_type == "reply"'
+  request re-dinner-2.eml '.plain_text == "Yes, yes.\n" and (.cc_addresses | length) == 1'
+}
+
 @test "two who write at a time write two answers" {
   start_with_mail "Dinner"
   local it
@@ -186,7 +201,8 @@ nothing_handed_in() {
     equal "$(stat -c '%A %s' "$it/$door")" "--w------- 0"
     expect EACCES open "$it/$door" r
     expect EACCES open "$it/$door" rw
-    expect EPERM unlink "$it/$door"
+    expect ok unlink "$it/$door"
+    present "$it/$door"
     expect EPERM rename "$it/$door" "$MOUNT/drafts/door"
     expect ok touch "$it/$door"
     expect ok chmod "$it/$door" 0600
