@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/strbuf.h"
@@ -176,6 +177,39 @@ int fs_session_start(struct fs_session *session)
 
 /* ---------------------------------------------------------------- stopped */
 
+/* After `fusermount3 -uz` the session lives on while files are open, and something else may be mounted there
+ * by now. */
+static bool has_mountpoint(const struct fs_session *session)
+{
+    return session->is_mounted && !fuse_session_exited(session->fuse) &&
+           mounted_device(session->mountpoint) == session->device;
+}
+
+/* Closes the device, and puts in its place what poll(2) calls broken: libfuse then takes the mount for ended,
+ * and does not unmount what it finds at the mount point. */
+static void cut_off(struct fs_session *session)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return;
+    close(ends[0]);
+    if (dup3(ends[1], fuse_session_fd(session->fuse), O_CLOEXEC) < 0)
+        log_debug("cannot close the FUSE device before the end");
+    close(ends[1]);
+}
+
+static void let_go(struct fs_session *session)
+{
+    if (!session->is_mounted)
+        return;
+    if (!has_mountpoint(session))
+        cut_off(session);
+    fuse_session_unmount(session->fuse);
+    /* libfuse leaves alone what it finds cut off already. */
+    if (fs_mountpoint_is_dead(session->mountpoint))
+        fs_mountpoint_detach(session->mountpoint);
+}
+
 /* The order matters: what waits is let go first, for an unmount waits for it; the kernel is asked to unmount
  * while requests are still answered, so that it can write out what was changed through mmap(2); and only what
  * it will not let go of is cut off. */
@@ -192,8 +226,7 @@ void fs_session_stop(struct fs_session *session)
         notifier_stop(&session->notifier);
         announcer_stop(&session->announcer);
     }
-    if (session->is_mounted && session->is_started && !fuse_session_exited(session->fuse) &&
-        unmount_cleanly(session->mountpoint) == 0)
+    if (session->is_started && has_mountpoint(session) && unmount_cleanly(session->mountpoint) == 0)
         session->is_gone = unmount_is_complete(session->device);
     if (session->is_started) {
         request_loop_stop(&session->loop);
@@ -201,11 +234,7 @@ void fs_session_stop(struct fs_session *session)
     }
     if (session->is_gone)
         tree_close_handles(session->tree);
-    if (session->is_mounted)
-        fuse_session_unmount(session->fuse);
-    /* libfuse leaves alone what it finds cut off already. */
-    if (session->is_mounted && fs_mountpoint_is_dead(session->mountpoint))
-        fs_mountpoint_detach(session->mountpoint);
+    let_go(session);
 }
 
 void fs_session_free(struct fs_session *session)

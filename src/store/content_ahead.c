@@ -10,7 +10,8 @@
 #include "base/cleanup.h"
 
 enum {
-    STRIDE_MAX = 4,      /* places that a reader may pass over, for what is gone or was read before */
+    STRIDE_MAX = 8,      /* places that a reader may pass over, for what is gone or was read before */
+    DOUBTS_MAX = 8,      /* emails read against the direction before it is another one */
     LEN_TO_BEGIN = 2,    /* emails read before any is fetched ahead */
     EMAILS_PER_STEP = 4, /* further ahead for each email of the run */
 };
@@ -113,13 +114,20 @@ static void move_locked(struct reading_run *run, size_t place)
     if (place == run->place)
         return;
     int step = place > run->place ? 1 : -1;
-    if (step != run->step) {
-        run->step = step;
-        run->len = 0;
-        run->ahead = place;
+    if (step == run->step) {
+        run->len++;
+        run->place = place;
+        run->doubts = 0;
+        return;
     }
-    run->len++;
+    /* Several processes that read side by side now and then overtake each other. */
+    if (run->len >= LEN_TO_BEGIN && ++run->doubts < DOUBTS_MAX)
+        return;
+    run->step = step;
+    run->len = 1;
     run->place = place;
+    run->ahead = place;
+    run->doubts = 0;
 }
 
 /* How many places there are from `from` to `to`, along the run. */

@@ -33,6 +33,7 @@ struct reading_run {
     unsigned int len;    /* emails read in this direction */
     size_t ahead;        /* the first place that nobody was told to fetch */
     content_parts parts; /* what was read of them */
+    unsigned int doubts; /* emails read against it, one after the other */
     uint64_t used;       /* when, by counting */
 };
 

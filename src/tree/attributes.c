@@ -95,6 +95,18 @@ static int set_item(struct tree *tree, uint64_t number, const struct tree_caller
     return error;
 }
 
+/* What tools do to a file that they are writing, or have written. */
+static int set_door(struct tree *tree, const struct tree_caller *caller, struct tree_handle *handle,
+                    const struct tree_change *change)
+{
+    if (changes_owner(tree, change))
+        return -EPERM;
+    bool has_handle = handle != NULL && handle->ops->set_size != NULL;
+    if ((change->fields & TREE_SET_SIZE) == 0 || (!has_handle && change->size == 0))
+        return 0;
+    return has_handle ? handle->ops->set_size(handle, caller, change->size) : -EINVAL;
+}
+
 static int set_other(const struct tree_caller *caller, struct tree_handle *handle,
                      const struct tree_change *change, int size_error)
 {
@@ -115,6 +127,8 @@ int tree_set_attributes(struct tree *tree, const struct tree_caller *caller, uin
         return 0;
     if (inode_kind(ino) == INODE_ITEM || inode_kind(ino) == INODE_SETTLED_ITEM)
         return set_item(tree, inode_number(ino), caller, handle, change);
+    if (inode_kind(ino) == INODE_ANSWER)
+        return set_door(tree, caller, handle, change);
     if (inode_kind(ino) == INODE_INBOX_RECORD)
         return set_other(caller, handle, change, -EPERM);
     if (ino == inode_make(INODE_FIXED, FIXED_CTL) && change->fields == TREE_SET_SIZE && change->size == 0)

@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "mail/receipt.h"
+#include "tree/answer_door.h"
 #include "tree/content_node.h"
 #include "tree/entry.h"
 #include "tree/inode.h"
@@ -170,12 +171,15 @@ static int unlink_item(struct tree *tree, const struct tree_caller *caller, uint
 
 int tree_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name)
 {
+    struct answer_door door;
     enum outbox_folder folder;
     const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
     if (draft != NULL)
         return unlinkat(draft->fd, name, 0) == 0 ? 0 : -errno;
     if (maildir_is_folder(parent))
         return maildir_unlink(tree, parent, name);
+    if (answer_door_find(tree, parent, name, &door))
+        return answer_door_unlink(tree, caller, parent, name);
     if (is_outbox_folder(parent, &folder))
         return unlink_item(tree, caller, parent, folder, name);
     return -EPERM;

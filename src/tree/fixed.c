@@ -18,7 +18,7 @@ static const struct fixed_entry entries[FIXED_NODES] = {
     [FIXED_SENT] = {.name = "sent", .mode = S_IFDIR | 0700},
     [FIXED_FAILED] = {.name = "failed", .mode = S_IFDIR | 0700},
     [FIXED_ATTACHMENTS] = {.name = "attachments", .mode = S_IFDIR | 0700},
-    [FIXED_MAILDIR] = {.name = "maildir", .mode = S_IFDIR | 0700},
+    [FIXED_MAILDIR] = {.name = "maildir", .mode = S_IFDIR | 0700, .is_lasting = true},
     [FIXED_EVENTS] = {.name = "events", .mode = S_IFREG | 0400, .is_hidden = true},
     [FIXED_CTL] = {.name = "ctl", .mode = S_IFREG | 0200, .is_hidden = true},
 };

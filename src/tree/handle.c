@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "tree/answer_door.h"
 #include "tree/fixed.h"
 #include "tree/handle_type.h"
 #include "tree/inode.h"
@@ -94,6 +95,8 @@ static int open_node(struct tree *tree, const struct tree_caller *caller, uint64
         return sent_receipt_open(tree, caller, number, flags, ret_handle);
     case INODE_SENT:
         return sent_record_open(tree, (uint32_t)number, flags, ret_handle);
+    case INODE_ANSWER:
+        return answer_open(tree, caller, ino, flags, ret_handle);
     case INODE_CONTENT:
         return content_open(tree, caller, ino, flags, ret_handle);
     case INODE_SEARCH_NOTE:
@@ -127,10 +130,15 @@ bool tree_open_may_wait(struct tree *tree, uint64_t ino, int flags)
 static int create_node(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
                        mode_t mode, int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle)
 {
+    struct answer_door door;
     enum outbox_folder folder;
     const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
     if (maildir_is_folder(parent))
         return maildir_create(tree, parent, name, mode, flags, ret_entry, ret_handle);
+    if (answer_door_find(tree, parent, name, &door)) {
+        removed_names_take(&tree->removed, parent, name, caller->pid, clock_monotonic_ms(tree->clock));
+        return answer_create(tree, caller, &door, flags, ret_entry, ret_handle);
+    }
     if (draft != NULL)
         return draft_create(tree, draft, name, mode, flags, ret_entry, ret_handle);
     if (inode_kind(parent) == INODE_FIXED &&

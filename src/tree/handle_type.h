@@ -77,6 +77,13 @@ int item_open(struct tree *tree, const struct tree_caller *caller, uint64_t numb
 int item_create(struct tree *tree, const struct tree_caller *caller, enum outbox_folder folder,
                 const char *name, int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle);
 
+/* Doors for answers (answer_handle.c). */
+int answer_open(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                struct tree_handle **ret_handle);
+struct answer_door;
+int answer_create(struct tree *tree, const struct tree_caller *caller, const struct answer_door *door,
+                  int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle);
+
 /* Drafts (draft_handle.c). */
 int draft_open(struct tree *tree, struct draft_node *node, int flags, struct tree_handle **ret_handle);
 int draft_create(struct tree *tree, const struct draft_node *parent, const char *name, mode_t mode, int flags,

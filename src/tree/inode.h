@@ -24,6 +24,7 @@ enum inode_kind {
     INODE_EVENT_LOG, /* events.jsonl; number: where in the log it begins (event_log.h). Shown as one number,
                         so that `tail -F` takes them for the one file that they are */
     INODE_CONTENT = 12,    /* the folder of an email and all in it; number: content_node.h */
+    INODE_ANSWER = 13,     /* reply, reply-all, forward in the folder of an email; number: answer_door.h */
     INODE_MAILDIR = 16,    /* a Maildir, a folder in it, or its .uidvalidity; number: maildir.h */
     INODE_MAILDIR_MESSAGE, /* number: the store's of the email */
     INODE_SEARCH = 24,     /* the folder of a query; number: the query's (search_folder.h) */

@@ -156,21 +156,22 @@ static struct timespec timespec_of_ns(int64_t ns)
     return (struct timespec){.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
 }
 
-/* Mail that came and was not looked through yet has changed new/ already. */
+/* Mail that came and was not looked through yet has changed new/ already, by as much as it will have then. */
 static int64_t changed_ns(struct tree *tree, const struct inbox_view *inbox, enum maildir_node node)
 {
     struct maildir_state state = {.is_stale = true};
     maildir_memory_get_state(tree->maildir.memory, inbox->number, &state);
     int64_t new_ns = state.changed_ns[MAILDIR_NEW];
     int64_t inbox_ns = inbox->changed_ms * NS_PER_MS;
-    if (state.is_stale && inbox_ns > new_ns)
-        new_ns = inbox_ns;
+    if (state.is_stale)
+        new_ns = inbox_ns > new_ns ? inbox_ns : new_ns + 1;
     if (node == MAILDIR_NODE_NEW)
         return new_ns;
     if (node == MAILDIR_NODE_CUR && state.changed_ns[MAILDIR_CUR] != 0)
         return state.changed_ns[MAILDIR_CUR];
-    return node == MAILDIR_NODE_BOX || node == MAILDIR_NODE_UIDVALIDITY ? new_ns
-                                                                        : tree->started_ms * NS_PER_MS;
+    if (node == MAILDIR_NODE_BOX)
+        return inbox->record_ms * NS_PER_MS;
+    return node == MAILDIR_NODE_UIDVALIDITY ? new_ns : tree->started_ms * NS_PER_MS;
 }
 
 size_t maildir_uidvalidity(struct tree *tree, uint32_t inbox, char ret_text[MAILDIR_UIDVALIDITY_SIZE])
@@ -194,7 +195,9 @@ static void entry_of_node(struct tree *tree, const struct inbox_view *inbox, enu
                      (off_t)len, timespec_of_ns(changed_ns(tree, inbox, node)), ret);
     if (node == MAILDIR_NODE_BOX)
         ret->attributes.stat.st_nlink = BOX_LINKS;
-    ret->attributes.is_lasting = false;
+    /* The kernel looks at every folder on the way to a message: those whose times tell nobody of mail are
+     * left to it. Nothing is notified in the others. */
+    ret->attributes.is_lasting = node == MAILDIR_NODE_BOX || node == MAILDIR_NODE_TMP;
 }
 
 static void entry_of_message(const struct tree *tree, const struct email_view *email,

@@ -9,7 +9,7 @@
  * directory: names that start with a dot or with "dovecot".
  *
  * A message has no size before it was fetched, and looking it up fetches it. So nobody is ever notified of
- * anything in these folders but of the list of them.
+ * anything in cur and new.
  */
 #ifndef INBOXFS_TREE_MAILDIR_H
 #define INBOXFS_TREE_MAILDIR_H

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "tree/answer_door.h"
 #include "tree/content_node.h"
 #include "tree/entry.h"
 #include "tree/held_folder.h"
@@ -77,6 +78,12 @@ static bool get_fixed(struct tree *tree, uint64_t number, struct tree_entry *ret
     return true;
 }
 
+static bool get_door(struct tree *tree, uint64_t ino, struct tree_entry *ret)
+{
+    const struct answer_door door = answer_door_of(ino);
+    return answer_door_get(tree, &door, ret);
+}
+
 static bool get_entry(struct tree *tree, uint64_t ino, struct tree_entry *ret)
 {
     enum inode_kind kind = inode_kind(ino);
@@ -98,6 +105,8 @@ static bool get_entry(struct tree *tree, uint64_t ino, struct tree_entry *ret)
         return get_item(tree, OUTBOX_CONTENT, ino, ret);
     case INODE_RECEIPT:
         return get_item(tree, OUTBOX_RECEIPT, ino, ret);
+    case INODE_ANSWER:
+        return get_door(tree, ino, ret);
     case INODE_SENT:
         return sent_folder_get(tree, (uint32_t)number, ret);
     case INODE_HELD:
@@ -146,6 +155,8 @@ bool tree_may_wait(uint64_t ino)
     case INODE_FIXED:
         return node == FIXED_INBOXES || node == FIXED_CTL || fixed_is_outbox_folder(node, NULL);
     case INODE_INBOX_RECORD:
+    case INODE_CONTENT:
+    case INODE_ANSWER:
     case INODE_HELD:
     case INODE_ITEM:
     case INODE_SETTLED_ITEM:
@@ -158,10 +169,11 @@ bool tree_may_wait(uint64_t ino)
 
 bool tree_lookup_may_wait(struct tree *tree, uint64_t parent, const char *name)
 {
+    struct answer_door door;
     if (maildir_is_folder(parent))
         return maildir_lookup_may_wait(tree, parent, name);
     if (inode_kind(parent) == INODE_CONTENT)
-        return true;
+        return !answer_door_find(tree, parent, name, &door);
     return inode_kind(parent) == INODE_SEARCH && !search_query_knows(tree, parent, name);
 }
 
@@ -231,6 +243,7 @@ int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t pa
                 struct tree_entry *ret)
 {
     enum outbox_folder folder;
+    struct answer_door door;
     uint64_t number = inode_number(parent);
     const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
 
@@ -240,6 +253,8 @@ int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t pa
         return maildir_lookup(tree, caller, parent, name, ret);
     if (inode_kind(parent) == INODE_INBOX)
         return lookup_in_inbox(tree, (uint32_t)number, name, ret);
+    if (answer_door_find(tree, parent, name, &door))
+        return answer_door_lookup(tree, caller, parent, name, ret);
     if (inode_kind(parent) == INODE_CONTENT)
         return content_lookup(tree, caller, parent, name, ret);
     if (inode_kind(parent) == INODE_HELD)

@@ -5,11 +5,13 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "tree/answer_door.h"
 #include "tree/change.h"
 #include "tree/fixed.h"
 #include "tree/held_folder.h"
@@ -24,6 +26,8 @@ struct place {
     struct draft_node *draft; /* the folder in drafts/, or NULL */
     bool is_outbox_folder;
     enum outbox_folder folder; /* when is_outbox_folder */
+    bool is_door;
+    struct answer_door door; /* when is_door */
     const char *name;
 };
 
@@ -32,6 +36,7 @@ static struct place find_place(struct tree *tree, uint64_t parent, const char *n
     struct place place = {.draft = draft_table_get(&tree->drafts, parent), .name = name};
     place.is_outbox_folder = inode_kind(parent) == INODE_FIXED &&
                              fixed_is_outbox_folder((enum fixed_node)inode_number(parent), &place.folder);
+    place.is_door = answer_door_find(tree, parent, name, &place.door);
     return place;
 }
 
@@ -69,24 +74,42 @@ static int check_can_be_handed_in(const struct stat *stat)
     return stat->st_nlink > 1 ? -EMLINK : 0;
 }
 
+/* What comes of a door (answer_door_prepare()); NULLs where the draft moves into a folder. */
+struct answer {
+    char *answers;
+    char *name;
+};
+
+static void answer_release(struct answer *answer)
+{
+    free(answer->answers);
+    free(answer->name);
+}
+
 static int hand_in_draft(struct tree *tree, const struct place *from, const struct place *to,
-                         unsigned int flags, const char *shown_path)
+                         const struct answer *answer, unsigned int flags, const char *shown_path)
 {
     _cleanup_close_ int dir_fd = draft_node_open_folder(from->draft);
     if (dir_fd < 0)
         return dir_fd;
+    if (to->is_door)
+        return outbox_hand_in_answer(tree->outbox, dir_fd, from->name, shown_path, answer->answers,
+                                     answer->name);
     return outbox_hand_in(tree->outbox, dir_fd, from->name, shown_path, to->folder, to->name, flags);
 }
 
 static int hand_in(struct tree *tree, const struct tree_caller *caller, const struct place *from,
                    const struct place *to, unsigned int flags)
 {
+    _cleanup_(answer_release) struct answer answer = {NULL, NULL};
     char shown_path[PATH_MAX];
     struct draft_node *node = NULL;
     struct stat stat;
-    if (to->folder != OUTBOX_FOLDER_OUTBOX && to->folder != OUTBOX_FOLDER_ATTACHMENTS)
+    if (!to->is_door && to->folder != OUTBOX_FOLDER_OUTBOX && to->folder != OUTBOX_FOLDER_ATTACHMENTS)
         return -EPERM;
-    int error = draft_table_find(&tree->drafts, from->draft, from->name, &node, &stat);
+    int error = to->is_door ? answer_door_prepare(tree, caller, &to->door, &answer.answers, &answer.name) : 0;
+    if (error == 0)
+        error = draft_table_find(&tree->drafts, from->draft, from->name, &node, &stat);
     if (error != 0)
         return error;
 
@@ -96,7 +119,7 @@ static int hand_in(struct tree *tree, const struct tree_caller *caller, const st
         /* Once nobody can link or write it any more. */
         error = fstat(node->fd, &stat) == 0 ? check_can_be_handed_in(&stat) : -errno;
         if (error == 0)
-            error = hand_in_draft(tree, from, to, flags, shown_path);
+            error = hand_in_draft(tree, from, to, &answer, flags, shown_path);
         draft_node_end_move(&tree->drafts, node, error == 0);
     }
     draft_node_unref(&tree->drafts, node, 1);
@@ -164,7 +187,7 @@ int tree_rename(struct tree *tree, const struct tree_caller *caller, uint64_t pa
         return -EPERM;
     if ((flags & ~(unsigned int)RENAME_NOREPLACE) != 0)
         return -EINVAL;
-    if (from.draft != NULL && to.is_outbox_folder)
+    if (from.draft != NULL && (to.is_outbox_folder || to.is_door))
         return hand_in(tree, caller, &from, &to, flags);
     if (from.is_outbox_folder && (to.draft != NULL || to.is_outbox_folder))
         return rename_item(tree, caller, &from, &to, flags);

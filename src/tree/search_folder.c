@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Queries in a table, the latest first. Numbers are never given twice, so that an inode whose query was
- * forgotten leads nowhere.
+ * What is asked, and by whom.
  */
 #include "tree/search_folder.h"
 
@@ -18,6 +17,7 @@
 #include "mail/search_query.h"
 #include "tree/entry.h"
 #include "tree/inode.h"
+#include "tree/query_table.h"
 #include "tree/tree_state.h"
 
 enum {
@@ -26,17 +26,6 @@ enum {
 };
 
 const char search_note_name[] = ".search.json";
-
-struct query {
-    uint64_t number;
-    char *text;
-    struct search_names *found; /* NULL: not asked yet, or forgotten for want of room */
-    char *note;
-    size_t note_len;
-    int64_t asked_ms; /* monotonic */
-    int64_t asked_real_ms;
-    bool is_asking;
-};
 
 /* A process that has listed search/. */
 struct lister {
@@ -47,10 +36,8 @@ struct lister {
 struct search_folder {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct query *queries[SEARCH_NAMES_KNOWN]; /* protected by lock, like all below; the latest first */
-    size_t len;
-    uint64_t last_number;
-    unsigned int waiting; /* requests that search, or wait for one that does */
+    struct query_table table; /* protected by lock, like all below */
+    unsigned int waiting;     /* requests that search, or wait for one that does */
     struct lister listers[LISTERS_MAX];
     unsigned int next_lister;
 };
@@ -65,99 +52,14 @@ struct search_folder *search_folder_new(void)
     return folder;
 }
 
-static void drop_found(struct query *query)
-{
-    search_names_unref(query->found);
-    free(query->note);
-    query->found = NULL;
-    query->note = NULL;
-    query->note_len = 0;
-}
-
-static void free_query(struct query *query)
-{
-    drop_found(query);
-    free(query->text);
-    free(query);
-}
-
 void search_folder_free(struct search_folder *folder)
 {
     if (folder == NULL)
         return;
-    for (size_t i = 0; i < folder->len; i++)
-        free_query(folder->queries[i]);
+    query_table_release(&folder->table);
     pthread_cond_destroy(&folder->changed);
     pthread_mutex_destroy(&folder->lock);
     free(folder);
-}
-
-/* ---------------------------------------------------------------- the table */
-
-static struct query *find_number_locked(const struct search_folder *folder, uint64_t number)
-{
-    for (size_t i = 0; i < folder->len; i++)
-        if (folder->queries[i]->number == number)
-            return folder->queries[i];
-    return NULL;
-}
-
-static struct query *find_text_locked(const struct search_folder *folder, const char *text)
-{
-    for (size_t i = 0; i < folder->len; i++)
-        if (strcmp(folder->queries[i]->text, text) == 0)
-            return folder->queries[i];
-    return NULL;
-}
-
-static void take_out_locked(struct search_folder *folder, const struct query *query)
-{
-    size_t i = 0;
-    while (folder->queries[i] != query)
-        i++;
-    folder->len--;
-    memmove(&folder->queries[i], &folder->queries[i + 1], (folder->len - i) * sizeof(struct query *));
-}
-
-static void put_first_locked(struct search_folder *folder, struct query *query)
-{
-    memmove(&folder->queries[1], &folder->queries[0], folder->len * sizeof(struct query *));
-    folder->queries[0] = query;
-    folder->len++;
-}
-
-/* The oldest that nobody is asking. False: there is none. */
-static bool make_room_locked(struct search_folder *folder)
-{
-    for (size_t i = folder->len; i-- > 0 && folder->len == SEARCH_NAMES_KNOWN;) {
-        struct query *query = folder->queries[i];
-        if (query->is_asking)
-            continue;
-        take_out_locked(folder, query);
-        free_query(query);
-    }
-    return folder->len < SEARCH_NAMES_KNOWN;
-}
-
-/* Those that show too much hold no results any more. */
-static void forget_results_locked(struct search_folder *folder)
-{
-    size_t shown = 0;
-    for (size_t i = 0; i < folder->len; i++)
-        if (folder->queries[i]->found != NULL && ++shown > SEARCH_QUERIES_SHOWN)
-            drop_found(folder->queries[i]);
-}
-
-static struct query *add_locked(struct search_folder *folder, const char *text)
-{
-    struct query *query = make_room_locked(folder) ? calloc(1, sizeof(*query)) : NULL;
-    if (query == NULL || (query->text = strdup(text)) == NULL) {
-        free(query);
-        return NULL;
-    }
-    query->number = ++folder->last_number;
-    put_first_locked(folder, query);
-    return query;
 }
 
 /* ---------------------------------------------------------------- names */
@@ -197,9 +99,9 @@ int search_folder_lookup(struct tree *tree, const char *name, struct tree_entry 
     if (!is_query(name))
         return -ENOENT;
     pthread_mutex_lock(&folder->lock);
-    struct query *query = find_text_locked(folder, name);
+    struct query *query = query_table_find_text(&folder->table, name);
     if (query == NULL)
-        query = add_locked(folder, name);
+        query = query_table_add(&folder->table, name);
     if (query != NULL)
         fill_folder(tree, query, ret);
     pthread_mutex_unlock(&folder->lock);
@@ -222,7 +124,7 @@ static bool get_query(struct tree *tree, uint64_t ino, struct tree_entry *ret)
     struct search_folder *folder = tree->search;
     bool is_note = inode_kind(ino) == INODE_SEARCH_NOTE;
     pthread_mutex_lock(&folder->lock);
-    const struct query *query = find_number_locked(folder, inode_number(ino));
+    const struct query *query = query_table_find_number(&folder->table, inode_number(ino));
     bool is_there = query != NULL && (!is_note || query->note != NULL);
     if (is_there && is_note)
         entry_of_search(tree, ino, S_IFREG | 0444, (off_t)query->note_len, query->asked_real_ms, ret);
@@ -242,12 +144,11 @@ int search_folder_remove(struct tree *tree, const char *name)
     struct search_folder *folder = tree->search;
     int error = -ENOENT;
     pthread_mutex_lock(&folder->lock);
-    struct query *query = find_text_locked(folder, name);
+    struct query *query = query_table_find_text(&folder->table, name);
     if (query != NULL && query->is_asking) {
         error = -EBUSY;
     } else if (query != NULL) {
-        take_out_locked(folder, query);
-        free_query(query);
+        query_table_remove(&folder->table, query);
         error = 0;
     }
     pthread_mutex_unlock(&folder->lock);
@@ -304,15 +205,9 @@ static void settle_locked(struct tree *tree, struct query *query, struct search_
     struct search_folder *folder = tree->search;
     query->is_asking = false;
     if (names != NULL && note != NULL) {
-        drop_found(query);
-        query->found = TAKE_PTR(names);
-        query->note = TAKE_PTR(note);
-        query->note_len = note_len;
         query->asked_ms = clock_monotonic_ms(tree->clock);
         query->asked_real_ms = clock_realtime_ms(tree->clock);
-        take_out_locked(folder, query);
-        put_first_locked(folder, query);
-        forget_results_locked(folder);
+        query_table_settle(&folder->table, query, TAKE_PTR(names), TAKE_PTR(note), note_len);
     }
     search_names_unref(names);
     free(note);
@@ -350,7 +245,7 @@ static void wait_locked(struct tree *tree, uint64_t number, struct cancel *cance
     pthread_mutex_unlock(&folder->lock);
     cancel_bind(cancel, &folder->changed, &folder->lock);
     pthread_mutex_lock(&folder->lock);
-    const struct query *query = find_number_locked(folder, number);
+    const struct query *query = query_table_find_number(&folder->table, number);
     if (query != NULL && query->is_asking && !cancel_is_set(cancel))
         clock_wait(tree->clock, &folder->changed, &folder->lock, CLOCK_FOREVER);
     pthread_mutex_unlock(&folder->lock);
@@ -366,12 +261,14 @@ static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool any_w
     struct search_folder *folder = tree->search;
     int error = 0;
     for (;;) {
-        struct query *query = find_number_locked(folder, number);
+        struct query *query = query_table_find_number(&folder->table, number);
         if (query == NULL)
             return -ENOENT;
         *ret_query = query;
         if (is_fresh_locked(query, clock_monotonic_ms(tree->clock)) || (any_will_do && query->found != NULL))
             return 0;
+        if (cancel == NULL)
+            return -EAGAIN; /* and has been forgotten since */
         if (cancel_is_set(cancel))
             return -EINTR;
         if (folder->waiting == SEARCHES_AT_ONCE)
@@ -400,7 +297,8 @@ static int get_answer(struct tree *tree, const struct tree_caller *caller, uint6
         note_lister_locked(folder, caller->pid, now_ms);
         any_will_do = true;
     }
-    int error = wait_for_answer_locked(tree, number, any_will_do, cancel, &query);
+    /* Without a cancel this is a thread that must not wait: the answer was fresh when that was looked at. */
+    int error = wait_for_answer_locked(tree, number, any_will_do || cancel == NULL, cancel, &query);
     if (error == 0)
         *ret_names = search_names_ref(query->found);
     pthread_mutex_unlock(&folder->lock);
@@ -432,7 +330,7 @@ bool search_query_knows(struct tree *tree, uint64_t ino, const char *name)
     if (name[0] == '.' && !is_note)
         return true;
     pthread_mutex_lock(&folder->lock);
-    const struct query *query = find_number_locked(folder, inode_number(ino));
+    const struct query *query = query_table_find_number(&folder->table, inode_number(ino));
     bool is_known =
         query == NULL || (query->found != NULL && (is_note || search_names_find(query->found, name) != 0 ||
                                                    is_fresh_locked(query, clock_monotonic_ms(tree->clock))));
@@ -444,7 +342,7 @@ bool search_query_is_fresh(struct tree *tree, uint64_t ino)
 {
     struct search_folder *folder = tree->search;
     pthread_mutex_lock(&folder->lock);
-    const struct query *query = find_number_locked(folder, inode_number(ino));
+    const struct query *query = query_table_find_number(&folder->table, inode_number(ino));
     bool is_fresh = query == NULL || is_fresh_locked(query, clock_monotonic_ms(tree->clock));
     pthread_mutex_unlock(&folder->lock);
     return is_fresh;
@@ -457,8 +355,8 @@ static int list_queries(struct tree *tree, const struct tree_caller *caller, str
     uint64_t inos[SEARCH_QUERIES_SHOWN];
     size_t len = 0;
     pthread_mutex_lock(&folder->lock);
-    for (size_t i = 0; i < folder->len && len < SEARCH_QUERIES_SHOWN; i++) {
-        const struct query *query = folder->queries[i];
+    for (size_t i = 0; i < folder->table.len && len < SEARCH_QUERIES_SHOWN; i++) {
+        const struct query *query = folder->table.queries[i];
         if (query->found == NULL)
             continue;
         texts[len] = query->text;
@@ -495,7 +393,7 @@ int search_note_read(struct tree *tree, uint64_t ino, char **ret_text, size_t *r
     struct search_folder *folder = tree->search;
     int error = -ENOENT;
     pthread_mutex_lock(&folder->lock);
-    const struct query *query = find_number_locked(folder, inode_number(ino));
+    const struct query *query = query_table_find_number(&folder->table, inode_number(ino));
     if (query != NULL && query->note != NULL) {
         *ret_text = strdup(query->note);
         *ret_len = query->note_len;

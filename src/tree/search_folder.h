@@ -15,8 +15,6 @@
 #include "tree/search_names.h"
 
 enum {
-    SEARCH_QUERIES_SHOWN = 50,
-    SEARCH_NAMES_KNOWN = 1024,
     SEARCH_FRESH_MS = 10 * 1000,
     SEARCHES_AT_ONCE = 16,
 };

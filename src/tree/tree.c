@@ -109,6 +109,7 @@ static void inbox_changed(void *context, uint32_t inbox, enum store_change chang
     struct tree *tree = context;
     struct inbox_view view;
     uint64_t inboxes_ino = inode_make(INODE_FIXED, FIXED_INBOXES);
+    uint64_t maildirs_ino = inode_make(INODE_FIXED, FIXED_MAILDIR);
     if (tree->store == NULL)
         return;
 
@@ -116,10 +117,13 @@ static void inbox_changed(void *context, uint32_t inbox, enum store_change chang
     const char *old_name = exchange_inbox_name(tree, inbox, is_there ? view.name : NULL);
     if (old_name != NULL) {
         tell_entry_gone(tree, inboxes_ino, old_name);
-        tell_entry_gone(tree, inode_make(INODE_FIXED, FIXED_MAILDIR), old_name);
+        tell_entry_gone(tree, maildirs_ino, old_name);
     }
-    if (old_name != NULL || change != STORE_CHANGED)
+    if (old_name != NULL || change != STORE_CHANGED) {
         tell_folder_changed(tree, inboxes_ino);
+        tell_folder_changed(tree, maildirs_ino);
+    }
+    tell_folder_changed(tree, maildir_ino(inbox, MAILDIR_NODE_BOX));
     maildir_inbox_changed(tree, inbox);
     tell_folder_changed(tree, inode_make(INODE_INBOX, inbox));
     tell_folder_changed(tree, inode_make(INODE_HELD, inbox));

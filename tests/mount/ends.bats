@@ -20,6 +20,7 @@ teardown() {
   rm -f "$SMALL/filler"
   local status=0
   stop_all || status=1
+  [ "$(findmnt -no FSTYPE "$MOUNT")" != tmpfs ] || umount -l "$MOUNT"
   ! mountpoint -q "$SMALL" || umount "$SMALL" || umount -l "$SMALL"
   return $status
 }
@@ -33,7 +34,7 @@ send() { # NAME [TO]
 end_by() { # WAY
   local pid=$MOUNT_PID
   case $1 in
-  unmount) fusermount3 -u "$MOUNT" ;;
+  unmount) wait_until 3 fusermount3 -u "$MOUNT" ;; # a watcher may just be told of something
   lazy) fusermount3 -uz "$MOUNT" ;;
   *) kill "-$1" "$pid" ;;
   esac
@@ -41,6 +42,10 @@ end_by() { # WAY
   MOUNT_PID=
   wait "$pid" || fail "$1: ended with $?"
   run ! mountpoint -q "$MOUNT"
+}
+
+polled_since() { # TIME
+  server_requests email | jq -e --argjson since "$1" 'any(.[]; .time > $since)'
 }
 
 wait_settled() {
@@ -115,12 +120,11 @@ wait_settled() {
   local way
   for way in TERM HUP lazy; do
     start_mount --poll-interval=1
+    local since=$EPOCHREALTIME making
     server_answers email '"stall-before"'
     server_answers inbox '"stall-before"'
     server_answers upsert '"stall-before"'
-    local before making
-    before=$(server_requests email | jq length)
-    wait_until 10 server_saw email $((before + 1))
+    wait_until 10 polled_since "$since"
     syscall mkdir "$MOUNT/inboxes/$way@$DOMAIN" >"$DIR/mkdir" 3>&- &
     making=$!
     wait_until 5 bash -c 'grep -q "S\|D" /proc/$1/stat' - "$making"
@@ -204,6 +208,23 @@ wait_settled() {
   start_mount
   wait_failed open
   is_sent_times open 0
+}
+
+@test "a signal after fusermount3 -uz leaves alone what was mounted there since" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root"
+  start_mount
+  exec 7>"$MOUNT/outbox/open"
+  message "$BOB" "open" >&7
+  fusermount3 -uz "$MOUNT"
+  mount -t tmpfs inboxfs-test "$MOUNT"
+  touch "$MOUNT/another's"
+  kill -TERM "$MOUNT_PID"
+  wait_until "$END_S" process_is_gone "$MOUNT_PID"
+  wait "$MOUNT_PID"
+  MOUNT_PID=
+  present "$MOUNT/another's"
+  umount "$MOUNT"
+  exec 7>&- || true
 }
 
 @test "files open for reading and a shell inside do not hold up a signal" {

@@ -12,6 +12,17 @@ differ() # ACTUAL OTHER
     [ "$1" != "$2" ] || fail "has not changed: $1"
 }
 
+# What is in the folder, in one line.
+names() # FOLDER
+{
+    find "$1" -mindepth 1 -maxdepth 1 -printf '%f\n' | LC_ALL=C sort | tr '\n' ' '
+}
+
+count() # FOLDER
+{
+    find "$1" -mindepth 1 -maxdepth 1 | wc -l
+}
+
 clock_is_past() # SECONDS
 {
     [ "$(date +%s)" -gt "$1" ]

@@ -128,14 +128,14 @@ teardown() {
   done
   refresh
   within 10 timeout 20 ls -laR "$MOUNT" >"$DIR/list"
-  equal "$(grep -c 'letter-.*\.json$' "$DIR/list")" 30
+  equal "$(sed -n "\|/inboxes/$BOB:\$|,/^\$/p" "$DIR/list" | grep -c 'letter-.*\.json$')" 30
   equal "$(timeout 20 grep -rl --include='*.json' 'letter 7"' "$MOUNT/inboxes" | wc -l)" 1
   within 10 timeout 20 grep -rq 'no such words' "$MOUNT" || [ $? -eq 1 ]
   equal "$(find "$MOUNT/inboxes/$BOB" -name '*.json' -newermt '1 hour ago' | wc -l)" 31
   timeout 20 cp -a "$MOUNT" "$DIR/copy"
   diff -r "$MOUNT/inboxes" "$DIR/copy/inboxes"
   timeout 20 tar -C "$MOUNT" -cf "$DIR/all.tar" .
-  equal "$(tar -tf "$DIR/all.tar" | grep -c 'letter-.*\.json$')" 30
+  equal "$(tar -tf "$DIR/all.tar" | grep -c "/inboxes/$BOB/[^/]*letter-.*\.json\$")" 30
   timeout 20 rsync -a "$MOUNT/inboxes/" "$DIR/rsynced/"
   diff -r "$MOUNT/inboxes" "$DIR/rsynced"
 }

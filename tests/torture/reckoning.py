@@ -207,6 +207,9 @@ class Reckoning:
         for folder in FOLDERS[:4]:
             for name in self.shown[folder]:
                 identity = re.sub(r"\.txt$", "", name.lstrip("."))
+                # What the service knows to be sent, and this side calls an unknown outcome.
+                if folder == "sent" and re.match(r"\d{8}T\d{6}Z_.*\.json$", name):
+                    continue
                 if identity not in self.messages and not name.endswith(".txt"):
                     self.wrong("unexplained", name, "in %s/, but never begun" % folder)
         for name, receipt in self.shown["failed"].items():

@@ -242,6 +242,7 @@ static void a_forward_needs_to_be_told_to_whom(void **state)
     _cleanup_(cleanup_draft_free) struct draft *draft = NULL;
     _cleanup_free_ char *reason = NULL;
     assert_int_equal(-EDESTADDRREQ, parse(REPLY_FORWARD, "See below.\n", &draft, &reason));
+    free(TAKE_PTR(reason));
     assert_int_equal(0, parse(REPLY_FORWARD, "To: dan@x.example\n\nSee below.\n", &draft, &reason));
     assert_non_null(strstr(draft->request, "\"message_type\":\"forward\""));
     assert_non_null(strstr(draft->request, "\"subject\":\"Fwd: Dinner\""));

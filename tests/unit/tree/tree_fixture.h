@@ -37,6 +37,7 @@ struct tree_fixture {
 };
 
 static const struct tree_caller nobody;
+static uint64_t fixture_content_bytes; /* 0: emails have no folders */
 static const char message[] = "To: bob@inbox.example\nSubject: hello\n\nHow are you?\n";
 
 static int fixture_find_sender(void *context, const char *address, char **ret_address)
@@ -57,6 +58,7 @@ static void fixture_open_layers(struct tree_fixture *fixture)
     const struct store_config store_config = {.service = service,
                                               .clock = clock_system(),
                                               .state_dir_fd = fixture->dir.fd,
+                                              .content_cache_bytes = fixture_content_bytes,
                                               .listener = tree_store_listener(fixture->tree),
                                               .events = tree_event_listener(fixture->tree)};
     assert_int_equal(store_open(&store_config, &fixture->store, &reason), 0);

@@ -1,0 +1,27 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# The structures that mail has (tests/data/mime), sent through the mount and read where they arrive.
+
+load support
+
+teardown() {
+  stop_all
+}
+
+nothing_waits() {
+  [ "$(ls "$MOUNT/outbox")" = "" ]
+}
+
+@test "every structure that can be sent arrives as what it was: texts, attachments, what is new" {
+  start_two_inboxes
+  "$BATS_TEST_DIRNAME/corpus.py" drafts "$ALICE" "$BOB" "$MOUNT/drafts"
+  local drafts=("$MOUNT/drafts"/*)
+  [ "${#drafts[@]}" -ge 60 ] || fail "only ${#drafts[@]} messages"
+  mv "$MOUNT/drafts"/* "$MOUNT/outbox/"
+  wait_until 60 nothing_waits
+  equal "$(ls "$MOUNT/failed")" ""
+  refresh
+  wait_for_folders "$BOB"
+  "$BATS_TEST_DIRNAME/corpus.py" check "$MOUNT/inboxes/$BOB" "${#drafts[@]}"
+}

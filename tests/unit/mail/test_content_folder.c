@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which files the folder of an email has, and under which names.
+ */
+#include "mail/content_folder.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "mail/file_name.h"
+
+static struct content_folder folder_of(const char *json)
+{
+    struct email_content content;
+    struct content_folder folder;
+    assert_int_equal(email_content_from_text(json, strlen(json), &content), 0);
+    assert_int_equal(content_folder_from_content(&content, &folder), 0);
+    email_content_release(&content);
+    return folder;
+}
+
+static const char *text_of(const struct content_folder *folder, const char *name)
+{
+    const struct content_entry *entry = content_folder_find(folder, CONTENT_TEXT, name);
+    if (entry == NULL)
+        return NULL;
+    assert_int_equal(strlen(entry->bytes), entry->len);
+    return entry->bytes;
+}
+
+static void texts(void **state)
+{
+    static const struct {
+        const char *json;
+        const char *body; /* NULL: there is no such file */
+        const char *fresh;
+        const char *html;
+    } cases[] = {
+        {"{\"plain_text\":\"Hello\"}", "Hello\n", "Hello\n", NULL},
+        {"{\"plain_text\":\"Hello\\n\",\"html\":\"<p>other</p>\"}", "Hello\n", "Hello\n", "<p>other</p>"},
+        {"{\"plain_text\":null,\"html\":\"<p>Only <i>this</i></p>\"}", "Only this\n", "Only this\n",
+         "<p>Only <i>this</i></p>"},
+        {"{\"plain_text\":\" \\r\\n\",\"html\":\"<p>this</p>\"}", "this\n", "this\n", "<p>this</p>"},
+        {"{\"plain_text\":\"\"}", "", "", NULL},
+        {"{\"prompt\":\"p\"}", NULL, NULL, NULL},
+        {"{\"plain_text\":\"Yes.\\n\\nOn Mon, Alice wrote:\\n> Lunch?\\n\"}",
+         "Yes.\n\nOn Mon, Alice wrote:\n> Lunch?\n", "Yes.\n", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct content_folder folder = folder_of(cases[i].json);
+        const char *const expected[] = {cases[i].body, cases[i].fresh, cases[i].html};
+        static const char *const names[] = {"body.txt", "new.txt", "body.html"};
+        for (size_t k = 0; k < ARRAY_LEN(names); k++) {
+            const char *text = text_of(&folder, names[k]);
+            bool is_same =
+                text == NULL || expected[k] == NULL ? text == expected[k] : strcmp(text, expected[k]) == 0;
+            if (!is_same)
+                fail_msg("case %zu: %s is \"%s\"", i, names[k], text != NULL ? text : "(none)");
+        }
+        content_folder_release(&folder);
+    }
+}
+
+static void mail_of_pictures_alone_is_not_empty(void **state)
+{
+    (void)state;
+    struct content_folder folder = folder_of("{\"html\":\"<img src='cid:1'>\"}");
+    assert_true(strlen(text_of(&folder, "body.txt")) > 0);
+    content_folder_release(&folder);
+}
+
+static void names_of_attachments(void **state)
+{
+    static const struct {
+        const char *filename; /* JSON */
+        const char *name;
+    } cases[] = {
+        {"\"report.pdf\"", "report.pdf"},
+        {"\"report.pdf\"", "report-2.pdf"},
+        {"\"../../etc/passwd\"", "_.._etc_passwd"},
+        {"\"..\"", "attachment"},
+        {"\"...\"", "attachment-2"},
+        {"\" .x\"", "x"},
+        {"\"\"", "attachment-3"},
+        {"null", "attachment-4"},
+        {"\"a\\nb\\u0007\"", "a_b_"},
+        {"\"photo\\u202egpj.exe\"", "photo_gpj.exe"},
+        {"\"\\u2028\"", "_"},
+        {"\"na\\u00efve \\u2602.txt\"", "na\xc3\xafve \xe2\x98\x82.txt"},
+        {"\"a\\\\b\"", "a\\b"},
+    };
+    (void)state;
+    _cleanup_strbuf_ struct strbuf json = STRBUF_INIT(1 << 16);
+    strbuf_append_str(&json, "{\"attachments\":[");
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        strbuf_appendf(&json, "%s{\"id\":%zu,\"filename\":%s}", i > 0 ? "," : "", i + 1, cases[i].filename);
+    strbuf_append_str(&json, "]}");
+    struct content_folder folder = folder_of(json.data);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char id[16];
+        snprintf(id, sizeof(id), "%zu", i + 1);
+        const struct content_entry *entry = content_folder_find(&folder, CONTENT_ATTACHMENT, cases[i].name);
+        if (entry == NULL || strcmp(entry->id, id) != 0)
+            fail_msg("%s is not called %s", cases[i].filename, cases[i].name);
+        assert_true(file_name_is_valid(entry->name));
+    }
+    content_folder_release(&folder);
+}
+
+static void long_names_keep_their_end(void **state)
+{
+    (void)state;
+    _cleanup_strbuf_ struct strbuf json = STRBUF_INIT(1 << 16);
+    strbuf_append_str(&json, "{\"attachments\":[{\"id\":\"a\",\"filename\":\"");
+    for (int i = 0; i < 2000; i++)
+        strbuf_append_str(&json, "\xc3\xa9");
+    strbuf_append_str(&json, ".pdf\"}]}");
+    struct content_folder folder = folder_of(json.data);
+    const char *name = folder.entries[folder.len - 1].name;
+    assert_true(file_name_is_valid(name));
+    assert_string_equal(name + strlen(name) - 4, ".pdf");
+    content_folder_release(&folder);
+}
+
+static void a_thousand_files_of_one_name(void **state)
+{
+    (void)state;
+    _cleanup_strbuf_ struct strbuf json = STRBUF_INIT(1 << 20);
+    strbuf_append_str(&json, "{\"attachments\":[{\"id\":\"a\",\"filename\":\"x.txt\"}");
+    for (int i = 1; i < 1000; i++)
+        strbuf_append_str(&json, ",{\"id\":\"a\",\"filename\":\"x.txt\"}");
+    strbuf_append_str(&json, "]}");
+    struct content_folder folder = folder_of(json.data);
+    size_t attachments = 0;
+    for (size_t i = 0; i < folder.len; i++) {
+        const struct content_entry *entry = &folder.entries[i];
+        attachments += entry->kind == CONTENT_ATTACHMENT;
+        assert_ptr_equal(content_folder_find(&folder, entry->kind, entry->name), entry);
+    }
+    assert_int_equal(attachments, 1000);
+    content_folder_release(&folder);
+}
+
+static void earlier_emails_have_files(void **state)
+{
+    (void)state;
+    struct content_folder folder = folder_of(
+        "{\"plain_text\":\"x\",\"previous_emails\":["
+        "{\"id\":\"e-1\",\"subject\":\"Lunch\",\"date\":\"2026-11-20T10:00:00Z\",\"prompt\":\"# Lunch\"},"
+        "{\"id\":null,\"subject\":\"Lunch\",\"plain_text\":\"plain\"},{\"id\":\"e-3\"}]}");
+    size_t earlier = 0;
+    for (size_t i = 0; i < folder.len; i++)
+        earlier += folder.entries[i].kind == CONTENT_PREVIOUS;
+    assert_int_equal(earlier, 3);
+    const struct content_entry *entry = &folder.entries[folder.len - 3];
+    assert_memory_equal(entry->name, "20261120T100000Z_lunch_", 23);
+    assert_string_equal(entry->name + strlen(entry->name) - 3, ".md");
+    assert_string_equal(entry->id, "e-1");
+    assert_string_equal(entry->bytes, "# Lunch");
+    assert_int_equal(entry->date_ms, 1795168800000);
+    content_folder_release(&folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts),
+        cmocka_unit_test(mail_of_pictures_alone_is_not_empty),
+        cmocka_unit_test(names_of_attachments),
+        cmocka_unit_test(long_names_keep_their_end),
+        cmocka_unit_test(a_thousand_files_of_one_name),
+        cmocka_unit_test(earlier_emails_have_files),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

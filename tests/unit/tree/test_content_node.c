@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The folder of an email: its names, attributes and bytes, and its place in the listing of the inbox.
+ */
+#include "tree_fixture.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "store/store_content.h"
+
+#define BOX "inboxes/alice@inbox.example"
+#define STEM "20261120T100000Z_hello_3c90c3cc"
+#define REPLY "20261120T100000Z_re-hello_4d81d4dd"
+
+static void put_content(struct tree_fixture *fixture)
+{
+    fake_service_add_simple_email(fixture->fake, "i1", "4d81d4dd-0d44", "Re: hello");
+    fake_service_set_content(
+        fixture->fake, "3c90c3cc-0d44",
+        "{\"id\":\"3c90c3cc-0d44\",\"plain_text\":\"Hello.\\n\",\"html\":\"<p>Hello.</p>\","
+        "\"attachments\":[{\"id\":\"a1\",\"filename\":\"r.pdf\"}]}");
+    fake_service_set_content(fixture->fake, "4d81d4dd-0d44",
+                             "{\"id\":\"4d81d4dd-0d44\",\"plain_text\":\"Hi.\\n\",\"previous_emails\":["
+                             "{\"id\":\"3c90c3cc-0d44\",\"subject\":\"Hello\",\"prompt\":\"# Hello\"},"
+                             "{\"id\":\"gone\",\"subject\":\"Gone\",\"prompt\":\"# Gone\"}]}");
+    fake_service_set_bytes(fixture->fake, "3c90c3cc-0d44", NULL, "raw", 3);
+    fake_service_set_bytes(fixture->fake, "4d81d4dd-0d44", NULL, "raw reply", 9);
+    fake_service_set_bytes(fixture->fake, "3c90c3cc-0d44", "a1", "PDF!", 4);
+}
+
+static int set_up(void **state)
+{
+    char *reason = NULL;
+    fixture_content_bytes = UINT64_C(1) << 20;
+    fixture_set_up(state);
+    struct tree_fixture *fixture = *state;
+    put_content(fixture);
+    for (int i = 0; i < 2000 && !store_has_raw(fixture->store); i++) {
+        assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+        usleep(5000);
+    }
+    assert_true(store_has_content(fixture->store));
+    return 0;
+}
+
+static void list(struct tree_fixture *fixture, const char *path, size_t at_most, struct fixture_names *ret)
+{
+    struct tree_dir *dir = NULL;
+    *ret = (struct fixture_names){.at_most = at_most};
+    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, path), &dir), 0);
+    size_t taken;
+    do {
+        ret->taken = 0;
+        assert_int_equal(tree_read_dir(dir, ret->next, fixture_take_name, ret), 0);
+        taken = ret->taken;
+    } while (taken > 0);
+    tree_release_dir(dir);
+}
+
+static void each_email_is_a_file_and_a_folder_however_little_room_there_is(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct fixture_names names;
+    for (size_t at_most = 0; at_most < 7; at_most++) {
+        list(fixture, BOX, at_most, &names);
+        assert_string_equal(names.text,
+                            ". .. inbox.json index.jsonl " STEM ".json " STEM " " REPLY ".json " REPLY " ");
+    }
+}
+
+static void folders_hold_what_there_is(void **state)
+{
+    static const struct {
+        const char *path;
+        const char *names;
+    } cases[] = {
+        {BOX "/" STEM, ". .. body.txt new.txt body.html message.eml attachments "},
+        {BOX "/" STEM "/attachments", ". .. r.pdf "},
+        {BOX "/" REPLY, ". .. body.txt new.txt message.eml thread "},
+        {BOX "/" REPLY "/thread", ". .. " STEM " nodate_gone_"},
+    };
+    struct tree_fixture *fixture = *state;
+    struct fixture_names names;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        for (size_t at_most = 0; at_most < 3; at_most++) {
+            list(fixture, cases[i].path, at_most, &names);
+            if (strstr(cases[i].names, "nodate") == NULL)
+                assert_string_equal(names.text, cases[i].names);
+            else
+                assert_memory_equal(names.text, cases[i].names, strlen(cases[i].names));
+        }
+    }
+}
+
+static void attributes_are_exact(void **state)
+{
+    static const struct {
+        const char *path;
+        mode_t mode;
+        off_t size;
+    } cases[] = {
+        {STEM, S_IFDIR | 0700, 0},
+        {STEM "/body.txt", S_IFREG | 0444, 7},
+        {STEM "/body.html", S_IFREG | 0444, 13},
+        {STEM "/message.eml", S_IFREG | 0444, 3},
+        {STEM "/attachments", S_IFDIR | 0700, 0},
+        {STEM "/attachments/r.pdf", S_IFREG | 0444, 4},
+        {REPLY "/thread/" STEM, S_IFLNK | 0777, sizeof("../../" STEM) - 1},
+    };
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    struct tree_attributes attributes;
+    char path[256];
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        snprintf(path, sizeof(path), BOX "/%s", cases[i].path);
+        assert_int_equal(fixture_find(fixture, path, &entry), 0);
+        assert_int_equal(tree_get_attributes(fixture->tree, NULL, entry.ino, &attributes), 0);
+        assert_int_equal(entry.attributes.stat.st_mode, cases[i].mode);
+        assert_int_equal(entry.attributes.stat.st_size, cases[i].size);
+        assert_memory_equal(&attributes.stat, &entry.attributes.stat, sizeof(attributes.stat));
+        assert_int_equal(attributes.stat.st_mtime, 1795168800);
+    }
+}
+
+static void files_are_read_and_links_followed(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    char target[256];
+    _cleanup_free_ char *body = fixture_read(fixture, BOX "/" STEM "/body.txt");
+    _cleanup_free_ char *html = fixture_read(fixture, BOX "/" STEM "/body.html");
+    _cleanup_free_ char *raw = fixture_read(fixture, BOX "/" STEM "/message.eml");
+    _cleanup_free_ char *attachment = fixture_read(fixture, BOX "/" STEM "/attachments/r.pdf");
+    assert_string_equal(body, "Hello.\n");
+    assert_string_equal(html, "<p>Hello.</p>");
+    assert_string_equal(raw, "raw");
+    assert_string_equal(attachment, "PDF!");
+    uint64_t link = fixture_ino(fixture, BOX "/" REPLY "/thread/" STEM);
+    assert_int_equal(tree_read_link(fixture->tree, NULL, link, target, sizeof(target)), 0);
+    assert_string_equal(target, "../../" STEM);
+    assert_int_equal(tree_read_link(fixture->tree, NULL, fixture_ino(fixture, BOX "/" STEM), target, 9),
+                     -EINVAL);
+}
+
+static void what_is_not_there(void **state)
+{
+    static const char *const missing[] = {
+        STEM "/body.md", STEM "/thread",       STEM "/attachments/x", STEM ".txt",
+        "no_such",       REPLY "/attachments", REPLY "/body.html",    STEM ".json.json",
+    };
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    struct tree_handle *handle;
+    char path[256];
+    for (size_t i = 0; i < ARRAY_LEN(missing); i++) {
+        snprintf(path, sizeof(path), BOX "/%s", missing[i]);
+        assert_int_equal(fixture_find(fixture, path, &entry), -ENOENT);
+    }
+    assert_int_equal(fixture_find(fixture, BOX "/" STEM "/body.txt/x", &entry), -ENOTDIR);
+    uint64_t ino = fixture_ino(fixture, BOX "/" STEM "/body.txt");
+    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_WRONLY, &handle), -EACCES);
+    assert_int_equal(tree_open(fixture->tree, &nobody, fixture_ino(fixture, BOX "/" STEM), O_RDONLY, &handle),
+                     -EISDIR);
+}
+
+static void looking_at_the_inbox_asks_nothing(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct fixture_names names;
+    unsigned int before = fake_service_count(fixture->fake, FAKE_GET_CONTENT);
+    list(fixture, BOX, 0, &names);
+    fixture_ino(fixture, BOX "/" STEM);
+    fixture_ino(fixture, BOX "/" REPLY);
+    assert_int_equal(fake_service_count(fixture->fake, FAKE_GET_CONTENT), before);
+}
+
+static void waiting_is_where_it_says_so(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    uint64_t folder = fixture_ino(fixture, BOX "/" STEM);
+    uint64_t body = fixture_ino(fixture, BOX "/" STEM "/body.txt");
+    uint64_t box = fixture_ino(fixture, BOX);
+    assert_false(tree_lookup_may_wait(fixture->tree, box, STEM));
+    assert_false(tree_open_dir_may_wait(fixture->tree, box));
+    assert_false(tree_get_attributes_may_wait(folder));
+    assert_true(tree_lookup_may_wait(fixture->tree, folder, "body.txt"));
+    assert_true(tree_open_dir_may_wait(fixture->tree, folder));
+    assert_true(tree_open_may_wait(fixture->tree, body, O_RDONLY));
+    assert_true(tree_get_attributes_may_wait(body));
+}
+
+#define CONTENT_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, fixture_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CONTENT_TEST(each_email_is_a_file_and_a_folder_however_little_room_there_is),
+        CONTENT_TEST(folders_hold_what_there_is),
+        CONTENT_TEST(attributes_are_exact),
+        CONTENT_TEST(files_are_read_and_links_followed),
+        CONTENT_TEST(what_is_not_there),
+        CONTENT_TEST(looking_at_the_inbox_asks_nothing),
+        CONTENT_TEST(waiting_is_where_it_says_so),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

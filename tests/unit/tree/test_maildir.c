@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Maildirs: what is where and of which size, what marks a message, who may wait, and mail that comes and
+ * goes.
+ */
+#include "tree_fixture.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "mail/maildir_name.h"
+#include "store/store_content.h"
+#include "tree/maildir.h"
+
+#define BOX "maildir/alice@inbox.example"
+
+static void add_message(struct tree_fixture *fixture, const char *id, const char *raw)
+{
+    char json[128];
+    snprintf(json, sizeof(json), "{\"id\":\"%s\",\"plain_text\":\"Hello.\\n\"}", id);
+    fake_service_set_content(fixture->fake, id, json);
+    fake_service_set_bytes(fixture->fake, id, NULL, raw, strlen(raw));
+}
+
+static void sync_all(struct tree_fixture *fixture)
+{
+    char *reason = NULL;
+    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+}
+
+static void wait_for_raw(struct tree_fixture *fixture)
+{
+    for (int i = 0; i < 2000 && !store_has_raw(fixture->store); i++) {
+        sync_all(fixture);
+        usleep(5000);
+    }
+    assert_true(store_has_raw(fixture->store));
+}
+
+/* Three emails, of which the service lacks the raw bytes of the last. */
+static int set_up(void **state)
+{
+    fixture_content_bytes = UINT64_C(1) << 20;
+    fixture_set_up(state);
+    struct tree_fixture *fixture = *state;
+    fake_service_add_simple_email(fixture->fake, "i1", "4d81d4dd-0d44", "second");
+    add_message(fixture, "3c90c3cc-0d44", "first, raw");
+    add_message(fixture, "4d81d4dd-0d44", "the second one");
+    wait_for_raw(fixture);
+    fake_service_add_simple_email(fixture->fake, "i1", "5e92e5ee-0d44", "third");
+    sync_all(fixture);
+    return 0;
+}
+
+struct found {
+    char name[MAILDIR_NAME_SIZE + 64];
+    uint64_t ino;
+};
+
+/* What a folder lists, by U number (from 1 on); *ret_count apart from "." and "..". */
+struct listing {
+    struct found by_uid[8];
+    size_t count;
+    size_t at_most;
+    size_t taken;
+    uint64_t next;
+};
+
+static bool take(void *context, const char *name, const struct tree_entry *entry, uint64_t next)
+{
+    struct listing *listing = context;
+    struct maildir_name parsed;
+    if (listing->at_most > 0 && listing->taken == listing->at_most)
+        return false;
+    listing->taken++;
+    listing->next = next;
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        return true;
+    listing->count++;
+    assert_true(maildir_name_parse(name, &parsed) && parsed.uid < ARRAY_LEN(listing->by_uid));
+    struct found *found = &listing->by_uid[parsed.uid];
+    assert_string_equal(found->name, "");
+    snprintf(found->name, sizeof(found->name), "%s", name);
+    found->ino = entry->ino;
+    return true;
+}
+
+static struct listing list(struct tree_fixture *fixture, const char *folder, size_t at_most)
+{
+    struct listing listing = {.at_most = at_most};
+    struct tree_dir *dir = NULL;
+    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, folder), &dir), 0);
+    do {
+        listing.taken = 0;
+        assert_int_equal(tree_read_dir(dir, listing.next, take, &listing), 0);
+    } while (listing.taken > 0);
+    tree_release_dir(dir);
+    return listing;
+}
+
+static char *path_of(const char *folder, const char *name)
+{
+    char *path = NULL;
+    assert_true(asprintf(&path, "%s/%s", folder, name) > 0);
+    return path;
+}
+
+static int rename_at(struct tree_fixture *fixture, const char *folder, const char *name,
+                     const char *new_folder, const char *new_name)
+{
+    return tree_rename(fixture->tree, &nobody, fixture_ino(fixture, folder), name,
+                       fixture_ino(fixture, new_folder), new_name, 0);
+}
+
+static struct timespec mtime_of(struct tree_fixture *fixture, const char *folder)
+{
+    struct tree_attributes attributes;
+    uint64_t ino = fixture_ino(fixture, folder);
+    assert_int_equal(tree_get_attributes(fixture->tree, NULL, ino, &attributes), 0);
+    return attributes.stat.st_mtim;
+}
+
+static bool is_later(struct timespec one, struct timespec other)
+{
+    return one.tv_sec > other.tv_sec || (one.tv_sec == other.tv_sec && one.tv_nsec > other.tv_nsec);
+}
+
+/* ---------------------------------------------------------------- looking */
+
+static void every_inbox_is_a_maildir(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    static const char *const folders[] = {"maildir", BOX, BOX "/cur", BOX "/new", BOX "/tmp"};
+    for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
+        assert_int_equal(fixture_find(fixture, folders[i], &entry), 0);
+        assert_int_equal(entry.attributes.stat.st_mode, S_IFDIR | 0700);
+        assert_true(tree_may_wait(entry.ino) || i == 0);
+    }
+    assert_int_equal(fixture_find(fixture, BOX "/other", &entry), -ENOENT);
+    assert_int_equal(fixture_find(fixture, BOX "/.lock", &entry), -ENOENT);
+    assert_int_equal(fixture_find(fixture, "maildir/nobody@inbox.example", &entry), -ENOENT);
+    assert_int_equal(fixture_find(fixture, BOX "/.uidvalidity/below", &entry), -ENOTDIR);
+}
+
+/* All that is known is where it should be, and times of cur and new are never left to the kernel. */
+static void messages_are_listed_before_their_size_is_known(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    for (size_t at_most = 0; at_most < 5; at_most++) {
+        struct listing listing = list(fixture, BOX "/new", at_most);
+        assert_int_equal(listing.count, 3);
+        for (uint32_t uid = 1; uid <= 3; uid++)
+            assert_string_not_equal(listing.by_uid[uid].name, "");
+        assert_int_equal(listing.by_uid[3].ino, 0);
+    }
+    assert_int_equal(list(fixture, BOX "/cur", 0).count, 0);
+    assert_int_equal(list(fixture, BOX "/tmp", 0).count, 0);
+    assert_int_equal(fixture_find(fixture, BOX "/new", &entry), 0);
+    assert_false(entry.attributes.is_lasting);
+    assert_int_equal(fixture_find(fixture, BOX "/cur", &entry), 0);
+    assert_false(entry.attributes.is_lasting);
+}
+
+static void looking_a_message_up_tells_its_size_and_from_then_on_without_waiting(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct listing listing = list(fixture, BOX "/new", 0);
+    uint64_t folder = fixture_ino(fixture, BOX "/new");
+    struct tree_entry entry;
+    const char *name = listing.by_uid[1].name;
+    assert_int_equal(tree_lookup(fixture->tree, &nobody, folder, name, &entry), 0);
+    assert_int_equal(entry.attributes.stat.st_size, 10);
+    assert_int_equal(entry.attributes.stat.st_mode, S_IFREG | 0444);
+    assert_true(entry.attributes.is_lasting && entry.is_name_lasting);
+    assert_false(tree_lookup_may_wait(fixture->tree, folder, name));
+    assert_true(tree_open_may_wait(fixture->tree, entry.ino, O_RDONLY));
+    assert_int_equal(list(fixture, BOX "/new", 0).by_uid[1].ino, entry.ino);
+
+    _cleanup_free_ char *path = path_of(BOX "/new", name);
+    _cleanup_free_ char *text = fixture_read(fixture, path);
+    assert_string_equal(text, "first, raw");
+    assert_true(tree_lookup_may_wait(fixture->tree, folder, listing.by_uid[3].name));
+    assert_int_equal(tree_lookup(fixture->tree, &nobody, folder, listing.by_uid[3].name, &entry), -ENOENT);
+}
+
+static void reads_end_where_the_message_ends(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct listing listing = list(fixture, BOX "/new", 0);
+    _cleanup_free_ char *path = path_of(BOX "/new", listing.by_uid[2].name);
+    struct tree_handle *handle = NULL;
+    struct tree_data data;
+    uint64_t ino = fixture_ino(fixture, path);
+    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_RDWR, &handle), -EACCES);
+    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_RDONLY | O_TRUNC, &handle), -EACCES);
+    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_RDONLY, &handle), 0);
+    assert_int_equal(tree_read(handle, 4096, 4, &data), 0);
+    assert_int_equal(data.len, 10);
+    assert_int_equal(tree_read(handle, 4096, 14, &data), 0);
+    assert_int_equal(data.len, 0);
+    assert_int_equal(tree_read(handle, 4096, 1 << 20, &data), 0);
+    assert_int_equal(data.len, 0);
+    assert_int_equal(tree_read(handle, 4096, -1, &data), -EINVAL);
+    tree_release(handle);
+}
+
+/* ---------------------------------------------------------------- marking */
+
+static void a_message_answers_to_one_name_at_a_time(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct listing listing = list(fixture, BOX "/new", 0);
+    struct tree_entry entry;
+    const char *name = listing.by_uid[1].name;
+    char marked[sizeof(listing.by_uid[1].name) + 8];
+    char other[sizeof(marked)];
+    snprintf(marked, sizeof(marked), "%s:2,RS", name);
+    snprintf(other, sizeof(other), "%s:2,SR", name);
+
+    struct timespec new_time = mtime_of(fixture, BOX "/new");
+    struct timespec cur_time = mtime_of(fixture, BOX "/cur");
+    assert_int_equal(rename_at(fixture, BOX "/new", name, BOX "/cur", other), 0);
+    assert_true(is_later(mtime_of(fixture, BOX "/new"), new_time));
+    assert_true(is_later(mtime_of(fixture, BOX "/cur"), cur_time));
+    assert_string_equal(list(fixture, BOX "/cur", 0).by_uid[1].name, marked);
+
+    uint64_t cur = fixture_ino(fixture, BOX "/cur");
+    assert_int_equal(tree_lookup(fixture->tree, &nobody, cur, marked, &entry), 0);
+    assert_int_equal(tree_lookup(fixture->tree, &nobody, cur, other, &entry), 0); /* the same, written else */
+    assert_int_equal(tree_lookup(fixture->tree, &nobody, cur, name, &entry), -ENOENT);
+    uint64_t new = fixture_ino(fixture, BOX "/new");
+    assert_int_equal(tree_lookup(fixture->tree, &nobody, new, name, &entry), -ENOENT);
+    assert_int_equal(tree_lookup(fixture->tree, &nobody, new, marked, &entry), -ENOENT);
+    uint64_t tmp = fixture_ino(fixture, BOX "/tmp");
+    assert_int_equal(tree_lookup(fixture->tree, &nobody, tmp, name, &entry), -ENOENT);
+}
+
+static void nothing_but_marking_is_accepted(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct listing listing = list(fixture, BOX "/new", 0);
+    const char *one = listing.by_uid[1].name;
+    const char *two = listing.by_uid[2].name;
+    struct tree_entry entry;
+    struct tree_handle *handle = NULL;
+    uint64_t new = fixture_ino(fixture, BOX "/new");
+    uint64_t drafts = fixture_ino(fixture, "drafts");
+    struct tree *tree = fixture->tree;
+    assert_int_equal(rename_at(fixture, BOX "/new", one, BOX "/cur", two), -EPERM);
+    assert_int_equal(rename_at(fixture, BOX "/new", one, BOX "/tmp", one), -EPERM);
+    assert_int_equal(rename_at(fixture, BOX "/new", one, BOX, one), -EPERM);
+    assert_int_equal(rename_at(fixture, BOX "/new", one, "drafts", one), -EPERM);
+    assert_int_equal(rename_at(fixture, "drafts", "draft", BOX "/new", "draft"), -EPERM);
+    assert_int_equal(rename_at(fixture, BOX "/cur", one, BOX "/cur", one), -ENOENT);
+    assert_int_equal(tree_create(tree, &nobody, new, "1.x", 0600, O_WRONLY, &entry, &handle), -EPERM);
+    assert_int_equal(tree_make_dir(tree, &nobody, new, "x", 0700, &entry), -EPERM);
+    assert_int_equal(tree_make_node(tree, new, "x", S_IFREG | 0600, &entry), -EPERM);
+    assert_int_equal(tree_make_symlink(tree, "x", new, "x", &entry), -EPERM);
+    uint64_t draft = fixture_ino(fixture, "drafts/draft");
+    assert_int_equal(tree_make_link(tree, draft, new, "x", &entry), -EPERM);
+    tree_forget(tree, draft, 1);
+    assert_int_equal(tree_lookup(tree, &nobody, new, one, &entry), 0);
+    assert_int_equal(tree_make_link(tree, entry.ino, drafts, "x", &entry), -EPERM);
+    assert_int_equal(tree_remove_dir(tree, fixture_ino(fixture, BOX), "cur"), -EPERM);
+    assert_int_equal(list(fixture, BOX "/new", 0).count, 3);
+}
+
+static void removing_trashes_and_the_trash_stays(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct listing listing = list(fixture, BOX "/new", 0);
+    char trashed[sizeof(listing.by_uid[1].name) + 8];
+    snprintf(trashed, sizeof(trashed), "%s:2,T", listing.by_uid[1].name);
+    uint64_t new = fixture_ino(fixture, BOX "/new");
+    assert_int_equal(tree_unlink(fixture->tree, &nobody, new, listing.by_uid[1].name), 0);
+    assert_int_equal(tree_unlink(fixture->tree, &nobody, new, listing.by_uid[1].name), -ENOENT);
+    assert_string_equal(list(fixture, BOX "/new", 0).by_uid[1].name, trashed);
+    assert_int_equal(tree_unlink(fixture->tree, &nobody, new, trashed), -EPERM);
+}
+
+/* ---------------------------------------------------------------- mail that comes and goes */
+
+static void new_mail_changes_new_before_anybody_looks_through_it(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    assert_int_equal(list(fixture, BOX "/new", 0).count, 3);
+    struct timespec new_time = mtime_of(fixture, BOX "/new");
+    struct timespec cur_time = mtime_of(fixture, BOX "/cur");
+    uint64_t new = fixture_ino(fixture, BOX "/new");
+    struct tree_attributes attributes;
+    fake_service_add_simple_email(fixture->fake, "i1", "6fa3f6ff-0d44", "fourth");
+    sync_all(fixture);
+    assert_int_equal(tree_get_attributes(fixture->tree, NULL, new, &attributes), 0);
+    assert_true(is_later(attributes.stat.st_mtim, new_time));
+    assert_int_equal(list(fixture, BOX "/new", 0).count, 4);
+    /* Listing it is no change. */
+    struct timespec after = mtime_of(fixture, BOX "/new");
+    assert_memory_equal(&after, &attributes.stat.st_mtim, sizeof(after));
+    after = mtime_of(fixture, BOX "/cur");
+    assert_memory_equal(&after, &cur_time, sizeof(after));
+}
+
+static void mail_that_is_gone_is_not_there_and_comes_back_as_what_it_was(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    struct tree_attributes attributes;
+    struct listing listing = list(fixture, BOX "/new", 0);
+    uint64_t new = fixture_ino(fixture, BOX "/new");
+    assert_int_equal(tree_lookup(fixture->tree, &nobody, new, listing.by_uid[2].name, &entry), 0);
+    struct timespec before = mtime_of(fixture, BOX "/new");
+    fake_service_remove_email(fixture->fake, "4d81d4dd-0d44");
+    sync_all(fixture);
+    struct tree_handle *handle = NULL;
+    struct tree_entry again;
+    assert_int_equal(tree_get_attributes(fixture->tree, NULL, entry.ino, &attributes), -ENOENT);
+    assert_int_equal(tree_open(fixture->tree, &nobody, entry.ino, O_RDONLY, &handle), -ENOENT);
+    assert_int_equal(tree_lookup(fixture->tree, &nobody, new, listing.by_uid[2].name, &again), -ENOENT);
+    assert_true(is_later(mtime_of(fixture, BOX "/new"), before));
+    assert_int_equal(list(fixture, BOX "/new", 0).count, 2);
+
+    fake_service_add_simple_email(fixture->fake, "i1", "4d81d4dd-0d44", "second");
+    sync_all(fixture);
+    assert_string_equal(list(fixture, BOX "/new", 0).by_uid[2].name, listing.by_uid[2].name);
+}
+
+/* ---------------------------------------------------------------- programs' own files */
+
+static void programs_have_files_of_their_own(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree *tree = fixture->tree;
+    struct tree_entry entry;
+    struct tree_handle *handle = NULL;
+    uint64_t box = fixture_ino(fixture, BOX);
+    assert_int_equal(tree_create(tree, &nobody, box, ".lock", 0600, O_WRONLY, &entry, &handle), 0);
+    assert_int_equal(tree_write(handle, &nobody, "mine", 4, 0), 4);
+    tree_release(handle);
+    tree_forget(tree, entry.ino, 1);
+    assert_int_equal(rename_at(fixture, BOX, ".lock", BOX, ".state"), 0);
+    _cleanup_free_ char *text = fixture_read(fixture, BOX "/.state");
+    assert_string_equal(text, "mine");
+    assert_int_equal(rename_at(fixture, BOX, ".state", BOX, "state"), -EPERM);
+    assert_int_equal(rename_at(fixture, BOX, ".state", BOX "/cur", ".state"), -EPERM);
+    assert_int_equal(rename_at(fixture, BOX, ".state", "outbox", "state"), -EPERM);
+    assert_int_equal(tree_create(tree, &nobody, box, "lock", 0600, O_WRONLY, &entry, &handle), -EPERM);
+    assert_int_equal(tree_make_dir(tree, &nobody, box, ".Sent", 0700, &entry), -EPERM);
+    assert_int_equal(tree_unlink(tree, &nobody, box, ".uidvalidity"), -EPERM);
+    assert_int_equal(tree_unlink(tree, &nobody, box, ".state"), 0);
+    assert_int_equal(tree_unlink(tree, &nobody, box, ".state"), -ENOENT);
+}
+
+static void uidvalidity_speaks_for_numbers_to_come(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    unsigned int uidvalidity = 0;
+    unsigned int taken = 0;
+    _cleanup_free_ char *text = fixture_read(fixture, BOX "/.uidvalidity");
+    assert_int_equal(sscanf(text, "%u\n%u\n", &uidvalidity, &taken), 2);
+    assert_true(uidvalidity > 1700000000);
+    assert_int_equal(taken, 1000);
+    struct tree_handle *handle = NULL;
+    uint64_t ino = fixture_ino(fixture, BOX "/.uidvalidity");
+    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_RDWR | O_TRUNC, &handle), -EPERM);
+    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_RDWR, &handle), 0);
+    assert_int_equal(tree_write(handle, &nobody, text, strlen(text), 0), strlen(text));
+    assert_int_equal(tree_write(handle, &nobody, "2", 1, 0), -EPERM);
+    assert_int_equal(tree_write(handle, &nobody, "x", 1, (off_t)strlen(text)), -EPERM);
+    assert_int_equal(tree_write(handle, &nobody, "x", 1, -1), -EPERM);
+    tree_release(handle);
+}
+
+static void a_service_without_raw_messages_has_no_maildirs(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    struct fixture_names names = {.at_most = 0};
+    struct tree_dir *dir = NULL;
+    assert_int_equal(fixture_find(fixture, "maildir", &entry), -ENOENT);
+    assert_int_equal(tree_open_dir(fixture->tree, NULL, TREE_ROOT_INO, &dir), 0);
+    assert_int_equal(tree_read_dir(dir, 0, fixture_take_name, &names), 0);
+    assert_null(strstr(names.text, "maildir"));
+    tree_release_dir(dir);
+}
+
+static int set_up_without(void **state)
+{
+    fixture_content_bytes = 0;
+    return fixture_set_up(state);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, fixture_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(every_inbox_is_a_maildir),
+        TEST(messages_are_listed_before_their_size_is_known),
+        TEST(looking_a_message_up_tells_its_size_and_from_then_on_without_waiting),
+        TEST(reads_end_where_the_message_ends),
+        TEST(a_message_answers_to_one_name_at_a_time),
+        TEST(nothing_but_marking_is_accepted),
+        TEST(removing_trashes_and_the_trash_stays),
+        TEST(new_mail_changes_new_before_anybody_looks_through_it),
+        TEST(mail_that_is_gone_is_not_there_and_comes_back_as_what_it_was),
+        TEST(programs_have_files_of_their_own),
+        TEST(uidvalidity_speaks_for_numbers_to_come),
+        cmocka_unit_test_setup_teardown(a_service_without_raw_messages_has_no_maildirs, set_up_without,
+                                        fixture_tear_down),
+    };
+    return cmocka_run_group_tests_name("maildir", tests, NULL, NULL);
+}
