@@ -267,6 +267,8 @@ static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool any_w
         *ret_query = query;
         if (is_fresh_locked(query, clock_monotonic_ms(tree->clock)) || (any_will_do && query->found != NULL))
             return 0;
+        if (cancel == NULL)
+            return -EAGAIN; /* and has been forgotten since */
         if (cancel_is_set(cancel))
             return -EINTR;
         if (folder->waiting == SEARCHES_AT_ONCE)
@@ -295,7 +297,8 @@ static int get_answer(struct tree *tree, const struct tree_caller *caller, uint6
         note_lister_locked(folder, caller->pid, now_ms);
         any_will_do = true;
     }
-    int error = wait_for_answer_locked(tree, number, any_will_do, cancel, &query);
+    /* Without a cancel this is a thread that must not wait: the answer was fresh when that was looked at. */
+    int error = wait_for_answer_locked(tree, number, any_will_do || cancel == NULL, cancel, &query);
     if (error == 0)
         *ret_names = search_names_ref(query->found);
     pthread_mutex_unlock(&folder->lock);

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The doors for answers in the folder of an email: looking at one costs nothing, and each who opens one
+ * writes a message of his own.
+ */
+#include "tree_fixture.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "store/store_content.h"
+
+#define STEM "inboxes/alice@inbox.example/20261120T100000Z_hello_3c90c3cc"
+#define OTHER "inboxes/alice@inbox.example/20261120T100000Z_other_4d81d4dd"
+
+static const struct tree_caller mover = {.pid = 4711};
+static const struct tree_caller somebody = {.pid = 4712};
+
+static int set_up(void **state)
+{
+    char *reason = NULL;
+    fixture_content_bytes = UINT64_C(1) << 20;
+    fixture_set_up(state);
+    struct tree_fixture *fixture = *state;
+    fake_service_add_simple_email(fixture->fake, "i1", "4d81d4dd-0d44", "Other");
+    fake_service_set_content(fixture->fake, "3c90c3cc-0d44",
+                             "{\"id\":\"3c90c3cc-0d44\",\"subject\":\"Hello\",\"plain_text\":\"Hello.\\n\","
+                             "\"from_address\":{\"address\":\"bob@x.example\",\"name\":null}}");
+    fake_service_set_content(fixture->fake, "4d81d4dd-0d44",
+                             "{\"id\":\"4d81d4dd-0d44\",\"plain_text\":\"x\"}");
+    for (int i = 0; i < 2000 && !store_has_content(fixture->store); i++) {
+        assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+        usleep(5000);
+    }
+    assert_true(store_has_content(fixture->store));
+    return 0;
+}
+
+static struct tree_handle *open_door(struct tree_fixture *fixture, const char *name, int flags)
+{
+    char path[200];
+    struct tree_handle *handle = NULL;
+    snprintf(path, sizeof(path), STEM "/%s", name);
+    assert_int_equal(tree_open(fixture->tree, &nobody, fixture_ino(fixture, path), flags, &handle), 0);
+    return handle;
+}
+
+static void write_text(struct tree_handle *handle, const char *text, off_t offset)
+{
+    assert_int_equal(tree_write(handle, &nobody, text, strlen(text), offset), strlen(text));
+}
+
+static void finish(struct tree_handle *handle)
+{
+    assert_int_equal(tree_flush(handle, &nobody), 0);
+    tree_release(handle);
+}
+
+static void settle(struct tree_fixture *fixture)
+{
+    assert_int_equal(outbox_wait_settled(fixture->outbox, OUTBOX_FOLDER_OUTBOX, NULL), 0);
+}
+
+static void assert_sent(struct tree_fixture *fixture, unsigned int index, const char *part)
+{
+    struct fake_record record = fake_service_get(fixture->fake, FAKE_SEND, index);
+    if (strstr(record.text, part) == NULL)
+        fail_msg("%s is not in %s", part, record.text);
+}
+
+static void looking_at_doors_asks_nothing_and_never_waits(void **state)
+{
+    static const char *const names[] = {"reply", "reply-all", "forward"};
+    struct tree_fixture *fixture = *state;
+    uint64_t folder = fixture_ino(fixture, STEM);
+    unsigned int before = fake_service_count(fixture->fake, FAKE_GET_CONTENT);
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        struct tree_entry entry;
+        assert_false(tree_lookup_may_wait(fixture->tree, folder, names[i]));
+        assert_int_equal(tree_lookup(fixture->tree, &nobody, folder, names[i], &entry), 0);
+        assert_int_equal(entry.attributes.stat.st_mode, S_IFREG | 0200);
+        assert_int_equal(entry.attributes.stat.st_size, 0);
+        assert_false(entry.is_name_lasting || entry.attributes.is_lasting);
+        assert_false(tree_get_attributes_may_wait(entry.ino));
+        assert_true(tree_open_may_wait(fixture->tree, entry.ino, O_WRONLY));
+    }
+    assert_true(tree_lookup_may_wait(fixture->tree, folder, "replies"));
+    assert_true(tree_may_wait(folder));
+    assert_int_equal(fake_service_count(fixture->fake, FAKE_GET_CONTENT), before);
+}
+
+static void doors_open_for_writing_alone(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_handle *handle = NULL;
+    uint64_t door = fixture_ino(fixture, STEM "/reply");
+    assert_int_equal(tree_open(fixture->tree, &nobody, door, O_RDONLY, &handle), -EACCES);
+    assert_int_equal(tree_open(fixture->tree, &nobody, door, O_RDWR, &handle), -EACCES);
+    finish(open_door(fixture, "reply", O_WRONLY | O_TRUNC));
+    settle(fixture);
+    assert_int_equal(fake_service_count(fixture->fake, FAKE_SEND), 0);
+}
+
+static void only_the_first_write_may_wait(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_handle *handle = open_door(fixture, "reply", O_WRONLY);
+    assert_int_equal(tree_handle_caching(handle), TREE_CACHE_NONE);
+    assert_true(tree_handle_next_write_may_wait(handle));
+    write_text(handle, "Hi", 0);
+    assert_false(tree_handle_next_write_may_wait(handle));
+    write_text(handle, " Bob.\n", 2);
+    finish(handle);
+    settle(fixture);
+    assert_sent(fixture, 0, "\"plain_text\":\"Hi Bob.\\n\"");
+    assert_sent(fixture, 0, "\"from_address\":\"alice@inbox.example\"");
+    assert_sent(fixture, 0, "\"address\":\"bob@x.example\"");
+}
+
+static void appending_goes_behind_what_this_writer_wrote(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_handle *one = open_door(fixture, "reply", O_WRONLY | O_APPEND);
+    struct tree_handle *two = open_door(fixture, "reply", O_WRONLY | O_APPEND);
+    write_text(one, "one ", 0);
+    write_text(two, "two ", 4); /* the kernel has one size for both */
+    write_text(one, "more", 0);
+    finish(one);
+    finish(two);
+    settle(fixture);
+    assert_int_equal(fake_service_count(fixture->fake, FAKE_SEND), 2);
+    const char *first = fake_service_get(fixture->fake, FAKE_SEND, 0).text;
+    unsigned int index_of_one = strstr(first, "one more") != NULL ? 0 : 1;
+    assert_sent(fixture, index_of_one, "\"plain_text\":\"one more\"");
+    assert_sent(fixture, 1 - index_of_one, "\"plain_text\":\"two \"");
+}
+
+static void who_removes_a_door_can_create_it(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    struct tree_handle *handle = NULL;
+    uint64_t folder = fixture_ino(fixture, STEM);
+    assert_int_equal(tree_unlink(fixture->tree, &mover, folder, "reply"), 0);
+    assert_int_equal(tree_lookup(fixture->tree, &mover, folder, "reply", &entry), -ENOENT);
+    assert_int_equal(tree_lookup(fixture->tree, &mover, folder, "forward", &entry), 0);
+    assert_int_equal(tree_lookup(fixture->tree, &somebody, folder, "reply", &entry), 0);
+    assert_int_equal(tree_lookup(fixture->tree, &mover, fixture_ino(fixture, OTHER), "reply", &entry), 0);
+    assert_int_equal(
+        tree_create(fixture->tree, &mover, folder, "reply", 0600, O_WRONLY | O_EXCL, &entry, &handle), 0);
+    write_text(handle, "Hi.\n", 0);
+    finish(handle);
+    assert_int_equal(tree_lookup(fixture->tree, &mover, folder, "reply", &entry), 0);
+    settle(fixture);
+    assert_sent(fixture, 0, "\"existing_email_id\":\"3c90c3cc-0d44\",\"message_type\":\"reply\"");
+    assert_int_equal(tree_unlink(fixture->tree, &mover, folder, "body.txt"), -EPERM);
+    assert_int_equal(tree_create(fixture->tree, &mover, folder, "other", 0600, O_WRONLY, &entry, &handle),
+                     -EPERM);
+}
+
+static void a_draft_moved_onto_a_door_is_an_answer(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    uint64_t folder = fixture_ino(fixture, STEM);
+    uint64_t drafts = fixture_ino(fixture, "drafts");
+    assert_int_equal(tree_rename(fixture->tree, &nobody, drafts, "draft", folder, "answer", 0), -EPERM);
+    assert_int_equal(tree_rename(fixture->tree, &nobody, folder, "reply", drafts, "door", 0), -EPERM);
+    assert_int_equal(tree_rename(fixture->tree, &nobody, drafts, "draft", folder, "forward", 0), 0);
+    assert_int_equal(fixture_find(fixture, "drafts/draft", &entry), -ENOENT);
+    settle(fixture);
+    assert_sent(fixture, 0, "\"address\":\"bob@inbox.example\"");
+    assert_sent(fixture, 0, "\"message_type\":\"forward\"");
+}
+
+#define DOOR_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, fixture_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        DOOR_TEST(looking_at_doors_asks_nothing_and_never_waits),
+        DOOR_TEST(doors_open_for_writing_alone),
+        DOOR_TEST(only_the_first_write_may_wait),
+        DOOR_TEST(appending_goes_behind_what_this_writer_wrote),
+        DOOR_TEST(who_removes_a_door_can_create_it),
+        DOOR_TEST(a_draft_moved_onto_a_door_is_an_answer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
