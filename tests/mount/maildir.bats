@@ -96,6 +96,15 @@ teardown() {
   run ! grep -qx maildir <(ls "$MOUNT")
 }
 
+@test "with --metadata-only there are none, either" {
+  start_service
+  create_inbox "$BOB" >/dev/null
+  start_mount --metadata-only
+  refresh
+  missing "$MOUNT/maildir"
+  equal "$(find "$MOUNT" -maxdepth 1 -name maildir)" ""
+}
+
 # ---------------------------------------------------------------- marking
 
 @test "a message is marked by renaming it, between new and cur too" {
@@ -293,7 +302,71 @@ teardown() {
   : >"$BOX/.one-more"
 }
 
+# ---------------------------------------------------------------- killed in the middle
+
+# Marks every message of new in turn, and notes in $DIR/done what returned.
+mark_all() {
+  local file
+  for file in "$BOX"/new/*; do
+    if mv "$file" "$BOX/cur/${file##*/}:2,S" 2>/dev/null; then echo "${file##*/}" >>"$DIR/done"; fi
+  done
+}
+
+has_done() { # COUNT
+  [ "$(wc -l <"$DIR/done")" -ge "$1" ]
+}
+
+@test "what a mark's rename returned for is there, whenever the mount is killed" {
+  start_maildirs
+  local number round name marker
+  for number in {1..24}; do
+    send_from_elsewhere "$ALICE" "$BOB" "number $number"
+  done
+  refresh
+  equal "$(find "$BOX/new" -type f | wc -l)" 24
+  : >"$DIR/done"
+  for round in 5 11 17; do
+    mark_all 3>&- &
+    marker=$!
+    wait_until 20 has_done "$round"
+    kill_mount KILL
+    wait "$marker"
+    start_mount
+    wait_maildirs
+    while read -r name; do
+      present "$BOX/cur/$name:2,S"
+    done <"$DIR/done"
+    # One may have been marked whose rename did not return; none is lost, none is twice.
+    equal "$(find "$BOX" -name '*U=*' | sed 's/.*U=//; s/:.*//' | sort -n | tr '\n' ' ')" "$(seq -s ' ' 24) "
+  done
+}
+
 # ---------------------------------------------------------------- without the service, and with a slow one
+
+requests() # the answers of the service so far
+{
+  jq .counters.requests "$MOUNT/status.json"
+}
+
+has_asked() { # COUNT
+  [ "$(requests)" -ge "$1" ]
+}
+
+@test "listing a folder has its messages fetched, and waits for none" {
+  start_maildirs
+  local number before
+  for number in {1..8}; do
+    send_from_elsewhere "$ALICE" "$BOB" "number $number"
+  done
+  refresh
+  before=$(requests)
+  kill -STOP "$SERVICE_PID"
+  within 5 find "$BOX/new" -name 'U=x'
+  kill -CONT "$SERVICE_PID"
+  wait_until 20 has_asked "$((before + 8))"
+  stop_service
+  equal "$(cat "$BOX"/new/* | grep -c '^Subject: number')" 8
+}
 
 @test "what was looked at once has its size, and what was read is readable, without the service" {
   start_maildirs one two
