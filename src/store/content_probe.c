@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "store/mirror_inboxes.h"
 
 enum {
     EMAILS_MAX = 4,
@@ -98,6 +99,7 @@ static void conclude(struct contents *contents)
         return;
     set_mark(contents, content_mark, has_content);
     set_mark(contents, raw_mark, has_raw);
+    mirror_touch_inboxes(contents->mirror);
     if (listener->content_changed != NULL)
         listener->content_changed(listener->context);
 }

@@ -31,6 +31,10 @@ struct look_memory *mirror_find_look_memory(struct mirror *mirror, uint32_t numb
 /* What the inbox held when it was found is known: mail that comes from here on is news. */
 void mirror_end_quiet(struct mirror *mirror, uint32_t number);
 
+/* What the folder of every inbox lists has changed: another modification time, later than before, by which
+ * the kernel tells a listing that it got before from one that it got after. */
+void mirror_touch_inboxes(struct mirror *mirror);
+
 /* Takes over an inbox as it is in the cache, while that is being loaded. -ENOMEM; what contradicts itself is
  * passed over. */
 int mirror_load_inbox(struct mirror *mirror, const struct inbox_frame *frame);

@@ -175,6 +175,7 @@ struct reader {
     struct store_world *world;
     uint32_t email;
     char *text;
+    int error;
 };
 
 static void *read_it(void *argument)
@@ -199,7 +200,7 @@ static void twenty_readers_share_a_fetch(void **state)
     unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
     fake_service_close_gate(world.fake, FAKE_GET_CONTENT);
     for (size_t i = 0; i < READERS; i++) {
-        readers[i] = (struct reader){&world, find(&world, "00000002-in-1"), NULL};
+        readers[i] = (struct reader){.world = &world, .email = find(&world, "00000002-in-1")};
         assert_int_equal(pthread_create(&threads[i], NULL, read_it, &readers[i]), 0);
     }
     fake_service_wait_at_gate(world.fake, FAKE_GET_CONTENT, 1);
@@ -233,6 +234,37 @@ static void who_is_interrupted_leaves_the_transfer_to_others(void **state)
     assert_text(&world, "00000003-in-1", "body 3");
     assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before + 1);
     cancel_release(&cancel);
+    world_release(&world);
+}
+
+static void *get_it(void *argument)
+{
+    struct reader *reader = argument;
+    struct store_content *content;
+    reader->error = store_content_get(reader->world->store, reader->email, NULL, &content);
+    return NULL;
+}
+
+static void patience_ends_after_half_a_minute_and_the_transfer_goes_on(void **state)
+{
+    struct store_world world;
+    pthread_t thread;
+    (void)state;
+    set_up(&world, 6);
+    start_and_sync(&world);
+    wait_until(has_all, &world);
+    unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
+    fake_service_close_gate(world.fake, FAKE_GET_CONTENT);
+    struct reader reader = {.world = &world, .email = find(&world, "00000002-in-1")};
+    assert_int_equal(pthread_create(&thread, NULL, get_it, &reader), 0);
+    fake_service_wait_at_gate(world.fake, FAKE_GET_CONTENT, 1);
+    fake_clock_await_waiters(&world.clock, 2); /* the reader, and the refresher */
+    fake_clock_advance(&world.clock, 30 * 1000);
+    pthread_join(thread, NULL);
+    assert_int_equal(reader.error, -ETIMEDOUT);
+    fake_service_open_gate(world.fake, FAKE_GET_CONTENT);
+    assert_text(&world, "00000002-in-1", "body 2");
+    assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before + 1);
     world_release(&world);
 }
 
@@ -478,6 +510,7 @@ int main(void)
         cmocka_unit_test(content_is_fetched_once_and_read_offline),
         cmocka_unit_test(twenty_readers_share_a_fetch),
         cmocka_unit_test(who_is_interrupted_leaves_the_transfer_to_others),
+        cmocka_unit_test(patience_ends_after_half_a_minute_and_the_transfer_goes_on),
         cmocka_unit_test(failures_have_their_errno),
         cmocka_unit_test(damage_is_found_out_and_fetched_again),
         cmocka_unit_test(what_a_kill_left_half_written_is_cleared_away),
