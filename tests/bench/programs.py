@@ -208,7 +208,7 @@ class Mount:
         """Of all its threads, those that have ended too: clock_getcpuclockid(3)."""
         return time.clock_gettime((~self.process.pid << 3) | 2)
 
-    def wait_until_idle(self, limit_s=300):
+    def wait_until_idle(self, limit_s=60):
         """Until what is done in the background (the index for search) is done."""
         until, quiet, last = time.monotonic() + limit_s, 0, self.cpu_s()
         while quiet < 4 and time.monotonic() < until:  # the index waits for 3 s before it begins

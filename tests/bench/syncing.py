@@ -65,7 +65,8 @@ def measure_mounting(rows, emails, service, place, runs):
         mount.stop()
         if names.count(b"\n") < emails:
             raise SystemExit("bench: the first ls was not complete")
-    rows += [Row("sync", "warm cache: mount and first ls", emails, min(times), "s", goal=FIRST_LS_GOAL_S.get(emails, .3)),
+    rows += [Row("sync", "warm cache: mount and first ls", emails, min(times), "s",
+                 goal=FIRST_LS_GOAL_S.get(emails, 0.3)),
              Row("sync", "memory after that", emails, memory_kb / 1024, "MB", goal=MEMORY_GOAL_MB.get(emails)),
              Row("sync", "own memory after that", emails, own_kb / 1024, "MB")]
 
@@ -110,7 +111,8 @@ class Watcher:
     """inotifywait on the folder, and when it told of what."""
 
     def __init__(self, folder):
-        self.seen = []
+        self.folder = folder
+        self.seen, self.read_at = [], []
         running.append(self)
         self.process = subprocess.Popen(["inotifywait", "-m", "-e", "create", "--format", "%f", folder],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -120,12 +122,14 @@ class Watcher:
         self.thread.start()
 
     def read(self):
-        for _ in self.process.stdout:
+        for name in self.process.stdout:
             self.seen.append(time.monotonic())
+            (self.folder / name.rstrip("\n")).read_bytes()
+            self.read_at.append(time.monotonic())
 
     def wait_for(self, count, limit_s=30):
         until = time.monotonic() + limit_s
-        while len(self.seen) < count:
+        while len(self.read_at) < count:
             if time.monotonic() > until:
                 raise SystemExit(f"bench: watchers heard of {len(self.seen)} of {count} emails")
             time.sleep(0.001)
@@ -138,24 +142,24 @@ class Watcher:
 
 
 def measure_news(rows, emails, service, place, runs=5):
-    """From the beginning of the answer that brought it: until a listing shows it, and until inotify tells."""
+    """From the beginning of the answer that brought it: until inotify tells, until it was read, and for many, until a
+    listing shows them all."""
     way = Way(service.port)
     mount = Mount(service, place, f"news-{emails}", url=way.url, state="state-news", poll_s=1)
     mount.wait_for_quiet_poll()
     names = count_names(mount)
     watcher = Watcher(mount.box)
-    visible, told = [], []
+    read, told = [], []
     for run in range(runs):
         mount.wait_for_quiet_poll()
         way.first_long_answer = None
         service.send(f"News {run}")
         names += 1
-        seen = wait_for_names(mount, names)
         watcher.wait_for(run + 1)
-        visible.append(seen - way.first_long_answer)
+        read.append(watcher.read_at[-1] - way.first_long_answer)
         told.append(watcher.seen[-1] - way.first_long_answer)
-    rows += [Row("news", "new mail, until ls shows it", emails, 1000 * min(visible), "ms", goal=NEWS_GOAL_MS),
-             Row("news", "new mail, until IN_CREATE", emails, 1000 * min(told), "ms", goal=NEWS_GOAL_MS)]
+    rows += [Row("news", "new mail, until IN_CREATE", emails, 1000 * min(told), "ms", goal=NEWS_GOAL_MS),
+             Row("news", "new mail, until it was read", emails, 1000 * min(read), "ms", goal=NEWS_GOAL_MS)]
     mount.wait_for_quiet_poll()
     way.first_long_answer = None
     service.add(emails, MANY)
