@@ -457,7 +457,7 @@ static void reading_one_after_the_other_fetches_ahead(void **state)
         assert_text(&world, id, body);
     }
     wait_until(all_are_fetched, &world);
-    assert_true(fake_service_most_at_once(world.fake, FAKE_GET_CONTENT) <= 32 + 2);
+    assert_true(fake_service_most_at_once(world.fake, FAKE_GET_CONTENT) <= 50 + 2);
     world_release(&world);
 }
 
