@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/sleepers.h"
 
 enum {
     IDLE_SECONDS = 30
@@ -20,9 +21,9 @@ struct worker_pool {
     const char *name;
     unsigned int max_threads;
     pthread_mutex_t lock;
-    pthread_cond_t work_or_end;
     pthread_cond_t thread_ended;
-    struct worker_job *first; /* protected by lock, like all below */
+    struct sleepers idlers; /* protected by lock, like all below: threads for which there is no job */
+    struct worker_job *first;
     struct worker_job **end;
     unsigned int queued;
     unsigned int threads;
@@ -53,7 +54,6 @@ int worker_pool_new(const char *name, unsigned int max_threads, struct worker_po
     pool->max_threads = max_threads;
     pool->end = &pool->first;
     pthread_mutex_init(&pool->lock, NULL);
-    clock_condition_init(&pool->work_or_end);
     clock_condition_init(&pool->thread_ended);
     *ret_pool = pool;
     return 0;
@@ -72,14 +72,14 @@ static struct worker_job *pop_locked(struct worker_pool *pool)
 }
 
 /* The next job, or NULL when this thread is no longer needed. */
-static struct worker_job *wait_for_job_locked(struct worker_pool *pool)
+static struct worker_job *wait_for_job_locked(struct worker_pool *pool, struct sleeper *self)
 {
     struct clock *clock = clock_system();
     int64_t until = clock_monotonic_ms(clock) + INT64_C(1000) * IDLE_SECONDS;
     struct worker_job *job;
     pool->idle++;
     while ((job = pop_locked(pool)) == NULL && !pool->ending && clock_monotonic_ms(clock) < until)
-        clock_wait(clock, &pool->work_or_end, &pool->lock, until);
+        sleepers_wait(&pool->idlers, self, clock, &pool->lock, until);
     pool->idle--;
     return job;
 }
@@ -88,13 +88,16 @@ static void *work(void *argument)
 {
     struct worker_pool *pool = argument;
     struct worker_job *job;
+    struct sleeper self;
 
+    sleeper_init(&self);
     pthread_mutex_lock(&pool->lock);
-    while ((job = wait_for_job_locked(pool)) != NULL) {
+    while ((job = wait_for_job_locked(pool, &self)) != NULL) {
         pthread_mutex_unlock(&pool->lock);
         job->run(job);
         pthread_mutex_lock(&pool->lock);
     }
+    sleeper_release(&self);
     pool->threads--;
     pthread_cond_broadcast(&pool->thread_ended);
     pthread_mutex_unlock(&pool->lock);
@@ -124,7 +127,7 @@ int worker_pool_submit(struct worker_pool *pool, struct worker_job *job)
         *pool->end = job;
         pool->end = &job->next;
         pool->queued++;
-        pthread_cond_signal(&pool->work_or_end);
+        sleepers_wake_one(&pool->idlers);
     }
     pthread_mutex_unlock(&pool->lock);
     return error;
@@ -136,13 +139,12 @@ void worker_pool_free(struct worker_pool *pool)
         return;
     pthread_mutex_lock(&pool->lock);
     pool->ending = true;
-    pthread_cond_broadcast(&pool->work_or_end);
+    sleepers_wake_all(&pool->idlers);
     while (pool->threads > 0)
         pthread_cond_wait(&pool->thread_ended, &pool->lock);
     pthread_mutex_unlock(&pool->lock);
 
     pthread_cond_destroy(&pool->thread_ended);
-    pthread_cond_destroy(&pool->work_or_end);
     pthread_mutex_destroy(&pool->lock);
     free(pool);
 }

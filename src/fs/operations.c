@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "fs/request_loop.h"
+#include "fs/session_state.h"
 
 static void want(struct fuse_conn_info *connection, unsigned int capability, bool is_wanted)
 {
@@ -18,7 +19,8 @@ static void want(struct fuse_conn_info *connection, unsigned int capability, boo
 
 static void op_init(void *context, struct fuse_conn_info *connection)
 {
-    (void)context;
+    const struct fs_session *session = context;
+    connection->max_read = session->max_read;
     if (connection->max_write > REQUEST_LOOP_MAX_WRITE)
         connection->max_write = REQUEST_LOOP_MAX_WRITE;
     /* Several reads of one file at a time, and lookups and listings of one folder side by side. */

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -59,6 +60,17 @@ static char *words_of_library(const struct strbuf *words)
     return len > 0 ? strndup(text, len) : strdup("a mount option is not known");
 }
 
+/* The kernel is given max_read by libfuse, which then insists on hearing the same number from op_init(). */
+static int read_max_read(struct fs_session *session, struct fuse_args *arguments)
+{
+    static const struct fuse_opt known[] = {
+        {"max_read=%u", offsetof(struct fs_session, max_read), 0},
+        FUSE_OPT_KEY("max_read=", FUSE_OPT_KEY_KEEP),
+        FUSE_OPT_END,
+    };
+    return fuse_opt_parse(arguments, session, known, NULL);
+}
+
 static int new_fuse_session(struct fs_session *session, const struct fs_session_config *config,
                             char **ret_reason)
 {
@@ -72,7 +84,8 @@ static int new_fuse_session(struct fs_session *session, const struct fs_session_
     library_log_collect(&words);
     if (fuse_opt_add_arg(&arguments, "inboxfs") == 0 && fuse_opt_add_arg(&arguments, "-o") == 0 &&
         fuse_opt_add_arg(&arguments, options) == 0 &&
-        (!config->is_debug || fuse_opt_add_arg(&arguments, "-d") == 0))
+        (!config->is_debug || fuse_opt_add_arg(&arguments, "-d") == 0) &&
+        read_max_read(session, &arguments) == 0)
         session->fuse = fuse_session_new(&arguments, operations(), sizeof(struct fuse_lowlevel_ops), session);
     library_log_collect(NULL);
     fuse_opt_free_args(&arguments);

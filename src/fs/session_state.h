@@ -24,6 +24,7 @@ struct fs_session {
     void (*ended)(void *context);
     void *context;
     struct fuse_session *fuse;
+    unsigned int max_read; /* bytes a READ asks for at most (-o max_read); 0: the kernel decides */
     bool is_mounted;
     bool is_started;
     bool is_stopped;

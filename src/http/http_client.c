@@ -15,7 +15,7 @@
 #include "http/http_transfer.h"
 
 enum {
-    IDLE_SLOTS_MAX = 48,
+    IDLE_SLOTS_MAX = 64,
     KEY_MAX_BYTES = 4096,
 };
 

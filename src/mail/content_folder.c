@@ -81,9 +81,52 @@ static int add_bytes(struct content_folder *folder, enum content_kind kind, cons
     return 0;
 }
 
+/* The bytes of a character that a terminal would obey; 0: it shows it. */
+static size_t control_len(const char *text, size_t len)
+{
+    unsigned char c = (unsigned char)text[0];
+    if (c < ' ')
+        return strchr("\t\n\r\f", c) == NULL || c == '\0' ? 1 : 0;
+    if (c == 0x7f)
+        return 1;
+    return c == 0xc2 && len > 1 && (unsigned char)text[1] >= 0x80 && (unsigned char)text[1] <= 0x9f ? 2 : 0;
+}
+
+/* Strangers wrote it, and people will cat(1) it: control characters become U+FFFD. */
+static int append_readable(struct strbuf *out, const char *text, size_t len)
+{
+    size_t start = 0;
+    for (size_t i = 0; i < len;) {
+        size_t control = control_len(text + i, len - i);
+        if (control > 0) {
+            strbuf_append(out, text + start, i - start);
+            strbuf_append_str(out, "\xef\xbf\xbd");
+            start = i + control;
+        }
+        i += control > 0 ? control : 1;
+    }
+    return strbuf_append(out, text + start, len - start);
+}
+
+static int add_readable(struct content_folder *folder, enum content_kind kind, const char *name,
+                        const struct email_text *text)
+{
+    _cleanup_strbuf_ struct strbuf readable = STRBUF_INIT(TEXT_MAX_BYTES);
+    int error = text->bytes == NULL ? 0 : append_readable(&readable, text->bytes, text->len);
+    if (error != 0 && error != -EMSGSIZE)
+        return error;
+    return add_bytes(folder, kind, name, strbuf_str(&readable), readable.len);
+}
+
 static int add_text(struct content_folder *folder, const char *name, const struct email_text *text)
 {
-    return text->bytes == NULL ? 0 : add_bytes(folder, CONTENT_TEXT, name, text->bytes, text->len);
+    return text->bytes == NULL ? 0 : add_readable(folder, CONTENT_TEXT, name, text);
+}
+
+/* As it is: it is for browsers. */
+static int add_html(struct content_folder *folder, const struct email_text *html)
+{
+    return html->bytes == NULL ? 0 : add_bytes(folder, CONTENT_TEXT, "body.html", html->bytes, html->len);
 }
 
 static bool is_blank(const struct email_text *text)
@@ -102,7 +145,7 @@ static int add_body(struct content_folder *folder, const struct email_content *c
     if (content->html.bytes == NULL && plain->bytes == NULL)
         return 0;
     int error = content->html.bytes == NULL || !is_blank(plain)
-                    ? strbuf_append(&text, plain->bytes, plain->len)
+                    ? append_readable(&text, plain->bytes, plain->len)
                     : html_to_text(&text, content->html.bytes, content->html.len);
     if (error != 0 && error != -EMSGSIZE)
         return error;
@@ -263,9 +306,7 @@ static int add_previous(struct content_folder *folder, const struct email_conten
     if (stem == NULL || asprintf(&name, "%s.md", stem) < 0)
         return -ENOMEM;
     _cleanup_free_ char *unique = unique_name(folder, CONTENT_PREVIOUS, name);
-    int error = unique == NULL ? -ENOMEM
-                               : add_bytes(folder, CONTENT_PREVIOUS, unique,
-                                           text->bytes != NULL ? text->bytes : "", text->len);
+    int error = unique == NULL ? -ENOMEM : add_readable(folder, CONTENT_PREVIOUS, unique, text);
     if (error != 0)
         return error;
     struct content_entry *entry = &folder->entries[folder->len - 1];
@@ -280,8 +321,7 @@ int content_folder_from_content(const struct email_content *content, struct cont
     struct content_folder folder = {.len = 0};
     int error;
     if ((error = add_head(&folder, content)) == 0 && (error = add_body(&folder, content)) == 0 &&
-        (error = add_new_text(&folder)) == 0 &&
-        (error = add_text(&folder, "body.html", &content->html)) == 0 &&
+        (error = add_new_text(&folder)) == 0 && (error = add_html(&folder, &content->html)) == 0 &&
         (error = add_text(&folder, "prompt.md", &content->prompt)) == 0 &&
         (error = add_text(&folder, "thread.md", &content->thread_prompt)) == 0)
         error = add_attachments(&folder, content);

@@ -40,12 +40,12 @@ void core_broadcast_locked(struct outbox *outbox)
 
 void core_wake_worker_locked(struct outbox *outbox, enum envelope_kind kind)
 {
-    pthread_cond_signal(&outbox->work[kind]);
+    sleepers_wake_one(&outbox->idlers[kind]);
 }
 
 void core_wake_workers_locked(struct outbox *outbox, enum envelope_kind kind)
 {
-    pthread_cond_broadcast(&outbox->work[kind]);
+    sleepers_wake_all(&outbox->idlers[kind]);
 }
 
 /* ---------------------------------------------------------------- claims */

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/sleepers.h"
 #include "outbox/closing.h"
 #include "outbox/gate.h"
 #include "outbox/item_table.h"
@@ -36,9 +37,9 @@ struct outbox {
     struct worker_set *workers;
 
     pthread_mutex_t lock;
-    pthread_cond_t changed;  /* something below changed: for those who wait for an item */
-    pthread_cond_t work[2];  /* there may be something to do: for the workers, by kind of item */
-    struct item_table table; /* protected by lock, like all below */
+    pthread_cond_t changed;    /* something below changed: for those who wait for an item */
+    struct sleepers idlers[2]; /* workers that wait for something to do, by kind of item */
+    struct item_table table;   /* protected by lock, like all below */
     struct send_queue queue;
     struct gate gates[2]; /* by kind: a full day for messages does not keep files from being uploaded */
     uint64_t failures;    /* counted, so that a barrier knows what is new */

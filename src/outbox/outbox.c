@@ -32,8 +32,6 @@ static struct outbox *outbox_new(const struct outbox_config *config)
     outbox->config.default_from = config->default_from == NULL ? NULL : strdup(config->default_from);
     pthread_mutex_init(&outbox->lock, NULL);
     clock_condition_init(&outbox->changed);
-    clock_condition_init(&outbox->work[ENVELOPE_MESSAGE]);
-    clock_condition_init(&outbox->work[ENVELOPE_ATTACHMENT]);
     gate_init(&outbox->gates[ENVELOPE_MESSAGE]);
     gate_init(&outbox->gates[ENVELOPE_ATTACHMENT]);
     if (config->default_from != NULL && outbox->config.default_from == NULL) {
@@ -95,8 +93,6 @@ void outbox_free(struct outbox *outbox)
         binding_unpin_item_locked(outbox, item);
     item_table_release(&outbox->table);
     spool_free(outbox->spool);
-    pthread_cond_destroy(&outbox->work[ENVELOPE_ATTACHMENT]);
-    pthread_cond_destroy(&outbox->work[ENVELOPE_MESSAGE]);
     pthread_cond_destroy(&outbox->changed);
     pthread_mutex_destroy(&outbox->lock);
     free((char *)outbox->config.default_from);

@@ -30,6 +30,7 @@ struct worker {
     struct worker_set *set;
     pthread_t thread;
     struct cancel cancel;
+    struct sleeper sleeper;
     enum envelope_kind kind; /* of items that it works on */
     uint64_t probe;          /* of the gate, which it entered */
     struct content_type content_type;
@@ -53,9 +54,11 @@ static int start_locked(struct worker_set *set, enum envelope_kind kind)
     struct worker *worker = &set->workers[set->started];
     *worker = (struct worker){.set = set, .kind = kind};
     cancel_init(&worker->cancel);
+    sleeper_init(&worker->sleeper);
     int error = thread_start(&worker->thread, kind == ENVELOPE_MESSAGE ? "sender" : "uploader", work, worker);
     if (error != 0) {
         cancel_release(&worker->cancel);
+        sleeper_release(&worker->sleeper);
         return error;
     }
     set->started++;
@@ -190,7 +193,8 @@ static void turn_locked(struct worker *worker)
     struct item *item = worker->kind == ENVELOPE_ATTACHMENT ? take_upload_locked(worker, now, &until_ms)
                                                             : take_message_locked(worker, now, &until_ms);
     if (item == NULL) {
-        clock_wait(outbox->config.clock, &outbox->work[worker->kind], &outbox->lock, until_ms);
+        sleepers_wait(&outbox->idlers[worker->kind], &worker->sleeper, outbox->config.clock, &outbox->lock,
+                      until_ms);
         return;
     }
     worker->set->busy[worker->kind]++;
@@ -252,6 +256,7 @@ void worker_set_stop(struct worker_set *set)
     for (size_t i = 0; i < set->started; i++) {
         pthread_join(set->workers[i].thread, NULL);
         cancel_release(&set->workers[i].cancel);
+        sleeper_release(&set->workers[i].sleeper);
         content_type_release(&set->workers[i].content_type);
     }
     free(set);

@@ -10,10 +10,10 @@
 #include "base/cleanup.h"
 
 enum {
-    STRIDE_MAX = 8,      /* places that a reader may pass over, for what is gone or was read before */
-    DOUBTS_MAX = 8,      /* emails read against the direction before it is another one */
-    LEN_TO_BEGIN = 2,    /* emails read before any is fetched ahead */
-    EMAILS_PER_STEP = 4, /* further ahead for each email of the run */
+    STRIDE_MAX = 8,       /* places that a reader may pass over, for what is gone or was read before */
+    DOUBTS_MAX = 8,       /* emails read against the direction before it is another one */
+    LEN_TO_BEGIN = 2,     /* emails read before any is fetched ahead */
+    EMAILS_PER_STEP = 10, /* further ahead for each email of the run */
 };
 
 struct ahead_job {

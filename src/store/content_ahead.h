@@ -16,8 +16,8 @@
 #include "store/mirror_order.h"
 
 enum {
-    AHEAD_AT_ONCE = 32,    /* emails being fetched */
-    AHEAD_MAX_EMAILS = 96, /* from the reader */
+    AHEAD_AT_ONCE = 50,     /* emails being fetched */
+    AHEAD_MAX_EMAILS = 160, /* from the reader */
     AHEAD_RUNS_MAX = 8,
     AHEAD_QUEUE_MAX = 1000, /* emails to be fetched */
 };

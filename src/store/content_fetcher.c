@@ -20,6 +20,8 @@ enum {
     LATER_MS = 500,            /* unless it says when, */
     LATER_MAX_MS = 10 * 1000,  /* and if that is not too far away */
     UNREACHABLE_MS = 2 * 1000, /* who asks within this time is told the same */
+    REST_MS = 5 * 1000,        /* without fetching ahead, for a service that has too much to do */
+    REST_MAX_MS = 5 * 60 * 1000,
     TOO_MANY_REQUESTS = 429,
     UNAVAILABLE = 503,
 };
@@ -117,12 +119,16 @@ static void wait_ms(struct content_fetcher *fetcher, int64_t delay_ms)
     pthread_mutex_unlock(&fetcher->lock);
 }
 
+static bool is_busy(const struct service_result *result)
+{
+    return result->outcome == SERVICE_RETRY &&
+           (result->http_status == TOO_MANY_REQUESTS || result->http_status == UNAVAILABLE);
+}
+
 /* How long to wait before asking again; -1: that is of no use. */
 static int64_t delay_of(const struct service_result *result)
 {
-    if (result->outcome != SERVICE_RETRY ||
-        (result->http_status != TOO_MANY_REQUESTS && result->http_status != UNAVAILABLE) ||
-        result->retry_after_ms > LATER_MAX_MS)
+    if (!is_busy(result) || result->retry_after_ms > LATER_MAX_MS)
         return -1;
     return result->retry_after_ms >= 0 ? result->retry_after_ms : LATER_MS;
 }
@@ -131,8 +137,14 @@ static void note_reachable(struct content_fetcher *fetcher, const struct service
 {
     contact_note(fetcher->contact, result);
     bool is_unreachable = result->outcome == SERVICE_RETRY && result->error == EHOSTUNREACH;
+    int64_t now_ms = clock_monotonic_ms(fetcher->clock);
+    int64_t rest_ms = result->retry_after_ms > REST_MS ? result->retry_after_ms : REST_MS;
+    if (rest_ms > REST_MAX_MS)
+        rest_ms = REST_MAX_MS;
     pthread_mutex_lock(&fetcher->lock);
-    fetcher->unreachable_until_ms = is_unreachable ? clock_monotonic_ms(fetcher->clock) + UNREACHABLE_MS : 0;
+    fetcher->unreachable_until_ms = is_unreachable ? now_ms + UNREACHABLE_MS : 0;
+    if (is_busy(result))
+        fetcher->busy_until_ms = now_ms + rest_ms;
     pthread_mutex_unlock(&fetcher->lock);
 }
 
@@ -327,7 +339,8 @@ int content_fetch_here(struct content_fetcher *fetcher, const struct content_wis
     struct content_flight *flight = NULL;
     bool is_new;
     pthread_mutex_lock(&fetcher->lock);
-    int error = join_locked(fetcher, wish, &flight, &is_new);
+    bool is_resting = clock_monotonic_ms(fetcher->clock) < fetcher->busy_until_ms;
+    int error = is_resting ? -EAGAIN : join_locked(fetcher, wish, &flight, &is_new);
     pthread_mutex_unlock(&fetcher->lock);
     if (error != 0)
         return error;

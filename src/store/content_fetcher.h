@@ -30,6 +30,7 @@ struct content_fetcher {
     pthread_cond_t changed;
     struct map flights;           /* protected by lock, by the name of the file; of struct content_flight */
     int64_t unreachable_until_ms; /* protected by lock: the service is not asked before */
+    int64_t busy_until_ms;        /* protected by lock: nothing is fetched ahead before */
     bool is_stopping;             /* protected by lock */
 };
 
@@ -54,7 +55,8 @@ struct content_wish {
  */
 int content_fetch(struct content_fetcher *fetcher, const struct content_wish *wish, int64_t timeout_ms,
                   struct cancel *cancel, int *ret_fd);
-/* The same by the calling thread itself, which waits to the end. */
+/* The same ahead of readers, by the calling thread itself, which waits to the end. -EAGAIN while the service
+ * has more to do than it likes: what it still answers is for readers. */
 int content_fetch_here(struct content_fetcher *fetcher, const struct content_wish *wish, int *ret_fd);
 
 #endif

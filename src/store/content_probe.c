@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "store/mirror_inboxes.h"
 
 enum {
     EMAILS_MAX = 4,
+    PROBES_SPARED_MAX = 20,
     TIMEOUT_MS = 120 * 1000,
 };
 
@@ -59,23 +61,36 @@ static int ask_for(struct contents *contents, const char *email_id, enum content
     return error;
 }
 
+/* A single email that the service has no content of proves nothing: it is asked for again now and then. */
+static bool is_asked_for_in_vain(struct contents *contents, uint64_t emails)
+{
+    return emails == contents->missing && ++contents->probes_spared < PROBES_SPARED_MAX;
+}
+
 /* Two different emails settle it, unless the service is in trouble. */
-static void ask(struct contents *contents)
+static void ask(struct contents *contents, bool must_ask)
 {
     uint32_t emails[EMAILS_MAX];
     size_t len = mirror_pick_some(contents->mirror, emails, EMAILS_MAX);
+    uint64_t hash = hash_bytes(1, emails, len * sizeof(*emails));
+    if (!must_ask && is_asked_for_in_vain(contents, hash))
+        return;
     bool is_sure = false;
+    bool is_missing = len > 0;
     for (size_t i = 0; i < len && !is_sure; i++) {
         const char *id = mirror_email_id(contents->mirror, emails[i]);
         if (id == NULL)
             continue;
         int error = ask_for(contents, id, CONTENT_PART_FOLDER);
         is_sure = known(contents).content == CAPABILITY_ABSENT;
+        is_missing = is_missing && error == -ENOENT;
         if (error != 0)
             continue;
         error = ask_for(contents, id, CONTENT_PART_RAW);
         is_sure = error == 0 || known(contents).raw != CAPABILITY_UNKNOWN;
     }
+    contents->missing = is_missing ? hash : 0;
+    contents->probes_spared = 0;
 }
 
 static bool set(atomic_bool *flag, bool is_set)
@@ -109,6 +124,6 @@ void content_probe_run(struct contents *contents)
     bool must_ask = atomic_exchange(&contents->must_probe, false);
     const struct service_capabilities before = known(contents);
     if (must_ask || before.content != CAPABILITY_PRESENT || before.raw == CAPABILITY_UNKNOWN)
-        ask(contents);
+        ask(contents, must_ask);
     conclude(contents);
 }

@@ -27,6 +27,8 @@ struct contents {
     atomic_bool must_probe; /* what is known is in doubt */
     bool is_probing;        /* protected by lock, as is the next */
     bool is_stopping;
+    uint64_t missing; /* the probe's: a hash of the emails that were missing, and of no use; 0: none */
+    unsigned int probes_spared; /* the probe's: since they were asked for */
 };
 
 /* Takes over `dir_fd`, a folder of its own. NULL without memory. */

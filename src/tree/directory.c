@@ -7,7 +7,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +15,7 @@
 #include "base/cleanup.h"
 #include "tree/content_node.h"
 #include "tree/entry.h"
-#include "tree/held_folder.h"
+#include "tree/inbox_listing.h"
 #include "tree/inode.h"
 #include "tree/maildir.h"
 #include "tree/search_folder.h"
@@ -27,11 +26,6 @@ enum {
     POSITION_SELF,
     POSITION_PARENT,
     POSITION_FIRST,
-    POSITION_RECORD = POSITION_FIRST, /* inbox.json */
-    POSITION_INDEX,                   /* index.jsonl */
-    POSITION_HELD,                    /* .invalid */
-    POSITION_EMAILS,
-    EMAILS_AT_ONCE = 64,
 };
 
 /* Where entries go, and whether more fit. */
@@ -133,112 +127,19 @@ static int read_inboxes(struct tree_dir *dir, uint64_t position, const struct ou
     return 0;
 }
 
-/* An email is up to two entries: its record, and its folder. A position is twice the store's, less one where
- * the folder is still to come. False: no room. */
-static bool put_email(struct tree_dir *dir, const struct email_view *view, uint64_t next, bool has_folder,
-                      const struct output *out)
-{
-    struct tree_entry entry;
-    char name[NAME_MAX + 1];
-    uint64_t behind = POSITION_EMAILS + 2 * next;
-    entry_of_email(dir->tree, view, &entry);
-    if (!put(out, view->name, &entry, has_folder ? behind - 1 : behind))
-        return false;
-    if (!has_folder)
-        return true;
-    content_folder_name(view, name, sizeof(name));
-    content_entry_of_folder(dir->tree, view, &entry);
-    return put(out, name, &entry, behind);
-}
-
-/* The folder of the email before this store position, which may have gone meanwhile. False: no room. */
-static bool put_folder(struct tree_dir *dir, uint64_t position, const struct output *out)
-{
-    struct email_view view;
-    struct tree_entry entry;
-    char name[NAME_MAX + 1];
-    uint64_t next;
-    uint32_t inbox = (uint32_t)inode_number(dir->ino);
-    if (store_list_emails(dir->tree->store, inbox, position - 1, &view, &next, 1) == 0 || next != position)
-        return true;
-    content_folder_name(&view, name, sizeof(name));
-    content_entry_of_folder(dir->tree, &view, &entry);
-    return put(out, name, &entry, POSITION_EMAILS + 2 * position);
-}
-
-static void put_emails(struct tree_dir *dir, uint64_t position, const struct output *out)
-{
-    struct email_view views[EMAILS_AT_ONCE];
-    uint64_t next[EMAILS_AT_ONCE];
-    uint32_t inbox = (uint32_t)inode_number(dir->ino);
-    bool has_folders = store_has_content(dir->tree->store);
-    size_t count;
-    if (position % 2 == 1 && !put_folder(dir, (position + 1) / 2, out))
-        return;
-    position = (position + 1) / 2;
-    while ((count = store_list_emails(dir->tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
-        for (size_t i = 0; i < count; i++)
-            if (!put_email(dir, &views[i], next[i], has_folders, out))
-                return;
-        position = next[count - 1];
-    }
-}
-
-static void put_held(struct tree_dir *dir, uint64_t position, const struct output *out)
-{
-    struct email_view views[EMAILS_AT_ONCE];
-    uint64_t next[EMAILS_AT_ONCE];
-    struct tree_entry entry;
-    uint32_t inbox = (uint32_t)inode_number(dir->ino);
-    size_t count;
-    while ((count = store_list_held(dir->tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
-        for (size_t i = 0; i < count; i++) {
-            entry_of_email(dir->tree, &views[i], &entry);
-            if (!put(out, views[i].name, &entry, next[i] + POSITION_FIRST))
-                return;
-        }
-        position = next[count - 1];
-    }
-}
-
-/* The entry at a position before POSITION_EMAILS. NULL: there is none. */
-static const char *own_file_of_inbox(struct tree *tree, const struct inbox_view *view, uint64_t position,
-                                     struct tree_entry *ret)
-{
-    switch (position) {
-    case POSITION_RECORD:
-        entry_of_inbox_record(tree, view, ret);
-        return inbox_record_name;
-    case POSITION_INDEX:
-        entry_of_inbox_index(tree, view, ret);
-        return inbox_index_name;
-    default:
-        return held_folder_get(tree, view->number, ret) ? held_folder_name : NULL;
-    }
-}
-
 static int read_inbox(struct tree_dir *dir, uint64_t position, const struct output *out)
 {
-    struct inbox_view view;
-    struct tree_entry entry;
-    if (!put_dots(dir, &position, out))
-        return 0;
-    if (position < POSITION_EMAILS &&
-        !store_get_inbox(dir->tree->store, (uint32_t)inode_number(dir->ino), &view))
-        return 0;
-    for (; position < POSITION_EMAILS; position++) {
-        const char *name = own_file_of_inbox(dir->tree, &view, position, &entry);
-        if (name != NULL && !put(out, name, &entry, position + 1))
-            return 0;
-    }
-    put_emails(dir, position - POSITION_EMAILS, out);
+    if (put_dots(dir, &position, out))
+        inbox_list(dir->tree, (uint32_t)inode_number(dir->ino), position - POSITION_FIRST, POSITION_FIRST,
+                   out->sink, out->context);
     return 0;
 }
 
 static int read_held(struct tree_dir *dir, uint64_t position, const struct output *out)
 {
     if (put_dots(dir, &position, out))
-        put_held(dir, position - POSITION_FIRST, out);
+        inbox_list_held(dir->tree, (uint32_t)inode_number(dir->ino), position - POSITION_FIRST,
+                        POSITION_FIRST, out->sink, out->context);
     return 0;
 }
 

@@ -157,13 +157,15 @@ static enum store_change held_changed(struct tree *tree, const struct email_view
 {
     uint64_t folder_ino = inode_make(INODE_HELD, view->inbox);
     bool leaves = view->is_held ? change == STORE_REMOVED : change == STORE_MOVED;
+    /* First of all: what follows about names waits for the rename that brought it about. */
+    if (change == STORE_MOVED)
+        tell_content_changed(tree, inode_make(INODE_EMAIL, view->number));
     if (leaves)
         tell_entry_gone(tree, folder_ino, view->name);
     if (view->is_held || change == STORE_MOVED)
         tell_folder_changed(tree, folder_ino);
     if (change != STORE_MOVED)
         return change;
-    tell_content_changed(tree, inode_make(INODE_EMAIL, view->number));
     return view->is_held ? STORE_REMOVED : STORE_ADDED;
 }
 

@@ -354,6 +354,8 @@ server_saw_stalled() {
   start_with_contents 300
   local before
   before=$(asked)
+  ls -R "$MOUNT/inboxes/in-1" >/dev/null
+  [ "$(($(asked) - before))" -le 300 ]
   equal "$(grep -rl 'body 2[0-9][0-9]$' "$MOUNT/inboxes/in-1" | grep -c 'body.txt')" 100
   # A content, a raw message and an attachment each.
   [ "$(($(asked) - before))" -le 900 ]
@@ -380,6 +382,20 @@ server_saw_stalled() {
   run ! has_folders in-1
   equal "$(find "$MOUNT/inboxes/in-1" -type f | wc -l)" 7
   [ "$(server_requests content | jq length)" -le 3 ]
+}
+
+@test "one email without content proves nothing, and is not asked for with every sync" {
+  start_scripted_service
+  server_has_email '{"id": "e-1", "inbox_id": "in-1", "subject": "one", "date": "2026-11-20T10:00:00Z"}'
+  start_mount
+  local i
+  for i in 1 2 3 4 5 6; do
+    refresh
+  done
+  wait_until 20 server_saw content 1
+  run ! has_folders in-1
+  holds "$MOUNT/status.json" '.capabilities.content == "unknown"'
+  [ "$(server_requests content | jq length)" -le 2 ]
 }
 
 @test "content that appears at the service appears in the mount" {

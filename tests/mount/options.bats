@@ -235,6 +235,15 @@ teardown() {
   equal "$output" EACCES
 }
 
+@test "-o max_read bounds what is asked for at once, and files read whole" {
+  start_service
+  start_background -o max_read=4096 --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"
+  head -c 100000 /dev/urandom >"$DIR/random"
+  cp "$DIR/random" "$MOUNT/drafts/random"
+  cmp "$MOUNT/drafts/random" "$DIR/random"
+  grep -F " $MOUNT " /proc/mounts | grep -F max_read=4096
+}
+
 @test "a user who is not root can mount" {
   [ "$(id -u)" -eq 0 ] || skip "is not root already"
   [ -u "$(command -v fusermount3)" ] || skip "fusermount3 is not setuid"

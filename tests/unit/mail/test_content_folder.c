@@ -50,6 +50,14 @@ static void texts(void **state)
          "<p>Only <i>this</i></p>"},
         {"{\"plain_text\":\" \\r\\n\",\"html\":\"<p>this</p>\"}", "this\n", "this\n", "<p>this</p>"},
         {"{\"plain_text\":\"\"}", "", "", NULL},
+        {"{\"plain_text\":\"a\\u001b[2Jb\\u0000c\\u009dd\\ufffe\\t\\r\\n\"}",
+         "a\xef\xbf\xbd[2Jb\xef\xbf\xbd"
+         "c\xef\xbf\xbd"
+         "d\xef\xbf\xbe\t\r\n",
+         "a\xef\xbf\xbd[2Jb\xef\xbf\xbd"
+         "c\xef\xbf\xbd"
+         "d\xef\xbf\xbe\t\r\n",
+         NULL},
         {"{\"prompt\":\"p\"}", NULL, NULL, NULL},
         {"{\"plain_text\":\"Yes.\\n\\nOn Mon, Alice wrote:\\n> Lunch?\\n\"}",
          "Yes.\n\nOn Mon, Alice wrote:\n> Lunch?\n", "Yes.\n", NULL},

@@ -457,7 +457,33 @@ static void reading_one_after_the_other_fetches_ahead(void **state)
         assert_text(&world, id, body);
     }
     wait_until(all_are_fetched, &world);
-    assert_true(fake_service_most_at_once(world.fake, FAKE_GET_CONTENT) <= 32 + 2);
+    assert_true(fake_service_most_at_once(world.fake, FAKE_GET_CONTENT) <= 50 + 2);
+    world_release(&world);
+}
+
+static void a_service_with_too_much_to_do_is_left_to_readers(void **state)
+{
+    struct store_world world;
+    (void)state;
+    set_up(&world, 20);
+    start_and_sync(&world);
+    wait_until(has_all, &world);
+    unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
+    fake_service_push(
+        world.fake, FAKE_GET_CONTENT,
+        (struct fake_outcome){
+            .outcome = SERVICE_RETRY, .http_status = 429, .error = EAGAIN, .retry_after_ms = 60000});
+    struct store_content *content;
+    assert_int_equal(store_content_get(world.store, find(&world, "00000018-in-1"), NULL, &content), -EAGAIN);
+    for (int i = 17; i > 11; i--) {
+        char id[64];
+        char body[32];
+        snprintf(id, sizeof(id), "%08d-in-1", i);
+        snprintf(body, sizeof(body), "body %d", i);
+        assert_text(&world, id, body);
+    }
+    world_close(&world); /* what was to be fetched ahead is done with */
+    assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before + 1 + 6);
     world_release(&world);
 }
 
@@ -516,6 +542,7 @@ int main(void)
         cmocka_unit_test(what_a_kill_left_half_written_is_cleared_away),
         cmocka_unit_test(the_least_recently_used_go_first),
         cmocka_unit_test(reading_one_after_the_other_fetches_ahead),
+        cmocka_unit_test(a_service_with_too_much_to_do_is_left_to_readers),
         cmocka_unit_test(readers_side_by_side_are_fetched_ahead_of_too),
         cmocka_unit_test(a_head_for_replies_is_kept),
     };
