@@ -136,6 +136,8 @@ int search_index_renew(struct search_index *index)
     remove_files(index);
     atomic_store(&index->is_damaged, false);
     int error = open_writer(index);
+    if (error != 0) /* to be tried again: nothing can be written until then */
+        atomic_store(&index->is_damaged, true);
     pthread_rwlock_unlock(&index->file_lock);
     return error;
 }

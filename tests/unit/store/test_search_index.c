@@ -285,6 +285,20 @@ static void damage_found_by_a_search_is_told(void **state)
     assert_string_equal(find(fixture, "report"), "b a");
 }
 
+static void an_index_that_could_not_be_built_anew_is_tried_again(void **state)
+{
+    struct fixture *fixture = *state;
+    assert_int_equal(unlinkat(fixture->dir.fd, "search.sqlite3", 0), 0);
+    assert_int_equal(mkdirat(fixture->dir.fd, "search.sqlite3", 0700), 0);
+    assert_int_not_equal(search_index_renew(fixture->index), 0);
+    assert_true(search_index_is_damaged(fixture->index));
+    assert_int_equal(unlinkat(fixture->dir.fd, "search.sqlite3", AT_REMOVEDIR), 0);
+    assert_int_equal(search_index_renew(fixture->index), 0);
+    assert_false(search_index_is_damaged(fixture->index));
+    put_letters(fixture);
+    assert_string_equal(find(fixture, "report"), "b a");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -296,6 +310,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(marks_and_mail_are_there_after_reopening, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_damaged_index_starts_empty, set_up, tear_down),
         cmocka_unit_test_setup_teardown(damage_found_by_a_search_is_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_index_that_could_not_be_built_anew_is_tried_again, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
