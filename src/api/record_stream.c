@@ -7,6 +7,10 @@
 #include <errno.h>
 #include <string.h>
 
+enum {
+    STRING_STEP_BYTES = 512
+};
+
 enum state {
     STATE_START,        /* before anything */
     STATE_FIRST_RECORD, /* after the list's [ */
@@ -47,9 +51,12 @@ static bool is_space(char c)
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* Passes over what is left of a string, as far as it is here, and its quote. */
+/* Passes over what is left of a string, as far as it is here, and its quote. In steps: the quote is looked
+ * for anew behind each backslash, of which there may be many, and it may be far away. */
 static size_t pass_over_string(struct record_stream *stream, const char *bytes, size_t len)
 {
+    if (len > STRING_STEP_BYTES)
+        len = STRING_STEP_BYTES;
     size_t skipped = stream->is_escaped ? 1 : 0;
     stream->is_escaped = false;
     const char *quote = memchr(bytes + skipped, '"', len - skipped);

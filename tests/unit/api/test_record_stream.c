@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -122,6 +123,26 @@ static void lists_in_pieces_of_every_size(void **state)
     }
 }
 
+/* An escaped quote, and a bracket, at every place of a string that is longer than one step. */
+static void long_strings_are_passed_over(void **state)
+{
+    (void)state;
+    for (size_t at = 0; at < 1200; at++) {
+        char text[1300];
+        size_t len = 0;
+        struct found found = {.text = STRBUF_INIT(256)};
+        len += (size_t)sprintf(text, "[{\"a\":\"");
+        memset(text + len, 'x', 1202);
+        memcpy(text + len + at, "\\\"", 2);
+        text[len + (at + 600) % 1202] = ']';
+        len += 1202;
+        len += (size_t)sprintf(text + len, "\"},{\"b\":1}]");
+        assert_int_equal(run(text, len, len, &found), 0);
+        assert_string_equal(strbuf_str(&found.text), "(unfit)\n{\"b\":1}\n");
+        strbuf_release(&found.text);
+    }
+}
+
 static void nul_bytes_are_no_end(void **state)
 {
     static const char text[] = "[{\"a\": \"x\0y\"}, \0]";
@@ -160,9 +181,8 @@ static void a_sink_that_fails_ends_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lists_in_pieces_of_every_size),
-        cmocka_unit_test(nul_bytes_are_no_end),
-        cmocka_unit_test(deep_nesting_is_passed_over),
+        cmocka_unit_test(lists_in_pieces_of_every_size), cmocka_unit_test(long_strings_are_passed_over),
+        cmocka_unit_test(nul_bytes_are_no_end),          cmocka_unit_test(deep_nesting_is_passed_over),
         cmocka_unit_test(a_sink_that_fails_ends_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
