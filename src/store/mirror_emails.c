@@ -117,8 +117,10 @@ static int update_locked(struct mirror *mirror, struct inbox *inbox, struct emai
         return -ENOMEM;
     const struct email_frame *old = entry->frame;
     replace(mirror, inbox, entry, frame);
-    dead_frames_add(&mirror->dead, mirror->log, old, email_frame_bytes(old),
-                    clock_monotonic_ms(mirror->clock));
+    /* What did not reach the disk does not replace what is there. */
+    if (record_log_offset(mirror->log, frame) != UINT64_MAX)
+        dead_frames_add(&mirror->dead, mirror->log, old, email_frame_bytes(old),
+                        clock_monotonic_ms(mirror->clock));
     *put = returns ? MIRROR_ADDED : moves ? MIRROR_MOVED : MIRROR_CHANGED;
     return 0;
 }
