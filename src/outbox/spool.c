@@ -263,9 +263,15 @@ int spool_split_data(struct spool *spool, uint64_t number, uint64_t to, off_t ke
     crash_point("split_linked");
     if (error == 0 && renameat(spool->dir_fd, fresh, spool->dir_fd, name) != 0)
         error = -errno;
-    if (error != 0)
+    if (error != 0) {
         unlinkat(spool->dir_fd, fresh, 0);
-    return error != 0 ? error : dir_sync_wait(&spool->sync);
+        return error;
+    }
+    error = dir_sync_wait(&spool->sync);
+    /* Messages go on with what is here, which must not have been cut. */
+    if (error != 0 && renameat(spool->dir_fd, other, spool->dir_fd, name) != 0)
+        log_warning("an attachment in the spool could not be put back: %s", strerror(errno));
+    return error;
 }
 
 bool spool_shares_data(struct spool *spool, uint64_t number)
