@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "store/maildir_frame.h"
 
 static const char log_name[] = "maildir";
@@ -136,7 +137,9 @@ static int write_boxes(const struct maildir_boxes *boxes, int dir_fd, struct rec
     record_batch_release(&batch);
     if (error == 0 && renameat(dir_fd, compact_name, dir_fd, log_name) != 0)
         error = -errno;
-    return error != 0 ? error : file_sync(dir_fd);
+    if (error == 0 && file_sync(dir_fd) != 0) /* it has the name all the same: the other one has none */
+        log_warning("the state file %s may not be kept", log_name);
+    return error;
 }
 
 /* What cannot be written stays as it is. */
