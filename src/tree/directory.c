@@ -159,7 +159,8 @@ static void put_sent_elsewhere(struct tree_dir *dir, uint64_t position, const st
 static int read_items(struct tree_dir *dir, uint64_t position, const struct output *out)
 {
     struct tree_entry entry;
-    if (position == POSITION_SELF) {
+    /* The kernel may come in the middle first: when what it had cached of the listing is gone. */
+    if (position == POSITION_SELF || dir->listing.entries == NULL) {
         enum outbox_folder folder = OUTBOX_FOLDER_OUTBOX;
         fixed_is_outbox_folder((enum fixed_node)inode_number(dir->ino), &folder);
         map_release(&dir->listed_ids);

@@ -173,6 +173,22 @@ static void a_draft_is_sent_by_renaming_it(void **state)
     assert_string_equal(again, message);
 }
 
+static void a_listing_of_sent_goes_on_where_the_kernel_lost_what_it_had_of_it(void **state)
+{
+    enum {
+        BEHIND_DOTS_AND_ONE = 3
+    };
+    struct tree_fixture *fixture = *state;
+    struct fixture_names names = {.at_most = 0};
+    struct tree_dir *dir = NULL;
+    assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "hello", 0), 0);
+    assert_int_equal(tree_sync_folder(fixture->tree, &nobody, fixture_ino(fixture, "outbox")), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, "sent"), &dir), 0);
+    assert_int_equal(tree_read_dir(dir, BEHIND_DOTS_AND_ONE, fixture_take_name, &names), 0);
+    tree_release_dir(dir);
+    assert_string_equal(names.text, "hello.receipt.json ");
+}
+
 static void what_cannot_be_sent_stays_a_draft(void **state)
 {
     struct tree_fixture *fixture = *state;
@@ -236,6 +252,8 @@ int main(void)
                                         fixture_tear_down),
         cmocka_unit_test_setup_teardown(mail_stays_where_it_is, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(a_draft_is_sent_by_renaming_it, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(a_listing_of_sent_goes_on_where_the_kernel_lost_what_it_had_of_it,
+                                        fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(what_cannot_be_sent_stays_a_draft, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(a_draft_that_is_being_written_is_busy, fixture_set_up,
                                         fixture_tear_down),
