@@ -43,12 +43,10 @@ static int open_bytes(struct tree *tree, struct cancel *cancel, const struct con
                       const struct store_content *content, struct content_handle *handle)
 {
     struct store_bytes bytes;
-    const struct content_entry *entry = NULL;
-    if (node->kind >= CONTENT_NODE_TEXT) {
-        if (node->index >= content->folder.len)
-            return -ENOENT;
-        entry = &content->folder.entries[node->index];
-    }
+    if (!content_has_node(content, node))
+        return -ENOENT;
+    const struct content_entry *entry =
+        node->kind >= CONTENT_NODE_TEXT ? &content->folder.entries[node->index] : NULL;
     int error = 0;
     switch (node->kind) {
     case CONTENT_NODE_TEXT:

@@ -279,9 +279,7 @@ int content_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t
     return error;
 }
 
-/* Whether the content has what the inode names: numbers come from the kernel, which has them from here, but
- * what is fetched anew need not be what it was. */
-static bool is_of(const struct store_content *content, const struct content_node *node)
+bool content_has_node(const struct store_content *content, const struct content_node *node)
 {
     static const enum content_kind kinds[] = {[CONTENT_NODE_TEXT] = CONTENT_TEXT,
                                               [CONTENT_NODE_ATTACHMENT] = CONTENT_ATTACHMENT,
@@ -308,7 +306,7 @@ int content_get_attributes(struct tree *tree, const struct tree_caller *caller, 
     int error = get_content(tree, caller, node.email, &content);
     if (error != 0)
         return error;
-    error = is_of(content, &node) ? 0 : -ENOENT;
+    error = content_has_node(content, &node) ? 0 : -ENOENT;
     if (error == 0) {
         describe(tree, content, &node, &entry);
         error = measure(tree, caller, content, &node, &entry);
@@ -330,7 +328,8 @@ int content_read_link(struct tree *tree, const struct tree_caller *caller, uint6
     int error = get_content(tree, caller, node.email, &content);
     if (error != 0)
         return error;
-    error = is_of(content, &node) && find_earlier(tree, content, &content->folder.entries[node.index], &other)
+    error = content_has_node(content, &node) &&
+                    find_earlier(tree, content, &content->folder.entries[node.index], &other)
                 ? make_target(tree, node.email, &other, ret_target, size)
                 : -ENOENT;
     store_content_unref(tree->store, content);

@@ -36,6 +36,9 @@ struct content_node {
 uint64_t content_node_ino(const struct content_node *node);
 /* `ino` is of INODE_CONTENT. */
 struct content_node content_node_of(uint64_t ino);
+/* Whether the content has what the inode names: numbers come from the kernel, which has them from here, but
+ * what is fetched anew need not be what it was. */
+bool content_has_node(const struct store_content *content, const struct content_node *node);
 
 /* Whether `name` in the inbox is the folder of an email, and that is shown. No wait. */
 bool content_find_folder(struct tree *tree, uint32_t inbox, const char *name, struct tree_entry *ret);

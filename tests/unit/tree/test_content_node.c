@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "store/store_content.h"
+#include "tree/content_node.h"
 
 #define BOX "inboxes/alice@inbox.example"
 #define STEM "20261120T100000Z_hello_3c90c3cc"
@@ -164,6 +165,20 @@ static void what_is_not_there(void **state)
                      -EISDIR);
 }
 
+static void a_number_that_means_something_else_now_opens_nothing(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct content_node node = content_node_of(fixture_ino(fixture, BOX "/" STEM "/body.txt"));
+    struct tree_attributes attributes;
+    struct tree_handle *handle;
+    node.kind = CONTENT_NODE_ATTACHMENT;
+    uint64_t ino = content_node_ino(&node);
+    assert_int_equal(tree_get_attributes(fixture->tree, &nobody, ino, &attributes), -ENOENT);
+    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_RDONLY, &handle), -ENOENT);
+    node.kind = CONTENT_NODE_EARLIER;
+    assert_int_equal(tree_open(fixture->tree, &nobody, content_node_ino(&node), O_RDONLY, &handle), -ENOENT);
+}
+
 static void looking_at_the_inbox_asks_nothing(void **state)
 {
     struct tree_fixture *fixture = *state;
@@ -200,6 +215,7 @@ int main(void)
         CONTENT_TEST(attributes_are_exact),
         CONTENT_TEST(files_are_read_and_links_followed),
         CONTENT_TEST(what_is_not_there),
+        CONTENT_TEST(a_number_that_means_something_else_now_opens_nothing),
         CONTENT_TEST(looking_at_the_inbox_asks_nothing),
         CONTENT_TEST(waiting_is_where_it_says_so),
     };
