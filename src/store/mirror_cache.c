@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "store/mirror_emails.h"
 #include "store/mirror_inboxes.h"
 
@@ -155,10 +156,10 @@ static int write_anew(const struct mirror *mirror, int dir_fd)
     record_log_free(log);
     if (error == 0 && renameat(dir_fd, compact_name, dir_fd, cache_name) != 0)
         error = -errno;
-    if (error == 0)
-        error = file_sync(dir_fd);
-    else
+    if (error != 0)
         unlinkat(dir_fd, compact_name, 0);
+    else if (file_sync(dir_fd) != 0) /* it has the name all the same: the other one has none */
+        log_warning("the state file %s may not be kept", cache_name);
     return error;
 }
 
