@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +66,7 @@ static int read_max_read(struct fs_session *session, struct fuse_args *arguments
 {
     static const struct fuse_opt known[] = {
         {"max_read=%u", offsetof(struct fs_session, max_read), 0},
-        FUSE_OPT_KEY("max_read=", FUSE_OPT_KEY_KEEP),
+        {"max_read=", UINT_MAX, FUSE_OPT_KEY_KEEP}, /* FUSE_OPT_KEY(), which clang finds fault with */
         FUSE_OPT_END,
     };
     return fuse_opt_parse(arguments, session, known, NULL);
