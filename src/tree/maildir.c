@@ -349,6 +349,7 @@ static int lookup_local(struct tree *tree, uint64_t parent, const char *name, st
     return error;
 }
 
+/* False only for what stays so: an inbox may change, and a message come, before the lookup is made. */
 bool maildir_lookup_may_wait(struct tree *tree, uint64_t parent, const char *name)
 {
     struct maildir_mail mail;
@@ -357,8 +358,9 @@ bool maildir_lookup_may_wait(struct tree *tree, uint64_t parent, const char *nam
     if (inode_kind(parent) != INODE_MAILDIR)
         return false;
     if (maildir_node(parent) == MAILDIR_NODE_BOX)
-        return find_node(name, &node) && !is_fresh(tree, maildir_inbox(parent));
-    return maildir_find_message(tree, parent, name, &mail, &email) == 0 && mail.size < 0;
+        return find_node(name, &node);
+    return maildir_holds_messages(parent) &&
+           (maildir_find_message(tree, parent, name, &mail, &email) != 0 || mail.size < 0);
 }
 
 int maildir_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,

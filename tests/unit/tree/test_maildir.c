@@ -176,6 +176,8 @@ static void looking_a_message_up_tells_its_size_and_from_then_on_without_waiting
     assert_int_equal(entry.attributes.stat.st_mode, S_IFREG | 0444);
     assert_true(entry.attributes.is_lasting && entry.is_name_lasting);
     assert_false(tree_lookup_may_wait(fixture->tree, folder, name));
+    assert_true(tree_lookup_may_wait(fixture->tree, folder, "comes meanwhile"));
+    assert_true(tree_lookup_may_wait(fixture->tree, fixture_ino(fixture, BOX), "new"));
     assert_true(tree_open_may_wait(fixture->tree, entry.ino, O_RDONLY));
     assert_int_equal(list(fixture, BOX "/new", 0).by_uid[1].ino, entry.ino);
 
