@@ -142,7 +142,7 @@ struct maildir_names {
     size_t len;
 };
 void maildir_names_release(struct maildir_names *names);
-/* What there is of them in a folder; none in cur, new and tmp. 0 or -ENOMEM. */
+/* What there is of them in a folder; none in cur, new and tmp. 0 or -errno. */
 int maildir_list_local(const struct tree *tree, uint64_t folder, struct maildir_names *ret);
 
 /* Before a folder is listed: brings it up to date, and has its messages fetched behind the scenes (waits for

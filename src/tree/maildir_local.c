@@ -75,7 +75,7 @@ static int read_names(DIR *dir, struct maildir_names *ret)
     ret->items = calloc(MAILDIR_LOCAL_MAX, sizeof(*ret->items));
     if (ret->items == NULL)
         return -ENOMEM;
-    while (ret->len < MAILDIR_LOCAL_MAX && (item = readdir(dir)) != NULL) {
+    while (ret->len < MAILDIR_LOCAL_MAX && (errno = 0, item = readdir(dir)) != NULL) {
         if (!is_shown(item))
             continue;
         struct maildir_local *local = &ret->items[ret->len++];
@@ -83,16 +83,20 @@ static int read_names(DIR *dir, struct maildir_names *ret)
         local->shown_ino = entry_shown_draft_ino(item->d_ino);
         local->type = DTTOIF(item->d_type);
     }
-    return 0;
+    return ret->len < MAILDIR_LOCAL_MAX ? -errno : 0;
 }
 
-static DIR *open_listing(const struct tree *tree, uint64_t folder)
+/* NULL where the folder has not been made yet. */
+static int open_listing(const struct tree *tree, uint64_t folder, DIR **ret)
 {
     int fd = maildir_open_local(tree, folder, false);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    if (dir == NULL && fd >= 0)
-        close(fd);
-    return dir;
+    *ret = fd < 0 ? NULL : fdopendir(fd);
+    if (fd < 0)
+        return fd == -ENOENT ? 0 : fd;
+    if (*ret != NULL)
+        return 0;
+    close(fd);
+    return -ENOMEM;
 }
 
 void maildir_names_release(struct maildir_names *names)
@@ -104,10 +108,11 @@ void maildir_names_release(struct maildir_names *names)
 int maildir_list_local(const struct tree *tree, uint64_t folder, struct maildir_names *ret)
 {
     *ret = (struct maildir_names){.len = 0};
-    DIR *dir = maildir_is_local(folder, ".") ? open_listing(tree, folder) : NULL;
+    DIR *dir = NULL;
+    int error = maildir_is_local(folder, ".") ? open_listing(tree, folder, &dir) : 0;
     if (dir == NULL)
-        return 0;
-    int error = read_names(dir, ret);
+        return error;
+    error = read_names(dir, ret);
     closedir(dir);
     if (error != 0)
         maildir_names_release(ret);

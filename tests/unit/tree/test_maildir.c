@@ -375,6 +375,23 @@ static void uidvalidity_speaks_for_numbers_to_come(void **state)
     tree_release(handle);
 }
 
+static void what_the_disk_does_not_tell_is_not_listed_as_nothing(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_dir *dir = NULL;
+    struct tree_entry entry;
+    struct tree_handle *handle = NULL;
+    uint64_t folder = fixture_ino(fixture, "maildir");
+    _cleanup_close_ int files = file_open_dir(fixture->dir.fd, "maildir/files");
+    assert_int_equal(tree_open_dir(fixture->tree, &nobody, folder, &dir), 0);
+    tree_release_dir(dir);
+    assert_int_equal(file_replace_at(files, "all", "no folder", 9, 0600), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &nobody, folder, &dir), -ENOTDIR);
+    assert_int_equal(
+        tree_create(fixture->tree, &nobody, folder, ".lock", 0600, O_WRONLY | O_CREAT, &entry, &handle),
+        -ENOTDIR);
+}
+
 static void a_service_without_raw_messages_has_no_maildirs(void **state)
 {
     struct tree_fixture *fixture = *state;
@@ -410,6 +427,7 @@ int main(void)
         TEST(mail_that_is_gone_is_not_there_and_comes_back_as_what_it_was),
         TEST(programs_have_files_of_their_own),
         TEST(uidvalidity_speaks_for_numbers_to_come),
+        TEST(what_the_disk_does_not_tell_is_not_listed_as_nothing),
         cmocka_unit_test_setup_teardown(a_service_without_raw_messages_has_no_maildirs, set_up_without,
                                         fixture_tear_down),
     };
