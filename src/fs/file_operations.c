@@ -112,9 +112,8 @@ static void allocate_file(struct tree *tree, const struct tree_caller *caller,
                           const struct request_arguments *arguments, struct request_outcome *ret)
 {
     (void)tree;
-    (void)caller;
-    ret->error =
-        tree_allocate(arguments->handle, (int)arguments->flags, arguments->offset, (off_t)arguments->len);
+    ret->error = tree_allocate(arguments->handle, caller, (int)arguments->flags, arguments->offset,
+                               (off_t)arguments->len);
 }
 
 void op_fallocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, off_t len,

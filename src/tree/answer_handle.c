@@ -17,7 +17,6 @@ struct answer_handle {
     struct answer_door door;
     char *answers; /* NULL: not known yet */
     char *name;
-    pid_t opener;
 
     pthread_mutex_t making;               /* held while the file is made */
     _Atomic(struct outbox_handle *) file; /* NULL: nothing was written yet */
@@ -107,11 +106,11 @@ static int set_answer_size(struct tree_handle *handle, const struct tree_caller 
     return error;
 }
 
-static int allocate_answer(struct tree_handle *handle, int mode, off_t offset, off_t len)
+static int allocate_answer(struct tree_handle *handle, const struct tree_caller *caller, int mode,
+                           off_t offset, off_t len)
 {
-    const struct tree_caller opener = {.pid = ((struct answer_handle *)handle)->opener};
     struct outbox_handle *file;
-    int error = need_file(handle, &opener, &file);
+    int error = need_file(handle, caller, &file);
     return error != 0 ? error : outbox_allocate(file, mode, offset, len);
 }
 
@@ -159,8 +158,7 @@ static void abandon_answer(struct tree_handle *handle)
     free_answer(handle);
 }
 
-static struct answer_handle *new_answer(struct tree *tree, const struct tree_caller *caller,
-                                        const struct answer_door *door, int flags)
+static struct answer_handle *new_answer(struct tree *tree, const struct answer_door *door, int flags)
 {
     static const struct handle_ops ops = {
         .caching = TREE_CACHE_NONE,
@@ -180,7 +178,6 @@ static struct answer_handle *new_answer(struct tree *tree, const struct tree_cal
         return NULL;
     pthread_mutex_init(&answer->making, NULL);
     answer->door = *door;
-    answer->opener = caller->pid;
     return answer;
 }
 
@@ -190,7 +187,7 @@ int answer_open(struct tree *tree, const struct tree_caller *caller, uint64_t in
     const struct answer_door door = answer_door_of(ino);
     if ((flags & O_ACCMODE) != O_WRONLY)
         return -EACCES;
-    struct answer_handle *answer = new_answer(tree, caller, &door, flags);
+    struct answer_handle *answer = new_answer(tree, &door, flags);
     if (answer == NULL)
         return -ENOMEM;
     int error = prepare(answer, caller);
@@ -202,14 +199,14 @@ int answer_open(struct tree *tree, const struct tree_caller *caller, uint64_t in
 }
 
 /* Creating may not wait: what is to be known is found out at the first write. */
-int answer_create(struct tree *tree, const struct tree_caller *caller, const struct answer_door *door,
-                  int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle)
+int answer_create(struct tree *tree, const struct answer_door *door, int flags, struct tree_entry *ret_entry,
+                  struct tree_handle **ret_handle)
 {
     if ((flags & O_ACCMODE) != O_WRONLY)
         return -EACCES;
     if (!answer_door_get(tree, door, ret_entry))
         return -ENOENT;
-    struct answer_handle *answer = new_answer(tree, caller, door, flags);
+    struct answer_handle *answer = new_answer(tree, door, flags);
     if (answer == NULL)
         return -ENOMEM;
     *ret_handle = &answer->base;

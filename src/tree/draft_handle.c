@@ -55,8 +55,10 @@ static int set_draft_size(struct tree_handle *handle, const struct tree_caller *
     return ftruncate(draft_handle_fd(handle), size) == 0 ? 0 : -errno;
 }
 
-static int allocate_draft(struct tree_handle *handle, int mode, off_t offset, off_t len)
+static int allocate_draft(struct tree_handle *handle, const struct tree_caller *caller, int mode,
+                          off_t offset, off_t len)
 {
+    (void)caller;
     note_write(handle);
     return fallocate(draft_handle_fd(handle), mode, offset, len) == 0 ? 0 : -errno;
 }

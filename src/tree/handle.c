@@ -137,7 +137,7 @@ static int create_node(struct tree *tree, const struct tree_caller *caller, uint
         return maildir_create(tree, parent, name, mode, flags, ret_entry, ret_handle);
     if (answer_door_find(tree, parent, name, &door)) {
         removed_names_take(&tree->removed, parent, name, caller->pid, clock_monotonic_ms(tree->clock));
-        return answer_create(tree, caller, &door, flags, ret_entry, ret_handle);
+        return answer_create(tree, &door, flags, ret_entry, ret_handle);
     }
     if (draft != NULL)
         return draft_create(tree, draft, name, mode, flags, ret_entry, ret_handle);
@@ -205,9 +205,11 @@ ssize_t tree_write(struct tree_handle *handle, const struct tree_caller *caller,
     return handle->ops->write == NULL ? -EBADF : handle->ops->write(handle, caller, bytes, len, offset);
 }
 
-int tree_allocate(struct tree_handle *handle, int mode, off_t offset, off_t len)
+int tree_allocate(struct tree_handle *handle, const struct tree_caller *caller, int mode, off_t offset,
+                  off_t len)
 {
-    return handle->ops->allocate == NULL ? -EOPNOTSUPP : handle->ops->allocate(handle, mode, offset, len);
+    return handle->ops->allocate == NULL ? -EOPNOTSUPP
+                                         : handle->ops->allocate(handle, caller, mode, offset, len);
 }
 
 ssize_t tree_copy_range(struct tree_handle *from, off_t from_offset, struct tree_handle *to, off_t to_offset,

@@ -63,7 +63,8 @@ bool tree_is_readable(struct tree_handle *handle);
 /* The number of bytes written, or -errno. */
 ssize_t tree_write(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                    size_t len, off_t offset);
-int tree_allocate(struct tree_handle *handle, int mode, off_t offset, off_t len);
+int tree_allocate(struct tree_handle *handle, const struct tree_caller *caller, int mode, off_t offset,
+                  off_t len);
 /* copy_file_range(2); -EOPNOTSUPP unless both are drafts. */
 ssize_t tree_copy_range(struct tree_handle *from, off_t from_offset, struct tree_handle *to, off_t to_offset,
                         size_t len);

@@ -26,7 +26,8 @@ struct handle_ops {
     /* NULL: -EPERM */
     int (*set_size)(struct tree_handle *handle, const struct tree_caller *caller, off_t size);
     /* NULL: -EOPNOTSUPP */
-    int (*allocate)(struct tree_handle *handle, int mode, off_t offset, off_t len);
+    int (*allocate)(struct tree_handle *handle, const struct tree_caller *caller, int mode, off_t offset,
+                    off_t len);
     /* NULL: nothing to do */
     int (*sync)(struct tree_handle *handle, bool is_data_only);
     int (*flush)(struct tree_handle *handle, const struct tree_caller *caller);
@@ -81,8 +82,8 @@ int item_create(struct tree *tree, const struct tree_caller *caller, enum outbox
 int answer_open(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                 struct tree_handle **ret_handle);
 struct answer_door;
-int answer_create(struct tree *tree, const struct tree_caller *caller, const struct answer_door *door,
-                  int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle);
+int answer_create(struct tree *tree, const struct answer_door *door, int flags, struct tree_entry *ret_entry,
+                  struct tree_handle **ret_handle);
 
 /* Drafts (draft_handle.c). */
 int draft_open(struct tree *tree, struct draft_node *node, int flags, struct tree_handle **ret_handle);

@@ -51,8 +51,10 @@ static int set_item_size(struct tree_handle *handle, const struct tree_caller *c
     return outbox_set_size(handle->tree->outbox, item->number, item->file, size, caller->pid);
 }
 
-static int allocate_item(struct tree_handle *handle, int mode, off_t offset, off_t len)
+static int allocate_item(struct tree_handle *handle, const struct tree_caller *caller, int mode, off_t offset,
+                         off_t len)
 {
+    (void)caller;
     return outbox_allocate(file_of(handle), mode, offset, len);
 }
 

@@ -102,6 +102,32 @@ static void doors_open_for_writing_alone(void **state)
     assert_int_equal(fake_service_count(fixture->fake, FAKE_SEND), 0);
 }
 
+static void who_reserves_room_first_can_be_interrupted(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct cancel cancel;
+    struct tree_entry entry;
+    struct tree_handle *handle = NULL;
+    char *reason = NULL;
+    fake_service_add_simple_email(fixture->fake, "i1", "5e92e5ee-0d44", "Slow");
+    fake_service_set_content(fixture->fake, "5e92e5ee-0d44",
+                             "{\"id\":\"5e92e5ee-0d44\",\"plain_text\":\"x\"}");
+    fake_service_close_gate(fixture->fake, FAKE_GET_CONTENT);
+    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    uint64_t folder = fixture_ino(fixture, "inboxes/alice@inbox.example/20261120T100000Z_slow_5e92e5ee");
+    cancel_init(&cancel);
+    cancel_set(&cancel);
+    const struct tree_caller caller = {.cancel = &cancel};
+    assert_int_equal(
+        tree_create(fixture->tree, &caller, folder, "reply", 0600, O_WRONLY | O_CREAT, &entry, &handle), 0);
+    assert_int_equal(tree_allocate(handle, &caller, 0, 0, 10), -EINTR);
+    finish(handle);
+    cancel_release(&cancel);
+    fake_service_open_gate(fixture->fake, FAKE_GET_CONTENT);
+    settle(fixture);
+    assert_int_equal(fake_service_count(fixture->fake, FAKE_SEND), 0);
+}
+
 static void only_the_first_write_may_wait(void **state)
 {
     struct tree_fixture *fixture = *state;
@@ -179,11 +205,9 @@ static void a_draft_moved_onto_a_door_is_an_answer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        DOOR_TEST(looking_at_doors_asks_nothing_and_never_waits),
-        DOOR_TEST(doors_open_for_writing_alone),
-        DOOR_TEST(only_the_first_write_may_wait),
-        DOOR_TEST(appending_goes_behind_what_this_writer_wrote),
-        DOOR_TEST(who_removes_a_door_can_create_it),
+        DOOR_TEST(looking_at_doors_asks_nothing_and_never_waits), DOOR_TEST(doors_open_for_writing_alone),
+        DOOR_TEST(who_reserves_room_first_can_be_interrupted),    DOOR_TEST(only_the_first_write_may_wait),
+        DOOR_TEST(appending_goes_behind_what_this_writer_wrote),  DOOR_TEST(who_removes_a_door_can_create_it),
         DOOR_TEST(a_draft_moved_onto_a_door_is_an_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
