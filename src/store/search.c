@@ -91,12 +91,13 @@ static void search_locally(struct search *search)
     struct search_feed *feed = search->searcher->feed;
     search_feed_settle(feed, SETTLE_TIMEOUT_MS, search->cancel);
     struct search_index *index = search_feed_index(feed);
-    if (index == NULL)
-        return;
     search->taking = &search->local;
-    int error = search_index_find(index, search->query, take_local, is_over, search);
+    int error =
+        index == NULL ? -EAGAIN : search_index_find(index, search->query, take_local, is_over, search);
     if (error == -EUCLEAN)
         search_feed_wake(feed);
+    /* What it has to say about the rest is not known. */
+    search->local.is_truncated |= error != 0;
 }
 
 /* ---------------------------------------------------------------- the service */

@@ -179,7 +179,7 @@ enum {
 struct store_search {
     uint32_t *emails;
     size_t len;
-    bool is_truncated;     /* there is more than was found or may be shown */
+    bool is_truncated;     /* there is, or may be, more than was found or may be shown */
     bool is_service_asked; /* false: this is what is known locally */
 };
 

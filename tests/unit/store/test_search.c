@@ -36,6 +36,15 @@ static bool is_service_asked(struct store_world *world, const char *query)
     return is_asked;
 }
 
+static bool is_cut_short(struct store_world *world, const char *query)
+{
+    struct store_search found;
+    assert_int_equal(store_search(world->store, query, NULL, &found), 0);
+    bool is_truncated = found.is_truncated;
+    store_search_release(&found);
+    return is_truncated;
+}
+
 static void add(struct store_world *world, const char *inbox, const char *id, const char *date,
                 const char *rest)
 {
@@ -271,6 +280,19 @@ static void a_damaged_index_is_built_anew(void **state)
     assert_found(world, "invoice", "b1 a1");
 }
 
+static void a_search_without_its_index_says_that_there_may_be_more(void **state)
+{
+    struct store_world *world = *state;
+    assert_false(is_cut_short(world, "invoice"));
+    assert_int_equal(renameat(world->dir.fd, "cache/search.sqlite3", world->dir.fd, "cache/away"), 0);
+    assert_int_equal(symlinkat("nowhere", world->dir.fd, "cache/search.sqlite3"), 0);
+    assert_true(is_cut_short(world, "invoice"));
+    assert_true(is_service_asked(world, "invoice"));
+    remove_state(world, "cache/search.sqlite3");
+    assert_int_equal(renameat(world->dir.fd, "cache/away", world->dir.fd, "cache/search.sqlite3"), 0);
+    assert_false(is_cut_short(world, "invoice"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +311,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_index_of_other_records_is_compared_with_them, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lost_index_is_built_anew, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_damaged_index_is_built_anew, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_search_without_its_index_says_that_there_may_be_more, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
