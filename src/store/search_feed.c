@@ -28,6 +28,7 @@ struct search_feed {
 
     struct search_progress progress; /* the thread's, as is the next */
     bool has_warned;                 /* of a failure that lasts */
+    bool was_damaged;                /* when the last round ended */
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -104,7 +105,8 @@ static int prepare(struct search_feed *feed)
         return open_index(feed);
     if (!search_index_is_damaged(feed->index))
         return 0;
-    log_warning("the search index is damaged; it is built anew");
+    if (!feed->has_warned)
+        log_warning("the search index is damaged; it is built anew");
     pthread_mutex_lock(&feed->lock);
     search_texts_forget(&feed->texts);
     pthread_mutex_unlock(&feed->lock);
@@ -156,18 +158,21 @@ static void take_locked(struct search_feed *feed, uint32_t noted[NOTED_MAX], str
 
 static void note_failure_locked(struct search_feed *feed, int error)
 {
+    /* Building it anew is tried at once; where that does not help, there is no hurry. */
+    bool is_first_damage = error == -EUCLEAN && !feed->was_damaged;
     if (error == 0)
-        feed->has_warned = false;
+        feed->has_warned = feed->was_damaged = false;
     if (error == 0 || error == -ECANCELED)
         return;
-    if (error != -EUCLEAN && !feed->has_warned)
+    if (!is_first_damage && !feed->has_warned)
         log_warning("the search index cannot be written: %s", strerror(-error));
-    feed->has_warned = error != -EUCLEAN;
+    feed->has_warned = !is_first_damage;
+    feed->was_damaged = error == -EUCLEAN;
     /* What was taken is lost, so the next round has to look at everything. */
     search_progress_start_over(&feed->progress);
     search_texts_forget(&feed->texts);
     feed->has_news = true;
-    feed->not_before_ms = error == -EUCLEAN ? 0 : now_ms() + REST_AFTER_FAILURE_MS;
+    feed->not_before_ms = is_first_damage ? 0 : now_ms() + REST_AFTER_FAILURE_MS;
 }
 
 /* Called with the lock held, which is given up meanwhile. */
