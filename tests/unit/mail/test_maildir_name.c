@@ -114,7 +114,7 @@ static void nothing_else_is_a_name(void **state)
         BASE ":2,\xc3\xa4",
         BASE ":2,S\n",
         BASE "\n",
-        " " BASE,
+        (" " BASE),
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
