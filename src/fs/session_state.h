@@ -28,7 +28,7 @@ struct fs_session {
     bool is_mounted;
     bool is_started;
     bool is_stopped;
-    bool is_gone; /* unmount_is_complete(): all files are closed */
+    atomic_bool is_gone; /* unmount_is_complete(): all files are closed */
     struct request_loop loop;
     struct waiting_room waiting;
     struct stream_readers readers;
