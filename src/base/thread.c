@@ -133,6 +133,23 @@ int worker_pool_submit(struct worker_pool *pool, struct worker_job *job)
     return error;
 }
 
+bool worker_pool_withdraw(struct worker_pool *pool, const struct worker_job *job)
+{
+    pthread_mutex_lock(&pool->lock);
+    struct worker_job **link = &pool->first;
+    while (*link != NULL && *link != job)
+        link = &(*link)->next;
+    bool is_queued = *link != NULL;
+    if (is_queued) {
+        *link = job->next;
+        if (pool->end == &job->next)
+            pool->end = link;
+        pool->queued--;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return is_queued;
+}
+
 void worker_pool_free(struct worker_pool *pool)
 {
     if (pool == NULL)

@@ -6,6 +6,7 @@
 #define INBOXFS_BASE_THREAD_H
 
 #include <pthread.h>
+#include <stdbool.h>
 
 /* Starts a joinable thread with all signals blocked; `name` (up to 15 bytes) shows in debuggers. 0 or -errno.
  */
@@ -24,6 +25,10 @@ int worker_pool_new(const char *name, unsigned int max_threads, struct worker_po
 
 /* Hands in a job. 0, or -errno when no thread can be started (the job was not taken). */
 int worker_pool_submit(struct worker_pool *pool, struct worker_job *job);
+
+/* Takes back a job that is no longer wanted. True: it will not run, and is the caller's again; false: it is
+ * not in the queue, but runs or ran, or was never handed in. */
+bool worker_pool_withdraw(struct worker_pool *pool, const struct worker_job *job);
 
 /* Waits until all jobs are done, and frees. NULL-safe. */
 void worker_pool_free(struct worker_pool *pool);

@@ -302,11 +302,17 @@ static int wait_locked(struct content_flight *flight, int64_t until_ms, struct c
     return 0;
 }
 
-/* Gives a reference back, with the lock not held. */
+/* Gives a reference back, with the lock not held. What nobody waits for any more and has not begun need not
+ * begin: else those who lose patience with a slow service leave behind a queue that grows and grows. */
 static void leave(struct content_flight *flight)
 {
     struct content_fetcher *fetcher = flight->fetcher;
     pthread_mutex_lock(&fetcher->lock);
+    bool is_last = flight->references == 2 && !flight->is_done && !fetcher->is_stopping;
+    if (is_last && worker_pool_withdraw(fetcher->pool, &flight->job)) {
+        map_remove(&fetcher->flights, flight->name);
+        unref_locked(flight);
+    }
     unref_locked(flight);
     pthread_mutex_unlock(&fetcher->lock);
 }

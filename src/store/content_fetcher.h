@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Brings parts of emails from the service into the cache, each once, however many want it at the same time.
- * A transfer belongs to nobody: who loses patience leaves, and it goes on for those who come after.
+ * A transfer belongs to nobody: who loses patience leaves, and it goes on for those who come after. One that
+ * has not begun when the last one leaves never does.
  */
 #ifndef INBOXFS_STORE_CONTENT_FETCHER_H
 #define INBOXFS_STORE_CONTENT_FETCHER_H

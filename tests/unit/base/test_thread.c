@@ -78,6 +78,43 @@ static void jobs_run_at_once_up_to_the_bound_and_all_are_done(void **state)
     pthread_mutex_destroy(&gate.lock);
 }
 
+static void jobs_taken_back_before_they_begin_do_not_run(void **state)
+{
+    enum {
+        FEW = 6
+    };
+    struct gated_job jobs[FEW];
+    struct gate gate = {.running = 0};
+    struct worker_pool *pool = NULL;
+    (void)state;
+    pthread_mutex_init(&gate.lock, NULL);
+    pthread_cond_init(&gate.changed, NULL);
+    assert_int_equal(worker_pool_new("test", 1, &pool), 0);
+    for (size_t i = 0; i < FEW - 1; i++) {
+        jobs[i] = (struct gated_job){.job = {.run = run_gated}, .gate = &gate};
+        assert_int_equal(worker_pool_submit(pool, &jobs[i].job), 0);
+    }
+    pthread_mutex_lock(&gate.lock);
+    while (gate.running < 1)
+        pthread_cond_wait(&gate.changed, &gate.lock);
+    pthread_mutex_unlock(&gate.lock);
+    assert_false(worker_pool_withdraw(pool, &jobs[0].job)); /* it runs */
+    assert_true(worker_pool_withdraw(pool, &jobs[2].job));
+    assert_false(worker_pool_withdraw(pool, &jobs[2].job));
+    assert_true(worker_pool_withdraw(pool, &jobs[4].job)); /* the last one */
+    jobs[5] = (struct gated_job){.job = {.run = run_gated}, .gate = &gate};
+    assert_int_equal(worker_pool_submit(pool, &jobs[5].job), 0);
+    pthread_mutex_lock(&gate.lock);
+    gate.is_open = 1;
+    pthread_cond_broadcast(&gate.changed);
+    pthread_mutex_unlock(&gate.lock);
+    worker_pool_free(pool);
+    for (size_t i = 0; i < FEW; i++)
+        assert_int_equal(jobs[i].runs, i != 2 && i != 4);
+    pthread_cond_destroy(&gate.changed);
+    pthread_mutex_destroy(&gate.lock);
+}
+
 static void a_pool_without_work_can_be_freed(void **state)
 {
     struct worker_pool *pool = NULL;
@@ -114,6 +151,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(jobs_run_at_once_up_to_the_bound_and_all_are_done),
+        cmocka_unit_test(jobs_taken_back_before_they_begin_do_not_run),
         cmocka_unit_test(a_pool_without_work_can_be_freed),
         cmocka_unit_test(threads_take_no_signals),
     };

@@ -174,6 +174,7 @@ static void content_is_fetched_once_and_read_offline(void **state)
 struct reader {
     struct store_world *world;
     uint32_t email;
+    struct cancel *cancel; /* or NULL */
     char *text;
     int error;
 };
@@ -214,21 +215,31 @@ static void twenty_readers_share_a_fetch(void **state)
     world_release(&world);
 }
 
+static void *get_it(void *argument)
+{
+    struct reader *reader = argument;
+    struct store_content *content;
+    reader->error = store_content_get(reader->world->store, reader->email, reader->cancel, &content);
+    return NULL;
+}
+
 static void who_is_interrupted_leaves_the_transfer_to_others(void **state)
 {
     struct store_world world;
     struct cancel cancel;
-    struct store_content *content;
+    pthread_t thread;
     (void)state;
     set_up(&world, 6);
     start_and_sync(&world);
     wait_until(has_all, &world);
     cancel_init(&cancel);
-    cancel_set(&cancel);
     fake_service_close_gate(world.fake, FAKE_GET_CONTENT);
-    uint32_t email = find(&world, "00000003-in-1");
-    assert_int_equal(store_content_get(world.store, email, &cancel, &content), -EINTR);
+    struct reader reader = {.world = &world, .email = find(&world, "00000003-in-1"), .cancel = &cancel};
+    assert_int_equal(pthread_create(&thread, NULL, get_it, &reader), 0);
     fake_service_wait_at_gate(world.fake, FAKE_GET_CONTENT, 1);
+    cancel_set(&cancel);
+    pthread_join(thread, NULL);
+    assert_int_equal(reader.error, -EINTR);
     unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
     fake_service_open_gate(world.fake, FAKE_GET_CONTENT);
     assert_text(&world, "00000003-in-1", "body 3");
@@ -237,12 +248,44 @@ static void who_is_interrupted_leaves_the_transfer_to_others(void **state)
     world_release(&world);
 }
 
-static void *get_it(void *argument)
+static void what_nobody_waits_for_any_more_is_not_begun(void **state)
 {
-    struct reader *reader = argument;
-    struct store_content *content;
-    reader->error = store_content_get(reader->world->store, reader->email, NULL, &content);
-    return NULL;
+    enum {
+        AT_ONCE = 16,
+        APART = 10 /* so that nothing is fetched ahead */
+    };
+    struct store_world world;
+    struct cancel cancel;
+    struct reader readers[AT_ONCE + 1];
+    pthread_t threads[AT_ONCE];
+    (void)state;
+    set_up(&world, (AT_ONCE + 2) * APART);
+    start_and_sync(&world);
+    wait_until(has_all, &world);
+    for (int i = 0; i <= AT_ONCE; i++) {
+        char id[64];
+        snprintf(id, sizeof(id), "%08d-in-1", i * APART + APART / 2);
+        readers[i] = (struct reader){.world = &world, .email = find(&world, id)};
+    }
+    unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
+    fake_service_close_gate(world.fake, FAKE_GET_CONTENT);
+    for (size_t i = 0; i < AT_ONCE; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, read_it, &readers[i]), 0);
+    fake_service_wait_at_gate(world.fake, FAKE_GET_CONTENT, AT_ONCE);
+    cancel_init(&cancel);
+    cancel_set(&cancel);
+    readers[AT_ONCE].cancel = &cancel;
+    get_it(&readers[AT_ONCE]);
+    assert_int_equal(readers[AT_ONCE].error, -EINTR);
+    fake_service_open_gate(world.fake, FAKE_GET_CONTENT);
+    for (size_t i = 0; i < AT_ONCE; i++) {
+        pthread_join(threads[i], NULL);
+        free(readers[i].text);
+    }
+    world_close(&world); /* whatever was queued is done with */
+    assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before + AT_ONCE);
+    cancel_release(&cancel);
+    world_release(&world);
 }
 
 static void patience_ends_after_half_a_minute_and_the_transfer_goes_on(void **state)
@@ -536,6 +579,7 @@ int main(void)
         cmocka_unit_test(content_is_fetched_once_and_read_offline),
         cmocka_unit_test(twenty_readers_share_a_fetch),
         cmocka_unit_test(who_is_interrupted_leaves_the_transfer_to_others),
+        cmocka_unit_test(what_nobody_waits_for_any_more_is_not_begun),
         cmocka_unit_test(patience_ends_after_half_a_minute_and_the_transfer_goes_on),
         cmocka_unit_test(failures_have_their_errno),
         cmocka_unit_test(damage_is_found_out_and_fetched_again),
