@@ -217,7 +217,8 @@ int outbox_flush(struct outbox_handle *handle, pid_t pid)
 bool outbox_is_flushed(const struct outbox_handle *handle)
 {
     pthread_mutex_lock(&handle->outbox->lock);
-    bool is_flushed = !handle->may_write || !handle->has_written || handle->closing.number != 0;
+    bool is_synced = handle->closing.number != 0 && !handle->item->is_dirty;
+    bool is_flushed = !handle->may_write || !handle->has_written || is_synced;
     pthread_mutex_unlock(&handle->outbox->lock);
     return is_flushed;
 }
