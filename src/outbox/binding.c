@@ -198,8 +198,10 @@ static void move_pins_locked(struct outbox *outbox, struct item *from, struct it
 }
 
 /* The copy is on disk before anything of the original changes, and messages name contents, not items: none of
- * their envelopes has to be written. */
-static int save_copy(struct change *change, struct item *copy, const struct item *item, off_t keep_bytes)
+ * their envelopes has to be written. What fails is undone: whoever goes on with the original must not find it
+ * cut. */
+static int save_split(struct change *change, struct item *copy, struct change *next, struct item *item,
+                      off_t keep_bytes)
 {
     struct spool *spool = change->outbox->spool;
     int error = change_save(change, copy);
@@ -207,8 +209,10 @@ static int save_copy(struct change *change, struct item *copy, const struct item
     if (error == 0)
         error = spool_split_data(spool, item->number, copy->number, keep_bytes);
     crash_point("split_data");
+    if (error == 0 && next != NULL)
+        error = change_save(next, item);
     if (error != 0)
-        spool_remove(spool, copy->number);
+        spool_undo_split(spool, item->number, copy->number);
     return error;
 }
 
@@ -222,34 +226,46 @@ static struct item *new_copy(const struct item *item, uint64_t number)
     return copy;
 }
 
-int binding_split(struct outbox *outbox, struct item *item, off_t keep_bytes)
+/* In the table first, as gone, so that nothing but the disk can fail later. */
+static int add_copy(struct outbox *outbox, struct item *copy, struct change *next, struct item *item)
 {
-    uint64_t number;
-    int error = spool_take_number(outbox->spool, &number);
-    struct item *copy = error == 0 ? new_copy(item, number) : NULL;
-    if (copy == NULL)
-        return error != 0 ? error : -ENOMEM;
-
     pthread_mutex_lock(&outbox->lock);
     while (item->pending > 0)
         pthread_cond_wait(&outbox->changed, &outbox->lock);
-    pthread_mutex_unlock(&outbox->lock);
-
-    _cleanup_change_ struct change change;
-    error = change_begin(outbox, item, item->state, &change);
-    change.next.number = number;
-    change.next.is_hidden = true;
-    if (error == 0)
-        error = save_copy(&change, copy, item, keep_bytes);
-
-    pthread_mutex_lock(&outbox->lock);
+    int error = next == NULL ? 0 : change_reserve_locked(next, item);
     if (error == 0)
         error = item_table_add(&outbox->table, copy);
+    if (error != 0)
+        item_unref(copy);
+    pthread_mutex_unlock(&outbox->lock);
+    return error;
+}
+
+int binding_split(struct outbox *outbox, struct item *item, off_t keep_bytes, struct change *next)
+{
+    _cleanup_change_ struct change change = {.outbox = NULL};
+    uint64_t number;
+    int error = spool_take_number(outbox->spool, &number);
+    error = error != 0 ? error : change_begin(outbox, item, item->state, &change);
+    if (error != 0)
+        return error;
+    change.next.number = number;
+    change.next.is_hidden = true;
+    struct item *copy = new_copy(item, number);
+    error = copy == NULL ? -ENOMEM : add_copy(outbox, copy, next, item);
+    if (error != 0)
+        return error;
+
+    error = save_split(&change, copy, next, item, keep_bytes);
+    pthread_mutex_lock(&outbox->lock);
+    item->generation++; /* where it was undone, too: somebody may have opened what was there meanwhile */
     if (error == 0) {
         change_apply_locked(&change, copy);
         move_pins_locked(outbox, item, copy);
-        item->generation++;
+        if (next != NULL)
+            change_apply_locked(next, item);
     } else {
+        item_table_remove(&outbox->table, copy);
         item_unref(copy);
     }
     pthread_mutex_unlock(&outbox->lock);

@@ -12,6 +12,7 @@
 
 #include "outbox/item.h"
 
+struct change;
 struct outbox;
 
 enum binding_state {
@@ -47,8 +48,9 @@ void binding_unpin_item_locked(struct outbox *outbox, struct item *message);
 
 /* Before the content of an attachment that messages bind is changed: gives them an item of their own with the
  * old content, hidden. The item is claimed, the lock is not held. Waits for the disk. `keep_bytes`: how much
- * of the content stays. */
-int binding_split(struct outbox *outbox, struct item *item, off_t keep_bytes);
+ * of the content stays. `next`: a change of the item that is committed with it, or NULL. When either fails,
+ * nothing has changed. */
+int binding_split(struct outbox *outbox, struct item *item, off_t keep_bytes, struct change *next);
 
 /* Removes hidden attachments that nobody needs. No lock, no claim may be held. Waits for the disk. */
 void binding_collect(struct outbox *outbox);

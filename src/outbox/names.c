@@ -193,7 +193,7 @@ static int rename_attachment(struct renaming *renaming)
     uint64_t content;
     if (item->users == 0)
         return hand_in_again(renaming);
-    int error = binding_split(renaming->outbox, item, INT64_MAX);
+    int error = binding_split(renaming->outbox, item, INT64_MAX, NULL);
     if (error == 0)
         error = spool_take_number(renaming->outbox->spool, &content);
     if (error != 0)

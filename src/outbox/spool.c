@@ -267,11 +267,20 @@ int spool_split_data(struct spool *spool, uint64_t number, uint64_t to, off_t ke
         unlinkat(spool->dir_fd, fresh, 0);
         return error;
     }
-    error = dir_sync_wait(&spool->sync);
-    /* Messages go on with what is here, which must not have been cut. */
-    if (error != 0 && renameat(spool->dir_fd, other, spool->dir_fd, name) != 0)
-        log_warning("an attachment in the spool could not be put back: %s", strerror(errno));
-    return error;
+    return dir_sync_wait(&spool->sync);
+}
+
+void spool_undo_split(struct spool *spool, uint64_t number, uint64_t to)
+{
+    char name[SPOOL_NAME_SIZE];
+    char other[SPOOL_NAME_SIZE];
+    spool_data_name(number, name);
+    spool_data_name(to, other);
+    int error = renameat(spool->dir_fd, other, spool->dir_fd, name) == 0 || errno == ENOENT ? 0 : -errno;
+    if (error == 0)
+        error = spool_remove(spool, to); /* two names of one file are both left by rename(2) */
+    if (error != 0)
+        log_warning("an attachment in the spool could not be put back: %s", strerror(-error));
 }
 
 bool spool_shares_data(struct spool *spool, uint64_t number)

@@ -43,7 +43,10 @@ int spool_read_data(struct spool *spool, uint64_t number, size_t max_bytes, char
 /* Gives the content of `number` to the new item `to` as well, and puts a copy of its first `keep_bytes` in
  * its place, so that writing there does not touch what `to` has. */
 int spool_split_data(struct spool *spool, uint64_t number, uint64_t to, off_t keep_bytes);
-/* Whether that came to its middle: the content belongs to two items. */
+/* Puts all of the content back and removes the item `to`, wherever the split, or what followed, has failed.
+ */
+void spool_undo_split(struct spool *spool, uint64_t number, uint64_t to);
+/* Whether a split came to its middle: the content belongs to two items. */
 bool spool_shares_data(struct spool *spool, uint64_t number);
 
 /* Renames a file in, to be the content of `number`: durable in both folders. When it fails, the file is where

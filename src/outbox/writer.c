@@ -53,14 +53,13 @@ static int begin_claimed(struct outbox *outbox, struct item *item, off_t keep_by
     pthread_mutex_lock(&outbox->lock);
     bool is_bound = item->users > 0; /* nobody else comes to bind it: it is claimed */
     pthread_mutex_unlock(&outbox->lock);
-    int error = is_bound ? binding_split(outbox, item, keep_bytes) : 0;
-    error = error != 0 ? error : spool_take_number(outbox->spool, &content);
+    int error = spool_take_number(outbox->spool, &content);
     error = error != 0 ? error : change_begin(outbox, item, ITEM_WRITING, &change);
     if (error != 0)
         return error;
     envelope_clear_outcome(&change.next);
     change.next.content = content;
-    error = change_commit(&change, item);
+    error = is_bound ? binding_split(outbox, item, keep_bytes, &change) : change_commit(&change, item);
     crash_point("begun_again");
     return error;
 }

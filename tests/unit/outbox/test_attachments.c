@@ -181,6 +181,41 @@ static size_t count_spool_files(struct world *world)
     return count;
 }
 
+static void a_file_that_cannot_be_begun_again_stays_whole(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = NULL;
+    struct outbox_handle *early = NULL;
+    char blocker[64];
+    fake_service_set_reachable(world->fake, false);
+    copy_in(world, ATTACHED, "a.txt", "version 1");
+    assert_int_equal(settle_uploads(world), -EAGAIN);
+    await_next_attempt(world);
+    assert_int_equal(mail(world, "m.eml", WITH_A), 0);
+    uint64_t number = number_of(world, ATTACHED, "a.txt");
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, 0, &early), 0);
+
+    /* As on a full disk: the copy for the message can be made, but nothing in the place of the envelope. */
+    snprintf(blocker, sizeof(blocker), "spool/%d.json.new", (int)number);
+    assert_int_equal(mkdirat(world->dir.fd, blocker, 0700), 0);
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY | O_TRUNC, 0, &handle),
+                     -EISDIR);
+    assert_int_equal(unlinkat(world->dir.fd, blocker, AT_REMOVEDIR), 0);
+    assert_true(shown_contains(world, ATTACHED, "a.txt", "version 1"));
+    assert_int_equal(count_spool_files(world), 2);
+
+    fake_service_set_reachable(world->fake, true);
+    outbox_wake(world->outbox);
+    await_news(world, EVENT_SENT, "sent/m.eml");
+    unsigned int uploads = fake_service_count(world->fake, FAKE_UPLOAD);
+    assert_int_equal(fake_service_get(world->fake, FAKE_UPLOAD, uploads - 1).len, strlen("version 1"));
+
+    append(early, " and 2", 9);
+    finish(early);
+    assert_int_equal(settle_uploads(world), 0);
+    assert_true(shown_contains(world, ATTACHED, "a.txt", "version 1 and 2"));
+}
+
 static void a_removed_file_is_kept_until_nobody_needs_it(void **state)
 {
     struct world *world = *state;
@@ -248,6 +283,7 @@ int main(void)
         WORLD_TEST(replacing_by_writing_leaves_queued_messages_as_they_are),
         WORLD_TEST(appending_leaves_queued_messages_as_they_are),
         WORLD_TEST(replacing_by_rename_leaves_queued_messages_as_they_are),
+        WORLD_TEST(a_file_that_cannot_be_begun_again_stays_whole),
         WORLD_TEST(a_removed_file_is_kept_until_nobody_needs_it),
         WORLD_TEST(a_file_removed_before_its_upload_is_still_sent),
         WORLD_TEST(a_renamed_file_is_uploaded_under_its_new_name),
