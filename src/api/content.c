@@ -37,6 +37,11 @@ static void set_too_long(struct service_result *ret)
     api_result_set(ret, SERVICE_REJECTED, EINVAL, "the id is too long");
 }
 
+static void set_too_big(struct service_result *ret)
+{
+    api_result_set(ret, SERVICE_REJECTED, EFBIG, "the service's answer is longer than allowed");
+}
+
 static void set_absent(struct service_result *ret, enum optional_endpoint endpoint, int status)
 {
     api_result_set(ret, SERVICE_ABSENT, ENOSYS,
@@ -131,7 +136,11 @@ void content_get(struct mail_service *service, const struct content_query *query
     };
     struct http_response response;
     struct email_content content = {0};
+    if (query->max_bytes > 0 && query->max_bytes < request.max_body_bytes)
+        request.max_body_bytes = query->max_bytes;
     api_perform(api, &request, &body, &response, ret);
+    if (query->max_bytes > 0 && response.error == -EFBIG && response.status < 300)
+        set_too_big(ret);
     bool is_no_content = ret->outcome == SERVICE_OK && read_content(&body, query, &content, ret);
     judge_missing(ret);
     judge_absence(api, ENDPOINT_CONTENT, query, is_no_content, ret);
@@ -164,7 +173,7 @@ static int write_bytes(void *context, int status, const void *bytes, size_t len)
 static void judge_writing(const struct download *download, struct service_result *ret)
 {
     if (download->error == -EFBIG)
-        api_result_set(ret, SERVICE_REJECTED, EFBIG, "the service's answer is longer than allowed");
+        set_too_big(ret);
     else if (download->error != 0)
         api_result_set(ret, SERVICE_RETRY, -download->error, strerror(-download->error));
 }

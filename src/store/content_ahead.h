@@ -16,7 +16,7 @@
 #include "store/mirror_order.h"
 
 enum {
-    AHEAD_AT_ONCE = 50,     /* emails being fetched */
+    AHEAD_AT_ONCE = 50,     /* emails being fetched, each up to CONTENT_AHEAD_MAX_BYTES in memory */
     AHEAD_MAX_EMAILS = 160, /* from the reader */
     AHEAD_RUNS_MAX = 8,
     AHEAD_QUEUE_MAX = 1000, /* emails to be fetched */

@@ -35,6 +35,7 @@ struct content_flight {
     char *attachment_id; /* or NULL */
     bool is_known_to_exist;
     bool must_ask;
+    bool is_ahead;           /* of readers: within a bound */
     pthread_cond_t done;     /* of its own: hundreds of readers may wait for other things */
     unsigned int references; /* protected by the fetcher's lock: the job, and who waits */
     bool is_done;            /* protected by the fetcher's lock */
@@ -94,7 +95,8 @@ static int ask(const struct content_flight *flight, int fd, struct service_resul
     struct content_fetcher *fetcher = flight->fetcher;
     struct mail_service *service = fetcher->service;
     const struct content_query query = {.email_id = flight->email_id,
-                                        .is_known_to_exist = flight->is_known_to_exist};
+                                        .is_known_to_exist = flight->is_known_to_exist,
+                                        .max_bytes = flight->is_ahead ? CONTENT_AHEAD_MAX_BYTES : 0};
     const struct content_target target = {.fd = fd, .max_bytes = CONTENT_FILE_MAX_BYTES};
     uint64_t len = 0;
     if (flight->part == CONTENT_PART_FOLDER) {
@@ -317,12 +319,13 @@ static void leave(struct content_flight *flight)
     pthread_mutex_unlock(&fetcher->lock);
 }
 
-int content_fetch(struct content_fetcher *fetcher, const struct content_wish *wish, int64_t timeout_ms,
-                  struct cancel *cancel, int *ret_fd)
+/* *ret_is_ahead: what it says is of a flight that was ahead of readers. */
+static int fetch_once(struct content_fetcher *fetcher, const struct content_wish *wish, int64_t until_ms,
+                      struct cancel *cancel, int *ret_fd, bool *ret_is_ahead)
 {
     struct content_flight *flight = NULL;
-    int64_t until_ms = clock_monotonic_ms(fetcher->clock) + timeout_ms;
     bool is_new;
+    *ret_is_ahead = false;
     pthread_mutex_lock(&fetcher->lock);
     int error = join_locked(fetcher, wish, &flight, &is_new);
     if (error == 0 && is_new && (error = start_locked(flight)) != 0)
@@ -336,7 +339,20 @@ int content_fetch(struct content_fetcher *fetcher, const struct content_wish *wi
     error = wait_locked(flight, until_ms, cancel, ret_fd);
     pthread_mutex_unlock(&fetcher->lock);
     cancel_unbind(cancel);
+    *ret_is_ahead = flight->is_ahead;
     leave(flight);
+    return error;
+}
+
+int content_fetch(struct content_fetcher *fetcher, const struct content_wish *wish, int64_t timeout_ms,
+                  struct cancel *cancel, int *ret_fd)
+{
+    int64_t until_ms = clock_monotonic_ms(fetcher->clock) + timeout_ms;
+    bool is_ahead;
+    int error;
+    do /* what is too big to be fetched ahead is not too big for a reader */
+        error = fetch_once(fetcher, wish, until_ms, cancel, ret_fd, &is_ahead);
+    while (error == -EFBIG && is_ahead);
     return error;
 }
 
@@ -347,6 +363,8 @@ int content_fetch_here(struct content_fetcher *fetcher, const struct content_wis
     pthread_mutex_lock(&fetcher->lock);
     bool is_resting = clock_monotonic_ms(fetcher->clock) < fetcher->busy_until_ms;
     int error = is_resting ? -EAGAIN : join_locked(fetcher, wish, &flight, &is_new);
+    if (error == 0 && is_new)
+        flight->is_ahead = true;
     pthread_mutex_unlock(&fetcher->lock);
     if (error != 0)
         return error;

@@ -18,6 +18,7 @@
 enum {
     CONTENT_TRANSFERS_MAX = 16,                 /* for readers */
     CONTENT_FILE_MAX_BYTES = 512 * 1024 * 1024, /* of an attachment or a raw message */
+    CONTENT_AHEAD_MAX_BYTES = 2 * 1024 * 1024,  /* of the JSON of what is fetched ahead */
 };
 
 struct content_fetcher {
@@ -57,7 +58,9 @@ struct content_wish {
 int content_fetch(struct content_fetcher *fetcher, const struct content_wish *wish, int64_t timeout_ms,
                   struct cancel *cancel, int *ret_fd);
 /* The same ahead of readers, by the calling thread itself, which waits to the end. -EAGAIN while the service
- * has more to do than it likes: what it still answers is for readers. */
+ * has more to do than it likes: what it still answers is for readers. -EFBIG: the content, which is held in
+ * memory, is longer than CONTENT_AHEAD_MAX_BYTES, and left to readers, too (who joined meanwhile fetches it
+ * then): so AHEAD_AT_ONCE transfers hold 100 MB of text at most, whatever is sent. */
 int content_fetch_here(struct content_fetcher *fetcher, const struct content_wish *wish, int *ret_fd);
 
 #endif

@@ -67,6 +67,26 @@ static void the_content_of_an_email(void **state)
     service_result_release(&result);
 }
 
+static void content_longer_than_wanted_is_refused(void **state)
+{
+    struct api_fixture *fixture = *state;
+    struct mail_service *service = service_of(fixture);
+    struct content_query query = {.email_id = "e/1", .max_bytes = strlen(CONTENT) - 1};
+    _cleanup_email_content_ struct email_content content = {0};
+    struct service_result result;
+    push(fixture, 200, CONTENT);
+    service->ops->get_content(service, &query, NULL, &content, &result);
+    check_result(&result);
+    assert_int_equal(result.outcome, SERVICE_REJECTED);
+    assert_int_equal(result.error, EFBIG);
+    service_result_release(&result);
+    query.max_bytes++;
+    push(fixture, 200, CONTENT);
+    service->ops->get_content(service, &query, NULL, &content, &result);
+    assert_int_equal(result.outcome, SERVICE_OK);
+    service_result_release(&result);
+}
+
 static void answers_that_are_no_content(void **state)
 {
     static const struct {
@@ -345,6 +365,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         API_TEST(the_content_of_an_email),
+        API_TEST(content_longer_than_wanted_is_refused),
         API_TEST(answers_that_are_no_content),
         API_TEST(two_missing_emails_mean_that_there_is_no_content),
         API_TEST(a_success_between_two_missing_emails_clears_the_service),

@@ -504,6 +504,35 @@ static void reading_one_after_the_other_fetches_ahead(void **state)
     world_release(&world);
 }
 
+static bool all_were_asked_for(struct store_world *world)
+{
+    return fake_service_count(world->fake, FAKE_GET_CONTENT) >= 20;
+}
+
+static void big_content_is_left_to_readers(void **state)
+{
+    struct store_world world;
+    (void)state;
+    set_up(&world, 20);
+    _cleanup_free_ char *big = malloc(3 * MEGABYTE + 1);
+    memset(big, 'b', 3 * MEGABYTE);
+    big[3 * MEGABYTE] = '\0';
+    add_content(&world, "00000010-in-1", big);
+    start_and_sync(&world);
+    for (int i = 19; i > 11; i--) {
+        char id[64];
+        char body[32];
+        snprintf(id, sizeof(id), "%08d-in-1", i);
+        snprintf(body, sizeof(body), "body %d", i);
+        assert_text(&world, id, body);
+    }
+    wait_until(all_were_asked_for, &world);
+    unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
+    assert_text(&world, "00000010-in-1", big);
+    assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before + 1);
+    world_release(&world);
+}
+
 static void a_service_with_too_much_to_do_is_left_to_readers(void **state)
 {
     struct store_world world;
@@ -586,6 +615,7 @@ int main(void)
         cmocka_unit_test(what_a_kill_left_half_written_is_cleared_away),
         cmocka_unit_test(the_least_recently_used_go_first),
         cmocka_unit_test(reading_one_after_the_other_fetches_ahead),
+        cmocka_unit_test(big_content_is_left_to_readers),
         cmocka_unit_test(a_service_with_too_much_to_do_is_left_to_readers),
         cmocka_unit_test(readers_side_by_side_are_fetched_ahead_of_too),
         cmocka_unit_test(a_head_for_replies_is_kept),
