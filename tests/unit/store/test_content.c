@@ -220,6 +220,8 @@ static void *get_it(void *argument)
     struct reader *reader = argument;
     struct store_content *content;
     reader->error = store_content_get(reader->world->store, reader->email, reader->cancel, &content);
+    if (reader->error == 0)
+        store_content_unref(reader->world->store, content);
     return NULL;
 }
 
@@ -533,6 +535,35 @@ static void big_content_is_left_to_readers(void **state)
     world_release(&world);
 }
 
+static void who_waits_for_big_content_that_is_fetched_ahead_gets_it(void **state)
+{
+    struct store_world world;
+    pthread_t threads[2];
+    (void)state;
+    set_up(&world, 20);
+    _cleanup_free_ char *big = malloc(3 * MEGABYTE + 1);
+    memset(big, 'b', 3 * MEGABYTE);
+    big[3 * MEGABYTE] = '\0';
+    add_content(&world, "00000012-in-1", big);
+    start_and_sync(&world);
+    wait_until(has_all, &world);
+    assert_text(&world, "00000019-in-1", "body 19");
+    assert_text(&world, "00000018-in-1", "body 18");
+    fake_service_close_gate(world.fake, FAKE_GET_CONTENT);
+    struct reader readers[] = {{.world = &world, .email = find(&world, "00000017-in-1")},
+                               {.world = &world, .email = find(&world, "00000012-in-1")}};
+    assert_int_equal(pthread_create(&threads[0], NULL, get_it, &readers[0]), 0);
+    fake_service_wait_at_gate(world.fake, FAKE_GET_CONTENT, 17); /* nearly all: one is known from before */
+    assert_int_equal(pthread_create(&threads[1], NULL, get_it, &readers[1]), 0);
+    fake_clock_await_waiters(&world.clock, 3); /* the readers, and the refresher */
+    fake_service_open_gate(world.fake, FAKE_GET_CONTENT);
+    for (size_t i = 0; i < ARRAY_LEN(readers); i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(readers[i].error, 0);
+    }
+    world_release(&world);
+}
+
 static void a_service_with_too_much_to_do_is_left_to_readers(void **state)
 {
     struct store_world world;
@@ -616,6 +647,7 @@ int main(void)
         cmocka_unit_test(the_least_recently_used_go_first),
         cmocka_unit_test(reading_one_after_the_other_fetches_ahead),
         cmocka_unit_test(big_content_is_left_to_readers),
+        cmocka_unit_test(who_waits_for_big_content_that_is_fetched_ahead_gets_it),
         cmocka_unit_test(a_service_with_too_much_to_do_is_left_to_readers),
         cmocka_unit_test(readers_side_by_side_are_fetched_ahead_of_too),
         cmocka_unit_test(a_head_for_replies_is_kept),
