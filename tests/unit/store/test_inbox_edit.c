@@ -172,7 +172,7 @@ static void what_is_made_here_is_told_once_before_the_first_sync_too(void **stat
     world_init_with_alice(&world);
     world_open(&world);
     assert_int_equal(contact(&world), 0);
-    world_start(&world);
+    assert_int_equal(store_start(world.store), 0);
     assert_int_equal(store_create_inbox(world.store, "bob@inbox.example", NULL, &inbox, &reason), 0);
     assert_int_equal(store_sync(world.store, "bob@inbox.example", NULL, &reason), 0);
     assert_int_equal(world_sync(&world), 0);
