@@ -165,12 +165,12 @@ check-mount: all $(TOOLS) ## the mount tests alone
 	@BUILD=$(BUILD) scripts/check $(MOUNT)
 
 asan: deps ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
-	@ASAN_OPTIONS=suppressions=$(CURDIR)/tests/asan.supp $(MAKE) --no-print-directory check BUILD=$(BUILD)/asan \
-	    SANITIZE=address,undefined CC=clang
+	@DEADLINE=480 ASAN_OPTIONS=suppressions=$(CURDIR)/tests/asan.supp $(MAKE) --no-print-directory check \
+	    BUILD=$(BUILD)/asan SANITIZE=address,undefined CC=clang
 
 tsan: deps ## every test under ThreadSanitizer
-	@TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp $(MAKE) --no-print-directory check BUILD=$(BUILD)/tsan \
-	    SANITIZE=thread CC=clang
+	@DEADLINE=480 TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp $(MAKE) --no-print-directory check \
+	    BUILD=$(BUILD)/tsan SANITIZE=thread CC=clang
 
 bench: deps ## measure against tmpfs, curl and other filesystems; N="10000 …" ONLY="reading …"
 	@scripts/deps $(BENCH_PACKAGES) || echo "bench: without what is missing"
