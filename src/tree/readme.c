@@ -25,6 +25,7 @@ const char *readme_text(void)
            "Sending: write a message in drafts/ and move it to outbox/.\n"
            "\n"
            "  cat > drafts/hello <<END\n"
+           "  From: me@DOMAIN\n"
            "  To: bob@example.com\n"
            "  Subject: hello\n"
            "  Attach: report.pdf\n"
