@@ -61,6 +61,14 @@ static int take_record(void *context, const char *text, size_t len)
     return rc;
 }
 
+static int try_record(void *context, const char *text, size_t len, size_t *ret_len)
+{
+    struct listing *listing = context;
+    listing->item_error = listing->call->take(listing->call->context, text, len, ret_len);
+    listing->answer->count += *ret_len > 0;
+    return listing->item_error;
+}
+
 static int take_bytes(void *context, int status, const void *bytes, size_t len)
 {
     struct listing *listing = context;
@@ -99,6 +107,8 @@ void list_call(struct api_service *api, const struct list_call *call, struct lis
     struct listing listing = {
         .call = call, .answer = ret_answer, .error_body = STRBUF_INIT(API_REPLY_MAX_BYTES)};
     record_stream_init(&listing.stream, EMAIL_RECORD_MAX_BYTES, take_record, &listing);
+    if (call->take != NULL)
+        listing.stream.taker = try_record;
     struct http_request request = {
         .method = "GET",
         .target = call->target,
