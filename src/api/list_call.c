@@ -75,9 +75,14 @@ static int take_bytes(void *context, int status, const void *bytes, size_t len)
     if (status < 200 || status > 299)
         return strbuf_append(&listing->error_body, bytes, len);
     listing->stream_error = record_stream_feed(&listing->stream, bytes, len);
+    return listing->stream_error;
+}
+
+static void take_pause(void *context)
+{
+    const struct listing *listing = context;
     if (listing->call->pause != NULL)
         listing->call->pause(listing->call->context);
-    return listing->stream_error;
 }
 
 static void judge(struct listing *listing, struct service_result *ret)
@@ -114,6 +119,7 @@ void list_call(struct api_service *api, const struct list_call *call, struct lis
         .target = call->target,
         .if_none_match = call->if_none_match,
         .sink = take_bytes,
+        .pause = take_pause,
         .context = &listing,
         .max_body_bytes = LIST_MAX_BYTES,
         .timeout_ms = call->timeout_ms,
