@@ -55,4 +55,8 @@ int json_reader_take_string(struct json_reader *reader, struct json_scalar *ret)
 /* One value, to `writer`, whose own error is the caller's to look at. `ret` may be NULL. */
 int json_reader_copy_value(struct json_reader *reader, struct json_writer *writer, struct json_scalar *ret);
 
+/* Passes over one value of text that was checked before: of others, not every mistake is found. 0, -EBADMSG,
+ * -EILSEQ, -ENOMEM. */
+int json_reader_skip_value(struct json_reader *reader);
+
 #endif
