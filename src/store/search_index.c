@@ -48,8 +48,7 @@ static const char *const statements[] = {
     [INDEX_NAMES] = "CREATE INDEX IF NOT EXISTS emails_by_name ON emails (name_hash)",
     [FIND_EMAIL] = "SELECT id, digest FROM emails WHERE name_hash = ? AND key = ? AND inbox = ?",
     [MEET_EMAIL] = "UPDATE emails SET pass = ? WHERE id = ?",
-    [ADD_EMAIL] = "INSERT INTO emails (name_hash, inbox, key, digest, pass, date_ms, sender)"
-                  " VALUES (?, ?, ?, ?, ?, ?, ?)",
+    [ADD_EMAIL] = "INSERT INTO emails VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)",
     [ADD_TEXTS] = "INSERT INTO texts (rowid, subject, people, body) VALUES (last_insert_rowid(), ?, ?, '')",
     [CHANGE_EMAIL] = "UPDATE emails SET digest = ?, pass = ?, date_ms = ?, sender = ? WHERE id = ?",
     [CHANGE_TEXTS] = "UPDATE texts SET subject = ?, people = ? WHERE rowid = ?",
