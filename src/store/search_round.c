@@ -11,7 +11,8 @@
 #include "base/hash.h"
 
 enum {
-    BATCH_EMAILS = 64,
+    BATCH_COST = 1024,      /* in emails */
+    BYTES_PER_EMAIL = 1024, /* text that takes about as long */
     MANY_EMAILS = 10000,
 };
 
@@ -90,13 +91,13 @@ static int run_steps(struct search_progress *progress, struct search_round *roun
 {
     int error = 0;
     while (from < to && error == 0) {
-        size_t left = BATCH_EMAILS;
+        int left = BATCH_COST;
         int64_t started_ms = clock_monotonic_ms(clock_system());
         error = search_index_begin(progress->index);
-        while (from < to && error == 0 && left > 0) {
-            int done = step(progress, round, from++);
-            left -= done > 0;
-            error = done < 0 ? done : 0;
+        while (from < to && error == 0 && left > 0 && !round->is_over(round->context)) {
+            int cost = step(progress, round, from++);
+            left -= cost;
+            error = cost < 0 ? cost : 0;
         }
         if (error == 0)
             error = search_index_end(progress->index);
@@ -108,7 +109,7 @@ static int run_steps(struct search_progress *progress, struct search_round *roun
     return error;
 }
 
-/* Steps: 1 when there was something to do, 0, or -errno. */
+/* Steps: what it cost, 0 when there was nothing to do, or -errno. */
 
 static int step_noted(struct search_progress *progress, struct search_round *round, size_t position)
 {
@@ -136,8 +137,9 @@ static int step_text(struct search_progress *progress, struct search_round *roun
     (void)position;
     round->texts = text->next;
     int error = put_text(progress, text);
+    int cost = 1 + (int)(text->len / BYTES_PER_EMAIL);
     free(text);
-    return error != 0 ? error : 1;
+    return error != 0 ? error : cost;
 }
 
 static size_t count_texts(const struct search_text_item *text)
@@ -190,7 +192,9 @@ int search_round_run(struct search_progress *progress, struct search_round *roun
     if (round->is_noted_in_part)
         progress->walked_to = 0;
     bool are_many = round->emails - progress->walked_to >= MANY_EMAILS;
+    search_index_begin_filling(progress->index);
     int error = run_steps(progress, round, progress->walked_to, round->emails, step_email);
+    search_index_end_filling(progress->index);
     if (error == 0)
         error = run_steps(progress, round, 0, round->noted_len, step_noted);
     if (error == 0)
