@@ -11,6 +11,7 @@
 #include "api/list_call.h"
 #include "base/cleanup.h"
 #include "http/http_path.h"
+#include "mail/email_reader.h"
 
 enum {
     LIST_TIMEOUT_MS = 30 * 60 * 1000 /* a million records over a slow line; a stall ends sooner */
@@ -18,16 +19,12 @@ enum {
 
 struct email_listing {
     const char *inbox_id; /* or NULL */
+    struct email_reader *reader;
     email_sink sink;
     void *context;
 };
 
-/* Published clients disagree on the encoding of `inbox_ids`, so a server may have ignored it. */
-static bool is_of_other_inbox(const struct email_listing *listing, const struct email_record *record)
-{
-    return listing->inbox_id != NULL && record->inbox_id != NULL &&
-           strcmp(record->inbox_id, listing->inbox_id) != 0;
-}
+DEFINE_CLEANUP_FREE(email_reader)
 
 static int unreadable(int error)
 {
@@ -45,18 +42,36 @@ static int unreadable(int error)
     }
 }
 
+/* Published clients disagree on the encoding of `inbox_ids`, so a server may have ignored it: what is of
+ * another inbox is passed over. */
+static int hand_on(const struct email_listing *listing, struct email_record *record)
+{
+    if (listing->inbox_id != NULL && record->inbox_id == NULL)
+        record->inbox_id = listing->inbox_id;
+    else if (listing->inbox_id != NULL && strcmp(record->inbox_id, listing->inbox_id) != 0)
+        return 0;
+    return listing->sink(listing->context, record);
+}
+
 static int deliver(void *context, const char *text, size_t len)
 {
-    struct email_listing *listing = context;
+    const struct email_listing *listing = context;
     struct email_record record;
-    int rc = email_record_from_text(text, len, &record);
-    if (rc < 0)
-        return unreadable(rc);
-    if (record.inbox_id == NULL && listing->inbox_id != NULL)
-        record.inbox_id = strdup(listing->inbox_id);
-    rc = is_of_other_inbox(listing, &record) ? 0 : listing->sink(listing->context, &record);
-    email_record_release(&record);
-    return rc;
+    size_t record_len;
+    int error = email_reader_read(listing->reader, text, len, &record, &record_len);
+    return error != 0 ? unreadable(error) : hand_on(listing, &record);
+}
+
+static int take(void *context, const char *text, size_t len, size_t *ret_len)
+{
+    const struct email_listing *listing = context;
+    struct email_record record;
+    size_t record_len;
+    *ret_len = 0;
+    if (email_reader_read(listing->reader, text, len, &record, &record_len) != 0)
+        return 0;
+    *ret_len = record_len;
+    return hand_on(listing, &record);
 }
 
 static void pause_listing(void *context)
@@ -100,12 +115,19 @@ static void list(struct api_service *api, const char *path, const struct email_q
     unsigned int known_count = 0;
     bool is_conditional =
         query->may_be_unchanged && etag_memory_find(&api->etags, target.data, etag, &known_count);
-    struct email_listing listing = {.inbox_id = query->inbox_id, .sink = sink, .context = context};
+    _cleanup_(cleanup_email_reader_free) struct email_reader *reader = NULL;
+    if (email_reader_new(&reader) < 0) {
+        api_result_set(ret, SERVICE_RETRY, ENOMEM, "out of memory");
+        return;
+    }
+    struct email_listing listing = {
+        .inbox_id = query->inbox_id, .reader = reader, .sink = sink, .context = context};
     struct list_call call = {
         .target = target.data,
         .if_none_match = is_conditional ? etag : NULL,
         .timeout_ms = LIST_TIMEOUT_MS,
         .item = deliver,
+        .take = take,
         .pause = pause_listing,
         .context = &listing,
         .cancel = cancel,

@@ -61,15 +61,28 @@ static int take_record(void *context, const char *text, size_t len)
     return rc;
 }
 
+static int try_record(void *context, const char *text, size_t len, size_t *ret_len)
+{
+    struct listing *listing = context;
+    listing->item_error = listing->call->take(listing->call->context, text, len, ret_len);
+    listing->answer->count += *ret_len > 0;
+    return listing->item_error;
+}
+
 static int take_bytes(void *context, int status, const void *bytes, size_t len)
 {
     struct listing *listing = context;
     if (status < 200 || status > 299)
         return strbuf_append(&listing->error_body, bytes, len);
     listing->stream_error = record_stream_feed(&listing->stream, bytes, len);
+    return listing->stream_error;
+}
+
+static void take_pause(void *context)
+{
+    const struct listing *listing = context;
     if (listing->call->pause != NULL)
         listing->call->pause(listing->call->context);
-    return listing->stream_error;
 }
 
 static void judge(struct listing *listing, struct service_result *ret)
@@ -99,11 +112,14 @@ void list_call(struct api_service *api, const struct list_call *call, struct lis
     struct listing listing = {
         .call = call, .answer = ret_answer, .error_body = STRBUF_INIT(API_REPLY_MAX_BYTES)};
     record_stream_init(&listing.stream, EMAIL_RECORD_MAX_BYTES, take_record, &listing);
+    if (call->take != NULL)
+        listing.stream.taker = try_record;
     struct http_request request = {
         .method = "GET",
         .target = call->target,
         .if_none_match = call->if_none_match,
         .sink = take_bytes,
+        .pause = take_pause,
         .context = &listing,
         .max_body_bytes = LIST_MAX_BYTES,
         .timeout_ms = call->timeout_ms,

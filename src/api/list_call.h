@@ -20,11 +20,16 @@ enum {
  * which stops the list. */
 typedef int (*list_item)(void *context, const char *text, size_t len);
 
+/* Reads the object that `text` begins with, if it is whole and well; *ret_len: how long it is, or 0. An
+ * object that was not read comes to the item function. */
+typedef int (*list_taker)(void *context, const char *text, size_t len, size_t *ret_len);
+
 struct list_call {
     const char *target;
     const char *if_none_match; /* or NULL */
     int64_t timeout_ms;
     list_item item;
+    list_taker take;              /* or NULL */
     void (*pause)(void *context); /* all that has arrived was handed on; may be NULL */
     void *context;
     struct cancel *cancel;

@@ -142,7 +142,18 @@ static int feed_record(struct record_stream *stream, const char *bytes, size_t l
     return 0;
 }
 
-static int begin_record(struct record_stream *stream)
+/* Most records end where they began, in one piece: then nothing has to be found out about them here. */
+static int take_record(struct record_stream *stream, const char *bytes, size_t len, size_t *ret_used)
+{
+    if (len > stream->max_record_bytes)
+        len = stream->max_record_bytes;
+    int rc = stream->taker(stream->context, bytes, len, ret_used);
+    if (*ret_used > 0)
+        stream->state = STATE_AFTER_RECORD;
+    return rc;
+}
+
+static int begin_record(struct record_stream *stream, const char *bytes, size_t len, size_t *ret_used)
 {
     if (stream->is_wrapped && stream->state == STATE_FIRST_ITEM && stream->has_records)
         return -EBADMSG; /* which of two arrays is the list, nobody can say */
@@ -153,7 +164,7 @@ static int begin_record(struct record_stream *stream)
     stream->in_string = false;
     stream->is_escaped = false;
     stream->is_unfit = false;
-    return 0;
+    return stream->taker != NULL ? take_record(stream, bytes, len, ret_used) : 0;
 }
 
 static int end_list(struct record_stream *stream)
@@ -305,7 +316,7 @@ static int feed_some(struct record_stream *stream, const char *bytes, size_t len
         return 0;
     }
     if (expects_record(stream) && *bytes == '{')
-        return begin_record(stream);
+        return begin_record(stream, bytes, len, ret_used);
     /* The first item of an array of another kind is part of what is passed over. */
     *ret_used = stream->state == STATE_FIRST_ITEM && *bytes != ']' ? 0 : 1;
     return feed_byte(stream, *bytes);

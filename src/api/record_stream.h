@@ -2,7 +2,8 @@
 /*
  * Finds the records of a list while its JSON text (RFC 8259) is still arriving, so that an answer of any
  * length is never in memory whole. A list is an array of objects, or an object with exactly one array of
- * objects in it (interface section 1). Only the bounds of records are found here; whoever gets one parses it.
+ * objects in it (interface section 1). Only the bounds of records are found here, and only where nobody finds
+ * them by reading the record; whoever gets one parses it.
  */
 #ifndef INBOXFS_API_RECORD_STREAM_H
 #define INBOXFS_API_RECORD_STREAM_H
@@ -20,9 +21,15 @@ enum {
  * deep was passed over. Non-zero (-errno) ends the stream. */
 typedef int (*record_sink)(void *context, const char *text, size_t len);
 
+/* Tries to read the record that the text begins with, which may be cut off, and be followed by more.
+ * *ret_len: how long it is; 0: it is not whole, or not as it should be. Then its end is looked for by its
+ * brackets. */
+typedef int (*record_taker)(void *context, const char *text, size_t len, size_t *ret_len);
+
 struct record_stream {
     record_sink sink;
-    void *context;
+    record_taker taker; /* or NULL: set by the owner, for records that need not be looked at twice */
+    void *context;      /* of both */
     int state;
     int error;          /* sticky */
     unsigned int depth; /* open brackets of the value being passed over or collected */

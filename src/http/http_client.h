@@ -50,11 +50,13 @@ struct http_request {
     bool takes_any_type;       /* the answer is bytes of whatever kind; else JSON */
     struct http_body body;
     http_sink sink;
-    void *context;           /* handed to sink */
-    uint64_t max_body_bytes; /* an answer with a longer body fails with -EFBIG */
-    int64_t timeout_ms;      /* for the whole request */
-    int64_t stall_ms;        /* longest time without one byte either way; 0: only the deadline counts */
-    struct cancel *cancel;   /* or NULL */
+    void (*pause)(void *context); /* what has arrived was given to the sink; called before more is waited
+                                     for, and at the end. Or NULL */
+    void *context;                /* handed to both */
+    uint64_t max_body_bytes;      /* an answer with a longer body fails with -EFBIG */
+    int64_t timeout_ms;           /* for the whole request */
+    int64_t stall_ms;             /* longest time without one byte either way; 0: only the deadline counts */
+    struct cancel *cancel;        /* or NULL */
 };
 
 struct http_response {

@@ -36,6 +36,7 @@ struct transfer {
     uint64_t body_out;  /* bytes written behind the head, in this attempt */
     size_t head_bytes;  /* of the answer */
     uint64_t body_bytes;
+    bool has_news;                    /* the sink was called since the last pause */
     int64_t progress_ms;              /* when a byte last went either way */
     char words[HTTP_WORDS_MAX_BYTES]; /* go with `error` */
     char curl_words[CURL_ERROR_SIZE]; /* libcurl's */
@@ -143,6 +144,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
         return CURL_WRITEFUNC_ERROR;
     }
     if (request->sink != NULL) {
+        transfer->has_news = true;
         transfer->error = request->sink(request->context, transfer->response->status, bytes, len);
         if (transfer->error != 0)
             return CURL_WRITEFUNC_ERROR;
@@ -255,6 +257,14 @@ static bool is_given_up(struct transfer *transfer)
     return false;
 }
 
+/* libcurl reads as much as its buffer holds, but hands it on in smaller pieces. */
+static void tell_of_pause(struct transfer *transfer)
+{
+    if (transfer->has_news && transfer->request->pause != NULL)
+        transfer->request->pause(transfer->request->context);
+    transfer->has_news = false;
+}
+
 static int look_interval_ms(const struct http_request *request)
 {
     if (request->cancel != NULL || (request->stall_ms > 0 && request->stall_ms < IDLE_LOOK_MS))
@@ -275,6 +285,7 @@ static CURLcode drive(CURLM *multi, struct transfer *transfer)
             result = CURLE_FAILED_INIT;
             break;
         }
+        tell_of_pause(transfer);
         int left;
         const CURLMsg *message = curl_multi_info_read(multi, &left);
         if (message != NULL) {

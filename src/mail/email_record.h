@@ -17,16 +17,19 @@ enum {
 };
 
 struct email_record {
-    char *key; /* what tells this email from others: its id, or "~" and a hash of the record without one */
-    char *inbox_id;  /* or NULL: the record names none */
-    char *stem;      /* its file name without ".json" (file_name.h); not yet made unique */
-    char *json;      /* the file's content: two-space indent, final newline, unescaped UTF-8; `id`, `date`,
+    const char *key; /* what tells this email from others: its id, or "~" and a hash of the record without
+                        one */
+    const char *inbox_id; /* or NULL: the record names none */
+    const char *stem;     /* its file name without ".json" (file_name.h); not yet made unique */
+    const char
+        *json;       /* the file's content: two-space indent, final newline, unescaped UTF-8; `id`, `date`,
                         `from_address`, `to_addresses`, `subject` first, then the rest in the order received */
     size_t json_len; /* bytes */
     size_t line_len; /* bytes of the same record in index.jsonl: index_line.h, file name and all apart */
     int64_t date_ms; /* `date` since 1970 UTC; 0 when has_date is false */
     bool has_date;
     bool is_held; /* rules or checks hold it back: its `status` is not "valid", and nobody marked it valid */
+    char *owned;  /* where these texts are, when they are the record's own */
 };
 
 /* Reads the JSON text of one record. Odd types of known fields are carried, not refused. 0, or for a record

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Recursive descent, as deep as JSON_READER_DEPTH_MAX.
+ * Strings and numbers.
  */
 #include "mail/json_reader.h"
 
@@ -15,35 +15,29 @@ void json_reader_init(struct json_reader *reader, const char *text, size_t len)
     *reader = (struct json_reader){.at = text, .end = text + len, .unescaped = STRBUF_INIT(len)};
 }
 
+void json_reader_restart(struct json_reader *reader, const char *text, size_t len)
+{
+    reader->at = text;
+    reader->end = text + len;
+    strbuf_clear(&reader->unescaped);
+    reader->unescaped.max_bytes = len;
+}
+
 void json_reader_release(struct json_reader *reader)
 {
     strbuf_release(&reader->unescaped);
 }
 
-static size_t bytes_left(const struct json_reader *reader)
-{
-    return (size_t)(reader->end - reader->at);
-}
-
-static void skip_blanks(struct json_reader *reader)
+void json_reader_pass_blanks(struct json_reader *reader)
 {
     while (reader->at < reader->end &&
            (*reader->at == ' ' || *reader->at == '\n' || *reader->at == '\r' || *reader->at == '\t'))
         reader->at++;
 }
 
-bool json_reader_take(struct json_reader *reader, char c)
-{
-    skip_blanks(reader);
-    if (reader->at == reader->end || *reader->at != c)
-        return false;
-    reader->at++;
-    return true;
-}
-
 bool json_reader_is_at_end(struct json_reader *reader)
 {
-    skip_blanks(reader);
+    json_reader_skip_blanks(reader);
     return reader->at == reader->end;
 }
 
@@ -52,7 +46,7 @@ bool json_reader_is_at_end(struct json_reader *reader)
 static bool take_hex(struct json_reader *reader, gunichar *ret)
 {
     *ret = 0;
-    if (bytes_left(reader) < 4)
+    if (json_reader_left(reader) < 4)
         return false;
     for (int i = 0; i < 4; i++) {
         int digit = g_ascii_xdigit_value(*reader->at++);
@@ -67,7 +61,7 @@ static bool take_hex(struct json_reader *reader, gunichar *ret)
 static bool take_low_surrogate(struct json_reader *reader, gunichar *ret)
 {
     struct json_reader ahead = *reader;
-    if (bytes_left(&ahead) < 2 || ahead.at[0] != '\\' || ahead.at[1] != 'u')
+    if (json_reader_left(&ahead) < 2 || ahead.at[0] != '\\' || ahead.at[1] != 'u')
         return false;
     ahead.at += 2;
     if (!take_hex(&ahead, ret) || *ret < 0xdc00 || *ret > 0xdfff)
@@ -136,7 +130,7 @@ static int take_rest_of_string(struct json_reader *reader, struct json_scalar *r
         int error = take_special(reader);
         if (error != 0)
             return error;
-        size_t run = plain_run(reader->at, bytes_left(reader));
+        size_t run = plain_run(reader->at, json_reader_left(reader));
         strbuf_append(text, reader->at, run);
         reader->at += run;
     }
@@ -145,7 +139,6 @@ static int take_rest_of_string(struct json_reader *reader, struct json_scalar *r
     reader->at++;
     ret->text = strbuf_str(text);
     ret->len = text->len;
-    ret->is_plain = false;
     return text->error;
 }
 
@@ -153,8 +146,8 @@ int json_reader_take_string(struct json_reader *reader, struct json_scalar *ret)
 {
     if (!json_reader_take(reader, '"'))
         return -EBADMSG;
-    size_t run = plain_run(reader->at, bytes_left(reader));
-    *ret = (struct json_scalar){.kind = JSON_SCALAR_STRING, .text = reader->at, .len = run, .is_plain = true};
+    size_t run = plain_run(reader->at, json_reader_left(reader));
+    *ret = (struct json_scalar){.kind = JSON_SCALAR_STRING, .text = reader->at, .len = run};
     reader->at += run;
     if (reader->at == reader->end || *reader->at != '"')
         return take_rest_of_string(reader, ret);
@@ -180,7 +173,7 @@ static bool take_one_of(struct json_reader *reader, char one, char other)
     return true;
 }
 
-static int take_number(struct json_reader *reader, struct json_scalar *ret)
+int json_reader_take_number(struct json_reader *reader, struct json_scalar *ret)
 {
     *ret = (struct json_scalar){.kind = JSON_SCALAR_INTEGER, .text = reader->at};
     take_one_of(reader, '-', '-');
@@ -201,112 +194,49 @@ static int take_number(struct json_reader *reader, struct json_scalar *ret)
     return 0;
 }
 
-static int copy_number(struct json_reader *reader, struct json_writer *writer, struct json_scalar *ret)
+/* ---------------------------------------------------------------- what was checked before */
+
+/* Up to what ends a number or a word. */
+static int skip_plain(struct json_reader *reader)
 {
-    int error = take_number(reader, ret);
-    if (error == 0)
-        json_write_verbatim_n(writer, ret->text, ret->len);
-    return error;
+    const char *start = reader->at;
+    while (reader->at < reader->end && strchr(",:]}[{\" \n\r\t", *reader->at) == NULL)
+        reader->at++;
+    return reader->at == start ? -EBADMSG : 0;
 }
 
-static int copy_word(struct json_reader *reader, struct json_writer *writer, const char *word)
+int json_reader_skip_value(struct json_reader *reader)
 {
-    size_t len = strlen(word);
-    if (bytes_left(reader) < len || memcmp(reader->at, word, len) != 0)
-        return -EBADMSG;
-    reader->at += len;
-    json_write_verbatim_n(writer, word, len);
+    struct json_scalar text;
+    size_t depth = 0;
+    do {
+        int error = 0;
+        json_reader_skip_blanks(reader);
+        if (reader->at == reader->end)
+            return -EBADMSG;
+        switch (*reader->at) {
+        case '"':
+            error = json_reader_take_string(reader, &text);
+            break;
+        case '{':
+        case '[':
+            depth++;
+            reader->at++;
+            break;
+        case '}':
+        case ']':
+        case ',':
+        case ':':
+            if (depth == 0)
+                return -EBADMSG;
+            depth -= *reader->at == '}' || *reader->at == ']';
+            reader->at++;
+            break;
+        default:
+            error = skip_plain(reader);
+        }
+        if (error != 0)
+            return error;
+    } while (depth > 0);
     return 0;
-}
-
-static int copy_string(struct json_reader *reader, struct json_writer *writer, struct json_scalar *ret)
-{
-    int error = json_reader_take_string(reader, ret);
-    if (error == 0 && ret->is_plain)
-        json_write_verbatim_n(writer, ret->text - 1, ret->len + 2);
-    else if (error == 0)
-        json_write_string_n(writer, ret->text, ret->len);
-    return error;
-}
-
-void json_reader_copy_key(struct json_writer *writer, const struct json_scalar *key)
-{
-    if (key->is_plain)
-        json_key_verbatim_n(writer, key->text - 1, key->len + 2);
-    else
-        json_key_n(writer, key->text, key->len);
-}
-
-static int copy_members(struct json_reader *reader, struct json_writer *writer)
-{
-    struct json_scalar key;
-    if (json_reader_take(reader, '}'))
-        return 0;
-    do {
-        int error = json_reader_take_string(reader, &key);
-        if (error != 0)
-            return error;
-        json_reader_copy_key(writer, &key);
-        error = json_reader_take(reader, ':') ? json_reader_copy_value(reader, writer, NULL) : -EBADMSG;
-        if (error != 0)
-            return error;
-    } while (json_reader_take(reader, ','));
-    return json_reader_take(reader, '}') ? 0 : -EBADMSG;
-}
-
-static int copy_items(struct json_reader *reader, struct json_writer *writer)
-{
-    if (json_reader_take(reader, ']'))
-        return 0;
-    do {
-        int error = json_reader_copy_value(reader, writer, NULL);
-        if (error != 0)
-            return error;
-    } while (json_reader_take(reader, ','));
-    return json_reader_take(reader, ']') ? 0 : -EBADMSG;
-}
-
-static int copy_bracketed(struct json_reader *reader, struct json_writer *writer, bool is_object)
-{
-    if (reader->depth == JSON_READER_DEPTH_MAX)
-        return -EMSGSIZE;
-    reader->at++;
-    reader->depth++;
-    if (is_object)
-        json_begin_object(writer);
-    else
-        json_begin_array(writer);
-    int error = is_object ? copy_members(reader, writer) : copy_items(reader, writer);
-    if (is_object)
-        json_end_object(writer);
-    else
-        json_end_array(writer);
-    reader->depth--;
-    return error;
-}
-
-int json_reader_copy_value(struct json_reader *reader, struct json_writer *writer, struct json_scalar *ret)
-{
-    struct json_scalar unused;
-    if (ret == NULL)
-        ret = &unused;
-    ret->kind = JSON_SCALAR_OTHER;
-    skip_blanks(reader);
-    if (reader->at == reader->end)
-        return -EBADMSG;
-    switch (*reader->at) {
-    case '"':
-        return copy_string(reader, writer, ret);
-    case '{':
-    case '[':
-        return copy_bracketed(reader, writer, *reader->at == '{');
-    case 't':
-        return copy_word(reader, writer, "true");
-    case 'f':
-        return copy_word(reader, writer, "false");
-    case 'n':
-        return copy_word(reader, writer, "null");
-    default:
-        return copy_number(reader, writer, ret);
-    }
 }

@@ -26,7 +26,6 @@ static void break_line(struct json_writer *writer)
         return;
     size_t left = (size_t)writer->depth * writer->indent;
     size_t step = left < sizeof(line) - 2 ? left : sizeof(line) - 2;
-    writer->layout_bytes += left + 1;
     strbuf_append(writer->out, line, step + 1);
     while ((left -= step) > 0) {
         step = left < sizeof(line) - 2 ? left : sizeof(line) - 2;
@@ -107,7 +106,7 @@ static void append_escape(struct strbuf *out, gunichar c)
     }
 }
 
-static void append_quoted(struct strbuf *out, const char *text, size_t len)
+int json_append_quoted(struct strbuf *out, const char *text, size_t len)
 {
     const char *text_end = text + len;
     const char *run = text; /* of bytes that stay as they are */
@@ -136,46 +135,21 @@ static void append_quoted(struct strbuf *out, const char *text, size_t len)
         run = at = next;
     }
     strbuf_append(out, run, (size_t)(at - run));
-    strbuf_append_char(out, '"');
-}
-
-static void end_key(struct json_writer *writer)
-{
-    bool is_spaced = writer->indent > 0;
-    strbuf_append(writer->out, ": ", is_spaced ? 2 : 1);
-    writer->layout_bytes += is_spaced;
-    writer->after_key = true;
-}
-
-void json_key_n(struct json_writer *writer, const char *key, size_t len)
-{
-    separate(writer);
-    append_quoted(writer->out, key, len);
-    end_key(writer);
-}
-
-void json_key_verbatim_n(struct json_writer *writer, const char *json, size_t len)
-{
-    separate(writer);
-    strbuf_append(writer->out, json, len);
-    end_key(writer);
+    return strbuf_append_char(out, '"');
 }
 
 void json_key(struct json_writer *writer, const char *key)
 {
-    json_key_n(writer, key, strlen(key));
-}
-
-void json_write_verbatim_n(struct json_writer *writer, const char *json, size_t len)
-{
     separate(writer);
-    strbuf_append(writer->out, json, len);
+    json_append_quoted(writer->out, key, strlen(key));
+    strbuf_append(writer->out, ": ", writer->indent > 0 ? 2 : 1);
+    writer->after_key = true;
 }
 
 void json_write_string_n(struct json_writer *writer, const char *text, size_t len)
 {
     separate(writer);
-    append_quoted(writer->out, text, len);
+    json_append_quoted(writer->out, text, len);
 }
 
 void json_write_string(struct json_writer *writer, const char *text)
@@ -215,8 +189,8 @@ void json_write_date(struct json_writer *writer, int64_t realtime_ms)
 
 void json_write_verbatim(struct json_writer *writer, const char *json)
 {
-    const char *text = json == NULL ? "null" : json;
-    json_write_verbatim_n(writer, text, strlen(text));
+    separate(writer);
+    strbuf_append_str(writer->out, json == NULL ? "null" : json);
 }
 
 void json_member_string(struct json_writer *writer, const char *key, const char *text)

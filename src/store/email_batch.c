@@ -22,26 +22,36 @@ bool email_batch_is_full(const struct email_batch *batch)
     return batch->len == EMAIL_BATCH_MAX || batch->frames.len >= EMAIL_BATCH_MAX_BYTES;
 }
 
-static bool has_hash(const uint32_t *hashes, size_t len, uint32_t hash)
+static bool has_hash(const struct batch_hashes *hashes, size_t len, uint32_t hash)
 {
-    bool found = false;
+    uint32_t bit = hash % BATCH_HASH_BITS;
+    if ((hashes->bits[bit / 64] >> bit % 64 & 1) == 0)
+        return false;
     for (size_t i = 0; i < len; i++)
-        found |= hashes[i] == hash;
-    return found;
+        if (hashes->values[i] == hash)
+            return true;
+    return false;
+}
+
+static void put_hash(struct batch_hashes *hashes, size_t i, uint32_t hash)
+{
+    uint32_t bit = hash % BATCH_HASH_BITS;
+    hashes->values[i] = hash;
+    hashes->bits[bit / 64] |= UINT64_C(1) << bit % 64;
 }
 
 bool email_batch_has_key(const struct email_batch *batch, uint32_t key_hash)
 {
-    return has_hash(batch->key_hashes, batch->len, key_hash);
+    return has_hash(&batch->keys, batch->len, key_hash);
 }
 
 bool email_batch_has_name(const struct email_batch *batch, uint32_t name_hash)
 {
-    return has_hash(batch->name_hashes, batch->len, name_hash);
+    return has_hash(&batch->names, batch->len, name_hash);
 }
 
 int email_batch_add_locked(struct email_batch *batch, struct mirror *mirror,
-                           const struct email_record *record, const char *name)
+                           const struct email_record *record, struct hashed_text key, struct hashed_text name)
 {
     size_t i = batch->len;
     int64_t now_ms = clock_realtime_ms(mirror->clock);
@@ -50,13 +60,13 @@ int email_batch_add_locked(struct email_batch *batch, struct mirror *mirror,
         .json_len = (uint32_t)record->json_len,
         .date_ms = record->has_date ? record->date_ms : now_ms,
         .seen_ms = now_ms,
-        .key_len = (uint32_t)strlen(record->key),
-        .name_len = (uint32_t)strlen(name),
+        .key_len = (uint32_t)strlen(key.text),
+        .name_len = (uint32_t)strlen(name.text),
         .line_len = (uint32_t)record->line_len,
         .flags = record->is_held ? EMAIL_IS_HELD : 0,
     };
-    const struct email_parts parts = {.key = record->key, .name = name, .json = record->json};
-    const char *kept_name = email_index_keep_name(mirror->emails, name);
+    const struct email_parts parts = {.key = key.text, .name = name.text, .json = record->json};
+    const char *kept_name = email_index_keep_name(mirror->emails, name.text);
     if (kept_name == NULL)
         return -ENOMEM;
     int error = email_frame_add(&batch->frames, &frame, &parts, &batch->offsets[i]);
@@ -67,13 +77,12 @@ int email_batch_add_locked(struct email_batch *batch, struct mirror *mirror,
         .date_ms = frame.date_ms,
         .json_len = frame.json_len,
         .line_len = frame.line_len,
-        .inbox = frame.inbox,
-        .key_hash = email_index_hash(mirror->emails, record->key),
+        .inbox = frame.inbox & EMAIL_INBOX_MAX,
         .seen_in = batch->look,
         .is_held = record->is_held,
     };
-    batch->key_hashes[i] = batch->entries[i].key_hash;
-    batch->name_hashes[i] = email_index_hash(mirror->emails, name);
+    put_hash(&batch->keys, i, key.hash);
+    put_hash(&batch->names, i, name.hash);
     batch->len++;
     return 0;
 }
@@ -105,7 +114,8 @@ static int publish_locked(struct email_batch *batch, struct mirror *mirror, stru
     email_list_take_room(&inbox->emails, &room);
     for (size_t i = 0; i < batch->len; i++) {
         batch->entries[i].frame = (const struct email_frame *)(bytes + batch->offsets[i]);
-        email_index_add(mirror->emails, &inbox->emails, &batch->entries[i]);
+        email_index_add(mirror->emails, &inbox->emails, &batch->entries[i], batch->keys.values[i],
+                        batch->names.values[i]);
     }
     if (inbox->changed_ms < now_ms)
         inbox->changed_ms = now_ms;
@@ -148,6 +158,14 @@ static void tell(const struct email_batch *batch, const struct mirror *mirror, c
         tell_of_email(mirror, news->first + (uint32_t)i, &batch->entries[i], news);
 }
 
+static void clear(struct email_batch *batch)
+{
+    record_batch_clear(&batch->frames);
+    memset(batch->keys.bits, 0, sizeof(batch->keys.bits));
+    memset(batch->names.bits, 0, sizeof(batch->names.bits));
+    batch->len = 0;
+}
+
 int email_batch_flush(struct email_batch *batch, struct mirror *mirror)
 {
     struct news news = {.is_quiet = true};
@@ -158,7 +176,6 @@ int email_batch_flush(struct email_batch *batch, struct mirror *mirror)
     pthread_mutex_unlock(&mirror->write_lock);
     if (error == 0)
         tell(batch, mirror, &news);
-    record_batch_clear(&batch->frames);
-    batch->len = 0;
+    clear(batch);
     return error;
 }

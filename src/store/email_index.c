@@ -67,15 +67,12 @@ struct email_entry *email_index_find(const struct email_index *index, uint32_t n
 
 /* ---------------------------------------------------------------- the two tables of an inbox */
 
-uint32_t email_index_hash(const struct email_index *index, const char *text)
+struct hashed_text email_index_hash(const struct email_index *index, const char *text)
 {
-    return (uint32_t)(hash_bytes(index->seed, text, strlen(text)) >> 32);
-}
-
-static uint32_t name_hash(const void *context, uint32_t number)
-{
-    const struct email_index *index = context;
-    return email_index_hash(index, get_entry(index, number)->name);
+    return (struct hashed_text){
+        .text = text,
+        .hash = (uint32_t)(hash_bytes(index->seed, text, strlen(text)) >> 32),
+    };
 }
 
 static bool name_equals(const void *context, uint32_t number, const void *key)
@@ -83,61 +80,44 @@ static bool name_equals(const void *context, uint32_t number, const void *key)
     return strcmp(get_entry(context, number)->name, key) == 0;
 }
 
-static uint32_t key_hash(const void *context, uint32_t number)
-{
-    return get_entry(context, number)->key_hash;
-}
-
-struct hashed_key {
-    const char *key;
-    uint32_t hash;
-};
-
-/* Frames are looked at only where the hash is the same: they may have to be read from the disk. */
+/* The frame may have to be read from the disk. */
 static bool key_equals(const void *context, uint32_t number, const void *key)
 {
-    const struct email_entry *entry = get_entry(context, number);
-    const struct hashed_key *wanted = key;
     struct email_parts parts;
-    if (entry->key_hash != wanted->hash)
-        return false;
-    email_frame_get_parts(entry->frame, &parts);
-    return strcmp(parts.key, wanted->key) == 0;
-}
-
-static struct number_kind names_of(const struct email_index *index)
-{
-    return (struct number_kind){name_hash, name_equals, index};
-}
-
-static struct number_kind keys_of(const struct email_index *index)
-{
-    return (struct number_kind){key_hash, key_equals, index};
+    email_frame_get_parts(get_entry(context, number)->frame, &parts);
+    return strcmp(parts.key, key) == 0;
 }
 
 uint32_t email_list_find_name(const struct email_index *index, const struct email_list *list,
-                              const char *name)
+                              struct hashed_text name)
 {
-    struct number_kind kind = names_of(index);
-    return number_table_find(&list->by_name, &kind, email_index_hash(index, name), name);
+    const struct number_kind kind = {name_equals, index};
+    return number_table_find(&list->by_name, &kind, name.hash, name.text);
 }
 
-uint32_t email_list_find_key(const struct email_index *index, const struct email_list *list, const char *key)
+uint32_t email_list_find_key(const struct email_index *index, const struct email_list *list,
+                             struct hashed_text key)
 {
-    struct number_kind kind = keys_of(index);
-    struct hashed_key wanted = {key, email_index_hash(index, key)};
-    return number_table_find(&list->by_key, &kind, wanted.hash, &wanted);
+    const struct number_kind kind = {key_equals, index};
+    return number_table_find(&list->by_key, &kind, key.hash, key.text);
+}
+
+void email_list_prefetch(const struct email_list *list, struct hashed_text key, struct hashed_text name)
+{
+    number_table_prefetch(&list->by_key, key.hash);
+    number_table_prefetch(&list->by_name, name.hash);
 }
 
 /* ---------------------------------------------------------------- adding */
 
 static int prepare_order(const struct email_list *list, uint32_t more, struct email_room *room)
 {
-    size_t capacity = list->capacity == 0 ? FIRST_ORDER_CAPACITY : list->capacity;
-    while (capacity < list->len + more)
-        capacity *= 2;
-    if (capacity == list->capacity)
+    size_t least = list->len + more;
+    size_t capacity = list->capacity + list->capacity / 4 + FIRST_ORDER_CAPACITY;
+    if (least <= list->capacity)
         return 0;
+    if (capacity < least)
+        capacity = least;
     room->order = malloc(capacity * sizeof(*room->order));
     if (room->order == NULL)
         return -ENOMEM;
@@ -171,15 +151,13 @@ int email_index_prepare(struct email_index *index, const struct email_list *list
                         struct email_room *ret_room)
 {
     struct email_room room = {0};
-    struct number_kind names = names_of(index);
-    struct number_kind keys = keys_of(index);
     int error = prepare_chunks(index, more);
     if (error == 0)
         error = prepare_order(list, more, &room);
     if (error == 0)
-        error = number_table_enlarge(&list->by_name, &names, more, &room.by_name);
+        error = number_table_enlarge(&list->by_name, more, &room.by_name);
     if (error == 0)
-        error = number_table_enlarge(&list->by_key, &keys, more, &room.by_key);
+        error = number_table_enlarge(&list->by_key, more, &room.by_key);
     if (error != 0) {
         email_room_release(&room);
         return error;
@@ -208,14 +186,15 @@ void email_list_take_room(struct email_list *list, struct email_room *room)
     room->by_key = number_table_exchange(&list->by_key, room->by_key);
 }
 
-uint32_t email_index_add(struct email_index *index, struct email_list *list, const struct email_entry *entry)
+uint32_t email_index_add(struct email_index *index, struct email_list *list, const struct email_entry *entry,
+                         uint32_t key_hash, uint32_t name_hash)
 {
     uint32_t number = index->len++;
     *get_entry(index, number) = *entry;
     list->order[list->len++] = number;
     email_list_count_in(list, entry);
-    number_table_add(&list->by_name, email_index_hash(index, entry->name), number);
-    number_table_add(&list->by_key, entry->key_hash, number);
+    number_table_add(&list->by_name, name_hash, number);
+    number_table_add(&list->by_key, key_hash, number);
     return number;
 }
 

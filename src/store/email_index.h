@@ -19,7 +19,8 @@
 #include "store/text_arena.h"
 
 enum {
-    EMAIL_ROOM_MAX = 1024
+    EMAIL_ROOM_MAX = 1024,
+    EMAIL_INBOX_MAX = (1 << 24) - 1, /* numbers of inboxes are far below: inbox_table.h */
 };
 
 struct email_entry {
@@ -27,12 +28,17 @@ struct email_entry {
     const char *name;
     int64_t date_ms;
     uint32_t json_len;
-    uint32_t line_len; /* in index.jsonl, without the name */
-    uint32_t inbox;
-    uint32_t key_hash;
-    uint32_t seen_in; /* the last look that met it; the writer's alone */
-    bool is_gone;
-    bool is_held; /* the service holds it back: shown apart from the others */
+    uint32_t line_len;   /* in index.jsonl, without the name */
+    uint32_t seen_in;    /* the last look that met it; the writer's alone */
+    uint32_t inbox : 24; /* at most EMAIL_INBOX_MAX */
+    bool is_gone : 1;
+    bool is_held : 1; /* the service holds it back: shown apart from the others */
+};
+
+/* A text by which emails are looked for: a file name or a key. */
+struct hashed_text {
+    const char *text; /* borrowed */
+    uint32_t hash;
 };
 
 static inline bool email_entry_is_shown(const struct email_entry *entry)
@@ -73,16 +79,20 @@ uint32_t email_index_len(const struct email_index *index);
 /* NULL: no such number. */
 struct email_entry *email_index_find(const struct email_index *index, uint32_t number);
 
+/* Hashed as this index does it; `text` is borrowed. */
+struct hashed_text email_index_hash(const struct email_index *index, const char *text);
+
 /* Numbers, gone or not; NUMBER_NONE. */
 uint32_t email_list_find_name(const struct email_index *index, const struct email_list *list,
-                              const char *name);
-uint32_t email_list_find_key(const struct email_index *index, const struct email_list *list, const char *key);
+                              struct hashed_text name);
+uint32_t email_list_find_key(const struct email_index *index, const struct email_list *list,
+                             struct hashed_text key);
+
+/* Asks for the memory that the table of keys, and that of names, will look at. */
+void email_list_prefetch(const struct email_list *list, struct hashed_text key, struct hashed_text name);
 
 /* A copy of a name that lives as long as the index; NULL without memory. */
 const char *email_index_keep_name(struct email_index *index, const char *name);
-
-/* By which a key is looked for. */
-uint32_t email_index_hash(const struct email_index *index, const char *text);
 
 /* Makes room for `more` emails in an inbox, as many as EMAIL_ROOM_MAX. 0, -ENOMEM, or -EOVERFLOW. */
 int email_index_prepare(struct email_index *index, const struct email_list *list, uint32_t more,
@@ -92,8 +102,9 @@ int email_index_prepare(struct email_index *index, const struct email_list *list
  * email_room_release(), without a lock. */
 void email_list_take_room(struct email_list *list, struct email_room *room);
 
-/* Adds an email, for which there must be room; its number. */
-uint32_t email_index_add(struct email_index *index, struct email_list *list, const struct email_entry *entry);
+/* Adds an email, for which there must be room, found by these hashes of its key and name; its number. */
+uint32_t email_index_add(struct email_index *index, struct email_list *list, const struct email_entry *entry,
+                         uint32_t key_hash, uint32_t name_hash);
 
 /* Takes an email, as it is, into the sums of its list; or out of them, before it changes. One that is gone
  * counts nowhere. */

@@ -51,19 +51,9 @@ static uint32_t hash_digest(const unsigned char *digest)
     return hash;
 }
 
-static uint32_t email_hash(const void *context, uint32_t place)
-{
-    return hash_email(((const struct maildir_box *)context)->mails[place].email);
-}
-
 static bool email_equals(const void *context, uint32_t place, const void *key)
 {
     return ((const struct maildir_box *)context)->mails[place].email == *(const uint32_t *)key;
-}
-
-static uint32_t digest_hash(const void *context, uint32_t place)
-{
-    return hash_digest(((const struct maildir_box *)context)->mails[place].digest);
 }
 
 static bool digest_equals(const void *context, uint32_t place, const void *key)
@@ -85,13 +75,13 @@ struct maildir_mail *maildir_box_find_uid(const struct maildir_box *box, uint32_
 
 struct maildir_mail *maildir_box_find_email(const struct maildir_box *box, uint32_t email)
 {
-    const struct number_kind kind = {email_hash, email_equals, box};
+    const struct number_kind kind = {email_equals, box};
     return mail_at(box, number_table_find(&box->by_email, &kind, hash_email(email), &email));
 }
 
 struct maildir_mail *maildir_box_find_digest(const struct maildir_box *box, const unsigned char *digest)
 {
-    const struct number_kind kind = {digest_hash, digest_equals, box};
+    const struct number_kind kind = {digest_equals, box};
     return mail_at(box, number_table_find(&box->by_digest, &kind, hash_digest(digest), digest));
 }
 
@@ -114,10 +104,10 @@ static int reserve_places(struct maildir_box *box, uint32_t len)
     return 0;
 }
 
-static int enlarge(struct number_table *table, const struct number_kind *kind, uint32_t more)
+static int enlarge(struct number_table *table, uint32_t more)
 {
     struct number_table larger;
-    int error = number_table_enlarge(table, kind, more, &larger);
+    int error = number_table_enlarge(table, more, &larger);
     if (error != 0)
         return error;
     struct number_table old = number_table_exchange(table, larger);
@@ -127,24 +117,21 @@ static int enlarge(struct number_table *table, const struct number_kind *kind, u
 
 int maildir_box_reserve(struct maildir_box *box, uint32_t more, uint32_t more_emails)
 {
-    const struct number_kind emails = {email_hash, email_equals, box};
-    const struct number_kind digests = {digest_hash, digest_equals, box};
     if (more > MAILDIR_UID_MAX - box->len)
         return -EOVERFLOW;
     int error = reserve_places(box, box->len + more);
     if (error == 0)
-        error = enlarge(&box->by_digest, &digests, more);
+        error = enlarge(&box->by_digest, more);
     if (error == 0)
-        error = enlarge(&box->by_email, &emails, more_emails);
+        error = enlarge(&box->by_email, more_emails);
     return error;
 }
 
 static int make_place(struct maildir_box *box, uint32_t place)
 {
     int error = place < box->len ? 0 : reserve_places(box, place + 1);
-    const struct number_kind digests = {digest_hash, digest_equals, box};
     if (error == 0)
-        error = enlarge(&box->by_digest, &digests, 1);
+        error = enlarge(&box->by_digest, 1);
     while (error == 0 && box->len <= place)
         box->mails[box->len++] = (struct maildir_mail){.email = NUMBER_NONE, .is_gone = true};
     return error;

@@ -20,10 +20,34 @@ static const char cache_name[] = "records";
 static const char compact_name[] = "records.compact";
 
 enum {
-    WASTE_ALLOWED_BYTES = 4 * 1024 * 1024
+    WASTE_ALLOWED_BYTES = 4 * 1024 * 1024,
+    EMAILS_BEGUN = 16, /* a power of two: places go on counting past UINT_MAX */
 };
 
 /* ---------------------------------------------------------------- loading */
+
+/* Emails are begun some way before they are finished: what each looks at is somewhere else in memory. */
+struct loading {
+    struct mirror *mirror;
+    unsigned int len; /* of those begun */
+    unsigned int next;
+    struct email_load begun[EMAILS_BEGUN];
+};
+
+static int finish_one(struct loading *loading)
+{
+    const struct email_load *load = &loading->begun[(loading->next - loading->len) % EMAILS_BEGUN];
+    loading->len--;
+    return mirror_finish_load(loading->mirror, load);
+}
+
+static int finish_all(struct loading *loading)
+{
+    int error = 0;
+    while (error == 0 && loading->len > 0)
+        error = finish_one(loading);
+    return error;
+}
 
 static int load_inbox(struct mirror *mirror, const void *payload, size_t len)
 {
@@ -31,23 +55,25 @@ static int load_inbox(struct mirror *mirror, const void *payload, size_t len)
     return inbox_frame_read(payload, len, &texts) ? mirror_load_inbox(mirror, payload) : 0;
 }
 
-static int load_email(struct mirror *mirror, const void *payload, size_t len)
+static int load_email(struct loading *loading, const void *payload, size_t len)
 {
     struct email_parts parts;
-    return email_frame_read(payload, len, &parts) ? mirror_load_email(mirror, payload) : 0;
+    if (!email_frame_read(payload, len, &parts))
+        return 0;
+    int error = loading->len == EMAILS_BEGUN ? finish_one(loading) : 0;
+    mirror_begin_load(loading->mirror, payload, &loading->begun[loading->next++ % EMAILS_BEGUN]);
+    loading->len++;
+    return error;
 }
 
-static int load_frame(void *context, unsigned int kind, const void *payload, size_t len)
+static int load_other(struct mirror *mirror, unsigned int kind, const void *payload, size_t len)
 {
-    struct mirror *mirror = context;
     const char *key;
     bool is_gone_frame =
         (kind == CACHE_INBOX_GONE || kind == CACHE_EMAIL_GONE || kind == CACHE_INBOX_QUIET) &&
         gone_frame_read(payload, len, &key);
     if (kind == CACHE_INBOX)
         return load_inbox(mirror, payload, len);
-    if (kind == CACHE_EMAIL)
-        return load_email(mirror, payload, len);
     if (kind == CACHE_FIRST_SYNC)
         mirror->first_sync_done = true;
     if (!is_gone_frame)
@@ -61,9 +87,20 @@ static int load_frame(void *context, unsigned int kind, const void *payload, siz
     return 0;
 }
 
+static int load_frame(void *context, unsigned int kind, const void *payload, size_t len)
+{
+    struct loading *loading = context;
+    if (kind == CACHE_EMAIL)
+        return load_email(loading, payload, len);
+    int error = finish_all(loading);
+    return error != 0 ? error : load_other(loading->mirror, kind, payload, len);
+}
+
 static int load(struct mirror *mirror, int dir_fd)
 {
-    return record_log_open(dir_fd, cache_name, load_frame, mirror, &mirror->log);
+    struct loading loading = {.mirror = mirror};
+    int error = record_log_open(dir_fd, cache_name, load_frame, &loading, &mirror->log);
+    return error != 0 ? error : finish_all(&loading);
 }
 
 /* ---------------------------------------------------------------- writing anew */

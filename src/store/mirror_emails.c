@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/strbuf.h"
 #include "mail/file_name.h"
 #include "store/mirror_order.h"
 #include "store/mirror_view.h"
@@ -25,23 +24,24 @@ static bool name_is_reserved(const char *name)
     return strcmp(name, "inbox.json") == 0 || strcmp(name, "index.jsonl") == 0;
 }
 
-/* "STEM.json", or with more of the key where that is taken. Caller frees; NULL without memory. */
-static char *choose_name(const struct mirror *mirror, const struct email_list *list,
-                         const struct email_record *record)
+/* "STEM.json", or with more of the key where that is taken: 0 or -ENOMEM. */
+static int choose_name(const struct mirror *mirror, const struct email_list *list,
+                       const struct email_record *record, char buffer[NAME_MAX_BYTES],
+                       struct hashed_text *ret_name)
 {
     for (unsigned int attempt = 0;; attempt++) {
-        _cleanup_strbuf_ struct strbuf name = STRBUF_INIT(NAME_MAX_BYTES);
         _cleanup_free_ char *longer =
             attempt == 0 ? NULL : file_name_stem_unique(record->stem, record->key, attempt);
         if (attempt > 0 && longer == NULL)
-            return NULL;
-        strbuf_append_str(&name, attempt == 0 ? record->stem : longer);
-        strbuf_append(&name, ".json", strlen(".json"));
-        if (name.error != 0)
-            return NULL;
-        if (!name_is_reserved(name.data) &&
-            email_list_find_name(mirror->emails, list, name.data) == NUMBER_NONE)
-            return strbuf_take(&name, NULL);
+            return -ENOMEM;
+        const char *stem = attempt == 0 ? record->stem : longer;
+        size_t len = strlen(stem);
+        if (len > NAME_MAX_BYTES - sizeof(".json"))
+            return -ENOMEM;
+        memcpy(mempcpy(buffer, stem, len), ".json", sizeof(".json"));
+        *ret_name = email_index_hash(mirror->emails, buffer);
+        if (!name_is_reserved(buffer) && email_list_find_name(mirror->emails, list, *ret_name) == NUMBER_NONE)
+            return 0;
     }
 }
 
@@ -127,19 +127,21 @@ static int update_locked(struct mirror *mirror, struct inbox *inbox, struct emai
 
 /* -EAGAIN: the batch is to be flushed first. */
 static int add_new_locked(struct mirror *mirror, struct email_batch *batch, const struct inbox *inbox,
-                          const struct email_record *record, enum mirror_put *put)
+                          const struct email_record *record, struct hashed_text key, enum mirror_put *put)
 {
-    if (batch->len > 0 && (batch->inbox != inbox->number || email_batch_is_full(batch) ||
-                           email_batch_has_key(batch, email_index_hash(mirror->emails, record->key))))
+    if (batch->len > 0 &&
+        (batch->inbox != inbox->number || email_batch_is_full(batch) || email_batch_has_key(batch, key.hash)))
         return -EAGAIN;
-    _cleanup_free_ char *name = choose_name(mirror, &inbox->emails, record);
-    if (name == NULL)
-        return -ENOMEM;
-    if (email_batch_has_name(batch, email_index_hash(mirror->emails, name)))
+    char buffer[NAME_MAX_BYTES];
+    struct hashed_text name;
+    int error = choose_name(mirror, &inbox->emails, record, buffer, &name);
+    if (error != 0)
+        return error;
+    if (email_batch_has_name(batch, name.hash))
         return -EAGAIN;
     batch->inbox = inbox->number;
     *put = MIRROR_ADDED;
-    return email_batch_add_locked(batch, mirror, record, name);
+    return email_batch_add_locked(batch, mirror, record, key, name);
 }
 
 static int put_locked(struct mirror *mirror, struct email_batch *batch, uint32_t inbox_number,
@@ -150,10 +152,11 @@ static int put_locked(struct mirror *mirror, struct email_batch *batch, uint32_t
         return -ENOENT;
     if (record->json_len > EMAIL_RECORD_MAX_BYTES || strlen(record->key) > EMAIL_RECORD_MAX_BYTES)
         return -EMSGSIZE;
-    *ret_email = email_list_find_key(mirror->emails, &inbox->emails, record->key);
+    struct hashed_text key = email_index_hash(mirror->emails, record->key);
+    *ret_email = email_list_find_key(mirror->emails, &inbox->emails, key);
     struct email_entry *entry = email_index_find(mirror->emails, *ret_email);
     if (entry == NULL)
-        return add_new_locked(mirror, batch, inbox, record, put);
+        return add_new_locked(mirror, batch, inbox, record, key, put);
     int error = update_locked(mirror, inbox, entry, record, put);
     if (error == 0)
         entry->seen_in = batch->look;
@@ -236,13 +239,14 @@ void mirror_remove_unseen(struct mirror *mirror, uint32_t inbox_number, uint32_t
 
 bool mirror_has_home(struct mirror *mirror, const char *key)
 {
+    struct hashed_text hashed = email_index_hash(mirror->emails, key);
     bool found = false;
     pthread_mutex_lock(&mirror->write_lock);
     for (uint32_t i = 0; i < mirror->inboxes.len && !found; i++) {
         const struct inbox *inbox = mirror->inboxes.items[i];
         if (inbox == NULL || inbox->is_gone || inbox == mirror->inboxes.of_no_name)
             continue;
-        uint32_t email = email_list_find_key(mirror->emails, &inbox->emails, key);
+        uint32_t email = email_list_find_key(mirror->emails, &inbox->emails, hashed);
         found = email != NUMBER_NONE && !email_index_find(mirror->emails, email)->is_gone;
     }
     pthread_mutex_unlock(&mirror->write_lock);
@@ -252,46 +256,59 @@ bool mirror_has_home(struct mirror *mirror, const char *key)
 /* ---------------------------------------------------------------- from the cache */
 
 /* Nobody reads yet. */
-static int add(struct mirror *mirror, struct inbox *inbox, const struct email_frame *frame,
-               const struct email_parts *parts)
+static int add(struct mirror *mirror, struct inbox *inbox, const struct email_load *load)
 {
     struct email_room room;
+    const struct email_frame *frame = load->frame;
     const struct email_entry entry = {
         .frame = frame,
-        .name = email_index_keep_name(mirror->emails, parts->name),
+        .name = email_index_keep_name(mirror->emails, load->name.text),
         .date_ms = frame->date_ms,
         .json_len = frame->json_len,
         .line_len = frame->line_len,
-        .inbox = frame->inbox,
-        .key_hash = email_index_hash(mirror->emails, parts->key),
+        .inbox = frame->inbox & EMAIL_INBOX_MAX,
         .is_held = (frame->flags & EMAIL_IS_HELD) != 0,
     };
     int error = entry.name == NULL ? -ENOMEM : email_index_prepare(mirror->emails, &inbox->emails, 1, &room);
     if (error != 0)
         return error;
     email_list_take_room(&inbox->emails, &room);
-    email_index_add(mirror->emails, &inbox->emails, &entry);
+    email_index_add(mirror->emails, &inbox->emails, &entry, load->key.hash, load->name.hash);
     touch_inbox(inbox, frame->seen_ms);
     email_room_release(&room);
     return 0;
 }
 
-int mirror_load_email(struct mirror *mirror, const struct email_frame *frame)
+void mirror_begin_load(const struct mirror *mirror, const struct email_frame *frame,
+                       struct email_load *ret_load)
 {
     struct email_parts parts;
+    const struct inbox *inbox = inbox_table_get(&mirror->inboxes, frame->inbox);
+    email_frame_get_parts(frame, &parts);
+    *ret_load = (struct email_load){
+        .frame = frame,
+        .key = email_index_hash(mirror->emails, parts.key),
+        .name = email_index_hash(mirror->emails, parts.name),
+    };
+    if (inbox != NULL)
+        email_list_prefetch(&inbox->emails, ret_load->key, ret_load->name);
+}
+
+int mirror_finish_load(struct mirror *mirror, const struct email_load *load)
+{
+    const struct email_frame *frame = load->frame;
     struct inbox *inbox = inbox_table_get(&mirror->inboxes, frame->inbox);
     if (inbox == NULL)
         return 0; /* its record was lost; its mail is fetched again */
-    email_frame_get_parts(frame, &parts);
-    uint32_t number = email_list_find_key(mirror->emails, &inbox->emails, parts.key);
-    struct email_entry *entry = email_index_find(mirror->emails, number);
-    if (entry == NULL && email_list_find_name(mirror->emails, &inbox->emails, parts.name) != NUMBER_NONE)
+    struct email_entry *entry =
+        email_index_find(mirror->emails, email_list_find_key(mirror->emails, &inbox->emails, load->key));
+    if (entry == NULL && email_list_find_name(mirror->emails, &inbox->emails, load->name) != NUMBER_NONE)
         return 0;
     mirror->loaded_bytes += email_frame_bytes(frame);
     if ((frame->flags & EMAIL_IS_HELD) != 0)
         mirror->shows_held = true;
     if (entry == NULL)
-        return add(mirror, inbox, frame, &parts);
+        return add(mirror, inbox, load);
     if (!entry->is_gone)
         mirror->loaded_bytes -= email_frame_bytes(entry->frame);
     replace(mirror, inbox, entry, frame);
@@ -303,7 +320,8 @@ void mirror_load_email_gone(struct mirror *mirror, const struct gone_frame *fram
     struct inbox *inbox = inbox_table_get(&mirror->inboxes, frame->inbox);
     if (inbox == NULL)
         return;
-    uint32_t number = email_list_find_key(mirror->emails, &inbox->emails, key);
+    uint32_t number =
+        email_list_find_key(mirror->emails, &inbox->emails, email_index_hash(mirror->emails, key));
     struct email_entry *entry = email_index_find(mirror->emails, number);
     if (entry == NULL || entry->is_gone)
         return;

@@ -25,7 +25,8 @@ static uint32_t find_locked(const struct mirror *mirror, uint32_t number, const 
     const struct inbox *inbox = inbox_table_get(&mirror->inboxes, number);
     if (inbox == NULL || inbox->is_gone)
         return NUMBER_NONE;
-    uint32_t email = email_list_find_key(mirror->emails, &inbox->emails, id);
+    uint32_t email =
+        email_list_find_key(mirror->emails, &inbox->emails, email_index_hash(mirror->emails, id));
     const struct email_entry *entry = email_index_find(mirror->emails, email);
     return entry == NULL || !email_entry_is_shown(entry) ? NUMBER_NONE : email;
 }

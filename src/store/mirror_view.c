@@ -76,8 +76,9 @@ static bool find(struct mirror *mirror, uint32_t inbox_number, const char *name,
 {
     pthread_rwlock_rdlock(&mirror->read_lock);
     const struct inbox *inbox = get_live_locked(mirror, inbox_number);
-    uint32_t number =
-        inbox == NULL ? NUMBER_NONE : email_list_find_name(mirror->emails, &inbox->emails, name);
+    uint32_t number = inbox == NULL ? NUMBER_NONE
+                                    : email_list_find_name(mirror->emails, &inbox->emails,
+                                                           email_index_hash(mirror->emails, name));
     const struct email_entry *entry = email_index_find(mirror->emails, number);
     bool found = entry != NULL && !entry->is_gone && entry->is_held == is_held;
     if (found)

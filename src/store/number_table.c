@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Linear probing, at most half full: what is looked for mostly is not there (a new email, a free name), and
- * each step on the way there would be a look at another entry.
+ * Linear probing, at most four fifths full. A hash is scaled to the capacity, so that slots are in the order
+ * of hashes: any capacity will do, and a larger table is filled from front to back, not here and there.
  */
 #include "store/number_table.h"
 
@@ -10,7 +10,8 @@
 #include <string.h>
 
 enum {
-    FIRST_CAPACITY = 16
+    FIRST_CAPACITY = 16,
+    LARGE_CAPACITY = 1 << 20, /* from here on it grows by a quarter, not twofold: little is left empty */
 };
 
 void number_table_release(struct number_table *table)
@@ -19,36 +20,59 @@ void number_table_release(struct number_table *table)
     *table = (struct number_table){0};
 }
 
+static uint32_t first_slot(const struct number_table *table, uint32_t hash)
+{
+    return (uint32_t)((uint64_t)hash * table->capacity >> 32);
+}
+
+static uint32_t next_slot(const struct number_table *table, uint32_t slot)
+{
+    return slot + 1 == table->capacity ? 0 : slot + 1;
+}
+
 uint32_t number_table_find(const struct number_table *table, const struct number_kind *kind, uint32_t hash,
                            const void *key)
 {
     if (table->capacity == 0)
         return NUMBER_NONE;
-    uint32_t mask = table->capacity - 1;
-    for (uint32_t i = hash & mask; table->slots[i] != NUMBER_NONE; i = (i + 1) & mask)
-        if (kind->equals(kind->context, table->slots[i], key))
-            return table->slots[i];
+    for (uint32_t i = first_slot(table, hash); table->slots[i].number != NUMBER_NONE; i = next_slot(table, i))
+        if (table->slots[i].hash == hash && kind->equals(kind->context, table->slots[i].number, key))
+            return table->slots[i].number;
     return NUMBER_NONE;
+}
+
+void number_table_prefetch(const struct number_table *table, uint32_t hash)
+{
+    if (table->capacity > 0)
+        __builtin_prefetch(&table->slots[first_slot(table, hash)]);
 }
 
 void number_table_add(struct number_table *table, uint32_t hash, uint32_t number)
 {
-    uint32_t mask = table->capacity - 1;
-    uint32_t i = hash & mask;
-    while (table->slots[i] != NUMBER_NONE)
-        i = (i + 1) & mask;
-    table->slots[i] = number;
+    uint32_t i = first_slot(table, hash);
+    while (table->slots[i].number != NUMBER_NONE)
+        i = next_slot(table, i);
+    table->slots[i] = (struct number_slot){.hash = hash, .number = number};
     table->used++;
 }
 
-int number_table_enlarge(const struct number_table *table, const struct number_kind *kind, uint32_t more,
-                         struct number_table *ret_larger)
+/* The least capacity for that many numbers, or for a good deal more than there are. */
+static uint64_t capacity_for(const struct number_table *table, uint64_t numbers)
+{
+    uint64_t least = numbers + numbers / 4 + 1;
+    uint64_t usual = table->capacity;
+    usual += table->capacity < LARGE_CAPACITY ? table->capacity : table->capacity / 4;
+    if (least <= table->capacity)
+        return table->capacity;
+    if (usual < FIRST_CAPACITY)
+        usual = FIRST_CAPACITY;
+    return least > usual ? least : usual;
+}
+
+int number_table_enlarge(const struct number_table *table, uint32_t more, struct number_table *ret_larger)
 {
     *ret_larger = (struct number_table){0};
-    uint64_t wanted = ((uint64_t)table->used + more) * 2;
-    uint64_t capacity = table->capacity == 0 ? FIRST_CAPACITY : table->capacity;
-    while (capacity < wanted)
-        capacity *= 2;
+    uint64_t capacity = capacity_for(table, (uint64_t)table->used + more);
     if (capacity == table->capacity)
         return 0;
     if (capacity > UINT32_MAX)
@@ -59,8 +83,8 @@ int number_table_enlarge(const struct number_table *table, const struct number_k
         return -ENOMEM;
     memset(larger.slots, 0xff, larger.capacity * sizeof(*larger.slots));
     for (uint32_t i = 0; i < table->capacity; i++)
-        if (table->slots[i] != NUMBER_NONE)
-            number_table_add(&larger, kind->hash(kind->context, table->slots[i]), table->slots[i]);
+        if (table->slots[i].number != NUMBER_NONE)
+            number_table_add(&larger, table->slots[i].hash, table->slots[i].number);
     *ret_larger = larger;
     return 0;
 }

@@ -33,7 +33,8 @@ static bool is_hidden(struct outbound *outbound, const char *key)
     pthread_rwlock_rdlock(&mirror->read_lock);
     const struct inbox *inbox = inbox_table_get(&mirror->inboxes, outbound->inbox);
     const struct email_entry *entry =
-        email_index_find(mirror->emails, email_list_find_key(mirror->emails, &inbox->emails, key));
+        email_index_find(mirror->emails, email_list_find_key(mirror->emails, &inbox->emails,
+                                                             email_index_hash(mirror->emails, key)));
     if (entry != NULL)
         is_held = entry->is_held;
     pthread_rwlock_unlock(&mirror->read_lock);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "mail/search_record.h"
 #include "store/mirror_view.h"
 #include "store/store.h"
 
@@ -38,7 +39,8 @@ static int find_email_locked(const struct mirror *mirror, const char *inbox_id, 
     if (inbox == NULL || inbox->is_gone)
         return -ENODEV;
     *ret_inbox = inbox->number;
-    uint32_t email = email_list_find_key(mirror->emails, &inbox->emails, key);
+    uint32_t email =
+        email_list_find_key(mirror->emails, &inbox->emails, email_index_hash(mirror->emails, key));
     if (email == NUMBER_NONE)
         return -ENOENT;
     *ret_email = email;

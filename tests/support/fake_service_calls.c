@@ -246,7 +246,7 @@ static int deliver(const json_t *object, const struct email_query *query, email_
     if (error != 0)
         return error;
     if (record.inbox_id == NULL && query->inbox_id != NULL)
-        record.inbox_id = fake_must(strdup(query->inbox_id));
+        record.inbox_id = query->inbox_id;
     error = sink(context, &record);
     email_record_release(&record);
     return error;

@@ -28,6 +28,9 @@ static void every_byte_at_every_place_is_seen(void **state)
             size_t expected = byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\' ? sizeof(text) : at;
             assert_int_equal(plain_run(text, sizeof(text)), expected);
             assert_int_equal(plain_run(text, at), at);
+            char copy[20] = {0};
+            assert_int_equal(plain_run_copy(copy, text, sizeof(text)), expected);
+            assert_memory_equal(copy, text, expected);
         }
     }
 }
@@ -42,6 +45,11 @@ static void random_bytes_are_judged_the_same(void **state)
         for (size_t i = 0; i < len; i++)
             text[i] = (char)(rand_r(&seed) % 8 == 0 ? rand_r(&seed) : 'a' + rand_r(&seed) % 26);
         assert_int_equal(plain_run(text, len), run_by_bytes(text, len));
+        char copy[sizeof(text) + 1];
+        copy[len] = '!';
+        assert_int_equal(plain_run_copy(copy, text, len), run_by_bytes(text, len));
+        assert_memory_equal(copy, text, run_by_bytes(text, len));
+        assert_int_equal(copy[len], '!');
     }
 }
 

@@ -30,6 +30,8 @@ struct fixture {
     struct http_client *client;
     struct strbuf body;
     int sink_error;
+    size_t told;           /* bytes that had arrived at the last pause */
+    struct cancel *cancel; /* set then, if not NULL */
 };
 
 static int collect(void *context, int status, const void *bytes, size_t len)
@@ -38,6 +40,14 @@ static int collect(void *context, int status, const void *bytes, size_t len)
     (void)status;
     strbuf_append(&fixture->body, bytes, len);
     return fixture->sink_error;
+}
+
+static void note_pause(void *context)
+{
+    struct fixture *fixture = context;
+    fixture->told = fixture->body.len;
+    if (fixture->cancel != NULL)
+        cancel_set(fixture->cancel);
 }
 
 static int set_up(void **state)
@@ -449,6 +459,26 @@ static void a_cancel_ends_a_request_at_once(void **state)
     cancel_release(&cancelling.cancel);
 }
 
+static void what_has_arrived_is_told_before_more_is_waited_for(void **state)
+{
+    struct fixture *fixture = *state;
+    struct cancel cancel;
+    cancel_init(&cancel);
+    struct http_request request = get_request(fixture);
+    request.pause = note_pause;
+    scripted_server_push(fixture->server, (struct scripted_step){.body = "something"});
+    assert_int_equal(perform(fixture, &request).error, 0);
+    assert_int_equal(fixture->told, strlen("something"));
+
+    scripted_server_push(fixture->server,
+                         (struct scripted_step){.fault = SCRIPTED_STALL_IN_BODY, .body = "something"});
+    request.cancel = fixture->cancel = &cancel;
+    fixture->told = 0;
+    assert_int_equal(perform(fixture, &request).error, -ECANCELED);
+    assert_in_range(fixture->told, 1, strlen("something") - 1);
+    cancel_release(&cancel);
+}
+
 static void a_sink_can_give_up(void **state)
 {
     struct fixture *fixture = *state;
@@ -543,6 +573,7 @@ int main(void)
         TEST(a_server_without_tls_is_not_spoken_to_over_https),
         TEST(a_deadline_ends_a_request),
         TEST(a_cancel_ends_a_request_at_once),
+        TEST(what_has_arrived_is_told_before_more_is_waited_for),
         TEST(a_sink_can_give_up),
         TEST(line_breaks_never_reach_a_header),
         TEST(an_echoed_key_is_blotted_out),

@@ -4,6 +4,7 @@
  */
 #include "mail/file_name.h"
 
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -63,6 +64,40 @@ static void subjects_become_slugs(void **state)
         snprintf(expected, sizeof(expected), "20261120T101436Z_%s_3c90c3cc", cases[i].slug);
         _cleanup_free_ char *stem = file_name_stem(true, date_ms, cases[i].subject, key);
         assert_string_equal(stem, expected);
+    }
+}
+
+/* The same by the plainest means. */
+static void slug_by_characters(const char *subject, char *ret_slug)
+{
+    size_t len = 0;
+    for (const char *c = subject; *c != '\0' && len < FILE_NAME_SLUG_MAX_BYTES; c++) {
+        if (isalnum((unsigned char)*c))
+            ret_slug[len++] = (char)tolower((unsigned char)*c);
+        else if (len > 0 && ret_slug[len - 1] != '-')
+            ret_slug[len++] = '-';
+    }
+    while (len > 0 && ret_slug[len - 1] == '-')
+        len--;
+    strcpy(ret_slug + len, len > 0 ? "" : "no-subject");
+}
+
+static void gaps_of_every_length_stand_anywhere(void **state)
+{
+    unsigned int seed = 11;
+    (void)state;
+    for (int round = 0; round < 50000; round++) {
+        char subject[100];
+        char expected[FILE_NAME_SLUG_MAX_BYTES + 12];
+        size_t len = (size_t)(rand_r(&seed) % (int)sizeof(subject));
+        int gaps = 1 + rand_r(&seed) % 20;
+        for (size_t i = 0; i < len; i++)
+            subject[i] =
+                (char)(rand_r(&seed) % gaps == 0 ? 1 + rand_r(&seed) % 127 : 'A' + rand_r(&seed) % 26);
+        subject[len] = '\0';
+        slug_by_characters(subject, expected);
+        _cleanup_free_ char *slug = file_name_slug(subject);
+        assert_string_equal(slug, expected);
     }
 }
 
@@ -283,6 +318,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(subjects_become_slugs),
+        cmocka_unit_test(gaps_of_every_length_stand_anywhere),
         cmocka_unit_test(dates_and_keys_fill_their_places),
         cmocka_unit_test(no_subject_makes_an_unsafe_name),
         cmocka_unit_test(a_huge_subject_is_cut_soon),
