@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -62,7 +63,9 @@ static int receive(const struct request_loop *loop, struct fuse_buf *buffer)
     return len > 0 ? 1 : -ENODEV;
 }
 
-/* The same, with patience: at most one thread at a time spins. */
+/* The same, with patience: at most one thread at a time spins. Work that is there goes before work that may
+ * come, so others are let run between two looks; the kernel wakes one of those who sleep on the device all
+ * the same. */
 static int receive_soon(struct request_loop *loop, struct fuse_buf *buffer)
 {
     int count = receive(loop, buffer);
@@ -70,7 +73,7 @@ static int receive_soon(struct request_loop *loop, struct fuse_buf *buffer)
         return count;
     int64_t until_ns = now_ns() + SPIN_NS;
     while ((count = receive(loop, buffer)) == 0 && !loop->is_ending && now_ns() < until_ns)
-        ;
+        sched_yield();
     atomic_flag_clear(&loop->is_spinning);
     return count;
 }
