@@ -8,10 +8,16 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "outbox/spool_files.h"
+
+enum {
+    BLOCK_BYTES = 4096 /* of most filesystems; a file takes as much on them at any rate */
+};
 
 struct spare {
     unsigned int number;
@@ -52,25 +58,31 @@ static bool keep(struct spare_files *spares, const struct spare *spare)
     return is_kept;
 }
 
-/* What it held may be longer. */
-static int overwrite(struct spare_files *spares, int fd, const void *bytes, size_t len)
+int spare_files_fill(int fd, const char *text, size_t len)
 {
-    pthread_rwlock_rdlock(&spares->content);
-    int error = file_pwrite_all(fd, bytes, len, 0);
-    if (error == 0 && ftruncate(fd, (off_t)len) != 0)
+    char blanks[BLOCK_BYTES];
+    struct stat status;
+    size_t blanks_len = (BLOCK_BYTES - len % BLOCK_BYTES) % BLOCK_BYTES;
+    off_t size = (off_t)(len + blanks_len);
+    memset(blanks, ' ', blanks_len);
+    int error = file_pwrite_all(fd, text, len, 0);
+    if (error == 0)
+        error = file_pwrite_all(fd, blanks, blanks_len, (off_t)len);
+    if (error == 0 && (fstat(fd, &status) != 0 || (status.st_size > size && ftruncate(fd, size) != 0)))
         error = -errno;
-    pthread_rwlock_unlock(&spares->content);
     return error;
 }
 
-static int write_durably(struct spare_files *spares, const struct spare *spare, const void *bytes, size_t len)
+static int write_durably(struct spare_files *spares, const struct spare *spare, const char *text, size_t len)
 {
     const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
     _cleanup_close_ int fd = openat(spares->sync->dir_fd, spare->name, flags, 0600);
     if (fd < 0)
         return -errno;
-    int error = overwrite(spares, fd, bytes, len);
-    return error != 0 ? error : file_sync(fd);
+    pthread_rwlock_rdlock(&spares->content);
+    int error = spare_files_fill(fd, text, len);
+    pthread_rwlock_unlock(&spares->content);
+    return error != 0 ? error : file_sync_data(fd);
 }
 
 /* Whether there is a file under the spare's name afterwards: not where there was none to change places with,
@@ -88,11 +100,11 @@ static int put_in_place(const struct spare_files *spares, const struct spare *sp
 
 /* Only what the disk, too, knows for a spare becomes one: before, a power cut would bring it back as the
  * envelope, with what somebody else wrote into it. */
-int spare_files_replace(struct spare_files *spares, const char *name, const void *bytes, size_t len)
+int spare_files_replace(struct spare_files *spares, const char *name, const char *text, size_t len)
 {
     struct spare spare = take(spares);
     bool is_exchanged = false;
-    int error = write_durably(spares, &spare, bytes, len);
+    int error = write_durably(spares, &spare, text, len);
     if (error == 0)
         error = put_in_place(spares, &spare, name, &is_exchanged);
     if (error == 0)
@@ -107,7 +119,7 @@ int spare_files_read(struct spare_files *spares, const char *name, size_t max_by
                      size_t *ret_len)
 {
     pthread_rwlock_wrlock(&spares->content);
-    int error = file_read_at(spares->sync->dir_fd, name, max_bytes, ret_bytes, ret_len);
+    int error = file_read_at(spares->sync->dir_fd, name, max_bytes + BLOCK_BYTES, ret_bytes, ret_len);
     pthread_rwlock_unlock(&spares->content);
     return error;
 }

@@ -33,10 +33,15 @@ void spare_files_init(struct spare_files *spares, struct dir_sync *sync);
 /* The files stay, and are removed at the next start. */
 void spare_files_release(struct spare_files *spares);
 
-/* file_replace_at() by way of a spare. Nobody else replaces the same name meanwhile. */
-int spare_files_replace(struct spare_files *spares, const char *name, const void *bytes, size_t len);
+/* Writes a text at the file's beginning, and blanks behind it up to a whole block: so all files have the same
+ * size, most of the time, and making one durable takes nothing but its block. 0 or -errno. */
+int spare_files_fill(int fd, const char *text, size_t len);
 
-/* file_read_at() of what is replaced like this. */
+/* file_replace_at() of a text with its blanks, by way of a spare. Nobody else replaces the same name
+ * meanwhile. */
+int spare_files_replace(struct spare_files *spares, const char *name, const char *text, size_t len);
+
+/* file_read_at() of what is replaced like this: a text of at most `max_bytes`, with its blanks. */
 int spare_files_read(struct spare_files *spares, const char *name, size_t max_bytes, char **ret_bytes,
                      size_t *ret_len);
 

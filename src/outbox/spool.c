@@ -187,7 +187,7 @@ int spool_create(struct spool *spool, uint64_t number, const char *envelope, siz
 
     spool_envelope_name(number, name);
     _cleanup_close_ int fd = openat(spool->dir_fd, name, flags, 0600);
-    int error = fd < 0 ? -errno : file_write_all(fd, envelope, len);
+    int error = fd < 0 ? -errno : spare_files_fill(fd, envelope, len);
     if (error != 0) {
         spool_remove(spool, number);
         return error;

@@ -60,7 +60,7 @@ others_go_out() {
   local number length size
   number=$(queue_three)
   cp -a "$STATE" "$DIR/state.whole"
-  size=$(stat -c %s "$STATE/spool/$number.json")
+  size=$(sed 's/ *$//' "$STATE/spool/$number.json" | wc -c) # without the blanks behind it
   for length in 0 1 $((size / 4)) $((size / 2)) $((size - 3)); do
     rm -rf "$STATE"
     cp -a "$DIR/state.whole" "$STATE"

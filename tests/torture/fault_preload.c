@@ -6,7 +6,7 @@
  *   CALL NTH COUNT ERRNO
  *
  * the COUNT calls from the NTH on, counted since the plan came (COUNT 0: all of them), fail with ERRNO (a
- * number). CALL is fsync, write, rename, create, unlink, or any.
+ * number). CALL is fsync (or fdatasync), write, rename, create, unlink, or any.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -87,6 +87,13 @@ int fsync(int fd)
 {
     int (*next)(int);
     find_next("fsync", &next);
+    return is_to_fail("fsync", fd) ? -1 : next(fd);
+}
+
+int fdatasync(int fd)
+{
+    int (*next)(int);
+    find_next("fdatasync", &next);
     return is_to_fail("fsync", fd) ? -1 : next(fd);
 }
 

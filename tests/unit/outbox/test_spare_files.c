@@ -16,6 +16,7 @@ enum {
     WRITERS = 4,
     TURNS = 150,
     TEXT_MAX = 6000,
+    FILE_MAX = 8192,
 };
 
 struct folder {
@@ -53,9 +54,10 @@ static void expect(struct folder *folder, const char *name, const char *text)
 {
     char *bytes = NULL;
     size_t len;
-    assert_int_equal(spare_files_read(&folder->spares, name, TEXT_MAX, &bytes, &len), 0);
-    assert_int_equal(len, strlen(text));
-    assert_string_equal(bytes, text);
+    assert_int_equal(spare_files_read(&folder->spares, name, FILE_MAX, &bytes, &len), 0);
+    assert_int_equal(len % 4096, 0);
+    assert_memory_equal(bytes, text, strlen(text));
+    assert_int_equal(strspn(bytes + strlen(text), " "), len - strlen(text));
     free(bytes);
 }
 
@@ -161,13 +163,13 @@ static void expect_own_text(struct folder *folder, const struct writer *writer)
 {
     char *bytes = NULL;
     size_t len;
-    int error = spare_files_read(&folder->spares, writer->name, TEXT_MAX, &bytes, &len);
+    int error = spare_files_read(&folder->spares, writer->name, FILE_MAX, &bytes, &len);
     if (error == -ENOENT)
         return;
     assert_int_equal(error, 0);
-    assert_true(len > 0);
-    for (size_t i = 0; i < len; i++)
-        assert_int_equal(bytes[i], writer->name[0]);
+    size_t text_len = strspn(bytes, writer->name);
+    assert_true(text_len > 0);
+    assert_int_equal(strspn(bytes + text_len, " "), len - text_len);
     free(bytes);
 }
 
