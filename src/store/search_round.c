@@ -90,6 +90,7 @@ static int run_steps(struct search_progress *progress, struct search_round *roun
                      round_step step)
 {
     int error = 0;
+    size_t given_back = from;
     while (from < to && error == 0) {
         int left = BATCH_COST;
         int64_t started_ms = clock_monotonic_ms(clock_system());
@@ -103,6 +104,11 @@ static int run_steps(struct search_progress *progress, struct search_round *roun
             error = search_index_end(progress->index);
         else
             search_index_abandon(progress->index);
+        /* What was read of the cache is not looked at again soon, and it may be larger than the memory. */
+        if (from - given_back >= MANY_EMAILS) {
+            mirror_give_back(progress->mirror);
+            given_back = from;
+        }
         if (error == 0 && !round->rest(round->context, started_ms))
             return -ECANCELED;
     }
@@ -191,7 +197,6 @@ int search_round_run(struct search_progress *progress, struct search_round *roun
     measure(progress, round);
     if (round->is_noted_in_part)
         progress->walked_to = 0;
-    bool are_many = round->emails - progress->walked_to >= MANY_EMAILS;
     search_index_begin_filling(progress->index);
     int error = run_steps(progress, round, progress->walked_to, round->emails, step_email);
     search_index_end_filling(progress->index);
@@ -203,8 +208,6 @@ int search_round_run(struct search_progress *progress, struct search_round *roun
         error = keep_marks(progress, round);
     if (error == 0)
         progress->walked_to = round->emails;
-    if (are_many)
-        mirror_give_back(progress->mirror);
     return error;
 }
 
