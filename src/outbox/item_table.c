@@ -106,14 +106,18 @@ void item_table_unreserve(struct item_table *table, enum outbox_folder folder, c
 static void note_id(struct map *ids, const char *id)
 {
     struct known_id *known = id == NULL ? NULL : map_find(ids, id);
-    if (known != NULL) {
+    if (known != NULL)
         known->count++;
-    } else if (id != NULL && (known = malloc(sizeof(*known) + strlen(id) + 1)) != NULL) {
-        known->count = 1;
-        strcpy(known->text, id);
-        if (map_set(ids, known->text, known) != 0)
-            free(known);
-    }
+    if (id == NULL || known != NULL)
+        return;
+    size_t size = strlen(id) + 1;
+    known = malloc(sizeof(*known) + size);
+    if (known == NULL)
+        return;
+    known->count = 1;
+    memcpy(known->text, id, size);
+    if (map_set(ids, known->text, known) != 0)
+        free(known);
 }
 
 static void forget_id(struct map *ids, const char *id)
