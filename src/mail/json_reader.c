@@ -193,3 +193,50 @@ int json_reader_take_number(struct json_reader *reader, struct json_scalar *ret)
     ret->len = (size_t)(reader->at - ret->text);
     return 0;
 }
+
+/* ---------------------------------------------------------------- what was checked before */
+
+/* Up to what ends a number or a word. */
+static int skip_plain(struct json_reader *reader)
+{
+    const char *start = reader->at;
+    while (reader->at < reader->end && strchr(",:]}[{\" \n\r\t", *reader->at) == NULL)
+        reader->at++;
+    return reader->at == start ? -EBADMSG : 0;
+}
+
+int json_reader_skip_value(struct json_reader *reader)
+{
+    struct json_scalar text;
+    size_t depth = 0;
+    do {
+        int error = 0;
+        json_reader_skip_blanks(reader);
+        if (reader->at == reader->end)
+            return -EBADMSG;
+        switch (*reader->at) {
+        case '"':
+            error = json_reader_take_string(reader, &text);
+            break;
+        case '{':
+        case '[':
+            depth++;
+            reader->at++;
+            break;
+        case '}':
+        case ']':
+        case ',':
+        case ':':
+            if (depth == 0)
+                return -EBADMSG;
+            depth -= *reader->at == '}' || *reader->at == ']';
+            reader->at++;
+            break;
+        default:
+            error = skip_plain(reader);
+        }
+        if (error != 0)
+            return error;
+    } while (depth > 0);
+    return 0;
+}

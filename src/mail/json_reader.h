@@ -68,4 +68,8 @@ bool json_reader_is_at_end(struct json_reader *reader);
 int json_reader_take_string(struct json_reader *reader, struct json_scalar *ret);
 int json_reader_take_number(struct json_reader *reader, struct json_scalar *ret);
 
+/* Passes over one value of text that was checked before: of others, not every mistake is found. 0, -EBADMSG,
+ * -EILSEQ, -ENOMEM. */
+int json_reader_skip_value(struct json_reader *reader);
+
 #endif

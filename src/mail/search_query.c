@@ -1,24 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Queries taken apart, and records laid out for them.
+ * Queries taken apart.
  */
 #include "mail/search_query.h"
 
 #include <errno.h>
 #include <glib.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/strbuf.h"
-#include "mail/json_value.h"
-
-enum {
-    PEOPLE_MAX_BYTES = 256 * 1024
-};
-
-/* ---------------------------------------------------------------- queries */
 
 void search_query_release(struct search_query *query)
 {
@@ -27,8 +18,17 @@ void search_query_release(struct search_query *query)
     query->len = 0;
 }
 
+static bool is_ascii(const char *text)
+{
+    while (*text != '\0' && (unsigned char)*text < 0x80)
+        text++;
+    return *text == '\0';
+}
+
 char *search_fold(const char *text)
 {
+    if (is_ascii(text))
+        return g_ascii_strdown(text, -1);
     /* Marks are taken apart from their letters first, since folding can put out either. */
     _cleanup_free_ char *apart = g_utf8_normalize(text, -1, G_NORMALIZE_ALL);
     _cleanup_free_ char *folded = apart == NULL ? NULL : g_utf8_casefold(apart, -1);
@@ -136,75 +136,4 @@ bool search_query_has(const struct search_query *query, enum search_term_kind ki
         if (query->terms[i].kind == kind)
             return true;
     return false;
-}
-
-/* ---------------------------------------------------------------- records */
-
-/* Addresses are objects; some servers give them as text. */
-static void append_person(struct strbuf *people, const json_t *person)
-{
-    const char *address =
-        json_string_value(json_is_object(person) ? json_object_get(person, "address") : person);
-    const char *name = json_string_value(json_object_get(person, "name"));
-    if (name != NULL)
-        strbuf_appendf(people, "%s ", name);
-    if (address != NULL)
-        strbuf_appendf(people, "%s\n", address);
-}
-
-static void append_people(struct strbuf *people, const json_t *value)
-{
-    size_t index;
-    const json_t *person;
-    if (!json_is_array(value))
-        append_person(people, value);
-    json_array_foreach (value, index, person)
-        append_person(people, person);
-}
-
-static char *take_text(struct strbuf *buffer)
-{
-    /* Cut short is better than not found at all. */
-    if (buffer->error == -EMSGSIZE)
-        buffer->error = 0;
-    return buffer->data == NULL && buffer->error == 0 ? strdup("") : strbuf_take(buffer, NULL);
-}
-
-static int read_fields(const json_t *value, struct search_record *record)
-{
-    static const char *const people_fields[] = {"from_address", "to_addresses", "cc_addresses",
-                                                "bcc_addresses", "reply_to_addresses"};
-    const char *subject = json_string_value(json_object_get(value, "subject"));
-    _cleanup_strbuf_ struct strbuf sender = STRBUF_INIT(PEOPLE_MAX_BYTES);
-    _cleanup_strbuf_ struct strbuf people = STRBUF_INIT(PEOPLE_MAX_BYTES);
-    append_people(&sender, json_object_get(value, "from_address"));
-    for (size_t i = 0; i < ARRAY_LEN(people_fields); i++)
-        append_people(&people, json_object_get(value, people_fields[i]));
-    record->subject = strdup(subject != NULL ? subject : "");
-    record->people = take_text(&people);
-    record->sender = search_fold(strbuf_str(&sender));
-    return record->subject == NULL || record->people == NULL || record->sender == NULL ? -ENOMEM : 0;
-}
-
-int search_record_read(const char *json, size_t len, struct search_record *ret_record)
-{
-    struct search_record record = {.subject = NULL};
-    _cleanup_json_ json_t *value = json_loadb(json, len, JSON_ALLOW_NUL, NULL);
-    if (!json_is_object(value))
-        return -EBADMSG;
-    int error = read_fields(value, &record);
-    if (error != 0) {
-        search_record_release(&record);
-        return error;
-    }
-    *ret_record = record;
-    return 0;
-}
-
-void search_record_release(struct search_record *record)
-{
-    free(record->subject);
-    free(record->sender);
-    free(record->people);
-    *record = (struct search_record){.subject = NULL};
 }

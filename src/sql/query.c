@@ -5,7 +5,6 @@
 #include "sql/query.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +42,7 @@ int query_error(int sqlite_result)
     }
 }
 
-static int bind_all(sqlite3_stmt *statement, const char *types, va_list arguments)
+int query_bind(sqlite3_stmt *statement, const char *types, va_list arguments)
 {
     int result = SQLITE_OK;
     for (int i = 0; types[i] != '\0' && result == SQLITE_OK; i++) {
@@ -67,7 +66,7 @@ static int prepare(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, c
     sqlite3_stmt *statement = NULL;
     int error = query_error(sqlite3_prepare_v2(db, sql, -1, &statement, NULL));
     if (error == 0)
-        error = bind_all(statement, types, arguments);
+        error = query_bind(statement, types, arguments);
     if (error != 0) {
         sqlite3_finalize(statement);
         return error;

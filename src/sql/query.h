@@ -6,6 +6,7 @@
 #define INBOXFS_SQL_QUERY_H
 
 #include <sqlite3.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,9 @@ int query_error(int sqlite_result);
  * 's' const char * (NULL binds NULL; copied), 'i' int64_t, 'b' const void * and size_t (borrowed until the
  * statement is finalised). 0 or -errno. */
 int query_prepare(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, const char *types, ...);
+
+/* Binds the parameters of a prepared statement, as above. */
+int query_bind(sqlite3_stmt *statement, const char *types, va_list arguments);
 
 /* 1: a row, 0: no more, or -errno. */
 int query_step(sqlite3_stmt *statement);

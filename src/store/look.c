@@ -15,8 +15,8 @@
 
 enum {
     GROWTH_NEWEST = 4,
-    GROWTH_COMPLETE = 4096, /* nearly every inbox is whole with the second answer */
-    GROWTH_CAREFUL = 4,     /* where so much was refused */
+    GROWTH_COMPLETE = 100 * 1000, /* the second answer is whole, and repeats but the first */
+    GROWTH_CAREFUL = 4,           /* where so much was refused */
     NOT_MODIFIED = 304,
 };
 

@@ -11,8 +11,7 @@
 
 enum {
     FIRST_CAPACITY = 16,
-    /* Grows by a quarter: little is left empty, and moving is cheap. */
-    GROWTH_DIVISOR = 4,
+    LARGE_CAPACITY = 1 << 20, /* from here on it grows by a quarter, not twofold: little is left empty */
 };
 
 void number_table_release(struct number_table *table)
@@ -61,7 +60,8 @@ void number_table_add(struct number_table *table, uint32_t hash, uint32_t number
 static uint64_t capacity_for(const struct number_table *table, uint64_t numbers)
 {
     uint64_t least = numbers + numbers / 4 + 1;
-    uint64_t usual = (uint64_t)table->capacity + table->capacity / GROWTH_DIVISOR;
+    uint64_t usual = table->capacity;
+    usual += table->capacity < LARGE_CAPACITY ? table->capacity : table->capacity / 4;
     if (least <= table->capacity)
         return table->capacity;
     if (usual < FIRST_CAPACITY)

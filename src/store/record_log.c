@@ -22,17 +22,15 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "store/record_frame.h"
+#include "store/record_scan.h"
 
 enum {
     FORMAT_VERSION = 3,
     BYTE_ORDER_MARK = 0x01020304,
-    BATCH_FIRST_BYTES = 4096,
-    BATCH_KEPT_BYTES = 1024 * 1024,
 };
 
 static const size_t reserved_most = (size_t)1 << 38;   /* of address space, not of memory */
 static const size_t reserved_beyond = (size_t)1 << 24; /* at least this much for growing */
-static const size_t window_bytes = (size_t)1 << 25;    /* pages in memory at once during a visit */
 
 struct log_header {
     char magic[8];
@@ -139,53 +137,6 @@ static int map_file(struct record_log *log, size_t *ret_bytes)
     return -ENOMEM;
 }
 
-static size_t find_intact_frame(const struct record_log *log, size_t offset, size_t file_bytes)
-{
-    while (offset < file_bytes &&
-           !record_frame_is_intact((const struct record_frame *)(log->base + offset), file_bytes - offset))
-        offset += RECORD_FRAME_ALIGNMENT;
-    return offset < file_bytes ? offset : file_bytes;
-}
-
-/* Keeps few pages in memory at once, however large the file is. */
-static void slide_window(const struct record_log *log, size_t offset, size_t file_bytes, size_t *window_end)
-{
-    if (offset < *window_end)
-        return;
-    size_t start = offset & ~(window_bytes - 1);
-    if (*window_end > 0)
-        madvise((void *)(log->base), start, MADV_DONTNEED);
-    *window_end = start + window_bytes;
-    size_t ahead = file_bytes - start < window_bytes ? file_bytes - start : window_bytes;
-    madvise((void *)(log->base + start), ahead, MADV_POPULATE_READ);
-}
-
-static int visit(struct record_log *log, size_t file_bytes, record_visitor visitor, void *context)
-{
-    size_t window_end = 0;
-    size_t damaged = 0;
-    for (size_t offset = log->end; offset < file_bytes;) {
-        slide_window(log, offset, file_bytes, &window_end);
-        const struct record_frame *frame = (const struct record_frame *)(log->base + offset);
-        if (!record_frame_is_intact(frame, file_bytes - offset)) {
-            offset = find_intact_frame(log, offset + RECORD_FRAME_ALIGNMENT, file_bytes);
-            damaged += offset < file_bytes;
-            continue;
-        }
-        int error =
-            frame->kind == RECORD_FRAME_IDLE ? 0 : visitor(context, frame->kind, frame->payload, frame->len);
-        if (error != 0)
-            return error;
-        offset += record_log_frame_bytes(frame->len);
-        log->end = offset;
-    }
-    if (damaged > 0)
-        log_warning("the state file %s was damaged in %zu places; what is intact is kept", log->name,
-                    damaged);
-    record_log_forget_pages(log);
-    return 0;
-}
-
 static void give_up_file(struct record_log *log, int error)
 {
     log_warning("the state file %s cannot be kept on disk: %s", log->name, strerror(-error));
@@ -198,7 +149,13 @@ static void give_up_file(struct record_log *log, int error)
 /* Visits what is there, and cuts off what cannot be read behind it. -errno of the visitor. */
 static int read_file(struct record_log *log, size_t file_bytes, record_visitor visitor, void *context)
 {
-    int error = visit(log, file_bytes, visitor, context);
+    struct record_scan scan = {.base = log->base, .bytes = file_bytes, .end = log->end};
+    int error = record_scan_run(&scan, visitor, context);
+    log->end = scan.end;
+    if (error == 0 && scan.damaged > 0)
+        log_warning("the state file %s was damaged in %zu places; what is intact is kept", log->name,
+                    scan.damaged);
+    record_log_forget_pages(log);
     if (error == 0 && file_bytes > log->end && ftruncate(log->fd, (off_t)log->end) != 0)
         give_up_file(log, -errno);
     return error;
@@ -248,63 +205,6 @@ void record_log_free(struct record_log *log)
 }
 
 /* ---------------------------------------------------------------- appending */
-
-static int reserve(struct record_batch *batch, size_t len)
-{
-    size_t needed = batch->len + len;
-    if (needed <= batch->capacity)
-        return 0;
-    size_t capacity = batch->capacity == 0 ? BATCH_FIRST_BYTES : batch->capacity;
-    while (capacity < needed)
-        capacity *= 2;
-    char *bytes = realloc(batch->bytes, capacity);
-    if (bytes == NULL)
-        return -ENOMEM;
-    batch->bytes = bytes;
-    batch->capacity = capacity;
-    return 0;
-}
-
-int record_batch_add(struct record_batch *batch, unsigned int kind, const struct iovec *parts,
-                     size_t parts_len, size_t *ret_offset)
-{
-    size_t len = 0;
-    for (size_t i = 0; i < parts_len; i++)
-        len += parts[i].iov_len;
-    if (len > RECORD_PAYLOAD_MAX_BYTES || kind > RECORD_KIND_MAX)
-        return -EMSGSIZE;
-    if (reserve(batch, record_log_frame_bytes(len)) != 0)
-        return -ENOMEM;
-
-    struct record_frame *frame = (struct record_frame *)(batch->bytes + batch->len);
-    frame->len = (uint32_t)len;
-    frame->kind = (uint16_t)kind;
-    char *to = frame->payload;
-    for (size_t i = 0; i < parts_len; i++) {
-        if (parts[i].iov_len > 0)
-            memcpy(to, parts[i].iov_base, parts[i].iov_len);
-        to += parts[i].iov_len;
-    }
-    char *end = (char *)frame + record_frame_bytes(len);
-    memset(to, 0, (size_t)(end - to));
-    record_frame_seal(frame);
-    *ret_offset = batch->len + sizeof(*frame);
-    batch->len += record_frame_bytes(len);
-    return 0;
-}
-
-void record_batch_clear(struct record_batch *batch)
-{
-    batch->len = 0;
-    if (batch->capacity > BATCH_KEPT_BYTES)
-        record_batch_release(batch);
-}
-
-void record_batch_release(struct record_batch *batch)
-{
-    free(batch->bytes);
-    *batch = (struct record_batch){0};
-}
 
 static const char *append_to_file(struct record_log *log, const struct record_batch *batch)
 {

@@ -89,15 +89,15 @@ static bool is_over(void *context)
 static void search_locally(struct search *search)
 {
     struct search_feed *feed = search->searcher->feed;
-    search_feed_settle(feed, SETTLE_TIMEOUT_MS, search->cancel);
+    bool is_settled = search_feed_settle(feed, SETTLE_TIMEOUT_MS, search->cancel);
     struct search_index *index = search_feed_index(feed);
     search->taking = &search->local;
     int error =
         index == NULL ? -EAGAIN : search_index_find(index, search->query, take_local, is_over, search);
     if (error == -EUCLEAN)
         search_feed_wake(feed);
-    /* What it has to say about the rest is not known. */
-    search->local.is_truncated |= error != 0;
+    /* What there is to say about the rest is not known. */
+    search->local.is_truncated |= error != 0 || !is_settled;
 }
 
 /* ---------------------------------------------------------------- the service */

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,7 +35,7 @@ struct search_feed {
     pthread_cond_t changed;
     struct search_index *index; /* protected by lock, like all below; NULL: not open */
     bool is_started;
-    bool is_stopping;
+    atomic_bool is_stopping; /* set under it, too */
     bool has_news;
     int64_t first_news_ms; /* monotonic; of what is not indexed */
     int64_t last_news_ms;
@@ -45,6 +46,7 @@ struct search_feed {
     struct search_texts texts;
     uint64_t rounds_wanted;
     uint64_t rounds_done;
+    bool is_behind; /* the last one failed */
 };
 
 struct search_feed *search_feed_new(struct mirror *mirror, int dir_fd)
@@ -130,6 +132,12 @@ static bool rest(void *context, int64_t batch_started_ms)
     return goes_on;
 }
 
+static bool is_over(void *context)
+{
+    struct search_feed *feed = context;
+    return atomic_load(&feed->is_stopping);
+}
+
 static int64_t due_ms_locked(const struct search_feed *feed)
 {
     if (feed->rounds_wanted != feed->rounds_done || search_texts_are_many(&feed->texts))
@@ -150,6 +158,7 @@ static void take_locked(struct search_feed *feed, uint32_t noted[NOTED_MAX], str
                                    .is_noted_in_part = feed->is_noted_in_part,
                                    .texts = search_texts_take(&feed->texts),
                                    .rest = rest,
+                                   .is_over = is_over,
                                    .context = feed};
     feed->noted_len = 0;
     feed->is_noted_in_part = false;
@@ -190,12 +199,14 @@ static void run_round_locked(struct search_feed *feed)
     pthread_mutex_lock(&feed->lock);
     note_failure_locked(feed, error);
     feed->rounds_done = wanted;
+    feed->is_behind = error != 0;
     pthread_cond_broadcast(&feed->changed);
 }
 
 static void *run(void *argument)
 {
     struct search_feed *feed = argument;
+    thread_give_way();
     pthread_mutex_lock(&feed->lock);
     while (!feed->is_stopping) {
         int64_t due_ms = due_ms_locked(feed);
@@ -293,7 +304,7 @@ void search_feed_add_text(struct search_feed *feed, uint32_t email, const char *
         search_text_items_free(item);
 }
 
-void search_feed_settle(struct search_feed *feed, int64_t timeout_ms, struct cancel *cancel)
+bool search_feed_settle(struct search_feed *feed, int64_t timeout_ms, struct cancel *cancel)
 {
     int64_t until_ms = now_ms() + timeout_ms;
     cancel_bind(cancel, &feed->changed, &feed->lock);
@@ -302,8 +313,10 @@ void search_feed_settle(struct search_feed *feed, int64_t timeout_ms, struct can
     pthread_cond_broadcast(&feed->changed);
     while (feed->rounds_done < wanted && feed->is_started && !cancel_is_set(cancel) && now_ms() < until_ms)
         clock_wait(clock_system(), &feed->changed, &feed->lock, until_ms);
+    bool is_settled = feed->rounds_done >= wanted && !feed->is_behind;
     pthread_mutex_unlock(&feed->lock);
     cancel_unbind(cancel);
+    return is_settled;
 }
 
 struct search_index *search_feed_index(struct search_feed *feed)

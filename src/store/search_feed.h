@@ -2,7 +2,8 @@
 /*
  * Keeps the search index up to date with what the mirror holds, in a thread of its own: some moments after
  * something changed, or at once when somebody is about to search. What was indexed before the last end is
- * not looked at again; an index that is lost, damaged or of other records is built anew.
+ * not looked at again; an index that is lost, damaged or of other records is built anew. The thread gives way
+ * to all others, and rests as long as it works unless somebody waits for it.
  */
 #ifndef INBOXFS_STORE_SEARCH_FEED_H
 #define INBOXFS_STORE_SEARCH_FEED_H
@@ -38,8 +39,8 @@ bool search_feed_wants_text(struct search_feed *feed, uint32_t email);
  * wanted. Does not wait. NULL-safe. */
 void search_feed_add_text(struct search_feed *feed, uint32_t email, const char *text, size_t len);
 
-/* Waits until what is known now is in the index, at most `timeout_ms`. */
-void search_feed_settle(struct search_feed *feed, int64_t timeout_ms, struct cancel *cancel);
+/* Waits until what is known now is in the index, at most `timeout_ms`; false: some of it may not be. */
+bool search_feed_settle(struct search_feed *feed, int64_t timeout_ms, struct cancel *cancel);
 
 /* The index, or NULL: there is none (yet). Valid until search_feed_stop(). */
 struct search_index *search_feed_index(struct search_feed *feed);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "mail/search_record.h"
 #include "store/mirror_view.h"
 #include "store/store.h"
 

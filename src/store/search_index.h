@@ -4,7 +4,8 @@
  * fetched. It is in SQLite (FTS5), in a file of its own, and like all of the cache can be thrown away: a
  * damaged one is found out when it is used, and emptied by search_index_renew().
  *
- * One thread writes (every function but the two last). Everything waits for the disk.
+ * One thread writes (every function but the last and search_index_is_damaged()). Everything waits for the
+ * disk.
  */
 #ifndef INBOXFS_STORE_SEARCH_INDEX_H
 #define INBOXFS_STORE_SEARCH_INDEX_H
@@ -14,6 +15,7 @@
 #include <stdint.h>
 
 #include "mail/search_query.h"
+#include "store/search_match.h"
 
 enum {
     SEARCH_BODY_MAX_BYTES = 256 * 1024 /* of a body; what follows is not found */
@@ -37,6 +39,12 @@ int search_index_begin(struct search_index *index);
 int search_index_end(struct search_index *index);
 void search_index_abandon(struct search_index *index);
 
+/* Where the index has no emails, what is put between these is taken not to be there yet, which makes it
+ * cheap.
+ */
+void search_index_begin_filling(struct search_index *index);
+void search_index_end_filling(struct search_index *index);
+
 /* Puts in an email's record, or nothing where it is there with the same digest; in either case it counts as
  * met by `pass`. */
 struct search_entry {
@@ -58,12 +66,6 @@ int search_index_remove_others(struct search_index *index, int64_t pass);
 /* A number that is kept with the index; 0 where there is none. */
 int search_index_get_mark(struct search_index *index, const char *name, int64_t *ret_value);
 int search_index_set_mark(struct search_index *index, const char *name, int64_t value);
-
-/* Takes a hit; false: no more are wanted. */
-typedef bool (*search_hit_sink)(void *context, const char *inbox_id, const char *key);
-
-/* Looks at this from time to time; true: give up. */
-typedef bool (*search_stop)(void *context);
 
 /* Finds what has all words and phrases of the query and a sender that it accepts, newest first; `in:` is the
  * sink's business. From any thread. 0, -EINTR (stopped), -errno. */

@@ -11,7 +11,8 @@
 #include "base/hash.h"
 
 enum {
-    BATCH_EMAILS = 64,
+    BATCH_COST = 1024,      /* in emails */
+    BYTES_PER_EMAIL = 1024, /* text that takes about as long */
     MANY_EMAILS = 10000,
 };
 
@@ -89,26 +90,32 @@ static int run_steps(struct search_progress *progress, struct search_round *roun
                      round_step step)
 {
     int error = 0;
+    size_t given_back = from;
     while (from < to && error == 0) {
-        size_t left = BATCH_EMAILS;
+        int left = BATCH_COST;
         int64_t started_ms = clock_monotonic_ms(clock_system());
         error = search_index_begin(progress->index);
-        while (from < to && error == 0 && left > 0) {
-            int done = step(progress, round, from++);
-            left -= done > 0;
-            error = done < 0 ? done : 0;
+        while (from < to && error == 0 && left > 0 && !round->is_over(round->context)) {
+            int cost = step(progress, round, from++);
+            left -= cost;
+            error = cost < 0 ? cost : 0;
         }
         if (error == 0)
             error = search_index_end(progress->index);
         else
             search_index_abandon(progress->index);
+        /* What was read of the cache is not looked at again soon, and it may be larger than the memory. */
+        if (from - given_back >= MANY_EMAILS) {
+            mirror_give_back(progress->mirror);
+            given_back = from;
+        }
         if (error == 0 && !round->rest(round->context, started_ms))
             return -ECANCELED;
     }
     return error;
 }
 
-/* Steps: 1 when there was something to do, 0, or -errno. */
+/* Steps: what it cost, 0 when there was nothing to do, or -errno. */
 
 static int step_noted(struct search_progress *progress, struct search_round *round, size_t position)
 {
@@ -136,8 +143,9 @@ static int step_text(struct search_progress *progress, struct search_round *roun
     (void)position;
     round->texts = text->next;
     int error = put_text(progress, text);
+    int cost = 1 + (int)(text->len / BYTES_PER_EMAIL);
     free(text);
-    return error != 0 ? error : 1;
+    return error != 0 ? error : cost;
 }
 
 static size_t count_texts(const struct search_text_item *text)
@@ -189,8 +197,9 @@ int search_round_run(struct search_progress *progress, struct search_round *roun
     measure(progress, round);
     if (round->is_noted_in_part)
         progress->walked_to = 0;
-    bool are_many = round->emails - progress->walked_to >= MANY_EMAILS;
+    search_index_begin_filling(progress->index);
     int error = run_steps(progress, round, progress->walked_to, round->emails, step_email);
+    search_index_end_filling(progress->index);
     if (error == 0)
         error = run_steps(progress, round, 0, round->noted_len, step_noted);
     if (error == 0)
@@ -199,8 +208,6 @@ int search_round_run(struct search_progress *progress, struct search_round *roun
         error = keep_marks(progress, round);
     if (error == 0)
         progress->walked_to = round->emails;
-    if (are_many)
-        mirror_give_back(progress->mirror);
     return error;
 }
 

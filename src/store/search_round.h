@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Rounds of indexing. Each puts what was noted and what was added since into the index, some emails at a
- * time, resting in between, so that it never gets in the way of anybody who waits.
+ * time, resting in between, so that it never gets in the way of anybody who waits. A batch is a transaction:
+ * large enough that it is not the transactions that cost, small enough that searches see what was done.
  *
  * What a round need not look at is told by where in the record log an email's frame is: everything before the
  * end that the log had when the last round but one began is in the index. (The last one may have missed a
@@ -36,6 +37,7 @@ struct search_round {
     struct search_text_item *texts; /* taken; those that are left are the caller's again */
     /* Rests as long as the last batch took, if there is time; false: the round is to end. */
     bool (*rest)(void *context, int64_t batch_started_ms);
+    bool (*is_over)(void *context); /* the batch is to end, with what it has, and the round */
     void *context;
     uint32_t emails; /* filled in: how many numbers there are */
     uint64_t end;    /* filled in: of the record log */
@@ -46,7 +48,7 @@ int search_progress_read(struct search_progress *progress);
 /* The index has nothing, or what it has must be compared with every email. */
 void search_progress_start_over(struct search_progress *progress);
 
-/* 0; -ECANCELED: ended by `rest`; -errno of the index. */
+/* 0; -ECANCELED: ended by `rest` or `is_over`; -errno of the index. */
 int search_round_run(struct search_progress *progress, struct search_round *round);
 
 #endif

@@ -35,11 +35,21 @@ static bool put(const struct listing *listing, const char *name, const struct tr
     return listing->sink(listing->context, name, entry, listing->base + next);
 }
 
+/* An entry of an email, by its name alone where the listing has given away attributes enough. */
+static bool put_of_email(const struct listing *listing, const char *name, struct tree_entry *entry,
+                         uint64_t next)
+{
+    if (next > POSITION_EMAILS + 2 * LISTED_WITH_ATTRIBUTES &&
+        !attribute_demand_is_seen(&listing->tree->demand, listing->inbox))
+        entry->ino = 0;
+    return put(listing, name, entry, next);
+}
+
 static bool put_record(const struct listing *listing, const struct email_view *view, uint64_t next)
 {
     struct tree_entry entry;
     entry_of_email(listing->tree, view, &entry);
-    return put(listing, view->name, &entry, next);
+    return put_of_email(listing, view->name, &entry, next);
 }
 
 static bool put_folder(const struct listing *listing, const struct email_view *view, uint64_t next)
@@ -48,7 +58,7 @@ static bool put_folder(const struct listing *listing, const struct email_view *v
     char name[NAME_MAX + 1];
     content_folder_name(view, name, sizeof(name));
     content_entry_of_folder(listing->tree, view, &entry);
-    return put(listing, name, &entry, next);
+    return put_of_email(listing, name, &entry, next);
 }
 
 /* The folder of the email before this position of the store, which may have gone meanwhile. */
@@ -119,13 +129,16 @@ void inbox_list_held(struct tree *tree, uint32_t inbox, uint64_t position, uint6
                      void *context)
 {
     const struct listing listing = {tree, inbox, base, sink, context};
+    struct tree_entry entry;
     struct email_view views[EMAILS_AT_ONCE];
     uint64_t next[EMAILS_AT_ONCE];
     size_t count;
     while ((count = store_list_held(tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
-        for (size_t i = 0; i < count; i++)
-            if (!put_record(&listing, &views[i], next[i]))
+        for (size_t i = 0; i < count; i++) {
+            entry_of_email(tree, &views[i], &entry);
+            if (!put(&listing, views[i].name, &entry, next[i]))
                 return;
+        }
         position = next[count - 1];
     }
 }

@@ -206,9 +206,11 @@ static int lookup_in_inbox(struct tree *tree, uint32_t inbox, const char *name, 
         return get_inbox(tree, INODE_INBOX_INDEX, inbox, ret) ? 0 : -ENOENT;
     if (strcmp(name, held_folder_name) == 0)
         return held_folder_get(tree, inbox, ret) ? 0 : -ENOENT;
-    if (!store_find_email(tree->store, inbox, name, &view))
-        return content_find_folder(tree, inbox, name, ret) ? 0 : -ENOENT;
-    entry_of_email(tree, &view, ret);
+    if (store_find_email(tree->store, inbox, name, &view))
+        entry_of_email(tree, &view, ret);
+    else if (!content_find_folder(tree, inbox, name, ret))
+        return -ENOENT;
+    attribute_demand_note(&tree->demand, inbox);
     return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sys/types.h>
 
+#include "tree/attribute_demand.h"
 #include "tree/draft_table.h"
 #include "tree/event_log.h"
 #include "tree/first_opens.h"
@@ -40,6 +41,7 @@ struct tree {
     struct maildir maildir;
     struct search_folder *search;
     struct first_opens first_opens;
+    struct attribute_demand demand;
 
     pthread_mutex_t open_lock;
     struct tree_link open_handles; /* protected by open_lock */

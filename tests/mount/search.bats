@@ -245,6 +245,24 @@ missing_from_list() { # QUERY
   equal "$(server_requests email | jq '[.[] | select(.query | tostring | contains("search_term"))] | length')" 0
 }
 
+# The nice value of the thread that feeds the index.
+feeder_nice() {
+  local task
+  for task in "/proc/$MOUNT_PID/task"/*; do
+    [ "$(cat "$task/comm")" != search-feed ] || cut -d ' ' -f 19 "$task/stat"
+  done
+}
+
+feeder_gives_way() {
+  [ "$(feeder_nice)" = 19 ]
+}
+
+@test "indexing gives way to everything else, and nothing else does" {
+  start_with_mail
+  wait_until 5 feeder_gives_way
+  equal "$(cut -d ' ' -f 19 "/proc/$MOUNT_PID/stat")" "$(cut -d ' ' -f 19 "/proc/$$/stat")"
+}
+
 @test "the index survives being killed, damaged and deleted" {
   start_with_mail
   finds october "invoice-for-october"

@@ -259,6 +259,88 @@ static void zeros_where_records_were_are_passed_over(void **state)
     temp_dir_release(&dir);
 }
 
+/* Long enough to be checked by a thread that goes ahead. */
+enum {
+    MANY_RECORDS = 40000,
+    RECORD_BYTES = 1000,
+};
+
+static void write_many(const struct temp_dir *dir)
+{
+    _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(FILE_MAX_BYTES);
+    char record[RECORD_BYTES];
+    const struct iovec part = {.iov_base = record, .iov_len = sizeof(record)};
+    struct record_log *log = open_log(dir, &found);
+    for (uint32_t i = 0; i < MANY_RECORDS; i++) {
+        memset(record, (int)(i % 251), sizeof(record));
+        memcpy(record, &i, sizeof(i));
+        assert_non_null(record_log_append(log, 1, &part, 1));
+    }
+    record_log_free(log);
+}
+
+struct many {
+    uint32_t next;   /* the number that is to follow */
+    uint32_t passed; /* numbers that did not come */
+    uint32_t stop_at;
+};
+
+static int count_many(void *context, unsigned int kind, const void *payload, size_t len)
+{
+    struct many *many = context;
+    uint32_t number;
+    assert_int_equal(kind, 1);
+    assert_int_equal(len, RECORD_BYTES);
+    memcpy(&number, payload, sizeof(number));
+    assert_true(number >= many->next);
+    assert_int_equal(((const unsigned char *)payload)[RECORD_BYTES - 1], number % 251);
+    many->passed += number - many->next;
+    many->next = number + 1;
+    return many->next == many->stop_at ? -EINTR : 0;
+}
+
+static void flip_bit(const struct temp_dir *dir, off_t offset)
+{
+    char byte;
+    _cleanup_close_ int fd = openat(dir->fd, name, O_RDWR | O_CLOEXEC);
+    assert_int_equal(pread(fd, &byte, 1, offset), 1);
+    byte ^= 4;
+    assert_int_equal(pwrite(fd, &byte, 1, offset), 1);
+}
+
+static struct many read_many(const struct temp_dir *dir, uint32_t stop_at, int expected)
+{
+    struct record_log *log = NULL;
+    struct many many = {.stop_at = stop_at};
+    assert_int_equal(record_log_open(dir->fd, name, count_many, &many, &log), expected);
+    if (expected == 0)
+        record_log_free(log);
+    return many;
+}
+
+static void a_long_file_is_visited_in_order_around_what_is_damaged(void **state)
+{
+    /* In the first piece, within others, in the last record but one. */
+    static const uint32_t damaged[] = {3, 700, 701, 20000, MANY_RECORDS - 2};
+    (void)state;
+    struct temp_dir dir;
+    temp_dir_init(&dir);
+    write_many(&dir);
+    off_t step = (off_t)record_log_frame_bytes(RECORD_BYTES);
+    struct many many = read_many(&dir, 0, 0);
+    assert_int_equal(many.next, MANY_RECORDS);
+    assert_int_equal(many.passed, 0);
+    many = read_many(&dir, 12345, -EINTR);
+    assert_int_equal(many.next, 12345);
+    for (size_t i = ARRAY_LEN(damaged); i-- > 0;) {
+        flip_bit(&dir, HEADER_BYTES + (off_t)damaged[i] * step + 500);
+        many = read_many(&dir, 0, 0);
+        assert_int_equal(many.next, MANY_RECORDS);
+        assert_int_equal(many.passed, ARRAY_LEN(damaged) - i);
+    }
+    temp_dir_release(&dir);
+}
+
 static void a_file_of_another_kind_is_set_aside(void **state)
 {
     (void)state;
@@ -488,6 +570,7 @@ int main(void)
         cmocka_unit_test(after_a_torn_tail_appending_goes_on),
         cmocka_unit_test(a_flipped_bit_costs_its_record_alone),
         cmocka_unit_test(zeros_where_records_were_are_passed_over),
+        cmocka_unit_test(a_long_file_is_visited_in_order_around_what_is_damaged),
         cmocka_unit_test(a_file_of_another_kind_is_set_aside),
         cmocka_unit_test(what_is_no_file_is_set_aside),
         cmocka_unit_test(a_file_cut_within_its_header_is_built_anew),

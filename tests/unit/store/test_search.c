@@ -4,6 +4,7 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
+#include <sqlite3.h>
 #include <unistd.h>
 
 #include "store/store_content.h"
@@ -293,6 +294,29 @@ static void a_search_without_its_index_says_that_there_may_be_more(void **state)
     assert_false(is_cut_short(world, "invoice"));
 }
 
+static void a_search_whose_index_lags_behind_says_that_there_may_be_more(void **state)
+{
+    struct store_world *world = *state;
+    sqlite3 *other = NULL;
+    char path[64];
+    assert_found(world, "invoice", "b1 a1");
+    fake_service_set_reachable(world->fake, false);
+    assert_false(is_cut_short(world, "invoice"));
+    fake_service_set_reachable(world->fake, true);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d/cache/search.sqlite3", world->dir.fd);
+    assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    add(world, "in-1", "a3", "04", "\"subject\": \"another invoice\"");
+    assert_int_equal(world_sync(world), 0);
+    fake_service_set_reachable(world->fake, false);
+    assert_found(world, "invoice", "b1 a1");
+    assert_true(is_cut_short(world, "invoice"));
+    assert_int_equal(sqlite3_exec(other, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(other);
+    assert_found(world, "invoice", "a3 b1 a1");
+    assert_false(is_cut_short(world, "invoice"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +336,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_lost_index_is_built_anew, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_damaged_index_is_built_anew, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_search_without_its_index_says_that_there_may_be_more, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_search_whose_index_lags_behind_says_that_there_may_be_more, set_up,
                                         tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

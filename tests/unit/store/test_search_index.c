@@ -86,6 +86,12 @@ static const char *find(struct fixture *fixture, const char *text)
     return strbuf_str(&fixture->found);
 }
 
+static void reopen(struct fixture *fixture)
+{
+    search_index_free(fixture->index);
+    assert_int_equal(search_index_open(fixture->dir.fd, &fixture->index), 0);
+}
+
 static void put_letters(struct fixture *fixture)
 {
     put(fixture, "a", 1000, 1,
@@ -208,6 +214,52 @@ static void what_is_removed_is_no_longer_found(void **state)
     assert_string_equal(find(fixture, "report"), "c");
 }
 
+static void what_an_empty_index_is_filled_with_can_be_changed_and_removed(void **state)
+{
+    struct fixture *fixture = *state;
+    search_index_begin_filling(fixture->index);
+    put_letters(fixture);
+    search_index_end_filling(fixture->index);
+    assert_string_equal(find(fixture, "report"), "b a");
+    put_letters(fixture);
+    assert_string_equal(find(fixture, "report"), "b a");
+    put(fixture, "a", 1000, 1, "{\"subject\": \"Yearly summary\"}");
+    assert_string_equal(find(fixture, "quarterly"), "");
+    assert_string_equal(find(fixture, "yearly"), "a");
+    assert_int_equal(search_index_remove(fixture->index, "in-1", "b"), 0);
+    assert_string_equal(find(fixture, "report"), "");
+    assert_string_equal(find(fixture, "in:any"), "c a");
+}
+
+static void filling_that_was_broken_off_goes_on_without_doubling(void **state)
+{
+    struct fixture *fixture = *state;
+    search_index_begin_filling(fixture->index);
+    put_letters(fixture);
+    reopen(fixture);
+    search_index_begin_filling(fixture->index); /* which it is not, any more */
+    put_letters(fixture);
+    put(fixture, "d", 4000, 1, "{\"subject\": \"One more report\"}");
+    search_index_end_filling(fixture->index);
+    assert_string_equal(find(fixture, "report"), "d b a");
+    assert_string_equal(find(fixture, "in:any"), "d c b a");
+}
+
+static void a_batch_that_is_abandoned_leaves_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char json[] = "{\"subject\": \"A report nobody reads\"}";
+    const struct search_entry entry = {
+        .inbox_id = "in-1", .key = "z", .json = json, .json_len = strlen(json)};
+    assert_int_equal(search_index_begin(fixture->index), 0);
+    assert_int_equal(search_index_put(fixture->index, &entry, 1), 0);
+    search_index_abandon(fixture->index);
+    assert_string_equal(find(fixture, "report"), "");
+    put_letters(fixture);
+    put(fixture, "z", 5000, 1, json);
+    assert_string_equal(find(fixture, "report"), "z b a");
+}
+
 static void a_search_ends_with_enough_or_when_told_to(void **state)
 {
     struct fixture *fixture = *state;
@@ -236,8 +288,7 @@ static void marks_and_mail_are_there_after_reopening(void **state)
     assert_int_equal(search_index_get_mark(fixture->index, "end", &value), 0);
     assert_int_equal(value, 0);
     assert_int_equal(search_index_set_mark(fixture->index, "end", 4711), 0);
-    search_index_free(fixture->index);
-    assert_int_equal(search_index_open(fixture->dir.fd, &fixture->index), 0);
+    reopen(fixture);
     assert_int_equal(search_index_get_mark(fixture->index, "end", &value), 0);
     assert_int_equal(value, 4711);
     assert_string_equal(find(fixture, "report"), "b a");
@@ -306,6 +357,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_looks_like_a_language_is_only_words, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bodies_are_found_and_stay_when_the_record_changes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_removed_is_no_longer_found, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_an_empty_index_is_filled_with_can_be_changed_and_removed, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(filling_that_was_broken_off_goes_on_without_doubling, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_batch_that_is_abandoned_leaves_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_search_ends_with_enough_or_when_told_to, set_up, tear_down),
         cmocka_unit_test_setup_teardown(marks_and_mail_are_there_after_reopening, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_damaged_index_starts_empty, set_up, tear_down),

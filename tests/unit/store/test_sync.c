@@ -246,7 +246,7 @@ static void a_service_that_refuses_large_limits_is_asked_for_less(void **state)
         enum service_outcome outcome;
         unsigned int limit;
     } answers[] = {
-        {SERVICE_OK, 100}, {SERVICE_REJECTED, 100 * 4096}, {SERVICE_REJECTED, 400}, {SERVICE_OK, 250},
+        {SERVICE_OK, 100}, {SERVICE_REJECTED, 100 * 100 * 1000}, {SERVICE_REJECTED, 400}, {SERVICE_OK, 250},
         {SERVICE_OK, 325},
     };
     struct store_world world;

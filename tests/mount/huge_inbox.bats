@@ -1,0 +1,67 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# An inbox with more emails than a listing tells the kernel all about (tree/attribute_demand.h).
+
+load support
+
+EMAILS=101000
+
+# Copies the one email that Bob has in the service's database: delivering so many would take minutes.
+multiply() # COUNT
+{
+  python3 - "$SERVICE/inbox.sqlite3" "$1" <<'PYTHON'
+import json, sqlite3, sys
+with sqlite3.connect(sys.argv[1], timeout=30) as database:
+    inbox, message, sender, text = database.execute(
+        "SELECT inbox, message, from_address, record FROM emails WHERE record LIKE '%number 0%'").fetchone()
+    def copies():
+        for number in range(1, int(sys.argv[2])):
+            record = dict(json.loads(text), id=f"{number:08x}-copy", subject=f"number {number}")
+            yield record["id"], inbox, message, sender, json.dumps(record)
+    database.executemany("INSERT INTO emails (id, inbox, message, is_valid, from_address, record) "
+                         "VALUES (?, ?, ?, 1, ?, ?)", copies())
+PYTHON
+}
+
+setup() {
+  start_service
+  create_inbox "$ALICE" >/dev/null
+  create_inbox "$BOB" >/dev/null
+  send_from_elsewhere "$ALICE" "$BOB" "number 0"
+  multiply "$EMAILS"
+  start_mount -d --metadata-only
+  refresh
+  BOX=$MOUNT/inboxes/$BOB
+}
+
+teardown() {
+  stop_all
+}
+
+lookups() {
+  grep -c 'opcode: LOOKUP' "$MOUNT_LOG"
+}
+
+@test "every email of a huge inbox is listed, has its attributes, and can be read" {
+  local before names name
+  before=$(lookups)
+  names=$(find "$BOX" -name '2*.json' -printf '%f\n')
+  equal "$(wc -l <<<"$names")" "$EMAILS"
+  equal "$(sort -u <<<"$names" | wc -l)" "$EMAILS"
+  [ $(($(lookups) - before)) -lt 10 ] || fail "listing names looked them up: $(lookups)"
+
+  # Of the names, many are known to the kernel with all else; those of the end are not.
+  for name in $(sed -n '1p;50000p;$p' <<<"$names"); do
+    equal "$(stat -c %s "$BOX/$name")" "$(wc -c <"$BOX/$name")"
+    jq -e .subject "$BOX/$name" >/dev/null
+  done
+}
+
+@test "listing a huge inbox with attributes looks few emails up" {
+  local before lines
+  before=$(lookups)
+  lines=$(ls -l "$BOX" | grep -c '^-r--r--r--.* 2.*\.json$')
+  equal "$lines" "$EMAILS"
+  [ $(($(lookups) - before)) -le 1000 ] || fail "lookups: $(lookups)"
+}
