@@ -98,6 +98,11 @@ int file_sync(int fd)
     return fsync(fd) == 0 ? 0 : -errno;
 }
 
+void file_begin_sync(int fd, off_t offset, off_t len)
+{
+    (void)sync_file_range(fd, offset, len, SYNC_FILE_RANGE_WRITE); /* what fails here, fsync(2) tells */
+}
+
 static int write_temporary(int dir_fd, const char *name, const void *bytes, size_t len, mode_t mode)
 {
     _cleanup_close_ int fd =

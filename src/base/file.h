@@ -35,6 +35,10 @@ int file_replace_lazily_at(int dir_fd, const char *name, const void *bytes, size
 /* fsync of a directory, or of any file. 0 or -errno. */
 int file_sync(int fd);
 
+/* Lets bytes that were written set out for the disk (`len` 0: all behind `offset`), and does not wait for
+ * them, so that file_sync() has less to wait for later. Promises nothing. */
+void file_begin_sync(int fd, off_t offset, off_t len);
+
 /* Opens a directory below `dir_fd` (AT_FDCWD allowed), making it (0700) and its missing parents first.
  * The descriptor (O_DIRECTORY | O_CLOEXEC), or -errno. */
 int file_open_dir(int dir_fd, const char *path);

@@ -21,6 +21,10 @@
 
 #define KEEP_ALL INT64_MAX
 
+enum {
+    WRITE_BEHIND_BYTES = 256 * 1024
+};
+
 /* ---------------------------------------------------------------- read and write */
 
 ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, off_t offset)
@@ -101,6 +105,17 @@ static void note_failed_write(struct outbox_handle *handle, int error)
     pthread_mutex_unlock(&handle->outbox->lock);
 }
 
+/* Each block that the write reached the end of: a big file is on the disk for the most part when it is
+ * closed, for its writer has other things to do between its writes. */
+static void write_behind(const struct outbox_handle *handle, off_t offset, size_t len)
+{
+    off_t end = offset + (off_t)len;
+    off_t from = offset - offset % WRITE_BEHIND_BYTES;
+    off_t to = end - end % WRITE_BEHIND_BYTES;
+    if (to > from)
+        file_begin_sync(handle->fd, from, to - from);
+}
+
 ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len, off_t offset, pid_t pid)
 {
     int error = begin_writing(handle, KEEP_ALL);
@@ -109,6 +124,8 @@ ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len
     error = check_end(handle, offset, len);
     if (error == 0)
         error = file_pwrite_all(handle->fd, bytes, len, offset);
+    if (error == 0)
+        write_behind(handle, offset, len);
     note_write(handle, pid);
     if (error == 0)
         return (ssize_t)len;

@@ -20,6 +20,7 @@
 #include "mail/envelope.h"
 #include "mail/reason.h"
 #include "outbox/dir_sync.h"
+#include "outbox/spare_files.h"
 #include "outbox/spool_files.h"
 
 enum {
@@ -33,6 +34,7 @@ struct spool {
     int dir_fd;
     int count_fd;
     struct dir_sync sync;
+    struct spare_files spares;
     pthread_mutex_t lock;
     uint64_t next_number; /* protected by lock */
     uint64_t mark;        /* protected by lock; numbers below it may have been given */
@@ -111,6 +113,7 @@ int spool_open(int state_dir_fd, struct spool **ret_spool, char **ret_reason)
     spool->dir_fd = TAKE_FD(dir_fd);
     pthread_mutex_init(&spool->lock, NULL);
     dir_sync_init(&spool->sync, spool->dir_fd);
+    spare_files_init(&spool->spares, &spool->sync);
     *ret_spool = spool;
     return 0;
 }
@@ -119,6 +122,7 @@ void spool_free(struct spool *spool)
 {
     if (spool == NULL)
         return;
+    spare_files_release(&spool->spares);
     dir_sync_release(&spool->sync);
     pthread_mutex_destroy(&spool->lock);
     if (spool->count_fd >= 0)
@@ -159,15 +163,14 @@ int spool_write_envelope(struct spool *spool, uint64_t number, const char *text,
 {
     char name[SPOOL_NAME_SIZE];
     spool_envelope_name(number, name);
-    int error = file_replace_lazily_at(spool->dir_fd, name, text, len, 0600);
-    return error != 0 ? error : dir_sync_wait(&spool->sync);
+    return spare_files_replace(&spool->spares, name, text, len);
 }
 
 int spool_read_envelope(struct spool *spool, uint64_t number, char **ret_text, size_t *ret_len)
 {
     char name[SPOOL_NAME_SIZE];
     spool_envelope_name(number, name);
-    return file_read_at(spool->dir_fd, name, ENVELOPE_MAX_BYTES, ret_text, ret_len);
+    return spare_files_read(&spool->spares, name, ENVELOPE_MAX_BYTES, ret_text, ret_len);
 }
 
 /* ---------------------------------------------------------------- content */
@@ -200,6 +203,10 @@ int spool_sync_new(struct spool *spool, uint64_t number, int data_fd)
     _cleanup_close_ int fd = openat(spool->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return -errno;
+    /* Both set out before the first is waited for: one commit of the filesystem's journal then serves both.
+     */
+    file_begin_sync(fd, 0, 0);
+    file_begin_sync(data_fd, 0, 0);
     int error = file_sync(data_fd);
     error = error != 0 ? error : file_sync(fd);
     return error != 0 ? error : dir_sync_wait(&spool->sync);

@@ -256,6 +256,37 @@ refuse() # NUMBER...
   done
 }
 
+@test "readers of events each get every line, while one stands still and another does not read at all" {
+  local readers=() i
+  start_mount
+  refresh
+  for i in 1 2 3 4; do
+    head -n 30 "$MOUNT/events" >"$DIR/reader-$i" 2>/dev/null 3>&- &
+    readers+=($!)
+  done
+  for i in "${readers[@]}"; do
+    wait_until 10 eval 'readlink /proc/'"$i"'/fd/* | grep -qx "$MOUNT/events"'
+  done
+  exec 4<"$MOUNT/events"
+  kill -STOP "${readers[3]}"
+  within 20 refuse {1..30}
+  for i in 0 1 2; do
+    wait_until 10 process_is_gone "${readers[i]}"
+  done
+  tail -n 30 "$MOUNT/events.jsonl" >"$DIR/expected"
+  equal "$(jq -r .event "$DIR/expected" | sort | uniq -c | xargs)" "30 refused"
+  for i in 1 2 3; do
+    cmp "$DIR/reader-$i" "$DIR/expected"
+  done
+  # They have missed nothing.
+  kill -CONT "${readers[3]}"
+  wait_until 10 process_is_gone "${readers[3]}"
+  cmp "$DIR/reader-4" "$DIR/expected"
+  within 10 head -n 30 <&4 >"$DIR/late"
+  exec 4<&-
+  cmp "$DIR/late" "$DIR/expected"
+}
+
 @test "tail -f and tail -F get every event once when the older half of events.jsonl is cut away" {
   local form inode tails=()
   (umask 077 && mkdir "$STATE")

@@ -4,6 +4,7 @@
 # inotify watchers see what the service did, and nothing about telling them can hang.
 
 load support
+load scripted
 
 setup() {
   WATCHED=$DIR/watched
@@ -164,6 +165,112 @@ hold_announcements() {
   touch "$DIR/listed"
   wait "$lister"
   saw CREATE _many_ 1000
+}
+
+# As many records for one inbox of the scripted service, the newest last.
+list_of() # COUNT
+{
+  jq -nc --argjson count "$1" '[range($count) | {id: "storm-\(1000000 + .)", inbox_id: "box-1",
+    subject: "storm", date: (1790000000 + . | todate)}]'
+}
+
+@test "ten thousand mails at once reach a watcher, each once" {
+  start_scripted_service
+  server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "before"}'
+  start_mount
+  refresh
+  # Its events alone fit into what the kernel keeps for a watcher.
+  inotifywait -m -e close_write --format '%e %f' "$MOUNT/inboxes/box-1" >"$WATCHED" 2>"$DIR/inotifywait.log" 3>&- &
+  WATCHER_PID=$!
+  wait_until 10 grep -q 'Watches established' "$DIR/inotifywait.log"
+  list_of 10000 | jq -c '{email: [{always: {body: .}}]}' >"$DIR/storm"
+  control "@$DIR/storm"
+  within 60 refresh
+  wait_until 60 saw CLOSE_WRITE,CLOSE _storm_ 10000
+  equal "$(sort -u "$WATCHED" | wc -l)" 10000
+  equal "$(find "$MOUNT/inboxes/box-1" -name '*_storm_*.json' | wc -l)" 10000
+}
+
+@test "mail is seen by a watcher while the rest of the list never comes, and the mount can be ended" {
+  local first
+  start_scripted_service
+  server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "before"}'
+  start_mount
+  refresh
+  watch inboxes/box-1
+  first='{"id": "e2", "inbox_id": "box-1", "subject": "halfway", "date": "2026-11-20T08:00:00Z"}'
+  server_answers email "$(jq -n --arg first "$first" '{verbatim: ("HTTP/1.1 200 OK\r\n" +
+    "Content-Type: application/json\r\nContent-Length: 100000\r\n\r\n[" + $first + ","), stall: true}')"
+  refresh 3>&- &
+  REFRESH_PID=$!
+  wait_until 10 saw CLOSE_WRITE,CLOSE _halfway_
+  saw CREATE _halfway_
+  within 2 grep -q halfway "$MOUNT"/inboxes/box-1/*_halfway_*.json
+  run ! process_is_gone "$REFRESH_PID"
+  within 10 kill_mount TERM
+  wait "$REFRESH_PID" || true
+}
+
+# A Python that has the library.
+python_with_watchdog() {
+  local python
+  for python in python3 /usr/bin/python3; do
+    ! "$python" -c 'import watchdog' 2>/dev/null || echo "$python"
+  done | head -n 1
+}
+
+@test "Python's watchdog is told of new mail, and of what was sent and refused" {
+  local python
+  python=$(python_with_watchdog)
+  [ -n "$python" ] || skip "python3-watchdog is not installed"
+  start_two_inboxes
+  refresh
+  "$python" - "$MOUNT/inboxes/$BOB" "$MOUNT/sent" "$MOUNT/failed" >"$WATCHED" 3>&- <<'EOF' &
+import sys
+from watchdog.events import FileSystemEventHandler
+from watchdog.observers import Observer
+
+class Teller(FileSystemEventHandler):
+    def on_any_event(self, event):
+        if not event.is_directory:
+            print(event.event_type, event.src_path.rsplit("/", 1)[1], flush=True)
+
+observer = Observer()
+for folder in sys.argv[1:]:
+    observer.schedule(Teller(), folder)
+observer.start()
+print("watching", flush=True)
+observer.join()
+EOF
+  WATCHER_PID=$!
+  wait_until 10 grep -q watching "$WATCHED"
+  message "$BOB" out >"$MOUNT/outbox/out"
+  echo "no message" >"$MOUNT/outbox/bad"
+  wait_sent out
+  wait_failed bad
+  refresh
+  wait_until 10 eval '[ "$(grep -c ^closed "$WATCHED")" -ge 5 ]'
+  equal "$(sed 's/[0-9TZ]*_out_.*\.json/MAIL/' "$WATCHED" | sed 1d | sort | paste -sd ,)" \
+    "closed MAIL,closed bad,closed bad.receipt.json,closed out,closed out.receipt.json,created MAIL,created bad,created bad.receipt.json,created out,created out.receipt.json"
+}
+
+@test "entr -d ends when mail came" {
+  command -v entr >/dev/null || skip "entr is not installed"
+  start_two_inboxes
+  refresh
+  printf '%s\n' "$MOUNT/inboxes/$BOB"/*.json >"$DIR/files"
+  # It runs its command when it has begun to watch.
+  entr -dn touch "$DIR/watching" <"$DIR/files" >"$WATCHED" 2>&1 3>&- &
+  local pid=$!
+  wait_until 10 test -e "$DIR/watching"
+  run ! process_is_gone "$pid"
+  send_from_elsewhere "$ALICE" "$BOB" arrives
+  refresh
+  wait_until 10 process_is_gone "$pid"
+  local status=0
+  wait "$pid" || status=$?
+  equal "$status" 2
+  contains "$(cat "$WATCHED")" "directory altered"
 }
 
 @test "when a barrier is over, watchers were told, and fusermount3 -u finds the mount idle" {

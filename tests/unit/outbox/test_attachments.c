@@ -186,7 +186,7 @@ static void a_file_that_cannot_be_begun_again_stays_whole(void **state)
     struct world *world = *state;
     struct outbox_handle *handle = NULL;
     struct outbox_handle *early = NULL;
-    char blocker[64];
+    const char *blocker = "spool/spare-2.new";
     fake_service_set_reachable(world->fake, false);
     copy_in(world, ATTACHED, "a.txt", "version 1");
     assert_int_equal(settle_uploads(world), -EAGAIN);
@@ -195,8 +195,8 @@ static void a_file_that_cannot_be_begun_again_stays_whole(void **state)
     uint64_t number = number_of(world, ATTACHED, "a.txt");
     assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, 0, &early), 0);
 
-    /* As on a full disk: the copy for the message can be made, but nothing in the place of the envelope. */
-    snprintf(blocker, sizeof(blocker), "spool/%d.json.new", (int)number);
+    /* As on a full disk: the copy for the message can be made, with the second spare, but then there is no
+     * file for the envelope. */
     assert_int_equal(mkdirat(world->dir.fd, blocker, 0700), 0);
     assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY | O_TRUNC, 0, &handle),
                      -EISDIR);
