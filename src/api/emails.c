@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/email_intake.h"
 #include "api/endpoints.h"
 #include "api/list_absence.h"
 #include "api/list_call.h"
 #include "base/cleanup.h"
 #include "http/http_path.h"
-#include "mail/email_reader.h"
 
 enum {
     LIST_TIMEOUT_MS = 30 * 60 * 1000 /* a million records over a slow line; a stall ends sooner */
@@ -19,65 +19,21 @@ enum {
 
 struct email_listing {
     const char *inbox_id; /* or NULL */
-    struct email_reader *reader;
     email_sink sink;
     void *context;
 };
 
-DEFINE_CLEANUP_FREE(email_reader)
-
-static int unreadable(int error)
-{
-    switch (error) {
-    case -ENOMEM:
-        return error;
-    case -EILSEQ:
-        return LIST_RECORD_IS_NO_UTF8;
-    case -EEXIST:
-        return LIST_RECORD_HAS_KEY_TWICE;
-    case -EBADMSG:
-        return LIST_RECORD_IS_NO_JSON;
-    default:
-        return LIST_UNREADABLE;
-    }
-}
-
 /* Published clients disagree on the encoding of `inbox_ids`, so a server may have ignored it: what is of
  * another inbox is passed over. */
-static int hand_on(const struct email_listing *listing, struct email_record *record)
+static int hand_on(void *context, struct email_record *record)
 {
-    if (listing->inbox_id != NULL && record->inbox_id == NULL)
+    const struct email_listing *listing = context;
+    bool is_of_any = listing->inbox_id == NULL || record == NULL;
+    if (!is_of_any && record->inbox_id == NULL)
         record->inbox_id = listing->inbox_id;
-    else if (listing->inbox_id != NULL && strcmp(record->inbox_id, listing->inbox_id) != 0)
+    else if (!is_of_any && strcmp(record->inbox_id, listing->inbox_id) != 0)
         return 0;
     return listing->sink(listing->context, record);
-}
-
-static int deliver(void *context, const char *text, size_t len)
-{
-    const struct email_listing *listing = context;
-    struct email_record record;
-    size_t record_len;
-    int error = email_reader_read(listing->reader, text, len, &record, &record_len);
-    return error != 0 ? unreadable(error) : hand_on(listing, &record);
-}
-
-static int take(void *context, const char *text, size_t len, size_t *ret_len)
-{
-    const struct email_listing *listing = context;
-    struct email_record record;
-    size_t record_len;
-    *ret_len = 0;
-    if (email_reader_read(listing->reader, text, len, &record, &record_len) != 0)
-        return 0;
-    *ret_len = record_len;
-    return hand_on(listing, &record);
-}
-
-static void pause_listing(void *context)
-{
-    const struct email_listing *listing = context;
-    listing->sink(listing->context, NULL);
 }
 
 static int build_target(const char *path, const struct email_query *query, struct strbuf *target)
@@ -115,21 +71,17 @@ static void list(struct api_service *api, const char *path, const struct email_q
     unsigned int known_count = 0;
     bool is_conditional =
         query->may_be_unchanged && etag_memory_find(&api->etags, target.data, etag, &known_count);
-    _cleanup_(cleanup_email_reader_free) struct email_reader *reader = NULL;
-    if (email_reader_new(&reader) < 0) {
+    struct email_listing listing = {.inbox_id = query->inbox_id, .sink = sink, .context = context};
+    _cleanup_(email_intake_release) struct email_intake intake;
+    if (email_intake_init(&intake, hand_on, &listing, &api->pipelines) < 0) {
         api_result_set(ret, SERVICE_RETRY, ENOMEM, "out of memory");
         return;
     }
-    struct email_listing listing = {
-        .inbox_id = query->inbox_id, .reader = reader, .sink = sink, .context = context};
-    struct list_call call = {
+    const struct list_call call = {
         .target = target.data,
         .if_none_match = is_conditional ? etag : NULL,
         .timeout_ms = LIST_TIMEOUT_MS,
-        .item = deliver,
-        .take = take,
-        .pause = pause_listing,
-        .context = &listing,
+        .intake = &intake.base,
         .cancel = cancel,
     };
     list_call(api, &call, ret_answer, ret);

@@ -58,11 +58,12 @@ void inboxes_list(struct mail_service *service, inbox_sink sink, void *context, 
     if (list_absence_skips(api, ENDPOINT_INBOX_LIST, ret))
         return;
     struct inbox_listing listing = {.sink = sink, .context = context};
-    struct list_call call = {
+    _cleanup_(item_intake_release) struct item_intake intake;
+    item_intake_init(&intake, deliver, &listing);
+    const struct list_call call = {
         .target = API_PREFIX "/inbox",
         .timeout_ms = LIST_TIMEOUT_MS,
-        .item = deliver,
-        .context = &listing,
+        .intake = &intake.base,
         .cancel = cancel,
     };
     struct list_answer answer;

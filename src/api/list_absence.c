@@ -6,6 +6,8 @@
 
 #include <errno.h>
 
+#include "base/cleanup.h"
+
 enum {
     PROBE_TIMEOUT_MS = 20 * 1000
 };
@@ -20,10 +22,12 @@ static int stop_at_once(void *context, const char *text, size_t len)
  * hung up on after the first record. */
 static bool is_key_accepted(struct api_service *api, struct cancel *cancel, struct service_result *ret)
 {
-    struct list_call call = {
+    _cleanup_(item_intake_release) struct item_intake intake;
+    item_intake_init(&intake, stop_at_once, NULL);
+    const struct list_call call = {
         .target = API_PREFIX "/email?limit=1",
         .timeout_ms = PROBE_TIMEOUT_MS,
-        .item = stop_at_once,
+        .intake = &intake.base,
         .cancel = cancel,
     };
     struct list_answer answer;

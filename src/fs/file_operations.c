@@ -151,7 +151,7 @@ void op_flush(fuse_req_t request, fuse_ino_t ino, struct fuse_file_info *file)
 {
     const struct request_arguments arguments = {.handle = handle_of(file)};
     (void)ino;
-    request_run(request, tree_handle_may_wait(arguments.handle), &arguments, flush_file);
+    request_run_closing(request, tree_handle_may_wait(arguments.handle), &arguments, flush_file);
 }
 
 static void sync_file(struct tree *tree, const struct tree_caller *caller,
@@ -184,7 +184,7 @@ void op_release(fuse_req_t request, fuse_ino_t ino, struct fuse_file_info *file)
     (void)ino;
     if (tree_handle_caching(arguments.handle) == TREE_CACHE_STREAM)
         stream_forget(&session_of(request)->readers, arguments.handle);
-    request_run(request, tree_handle_may_wait(arguments.handle), &arguments, release_file);
+    request_run_closing(request, tree_handle_may_wait(arguments.handle), &arguments, release_file);
 }
 
 void op_poll(fuse_req_t request, fuse_ino_t ino, struct fuse_file_info *file, struct fuse_pollhandle *poll)

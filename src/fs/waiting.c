@@ -18,6 +18,7 @@
 
 enum {
     WAITING_MAX_THREADS = 64,
+    CLOSING_MAX_THREADS = 16,
     SIGNAL_INTERVAL_MS = 100,
 };
 
@@ -40,7 +41,8 @@ int waiting_room_init(struct waiting_room *room)
     *room = (struct waiting_room){.first = NULL};
     pthread_mutex_init(&room->lock, NULL);
     clock_condition_init(&room->left);
-    return worker_pool_new("fs-waiting", WAITING_MAX_THREADS, &room->pool);
+    int error = worker_pool_new("fs-waiting", WAITING_MAX_THREADS, &room->pool);
+    return error != 0 ? error : worker_pool_new("fs-closing", CLOSING_MAX_THREADS, &room->closing_pool);
 }
 
 void waiting_room_close(struct waiting_room *room)
@@ -55,6 +57,7 @@ void waiting_room_close(struct waiting_room *room)
 void waiting_room_drain(struct waiting_room *room)
 {
     worker_pool_free(TAKE_PTR(room->pool));
+    worker_pool_free(TAKE_PTR(room->closing_pool));
 }
 
 void waiting_room_release(struct waiting_room *room)
@@ -156,7 +159,7 @@ static bool watch_locked(struct waiting_room *room, struct waiting_request *wait
         if (watch == NULL)
             return false;
         *watch = (struct signal_watch){.job.run = watch_signals, .room = room};
-        if (worker_pool_submit(room->pool, &watch->job) != 0) {
+        if (worker_pool_submit(room->closing_pool, &watch->job) != 0) {
             free(watch);
             return false;
         }
@@ -232,7 +235,8 @@ static struct waiting_request *new_waiting(const struct request_arguments *argum
     return waiting;
 }
 
-static bool submit(fuse_req_t request, const struct request_arguments *arguments, request_function function)
+static bool submit(fuse_req_t request, struct worker_pool *pool, const struct request_arguments *arguments,
+                   request_function function)
 {
     struct fs_session *session = session_of(request);
     struct waiting_request *waiting = new_waiting(arguments);
@@ -244,7 +248,7 @@ static bool submit(fuse_req_t request, const struct request_arguments *arguments
     waiting->pid = fuse_req_ctx(request)->pid;
     waiting->function = function;
     enter(&session->waiting, waiting);
-    if (worker_pool_submit(session->waiting.pool, &waiting->job) == 0)
+    if (worker_pool_submit(pool, &waiting->job) == 0)
         return true;
     leave(&session->waiting, waiting);
     free_waiting(waiting);
@@ -253,13 +257,24 @@ static bool submit(fuse_req_t request, const struct request_arguments *arguments
 
 /* Without memory or threads it is carried out here all the same: it must not get lost (a release), and other
  * threads still answer. With -s there is no other: the notifier is not waited for. */
-void request_run(fuse_req_t request, bool may_wait, const struct request_arguments *arguments,
-                 request_function function)
+static void run_here(fuse_req_t request, const struct request_arguments *arguments, request_function function)
 {
-    if (may_wait && submit(request, arguments, function))
-        return;
     const struct tree_caller caller = {.pid = fuse_req_ctx(request)->pid};
     struct request_outcome outcome = {.error = 0};
     function(session_of(request)->tree, &caller, arguments, &outcome);
     answer(request, &outcome);
+}
+
+void request_run(fuse_req_t request, bool may_wait, const struct request_arguments *arguments,
+                 request_function function)
+{
+    if (!may_wait || !submit(request, session_of(request)->waiting.pool, arguments, function))
+        run_here(request, arguments, function);
+}
+
+void request_run_closing(fuse_req_t request, bool may_wait, const struct request_arguments *arguments,
+                         request_function function)
+{
+    if (!may_wait || !submit(request, session_of(request)->waiting.closing_pool, arguments, function))
+        run_here(request, arguments, function);
 }

@@ -18,6 +18,7 @@ struct waiting_request;
 
 struct waiting_room {
     struct worker_pool *pool;
+    struct worker_pool *closing_pool; /* for what must not queue behind those that wait for the service */
     pthread_mutex_t lock;
     pthread_cond_t left;
     struct waiting_request *first; /* protected by lock, like all below */
@@ -69,5 +70,9 @@ void waiting_room_release(struct waiting_room *room);
 /* Carries out a request and answers it: here and now, or, when it `may_wait`, in the pool. */
 void request_run(fuse_req_t request, bool may_wait, const struct request_arguments *arguments,
                  request_function function);
+/* The same for those that close a file: however many others wait for the service, they come to their turn.
+ * Barriers and renames wait for them. */
+void request_run_closing(fuse_req_t request, bool may_wait, const struct request_arguments *arguments,
+                         request_function function);
 
 #endif

@@ -257,11 +257,19 @@ static bool is_given_up(struct transfer *transfer)
     return false;
 }
 
-/* libcurl reads as much as its buffer holds, but hands it on in smaller pieces. */
-static void tell_of_pause(struct transfer *transfer)
+static bool has_arrived_more(CURLM *multi)
 {
-    if (transfer->has_news && transfer->request->pause != NULL)
-        transfer->request->pause(transfer->request->context);
+    int ready = 0;
+    return curl_multi_poll(multi, NULL, 0, 0, &ready) == CURLM_OK && ready > 0;
+}
+
+/* libcurl hands on what came in pieces of a buffer's length, and small ones: only after the last is there a
+ * pause. */
+static void tell_of_pause(CURLM *multi, struct transfer *transfer, bool is_at_end)
+{
+    if (!transfer->has_news || transfer->request->pause == NULL || (!is_at_end && has_arrived_more(multi)))
+        return;
+    transfer->request->pause(transfer->request->context);
     transfer->has_news = false;
 }
 
@@ -285,9 +293,9 @@ static CURLcode drive(CURLM *multi, struct transfer *transfer)
             result = CURLE_FAILED_INIT;
             break;
         }
-        tell_of_pause(transfer);
         int left;
         const CURLMsg *message = curl_multi_info_read(multi, &left);
+        tell_of_pause(multi, transfer, message != NULL);
         if (message != NULL) {
             result = message->data.result;
             break;

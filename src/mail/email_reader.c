@@ -364,6 +364,21 @@ int email_reader_read(struct email_reader *reader, const char *text, size_t len,
     return write_texts(reader, text, *ret_len, ret);
 }
 
+size_t email_reader_copy(const struct email_reader *reader, struct email_record *record, char *room,
+                         size_t room_len)
+{
+    const char *texts = reader->texts.data;
+    size_t len = reader->texts.len + 1;
+    if (len > room_len)
+        return 0;
+    memcpy(room, texts, len);
+    record->key = room + (record->key - texts);
+    record->inbox_id = record->inbox_id != NULL ? room + (record->inbox_id - texts) : NULL;
+    record->stem = room + (record->stem - texts);
+    record->json = room + (record->json - texts);
+    return len;
+}
+
 int email_reader_hand_over(struct email_reader *reader, struct email_record *record)
 {
     record->owned = strbuf_take(&reader->texts, NULL);

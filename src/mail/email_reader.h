@@ -22,6 +22,11 @@ void email_reader_free(struct email_reader *reader);
 int email_reader_read(struct email_reader *reader, const char *text, size_t len,
                       struct email_record *ret_record, size_t *ret_len);
 
+/* Copies the texts of the record last read to `room`, where it has them from then on. How many bytes they
+ * took; 0: there is not so much room. */
+size_t email_reader_copy(const struct email_reader *reader, struct email_record *record, char *room,
+                         size_t room_len);
+
 /* Makes the texts of the record last read its own. 0 or -ENOMEM. */
 int email_reader_hand_over(struct email_reader *reader, struct email_record *record);
 

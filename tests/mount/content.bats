@@ -310,6 +310,34 @@ server_saw_stalled() {
   server_requests content | jq -e 'any(.[]; .path | endswith("/mail-5"))'
 }
 
+waiting_threads() {
+  cat "/proc/$MOUNT_PID/task"/*/comm 2>/dev/null | grep -c '^fs-waiting$'
+}
+
+all_threads_wait() {
+  [ "$(waiting_threads)" = 64 ]
+}
+
+@test "however many readers wait for the service, a message can be handed in" {
+  start_with_contents 70
+  local it i readers=()
+  server_answers content '"stall-before"'
+  for it in "$MOUNT/inboxes/in-1"/*/; do
+    cat "$it/body.txt" >/dev/null 2>&1 &
+    readers+=("$!")
+  done
+  wait_until 20 all_threads_wait
+  message "$BOB" "meanwhile" >"$DIR/message"
+  within 5 cp "$DIR/message" "$MOUNT/outbox/meanwhile"
+  wait_sent meanwhile
+  is_sent_times meanwhile 1
+  kill "${readers[@]}"
+  for i in "${readers[@]}"; do
+    wait_until 10 process_is_gone "$i"
+  done
+  server_answers content
+}
+
 @test "killed in the middle of a transfer, it begins anew" {
   start_with_contents 10
   local it reader

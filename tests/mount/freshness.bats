@@ -42,6 +42,33 @@ teardown() {
   wait_until 10 bash -c 'ls "$1"/*_polled-again_*' - "$MOUNT/inboxes/$BOB"
 }
 
+# Bytes received so far.
+received_bytes() {
+  jq .counters.received_bytes "$MOUNT/status.json"
+}
+
+@test "a list that is unchanged is not sent again" {
+  local i before whole
+  for i in {1..20}; do
+    send_from_elsewhere "$ALICE" "$BOB" "one of many $i" >/dev/null
+  done
+  start_mount
+  before=$(received_bytes)
+  refresh
+  whole=$(($(received_bytes) - before))
+  # Twenty records at the least.
+  [ "$whole" -gt 6000 ] || fail "$whole bytes"
+  for i in 1 2 3; do
+    refresh
+    before=$(received_bytes)
+    refresh
+  done
+  [ $(($(received_bytes) - before)) -lt $((whole / 4)) ] || fail "$(($(received_bytes) - before)) of $whole bytes"
+  send_from_elsewhere "$ALICE" "$BOB" "one more" >/dev/null
+  refresh
+  present "$(mounted "$BOB" "one more")"
+}
+
 @test "with --poll-interval=0 nothing is asked for until it is told to" {
   start_mount
   refresh
@@ -254,6 +281,64 @@ refuse() # NUMBER...
     echo "no message" >"$MOUNT/drafts/bad-$i"
     expect EBADMSG rename "$MOUNT/drafts/bad-$i" "$MOUNT/outbox/bad-$i"
   done
+}
+
+@test "poll and epoll tell when events has something, and a reader that does not wait is not made to" {
+  start_mount
+  refresh
+  python3 - "$MOUNT/events" "$DIR/ready" >"$DIR/seen" 3>&- <<'EOF' &
+import os, select, sys
+events = os.open(sys.argv[1], os.O_RDONLY | os.O_NONBLOCK)
+poll, epoll = select.poll(), select.epoll()
+poll.register(events, select.POLLIN)
+epoll.register(events, select.EPOLLIN)
+print("before", poll.poll(0), epoll.poll(0))
+try:
+    os.read(events, 4096)
+except BlockingIOError:
+    print("EAGAIN")
+open(sys.argv[2], "w").close()
+print("poll", len(poll.poll(20000)), "epoll", len(epoll.poll(20)))
+print(os.read(events, 4096).decode(), end="")
+print("after", poll.poll(0), epoll.poll(0))
+EOF
+  local reader=$!
+  wait_until 10 test -e "$DIR/ready"
+  refuse 1
+  within 20 wait "$reader"
+  equal "$(sed -n '1p;2p;3p;5p' "$DIR/seen" | paste -sd ';')" "before [] [];EAGAIN;poll 1 epoll 1;after [] []"
+  equal "$(sed -n 4p "$DIR/seen" | jq -r .event)" refused
+}
+
+@test "readers of events each get every line, while one stands still and another does not read at all" {
+  local readers=() i
+  start_mount
+  refresh
+  for i in 1 2 3 4; do
+    head -n 30 "$MOUNT/events" >"$DIR/reader-$i" 2>/dev/null 3>&- &
+    readers+=($!)
+  done
+  for i in "${readers[@]}"; do
+    wait_until 10 eval 'readlink /proc/'"$i"'/fd/* | grep -qx "$MOUNT/events"'
+  done
+  exec 4<"$MOUNT/events"
+  kill -STOP "${readers[3]}"
+  within 20 refuse {1..30}
+  for i in 0 1 2; do
+    wait_until 10 process_is_gone "${readers[i]}"
+  done
+  tail -n 30 "$MOUNT/events.jsonl" >"$DIR/expected"
+  equal "$(jq -r .event "$DIR/expected" | sort | uniq -c | xargs)" "30 refused"
+  for i in 1 2 3; do
+    cmp "$DIR/reader-$i" "$DIR/expected"
+  done
+  # They have missed nothing.
+  kill -CONT "${readers[3]}"
+  wait_until 10 process_is_gone "${readers[3]}"
+  cmp "$DIR/reader-4" "$DIR/expected"
+  within 10 head -n 30 <&4 >"$DIR/late"
+  exec 4<&-
+  cmp "$DIR/late" "$DIR/expected"
 }
 
 @test "tail -f and tail -F get every event once when the older half of events.jsonl is cut away" {

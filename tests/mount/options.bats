@@ -265,6 +265,18 @@ teardown() {
   equal "$("${as[@]}" "$BUILD/tests/tools/syscall" open "$mail" w)" EACCES
   equal "$("${as[@]}" "$BUILD/tests/tools/syscall" unlink "$mail")" EPERM
   equal "$("${as[@]}" "$BUILD/tests/tools/syscall" write "$DIR/user/mail/inboxes/$ALICE/new" wc x)" "open EPERM"
+  # Watchers are told, though the helper has no privileges either.
+  "${as[@]}" inotifywait -m -e create,close_write --format '%e %f' "$DIR/user/mail/inboxes/$ALICE" \
+    >"$DIR/watched" 2>"$DIR/inotifywait.log" 3>&- &
+  local watcher=$!
+  wait_until 10 grep -q 'Watches established' "$DIR/inotifywait.log"
+  message "$ALICE" own | "${as[@]}" tee "$DIR/user/mail/outbox/own" >/dev/null
+  wait_until 10 "${as[@]}" test -e "$DIR/user/mail/sent/own"
+  "${as[@]}" sh -c 'echo sync >"$1"' - "$DIR/user/mail/ctl"
+  wait_until 10 grep -q '^CLOSE_WRITE,CLOSE .*_own_' "$DIR/watched"
+  grep -q '^CREATE .*_own_' "$DIR/watched"
+  kill "$watcher"
+  wait "$watcher" || true
   # A folder that may be read, but not searched, can be listed.
   "${as[@]}" mkdir -p "$DIR/user/mail/drafts/folder/below"
   "${as[@]}" chmod 600 "$DIR/user/mail/drafts/folder"

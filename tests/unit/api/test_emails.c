@@ -189,6 +189,39 @@ static void a_long_list_is_delivered_whole(void **state)
     strbuf_release(&found.text);
 }
 
+/* Cancelled while the rest of a long list is waited for: what has arrived was handed on. */
+static int cancel_at_pause(void *context, struct email_record *record)
+{
+    struct cancel *cancel = context;
+    if (record == NULL)
+        cancel_set(cancel);
+    return 0;
+}
+
+static void a_long_list_can_be_cancelled(void **state)
+{
+    struct api_fixture *fixture = *state;
+    struct strbuf *body = &fixture->body;
+    struct cancel cancel;
+    cancel_init(&cancel);
+    for (int i = 0; i < 20000; i++)
+        strbuf_appendf(body, "%c{\"id\": \"id-%d\", \"subject\": \"number %d\"}", i == 0 ? '[' : ',', i, i);
+    strbuf_append_char(body, ']');
+    scripted_server_push(
+        fixture->server,
+        (struct scripted_step){.fault = SCRIPTED_STALL_IN_BODY, .body = body->data, .body_len = body->len});
+    const struct email_query query = {.limit = 20000};
+    struct service_result result;
+    unsigned int count;
+    fixture->service->ops->list_emails(fixture->service, &query, cancel_at_pause, &cancel, &cancel, &count,
+                                       &result);
+    check_result(&result);
+    assert_int_equal(result.error, EINTR);
+    assert_true(count < 20000);
+    service_result_release(&result);
+    cancel_release(&cancel);
+}
+
 static void an_unchanged_answer_is_not_delivered_again(void **state)
 {
     struct api_fixture *fixture = *state;
@@ -232,6 +265,7 @@ int main(void)
         API_TEST(a_record_that_is_too_long_hides_no_other),
         API_TEST(a_sink_can_stop_the_list),
         API_TEST(a_long_list_is_delivered_whole),
+        API_TEST(a_long_list_can_be_cancelled),
         API_TEST(an_unchanged_answer_is_not_delivered_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -352,27 +352,76 @@ static void random_damage_is_judged_as_by_another_reader(void **state)
     }
 }
 
-static void the_line_of_the_index_is_the_record_and_its_name(void **state)
+/* On the heap and without a byte to spare, so that a sanitizer sees reads and writes beyond the ends. */
+static void check_line_of(const char *text)
 {
     static const char name[] = "20261120T101436Z_h\u00e9_3c90c3cc.json";
-    (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(corpus); i++) {
-        struct email_record record;
-        assert_int_equal(email_record_from_text(corpus[i], strlen(corpus[i]), &record), 0);
-        size_t len = record.line_len + strlen(name);
-        _cleanup_free_ char *line = malloc(len + 1);
-        index_line_write(record.json, record.json_len, name, strlen(name), record.line_len, line);
-        line[len] = '\0';
-        assert_int_equal(line[len - 1], '\n');
-        assert_ptr_equal(strchr(line, '\n'), line + len - 1);
+    struct email_record record;
+    assert_int_equal(email_record_from_text(text, strlen(text), &record), 0);
+    _cleanup_free_ char *json = malloc(record.json_len);
+    memcpy(json, record.json, record.json_len);
+    size_t len = record.line_len + strlen(name);
+    _cleanup_free_ char *exact = malloc(len);
+    index_line_write(json, record.json_len, name, strlen(name), record.line_len, exact);
+    _cleanup_free_ char *line = strndup(exact, len);
+    assert_int_equal(strlen(line), len);
+    assert_ptr_equal(strchr(line, '\n'), line + len - 1);
 
-        _cleanup_json_ json_t *expected = load(record.json);
-        json_object_set_new(expected, "file", json_string(name));
-        _cleanup_json_ json_t *object = load(line);
-        assert_true(json_equal(object, expected));
-        _cleanup_free_ char *compact = json_dumps(object, JSON_COMPACT);
-        assert_true(strlen(compact) <= len + 32); /* escapes apart, nothing shorter says the same */
-        email_record_release(&record);
+    _cleanup_json_ json_t *expected = load(record.json);
+    json_object_set_new(expected, "file", json_string(name));
+    _cleanup_json_ json_t *object = load(line);
+    assert_true(json_equal(object, expected));
+    _cleanup_free_ char *compact = json_dumps(object, JSON_COMPACT);
+    assert_true(strlen(compact) <= len + 32); /* escapes apart, nothing shorter says the same */
+    email_record_release(&record);
+}
+
+static void the_line_of_the_index_is_the_record_and_its_name(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(corpus); i++)
+        check_line_of(corpus[i]);
+}
+
+/* What looks like layout and is none, and what is laid out deeply, at every distance from the beginning. */
+static void the_line_is_right_wherever_its_parts_stand(void **state)
+{
+    static const char *const parts[] = {
+        "\"a\":\"x\\\": y \\\\\",\"b\":{\"c\":[1,{\"d\":null}]},\"e\":\"\"",
+        "\"key \\\": \":\"\\\\\",\"\":[[]],\"\\\\\":{\"\\\"\":1}",
+        "\"\xc3\xa9\xc3\xa9\":\": \\\" : \",\"\\u2028\":\" \\n  \",\"z\":[\"a\",\"b\\\": c\"]",
+        "\"deep\":[[[[[[[[[[[{\"k\":[[\"v\"]]}]]]]]]]]]]],\"after\":true",
+        "\"cc_addresses\":[],\"bcc_addresses\":[],\"reply_to_addresses\":[],\"latest_webhook_log\":null",
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+        for (int before = 0; before < 130; before++)
+            for (int after = 0; after < 130; after += 1 + before % 7) {
+                char text[1000];
+                snprintf(text, sizeof(text), "{\"id\":\"%0*d\",%s,\"last\":\"%0*d\"}", before + 1, 7,
+                         parts[i], after + 1, 7);
+                check_line_of(text);
+            }
+}
+
+/* Text from a damaged disk: whatever it is, exactly so many bytes are written. */
+static void a_line_of_anything_has_the_length_it_is_to_have(void **state)
+{
+    uint64_t seed = 5;
+    (void)state;
+    for (int round = 0; round < 20000; round++) {
+        size_t json_len = next_random(&seed) % 400;
+        size_t line_len = 16 + next_random(&seed) % 400;
+        _cleanup_free_ char *json = malloc(json_len + 1);
+        _cleanup_free_ char *line = malloc(line_len + 4);
+        for (size_t i = 0; i < json_len; i++)
+            json[i] = "\n \":\\x{"[next_random(&seed) % 7];
+        json[0] = round % 2 == 0 ? '{' : json[0];
+        _cleanup_free_ char *exact = malloc(json_len);
+        if (json_len > 0)
+            memcpy(exact, json, json_len);
+        index_line_write(exact, json_len, "name", 4, line_len, line);
+        assert_null(memchr(line, '\0', line_len + 4));
     }
 }
 
@@ -421,6 +470,8 @@ int main(void)
         cmocka_unit_test(deep_nesting_is_survived),
         cmocka_unit_test(random_damage_is_judged_as_by_another_reader),
         cmocka_unit_test(the_line_of_the_index_is_the_record_and_its_name),
+        cmocka_unit_test(the_line_is_right_wherever_its_parts_stand),
+        cmocka_unit_test(a_line_of_anything_has_the_length_it_is_to_have),
         cmocka_unit_test(what_rules_hold_back_is_told_by_status_and_mark),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,6 +62,29 @@ static void it_looks_at_once_and_then_at_intervals(void **state)
     world_release(&world);
 }
 
+static void intervals_differ_so_that_many_do_not_ask_at_once(void **state)
+{
+    enum {
+        POLLS = 20
+    };
+    (void)state;
+    struct store_world world;
+    int64_t least = INT64_MAX;
+    int64_t most = 0;
+    world_init_with_alice(&world);
+    start_polling(&world);
+    for (int i = 0; i < POLLS; i++) {
+        int64_t interval_ms = next_poll_in_ms(&world);
+        assert_in_range(interval_ms, POLL_LEAST_MS, POLL_MOST_MS);
+        least = interval_ms < least ? interval_ms : least;
+        most = interval_ms > most ? interval_ms : most;
+        pass(&world, POLL_MOST_MS);
+    }
+    /* By chance all would be as near to each other as good as never. */
+    assert_true(most - least > POLL_MS / 100);
+    world_release(&world);
+}
+
 static void without_an_interval_it_looks_only_when_asked(void **state)
 {
     (void)state;
@@ -362,6 +385,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_looks_at_once_and_then_at_intervals),
+        cmocka_unit_test(intervals_differ_so_that_many_do_not_ask_at_once),
         cmocka_unit_test(without_an_interval_it_looks_only_when_asked),
         cmocka_unit_test(polls_ask_for_little_and_for_more_while_unknown_mail_comes),
         cmocka_unit_test(a_poll_of_some_removes_nothing_and_the_complete_one_does),
