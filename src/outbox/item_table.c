@@ -16,6 +16,12 @@ struct ghost {
     int64_t until_ms;
 };
 
+/* The service may give several items one id. */
+struct known_id {
+    unsigned int count;
+    char text[];
+};
+
 /* What stands in `names` for a name that is reserved. */
 static char reservation;
 
@@ -36,6 +42,11 @@ void item_table_release(struct item_table *table)
             free_ghost(ghost);
         map_release(&table->folders[i].ghosts);
         map_release(&table->folders[i].names);
+        struct known_id *id;
+        position = 0;
+        while ((id = map_next(&table->folders[i].ids, &position)) != NULL)
+            free(id);
+        map_release(&table->folders[i].ids);
     }
     size_t position = 0;
     struct item *item;
@@ -92,16 +103,53 @@ void item_table_unreserve(struct item_table *table, enum outbox_folder folder, c
         map_remove(&table->folders[folder].names, name);
 }
 
+static void note_id(struct map *ids, const char *id)
+{
+    struct known_id *known = id == NULL ? NULL : map_find(ids, id);
+    if (known != NULL)
+        known->count++;
+    if (id == NULL || known != NULL)
+        return;
+    size_t size = strlen(id) + 1;
+    known = malloc(sizeof(*known) + size);
+    if (known == NULL)
+        return;
+    known->count = 1;
+    memcpy(known->text, id, size);
+    if (map_set(ids, known->text, known) != 0)
+        free(known);
+}
+
+static void forget_id(struct map *ids, const char *id)
+{
+    struct known_id *known = id == NULL ? NULL : map_find(ids, id);
+    if (known != NULL && --known->count == 0)
+        free(map_remove(ids, id));
+}
+
+bool item_table_has_id(const struct item_table *table, enum outbox_folder folder, const char *id)
+{
+    return map_find(&table->folders[folder].ids, id) != NULL;
+}
+
 void item_table_show(struct item_table *table, enum outbox_folder folder, struct item *item)
 {
-    map_set(&table->folders[folder].names, item->envelope.name, item);
-    free_ghost(map_remove(&table->folders[folder].ghosts, item->envelope.name));
+    struct item_folder *place = &table->folders[folder];
+    const struct item *hidden = item_table_find(table, folder, item->envelope.name);
+    if (hidden != NULL)
+        forget_id(&place->ids, hidden->envelope.id);
+    map_set(&place->names, item->envelope.name, item);
+    note_id(&place->ids, item->envelope.id);
+    free_ghost(map_remove(&place->ghosts, item->envelope.name));
 }
 
 void item_table_hide(struct item_table *table, enum outbox_folder folder, struct item *item)
 {
-    if (map_find(&table->folders[folder].names, item->envelope.name) == item)
-        map_remove(&table->folders[folder].names, item->envelope.name);
+    struct item_folder *place = &table->folders[folder];
+    if (map_find(&place->names, item->envelope.name) != item)
+        return;
+    map_remove(&place->names, item->envelope.name);
+    forget_id(&place->ids, item->envelope.id);
 }
 
 static void drop_old_ghosts(struct map *ghosts, int64_t now_ms)

@@ -15,6 +15,7 @@
 
 struct item_folder {
     struct map names; /* to items, or to a mark of reservation */
+    struct map ids;   /* of those that the service gave one, how many have it */
     struct map ghosts;
     int64_t changed_ms; /* realtime */
 };
@@ -37,6 +38,9 @@ struct item *item_table_get(const struct item_table *table, uint64_t number);
 struct item *item_table_find(const struct item_table *table, enum outbox_folder folder, const char *name);
 /* Walks over what is shown in a folder, in no order: start with *position 0; NULL at the end. */
 struct item *item_table_next(const struct item_table *table, enum outbox_folder folder, size_t *position);
+/* Whether an item shown there has this id from the service (of one shown without memory for it, nothing is
+ * known). What is shown keeps its id until it is hidden. */
+bool item_table_has_id(const struct item_table *table, enum outbox_folder folder, const char *id);
 /* Shown or reserved. */
 bool item_table_is_taken(const struct item_table *table, enum outbox_folder folder, const char *name);
 /* Keeps a name for an item that will be shown there: item_table_show() of it cannot fail. `name` lives as

@@ -167,14 +167,10 @@ int outbox_get_id(struct outbox *outbox, uint64_t number, char **ret_id)
 
 bool outbox_has_id(struct outbox *outbox, enum outbox_folder folder, const char *id)
 {
-    size_t position = 0;
-    const struct item *item;
     pthread_mutex_lock(&outbox->lock);
-    do
-        item = item_table_next(&outbox->table, folder, &position);
-    while (item != NULL && (item->envelope.id == NULL || strcmp(item->envelope.id, id) != 0));
+    bool is_known = item_table_has_id(&outbox->table, folder, id);
     pthread_mutex_unlock(&outbox->lock);
-    return item != NULL;
+    return is_known;
 }
 
 int64_t outbox_folder_changed_ms(struct outbox *outbox, enum outbox_folder folder)

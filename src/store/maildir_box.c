@@ -150,6 +150,8 @@ int maildir_box_put(struct maildir_box *box, const struct maildir_mail *mail)
         return -EBADMSG;
     bool is_new = known->uid == 0;
     uint32_t email = known->email;
+    box->present[known->folder] -= !is_new && !known->is_gone;
+    box->present[mail->folder] += !mail->is_gone;
     *known = *mail;
     known->email = email;
     if (is_new)

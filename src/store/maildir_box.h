@@ -43,8 +43,9 @@ struct maildir_box {
     struct maildir_mail *mails; /* the place of U number n is n - 1 */
     uint32_t len;
     uint32_t capacity;
-    struct number_table by_email;  /* of places */
-    struct number_table by_digest; /* of places */
+    struct number_table by_email;      /* of places */
+    struct number_table by_digest;     /* of places */
+    uint32_t present[MAILDIR_FOLDERS]; /* messages that are not gone */
     int64_t changed_ns[MAILDIR_FOLDERS];
     bool is_stale; /* the inbox may hold other emails than these */
 };

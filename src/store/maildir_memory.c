@@ -201,6 +201,7 @@ bool maildir_memory_get_state(struct maildir_memory *memory, uint32_t inbox, str
         *ret = (struct maildir_state){
             .uidvalidity = box->uidvalidity, .uid_max = box->len, .is_stale = box->is_stale};
         memcpy(ret->changed_ns, box->changed_ns, sizeof(ret->changed_ns));
+        memcpy(ret->present, box->present, sizeof(ret->present));
     }
     unlock(memory);
     return box != NULL;

@@ -43,7 +43,8 @@ bool maildir_memory_find_email(struct maildir_memory *memory, uint32_t inbox, ui
 
 struct maildir_state {
     uint32_t uidvalidity;
-    uint32_t uid_max; /* the highest given */
+    uint32_t uid_max;                  /* the highest given */
+    uint32_t present[MAILDIR_FOLDERS]; /* messages that are not gone, as far as is known */
     int64_t changed_ns[MAILDIR_FOLDERS];
     bool is_stale; /* maildir_memory_sync() would find something to do, perhaps */
 };

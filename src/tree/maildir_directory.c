@@ -12,6 +12,13 @@ enum {
     FETCHED_FIRST = 32,
 };
 
+/* Nothing to be looked for, in a box that may be long: `new` usually is so. */
+static bool is_empty(struct tree *tree, uint32_t inbox, enum maildir_folder folder)
+{
+    struct maildir_state state;
+    return !maildir_memory_get_state(tree->maildir.memory, inbox, &state) || state.present[folder] == 0;
+}
+
 /* Who lists a folder is going to look at what is in it: the first ones are on their way then, and the store
  * goes on ahead of whoever reads one after the other. */
 static void fetch_first(struct tree *tree, uint32_t inbox, enum maildir_folder folder)
@@ -23,6 +30,8 @@ static void fetch_first(struct tree *tree, uint32_t inbox, enum maildir_folder f
     size_t len = 0;
     uint64_t position = 0;
     size_t count;
+    if (is_empty(tree, inbox, folder))
+        return;
     while (len < FETCHED_FIRST &&
            (count = store_list_emails(tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
         for (size_t i = 0; i < count && len < FETCHED_FIRST; i++)
@@ -114,6 +123,8 @@ static void read_messages(struct tree *tree, uint32_t inbox, enum maildir_folder
     char name[MAILDIR_NAME_SIZE];
     struct tree_entry entry;
     size_t count;
+    if (is_empty(tree, inbox, folder))
+        return;
     while ((count = store_list_emails(tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
         for (size_t i = 0; i < count; i++)
             if (maildir_get_message(tree, &views[i], folder, name, &entry) &&

@@ -17,7 +17,7 @@ from reading import WORKS
 from rows import Row, must, seconds
 
 # How many runs. httpdirfs asks for the size of each file by itself before it mounts.
-PEERS = {"rclone": 3, "sshfs": 3, "httpdirfs": 1}
+PEERS = {"rclone": 3, "sshfs": 3, "httpdirfs": 2}
 LIMIT_S = 10
 START_S = 120
 FEW = 50

@@ -52,16 +52,16 @@ lookups() {
   [ $(($(lookups) - before)) -lt 10 ] || fail "listing names looked them up: $(lookups)"
 
   # Of the names, many are known to the kernel with all else; those of the end are not.
-  for name in $(sed -n '1p;50000p;$p' <<<"$names"); do
+  while read -r name; do
     equal "$(stat -c %s "$BOX/$name")" "$(wc -c <"$BOX/$name")"
     jq -e .subject "$BOX/$name" >/dev/null
-  done
+  done < <(sed -n '1p;50000p;$p' <<<"$names")
 }
 
 @test "listing a huge inbox with attributes looks few emails up" {
-  local before lines
+  local before
   before=$(lookups)
-  lines=$(ls -l "$BOX" | grep -c '^-r--r--r--.* 2.*\.json$')
-  equal "$lines" "$EMAILS"
+  ls -l "$BOX" >"$DIR/list"
+  equal "$(grep -c '^-r--r--r--.* 2.*\.json$' "$DIR/list")" "$EMAILS"
   [ $(($(lookups) - before)) -le 1000 ] || fail "lookups: $(lookups)"
 }

@@ -171,6 +171,36 @@ static void what_left_keeps_its_number_and_gets_it_back(void **state)
     assert_false(get(world, 'a', 0).is_gone);
 }
 
+static void assert_present(struct world *world, uint32_t in_new, uint32_t in_cur)
+{
+    struct maildir_state state;
+    assert_true(maildir_memory_get_state(world->memory, INBOX, &state));
+    assert_int_equal(state.present[MAILDIR_NEW], in_new);
+    assert_int_equal(state.present[MAILDIR_CUR], in_cur);
+}
+
+static void how_many_each_folder_holds_follows_what_happens(void **state)
+{
+    struct world *world = *state;
+    const struct maildir_mark to_cur = {.folder = MAILDIR_CUR, .has_info = true};
+    const struct maildir_mark to_new = {.folder = MAILDIR_NEW};
+    assert_present(world, 0, 0);
+    assert_int_equal(see(world, "abc", 0), 0);
+    assert_present(world, 3, 0);
+    assert_int_equal(maildir_memory_mark(world->memory, INBOX, 2, &to_cur), 0);
+    assert_int_equal(maildir_memory_mark(world->memory, INBOX, 2, &to_cur), 0);
+    maildir_memory_note_size(world->memory, INBOX, 1, 4711);
+    assert_present(world, 2, 1);
+    assert_int_equal(see(world, "ad", 0), 0);
+    assert_present(world, 2, 0);
+    assert_int_equal(see(world, "abd", 0), 0);
+    assert_present(world, 2, 1);
+    open_again(world);
+    assert_present(world, 2, 1);
+    assert_int_equal(maildir_memory_mark(world->memory, INBOX, 2, &to_new), 0);
+    assert_present(world, 3, 0);
+}
+
 static void inboxes_count_apart(void **state)
 {
     struct world *world = *state;
@@ -434,6 +464,7 @@ int main(void)
         TEST(numbers_ascend_in_the_order_of_sight),
         TEST(numbers_and_uidvalidity_are_the_same_in_the_next_mount),
         TEST(what_left_keeps_its_number_and_gets_it_back),
+        TEST(how_many_each_folder_holds_follows_what_happens),
         TEST(inboxes_count_apart),
         TEST(an_email_without_an_id_has_no_number),
         TEST(marks_survive_a_kill),
