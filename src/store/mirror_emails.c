@@ -189,7 +189,7 @@ static void tell(struct mirror *mirror, uint32_t email, enum mirror_put put)
 int mirror_put_email(struct mirror *mirror, struct email_batch *batch, uint32_t inbox,
                      const struct email_record *record, enum mirror_put *ret_put)
 {
-    uint32_t email;
+    uint32_t email = NUMBER_NONE;
     int error;
     enum mirror_put put = MIRROR_UNCHANGED;
     do {

@@ -42,6 +42,33 @@ teardown() {
   wait_until 10 bash -c 'ls "$1"/*_polled-again_*' - "$MOUNT/inboxes/$BOB"
 }
 
+# Bytes received so far.
+received_bytes() {
+  jq .counters.received_bytes "$MOUNT/status.json"
+}
+
+@test "a list that is unchanged is not sent again" {
+  local i before whole
+  for i in {1..20}; do
+    send_from_elsewhere "$ALICE" "$BOB" "one of many $i" >/dev/null
+  done
+  start_mount
+  before=$(received_bytes)
+  refresh
+  whole=$(($(received_bytes) - before))
+  # Twenty records at the least.
+  [ "$whole" -gt 6000 ] || fail "$whole bytes"
+  for i in 1 2 3; do
+    refresh
+    before=$(received_bytes)
+    refresh
+  done
+  [ $(($(received_bytes) - before)) -lt $((whole / 4)) ] || fail "$(($(received_bytes) - before)) of $whole bytes"
+  send_from_elsewhere "$ALICE" "$BOB" "one more" >/dev/null
+  refresh
+  present "$(mounted "$BOB" "one more")"
+}
+
 @test "with --poll-interval=0 nothing is asked for until it is told to" {
   start_mount
   refresh
@@ -254,6 +281,33 @@ refuse() # NUMBER...
     echo "no message" >"$MOUNT/drafts/bad-$i"
     expect EBADMSG rename "$MOUNT/drafts/bad-$i" "$MOUNT/outbox/bad-$i"
   done
+}
+
+@test "poll and epoll tell when events has something, and a reader that does not wait is not made to" {
+  start_mount
+  refresh
+  python3 - "$MOUNT/events" "$DIR/ready" >"$DIR/seen" 3>&- <<'EOF' &
+import os, select, sys
+events = os.open(sys.argv[1], os.O_RDONLY | os.O_NONBLOCK)
+poll, epoll = select.poll(), select.epoll()
+poll.register(events, select.POLLIN)
+epoll.register(events, select.EPOLLIN)
+print("before", poll.poll(0), epoll.poll(0))
+try:
+    os.read(events, 4096)
+except BlockingIOError:
+    print("EAGAIN")
+open(sys.argv[2], "w").close()
+print("poll", len(poll.poll(20000)), "epoll", len(epoll.poll(20)))
+print(os.read(events, 4096).decode(), end="")
+print("after", poll.poll(0), epoll.poll(0))
+EOF
+  local reader=$!
+  wait_until 10 test -e "$DIR/ready"
+  refuse 1
+  within 20 wait "$reader"
+  equal "$(sed -n '1p;2p;3p;5p' "$DIR/seen" | paste -sd ';')" "before [] [];EAGAIN;poll 1 epoll 1;after [] []"
+  equal "$(sed -n 4p "$DIR/seen" | jq -r .event)" refused
 }
 
 @test "readers of events each get every line, while one stands still and another does not read at all" {

@@ -1,10 +1,13 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# inotify watchers see what the service did, and nothing about telling them can hang.
+# inotify watchers see what the service did.
+#
+# shellcheck disable=SC2034 # shared with watchers.bash
 
 load support
 load scripted
+load watchers
 
 setup() {
   WATCHED=$DIR/watched
@@ -14,58 +17,6 @@ setup() {
 teardown() {
   stop_watching
   stop_all
-}
-
-# Notes "EVENT NAME" for each event in the given folders of the mount, without IN_OPEN.
-watch() # FOLDER...
-{
-  local folders=() folder
-  for folder; do
-    folders+=("$MOUNT/$folder")
-  done
-  inotifywait -m -e create,close_write,moved_to --format '%e %f' "${folders[@]}" \
-    >"$WATCHED" 2>"$DIR/inotifywait.log" 3>&- &
-  WATCHER_PID=$!
-  wait_until 10 grep -q 'Watches established' "$DIR/inotifywait.log"
-}
-
-stop_watching() {
-  local pid=$WATCHER_PID
-  WATCHER_PID=
-  [ -n "$pid" ] || return 0
-  kill "$pid" 2>/dev/null
-  wait "$pid" || true
-}
-
-saw() # EVENT NAME-PATTERN [COUNT]
-{
-  [ "$(grep -c -- "^$1 .*$2" "$WATCHED")" = "${3:-1}" ]
-}
-
-helper_pid() {
-  pgrep -P "$MOUNT_PID" -x inboxfs-watch
-}
-
-# As many messages to bob as that, at the service itself.
-send_many() # COUNT
-{
-  local request=$DIR/request
-  jq -n --arg from "$ALICE" --arg to "$BOB" \
-    '{from_address: $from, subject: "many", plain_text: "x", to_addresses: [{address: $to, name: null}]}' >"$request"
-  seq "$1" | sed "s|.*|url = \"$SERVICE_URL/api/v1/email/send\"\noutput = /dev/null|" >"$DIR/requests"
-  curl -sS --fail -H "Authorization: Bearer $(cat "$KEY_FILE")" -H 'Content-Type: application/json' \
-    --data-binary "@$request" --parallel --parallel-max 4 -K "$DIR/requests"
-}
-
-# A thousand mails come while the helper stands still: all of them have yet to be announced.
-hold_announcements() {
-  HELPER=$(helper_pid)
-  send_many 1000
-  kill -STOP "$HELPER"
-  refresh 3>&- &
-  REFRESH_PID=$!
-  wait_until 20 eval '[ "$(ls "$MOUNT/inboxes/$BOB" | wc -l)" -ge 1000 ]'
-  run ! grep -q _many_ "$WATCHED"
 }
 
 @test "mail that arrives at the server is created and closed for a watcher" {
@@ -271,150 +222,4 @@ EOF
   wait "$pid" || status=$?
   equal "$status" 2
   contains "$(cat "$WATCHED")" "directory altered"
-}
-
-@test "when a barrier is over, watchers were told, and fusermount3 -u finds the mount idle" {
-  local i
-  start_two_inboxes
-  for i in {1..10}; do
-    [ -n "$MOUNT_PID" ] || start_mount
-    refresh
-    watch sent "inboxes/$BOB"
-    message "$BOB" "round $i" >"$MOUNT/drafts/round-$i"
-    mv "$MOUNT/drafts/round-$i" "$MOUNT/outbox/"
-    sync "$MOUNT/outbox"
-    fusermount3 -u "$MOUNT"
-    wait_until 10 saw CREATE "round-$i.receipt.json\$"
-    stop_watching
-    wait_until 10 process_is_gone "$MOUNT_PID"
-    MOUNT_PID=
-  done
-}
-
-@test "when a sync is over, watchers were told, and fusermount3 -u finds the mount idle" {
-  local i
-  start_two_inboxes
-  for i in {1..10}; do
-    [ -n "$MOUNT_PID" ] || start_mount
-    refresh
-    watch "inboxes/$BOB"
-    send_many 20
-    refresh
-    fusermount3 -u "$MOUNT"
-    wait_until 10 saw CREATE _many_ 20
-    stop_watching
-    wait_until 10 process_is_gone "$MOUNT_PID"
-    MOUNT_PID=
-  done
-}
-
-@test "a helper that is killed is replaced" {
-  start_two_inboxes
-  refresh
-  watch "inboxes/$BOB"
-  kill -KILL "$(helper_pid)"
-  send_from_elsewhere "$ALICE" "$BOB" again
-  within 5 refresh
-  wait_until 10 saw CLOSE_WRITE,CLOSE _again_
-  [ -n "$(helper_pid)" ]
-}
-
-@test "the helper holds nothing but its pipe, and ends with the daemon" {
-  start_two_inboxes
-  local helper
-  helper=$(helper_pid)
-  equal "$(ls "/proc/$helper/fd")" 0
-  equal "$(readlink "/proc/$helper/cwd")" /
-  stop_mount
-  process_is_gone "$helper"
-  start_mount
-  helper=$(helper_pid)
-  kill_mount KILL
-  wait_until 10 process_is_gone "$helper"
-  # The lock of the state went with the daemon.
-  start_mount
-}
-
-@test "killing the daemon in the middle of a thousand announcements leaves nothing that hangs" {
-  start_two_inboxes
-  refresh
-  watch "inboxes/$BOB"
-  hold_announcements
-  kill -CONT "$HELPER"
-  kill_mount KILL
-  wait_until 10 process_is_gone "$HELPER"
-  wait "$REFRESH_PID" || true
-  stop_watching
-  start_mount
-  within 10 refresh
-}
-
-@test "SIGTERM in the middle of a thousand announcements ends the mount" {
-  start_two_inboxes
-  refresh
-  watch "inboxes/$BOB"
-  hold_announcements
-  kill -CONT "$HELPER"
-  within 10 kill_mount TERM
-  process_is_gone "$HELPER"
-  wait "$REFRESH_PID" || true
-  run ! mountpoint -q "$MOUNT"
-}
-
-@test "SIGTERM ends the mount while the helper stands still" {
-  start_two_inboxes
-  refresh
-  watch "inboxes/$BOB"
-  hold_announcements
-  within 10 kill_mount TERM
-  process_is_gone "$HELPER"
-  wait "$REFRESH_PID" || true
-  run ! mountpoint -q "$MOUNT"
-}
-
-@test "a lazy unmount in the middle of a thousand announcements ends the daemon, and nothing is made below it" {
-  start_two_inboxes
-  refresh
-  watch "inboxes/$BOB"
-  hold_announcements
-  local pid=$MOUNT_PID
-  MOUNT_PID=
-  umount -l "$MOUNT" || fusermount3 -uz "$MOUNT"
-  kill -CONT "$HELPER"
-  stop_watching
-  wait_until 10 process_is_gone "$pid"
-  wait "$REFRESH_PID" || true
-  wait "$pid"
-  equal "$(ls -A "$MOUNT")" ""
-}
-
-@test "moves out of sent/, removals and barriers while mail goes out do not hang with announcements" {
-  start_two_inboxes
-  watch sent failed "inboxes/$BOB"
-  local i
-  for i in {1..25}; do
-    message "$BOB" "crowd $i" >"$MOUNT/outbox/crowd-$i"
-  done
-  local started=()
-  for i in {1..5}; do
-    (
-      exec 3>&-
-      while [ ! -e "$DIR/enough" ]; do
-        status=0
-        case $i in
-        1) timeout 10 mv "$MOUNT/sent/crowd-1" "$MOUNT/outbox/again-1" ;;
-        2) timeout 10 rm -f "$MOUNT"/sent/again-1* ;;
-        3) timeout 20 sync "$MOUNT/outbox" ;;
-        4) timeout 20 sh -c "echo sync >'$MOUNT/ctl'" ;;
-        5) timeout 10 ls -l "$MOUNT/sent" "$MOUNT/inboxes/$BOB" ;;
-        esac || status=$?
-        [ "$status" -ne 124 ] || touch "$DIR/hung"
-      done
-    ) >/dev/null 2>&1 &
-    started+=($!)
-  done
-  wait_until 30 saw CREATE 'crowd-25.receipt.json$'
-  touch "$DIR/enough"
-  wait "${started[@]}"
-  missing "$DIR/hung"
 }
