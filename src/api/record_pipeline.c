@@ -71,18 +71,17 @@ static const struct chunk *wait_for_chunk(struct record_pipeline *pipeline)
 
 static void publish_locked(struct record_pipeline *pipeline)
 {
-    if (pipeline->open == NULL)
-        return;
+    pipeline->published += pipeline->open != NULL;
     pipeline->open = NULL;
-    pipeline->published++;
-    pthread_cond_signal(&pipeline->news);
 }
 
+/* Signals are given behind the lock: who is woken wants it at once, and would only sleep again. */
 static void publish(struct record_pipeline *pipeline)
 {
     pthread_mutex_lock(&pipeline->lock);
     publish_locked(pipeline);
     pthread_mutex_unlock(&pipeline->lock);
+    pthread_cond_signal(&pipeline->news);
 }
 
 static void end_chunk(struct record_pipeline *pipeline, int error)
@@ -91,8 +90,8 @@ static void end_chunk(struct record_pipeline *pipeline, int error)
     publish_locked(pipeline);
     pipeline->parse_error = error;
     pipeline->parsed++;
-    pthread_cond_signal(&pipeline->news);
     pthread_mutex_unlock(&pipeline->lock);
+    pthread_cond_signal(&pipeline->news);
 }
 
 static void *run(void *argument)
@@ -173,8 +172,8 @@ static void deliver(struct record_pipeline *pipeline, struct batch *batch)
     }
     pthread_mutex_lock(&pipeline->lock);
     pipeline->delivered++;
-    pthread_cond_signal(&pipeline->work);
     pthread_mutex_unlock(&pipeline->lock);
+    pthread_cond_signal(&pipeline->work);
 }
 
 /* Delivers what there is, until no more than so many chunks are left to be parsed. */
@@ -209,8 +208,8 @@ static void give_chunk(struct record_pipeline *pipeline)
 {
     pthread_mutex_lock(&pipeline->lock);
     pipeline->given++;
-    pthread_cond_signal(&pipeline->work);
     pthread_mutex_unlock(&pipeline->lock);
+    pthread_cond_signal(&pipeline->work);
     deliver_until(pipeline, PIPELINE_CHUNKS - 1);
     chunk_to_fill(pipeline)->len = 0;
 }
@@ -298,8 +297,8 @@ void record_pipeline_free(struct record_pipeline *pipeline)
         return;
     pthread_mutex_lock(&pipeline->lock);
     pipeline->is_ending = true;
-    pthread_cond_signal(&pipeline->work);
     pthread_mutex_unlock(&pipeline->lock);
+    pthread_cond_signal(&pipeline->work);
     pthread_join(pipeline->thread, NULL);
     publish_locked(pipeline); /* nobody is left to be locked out */
     for (; pipeline->delivered != pipeline->published; pipeline->delivered++)

@@ -15,11 +15,11 @@
 
 enum {
     PIPELINES_MAX = 2, /* at once, of one service */
-    PIPELINE_CHUNKS = 3,
-    PIPELINE_CHUNK_BYTES = 128 * 1024,
-    PIPELINE_BATCHES = 3,
-    PIPELINE_BATCH_RECORDS = 512,
-    PIPELINE_BATCH_BYTES = 384 * 1024, /* of texts; a longer record is a batch by itself */
+    PIPELINE_CHUNKS = 2,
+    PIPELINE_CHUNK_BYTES = 256 * 1024,
+    PIPELINE_BATCHES = 2,
+    PIPELINE_BATCH_RECORDS = 1024,
+    PIPELINE_BATCH_BYTES = 512 * 1024, /* of texts; a longer record is a batch by itself */
 };
 
 /* How many may run at once; shared by all threads. */

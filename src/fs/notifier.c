@@ -30,6 +30,7 @@ void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct 
     notifier->end = &notifier->first;
     pthread_mutex_init(&notifier->lock, NULL);
     clock_condition_init(&notifier->changed);
+    clock_condition_init(&notifier->rested);
 }
 
 static void tell_kernel(const struct notifier *notifier, const struct notice *notice)
@@ -52,16 +53,32 @@ static struct notice *pop_locked(struct notifier *notifier)
     return notice;
 }
 
+/* Changes come in swarms, several notices each: the first is told of at once, the others together, rather
+ * than that each pushes whoever brought it off its CPU. */
+static void rest_locked(struct notifier *notifier)
+{
+    struct clock *clock = clock_system();
+    int64_t until_ms = clock_monotonic_ms(clock) + NOTIFIER_REST_MS;
+    while (!notifier->is_ending && !notifier->must_answer_readers && notifier->waiting == 0 &&
+           clock_monotonic_ms(clock) < until_ms)
+        clock_wait(clock, &notifier->rested, &notifier->lock, until_ms);
+}
+
 static void *work(void *argument)
 {
     struct notifier *notifier = argument;
+    bool must_rest = false;
     pthread_mutex_lock(&notifier->lock);
     while (!notifier->is_ending) {
         struct notice *notice = pop_locked(notifier);
         bool must_answer_readers = notifier->must_answer_readers;
         notifier->must_answer_readers = false;
         if (notice == NULL && !must_answer_readers) {
-            pthread_cond_wait(&notifier->changed, &notifier->lock);
+            if (must_rest)
+                rest_locked(notifier);
+            else
+                pthread_cond_wait(&notifier->changed, &notifier->lock);
+            must_rest = false;
             continue;
         }
         pthread_mutex_unlock(&notifier->lock);
@@ -72,6 +89,7 @@ static void *work(void *argument)
         pthread_mutex_lock(&notifier->lock);
         if (notice != NULL) {
             notifier->told++;
+            must_rest = true;
             pthread_cond_broadcast(&notifier->changed);
         }
         free(notice);
@@ -87,9 +105,12 @@ void notifier_wait(struct notifier *notifier, struct cancel *cancel)
     cancel_bind(cancel, &notifier->changed, &notifier->lock);
     pthread_mutex_lock(&notifier->lock);
     uint64_t queued = notifier->queued;
+    notifier->waiting++;
+    pthread_cond_signal(&notifier->rested);
     while (notifier->told < queued && !notifier->is_ending && !cancel_is_set(cancel) &&
            clock_monotonic_ms(clock) < until_ms)
         clock_wait(clock, &notifier->changed, &notifier->lock, until_ms);
+    notifier->waiting--;
     pthread_mutex_unlock(&notifier->lock);
     cancel_unbind(cancel);
 }
@@ -108,6 +129,7 @@ void notifier_stop(struct notifier *notifier)
     pthread_mutex_lock(&notifier->lock);
     notifier->is_ending = true;
     pthread_cond_broadcast(&notifier->changed);
+    pthread_cond_signal(&notifier->rested);
     pthread_mutex_unlock(&notifier->lock);
     pthread_join(notifier->thread, NULL);
     notifier->is_running = false;
@@ -118,6 +140,7 @@ void notifier_release(struct notifier *notifier)
     struct notice *notice;
     while ((notice = pop_locked(notifier)) != NULL)
         free(notice);
+    pthread_cond_destroy(&notifier->rested);
     pthread_cond_destroy(&notifier->changed);
     pthread_mutex_destroy(&notifier->lock);
 }
@@ -147,9 +170,10 @@ static void push(struct notifier *notifier, uint64_t ino, const char *name)
         *notifier->end = notice;
         notifier->end = &notice->next;
         notifier->queued++;
-        pthread_cond_broadcast(&notifier->changed);
     }
     pthread_mutex_unlock(&notifier->lock);
+    if (notice != NULL)
+        pthread_cond_broadcast(&notifier->changed);
 }
 
 static void inode_changed(void *context, uint64_t ino)
@@ -172,8 +196,9 @@ static void stream_grew(void *context)
     struct notifier *notifier = context;
     pthread_mutex_lock(&notifier->lock);
     notifier->must_answer_readers = true;
-    pthread_cond_broadcast(&notifier->changed);
     pthread_mutex_unlock(&notifier->lock);
+    pthread_cond_broadcast(&notifier->changed);
+    pthread_cond_signal(&notifier->rested);
 }
 
 static void appeared(void *context, const char *path)

@@ -16,7 +16,8 @@
 #include "tree/tree.h"
 
 enum {
-    NOTIFIER_WAIT_MS = 2 * 1000
+    NOTIFIER_WAIT_MS = 2 * 1000,
+    NOTIFIER_REST_MS = 2, /* after it told something, and unless somebody waits for what is told next */
 };
 
 struct notice;
@@ -29,10 +30,12 @@ struct notifier {
     bool is_running;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct notice *first; /* protected by lock, like all below */
+    pthread_cond_t rested; /* the thread alone waits for this */
+    struct notice *first;  /* protected by lock, like all below */
     struct notice **end;
-    uint64_t queued; /* notices, ever */
-    uint64_t told;   /* of them, in order: those that are done with */
+    uint64_t queued;      /* notices, ever */
+    uint64_t told;        /* of them, in order: those that are done with */
+    unsigned int waiting; /* in notifier_wait() */
     bool must_answer_readers;
     bool is_ending;
 };

@@ -160,10 +160,10 @@ int date_parse(const char *text, int64_t *ret_ms)
     return 0;
 }
 
-static void put_digits(char *to, int number, int count)
+static void put_pair(char *to, unsigned int number)
 {
-    for (int i = count - 1; i >= 0; i--, number /= 10)
-        to[i] = (char)('0' + number % 10);
+    to[0] = (char)('0' + number / 10);
+    to[1] = (char)('0' + number % 10);
 }
 
 void date_format(int64_t ms, char ret_text[32])
@@ -183,11 +183,15 @@ void date_format(int64_t ms, char ret_text[32])
 
     static const char form[] = "0000-00-00T00:00:00.000Z";
     memcpy(ret_text, form, sizeof(form));
-    put_digits(ret_text, year, 4);
-    put_digits(ret_text + 5, month, 2);
-    put_digits(ret_text + 8, day, 2);
-    put_digits(ret_text + 11, time_ms / 3600000, 2);
-    put_digits(ret_text + 14, time_ms / 60000 % 60, 2);
-    put_digits(ret_text + 17, time_ms / 1000 % 60, 2);
-    put_digits(ret_text + 20, time_ms % 1000, 3);
+    unsigned int second = (unsigned int)time_ms / MS_PER_SECOND;
+    unsigned int part_ms = (unsigned int)time_ms % MS_PER_SECOND;
+    put_pair(ret_text, (unsigned int)year / 100);
+    put_pair(ret_text + 2, (unsigned int)year % 100);
+    put_pair(ret_text + 5, (unsigned int)month);
+    put_pair(ret_text + 8, (unsigned int)day);
+    put_pair(ret_text + 11, second / 3600);
+    put_pair(ret_text + 14, second / 60 % 60);
+    put_pair(ret_text + 17, second % 60);
+    ret_text[20] = (char)('0' + part_ms / 100);
+    put_pair(ret_text + 21, part_ms % 100);
 }

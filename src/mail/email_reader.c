@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/content_digest.h"
+#include "mail/email_field.h"
 #include "mail/file_name.h"
 #include "mail/index_line.h"
 #include "mail/json_copy.h"
@@ -23,30 +24,24 @@ enum {
     KEY_START = 5, /* comma, line break, two blanks, quote */
     KEY_REST = 3,  /* quote, colon, blank */
     MET_BITS = 64,
+    USUAL_FIELDS = 32,
 };
 
 #define NO_TEXT SIZE_MAX
-
-/* The fields that mean something here; those that the text begins with come first, and in its order. */
-enum field_kind {
-    FIELD_ID,
-    FIELD_DATE,
-    FIELD_FROM_ADDRESS,
-    FIELD_TO_ADDRESSES,
-    FIELD_SUBJECT,
-    FIRST_FIELDS,
-    FIELD_INBOX_ID = FIRST_FIELDS,
-    FIELD_STATUS,
-    FIELD_MARK,
-    FIELD_OTHER,
-};
 
 /* A field of the record as it is written: a comma, a line break, key and value. */
 struct field {
     uint32_t start; /* in reader.fields */
     uint32_t end;
     uint32_t key_len; /* as written */
-    enum field_kind kind;
+    enum email_field kind;
+};
+
+/* A field of the record before: the next one mostly has the same, in the same order. */
+struct usual_field {
+    struct json_known_key key;
+    uint32_t key_len;
+    enum email_field kind;
 };
 
 struct email_reader {
@@ -59,8 +54,11 @@ struct email_reader {
     const struct field *first[FIRST_FIELDS]; /* of these kinds; NULL: not met */
     size_t key_at;                           /* places in texts, or NO_TEXT */
     size_t inbox_id_at;
-    bool is_refused;      /* by its status */
-    bool is_marked_valid; /* by hand */
+    size_t usual_count;
+    struct usual_field usual[USUAL_FIELDS]; /* keys that differ from each other */
+    bool is_usual;                          /* all keys met so far are these, in this order */
+    bool is_refused;                        /* by its status */
+    bool is_marked_valid;                   /* by hand */
     struct file_name_slug slug;
 };
 
@@ -69,30 +67,6 @@ struct email_reader {
 static const char *key_of(const struct email_reader *reader, const struct field *field)
 {
     return reader->fields.data + field->start + KEY_START;
-}
-
-static enum field_kind kind_of(const char *key, size_t len)
-{
-    switch (len) {
-    case 2:
-        return memcmp(key, "id", 2) == 0 ? FIELD_ID : FIELD_OTHER;
-    case 4:
-        return memcmp(key, "date", 4) == 0 ? FIELD_DATE : FIELD_OTHER;
-    case 6:
-        return memcmp(key, "status", 6) == 0 ? FIELD_STATUS : FIELD_OTHER;
-    case 7:
-        return memcmp(key, "subject", 7) == 0 ? FIELD_SUBJECT : FIELD_OTHER;
-    case 8:
-        return memcmp(key, "inbox_id", 8) == 0 ? FIELD_INBOX_ID : FIELD_OTHER;
-    case 12:
-        if (memcmp(key, "from_address", 12) == 0)
-            return FIELD_FROM_ADDRESS;
-        return memcmp(key, "to_addresses", 12) == 0 ? FIELD_TO_ADDRESSES : FIELD_OTHER;
-    case 16:
-        return memcmp(key, "user_mark_status", 16) == 0 ? FIELD_MARK : FIELD_OTHER;
-    default:
-        return FIELD_OTHER;
-    }
 }
 
 /* The keys of a usual record all have a bit of their own. (Of an empty key, its quotes are looked at.) */
@@ -143,7 +117,7 @@ static bool is_text(const struct json_scalar *value, const char *text)
     return value->len == strlen(text) && memcmp(value->text, text, value->len) == 0;
 }
 
-static int note_value(struct email_reader *reader, enum field_kind kind, const struct json_scalar *value,
+static int note_value(struct email_reader *reader, enum email_field kind, const struct json_scalar *value,
                       struct email_record *record)
 {
     switch (kind) {
@@ -169,16 +143,44 @@ static int note_value(struct email_reader *reader, enum field_kind kind, const s
     }
 }
 
+/* From here on the record is not as the one before was. */
+static void leave_usual(struct email_reader *reader)
+{
+    reader->is_usual = false;
+    reader->usual_count = reader->count < USUAL_FIELDS ? reader->count : USUAL_FIELDS;
+    for (const struct field *field = reader->table; field < reader->table + reader->count; field++)
+        reader->met |= met_bit_of(key_of(reader, field), field->key_len);
+}
+
+static int read_new_key(struct email_reader *reader, struct field *field)
+{
+    struct json_known_key key;
+    if (reader->is_usual)
+        leave_usual(reader);
+    int error = json_copy_new_key(&reader->copy, ',', &key);
+    if (error != 0)
+        return error;
+    field->key_len = (uint32_t)json_copy_len(&reader->copy) - field->start - KEY_START - KEY_REST;
+    field->kind = email_field_kind(key_of(reader, field), field->key_len);
+    if (is_met_before(reader, field))
+        return -EEXIST;
+    if (reader->usual_count == reader->count && reader->count < USUAL_FIELDS)
+        reader->usual[reader->usual_count++] =
+            (struct usual_field){.key = key, .key_len = field->key_len, .kind = field->kind};
+    return 0;
+}
+
 /* The key of the next field, and what it is. */
 static int read_key(struct email_reader *reader, struct field *field)
 {
     field->start = (uint32_t)json_copy_len(&reader->copy);
-    int error = json_copy_key(&reader->copy, ',');
-    if (error != 0)
-        return error;
-    field->key_len = (uint32_t)json_copy_len(&reader->copy) - field->start - KEY_START - KEY_REST;
-    field->kind = kind_of(key_of(reader, field), field->key_len);
-    return is_met_before(reader, field) ? -EEXIST : 0;
+    bool may_be_usual = reader->is_usual && reader->count < reader->usual_count;
+    const struct usual_field *usual = &reader->usual[may_be_usual ? reader->count : 0];
+    if (!may_be_usual || !json_copy_known_key(&reader->copy, &usual->key))
+        return read_new_key(reader, field);
+    field->key_len = usual->key_len;
+    field->kind = usual->kind;
+    return 0;
 }
 
 static int read_field(struct email_reader *reader, struct email_record *record)
@@ -308,6 +310,7 @@ static void init(struct email_reader *reader)
 {
     reader->fields = STRBUF_INIT(2 * EMAIL_RECORD_MAX_BYTES + JSON_COPY_MARGIN_BYTES);
     reader->texts = STRBUF_INIT(3 * EMAIL_RECORD_MAX_BYTES);
+    reader->usual_count = 0;
     json_copy_init(&reader->copy, &reader->fields, 2);
 }
 
@@ -339,6 +342,7 @@ static int begin(struct email_reader *reader, const char *text, size_t len)
 {
     strbuf_clear(&reader->texts);
     reader->met = 0;
+    reader->is_usual = true;
     reader->count = 0;
     reader->key_at = reader->inbox_id_at = NO_TEXT;
     reader->is_refused = reader->is_marked_valid = false;

@@ -136,7 +136,7 @@ static inline const char *copy_plain_string(struct json_copy *copy)
     return text + len;
 }
 
-static int copy_odd_string(struct json_copy *copy, struct json_scalar *ret)
+__attribute__((noinline)) static int copy_odd_string(struct json_copy *copy, struct json_scalar *ret)
 {
     int error = json_reader_take_string(&copy->reader, ret);
     if (error != 0)
@@ -146,7 +146,7 @@ static int copy_odd_string(struct json_copy *copy, struct json_scalar *ret)
     return error != 0 ? error : take_room(copy, 0);
 }
 
-static int copy_odd_key(struct json_copy *copy)
+__attribute__((noinline)) static int copy_odd_key(struct json_copy *copy)
 {
     struct json_scalar key;
     return copy_odd_string(copy, &key);
@@ -206,9 +206,36 @@ static inline int copy_key(struct json_copy *copy, char before)
     return 0;
 }
 
-int json_copy_key(struct json_copy *copy, char before)
+int json_copy_new_key(struct json_copy *copy, char before, struct json_known_key *ret_key)
 {
-    return copy_key(copy, before);
+    const char *from = copy->reader.at;
+    size_t written = json_copy_len(copy);
+    size_t layout = copy->layout_bytes;
+    int error = copy_key(copy, before);
+    size_t read_len = (size_t)(copy->reader.at - from);
+    size_t written_len = json_copy_len(copy) - written;
+    *ret_key = (struct json_known_key){.read_len = 0};
+    if (error != 0 || read_len > JSON_KNOWN_KEY_BYTES || written_len > JSON_KNOWN_KEY_BYTES)
+        return error;
+    ret_key->read_len = (uint8_t)read_len;
+    ret_key->written_len = (uint8_t)written_len;
+    ret_key->layout_len = (uint8_t)(copy->layout_bytes - layout);
+    memcpy(ret_key->read, from, read_len);
+    memcpy(ret_key->written, copy->out->data + written, written_len);
+    return 0;
+}
+
+bool json_copy_known_key(struct json_copy *copy, const struct json_known_key *key)
+{
+    struct json_reader *reader = &copy->reader;
+    if (key->read_len == 0 || json_reader_left(reader) < key->read_len ||
+        memcmp(reader->at, key->read, key->read_len) != 0 || need_room(copy, key->written_len) != 0)
+        return false;
+    memcpy(copy->to, key->written, JSON_KNOWN_KEY_BYTES);
+    copy->to += key->written_len;
+    reader->at += key->read_len;
+    copy->layout_bytes += key->layout_len;
+    return true;
 }
 
 static int copy_items(struct json_copy *copy, bool are_members)

@@ -7,12 +7,15 @@
 #ifndef INBOXFS_MAIL_JSON_COPY_H
 #define INBOXFS_MAIL_JSON_COPY_H
 
+#include <stdint.h>
+
 #include "base/strbuf.h"
 #include "mail/json_reader.h"
 
 enum {
     JSON_COPY_DEPTH_MAX = 200, /* of brackets */
     JSON_COPY_MARGIN_BYTES = 32,
+    JSON_KNOWN_KEY_BYTES = JSON_COPY_MARGIN_BYTES,
 };
 
 /* In `out` there is always room for all that is left to be read, as it is, and for JSON_COPY_MARGIN_BYTES:
@@ -45,8 +48,22 @@ static inline size_t json_copy_len(const struct json_copy *copy)
 
 /* What `ret` points to is valid until the next call. */
 int json_copy_value(struct json_copy *copy, struct json_scalar *ret);
-/* Writes `before`, a bracket or a comma, begins a line, and copies a key with its colon. */
-int json_copy_key(struct json_copy *copy, char before);
+/* What was read, blanks and colon and all, and written for a key; all zeros: none. Objects of a list mostly
+ * have the same keys, which need not be looked at again. */
+struct json_known_key {
+    uint8_t read_len;
+    uint8_t written_len;
+    uint8_t layout_len; /* of what was written */
+    char read[JSON_KNOWN_KEY_BYTES];
+    char written[JSON_KNOWN_KEY_BYTES];
+};
+
+/* Writes `before`, a bracket or a comma, begins a line, and copies a key with its colon. *ret_key: what it is
+ * known by from now on, if it is short enough for that. */
+int json_copy_new_key(struct json_copy *copy, char before, struct json_known_key *ret_key);
+/* Copies the key if it comes next, at the depth at which it became known. False: it does not. */
+bool json_copy_known_key(struct json_copy *copy, const struct json_known_key *key);
+
 /* A text that is one value, from beginning to end. */
 int json_copy_all(struct json_copy *copy, const char *text, size_t len);
 
