@@ -184,6 +184,14 @@ static void note_failure_locked(struct search_feed *feed, int error)
     feed->not_before_ms = is_first_damage ? 0 : now_ms() + REST_AFTER_FAILURE_MS;
 }
 
+/* What was read just now: the service would have to be asked for it once more, by whoever reads it again. */
+static void keep_texts(struct search_feed *feed, struct search_text_item *texts)
+{
+    if (texts != NULL && prepare(feed) == 0)
+        (void)search_round_keep_texts(&feed->progress, &texts);
+    search_text_items_free(texts);
+}
+
 /* Called with the lock held, which is given up meanwhile. */
 static void run_round_locked(struct search_feed *feed)
 {
@@ -195,7 +203,10 @@ static void run_round_locked(struct search_feed *feed)
     int error = prepare(feed);
     if (error == 0)
         error = search_round_run(&feed->progress, &round);
-    search_text_items_free(round.texts);
+    if (error == -ECANCELED)
+        keep_texts(feed, round.texts);
+    else
+        search_text_items_free(round.texts);
     pthread_mutex_lock(&feed->lock);
     note_failure_locked(feed, error);
     feed->rounds_done = wanted;
@@ -215,7 +226,9 @@ static void *run(void *argument)
         else
             clock_wait(clock_system(), &feed->changed, &feed->lock, due_ms);
     }
+    struct search_text_item *texts = search_texts_take(&feed->texts);
     pthread_mutex_unlock(&feed->lock);
+    keep_texts(feed, texts);
     return NULL;
 }
 

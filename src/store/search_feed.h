@@ -24,7 +24,8 @@ void search_feed_free(struct search_feed *feed);
 
 /* 0 or -errno. */
 int search_feed_start(struct search_feed *feed);
-/* Ends the thread, and closes the index: no search may be under way. */
+/* Ends the thread, which keeps what it was given of texts (about a megabyte at the most), and closes the
+ * index: no search may be under way. */
 void search_feed_stop(struct search_feed *feed);
 
 /* An email was added, changed or removed. Does not wait. NULL-safe. */

@@ -156,6 +156,26 @@ static size_t count_texts(const struct search_text_item *text)
     return count;
 }
 
+static bool never(void *context)
+{
+    (void)context;
+    return false;
+}
+
+static bool end_after_batch(void *context, int64_t batch_started_ms)
+{
+    (void)context, (void)batch_started_ms;
+    return false;
+}
+
+int search_round_keep_texts(struct search_progress *progress, struct search_text_item **texts)
+{
+    struct search_round round = {.texts = *texts, .rest = end_after_batch, .is_over = never};
+    int error = run_steps(progress, &round, 0, count_texts(*texts), step_text);
+    *texts = round.texts;
+    return error == -ECANCELED ? 0 : error;
+}
+
 /* What the next start need not look at. */
 static int keep_marks(struct search_progress *progress, const struct search_round *round)
 {

@@ -48,6 +48,10 @@ int search_progress_read(struct search_progress *progress);
 /* The index has nothing, or what it has must be compared with every email. */
 void search_progress_start_over(struct search_progress *progress);
 
+/* Before the end: takes one batch of the texts, and nothing else. 0 or -errno of the index; what is left is
+ * the caller's. */
+int search_round_keep_texts(struct search_progress *progress, struct search_text_item **texts);
+
 /* 0; -ECANCELED: ended by `rest` or `is_over`; -errno of the index. */
 int search_round_run(struct search_progress *progress, struct search_round *round);
 

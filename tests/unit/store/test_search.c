@@ -189,14 +189,19 @@ static void read_content(struct store_world *world, const char *query)
     store_search_release(&found);
 }
 
-static void what_was_read_is_found_without_the_service(void **state)
+static void give_walrus(struct store_world *world)
 {
-    struct store_world *world = *state;
     fake_service_set_content(
         world->fake, "a2",
         "{\"id\": \"a2\", \"inbox_id\": \"in-1\", \"subject\": \"lunch\", \"plain_text\": \"Is the walrus "
         "coming?\", \"html\": null, \"prompt\": \"\", \"thread_prompt\": \"\", \"attachments\": [{\"id\": "
         "\"at-1\", \"filename\": \"menu.pdf\", \"content_type\": \"application/pdf\"}]}");
+}
+
+static void what_was_read_is_found_without_the_service(void **state)
+{
+    struct store_world *world = *state;
+    give_walrus(world);
     assert_found(world, "walrus", "");
     read_content(world, "from:zoe");
     fake_service_set_reachable(world->fake, false);
@@ -204,6 +209,17 @@ static void what_was_read_is_found_without_the_service(void **state)
     assert_found(world, "menu", "a2");
     world_restart(world);
     assert_found(world, "walrus lunch", "a2");
+    assert_found(world, "invoice", "b1 a1");
+}
+
+static void what_was_read_right_before_the_end_is_found_by_the_next_mount(void **state)
+{
+    struct store_world *world = *state;
+    give_walrus(world);
+    read_content(world, "from:zoe");
+    world_restart(world);
+    fake_service_set_reachable(world->fake, false);
+    assert_found(world, "walrus", "a2");
     assert_found(world, "invoice", "b1 a1");
 }
 
@@ -331,6 +347,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(mail_that_is_gone_is_not_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nothing_to_look_for_is_an_error, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_was_read_is_found_without_the_service, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_was_read_right_before_the_end_is_found_by_the_next_mount, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_search_can_be_interrupted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_index_of_other_records_is_compared_with_them, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lost_index_is_built_anew, set_up, tear_down),
