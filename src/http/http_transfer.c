@@ -263,14 +263,20 @@ static bool has_arrived_more(CURLM *multi)
     return curl_multi_poll(multi, NULL, 0, 0, &ready) == CURLM_OK && ready > 0;
 }
 
-/* libcurl hands on what came in pieces of a buffer's length, and small ones: only after the last is there a
- * pause. */
-static void tell_of_pause(CURLM *multi, struct transfer *transfer, bool is_at_end)
+static void tell_of_pause(struct transfer *transfer)
 {
-    if (!transfer->has_news || transfer->request->pause == NULL || (!is_at_end && has_arrived_more(multi)))
-        return;
-    transfer->request->pause(transfer->request->context);
+    if (transfer->has_news && transfer->request->pause != NULL)
+        transfer->request->pause(transfer->request->context);
     transfer->has_news = false;
+}
+
+/* There is a pause when nothing more has arrived, not when libcurl has handed on what its buffer holds. */
+static void wait_for_more(CURLM *multi, struct transfer *transfer, int look_ms)
+{
+    if (transfer->has_news && has_arrived_more(multi))
+        return;
+    tell_of_pause(transfer);
+    curl_multi_poll(multi, NULL, 0, look_ms, NULL);
 }
 
 static int look_interval_ms(const struct http_request *request)
@@ -295,12 +301,12 @@ static CURLcode drive(CURLM *multi, struct transfer *transfer)
         }
         int left;
         const CURLMsg *message = curl_multi_info_read(multi, &left);
-        tell_of_pause(multi, transfer, message != NULL);
         if (message != NULL) {
             result = message->data.result;
+            tell_of_pause(transfer);
             break;
         }
-        curl_multi_poll(multi, NULL, 0, look_ms, NULL);
+        wait_for_more(multi, transfer, look_ms);
     }
     curl_multi_remove_handle(multi, transfer->easy);
     return result;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Whether the emails of an inbox are asked for one by one. A listing tells the kernel the attributes of what
- * it names, so that nobody has to ask for them; but each costs the kernel a kilobyte and two microseconds, for
- * nothing where names are all that is wanted. So in a very large inbox the first emails alone are listed with
- * them, and the others, too, once enough have been looked up to see that somebody wants them.
+ * it names, so that nobody has to ask for them; but each costs the kernel a kilobyte and two microseconds,
+ * for nothing where names are all that is wanted. So in a very large inbox the first emails alone are listed
+ * with them, and the others, too, once enough have been looked up to see that somebody wants them.
  */
 #ifndef INBOXFS_TREE_ATTRIBUTE_DEMAND_H
 #define INBOXFS_TREE_ATTRIBUTE_DEMAND_H
