@@ -176,12 +176,16 @@ void mirror_touch_inboxes(struct mirror *mirror)
     int64_t now_ms = clock_realtime_ms(mirror->clock);
     pthread_mutex_lock(&mirror->write_lock);
     pthread_rwlock_wrlock(&mirror->read_lock);
-    for (uint32_t i = 0; i < mirror->inboxes.len; i++) {
+    uint32_t len = mirror->inboxes.len;
+    for (uint32_t i = 0; i < len; i++) {
         struct inbox *inbox = inbox_table_get(&mirror->inboxes, i);
-        inbox->changed_ms = inbox->changed_ms < now_ms ? now_ms : inbox->changed_ms + 1;
+        if (inbox != NULL)
+            inbox->changed_ms = inbox->changed_ms < now_ms ? now_ms : inbox->changed_ms + 1;
     }
     pthread_rwlock_unlock(&mirror->read_lock);
     pthread_mutex_unlock(&mirror->write_lock);
+    for (uint32_t i = 0; i < len; i++)
+        mirror_tell_inbox(mirror, i, STORE_CHANGED);
 }
 
 /* ---------------------------------------------------------------- removing */

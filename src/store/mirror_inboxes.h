@@ -32,7 +32,7 @@ struct look_memory *mirror_find_look_memory(struct mirror *mirror, uint32_t numb
 void mirror_end_quiet(struct mirror *mirror, uint32_t number);
 
 /* What the folder of every inbox lists has changed: another modification time, later than before, by which
- * the kernel tells a listing that it got before from one that it got after. */
+ * the kernel tells a listing that it got before from one that it got after. Tells of each. */
 void mirror_touch_inboxes(struct mirror *mirror);
 
 /* Takes over an inbox as it is in the cache, while that is being loaded. -ENOMEM; what contradicts itself is

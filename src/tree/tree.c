@@ -104,6 +104,14 @@ static const char *exchange_inbox_name(struct tree *tree, uint32_t inbox, const 
     return before != NULL && (name == NULL || strcmp(before, name) != 0) ? before : NULL;
 }
 
+/* All that show the time at which the inbox, or mail of it, held back or not, last changed. */
+static void tell_mail_changed(struct tree *tree, uint32_t inbox)
+{
+    tell_folder_changed(tree, inode_make(INODE_HELD, inbox));
+    tell_folder_changed(tree, inode_make(INODE_INBOX, inbox));
+    tell_content_changed(tree, inode_make(INODE_INBOX_INDEX, inbox));
+}
+
 static void inbox_changed(void *context, uint32_t inbox, enum store_change change)
 {
     struct tree *tree = context;
@@ -125,10 +133,8 @@ static void inbox_changed(void *context, uint32_t inbox, enum store_change chang
     }
     tell_folder_changed(tree, maildir_ino(inbox, MAILDIR_NODE_BOX));
     maildir_inbox_changed(tree, inbox);
-    tell_folder_changed(tree, inode_make(INODE_INBOX, inbox));
-    tell_folder_changed(tree, inode_make(INODE_HELD, inbox));
+    tell_mail_changed(tree, inbox);
     tell_content_changed(tree, inode_make(INODE_INBOX_RECORD, inbox));
-    tell_content_changed(tree, inode_make(INODE_INBOX_INDEX, inbox));
 }
 
 static void tell_content_gone(struct tree *tree, const struct email_view *view)
@@ -140,15 +146,10 @@ static void tell_content_gone(struct tree *tree, const struct email_view *view)
     tell_entry_gone(tree, inode_make(INODE_INBOX, view->inbox), name);
 }
 
-/* Every email has a folder now, or none any more; there may be a folder maildir/ now. */
+/* There may be a folder maildir/ now, or none any more. Each inbox is told of by itself. */
 static void content_changed(void *context)
 {
-    struct tree *tree = context;
-    struct inbox_view view;
-    uint64_t position = 0;
-    tell_folder_changed(tree, TREE_ROOT_INO);
-    while (tree->store != NULL && store_list_inboxes(tree->store, position, &view, &position, 1) == 1)
-        tell_folder_changed(tree, inode_make(INODE_INBOX, view.number));
+    tell_folder_changed(context, TREE_ROOT_INO);
 }
 
 /* Of .invalid/; what is left to tell of the inbox is returned. */
@@ -162,8 +163,6 @@ static enum store_change held_changed(struct tree *tree, const struct email_view
         tell_content_changed(tree, inode_make(INODE_EMAIL, view->number));
     if (leaves)
         tell_entry_gone(tree, folder_ino, view->name);
-    if (view->is_held || change == STORE_MOVED)
-        tell_folder_changed(tree, folder_ino);
     if (change != STORE_MOVED)
         return change;
     return view->is_held ? STORE_REMOVED : STORE_ADDED;
@@ -182,6 +181,7 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
     change = held_changed(tree, &view, change);
     if (was_held) {
         tell_content_changed(tree, inode_make(INODE_EMAIL, email));
+        tell_mail_changed(tree, view.inbox);
         return;
     }
     if (change == STORE_REMOVED) {
@@ -194,10 +194,9 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
         maildir_inbox_changed(tree, view.inbox);
     if (change == STORE_CHANGED)
         tell_content_changed(tree, inode_make(INODE_EMAIL, email));
-    tell_folder_changed(tree, folder_ino);
+    tell_mail_changed(tree, view.inbox);
     if (change == STORE_ADDED && store_get_inbox(tree->store, view.inbox, &inbox))
         tell_appeared(tree, "inboxes/%s/%s", inbox.name, view.name);
-    tell_content_changed(tree, inode_make(INODE_INBOX_INDEX, view.inbox));
 }
 
 /* outbox/ and attachments/ are never cached, and never told of: a request that waits there would meet the

@@ -51,6 +51,58 @@ has_status() { # SUBJECT STATUS
   run ! has_event '.event == "mail" and (.path | contains("unwanted"))'
 }
 
+# What the kernel believes, and what it is told when it is made to ask.
+attributes_are_true() { # PATH...
+  equal "$(stat -c '%n %s %.9Y' "$@")" "$(stat --cached=never -c '%n %s %.9Y' "$@")"
+}
+
+@test "mail that comes, changes and goes gives the inbox other times at once, held back or not" {
+  local inbox=$MOUNT/inboxes/$BOB id before subject status
+  start_scripted_service
+  control '{"inbox_list": 200}'
+  start_mount
+  syscall mkdir "$inbox"
+  id=$(curl -sS "$SERVICE_URL/_inboxes" | jq -r '.[0].id')
+  for subject in first second; do
+    for status in valid blocked_from_address; do
+      before=$(stat -c %.9Y "$inbox" "$inbox/.invalid" "$inbox/index.jsonl")
+      server_has_email "{\"id\": \"$subject-$status\", \"inbox_id\": \"$id\", \"subject\": \"$subject\", \"status\": \"$status\"}"
+      refresh
+      [ "$before" != "$(stat -c %.9Y "$inbox" "$inbox/.invalid" "$inbox/index.jsonl")" ]
+      attributes_are_true "$inbox" "$inbox/.invalid" "$inbox/index.jsonl" "$inbox/inbox.json"
+    done
+  done
+  equal "$(find "$inbox/.invalid" -name '*.json' | wc -l)" 2
+  # All of it goes.
+  server_answers email '{"body": []}'
+  refresh
+  equal "$(find "$inbox/.invalid" -name '*.json' | wc -l)" 0
+  attributes_are_true "$inbox" "$inbox/.invalid" "$inbox/index.jsonl" "$inbox/inbox.json"
+}
+
+has_other_time() { # PATH TIME
+  [ "$(stat -c %.9Y "$1")" != "$2" ]
+}
+
+@test "when the folders of emails appear, the inbox and its index have the times they tell" {
+  local inbox=$MOUNT/inboxes/box-1 before
+  start_scripted_service
+  control '{"contents": {"mail-with-a-body": {"id": "mail-with-a-body", "plain_text": "Hello", "attachments": []}}}'
+  server_has_email '{"id": "mail-with-a-body", "inbox_id": "box-1", "subject": "with content"}'
+  server_answers content '"500"'
+  start_mount
+  refresh
+  # The kernel knows the times of before, and nothing else changes from here on.
+  wait_until 10 server_saw content 1
+  before=$(stat -c %.9Y "$inbox/index.jsonl")
+  server_answers content
+  refresh
+  # Looked up, not listed: a listing brings the times of all that it names.
+  wait_until 10 test -d "$inbox/nodate_with-content_mailwith"
+  wait_until 5 has_other_time "$inbox/index.jsonl" "$before"
+  attributes_are_true "$inbox" "$inbox/index.jsonl"
+}
+
 @test "it is there, empty, where nothing is held back, and hidden from a plain ls" {
   start_two_inboxes
   refresh
