@@ -272,8 +272,11 @@ char *file_name_from_text(const char *text)
 
 bool file_name_is_never_sent(const char *name)
 {
-    static const char *const endings[] = {"~", ".tmp", ".part", ".swp"};
+    static const char *const endings[] = {"~",    ".tmp",  ".part", ".swp", ".bak",
+                                          ".old", ".orig", ".rej",  ".sav"};
     if (name[0] == '.' || strcmp(name, "4913") == 0)
+        return true;
+    if (name[0] == '#' && g_str_has_suffix(name + 1, "#"))
         return true;
     for (size_t i = 0; i < ARRAY_LEN(endings); i++)
         if (g_str_has_suffix(name, endings[i]))

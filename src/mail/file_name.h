@@ -46,9 +46,9 @@ char *file_name_stem_unique(const char *stem, const char *key, unsigned int atte
  * else made safe. Never "", ".", ".." or hidden. Caller frees. */
 char *file_name_from_text(const char *text);
 
-/* Whether the outbox leaves a file of this name alone for ever: starts with ".", ends in "~", ".tmp", ".part"
- * or
- * ".swp", or is "4913" (vim's probe). */
+/* Whether the outbox leaves a file of this name alone for ever, for it is a temporary file or a backup:
+ * starts with ".", stands between "#", ends in "~" or one of the usual endings, or is "4913" (vim's probe).
+ */
 bool file_name_is_never_sent(const char *name);
 
 /* "report.pdf", 2 → "report-2.pdf"; shortened where it would pass 255 bytes, at a character boundary. A

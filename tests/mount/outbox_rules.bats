@@ -17,11 +17,11 @@ teardown() {
 
 @test "never-sent names stay, hold up no sync, and are handed in when renamed" {
   local name
-  for name in .hidden backup~ file.tmp file.part .x.swp y.swp 4913; do
+  for name in .hidden backup~ '#auto#' file.tmp file.part .x.swp y.swp x.{bak,orig,old,rej,sav} 4913; do
     message "$BOB" "never $name" >"$MOUNT/outbox/$name"
   done
   within 5 sync "$MOUNT/outbox"
-  for name in .hidden backup~ file.tmp file.part .x.swp y.swp 4913; do
+  for name in .hidden backup~ '#auto#' file.tmp file.part .x.swp y.swp x.{bak,orig,old,rej,sav} 4913; do
     present "$MOUNT/outbox/$name"
     has_received "$BOB" "never $name" 0
   done

@@ -222,10 +222,11 @@ static void texts_become_folder_names(void **state)
 
 static void some_names_are_never_sent(void **state)
 {
-    static const char *const never[] = {".",     ".hidden", ".x.swp", "a~",  "~",
-                                        "a.tmp", "a.part",  "a.swp",  "4913"};
-    static const char *const sent[] = {"a",  "a.eml", "tmp",    "part", "a.tmp.eml",
-                                       "~a", "49130", "a.TMPX", "swp"};
+    static const char *const never[] = {".",      ".hidden", ".x.swp", "a~",    "~",     "a.tmp",
+                                        "a.part", "a.swp",   "4913",   "a.bak", "a.old", "a.orig",
+                                        "a.rej",  "a.sav",   "#a#",    "##"};
+    static const char *const sent[] = {"a",      "a.eml", "tmp", "part", "a.tmp.eml", "~a",  "49130",
+                                       "a.TMPX", "swp",   "#",   "#1",   "a#",        "bak", "a.bak.eml"};
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(never); i++)
         assert_true(file_name_is_never_sent(never[i]));
