@@ -90,12 +90,14 @@ int draft_check_header_section(struct draft_reading *reading, const char *bytes,
                                bool *ret_has_type)
 {
     bool seen[ARRAY_LEN(known_headers)] = {false};
+    bool is_ended = false;
     unsigned int number = 1;
     size_t at = 0;
     for (size_t step; at < len; at += step, number++) {
         const char *line = bytes + at;
         step = line_len(line, len - at);
-        if (is_blank_line(line, step))
+        is_ended = is_blank_line(line, step);
+        if (is_ended)
             break;
         if (at + step > HEADER_SECTION_MAX_BYTES)
             return reason_give(reading->ret_reason, -EMSGSIZE, "the headers are larger than %d bytes",
@@ -106,11 +108,16 @@ int draft_check_header_section(struct draft_reading *reading, const char *bytes,
             return error;
     }
     *ret_has_type = seen[find_known_header("Content-Type", strlen("Content-Type")) - known_headers];
+    bool is_message = false;
     for (size_t i = 0; i < ARRAY_LEN(known_headers); i++)
-        if ((known_headers[i].makes_a_message || reading->is_answer) && seen[i])
-            return 0;
-    return reason_give(reading->ret_reason, -EBADMSG,
-                       "not a message: no To, Cc, Bcc, Subject or From among its headers");
+        is_message = is_message || ((known_headers[i].makes_a_message || reading->is_answer) && seen[i]);
+    if (!is_message)
+        return reason_give(reading->ret_reason, -EBADMSG,
+                           "not a message: no To, Cc, Bcc, Subject or From among its headers");
+    /* What ends within its headers may be cut in the middle of an address. */
+    return is_ended ? 0
+                    : reason_give(reading->ret_reason, -EBADMSG,
+                                  "the message is cut off: no blank line ends its headers");
 }
 
 bool draft_begins_with_header(const char *bytes, size_t len)

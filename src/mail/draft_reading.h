@@ -53,7 +53,7 @@ int draft_read_answer(struct draft_reading *reading, const char *bytes, size_t l
 bool draft_begins_with_header(const char *bytes, size_t len);
 
 /* Whether the bytes begin with a header section that can be a message's: nothing but header lines up to a
- * blank line or the end, one of To, Cc, Bcc, Subject and From among them (of an answer, any that counts).
+ * blank line, one of To, Cc, Bcc, Subject and From among them (of an answer, any that counts).
  * *ret_has_type: there is a Content-Type, so that it may have parts. 0, -EBADMSG, -EMSGSIZE. */
 int draft_check_header_section(struct draft_reading *reading, const char *bytes, size_t len,
                                bool *ret_has_type);

@@ -173,6 +173,26 @@ MESSAGE
   has_received "$BOB" ""
 }
 
+@test "a message cut off within its headers is refused, however well it reads" {
+  local cut
+  for cut in "$(printf 'From: %s\nTo: %s, carol@inb' "$ALICE" "$BOB")" "$(message "$BOB" "cut off" | head -n 3)"$'\n'; do
+    printf '%s' "$cut" >"$MOUNT/drafts/cut"
+    expect EBADMSG rename "$MOUNT/drafts/cut" "$MOUNT/outbox/cut"
+    equal "$(cat "$MOUNT/drafts/cut"; echo .)" "$cut."
+    has_event '.event == "refused" and (.error | test("blank line"))'
+  done
+  equal "$(api GET "/email?limit=10&inbox_ids=$(inbox_id "$BOB")" | jq '[.[].subject] | map(select(. != "Welcome to your inbox")) | length')" 0
+}
+
+@test "headers and body appended by two commands: neither goes out, and both are in failed" {
+  message "$BOB" "in two steps" | head -n 3 >>"$MOUNT/outbox/steps"
+  wait_failed steps
+  holds "$MOUNT/failed/steps.receipt.json" '.state == "failed" and (.error | test("blank line"))'
+  printf '\nThe text.\n' >>"$MOUNT/outbox/steps"
+  wait_failed steps-2
+  has_received "$BOB" "in two steps" 0
+}
+
 @test "a header cannot be smuggled in by a subject" {
   jq -n --arg to "$BOB" --arg from "$ALICE" \
     '{from_address: $from, subject: "one\nBcc: eve@elsewhere.example", plain_text: "x", to_addresses: [$to]}' \

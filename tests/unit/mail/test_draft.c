@@ -232,21 +232,30 @@ static void what_is_too_large_is_refused(void **state)
     assert_refused(&message, -EMSGSIZE);
 }
 
+/* Headers, with the blank line that ends them. */
+static void assert_parsed(struct strbuf *headers, int expected)
+{
+    strbuf_append_str(headers, "\n");
+    if (expected == 0)
+        draft_free(parse_text(strbuf_str(headers)));
+    else
+        assert_refused(headers, expected);
+}
+
 static void too_many_recipients_or_attachments_are_refused(void **state)
 {
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
     (void)state;
-    append_many(&message, "To: a@b\n", DRAFT_RECIPIENTS_MAX);
-    draft_free(parse_text(strbuf_str(&message)));
-    append_many(&message, "Reply-To: a@b\n", 1);
-    assert_refused(&message, -EMSGSIZE);
-
-    strbuf_clear(&message);
-    append_many(&message, "To: a@b\n", 1);
-    append_many(&message, "Attach: x\n", ATTACHMENTS_MAX);
-    draft_free(parse_text(strbuf_str(&message)));
-    append_many(&message, "Attach: x\n", 1);
-    assert_refused(&message, -EMSGSIZE);
+    for (size_t extra = 0; extra <= 1; extra++) {
+        strbuf_clear(&message);
+        append_many(&message, "To: a@b\n", DRAFT_RECIPIENTS_MAX);
+        append_many(&message, "Reply-To: a@b\n", extra);
+        assert_parsed(&message, extra == 0 ? 0 : -EMSGSIZE);
+        strbuf_clear(&message);
+        append_many(&message, "To: a@b\n", 1);
+        append_many(&message, "Attach: x\n", ATTACHMENTS_MAX + extra);
+        assert_parsed(&message, extra == 0 ? 0 : -EMSGSIZE);
+    }
 
     strbuf_clear(&message);
     append_many(&message, "To: a@b\nContent-Type: multipart/mixed; boundary=B\n\n", 1);
@@ -317,6 +326,27 @@ static void a_cut_json_message_is_never_accepted(void **state)
         struct draft *draft;
         _cleanup_free_ char *reason = NULL;
         assert_int_equal(draft_parse(bytes, cut, &draft, &reason), -EBADMSG);
+    }
+}
+
+/* Cut within a header, or right behind one: refused, however well it reads. */
+static void a_message_cut_in_its_headers_is_never_accepted(void **state)
+{
+    static const char *const messages[] = {
+        "To: bob@x.example, carol@x.example\nSubject: s\n\nText.\n",
+        "Subject: s\r\nTo: bob@x.example,\r\n carol@x.example\r\n\r\nText.\r\n",
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(messages); i++) {
+        const char *text = strstr(messages[i], "Text.");
+        for (size_t cut = 0; messages[i] + cut <= text; cut++) {
+            struct draft *draft;
+            _cleanup_free_ char *reason = NULL;
+            int error = draft_parse(messages[i], cut, &draft, &reason);
+            assert_int_equal(error, messages[i] + cut == text ? 0 : -EBADMSG);
+            if (error == 0)
+                draft_free(draft);
+        }
     }
 }
 
@@ -436,6 +466,7 @@ int main(void)
         cmocka_unit_test(deep_nesting_is_refused),
         cmocka_unit_test(deep_nesting_within_attached_messages_is_survived),
         cmocka_unit_test(a_cut_json_message_is_never_accepted),
+        cmocka_unit_test(a_message_cut_in_its_headers_is_never_accepted),
         cmocka_unit_test(a_cut_multipart_message_is_never_accepted),
         cmocka_unit_test(damaged_messages_are_survived),
     };
