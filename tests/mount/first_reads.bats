@@ -33,7 +33,7 @@ mark_all() # VALUE
 all_are_current() {
   local file
   for file in "$BOX"/2*.json; do
-    equal "$(stat -c %s "$file")" "$(wc -c <"$file")" || return
+    has_true_size "$file" || return
   done
   diff <(jq -cS . "$BOX"/2*.json | sort) \
     <(api GET "/email?limit=1000&inbox_ids=$(inbox_id "$BOB")" | jq -cS '.[]' | sort)

@@ -99,7 +99,7 @@ received_bytes() {
   api POST "/email/$id/mark/true" >/dev/null
   refresh
   holds "$file" '.user_mark_status == true'
-  equal "$(stat -c %s "$file")" "$(wc -c <"$file")"
+  has_true_size "$file"
 }
 
 @test "ctl: unknown commands are EINVAL, unknown names ENOENT" {
@@ -378,7 +378,7 @@ EOF
   send_from_elsewhere "$ALICE" "$BOB" "ordinary"
   refresh
   wait_until 5 has_event '.event == "mail"'
-  equal "$(stat -c %s "$MOUNT/events.jsonl")" "$(wc -c <"$MOUNT/events.jsonl")"
+  has_true_size "$MOUNT/events.jsonl"
   tail -c 10 "$MOUNT/events.jsonl" | grep -q '}'
   run ! bash -c 'echo x >> "$1"' - "$MOUNT/events.jsonl"
   expect EPERM unlink "$MOUNT/events.jsonl"

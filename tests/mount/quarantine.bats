@@ -44,7 +44,7 @@ has_status() { # SUBJECT STATUS
   file=$(record_in "$HELD" unwanted)
   holds "$file" '.status == "blocked_from_address" and .user_mark_status == false'
   equal "$(stat -c %a "$file")" 444
-  equal "$(stat -c %s "$file")" "$(wc -c <"$file")"
+  has_true_size "$file"
   mounted "$BOB" wanted
   run ! mounted "$BOB" unwanted
   run ! grep -q unwanted "$MOUNT/inboxes/$BOB/index.jsonl"

@@ -50,11 +50,11 @@ teardown() {
   refresh
   local file
   file=$(mounted "$BOB" "Grüße ✓")
-  equal "$(jq -c 'keys_unsorted[0:5]' "$file")" '["id","date","from_address","to_addresses","subject"]'
+  equal "$(command jq -c 'keys_unsorted[0:5]' "$file")" '["id","date","from_address","to_addresses","subject"]'
   grep -q '^  "id": ' "$file"
   grep -q 'Grüße ✓' "$file"
   equal "$(tail -c 1 "$file" | od -An -tx1 | tr -d ' ')" 0a
-  diff "$file" <(jq --indent 2 . "$file")
+  diff "$file" <(command jq --indent 2 . "$file")
 }
 
 @test "its name is date, slug and id" {
@@ -73,7 +73,7 @@ teardown() {
   local file
   file=$(mounted "$BOB" "attributes")
   equal "$(stat -c %Y "$file")" "$(date -d "$(jq -r .date "$file")" +%s)"
-  equal "$(stat -c %s "$file")" "$(wc -c <"$file")"
+  has_true_size "$file"
   equal "$(stat -c %s "$file")" "$(cp "$file" /dev/stdout | wc -c)"
   equal "$(stat -c %a "$file")" 444
 }

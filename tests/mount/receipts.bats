@@ -51,7 +51,7 @@ teardown() {
   equal "$(stat -c %a "$receipt")" 444
   equal "$(stat -c %a "$MOUNT/sent/x")" 444
   equal "$(tail -c 1 "$receipt" | od -An -tx1 | tr -d ' ')" 0a
-  equal "$(stat -c %s "$receipt")" "$(wc -c <"$receipt")"
+  has_true_size "$receipt"
   local age=$(($(date +%s) - $(stat -c %Y "$receipt")))
   [ "$age" -ge -1 ]
   [ "$age" -le 30 ]

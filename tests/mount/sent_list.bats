@@ -27,8 +27,8 @@ elsewhere() {
   refresh
   local receipt=$MOUNT/sent/hello.receipt.json
   holds "$receipt" '.state == "sent" and .status == "sent" and has("latest_event") and .request.subject == "from here"'
-  equal "$(stat -c %s "$receipt")" "$(wc -c <"$receipt")"
-  equal "$(jq -r 'keys_unsorted | .[-2:] | join(" ")' "$receipt")" "status latest_event"
+  has_true_size "$receipt"
+  equal "$(command jq -r 'keys_unsorted | .[-2:] | join(" ")' "$receipt")" "status latest_event"
   equal "$(stat -c %a "$receipt")" 444
   # It is not shown a second time.
   equal "$(elsewhere)" ""
@@ -44,7 +44,7 @@ elsewhere() {
   name=$(elsewhere)
   [[ $name == *_from-elsewhere_*.json ]] || fail "is named: $name"
   holds "$MOUNT/sent/$name" '.subject == "from elsewhere" and .status == "sent" and .id'
-  equal "$(stat -c %s "$MOUNT/sent/$name")" "$(wc -c <"$MOUNT/sent/$name")"
+  has_true_size "$MOUNT/sent/$name"
   equal "$(stat -c %a "$MOUNT/sent/$name")" 444
   equal "$(date -u -d "@$(stat -c %Y "$MOUNT/sent/$name")" +%Y%m%dT%H%M%SZ)" "${name%%_*}"
   # It raises no event, and is no mail that anybody received.

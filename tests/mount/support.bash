@@ -88,6 +88,15 @@ unlisted() # PATH...
     done
 }
 
+# The file has as many bytes as its attributes say. Here, cat does the reading: `wc -c <FILE` takes the size from fstat.
+# The first to read a file should ask this: the kernel corrects a size that reading has shown to be wrong.
+has_true_size() # FILE
+{
+    local size
+    size=$(stat -c %s "$1")
+    equal "$1: $size bytes" "$1: $(cat "$1" | wc -c) bytes"
+}
+
 # The result of one system call: expect EBUSY rename FROM TO (see tests/tools/syscall.c).
 expect() # RESULT OPERATION OPERAND...
 {
