@@ -139,7 +139,7 @@ file_of() { # SUBJECT
   server_has_email '{"zebra": 1, "subject": "ordered", "apple": 2, "id": "e1", "inbox_id": "box-1"}'
   start_mount
   refresh
-  equal "$(jq -c keys_unsorted "$(file_of ordered)")" '["id","subject","zebra","apple","inbox_id"]'
+  equal "$(command jq -c keys_unsorted "$(file_of ordered)")" '["id","subject","zebra","apple","inbox_id"]'
 }
 
 @test "dates in every form of ISO 8601 become the same time" {
