@@ -221,8 +221,9 @@ static int add_head(struct content_folder *folder, const struct email_content *c
 
 /* ---------------------------------------------------------------- attachments */
 
-/* What a sender calls a file, without what could lead elsewhere or look like something else: folders, leading
- * dots and blanks, control characters, and those that turn the direction of text. */
+/* What a sender calls a file, without what could lead elsewhere or be taken for something else: folders,
+ * leading dots, dashes (`tar cf x *` takes them for options) and blanks, control characters, and those that
+ * turn the direction of text. */
 static void append_safe_name(struct strbuf *name, const char *text)
 {
     g_autofree char *valid = g_utf8_make_valid(text, -1);
@@ -232,7 +233,7 @@ static void append_safe_name(struct strbuf *name, const char *text)
         GUnicodeType type = g_unichar_type(character);
         bool is_bad = character == '/' || type == G_UNICODE_CONTROL || type == G_UNICODE_FORMAT ||
                       type == G_UNICODE_LINE_SEPARATOR || type == G_UNICODE_PARAGRAPH_SEPARATOR;
-        if (name->len == 0 && (character == '.' || character == ' '))
+        if (name->len == 0 && (character == '.' || character == '-' || character == ' '))
             continue;
         if (name->len + len > name->max_bytes)
             break;
@@ -269,13 +270,14 @@ static char *attachment_name(const struct email_attachment *attachment)
     return strbuf_take(&longer, NULL);
 }
 
-/* The caller frees; NULL without memory. */
-static char *unique_name(const struct content_folder *folder, enum content_kind kind, const char *name)
+/* The name, numbered where `taken` has one like it; it is in `taken` then. The caller frees; NULL without
+ * memory. */
+static char *unique_name(GHashTable *taken, const char *name)
 {
     char *unique = strdup(name);
     /* After a while in strides, for a sender may well call a thousand files the same. */
-    for (unsigned int number = 2; unique != NULL && content_folder_find(folder, kind, unique) != NULL;
-         number += number < NUMBERS_IN_TURN ? 1 : (unsigned int)folder->len) {
+    for (unsigned int number = 2; unique != NULL && !g_hash_table_add(taken, file_name_fold(unique));
+         number += number < NUMBERS_IN_TURN ? 1 : g_hash_table_size(taken)) {
         free(unique);
         unique = file_name_numbered(name, number);
     }
@@ -287,7 +289,7 @@ static int add_attachments(struct content_folder *folder, const struct email_con
     for (size_t i = 0; i < content->attachments_len; i++) {
         const struct email_attachment *attachment = &content->attachments[i];
         _cleanup_free_ char *name = attachment_name(attachment);
-        _cleanup_free_ char *unique = name == NULL ? NULL : unique_name(folder, CONTENT_ATTACHMENT, name);
+        _cleanup_free_ char *unique = name == NULL ? NULL : unique_name(taken, name);
         if (unique == NULL || content_folder_add(folder, CONTENT_ATTACHMENT, unique, attachment->id) == NULL)
             return -ENOMEM;
     }
@@ -296,7 +298,8 @@ static int add_attachments(struct content_folder *folder, const struct email_con
 
 /* ---------------------------------------------------------------- the thread */
 
-static int add_previous(struct content_folder *folder, const struct email_content *previous)
+static int add_previous(struct content_folder *folder, GHashTable *taken,
+                        const struct email_content *previous)
 {
     const char *id = previous->id != NULL ? previous->id : "";
     const struct email_text *text =
@@ -305,7 +308,8 @@ static int add_previous(struct content_folder *folder, const struct email_conten
     _cleanup_free_ char *name = NULL;
     if (stem == NULL || asprintf(&name, "%s.md", stem) < 0)
         return -ENOMEM;
-    _cleanup_free_ char *unique = unique_name(folder, CONTENT_PREVIOUS, name);
+    g_autoptr(GHashTable) taken = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    _cleanup_free_ char *unique = unique_name(taken, name);
     int error = unique == NULL ? -ENOMEM : add_readable(folder, CONTENT_PREVIOUS, unique, text);
     if (error != 0)
         return error;
@@ -323,10 +327,9 @@ int content_folder_from_content(const struct email_content *content, struct cont
     if ((error = add_head(&folder, content)) == 0 && (error = add_body(&folder, content)) == 0 &&
         (error = add_new_text(&folder)) == 0 && (error = add_html(&folder, &content->html)) == 0 &&
         (error = add_text(&folder, "prompt.md", &content->prompt)) == 0 &&
-        (error = add_text(&folder, "thread.md", &content->thread_prompt)) == 0)
-        error = add_attachments(&folder, content);
-    for (size_t i = 0; i < content->previous_emails_len && error == 0; i++)
-        error = add_previous(&folder, &content->previous_emails[i]);
+        (error = add_text(&folder, "thread.md", &content->thread_prompt)) == 0 &&
+        (error = add_attachments(&folder, content)) == 0)
+        error = add_thread(&folder, content);
     if (error != 0) {
         content_folder_release(&folder);
         return error;
@@ -334,3 +337,12 @@ int content_folder_from_content(const struct email_content *content, struct cont
     *ret_folder = folder;
     return 0;
 }
+static int add_thread(struct content_folder *folder, const struct email_content *content)
+{
+    g_autoptr(GHashTable) taken = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    int error = 0;
+    for (size_t i = 0; i < content->previous_emails_len && error == 0; i++)
+        error = add_previous(folder, taken, &content->previous_emails[i]);
+    return error;
+}
+

@@ -22,11 +22,11 @@ enum content_kind {
 
 struct content_entry {
     enum content_kind kind;
-    char *
-        name; /* unique within its kind; valid (file_name.h), no leading dot, nothing that hides what it is */
-    char *id; /* CONTENT_ATTACHMENT, CONTENT_PREVIOUS: the service's; else "" */
-    char *bytes;     /* owned; NULL where there is none, or it is in a file */
-    size_t len;      /* bytes */
+    char *name;  /* harmless (file_name.h), nothing in it hides what it is; of its kind no other has it, nor
+                    one  that differs only in case or normalisation */
+    char *id;    /* CONTENT_ATTACHMENT, CONTENT_PREVIOUS: the service's; else "" */
+    char *bytes; /* owned; NULL where there is none, or it is in a file */
+    size_t len;  /* bytes */
     uint64_t offset; /* in the file that holds it */
     uint64_t hash;   /* of the bytes in that file */
     int64_t date_ms; /* CONTENT_PREVIOUS: when it was sent; 0: not known */

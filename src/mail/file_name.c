@@ -246,9 +246,24 @@ bool file_name_is_valid(const char *name)
     return file_name_is_text(name) && !has_control_character(name);
 }
 
+bool file_name_is_harmless(const char *name)
+{
+    return file_name_is_valid(name) && name[0] != '.' && name[0] != '-';
+}
+
+/* Canonical caseless matching: Unicode 15, section 3.13, D145. */
+char *file_name_fold(const char *name)
+{
+    if (!g_utf8_validate(name, -1, NULL))
+        return NULL;
+    g_autofree char *apart = g_utf8_normalize(name, -1, G_NORMALIZE_NFD);
+    g_autofree char *folded = g_utf8_casefold(apart, -1);
+    return g_utf8_normalize(folded, -1, G_NORMALIZE_NFD);
+}
+
 char *file_name_from_text(const char *text)
 {
-    if (file_name_is_valid(text) && text[0] != '.')
+    if (file_name_is_harmless(text))
         return strdup(text);
 
     /* Two texts that look the same once made safe still differ in their digest. */
@@ -258,7 +273,8 @@ char *file_name_from_text(const char *text)
     g_autofree char *valid = g_utf8_make_valid(text, (gssize)strnlen(text, SAFE_TEXT_MAX_BYTES));
     for (char *c = valid; *c != '\0'; c = g_utf8_next_char(c)) {
         gunichar character = g_utf8_get_char(c);
-        bool is_bad = character == '/' || g_unichar_iscntrl(character) || (c == valid && character == '.');
+        bool is_bad = character == '/' || g_unichar_iscntrl(character) ||
+                      (c == valid && (character == '.' || character == '-'));
         size_t len = (size_t)(g_utf8_next_char(c) - c);
         if (name.len + len > SAFE_TEXT_MAX_BYTES)
             break;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * File names from what strangers wrote. Nothing a sender writes can produce a `/`, a control character, a
- * leading dot, invalid UTF-8 or a name over 255 bytes (filesystem contract, "Received mail").
+ * leading dot or dash, invalid UTF-8 or a name over 255 bytes (filesystem contract, "Received mail").
  */
 #ifndef INBOXFS_MAIL_FILE_NAME_H
 #define INBOXFS_MAIL_FILE_NAME_H
@@ -42,8 +42,8 @@ char *file_name_slug(const char *subject);
  * frees. */
 char *file_name_stem_unique(const char *stem, const char *key, unsigned int attempt);
 
-/* A directory name from a text that should be an address or an id (an inbox's): as it is when it is safe,
- * else made safe. Never "", ".", ".." or hidden. Caller frees. */
+/* A directory name from a text that should be an address or an id (an inbox's): as it is when it is harmless,
+ * else made so. Caller frees. */
 char *file_name_from_text(const char *text);
 
 /* Whether the outbox leaves a file of this name alone for ever, for it is a temporary file or a backup:
@@ -65,5 +65,12 @@ char *file_name_shortened(const char *name, size_t max_bytes);
 bool file_name_is_text(const char *name);
 /* Whether it can stand in a multipart header, too: no control characters. */
 bool file_name_is_valid(const char *name);
+/* Whether it can be shown where a stranger chose it: valid, not hidden, and no option to whoever runs
+ * `program *`. */
+bool file_name_is_harmless(const char *name);
+
+/* What all names have in common that differ only in case or in Unicode normalisation, so that a folder copied
+ * to where such names are one loses none. Caller frees; NULL: it is not UTF-8. */
+char *file_name_fold(const char *name);
 
 #endif

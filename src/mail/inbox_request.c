@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/address.h"
+#include "mail/file_name.h"
 #include "mail/inbox_record.h"
 #include "mail/json_value.h"
 #include "mail/json_writer.h"
@@ -105,7 +106,7 @@ static int make_text(const json_t *request, char **ret_request)
 
 int inbox_request_create(const char *address, char **ret_request)
 {
-    if (!address_is_valid(address))
+    if (!address_is_valid(address) || !file_name_is_harmless(address))
         return -EINVAL;
     size_t local_len = strcspn(address, "@");
     _cleanup_json_ json_t *request =

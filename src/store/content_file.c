@@ -15,7 +15,7 @@
 #include "base/strbuf.h"
 
 enum {
-    FORM = 1, /* to be raised whenever what an entry says or how it is made changes */
+    FORM = 2, /* to be raised whenever what an entry says or how it is made changes */
     TABLE_MAX_BYTES = 8 * 1024 * 1024,
     CHUNK_BYTES = 64 * 1024,
 };

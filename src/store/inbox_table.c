@@ -14,8 +14,10 @@
 void inbox_table_release(struct inbox_table *table)
 {
     for (uint32_t i = 0; i < table->len; i++) {
-        if (table->items[i] != NULL)
+        if (table->items[i] != NULL) {
             email_list_release(&table->items[i]->emails);
+            free(table->items[i]->folded_name);
+        }
         free(table->items[i]);
     }
     free(table->items);
@@ -34,22 +36,29 @@ struct inbox *inbox_table_find_id(const struct inbox_table *table, const char *i
     return map_find(&table->by_id, id);
 }
 
-struct inbox *inbox_table_find_name(const struct inbox_table *table, const char *name)
+static struct inbox *find_like(const struct inbox_table *table, const char *name)
 {
-    return map_find(&table->by_name, name);
+    _cleanup_free_ char *folded = file_name_fold(name);
+    return folded == NULL ? NULL : map_find(&table->by_name, folded);
 }
 
+struct inbox *inbox_table_find_name(const struct inbox_table *table, const char *name)
+{
+    struct inbox *inbox = find_like(table, name);
+    return inbox != NULL && strcmp(inbox->name, name) == 0 ? inbox : NULL;
+}
+
+/* Of names that differ only in case or normalisation there is one. */
 static bool name_is_free(const struct inbox_table *table, const struct inbox *inbox, const char *name)
 {
-    const struct inbox *owner = inbox_table_find_name(table, name);
+    const struct inbox *owner = find_like(table, name);
     return owner == NULL || owner == inbox;
 }
 
 char *inbox_table_choose_name(const struct inbox_table *table, const struct inbox *inbox, const char *id,
                               const char *address)
 {
-    if (address != NULL && address[0] != '.' && file_name_is_valid(address) &&
-        name_is_free(table, inbox, address))
+    if (address != NULL && file_name_is_harmless(address) && name_is_free(table, inbox, address))
         return strdup(address);
     _cleanup_free_ char *from_id = file_name_from_text(id);
     if (from_id == NULL || name_is_free(table, inbox, from_id))
@@ -114,13 +123,18 @@ int inbox_table_put(struct inbox_table *table, const struct inbox_frame *frame)
         return -EBADMSG;
     if (inbox != NULL && strcmp(inbox->texts.id, texts.id) != 0)
         return -EBADMSG;
+    _cleanup_free_ char *folded = file_name_fold(texts.name);
+    if (folded == NULL)
+        return -EBADMSG;
     int error = inbox == NULL ? add(table, frame, &texts, &inbox) : 0;
     if (error == 0)
-        error = map_set(&table->by_name, texts.name, inbox);
+        error = map_set(&table->by_name, folded, inbox);
     if (error != 0)
         return error;
-    if (inbox->name != NULL && strcmp(inbox->name, texts.name) != 0)
-        map_remove(&table->by_name, inbox->name);
+    if (inbox->name != NULL && strcmp(inbox->folded_name, folded) != 0)
+        map_remove(&table->by_name, inbox->folded_name);
+    free(inbox->folded_name);
+    inbox->folded_name = TAKE_PTR(folded);
     inbox->frame = frame;
     inbox->texts = texts;
     inbox->name = texts.name;
@@ -134,7 +148,7 @@ int inbox_table_put(struct inbox_table *table, const struct inbox_frame *frame)
 void inbox_table_remove(struct inbox_table *table, struct inbox *inbox)
 {
     if (inbox->name != NULL)
-        map_remove(&table->by_name, inbox->name);
+        map_remove(&table->by_name, inbox->folded_name);
     inbox->name = NULL;
     inbox->is_gone = true;
 }

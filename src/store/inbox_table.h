@@ -30,6 +30,7 @@ struct inbox {
     const struct inbox_frame *frame; /* the record as it is now */
     struct inbox_parts texts;        /* in the frame */
     const char *name;                /* of its folder; NULL while it is gone */
+    char *folded_name;               /* file_name_fold() of it */
     int64_t changed_ms;              /* the record, or the set of emails */
     bool is_gone;
     bool is_quiet; /* what it holds was there before this account was first looked at */
@@ -44,7 +45,7 @@ struct inbox_table {      /* empty: all zeros */
     uint32_t capacity;
     struct inbox *of_no_name; /* collects mail that names no inbox; NULL: there was none yet */
     struct map by_id;         /* those that are gone too, not of_no_name */
-    struct map by_name;       /* not those that are gone */
+    struct map by_name;       /* by folded_name; not those that are gone */
 };
 
 void inbox_table_release(struct inbox_table *table);
@@ -54,8 +55,9 @@ struct inbox *inbox_table_get(const struct inbox_table *table, uint32_t number);
 struct inbox *inbox_table_find_id(const struct inbox_table *table, const char *id);
 struct inbox *inbox_table_find_name(const struct inbox_table *table, const char *name);
 
-/* A folder name that is free, or that of `inbox` already (NULL: a new one): the address where it can be one,
- * else from the id. Caller frees; NULL without memory. */
+/* A harmless folder name that is free, or that of `inbox` already (NULL: a new one): the address where it can
+ * be one, else from the id. None differs from another only in case or normalisation. Caller frees; NULL
+ * without memory. */
 char *inbox_table_choose_name(const struct inbox_table *table, const struct inbox *inbox, const char *id,
                               const char *address);
 

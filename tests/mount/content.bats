@@ -167,7 +167,7 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   equal "$(find "$it/attachments" -type f | wc -l)" 15
   find "$it/attachments" -mindepth 1 -printf '%f\n' >"$DIR/names"
   equal "$(wc -l <"$DIR/names")" 15
-  run ! grep -P '^\.|[\x00-\x1f]|\x{202e}' "$DIR/names"
+  run ! grep -P '^[-.]|[\x00-\x1f]|\x{202e}' "$DIR/names"
   while read -r name; do
     [ "${#name}" -le 255 ]
     cat "$it/attachments/$name" >/dev/null
@@ -175,6 +175,43 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   equal "$(cat "$it/attachments/twice.pdf" "$it/attachments/twice-2.pdf")" "file 8file 9"
   equal "$(cat "$it/attachments/naïve ☂.txt")" "file 11"
   grep -qx 'x*\.pdf' "$DIR/names"
+}
+
+@test "tar cf x * among the attachments runs nothing that a sender wrote" {
+  start_scripted_service
+  server_has_email '{"id": "e-1", "inbox_id": "in-1", "subject": "names", "date": "2026-11-20T10:00:00Z"}'
+  jq -nc --arg script "touch '$DIR/ran'" '["--checkpoint=1", "--checkpoint-action=exec=sh x.sh", "x.sh", "-", "--", " -rf"] |
+    {contents: {"e-1": {id: "e-1", attachments: [to_entries[] | {id: "a\(.key)", filename: .value}]}},
+     files: ([to_entries[] | {key: "e-1/a\(.key)", value: $script}] | from_entries)}' >"$DIR/control"
+  control "@$DIR/control"
+  start_mount
+  refresh
+  wait_for_folders in-1
+  # shellcheck disable=SC2035 # that is what people write
+  (cd "$(folder in-1 names)/attachments" && tar cf "$DIR/x.tar" *)
+  missing "$DIR/ran"
+  equal "$(tar tf "$DIR/x.tar" | wc -l)" 6
+  run ! grep -q '^-' <(tar tf "$DIR/x.tar")
+}
+
+@test "attachments whose names differ only in case or normalisation survive where such names are one" {
+  start_scripted_service
+  server_has_email '{"id": "e-1", "inbox_id": "in-1", "subject": "names", "date": "2026-11-20T10:00:00Z"}'
+  jq -nc '["Report.pdf", "REPORT.PDF", "report.pdf", "r\u00e9sum\u00e9", "re\u0301sume\u0301", "RE\u0301SUM\u00c9", "report-2.PDF"] |
+    {contents: {"e-1": {id: "e-1", attachments: [to_entries[] | {id: "a\(.key)", filename: .value}]}},
+     files: ([to_entries[] | {key: "e-1/a\(.key)", value: "file \(.key)"}] | from_entries)}' >"$DIR/control"
+  control "@$DIR/control"
+  start_mount
+  refresh
+  wait_for_folders in-1
+  python3 - "$(folder in-1 names)/attachments" <<'END' >"$DIR/folded"
+import os, sys, unicodedata
+for name in os.listdir(sys.argv[1]):
+    print(unicodedata.normalize("NFD", unicodedata.normalize("NFD", name).casefold()))
+END
+  equal "$(sort -u "$DIR/folded" | wc -l)" 7
+  # The first of a kind is called what its sender calls it.
+  equal "$(cat "$(folder in-1 names)/attachments/Report.pdf" "$(folder in-1 names)/attachments/résumé")" "file 0file 3"
 }
 
 @test "nothing in the folder can be changed" {

@@ -70,7 +70,7 @@ record() { # ADDRESS
 @test "mkdir of a bad address: EINVAL, and nothing is created" {
   start_mount
   local address
-  for address in nobody 'two words@x.example' '@x.example' 'a@' '.a@x.example' 'a@b@c' $'a\nb@x.example' \
+  for address in nobody 'two words@x.example' '@x.example' 'a@' '.a@x.example' '-a@x.example' 'a@b@c' $'a\nb@x.example' \
     'a"b@x.example' '<a@x.example>'; do
     expect EINVAL mkdir "$MOUNT/inboxes/$address"
   done

@@ -116,7 +116,7 @@ static void creation_asks_for_id_null_and_the_local_part_as_name(void **state)
 
 static void creation_refuses_what_is_no_address(void **state)
 {
-    static const char *const cases[] = {"", "alice", "a b@c", ".alice@x", "<a@b>", "a/b@c"};
+    static const char *const cases[] = {"", "alice", "a b@c", ".alice@x", "-alice@x", "<a@b>", "a/b@c"};
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         char *request = NULL;
