@@ -81,29 +81,45 @@ static int add_bytes(struct content_folder *folder, enum content_kind kind, cons
     return 0;
 }
 
-/* The bytes of a character that a terminal would obey; 0: it shows it. */
-static size_t control_len(const char *text, size_t len)
+/* A character that does something instead of being seen, and what stands in its place. */
+struct odd_character {
+    size_t len; /* 0: there is none here */
+    const char *shown;
+};
+
+static const char control_shown[] = "\xef\xbf\xbd";
+
+/* Line ends are LF. Characters that turn the direction of text are for terminals what controls are. */
+static struct odd_character odd_character(const char *text, size_t len)
 {
     unsigned char c = (unsigned char)text[0];
-    if (c < ' ')
-        return strchr("\t\n\r\f", c) == NULL || c == '\0' ? 1 : 0;
-    if (c == 0x7f)
-        return 1;
-    return c == 0xc2 && len > 1 && (unsigned char)text[1] >= 0x80 && (unsigned char)text[1] <= 0x9f ? 2 : 0;
+    if (c == '\r')
+        return (struct odd_character){1, len > 1 && (text[1] == '\n' || text[1] == '\r') ? "" : "\n"};
+    if ((c < ' ' && c != '\t' && c != '\n') || c == 0x7f)
+        return (struct odd_character){1, control_shown};
+    if (c == 0xc2 && len > 1 && (unsigned char)text[1] < 0xa0)
+        return (struct odd_character){2, control_shown};
+    if (c != 0xe2 || len < 3)
+        return (struct odd_character){0, NULL};
+    gunichar character = g_utf8_get_char_validated(text, 3);
+    if (character == 0x2028 || character == 0x2029)
+        return (struct odd_character){3, "\n"};
+    bool turns = (character >= 0x202a && character <= 0x202e) || (character >= 0x2066 && character <= 0x2069);
+    return (struct odd_character){turns ? 3 : 0, control_shown};
 }
 
-/* Strangers wrote it, and people will cat(1) it: control characters become U+FFFD. */
+/* Strangers wrote it, and people will cat(1) it. */
 static int append_readable(struct strbuf *out, const char *text, size_t len)
 {
     size_t start = 0;
     for (size_t i = 0; i < len;) {
-        size_t control = control_len(text + i, len - i);
-        if (control > 0) {
+        const struct odd_character odd = odd_character(text + i, len - i);
+        if (odd.len > 0) {
             strbuf_append(out, text + start, i - start);
-            strbuf_append_str(out, "\xef\xbf\xbd");
-            start = i + control;
+            strbuf_append_str(out, odd.shown);
+            start = i + odd.len;
         }
-        i += control > 0 ? control : 1;
+        i += odd.len > 0 ? odd.len : 1;
     }
     return strbuf_append(out, text + start, len - start);
 }
@@ -140,13 +156,18 @@ static bool is_blank(const struct email_text *text)
 /* Mail that is HTML alone is to be read as text, too. */
 static int add_body(struct content_folder *folder, const struct email_content *content)
 {
-    const struct email_text *plain = &content->plain_text;
+    struct email_text plain = content->plain_text;
+    _cleanup_strbuf_ struct strbuf of_html = STRBUF_INIT(TEXT_MAX_BYTES);
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX_BYTES);
-    if (content->html.bytes == NULL && plain->bytes == NULL)
+    if (content->html.bytes == NULL && plain.bytes == NULL)
         return 0;
-    int error = content->html.bytes == NULL || !is_blank(plain)
-                    ? append_readable(&text, plain->bytes, plain->len)
-                    : html_to_text(&text, content->html.bytes, content->html.len);
+    if (content->html.bytes != NULL && is_blank(&plain)) {
+        int error = html_to_text(&of_html, content->html.bytes, content->html.len);
+        if (error != 0 && error != -EMSGSIZE)
+            return error;
+        plain = (struct email_text){.bytes = of_html.data, .len = of_html.len};
+    }
+    int error = plain.len > 0 ? append_readable(&text, plain.bytes, plain.len) : 0;
     if (error != 0 && error != -EMSGSIZE)
         return error;
     if (text.len == 0 && content->html.bytes != NULL)
@@ -286,6 +307,7 @@ static char *unique_name(GHashTable *taken, const char *name)
 
 static int add_attachments(struct content_folder *folder, const struct email_content *content)
 {
+    g_autoptr(GHashTable) taken = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     for (size_t i = 0; i < content->attachments_len; i++) {
         const struct email_attachment *attachment = &content->attachments[i];
         _cleanup_free_ char *name = attachment_name(attachment);
@@ -308,7 +330,6 @@ static int add_previous(struct content_folder *folder, GHashTable *taken,
     _cleanup_free_ char *name = NULL;
     if (stem == NULL || asprintf(&name, "%s.md", stem) < 0)
         return -ENOMEM;
-    g_autoptr(GHashTable) taken = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     _cleanup_free_ char *unique = unique_name(taken, name);
     int error = unique == NULL ? -ENOMEM : add_readable(folder, CONTENT_PREVIOUS, unique, text);
     if (error != 0)
@@ -318,6 +339,15 @@ static int add_previous(struct content_folder *folder, GHashTable *taken,
     free(entry->id);
     entry->id = strdup(id);
     return entry->id != NULL ? 0 : -ENOMEM;
+}
+
+static int add_thread(struct content_folder *folder, const struct email_content *content)
+{
+    g_autoptr(GHashTable) taken = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    int error = 0;
+    for (size_t i = 0; i < content->previous_emails_len && error == 0; i++)
+        error = add_previous(folder, taken, &content->previous_emails[i]);
+    return error;
 }
 
 int content_folder_from_content(const struct email_content *content, struct content_folder *ret_folder)
@@ -337,12 +367,3 @@ int content_folder_from_content(const struct email_content *content, struct cont
     *ret_folder = folder;
     return 0;
 }
-static int add_thread(struct content_folder *folder, const struct email_content *content)
-{
-    g_autoptr(GHashTable) taken = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-    int error = 0;
-    for (size_t i = 0; i < content->previous_emails_len && error == 0; i++)
-        error = add_previous(folder, taken, &content->previous_emails[i]);
-    return error;
-}
-

@@ -214,6 +214,59 @@ END
   equal "$(cat "$(folder in-1 names)/attachments/Report.pdf" "$(folder in-1 names)/attachments/résumé")" "file 0file 3"
 }
 
+# What a reader of the worst of terminals is left with: bytes that move and wipe are obeyed.
+terminal() {
+  python3 -c '
+import re, sys
+screen, line, column = [], [], 0
+text = sys.stdin.buffer.read().decode()
+for token in re.findall(r"(?s)\x1b\[2J|\x9b2J|.", text):
+    if token in ("\f", "\v", "\x1b[2J", "\x9b2J"):
+        screen, line, column = [], [], 0
+    elif token in "\n\x85":
+        screen, line, column = screen + ["".join(line)], [], 0
+    elif token == "\r":
+        column = 0
+    elif token == "\b":
+        column = max(column - 1, 0)
+    elif token == "\u202e":
+        line = line[::-1]
+    else:
+        line[column:column + 1] = [token]
+        column += 1
+print("\n".join(screen + ["".join(line)]))'
+}
+
+@test "cat of a text shows all of it, whatever its sender put between" {
+  start_scripted_service
+  server_has_email '{"id": "e-1", "inbox_id": "in-1", "subject": "texts", "date": "2026-11-20T10:00:00Z"}'
+  local between text it file
+  for between in '\r' '\f' '\u000b' '\b\b\b\b\b\b\b\b' '\u001b[2J' '\u009b2J' '\u202e' '\r\r\f'; do
+    text+="secret$between"'innocent\n'
+    text+="\\nnext$between"'line\r\n'
+  done
+  # It would hide something, were it not for the mount.
+  [ "$(jq -rn "\"$text\"" | terminal | grep -c 'secret\|next')" -lt 8 ] || fail "the terminal obeys nothing"
+  control "{\"contents\": {\"e-1\": {\"id\": \"e-1\", \"plain_text\": \"$text\", \"prompt\": \"$text\",
+    \"thread_prompt\": \"$text\"}}}"
+  start_mount
+  refresh
+  wait_for_folders in-1
+  it=$(folder in-1 texts)
+  for file in body.txt new.txt prompt.md thread.md; do
+    cat "$it/$file" >"$DIR/seen"
+    terminal <"$DIR/seen" >"$DIR/shown"
+    for word in secret innocent next line; do
+      equal "$file $word $(grep -o "$word" "$DIR/shown" | wc -l)" "$file $word 8"
+    done
+    # All programs see the same lines.
+    python3 -c 'import sys; text = open(sys.argv[1], newline="").read(); assert text.splitlines() == text[:-1].split("\n")' \
+      "$DIR/seen"
+    run -1 grep -aP '[\x00-\x08\x0b-\x1f\x7f]' "$DIR/seen"
+    run -1 grep -P '[\x{80}-\x{9f}\x{2028}-\x{202e}\x{2066}-\x{2069}]' "$DIR/seen"
+  done
+}
+
 @test "nothing in the folder can be changed" {
   start_with_inboxd
   local it

@@ -50,14 +50,6 @@ static void texts(void **state)
          "<p>Only <i>this</i></p>"},
         {"{\"plain_text\":\" \\r\\n\",\"html\":\"<p>this</p>\"}", "this\n", "this\n", "<p>this</p>"},
         {"{\"plain_text\":\"\"}", "", "", NULL},
-        {"{\"plain_text\":\"a\\u001b[2Jb\\u0000c\\u009dd\\ufffe\\t\\r\\n\"}",
-         "a\xef\xbf\xbd[2Jb\xef\xbf\xbd"
-         "c\xef\xbf\xbd"
-         "d\xef\xbf\xbe\t\r\n",
-         "a\xef\xbf\xbd[2Jb\xef\xbf\xbd"
-         "c\xef\xbf\xbd"
-         "d\xef\xbf\xbe\t\r\n",
-         NULL},
         {"{\"prompt\":\"p\"}", NULL, NULL, NULL},
         {"{\"plain_text\":\"Yes.\\n\\nOn Mon, Alice wrote:\\n> Lunch?\\n\"}",
          "Yes.\n\nOn Mon, Alice wrote:\n> Lunch?\n", "Yes.\n", NULL},
@@ -76,6 +68,52 @@ static void texts(void **state)
         }
         content_folder_release(&folder);
     }
+}
+
+/* What a terminal would obey, and what line ends become, in plain text and in the text of HTML. */
+static void nothing_in_a_text_hides_or_moves_another(void **state)
+{
+#define SHOWN "\xef\xbf\xbd"
+    static const struct {
+        const char *json; /* text */
+        const char *text;
+    } cases[] = {
+        {"a\\u001b[2Jb\\u0000c\\u009dd\\ufffe\\t.", "a" SHOWN "[2Jb" SHOWN "c" SHOWN "d\xef\xbf\xbe\t."},
+        {"a\\r\\nb\\r\\n\\r\\nc\\nd", "a\nb\n\nc\nd"},
+        {"visible\\rhidden", "visible\nhidden"},
+        {"a\\r\\r\\nb\\r", "a\nb\n"},
+        {"a\\fb\\u000bc\\u0085d\\be\\u007f", "a" SHOWN "b" SHOWN "c" SHOWN "d" SHOWN "e" SHOWN},
+        {"a\\u2028b\\u2029c", "a\nb\nc"},
+        {"\\u202atxt.exe\\u202e \\u2066a\\u2069", SHOWN "txt.exe" SHOWN " " SHOWN "a" SHOWN},
+        /* What only looks like it. */
+        {"\\u2027\\u202f\\u2065\\u206a\\u200f\\u00a0\\u00e9", "\u2027\u202f\u2065\u206a\u200f\u00a0\u00e9"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_strbuf_ struct strbuf json = STRBUF_INIT(1 << 16);
+        strbuf_appendf(&json, "{\"plain_text\":\"%s\",\"prompt\":\"%s\",", cases[i].json, cases[i].json);
+        strbuf_appendf(&json, "\"thread_prompt\":\"%s\",\"previous_emails\":[{\"prompt\":\"%s\"}]}",
+                       cases[i].json, cases[i].json);
+        struct content_folder folder = folder_of(json.data);
+        size_t texts = 0;
+        for (size_t k = 0; k < folder.len; k++) {
+            const struct content_entry *entry = &folder.entries[k];
+            bool is_same = entry->kind == CONTENT_HEAD ||
+                           strncmp(entry->bytes, cases[i].text, strlen(cases[i].text)) == 0;
+            if (!is_same)
+                fail_msg("case %zu: %s is \"%s\"", i, entry->name, entry->bytes);
+            texts += entry->kind != CONTENT_HEAD;
+        }
+        assert_int_equal(texts, 5); /* body, new, prompt, thread, the email before */
+        content_folder_release(&folder);
+    }
+
+    struct content_folder folder =
+        folder_of("{\"html\":\"<p>one&#13;two&#8238;owt&#27;[2J</p><a href='http://x/&#8238;y'>z</a>\"}");
+    assert_null(strpbrk(text_of(&folder, "body.txt"), "\r\x1b"));
+    assert_null(strstr(text_of(&folder, "body.txt"), "\u202e"));
+    assert_non_null(strstr(text_of(&folder, "body.txt"), "two" SHOWN "owt"));
+    content_folder_release(&folder);
 }
 
 static void mail_of_pictures_alone_is_not_empty(void **state)
@@ -105,6 +143,16 @@ static void names_of_attachments(void **state)
         {"\"\\u2028\"", "_"},
         {"\"na\\u00efve \\u2602.txt\"", "na\xc3\xafve \xe2\x98\x82.txt"},
         {"\"a\\\\b\"", "a\\b"},
+        {"\"-rf\"", "rf"},
+        {"\"--checkpoint-action=exec=sh x.sh\"", "checkpoint-action=exec=sh x.sh"},
+        {"\" -.- \"", "attachment-5"},
+        {"\"/-x\"", "_-x"},
+        {"\"REPORT.pdf\"", "REPORT-3.pdf"},
+        {"\"nai\\u0308ve \\u2602.txt\"", "nai\xcc\x88ve \xe2\x98\x82-2.txt"},
+        {"\"Stra\\u00dfe\"", "Stra\xc3\x9f"
+                             "e"},
+        {"\"STRASSE\"", "STRASSE-2"},
+        {"\"strasse-2\"", "strasse-2-2"},
     };
     (void)state;
     _cleanup_strbuf_ struct strbuf json = STRBUF_INIT(1 << 16);
@@ -143,16 +191,6 @@ static void a_thousand_files_of_one_name(void **state)
 {
     (void)state;
     _cleanup_strbuf_ struct strbuf json = STRBUF_INIT(1 << 20);
-        {"\"-rf\"", "rf"},
-        {"\"--checkpoint-action=exec=sh x.sh\"", "checkpoint-action=exec=sh x.sh"},
-        {"\" -.- \"", "attachment-5"},
-        {"\"/-x\"", "_-x"},
-        {"\"REPORT.pdf\"", "REPORT-3.pdf"},
-        {"\"nai\\u0308ve \\u2602.txt\"", "nai\xcc\x88ve \xe2\x98\x82-2.txt"},
-        {"\"Stra\\u00dfe\"", "Stra\xc3\x9f"
-                             "e"},
-        {"\"STRASSE\"", "STRASSE-2"},
-        {"\"strasse-2\"", "strasse-2-2"},
     strbuf_append_str(&json, "{\"attachments\":[{\"id\":\"a\",\"filename\":\"x.txt\"}");
     for (int i = 1; i < 1000; i++)
         strbuf_append_str(&json, ",{\"id\":\"a\",\"filename\":\"x.txt\"}");
@@ -192,6 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts),
+        cmocka_unit_test(nothing_in_a_text_hides_or_moves_another),
         cmocka_unit_test(mail_of_pictures_alone_is_not_empty),
         cmocka_unit_test(names_of_attachments),
         cmocka_unit_test(long_names_keep_their_end),
