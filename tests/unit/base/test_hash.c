@@ -15,13 +15,15 @@ static void every_flipped_bit_changes_it(void **state)
     (void)state;
     unsigned char bytes[] = "a record of a good hundred bytes, so that it takes whole strides, "
                             "words beyond them, and a rest of less";
-    uint64_t intact = hash_bytes(7, bytes, sizeof(bytes));
-    for (size_t bit = 0; bit < sizeof(bytes) * 8; bit++) {
-        bytes[bit / 8] ^= (unsigned char)(1U << bit % 8);
-        assert_true(hash_bytes(7, bytes, sizeof(bytes)) != intact);
-        bytes[bit / 8] ^= (unsigned char)(1U << bit % 8);
+    for (size_t len = 1; len <= sizeof(bytes); len++) {
+        uint64_t intact = hash_bytes(7, bytes, len);
+        for (size_t bit = 0; bit < len * 8; bit++) {
+            bytes[bit / 8] ^= (unsigned char)(1U << bit % 8);
+            assert_true(hash_bytes(7, bytes, len) != intact);
+            bytes[bit / 8] ^= (unsigned char)(1U << bit % 8);
+        }
+        assert_true(hash_bytes(7, bytes, len) == intact);
     }
-    assert_true(hash_bytes(7, bytes, sizeof(bytes)) == intact);
 }
 
 static void the_length_counts(void **state)

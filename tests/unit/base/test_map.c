@@ -107,6 +107,28 @@ static void it_holds_what_any_sequence_of_changes_leaves(void **state)
     free(entries);
 }
 
+/* Files come and go under ever new names, a few at a time: a search must always meet an empty place. */
+static void names_that_come_and_go_leave_room(void **state)
+{
+    enum {
+        AT_ONCE = 3
+    };
+    struct map map = {0};
+    struct entry *entries = make_entries();
+    (void)state;
+    for (int i = 0; i < ENTRIES; i++) {
+        assert_int_equal(map_set(&map, entries[i].key, &entries[i]), 0);
+        if (i >= AT_ONCE)
+            assert_ptr_equal(map_remove(&map, entries[i - AT_ONCE].key), &entries[i - AT_ONCE]);
+        assert_true(map.used < map.capacity);
+        assert_null(map_find(&map, "another"));
+    }
+    assert_int_equal(map.len, AT_ONCE);
+    assert_true(map.capacity <= 64);
+    map_release(&map);
+    free(entries);
+}
+
 static void a_walk_meets_every_entry_once_and_may_remove_it(void **state)
 {
     struct map map = {0};
@@ -134,6 +156,7 @@ int main(void)
         cmocka_unit_test(a_key_may_be_a_part_of_a_text),
         cmocka_unit_test(setting_again_replaces_key_and_value),
         cmocka_unit_test(it_holds_what_any_sequence_of_changes_leaves),
+        cmocka_unit_test(names_that_come_and_go_leave_room),
         cmocka_unit_test(a_walk_meets_every_entry_once_and_may_remove_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

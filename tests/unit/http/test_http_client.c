@@ -309,6 +309,21 @@ static void a_unix_socket_is_spoken_to(void **state)
 
 /* ---------------------------------------------------------------- failures */
 
+static void an_answer_of_just_the_longest_length_is_taken(void **state)
+{
+    static const char body[] = "[1, 2]";
+    struct fixture *fixture = *state;
+    for (size_t room = strlen(body) - 1; room <= strlen(body); room++) {
+        scripted_server_push(fixture->server, (struct scripted_step){.body = body});
+        struct http_request request = get_request(fixture);
+        request.max_body_bytes = room;
+        struct http_response response = perform(fixture, &request);
+        assert_int_equal(response.error, room < strlen(body) ? -EFBIG : 0);
+        if (response.error == 0)
+            assert_string_equal(strbuf_str(&fixture->body), body);
+    }
+}
+
 static void failures_say_what_can_have_arrived(void **state)
 {
     static const struct {
@@ -566,6 +581,7 @@ int main(void)
         TEST(a_post_on_a_kept_connection_is_never_sent_twice),
         TEST(a_reset_at_the_first_byte_is_repeated_or_told),
         TEST(a_unix_socket_is_spoken_to),
+        TEST(an_answer_of_just_the_longest_length_is_taken),
         TEST(failures_say_what_can_have_arrived),
         TEST(a_body_cut_off_on_its_way_is_not_written),
         TEST(an_early_refusal_is_heard_or_not_written),

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "mail/draft.h"
 #include "mail/envelope.h"
 #include "mail/receipt.h"
 #include "mail/send_order.h"
@@ -30,6 +31,7 @@ static void fill(struct envelope *envelope)
         .name = strdup("m \xc3\xa4.eml"),
         .key = "3c90c3cc-0d44-4b50-8888-8dd25736052a",
         .answers = strdup("{\"existing_email_id\":\"e1\"}"),
+        .digest = "digest",
         .from = strdup("me@inbox.example"),
         .lane = "lane",
         .attachments = calloc(1, sizeof(struct envelope_attachment)),
@@ -37,9 +39,12 @@ static void fill(struct envelope *envelope)
         .part_ids = calloc(2, sizeof(char *)),
         .part_ids_len = 2,
         .may_have_been_sent = true,
+        .was_reuploaded = true,
         .quota_day = 20412,
         .request = strdup("{\"subject\":\"a \\\"quote\\\" \\u0000\"}"),
         .has_request = true,
+        .content = 11,
+        .is_hidden = true,
         .attempts = 3,
         .accepted_ms = 1795176000000,
         .finished_ms = 1795176001234,
@@ -49,6 +54,37 @@ static void fill(struct envelope *envelope)
     };
     envelope->attachments[0] = (struct envelope_attachment){.content = 5, .name = strdup("a.pdf")};
     envelope->part_ids[1] = strdup("part");
+}
+
+static void assert_as_filled(const struct envelope *envelope)
+{
+    assert_int_equal(envelope->number, 7);
+    assert_int_equal(envelope->order, 9);
+    assert_int_equal(envelope->kind, ENVELOPE_MESSAGE);
+    assert_string_equal(envelope->state, "sent");
+    assert_string_equal(envelope->name, "m \xc3\xa4.eml");
+    assert_string_equal(envelope->digest, "digest");
+    assert_string_equal(envelope->key, "3c90c3cc-0d44-4b50-8888-8dd25736052a");
+    assert_string_equal(envelope->answers, "{\"existing_email_id\":\"e1\"}");
+    assert_string_equal(envelope->from, "me@inbox.example");
+    assert_string_equal(envelope->lane, "lane");
+    assert_int_equal(envelope->attachments_len, 1);
+    assert_int_equal(envelope->attachments[0].content, 5);
+    assert_string_equal(envelope->attachments[0].name, "a.pdf");
+    assert_int_equal(envelope->part_ids_len, 2);
+    assert_null(envelope->part_ids[0]);
+    assert_string_equal(envelope->part_ids[1], "part");
+    assert_true(envelope->may_have_been_sent && envelope->was_reuploaded && envelope->has_request);
+    assert_int_equal(envelope->quota_day, 20412);
+    assert_int_equal(envelope->content, 11);
+    assert_true(envelope->is_hidden);
+    assert_int_equal(envelope->attempts, 3);
+    assert_int_equal(envelope->accepted_ms, 1795176000000);
+    assert_int_equal(envelope->finished_ms, 1795176001234);
+    assert_int_equal(envelope->http_status, 200);
+    assert_string_equal(envelope->id, "id");
+    assert_non_null(envelope->error);
+    assert_memory_equal(envelope->error, "words", strlen("words"));
 }
 
 static void an_envelope_survives_its_file(void **state)
@@ -63,30 +99,56 @@ static void an_envelope_survives_its_file(void **state)
     envelope_release(&envelope);
     assert_int_equal(envelope_format(&copy, &text), 0);
     assert_int_equal(envelope_parse(text.data, text.len, &read), 0);
-    assert_int_equal(read.number, 7);
-    assert_int_equal(read.order, 9);
-    assert_string_equal(read.state, "sent");
-    assert_string_equal(read.name, "m \xc3\xa4.eml");
-    assert_string_equal(read.key, copy.key);
+    assert_as_filled(&copy);
+    assert_as_filled(&read);
     assert_string_equal(read.request, copy.request);
-    assert_string_equal(read.answers, copy.answers);
     envelope_clear_outcome(&read);
     assert_string_equal(read.answers, copy.answers);
     envelope_release(&read);
-    assert_int_equal(envelope_parse(text.data, text.len, &read), 0);
-    assert_int_equal(read.attachments_len, 1);
-    assert_int_equal(read.attachments[0].content, 5);
-    assert_string_equal(read.attachments[0].name, "a.pdf");
-    assert_int_equal(read.part_ids_len, 2);
-    assert_null(read.part_ids[0]);
-    assert_string_equal(read.part_ids[1], "part");
-    assert_true(read.may_have_been_sent && read.has_request && !read.was_reuploaded && !read.is_hidden);
-    assert_int_equal(read.quota_day, 20412);
-    assert_int_equal(read.attempts, 3);
-    assert_int_equal(read.finished_ms, 1795176001234);
-    assert_int_equal(read.http_status, 200);
     envelope_release(&copy);
-    envelope_release(&read);
+}
+
+static void set_counts(struct envelope *envelope, size_t attachments, size_t parts)
+{
+    for (size_t i = 0; i < envelope->attachments_len; i++)
+        free(envelope->attachments[i].name);
+    for (size_t i = 0; i < envelope->part_ids_len; i++)
+        free(envelope->part_ids[i]);
+    free(envelope->attachments);
+    free(envelope->part_ids);
+    envelope->attachments = calloc(attachments + 1, sizeof(struct envelope_attachment));
+    envelope->part_ids = calloc(parts + 1, sizeof(char *));
+    envelope->attachments_len = attachments;
+    envelope->part_ids_len = parts;
+    for (size_t i = 0; i < attachments; i++)
+        envelope->attachments[i] = (struct envelope_attachment){.content = i + 1, .name = strdup("a.pdf")};
+    for (size_t i = 0; i < parts; i++)
+        envelope->part_ids[i] = strdup("part");
+}
+
+/* What could be handed in can be read again after a restart. */
+static void as_many_attachments_as_are_allowed_survive(void **state)
+{
+    (void)state;
+    for (size_t count = ATTACHMENTS_MAX; count <= ATTACHMENTS_MAX + 1; count++) {
+        struct envelope envelope;
+        struct envelope read;
+        _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(ENVELOPE_MAX_BYTES);
+        bool is_allowed = count == ATTACHMENTS_MAX;
+        fill(&envelope);
+        for (int with_parts = 0; with_parts < 2; with_parts++) {
+            set_counts(&envelope, with_parts ? 0 : count, with_parts ? count : 0);
+            strbuf_clear(&text);
+            assert_int_equal(envelope_format(&envelope, &text), 0);
+            assert_int_equal(envelope_parse(text.data, text.len, &read), is_allowed ? 0 : -EBADMSG);
+            if (is_allowed) {
+                assert_int_equal(read.attachments_len, with_parts ? 0 : count);
+                assert_int_equal(read.part_ids_len, with_parts ? count : 0);
+                envelope_release(&read);
+            }
+        }
+        envelope_release(&envelope);
+    }
 }
 
 static void torn_and_foreign_envelopes_are_refused(void **state)
@@ -189,6 +251,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_envelope_survives_its_file),
+        cmocka_unit_test(as_many_attachments_as_are_allowed_survive),
         cmocka_unit_test(torn_and_foreign_envelopes_are_refused),
         cmocka_unit_test(a_request_that_is_not_loaded_is_not_lost),
         cmocka_unit_test(a_receipt_is_json_with_all_members),
