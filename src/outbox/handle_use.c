@@ -76,24 +76,30 @@ bool outbox_write_may_wait(struct outbox_handle *handle)
     return may_wait;
 }
 
-static void note_write(struct outbox_handle *handle, pid_t pid)
+/* The kernel does not say whose pages of a mapping it writes (task 0). */
+static void note_writer(struct outbox_handle *handle, pid_t pid)
 {
     struct outbox *outbox = handle->outbox;
     pthread_mutex_lock(&outbox->lock);
-    bool is_known = pid <= 0 || pid == handle->last_task;
+    bool is_known = pid > 0 && pid == handle->last_task;
     pthread_mutex_unlock(&outbox->lock);
-    pid_t process = is_known ? 0 : writer_process(pid);
-
+    if (is_known)
+        return;
+    pid_t process = writer_process(pid);
     pthread_mutex_lock(&outbox->lock);
-    if (process > 0) {
-        item_add_writer(handle->item, process);
-        handle->last_task = pid;
-    }
+    item_add_writer(handle->item, process);
+    handle->last_task = pid;
+    pthread_mutex_unlock(&outbox->lock);
+}
+
+static void note_write(struct outbox_handle *handle)
+{
+    pthread_mutex_lock(&handle->outbox->lock);
     closing_remove_locked(handle);
     handle->has_written = true;
     handle->item->is_dirty = true;
     item_update_stat(handle->item, handle->fd);
-    pthread_mutex_unlock(&outbox->lock);
+    pthread_mutex_unlock(&handle->outbox->lock);
 }
 
 static void note_failed_write(struct outbox_handle *handle, int error)
@@ -126,7 +132,8 @@ ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len
         error = file_pwrite_all(handle->fd, bytes, len, offset);
     if (error == 0)
         write_behind(handle, offset, len);
-    note_write(handle, pid);
+    note_writer(handle, pid);
+    note_write(handle);
     if (error == 0)
         return (ssize_t)len;
     note_failed_write(handle, error);
@@ -145,7 +152,7 @@ int outbox_allocate(struct outbox_handle *handle, int mode, off_t offset, off_t 
     if (error == 0 && fallocate(handle->fd, mode, offset, len) != 0)
         error = -errno;
     if (error == 0)
-        note_write(handle, 0);
+        note_write(handle);
     return error;
 }
 
@@ -179,7 +186,7 @@ int outbox_set_size(struct outbox *outbox, uint64_t number, struct outbox_handle
     }
     /* O_TRUNC by a shell is no write of the program that it starts, nor of itself: nothing can be half yet.
      */
-    note_write(handle, 0);
+    note_write(handle);
     return 0;
 }
 

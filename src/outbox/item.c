@@ -96,6 +96,8 @@ void item_add_writer(struct item *item, pid_t process)
 {
     if (item_was_written_by(item, process))
         return;
+    if (process <= 0)
+        item->wrote_len = ITEM_WRITERS_MAX;
     if (item->wrote_len < ITEM_WRITERS_MAX)
         item->wrote[item->wrote_len] = process;
     item->wrote_len++;

@@ -51,8 +51,9 @@ struct item {
     /* writing */
     unsigned int writers; /* open handles that may write */
     char *interruption;   /* why what was written must not go out; NULL: no reason */
+    const char *last_end; /* why it must not go out unless somebody else closes it, too; NULL: no reason */
     pid_t wrote[ITEM_WRITERS_MAX];
-    size_t wrote_len; /* ITEM_WRITERS_MAX + 1: too many to tell */
+    size_t wrote_len; /* ITEM_WRITERS_MAX + 1: nobody can tell who did not */
 
     /* waiting its turn */
     struct item *next;
@@ -87,7 +88,7 @@ void item_stat(const struct item *item, enum outbox_aspect aspect, struct outbox
 /* Takes size and mtime from its open content file. */
 void item_update_stat(struct item *item, int fd);
 
-/* Remembers that a process wrote; whether one did. */
+/* Remembers that a process wrote (0: one that is not known); whether one did. */
 void item_add_writer(struct item *item, pid_t process);
 bool item_was_written_by(const struct item *item, pid_t process);
 /* From now on it must not go out; the first reason stays. */

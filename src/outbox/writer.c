@@ -23,7 +23,8 @@
 
 #define WORDS_KILLED "interrupted: a program that had the file open was killed"
 #define WORDS_HIDDEN "interrupted: the program ended, and whether well cannot be seen"
-#define WORDS_EXITED "interrupted: the program that wrote the file ended with an error"
+#define WORDS_WRITER_FAILED "interrupted: the program that wrote the file ended with an error"
+#define WORDS_LAST_FAILED "interrupted: the last program that had the file open ended with an error"
 
 int writer_may_open_locked(const struct item *item)
 {
@@ -45,6 +46,14 @@ int writer_may_open_locked(const struct item *item)
 }
 
 /* ---------------------------------------------------------------- beginning */
+
+static void reset_writing_locked(struct item *item)
+{
+    free(item->interruption);
+    item->interruption = NULL;
+    item->last_end = NULL;
+    item->wrote_len = 0;
+}
 
 static int begin_claimed(struct outbox *outbox, struct item *item, off_t keep_bytes)
 {
@@ -91,11 +100,8 @@ int writer_begin(struct outbox *outbox, struct item *item, off_t keep_bytes)
 
     error = begin_claimed(outbox, item, keep_bytes);
     pthread_mutex_lock(&outbox->lock);
-    if (error == 0) {
-        free(item->interruption);
-        item->interruption = NULL;
-        item->wrote_len = 0;
-    }
+    if (error == 0)
+        reset_writing_locked(item);
     core_unclaim_locked(outbox, item);
     pthread_mutex_unlock(&outbox->lock);
     return error;
@@ -126,20 +132,27 @@ int writer_sync(struct outbox *outbox, struct item *item, int data_fd)
     return error;
 }
 
+static const char *words_for_end(enum writer_fate fate, bool has_written)
+{
+    if (fate == WRITER_KILLED)
+        return WORDS_KILLED;
+    if (fate == WRITER_HIDDEN)
+        return WORDS_HIDDEN;
+    return has_written ? WORDS_WRITER_FAILED : WORDS_LAST_FAILED;
+}
+
 void writer_judge(struct outbox *outbox, struct item *item, pid_t pid)
 {
     enum writer_fate fate = writer_fate_read(pid);
-    if (fate == WRITER_LIVES || fate == WRITER_SUCCEEDED)
-        return;
-    pid_t process = writer_process(pid);
+    bool is_well = fate == WRITER_LIVES || fate == WRITER_SUCCEEDED;
+    pid_t process = is_well ? 0 : writer_process(pid);
     pthread_mutex_lock(&outbox->lock);
     if (item->state == ITEM_WRITING) {
-        if (fate == WRITER_KILLED)
-            item_interrupt(item, WORDS_KILLED);
-        else if (fate == WRITER_HIDDEN)
-            item_interrupt(item, WORDS_HIDDEN);
-        else if (item_was_written_by(item, process))
-            item_interrupt(item, WORDS_EXITED);
+        /* Of whom nothing can be seen, the worst is assumed. */
+        bool has_written = !is_well && (fate == WRITER_HIDDEN || item_was_written_by(item, process));
+        item->last_end = is_well ? NULL : words_for_end(fate, has_written);
+        if (has_written)
+            item_interrupt(item, item->last_end);
     }
     pthread_mutex_unlock(&outbox->lock);
 }
@@ -177,19 +190,14 @@ static int try_hand_in(struct outbox *outbox, struct item *item, char **ret_reas
     return error;
 }
 
-static void reset_writing(struct outbox *outbox, struct item *item)
-{
-    pthread_mutex_lock(&outbox->lock);
-    free(item->interruption);
-    item->interruption = NULL;
-    item->wrote_len = 0;
-    pthread_mutex_unlock(&outbox->lock);
-}
-
 void writer_finish(struct outbox *outbox, struct item *item)
 {
     _cleanup_free_ char *reason = NULL;
     _cleanup_close_ int fd = -1;
+    pthread_mutex_lock(&outbox->lock);
+    if (item->last_end != NULL)
+        item_interrupt(item, item->last_end);
+    pthread_mutex_unlock(&outbox->lock);
     int error = item->interruption != NULL ? 0 : spool_open_data(outbox->spool, item->number, O_RDONLY, &fd);
     if (error == 0 && fd >= 0)
         error = writer_sync(outbox, item, fd);
@@ -200,5 +208,7 @@ void writer_finish(struct outbox *outbox, struct item *item)
         if (error != 0)
             settle_failed(outbox, item, ITEM_FAILED, 0, reason != NULL ? reason : strerror(-error));
     }
-    reset_writing(outbox, item);
+    pthread_mutex_lock(&outbox->lock);
+    reset_writing_locked(item);
+    pthread_mutex_unlock(&outbox->lock);
 }

@@ -138,14 +138,19 @@ static void a_writer_that_dies_interrupts(void **state)
         const char *what;
         int exit_status;
         int signal;
-        bool writes; /* it wrote itself, not only held the file open */
+        bool writes;  /* it wrote itself, not only held the file open */
+        bool is_last; /* nobody else closes the file after it */
         bool is_sent;
     } rows[] = {
-        {"ends well", 0, 0, true, true},
-        {"fails after writing", 1, 0, true, false},
-        {"fails, but another wrote", 1, 0, false, true},
-        {"is killed", 0, SIGKILL, true, false},
-        {"is killed holding the file", 0, SIGTERM, false, false},
+        {"ends well", 0, 0, true, true, true},
+        {"fails after writing, as the last", 1, 0, true, true, false},
+        {"fails after writing, another holds the file", 1, 0, true, false, false},
+        {"fails as the last, another wrote", 1, 0, false, true, false},
+        {"fails, another wrote and holds the file", 1, 0, false, false, true},
+        {"is killed after writing, as the last", 0, SIGKILL, true, true, false},
+        {"is killed after writing, another holds the file", 0, SIGTERM, true, false, false},
+        {"is killed as the last, another wrote", 0, SIGTERM, false, true, false},
+        {"is killed, another wrote and holds the file", 0, SIGKILL, false, false, true},
     };
     struct world *world = *state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -155,6 +160,8 @@ static void a_writer_that_dies_interrupts(void **state)
         pid_t wrote = rows[i].writes ? writer : getpid();
         assert_int_equal(outbox_write(handle, MESSAGE, strlen(MESSAGE), 0, wrote), strlen(MESSAGE));
         assert_int_equal(outbox_flush(handle, writer), 0);
+        if (!rows[i].is_last)
+            assert_int_equal(outbox_flush(handle, getpid()), 0);
         outbox_release(handle);
         waitpid(writer, NULL, 0);
         assert_int_equal(settle(world), rows[i].is_sent ? 0 : -EIO);
