@@ -17,7 +17,8 @@ struct barrier {
 
 static bool counts(const struct barrier *barrier, const struct item *item)
 {
-    return item->envelope.kind == barrier->kind && item->envelope.order <= barrier->up_to_order;
+    return item->envelope.kind == barrier->kind && item->envelope.order <= barrier->up_to_order &&
+           !binding_is_unneeded(item);
 }
 
 /* Whether only time, the service or somebody's help brings it on. */

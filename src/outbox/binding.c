@@ -53,6 +53,115 @@ const char *binding_find_lost(const struct item *message)
     return NULL;
 }
 
+/* ---------------------------------------------------------------- loose ends */
+
+bool binding_is_unneeded(const struct item *item)
+{
+    return item->envelope.is_hidden && item->users == 0 && item->writers == 0 && item->state != ITEM_GONE;
+}
+
+static bool fails_messages(const struct item *item)
+{
+    return item->users > 0 && state_of(item) == BINDING_LOST;
+}
+
+bool binding_is_needed(struct outbox *outbox, const struct item *item)
+{
+    pthread_mutex_lock(&outbox->lock);
+    bool is_needed = item->users > 0;
+    pthread_mutex_unlock(&outbox->lock);
+    return is_needed;
+}
+
+static void add_loose_end(struct outbox *outbox, struct item *item)
+{
+    item->is_loose = true;
+    item->next_loose = outbox->loose_ends;
+    outbox->loose_ends = item_ref(item);
+}
+
+static void remove_loose_end(struct outbox *outbox, struct item *item)
+{
+    struct item **at = &outbox->loose_ends;
+    while (*at != item)
+        at = &(*at)->next_loose;
+    *at = TAKE_PTR(item->next_loose);
+    item->is_loose = false;
+    item_unref(item);
+}
+
+void binding_look_locked(struct outbox *outbox, struct item *item)
+{
+    bool is_unneeded = binding_is_unneeded(item);
+    bool is_loose = is_unneeded || fails_messages(item);
+    if (is_loose && !item->is_loose)
+        add_loose_end(outbox, item);
+    else if (!is_loose && item->is_loose)
+        remove_loose_end(outbox, item);
+    if (is_loose)
+        core_wake_worker_locked(outbox, is_unneeded ? ENVELOPE_ATTACHMENT : ENVELOPE_MESSAGE);
+}
+
+void binding_forget_loose_ends(struct outbox *outbox)
+{
+    while (outbox->loose_ends != NULL)
+        remove_loose_end(outbox, outbox->loose_ends);
+}
+
+bool binding_must_collect_locked(const struct outbox *outbox, int64_t now_ms, int64_t *ret_until_ms)
+{
+    for (const struct item *item = outbox->loose_ends; item != NULL; item = item->next_loose) {
+        if (!binding_is_unneeded(item) || item->claim != CLAIM_NONE)
+            continue;
+        if (item->remove_again_ms <= now_ms)
+            return true;
+        if (item->remove_again_ms < *ret_until_ms)
+            *ret_until_ms = item->remove_again_ms;
+    }
+    return false;
+}
+
+struct item *binding_find_failing_locked(const struct outbox *outbox)
+{
+    const struct item *lost = outbox->loose_ends;
+    while (lost != NULL && !fails_messages(lost))
+        lost = lost->next_loose;
+    if (lost == NULL)
+        return NULL;
+    struct item *message = send_queue_next(&outbox->queue, NULL);
+    while (message != NULL && (message->state != ITEM_QUEUED || message->claim != CLAIM_NONE ||
+                               binding_state(message) != BINDING_LOST))
+        message = send_queue_next(&outbox->queue, message);
+    return message;
+}
+
+static struct item *claim_unneeded_locked(struct outbox *outbox)
+{
+    int64_t now_ms = core_monotonic_ms(outbox);
+    for (struct item *item = outbox->loose_ends; item != NULL; item = item->next_loose)
+        if (binding_is_unneeded(item) && item->claim == CLAIM_NONE && item->remove_again_ms <= now_ms &&
+            core_claim_locked(outbox, item, CLAIM_DISK) == 0)
+            return item;
+    return NULL;
+}
+
+void binding_collect(struct outbox *outbox)
+{
+    struct item *item;
+    pthread_mutex_lock(&outbox->lock);
+    while ((item = claim_unneeded_locked(outbox)) != NULL) {
+        pthread_mutex_unlock(&outbox->lock);
+        int error = change_remove(outbox, item);
+        if (error != 0)
+            log_warning("a file that is no longer needed could not be removed: %s", strerror(-error));
+        pthread_mutex_lock(&outbox->lock);
+        if (error != 0)
+            item->remove_again_ms = core_monotonic_ms(outbox) + SAVE_AGAIN_MS;
+        core_unclaim_locked(outbox, item);
+    }
+    pthread_mutex_unlock(&outbox->lock);
+}
+
 /* ---------------------------------------------------------------- pins */
 
 static void pin(struct item **slot, struct item *attachment)
@@ -65,8 +174,8 @@ static void unpin(struct outbox *outbox, struct item *attachment)
 {
     if (attachment == NULL)
         return;
-    if (--attachment->users == 0 && attachment->envelope.is_hidden)
-        outbox->has_orphans = true;
+    attachment->users--;
+    binding_look_locked(outbox, attachment);
     item_unref(attachment);
 }
 
@@ -226,7 +335,8 @@ static struct item *new_copy(const struct item *item, uint64_t number)
     return copy;
 }
 
-/* In the table first, as gone, so that nothing but the disk can fail later. */
+/* In the table first, as gone, so that nothing but the disk can fail later; and claimed, like whatever
+ * changes. */
 static int add_copy(struct outbox *outbox, struct item *copy, struct change *next, struct item *item)
 {
     pthread_mutex_lock(&outbox->lock);
@@ -235,8 +345,12 @@ static int add_copy(struct outbox *outbox, struct item *copy, struct change *nex
     int error = next == NULL ? 0 : change_reserve_locked(next, item);
     if (error == 0)
         error = item_table_add(&outbox->table, copy);
-    if (error != 0)
+    if (error == 0) {
+        item_ref(copy);
+        copy->claim = CLAIM_DISK;
+    } else {
         item_unref(copy);
+    }
     pthread_mutex_unlock(&outbox->lock);
     return error;
 }
@@ -268,39 +382,7 @@ int binding_split(struct outbox *outbox, struct item *item, off_t keep_bytes, st
         item_table_remove(&outbox->table, copy);
         item_unref(copy);
     }
+    core_unclaim_locked(outbox, copy);
     pthread_mutex_unlock(&outbox->lock);
     return error;
-}
-
-/* ---------------------------------------------------------------- collecting */
-
-static struct item *claim_orphan_locked(struct outbox *outbox)
-{
-    size_t position = 0;
-    struct item *item;
-    if (!outbox->has_orphans)
-        return NULL;
-    while ((item = map_next(&outbox->table.by_number, &position)) != NULL)
-        if (item->envelope.is_hidden && item->users == 0 && item->claim == CLAIM_NONE &&
-            core_claim_locked(outbox, item, CLAIM_DISK) == 0)
-            return item;
-    outbox->has_orphans = false;
-    return NULL;
-}
-
-void binding_collect(struct outbox *outbox)
-{
-    struct item *item;
-    pthread_mutex_lock(&outbox->lock);
-    while ((item = claim_orphan_locked(outbox)) != NULL) {
-        pthread_mutex_unlock(&outbox->lock);
-        int error = change_remove(outbox, item);
-        if (error != 0)
-            log_warning("an attachment that is no longer needed could not be removed: %s", strerror(-error));
-        pthread_mutex_lock(&outbox->lock);
-        core_unclaim_locked(outbox, item);
-        if (error != 0)
-            break;
-    }
-    pthread_mutex_unlock(&outbox->lock);
 }

@@ -163,14 +163,10 @@ static void wake_locked(struct outbox *outbox, const struct item *item, bool was
 }
 
 /* Its name is about to be the new item's. */
-static void hide_replaced_locked(struct change *change)
+static void hide_replaced_locked(const struct change *change)
 {
-    struct item *replaced = change->replaced;
-    if (replaced == NULL)
-        return;
-    replaced->envelope.is_hidden = true;
-    if (replaced->users == 0)
-        change->outbox->has_orphans = true;
+    if (change->replaced != NULL)
+        change->replaced->envelope.is_hidden = true;
 }
 
 /* A settled message needs neither its attachments nor, in memory, its request. */
@@ -185,15 +181,6 @@ static void settle_locked(struct outbox *outbox, struct item *item)
     }
     item->next_attempt_ms = 0;
     backoff_reset(&item->backoff);
-}
-
-/* Messages that bind an attachment which ends badly have to fail. */
-static void note_lost_locked(struct outbox *outbox, const struct item *item)
-{
-    bool can_serve =
-        item->state == ITEM_WRITING || item->state == ITEM_UPLOADING || item->state == ITEM_UPLOADED;
-    if (item->users > 0 && !can_serve)
-        outbox->has_lost = true;
 }
 
 static void show_name_locked(struct change *change, struct item *item)
@@ -252,7 +239,6 @@ void change_apply_locked(struct change *change, struct item *item)
         item->is_untold = true;
         outbox->untold++;
     }
-    note_lost_locked(outbox, item);
     touch_folder_locked(outbox, from);
     show_name_locked(change, item);
     move_in_queue_locked(change, item);
@@ -329,7 +315,6 @@ void change_forget_locked(struct outbox *outbox, struct item *item)
     if (item->state == ITEM_DRAFTED)
         outbox->memories--;
     item->state = ITEM_GONE;
-    note_lost_locked(outbox, item);
     touch_folder_locked(outbox, folder);
     wake_locked(outbox, item, was_queued);
     item_table_remove(&outbox->table, item);

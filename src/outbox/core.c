@@ -88,10 +88,7 @@ void core_unclaim_locked(struct outbox *outbox, struct item *item)
 {
     item->claim = CLAIM_NONE;
     item->upload = NULL;
-    if (item->envelope.is_hidden && item->users == 0 && item->state != ITEM_GONE)
-        outbox->has_orphans = true;
-    if (item->state == ITEM_QUEUED && binding_state(item) == BINDING_LOST)
-        outbox->has_lost = true;
+    binding_look_locked(outbox, item);
     if (item->is_queued)
         core_wake_worker_locked(outbox, item->envelope.kind);
     item_unref(item);

@@ -50,8 +50,7 @@ struct outbox {
     uint64_t last_order;            /* the greatest of all items */
     struct closing_list closing[2]; /* by kind */
     unsigned int untold;            /* items that are */
-    bool has_orphans;               /* perhaps: hidden attachments that nobody needs */
-    bool has_lost;                  /* perhaps: messages with an attachment that will never be uploaded */
+    struct item *loose_ends;        /* see binding.h; referenced */
     bool is_stopping;
 };
 

@@ -282,7 +282,9 @@ static void forget_or_remember(struct outbox *outbox, struct item *item)
 static int take_out_claimed(struct outbox *outbox, struct item *item, int dir_fd, const char *draft_name,
                             unsigned int flags)
 {
+    pthread_mutex_lock(&outbox->lock);
     bool is_in_use = item->state == ITEM_WRITING || item->writers > 0 || item->users > 0;
+    pthread_mutex_unlock(&outbox->lock);
     if (is_in_use || !(item_state_may_follow(item->state, ITEM_GONE)))
         return -EBUSY;
     int error = spool_take_out(outbox->spool, item->number, dir_fd, draft_name, flags);

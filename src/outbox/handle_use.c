@@ -252,6 +252,7 @@ static bool leave_writer_locked(struct outbox_handle *handle)
 {
     struct item *item = handle->item;
     item->writers--;
+    binding_look_locked(handle->outbox, item);
     if (item->writers > 0 || item->state != ITEM_WRITING)
         return false;
     if (core_claim_locked(handle->outbox, item, CLAIM_DISK) != 0)

@@ -71,6 +71,9 @@ struct item {
     size_t bound_len;
     unsigned int users;   /* an attachment's messages that are not settled */
     unsigned int pending; /* of them, those that are just being handed in */
+    bool is_loose;        /* it stands in outbox->loose_ends (binding.h), linked by: */
+    struct item *next_loose;
+    int64_t remove_again_ms; /* monotonic; unneeded, and the disk did not let it go */
 
     uint64_t failure; /* when it failed, counted in failures of this run; 0: it did not */
     bool is_untold;   /* settled, and the world is just being told */

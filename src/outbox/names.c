@@ -191,7 +191,7 @@ static int rename_attachment(struct renaming *renaming)
 {
     struct item *item = renaming->item;
     uint64_t content;
-    if (item->users == 0)
+    if (!binding_is_needed(renaming->outbox, item))
         return hand_in_again(renaming);
     int error = binding_split(renaming->outbox, item, INT64_MAX, NULL);
     if (error == 0)
@@ -311,7 +311,7 @@ int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *
     int error = core_claim_name(outbox, folder, name, &item);
     if (error != 0)
         return error;
-    error = item->users > 0 ? hide(outbox, item) : change_remove(outbox, item);
+    error = binding_is_needed(outbox, item) ? hide(outbox, item) : change_remove(outbox, item);
     core_unclaim(outbox, item);
     binding_collect(outbox);
     return error;

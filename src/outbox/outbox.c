@@ -91,6 +91,7 @@ void outbox_free(struct outbox *outbox)
     struct item *item;
     while ((item = map_next(&outbox->table.by_number, &position)) != NULL)
         binding_unpin_item_locked(outbox, item);
+    binding_forget_loose_ends(outbox);
     item_table_release(&outbox->table);
     spool_free(outbox->spool);
     pthread_cond_destroy(&outbox->changed);
@@ -345,7 +346,8 @@ static int64_t next_attempt_locked(struct outbox *outbox)
     int64_t next = 0;
     for (const struct item *item = send_queue_next(&outbox->queue, NULL); item != NULL;
          item = send_queue_next(&outbox->queue, item))
-        if (item->next_attempt_ms > now && (next == 0 || item->next_attempt_ms < next))
+        if (item->next_attempt_ms > now && (next == 0 || item->next_attempt_ms < next) &&
+            !binding_is_unneeded(item))
             next = item->next_attempt_ms;
     if (outbox->queue.messages > 0)
         take_gate_time(&outbox->gates[ENVELOPE_MESSAGE], now, &next);
@@ -363,7 +365,8 @@ void outbox_get_status(struct outbox *outbox, struct outbox_status *ret)
     ret->sent_today = quota_get_count(&outbox->quota, core_realtime_ms(outbox));
     pthread_mutex_lock(&outbox->lock);
     ret->queued = outbox->queue.messages;
-    ret->uploading = outbox->queue.uploads.len;
+    for (const struct item *item = outbox->queue.uploads.first; item != NULL; item = item->next)
+        ret->uploading += !binding_is_unneeded(item);
     ret->failed = outbox->table.folders[OUTBOX_FOLDER_FAILED].names.len;
     ret->sent = outbox->table.folders[OUTBOX_FOLDER_SENT].names.len;
     ret->next_attempt_ms = next_attempt_locked(outbox);

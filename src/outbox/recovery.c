@@ -16,6 +16,7 @@
 #include "outbox/core.h"
 #include "outbox/key_memory.h"
 #include "outbox/numbered_name.h"
+#include "outbox/sender.h"
 #include "outbox/settle.h"
 #include "outbox/spool.h"
 
@@ -198,7 +199,6 @@ static int resolve_clash(struct outbox *outbox, struct item *older, struct item 
     if (folder == OUTBOX_FOLDER_ATTACHMENTS || older->state == ITEM_HELD) {
         item_table_hide(&outbox->table, (enum outbox_folder)folder, older);
         older->envelope.is_hidden = true;
-        outbox->has_orphans = true;
         return 0;
     }
     char *name = numbered_name_find(&outbox->table, (enum outbox_folder)folder, item->envelope.name);
@@ -277,6 +277,14 @@ static void settle_item(struct outbox *outbox, struct item *item)
     item->failure = 0; /* of an earlier run: no barrier waits for it */
 }
 
+static void look_at_all(struct outbox *outbox, struct item *const *items, size_t len)
+{
+    pthread_mutex_lock(&outbox->lock);
+    for (size_t i = 0; i < len; i++)
+        binding_look_locked(outbox, items[i]);
+    pthread_mutex_unlock(&outbox->lock);
+}
+
 int recovery_run(struct outbox *outbox)
 {
     _cleanup_free_ struct item **items = NULL;
@@ -294,8 +302,10 @@ int recovery_run(struct outbox *outbox)
     count_sent(outbox, items, len);
     for (size_t i = 0; i < len; i++)
         settle_item(outbox, items[i]);
-    outbox->has_lost = true;
-    outbox->has_orphans = true;
+    for (size_t i = 0; i < len; i++)
+        if (items[i]->state == ITEM_QUEUED && binding_state(items[i]) == BINDING_LOST)
+            sender_fail_lost(outbox, items[i]);
+    look_at_all(outbox, items, len);
     for (unsigned int i = 0; i < OUTBOX_FOLDERS; i++)
         outbox->table.folders[i].changed_ms = core_realtime_ms(outbox);
     binding_collect(outbox);

@@ -156,16 +156,10 @@ struct item *send_queue_find_message(const struct send_queue *queue, int64_t now
     return item;
 }
 
-/* What was removed is uploaded only for messages that need it. */
-static bool is_needed(const struct item *attachment)
-{
-    return !attachment->envelope.is_hidden || attachment->users > 0;
-}
-
 struct item *send_queue_find_upload(const struct send_queue *queue, int64_t now_ms, int64_t *ret_until_ms)
 {
     for (struct item *item = queue->uploads.first; item != NULL; item = item->next)
-        if (item->claim == CLAIM_NONE && is_needed(item) && is_due(item, now_ms, ret_until_ms))
+        if (item->claim == CLAIM_NONE && !binding_is_unneeded(item) && is_due(item, now_ms, ret_until_ms))
             return item;
     return NULL;
 }

@@ -142,23 +142,20 @@ static void run(struct worker *worker, struct item *item)
     binding_collect(outbox);
 }
 
-static struct item *take_lost_locked(struct outbox *outbox)
+static bool collect_locked(struct outbox *outbox, int64_t now, int64_t *until_ms)
 {
-    if (!outbox->has_lost)
-        return NULL;
-    for (struct item *item = send_queue_next(&outbox->queue, NULL); item != NULL;
-         item = send_queue_next(&outbox->queue, item))
-        if (item->state == ITEM_QUEUED && item->claim == CLAIM_NONE && binding_state(item) == BINDING_LOST &&
-            core_claim_locked(outbox, item, CLAIM_DISK) == 0)
-            return item;
-    outbox->has_lost = false;
-    return NULL;
+    if (!binding_must_collect_locked(outbox, now, until_ms))
+        return false;
+    pthread_mutex_unlock(&outbox->lock);
+    binding_collect(outbox);
+    pthread_mutex_lock(&outbox->lock);
+    return true;
 }
 
 static bool fail_lost_locked(struct outbox *outbox)
 {
-    struct item *item = take_lost_locked(outbox);
-    if (item == NULL)
+    struct item *item = binding_find_failing_locked(outbox);
+    if (item == NULL || core_claim_locked(outbox, item, CLAIM_DISK) != 0)
         return false;
     pthread_mutex_unlock(&outbox->lock);
     sender_fail_lost(outbox, item);
@@ -188,7 +185,7 @@ static void turn_locked(struct worker *worker)
         pthread_mutex_lock(&outbox->lock);
         return;
     }
-    if (fail_lost_locked(outbox))
+    if (collect_locked(outbox, now, &until_ms) || fail_lost_locked(outbox))
         return;
     struct item *item = worker->kind == ENVELOPE_ATTACHMENT ? take_upload_locked(worker, now, &until_ms)
                                                             : take_message_locked(worker, now, &until_ms);

@@ -59,9 +59,7 @@ static int begin_claimed(struct outbox *outbox, struct item *item, off_t keep_by
 {
     _cleanup_change_ struct change change = {.outbox = NULL};
     uint64_t content;
-    pthread_mutex_lock(&outbox->lock);
-    bool is_bound = item->users > 0; /* nobody else comes to bind it: it is claimed */
-    pthread_mutex_unlock(&outbox->lock);
+    bool is_bound = binding_is_needed(outbox, item);
     int error = spool_take_number(outbox->spool, &content);
     error = error != 0 ? error : change_begin(outbox, item, ITEM_WRITING, &change);
     if (error != 0)

@@ -4,6 +4,11 @@
  */
 #include "outbox_world.h"
 
+#include <dirent.h>
+
+#include "outbox/binding.h"
+#include "outbox/core.h"
+
 #define WITH_A "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n"
 
 static void a_file_is_uploaded_and_stays(void **state)
@@ -260,6 +265,49 @@ static void a_renamed_file_is_uploaded_under_its_new_name(void **state)
     assert_false(is_listed(world, ATTACHED, "a.txt"));
 }
 
+/* Of all items there are, once what happens without anybody waiting for it has happened. */
+static unsigned int count_contents(struct world *world, unsigned int expected)
+{
+    unsigned int count = 0;
+    for (int i = 0; i < 20000 && count != expected; i++) {
+        _cleanup_close_ int fd = openat(world->dir.fd, "spool", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *spool = fdopendir(TAKE_FD(fd));
+        count = 0;
+        for (const struct dirent *entry; (entry = readdir(spool)) != NULL;)
+            count += strstr(entry->d_name, ".data") != NULL ? 1 : 0;
+        closedir(spool);
+        if (count != expected)
+            usleep(1000);
+    }
+    return count;
+}
+
+/* Who renames it sees that a message needs the content, and splits it; meanwhile the message goes out. */
+static void a_copy_that_nobody_needs_any_more_holds_nobody_up(void **state)
+{
+    struct world *world = *state;
+    struct outbox *outbox = world->outbox;
+    fake_service_close_gate(world->fake, FAKE_UPLOAD);
+    copy_in(world, ATTACHED, "a.txt", "text");
+    fake_service_wait_at_gate(world->fake, FAKE_UPLOAD, 1);
+    pthread_mutex_lock(&outbox->lock);
+    struct item *item = item_table_find(&outbox->table, OUTBOX_FOLDER_ATTACHMENTS, "a.txt");
+    assert_int_equal(core_claim_locked(outbox, item, CLAIM_DISK), 0);
+    pthread_mutex_unlock(&outbox->lock);
+    assert_int_equal(binding_split(outbox, item, INT64_MAX, NULL), 0);
+    core_unclaim(outbox, item);
+    fake_service_open_gate(world->fake, FAKE_UPLOAD);
+
+    struct outbox_status status = {.uploading = 1};
+    for (int i = 0; i < 20000 && status.uploading > 0; i++) {
+        usleep(1000);
+        outbox_get_status(outbox, &status);
+    }
+    assert_int_equal(status.uploading, 0);
+    assert_int_equal(settle_uploads(world), 0);
+    assert_int_equal(count_contents(world, 1), 1);
+}
+
 static void held_files_are_no_attachments(void **state)
 {
     struct world *world = *state;
@@ -287,6 +335,7 @@ int main(void)
         WORLD_TEST(a_removed_file_is_kept_until_nobody_needs_it),
         WORLD_TEST(a_file_removed_before_its_upload_is_still_sent),
         WORLD_TEST(a_renamed_file_is_uploaded_under_its_new_name),
+        WORLD_TEST(a_copy_that_nobody_needs_any_more_holds_nobody_up),
         WORLD_TEST(held_files_are_no_attachments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
