@@ -59,8 +59,9 @@ static int begin_writing(struct outbox_handle *handle, off_t keep_bytes)
     bool is_gone = handle->item->state == ITEM_GONE;
     bool is_stale = handle->generation != handle->item->generation;
     pthread_mutex_unlock(&handle->outbox->lock);
-    if (is_gone)
-        return 0; /* unlinked while it was open: it lives on for those who have it, and is never sent */
+    if (is_gone) /* unlinked while it was open: it lives on for those who have it, and is never sent; but what
+                    was exchanged before is now the content of messages, which nobody may touch */
+        return is_stale ? -ESTALE : 0;
     if (error != 0)
         return error;
     return is_stale ? handle_open_content(handle) : 0;

@@ -308,6 +308,36 @@ static void a_copy_that_nobody_needs_any_more_holds_nobody_up(void **state)
     assert_int_equal(count_contents(world, 1), 1);
 }
 
+/* A handle that was opened before the content was given to a message writes to it nevermore, whatever became
+ * of the file's name. */
+static void a_handle_from_before_cannot_write_into_what_a_message_binds(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = NULL;
+    copy_in(world, ATTACHED, "a.txt", "bound");
+    assert_int_equal(settle_uploads(world), 0);
+    assert_int_equal(outbox_open_item(world->outbox, number_of(world, ATTACHED, "a.txt"), OUTBOX_CONTENT,
+                                      O_RDWR, 0, &handle),
+                     0);
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){
+                          .outcome = SERVICE_REJECTED, .http_status = 422, .detail = "no such attachment"});
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    assert_int_equal(mail(world, "m.eml", WITH_A), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    assert_int_equal(move(world, ATTACHED, "a.txt", ATTACHED, "b.txt"), 0);
+    assert_int_equal(settle_uploads(world), 0);
+    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, "b.txt"), 0);
+    assert_int_equal(outbox_write(handle, "TORN!", 5, 0, 0), -ESTALE);
+    assert_int_equal(outbox_set_size(world->outbox, 0, handle, 0, 0), -ESTALE);
+    outbox_release(handle);
+
+    fake_service_open_gate(world->fake, FAKE_SEND); /* refused: what it binds is uploaded once more */
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 3);
+    assert_memory_equal(fake_service_get(world->fake, FAKE_UPLOAD, 2).bytes, "bound", 5);
+}
+
 static void held_files_are_no_attachments(void **state)
 {
     struct world *world = *state;
@@ -336,6 +366,7 @@ int main(void)
         WORLD_TEST(a_file_removed_before_its_upload_is_still_sent),
         WORLD_TEST(a_renamed_file_is_uploaded_under_its_new_name),
         WORLD_TEST(a_copy_that_nobody_needs_any_more_holds_nobody_up),
+        WORLD_TEST(a_handle_from_before_cannot_write_into_what_a_message_binds),
         WORLD_TEST(held_files_are_no_attachments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
