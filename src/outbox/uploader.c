@@ -22,12 +22,12 @@ enum {
 };
 
 static int open_content(struct outbox *outbox, const struct item *item, struct content_type *type,
-                        struct upload_request *ret_request, char ret_type[CONTENT_TYPE_SIZE])
+                        struct upload_request *ret_request, char ret_type[CONTENT_TYPE_SIZE],
+                        struct stat *ret_status)
 {
     _cleanup_close_ int fd = -1;
-    struct stat status;
     int error = spool_open_data(outbox->spool, item->number, O_RDONLY, &fd);
-    if (error == 0 && fstat(fd, &status) != 0)
+    if (error == 0 && fstat(fd, ret_status) != 0)
         error = -errno;
     if (error != 0)
         return error;
@@ -40,9 +40,18 @@ static int open_content(struct outbox *outbox, const struct item *item, struct c
         .name = item->envelope.name,
         .content_type = ret_type,
         .fd = TAKE_FD(fd),
-        .len = (size_t)status.st_size,
+        .len = (size_t)ret_status->st_size,
     };
     return 0;
+}
+
+/* The claim keeps everybody of this program from it. Whoever else writes into the spool may not make the
+ * service take half of one content and half of another for uploaded. */
+static bool has_changed(int fd, const struct stat *before)
+{
+    struct stat now;
+    return fstat(fd, &now) != 0 || now.st_size != before->st_size ||
+           now.st_mtim.tv_sec != before->st_mtim.tv_sec || now.st_mtim.tv_nsec != before->st_mtim.tv_nsec;
 }
 
 static void settle(struct outbox *outbox, struct item *item, const struct service_result *result,
@@ -68,9 +77,10 @@ void uploader_run(struct outbox *outbox, struct item *item, struct content_type 
     struct service_result result = {.retry_after_ms = -1};
     char content_type[CONTENT_TYPE_SIZE];
     struct upload_request request;
+    struct stat status;
     _cleanup_free_ char *id = NULL;
 
-    int error = open_content(outbox, item, type, &request, content_type);
+    int error = open_content(outbox, item, type, &request, content_type, &status);
     if (error != 0) {
         attempt_put_off(outbox, item, 0);
         settle_later(outbox, item, 0, strerror(-error));
@@ -78,6 +88,11 @@ void uploader_run(struct outbox *outbox, struct item *item, struct content_type 
     }
     service->ops->upload(service, &request, cancel, &id, &result);
     crash_point("upload_answered");
+    if (result.outcome == SERVICE_OK && has_changed(request.fd, &status)) {
+        result.outcome = SERVICE_UNKNOWN;
+        result.error = EIO;
+        result.detail = strdup("the file changed while it was uploaded");
+    }
     close(request.fd);
     settle(outbox, item, &result, id, cancel);
     service_result_release(&result);

@@ -338,6 +338,29 @@ static void a_handle_from_before_cannot_write_into_what_a_message_binds(void **s
     assert_memory_equal(fake_service_get(world->fake, FAKE_UPLOAD, 2).bytes, "bound", 5);
 }
 
+/* Nobody changes a content while it is uploaded; but were it so, its size would be the same, and the service
+ * content with it. */
+static void what_changed_while_it_was_uploaded_is_uploaded_again(void **state)
+{
+    struct world *world = *state;
+    char path[64];
+    fake_service_close_gate(world->fake, FAKE_UPLOAD);
+    copy_in(world, ATTACHED, "a.txt", "first");
+    fake_service_wait_at_gate(world->fake, FAKE_UPLOAD, 1);
+    snprintf(path, sizeof(path), "spool/%d.data", (int)number_of(world, ATTACHED, "a.txt"));
+    _cleanup_close_ int fd = openat(world->dir.fd, path, O_WRONLY | O_CLOEXEC);
+    assert_int_equal(pwrite(fd, "other", 5, 0), 5);
+    const struct timespec later[2] = {{.tv_sec = NOON / 1000}, {.tv_sec = NOON / 1000}};
+    assert_int_equal(futimens(fd, later), 0); /* the clock of files has a grain of some milliseconds */
+    fake_service_open_gate(world->fake, FAKE_UPLOAD);
+    fake_service_wait_count(world->fake, FAKE_UPLOAD, 1);
+    await_next_attempt(world);
+    fake_clock_advance(&world->clock, HOUR_MS);
+    assert_int_equal(settle_uploads(world), 0);
+    assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 2);
+    assert_memory_equal(fake_service_get(world->fake, FAKE_UPLOAD, 1).bytes, "other", 5);
+}
+
 static void held_files_are_no_attachments(void **state)
 {
     struct world *world = *state;
@@ -367,6 +390,7 @@ int main(void)
         WORLD_TEST(a_renamed_file_is_uploaded_under_its_new_name),
         WORLD_TEST(a_copy_that_nobody_needs_any_more_holds_nobody_up),
         WORLD_TEST(a_handle_from_before_cannot_write_into_what_a_message_binds),
+        WORLD_TEST(what_changed_while_it_was_uploaded_is_uploaded_again),
         WORLD_TEST(held_files_are_no_attachments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
