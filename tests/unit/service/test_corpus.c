@@ -8,6 +8,7 @@
 #include "service/message.h"
 #include "support/corpus.h"
 #include "unit/service/service_fixture.h"
+#include <errno.h>
 
 #define ANN "ann@inbox.localhost"
 
@@ -173,6 +174,10 @@ static int write_and_read(const char *raw, size_t len, char **ret_enclosed, size
     int error = message_write(&message, &written, &written_len);
     if (error == 0)
         error = message_read_attachment(written, written_len, 0, ret_enclosed, ret_len);
+    char *beyond = NULL;
+    size_t beyond_len;
+    if (error == 0)
+        assert_int_equal(-ENOENT, message_read_attachment(written, written_len, 1, &beyond, &beyond_len));
     free(written);
     message_release(&message);
     return error;

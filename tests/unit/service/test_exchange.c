@@ -2,7 +2,9 @@
 /*
  * HTTP itself: keys, methods, paths, content types, sizes, odd clients, many at once.
  */
+#include <dirent.h>
 #include <pthread.h>
+#include <sqlite3.h>
 
 #include "unit/service/service_fixture.h"
 
@@ -97,6 +99,76 @@ static void a_key_is_needed(void **state)
             http_answer_release(&answer);
         }
     }
+}
+
+/* A view that fails as it is read stands in the table's place, as a damaged page would. */
+static void break_table(const struct fixture *fixture, const char *table, const char *columns)
+{
+    char path[400];
+    char statement[400];
+    sqlite3 *db = NULL;
+    snprintf(path, sizeof(path), "%s/inbox.sqlite3", fixture->data_dir);
+    assert_int_equal(SQLITE_OK, sqlite3_open(path, &db));
+    sqlite3_busy_timeout(db, 5000);
+    snprintf(
+        statement, sizeof(statement),
+        "ALTER TABLE %s RENAME TO sound; CREATE VIEW %s (%s) AS SELECT abs(-9223372036854775807 - rowid), "
+        "rowid, rowid, rowid, NULL FROM (SELECT 1 AS rowid)",
+        table, table, columns);
+    char *words = NULL;
+    if (sqlite3_exec(db, statement, NULL, NULL, &words) != SQLITE_OK)
+        fail_msg("%s", words);
+    sqlite3_close(db);
+}
+
+/* A client that is told that its key is unknown, or its inbox gone, would believe it. */
+static void a_database_that_fails_is_no_answer(void **state)
+{
+    const struct fixture *fixture = *state;
+    char *id = create_inbox(fixture, "ann@inbox.localhost", NULL);
+    json_t *update =
+        json_pack("{s:s, s:s, s:s}", "id", id, "name", "Ann", "email_address", "ann@inbox.localhost");
+    json_decref(call(fixture, "POST", "/api/v1/inbox/upsert", json_incref(update), 200));
+    break_table(fixture, "inboxes", "id, seq, address, record, email_changes");
+    json_decref(call(fixture, "POST", "/api/v1/inbox/upsert", update, 500));
+    free(id);
+}
+
+static void a_database_that_fails_lets_nobody_in(void **state)
+{
+    const struct fixture *fixture = *state;
+    json_decref(get(fixture, "/api/v1/inbox"));
+    break_table(fixture, "api_keys", "digest, id, prefix, created_ms, revoked_ms");
+    json_decref(call(fixture, "GET", "/api/v1/inbox", NULL, 500));
+    json_decref(call(fixture, "GET", "/api/v1/nothing", NULL, 500));
+}
+
+static size_t count_open_files(void)
+{
+    size_t count = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    assert_non_null(dir);
+    while (readdir(dir) != NULL)
+        count++;
+    closedir(dir);
+    return count;
+}
+
+static void many_requests_leave_nothing_open(void **state)
+{
+    enum {
+        SOME = 20,
+        MANY = 100
+    };
+    const struct fixture *fixture = *state;
+    size_t before = 0;
+    for (int i = 0; i < SOME + MANY; i++) {
+        if (i == SOME)
+            before = count_open_files();
+        json_decref(get(fixture, i % 2 == 0 ? "/api/v1/inbox" : "/api/v1/email"));
+    }
+    /* Connections that have just been given up may still be open. */
+    assert_true(count_open_files() < before + MANY / 2);
 }
 
 static void a_refused_body_does_not_hide_the_answer(void **state)
@@ -198,6 +270,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SERVICE_TEST(every_status_has_its_reason),
         SERVICE_TEST(a_key_is_needed),
+        SERVICE_TEST(a_database_that_fails_is_no_answer),
+        SERVICE_TEST(a_database_that_fails_lets_nobody_in),
+        SERVICE_TEST(many_requests_leave_nothing_open),
         SERVICE_TEST(a_refused_body_does_not_hide_the_answer),
         SERVICE_TEST(a_chunked_body_is_bounded_too),
         SERVICE_TEST(garbage_is_survived),

@@ -291,6 +291,59 @@ static void attachments_are_bounded_together(void **state)
     free(bytes);
 }
 
+/* Sends an email of these texts to two people, with two attachments; its prompt, to be freed. */
+static char *prompt_of(const struct fixture *fixture, const char *inbox, json_t *texts)
+{
+    char *one = upload(fixture, "one.txt", "text/plain", "1", 1, 200);
+    char *two = upload(fixture, "two.pdf", "application/pdf", "2", 1, 200);
+    json_t *request = json_pack("{s:s, s:s, s:[{s:s, s:s}, {s:s, s:n}], s:[s, s]}", "from_address", ANN,
+                                "subject", "Prompt", "to_addresses", "address", ANN, "name", "Ann", "address",
+                                BOB, "name", "attachment_ids", one, two);
+    json_object_update(request, texts);
+    json_decref(texts);
+    free(send_message(fixture, request));
+    json_t *email = newest_email(fixture, inbox, "");
+    char *prompt = take_text(load_content(fixture, text_of(email, "id"), ""), "prompt");
+    json_decref(email);
+    free(one);
+    free(two);
+    return prompt;
+}
+
+static void a_prompt_has_all_that_a_reader_needs(void **state)
+{
+    static const struct {
+        const char *plain_text;
+        const char *html;
+        bool is_alternative;
+        const char *body;
+    } cases[] = {
+        {"Plain.", NULL, false, "Plain.\n"},
+        {NULL, "<p>Rich.</p>", false, "Rich.\n"},
+        {"Plain.", "<p>Rich.</p>", true, "Plain.\n"},
+        {"Plain.", "<p>Rich.</p>", false, "Plain.\n\nRich.\n"},
+    };
+    const struct fixture *fixture = *state;
+    char *ann = create_inbox(fixture, ANN, NULL);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *prompt = prompt_of(fixture, ann,
+                                 json_pack("{s:s*, s:s*, s:b}", "plain_text", cases[i].plain_text, "html",
+                                           cases[i].html, "alternative_content", cases[i].is_alternative));
+        static const char before[] =
+            "# Prompt\n\n- **From:** Name <" ANN ">\n- **To:** Ann <" ANN ">, " BOB "\n"
+            "- **Date:** ";
+        static const char files[] =
+            "\n- **Attachments:** one.txt (text/plain), two.pdf (application/pdf)\n\n";
+        print_message("# %s\n", prompt);
+        assert_int_equal(0, strncmp(before, prompt, strlen(before)));
+        const char *after = strstr(prompt, files);
+        assert_non_null(after);
+        assert_string_equal(cases[i].body, after + strlen(files));
+        free(prompt);
+    }
+    free(ann);
+}
+
 static void a_reply_joins_the_thread(void **state)
 {
     const struct fixture *fixture = *state;
@@ -442,6 +495,7 @@ int main(void)
         SERVICE_TEST(a_key_sends_once),
         SERVICE_TEST(attachments_come_through),
         SERVICE_TEST(attachments_are_bounded_together),
+        SERVICE_TEST(a_prompt_has_all_that_a_reader_needs),
         SERVICE_TEST(a_reply_joins_the_thread),
         SERVICE_TEST(a_forward_encloses_the_original),
         SERVICE_TEST(what_is_wrong_is_refused),

@@ -197,6 +197,11 @@ static void half_a_line_from_a_crash_stays_apart(void **state)
     _cleanup_free_ char *text = read_all(log);
     assert_memory_equal(text, "{\"a\":1}\n{\"b\n{", 13);
     event_log_free(log);
+    /* In the file, too, which the next start reads. */
+    log = open_log(dir);
+    _cleanup_free_ char *again = read_all(log);
+    assert_string_equal(again, text);
+    event_log_free(log);
 }
 
 static void a_file_that_is_too_long_is_begun_anew(void **state)
