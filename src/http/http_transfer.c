@@ -347,6 +347,15 @@ static int error_of(CURLcode code, const struct transfer *transfer)
     }
 }
 
+/* Of an answer's line of 100 kB and more libcurl says nothing but that. */
+static void note_long_line(CURLcode code, struct transfer *transfer)
+{
+    if (code != CURLE_OUT_OF_MEMORY || !transfer->response->is_written || transfer->error != 0)
+        return;
+    transfer->error = -EFBIG;
+    snprintf(transfer->words, sizeof(transfer->words), "a header of the answer is longer than can be read");
+}
+
 static const char *words_of(CURLcode code, const struct transfer *transfer)
 {
     if (transfer->error != 0)
@@ -393,6 +402,7 @@ void http_transfer_run(CURLM *multi, CURL *easy, const struct http_target *targe
         code = set_request(&transfer, target, head.nodes);
     if (rc == 0 && code == CURLE_OK) {
         code = drive(multi, &transfer);
+        note_long_line(code, &transfer);
         read_head(easy, ret);
     }
     if (rc == 0)

@@ -131,6 +131,9 @@ bool scripted_answer(int fd, int stop_fd, const struct scripted_step *step)
     case SCRIPTED_ENDLESS_HEAD:
         return send_head(fd, step, "X-Half: yes", true) &&
                send_forever(fd, stop_fd, "x\r\nX-More: more\r\nX-M: ");
+    case SCRIPTED_ENDLESS_LINE:
+        return send_head(fd, step, "X-Half: yes", true) &&
+               send_forever(fd, stop_fd, "and so on and on and on and on and on and on ");
     case SCRIPTED_ENDLESS_BODY:
         return send_head(fd, step, "Connection: close", false) &&
                send_forever(fd, stop_fd, "and so on and on and on and on and on and on ");

@@ -22,6 +22,7 @@ enum scripted_fault {
     SCRIPTED_BAD_CHUNK,          /* a chunked body whose second chunk is garbage */
     SCRIPTED_GARBAGE,            /* no HTTP at all */
     SCRIPTED_ENDLESS_HEAD,       /* header lines without end */
+    SCRIPTED_ENDLESS_LINE,       /* a header line without end */
     SCRIPTED_ENDLESS_BODY,       /* a body without end */
     SCRIPTED_ANSWER_THEN_CLOSE,  /* a whole answer without "Connection: close", then close */
     SCRIPTED_ANSWER_BEFORE_BODY, /* a whole answer as soon as the request's head came, then close */

@@ -332,12 +332,12 @@ static void failures_say_what_can_have_arrived(void **state)
         int status;
         bool is_written;
     } cases[] = {
-        {SCRIPTED_RESET_AFTER, -ECONNRESET, 0, true},    {SCRIPTED_CLOSE_AFTER, -ECONNRESET, 0, true},
-        {SCRIPTED_HALF_HEAD, -ECONNRESET, 0, true},      {SCRIPTED_HALF_BODY, -ECONNRESET, 200, true},
-        {SCRIPTED_BAD_CHUNK, -ECONNRESET, 200, true},    {SCRIPTED_GARBAGE, -EPROTO, 0, true},
-        {SCRIPTED_ENDLESS_HEAD, -EFBIG, 0, true},        {SCRIPTED_ENDLESS_BODY, -EFBIG, 200, true},
-        {SCRIPTED_STALL, -ETIMEDOUT, 0, true},           {SCRIPTED_STALL_IN_HEAD, -ETIMEDOUT, 0, true},
-        {SCRIPTED_STALL_IN_BODY, -ETIMEDOUT, 200, true},
+        {SCRIPTED_RESET_AFTER, -ECONNRESET, 0, true},  {SCRIPTED_CLOSE_AFTER, -ECONNRESET, 0, true},
+        {SCRIPTED_HALF_HEAD, -ECONNRESET, 0, true},    {SCRIPTED_HALF_BODY, -ECONNRESET, 200, true},
+        {SCRIPTED_BAD_CHUNK, -ECONNRESET, 200, true},  {SCRIPTED_GARBAGE, -EPROTO, 0, true},
+        {SCRIPTED_ENDLESS_HEAD, -EFBIG, 0, true},      {SCRIPTED_ENDLESS_BODY, -EFBIG, 200, true},
+        {SCRIPTED_ENDLESS_LINE, -EFBIG, 0, true},      {SCRIPTED_STALL, -ETIMEDOUT, 0, true},
+        {SCRIPTED_STALL_IN_HEAD, -ETIMEDOUT, 0, true}, {SCRIPTED_STALL_IN_BODY, -ETIMEDOUT, 200, true},
     };
     struct fixture *fixture = *state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -350,6 +350,8 @@ static void failures_say_what_can_have_arrived(void **state)
             fail_msg("case %zu: error %d, status %d (%s)", i, response.error, response.status,
                      response.words);
         assert_int_equal(response.is_written, cases[i].is_written);
+        if (cases[i].fault == SCRIPTED_ENDLESS_LINE)
+            assert_string_equal(response.words, "a header of the answer is longer than can be read");
     }
 }
 
