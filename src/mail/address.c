@@ -201,6 +201,8 @@ int address_list_parse(struct address_list *list, const char *text)
     size_t len_before = list->len;
     if (!count_addresses(text, &count))
         return -EBADMSG;
+    if (count > ADDRESS_LIST_MAX)
+        return -EMSGSIZE;
 
     GMimeParserOptions *options = mime_parser_options_new();
     g_mime_parser_options_set_address_compliance_mode(options, GMIME_RFC_COMPLIANCE_STRICT);

@@ -9,8 +9,9 @@
 #include <stddef.h>
 
 enum {
-    ADDRESS_MAX_BYTES = 254
-}; /* RFC 5321 section 4.5.3.1.3, less the angle brackets */
+    ADDRESS_MAX_BYTES = 254, /* RFC 5321 section 4.5.3.1.3, less the angle brackets */
+    ADDRESS_LIST_MAX = 1000, /* that one text may name */
+};
 
 struct address {
     char *address; /* local@domain; never NULL in a valid value */
@@ -36,7 +37,8 @@ bool address_name_is_valid(const char *name);
 int address_list_append(struct address_list *list, const char *address, const char *name);
 
 /* Appends the addresses of an RFC 5322 address-list header value (encoded words and raw UTF-8 understood,
- * groups flattened). 0, -EBADMSG when some part is not an address, -ENOMEM. */
+ * groups flattened). 0, -EBADMSG when some part is not an address, -EMSGSIZE when there are more than
+ * ADDRESS_LIST_MAX, which is found out before there is memory for them, -ENOMEM. */
 int address_list_parse(struct address_list *list, const char *text);
 
 /* ASCII letters of either case are the same, in both parts. */

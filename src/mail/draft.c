@@ -97,14 +97,19 @@ static bool body_is_too_large(const char *body)
     return body != NULL && strlen(body) > DRAFT_BODY_MAX_BYTES;
 }
 
+int draft_refuse_recipients(struct draft_reading *reading)
+{
+    return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d recipients", DRAFT_RECIPIENTS_MAX);
+}
+
 /* What holds for a message in either form. */
-static int check_whole(const struct draft_reading *reading)
+static int check_whole(struct draft_reading *reading)
 {
     size_t recipients = reading->to.len + reading->cc.len + reading->bcc.len;
     if (recipients == 0)
         return reason_give(reading->ret_reason, -EDESTADDRREQ, "no recipient: no To, Cc or Bcc");
     if (recipients + reading->reply_to.len > DRAFT_RECIPIENTS_MAX)
-        return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d recipients", DRAFT_RECIPIENTS_MAX);
+        return draft_refuse_recipients(reading);
     if (body_is_too_large(reading->plain_text) || body_is_too_large(reading->html))
         return reason_give(reading->ret_reason, -EMSGSIZE, "the text is larger than %d bytes",
                            DRAFT_BODY_MAX_BYTES);
@@ -185,6 +190,22 @@ static int write_request(const struct draft_reading *reading, char **ret_request
     return *ret_request == NULL ? -ENOMEM : 0;
 }
 
+/* jansson takes a hundred bytes and more for each value, which can be three bytes long. */
+static bool has_too_many_values(const char *json, size_t len)
+{
+    size_t values = 1;
+    bool is_quoted = false;
+    for (size_t i = 0; i < len && values <= DRAFT_JSON_VALUES_MAX; i++) {
+        if (is_quoted && json[i] == '\\')
+            i++;
+        else if (json[i] == '"')
+            is_quoted = !is_quoted;
+        else
+            values += !is_quoted && json[i] == ',';
+    }
+    return values > DRAFT_JSON_VALUES_MAX;
+}
+
 static int read_message(struct draft_reading *reading, const char *bytes, size_t len, const char *answered)
 {
     static const char byte_order_mark[] = "\xef\xbb\xbf";
@@ -203,6 +224,8 @@ static int read_message(struct draft_reading *reading, const char *bytes, size_t
         blank++;
     if (blank == len)
         return reason_give(reading->ret_reason, -EBADMSG, "not a message: it is empty");
+    if (bytes[blank] == '{' && has_too_many_values(bytes, len))
+        return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d values", DRAFT_JSON_VALUES_MAX);
     if (answered != NULL)
         return draft_read_answer(reading, bytes, len, answered);
     return bytes[blank] == '{' ? draft_read_json(reading, bytes, len) : draft_read_mime(reading, bytes, len);

@@ -14,12 +14,14 @@
 
 #include <stddef.h>
 
+#include "mail/address.h"
 #include "mail/content_digest.h"
 
 enum {
-    DRAFT_MAX_BYTES = 24 * 1000 * 1000,     /* a message file: 10 MB of attachments in base64, and bodies */
-    DRAFT_BODY_MAX_BYTES = 8 * 1000 * 1000, /* one body after decoding */
-    DRAFT_RECIPIENTS_MAX = 1000,            /* To, Cc, Bcc and Reply-To together */
+    DRAFT_MAX_BYTES = 24 * 1000 * 1000,      /* a message file: 10 MB of attachments in base64, and bodies */
+    DRAFT_BODY_MAX_BYTES = 8 * 1000 * 1000,  /* one body after decoding */
+    DRAFT_RECIPIENTS_MAX = ADDRESS_LIST_MAX, /* To, Cc, Bcc and Reply-To together */
+    DRAFT_JSON_VALUES_MAX = 10 * 1000,
     ATTACHMENTS_MAX_BYTES =
         10 * 1000 * 1000, /* of one email together, and of one file: the safe reading of 10 MB */
     ATTACHMENTS_MAX = 1000,

@@ -163,6 +163,8 @@ static int read_addresses(struct draft_reading *reading, const char *name, const
                           struct address_list *list)
 {
     int error = address_list_parse(list, raw);
+    if (error == -EMSGSIZE)
+        return draft_refuse_recipients(reading);
     if (error != -EBADMSG)
         return error;
     g_autofree char *unfolded = g_mime_utils_header_unfold(raw);

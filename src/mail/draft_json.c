@@ -57,6 +57,8 @@ static int read_address_text(struct draft_reading *reading, const char *path, co
                              struct address_list *list)
 {
     int error = address_list_parse(list, text);
+    if (error == -EMSGSIZE)
+        return draft_refuse_recipients(reading);
     return error == -EBADMSG ? refuse(reading, path, "not an email address") : error;
 }
 

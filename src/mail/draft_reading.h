@@ -61,6 +61,9 @@ int draft_check_header_section(struct draft_reading *reading, const char *bytes,
 /* Takes over what the message's own headers say. Unknown ones are passed over. */
 int draft_read_headers(struct draft_reading *reading, GMimeMessage *message);
 
+/* Says that there are too many: -EMSGSIZE. */
+int draft_refuse_recipients(struct draft_reading *reading);
+
 /* Releases and empties all of it. */
 void draft_reading_release(struct draft_reading *reading);
 

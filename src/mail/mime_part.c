@@ -14,6 +14,10 @@
 #include "mail/file_name.h"
 #include "mail/reason.h"
 
+enum {
+    TYPE_MAX_BYTES = 2 * 127 /* RFC 6838 section 4.2 */
+};
+
 /* What writing to a stream gave, taken out of it. */
 static int take_stream(GMimeStream *stream, char **ret_bytes, size_t *ret_len)
 {
@@ -213,7 +217,8 @@ char *mime_part_content_type(GMimeObject *part)
     GMimeContentType *type = g_mime_object_get_content_type(part);
     const char *media = type == NULL ? NULL : g_mime_content_type_get_media_type(type);
     const char *subtype = type == NULL ? NULL : g_mime_content_type_get_media_subtype(type);
-    if (media == NULL || subtype == NULL || !is_token(media) || !is_token(subtype))
+    if (media == NULL || subtype == NULL || !is_token(media) || !is_token(subtype) ||
+        strlen(media) + strlen(subtype) > TYPE_MAX_BYTES)
         return strdup("application/octet-stream");
 
     char *text = NULL;

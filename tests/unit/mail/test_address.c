@@ -171,16 +171,19 @@ static void a_cut_list_never_gives_other_addresses(void **state)
     }
 }
 
-static void a_long_list_is_read_whole(void **state)
+static void a_long_list_is_read_whole_and_a_longer_one_not_at_all(void **state)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1000 * 1000);
     struct address_list list = {0};
     (void)state;
-    for (unsigned int i = 0; i < 10000; i++)
+    for (unsigned int i = 0; i < ADDRESS_LIST_MAX; i++)
         strbuf_appendf(&text, "N%u <user%u@x.example>, ", i, i);
     assert_int_equal(address_list_parse(&list, strbuf_str(&text)), 0);
-    assert_int_equal(list.len, 10000);
-    assert_string_equal(list.items[9999].address, "user9999@x.example");
+    assert_int_equal(list.len, ADDRESS_LIST_MAX);
+    assert_string_equal(list.items[ADDRESS_LIST_MAX - 1].address, "user999@x.example");
+    strbuf_append_str(&text, "a@b");
+    assert_int_equal(address_list_parse(&list, strbuf_str(&text)), -EMSGSIZE);
+    assert_int_equal(list.len, ADDRESS_LIST_MAX);
     address_list_release(&list);
 }
 
@@ -226,7 +229,7 @@ int main(void)
         cmocka_unit_test(lists_are_read),
         cmocka_unit_test(no_part_of_a_list_is_dropped),
         cmocka_unit_test(a_cut_list_never_gives_other_addresses),
-        cmocka_unit_test(a_long_list_is_read_whole),
+        cmocka_unit_test(a_long_list_is_read_whole_and_a_longer_one_not_at_all),
         cmocka_unit_test(case_does_not_tell_addresses_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

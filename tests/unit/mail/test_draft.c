@@ -232,6 +232,18 @@ static void what_is_too_large_is_refused(void **state)
     assert_refused(&message, -EMSGSIZE);
 }
 
+static void a_type_too_long_to_be_one_is_that_of_bytes(void **state)
+{
+    _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
+    (void)state;
+    append_many(&message, "To: a@b\nContent-Type: multipart/mixed; boundary=B\n\n--B\nContent-Type: x/", 1);
+    append_many(&message, "0123456789", 500 * 1000);
+    append_many(&message, "\n\nx\n--B--\n", 1);
+    struct draft *draft = parse_text(strbuf_str(&message));
+    assert_string_equal(draft->parts[0].content_type, "application/octet-stream");
+    draft_free(draft);
+}
+
 /* Headers, with the blank line that ends them. */
 static void assert_parsed(struct strbuf *headers, int expected)
 {
@@ -262,6 +274,41 @@ static void too_many_recipients_or_attachments_are_refused(void **state)
     append_many(&message, "--B\nContent-Type: x/y\n\nx\n", ATTACHMENTS_MAX + 1);
     append_many(&message, "--B--\n", 1);
     assert_refused(&message, -EMSGSIZE);
+}
+
+/* What else is wrong with these would be found out by reading them, which takes ten times their memory. */
+static void a_flood_of_recipients_is_refused_before_it_is_read(void **state)
+{
+    static const struct {
+        const char *before;
+        const char *one;
+        const char *after;
+        const char *words;
+    } cases[] = {
+        {"{\"to_addresses\":[\"a@b\"", ",\"a@b\"", "]", "values"},
+        {"{\"x\":{\"\\\\\":1", ",\"\\\"\":1", "", "values"},
+        {"{\"to_addresses\":\"a@b", ",?@b", "\"}", "recipients"},
+        {"To: a@b", ",?@b", "\n\n", "recipients"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
+        strbuf_append_str(&message, cases[i].before);
+        append_many(&message, cases[i].one, 100 * 1000);
+        strbuf_append_str(&message, cases[i].after);
+        struct draft *draft = NULL;
+        _cleanup_free_ char *reason = NULL;
+        assert_int_equal(draft_parse(message.data, message.len, &draft, &reason), -EMSGSIZE);
+        assert_non_null(strstr(reason, cases[i].words));
+    }
+
+    _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
+    append_many(&message, "{\"to_addresses\":[\"a@b\"", 1);
+    append_many(&message, ",\"a@b\"", DRAFT_RECIPIENTS_MAX - 1);
+    append_many(&message, "],\"subject\":\"", 1);
+    append_many(&message, ",\\\",", 100 * 1000);
+    append_many(&message, "\"}", 1);
+    draft_free(parse_text(strbuf_str(&message)));
 }
 
 static void a_flood_of_empty_parts_is_refused(void **state)
@@ -462,6 +509,8 @@ int main(void)
         cmocka_unit_test(the_request_is_completed_in_a_stable_order),
         cmocka_unit_test(what_is_too_large_is_refused),
         cmocka_unit_test(too_many_recipients_or_attachments_are_refused),
+        cmocka_unit_test(a_type_too_long_to_be_one_is_that_of_bytes),
+        cmocka_unit_test(a_flood_of_recipients_is_refused_before_it_is_read),
         cmocka_unit_test(a_flood_of_empty_parts_is_refused),
         cmocka_unit_test(deep_nesting_is_refused),
         cmocka_unit_test(deep_nesting_within_attached_messages_is_survived),
