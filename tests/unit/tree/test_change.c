@@ -65,6 +65,20 @@ static void each_folder_allows_what_the_contract_says(void **state)
     }
 }
 
+/* The name of the one email. */
+static void find_email(struct tree_fixture *fixture, char *name, size_t size)
+{
+    struct fixture_names names = {.at_most = 0};
+    struct tree_dir *dir = NULL;
+    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, inbox), &dir), 0);
+    assert_int_equal(tree_read_dir(dir, 0, fixture_take_name, &names), 0);
+    tree_release_dir(dir);
+    const char *email = strstr(names.text, "20");
+    assert_non_null(email);
+    snprintf(name, size, "%.*s", (int)strcspn(email, " "), email);
+    assert_non_null(strstr(name, "_hello_"));
+}
+
 static const struct {
     const char *path;
     int flags;
@@ -99,6 +113,17 @@ static void files_open_as_the_contract_says(void **state)
         if (opens[i].error == 0)
             tree_release(handle);
     }
+    static const int writing[] = {O_WRONLY, O_RDWR, O_WRONLY | O_APPEND, O_RDONLY | O_TRUNC};
+    char email[256];
+    char path[512];
+    find_email(fixture, email, sizeof(email));
+    snprintf(path, sizeof(path), "%s/%s", inbox, email);
+    uint64_t ino = fixture_ino(fixture, path);
+    struct tree_handle *handle = NULL;
+    for (size_t i = 0; i < ARRAY_LEN(writing); i++)
+        assert_int_equal(tree_open(fixture->tree, &nobody, ino, writing[i], &handle), -EACCES);
+    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_RDONLY, &handle), 0);
+    tree_release(handle);
 }
 
 static void attributes_of_what_is_not_the_users_stay(void **state)
@@ -133,13 +158,8 @@ static int rename_path(struct tree_fixture *fixture, const char *folder, const c
 static void mail_stays_where_it_is(void **state)
 {
     struct tree_fixture *fixture = *state;
-    struct fixture_names names = {.at_most = 0};
-    struct tree_dir *dir = NULL;
     char email[256];
-    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, inbox), &dir), 0);
-    assert_int_equal(tree_read_dir(dir, 3, fixture_take_name, &names), 0);
-    tree_release_dir(dir);
-    snprintf(email, sizeof(email), "%.*s", (int)strcspn(names.text, " "), names.text);
+    find_email(fixture, email, sizeof(email));
 
     static const char *const targets[] = {
         "", "inboxes", "inboxes/alice@inbox.example", "drafts", "outbox", "attachments", "sent", "failed"};
@@ -242,6 +262,45 @@ static void drafts_are_renamed_as_posix_says(void **state)
     assert_string_equal(text, message);
 }
 
+/* The kernel has applied the caller's umask; the daemon's own must not take more away. */
+static void the_modes_of_drafts_are_what_was_asked_for(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    struct tree_handle *handle = NULL;
+    uint64_t drafts = fixture_ino(fixture, "drafts");
+    mode_t before = umask(0077);
+    assert_int_equal(tree_create(fixture->tree, &nobody, drafts, "file", 0664, O_WRONLY, &entry, &handle), 0);
+    tree_release(handle);
+    assert_int_equal(entry.attributes.stat.st_mode, S_IFREG | 0664);
+    assert_int_equal(tree_make_dir(fixture->tree, &nobody, drafts, "dir", 0775, &entry), 0);
+    assert_int_equal(entry.attributes.stat.st_mode, S_IFDIR | 0775);
+    assert_int_equal(tree_make_node(fixture->tree, drafts, "fifo", S_IFIFO | 0666, &entry), 0);
+    assert_int_equal(entry.attributes.stat.st_mode, S_IFIFO | 0666);
+    umask(before);
+}
+
+/* `rm sent/<all>` comes to the receipt when its file has taken it along. */
+static void a_receipt_that_went_with_its_file_is_removed_once_more_by_the_same_program(void **state)
+{
+    const struct tree_caller rm = {.pid = 7};
+    const struct tree_caller other = {.pid = 8};
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "hello", 0), 0);
+    assert_int_equal(tree_sync_folder(fixture->tree, &nobody, fixture_ino(fixture, "outbox")), 0);
+    uint64_t sent = fixture_ino(fixture, "sent");
+    int error;
+    while ((error = tree_unlink(fixture->tree, &rm, sent, "hello")) == -EBUSY)
+        sched_yield();
+    assert_int_equal(error, 0);
+    assert_int_equal(fixture_find(fixture, "sent/hello", &entry), -ENOENT);
+    assert_int_equal(fixture_find(fixture, "sent/hello.receipt.json", &entry), -ENOENT);
+    assert_int_equal(tree_unlink(fixture->tree, &other, sent, "hello.receipt.json"), -ENOENT);
+    assert_int_equal(tree_unlink(fixture->tree, &rm, sent, "hello.receipt.json"), 0);
+    assert_int_equal(tree_unlink(fixture->tree, &rm, sent, "hello.receipt.json"), -ENOENT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +317,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_draft_that_is_being_written_is_busy, fixture_set_up,
                                         fixture_tear_down),
         cmocka_unit_test_setup_teardown(drafts_are_renamed_as_posix_says, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(the_modes_of_drafts_are_what_was_asked_for, fixture_set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_receipt_that_went_with_its_file_is_removed_once_more_by_the_same_program, fixture_set_up,
+            fixture_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,8 @@
  */
 #include "tree_fixture.h"
 
+#include <sched.h>
+
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -305,6 +307,21 @@ static void new_mail_changes_new_before_anybody_looks_through_it(void **state)
     assert_memory_equal(&after, &cur_time, sizeof(after));
 }
 
+static void a_new_inbox_changes_the_folder_of_maildirs(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct timespec before = mtime_of(fixture, "maildir");
+    assert_true(before.tv_sec > 0);
+    int64_t now_ms = clock_realtime_ms(clock_system());
+    while (clock_realtime_ms(clock_system()) == now_ms)
+        sched_yield();
+    fake_service_add_inbox(fixture->fake,
+                           "{\"id\":\"i9\",\"name\":\"zoe\",\"email_address\":\"zoe@inbox.example\"}");
+    sync_all(fixture);
+    assert_int_equal(list(fixture, "maildir/zoe@inbox.example/new", 0).count, 0);
+    assert_true(is_later(mtime_of(fixture, "maildir"), before));
+}
+
 static void mail_that_is_gone_is_not_there_and_comes_back_as_what_it_was(void **state)
 {
     struct tree_fixture *fixture = *state;
@@ -424,6 +441,7 @@ int main(void)
         TEST(nothing_but_marking_is_accepted),
         TEST(removing_trashes_and_the_trash_stays),
         TEST(new_mail_changes_new_before_anybody_looks_through_it),
+        TEST(a_new_inbox_changes_the_folder_of_maildirs),
         TEST(mail_that_is_gone_is_not_there_and_comes_back_as_what_it_was),
         TEST(programs_have_files_of_their_own),
         TEST(uidvalidity_speaks_for_numbers_to_come),
