@@ -73,7 +73,7 @@ TOOLS     := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOL_SRC)) $(BU
 MOUNT     := $(shell ls -S tests/mount/*.bats)
 MANUALS   := $(patsubst man/%.scd,$(BUILD)/man/%,$(wildcard man/*.scd))
 
-.PHONY: all deps run check check-layers check-unit check-mount bench torture lint format asan tsan install uninstall \
+.PHONY: all deps run check check-layers check-unit check-mount bench torture stress lint format asan tsan install uninstall \
         clean help unit-% manuals
 .SECONDARY:
 
@@ -181,6 +181,9 @@ bench: deps ## measure against tmpfs, curl and other filesystems; N="10000 …" 
 torture: deps ## kill inboxfs KILLS times (500) while mail is sent, count what is lost; SEED=N
 	@$(MAKE) --no-print-directory all
 	@BUILD=$(BUILD) KILLS=$(KILLS) SEED=$(SEED) SERVICES=$(SERVICES) tests/torture/run
+
+stress: deps $(BUILD)/tests/unit/outbox/test_stress ## random use of the outbox; SECONDS=N (60), SEED=N, SANITIZE=thread
+	@STRESS_SECONDS=$(or $(SECONDS),60) STRESS_SEED=$(SEED) $(BUILD)/tests/unit/outbox/test_stress
 
 lint: deps ## clang-format, clang-tidy, shellcheck
 	@BUILD=$(BUILD) scripts/lint
