@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/file.h"
+#include "http/http_path.h"
 
 #define CONTENT "{\"id\": \"e/1\", \"plain_text\": \"hello\", \"attachments\": []}"
 
@@ -263,6 +264,41 @@ static void raw_messages_make_themselves_known(void **state)
     assert_int_equal(knowledge(fixture).raw, CAPABILITY_PRESENT);
 }
 
+/* A path that is cut short would name something else. */
+static void ids_too_long_for_a_path_ask_nothing(void **state)
+{
+    struct api_fixture *fixture = *state;
+    const struct mail_service_ops *ops = fixture->service->ops;
+    FILE *file = tmpfile();
+    const struct content_target target = {.fd = fileno(file), .max_bytes = 1000};
+    const struct content_query by_short = {.email_id = "e-1"};
+    char id[HTTP_PATH_MAX_BYTES + 1];
+    const struct content_query by_long = {.email_id = id};
+    memset(id, 'x', sizeof(id) - 1);
+    id[sizeof(id) - 1] = '\0';
+    for (int i = 0; i < 5; i++) {
+        _cleanup_email_content_ struct email_content content = {0};
+        struct service_result result = {.outcome = SERVICE_OK};
+        struct email_record record;
+        uint64_t len;
+        if (i == 0)
+            ops->get_content(fixture->service, &by_long, NULL, &content, &result);
+        else if (i == 1)
+            ops->get_raw(fixture->service, &by_long, &target, NULL, &len, &result);
+        else if (i == 2)
+            ops->get_attachment(fixture->service, &by_long, "a", &target, NULL, &len, &result);
+        else if (i == 3)
+            ops->get_attachment(fixture->service, &by_short, id, &target, NULL, &len, &result);
+        else
+            ops->mark_email(fixture->service, id, true, 5000, NULL, &record, &result);
+        assert_int_equal(result.outcome, SERVICE_REJECTED);
+        assert_int_equal(result.error, EINVAL);
+        service_result_release(&result);
+    }
+    assert_int_equal(scripted_server_requests(fixture->server), 0);
+    fclose(file);
+}
+
 /* ---------------------------------------------------------------- marks */
 
 static void marks_answer_the_record(void **state)
@@ -374,6 +410,7 @@ int main(void)
         API_TEST(bytes_that_cannot_be_kept_are_told),
         API_TEST(raw_messages_may_be_all_that_lacks),
         API_TEST(raw_messages_make_themselves_known),
+        API_TEST(ids_too_long_for_a_path_ask_nothing),
         API_TEST(marks_answer_the_record),
         API_TEST(searches_say_what_they_look_for),
         API_TEST(sent_mail_is_listed_where_the_service_has_it),
