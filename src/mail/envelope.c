@@ -59,6 +59,7 @@ void envelope_clear_outcome(struct envelope *envelope)
         .answers = TAKE_PTR(envelope->answers),
         .content = envelope->content,
         .is_hidden = envelope->is_hidden,
+        .was_unknown = envelope->was_unknown,
     };
     memcpy(cleared.state, envelope->state, sizeof(cleared.state));
     memcpy(cleared.digest, envelope->digest, sizeof(cleared.digest));
@@ -223,6 +224,7 @@ static int take_fields(const json_t *root, struct envelope *to)
         return -EBADMSG;
     to->kind = strcmp(kind, "attachment") == 0 ? ENVELOPE_ATTACHMENT : ENVELOPE_MESSAGE;
     to->may_have_been_sent = json_is_true(json_object_get(root, "may_have_been_sent"));
+    to->was_unknown = json_is_true(json_object_get(root, "was_unknown"));
     to->was_reuploaded = json_is_true(json_object_get(root, "was_reuploaded"));
     to->is_hidden = json_is_true(json_object_get(root, "is_hidden"));
     to->quota_day = get_integer(root, "quota_day");
@@ -282,6 +284,7 @@ static void write_message(struct json_writer *writer, const struct envelope *env
         json_write_string(writer, envelope->part_ids[i]);
     json_end_array(writer);
     json_member_boolean(writer, "may_have_been_sent", envelope->may_have_been_sent);
+    json_member_boolean(writer, "was_unknown", envelope->was_unknown);
     json_member_boolean(writer, "was_reuploaded", envelope->was_reuploaded);
     json_member_integer(writer, "quota_day", envelope->quota_day);
     json_member_string(writer, "request", envelope->request);

@@ -272,6 +272,7 @@ static void forget_or_remember(struct outbox *outbox, struct item *item)
     } else {
         error = change_begin(outbox, item, ITEM_DRAFTED, &change);
         envelope_clear_outcome(&change.next);
+        change.next.was_unknown = item_may_have_been_sent(item);
         change.is_forced = true;
         error = error != 0 ? error : change_commit(&change, item);
     }

@@ -33,6 +33,7 @@ int hand_in_begin(struct outbox *outbox, const struct item *item, enum envelope_
         return error;
     struct envelope *next = &ret->change.next;
     envelope_clear_outcome(next);
+    next->was_unknown = item_may_have_been_sent(item);
     next->kind = kind;
     if (item->state == ITEM_SENT) { /* what was sent may be sent once more: as another message */
         next->key[0] = '\0';
@@ -130,6 +131,7 @@ static int choose_key(struct hand_in *hand_in, const char *bytes, size_t len)
     pthread_mutex_lock(&outbox->lock);
     hand_in->memory = key_memory_claim_locked(outbox, digest);
     pthread_mutex_unlock(&outbox->lock);
+    next->was_unknown = hand_in->memory != NULL && hand_in->memory->envelope.was_unknown;
     if (hand_in->memory == NULL)
         return random_uuid(next->key);
     memcpy(next->key, hand_in->memory->envelope.key, sizeof(next->key));

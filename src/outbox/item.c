@@ -73,6 +73,11 @@ void item_stat(const struct item *item, enum outbox_aspect aspect, struct outbox
         ret->mtime = (struct timespec){.tv_sec = settled_ms / 1000, .tv_nsec = settled_ms % 1000 * 1000000};
 }
 
+bool item_may_have_been_sent(const struct item *item)
+{
+    return item->state == ITEM_UNKNOWN || item->envelope.may_have_been_sent || item->envelope.was_unknown;
+}
+
 void item_update_stat(struct item *item, int fd)
 {
     struct stat status;

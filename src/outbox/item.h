@@ -88,6 +88,9 @@ void item_unref(struct item *item);
 int item_folder(const struct item *item);
 void item_stat(const struct item *item, enum outbox_aspect aspect, struct outbox_stat *ret);
 
+/* Whether its content, under its key, may have gone out already. */
+bool item_may_have_been_sent(const struct item *item);
+
 /* Takes size and mtime from its open content file. */
 void item_update_stat(struct item *item, int fd);
 

@@ -19,7 +19,8 @@ bool key_memory_is_needed(const struct item *item)
 {
     return item->envelope.kind == ENVELOPE_MESSAGE && item->state != ITEM_SENT &&
            item->envelope.key[0] != '\0' && item->envelope.digest[0] != '\0' &&
-           (item->envelope.attempts > 0 || item_state_is_failure(item->state) || item->state == ITEM_HELD);
+           (item->envelope.attempts > 0 || item->envelope.was_unknown || item_state_is_failure(item->state) ||
+            item->state == ITEM_HELD);
 }
 
 struct item *key_memory_claim_locked(struct outbox *outbox, const char *digest)

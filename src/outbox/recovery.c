@@ -73,6 +73,7 @@ static int load_without_data(struct outbox *outbox, const struct spool_item *fou
     struct item probe = {.state = state, .envelope = *envelope};
     if (state != ITEM_DRAFTED && !key_memory_is_needed(&probe))
         return spool_remove(outbox->spool, found->number);
+    envelope->was_unknown = item_may_have_been_sent(&probe);
     int error = load_item(outbox, found, envelope, ITEM_DRAFTED);
     if (error == 0)
         outbox->memories++;

@@ -33,8 +33,8 @@ struct sending {
 
 static void settle_refused(struct sending *sending, int http_status, const char *words)
 {
-    settle_failed(sending->outbox, sending->item, sending->is_repeat ? ITEM_UNKNOWN : ITEM_FAILED,
-                  http_status, words);
+    settle_failed(sending->outbox, sending->item,
+                  item_may_have_been_sent(sending->item) ? ITEM_UNKNOWN : ITEM_FAILED, http_status, words);
 }
 
 /* The disk or the memory failed, or (-EAGAIN) an attachment left the pool meanwhile. */
@@ -348,7 +348,6 @@ void sender_fail_lost(struct outbox *outbox, struct item *item)
     const char *lost = binding_find_lost(item);
     snprintf(words, sizeof(words), "the attachment %.255s was not uploaded", lost == NULL ? "" : lost);
     pthread_mutex_unlock(&outbox->lock);
-    bool may_have_been_sent = item->envelope.may_have_been_sent;
-    settle_failed(outbox, item, may_have_been_sent ? ITEM_UNKNOWN : ITEM_FAILED, item->envelope.http_status,
-                  words);
+    settle_failed(outbox, item, item_may_have_been_sent(item) ? ITEM_UNKNOWN : ITEM_FAILED,
+                  item->envelope.http_status, words);
 }

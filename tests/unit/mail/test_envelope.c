@@ -39,6 +39,7 @@ static void fill(struct envelope *envelope)
         .part_ids = calloc(2, sizeof(char *)),
         .part_ids_len = 2,
         .may_have_been_sent = true,
+        .was_unknown = true,
         .was_reuploaded = true,
         .quota_day = 20412,
         .request = strdup("{\"subject\":\"a \\\"quote\\\" \\u0000\"}"),
@@ -74,7 +75,8 @@ static void assert_as_filled(const struct envelope *envelope)
     assert_int_equal(envelope->part_ids_len, 2);
     assert_null(envelope->part_ids[0]);
     assert_string_equal(envelope->part_ids[1], "part");
-    assert_true(envelope->may_have_been_sent && envelope->was_reuploaded && envelope->has_request);
+    assert_true(envelope->may_have_been_sent && envelope->was_unknown);
+    assert_true(envelope->was_reuploaded && envelope->has_request);
     assert_int_equal(envelope->quota_day, 20412);
     assert_int_equal(envelope->content, 11);
     assert_true(envelope->is_hidden);

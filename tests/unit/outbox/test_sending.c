@@ -216,6 +216,71 @@ static void an_unknown_outcome_is_never_repeated_by_itself(void **state)
     assert_true(is_listed(world, FAILED, "m.eml"));
 }
 
+/* It arrived, and nobody knows. Whoever reads `failed` sends it again. */
+static void what_may_have_arrived_is_never_told_as_failed(void **state)
+{
+    struct world *world = *state;
+    const struct fake_outcome refused = {.outcome = SERVICE_REJECTED, .http_status = 422};
+    world->config.trusts_idempotency = true;
+    world_reopen(world);
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 502, .happens = true});
+    fake_service_set(world->fake, FAKE_SEND, refused);
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    outbox_wake(world->outbox); /* again by itself */
+    assert_int_equal(settle(world), -EIO);
+    assert_int_equal(sends(world), 2);
+    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"unknown outcome\""));
+
+    assert_int_equal(outbox_retry(world->outbox, "m.eml"), 0); /* again by hand */
+    assert_int_equal(settle(world), -EIO);
+    assert_int_equal(sends(world), 3);
+    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"unknown outcome\""));
+
+    assert_int_equal(/* by way of drafts/, with a restart in between */
+                     outbox_take_out(world->outbox, OUTBOX_FOLDER_FAILED, "m.eml", world->drafts, "m.eml", 0),
+                     0);
+    world_reopen(world);
+    assert_int_equal(move_in(world, "m.eml", OUT, "m.eml"), 0);
+    assert_int_equal(settle(world), -EIO);
+    assert_int_equal(sends(world), 4);
+    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"unknown outcome\""));
+
+    assert_int_equal(/* another content is another message, which certainly did not arrive */
+                     outbox_take_out(world->outbox, OUTBOX_FOLDER_FAILED, "m.eml", world->drafts, "m.eml", 0),
+                     0);
+    assert_int_equal(mail(world, "m.eml", MESSAGE "and more\n"), 0);
+    assert_int_equal(settle(world), -EIO);
+    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"failed\""));
+    assert_string_equal(fake_service_get(world->fake, FAKE_SEND, 0).key,
+                        fake_service_get(world->fake, FAKE_SEND, 3).key);
+    assert_string_not_equal(fake_service_get(world->fake, FAKE_SEND, 0).key,
+                            fake_service_get(world->fake, FAKE_SEND, 4).key);
+}
+
+/* Its user changes his mind before the next attempt: what may have arrived keeps its key all the same. */
+static void a_key_is_remembered_also_where_nothing_was_tried_since(void **state)
+{
+    struct world *world = *state;
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 502, .happens = true});
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), -EIO);
+    fake_service_set_reachable(world->fake, false); /* closes the gate: the next ones wait */
+    assert_int_equal(mail(world, "other.eml", "To: o@x.example\nSubject: s\n\nb\n"), 0);
+    await_paused(world, true);
+    assert_int_equal(move(world, FAILED, "m.eml", OUT, "m.eml"), 0);
+    assert_int_equal(outbox_take_out(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", world->drafts, "m.eml", 0),
+                     0);
+    fake_service_set_reachable(world->fake, true);
+    outbox_wake(world->outbox);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(move_in(world, "m.eml", OUT, "m.eml"), 0);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(fake_service_count_sent(world->fake, true), 2);
+}
+
 static void a_service_that_refuses_keys_is_not_trusted(void **state)
 {
     struct world *world = *state;
@@ -357,6 +422,8 @@ int main(void)
         WORLD_TEST(retry_after_is_honoured),
         WORLD_TEST(a_full_day_does_not_keep_files_from_being_uploaded),
         WORLD_TEST(an_unknown_outcome_is_never_repeated_by_itself),
+        WORLD_TEST(what_may_have_arrived_is_never_told_as_failed),
+        WORLD_TEST(a_key_is_remembered_also_where_nothing_was_tried_since),
         WORLD_TEST(a_service_that_refuses_keys_is_not_trusted),
         WORLD_TEST(the_order_is_kept_for_one_set_of_recipients),
         WORLD_TEST(many_slow_messages_do_not_block_others),

@@ -594,7 +594,8 @@ static void *use(void *argument)
 
 /* Where each message was found, for checking that it is somewhere, and there alone. */
 struct found {
-    unsigned char times;
+    unsigned int times;
+    char place[64];
     bool is_sent;
     bool has_failed; /* and was not sent, as its receipt says */
 };
@@ -602,14 +603,19 @@ struct found {
 static void note_found(struct stress *stress, const struct outbox_entry *entry, struct found *found)
 {
     struct world *world = &stress->world;
-    unsigned int number;
     if (entry->stat.aspect == OUTBOX_RECEIPT)
         return;
     _cleanup_free_ char *text = read_shown(world, (int)entry->stat.folder, entry->name);
     const char *subject = strstr(text, "Subject: m ");
-    if (subject == NULL || sscanf(subject, "Subject: m %u", &number) != 1 || number >= stress->messages_len)
+    char *end = NULL;
+    unsigned long number = subject == NULL ? 0 : strtoul(subject + strlen("Subject: m "), &end, 10);
+    if (end == NULL || *end != '\n' || number >= stress->messages_len)
         return; /* an attachment that failed, or a message that was left in its middle */
-    found[number].times++;
+    if (++found[number].times > 1)
+        fprintf(stderr, "stress: message %lu is also %d/%s\n", number, (int)entry->stat.folder, entry->name);
+    else
+        snprintf(found[number].place, sizeof(found[number].place), "%d/%s", (int)entry->stat.folder,
+                 entry->name);
     found[number].is_sent = entry->stat.folder == OUTBOX_FOLDER_SENT;
     if (entry->stat.folder == OUTBOX_FOLDER_FAILED) {
         char receipt[300];
@@ -632,13 +638,13 @@ static void check_messages(struct stress *stress)
     for (unsigned int i = 0; i < stress->messages_len; i++) {
         const struct sent_message *message = &stress->messages[i];
         if (message->fate == FATE_ACCEPTED && found[i].times != 1)
-            COMPLAIN("message %u is in %d places", i, found[i].times);
+            COMPLAIN("message %u is in %u places: %s", i, found[i].times, found[i].place);
         if (message->fate == FATE_NONE && (found[i].times > 0 || message->effects > 0))
             COMPLAIN("message %u was refused, and is there all the same", i);
         if (found[i].is_sent && message->effects == 0)
             COMPLAIN("message %u is in sent/, and never arrived", i);
         if (found[i].has_failed && message->effects > 0)
-            COMPLAIN("message %u is told to have failed, and arrived", i);
+            COMPLAIN("message %u is told to have failed, and arrived: %s", i, found[i].place);
     }
     free(found);
 }
