@@ -20,6 +20,8 @@ enum {
 
 struct arguments {
     struct service_config config;
+    const char **hosts;
+    size_t hosts_len;
     char **words; /* what is no option */
     int words_len;
 };
@@ -36,6 +38,8 @@ static const char usage[] =
     "  --data=DIR             where everything is kept; made at the first start, with an API key in "
     "DIR/api-key\n"
     "  --domain=DOMAIN        of all inboxes (default inbox.localhost)\n"
+    "  --allow-host=NAME      a name that clients know it by, beside its address and domain; may be "
+    "repeated\n"
     "  --tier=TIER            emails sent a day: free (10), paid (1000), none (no limit; default)\n"
     "  --help, --version\n";
 
@@ -61,13 +65,10 @@ static bool parse_tier(const char *text, enum service_tier *ret_tier)
 static int parse_arguments(int argc, char **argv, struct arguments *arguments)
 {
     static const struct option options[] = {
-        {"listen", required_argument, NULL, 'l'},
-        {"data", required_argument, NULL, 'd'},
-        {"domain", required_argument, NULL, 'm'},
-        {"tier", required_argument, NULL, 't'},
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},
-        {NULL, 0, NULL, 0},
+        {"listen", required_argument, NULL, 'l'}, {"data", required_argument, NULL, 'd'},
+        {"domain", required_argument, NULL, 'm'}, {"allow-host", required_argument, NULL, 'a'},
+        {"tier", required_argument, NULL, 't'},   {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0},
     };
     int option;
     while ((option = getopt_long(argc, argv, "hV", options, NULL)) != -1) {
@@ -77,6 +78,8 @@ static int parse_arguments(int argc, char **argv, struct arguments *arguments)
             arguments->config.data_dir = optarg;
         } else if (option == 'm') {
             arguments->config.domain = optarg;
+        } else if (option == 'a') {
+            arguments->hosts[arguments->hosts_len++] = optarg;
         } else if (option == 't') {
             if (!parse_tier(optarg, &arguments->config.tier))
                 return EXIT_USAGE;
@@ -123,6 +126,17 @@ static int run_key_command(const struct arguments *arguments)
     return EXIT_FAILURE;
 }
 
+/* By its text form, "ADDRESS:PORT" or "unix:PATH". */
+static bool is_beyond_this_machine(const char *address)
+{
+    static const char *const local[] = {"unix:", "127.", "[::1]:"};
+    for (size_t i = 0; i < ARRAY_LEN(local); i++) {
+        if (strncmp(address, local[i], strlen(local[i])) == 0)
+            return false;
+    }
+    return true;
+}
+
 /* The signals to wait for are blocked before any thread is started, so that all inherit it. */
 static int run_service(const struct service_config *config)
 {
@@ -139,6 +153,11 @@ static int run_service(const struct service_config *config)
         fprintf(stderr, "inboxd: %s\n", reason != NULL ? reason : strerrordesc_np(-error));
         return EXIT_FAILURE;
     }
+    if (is_beyond_this_machine(service_address(service)))
+        fputs("inboxd: warning: other machines can reach this address, and keys and mail cross the network "
+              "in the clear:"
+              " put a proxy with TLS before it\n",
+              stderr);
     bool is_unix = strncmp(service_address(service), "unix:", 5) == 0;
     printf("inboxd: listening on %s%s\n", is_unix ? "" : "http://", service_address(service));
     fflush(stdout);
@@ -149,17 +168,29 @@ static int run_service(const struct service_config *config)
     return EXIT_SUCCESS;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv, struct arguments *arguments)
 {
-    struct arguments arguments = {.config = {.domain = "inbox.localhost", .tier = SERVICE_TIER_NONE}};
-    int status = parse_arguments(argc, argv, &arguments);
+    int status = parse_arguments(argc, argv, arguments);
     if (status >= 0)
         return status;
-    if (arguments.words_len > 0 && strcmp(arguments.words[0], "key") == 0)
-        return run_key_command(&arguments);
-    if (arguments.words_len > 0)
+    if (arguments->words_len > 0 && strcmp(arguments->words[0], "key") == 0)
+        return run_key_command(arguments);
+    if (arguments->words_len > 0)
         return complain_of_usage("unknown command");
-    if (arguments.config.listen == NULL || arguments.config.data_dir == NULL)
+    if (arguments->config.listen == NULL || arguments->config.data_dir == NULL)
         return complain_of_usage("--listen and --data are needed");
-    return run_service(&arguments.config);
+    return run_service(&arguments->config);
+}
+
+int main(int argc, char **argv)
+{
+    /* No more than there are arguments, and a NULL behind. */
+    _cleanup_free_ const char **hosts = calloc((size_t)argc + 1, sizeof(*hosts));
+    if (hosts == NULL)
+        return EXIT_FAILURE;
+    struct arguments arguments = {
+        .config = {.domain = "inbox.localhost", .hosts = hosts, .tier = SERVICE_TIER_NONE},
+        .hosts = hosts,
+    };
+    return run(argc, argv, &arguments);
 }

@@ -10,8 +10,10 @@
 
 struct account {
     struct database *database;
-    int pool_fd;            /* directory with a file for each attachment of the pool, its id as name */
-    const char *domain;     /* of all inboxes */
+    int pool_fd;        /* directory with a file for each attachment of the pool, its id as name */
+    const char *domain; /* of all inboxes */
+    const char *const
+        *hosts;             /* further names that clients may know the service by, NULL at the end; or NULL */
     enum service_tier tier; /* decides how many emails a day */
 };
 

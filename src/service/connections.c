@@ -21,6 +21,7 @@ struct connection {
     struct connection *previous, *next;
     int socket_fd;
     enum connection_phase phase;
+    bool was_accepted; /* some request of it was */
     int64_t deadline_ms;
 };
 
@@ -29,11 +30,19 @@ struct connections {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t thread;
+    size_t max_open;
     struct connection *first; /* this and all below protected by lock, the connections too */
+    size_t open;
     size_t busy;
     bool is_draining;
     bool is_ending;
 };
+
+static void cut_off(struct connection *connection)
+{
+    shutdown(connection->socket_fd, SHUT_RDWR);
+    connection->deadline_ms = CLOCK_FOREVER;
+}
 
 /* Shuts down what is late; the next deadline, or CLOCK_FOREVER. */
 static int64_t cut_off_late_locked(struct connections *connections, int64_t now_ms)
@@ -41,10 +50,8 @@ static int64_t cut_off_late_locked(struct connections *connections, int64_t now_
     int64_t next_ms = CLOCK_FOREVER;
     for (struct connection *connection = connections->first; connection != NULL;
          connection = connection->next) {
-        if (connection->deadline_ms <= now_ms) {
-            shutdown(connection->socket_fd, SHUT_RDWR);
-            connection->deadline_ms = CLOCK_FOREVER;
-        }
+        if (connection->deadline_ms <= now_ms)
+            cut_off(connection);
         if (connection->deadline_ms < next_ms)
             next_ms = connection->deadline_ms;
     }
@@ -64,12 +71,13 @@ static void *watch(void *argument)
     return NULL;
 }
 
-int connections_new(struct clock *clock, struct connections **ret_connections)
+int connections_new(struct clock *clock, size_t max_open, struct connections **ret_connections)
 {
     struct connections *connections = calloc(1, sizeof(*connections));
     if (connections == NULL)
         return -ENOMEM;
     connections->clock = clock;
+    connections->max_open = max_open;
     pthread_mutex_init(&connections->lock, NULL);
     clock_condition_init(&connections->changed);
     int error = thread_start(&connections->thread, "inboxd-watch", watch, connections);
@@ -104,9 +112,33 @@ static void enter_locked(struct connections *connections, struct connection *con
         connections->busy--;
     if (phase != CONNECTION_IDLE)
         connections->busy++;
+    if (phase == CONNECTION_RECEIVING)
+        connection->was_accepted = true;
     connection->phase = phase;
     connection->deadline_ms = clock_monotonic_ms(connections->clock) + limits_ms[phase];
     pthread_cond_broadcast(&connections->changed);
+}
+
+/* Whether `one` is to make room before `other`: strangers first, and of them who waited longest. */
+static bool goes_before(const struct connection *one, const struct connection *other)
+{
+    if (one->was_accepted != other->was_accepted)
+        return other->was_accepted;
+    return one->deadline_ms < other->deadline_ms;
+}
+
+/* Requests that were accepted are left alone, and those that were cut off before are on their way out. */
+static void make_room_locked(struct connections *connections)
+{
+    struct connection *chosen = NULL;
+    for (struct connection *connection = connections->first; connection != NULL;
+         connection = connection->next) {
+        if (connection->phase == CONNECTION_IDLE && connection->deadline_ms != CLOCK_FOREVER &&
+            (chosen == NULL || goes_before(connection, chosen)))
+            chosen = connection;
+    }
+    if (chosen != NULL)
+        cut_off(chosen);
 }
 
 struct connection *connections_add(struct connections *connections, int socket_fd)
@@ -116,6 +148,8 @@ struct connection *connections_add(struct connections *connections, int socket_f
         return NULL;
     connection->socket_fd = socket_fd;
     pthread_mutex_lock(&connections->lock);
+    if (++connections->open > connections->max_open)
+        make_room_locked(connections);
     connection->next = connections->first;
     if (connection->next != NULL)
         connection->next->previous = connection;
@@ -128,6 +162,7 @@ struct connection *connections_add(struct connections *connections, int socket_f
 void connections_remove(struct connections *connections, struct connection *connection)
 {
     pthread_mutex_lock(&connections->lock);
+    connections->open--;
     enter_locked(connections, connection, CONNECTION_IDLE);
     if (connection->previous != NULL)
         connection->previous->next = connection->next;

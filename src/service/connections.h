@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The connections that are open, and how long each may still take: a client that trickles, or reads slowly,
- * is cut off, so that nobody holds a place for ever. Timeouts between two bytes are the HTTP library's.
+ * is cut off, so that nobody holds a place for ever. Where there are too many, those without a request that
+ * was accepted make room. Timeouts between two bytes are the HTTP library's.
  */
 #ifndef INBOXFS_SERVICE_CONNECTIONS_H
 #define INBOXFS_SERVICE_CONNECTIONS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/clock.h"
@@ -16,13 +18,14 @@ struct connection;
 
 /* What a connection is waited for. */
 enum connection_phase {
-    CONNECTION_IDLE,      /* its next request */
-    CONNECTION_RECEIVING, /* the rest of a request */
+    CONNECTION_IDLE,      /* its next request, or the rest of one that was not accepted, or not yet */
+    CONNECTION_RECEIVING, /* the rest of a request that was accepted */
     CONNECTION_SENDING,   /* that the answer is taken */
 };
 
-/* Starts the thread that watches. `clock` is borrowed. 0 or -errno. */
-int connections_new(struct clock *clock, struct connections **ret_connections);
+/* Starts the thread that watches. `clock` is borrowed. Above `max_open` connections, each that comes has one
+ * cut off that waits for a request. 0 or -errno. */
+int connections_new(struct clock *clock, size_t max_open, struct connections **ret_connections);
 
 /* All connections must be removed. NULL-safe. */
 void connections_free(struct connections *connections);

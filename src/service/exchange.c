@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "service/keys.h"
+#include "service/request_head.h"
 #include "service/router.h"
 
 enum {
@@ -27,6 +28,7 @@ struct exchange {
     const struct route *route;
     size_t discarded_bytes;
     bool is_settled;
+    bool is_last; /* nothing that follows on the connection can be believed */
 };
 
 struct exchange *exchange_new(const struct account *account, const char *target)
@@ -55,6 +57,12 @@ void exchange_free(struct exchange *exchange)
     free(exchange->request.path);
     free(exchange->request.target);
     free(exchange);
+}
+
+void exchange_refuse_target(struct exchange *exchange, size_t max_bytes, size_t max_parameters)
+{
+    reply_error(&exchange->reply, MHD_HTTP_URI_TOO_LONG,
+                "The target is too long: at most %zu bytes and %zu parameters.", max_bytes, max_parameters);
 }
 
 static int check_key(const struct request *request, bool *ret_is_known)
@@ -129,13 +137,16 @@ static void expect_body(struct exchange *exchange)
     }
 }
 
-bool exchange_begin(struct exchange *exchange, struct MHD_Connection *connection, const char *method)
+bool exchange_begin(struct exchange *exchange, struct MHD_Connection *connection, const char *method,
+                    const char *version)
 {
     struct request *request = &exchange->request;
     if (request->connection != NULL)
         return false;
     request->connection = connection;
-    authenticate(exchange);
+    exchange->is_last = !request_head_check(request, version, &exchange->reply);
+    if (exchange->reply.status == 0)
+        authenticate(exchange);
     if (exchange->reply.status == 0)
         exchange->route = router_find(request, method, &exchange->reply);
     if (exchange->reply.status == 0)
@@ -143,9 +154,14 @@ bool exchange_begin(struct exchange *exchange, struct MHD_Connection *connection
 
     /* A client that asks before it sends gets its answer before; so does one that announces too much. */
     bool asks_first = request_header(request, MHD_HTTP_HEADER_EXPECT) != NULL;
-    exchange->is_settled =
-        exchange->reply.status != 0 && (asks_first || declared_length(request) > DISCARD_MAX_BYTES);
+    bool is_too_much = declared_length(request) > DISCARD_MAX_BYTES || request_head_is_endless(request);
+    exchange->is_settled = exchange->reply.status != 0 && (asks_first || is_too_much);
     return true;
+}
+
+bool exchange_is_accepted(const struct exchange *exchange)
+{
+    return exchange->reply.status == 0;
 }
 
 bool exchange_is_settled(const struct exchange *exchange)
@@ -192,5 +208,5 @@ enum MHD_Result exchange_answer(struct exchange *exchange, bool closes)
                       strerrordesc_np(-error));
         }
     }
-    return reply_send(&exchange->reply, exchange->request.connection, closes);
+    return reply_send(&exchange->reply, exchange->request.connection, closes || exchange->is_last);
 }

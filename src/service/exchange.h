@@ -20,9 +20,16 @@ struct exchange *exchange_new(const struct account *account, const char *target)
 /* NULL-safe. */
 void exchange_free(struct exchange *exchange);
 
+/* It will be answered with 414, whatever follows. */
+void exchange_refuse_target(struct exchange *exchange, size_t max_bytes, size_t max_parameters);
+
 /* To be called first: the header is there; the key, the route and what is declared of the body are looked
  * at. False: that was done before. */
-bool exchange_begin(struct exchange *exchange, struct MHD_Connection *connection, const char *method);
+bool exchange_begin(struct exchange *exchange, struct MHD_Connection *connection, const char *method,
+                    const char *version);
+
+/* Whether nothing speaks against the request so far. */
+bool exchange_is_accepted(const struct exchange *exchange);
 
 /* A piece of the body. False: more came than will be thrown away; the connection is to be cut. */
 bool exchange_receive(struct exchange *exchange, const char *bytes, size_t len);

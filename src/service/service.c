@@ -132,6 +132,7 @@ static int start(const struct service_config *config, struct service **ret_servi
     if (service->domain == NULL)
         return -ENOMEM;
     service->account.domain = service->domain;
+    service->account.hosts = config->hosts;
     service->account.tier = config->tier;
     mime_library_init();
     int error = check_domain(config->domain, ret_reason);

@@ -36,6 +36,36 @@ status_of() { # CURL-ARGUMENT...
   curl -sS -o /dev/null "$SERVICE_URL"
 }
 
+@test "a name that is not the service's is refused, unless it is allowed" {
+  start_service --allow-host=mail.example --allow-host=post.example
+  local host
+  for host in mail.example post.example:8025 "$DOMAIN" localhost "127.0.0.1:$SERVICE_PORT"; do
+    equal "$(status_of -H "Host: $host" "$SERVICE_URL/api/v1/inbox")" 401
+  done
+  equal "$(status_of -H "Host: evil.example" "$SERVICE_URL/api/v1/inbox")" 421
+  holds "$DIR/body" '.detail | contains("--allow-host")'
+  stop_service
+  start_service
+  equal "$(status_of -H "Host: mail.example" "$SERVICE_URL/api/v1/inbox")" 421
+}
+
+@test "listening beyond this machine is said, on it not" {
+  "$INBOXD" --data="$SERVICE" --listen=0.0.0.0:0 >"$DIR/inboxd.out" 2>"$DIR/inboxd.log" 3>&- &
+  SERVICE_PID=$!
+  wait_until 10 grep -q "listening on" "$DIR/inboxd.out"
+  contains "$(cat "$DIR/inboxd.log")" "other machines"
+  stop_service
+  local address
+  for address in 127.0.0.1:0 localhost:0 "unix:$DIR/socket"; do
+    rm -f "$DIR/inboxd.out"
+    "$INBOXD" --data="$SERVICE" --listen="$address" >"$DIR/inboxd.out" 2>"$DIR/inboxd.log" 3>&- &
+    SERVICE_PID=$!
+    wait_until 10 grep -qs "listening on" "$DIR/inboxd.out"
+    equal "$(cat "$DIR/inboxd.log")" ""
+    stop_service
+  done
+}
+
 @test "the first start makes the data and a key for its owner only; later starts keep it" {
   start_service
   equal "$(stat -c %a "$SERVICE" "$SERVICE/api-key" | tr '\n' ' ')" "700 600 "
@@ -87,7 +117,7 @@ import os, signal, socket, sys, time
 pid, port, key, address = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 body = b'{"id": null, "name": "alice", "email_address": "%s"}' % address.encode()
 client = socket.create_connection(("127.0.0.1", port), timeout=10)
-client.sendall(b"POST /api/v1/inbox/upsert HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nExpect: 100-continue\r\n"
+client.sendall(b"POST /api/v1/inbox/upsert HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nExpect: 100-continue\r\n"
                b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (key.encode(), len(body)))
 assert b" 100 " in client.recv(1000)
 os.kill(pid, signal.SIGTERM)
@@ -127,10 +157,13 @@ PYTHON
 
 @test "every request needs the key" {
   start_service
-  local path
+  local path key nearly
+  key=$(cat "$KEY_FILE")
+  nearly=${key%?}$([ "${key: -1}" = 0 ] && echo 1 || echo 0)
   for path in inbox email email/outbound email/x; do
     equal "$(status_of "$SERVICE_URL/api/v1/$path")" 401
     equal "$(status_of -H 'Authorization: Bearer wrong' "$SERVICE_URL/api/v1/$path")" 401
+    equal "$(status_of -H "Authorization: Bearer $nearly" "$SERVICE_URL/api/v1/$path")" 401
     equal "$(status_of -H "Authorization: Basic $(base64 -w0 <"$KEY_FILE")" "$SERVICE_URL/api/v1/$path")" 401
   done
   jq -e '.detail // .error // .message' "$DIR/body"

@@ -141,7 +141,7 @@ void http_client_request(const struct http_client *client, const char *method, c
                          struct http_answer *ret_answer)
 {
     struct strbuf text = STRBUF_INIT(ANSWER_MAX_BYTES);
-    strbuf_appendf(&text, "%s %s HTTP/1.1\r\nHost: test\r\nConnection: close\r\n", method, target);
+    strbuf_appendf(&text, "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n", method, target);
     if (client->key != NULL)
         strbuf_appendf(&text, "Authorization: Bearer %s\r\n", client->key);
     strbuf_append_str(&text, headers);

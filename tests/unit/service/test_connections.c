@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -38,7 +39,7 @@ static void who_is_late_is_cut_off(void **state)
         struct fake_clock fake;
         fake_clock_init(&fake, 0);
         struct connections *connections = NULL;
-        assert_int_equal(0, connections_new(&fake.clock, &connections));
+        assert_int_equal(0, connections_new(&fake.clock, 10, &connections));
         int late[2];
         int timely[2];
         assert_int_equal(0, socketpair(AF_UNIX, SOCK_STREAM, 0, late));
@@ -67,7 +68,7 @@ static void draining_waits_for_the_busy_alone(void **state)
 {
     (void)state;
     struct connections *connections = NULL;
-    assert_int_equal(0, connections_new(clock_system(), &connections));
+    assert_int_equal(0, connections_new(clock_system(), 10, &connections));
     struct connection *connection = connections_add(connections, -1);
     assert_false(connections_is_draining(connections));
     connections_drain(connections, INT32_MAX);
@@ -78,10 +79,78 @@ static void draining_waits_for_the_busy_alone(void **state)
     connections_free(connections);
 }
 
+/* A connection of which the other end is held. */
+struct pair {
+    int ends[2];
+    struct connection *connection;
+};
+
+static void pair_add(struct pair *pair, struct connections *connections)
+{
+    assert_int_equal(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair->ends));
+    pair->connection = connections_add(connections, pair->ends[0]);
+}
+
+static void pair_release(struct pair *pair, struct connections *connections)
+{
+    connections_remove(connections, pair->connection);
+    close(pair->ends[0]);
+    close(pair->ends[1]);
+}
+
+/* Four connections, in the order they came: B is busy, K was served before, S is a stranger, R one who
+ * was refused. */
+static const struct {
+    const char *before;
+    size_t leaves; /* which of them the fifth takes the place of; 9: none */
+} rooms[] = {
+    {"SSSS", 0}, {"KRKK", 1}, {"KSSS", 1}, {"SSSK", 0}, {"BKSK", 2},
+    {"BKKS", 3}, {"SKKB", 0}, {"BKBK", 1}, {"BBBK", 3}, {"BBBB", 9},
+};
+
+static void strangers_make_room_first(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rooms); i++) {
+        struct fake_clock fake;
+        fake_clock_init(&fake, 0);
+        struct connections *connections = NULL;
+        assert_int_equal(0, connections_new(&fake.clock, 4, &connections));
+        struct pair pairs[6];
+        for (size_t at = 0; at < 4; at++) {
+            pair_add(&pairs[at], connections);
+            if (strchr("BK", rooms[i].before[at]) != NULL)
+                connections_enter(connections, pairs[at].connection, CONNECTION_RECEIVING);
+            if (rooms[i].before[at] == 'R')
+                connections_enter(connections, pairs[at].connection, CONNECTION_SENDING);
+            if (strchr("KR", rooms[i].before[at]) != NULL)
+                connections_enter(connections, pairs[at].connection, CONNECTION_IDLE);
+            fake_clock_await_waiters(&fake, 1);
+            fake_clock_advance(&fake, 1);
+        }
+        for (size_t at = 0; at < 4; at++)
+            assert_false(is_cut_off(pairs[at].ends[1], 0));
+        pair_add(&pairs[4], connections);
+        for (size_t at = 0; at < 5; at++)
+            assert_int_equal(at == rooms[i].leaves, is_cut_off(pairs[at].ends[1], 0));
+        /* With two less there is room for one more. */
+        pair_release(&pairs[0], connections);
+        pair_release(&pairs[1], connections);
+        pair_add(&pairs[5], connections);
+        for (size_t at = 2; at < 6; at++)
+            assert_int_equal(at == rooms[i].leaves, is_cut_off(pairs[at].ends[1], 0));
+        for (size_t at = 2; at < 6; at++)
+            pair_release(&pairs[at], connections);
+        connections_free(connections);
+        fake_clock_release(&fake);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_is_late_is_cut_off),
+        cmocka_unit_test(strangers_make_room_first),
         cmocka_unit_test(draining_waits_for_the_busy_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,8 +3,12 @@
  * HTTP itself: keys, methods, paths, content types, sizes, odd clients, many at once.
  */
 #include <dirent.h>
+#include <malloc.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sqlite3.h>
+#include <strings.h>
+#include <sys/socket.h>
 
 #include "unit/service/service_fixture.h"
 
@@ -171,6 +175,231 @@ static void many_requests_leave_nothing_open(void **state)
     assert_true(count_open_files() < before + MANY / 2);
 }
 
+static int status_with_key(const struct fixture *fixture, const char *key)
+{
+    struct http_client client = {service_address(fixture->service), key};
+    struct http_answer answer;
+    http_client_request(&client, "GET", "/api/v1/inbox", "", NULL, 0, &answer);
+    int status = answer.status;
+    http_answer_release(&answer);
+    return status;
+}
+
+static void a_key_with_one_wrong_digit_is_refused(void **state)
+{
+    const struct fixture *fixture = *state;
+    char key[70];
+    for (size_t i = 0; i < 64; i++) {
+        snprintf(key, sizeof(key), "%s", fixture->key);
+        key[i] = key[i] == '0' ? '1' : '0';
+        if (status_with_key(fixture, key) != 401)
+            fail_msg("digit %zu is not compared", i);
+    }
+    assert_int_equal(200, status_with_key(fixture, fixture->key));
+    snprintf(key, sizeof(key), "%s0", fixture->key);
+    assert_int_equal(401, status_with_key(fixture, key));
+    snprintf(key, sizeof(key), "%.8s", fixture->key);
+    assert_int_equal(401, status_with_key(fixture, key));
+}
+
+#define HEAD(version, headers) "GET /api/v1/inbox HTTP/" version "\r\n" headers
+#define HOST "Host: localhost\r\n"
+#define CLOSE "Connection: close\r\n"
+
+static const struct {
+    const char *what;
+    const char *head; /* without the key */
+    const char *body;
+    int status;
+} heads[] = {
+    {"plain", HEAD("1.1", HOST CLOSE), "", 200},
+    {"chunks", HEAD("1.1", HOST CLOSE "Transfer-Encoding: Chunked\r\n"), "0\r\n\r\n", 200},
+    {"no host, of old", HEAD("1.0", ""), "", 200},
+    {"a foreign host, of old", HEAD("1.0", "Host: evil.example\r\n"), "", 421},
+    {"no host", HEAD("1.1", CLOSE), "", 400},
+    {"two hosts", HEAD("1.1", HOST HOST CLOSE), "", 400},
+    /* The connection ends without having been asked to. */
+    {"two lengths", HEAD("1.1", HOST "Content-Length: 0\r\nContent-Length: 5\r\n"), "", 400},
+    {"the same length twice", HEAD("1.1", HOST "Content-Length: 1\r\nContent-Length: 1\r\n"), "x", 400},
+    {"two lengths in one", HEAD("1.1", HOST "Content-Length: 5, 5\r\n"), "", 400},
+    {"length and chunks", HEAD("1.1", HOST "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"),
+     "0\r\n\r\n", 400},
+    {"chunks twice", HEAD("1.1", HOST "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"),
+     "0\r\n\r\n", 400},
+    {"another encoding", HEAD("1.1", HOST "Transfer-Encoding: gzip\r\n"), "", 400},
+    {"an encoding more", HEAD("1.1", HOST "Transfer-Encoding: gzip, chunked\r\n"), "", 400},
+    {"a blank before the colon", HEAD("1.1", HOST "Transfer-Encoding : chunked\r\n"), "", 400},
+};
+
+static void a_header_that_says_two_things_is_refused(void **state)
+{
+    const struct fixture *fixture = *state;
+    for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+        char request[1024];
+        int len = snprintf(request, sizeof(request), "%sAuthorization: Bearer %s\r\n\r\n%s", heads[i].head,
+                           fixture->key, heads[i].body);
+        struct http_answer answer;
+        http_client_exchange(&fixture->client, request, (size_t)len, &answer);
+        char *connection = http_answer_header(&answer, "Connection");
+        if (answer.status != heads[i].status || connection == NULL || strcasecmp(connection, "close") != 0)
+            fail_msg("%s: %d instead of %d, connection: %s", heads[i].what, answer.status, heads[i].status,
+                     connection);
+        free(connection);
+        http_answer_release(&answer);
+    }
+}
+
+static const struct {
+    const char *host;
+    int status;
+} hosts[] = {
+    {"localhost", 200},
+    {"LocalHost:8025", 200},
+    {"inbox.localhost", 200},
+    {"any.localhost:1", 200},
+    {"127.0.0.1", 200},
+    {"127.0.0.1:80", 200},
+    {"[::1]:8025", 200},
+    {"192.0.2.7:8025", 200},
+    {"mail.example", 200},
+    {"Mail.Example:443", 200},
+    {"post.example", 200},
+    {"evil.example", 421},
+    {"localhost.evil.example", 421},
+    {"notlocalhost", 421},
+    {"mail.example.evil.example", 421},
+    {"127.0.0.1.evil.example", 421},
+    {"a.mail.example", 421},
+    {"", 421},
+    {"localhost:x", 421},
+    {"localhost:80@evil", 421},
+    {"[::1", 421},
+    {"[::1]x", 421},
+    {":80", 421},
+    {"http://localhost", 421},
+};
+
+static void a_name_that_is_not_the_services_is_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture_stop(fixture);
+    static const char *const further[] = {"mail.example", "post.example", NULL};
+    const struct service_config config = {.listen = "127.0.0.1:0",
+                                          .data_dir = fixture->data_dir,
+                                          .domain = "inbox.localhost",
+                                          .hosts = further};
+    char *reason = NULL;
+    assert_int_equal(0, service_start(&config, &fixture->service, &reason));
+    struct http_client client = {service_address(fixture->service), NULL};
+    for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
+        char request[1024];
+        int len = snprintf(request, sizeof(request),
+                           HEAD("1.1", CLOSE "Host: %s\r\nAuthorization: Bearer %s\r\n\r\n"), hosts[i].host,
+                           fixture->key);
+        struct http_answer answer;
+        http_client_exchange(&client, request, (size_t)len, &answer);
+        if (answer.status != hosts[i].status)
+            fail_msg("%s: %d instead of %d", hosts[i].host, answer.status, hosts[i].status);
+        http_answer_release(&answer);
+    }
+}
+
+/* "GET /PATH?" and the parameter many times; the caller frees. `path` may hold a null byte. */
+static char *make_query(const char *path, size_t path_len, const char *parameter, size_t times,
+                        size_t *ret_len)
+{
+    static const char tail[] = " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    size_t len = strlen(parameter);
+    char *request = malloc(path_len + len * times + 100);
+    size_t at = (size_t)sprintf(request, "GET /");
+    memcpy(request + at, path, path_len);
+    at += path_len;
+    request[at++] = '?';
+    for (size_t i = 0; i < times; i++, at += len)
+        memcpy(request + at, parameter, len);
+    memcpy(request + at, tail, sizeof(tail));
+    *ret_len = at + sizeof(tail) - 1;
+    return request;
+}
+
+static void a_target_that_is_too_long_is_refused(void **state)
+{
+    const struct fixture *fixture = *state;
+    static const struct {
+        const char *parameter;
+        size_t times;
+    } queries[] = {{"inbox_ids=a&", 1025}, {"inbox_ids=a&", 5000}, {"&", 5000},
+                   {"a", 70000},           {"a", 200000},          {"a", 300000}};
+    for (size_t i = 0; i < sizeof(queries) / sizeof(queries[0]); i++) {
+        size_t len = 0;
+        char *request = make_query("", 0, queries[i].parameter, queries[i].times, &len);
+        int fd = http_client_connect(&fixture->client);
+        assert_int_equal(len, write(fd, request, len));
+        char status[13] = "";
+        assert_int_equal(12, recv(fd, status, 12, MSG_WAITALL));
+        assert_string_equal("HTTP/1.1 414", status);
+        close(fd);
+        free(request);
+    }
+    /* As long a list as is read at all. */
+    char *target = malloc(60000);
+    size_t at = (size_t)sprintf(target, "/api/v1/email?limit=1");
+    for (int i = 0; i < 1000; i++)
+        at += (size_t)sprintf(target + at, "&inbox_ids=%08x-0000-0000-0000-000000000000", i);
+    assert_int_equal(0, count_of(fixture, target));
+    free(target);
+}
+
+/* Requests that the HTTP library ends by itself, and does not tell the end of. With a null in the path nobody
+ * else sees the parameters either. */
+static void what_is_given_up_on_takes_no_memory(void **state)
+{
+    struct fixture *fixture = *state;
+    size_t before = mallinfo2().uordblks;
+    for (int i = 0; i < 2000; i++) {
+        size_t len = 0;
+        char *request = i % 2 == 0 ? make_query("", 0, "inbox_ids=a&", 5000, &len)
+                                   : make_query("abcdefgh\0", 9, "a&", 10000, &len);
+        int fd = http_client_connect(&fixture->client);
+        assert_int_equal(len, write(fd, request, len));
+        char answer[1000];
+        while (read(fd, answer, sizeof(answer)) > 0)
+            ;
+        close(fd);
+        free(request);
+    }
+    assert_int_equal(200, status_with_key(fixture, fixture->key));
+    fixture_stop(fixture);
+    size_t after = mallinfo2().uordblks;
+    if (after > before + 100 * 1000)
+        fail_msg("%zu bytes are lost", after - before);
+}
+
+static void half_requests_shut_nobody_out(void **state)
+{
+    const struct fixture *fixture = *state;
+    static const char *const halves[] = {
+        "", "GET", "GET / HTTP/1.1\r\nHost: localhost\r\n",
+        "POST /api/v1/email/send HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"};
+    int held[300];
+    for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++) {
+        held[i] = http_client_connect(&fixture->client);
+        const char *half = halves[i % 4];
+        assert_int_equal(strlen(half), write(held[i], half, strlen(half)));
+    }
+    int fd = http_client_connect(&fixture->client);
+    static const char request[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    assert_int_equal(sizeof(request) - 1, write(fd, request, sizeof(request) - 1));
+    struct pollfd waiting = {.fd = fd, .events = POLLIN};
+    assert_int_equal(1, poll(&waiting, 1, 15 * 1000));
+    char status[13] = "";
+    assert_int_equal(12, recv(fd, status, 12, MSG_WAITALL));
+    assert_string_equal("HTTP/1.1 401", status);
+    close(fd);
+    for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++)
+        close(held[i]);
+}
+
 static void a_refused_body_does_not_hide_the_answer(void **state)
 {
     const struct fixture *fixture = *state;
@@ -194,7 +423,7 @@ static void a_chunked_body_is_bounded_too(void **state)
     size_t len = 1024 * 1024;
     char *request = malloc(len * 3);
     int head = sprintf(request,
-                       "POST /api/v1/inbox/upsert HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                       "POST /api/v1/inbox/upsert HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
                        "Authorization: Bearer %s\r\n" JSON_TYPE "Transfer-Encoding: chunked\r\n\r\n%zx\r\n",
                        fixture->key, len + 1);
     memset(request + head, ' ', len + 1);
@@ -206,7 +435,7 @@ static void a_chunked_body_is_bounded_too(void **state)
     http_answer_release(&answer);
 
     head = sprintf(request,
-                   "POST /api/v1/inbox/upsert HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                   "POST /api/v1/inbox/upsert HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
                    "Authorization: Bearer %s\r\n" JSON_TYPE "Transfer-Encoding: chunked\r\n\r\n"
                    "10\r\n{\"name\":\"x\",\"ema\r\n"
                    "22\r\nil_address\":\"a@inbox.localhost\"}  \r\n0\r\n\r\n",
@@ -273,6 +502,12 @@ int main(void)
         SERVICE_TEST(a_database_that_fails_is_no_answer),
         SERVICE_TEST(a_database_that_fails_lets_nobody_in),
         SERVICE_TEST(many_requests_leave_nothing_open),
+        SERVICE_TEST(a_key_with_one_wrong_digit_is_refused),
+        SERVICE_TEST(a_header_that_says_two_things_is_refused),
+        SERVICE_TEST(a_name_that_is_not_the_services_is_refused),
+        SERVICE_TEST(a_target_that_is_too_long_is_refused),
+        SERVICE_TEST(what_is_given_up_on_takes_no_memory),
+        SERVICE_TEST(half_requests_shut_nobody_out),
         SERVICE_TEST(a_refused_body_does_not_hide_the_answer),
         SERVICE_TEST(a_chunked_body_is_bounded_too),
         SERVICE_TEST(garbage_is_survived),
