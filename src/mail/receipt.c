@@ -5,13 +5,36 @@
 #include "mail/receipt.h"
 
 #include <errno.h>
+#include <string.h>
 
+#include "mail/json_copy.h"
 #include "mail/json_value.h"
 #include "mail/json_writer.h"
 
 static const char *text_or_null(const char *text)
 {
     return text[0] == '\0' ? NULL : text;
+}
+
+static bool is_json(const char *text)
+{
+    size_t len = strlen(text);
+    _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(ENVELOPE_MAX_BYTES);
+    struct json_copy copy;
+    json_copy_init(&copy, &out, 0);
+    int error = json_copy_all(&copy, text, len);
+    json_copy_release(&copy);
+    return error == 0;
+}
+
+/* It was JSON when it was written; of an envelope that was damaged since, it is shown as what it is: a text.
+ */
+static void write_request(struct json_writer *writer, const char *request)
+{
+    if (request == NULL || is_json(request))
+        json_write_verbatim(writer, request);
+    else
+        json_write_string(writer, request);
 }
 
 int receipt_format(const struct envelope *envelope, struct strbuf *out)
@@ -33,7 +56,7 @@ int receipt_format(const struct envelope *envelope, struct strbuf *out)
         json_write_integer(&writer, envelope->http_status);
     json_member_string(&writer, "error", envelope->error);
     json_key(&writer, "request");
-    json_write_verbatim(&writer, envelope->request);
+    write_request(&writer, envelope->request);
     json_end_object(&writer);
     return strbuf_append_char(out, '\n');
 }

@@ -3,6 +3,7 @@
  * What the service tells of sent mail, put into receipts.
  */
 #include <errno.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,12 +73,46 @@ static void a_receipt_stays_json_with_them(void **state)
     assert_int_equal(receipt_end("{}", 2), 2);
 }
 
+/* The receipt is what a user looks at when something is wrong. */
+static void a_damaged_envelope_makes_a_receipt_that_is_json(void **state)
+{
+    static const char *const requests[] = {
+        "",
+        "{",
+        "{}}",
+        "not json",
+        "{\"a\":1}\n}\n{",
+        "1, \"state\": \"sent\"",
+        "\x01",
+        "{\"a\":\"\xff\"}",
+        "[[[[",
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(requests); i++) {
+        struct envelope envelope = {.state = "failed",
+                                    .accepted_ms = INT64_MAX,
+                                    .finished_ms = INT64_MIN,
+                                    .attempts = UINT_MAX,
+                                    .http_status = INT_MIN,
+                                    .error = (char *)"\x1b[2J",
+                                    .request = (char *)requests[i]};
+        _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(1 << 16);
+        assert_int_equal(receipt_format(&envelope, &receipt), 0);
+        _cleanup_json_ json_t *value = json_loadb(receipt.data, receipt.len, JSON_REJECT_DUPLICATES, NULL);
+        if (value == NULL)
+            fail_msg("with the request %s: %s", requests[i], strbuf_str(&receipt));
+        assert_string_equal(json_string_value(json_object_get(value, "state")), "failed");
+        assert_true(json_is_string(json_object_get(value, "request")));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_and_latest_event_are_members),
         cmocka_unit_test(what_is_no_record_is_refused),
         cmocka_unit_test(a_receipt_stays_json_with_them),
+        cmocka_unit_test(a_damaged_envelope_makes_a_receipt_that_is_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
