@@ -160,7 +160,7 @@ int fs_session_mount(struct fs_session *session, char **ret_reason)
     return 0;
 }
 
-/* Each draft that the kernel knows takes a descriptor. */
+/* Each file that is open in drafts/ or outbox/ takes one or two descriptors. */
 static void allow_many_files(void)
 {
     struct rlimit limit;

@@ -31,20 +31,23 @@ static int set_size_by_path(struct tree *tree, struct draft_node *draft, const c
     return error;
 }
 
-static int set_draft_owner(const struct draft_node *draft, const struct tree_change *change)
+static int set_draft_owner(int fd, const struct tree_change *change)
 {
     uid_t uid = (change->fields & TREE_SET_UID) != 0 ? change->uid : (uid_t)-1;
     gid_t gid = (change->fields & TREE_SET_GID) != 0 ? change->gid : (gid_t)-1;
-    return fchownat(draft->fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) == 0 ? 0 : -errno;
+    return fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) == 0 ? 0 : -errno;
 }
 
 static int set_draft(struct tree *tree, struct draft_node *draft, const struct tree_caller *caller,
                      struct tree_handle *handle, const struct tree_change *change)
 {
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
     char path[PROC_PATH_MAX_BYTES];
     struct stat stat;
-    int error = 0;
-    if (fstat(draft->fd, &stat) != 0)
+    int error = draft_hold(&tree->drafts, draft, &hold);
+    if (error != 0)
+        return error;
+    if (fstat(hold.fd, &stat) != 0)
         return -errno;
     /* The mode of a symbolic link cannot be set at all, nor does it have a size. */
     if (S_ISLNK(stat.st_mode) && (change->fields & (TREE_SET_MODE | TREE_SET_SIZE)) != 0)
@@ -52,10 +55,10 @@ static int set_draft(struct tree *tree, struct draft_node *draft, const struct t
     if (draft == &tree->drafts.root && (change->fields & ~(unsigned int)TREE_SET_TIMES) != 0)
         return -EPERM;
 
-    proc_path(draft->fd, path);
+    proc_path(hold.fd, path);
     if ((change->fields & TREE_SET_MODE) != 0 && chmod(path, change->mode & 07777) != 0)
         return -errno;
-    if ((change->fields & SET_OWNER) != 0 && (error = set_draft_owner(draft, change)) != 0)
+    if ((change->fields & SET_OWNER) != 0 && (error = set_draft_owner(hold.fd, change)) != 0)
         return error;
     if ((change->fields & TREE_SET_SIZE) != 0) {
         bool has_handle = handle != NULL && handle->ops->set_size != NULL;
@@ -64,7 +67,7 @@ static int set_draft(struct tree *tree, struct draft_node *draft, const struct t
         if (error != 0)
             return error;
     }
-    if ((change->fields & TREE_SET_TIMES) != 0 && utimensat(draft->fd, "", change->times, AT_EMPTY_PATH) != 0)
+    if ((change->fields & TREE_SET_TIMES) != 0 && utimensat(hold.fd, "", change->times, AT_EMPTY_PATH) != 0)
         return -errno;
     return 0;
 }

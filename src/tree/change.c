@@ -37,13 +37,13 @@ static bool is_outbox_folder(uint64_t ino, enum outbox_folder *ret)
 
 /* The kernel has applied the caller's umask; this process has one of its own. Below a folder that hands on
  * its group, the new one does so, too. */
-static int make_dir_in_drafts(const struct draft_node *parent, const char *name, mode_t mode)
+static int make_dir_in_drafts(int parent_fd, const char *name, mode_t mode)
 {
     struct stat stat;
-    if (mkdirat(parent->fd, name, 0700) != 0 || fstatat(parent->fd, name, &stat, AT_SYMLINK_NOFOLLOW) != 0)
+    if (mkdirat(parent_fd, name, 0700) != 0 || fstatat(parent_fd, name, &stat, AT_SYMLINK_NOFOLLOW) != 0)
         return -errno;
     mode_t all = (mode & 07777) | (stat.st_mode & S_ISGID);
-    return fchmodat(parent->fd, name, all, 0) == 0 ? 0 : -errno;
+    return fchmodat(parent_fd, name, all, 0) == 0 ? 0 : -errno;
 }
 
 static int create_inbox(struct tree *tree, const struct tree_caller *caller, const char *name,
@@ -66,23 +66,29 @@ static int create_inbox(struct tree *tree, const struct tree_caller *caller, con
 int tree_make_dir(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
                   mode_t mode, struct tree_entry *ret)
 {
-    const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
+    struct draft_node *draft = draft_table_get(&tree->drafts, parent);
     if (is_fixed(parent, FIXED_INBOXES))
         return create_inbox(tree, caller, name, ret);
     if (maildir_is_folder(parent))
         return maildir_make_dir(tree, parent, name, mode, ret);
     if (draft == NULL)
         return -EPERM;
-    int error = make_dir_in_drafts(draft, name, mode);
+    _cleanup_draft_hold_ struct draft_hold folder = {.table = NULL};
+    int error = draft_hold(&tree->drafts, draft, &folder);
+    error = error != 0 ? error : make_dir_in_drafts(folder.fd, name, mode);
     return error != 0 ? error : tree_lookup(tree, NULL, parent, name, ret);
 }
 
 int tree_make_node(struct tree *tree, uint64_t parent, const char *name, mode_t mode, struct tree_entry *ret)
 {
-    const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
+    struct draft_node *draft = draft_table_get(&tree->drafts, parent);
     if (draft == NULL || (!S_ISREG(mode) && !S_ISFIFO(mode) && !S_ISSOCK(mode)))
         return -EPERM;
-    if (mknodat(draft->fd, name, mode, 0) != 0 || fchmodat(draft->fd, name, mode & 07777, 0) != 0)
+    _cleanup_draft_hold_ struct draft_hold folder = {.table = NULL};
+    int error = draft_hold(&tree->drafts, draft, &folder);
+    if (error != 0)
+        return error;
+    if (mknodat(folder.fd, name, mode, 0) != 0 || fchmodat(folder.fd, name, mode & 07777, 0) != 0)
         return -errno;
     return tree_lookup(tree, NULL, parent, name, ret);
 }
@@ -90,30 +96,45 @@ int tree_make_node(struct tree *tree, uint64_t parent, const char *name, mode_t 
 int tree_make_symlink(struct tree *tree, const char *target, uint64_t parent, const char *name,
                       struct tree_entry *ret)
 {
-    const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
+    struct draft_node *draft = draft_table_get(&tree->drafts, parent);
     if (draft == NULL)
         return -EPERM;
-    if (symlinkat(target, draft->fd, name) != 0)
+    _cleanup_draft_hold_ struct draft_hold folder = {.table = NULL};
+    int error = draft_hold(&tree->drafts, draft, &folder);
+    if (error != 0)
+        return error;
+    if (symlinkat(target, folder.fd, name) != 0)
         return -errno;
     return tree_lookup(tree, NULL, parent, name, ret);
+}
+
+static int link_draft(struct tree *tree, struct draft_node *draft, struct draft_node *parent,
+                      const char *new_name)
+{
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+    _cleanup_draft_hold_ struct draft_hold folder = {.table = NULL};
+    char path[PROC_PATH_MAX_BYTES];
+    int error = draft_hold(&tree->drafts, draft, &hold);
+    error = error != 0 ? error : draft_hold(&tree->drafts, parent, &folder);
+    if (error != 0)
+        return error;
+    /* That /proc leads here is followed; a symbolic link that is found here is not. */
+    proc_path(hold.fd, path);
+    return linkat(AT_FDCWD, path, folder.fd, new_name, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
 }
 
 int tree_make_link(struct tree *tree, uint64_t ino, uint64_t new_parent, const char *new_name,
                    struct tree_entry *ret)
 {
-    char path[PROC_PATH_MAX_BYTES];
     struct draft_node *draft = draft_table_get(&tree->drafts, ino);
-    const struct draft_node *parent = draft_table_get(&tree->drafts, new_parent);
+    struct draft_node *parent = draft_table_get(&tree->drafts, new_parent);
     if (draft == NULL || parent == NULL)
         return -EPERM;
     /* What is on its way into the spool must not keep a name here: it could be changed afterwards. */
     int error = draft_node_begin_write(&tree->drafts, draft);
     if (error != 0)
         return error;
-    /* That /proc leads here is followed; a symbolic link that is found here is not. */
-    proc_path(draft->fd, path);
-    if (linkat(AT_FDCWD, path, parent->fd, new_name, AT_SYMLINK_FOLLOW) != 0)
-        error = -errno;
+    error = link_draft(tree, draft, parent, new_name);
     draft_node_end_write(&tree->drafts, draft, false);
     return error != 0 ? error : tree_lookup(tree, NULL, new_parent, new_name, ret);
 }
@@ -121,14 +142,18 @@ int tree_make_link(struct tree *tree, uint64_t ino, uint64_t new_parent, const c
 int tree_read_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino, char *ret_target,
                    size_t size)
 {
-    const struct draft_node *draft = draft_table_get(&tree->drafts, ino);
+    struct draft_node *draft = draft_table_get(&tree->drafts, ino);
     if (inode_kind(ino) == INODE_CONTENT)
         return content_read_link(tree, caller, ino, ret_target, size);
     if (inode_kind(ino) == INODE_SEARCH_HIT)
         return search_hit_read_link(tree, ino, ret_target, size);
     if (draft == NULL)
         return -EINVAL;
-    ssize_t len = readlinkat(draft->fd, "", ret_target, size);
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+    int error = draft_hold(&tree->drafts, draft, &hold);
+    if (error != 0)
+        return error;
+    ssize_t len = readlinkat(hold.fd, "", ret_target, size);
     if (len < 0)
         return -errno;
     if ((size_t)len >= size)
@@ -139,12 +164,12 @@ int tree_read_link(struct tree *tree, const struct tree_caller *caller, uint64_t
 
 int tree_remove_dir(struct tree *tree, uint64_t parent, const char *name)
 {
-    const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
+    struct draft_node *draft = draft_table_get(&tree->drafts, parent);
     if (is_fixed(parent, FIXED_SEARCH))
         return search_folder_remove(tree, name);
     if (draft == NULL)
         return -EPERM;
-    return unlinkat(draft->fd, name, AT_REMOVEDIR) == 0 ? 0 : -errno;
+    return draft_table_remove(&tree->drafts, draft, name, AT_REMOVEDIR);
 }
 
 /* Its receipt goes with it. */
@@ -173,9 +198,9 @@ int tree_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t pa
 {
     struct answer_door door;
     enum outbox_folder folder;
-    const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
+    struct draft_node *draft = draft_table_get(&tree->drafts, parent);
     if (draft != NULL)
-        return unlinkat(draft->fd, name, 0) == 0 ? 0 : -errno;
+        return draft_table_remove(&tree->drafts, draft, name, 0);
     if (maildir_is_folder(parent))
         return maildir_unlink(tree, parent, name);
     if (answer_door_find(tree, parent, name, &door))
@@ -185,9 +210,9 @@ int tree_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t pa
     return -EPERM;
 }
 
-static int sync_draft_folder(const struct draft_node *node)
+static int sync_draft_folder(struct tree *tree, struct draft_node *node)
 {
-    _cleanup_close_ int fd = draft_node_open_folder(node);
+    _cleanup_close_ int fd = draft_node_open_folder(&tree->drafts, node);
     return fd < 0 ? fd : file_sync(fd);
 }
 
@@ -199,9 +224,9 @@ bool tree_is_barrier(uint64_t folder_ino)
 int tree_sync_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino)
 {
     enum outbox_folder folder;
-    const struct draft_node *draft = draft_table_get(&tree->drafts, ino);
+    struct draft_node *draft = draft_table_get(&tree->drafts, ino);
     if (draft != NULL)
-        return sync_draft_folder(draft);
+        return sync_draft_folder(tree, draft);
     if (is_outbox_folder(ino, &folder) && tree_is_barrier(ino))
         return outbox_wait_settled(tree->outbox, folder, caller->cancel);
     return 0;

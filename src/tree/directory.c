@@ -246,9 +246,9 @@ static int read_drafts(struct tree_dir *dir, uint64_t position, const struct out
     return -errno;
 }
 
-static int open_draft_folder(const struct draft_node *node, DIR **ret_dir)
+static int open_draft_folder(struct tree *tree, struct draft_node *node, DIR **ret_dir)
 {
-    int fd = draft_node_open_folder(node);
+    int fd = draft_node_open_folder(&tree->drafts, node);
     if (fd < 0)
         return fd;
     *ret_dir = fdopendir(fd);
@@ -291,7 +291,7 @@ static bool is_search(uint64_t ino)
 int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                   struct tree_dir **ret_dir)
 {
-    const struct draft_node *draft = draft_table_get(&tree->drafts, ino);
+    struct draft_node *draft = draft_table_get(&tree->drafts, ino);
     struct tree_dir opened = {
         .tree = tree, .ino = ino, .read = draft != NULL ? read_drafts : find_reader(ino)};
     if (opened.read == NULL)
@@ -302,7 +302,7 @@ int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t 
         return -ENOMEM;
     int error = 0;
     if (draft != NULL)
-        error = open_draft_folder(draft, &opened.draft);
+        error = open_draft_folder(tree, draft, &opened.draft);
     else if (maildir_is_folder(ino))
         error = maildir_open_dir(tree, ino, &opened.local);
     else if (opened.read == read_content)

@@ -18,7 +18,7 @@
 
 struct draft_handle {
     struct tree_handle base;
-    struct draft_node *node; /* one reference */
+    struct draft_hold hold; /* so that the draft is known by whatever name it has, or none */
     int fd;
     atomic_bool is_flushed; /* closed by somebody, and not written to since */
 };
@@ -36,7 +36,7 @@ static void note_write(struct tree_handle *handle)
 {
     struct draft_handle *draft = (struct draft_handle *)handle;
     if (draft->is_flushed && atomic_exchange(&draft->is_flushed, false))
-        draft_node_set_flushed(&handle->tree->drafts, draft->node, false);
+        draft_node_set_flushed(&handle->tree->drafts, draft->hold.node, false);
 }
 
 static ssize_t write_draft(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
@@ -74,7 +74,7 @@ static int flush_draft(struct tree_handle *handle, const struct tree_caller *cal
     struct draft_handle *draft = (struct draft_handle *)handle;
     (void)caller;
     if (tree_handle_is_writable(handle) && !atomic_exchange(&draft->is_flushed, true))
-        draft_node_set_flushed(&handle->tree->drafts, draft->node, true);
+        draft_node_set_flushed(&handle->tree->drafts, draft->hold.node, true);
     /* Closing a duplicate says what close(2) would say (EDQUOT, EIO) without closing the file itself. */
     int duplicate = fcntl(draft->fd, F_DUPFD_CLOEXEC, 0);
     return duplicate >= 0 && close(duplicate) != 0 ? -errno : 0;
@@ -86,8 +86,8 @@ static void release_draft(struct tree_handle *handle)
     struct draft_table *drafts = &handle->tree->drafts;
     close(draft->fd);
     if (tree_handle_is_writable(handle))
-        draft_node_end_write(drafts, draft->node, draft->is_flushed);
-    draft_node_unref(drafts, draft->node, 1);
+        draft_node_end_write(drafts, draft->hold.node, draft->is_flushed);
+    draft_hold_release(&draft->hold);
     free(draft);
 }
 
@@ -118,8 +118,8 @@ static bool may_change(int flags)
     return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
 }
 
-/* Consumes the count as a writer and `fd`. */
-static int new_draft_handle(struct tree *tree, struct draft_node *node, int fd, int flags,
+/* Takes over the hold and `fd`, also when it fails. */
+static int new_draft_handle(struct tree *tree, struct draft_hold *hold, int fd, int flags,
                             struct tree_handle **ret_handle)
 {
     struct draft_handle *draft = handle_new(tree, &draft_ops, sizeof(*draft), flags);
@@ -127,28 +127,30 @@ static int new_draft_handle(struct tree *tree, struct draft_node *node, int fd, 
         close(fd);
         return -ENOMEM;
     }
-    draft_node_ref(&tree->drafts, node);
-    draft->node = node;
+    draft->hold = *hold;
     draft->fd = fd;
+    hold->table = NULL;
     *ret_handle = &draft->base;
     return 0;
 }
 
-static int open_again(const struct draft_node *node, int flags)
+static int open_held(struct tree *tree, struct draft_hold *hold, int flags, struct tree_handle **ret_handle)
 {
     char path[PROC_PATH_MAX_BYTES];
-    proc_path(node->fd, path);
+    proc_path(hold->fd, path);
     int fd = open(path, flags_for_file(flags) & ~(O_NOFOLLOW | O_EXCL));
-    return fd < 0 ? -errno : fd;
+    return fd < 0 ? -errno : new_draft_handle(tree, hold, fd, flags, ret_handle);
 }
 
 int draft_open(struct tree *tree, struct draft_node *node, int flags, struct tree_handle **ret_handle)
 {
-    int error = may_change(flags) ? draft_node_begin_write(&tree->drafts, node) : 0;
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+    int error = draft_hold(&tree->drafts, node, &hold);
+    if (error == 0 && may_change(flags))
+        error = draft_node_begin_write(&tree->drafts, node);
     if (error != 0)
         return error;
-    int fd = open_again(node, flags);
-    error = fd < 0 ? fd : new_draft_handle(tree, node, fd, flags, ret_handle);
+    error = open_held(tree, &hold, flags, ret_handle);
     /* O_RDONLY | O_TRUNC has done all its writing. */
     if (may_change(flags) && (error != 0 || (flags & O_ACCMODE) == O_RDONLY))
         draft_node_end_write(&tree->drafts, node, false);
@@ -166,24 +168,40 @@ static int create_file(int dir_fd, const char *name, mode_t mode, int flags)
     return fd < 0 ? -errno : fd;
 }
 
-int draft_create(struct tree *tree, const struct draft_node *parent, const char *name, mode_t mode, int flags,
-                 struct tree_entry *ret_entry, struct tree_handle **ret_handle)
+/* Takes over `fd`. */
+static int open_created(struct tree *tree, struct draft_node *node, int fd, int flags,
+                        struct tree_handle **ret_handle)
 {
-    struct draft_node *node = NULL;
-    struct stat stat;
-    _cleanup_close_ int fd = create_file(parent->fd, name, mode, flags);
-    if (fd < 0)
-        return fd;
-    int error = draft_table_find(&tree->drafts, parent, name, &node, &stat);
+    _cleanup_close_ int owned_fd = fd;
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+    bool is_writer = (flags & O_ACCMODE) != O_RDONLY;
+    int error = draft_hold(&tree->drafts, node, &hold);
+    if (error == 0 && is_writer)
+        error = draft_node_begin_write(&tree->drafts, node);
     if (error != 0)
         return error;
-    bool is_writer = (flags & O_ACCMODE) != O_RDONLY;
-    error = is_writer ? draft_node_begin_write(&tree->drafts, node) : 0;
-    if (error == 0) {
-        error = new_draft_handle(tree, node, TAKE_FD(fd), flags, ret_handle);
-        if (error != 0 && is_writer)
-            draft_node_end_write(&tree->drafts, node, false);
-    }
+    error = new_draft_handle(tree, &hold, TAKE_FD(owned_fd), flags, ret_handle);
+    if (error != 0 && is_writer)
+        draft_node_end_write(&tree->drafts, node, false);
+    return error;
+}
+
+int draft_create(struct tree *tree, struct draft_node *parent, const char *name, mode_t mode, int flags,
+                 struct tree_entry *ret_entry, struct tree_handle **ret_handle)
+{
+    _cleanup_draft_hold_ struct draft_hold folder = {.table = NULL};
+    struct draft_node *node = NULL;
+    struct stat stat;
+    int error = draft_hold(&tree->drafts, parent, &folder);
+    if (error != 0)
+        return error;
+    _cleanup_close_ int fd = create_file(folder.fd, name, mode, flags);
+    if (fd < 0)
+        return fd;
+    error = draft_table_find(&tree->drafts, parent, name, &node, &stat);
+    if (error != 0)
+        return error;
+    error = open_created(tree, node, TAKE_FD(fd), flags, ret_handle);
     if (error != 0) {
         draft_node_unref(&tree->drafts, node, 1);
         return error;

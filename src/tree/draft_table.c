@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of drafts. One lock, never held over a system call that could wait.
+ * The table of drafts, and the names in it. One lock, never held over a system call that could wait; closing
+ * the last descriptor of a file that was removed is one.
  */
 #include "tree/draft_table.h"
 
@@ -14,16 +15,24 @@
 #include "base/cleanup.h"
 #include "tree/fixed.h"
 #include "tree/inode.h"
-#include "tree/proc_path.h"
 
 enum {
-    RELEASE_PATIENCE_MS = 2000
+    INDEX_BITS = 32,
+    GENERATION_BITS = 64 - INODE_KIND_BITS - INDEX_BITS,
+    NO_SLOT = UINT32_MAX,
+    NAMES_MAX = 8, /* of one file; beyond, the oldest is forgotten until it is looked up again */
 };
+
+void draft_root_init(struct draft_node *root, int fd)
+{
+    *root = (struct draft_node){.fd = fd, .holders = 1};
+}
 
 int draft_table_init(struct draft_table *table, struct clock *clock, int root_fd)
 {
     struct stat stat;
-    *table = (struct draft_table){.clock = clock, .root = {.fd = root_fd, .references = 1}};
+    *table = (struct draft_table){.clock = clock, .first_free = NO_SLOT};
+    draft_root_init(&table->root, root_fd);
     pthread_mutex_init(&table->lock, NULL);
     clock_condition_init(&table->writer_left);
     if (fstat(root_fd, &stat) != 0)
@@ -34,27 +43,43 @@ int draft_table_init(struct draft_table *table, struct clock *clock, int root_fd
 
 static void free_node(struct draft_node *node)
 {
-    close(node->fd);
+    if (node->fd >= 0)
+        close(node->fd);
+    while (node->names != NULL) {
+        struct draft_name *name = node->names;
+        node->names = name->next;
+        free(name);
+    }
     free(node);
 }
 
 void draft_table_release(struct draft_table *table)
 {
-    size_t position = 0;
-    struct draft_node *node;
-    while ((node = map_next(&table->nodes, &position)) != NULL)
-        free_node(node);
+    for (uint32_t i = 0; i < table->slots_len; i++)
+        if (table->slots[i].node != NULL)
+            free_node(table->slots[i].node);
+    free(table->slots);
     map_release(&table->nodes);
     close(table->root.fd);
     pthread_cond_destroy(&table->writer_left);
     pthread_mutex_destroy(&table->lock);
 }
 
+/* ---------------------------------------------------------------- numbers */
+
 uint64_t draft_node_ino(const struct draft_table *table, const struct draft_node *node)
 {
     if (node == &table->root)
         return inode_make(INODE_FIXED, FIXED_DRAFTS);
-    return inode_make(INODE_DRAFT, (uint64_t)(uintptr_t)node >> INODE_KIND_BITS);
+    return inode_make(INODE_DRAFT, node->number);
+}
+
+static struct draft_node *node_of_number_locked(const struct draft_table *table, uint64_t number)
+{
+    uint32_t index = (uint32_t)number;
+    if (index >= table->slots_len || table->slots[index].generation != number >> INDEX_BITS)
+        return NULL;
+    return table->slots[index].node;
 }
 
 struct draft_node *draft_table_get(struct draft_table *table, uint64_t ino)
@@ -63,170 +88,337 @@ struct draft_node *draft_table_get(struct draft_table *table, uint64_t ino)
         return &table->root;
     if (inode_kind(ino) != INODE_DRAFT)
         return NULL;
-    return (struct draft_node *)(uintptr_t)(inode_number(ino) << INODE_KIND_BITS);
-}
-
-static struct draft_node *new_node(int fd, const char *key)
-{
-    const size_t alignment = (size_t)1 << INODE_KIND_BITS; /* so that its number loses nothing */
-    struct draft_node *node =
-        aligned_alloc(alignment, (sizeof(*node) + alignment - 1) / alignment * alignment);
-    if (node == NULL)
-        return NULL;
-    *node = (struct draft_node){.fd = fd, .references = 1};
-    snprintf(node->key, sizeof(node->key), "%s", key);
-    return node;
-}
-
-/* Whether the name leads to this file now. */
-static bool is_named(int dir_fd, const char *name, const struct stat *stat)
-{
-    struct stat now;
-    return fstatat(dir_fd, name, &now, AT_SYMLINK_NOFOLLOW) == 0 && now.st_dev == stat->st_dev &&
-           now.st_ino == stat->st_ino;
-}
-
-/* Consumes `fd` when there is no such node yet. While a node holds the file open its inode number cannot be
- * given to another file, so the key tells files apart. */
-static struct draft_node *intern_locked(struct draft_table *table, int *fd, const struct stat *stat)
-{
-    char key[sizeof(table->root.key)];
-    snprintf(key, sizeof(key), "%llx:%llx", (unsigned long long)stat->st_dev,
-             (unsigned long long)stat->st_ino);
-    struct draft_node *node = map_find(&table->nodes, key);
-    if (node != NULL) {
-        node->references++;
-        return node;
-    }
-    node = new_node(*fd, key);
-    if (node == NULL)
-        return NULL;
-    if (map_set(&table->nodes, node->key, node) != 0) {
-        free(node);
-        return NULL;
-    }
-    *fd = -1;
-    return node;
-}
-
-int draft_table_find(struct draft_table *table, const struct draft_node *parent, const char *name,
-                     struct draft_node **ret_node, struct stat *ret_stat)
-{
-    struct stat stat;
-    _cleanup_close_ int fd = openat(parent->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &stat) != 0)
-        return -errno;
-    if (stat.st_dev != table->device)
-        return -EXDEV;
-
     pthread_mutex_lock(&table->lock);
-    struct draft_node *node = intern_locked(table, &fd, &stat);
-    /* Looked at again, for the file may have been handed in since it was opened above. */
-    if (node != NULL && node->state == DRAFT_LEFT && is_named(parent->fd, name, &stat))
-        node->state = DRAFT_HERE;
+    struct draft_node *node = node_of_number_locked(table, inode_number(ino));
     pthread_mutex_unlock(&table->lock);
-    if (node == NULL)
+    return node;
+}
+
+static int add_slots_locked(struct draft_table *table)
+{
+    uint32_t len = table->slots_len == 0 ? 64 : table->slots_len * 2;
+    struct draft_slot *slots = len < NO_SLOT / 2 ? reallocarray(table->slots, len, sizeof(*slots)) : NULL;
+    if (slots == NULL)
         return -ENOMEM;
-    *ret_node = node;
-    *ret_stat = stat;
+    for (uint32_t i = table->slots_len; i < len; i++)
+        slots[i] = (struct draft_slot){.next_free = i + 1 < len ? i + 1 : NO_SLOT};
+    table->first_free = table->slots_len;
+    table->slots = slots;
+    table->slots_len = len;
     return 0;
 }
 
-/* Not by ".": that takes the permission to search it, which listing does not. */
-int draft_node_open_folder(const struct draft_node *node)
+/* Generations begin at 1, so that no number is 0. */
+static int take_slot_locked(struct draft_table *table, struct draft_node *node)
 {
-    char path[PROC_PATH_MAX_BYTES];
-    proc_path(node->fd, path);
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
+    const uint32_t generations = (uint32_t)1 << GENERATION_BITS;
+    if (table->first_free == NO_SLOT && add_slots_locked(table) != 0)
+        return -ENOMEM;
+    uint32_t index = table->first_free;
+    struct draft_slot *slot = &table->slots[index];
+    table->first_free = slot->next_free;
+    slot->generation = slot->generation + 1 == generations ? 1 : slot->generation + 1;
+    slot->node = node;
+    node->number = (uint64_t)slot->generation << INDEX_BITS | index;
+    return 0;
 }
 
-void draft_node_ref(struct draft_table *table, struct draft_node *node)
+static void free_slot_locked(struct draft_table *table, uint64_t number)
 {
-    pthread_mutex_lock(&table->lock);
-    node->references++;
-    pthread_mutex_unlock(&table->lock);
+    uint32_t index = (uint32_t)number;
+    table->slots[index].node = NULL;
+    table->slots[index].next_free = table->first_free;
+    table->first_free = index;
+}
+
+/* ---------------------------------------------------------------- references and names */
+
+/* The node if nobody needs it any more: the caller frees it, without the lock. Its names are gone with it,
+ * and with them perhaps the last reason to know the folders that they are in: those come along in `names`. */
+static void unref_locked(struct draft_table *table, struct draft_node *node, uint64_t count,
+                         struct draft_node **dead)
+{
+    while (node->number != 0) {
+        node->references -= count < node->references ? count : node->references;
+        if (node->references > 0)
+            return;
+        if (map_find(&table->nodes, node->key) == node)
+            map_remove(&table->nodes, node->key);
+        free_slot_locked(table, node->number);
+        node->next_dead = *dead;
+        *dead = node;
+        /* A file with several names leaves all but one of their folders here, the last by the loop. */
+        struct draft_name *name = node->names;
+        if (name == NULL)
+            return;
+        for (; name->next != NULL; name = name->next)
+            unref_locked(table, name->parent, 1, dead);
+        node = name->parent;
+        count = 1;
+    }
+}
+
+static void free_dead(struct draft_node *dead)
+{
+    while (dead != NULL) {
+        struct draft_node *next = dead->next_dead;
+        free_node(dead);
+        dead = next;
+    }
 }
 
 void draft_node_unref(struct draft_table *table, struct draft_node *node, uint64_t count)
 {
-    if (node == &table->root)
+    struct draft_node *dead = NULL;
+    pthread_mutex_lock(&table->lock);
+    unref_locked(table, node, count, &dead);
+    pthread_mutex_unlock(&table->lock);
+    free_dead(dead);
+}
+
+static void drop_name_locked(struct draft_table *table, struct draft_name **link, struct draft_node **dead)
+{
+    struct draft_name *name = *link;
+    *link = name->next;
+    unref_locked(table, name->parent, 1, dead);
+    free(name);
+}
+
+static struct draft_name **find_name(struct draft_node *node, const struct draft_node *parent,
+                                     const char *name)
+{
+    struct draft_name **link = &node->names;
+    while (*link != NULL && ((*link)->parent != parent || strcmp((*link)->name, name) != 0))
+        link = &(*link)->next;
+    return link;
+}
+
+/* Without memory the node is known by its other names alone, until it is looked up again. */
+static void learn_name_locked(struct draft_table *table, struct draft_node *node, struct draft_node *parent,
+                              const char *text, bool is_folder, struct draft_node **dead)
+{
+    if (*find_name(node, parent, text) != NULL)
         return;
-    pthread_mutex_lock(&table->lock);
-    node->references -= count < node->references ? count : node->references;
-    bool is_unused = node->references == 0;
-    if (is_unused)
-        map_remove(&table->nodes, node->key);
-    pthread_mutex_unlock(&table->lock);
-    if (is_unused)
-        free_node(node);
+    struct draft_name *name = malloc(sizeof(*name) + strlen(text) + 1);
+    if (name == NULL)
+        return;
+    parent->references++;
+    name->parent = parent;
+    strcpy(name->name, text);
+    name->next = node->names;
+    node->names = name;
+
+    size_t max = is_folder ? 1 : NAMES_MAX;
+    struct draft_name **link = &node->names;
+    while (*link != NULL && max-- > 0)
+        link = &(*link)->next;
+    while (*link != NULL)
+        drop_name_locked(table, link, dead);
 }
 
-int draft_node_begin_write(struct draft_table *table, struct draft_node *node)
+static void forget_name_locked(struct draft_table *table, struct draft_node *node,
+                               const struct draft_node *parent, const char *name, struct draft_node **dead)
 {
-    int error = 0;
-    pthread_mutex_lock(&table->lock);
-    if (node->state == DRAFT_HERE)
-        node->writers++;
-    else
-        error = -EBUSY;
-    pthread_mutex_unlock(&table->lock);
-    return error;
+    struct draft_name **link = find_name(node, parent, name);
+    if (*link != NULL)
+        drop_name_locked(table, link, dead);
 }
 
-void draft_node_set_flushed(struct draft_table *table, struct draft_node *node, bool is_flushed)
+/* ---------------------------------------------------------------- looking up */
+
+void draft_node_key(const struct stat *stat, char ret_key[DRAFT_KEY_SIZE])
 {
-    pthread_mutex_lock(&table->lock);
-    if (is_flushed)
-        node->flushed_writers++;
-    else
-        node->flushed_writers--;
-    pthread_mutex_unlock(&table->lock);
+    snprintf(ret_key, DRAFT_KEY_SIZE, "%llx:%llx", (unsigned long long)stat->st_dev,
+             (unsigned long long)stat->st_ino);
 }
 
-void draft_node_end_write(struct draft_table *table, struct draft_node *node, bool was_flushed)
+static struct draft_node *new_node_locked(struct draft_table *table, const char *key)
 {
-    pthread_mutex_lock(&table->lock);
-    node->writers--;
-    if (was_flushed)
-        node->flushed_writers--;
-    pthread_cond_broadcast(&table->writer_left);
-    pthread_mutex_unlock(&table->lock);
-}
-
-static int wait_for_writers_locked(struct draft_table *table, const struct draft_node *node,
-                                   struct cancel *cancel)
-{
-    int64_t until_ms = clock_monotonic_ms(table->clock) + RELEASE_PATIENCE_MS;
-    while (node->writers > 0) {
-        if (cancel_is_set(cancel))
-            return -EINTR;
-        if (node->flushed_writers < node->writers || clock_monotonic_ms(table->clock) >= until_ms)
-            return -EBUSY;
-        clock_wait(table->clock, &table->writer_left, &table->lock, until_ms);
+    struct draft_node *node = calloc(1, sizeof(*node));
+    if (node == NULL)
+        return NULL;
+    node->fd = -1;
+    snprintf(node->key, sizeof(node->key), "%s", key);
+    if (take_slot_locked(table, node) != 0) {
+        free(node);
+        return NULL;
     }
+    if (map_set(&table->nodes, node->key, node) != 0) {
+        free_slot_locked(table, node->number);
+        free(node);
+        return NULL;
+    }
+    return node;
+}
+
+/* What has no name left is held, so that its inode number is not given to another file, and the key tells
+ * files apart; but for what is removed behind the mount's back. */
+static struct draft_node *intern_locked(struct draft_table *table, struct draft_node *parent,
+                                        const char *name, const struct stat *stat, struct draft_node **dead)
+{
+    char key[DRAFT_KEY_SIZE];
+    draft_node_key(stat, key);
+    struct draft_node *node = map_find(&table->nodes, key);
+    if (node == NULL)
+        node = new_node_locked(table, key);
+    if (node == NULL)
+        return NULL;
+    node->references++;
+    learn_name_locked(table, node, parent, name, S_ISDIR(stat->st_mode), dead);
+    return node;
+}
+
+static int stat_name(struct draft_table *table, struct draft_node *parent, const char *name,
+                     struct stat *ret_stat)
+{
+    _cleanup_draft_hold_ struct draft_hold folder = {.table = NULL};
+    int error = draft_hold(table, parent, &folder);
+    if (error != 0)
+        return error;
+    if (fstatat(folder.fd, name, ret_stat, AT_SYMLINK_NOFOLLOW) != 0)
+        return -errno;
+    return ret_stat->st_dev == table->device ? 0 : -EXDEV;
+}
+
+int draft_table_find(struct draft_table *table, struct draft_node *parent, const char *name,
+                     struct draft_node **ret_node, struct stat *ret_stat)
+{
+    for (;;) {
+        struct draft_node *dead = NULL;
+        struct draft_node *node = NULL;
+        pthread_mutex_lock(&table->lock);
+        uint64_t changes = table->changes;
+        pthread_mutex_unlock(&table->lock);
+        int error = stat_name(table, parent, name, ret_stat);
+        if (error != 0)
+            return error;
+        pthread_mutex_lock(&table->lock);
+        /* Else the name may lead elsewhere by now, and whoever changed that did not find this node. */
+        bool is_current = changes == table->changes;
+        if (is_current)
+            node = intern_locked(table, parent, name, ret_stat, &dead);
+        pthread_mutex_unlock(&table->lock);
+        free_dead(dead);
+        if (is_current) {
+            *ret_node = node;
+            return node == NULL ? -ENOMEM : 0;
+        }
+    }
+}
+
+/* ---------------------------------------------------------------- changing names */
+
+int draft_leave_begin(struct draft_table *table, struct draft_node *parent, const char *name,
+                      struct draft_leaving *ret)
+{
+    struct draft_node *node;
+    struct stat stat;
+    *ret = (struct draft_leaving){.parent = parent, .name = name};
+    int error = draft_table_find(table, parent, name, &node, &stat);
+    if (error != 0)
+        return error == -ENOENT ? 0 : error;
+    error = draft_hold(table, node, &ret->hold);
+    draft_node_unref(table, node, 1);
+    if (error != 0)
+        return error;
+    /* From here on whoever looks for a way through it meets the descriptor. */
+    pthread_mutex_lock(&table->lock);
+    table->changes++;
+    pthread_mutex_unlock(&table->lock);
     return 0;
 }
 
-int draft_node_begin_move(struct draft_table *table, struct draft_node *node, struct cancel *cancel)
+/* A file that is gone stays held for as long as the kernel knows it, which is no longer than somebody needs
+ * it: it has no name by which it could be found again. */
+static void end_hold(struct draft_hold *hold)
 {
-    int error = -EBUSY;
-    cancel_bind(cancel, &table->writer_left, &table->lock);
-    pthread_mutex_lock(&table->lock);
-    if (node->state == DRAFT_HERE) {
-        node->state = DRAFT_MOVING;
-        error = wait_for_writers_locked(table, node, cancel);
-        if (error != 0)
-            node->state = DRAFT_HERE;
+    struct stat stat;
+    if (fstat(hold->fd, &stat) == 0 && stat.st_nlink == 0) {
+        draft_node_unref(hold->table, hold->node, 1);
+        hold->table = NULL;
     }
+    draft_hold_release(hold);
+}
+
+/* `now`: the name that it has instead; NULL: none. */
+static void leave_for_locked(struct draft_table *table, const struct draft_leaving *leaving,
+                             const struct draft_leaving *now, struct draft_node **dead)
+{
+    struct draft_node *node = leaving->hold.node;
+    struct stat stat;
+    forget_name_locked(table, node, leaving->parent, leaving->name, dead);
+    if (now != NULL && fstat(leaving->hold.fd, &stat) == 0)
+        learn_name_locked(table, node, now->parent, now->name, S_ISDIR(stat.st_mode), dead);
+}
+
+void draft_leave_end(struct draft_leaving *leaving, bool has_left)
+{
+    struct draft_table *table = leaving->hold.table;
+    struct draft_node *dead = NULL;
+    if (table == NULL)
+        return;
+    pthread_mutex_lock(&table->lock);
+    if (has_left)
+        leave_for_locked(table, leaving, NULL, &dead);
+    table->changes++;
     pthread_mutex_unlock(&table->lock);
-    cancel_unbind(cancel);
+    free_dead(dead);
+    end_hold(&leaving->hold);
+}
+
+int draft_table_remove(struct draft_table *table, struct draft_node *parent, const char *name, int flags)
+{
+    _cleanup_draft_hold_ struct draft_hold folder = {.table = NULL};
+    struct draft_leaving leaving;
+    int error = draft_hold(table, parent, &folder);
+    if (error == 0)
+        error = draft_leave_begin(table, parent, name, &leaving);
+    if (error != 0)
+        return error;
+    error = unlinkat(folder.fd, name, flags) == 0 ? 0 : -errno;
+    draft_leave_end(&leaving, error == 0);
     return error;
 }
 
-void draft_node_end_move(struct draft_table *table, struct draft_node *node, bool has_left)
+static void end_rename(struct draft_table *table, struct draft_leaving *from, struct draft_leaving *to,
+                       bool is_done, bool is_exchange)
 {
+    struct draft_node *dead = NULL;
     pthread_mutex_lock(&table->lock);
-    node->state = has_left ? DRAFT_LEFT : DRAFT_HERE;
+    /* Between two names of one file rename(2) does nothing. */
+    if (is_done && from->hold.node != to->hold.node) {
+        leave_for_locked(table, from, to, &dead);
+        if (to->hold.table != NULL)
+            leave_for_locked(table, to, is_exchange ? from : NULL, &dead);
+    }
+    table->changes++;
     pthread_mutex_unlock(&table->lock);
+    free_dead(dead);
+    if (to->hold.table != NULL)
+        end_hold(&to->hold);
+    end_hold(&from->hold);
+}
+
+int draft_table_rename(struct draft_table *table, struct draft_node *parent, const char *name,
+                       struct draft_node *new_parent, const char *new_name, unsigned int flags)
+{
+    _cleanup_draft_hold_ struct draft_hold folder = {.table = NULL};
+    _cleanup_draft_hold_ struct draft_hold new_folder = {.table = NULL};
+    struct draft_leaving from;
+    struct draft_leaving to;
+    int error = draft_hold(table, parent, &folder);
+    error = error != 0 ? error : draft_hold(table, new_parent, &new_folder);
+    error = error != 0 ? error : draft_leave_begin(table, parent, name, &from);
+    if (error != 0)
+        return error;
+    if (from.hold.table == NULL)
+        return -ENOENT;
+    error = draft_leave_begin(table, new_parent, new_name, &to);
+    if (error != 0) {
+        draft_leave_end(&from, false);
+        return error;
+    }
+    error = renameat2(folder.fd, name, new_folder.fd, new_name, flags) == 0 ? 0 : -errno;
+    end_rename(table, &from, &to, error == 0, (flags & RENAME_EXCHANGE) != 0);
+    return error;
 }

@@ -64,6 +64,12 @@ static int open_fixed(struct tree *tree, uint64_t node, int flags, struct tree_h
     }
 }
 
+static int open_draft(struct tree *tree, uint64_t ino, int flags, struct tree_handle **ret_handle)
+{
+    struct draft_node *node = draft_table_get(&tree->drafts, ino);
+    return node == NULL ? -ESTALE : draft_open(tree, node, flags, ret_handle);
+}
+
 static int open_node(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                      struct tree_handle **ret_handle)
 {
@@ -104,7 +110,7 @@ static int open_node(struct tree *tree, const struct tree_caller *caller, uint64
     case INODE_EVENT_LOG:
         return event_log_open(tree, number, flags, ret_handle);
     case INODE_DRAFT:
-        return draft_open(tree, draft_table_get(&tree->drafts, ino), flags, ret_handle);
+        return open_draft(tree, ino, flags, ret_handle);
     }
     return -ENOENT;
 }
@@ -132,7 +138,7 @@ static int create_node(struct tree *tree, const struct tree_caller *caller, uint
 {
     struct answer_door door;
     enum outbox_folder folder;
-    const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
+    struct draft_node *draft = draft_table_get(&tree->drafts, parent);
     if (maildir_is_folder(parent))
         return maildir_create(tree, parent, name, mode, flags, ret_entry, ret_handle);
     if (answer_door_find(tree, parent, name, &door)) {

@@ -87,7 +87,7 @@ int answer_create(struct tree *tree, const struct answer_door *door, int flags, 
 
 /* Drafts (draft_handle.c). */
 int draft_open(struct tree *tree, struct draft_node *node, int flags, struct tree_handle **ret_handle);
-int draft_create(struct tree *tree, const struct draft_node *parent, const char *name, mode_t mode, int flags,
+int draft_create(struct tree *tree, struct draft_node *parent, const char *name, mode_t mode, int flags,
                  struct tree_entry *ret_entry, struct tree_handle **ret_handle);
 /* The file behind a draft's handle, or -1 for a handle of another kind. */
 int draft_handle_fd(const struct tree_handle *handle);

@@ -20,7 +20,7 @@ enum inode_kind {
                            goes on answering for some seconds, and rename(2) between two names of one inode
                            does nothing */
     INODE_RECEIPT,      /* number: the outbox's of the item that it belongs to */
-    INODE_DRAFT,        /* number: address of its struct draft / 32 (draft_table.h) */
+    INODE_DRAFT,        /* number: its index in the table of drafts, and a generation (draft_table.h) */
     INODE_EVENT_LOG, /* events.jsonl; number: where in the log it begins (event_log.h). Shown as one number,
                         so that `tail -F` takes them for the one file that they are */
     INODE_CONTENT = 12,    /* the folder of an email and all in it; number: content_node.h */

@@ -39,6 +39,7 @@ int maildir_open(struct maildir *maildir, struct clock *clock, int state_dir_fd)
     maildir->dir_fd = file_open_dir(state_dir_fd, "maildir");
     if (maildir->dir_fd < 0)
         return maildir->dir_fd;
+    draft_root_init(&maildir->root, maildir->dir_fd);
     return maildir_memory_open(maildir->dir_fd, clock, &maildir->memory);
 }
 
@@ -339,11 +340,10 @@ static int lookup_local(struct tree *tree, uint64_t parent, const char *name, st
 {
     struct draft_node *node = NULL;
     struct stat stat;
-    _cleanup_close_ int fd = maildir_open_local(tree, parent, false);
-    if (fd < 0)
-        return fd;
-    const struct draft_node folder = {.fd = fd};
-    int error = draft_table_find(&tree->drafts, &folder, name, &node, &stat);
+    char path[MAILDIR_LOCAL_PATH_SIZE];
+    int error = maildir_local_path(tree, parent, name, path);
+    if (error == 0)
+        error = draft_table_find(&tree->drafts, &tree->maildir.root, path, &node, &stat);
     if (error == 0)
         entry_of_draft(draft_node_ino(&tree->drafts, node), &stat, ret);
     return error;

@@ -24,6 +24,7 @@
 #include "store/maildir_memory.h"
 #include "tree/change.h"
 #include "tree/directory.h"
+#include "tree/draft_table.h"
 #include "tree/handle.h"
 #include "tree/inode.h"
 
@@ -58,6 +59,7 @@ static inline enum maildir_node maildir_node(uint64_t ino)
 struct maildir {
     struct maildir_memory *memory;
     int dir_fd;                /* of what is kept on disk */
+    struct draft_node root;    /* the same, for drafts: programs' own files are known as those are */
     pthread_mutex_t sync_lock; /* held while an inbox is looked through: one at a time */
 };
 
@@ -110,6 +112,14 @@ size_t maildir_uidvalidity(struct tree *tree, uint32_t inbox, char ret_text[MAIL
 
 /* Whether a program may have a file of this name in this folder. */
 bool maildir_is_local(uint64_t folder, const char *name);
+
+/* Their names, below the folder `root` of struct maildir: that is how the table of drafts knows them. 0 or
+ * -ENOENT. */
+enum {
+    MAILDIR_LOCAL_PATH_SIZE = 64 + NAME_MAX + 1
+};
+int maildir_local_path(const struct tree *tree, uint64_t folder, const char *name,
+                       char ret_path[MAILDIR_LOCAL_PATH_SIZE]);
 
 /* The folder that holds them on disk; `is_made`: make it where it is not there. The caller closes. Or
  * -errno. */

@@ -50,6 +50,16 @@ static int folder_name(const struct tree *tree, uint64_t folder, char ret_name[F
     return 0;
 }
 
+int maildir_local_path(const struct tree *tree, uint64_t folder, const char *name,
+                       char ret_path[MAILDIR_LOCAL_PATH_SIZE])
+{
+    char folder_path[FOLDER_NAME_SIZE];
+    int error = folder_name(tree, folder, folder_path);
+    if (error == 0)
+        snprintf(ret_path, MAILDIR_LOCAL_PATH_SIZE, "%s/%s", folder_path, name);
+    return error;
+}
+
 int maildir_open_local(const struct tree *tree, uint64_t folder, bool is_made)
 {
     char name[FOLDER_NAME_SIZE];
@@ -152,9 +162,11 @@ int maildir_create(struct tree *tree, uint64_t parent, const char *name, mode_t 
     int error = check_room(tree, parent);
     if (error != 0)
         return error;
+    char path[MAILDIR_LOCAL_PATH_SIZE];
     _cleanup_close_ int fd = maildir_open_local(tree, parent, true);
     if (fd < 0)
         return fd;
-    const struct draft_node folder = {.fd = fd};
-    return draft_create(tree, &folder, name, mode, flags, ret_entry, ret_handle);
+    error = maildir_local_path(tree, parent, name, path);
+    return error != 0 ? error
+                      : draft_create(tree, &tree->maildir.root, path, mode, flags, ret_entry, ret_handle);
 }

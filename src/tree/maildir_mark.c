@@ -61,20 +61,24 @@ int maildir_unlink(struct tree *tree, uint64_t parent, const char *name)
         return trash_message(tree, parent, name);
     if (!maildir_is_local(parent, name))
         return -EPERM;
-    _cleanup_close_ int fd = maildir_open_local(tree, parent, false);
-    if (fd < 0)
-        return fd;
-    return unlinkat(fd, name, 0) == 0 ? 0 : -errno;
+    char path[MAILDIR_LOCAL_PATH_SIZE];
+    int error = maildir_local_path(tree, parent, name, path);
+    return error != 0 ? error : draft_table_remove(&tree->drafts, &tree->maildir.root, path, 0);
 }
 
-static int rename_local(const struct tree *tree, uint64_t parent, const char *name, uint64_t new_parent,
+static int rename_local(struct tree *tree, uint64_t parent, const char *name, uint64_t new_parent,
                         const char *new_name, unsigned int flags)
 {
-    _cleanup_close_ int fd = maildir_open_local(tree, parent, false);
-    _cleanup_close_ int new_fd = maildir_open_local(tree, new_parent, true);
-    if (fd < 0 || new_fd < 0)
-        return fd < 0 ? fd : new_fd;
-    return renameat2(fd, name, new_fd, new_name, flags) == 0 ? 0 : -errno;
+    struct draft_node *root = &tree->maildir.root;
+    char path[MAILDIR_LOCAL_PATH_SIZE];
+    char new_path[MAILDIR_LOCAL_PATH_SIZE];
+    int error = maildir_local_path(tree, parent, name, path);
+    if (error == 0)
+        error = maildir_local_path(tree, new_parent, new_name, new_path);
+    if (error != 0)
+        return error;
+    _cleanup_close_ int made_fd = maildir_open_local(tree, new_parent, true);
+    return made_fd < 0 ? made_fd : draft_table_rename(&tree->drafts, root, path, root, new_path, flags);
 }
 
 int maildir_rename(struct tree *tree, uint64_t parent, const char *name, uint64_t new_parent,

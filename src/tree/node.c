@@ -19,11 +19,15 @@
 
 /* ---------------------------------------------------------------- attributes */
 
-static int get_draft(struct tree *tree, const struct draft_node *node, struct tree_attributes *ret)
+static int get_draft(struct tree *tree, struct draft_node *node, struct tree_attributes *ret)
 {
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
     struct tree_entry entry;
     struct stat stat;
-    if (fstat(node->fd, &stat) != 0)
+    int error = draft_hold(&tree->drafts, node, &hold);
+    if (error != 0)
+        return error;
+    if (fstat(hold.fd, &stat) != 0)
         return -errno;
     entry_of_draft(draft_node_ino(&tree->drafts, node), &stat, &entry);
     if (node == &tree->drafts.root) {
@@ -134,7 +138,7 @@ int tree_get_attributes(struct tree *tree, const struct tree_caller *caller, uin
     struct tree_entry entry;
     if (inode_kind(ino) == INODE_CONTENT)
         return content_get_attributes(tree, caller, ino, ret);
-    const struct draft_node *draft = draft_table_get(&tree->drafts, ino);
+    struct draft_node *draft = draft_table_get(&tree->drafts, ino);
     if (draft != NULL)
         return get_draft(tree, draft, ret);
     if (!get_entry(tree, ino, &entry))
@@ -230,7 +234,7 @@ static int lookup_item(struct tree *tree, const struct tree_caller *caller, enum
     return is_removed ? 0 : -ENOENT;
 }
 
-static int lookup_draft(struct tree *tree, const struct draft_node *parent, const char *name,
+static int lookup_draft(struct tree *tree, struct draft_node *parent, const char *name,
                         struct tree_entry *ret)
 {
     struct draft_node *node = NULL;
@@ -247,7 +251,7 @@ int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t pa
     enum outbox_folder folder;
     struct answer_door door;
     uint64_t number = inode_number(parent);
-    const struct draft_node *draft = draft_table_get(&tree->drafts, parent);
+    struct draft_node *draft = draft_table_get(&tree->drafts, parent);
 
     if (draft != NULL)
         return lookup_draft(tree, draft, name, ret);

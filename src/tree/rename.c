@@ -41,15 +41,19 @@ static struct place find_place(struct tree *tree, uint64_t parent, const char *n
 }
 
 /* "drafts/sub/name": for words only, so the name alone will do where the folder's path cannot be told. */
-static void show_path(const struct tree *tree, const struct place *place, char ret_path[PATH_MAX])
+static void show_path(struct tree *tree, const struct place *place, char ret_path[PATH_MAX])
 {
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
     char link[PROC_PATH_MAX_BYTES];
     char root[PATH_MAX];
     char folder[PATH_MAX];
     proc_path(tree->drafts.root.fd, link);
     ssize_t root_len = readlink(link, root, sizeof(root));
-    proc_path(place->draft->fd, link);
-    ssize_t folder_len = readlink(link, folder, sizeof(folder) - 1);
+    ssize_t folder_len = -1;
+    if (draft_hold(&tree->drafts, place->draft, &hold) == 0) {
+        proc_path(hold.fd, link);
+        folder_len = readlink(link, folder, sizeof(folder) - 1);
+    }
 
     const char *below = "";
     if (root_len > 0 && folder_len > root_len && memcmp(root, folder, (size_t)root_len) == 0) {
@@ -89,7 +93,7 @@ static void answer_release(struct answer *answer)
 static int hand_in_draft(struct tree *tree, const struct place *from, const struct place *to,
                          const struct answer *answer, unsigned int flags, const char *shown_path)
 {
-    _cleanup_close_ int dir_fd = draft_node_open_folder(from->draft);
+    _cleanup_close_ int dir_fd = draft_node_open_folder(&tree->drafts, from->draft);
     if (dir_fd < 0)
         return dir_fd;
     if (to->is_door)
@@ -98,31 +102,40 @@ static int hand_in_draft(struct tree *tree, const struct place *from, const stru
     return outbox_hand_in(tree->outbox, dir_fd, from->name, shown_path, to->folder, to->name, flags);
 }
 
+static int hand_in_alone(struct tree *tree, const struct tree_caller *caller, const struct place *from,
+                         const struct place *to, const struct answer *answer, unsigned int flags,
+                         const struct draft_hold *hold)
+{
+    char shown_path[PATH_MAX];
+    struct stat stat;
+    show_path(tree, from, shown_path);
+    int error = draft_node_begin_move(&tree->drafts, hold->node, caller->cancel);
+    if (error != 0)
+        return error;
+    /* Once nobody can link or write it any more. */
+    error = fstat(hold->fd, &stat) == 0 ? check_can_be_handed_in(&stat) : -errno;
+    if (error == 0)
+        error = hand_in_draft(tree, from, to, answer, flags, shown_path);
+    draft_node_end_move(&tree->drafts, hold->node, error == 0);
+    return error;
+}
+
 static int hand_in(struct tree *tree, const struct tree_caller *caller, const struct place *from,
                    const struct place *to, unsigned int flags)
 {
     _cleanup_(answer_release) struct answer answer = {NULL, NULL};
-    char shown_path[PATH_MAX];
-    struct draft_node *node = NULL;
-    struct stat stat;
+    struct draft_leaving leaving;
     if (!to->is_door && to->folder != OUTBOX_FOLDER_OUTBOX && to->folder != OUTBOX_FOLDER_ATTACHMENTS)
         return -EPERM;
     int error = to->is_door ? answer_door_prepare(tree, caller, &to->door, &answer.answers, &answer.name) : 0;
     if (error == 0)
-        error = draft_table_find(&tree->drafts, from->draft, from->name, &node, &stat);
+        error = draft_leave_begin(&tree->drafts, from->draft, from->name, &leaving);
     if (error != 0)
         return error;
-
-    show_path(tree, from, shown_path);
-    error = draft_node_begin_move(&tree->drafts, node, caller->cancel);
-    if (error == 0) {
-        /* Once nobody can link or write it any more. */
-        error = fstat(node->fd, &stat) == 0 ? check_can_be_handed_in(&stat) : -errno;
-        if (error == 0)
-            error = hand_in_draft(tree, from, to, &answer, flags, shown_path);
-        draft_node_end_move(&tree->drafts, node, error == 0);
-    }
-    draft_node_unref(&tree->drafts, node, 1);
+    if (leaving.hold.table == NULL)
+        return -ENOENT;
+    error = hand_in_alone(tree, caller, from, to, &answer, flags, &leaving.hold);
+    draft_leave_end(&leaving, error == 0);
     return error;
 }
 
@@ -130,17 +143,16 @@ static int hand_in(struct tree *tree, const struct tree_caller *caller, const st
 
 static int take_out(struct tree *tree, const struct place *from, const struct place *to, unsigned int flags)
 {
-    _cleanup_close_ int dir_fd = draft_node_open_folder(to->draft);
+    struct draft_leaving replaced;
+    _cleanup_close_ int dir_fd = draft_node_open_folder(&tree->drafts, to->draft);
     if (dir_fd < 0)
         return dir_fd;
-    return outbox_take_out(tree->outbox, from->folder, from->name, dir_fd, to->name, flags);
-}
-
-static int rename_draft(const struct place *from, const struct place *to, unsigned int flags)
-{
-    if (renameat2(from->draft->fd, from->name, to->draft->fd, to->name, flags) != 0)
-        return -errno;
-    return 0;
+    int error = draft_leave_begin(&tree->drafts, to->draft, to->name, &replaced);
+    if (error != 0)
+        return error;
+    error = outbox_take_out(tree->outbox, from->folder, from->name, dir_fd, to->name, flags);
+    draft_leave_end(&replaced, error == 0);
+    return error;
 }
 
 static bool is_receipt(struct tree *tree, const struct place *place)
@@ -180,7 +192,7 @@ int tree_rename(struct tree *tree, const struct tree_caller *caller, uint64_t pa
     const struct place from = find_place(tree, parent, name);
     const struct place to = find_place(tree, new_parent, new_name);
     if (from.draft != NULL && to.draft != NULL)
-        return rename_draft(&from, &to, flags);
+        return draft_table_rename(&tree->drafts, from.draft, name, to.draft, new_name, flags);
     if (held_folder_is_move(parent, new_parent))
         return held_folder_move(tree, caller, parent, name, new_parent, new_name, flags);
     if (from.is_outbox_folder && (is_receipt(tree, &from) || is_sent_record(tree, &from)))

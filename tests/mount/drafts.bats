@@ -282,6 +282,75 @@ PYTHON
   has_received "$BOB" "not yet" 0
 }
 
+# ---------------------------------------------------------------- descriptors
+
+# From now on the daemon has room for so many.
+allow_descriptors() { # NUMBER
+  prlimit --pid "$MOUNT_PID" --nofile="$1"
+}
+
+descriptors() {
+  stop_mount
+  ulimit -n 256
+  start_mount "$@"
+}
+
+descriptors() {
+  find "/proc/$MOUNT_PID/fd" -mindepth 1 | wc -l
+}
+
+has_no_removed_file_open() {
+  ! find "/proc/$MOUNT_PID/fd" -lname '* (deleted)' | grep .
+}
+
+@test "a thousand drafts and folders that the kernel knows need no descriptors" {
+  allow_descriptors 256
+  local before
+  before=$(descriptors)
+  mkdir -p "$D/many"/{1..500}/below
+  (cd "$D/many" && seq 501 1000 | xargs touch)
+  # Known to the kernel by now: their attributes, and what is in them.
+  equal "$(ls -lR "$D/many" | grep -c '^[-d]')" 1500
+  (cd "$D/many" && for i in {501..1000}; do echo "$i" >"$i" && ln "$i" "$((i - 500))/linked" && rm "$i"; done)
+  equal "$(cat "$D/many"/*/linked | wc -l)" 500
+  mv "$D/many" "$D/moved"
+  equal "$(cat "$D/moved/7/linked")" 507
+  [ "$(descriptors)" -lt $((before + 50)) ]
+  rm -r "$D/moved"
+  wait_until 5 has_no_removed_file_open
+}
+
+@test "messages moved in from drafts: no descriptor stays behind, and what is removed is gone from the disk" {
+  allow_descriptors 256
+  local i before
+  before=$(descriptors)
+  for i in {1..300}; do
+    message "$BOB" "number $i" >"$D/$i.eml"
+    mv "$D/$i.eml" "$MOUNT/outbox/"
+  done
+  wait_until 60 sync "$MOUNT/outbox"
+  equal "$(find "$MOUNT/sent" -name '*.eml' | wc -l)" 300
+  # Looked up while they were drafts, and remembered by the kernel: that must not keep them.
+  [ "$(descriptors)" -lt $((before + 50)) ]
+  rm "$MOUNT/sent/"*
+  wait_until 5 has_no_removed_file_open
+}
+
+@test "too many open files: said so, and nothing else is harmed" {
+  allow_descriptors 64
+  echo text >"$D/file"
+  run python3 -c '
+import errno, os, sys
+held = []
+try:
+    while len(held) < 100:
+        held.append(os.open(sys.argv[1], os.O_RDONLY))
+except OSError as error:
+    print(errno.errorcode[error.errno])' "$D/file"
+  equal "$output" EMFILE
+  equal "$(cat "$D/file")" text
+}
+
 @test "a link in drafts cannot be used to leave it through the daemon" {
   ln -s /etc "$D/etc"
   ln -s / "$D/root"

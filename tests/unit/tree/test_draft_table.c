@@ -5,17 +5,22 @@
  */
 #include "tree/draft_table.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/cleanup.h"
 #include "base/thread.h"
 #include "support/fake_clock.h"
 #include "support/temp_dir.h"
@@ -100,6 +105,168 @@ static void a_symbolic_link_is_not_followed(void **state)
     assert_true(S_ISLNK(stat.st_mode));
 }
 
+/* ---------------------------------------------------------------- numbers and names */
+
+static int count_descriptors(void)
+{
+    int count = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    while (readdir(dir) != NULL)
+        count++;
+    closedir(dir);
+    return count;
+}
+
+static struct draft_node *find_in(struct fixture *fixture, struct draft_node *parent, const char *name)
+{
+    struct draft_node *node = NULL;
+    struct stat stat;
+    assert_int_equal(draft_table_find(&fixture->table, parent, name, &node, &stat), 0);
+    return node;
+}
+
+/* What holding it comes to; 0: it is the file that it was. */
+static int try_hold(struct fixture *fixture, struct draft_node *node)
+{
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+    struct stat stat;
+    char key[DRAFT_KEY_SIZE];
+    int error = draft_hold(&fixture->table, node, &hold);
+    if (error != 0)
+        return error;
+    assert_int_equal(fstat(hold.fd, &stat), 0);
+    draft_node_key(&stat, key);
+    assert_string_equal(key, node->key);
+    return 0;
+}
+
+static void a_number_never_comes_back(void **state)
+{
+    struct fixture *fixture = *state;
+    make_file(fixture, "a");
+    uint64_t last = 0;
+    for (int i = 0; i < 1000; i++) {
+        struct draft_node *node = find(fixture, "a");
+        uint64_t ino = draft_node_ino(&fixture->table, node);
+        assert_true(ino > last);
+        assert_ptr_equal(draft_table_get(&fixture->table, ino), node);
+        draft_node_unref(&fixture->table, node, 1);
+        assert_null(draft_table_get(&fixture->table, ino));
+        last = ino;
+    }
+    assert_null(draft_table_get(&fixture->table, inode_make(INODE_DRAFT, 0)));
+    assert_null(draft_table_get(&fixture->table, inode_make(INODE_DRAFT, UINT64_MAX)));
+}
+
+static void what_is_known_needs_no_descriptor(void **state)
+{
+    struct fixture *fixture = *state;
+    char name[16];
+    char second[16];
+    int before = count_descriptors();
+    for (int i = 0; i < 200; i++) {
+        snprintf(name, sizeof(name), "%d", i);
+        snprintf(second, sizeof(second), "second%d", i);
+        make_file(fixture, name);
+        assert_int_equal(linkat(fixture->dir.fd, name, fixture->dir.fd, second, 0), 0);
+        struct draft_node *node = find(fixture, name);
+        assert_ptr_equal(find(fixture, second), node);
+        /* As git does it: the first name goes, the second stays. */
+        assert_int_equal(draft_table_remove(&fixture->table, &fixture->table.root, name, 0), 0);
+        assert_int_equal(try_hold(fixture, node), 0);
+    }
+    assert_int_equal(count_descriptors(), before);
+    assert_int_equal(fixture->table.nodes.len, 200);
+}
+
+static void a_removed_draft_is_held_until_it_is_forgotten(void **state)
+{
+    struct fixture *fixture = *state;
+    int before = count_descriptors();
+    make_file(fixture, "a");
+    make_file(fixture, "b");
+    struct draft_node *a = find(fixture, "a");
+    struct draft_node *b = find(fixture, "b");
+    assert_int_equal(draft_table_remove(&fixture->table, &fixture->table.root, "a", 0), 0);
+    assert_int_equal(
+        draft_table_rename(&fixture->table, &fixture->table.root, "b", &fixture->table.root, "a", 0), 0);
+    make_file(fixture, "c"); /* which must not be taken for the first */
+    assert_ptr_not_equal(find(fixture, "c"), a);
+    assert_int_equal(try_hold(fixture, a), 0);
+    assert_int_equal(try_hold(fixture, b), 0);
+    assert_ptr_equal(find(fixture, "a"), b);
+    assert_int_equal(count_descriptors(), before + 1);
+    draft_node_unref(&fixture->table, a, 1);
+    assert_int_equal(count_descriptors(), before);
+    /* Likewise what another takes the place of. */
+    struct draft_node *c = find(fixture, "c");
+    assert_int_equal(
+        draft_table_rename(&fixture->table, &fixture->table.root, "a", &fixture->table.root, "c", 0), 0);
+    assert_int_equal(try_hold(fixture, c), 0);
+    draft_node_unref(&fixture->table, c, 2);
+    assert_int_equal(count_descriptors(), before);
+    assert_int_equal(try_hold(fixture, b), 0);
+}
+
+static void names_follow_the_renames_above_them(void **state)
+{
+    struct fixture *fixture = *state;
+    struct draft_table *table = &fixture->table;
+    assert_int_equal(mkdirat(fixture->dir.fd, "one", 0700), 0);
+    assert_int_equal(mkdirat(fixture->dir.fd, "one/two", 0700), 0);
+    assert_int_equal(mkdirat(fixture->dir.fd, "other", 0700), 0);
+    make_file(fixture, "one/two/file");
+    struct draft_node *one = find(fixture, "one");
+    struct draft_node *two = find_in(fixture, one, "two");
+    struct draft_node *file = find_in(fixture, two, "file");
+    struct draft_node *other = find(fixture, "other");
+    assert_int_equal(try_hold(fixture, file), 0);
+    assert_int_equal(draft_table_rename(table, &table->root, "one", other, "below", 0), 0);
+    assert_int_equal(try_hold(fixture, file), 0);
+    assert_int_equal(draft_table_rename(table, one, "two", &table->root, "two", 0), 0);
+    assert_int_equal(draft_table_rename(table, &table->root, "two", &table->root, "other", RENAME_EXCHANGE),
+                     0);
+    assert_int_equal(try_hold(fixture, file), 0);
+    assert_int_equal(try_hold(fixture, one), 0);
+    assert_ptr_equal(find(fixture, "other"), two);
+    assert_int_equal(draft_table_rename(table, &table->root, "two", &table->root, "other", 0), -ENOTEMPTY);
+    assert_int_equal(try_hold(fixture, other), 0);
+    assert_int_equal(try_hold(fixture, file), 0);
+}
+
+static void a_long_way_is_gone_in_pieces(void **state)
+{
+    struct fixture *fixture = *state;
+    char name[201];
+    struct draft_node *node = &fixture->table.root;
+    memset(name, 'x', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    for (int i = 0; i < 50; i++) { /* 10 kB */
+        _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+        assert_int_equal(draft_hold(&fixture->table, node, &hold), 0);
+        assert_int_equal(mkdirat(hold.fd, name, 0700), 0);
+        node = find_in(fixture, node, name);
+    }
+    assert_int_equal(try_hold(fixture, node), 0);
+}
+
+static void what_is_moved_behind_the_back_is_stale_until_it_is_looked_up(void **state)
+{
+    struct fixture *fixture = *state;
+    make_file(fixture, "a");
+    struct draft_node *node = find(fixture, "a");
+    assert_int_equal(renameat(fixture->dir.fd, "a", fixture->dir.fd, "b"), 0);
+    assert_int_equal(try_hold(fixture, node), -ESTALE);
+    make_file(fixture, "a");
+    assert_int_equal(try_hold(fixture, node), -ESTALE);
+    assert_int_equal(symlinkat("b", fixture->dir.fd, "c"), 0);
+    assert_ptr_not_equal(find(fixture, "c"), node);
+    assert_ptr_equal(find(fixture, "b"), node);
+    assert_int_equal(try_hold(fixture, node), 0);
+}
+
+/* ---------------------------------------------------------------- writers */
+
 static void a_draft_being_written_cannot_move(void **state)
 {
     struct fixture *fixture = *state;
@@ -116,7 +283,7 @@ static void a_draft_being_written_cannot_move(void **state)
     draft_node_end_write(&fixture->table, node, false);
 }
 
-static void a_draft_that_left_is_written_again_once_it_is_back(void **state)
+static void a_draft_that_left_comes_back_as_another(void **state)
 {
     struct fixture *fixture = *state;
     make_file(fixture, "a");
@@ -127,9 +294,11 @@ static void a_draft_that_left_is_written_again_once_it_is_back(void **state)
     draft_node_end_move(&fixture->table, node, true);
     assert_int_equal(draft_node_begin_write(&fixture->table, node), -EBUSY);
     assert_int_equal(renameat(fixture->dir.fd, "spool/1", fixture->dir.fd, "again"), 0);
-    assert_ptr_equal(find(fixture, "again"), node);
-    assert_int_equal(draft_node_begin_write(&fixture->table, node), 0);
-    draft_node_end_write(&fixture->table, node, false);
+    struct draft_node *again = find(fixture, "again");
+    assert_ptr_not_equal(again, node);
+    assert_int_equal(draft_node_begin_write(&fixture->table, again), 0);
+    draft_node_end_write(&fixture->table, again, false);
+    assert_int_equal(draft_node_begin_write(&fixture->table, node), -EBUSY);
 }
 
 struct mover {
@@ -198,9 +367,15 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_file_has_one_node_under_all_its_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(names_that_lead_nowhere_are_errors, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_symbolic_link_is_not_followed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_draft_being_written_cannot_move, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_draft_that_left_is_written_again_once_it_is_back, set_up,
+        cmocka_unit_test_setup_teardown(a_number_never_comes_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_known_needs_no_descriptor, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_removed_draft_is_held_until_it_is_forgotten, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(names_follow_the_renames_above_them, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_long_way_is_gone_in_pieces, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_moved_behind_the_back_is_stale_until_it_is_looked_up, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(a_draft_being_written_cannot_move, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_draft_that_left_comes_back_as_another, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_move_waits_for_a_closed_writer_to_be_released, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_move_gives_up_after_two_seconds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_waiting_move_can_be_interrupted, set_up, tear_down),
