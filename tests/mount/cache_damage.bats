@@ -9,11 +9,8 @@ load support
 EMAILS=30
 
 setup() {
-  local i
   start_two_inboxes
-  for ((i = 1; i <= EMAILS; i++)); do
-    send_from_elsewhere "$ALICE" "$BOB" "number $i"
-  done
+  send_many_from_elsewhere "$ALICE" "$BOB" number "$EMAILS"
   refresh
   BOX=$MOUNT/inboxes/$BOB
   # What is shown now is what must be shown again.

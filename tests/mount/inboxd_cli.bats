@@ -192,12 +192,10 @@ PYTHON
 
 @test "lists take repeated keys, a JSON array and the old key, and limit" {
   start_service
-  local alice bob i
+  local alice bob
   alice=$(create_inbox "$ALICE")
   bob=$(create_inbox "$BOB")
-  for i in {1..5}; do
-    send_from_elsewhere "$ALICE" "$BOB" "list $i"
-  done
+  send_many_from_elsewhere "$ALICE" "$BOB" "list" 5
   api GET "/email?inbox_ids=$alice&inbox_ids=$bob" | jq -e 'length == 6'
   api GET "/email" -G --data-urlencode "inbox_ids=[\"$alice\",\"$bob\"]" | jq -e 'length == 6'
   api GET "/email?inbox_id=$bob" | jq -e 'length == 5'
@@ -264,9 +262,9 @@ PYTHON
   start_service
   create_inbox "$ALICE"
   create_inbox "$BOB"
-  local i request="{\"from_address\": \"$ALICE\", \"subject\": \"once\", \"plain_text\": \"x\",
+  local request="{\"from_address\": \"$ALICE\", \"subject\": \"once\", \"plain_text\": \"x\",
     \"to_addresses\": [{\"address\": \"$BOB\", \"name\": null}], \"idempotency_key\": \"key-1\"}"
-  for i in 1 2 3; do
+  for _ in 1 2 3; do
     post /email/send "$request" | jq -r .id >>"$DIR/ids"
   done
   equal "$(sort -u "$DIR/ids" | wc -l)" 1
@@ -300,10 +298,7 @@ PYTHON
   head -c 10000001 /dev/zero >"$DIR/large"
   equal "$(status_of -H "Authorization: Bearer $(cat "$KEY_FILE")" -F "file=@$DIR/large" \
     "$SERVICE_URL/api/v1/email/add-attachment-to-pool")" 413
-  local i
-  for i in {1..10}; do
-    send_from_elsewhere "$ALICE" "$BOB" "day $i"
-  done
+  send_many_from_elsewhere "$ALICE" "$BOB" "day" 10
   equal "$(status_of -D "$DIR/headers" -H "Authorization: Bearer $(cat "$KEY_FILE")" -H 'Content-Type: application/json' -d \
     "{\"from_address\": \"$ALICE\", \"subject\": \"x\", \"plain_text\": \"x\", \"to_addresses\": [{\"address\": \"$BOB\"}]}" \
     "$SERVICE_URL/api/v1/email/send")" 429

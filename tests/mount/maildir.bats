@@ -319,9 +319,7 @@ has_done() { # COUNT
 @test "what a mark's rename returned for is there, whenever the mount is killed" {
   start_maildirs
   local number round name marker
-  for number in {1..24}; do
-    send_from_elsewhere "$ALICE" "$BOB" "number $number"
-  done
+  send_many_from_elsewhere "$ALICE" "$BOB" "number" 24
   refresh
   equal "$(find "$BOX/new" -type f | wc -l)" 24
   : >"$DIR/done"
@@ -355,9 +353,7 @@ has_asked() { # COUNT
 @test "listing a folder has its messages fetched, and waits for none" {
   start_maildirs
   local number before
-  for number in {1..8}; do
-    send_from_elsewhere "$ALICE" "$BOB" "number $number"
-  done
+  send_many_from_elsewhere "$ALICE" "$BOB" "number" 8
   refresh
   before=$(requests)
   kill -STOP "$SERVICE_PID"

@@ -103,10 +103,7 @@ teardown() {
 }
 
 @test "names and contents are stable across mounts" {
-  local i
-  for i in {1..5}; do
-    send_from_elsewhere "$ALICE" "$BOB" "mail $i"
-  done
+  send_many_from_elsewhere "$ALICE" "$BOB" "mail" 5
   refresh
   wait_for_folders "$ALICE" "$BOB"
   (cd "$MOUNT/inboxes" && find . -type f -exec sha256sum {} + | sort) >"$DIR/before"
@@ -122,10 +119,7 @@ teardown() {
 }
 
 @test "ls, find, grep -r, wc, tar and cp -a read everything without hanging" {
-  local i
-  for i in {1..30}; do
-    send_from_elsewhere "$ALICE" "$BOB" "letter $i"
-  done
+  send_many_from_elsewhere "$ALICE" "$BOB" "letter" 30
   refresh
   within 10 timeout 20 ls -laR "$MOUNT" >"$DIR/list"
   equal "$(sed -n "\|/inboxes/$BOB:\$|,/^\$/p" "$DIR/list" | grep -c 'letter-.*\.json$')" 30
@@ -145,8 +139,7 @@ teardown() {
 }
 
 @test "two emails of the same second and subject have two names" {
-  local i
-  for i in {1..10}; do
+  for _ in {1..10}; do
     send_from_elsewhere "$ALICE" "$BOB" "same"
   done
   refresh

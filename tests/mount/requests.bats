@@ -10,13 +10,10 @@ EMAILS=40
 FEW=6
 
 setup() {
-  local i
   start_service
   create_inbox "$ALICE" >/dev/null
   create_inbox "$BOB" >/dev/null
-  for ((i = 1; i <= EMAILS; i++)); do
-    send_from_elsewhere "$ALICE" "$BOB" "number $i"
-  done
+  send_many_from_elsewhere "$ALICE" "$BOB" number "$EMAILS"
   # Every request is a line of the log; one thread, so that they are in order.
   start_mount -d -s
   refresh

@@ -199,6 +199,18 @@ send_from_elsewhere() # FROM TO SUBJECT [BODY]
         api POST /email/send -H 'Content-Type: application/json' -d @- >/dev/null
 }
 
+# The same for many, in one go: the subjects are SUBJECT 1 to SUBJECT COUNT, in this order.
+send_many_from_elsewhere() # FROM TO SUBJECT COUNT
+{
+    jq -nr --arg url "$SERVICE_URL/api/v1/email/send" --arg key "Authorization: Bearer $(cat "$KEY_FILE")" \
+        --arg from "$1" --arg to "$2" --arg subject "$3" --argjson count "$4" '
+        range(1; $count + 1) | {from_address: $from, subject: "\($subject) \(.)", plain_text: "body",
+            to_addresses: [{address: $to, name: null}]} |
+        "url = \($url | tojson)", "header = \($key | tojson)", "header = \"Content-Type: application/json\"",
+        "data = \(tojson | tojson)", "output = /dev/null", "fail", "next"' | sed '$d' |
+        curl -sS --fail-early -K -
+}
+
 # What the inbox really holds at the service: its records of this subject, as a JSON array.
 received() # ADDRESS SUBJECT
 {
