@@ -33,11 +33,23 @@ static void log_reason(const char *what, const char *reason, int error)
     log_error("%s: %s", what, reason != NULL ? reason : strerror(-error));
 }
 
+/* The variable that a default place comes from. */
+static const char *place_variable(const char *preferred)
+{
+    const char *base = getenv(preferred);
+    return base != NULL && base[0] == '/' ? preferred : "HOME";
+}
+
 /* ---------------------------------------------------------------- the local service */
 
 static bool is_local_source(const char *source)
 {
     return strcmp(source, "local") == 0 || strncmp(source, "local:", 6) == 0;
+}
+
+static bool names_data_dir(const char *source)
+{
+    return strncmp(source, "local:", 6) == 0 && source[6] != '\0';
 }
 
 /* The data directory that `local[:DIR]` names, made and in absolute form, since it also names the state.
@@ -48,7 +60,7 @@ static int local_data_dir(const char *source, char **ret_path)
     const char *base = getenv("XDG_DATA_HOME");
     const char *home = getenv("HOME");
     int len;
-    if (strncmp(source, "local:", 6) == 0 && source[6] != '\0')
+    if (names_data_dir(source))
         len = snprintf(path, sizeof(path), "%s", source + 6);
     else if (base != NULL && base[0] == '/')
         len = snprintf(path, sizeof(path), "%s/inboxfs", base);
@@ -104,12 +116,18 @@ static int open_state(const struct options *options, const char *name, const cha
     _cleanup_free_ char *path = NULL;
     int error = options->state_dir != NULL ? 0 : state_dir_default(name, key, &path);
     if (error != 0) {
-        log_error("no place for the state: set HOME or XDG_STATE_HOME, or give --state-dir");
+        log_error(
+            "no place for the state: set HOME or XDG_STATE_HOME to an absolute path, or give --state-dir");
         return error;
     }
     int fd = state_dir_open(options->state_dir != NULL ? options->state_dir : path, &account->lock_fd);
-    if (fd < 0)
+    if (fd < 0) {
+        const char *variable = place_variable("XDG_STATE_HOME");
+        if (options->state_dir == NULL && fd != -EBUSY)
+            log_error("its place comes from %s, which is %s: set that, or give --state-dir", variable,
+                      getenv(variable));
         return fd;
+    }
     account->state_dir_fd = fd;
     return 0;
 }
@@ -119,9 +137,12 @@ static int open_local(const struct options *options, struct account *account)
     _cleanup_free_ char *data_dir = NULL;
     int error = local_data_dir(options->source, &data_dir);
     if (error == -ENODATA)
-        log_error("HOME is not set: name the local service's directory, as local:DIR");
+        log_error("HOME is no absolute path: name the local service's directory, as local:DIR");
+    else if (error != 0 && names_data_dir(options->source))
+        log_error("cannot use the data directory %s: %s", options->source, strerror(-error));
     else if (error != 0)
-        log_error("cannot use the data directory of %s: %s", options->source, strerror(-error));
+        log_error("cannot use a data directory below %s, which is %s: %s (or name one, as local:DIR)",
+                  place_variable("XDG_DATA_HOME"), getenv(place_variable("XDG_DATA_HOME")), strerror(-error));
     if (error != 0)
         return error;
     if (asprintf(&account->shown_source, "local:%s", data_dir) < 0) {

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "config_file.h"
 
 enum {
     KEY_MAX_BYTES = 4096
@@ -53,9 +54,12 @@ static int read_key_file(const char *path, char **ret_key)
         log_error("the API key file %s can be read by others: chmod 600 %s", path, path);
         return -EACCES;
     }
+    int error = config_file_check_owner(&status, "the API key file", path);
+    if (error != 0)
+        return error;
     _cleanup_free_ char *text = NULL;
     size_t len = 0;
-    int error = file_read_fd(fd, KEY_MAX_BYTES, &text, &len);
+    error = file_read_fd(fd, KEY_MAX_BYTES, &text, &len);
     if (error == 0 && (error = take_word(text, ret_key)) == -EINVAL)
         log_error("the API key file %s does not hold one key", path);
     else if (error != 0)

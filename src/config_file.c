@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The configuration file: read whole, bounded, line by line; any mistake is an error with its line number.
+ * Nothing of the line is shown: it may hold a key.
  */
 #include "config_file.h"
 
@@ -9,6 +10,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
@@ -62,7 +64,7 @@ static int apply_line(char *line, const struct config_setting *settings, size_t 
     char *value = strchr(line, '=');
     if (value == NULL)
         return -EINVAL;
-    *value++ = '\0'; /* ends the name, which alone is shown when something is wrong: the value may be a key */
+    *value++ = '\0';
     const char *name = trim(line);
     for (size_t i = 0; i < len; i++)
         if (is_same_name(name, settings[i].name))
@@ -95,36 +97,56 @@ static int apply_text(const char *path, char *text, const struct config_setting 
             continue;
         int error = apply_line(line, settings, len, is_private);
         if (error != 0) {
-            log_error("%s:%u: '%s': %s", path, number, line, line_error_words(error));
+            log_error("%s:%u: %s", path, number, line_error_words(error));
             return error;
         }
     }
     return 0;
 }
 
-static int read_text(int fd, char **ret_text, size_t *ret_len, bool *ret_is_private)
+int config_file_check_owner(const struct stat *status, const char *what, const char *path)
 {
-    struct stat status;
-    if (fstat(fd, &status) != 0)
-        return -errno;
-    *ret_is_private = (status.st_mode & 077) == 0;
-    return file_read_fd(fd, CONFIG_MAX_BYTES, ret_text, ret_len);
+    /* /dev/null is nobody's to write to. */
+    if (!S_ISREG(status->st_mode))
+        return 0;
+    if (status->st_uid != geteuid() && status->st_uid != 0) {
+        log_error("%s %s belongs to another user: it must be yours, or root's", what, path);
+        return -EPERM;
+    }
+    if ((status->st_mode & 022) != 0) {
+        log_error("%s %s can be written by others: chmod go-w %s", what, path, path);
+        return -EPERM;
+    }
+    return 0;
+}
+
+/* A default that is out of reach is none: started for a user by mount(8), HOME may still be root's. */
+static bool counts_as_none(int error, bool is_required)
+{
+    return !is_required && (error == ENOENT || error == EACCES);
 }
 
 int config_file_read(const char *path, bool is_required, const struct config_setting *settings, size_t len)
 {
+    static const char what[] = "the configuration";
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 && errno == ENOENT && !is_required)
+    if (fd < 0 && counts_as_none(errno, is_required)) {
+        if (errno != ENOENT)
+            log_warning("going on without %s %s: %s", what, path, strerror(errno));
         return 0;
+    }
     _cleanup_free_ char *text = NULL;
     size_t text_len = 0;
-    bool is_private = false;
-    int error = fd < 0 ? -errno : read_text(fd, &text, &text_len, &is_private);
+    struct stat status = {0};
+    int error =
+        fd < 0 || fstat(fd, &status) != 0 ? -errno : file_read_fd(fd, CONFIG_MAX_BYTES, &text, &text_len);
     if (error != 0) {
-        log_error("cannot read the configuration %s: %s", path, strerror(-error));
+        log_error("cannot read %s %s: %s", what, path, strerror(-error));
         return error;
     }
-    error = apply_text(path, text, settings, len, is_private);
+    error = config_file_check_owner(&status, what, path);
+    if (error == 0)
+        error = apply_text(path, text, settings, len, (status.st_mode & 077) == 0);
     if (text != NULL)
         explicit_bzero(text, text_len);
     return error;

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/stat.h>
 
 struct config_setting {
     const char *name;
@@ -15,7 +16,12 @@ struct config_setting {
     bool is_secret; /* a file that sets it may be read by its owner only */
 };
 
-/* Reads `path`; a missing file is no error unless `is_required`. 0 or -errno, said on the log. */
+/* Reads `path`; one that is missing, or out of this user's reach, is no error unless `is_required`. 0 or
+ * -errno, said on the log. */
 int config_file_read(const char *path, bool is_required, const struct config_setting *settings, size_t len);
+
+/* Whether nobody but this user and root can change what such a file says. `what` it is, for the words. 0, or
+ * -EPERM, said on the log. */
+int config_file_check_owner(const struct stat *status, const char *what, const char *path);
 
 #endif

@@ -169,6 +169,27 @@ static void refuse_option(const char *argument)
     log_error("unknown option %s; see inboxfs --help", argument);
 }
 
+/* What fstab says to mount(8) alone, and times of reading, of which there are none here. */
+static bool is_without_effect(const char *argument)
+{
+    static const char *const words[] = {
+        "defaults",   "auto",       "noauto",     "nofail",      "_netdev",       "user",     "nouser",
+        "users",      "nousers",    "owner",      "noowner",     "group",         "nogroup",  "relatime",
+        "norelatime", "diratime",   "nodiratime", "strictatime", "nostrictatime", "lazytime", "nolazytime",
+        "iversion",   "noiversion", "mand",       "nomand",      "silent",        "loud",
+    };
+    static const char *const beginnings[] = {"x-", "X-", "comment=", "user=", "helper=", "uhelper="};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+        if (strcmp(words[i], argument) == 0)
+            return true;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(beginnings); i++) {
+        if (strncmp(beginnings[i], argument, strlen(beginnings[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
 static int take_argument(void *data, const char *argument, int key, struct fuse_args *left)
 {
     struct raw_options *raw = data;
@@ -187,6 +208,8 @@ static int take_argument(void *data, const char *argument, int key, struct fuse_
         refuse_option(argument);
         return FAIL;
     }
+    if (is_without_effect(argument))
+        return DISCARD;
     return fuse_opt_add_opt_escaped(&raw->mount_options, argument) == 0 ? DISCARD : FAIL;
 }
 

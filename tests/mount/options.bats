@@ -96,6 +96,28 @@ teardown() {
   refuses 2 "others|chmod" --config="$DIR/open.conf" "$SERVICE_URL" "$MOUNT"
 }
 
+@test "a key file or configuration of another user, or that others can write, is refused" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root"
+  start_service
+  printf 'poll-interval = 5\n' >"$DIR/plain.conf"
+  chmod 644 "$DIR/plain.conf"
+  local mode
+  for mode in 664 646 666; do
+    chmod $mode "$DIR/plain.conf"
+    refuses 2 "plain.conf .*written by others.*chmod" --api-key-file="$KEY_FILE" --config="$DIR/plain.conf" "$SERVICE_URL" "$MOUNT"
+  done
+  chmod 644 "$DIR/plain.conf"
+  chown 12345 "$DIR/plain.conf"
+  refuses 2 "plain.conf .*another user" --api-key-file="$KEY_FILE" --config="$DIR/plain.conf" "$SERVICE_URL" "$MOUNT"
+  chown 12345 "$KEY_FILE"
+  refuses 1 "key file .*another user" --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"
+  chown 0 "$KEY_FILE" "$DIR/plain.conf"
+  start_background --api-key-file="$KEY_FILE" --config="$DIR/plain.conf" "$SERVICE_URL" "$MOUNT"
+  stop_background
+  # What is no file is nobody's to write to.
+  start_background --api-key-file="$KEY_FILE" --config=/dev/null "$SERVICE_URL" "$MOUNT"
+}
+
 @test "the key shows nowhere: not in arguments, environment, log, state or the mount" {
   start_service
   local key pid
@@ -189,6 +211,45 @@ teardown() {
   printf 'poll-interval = 5\ncolour = red\n' >"$DIR/config-file"
   refuses 2 "config-file:2" --config="$DIR/config-file" local "$MOUNT"
   refuses 2 "missing" --config="$DIR/missing" local "$MOUNT"
+}
+
+@test "a mistake in the configuration does not show what stands there, for it may be the key" {
+  local line
+  for line in 'api-key hunter2' 'hunter2' 'hunter2==' 'hunter2 = yes' 'apikey = hunter2' 'allow-http = hunter2'; do
+    (umask 077 && printf '\n%s\n' "$line" >"$DIR/config-file")
+    refuses 2 "config-file:2: [a-z]" --config="$DIR/config-file" local "$MOUNT"
+    [[ $output != *hunter2* ]] || fail "$line: $output"
+  done
+}
+
+@test "a default configuration that cannot be read counts as none, and is told of" {
+  [ "$(id -u)" -eq 0 ] || skip "needs another user"
+  chmod 755 "$BATS_RUN_TMPDIR" "$DIR" "${TMPDIR:-/tmp}" 2>/dev/null || true
+  mkdir -p "$DIR/root/.config/inboxfs"
+  printf 'colour = red\n' >"$DIR/root/.config/inboxfs/config"
+  chmod 700 "$DIR/root"
+  local as=(setpriv --reuid=65534 --regid=65534 --clear-groups env -u XDG_CONFIG_HOME -u XDG_STATE_HOME -u XDG_DATA_HOME
+    "HOME=$DIR/root")
+  # As mount(8) starts it for a user's line of fstab. It comes as far as looking for its key.
+  run -1 timeout 30 "${as[@]}" "$INBOXFS" --state-dir="$DIR/u" http://127.0.0.1:1 "$MOUNT"
+  contains "$output" "$DIR/root/.config/inboxfs/config: Permission denied"
+  contains "$output" "no API key"
+  # One that was asked for is needed.
+  run -2 timeout 30 "${as[@]}" "$INBOXFS" --config="$DIR/root/.config/inboxfs/config" http://127.0.0.1:1 "$MOUNT"
+  # What cannot do without a home names it.
+  run -1 timeout 30 "${as[@]}" INBOXFS_API_KEY=x "$INBOXFS" http://127.0.0.1:1 "$MOUNT"
+  contains "$output" "HOME, which is $DIR/root"
+  run -1 timeout 30 "${as[@]}" "$INBOXFS" local "$MOUNT"
+  contains "$output" "HOME, which is $DIR/root"
+}
+
+@test "options of fstab that mean nothing here are accepted, unknown ones are not" {
+  start_service
+  start_background -o "defaults,rw,auto,noauto,nofail,_netdev,user,users,owner,group,user=somebody,comment=a b,x-systemd.automount,X-mount.mkdir" \
+    -o "relatime,norelatime,nodiratime,strictatime,lazytime,noatime,nodev,nosuid,noexec,silent,api_key_file=$KEY_FILE" "$SERVICE_URL" "$MOUNT"
+  grep -F " $MOUNT " /proc/self/mounts | grep -F nosuid | grep -F nodev | grep -qF noexec
+  stop_background
+  refuses 2 "nonsense" -o nonsense --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"
 }
 
 @test "every option as -o name=value" {
