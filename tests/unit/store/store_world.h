@@ -32,6 +32,7 @@ struct store_world {
     struct store *store;
     int64_t poll_interval_ms;
     bool adopt_state;
+    bool hears_sent;              /* of sent mail, too */
     uint64_t content_cache_bytes; /* 0: without content */
     pthread_mutex_t lock;
     struct strbuf events;  /* protected by lock: "KIND PATH ID ERROR;" each, empty ones as "-" */
@@ -74,6 +75,11 @@ static inline void world_hear_email(void *context, uint32_t email, enum store_ch
     world_hear_change(world, "email", email, change);
 }
 
+static inline void world_hear_sent(void *context, uint32_t sent, enum store_change change)
+{
+    world_hear_change(context, "sent", sent, change);
+}
+
 static inline void world_hear_content(void *context)
 {
     struct store_world *world = context;
@@ -94,6 +100,7 @@ static inline void world_open(struct store_world *world)
         .content_cache_bytes = world->content_cache_bytes,
         .listener = {.inbox_changed = world_hear_inbox,
                      .email_changed = world_hear_email,
+                     .sent_changed = world->hears_sent ? world_hear_sent : NULL,
                      .content_changed = world_hear_content,
                      .context = world},
         .events = {world_hear_event, world},

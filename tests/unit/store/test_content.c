@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "store/content_cache.h"
 #include "store/store_content.h"
 #include "unit/store/store_world.h"
 
@@ -481,6 +482,42 @@ static void the_least_recently_used_go_first(void **state)
     world_release(&world);
 }
 
+/* By when each was used last, whatever its name or place in the folder. */
+static void room_is_made_by_the_time_of_the_last_use(void **state)
+{
+    enum {
+        FILES = 20,
+        BLOCK = 4096
+    };
+    struct temp_dir dir;
+    struct content_cache cache;
+    char names[FILES][CONTENT_NAME_SIZE];
+    char block[BLOCK] = "x";
+    (void)state;
+    temp_dir_init(&dir);
+    content_cache_init(&cache, openat(dir.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), FILES * BLOCK * 2);
+    for (size_t i = 0; i < FILES; i++) {
+        char id[16];
+        struct content_temporary file;
+        const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 1000 + (time_t)i}};
+        snprintf(id, sizeof(id), "%zu", i);
+        content_cache_name(CONTENT_PART_RAW, id, NULL, names[i]);
+        assert_int_equal(content_cache_create(&cache, &file), 0);
+        assert_int_equal(write(file.fd, block, sizeof(block)), sizeof(block));
+        assert_int_equal(futimens(file.fd, times), 0);
+        assert_int_equal(content_cache_keep(&cache, &file, names[i]), 0);
+        content_cache_end(&cache, &file);
+    }
+    cache.max_bytes = FILES * BLOCK / 2;
+    content_cache_scan(&cache);
+    assert_false(content_cache_has(&cache, names[0]));
+    assert_true(content_cache_has(&cache, names[FILES - 1]));
+    for (size_t i = 1; i < FILES; i++)
+        assert_true(content_cache_has(&cache, names[i]) || !content_cache_has(&cache, names[i - 1]));
+    content_cache_release(&cache);
+    temp_dir_release(&dir);
+}
+
 /* ---------------------------------------------------------------- ahead */
 
 static bool all_are_fetched(struct store_world *world)
@@ -645,6 +682,7 @@ int main(void)
         cmocka_unit_test(damage_is_found_out_and_fetched_again),
         cmocka_unit_test(what_a_kill_left_half_written_is_cleared_away),
         cmocka_unit_test(the_least_recently_used_go_first),
+        cmocka_unit_test(room_is_made_by_the_time_of_the_last_use),
         cmocka_unit_test(reading_one_after_the_other_fetches_ahead),
         cmocka_unit_test(big_content_is_left_to_readers),
         cmocka_unit_test(who_waits_for_big_content_that_is_fetched_ahead_gets_it),

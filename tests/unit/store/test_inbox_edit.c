@@ -304,6 +304,48 @@ static void settings_that_cannot_be_written_say_why(void **state)
     world_release(&world);
 }
 
+struct updating {
+    struct store_world *world;
+    struct cancel cancel;
+    int result;
+};
+
+static void *update_slowly(void *argument)
+{
+    static const char text[] = "{\"name\": \"Alice B.\"}";
+    struct updating *updating = argument;
+    _cleanup_free_ char *reason = NULL;
+    updating->result =
+        store_update_inbox(updating->world->store, 0, text, strlen(text), &updating->cancel, &reason);
+    return NULL;
+}
+
+static void settings_are_given_up_in_time_or_when_it_is_cancelled(void **state)
+{
+    (void)state;
+    for (int is_cancelled = 0; is_cancelled < 2; is_cancelled++) {
+        struct store_world world;
+        struct updating updating = {.world = &world};
+        pthread_t thread;
+        world_init_with_alice(&world);
+        world_open(&world);
+        assert_int_equal(contact(&world), 0);
+        cancel_init(&updating.cancel);
+        fake_service_close_gate(world.fake, FAKE_LIST_INBOXES);
+        assert_int_equal(thread_start(&thread, "update", update_slowly, &updating), 0);
+        fake_service_wait_at_gate(world.fake, FAKE_LIST_INBOXES, 1);
+        fake_clock_await_waiters(&world.clock, 1);
+        if (is_cancelled)
+            cancel_set(&updating.cancel);
+        else
+            fake_clock_advance(&world.clock, 15 * 1000);
+        pthread_join(thread, NULL);
+        assert_int_equal(updating.result, is_cancelled ? -EINTR : -EHOSTUNREACH);
+        cancel_release(&updating.cancel);
+        world_release(&world);
+    }
+}
+
 /* ---------------------------------------------------------------- senders */
 
 static void a_sender_is_an_inbox_here_or_not_known_not_to_be(void **state)
@@ -347,6 +389,7 @@ int main(void)
         cmocka_unit_test(an_inbox_made_although_the_answer_was_lost_is_found),
         cmocka_unit_test(settings_are_read_again_and_written_whole),
         cmocka_unit_test(settings_that_cannot_be_written_say_why),
+        cmocka_unit_test(settings_are_given_up_in_time_or_when_it_is_cancelled),
         cmocka_unit_test(a_sender_is_an_inbox_here_or_not_known_not_to_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

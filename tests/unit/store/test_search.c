@@ -160,6 +160,11 @@ static void mail_that_has_only_just_come_is_found(void **state)
     struct store_world *world = *state;
     add(world, "in-2", "b2", "04", "\"subject\": \"invoice of december\"");
     assert_found(world, "december", "b2");
+    /* A search has it fetched now and then, not each time. */
+    add(world, "in-2", "b3", "05", "\"subject\": \"invoice of january\"");
+    assert_found(world, "january", "");
+    fake_clock_advance(&world->clock, 30 * 1000);
+    assert_found(world, "january", "b3");
 }
 
 static void mail_that_is_gone_is_not_found(void **state)
@@ -269,6 +274,18 @@ static void an_index_of_other_records_is_compared_with_them(void **state)
     assert_int_equal(world_sync(world), 0);
     fake_service_set_reachable(world->fake, false);
     assert_found(world, "invoice", "a1");
+    /* What is gone is not kept there, either. */
+    sqlite3 *index = NULL;
+    sqlite3_stmt *count = NULL;
+    char path[64];
+    world_close(world);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d/cache/search.sqlite3", world->dir.fd);
+    assert_int_equal(sqlite3_open(path, &index), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(index, "SELECT count(*) FROM emails", -1, &count, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(count), SQLITE_ROW);
+    assert_int_equal(sqlite3_column_int(count, 0), 2); /* a1 and a2 */
+    sqlite3_finalize(count);
+    sqlite3_close(index);
 }
 
 static void a_lost_index_is_built_anew(void **state)

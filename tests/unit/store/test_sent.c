@@ -18,6 +18,7 @@ static int set_up(void **state)
 {
     struct store_world *world = malloc(sizeof(*world));
     world_init_with_alice(world);
+    world->hears_sent = true;
     fake_service_set_capabilities(world->fake, &extended);
     add(world, "00000001", ", \"status\": \"pending\"");
     add(world, "00000002", ", \"status\": \"sent\"");
@@ -65,6 +66,21 @@ static void sent_mail_is_listed_and_stays_over_a_restart(void **state)
     fake_service_set_reachable(world->fake, false);
     world_restart(world);
     assert_sent(world, SECOND " " FIRST);
+}
+
+static void what_comes_is_told(void **state)
+{
+    struct store_world *world = *state;
+    world_forget(world);
+    assert_int_equal(world_sync(world), 0);
+    assert_changes(world, "");
+    add(world, "00000003", ", \"status\": \"sent\"");
+    assert_int_equal(world_sync(world), 0);
+    struct email_view view;
+    char expected[64];
+    assert_true(store_find_sent_by_id(world->store, "00000003", &view));
+    snprintf(expected, sizeof(expected), "sent %u added;", view.number);
+    assert_non_null(strstr(strbuf_str(&world->changes), expected));
 }
 
 static void it_costs_one_request_a_look(void **state)
@@ -117,6 +133,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(sent_mail_is_listed_and_stays_over_a_restart, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_comes_is_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(it_costs_one_request_a_look, set_up, tear_down),
         cmocka_unit_test_setup_teardown(its_failure_is_no_failure_of_a_sync, set_up, tear_down),
         cmocka_unit_test(a_core_server_is_not_asked),

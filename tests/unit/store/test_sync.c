@@ -186,6 +186,58 @@ static void records_without_anything_are_shown(void **state)
     world_release(&world);
 }
 
+/* A folder is listed in pieces: one of which nothing is left is not the end. */
+static void what_is_left_behind_thousands_that_are_gone_is_listed(void **state)
+{
+    (void)state;
+    enum {
+        GONE = 10000
+    };
+    struct store_world world;
+    world_init_with_alice(&world);
+    world_start(&world);
+    fake_service_add_simple_email(world.fake, "in-1", "00000001", "Hello");
+    assert_int_equal(world_sync(&world), 0);
+    world_add_emails(&world, "in-1", 0, GONE);
+    assert_int_equal(world_sync(&world), 0);
+    fake_service_add_simple_email(world.fake, "in-1", "00000002", "Again");
+    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(world_count(&world), GONE + 2);
+    for (int i = 0; i < GONE; i++) {
+        char id[64];
+        snprintf(id, sizeof(id), "%08d-in-1", i);
+        fake_service_remove_email(world.fake, id);
+    }
+    assert_int_equal(world_sync(&world), 0);
+    assert_emails(&world, "alice@inbox.example", MAIL_1 " " MAIL_2);
+    world_release(&world);
+}
+
+/* It is in no list of inboxes. */
+static void the_inbox_of_mail_that_names_none_stays(void **state)
+{
+    (void)state;
+    struct store_world world;
+    world_init_with_alice(&world);
+    fake_service_add_simple_email(world.fake, "in-1", "00000001", "Hello");
+    fake_service_add_email(world.fake, "nowhere", "{\"strange\": true}");
+    fake_service_set(world.fake, FAKE_LIST_INBOXES, (struct fake_outcome){.outcome = SERVICE_ABSENT});
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(world_count(&world), 2);
+    fake_service_set(world.fake, FAKE_LIST_INBOXES, (struct fake_outcome){.outcome = SERVICE_OK});
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(world_sync(&world), 0);
+        _cleanup_free_ char *names = world_emails(&world, "unknown");
+        assert_int_equal(strncmp(names, "nodate_no-subject_", 18), 0);
+        assert_int_equal(world_count(&world), 2);
+        assert_null(strstr(strbuf_str(&world.changes), "removed"));
+    }
+    world_restart(&world);
+    assert_int_equal(world_count(&world), 2);
+    world_release(&world);
+}
+
 /* Answers are taken over in batches: nothing of that may be seen in what comes of them. */
 static void many_at_once_are_each_told_of_once(void **state)
 {
@@ -479,6 +531,8 @@ int main(void)
         cmocka_unit_test(a_changed_record_keeps_its_name),
         cmocka_unit_test(names_that_clash_are_told_apart_for_ever),
         cmocka_unit_test(records_without_anything_are_shown),
+        cmocka_unit_test(what_is_left_behind_thousands_that_are_gone_is_listed),
+        cmocka_unit_test(the_inbox_of_mail_that_names_none_stays),
         cmocka_unit_test(many_at_once_are_each_told_of_once),
         cmocka_unit_test(the_limit_grows_until_the_answer_is_shorter),
         cmocka_unit_test(a_service_that_refuses_large_limits_is_asked_for_less),
