@@ -53,6 +53,7 @@ received_bytes() {
   start_mount
   before=$(received_bytes)
   refresh
+  wait_for_probes
   whole=$(($(received_bytes) - before))
   # Twenty records at the least.
   [ "$whole" -gt 6000 ] || fail "$whole bytes"
@@ -70,6 +71,7 @@ received_bytes() {
 @test "with --poll-interval=0 nothing is asked for until it is told to" {
   start_mount
   refresh
+  wait_for_probes
   local before
   before=$(jq .counters.requests "$MOUNT/status.json")
   send_from_elsewhere "$ALICE" "$BOB" "unasked"

@@ -28,6 +28,7 @@ start_with_mail() {
   send_from_elsewhere "$BOB" "$ALICE" "Lunch" "Shall we pay the invoice first?"
   send_from_elsewhere "$BOB" "$ALICE" "Holidays" "Nothing about money."
   refresh
+  wait_for_probes
 }
 
 # The queries that search/ lists, in order.

@@ -357,6 +357,13 @@ has_folders() # ADDRESS
     compgen -G "$MOUNT/inboxes/$1/*_*/" >/dev/null
 }
 
+# What the service can do is found out right after the first sync. From then on there are no requests but those that
+# are asked for.
+wait_for_probes()
+{
+    wait_until 20 jq -e '.capabilities | [.content, .raw, .outbound] | index("unknown") == null' "$MOUNT/status.json"
+}
+
 # Folders appear when the service was found to have content, some time after the first sync.
 wait_for_folders() # ADDRESS...
 {
