@@ -164,6 +164,12 @@ static const char *skip_token(const char *c, struct list_item *item)
     return c;
 }
 
+/* Whether it can be an address, or there is none. GMime loses memory over what lacks an "@". */
+static bool is_address(const struct list_item *item)
+{
+    return !item->is_begun || item->has_at || item->is_ended;
+}
+
 /* How many addresses the list must hold, going by what stands between commas: GMime drops some of what it
  * does not understand without a word. False: what is opened is not closed, or not in its place. GMime would
  * refuse most of that too, but loses memory over it. */
@@ -173,6 +179,8 @@ static bool count_addresses(const char *text, size_t *ret_count)
     size_t count = 0;
     for (const char *c = text; *c != '\0'; c++) {
         if (*c == ',' || *c == ';' || *c == ':') {
+            if (*c != ':' && !is_address(&item))
+                return false;
             count += item.is_begun && *c != ':';
             item = (struct list_item){false};
             continue;
@@ -182,7 +190,7 @@ static bool count_addresses(const char *text, size_t *ret_count)
             return false;
     }
     *ret_count = count + item.is_begun;
-    return true;
+    return is_address(&item);
 }
 
 /* GMime passes over what it does not understand, and says so only here. */
