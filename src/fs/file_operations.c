@@ -126,6 +126,24 @@ void op_fallocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, of
     request_run(request, tree_handle_next_write_may_wait(handle), &arguments, allocate_file);
 }
 
+static void seek_file(struct tree *tree, const struct tree_caller *caller,
+                      const struct request_arguments *arguments, struct request_outcome *ret)
+{
+    (void)tree;
+    ret->offset =
+        tree_seek(arguments->handle, caller, arguments->ino, arguments->offset, (int)arguments->flags);
+    ret->error = ret->offset < 0 ? (int)ret->offset : 0;
+    ret->has_offset = true;
+}
+
+/* The kernel asks for data and holes alone. */
+void op_lseek(fuse_req_t request, fuse_ino_t ino, off_t offset, int whence, struct fuse_file_info *file)
+{
+    const struct request_arguments arguments = {
+        .ino = ino, .handle = handle_of(file), .flags = (unsigned int)whence, .offset = offset};
+    request_run(request, tree_get_attributes_may_wait(ino), &arguments, seek_file);
+}
+
 void op_copy_file_range(fuse_req_t request, fuse_ino_t ino_in, off_t offset_in,
                         struct fuse_file_info *file_in, fuse_ino_t ino_out, off_t offset_out,
                         struct fuse_file_info *file_out, size_t len, int flags)

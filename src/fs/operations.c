@@ -70,6 +70,7 @@ const struct fuse_lowlevel_ops *operations(void)
         .read = op_read,
         .write = op_write,
         .fallocate = op_fallocate,
+        .lseek = op_lseek,
         .copy_file_range = op_copy_file_range,
         .flush = op_flush,
         .fsync = op_fsync,

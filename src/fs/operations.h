@@ -39,6 +39,7 @@ void op_write(fuse_req_t request, fuse_ino_t ino, const char *bytes, size_t size
               struct fuse_file_info *file);
 void op_fallocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, off_t len,
                   struct fuse_file_info *file);
+void op_lseek(fuse_req_t request, fuse_ino_t ino, off_t offset, int whence, struct fuse_file_info *file);
 void op_copy_file_range(fuse_req_t request, fuse_ino_t ino_in, off_t offset_in,
                         struct fuse_file_info *file_in, fuse_ino_t ino_out, off_t offset_out,
                         struct fuse_file_info *file_out, size_t len, int flags);

@@ -109,6 +109,8 @@ static void answer(fuse_req_t request, const struct request_outcome *outcome)
         fuse_reply_readlink(request, outcome->target);
     else if (outcome->has_count)
         fuse_reply_write(request, outcome->count);
+    else if (outcome->has_offset)
+        fuse_reply_lseek(request, outcome->offset);
     else
         reply_status(request, 0);
     free(outcome->target);

@@ -47,11 +47,13 @@ struct request_outcome {
     bool has_entry;
     bool has_attributes;
     bool has_count;
+    bool has_offset;
     bool must_be_seen;      /* answered when the kernel was told of what it changed (not in a folder) */
     bool must_be_announced; /* answered when watchers were told of what it brought */
     struct tree_entry entry;
     struct tree_attributes attributes;
     size_t count;
+    off_t offset;
     struct tree_handle *opened;  /* or NULL */
     struct tree_dir *opened_dir; /* or NULL */
     char *target;                /* of a link; or NULL. Freed after the answer */

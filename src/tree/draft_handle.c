@@ -63,6 +63,17 @@ static int allocate_draft(struct tree_handle *handle, const struct tree_caller *
     return fallocate(draft_handle_fd(handle), mode, offset, len) == 0 ? 0 : -errno;
 }
 
+/* What others write through a mapping the kernel keeps to itself for a while: it may be in a hole. */
+static off_t seek_draft(struct tree_handle *handle, off_t offset, int whence)
+{
+    const struct draft_handle *draft = (struct draft_handle *)handle;
+    unsigned int own = tree_handle_is_writable(handle) ? 1 : 0;
+    if (draft_node_count_writers(&handle->tree->drafts, draft->hold.node) > own)
+        return -EOPNOTSUPP;
+    off_t found = lseek(draft_handle_fd(handle), offset, whence);
+    return found < 0 ? -errno : found;
+}
+
 static int sync_draft(struct tree_handle *handle, bool is_data_only)
 {
     int fd = draft_handle_fd(handle);
@@ -97,6 +108,7 @@ static const struct handle_ops draft_ops = {
     .write = write_draft,
     .set_size = set_draft_size,
     .allocate = allocate_draft,
+    .seek = seek_draft,
     .sync = sync_draft,
     .flush = flush_draft,
     .release = release_draft,

@@ -130,6 +130,7 @@ void draft_leave_end(struct draft_leaving *leaving, bool has_left);
 /* An open file begins and ends to be one that may write. 0; -EBUSY: it is being handed in, or was. */
 int draft_node_begin_write(struct draft_table *table, struct draft_node *node);
 void draft_node_end_write(struct draft_table *table, struct draft_node *node, bool was_flushed);
+unsigned int draft_node_count_writers(struct draft_table *table, const struct draft_node *node);
 /* A write handle's flushed state changed. */
 void draft_node_set_flushed(struct draft_table *table, struct draft_node *node, bool is_flushed);
 

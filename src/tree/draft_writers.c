@@ -22,6 +22,14 @@ int draft_node_begin_write(struct draft_table *table, struct draft_node *node)
     return error;
 }
 
+unsigned int draft_node_count_writers(struct draft_table *table, const struct draft_node *node)
+{
+    pthread_mutex_lock(&table->lock);
+    unsigned int writers = node->writers;
+    pthread_mutex_unlock(&table->lock);
+    return writers;
+}
+
 void draft_node_set_flushed(struct draft_table *table, struct draft_node *node, bool is_flushed)
 {
     pthread_mutex_lock(&table->lock);

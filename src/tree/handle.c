@@ -218,6 +218,22 @@ int tree_allocate(struct tree_handle *handle, const struct tree_caller *caller, 
                                          : handle->ops->allocate(handle, caller, mode, offset, len);
 }
 
+off_t tree_seek(struct tree_handle *handle, const struct tree_caller *caller, uint64_t ino, off_t offset,
+                int whence)
+{
+    struct tree_attributes attributes;
+    off_t found = handle->ops->seek == NULL ? -EOPNOTSUPP : handle->ops->seek(handle, offset, whence);
+    if (found != -EOPNOTSUPP)
+        return found;
+    int error = tree_get_attributes(handle->tree, caller, ino, &attributes);
+    if (error != 0)
+        return error;
+    off_t size = attributes.stat.st_size;
+    if (offset < 0 || offset >= size)
+        return -ENXIO;
+    return whence == SEEK_HOLE ? size : offset;
+}
+
 ssize_t tree_copy_range(struct tree_handle *from, off_t from_offset, struct tree_handle *to, off_t to_offset,
                         size_t len)
 {

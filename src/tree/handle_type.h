@@ -28,6 +28,8 @@ struct handle_ops {
     /* NULL: -EOPNOTSUPP */
     int (*allocate)(struct tree_handle *handle, const struct tree_caller *caller, int mode, off_t offset,
                     off_t len);
+    /* NULL, or -EOPNOTSUPP: all of the file is data */
+    off_t (*seek)(struct tree_handle *handle, off_t offset, int whence);
     /* NULL: nothing to do */
     int (*sync)(struct tree_handle *handle, bool is_data_only);
     int (*flush)(struct tree_handle *handle, const struct tree_caller *caller);
