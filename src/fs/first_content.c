@@ -7,22 +7,29 @@
  */
 #include "fs/first_content.h"
 
+#include <string.h>
+
+/* What changed before it was handed over may have been told of before, too. */
+static bool is_current(struct tree_handle *handle, const struct tree_data *given)
+{
+    struct tree_data now;
+    bool is_same = tree_read(handle, given->len, 0, &now) == 0 && now.len == given->len &&
+                   memcmp(now.bytes, given->bytes, now.len) == 0;
+    tree_data_release(&now);
+    return is_same;
+}
+
 static void give(struct fs_session *session, fuse_ino_t ino, struct tree_handle *handle)
 {
     struct tree_data data;
-    struct tree_data now;
     if (!tree_take_first_content(handle, &data))
         return;
     struct fuse_bufvec bytes = FUSE_BUFVEC_INIT(data.len);
     bytes.buf[0].mem = (void *)(uintptr_t)data.bytes; /* libfuse only reads it */
     /* Refused: then the kernel asks. */
-    if (fuse_lowlevel_notify_store(session->fuse, ino, 0, &bytes, 0) != 0)
-        return;
-    /* What changed before it was handed over may have been told of before, too. */
-    bool is_current =
-        tree_read(handle, data.len, 0, &now) == 0 && now.bytes == data.bytes && now.len == data.len;
-    if (!is_current)
+    if (fuse_lowlevel_notify_store(session->fuse, ino, 0, &bytes, 0) == 0 && !is_current(handle, &data))
         notifier_forget_content(&session->notifier, ino);
+    tree_data_release(&data);
 }
 
 void first_content_give(struct fs_session *session, fuse_ino_t ino, struct tree_handle *handle)

@@ -22,9 +22,9 @@ static uint64_t inbox_frame_len(const struct inbox_frame *frame)
                      frame->json_len);
 }
 
-static uint64_t email_frame_len(const struct email_frame *frame)
+size_t email_frame_len(size_t json_len, size_t key_len, size_t name_len)
 {
-    return frame_len(sizeof(*frame), frame->key_len, frame->name_len, frame->json_len);
+    return frame_len(sizeof(struct email_frame), key_len, name_len, json_len);
 }
 
 void inbox_frame_get_parts(const struct inbox_frame *frame, struct inbox_parts *ret)
@@ -38,7 +38,7 @@ void inbox_frame_get_parts(const struct inbox_frame *frame, struct inbox_parts *
 
 void email_frame_get_parts(const struct email_frame *frame, struct email_parts *ret)
 {
-    ret->json = email_frame_json(frame);
+    ret->json = (const char *)(frame + 1);
     ret->key = ret->json + frame->json_len + 1;
     ret->name = ret->key + frame->key_len + 1;
 }
@@ -56,7 +56,7 @@ bool inbox_frame_read(const void *payload, size_t len, struct inbox_parts *ret)
 bool email_frame_read(const void *payload, size_t len, struct email_parts *ret)
 {
     const struct email_frame *frame = payload;
-    if (len < sizeof(*frame) || email_frame_len(frame) != len)
+    if (len < sizeof(*frame) || email_frame_len(frame->json_len, frame->key_len, frame->name_len) != len)
         return false;
     email_frame_get_parts(frame, ret);
     return ret->key[frame->key_len] == '\0' && ret->name[frame->name_len] == '\0' &&
@@ -77,8 +77,8 @@ static struct iovec text_part(const char *text, uint32_t len)
     return (struct iovec){.iov_base = (void *)(text == NULL ? "" : text), .iov_len = (size_t)len + 1};
 }
 
-const struct inbox_frame *inbox_frame_append(struct record_log *log, const struct inbox_frame *frame,
-                                             const struct inbox_parts *parts)
+uint64_t inbox_frame_append(struct record_log *log, const struct inbox_frame *frame,
+                            const struct inbox_parts *parts)
 {
     const struct iovec pieces[] = {
         {.iov_base = (void *)frame, .iov_len = sizeof(*frame)},
@@ -103,8 +103,8 @@ static void gather_email(const struct email_frame *frame, const struct email_par
     ret_pieces[3] = text_part(parts->name, frame->name_len);
 }
 
-const struct email_frame *email_frame_append(struct record_log *log, const struct email_frame *frame,
-                                             const struct email_parts *parts)
+uint64_t email_frame_append(struct record_log *log, const struct email_frame *frame,
+                            const struct email_parts *parts)
 {
     struct iovec pieces[EMAIL_PIECES];
     gather_email(frame, parts, pieces);
@@ -131,15 +131,10 @@ int gone_frame_append(struct record_log *log, enum cache_frame_kind kind, uint32
         {.iov_base = (void *)&frame, .iov_len = sizeof(frame)},
         text_part(key, frame.key_len),
     };
-    return record_log_append(log, kind, pieces, ARRAY_LEN(pieces)) == NULL ? -ENOMEM : 0;
+    return record_log_append(log, kind, pieces, ARRAY_LEN(pieces)) == RECORD_NOWHERE ? -ENOMEM : 0;
 }
 
 uint64_t inbox_frame_bytes(const struct inbox_frame *frame)
 {
     return record_log_frame_bytes(inbox_frame_len(frame));
-}
-
-uint64_t email_frame_bytes(const struct email_frame *frame)
-{
-    return record_log_frame_bytes(email_frame_len(frame));
 }

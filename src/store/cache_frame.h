@@ -84,12 +84,11 @@ bool inbox_frame_read(const void *payload, size_t len, struct inbox_parts *ret);
 bool email_frame_read(const void *payload, size_t len, struct email_parts *ret);
 bool gone_frame_read(const void *payload, size_t len, const char **ret_key);
 
-/* Append; the lengths in `frame` are those of `parts`. The payload, which begins with the frame, or NULL
- * without memory. */
-const struct inbox_frame *inbox_frame_append(struct record_log *log, const struct inbox_frame *frame,
-                                             const struct inbox_parts *parts);
-const struct email_frame *email_frame_append(struct record_log *log, const struct email_frame *frame,
-                                             const struct email_parts *parts);
+/* Append; the lengths in `frame` are those of `parts`. The position, or RECORD_NOWHERE without memory. */
+uint64_t inbox_frame_append(struct record_log *log, const struct inbox_frame *frame,
+                            const struct inbox_parts *parts);
+uint64_t email_frame_append(struct record_log *log, const struct email_frame *frame,
+                            const struct email_parts *parts);
 /* The same into a batch: record_batch_add(). */
 int email_frame_add(struct record_batch *batch, const struct email_frame *frame,
                     const struct email_parts *parts, size_t *ret_offset);
@@ -101,14 +100,10 @@ int gone_frame_append(struct record_log *log, enum cache_frame_kind kind, uint32
 void inbox_frame_get_parts(const struct inbox_frame *frame, struct inbox_parts *ret);
 void email_frame_get_parts(const struct email_frame *frame, struct email_parts *ret);
 
-/* The text of an email, without looking at the frame, which may have to be read from the disk. */
-static inline const char *email_frame_json(const struct email_frame *frame)
-{
-    return (const char *)(frame + 1);
-}
+/* The length of the payload of an email, by those of its parts. */
+size_t email_frame_len(size_t json_len, size_t key_len, size_t name_len);
 
-/* What it takes in the file. */
+/* What an inbox takes in the file. */
 uint64_t inbox_frame_bytes(const struct inbox_frame *frame);
-uint64_t email_frame_bytes(const struct email_frame *frame);
 
 #endif

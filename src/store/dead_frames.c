@@ -6,7 +6,6 @@
 #include "store/dead_frames.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     FIRST_CAPACITY = 64,
@@ -14,9 +13,8 @@ enum {
 };
 
 struct dead_stretch {
-    uint64_t offset; /* of the first payload */
+    uint64_t position; /* of the first record */
     uint64_t bytes;
-    int64_t died_ms; /* the last of them */
 };
 
 void dead_frames_release(struct dead_frames *frames)
@@ -25,12 +23,12 @@ void dead_frames_release(struct dead_frames *frames)
     *frames = (struct dead_frames){0};
 }
 
-static struct dead_stretch *last_before(struct dead_frames *frames, uint64_t offset, uint64_t bytes)
+static struct dead_stretch *last_before(struct dead_frames *frames, uint64_t position, uint64_t bytes)
 {
     if (frames->len == 0)
         return NULL;
     struct dead_stretch *last = &frames->stretches[frames->len - 1];
-    return last->offset + last->bytes == offset && last->bytes + bytes <= STRETCH_MAX_BYTES ? last : NULL;
+    return last->position + last->bytes == position && last->bytes + bytes <= STRETCH_MAX_BYTES ? last : NULL;
 }
 
 /* NULL: no room. */
@@ -48,31 +46,25 @@ static struct dead_stretch *append(struct dead_frames *frames)
     return &frames->stretches[frames->len++];
 }
 
-void dead_frames_add(struct dead_frames *frames, const struct record_log *log, const void *payload,
-                     uint64_t bytes, int64_t now_ms)
+void dead_frames_add(struct dead_frames *frames, uint64_t position, uint64_t bytes)
 {
-    uint64_t offset = record_log_offset(log, payload);
-    if (offset == UINT64_MAX)
+    if ((position & RECORD_IN_MEMORY) != 0)
         return;
-    struct dead_stretch *stretch = last_before(frames, offset, bytes);
+    struct dead_stretch *stretch = last_before(frames, position, bytes);
     if (stretch != NULL) {
         stretch->bytes += bytes;
-        stretch->died_ms = now_ms;
         return;
     }
     stretch = append(frames);
     if (stretch != NULL)
-        *stretch = (struct dead_stretch){.offset = offset, .bytes = bytes, .died_ms = now_ms};
+        *stretch = (struct dead_stretch){.position = position, .bytes = bytes};
 }
 
-void dead_frames_discard(struct dead_frames *frames, struct record_log *log, int64_t now_ms)
+void dead_frames_discard(struct dead_frames *frames, struct record_log *log)
 {
-    size_t done = 0;
-    while (done < frames->len && now_ms - frames->stretches[done].died_ms >= DEAD_FRAMES_MS) {
-        const struct dead_stretch *stretch = &frames->stretches[done++];
-        record_log_discard(log, stretch->offset, stretch->bytes); /* stays taken until the next start */
-    }
-    frames->len -= done;
-    if (done > 0)
-        memmove(frames->stretches, frames->stretches + done, frames->len * sizeof(frames->stretches[0]));
+    if (frames->len == 0 || record_log_sync(log) != 0)
+        return;
+    for (size_t i = 0; i < frames->len; i++) /* what fails stays taken until the next start */
+        record_log_discard(log, frames->stretches[i].position, frames->stretches[i].bytes);
+    frames->len = 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Records in the cache that others have taken the place of, while the program runs. A service whose records
- * change at every look would fill the disk with them. Whoever was handed one may look at it for a while yet,
- * so they are kept for DEAD_FRAMES_MS. What is not remembered here is cleared away at the next start.
+ * change at every look would fill the disk with them. Whoever knows the position of one and reads it after it
+ * was given back is told so, and looks for the one that took its place (mirror_read_email()); whoever cannot
+ * do that keeps mirror->open_indexes above 0. What is not remembered here is cleared away at the next start.
  */
 #ifndef INBOXFS_STORE_DEAD_FRAMES_H
 #define INBOXFS_STORE_DEAD_FRAMES_H
@@ -13,25 +14,23 @@
 #include "store/record_log.h"
 
 enum {
-    DEAD_FRAMES_MS = 15 * 60 * 1000,
     DEAD_FRAMES_MAX = 64 * 1024, /* stretches of records side by side */
 };
 
 struct dead_stretch;
 
-struct dead_frames {                /* empty: all zeros */
-    struct dead_stretch *stretches; /* in order of their death */
+struct dead_frames { /* empty: all zeros */
+    struct dead_stretch *stretches;
     size_t len;
     size_t capacity;
 };
 
 void dead_frames_release(struct dead_frames *frames);
 
-/* Notes that the record whose payload is `payload`, of `bytes` in the file, was replaced. */
-void dead_frames_add(struct dead_frames *frames, const struct record_log *log, const void *payload,
-                     uint64_t bytes, int64_t now_ms);
+/* Notes that the record at `position`, of `bytes` in the file, was replaced. */
+void dead_frames_add(struct dead_frames *frames, uint64_t position, uint64_t bytes);
 
-/* Gives back what died long enough before `now_ms` (monotonic). */
-void dead_frames_discard(struct dead_frames *frames, struct record_log *log, int64_t now_ms);
+/* Gives them back, once what took their place is durable (waits for the disk). */
+void dead_frames_discard(struct dead_frames *frames, struct record_log *log);
 
 #endif

@@ -66,7 +66,7 @@ int email_batch_add_locked(struct email_batch *batch, struct mirror *mirror,
         .flags = record->is_held ? EMAIL_IS_HELD : 0,
     };
     const struct email_parts parts = {.key = key.text, .name = name.text, .json = record->json};
-    const char *kept_name = email_index_keep_name(mirror->emails, name.text);
+    const char *kept_name = email_index_keep_texts(mirror->emails, name.text, key.text);
     if (kept_name == NULL)
         return -ENOMEM;
     int error = email_frame_add(&batch->frames, &frame, &parts, &batch->offsets[i]);
@@ -103,8 +103,8 @@ static int publish_locked(struct email_batch *batch, struct mirror *mirror, stru
     int error = email_index_prepare(mirror->emails, &inbox->emails, (uint32_t)batch->len, &room);
     if (error != 0)
         return error;
-    const char *bytes = record_log_append_batch(mirror->log, &batch->frames);
-    if (bytes == NULL) {
+    uint64_t position = record_log_append_batch(mirror->log, &batch->frames);
+    if (position == RECORD_NOWHERE) {
         email_room_release(&room);
         return -ENOMEM;
     }
@@ -113,7 +113,7 @@ static int publish_locked(struct email_batch *batch, struct mirror *mirror, stru
     pthread_rwlock_wrlock(&mirror->read_lock);
     email_list_take_room(&inbox->emails, &room);
     for (size_t i = 0; i < batch->len; i++) {
-        batch->entries[i].frame = (const struct email_frame *)(bytes + batch->offsets[i]);
+        batch->entries[i].position = position + batch->offsets[i];
         email_index_add(mirror->emails, &inbox->emails, &batch->entries[i], batch->keys.values[i],
                         batch->names.values[i]);
     }
@@ -137,14 +137,13 @@ static int flush_locked(struct email_batch *batch, struct mirror *mirror, struct
 static void tell_of_email(const struct mirror *mirror, uint32_t number, const struct email_entry *entry,
                           const struct news *news)
 {
-    struct email_parts parts;
+    const char *key = email_entry_key(entry);
     _cleanup_free_ char *path = NULL;
-    email_frame_get_parts(entry->frame, &parts);
     if (asprintf(&path, "inboxes/%s/%s", news->inbox_name, entry->name) < 0)
         path = NULL;
     mirror_tell_email(mirror, number, STORE_ADDED);
     if (!entry->is_held)
-        mirror_tell_event(mirror, EVENT_MAIL, path, parts.key[0] == '~' ? NULL : parts.key, NULL);
+        mirror_tell_event(mirror, EVENT_MAIL, path, key[0] == '~' ? NULL : key, NULL);
 }
 
 /* What was there before the account was first looked at makes one change of its inbox, however much it is. */

@@ -20,7 +20,7 @@ enum {
 struct email_index {
     uint64_t seed;
     uint32_t len;
-    struct text_arena names;
+    struct text_arena texts;
     struct email_entry *chunks[CHUNKS_MAX];
 };
 
@@ -38,7 +38,7 @@ void email_index_free(struct email_index *index)
         return;
     for (size_t i = 0; i < CHUNKS_MAX && index->chunks[i] != NULL; i++)
         free(index->chunks[i]);
-    text_arena_release(&index->names);
+    text_arena_release(&index->texts);
     free(index);
 }
 
@@ -80,12 +80,9 @@ static bool name_equals(const void *context, uint32_t number, const void *key)
     return strcmp(get_entry(context, number)->name, key) == 0;
 }
 
-/* The frame may have to be read from the disk. */
 static bool key_equals(const void *context, uint32_t number, const void *key)
 {
-    struct email_parts parts;
-    email_frame_get_parts(get_entry(context, number)->frame, &parts);
-    return strcmp(parts.key, key) == 0;
+    return strcmp(email_entry_key(get_entry(context, number)), key) == 0;
 }
 
 uint32_t email_list_find_name(const struct email_index *index, const struct email_list *list,
@@ -100,12 +97,6 @@ uint32_t email_list_find_key(const struct email_index *index, const struct email
 {
     const struct number_kind kind = {key_equals, index};
     return number_table_find(&list->by_key, &kind, key.hash, key.text);
-}
-
-void email_list_prefetch(const struct email_list *list, struct hashed_text key, struct hashed_text name)
-{
-    number_table_prefetch(&list->by_key, key.hash);
-    number_table_prefetch(&list->by_name, name.hash);
 }
 
 /* ---------------------------------------------------------------- adding */
@@ -142,9 +133,9 @@ static int prepare_chunks(struct email_index *index, uint32_t more)
     return 0;
 }
 
-const char *email_index_keep_name(struct email_index *index, const char *name)
+const char *email_index_keep_texts(struct email_index *index, const char *name, const char *key)
 {
-    return text_arena_add(&index->names, name, strlen(name));
+    return text_arena_add_two(&index->texts, name, key);
 }
 
 int email_index_prepare(struct email_index *index, const struct email_list *list, uint32_t more,

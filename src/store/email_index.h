@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Which emails there are: numbered from 0 in order of appearance over all inboxes, and for each inbox in
- * order, by file name and by key. Memory only; what an email says stays in its frame. An email that is gone
- * keeps its number and its name, so that it gets both back should it return.
+ * order, by file name and by key. Memory only; what an email says stays in the record log. An email that is
+ * gone keeps its number and its name, so that it gets both back should it return.
  *
  * Locks are the caller's. Adding is in two steps: email_index_prepare() takes what memory and time it needs
  * and only reads what readers read; the rest is short and cannot fail.
@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "store/cache_frame.h"
 #include "store/number_table.h"
@@ -24,8 +25,8 @@ enum {
 };
 
 struct email_entry {
-    const struct email_frame *frame;
-    const char *name;
+    uint64_t position; /* of its record in the log */
+    const char *name;  /* email_index_keep_texts(): the key follows */
     int64_t date_ms;
     uint32_t json_len;
     uint32_t line_len;   /* in index.jsonl, without the name */
@@ -40,6 +41,18 @@ struct hashed_text {
     const char *text; /* borrowed */
     uint32_t hash;
 };
+
+/* What the service calls it, or what stands for that (email_record.h). */
+static inline const char *email_entry_key(const struct email_entry *entry)
+{
+    return entry->name + strlen(entry->name) + 1;
+}
+
+/* The length of its record. */
+static inline size_t email_entry_record_len(const struct email_entry *entry)
+{
+    return email_frame_len(entry->json_len, strlen(email_entry_key(entry)), strlen(entry->name));
+}
 
 static inline bool email_entry_is_shown(const struct email_entry *entry)
 {
@@ -88,11 +101,8 @@ uint32_t email_list_find_name(const struct email_index *index, const struct emai
 uint32_t email_list_find_key(const struct email_index *index, const struct email_list *list,
                              struct hashed_text key);
 
-/* Asks for the memory that the table of keys, and that of names, will look at. */
-void email_list_prefetch(const struct email_list *list, struct hashed_text key, struct hashed_text name);
-
-/* A copy of a name that lives as long as the index; NULL without memory. */
-const char *email_index_keep_name(struct email_index *index, const char *name);
+/* A copy of a name and, behind it, of a key, that lives as long as the index; NULL without memory. */
+const char *email_index_keep_texts(struct email_index *index, const char *name, const char *key);
 
 /* Makes room for `more` emails in an inbox, as many as EMAIL_ROOM_MAX. 0, -ENOMEM, or -EOVERFLOW. */
 int email_index_prepare(struct email_index *index, const struct email_list *list, uint32_t more,

@@ -12,16 +12,17 @@
 #include "mail/index_line.h"
 
 struct line {
-    const struct email_frame *frame;
+    uint64_t position; /* of the record */
     const char *name;
     int64_t date_ms;
     uint64_t start; /* where it begins */
+    uint32_t record_len;
     uint32_t json_len;
     uint32_t line_len; /* without the name */
 };
 
 struct store_index {
-    struct mirror *mirror; /* whose frames it holds on to */
+    struct mirror *mirror; /* whose records are not discarded as long as this lives */
     size_t len;
     uint64_t bytes;
     struct line lines[];
@@ -34,24 +35,24 @@ static void collect_locked(const struct mirror *mirror, const struct inbox *inbo
         if (!email_entry_is_shown(entry))
             continue;
         index->lines[index->len++] = (struct line){
-            .frame = entry->frame,
+            .position = entry->position,
             .name = entry->name,
             .date_ms = entry->date_ms,
-            .start = i,
+            .record_len = (uint32_t)email_entry_record_len(entry),
             .json_len = entry->json_len,
             .line_len = entry->line_len,
         };
     }
 }
 
-/* Mail of the same moment: in the order in which it was found. */
+/* Mail of the same moment is in the order of names, which stays the same from one start to the next. */
 static int compare_dates(const void *one, const void *other)
 {
     const struct line *a = one;
     const struct line *b = other;
     if (a->date_ms != b->date_ms)
         return a->date_ms < b->date_ms ? -1 : 1;
-    return a->start < b->start ? -1 : 1;
+    return strcmp(a->name, b->name);
 }
 
 static uint64_t line_bytes(const struct line *line)
@@ -111,21 +112,27 @@ static size_t find_line(const struct store_index *index, uint64_t offset)
     return low;
 }
 
-static void write_line(const struct line *line, char *ret_bytes)
+static int write_line(const struct store_index *index, const struct line *line, char *ret_bytes)
 {
-    index_line_write(email_frame_json(line->frame), line->json_len, line->name, strlen(line->name),
-                     line->line_len, ret_bytes);
+    struct email_parts parts;
+    _cleanup_free_ void *record = NULL;
+    int error = record_log_read(index->mirror->log, line->position, line->record_len, &record);
+    if (error != 0)
+        return error;
+    email_frame_get_parts(record, &parts);
+    index_line_write(parts.json, line->json_len, line->name, strlen(line->name), line->line_len, ret_bytes);
+    return 0;
 }
 
 /* Of a line that does not fit whole, what lies within the `len` bytes from `from` on. */
-static int write_part(const struct line *line, size_t bytes, size_t from, size_t len, char *ret_bytes)
+static int write_part(const struct store_index *index, const struct line *line, size_t bytes, size_t from,
+                      size_t len, char *ret_bytes)
 {
     _cleanup_free_ char *whole = malloc(bytes);
-    if (whole == NULL)
-        return -ENOMEM;
-    write_line(line, whole);
-    memcpy(ret_bytes, whole + from, len);
-    return 0;
+    int error = whole == NULL ? -ENOMEM : write_line(index, line, whole);
+    if (error == 0)
+        memcpy(ret_bytes, whole + from, len);
+    return error;
 }
 
 int inbox_index_read(const struct store_index *index, uint64_t offset, char *ret_bytes, size_t len,
@@ -143,10 +150,10 @@ int inbox_index_read(const struct store_index *index, uint64_t offset, char *ret
         size_t bytes = line_bytes(line);
         size_t from = offset + done - line->start;
         size_t part = bytes - from < len - done ? bytes - from : len - done;
-        if (part == bytes)
-            write_line(line, ret_bytes + done);
-        else if (write_part(line, bytes, from, part, ret_bytes + done) != 0)
-            return -ENOMEM;
+        int error = part == bytes ? write_line(index, line, ret_bytes + done)
+                                  : write_part(index, line, bytes, from, part, ret_bytes + done);
+        if (error != 0)
+            return error;
         done += part;
     }
     *ret_len = done;

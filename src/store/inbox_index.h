@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * index.jsonl of one inbox as it was at one moment: where each line begins, and which record it is made of.
- * Records stay where they are for ever, so lines are written only where somebody reads.
+ * As long as it lives no record is discarded, so lines are written only where somebody reads.
  */
 #ifndef INBOXFS_STORE_INBOX_INDEX_H
 #define INBOXFS_STORE_INBOX_INDEX_H

@@ -14,13 +14,15 @@
 void inbox_table_release(struct inbox_table *table)
 {
     for (uint32_t i = 0; i < table->len; i++) {
-        if (table->items[i] != NULL) {
-            email_list_release(&table->items[i]->emails);
-            free(table->items[i]->folded_name);
-        }
+        if (table->items[i] == NULL)
+            continue;
+        email_list_release(&table->items[i]->emails);
+        free(table->items[i]->json);
+        free(table->items[i]->folded_name);
         free(table->items[i]);
     }
     free(table->items);
+    text_arena_release(&table->texts);
     map_release(&table->by_id);
     map_release(&table->by_name);
     *table = (struct inbox_table){0};
@@ -103,6 +105,8 @@ static int add(struct inbox_table *table, const struct inbox_frame *frame, const
     if (inbox == NULL)
         return -ENOMEM;
     inbox->number = frame->number;
+    inbox->texts.id = texts->id;
+    inbox->is_gone = true;
     if (!has_no_name)
         error = map_set(&table->by_id, texts->id, inbox);
     if (error != 0)
@@ -114,19 +118,43 @@ static int add(struct inbox_table *table, const struct inbox_frame *frame, const
     return 0;
 }
 
-int inbox_table_put(struct inbox_table *table, const struct inbox_frame *frame)
+/* The same text as before where it did not change; else a copy. NULL without memory, or for NULL. */
+static const char *keep_text(struct inbox_table *table, const char *before, const char *text)
 {
-    struct inbox_parts texts;
+    if (text == NULL || (before != NULL && strcmp(before, text) == 0))
+        return text == NULL ? NULL : before;
+    return text_arena_add(&table->texts, text);
+}
+
+/* Copies what is not there yet, but for the JSON. 0 or -ENOMEM. */
+static int keep_texts(struct inbox_table *table, const struct inbox_parts *before,
+                      const struct inbox_parts *texts, struct inbox_parts *ret)
+{
+    *ret = (struct inbox_parts){.id = keep_text(table, before->id, texts->id),
+                                .address = keep_text(table, before->address, texts->address),
+                                .name = keep_text(table, before->name, texts->name)};
+    bool is_whole = ret->id != NULL && ret->name != NULL && (ret->address != NULL || texts->address == NULL);
+    return is_whole ? 0 : -ENOMEM;
+}
+
+int inbox_table_put(struct inbox_table *table, const struct inbox_frame *frame,
+                    const struct inbox_parts *texts)
+{
+    static const struct inbox_parts nothing = {.id = NULL};
+    struct inbox_parts kept;
     struct inbox *inbox = inbox_table_get(table, frame->number);
-    inbox_frame_get_parts(frame, &texts);
-    if (!name_is_free(table, inbox, texts.name))
+    if (!name_is_free(table, inbox, texts->name))
         return -EBADMSG;
-    if (inbox != NULL && strcmp(inbox->texts.id, texts.id) != 0)
+    if (inbox != NULL && strcmp(inbox->texts.id, texts->id) != 0)
         return -EBADMSG;
-    _cleanup_free_ char *folded = file_name_fold(texts.name);
+    _cleanup_free_ char *folded = file_name_fold(texts->name);
     if (folded == NULL)
         return -EBADMSG;
-    int error = inbox == NULL ? add(table, frame, &texts, &inbox) : 0;
+    _cleanup_free_ char *json = malloc((size_t)frame->json_len + 1);
+    int error =
+        json == NULL ? -ENOMEM : keep_texts(table, inbox == NULL ? &nothing : &inbox->texts, texts, &kept);
+    if (error == 0 && inbox == NULL)
+        error = add(table, frame, &kept, &inbox);
     if (error == 0)
         error = map_set(&table->by_name, folded, inbox);
     if (error != 0)
@@ -135,9 +163,12 @@ int inbox_table_put(struct inbox_table *table, const struct inbox_frame *frame)
         map_remove(&table->by_name, inbox->folded_name);
     free(inbox->folded_name);
     inbox->folded_name = TAKE_PTR(folded);
-    inbox->frame = frame;
-    inbox->texts = texts;
-    inbox->name = texts.name;
+    memcpy(json, texts->json, (size_t)frame->json_len + 1);
+    free(inbox->json);
+    kept.json = inbox->json = TAKE_PTR(json);
+    inbox->frame = *frame;
+    inbox->texts = kept;
+    inbox->name = kept.name;
     inbox->is_gone = false;
     inbox->is_quiet = (frame->flags & INBOX_IS_QUIET) != 0;
     if (inbox->changed_ms < frame->changed_ms)

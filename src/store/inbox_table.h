@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which inboxes there are, by number, id and folder name. Memory only; texts stay in the frames they came in.
- * Locks are the caller's.
+ * Which inboxes there are, by number, id and folder name. Memory only. Ids, addresses and names that once
+ * were an inbox's stay where they are as long as the table; its JSON does not. Locks are the caller's.
  */
 #ifndef INBOXFS_STORE_INBOX_TABLE_H
 #define INBOXFS_STORE_INBOX_TABLE_H
@@ -27,11 +27,12 @@ struct look_memory {
 
 struct inbox {
     uint32_t number;
-    const struct inbox_frame *frame; /* the record as it is now */
-    struct inbox_parts texts;        /* in the frame */
-    const char *name;                /* of its folder; NULL while it is gone */
-    char *folded_name;               /* file_name_fold() of it */
-    int64_t changed_ms;              /* the record, or the set of emails */
+    struct inbox_frame frame; /* the record as it is now */
+    struct inbox_parts texts;
+    char *json;         /* that of `texts`, owned */
+    const char *name;   /* of its folder; NULL while it is gone */
+    char *folded_name;  /* file_name_fold() of it */
+    int64_t changed_ms; /* the record, or the set of emails */
     bool is_gone;
     bool is_quiet; /* what it holds was there before this account was first looked at */
     struct email_list emails;
@@ -46,6 +47,7 @@ struct inbox_table {      /* empty: all zeros */
     struct inbox *of_no_name; /* collects mail that names no inbox; NULL: there was none yet */
     struct map by_id;         /* those that are gone too, not of_no_name */
     struct map by_name;       /* by folded_name; not those that are gone */
+    struct text_arena texts;
 };
 
 void inbox_table_release(struct inbox_table *table);
@@ -61,9 +63,10 @@ struct inbox *inbox_table_find_name(const struct inbox_table *table, const char 
 char *inbox_table_choose_name(const struct inbox_table *table, const struct inbox *inbox, const char *id,
                               const char *address);
 
-/* Puts the record in `frame` under its number, new or not, with the folder name that is in it (nobody else
- * may have that). 0; -EBADMSG: the number or name is another's; -ENOMEM. */
-int inbox_table_put(struct inbox_table *table, const struct inbox_frame *frame);
+/* Puts a record (copied) under its number, new or not, with the folder name that is in it (nobody else may
+ * have that). 0; -EBADMSG: the number or name is another's; -ENOMEM. */
+int inbox_table_put(struct inbox_table *table, const struct inbox_frame *frame,
+                    const struct inbox_parts *texts);
 
 /* It keeps its number and loses its name. */
 void inbox_table_remove(struct inbox_table *table, struct inbox *inbox);

@@ -114,7 +114,7 @@ static unsigned int ask(struct look *look, unsigned int limit, bool may_be_uncha
         .inbox_id = look->inbox_id,
         .limit = limit,
         .with_invalid = look->with_held,
-        .may_be_unchanged = may_be_unchanged,
+        .may_be_unchanged = may_be_unchanged && !atomic_load(&look->mirror->has_lost),
     };
     look->batch.look = mirror_begin_look(look->mirror);
     look->unknown = 0;

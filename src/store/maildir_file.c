@@ -102,8 +102,9 @@ static int load_mail(const struct maildir_boxes *boxes, const void *payload, siz
     return error == -ENOMEM ? error : 0;
 }
 
-static int load_frame(void *context, unsigned int kind, const void *payload, size_t len)
+static int load_frame(void *context, unsigned int kind, const void *payload, size_t len, uint64_t position)
 {
+    (void)position;
     if (kind == MAILDIR_FRAME_BOX)
         return load_box(context, payload, len);
     return kind == MAILDIR_FRAME_MAIL ? load_mail(context, payload, len) : 0;
@@ -111,9 +112,9 @@ static int load_frame(void *context, unsigned int kind, const void *payload, siz
 
 /* ---------------------------------------------------------------- writing anew */
 
-static int visit_nothing(void *context, unsigned int kind, const void *payload, size_t len)
+static int visit_nothing(void *context, unsigned int kind, const void *payload, size_t len, uint64_t position)
 {
-    (void)context, (void)kind, (void)payload, (void)len;
+    (void)context, (void)kind, (void)payload, (void)len, (void)position;
     return 0;
 }
 

@@ -80,8 +80,7 @@ void mirror_give_back(struct mirror *mirror)
 {
     pthread_mutex_lock(&mirror->write_lock);
     if (atomic_load(&mirror->open_indexes) == 0)
-        dead_frames_discard(&mirror->dead, mirror->log, clock_monotonic_ms(mirror->clock));
-    record_log_forget_pages(mirror->log);
+        dead_frames_discard(&mirror->dead, mirror->log);
     pthread_mutex_unlock(&mirror->write_lock);
 }
 

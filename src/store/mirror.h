@@ -6,7 +6,11 @@
  * Two locks. Whoever changes anything holds `write_lock` throughout, and `read_lock` for writing only for the
  * moment in which readers could see half a change. Readers hold `read_lock` for reading; a writer may read
  * without it. Order: write_lock, read_lock. Memory work alone happens under read_lock; under write_lock
- * records are appended to the cache, too. Nobody is told of anything while a lock is held.
+ * records are appended to the cache and compared with it, too. Nobody is told of anything while a lock is
+ * held.
+ *
+ * Names, ids and keys live as long as the mirror. Records do not: mirror_read_email() and mirror_read_inbox()
+ * copy them.
  */
 #ifndef INBOXFS_STORE_MIRROR_H
 #define INBOXFS_STORE_MIRROR_H
@@ -41,7 +45,8 @@ struct mirror {
     bool inboxes_are_listed;    /* protected by both: GET /inbox has answered in this mount */
     uint64_t loaded_bytes;      /* of the frames in the cache that counted when it was loaded */
     struct dead_frames dead;    /* protected by write_lock: replaced since then */
-    atomic_uint open_indexes;   /* snapshots that may hold on to frames for long */
+    atomic_uint open_indexes;   /* snapshots that know records by their positions */
+    atomic_bool has_lost;       /* a record could not be read: lists are to be delivered whole again */
     bool first_sync_done;       /* protected by write_lock */
     uint32_t last_look;         /* protected by write_lock: numbers looks, see mirror_begin_look() */
 
@@ -62,7 +67,8 @@ void mirror_end_first_sync(struct mirror *mirror);
 /* The service was asked for what it holds back, and answered: told once, as a change of every inbox. */
 void mirror_note_held_shown(struct mirror *mirror);
 
-/* Lets the kernel take back the memory of the mapped cache, and the disk what no longer counts there. */
+/* Lets the disk take back what no longer counts in the cache, unless somebody holds on to it (waits for it).
+ */
 void mirror_give_back(struct mirror *mirror);
 
 /* Tell whoever listens. With no lock held. `path` and `id` as in struct event. */

@@ -20,50 +20,21 @@ static const char cache_name[] = "records";
 static const char compact_name[] = "records.compact";
 
 enum {
-    WASTE_ALLOWED_BYTES = 4 * 1024 * 1024,
-    EMAILS_BEGUN = 16, /* a power of two: places go on counting past UINT_MAX */
+    WASTE_ALLOWED_BYTES = 4 * 1024 * 1024
 };
 
 /* ---------------------------------------------------------------- loading */
 
-/* Emails are begun some way before they are finished: what each looks at is somewhere else in memory. */
-struct loading {
-    struct mirror *mirror;
-    unsigned int len; /* of those begun */
-    unsigned int next;
-    struct email_load begun[EMAILS_BEGUN];
-};
-
-static int finish_one(struct loading *loading)
-{
-    const struct email_load *load = &loading->begun[(loading->next - loading->len) % EMAILS_BEGUN];
-    loading->len--;
-    return mirror_finish_load(loading->mirror, load);
-}
-
-static int finish_all(struct loading *loading)
-{
-    int error = 0;
-    while (error == 0 && loading->len > 0)
-        error = finish_one(loading);
-    return error;
-}
-
 static int load_inbox(struct mirror *mirror, const void *payload, size_t len)
 {
     struct inbox_parts texts;
-    return inbox_frame_read(payload, len, &texts) ? mirror_load_inbox(mirror, payload) : 0;
+    return inbox_frame_read(payload, len, &texts) ? mirror_load_inbox(mirror, payload, &texts) : 0;
 }
 
-static int load_email(struct loading *loading, const void *payload, size_t len)
+static int load_email(struct mirror *mirror, const void *payload, size_t len, uint64_t position)
 {
     struct email_parts parts;
-    if (!email_frame_read(payload, len, &parts))
-        return 0;
-    int error = loading->len == EMAILS_BEGUN ? finish_one(loading) : 0;
-    mirror_begin_load(loading->mirror, payload, &loading->begun[loading->next++ % EMAILS_BEGUN]);
-    loading->len++;
-    return error;
+    return email_frame_read(payload, len, &parts) ? mirror_load_email(mirror, payload, &parts, position) : 0;
 }
 
 static int load_other(struct mirror *mirror, unsigned int kind, const void *payload, size_t len)
@@ -87,20 +58,15 @@ static int load_other(struct mirror *mirror, unsigned int kind, const void *payl
     return 0;
 }
 
-static int load_frame(void *context, unsigned int kind, const void *payload, size_t len)
+static int load_frame(void *context, unsigned int kind, const void *payload, size_t len, uint64_t position)
 {
-    struct loading *loading = context;
-    if (kind == CACHE_EMAIL)
-        return load_email(loading, payload, len);
-    int error = finish_all(loading);
-    return error != 0 ? error : load_other(loading->mirror, kind, payload, len);
+    return kind == CACHE_EMAIL ? load_email(context, payload, len, position)
+                               : load_other(context, kind, payload, len);
 }
 
 static int load(struct mirror *mirror, int dir_fd)
 {
-    struct loading loading = {.mirror = mirror};
-    int error = record_log_open(dir_fd, cache_name, load_frame, &loading, &mirror->log);
-    return error != 0 ? error : finish_all(&loading);
+    return record_log_open(dir_fd, cache_name, load_frame, mirror, &mirror->log);
 }
 
 /* ---------------------------------------------------------------- writing anew */
@@ -118,7 +84,7 @@ static uint64_t bytes_of_gone_inboxes(const struct mirror *mirror)
         const struct inbox *inbox = mirror->inboxes.items[i];
         for (size_t k = 0; inbox != NULL && inbox->is_gone && k < inbox->emails.len; k++) {
             const struct email_entry *entry = email_index_find(mirror->emails, inbox->emails.order[k]);
-            bytes += entry->is_gone ? 0 : email_frame_bytes(entry->frame);
+            bytes += entry->is_gone ? 0 : record_log_frame_bytes(email_entry_record_len(entry));
         }
     }
     return bytes;
@@ -141,11 +107,11 @@ static int write_inboxes(const struct mirror *mirror, struct record_log *log, ui
         const struct inbox *inbox = mirror->inboxes.items[i];
         if (inbox == NULL || inbox->is_gone)
             continue;
-        struct inbox_frame frame = *inbox->frame;
+        struct inbox_frame frame = inbox->frame;
         numbers[i] = next;
         frame.number = next++;
         frame.flags = inbox->is_quiet ? INBOX_IS_QUIET : 0;
-        if (inbox_frame_append(log, &frame, &inbox->texts) == NULL)
+        if (inbox_frame_append(log, &frame, &inbox->texts) == RECORD_NOWHERE)
             return -ENOMEM;
     }
     *ret_numbers = TAKE_PTR(numbers);
@@ -157,20 +123,24 @@ static int write_emails(const struct mirror *mirror, struct record_log *log, con
     for (uint32_t i = 0; i < email_index_len(mirror->emails); i++) {
         const struct email_entry *entry = email_index_find(mirror->emails, i);
         struct email_parts parts;
+        _cleanup_free_ void *record = NULL;
         if (!email_counts(mirror, entry))
             continue;
-        struct email_frame frame = *entry->frame;
-        frame.inbox = numbers[entry->inbox];
-        email_frame_get_parts(entry->frame, &parts);
-        if (email_frame_append(log, &frame, &parts) == NULL)
+        int error = record_log_read(mirror->log, entry->position, email_entry_record_len(entry), &record);
+        if (error != 0)
+            return error;
+        struct email_frame *frame = record;
+        frame->inbox = numbers[entry->inbox];
+        email_frame_get_parts(frame, &parts);
+        if (email_frame_append(log, frame, &parts) == RECORD_NOWHERE)
             return -ENOMEM;
     }
     return 0;
 }
 
-static int visit_nothing(void *context, unsigned int kind, const void *payload, size_t len)
+static int visit_nothing(void *context, unsigned int kind, const void *payload, size_t len, uint64_t position)
 {
-    (void)context, (void)kind, (void)payload, (void)len;
+    (void)context, (void)kind, (void)payload, (void)len, (void)position;
     return 0;
 }
 
@@ -186,7 +156,8 @@ static int write_anew(const struct mirror *mirror, int dir_fd)
     error = write_inboxes(mirror, log, &numbers);
     if (error == 0)
         error = write_emails(mirror, log, numbers);
-    if (error == 0 && mirror->first_sync_done && record_log_append(log, CACHE_FIRST_SYNC, NULL, 0) == NULL)
+    if (error == 0 && mirror->first_sync_done &&
+        record_log_append(log, CACHE_FIRST_SYNC, NULL, 0) == RECORD_NOWHERE)
         error = -ENOMEM;
     if (error == 0)
         error = record_log_sync(log);

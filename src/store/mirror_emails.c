@@ -45,21 +45,22 @@ static int choose_name(const struct mirror *mirror, const struct email_list *lis
     }
 }
 
-static const struct email_frame *append(struct mirror *mirror, uint32_t inbox, const char *name,
-                                        const struct email_record *record, int64_t undated_ms)
+/* *ret_frame: what was appended. The position of that, or RECORD_NOWHERE. */
+static uint64_t append(struct mirror *mirror, const struct email_entry *entry,
+                       const struct email_record *record, struct email_frame *ret_frame)
 {
-    const struct email_frame frame = {
-        .inbox = inbox,
+    *ret_frame = (struct email_frame){
+        .inbox = entry->inbox,
         .json_len = (uint32_t)record->json_len,
-        .date_ms = record->has_date ? record->date_ms : undated_ms,
+        .date_ms = record->has_date ? record->date_ms : entry->date_ms,
         .seen_ms = clock_realtime_ms(mirror->clock),
         .key_len = (uint32_t)strlen(record->key),
-        .name_len = (uint32_t)strlen(name),
+        .name_len = (uint32_t)strlen(entry->name),
         .line_len = (uint32_t)record->line_len,
         .flags = record->is_held ? EMAIL_IS_HELD : 0,
     };
-    const struct email_parts parts = {.key = record->key, .name = name, .json = record->json};
-    return email_frame_append(mirror->log, &frame, &parts);
+    const struct email_parts parts = {.key = record->key, .name = entry->name, .json = record->json};
+    return email_frame_append(mirror->log, ret_frame, &parts);
 }
 
 static void touch_inbox(struct inbox *inbox, int64_t now_ms)
@@ -69,13 +70,13 @@ static void touch_inbox(struct inbox *inbox, int64_t now_ms)
 }
 
 static void replace(struct mirror *mirror, struct inbox *inbox, struct email_entry *entry,
-                    const struct email_frame *frame)
+                    const struct email_frame *frame, uint64_t position)
 {
     pthread_rwlock_wrlock(&mirror->read_lock);
     email_list_count_out(&inbox->emails, entry);
     entry->is_gone = false;
     entry->is_held = (frame->flags & EMAIL_IS_HELD) != 0;
-    entry->frame = frame;
+    entry->position = position;
     entry->json_len = frame->json_len;
     entry->line_len = frame->line_len;
     entry->date_ms = frame->date_ms;
@@ -95,12 +96,16 @@ static void hide(struct mirror *mirror, struct inbox *inbox, struct email_entry 
 
 /* ---------------------------------------------------------------- from the service */
 
-static bool has_same_text(const struct email_entry *entry, const struct email_record *record)
+/* What the cache has lost is not the same, so that it is written once more. */
+static bool has_same_text(const struct mirror *mirror, const struct email_entry *entry,
+                          const struct email_record *record)
 {
     struct email_parts parts;
-    if (entry->json_len != record->json_len)
+    _cleanup_free_ void *known = NULL;
+    if (entry->json_len != record->json_len ||
+        record_log_read(mirror->log, entry->position, email_entry_record_len(entry), &known) != 0)
         return false;
-    email_frame_get_parts(entry->frame, &parts);
+    email_frame_get_parts(known, &parts);
     return memcmp(parts.json, record->json, record->json_len) == 0;
 }
 
@@ -109,18 +114,18 @@ static int update_locked(struct mirror *mirror, struct inbox *inbox, struct emai
 {
     bool returns = entry->is_gone;
     bool moves = entry->is_held != record->is_held;
-    if (!returns && !moves && has_same_text(entry, record))
+    if (!returns && !moves && has_same_text(mirror, entry, record))
         return 0;
-    const struct email_frame *frame =
-        append(mirror, inbox->number, entry->name, record, entry->frame->date_ms);
-    if (frame == NULL)
+    struct email_frame frame;
+    uint64_t position = append(mirror, entry, record, &frame);
+    if (position == RECORD_NOWHERE)
         return -ENOMEM;
-    const struct email_frame *old = entry->frame;
-    replace(mirror, inbox, entry, frame);
+    uint64_t old = entry->position;
+    uint64_t old_bytes = record_log_frame_bytes(email_entry_record_len(entry));
+    replace(mirror, inbox, entry, &frame, position);
     /* What did not reach the disk does not replace what is there. */
-    if (record_log_offset(mirror->log, frame) != UINT64_MAX)
-        dead_frames_add(&mirror->dead, mirror->log, old, email_frame_bytes(old),
-                        clock_monotonic_ms(mirror->clock));
+    if ((position & RECORD_IN_MEMORY) == 0)
+        dead_frames_add(&mirror->dead, old, old_bytes);
     *put = returns ? MIRROR_ADDED : moves ? MIRROR_MOVED : MIRROR_CHANGED;
     return 0;
 }
@@ -212,11 +217,9 @@ static bool remove_locked(struct mirror *mirror, struct inbox *inbox, uint32_t e
     struct email_entry *entry = email_index_find(mirror->emails, email);
     if (entry->is_gone || entry->seen_in == look || (entry->is_held && !with_held))
         return false;
-    struct email_parts parts;
     int64_t now_ms = clock_realtime_ms(mirror->clock);
-    email_frame_get_parts(entry->frame, &parts);
     /* Not noted for want of memory or disk: found to be gone again after the next start. */
-    gone_frame_append(mirror->log, CACHE_EMAIL_GONE, inbox->number, parts.key, now_ms);
+    gone_frame_append(mirror->log, CACHE_EMAIL_GONE, inbox->number, email_entry_key(entry), now_ms);
     hide(mirror, inbox, entry, now_ms);
     return true;
 }
@@ -256,13 +259,13 @@ bool mirror_has_home(struct mirror *mirror, const char *key)
 /* ---------------------------------------------------------------- from the cache */
 
 /* Nobody reads yet. */
-static int add(struct mirror *mirror, struct inbox *inbox, const struct email_load *load)
+static int add(struct mirror *mirror, struct inbox *inbox, const struct email_frame *frame,
+               struct hashed_text key, struct hashed_text name, uint64_t position)
 {
     struct email_room room;
-    const struct email_frame *frame = load->frame;
     const struct email_entry entry = {
-        .frame = frame,
-        .name = email_index_keep_name(mirror->emails, load->name.text),
+        .position = position,
+        .name = email_index_keep_texts(mirror->emails, name.text, key.text),
         .date_ms = frame->date_ms,
         .json_len = frame->json_len,
         .line_len = frame->line_len,
@@ -273,45 +276,33 @@ static int add(struct mirror *mirror, struct inbox *inbox, const struct email_lo
     if (error != 0)
         return error;
     email_list_take_room(&inbox->emails, &room);
-    email_index_add(mirror->emails, &inbox->emails, &entry, load->key.hash, load->name.hash);
+    email_index_add(mirror->emails, &inbox->emails, &entry, key.hash, name.hash);
     touch_inbox(inbox, frame->seen_ms);
     email_room_release(&room);
     return 0;
 }
 
-void mirror_begin_load(const struct mirror *mirror, const struct email_frame *frame,
-                       struct email_load *ret_load)
+int mirror_load_email(struct mirror *mirror, const struct email_frame *frame, const struct email_parts *parts,
+                      uint64_t position)
 {
-    struct email_parts parts;
-    const struct inbox *inbox = inbox_table_get(&mirror->inboxes, frame->inbox);
-    email_frame_get_parts(frame, &parts);
-    *ret_load = (struct email_load){
-        .frame = frame,
-        .key = email_index_hash(mirror->emails, parts.key),
-        .name = email_index_hash(mirror->emails, parts.name),
-    };
-    if (inbox != NULL)
-        email_list_prefetch(&inbox->emails, ret_load->key, ret_load->name);
-}
-
-int mirror_finish_load(struct mirror *mirror, const struct email_load *load)
-{
-    const struct email_frame *frame = load->frame;
     struct inbox *inbox = inbox_table_get(&mirror->inboxes, frame->inbox);
     if (inbox == NULL)
         return 0; /* its record was lost; its mail is fetched again */
+    const struct hashed_text key = email_index_hash(mirror->emails, parts->key);
+    const struct hashed_text name = email_index_hash(mirror->emails, parts->name);
     struct email_entry *entry =
-        email_index_find(mirror->emails, email_list_find_key(mirror->emails, &inbox->emails, load->key));
-    if (entry == NULL && email_list_find_name(mirror->emails, &inbox->emails, load->name) != NUMBER_NONE)
+        email_index_find(mirror->emails, email_list_find_key(mirror->emails, &inbox->emails, key));
+    if (entry == NULL && email_list_find_name(mirror->emails, &inbox->emails, name) != NUMBER_NONE)
         return 0;
-    mirror->loaded_bytes += email_frame_bytes(frame);
+    mirror->loaded_bytes +=
+        record_log_frame_bytes(email_frame_len(frame->json_len, frame->key_len, frame->name_len));
     if ((frame->flags & EMAIL_IS_HELD) != 0)
         mirror->shows_held = true;
     if (entry == NULL)
-        return add(mirror, inbox, load);
+        return add(mirror, inbox, frame, key, name, position);
     if (!entry->is_gone)
-        mirror->loaded_bytes -= email_frame_bytes(entry->frame);
-    replace(mirror, inbox, entry, frame);
+        mirror->loaded_bytes -= record_log_frame_bytes(email_entry_record_len(entry));
+    replace(mirror, inbox, entry, frame, position);
     return 0;
 }
 
@@ -325,6 +316,6 @@ void mirror_load_email_gone(struct mirror *mirror, const struct gone_frame *fram
     struct email_entry *entry = email_index_find(mirror->emails, number);
     if (entry == NULL || entry->is_gone)
         return;
-    mirror->loaded_bytes -= email_frame_bytes(entry->frame);
+    mirror->loaded_bytes -= record_log_frame_bytes(email_entry_record_len(entry));
     hide(mirror, inbox, entry, frame->changed_ms);
 }

@@ -29,18 +29,9 @@ void mirror_remove_unseen(struct mirror *mirror, uint32_t inbox, uint32_t look, 
 /* Whether an inbox other than the one that collects mail without an inbox has an email of this key. */
 bool mirror_has_home(struct mirror *mirror, const char *key);
 
-/* An email on its way from the cache into the mirror, while that is being loaded. */
-struct email_load {
-    const struct email_frame *frame;
-    struct hashed_text key;
-    struct hashed_text name;
-};
-
-/* In two steps, so that others can be begun while the memory is on its way that the second step looks at; no
- * inbox may be loaded between them. 0, -EOVERFLOW, -ENOMEM. */
-void mirror_begin_load(const struct mirror *mirror, const struct email_frame *frame,
-                       struct email_load *ret_load);
-int mirror_finish_load(struct mirror *mirror, const struct email_load *load);
+/* From the cache, at `position` in it. 0, -EOVERFLOW, -ENOMEM. */
+int mirror_load_email(struct mirror *mirror, const struct email_frame *frame, const struct email_parts *parts,
+                      uint64_t position);
 void mirror_load_email_gone(struct mirror *mirror, const struct gone_frame *frame, const char *key);
 
 #endif

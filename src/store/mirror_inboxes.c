@@ -22,7 +22,7 @@ struct change {
     bool happened;
     enum store_change change;
     uint32_t inbox;
-    const char *name; /* lives as long as the cache */
+    const char *name; /* lives as long as the mirror */
     const char *id;
     bool is_news;
 };
@@ -42,13 +42,12 @@ static void tell(const struct mirror *mirror, const struct change *change)
 static int append_and_put(struct mirror *mirror, const struct inbox_frame *frame,
                           const struct inbox_parts *texts)
 {
-    const struct inbox_frame *kept = inbox_frame_append(mirror->log, frame, texts);
-    if (kept == NULL)
+    if (inbox_frame_append(mirror->log, frame, texts) == RECORD_NOWHERE)
         return -ENOMEM;
     const struct inbox *before = inbox_table_get(&mirror->inboxes, frame->number);
     bool set_changes = before == NULL || before->is_gone || strcmp(before->name, texts->name) != 0;
     pthread_rwlock_wrlock(&mirror->read_lock);
-    int error = inbox_table_put(&mirror->inboxes, kept);
+    int error = inbox_table_put(&mirror->inboxes, frame, texts);
     if (error == 0 && set_changes)
         mirror->inboxes_changed_ms = frame->changed_ms;
     pthread_rwlock_unlock(&mirror->read_lock);
@@ -59,8 +58,8 @@ static int append_and_put(struct mirror *mirror, const struct inbox_frame *frame
 static bool is_up_to_date(const struct inbox *inbox, const struct inbox_parts *texts, size_t json_len,
                           enum inbox_origin origin)
 {
-    return !inbox->is_gone && inbox->frame->origin >= origin && strcmp(inbox->name, texts->name) == 0 &&
-           inbox->frame->json_len == json_len && memcmp(inbox->texts.json, texts->json, json_len) == 0;
+    return !inbox->is_gone && inbox->frame.origin >= origin && strcmp(inbox->name, texts->name) == 0 &&
+           inbox->frame.json_len == json_len && memcmp(inbox->texts.json, texts->json, json_len) == 0;
 }
 
 /* Before the first sync only what is made here is news. That the service then lists it, with more of its
@@ -70,7 +69,7 @@ static bool is_news(const struct mirror *mirror, const struct inbox *inbox, enum
 {
     if (origin == INBOX_CREATED)
         return true;
-    bool completes = inbox != NULL && !inbox->is_gone && inbox->frame->origin == INBOX_CREATED &&
+    bool completes = inbox != NULL && !inbox->is_gone && inbox->frame.origin == INBOX_CREATED &&
                      strcmp(inbox->name, name) == 0;
     return mirror->first_sync_done && !completes;
 }
@@ -203,8 +202,8 @@ static void remove_unlisted_locked(struct mirror *mirror, uint32_t number, uint3
 {
     struct inbox *inbox = inbox_table_get(&mirror->inboxes, number);
     if (inbox == NULL || inbox->is_gone || inbox->seen_in == look ||
-        inbox->frame->origin == INBOX_OF_NO_NAME ||
-        (inbox->frame->origin == INBOX_FROM_MAIL && inbox->emails.live > 0))
+        inbox->frame.origin == INBOX_OF_NO_NAME ||
+        (inbox->frame.origin == INBOX_FROM_MAIL && inbox->emails.live > 0))
         return;
     int64_t now_ms = clock_realtime_ms(mirror->clock);
     gone_frame_append(mirror->log, CACHE_INBOX_GONE, number, NULL, now_ms);
@@ -255,9 +254,9 @@ void mirror_end_quiet(struct mirror *mirror, uint32_t number)
 
 /* ---------------------------------------------------------------- from the cache */
 
-int mirror_load_inbox(struct mirror *mirror, const struct inbox_frame *frame)
+int mirror_load_inbox(struct mirror *mirror, const struct inbox_frame *frame, const struct inbox_parts *texts)
 {
-    int error = inbox_table_put(&mirror->inboxes, frame);
+    int error = inbox_table_put(&mirror->inboxes, frame, texts);
     if (error == 0)
         mirror->loaded_bytes += inbox_frame_bytes(frame);
     if (error == 0 && mirror->inboxes_changed_ms < frame->changed_ms)

@@ -11,13 +11,9 @@ const char *mirror_email_id(struct mirror *mirror, uint32_t email)
 {
     pthread_rwlock_rdlock(&mirror->read_lock);
     const struct email_entry *entry = email_index_find(mirror->emails, email);
-    const struct email_frame *frame = entry == NULL ? NULL : entry->frame;
+    const char *key = entry == NULL ? NULL : email_entry_key(entry);
     pthread_rwlock_unlock(&mirror->read_lock);
-    if (frame == NULL)
-        return NULL;
-    struct email_parts parts;
-    email_frame_get_parts(frame, &parts); /* frames stay where they are */
-    return parts.key[0] == no_id_mark ? NULL : parts.key;
+    return key == NULL || key[0] == no_id_mark ? NULL : key;
 }
 
 static uint32_t find_locked(const struct mirror *mirror, uint32_t number, const char *id)

@@ -8,8 +8,7 @@
 
 #include "store/mirror.h"
 
-/* What the service calls it; NULL: it has no id, or there is no such email. Reads the record, which may have
- * to come from the disk. */
+/* What the service calls it; NULL: it has no id, or there is no such email. */
 const char *mirror_email_id(struct mirror *mirror, uint32_t email);
 
 /* The email of this id, in `inbox` before others. False: no inbox has it. */

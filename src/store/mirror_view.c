@@ -5,8 +5,10 @@
 #include "store/mirror_view.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "mail/address.h"
 
 enum {
@@ -20,24 +22,21 @@ static void view_inbox(const struct inbox *inbox, struct inbox_view *ret)
         .name = inbox->name,
         .id = inbox->texts.id,
         .address = inbox->texts.address,
-        .json = inbox->texts.json,
-        .json_len = inbox->frame->json_len,
+        .json_len = inbox->frame.json_len,
         .changed_ms = inbox->changed_ms,
-        .record_ms = inbox->frame->changed_ms,
+        .record_ms = inbox->frame.changed_ms,
         .emails = inbox->emails.live,
         .held = inbox->emails.held,
         .index_bytes = inbox->emails.index_bytes,
     };
 }
 
-/* Of the frame nothing is read: it may be on the disk only. */
 static void view_email(uint32_t number, const struct email_entry *entry, struct email_view *ret)
 {
     *ret = (struct email_view){
         .number = number,
         .inbox = entry->inbox,
         .name = entry->name,
-        .json = email_frame_json(entry->frame),
         .json_len = entry->json_len,
         .date_ms = entry->date_ms,
         .is_held = entry->is_held,
@@ -113,6 +112,61 @@ bool mirror_get_email(struct mirror *mirror, uint32_t number, struct email_view 
         view_email(number, entry, ret);
     pthread_rwlock_unlock(&mirror->read_lock);
     return entry != NULL;
+}
+
+/* Where the record of an email is now; RECORD_NOWHERE: no such email. */
+static uint64_t find_record(struct mirror *mirror, uint32_t number, size_t *ret_len, size_t *ret_json_len)
+{
+    uint64_t position = RECORD_NOWHERE;
+    pthread_rwlock_rdlock(&mirror->read_lock);
+    const struct email_entry *entry = email_index_find(mirror->emails, number);
+    if (entry != NULL) {
+        position = entry->position;
+        *ret_len = email_entry_record_len(entry);
+        *ret_json_len = entry->json_len;
+    }
+    pthread_rwlock_unlock(&mirror->read_lock);
+    return position;
+}
+
+/* With no lock held. What took the place of a record while it was read is read instead. */
+int mirror_read_email(struct mirror *mirror, uint32_t email, char **ret_json, size_t *ret_len)
+{
+    size_t len = 0;
+    void *record = NULL;
+    uint64_t position = find_record(mirror, email, &len, ret_len);
+    int error = -ENOENT;
+    for (uint64_t tried = RECORD_NOWHERE; position != tried;) {
+        tried = position;
+        error = record_log_read(mirror->log, position, len, &record);
+        if (error == 0)
+            break;
+        position = find_record(mirror, email, &len, ret_len);
+    }
+    if (error == -EIO && !atomic_exchange(&mirror->has_lost, true))
+        log_warning("records in the cache cannot be read: the file was changed, or the disk fails; "
+                    "'sync' in ctl asks the service for them");
+    if (error != 0)
+        return error;
+    memmove(record, (const struct email_frame *)record + 1, *ret_len + 1);
+    *ret_json = record;
+    return 0;
+}
+
+int mirror_read_inbox(struct mirror *mirror, uint32_t number, char **ret_json, size_t *ret_len)
+{
+    int error = -ENOENT;
+    pthread_rwlock_rdlock(&mirror->read_lock);
+    const struct inbox *inbox = get_live_locked(mirror, number);
+    if (inbox != NULL) {
+        *ret_len = inbox->frame.json_len;
+        *ret_json = malloc(*ret_len + 1);
+        error = *ret_json == NULL ? -ENOMEM : 0;
+    }
+    if (error == 0)
+        memcpy(*ret_json, inbox->json, *ret_len + 1);
+    pthread_rwlock_unlock(&mirror->read_lock);
+    return error;
 }
 
 size_t mirror_list_inboxes(struct mirror *mirror, uint64_t position, struct inbox_view *ret,

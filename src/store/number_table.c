@@ -41,12 +41,6 @@ uint32_t number_table_find(const struct number_table *table, const struct number
     return NUMBER_NONE;
 }
 
-void number_table_prefetch(const struct number_table *table, uint32_t hash)
-{
-    if (table->capacity > 0)
-        __builtin_prefetch(&table->slots[first_slot(table, hash)]);
-}
-
 void number_table_add(struct number_table *table, uint32_t hash, uint32_t number)
 {
     uint32_t i = first_slot(table, hash);

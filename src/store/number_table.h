@@ -37,9 +37,6 @@ void number_table_release(struct number_table *table);
 uint32_t number_table_find(const struct number_table *table, const struct number_kind *kind, uint32_t hash,
                            const void *key);
 
-/* Asks for the memory that finding or adding will look at. */
-void number_table_prefetch(const struct number_table *table, uint32_t hash);
-
 /* When there is no room for `more`, *ret_larger is a copy with room, else empty: first step. Only reads. 0,
  * -ENOMEM, or -EOVERFLOW. */
 int number_table_enlarge(const struct number_table *table, uint32_t more, struct number_table *ret_larger);

@@ -93,11 +93,13 @@ void outbound_release(struct outbound *outbound)
 static int make_record(struct outbound *outbound, const char *id, struct email_record *ret_record)
 {
     struct email_view view;
+    _cleanup_free_ char *json = NULL;
+    size_t len;
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(EMAIL_RECORD_MAX_BYTES);
     struct json_writer writer;
     if (mirror_find_email_by_id(&outbound->mirror, outbound->inbox, id, &view) &&
-        mirror_get_email(&outbound->mirror, view.number, &view))
-        return email_record_from_text(view.json, view.json_len, ret_record);
+        mirror_read_email(&outbound->mirror, view.number, &json, &len) == 0)
+        return email_record_from_text(json, len, ret_record);
     json_writer_init(&writer, &text, 2);
     json_begin_object(&writer);
     json_member_string(&writer, "id", id);

@@ -40,8 +40,14 @@ static bool has_possible_len(const struct record_frame *frame)
            (frame->kind <= RECORD_KIND_MAX && frame->len <= RECORD_PAYLOAD_MAX_BYTES);
 }
 
+bool record_frame_has_head(const struct record_frame *frame)
+{
+    return has_possible_len(frame) && frame->check == check_of(frame);
+}
+
+/* What an idle frame takes of the file; of that nothing but the head is looked at. */
 bool record_frame_is_intact(const struct record_frame *frame, size_t room)
 {
-    return room >= sizeof(*frame) && has_possible_len(frame) && frame->check == check_of(frame) &&
-           record_frame_bytes(frame->len) <= room && frame->checksum == checksum_of(frame);
+    return room >= sizeof(*frame) && record_frame_has_head(frame) && record_frame_bytes(frame->len) <= room &&
+           frame->checksum == checksum_of(frame);
 }

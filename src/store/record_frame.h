@@ -29,6 +29,9 @@ uint64_t record_frame_bytes(size_t payload_len);
 /* Fills in what protects a frame whose length, kind and payload are there, padded with zeros. */
 void record_frame_seal(struct record_frame *frame);
 
+/* Whether the first sizeof(struct record_frame) bytes of this can be those of a frame. */
+bool record_frame_has_head(const struct record_frame *frame);
+
 /* Whether this is a frame that ends within `room` bytes. */
 bool record_frame_is_intact(const struct record_frame *frame, size_t room);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The record log. The whole file and far beyond its end is mapped once, so that the mapping never moves.
- * Bytes are put there by pwrite, which reports a full disk as an error where a store through the mapping
- * would be a SIGBUS; only what was written is ever looked at.
+ * The record log. What the disk does not take goes into blocks of memory; the position of a record there is
+ * its address, with the bit that tells it from those in the file.
  */
 #include "store/record_log.h"
 
@@ -13,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,9 +27,6 @@ enum {
     BYTE_ORDER_MARK = 0x01020304,
 };
 
-static const size_t reserved_most = (size_t)1 << 38;   /* of address space, not of memory */
-static const size_t reserved_beyond = (size_t)1 << 24; /* at least this much for growing */
-
 struct log_header {
     char magic[8];
     uint32_t version;
@@ -46,8 +41,6 @@ struct heap_block {
 struct record_log {
     const char *name;           /* of the file, for words to the user; borrowed */
     int fd;                     /* -1: records live in memory alone */
-    const char *base;           /* the mapping */
-    size_t reserved;            /* bytes of it */
     size_t end;                 /* where the next frame goes */
     struct record_batch single; /* a record being put together */
     int disk_error;             /* 0, or why the last record did not reach the disk */
@@ -118,25 +111,6 @@ static int open_file(int dir_fd, const char *name)
     return error != 0 ? error : TAKE_FD(fd);
 }
 
-/* As much address space as there is for the file to grow into. *ret_bytes: how long the file is. */
-static int map_file(struct record_log *log, size_t *ret_bytes)
-{
-    struct stat status;
-    if (fstat(log->fd, &status) != 0 || status.st_size < 0)
-        return -EIO;
-    size_t file_bytes = (size_t)status.st_size;
-    for (size_t reserved = reserved_most; reserved >= file_bytes + reserved_beyond; reserved /= 2) {
-        void *base = mmap(NULL, reserved, PROT_READ, MAP_SHARED | MAP_NORESERVE, log->fd, 0);
-        if (base != MAP_FAILED && base != NULL) {
-            log->base = base;
-            log->reserved = reserved;
-            *ret_bytes = file_bytes;
-            return 0;
-        }
-    }
-    return -ENOMEM;
-}
-
 static void give_up_file(struct record_log *log, int error)
 {
     log_warning("the state file %s cannot be kept on disk: %s", log->name, strerror(-error));
@@ -147,15 +121,20 @@ static void give_up_file(struct record_log *log, int error)
 }
 
 /* Visits what is there, and cuts off what cannot be read behind it. -errno of the visitor. */
-static int read_file(struct record_log *log, size_t file_bytes, record_visitor visitor, void *context)
+static int read_file(struct record_log *log, record_visitor visitor, void *context)
 {
-    struct record_scan scan = {.base = log->base, .bytes = file_bytes, .end = log->end};
+    struct stat status;
+    if (fstat(log->fd, &status) != 0 || status.st_size < 0) {
+        give_up_file(log, -EIO);
+        return 0;
+    }
+    size_t file_bytes = (size_t)status.st_size;
+    struct record_scan scan = {.fd = log->fd, .bytes = file_bytes, .end = log->end};
     int error = record_scan_run(&scan, visitor, context);
     log->end = scan.end;
     if (error == 0 && scan.damaged > 0)
         log_warning("the state file %s was damaged in %zu places; what is intact is kept", log->name,
                     scan.damaged);
-    record_log_forget_pages(log);
     if (error == 0 && file_bytes > log->end && ftruncate(log->fd, (off_t)log->end) != 0)
         give_up_file(log, -errno);
     return error;
@@ -167,17 +146,12 @@ int record_log_open(int dir_fd, const char *name, record_visitor visitor, void *
     struct record_log *log = calloc(1, sizeof(*log));
     if (log == NULL)
         return -ENOMEM;
-    size_t file_bytes = 0;
     log->name = name;
     log->end = sizeof(struct log_header);
     log->fd = open_file(dir_fd, name);
-    int error = log->fd < 0 ? log->fd : map_file(log, &file_bytes);
-    if (error != 0) {
-        give_up_file(log, error);
-        *ret_log = log;
-        return 0;
-    }
-    error = read_file(log, file_bytes, visitor, context);
+    if (log->fd < 0)
+        give_up_file(log, log->fd);
+    int error = log->fd < 0 ? 0 : read_file(log, visitor, context);
     if (error != 0) {
         record_log_free(log);
         return error;
@@ -191,10 +165,7 @@ void record_log_free(struct record_log *log)
     if (log == NULL)
         return;
     record_log_sync(log);
-    if (log->base != NULL)
-        munmap((void *)log->base, log->reserved);
-    if (log->fd >= 0)
-        close(log->fd);
+    cleanup_close(&log->fd);
     while (log->heap != NULL) {
         struct heap_block *next = log->heap->next;
         free(log->heap);
@@ -206,11 +177,9 @@ void record_log_free(struct record_log *log)
 
 /* ---------------------------------------------------------------- appending */
 
-static const char *append_to_file(struct record_log *log, const struct record_batch *batch)
+static uint64_t append_to_file(struct record_log *log, const struct record_batch *batch)
 {
     int error = log->fd < 0 ? log->disk_error : 0;
-    if (error == 0 && batch->len > log->reserved - log->end)
-        error = -EFBIG;
     if (error == 0)
         error = file_pwrite_all(log->fd, batch->bytes, batch->len, (off_t)log->end);
     if (error != 0) {
@@ -221,35 +190,35 @@ static const char *append_to_file(struct record_log *log, const struct record_ba
         /* Half a frame may be left; should it stay, the next one overwrites it. */
         if (log->fd >= 0 && ftruncate(log->fd, (off_t)log->end) != 0)
             log_debug("the state file %s cannot be shortened: %s", log->name, strerror(errno));
-        return NULL;
+        return RECORD_NOWHERE;
     }
     log->disk_error = 0;
-    const char *written = log->base + log->end;
+    uint64_t position = log->end;
     log->end += batch->len;
-    return written;
+    return position;
 }
 
-static const char *append_to_heap(struct record_log *log, const struct record_batch *batch)
+static uint64_t append_to_heap(struct record_log *log, const struct record_batch *batch)
 {
     struct heap_block *block = malloc(sizeof(*block) + batch->len);
     if (block == NULL)
-        return NULL;
+        return RECORD_NOWHERE;
     memcpy(block->bytes, batch->bytes, batch->len);
     block->next = log->heap;
     log->heap = block;
-    return block->bytes;
+    return RECORD_IN_MEMORY | (uintptr_t)block->bytes;
 }
 
-const char *record_log_append_batch(struct record_log *log, const struct record_batch *batch)
+uint64_t record_log_append_batch(struct record_log *log, const struct record_batch *batch)
 {
-    const char *bytes = append_to_file(log, batch);
-    return bytes != NULL ? bytes : append_to_heap(log, batch);
+    uint64_t position = append_to_file(log, batch);
+    return position != RECORD_NOWHERE ? position : append_to_heap(log, batch);
 }
 
 int record_log_append_durably(struct record_log *log, const struct record_batch *batch)
 {
     size_t end = log->end;
-    if (append_to_file(log, batch) == NULL)
+    if (append_to_file(log, batch) == RECORD_NOWHERE)
         return log->disk_error;
     int error = file_sync(log->fd);
     if (error != 0) {
@@ -260,15 +229,44 @@ int record_log_append_durably(struct record_log *log, const struct record_batch 
     return error;
 }
 
-const void *record_log_append(struct record_log *log, unsigned int kind, const struct iovec *parts,
-                              size_t parts_len)
+uint64_t record_log_append(struct record_log *log, unsigned int kind, const struct iovec *parts,
+                           size_t parts_len)
 {
     size_t offset;
     if (record_batch_add(&log->single, kind, parts, parts_len, &offset) != 0)
-        return NULL;
-    const char *bytes = record_log_append_batch(log, &log->single);
+        return RECORD_NOWHERE;
+    uint64_t position = record_log_append_batch(log, &log->single);
     record_batch_clear(&log->single);
-    return bytes == NULL ? NULL : bytes + offset;
+    return position == RECORD_NOWHERE ? position : position + offset;
+}
+
+/* ---------------------------------------------------------------- reading */
+
+/* Copies the frame of a record, of `bytes`. False: there are not so many. */
+static bool copy_frame(const struct record_log *log, uint64_t position, size_t bytes,
+                       struct record_frame *ret_frame)
+{
+    uint64_t at = (position & ~RECORD_IN_MEMORY) - sizeof(*ret_frame);
+    if ((position & RECORD_IN_MEMORY) == 0)
+        return file_pread_all(log->fd, ret_frame, bytes, (off_t)at) == (ssize_t)bytes;
+    memcpy(ret_frame, (const void *)(uintptr_t)at, bytes);
+    return true;
+}
+
+int record_log_read(const struct record_log *log, uint64_t position, size_t len, void **ret_payload)
+{
+    size_t bytes = record_frame_bytes(len);
+    if (position == RECORD_NOWHERE)
+        return -EIO;
+    _cleanup_free_ struct record_frame *frame = malloc(bytes);
+    if (frame == NULL)
+        return -ENOMEM;
+    if (!copy_frame(log, position, bytes, frame) || frame->len != len ||
+        !record_frame_is_intact(frame, bytes))
+        return -EIO;
+    memmove(frame, frame->payload, len);
+    *ret_payload = TAKE_PTR(frame);
+    return 0;
 }
 
 uint64_t record_log_bytes(const struct record_log *log)
@@ -276,14 +274,7 @@ uint64_t record_log_bytes(const struct record_log *log)
     return log->end - sizeof(struct log_header);
 }
 
-uint64_t record_log_offset(const struct record_log *log, const void *payload)
-{
-    uintptr_t at = (uintptr_t)payload;
-    uintptr_t base = (uintptr_t)log->base;
-    return log->base != NULL && at >= base && at - base < log->reserved ? at - base : UINT64_MAX;
-}
-
-uint64_t record_log_offset_of_end(const struct record_log *log)
+uint64_t record_log_end(const struct record_log *log)
 {
     return log->end;
 }
@@ -299,13 +290,13 @@ int64_t record_log_identity(const struct record_log *log)
     return (int64_t)(hash_bytes(0, parts, sizeof(parts)) | 1);
 }
 
-int record_log_discard(struct record_log *log, uint64_t offset, uint64_t bytes)
+int record_log_discard(struct record_log *log, uint64_t position, uint64_t bytes)
 {
     struct record_frame idle = {.kind = RECORD_FRAME_IDLE};
-    if (log->fd < 0 || offset < sizeof(idle) + sizeof(struct log_header) || bytes < sizeof(idle) ||
-        bytes - sizeof(idle) > UINT32_MAX || offset - sizeof(idle) + bytes > log->end)
+    uint64_t offset = position - sizeof(idle);
+    if (log->fd < 0 || position < sizeof(idle) + sizeof(struct log_header) || bytes < sizeof(idle) ||
+        bytes - sizeof(idle) > UINT32_MAX || offset > log->end || bytes > log->end - offset)
         return -EINVAL;
-    offset -= sizeof(idle);
     idle.len = (uint32_t)(bytes - sizeof(idle));
     record_frame_seal(&idle);
     /* Torn by a crash, it is one of the places that are damaged: then what it stood for is read again, in its
@@ -315,12 +306,6 @@ int record_log_discard(struct record_log *log, uint64_t offset, uint64_t bytes)
                                 (off_t)(offset + sizeof(idle)), (off_t)idle.len) != 0)
         error = -errno;
     return error;
-}
-
-void record_log_forget_pages(const struct record_log *log)
-{
-    if (log->base != NULL)
-        madvise((void *)log->base, log->end, MADV_DONTNEED);
 }
 
 int record_log_sync(struct record_log *log)

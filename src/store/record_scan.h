@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads the frames of a mapped record log from front to back, with few of its pages in memory at once. Of a
- * large file, frames are checked by a thread that goes ahead, while the caller's visits them.
+ * Reads the frames of a record log from front to back, a window of the file at a time.
  */
 #ifndef INBOXFS_STORE_RECORD_SCAN_H
 #define INBOXFS_STORE_RECORD_SCAN_H
@@ -11,13 +10,14 @@
 #include "store/record_log.h"
 
 struct record_scan {
-    const char *base; /* the mapping; frames are aligned in it */
-    size_t bytes;     /* of the file */
-    size_t end;       /* behind the last intact frame; at first, where frames begin */
-    size_t damaged;   /* places that had to be passed over to get to the next one */
+    int fd;
+    size_t bytes;   /* of the file */
+    size_t end;     /* behind the last intact frame; at first, where frames begin */
+    size_t damaged; /* places that had to be passed over to get to the next one */
 };
 
-/* Visits each intact frame that is not idle. 0, or what the visitor returned. */
+/* Visits each intact frame that is not idle. What cannot be read ends the file. 0, -ENOMEM, or what the
+ * visitor returned. */
 int record_scan_run(struct record_scan *scan, record_visitor visitor, void *context);
 
 #endif

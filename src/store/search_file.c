@@ -33,11 +33,15 @@ int search_file_locate(int dir_fd, struct search_file *ret_file)
     return written < 0 || written >= PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
+/* With this, SQLite keeps what its connections share in memory. Else that is a file, which SQLite maps, and
+ * which another program could cut off: a signal that ends this one. The file is locked against others. */
+static const char vfs_name[] = "unix-excl";
+
 static int open_connection(const char *path, int flags, sqlite3 **ret_db)
 {
     sqlite3 *db = NULL;
     int error = query_error(sqlite3_open_v2(
-        path, &db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW, NULL));
+        path, &db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW, vfs_name));
     if (error != 0) {
         sqlite3_close(db);
         return error;

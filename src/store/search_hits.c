@@ -65,12 +65,14 @@ static bool accepts_inbox(struct mirror *mirror, const struct search_query *quer
     return name != NULL && search_query_accepts(query, SEARCH_IN, name);
 }
 
-static bool accepts_sender(const struct search_query *query, const struct email_view *email)
+static bool accepts_sender(struct mirror *mirror, const struct search_query *query, uint32_t email)
 {
     struct search_record record;
+    _cleanup_free_ char *json = NULL;
+    size_t len;
     if (!search_query_has(query, SEARCH_FROM))
         return true;
-    if (search_record_read(email->json, email->json_len, &record) != 0)
+    if (mirror_read_email(mirror, email, &json, &len) != 0 || search_record_read(json, len, &record) != 0)
         return false;
     bool is_accepted = search_query_accepts(query, SEARCH_FROM, record.sender);
     search_record_release(&record);
@@ -81,7 +83,7 @@ bool search_hits_accepts(struct mirror *mirror, const struct search_query *query
 {
     struct email_view view;
     return mirror_get_email(mirror, email, &view) && accepts_inbox(mirror, query, view.inbox) &&
-           accepts_sender(query, &view);
+           accepts_sender(mirror, query, email);
 }
 
 /* ---------------------------------------------------------------- sets */

@@ -7,13 +7,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "store/mirror_view.h"
 
 enum {
     BATCH_COST = 1024,      /* in emails */
     BYTES_PER_EMAIL = 1024, /* text that takes about as long */
-    MANY_EMAILS = 10000,
 };
 
 /* Marks in the index. */
@@ -25,7 +26,13 @@ static const char mark_log[] = "log";
 struct item {
     bool is_gone;
     struct search_entry entry;
+    char *json; /* owned */
 };
+
+static void item_release(struct item *item)
+{
+    free(item->json);
+}
 
 /* ---------------------------------------------------------------- what an email is to the index */
 
@@ -35,30 +42,29 @@ static const char *inbox_id_locked(const struct mirror *mirror, uint32_t number)
     return inbox == NULL || inbox == mirror->inboxes.of_no_name ? "" : inbox->texts.id;
 }
 
-/* False: no such email, or it was indexed before. What is noted was changed since. */
+/* False: no such email, it was indexed before, or the cache has lost it (then it comes again, as a change).
+ * What is noted was changed since. */
 static bool get_item(struct search_progress *progress, uint32_t email, bool is_noted, struct item *ret)
 {
     struct mirror *mirror = progress->mirror;
-    const struct email_frame *frame = NULL;
+    *ret = (struct item){.json = NULL};
     pthread_rwlock_rdlock(&mirror->read_lock);
     const struct email_entry *entry = email_index_find(mirror->emails, email);
-    if (entry != NULL && (is_noted || (!entry->is_gone && record_log_offset(mirror->log, entry->frame) >=
-                                                              progress->indexed_end))) {
-        frame = entry->frame;
-        *ret = (struct item){
-            .is_gone = entry->is_gone,
-            .entry = {.inbox_id = inbox_id_locked(mirror, entry->inbox), .date_ms = entry->date_ms}};
+    bool is_wanted =
+        entry != NULL && (is_noted || (!entry->is_gone && entry->position >= progress->indexed_end));
+    if (is_wanted) {
+        ret->is_gone = entry->is_gone;
+        ret->entry = (struct search_entry){.inbox_id = inbox_id_locked(mirror, entry->inbox),
+                                           .key = email_entry_key(entry),
+                                           .date_ms = entry->date_ms};
     }
     pthread_rwlock_unlock(&mirror->read_lock);
-    if (frame == NULL)
+    if (!is_wanted || ret->is_gone)
+        return is_wanted;
+    if (mirror_read_email(mirror, email, &ret->json, &ret->entry.json_len) != 0)
         return false;
-    /* Frames stay where they are, for some time even when they are replaced: reading them needs no lock. */
-    struct email_parts parts;
-    email_frame_get_parts(frame, &parts);
-    ret->entry.key = parts.key;
-    ret->entry.json = parts.json;
-    ret->entry.json_len = frame->json_len;
-    ret->entry.digest = (int64_t)hash_bytes(0, parts.json, frame->json_len);
+    ret->entry.json = ret->json;
+    ret->entry.digest = (int64_t)hash_bytes(0, ret->json, ret->entry.json_len);
     return true;
 }
 
@@ -71,7 +77,7 @@ static int put_item(struct search_progress *progress, const struct item *item)
 
 static int put_text(struct search_progress *progress, const struct search_text_item *text)
 {
-    struct item item;
+    _cleanup_(item_release) struct item item;
     if (!get_item(progress, text->email, true, &item) || item.is_gone)
         return 0;
     int error = put_item(progress, &item);
@@ -90,7 +96,6 @@ static int run_steps(struct search_progress *progress, struct search_round *roun
                      round_step step)
 {
     int error = 0;
-    size_t given_back = from;
     while (from < to && error == 0) {
         int left = BATCH_COST;
         int64_t started_ms = clock_monotonic_ms(clock_system());
@@ -104,11 +109,6 @@ static int run_steps(struct search_progress *progress, struct search_round *roun
             error = search_index_end(progress->index);
         else
             search_index_abandon(progress->index);
-        /* What was read of the cache is not looked at again soon, and it may be larger than the memory. */
-        if (from - given_back >= MANY_EMAILS) {
-            mirror_give_back(progress->mirror);
-            given_back = from;
-        }
         if (error == 0 && !round->rest(round->context, started_ms))
             return -ECANCELED;
     }
@@ -119,7 +119,7 @@ static int run_steps(struct search_progress *progress, struct search_round *roun
 
 static int step_noted(struct search_progress *progress, struct search_round *round, size_t position)
 {
-    struct item item;
+    _cleanup_(item_release) struct item item = {.json = NULL};
     bool was_walked = round->noted[position] >= progress->walked_to; /* in this round, or is in the next */
     if (was_walked || !get_item(progress, round->noted[position], true, &item))
         return 0;
@@ -129,7 +129,7 @@ static int step_noted(struct search_progress *progress, struct search_round *rou
 
 static int step_email(struct search_progress *progress, struct search_round *round, size_t position)
 {
-    struct item item;
+    _cleanup_(item_release) struct item item;
     (void)round;
     if (!get_item(progress, (uint32_t)position, false, &item))
         return 0;
@@ -207,7 +207,7 @@ static void measure(struct search_progress *progress, struct search_round *round
 {
     struct mirror *mirror = progress->mirror;
     pthread_mutex_lock(&mirror->write_lock);
-    round->end = record_log_offset_of_end(mirror->log);
+    round->end = record_log_end(mirror->log);
     round->emails = email_index_len(mirror->emails);
     pthread_mutex_unlock(&mirror->write_lock);
 }

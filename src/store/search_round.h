@@ -4,8 +4,8 @@
  * time, resting in between, so that it never gets in the way of anybody who waits. A batch is a transaction:
  * large enough that it is not the transactions that cost, small enough that searches see what was done.
  *
- * What a round need not look at is told by where in the record log an email's frame is: everything before the
- * end that the log had when the last round but one began is in the index. (The last one may have missed a
+ * What a round need not look at is told by where in the record log an email's record is: everything before
+ * the end that the log had when the last round but one began is in the index. (The last one may have missed a
  * change that was made before it and told of after.) The index keeps that for the next start; one that is
  * new, damaged or of another log is compared with every email.
  *

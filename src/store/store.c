@@ -169,6 +169,16 @@ bool store_get_email(struct store *store, uint32_t email, struct email_view *ret
     return mirror_get_email(&store->mirror, email, ret);
 }
 
+int store_read_inbox(struct store *store, uint32_t inbox, char **ret_json, size_t *ret_len)
+{
+    return mirror_read_inbox(&store->mirror, inbox, ret_json, ret_len);
+}
+
+int store_read_email(struct store *store, uint32_t email, char **ret_json, size_t *ret_len)
+{
+    return mirror_read_email(&store->mirror, email, ret_json, ret_len);
+}
+
 size_t store_list_inboxes(struct store *store, uint64_t position, struct inbox_view *ret,
                           uint64_t *ret_positions, size_t max)
 {
@@ -213,6 +223,11 @@ bool store_find_sent_by_id(struct store *store, const char *id, struct email_vie
 bool store_get_sent(struct store *store, uint32_t sent, struct email_view *ret)
 {
     return mirror_get_email(&store->outbound.mirror, sent, ret);
+}
+
+int store_read_sent(struct store *store, uint32_t sent, char **ret_json, size_t *ret_len)
+{
+    return mirror_read_email(&store->outbound.mirror, sent, ret_json, ret_len);
 }
 
 const char *store_get_sent_id(struct store *store, uint32_t sent)

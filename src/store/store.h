@@ -4,9 +4,8 @@
  * on disk for the next mount, refreshed from the service by a thread of its own.
  *
  * Inboxes and emails have numbers, given in order of appearance from 0, never reused while the store lives
- * (inode numbers are made of them). Strings and record bytes in views stay valid and unchanged until
- * store_free(): records are only ever appended. No function here waits for the network or the disk unless it
- * says so.
+ * (inode numbers are made of them). Strings in views stay valid and unchanged until store_free(). No function
+ * here waits for the network or the disk unless it says so.
  */
 #ifndef INBOXFS_STORE_STORE_H
 #define INBOXFS_STORE_STORE_H
@@ -33,8 +32,7 @@ struct email_view {
     uint32_t number;
     uint32_t inbox;   /* number of its inbox */
     const char *name; /* file name with ".json", unique in its inbox */
-    const char *json; /* the file's content */
-    size_t json_len;  /* bytes */
+    size_t json_len;  /* bytes of the file: store_read_email() */
     int64_t date_ms;  /* mtime: the record's date, or when it was first seen where it has none */
     bool is_held;     /* rules or checks of the inbox hold it back: it is listed apart */
 };
@@ -43,9 +41,8 @@ struct inbox_view {
     uint32_t number;
     const char *name; /* folder name, unique: the address, or made from the id */
     const char *id;
-    const char *address; /* NULL when not known */
-    const char *json;    /* content of inbox.json */
-    size_t json_len;
+    const char *address;  /* NULL when not known */
+    size_t json_len;      /* bytes of inbox.json: store_read_inbox() */
     int64_t changed_ms;   /* when the record, or the set of emails, last changed: mtime of the folder */
     int64_t record_ms;    /* when the record last changed: mtime of inbox.json */
     size_t emails;        /* how many it shows */
@@ -103,6 +100,12 @@ bool store_get_inbox(struct store *store, uint32_t inbox, struct inbox_view *ret
 bool store_find_email(struct store *store, uint32_t inbox, const char *name, struct email_view *ret);
 bool store_get_email(struct store *store, uint32_t email, struct email_view *ret); /* removed ones too */
 
+/* The content of its file, with a NUL behind it; the caller frees it. Of an email, read from the cache (page
+ * cache or disk). 0, -ENOENT, -ENOMEM; -EIO: the cache has lost it, or cannot be read. A complete sync brings
+ * it back. */
+int store_read_inbox(struct store *store, uint32_t inbox, char **ret_json, size_t *ret_len);
+int store_read_email(struct store *store, uint32_t email, char **ret_json, size_t *ret_len);
+
 /* Lists from `position` (0 at first), at most `max` at a time: the number of views filled in, 0 at the end.
  * *ret_positions[i] is where to go on after view i. Positions stay right while the list grows and shrinks. */
 size_t store_list_inboxes(struct store *store, uint64_t position, struct inbox_view *ret,
@@ -121,6 +124,7 @@ size_t store_list_held(struct store *store, uint32_t inbox, uint64_t position, s
 bool store_find_sent(struct store *store, const char *name, struct email_view *ret);
 bool store_find_sent_by_id(struct store *store, const char *id, struct email_view *ret);
 bool store_get_sent(struct store *store, uint32_t sent, struct email_view *ret);
+int store_read_sent(struct store *store, uint32_t sent, char **ret_json, size_t *ret_len);
 const char *store_get_sent_id(struct store *store, uint32_t sent);
 /* Shows it no more, whether the service has told of it yet or not. Waits for the disk. */
 void store_hide_sent(struct store *store, const char *id);
@@ -133,7 +137,7 @@ size_t store_list_sent(struct store *store, uint64_t position, struct email_view
 struct store_index;
 int store_index_new(struct store *store, uint32_t inbox, struct store_index **ret_index);
 void store_index_free(struct store_index *index);
-/* At most `len` bytes from `offset` on; *ret_len is less at the end alone. 0 or -ENOMEM. */
+/* At most `len` bytes from `offset` on; *ret_len is less at the end alone. 0, -ENOMEM, -EIO as above. */
 int store_index_read(const struct store_index *index, uint64_t offset, char *ret_bytes, size_t len,
                      size_t *ret_len);
 

@@ -27,11 +27,12 @@ void text_arena_release(struct text_arena *arena)
     arena->used = 0;
 }
 
-const char *text_arena_add(struct text_arena *arena, const char *text, size_t len)
+/* Room for `len` bytes; NULL without memory. */
+static char *take_room(struct text_arena *arena, size_t len)
 {
     struct text_block *block = arena->blocks;
-    if (block == NULL || block->capacity - arena->used < len + 1) {
-        size_t capacity = len + 1 > BLOCK_BYTES ? len + 1 : BLOCK_BYTES;
+    if (block == NULL || block->capacity - arena->used < len) {
+        size_t capacity = len > BLOCK_BYTES ? len : BLOCK_BYTES;
         block = malloc(sizeof(*block) + capacity);
         if (block == NULL)
             return NULL;
@@ -40,9 +41,24 @@ const char *text_arena_add(struct text_arena *arena, const char *text, size_t le
         arena->blocks = block;
         arena->used = 0;
     }
-    char *copy = block->bytes + arena->used;
-    memcpy(copy, text, len);
-    copy[len] = '\0';
-    arena->used += len + 1;
-    return copy;
+    arena->used += len;
+    return block->bytes + arena->used - len;
+}
+
+const char *text_arena_add(struct text_arena *arena, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = take_room(arena, size);
+    return copy == NULL ? NULL : memcpy(copy, text, size);
+}
+
+const char *text_arena_add_two(struct text_arena *arena, const char *first, const char *second)
+{
+    size_t first_size = strlen(first) + 1;
+    size_t second_size = strlen(second) + 1;
+    char *copy = take_room(arena, first_size + second_size);
+    if (copy == NULL)
+        return NULL;
+    memcpy(copy + first_size, second, second_size);
+    return memcpy(copy, first, first_size);
 }

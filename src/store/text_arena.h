@@ -15,6 +15,9 @@ struct text_arena { /* empty: all zeros */
 void text_arena_release(struct text_arena *arena);
 
 /* A copy of `text`, which never moves; NULL without memory. */
-const char *text_arena_add(struct text_arena *arena, const char *text, size_t len);
+const char *text_arena_add(struct text_arena *arena, const char *text);
+
+/* The same of two, the second of which begins behind the NUL of the first. */
+const char *text_arena_add_two(struct text_arena *arena, const char *first, const char *second);
 
 #endif

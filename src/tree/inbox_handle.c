@@ -177,19 +177,21 @@ int inbox_record_open(struct tree *tree, const struct tree_caller *caller, uint3
         .flush = flush_inbox,
         .release = release_inbox,
     };
-    struct inbox_view view;
-    if (!store_get_inbox(tree->store, number, &view))
-        return -ENOENT;
+    _cleanup_free_ char *json = NULL;
+    size_t len;
+    int error = store_read_inbox(tree->store, number, &json, &len);
+    if (error != 0)
+        return error;
     struct inbox_handle *inbox = handle_new(tree, &ops, sizeof(*inbox), flags);
     if (inbox == NULL)
         return -ENOMEM;
     inbox->inbox = number;
     if ((flags & O_ACCMODE) != O_RDONLY && caller->pid > 0)
         inbox->opener = writer_process(caller->pid);
-    inbox->text = STRBUF_INIT(view.json_len + INBOX_TEXT_MAX_BYTES);
+    inbox->text = STRBUF_INIT(len + INBOX_TEXT_MAX_BYTES);
     inbox->is_changed = (flags & O_TRUNC) != 0;
     pthread_mutex_init(&inbox->lock, NULL);
-    if ((flags & O_TRUNC) == 0 && strbuf_append(&inbox->text, view.json, view.json_len) != 0) {
+    if ((flags & O_TRUNC) == 0 && strbuf_append(&inbox->text, json, len) != 0) {
         release_inbox(&inbox->base);
         return -ENOMEM;
     }

@@ -52,10 +52,16 @@ struct email_handle {
 static int read_email(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
     const struct email_handle *email = (struct email_handle *)handle;
-    struct email_view view;
-    if (!store_get_email(handle->tree->store, email->number, &view))
-        return -EIO;
-    return answer_text(view.json, view.json_len, len, offset, ret);
+    char *text;
+    size_t text_len;
+    int error = store_read_email(handle->tree->store, email->number, &text, &text_len);
+    if (error != 0)
+        return error;
+    ret->owned = text;
+    error = answer_text(text, text_len, len, offset, ret);
+    if (error != 0)
+        tree_data_release(ret);
+    return error;
 }
 
 static bool take_first_content_of_email(struct tree_handle *handle, struct tree_data *ret)
@@ -66,7 +72,7 @@ static bool take_first_content_of_email(struct tree_handle *handle, struct tree_
         !store_get_email(handle->tree->store, email->number, &view) ||
         view.json_len > FIRST_CONTENT_MAX_BYTES)
         return false;
-    return answer_text(view.json, view.json_len, view.json_len, 0, ret) == 0;
+    return read_email(handle, view.json_len, 0, ret) == 0;
 }
 
 int email_open(struct tree *tree, uint32_t number, int flags, struct tree_handle **ret_handle)

@@ -109,10 +109,10 @@ bool sent_folder_next(struct tree *tree, const struct map *listed_ids, uint64_t 
 
 int sent_record_open(struct tree *tree, uint32_t number, int flags, struct tree_handle **ret_handle)
 {
-    struct email_view view;
-    if (!store_get_sent(tree->store, number, &view))
-        return -ENOENT;
-    return text_open(tree, flags, strndup(view.json, view.json_len), view.json_len, ret_handle);
+    char *json;
+    size_t len;
+    int error = store_read_sent(tree->store, number, &json, &len);
+    return error != 0 ? error : text_open(tree, flags, json, len, ret_handle);
 }
 
 /* ---------------------------------------------------------------- receipts */
@@ -122,10 +122,13 @@ static int format_delivery(const struct tree *tree, uint64_t number, struct strb
 {
     struct email_view view;
     _cleanup_free_ char *id = NULL;
+    _cleanup_free_ char *json = NULL;
+    size_t len;
     int error = outbox_get_id(tree->outbox, number, &id);
     if (error != 0 || id == NULL || !store_find_sent_by_id(tree->store, id, &view))
         return error;
-    return receipt_delivery_format(view.json, view.json_len, out);
+    error = store_read_sent(tree->store, view.number, &json, &len);
+    return error != 0 ? error : receipt_delivery_format(json, len, out);
 }
 
 size_t sent_delivery_len(const struct tree *tree, const struct outbox_stat *stat)

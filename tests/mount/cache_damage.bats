@@ -141,3 +141,49 @@ offline_and_then_online() {
   damage grow
   offline_and_then_online
 }
+
+# ---------------------------------------------------------------- while it is in use
+
+# Each email is what it was, or cannot be read; prints how many are which.
+read_all() {
+  local name right=0 unreadable=0
+  for name in "$BOX"/2*.json; do
+    if cat "$name" >"$DIR/read" 2>"$DIR/words"; then
+      grep -qF "$(sha256sum <"$DIR/read" | cut -d' ' -f1)  ${name##*/}" "$DIR/sums" || fail "is wrong: $name" || return
+      right=$((right + 1))
+    else
+      grep -q 'Input/output error' "$DIR/words" || fail "words: $(cat "$DIR/words")" || return
+      unreadable=$((unreadable + 1))
+    fi
+  done
+  echo "$right right, $unreadable unreadable"
+}
+
+@test "cut off or overwritten while it is in use: errors or what was there, and a sync makes it whole" {
+  local part
+  zero_all() { dd if=/dev/zero of="$1" bs=4096 count="$(($(stat -c %s "$1") / 4096 + 1))" conv=notrunc status=none; }
+  for part in 0 40 zeros; do
+    start_mount
+    # A list that was delivered whole need not be delivered again; now it must.
+    refresh
+    ls "$MOUNT/search/number" >/dev/null
+    if [ "$part" = zeros ]; then
+      damage zero_all
+    else
+      damage keep_part "$part"
+    fi
+    run read_all
+    [ "$status" = 0 ] || fail "$output"
+    [ "$output" != "$EMAILS right, 0 unreadable" ]
+    run tail -n 1 "$BOX/index.jsonl"
+    run ls -l "$BOX" "$MOUNT/search/number"
+    holds "$MOUNT/status.json" .online
+    grep -q "records in the cache cannot be read" "$MOUNT_LOG"
+    is_whole
+    grep -qF "$(jq -r .id "$(mounted "$BOB" "number 7")")" "$BOX/index.jsonl"
+    stop_mount
+    start_mount
+    is_whole
+    stop_mount
+  done
+}

@@ -88,6 +88,15 @@ static inline void world_hear_content(void *context)
     pthread_mutex_unlock(&world->lock);
 }
 
+/* The record of an email; the caller frees it. */
+static inline char *world_read(struct store_world *world, uint32_t email)
+{
+    char *json = NULL;
+    size_t len;
+    assert_int_equal(store_read_email(world->store, email, &json, &len), 0);
+    return json;
+}
+
 static inline void world_open(struct store_world *world)
 {
     _cleanup_free_ char *reason = NULL;

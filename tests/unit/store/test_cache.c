@@ -10,7 +10,6 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "store/dead_frames.h"
 #include "unit/store/store_world.h"
 
 static const char cache_path[] = "cache/records";
@@ -178,6 +177,7 @@ static void what_no_longer_counts_is_cleared_away_at_the_start(void **state)
         CHANGES = 20
     };
     struct store_world world;
+    struct store_index *index;
     _cleanup_free_ char *names = NULL;
     _cleanup_free_ char *filler = malloc(FILLER_BYTES + 1);
     _cleanup_free_ char *json = malloc(FILLER_BYTES + 200);
@@ -189,6 +189,8 @@ static void what_no_longer_counts_is_cleared_away_at_the_start(void **state)
     world_start(&world);
     assert_int_equal(world_sync(&world), 0);
     fake_service_remove_inbox(world.fake, "in-0");
+    /* As long as somebody reads this, nothing is cleared away. */
+    assert_int_equal(store_index_new(world.store, 0, &index), 0);
     for (int i = 0; i < CHANGES; i++) {
         snprintf(json, FILLER_BYTES + 200,
                  "{\"id\": \"00000007-in-1\", \"inbox_id\": \"in-1\", \"n\": %d, "
@@ -202,6 +204,7 @@ static void what_no_longer_counts_is_cleared_away_at_the_start(void **state)
     fake_service_remove_email(world.fake, "00000007-in-1");
     fake_service_add_simple_email(world.fake, "in-1", "00000007-in-1", "mail 7");
     assert_int_equal(world_sync(&world), 0);
+    store_index_free(index);
     world_restart(&world);
     assert_true(cache_bytes(&world) < FILLER_BYTES);
     assert_inboxes(&world, "alice@inbox.example");
@@ -224,7 +227,7 @@ static off_t cache_disk_bytes(const struct store_world *world)
     return status.st_blocks * 512;
 }
 
-/* One email of an inbox changes with each of the runs, a quarter of an hour apart. */
+/* One email of an inbox changes with each of the runs. */
 static void change_again_and_again(struct store_world *world, int changes, size_t bytes)
 {
     _cleanup_free_ char *filler = calloc(1, bytes + 1);
@@ -236,7 +239,6 @@ static void change_again_and_again(struct store_world *world, int changes, size_
                  filler);
         fake_service_replace_email(world->fake, "00000007-in-1", json);
         assert_int_equal(world_sync(world), 0);
-        fake_clock_advance(&world->clock, DEAD_FRAMES_MS);
     }
 }
 
@@ -248,7 +250,6 @@ static void what_no_longer_counts_is_cleared_away_while_it_runs(void **state)
         CHANGES = 20
     };
     struct store_world world;
-    struct email_view view;
     world_init_with_alice(&world);
     world_add_emails(&world, "in-1", 0, 20);
     world_start(&world);
@@ -258,8 +259,10 @@ static void what_no_longer_counts_is_cleared_away_while_it_runs(void **state)
     assert_true(cache_disk_bytes(&world) < 3 * FILLER_BYTES);
     assert_int_equal(world_count(&world), 20);
     for (uint32_t i = 0; i < 20; i++) {
-        assert_true(store_get_email(world.store, i, &view));
-        assert_int_equal(view.json[0], '{');
+        _cleanup_free_ char *json = NULL;
+        size_t len;
+        assert_int_equal(store_read_email(world.store, i, &json, &len), 0);
+        assert_int_equal(json[0], '{');
     }
     world_restart(&world);
     assert_int_equal(world_count(&world), 20);

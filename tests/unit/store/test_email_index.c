@@ -13,7 +13,6 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "store/record_log.h"
 
 enum {
     LISTS = 3,
@@ -21,22 +20,14 @@ enum {
 };
 
 struct indexed {
-    struct record_log *log;
     struct email_index *index;
     struct email_list lists[LISTS];
 };
-
-static int visit_nothing(void *context, unsigned int kind, const void *payload, size_t len)
-{
-    (void)context, (void)kind, (void)payload, (void)len;
-    return 0;
-}
 
 static void init(struct indexed *indexed)
 {
     *indexed = (struct indexed){.index = email_index_new()};
     assert_non_null(indexed->index);
-    assert_int_equal(record_log_open(-1, "none/records", visit_nothing, NULL, &indexed->log), 0);
 }
 
 static void release(struct indexed *indexed)
@@ -44,22 +35,13 @@ static void release(struct indexed *indexed)
     for (size_t i = 0; i < LISTS; i++)
         email_list_release(&indexed->lists[i]);
     email_index_free(indexed->index);
-    record_log_free(indexed->log);
 }
 
 static uint32_t add(struct indexed *indexed, uint32_t list, const char *key, const char *name)
 {
     struct email_room room;
-    const struct email_parts parts = {.key = key, .name = name, .json = "{}\n"};
-    const struct email_frame frame = {
-        .inbox = list,
-        .json_len = 3,
-        .key_len = (uint32_t)strlen(key),
-        .name_len = (uint32_t)strlen(name),
-    };
     const struct email_entry entry = {
-        .frame = email_frame_append(indexed->log, &frame, &parts),
-        .name = email_index_keep_name(indexed->index, name),
+        .name = email_index_keep_texts(indexed->index, name, key),
         .line_len = 20,
         .inbox = list & EMAIL_INBOX_MAX,
     };

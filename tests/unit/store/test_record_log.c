@@ -33,8 +33,9 @@ enum {
 };
 
 /* Collects what is visited as "kind:payload;". */
-static int collect(void *context, unsigned int kind, const void *payload, size_t len)
+static int collect(void *context, unsigned int kind, const void *payload, size_t len, uint64_t position)
 {
+    (void)position;
     return strbuf_appendf(context, "%u:%.*s;", kind, (int)len, (const char *)payload);
 }
 
@@ -46,17 +47,24 @@ static struct record_log *open_log(const struct temp_dir *dir, struct strbuf *fo
     return log;
 }
 
-static const char *append(struct record_log *log, unsigned int kind, const char *text)
+static bool reads(const struct record_log *log, uint64_t position, const char *text)
+{
+    _cleanup_free_ void *payload = NULL;
+    int error = record_log_read(log, position, strlen(text), &payload);
+    assert_true(error == 0 || error == -EIO);
+    return error == 0 && memcmp(payload, text, strlen(text)) == 0;
+}
+
+static uint64_t append(struct record_log *log, unsigned int kind, const char *text)
 {
     size_t half = strlen(text) / 2;
     const struct iovec parts[] = {
         {.iov_base = (void *)text, .iov_len = half},
         {.iov_base = (void *)(text + half), .iov_len = strlen(text) - half},
     };
-    const char *payload = record_log_append(log, kind, parts, ARRAY_LEN(parts));
-    assert_non_null(payload);
-    assert_memory_equal(payload, text, strlen(text));
-    return payload;
+    uint64_t position = record_log_append(log, kind, parts, ARRAY_LEN(parts));
+    assert_true(reads(log, position, text));
+    return position;
 }
 
 /* What a log of this directory holds. */
@@ -104,7 +112,7 @@ static void records_are_there_again(void **state)
     temp_dir_release(&dir);
 }
 
-static void pointers_stay_valid_while_it_grows(void **state)
+static void positions_stay_valid_while_it_grows(void **state)
 {
     (void)state;
     struct temp_dir dir;
@@ -113,13 +121,67 @@ static void pointers_stay_valid_while_it_grows(void **state)
     temp_dir_init(&dir);
     memset(large, 'x', sizeof(large) - 1);
     struct record_log *log = open_log(&dir, &found);
-    const char *first = append(log, 1, "first");
+    uint64_t first = append(log, 1, "first");
     for (int i = 0; i < 300; i++)
         append(log, 2, large);
-    assert_memory_equal(first, "first", 5);
+    assert_true(reads(log, first, "first"));
     assert_true(record_log_bytes(log) > 300 * sizeof(large) - 1000);
-    record_log_forget_pages(log);
-    assert_memory_equal(first, "first", 5);
+    record_log_free(log);
+    temp_dir_release(&dir);
+}
+
+/* Where each text of write_three() is found to be. */
+static int note_position(void *context, unsigned int kind, const void *payload, size_t len, uint64_t position)
+{
+    uint64_t *positions = context;
+    (void)payload, (void)len;
+    positions[kind] = position;
+    return 0;
+}
+
+static void positions_are_the_same_after_the_next_opening(void **state)
+{
+    (void)state;
+    struct temp_dir dir;
+    struct record_log *log = NULL;
+    uint64_t positions[4] = {0};
+    temp_dir_init(&dir);
+    write_three(&dir);
+    assert_int_equal(record_log_open(dir.fd, name, note_position, positions, &log), 0);
+    assert_true(reads(log, positions[1], "first"));
+    assert_true(reads(log, positions[2], "the second one"));
+    assert_true(reads(log, positions[3], "third, and last"));
+    /* Neither another length, nor another place, is a record. */
+    assert_false(reads(log, positions[3], "third, and las"));
+    assert_false(reads(log, positions[3] + 8, "nd last"));
+    assert_false(reads(log, RECORD_NOWHERE, "first"));
+    record_log_free(log);
+    temp_dir_release(&dir);
+}
+
+/* Another program writes to the file while this one has it. */
+static void what_others_cut_off_or_change_cannot_be_read_and_what_comes_then_can(void **state)
+{
+    (void)state;
+    struct temp_dir dir;
+    _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(FILE_MAX_BYTES);
+    temp_dir_init(&dir);
+    struct record_log *log = open_log(&dir, &found);
+    uint64_t first = append(log, 1, "first");
+    uint64_t second = append(log, 2, "the second one");
+    uint64_t third = append(log, 3, "third, and last");
+    _cleanup_close_ int fd = openat(dir.fd, name, O_RDWR | O_CLOEXEC);
+    assert_int_equal(ftruncate(fd, (off_t)third + 3), 0);
+    assert_true(reads(log, second, "the second one"));
+    assert_false(reads(log, third, "third, and last"));
+    assert_int_equal(pwrite(fd, "T", 1, (off_t)second), 1);
+    assert_false(reads(log, second, "the second one"));
+    assert_int_equal(ftruncate(fd, 0), 0);
+    assert_false(reads(log, first, "first"));
+    /* What follows stands where it would have stood; before it there are zeros. */
+    uint64_t fourth = append(log, 4, "fourth");
+    assert_true(reads(log, fourth, "fourth"));
+    assert_false(reads(log, first, "first"));
     record_log_free(log);
     temp_dir_release(&dir);
 }
@@ -131,7 +193,7 @@ static void an_empty_record_is_a_record(void **state)
     _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(FILE_MAX_BYTES);
     temp_dir_init(&dir);
     struct record_log *log = open_log(&dir, &found);
-    assert_non_null(record_log_append(log, 5, NULL, 0));
+    assert_true(record_log_append(log, 5, NULL, 0) != RECORD_NOWHERE);
     append(log, 6, "more");
     record_log_free(log);
     assert_holds(&dir, "5:;6:more;");
@@ -154,15 +216,14 @@ static void a_batch_is_appended_as_one(void **state)
         assert_int_equal(record_batch_add(&batch, 2, &part, 1, &offsets[i]), 0);
     }
     uint64_t bytes_before = record_log_bytes(log);
-    const char *bytes = record_log_append_batch(log, &batch);
-    assert_non_null(bytes);
+    uint64_t position = record_log_append_batch(log, &batch);
+    assert_true(position != RECORD_NOWHERE);
     assert_int_equal(record_log_bytes(log) - bytes_before, batch.len);
     record_batch_clear(&batch);
     append(log, 1, "behind");
     for (size_t i = 0; i < ARRAY_LEN(offsets); i++) {
         snprintf(text, sizeof(text), "record %zu", i);
-        assert_int_equal((uintptr_t)(bytes + offsets[i]) % 8, 0);
-        assert_memory_equal(bytes + offsets[i], text, strlen(text));
+        assert_true(reads(log, position + offsets[i], text));
     }
     record_batch_release(&batch);
     record_log_free(log);
@@ -259,7 +320,7 @@ static void zeros_where_records_were_are_passed_over(void **state)
     temp_dir_release(&dir);
 }
 
-/* Long enough to be checked by a thread that goes ahead. */
+/* Many windows long. */
 enum {
     MANY_RECORDS = 40000,
     RECORD_BYTES = 1000,
@@ -274,7 +335,7 @@ static void write_many(const struct temp_dir *dir)
     for (uint32_t i = 0; i < MANY_RECORDS; i++) {
         memset(record, (int)(i % 251), sizeof(record));
         memcpy(record, &i, sizeof(i));
-        assert_non_null(record_log_append(log, 1, &part, 1));
+        assert_true(record_log_append(log, 1, &part, 1) != RECORD_NOWHERE);
     }
     record_log_free(log);
 }
@@ -285,8 +346,9 @@ struct many {
     uint32_t stop_at;
 };
 
-static int count_many(void *context, unsigned int kind, const void *payload, size_t len)
+static int count_many(void *context, unsigned int kind, const void *payload, size_t len, uint64_t position)
 {
+    (void)position;
     struct many *many = context;
     uint32_t number;
     assert_int_equal(kind, 1);
@@ -414,7 +476,7 @@ static void what_does_not_fit_on_the_disk_is_kept_in_memory(void **state)
     (void)state;
     struct temp_dir dir;
     _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(FILE_MAX_BYTES);
-    const char *payloads[200];
+    uint64_t positions[200];
     char text[64];
     temp_dir_init(&dir);
     signal(SIGXFSZ, SIG_IGN);
@@ -422,12 +484,13 @@ static void what_does_not_fit_on_the_disk_is_kept_in_memory(void **state)
     limit_file_size(4096);
     for (int i = 0; i < 200; i++) {
         snprintf(text, sizeof(text), "record number %03d with something behind it", i);
-        payloads[i] = append(log, 1, text);
+        positions[i] = append(log, 1, text);
     }
     for (int i = 0; i < 200; i++) {
         snprintf(text, sizeof(text), "record number %03d with something behind it", i);
-        assert_memory_equal(payloads[i], text, strlen(text));
+        assert_true(reads(log, positions[i], text));
     }
+    assert_true((positions[0] & RECORD_IN_MEMORY) == 0 && (positions[199] & RECORD_IN_MEMORY) != 0);
     assert_true(file_bytes(&dir) <= 4096);
     assert_int_equal(record_log_sync(log), -EFBIG);
     limit_file_size(RLIM_INFINITY);
@@ -463,8 +526,8 @@ static void what_is_too_long_is_refused(void **state)
     temp_dir_init(&dir);
     struct record_log *log = open_log(&dir, &found);
     const struct iovec part = {.iov_base = (void *)"", .iov_len = (size_t)RECORD_PAYLOAD_MAX_BYTES + 1};
-    assert_null(record_log_append(log, 1, &part, 1));
-    assert_null(record_log_append(log, RECORD_KIND_MAX + 1, NULL, 0));
+    assert_true(record_log_append(log, 1, &part, 1) == RECORD_NOWHERE);
+    assert_true(record_log_append(log, RECORD_KIND_MAX + 1, NULL, 0) == RECORD_NOWHERE);
     record_log_free(log);
     temp_dir_release(&dir);
 }
@@ -476,7 +539,7 @@ static off_t disk_bytes(const struct temp_dir *dir)
     return status.st_blocks * 512;
 }
 
-static const char *append_many(struct record_log *log, unsigned int kind, size_t len)
+static uint64_t append_many(struct record_log *log, unsigned int kind, size_t len)
 {
     _cleanup_free_ char *text = calloc(1, len + 1);
     memset(text, 'x', len);
@@ -494,13 +557,14 @@ static void what_is_discarded_takes_no_room_and_is_not_visited_again(void **stat
     temp_dir_init(&dir);
     struct record_log *log = open_log(&dir, &found);
     append(log, 1, "before");
-    const char *first = append_many(log, 2, LARGE_BYTES);
+    uint64_t first = append_many(log, 2, LARGE_BYTES);
     append_many(log, 2, LARGE_BYTES);
     append(log, 3, "after");
     assert_int_equal(record_log_sync(log), 0);
     off_t before = disk_bytes(&dir);
-    assert_int_equal(
-        record_log_discard(log, record_log_offset(log, first), 2 * record_log_frame_bytes(LARGE_BYTES)), 0);
+    _cleanup_free_ void *payload = NULL;
+    assert_int_equal(record_log_discard(log, first, 2 * record_log_frame_bytes(LARGE_BYTES)), 0);
+    assert_int_equal(record_log_read(log, first, LARGE_BYTES, &payload), -EIO);
     assert_true(disk_bytes(&dir) < before - LARGE_BYTES);
     append(log, 4, "appended");
     record_log_free(log);
@@ -522,9 +586,8 @@ static void a_damaged_mark_of_what_was_discarded_costs_nothing_else(void **state
         temp_dir_init(&dir);
         struct record_log *log = open_log(&dir, &found);
         append(log, 1, "before");
-        const char *gone = append_many(log, 2, 10000);
+        uint64_t offset = append_many(log, 2, 10000);
         append(log, 3, "after");
-        uint64_t offset = record_log_offset(log, gone);
         assert_int_equal(record_log_discard(log, offset, record_log_frame_bytes(10000)), 0);
         record_log_free(log);
         _cleanup_close_ int fd = openat(dir.fd, name, O_RDWR | O_CLOEXEC);
@@ -547,7 +610,7 @@ static void what_is_not_in_the_file_cannot_be_discarded(void **state)
     _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(FILE_MAX_BYTES);
     temp_dir_init(&dir);
     struct record_log *log = open_log(&dir, &found);
-    uint64_t offset = record_log_offset(log, append(log, 1, "record"));
+    uint64_t offset = append(log, 1, "record");
     assert_int_equal(record_log_discard(log, offset, record_log_frame_bytes(6) + 8), -EINVAL);
     assert_int_equal(record_log_discard(log, 0, record_log_frame_bytes(6)), -EINVAL);
     assert_int_equal(record_log_discard(log, offset, 0), -EINVAL);
@@ -562,7 +625,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_are_there_again),
-        cmocka_unit_test(pointers_stay_valid_while_it_grows),
+        cmocka_unit_test(positions_stay_valid_while_it_grows),
+        cmocka_unit_test(positions_are_the_same_after_the_next_opening),
+        cmocka_unit_test(what_others_cut_off_or_change_cannot_be_read_and_what_comes_then_can),
         cmocka_unit_test(an_empty_record_is_a_record),
         cmocka_unit_test(a_batch_is_appended_as_one),
         cmocka_unit_test(a_visitor_can_stop),

@@ -19,9 +19,10 @@ static void assert_found(struct store_world *world, const char *query, const cha
     struct store_search found;
     assert_int_equal(store_search(world->store, query, NULL, &found), 0);
     for (size_t i = 0; i < found.len; i++) {
-        struct email_view view;
-        assert_true(store_get_email(world->store, found.emails[i], &view));
-        const char *id = strstr(view.json, "\"id\": \"") + strlen("\"id\": \"");
+        _cleanup_free_ char *json = NULL;
+        size_t len;
+        assert_int_equal(store_read_email(world->store, found.emails[i], &json, &len), 0);
+        const char *id = strstr(json, "\"id\": \"") + strlen("\"id\": \"");
         strbuf_appendf(&names, "%s%.*s", names.len > 0 ? " " : "", (int)strcspn(id, "\""), id);
     }
     store_search_release(&found);

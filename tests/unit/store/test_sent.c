@@ -57,7 +57,10 @@ static void sent_mail_is_listed_and_stays_over_a_restart(void **state)
     assert_true(store_find_sent(world->store, FIRST, &view));
     assert_string_equal(store_get_sent_id(world->store, view.number), "00000001");
     assert_true(store_find_sent_by_id(world->store, "00000002", &view));
-    assert_non_null(strstr(view.json, "\"status\": \"sent\""));
+    _cleanup_free_ char *json = NULL;
+    size_t len;
+    assert_int_equal(store_read_sent(world->store, view.number, &json, &len), 0);
+    assert_non_null(strstr(json, "\"status\": \"sent\""));
     assert_false(store_find_sent_by_id(world->store, "00000003", &view));
     /* It is no mail that was received, and no inbox of its own. */
     assert_int_equal(world_count(world), 0);

@@ -21,15 +21,16 @@ static void mail_is_shown_and_stays_over_a_restart(void **state)
     assert_emails(&world, "alice@inbox.example", MAIL_1);
     assert_true(store_find_email(world.store, 0, MAIL_1, &before));
     assert_int_equal(before.date_ms, WORLD_START_MS);
-    assert_int_equal(strlen(before.json), before.json_len);
-    _cleanup_free_ char *json = strdup(before.json);
+    _cleanup_free_ char *json = world_read(&world, before.number);
+    assert_int_equal(strlen(json), before.json_len);
 
     fake_service_set_reachable(world.fake, false);
     world_restart(&world);
     assert_inboxes(&world, "alice@inbox.example");
     assert_emails(&world, "alice@inbox.example", MAIL_1);
     assert_true(store_find_email(world.store, 0, MAIL_1, &after));
-    assert_string_equal(after.json, json);
+    _cleanup_free_ char *again = world_read(&world, after.number);
+    assert_string_equal(again, json);
     assert_int_equal(after.date_ms, WORLD_START_MS);
     world_release(&world);
 }
@@ -121,8 +122,6 @@ static void a_changed_record_keeps_its_name(void **state)
     fake_service_add_simple_email(world.fake, "in-1", "00000001", "Hello");
     world_start(&world);
     assert_int_equal(world_sync(&world), 0);
-    assert_true(store_get_email(world.store, 0, &view));
-    const char *old_json = view.json;
     world_forget(&world);
     fake_service_replace_email(world.fake, "00000001",
                                "{\"id\": \"00000001\", \"inbox_id\": \"in-1\", \"subject\": \"Renamed\", "
@@ -132,10 +131,10 @@ static void a_changed_record_keeps_its_name(void **state)
     assert_events(&world, "");
     for (int i = 0; i < 2; i++) {
         assert_true(store_find_email(world.store, 0, MAIL_1, &view));
-        assert_non_null(strstr(view.json, "Renamed"));
+        _cleanup_free_ char *json = world_read(&world, view.number);
+        assert_non_null(strstr(json, "Renamed"));
+        assert_int_equal(strlen(json), view.json_len);
         assert_int_equal(view.date_ms, WORLD_START_MS + 86400000);
-        if (i == 0)
-            assert_non_null(strstr(old_json, "Hello"));
         world_restart(&world);
     }
     world_release(&world);
