@@ -12,6 +12,9 @@
 static int deliver(void *context, int outcome, struct email_record *record)
 {
     struct email_intake *intake = context;
+    int error = list_intake_begin(&intake->base);
+    if (error != 0)
+        return error;
     return list_intake_note(&intake->base, outcome == 0 ? intake->sink(intake->context, record) : outcome);
 }
 
@@ -124,11 +127,12 @@ static int finish(struct list_intake *base)
     return intake->error != 0 ? intake->error : record_stream_finish(&intake->stream);
 }
 
-int email_intake_init(struct email_intake *intake, email_sink sink, void *context,
+int email_intake_init(struct email_intake *intake, email_sink sink, size_t most, void *context,
                       struct pipeline_limit *limit)
 {
     static const struct list_intake_ops ops = {.feed = feed, .pause = pause_intake, .finish = finish};
-    *intake = (struct email_intake){.base = {.ops = &ops}, .sink = sink, .context = context, .limit = limit};
+    *intake = (struct email_intake){
+        .base = {.ops = &ops, .most = most}, .sink = sink, .context = context, .limit = limit};
     record_stream_init(&intake->stream, EMAIL_RECORD_MAX_BYTES, read_record, intake);
     intake->stream.taker = take_record;
     return email_reader_new(&intake->reader);

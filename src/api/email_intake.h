@@ -28,8 +28,8 @@ struct email_intake {
     int error;                        /* sticky: of the stream, or what the sink said */
 };
 
-/* `sink` is called as that of mail_service's list_emails(). 0 or -ENOMEM. */
-int email_intake_init(struct email_intake *intake, email_sink sink, void *context,
+/* `sink` is called as that of mail_service's list_emails(), for at most `most` records. 0 or -ENOMEM. */
+int email_intake_init(struct email_intake *intake, email_sink sink, size_t most, void *context,
                       struct pipeline_limit *limit);
 void email_intake_release(struct email_intake *intake);
 

@@ -72,8 +72,9 @@ static void list(struct api_service *api, const char *path, const struct email_q
     bool is_conditional =
         query->may_be_unchanged && etag_memory_find(&api->etags, target.data, etag, &known_count);
     struct email_listing listing = {.inbox_id = query->inbox_id, .sink = sink, .context = context};
+    size_t most = (query->limit > query->known ? query->limit : query->known) + MAIL_LIST_SURPLUS;
     _cleanup_(email_intake_release) struct email_intake intake;
-    if (email_intake_init(&intake, hand_on, &listing, &api->pipelines) < 0) {
+    if (email_intake_init(&intake, hand_on, most, &listing, &api->pipelines) < 0) {
         api_result_set(ret, SERVICE_RETRY, ENOMEM, "out of memory");
         return;
     }

@@ -59,7 +59,7 @@ void inboxes_list(struct mail_service *service, inbox_sink sink, void *context, 
         return;
     struct inbox_listing listing = {.sink = sink, .context = context};
     _cleanup_(item_intake_release) struct item_intake intake;
-    item_intake_init(&intake, deliver, &listing);
+    item_intake_init(&intake, deliver, MAIL_INBOXES_MAX, &listing);
     const struct list_call call = {
         .target = API_PREFIX "/inbox",
         .timeout_ms = LIST_TIMEOUT_MS,

@@ -23,7 +23,7 @@ static int stop_at_once(void *context, const char *text, size_t len)
 static bool is_key_accepted(struct api_service *api, struct cancel *cancel, struct service_result *ret)
 {
     _cleanup_(item_intake_release) struct item_intake intake;
-    item_intake_init(&intake, stop_at_once, NULL);
+    item_intake_init(&intake, stop_at_once, 1, NULL);
     const struct list_call call = {
         .target = API_PREFIX "/email?limit=1",
         .timeout_ms = PROBE_TIMEOUT_MS,

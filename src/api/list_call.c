@@ -5,6 +5,7 @@
 #include "api/list_call.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define LIST_MAX_BYTES (2ULL * 1024 * 1024 * 1024)
@@ -33,7 +34,14 @@ static void take_pause(void *context)
 static void judge(const struct listing *listing, struct list_answer *answer, struct service_result *ret)
 {
     const struct list_intake *intake = listing->intake;
-    if (intake->stopped_by != 0) {
+    if (intake->stopped_by == -EOVERFLOW && intake->count >= intake->most) {
+        char words[LIST_WORDS_MAX_BYTES];
+        snprintf(
+            words, sizeof(words),
+            "the service's list is longer than what was asked for by far: %u records were taken, no more",
+            intake->count);
+        api_result_set(ret, SERVICE_RETRY, EIO, words);
+    } else if (intake->stopped_by != 0) {
         answer->is_stopped = true;
         api_result_set(ret, SERVICE_RETRY, -intake->stopped_by, "the list was not read to its end");
     } else if (listing->error == -ENOMSG) {

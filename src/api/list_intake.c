@@ -4,6 +4,7 @@
  */
 #include "api/list_intake.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 #include "mail/email_record.h"
@@ -22,6 +23,13 @@ static const char *words_of(int unreadable)
     }
 }
 
+int list_intake_begin(struct list_intake *intake)
+{
+    if (intake->stopped_by == 0 && intake->count >= intake->most)
+        intake->stopped_by = -EOVERFLOW;
+    return intake->stopped_by;
+}
+
 int list_intake_note(struct list_intake *intake, int outcome)
 {
     intake->count++;
@@ -36,6 +44,9 @@ int list_intake_note(struct list_intake *intake, int outcome)
 static int take_record(void *context, const char *text, size_t len)
 {
     struct item_intake *intake = context;
+    int error = list_intake_begin(&intake->base);
+    if (error != 0)
+        return error;
     int outcome = text == NULL ? LIST_UNREADABLE : intake->item(intake->context, text, len);
     return list_intake_note(&intake->base, outcome);
 }
@@ -50,10 +61,10 @@ static int finish(struct list_intake *base)
     return record_stream_finish(&((struct item_intake *)base)->stream);
 }
 
-void item_intake_init(struct item_intake *intake, list_item item, void *context)
+void item_intake_init(struct item_intake *intake, list_item item, size_t most, void *context)
 {
     static const struct list_intake_ops ops = {.feed = feed, .finish = finish};
-    *intake = (struct item_intake){.base = {.ops = &ops}, .item = item, .context = context};
+    *intake = (struct item_intake){.base = {.ops = &ops, .most = most}, .item = item, .context = context};
     record_stream_init(&intake->stream, EMAIL_RECORD_MAX_BYTES, take_record, intake);
 }
 

@@ -23,6 +23,7 @@ enum {
 struct list_intake {
     const struct list_intake_ops *ops;
     unsigned int count;               /* records, unreadable ones too */
+    size_t most;                      /* records; the next one stops the list */
     int stopped_by;                   /* -errno of whoever the records are handed to; 0: it goes on */
     char words[LIST_WORDS_MAX_BYTES]; /* of the first record that cannot be read; "": none */
 };
@@ -36,6 +37,9 @@ struct list_intake_ops {
     /* After the last byte, however it came to be the last: as pause. As record_stream_finish(). */
     int (*finish)(struct list_intake *intake);
 };
+
+/* Before a record is handed on. 0, or -errno: no more are taken. */
+int list_intake_begin(struct list_intake *intake);
 
 /* Counts a record by what became of it. 0, or -errno: the list is not read on. */
 int list_intake_note(struct list_intake *intake, int outcome);
@@ -52,7 +56,7 @@ struct item_intake {
     void *context;
 };
 
-void item_intake_init(struct item_intake *intake, list_item item, void *context);
+void item_intake_init(struct item_intake *intake, list_item item, size_t most, void *context);
 void item_intake_release(struct item_intake *intake);
 
 #endif

@@ -108,6 +108,24 @@ static int on_seek(void *context, curl_off_t offset, int origin)
 
 /* ---------------------------------------------------------------- what comes in */
 
+/* libcurl undoes any transfer coding, asked for or not, and what is packed may be a thousand times as long: a
+ * few megabytes would cost the time and the memory of gigabytes. None but chunks is ever asked for. */
+static bool is_packed(const char *line, size_t len)
+{
+    static const char name[] = "transfer-encoding:";
+    static const char chunks[] = "chunked";
+    size_t name_len = sizeof(name) - 1;
+    if (len < name_len || strncasecmp(line, name, name_len) != 0)
+        return false;
+    line += name_len;
+    len -= name_len;
+    while (len > 0 && strchr(" \t", *line) != NULL)
+        line++, len--;
+    while (len > 0 && strchr(" \t\r\n", line[len - 1]) != NULL)
+        len--;
+    return len != sizeof(chunks) - 1 || strncasecmp(line, chunks, len) != 0;
+}
+
 static size_t on_header(char *bytes, size_t size, size_t count, void *context)
 {
     struct transfer *transfer = context;
@@ -119,6 +137,12 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *context)
         transfer->error = -EFBIG;
         snprintf(transfer->words, sizeof(transfer->words), "the answer's head is longer than %d bytes",
                  HTTP_HEAD_MAX_BYTES);
+        return CURL_WRITEFUNC_ERROR;
+    }
+    if (is_packed(bytes, len)) {
+        transfer->error = -EPROTO;
+        snprintf(transfer->words, sizeof(transfer->words),
+                 "the answer is packed in a way that was not asked for");
         return CURL_WRITEFUNC_ERROR;
     }
     if (len <= 2 && (bytes[0] == '\r' || bytes[0] == '\n')) {

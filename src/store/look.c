@@ -113,6 +113,7 @@ static unsigned int ask(struct look *look, unsigned int limit, bool may_be_uncha
     const struct email_query query = {
         .inbox_id = look->inbox_id,
         .limit = limit,
+        .known = mirror_email_numbers(look->mirror),
         .with_invalid = look->with_held,
         .may_be_unchanged = may_be_unchanged && !atomic_load(&look->mirror->has_lost),
     };

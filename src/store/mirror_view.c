@@ -248,6 +248,14 @@ void mirror_count(struct mirror *mirror, size_t *ret_inboxes, size_t *ret_emails
     pthread_rwlock_unlock(&mirror->read_lock);
 }
 
+size_t mirror_email_numbers(struct mirror *mirror)
+{
+    pthread_rwlock_rdlock(&mirror->read_lock);
+    size_t numbers = email_index_len(mirror->emails);
+    pthread_rwlock_unlock(&mirror->read_lock);
+    return numbers;
+}
+
 bool mirror_find_inbox_of_no_name(struct mirror *mirror, uint32_t *ret_inbox)
 {
     pthread_rwlock_rdlock(&mirror->read_lock);

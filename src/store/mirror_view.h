@@ -26,6 +26,9 @@ int64_t mirror_inboxes_changed_ms(struct mirror *mirror);
 /* How many there are. */
 void mirror_count(struct mirror *mirror, size_t *ret_inboxes, size_t *ret_emails);
 
+/* How many emails there are or were, in all inboxes. */
+size_t mirror_email_numbers(struct mirror *mirror);
+
 /* The inbox that collects mail that names none. */
 bool mirror_find_inbox_of_no_name(struct mirror *mirror, uint32_t *ret_inbox);
 

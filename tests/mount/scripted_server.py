@@ -38,7 +38,8 @@ BEHAVIOUR:
   "400:NAME"      the field is named in the error; "422:NAME" as FastAPI does it
   {"always": B}   B for this and all later requests
   {...}           not done, this very answer: "status" (200), "headers" {}, "delay_ms", and as the body "body" (any JSON),
-                  "raw" (text), "raw_base64" (bytes), "spaces" (so many MB) or "endless" (true); "type" (application/json)
+                  "raw" (text), "raw_base64" (bytes), "spaces" (so many MB) or "endless" (true; "new": never
+                  the same id twice); "type" (application/json)
   {"verbatim": TEXT, "stall": BOOL}   not done, TEXT instead of any HTTP of ours; then closed, or left open in silence
   "done-500"      done, but the status says otherwise (any status)
   "reset-before"  reset, the request is not read
@@ -363,7 +364,7 @@ class Handler(BaseHTTPRequestHandler):
             self.recite_spaces(answer["spaces"], content_type)
             return
         if answer.get("endless"):
-            self.recite_without_end(content_type, headers)
+            self.recite_without_end(content_type, headers, answer["endless"] == "new")
             return
         if "raw_base64" in answer:
             body = base64.b64decode(answer["raw_base64"])
@@ -389,15 +390,19 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b" " * 1000000)
         self.wfile.write(b"[]")
 
-    def recite_without_end(self, content_type, headers):
+    def recite_without_end(self, content_type, headers, is_new):
         self.send_response(200)
         for name, value in headers + [("Content-Type", content_type), ("Connection", "close")]:
             self.send_header(name, value)
         self.end_headers()
         self.close_connection = True
         self.wfile.write(b"[")
+        piece = '{"id": "x%s", "subject": "without end"},' * 1000
+        number = 0
         while not self.server.stopping.is_set():
-            self.wfile.write(b'{"id": "x", "subject": "without end"},' * 1000)
+            ids = range(number, number + 1000) if is_new else [""] * 1000
+            self.wfile.write((piece % tuple(ids)).encode())
+            number += 1000
 
     # ------------------------------------------------------------ endpoints
 

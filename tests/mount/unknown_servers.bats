@@ -315,6 +315,24 @@ server.serve_forever()' "$other" >"$DIR/port" 3>&- &
   within 10 stop_mount
 }
 
+@test "records without end: far more than was asked for are not taken, in words, and they go again" {
+  local taken
+  server_has_email '{"id": "kept-for-ever", "inbox_id": "box-1", "subject": "kept"}'
+  start_mount
+  refresh
+  server_answers email '{"endless": "new"}'
+  expect "write EIO" write "$MOUNT/ctl" w $'sync\n'
+  holds "$MOUNT/status.json" '.sync.error | contains("longer than what was asked for by far")'
+  taken=$(jq .sync.emails "$MOUNT/status.json")
+  # 100,000 more than what was asked for, or than was known, in each of the lists of one sync.
+  [ "$taken" -gt 100000 ]
+  [ "$taken" -lt 400000 ] || fail "$taken emails"
+  server_answers email
+  refresh
+  equal "$(jq .sync.emails "$MOUNT/status.json")" 1
+  present "$(mounted box-1 kept)"
+}
+
 # ---------------------------------------------------------------- mkdir
 
 @test "mkdir: the service's status as errno" {

@@ -69,7 +69,7 @@ static struct outcome run(const struct strbuf *list, unsigned int threads, unsig
     struct pipeline_limit limit = {.most = threads};
     struct outcome outcome = {.thread = pthread_self(), .stop_at = stop_at};
     struct email_intake intake;
-    assert_int_equal(email_intake_init(&intake, take, &outcome, &limit), 0);
+    assert_int_equal(email_intake_init(&intake, take, SIZE_MAX, &outcome, &limit), 0);
     feed_all(&intake, list, &outcome);
     outcome.finished = intake.base.ops->finish(&intake.base);
     bool is_long = outcome.fed == 0 && list->len > EMAIL_INTAKE_SHORT_BYTES + PIECE_BYTES;
@@ -223,7 +223,7 @@ static void before_a_pause_all_is_handed_on(void **state)
     struct email_intake intake;
     struct strbuf list = STRBUF_INIT(LIST_MAX_BYTES);
     (void)state;
-    assert_int_equal(email_intake_init(&intake, take, &outcome, &limit), 0);
+    assert_int_equal(email_intake_init(&intake, take, SIZE_MAX, &outcome, &limit), 0);
     const struct list_intake_ops *ops = intake.base.ops;
     size_t fed = 0;
     for (int i = 0; i < 20000; i++) {
@@ -241,6 +241,27 @@ static void before_a_pause_all_is_handed_on(void **state)
     strbuf_release(&list);
 }
 
+/* A server may know no limit, and a hostile one no end. */
+static void no_more_are_taken_than_are_wanted(void **state)
+{
+    (void)state;
+    _cleanup_strbuf_ struct strbuf list = STRBUF_INIT(LIST_MAX_BYTES);
+    append_emails(&list, 5000);
+    for (unsigned int threads = 0; threads < 2; threads++) {
+        for (unsigned int most = 4999; most <= 5000; most++) {
+            struct pipeline_limit limit = {.most = threads};
+            struct outcome outcome = {.thread = pthread_self()};
+            struct email_intake intake;
+            assert_int_equal(email_intake_init(&intake, take, most, &outcome, &limit), 0);
+            feed_all(&intake, &list, &outcome);
+            intake.base.ops->finish(&intake.base);
+            assert_int_equal(outcome.emails, most);
+            assert_int_equal(intake.base.stopped_by, most == 5000 ? 0 : -EOVERFLOW);
+            email_intake_release(&intake);
+        }
+    }
+}
+
 static void an_abandoned_list_is_forgotten(void **state)
 {
     _cleanup_strbuf_ struct strbuf list = STRBUF_INIT(LIST_MAX_BYTES);
@@ -255,7 +276,7 @@ static void an_abandoned_list_is_forgotten(void **state)
         struct pipeline_limit limit = {.most = 1};
         struct outcome outcome = {.thread = pthread_self()};
         struct email_intake intake;
-        assert_int_equal(email_intake_init(&intake, take, &outcome, &limit), 0);
+        assert_int_equal(email_intake_init(&intake, take, SIZE_MAX, &outcome, &limit), 0);
         feed_all(&intake, &list, &outcome);
         email_intake_release(&intake);
         assert_int_equal(atomic_load(&limit.running), 0);
@@ -272,7 +293,7 @@ static void so_many_threads_and_no_more(void **state)
     append_emails(&list, 5000);
     end_list(&list);
     for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(email_intake_init(&intakes[i], take, &outcomes[i], &limit), 0);
+        assert_int_equal(email_intake_init(&intakes[i], take, SIZE_MAX, &outcomes[i], &limit), 0);
         feed_all(&intakes[i], &list, &outcomes[i]);
     }
     assert_non_null(intakes[0].pipeline);
@@ -293,6 +314,7 @@ int main(void)
         cmocka_unit_test(damage_comes_after_what_stood_before_it),
         cmocka_unit_test(a_sink_can_stop_it_anywhere),
         cmocka_unit_test(before_a_pause_all_is_handed_on),
+        cmocka_unit_test(no_more_are_taken_than_are_wanted),
         cmocka_unit_test(an_abandoned_list_is_forgotten),
         cmocka_unit_test(so_many_threads_and_no_more),
     };

@@ -180,6 +180,24 @@ static void a_redirect_is_not_followed(void **state)
     assert_int_equal(scripted_server_requests(fixture->server), 1);
 }
 
+/* libcurl would undo it, and four megabytes would be a gigabyte. */
+static void an_answer_that_is_packed_is_refused(void **state)
+{
+    static const char *const codings[] = {"gzip, chunked", "GZip", "chunked,gzip", "deflate"};
+    struct fixture *fixture = *state;
+    char headers[64];
+    for (size_t i = 0; i < ARRAY_LEN(codings); i++) {
+        snprintf(headers, sizeof(headers), "transfer-ENCODING:\t%s \r\n", codings[i]);
+        scripted_server_push(fixture->server,
+                             (struct scripted_step){.status = 200, .headers = headers, .body = "x"});
+        struct http_request request = get_request(fixture);
+        struct http_response response = perform(fixture, &request);
+        assert_int_equal(response.error, -EPROTO);
+        assert_non_null(strstr(response.words, "packed"));
+        assert_int_equal(fixture->body.len, 0);
+    }
+}
+
 static void retry_after_is_read_in_both_forms(void **state)
 {
     struct fixture *fixture = *state;
@@ -576,6 +594,7 @@ int main(void)
         TEST(a_post_sends_head_file_and_tail),
         TEST(a_file_that_became_shorter_is_not_sent),
         TEST(a_redirect_is_not_followed),
+        TEST(an_answer_that_is_packed_is_refused),
         TEST(retry_after_is_read_in_both_forms),
         TEST(html_is_told_from_json),
         TEST(one_connection_serves_many_requests),
