@@ -67,14 +67,16 @@ PROGRAMS  := $(BUILD)/inboxfs $(BUILD)/inboxd
 SUPPORT   := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/support/*.c))
 UNIT_SRC  := $(sort $(wildcard tests/unit/*/test_*.c))
 UNIT      := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
+FUZZ_SRC  := $(filter-out tests/fuzz/replay.c,$(sort $(wildcard tests/fuzz/*.c)))
+FUZZ      := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(FUZZ_SRC))
 TOOL_SRC  := $(sort $(wildcard tests/tools/*.c))
 TOOLS     := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOL_SRC)) $(BUILD)/tests/fault_preload.so
 # The longest first, so that none of them runs alone at the end.
 MOUNT     := $(shell ls -S tests/mount/*.bats)
 MANUALS   := $(patsubst man/%.scd,$(BUILD)/man/%,$(wildcard man/*.scd))
 
-.PHONY: all deps run check check-layers check-unit check-mount bench torture stress lint format asan tsan install uninstall \
-        clean help unit-% manuals
+.PHONY: all deps run check check-layers check-unit check-mount bench fuzz torture stress lint format asan tsan install \
+        uninstall clean help unit-% manuals
 .SECONDARY:
 
 all: $(PROGRAMS) $(MANUALS) ## build the programs and manuals into build/
@@ -117,6 +119,15 @@ $(BUILD)/tests/tools/%: $(BUILD)/obj/tests/tools/%.o
 	@echo "  LINK   $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
 
+# A harness with a main that replays what is kept for it; with FUZZ_WITH=libfuzzer with libFuzzer's, see `make fuzz`.
+FUZZ_MAIN := $(if $(filter libfuzzer,$(FUZZ_WITH)),-fsanitize=fuzzer,$(BUILD)/obj/tests/fuzz/replay.o)
+FUZZ_LIBS := $(call archives,store api service http sql mail base)
+$(BUILD)/tests/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/obj/tests/fuzz/replay.o $(BUILD)/obj/config_file.o $(FUZZ_LIBS)
+	@mkdir -p $(@D)
+	@echo "  LINK   $@"
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(FUZZ_MAIN) $(BUILD)/obj/config_file.o -Wl,--start-group $(FUZZ_LIBS) -Wl,--end-group \
+	    $(PKG_LIBS)
+
 # Loaded into inboxfs by a test (LD_PRELOAD), so never built with a sanitizer.
 $(BUILD)/tests/fault_preload.so: tests/torture/fault_preload.c Makefile
 	@mkdir -p $(@D)
@@ -153,14 +164,14 @@ run: deps ## build, mount the embedded local service, show the main job, leave t
 
 check: deps ## build and run every test: layers, unit, mount
 	@$(MAKE) --no-print-directory check-layers
-	@$(MAKE) --no-print-directory all $(UNIT) $(TOOLS)
-	@BUILD=$(BUILD) scripts/check $(MOUNT) $(UNIT)
+	@$(MAKE) --no-print-directory all $(UNIT) $(FUZZ) $(TOOLS)
+	@BUILD=$(BUILD) scripts/check $(MOUNT) $(UNIT) $(FUZZ)
 
 check-layers: ## includes follow the table in docs/ARCHITECTURE.md
 	@scripts/check-layers docs/ARCHITECTURE.md
 
-check-unit: $(UNIT) ## the unit tests alone
-	@BUILD=$(BUILD) scripts/check $(UNIT)
+check-unit: $(UNIT) $(FUZZ) ## the unit tests alone, and what fuzzing found
+	@BUILD=$(BUILD) scripts/check $(UNIT) $(FUZZ)
 
 check-mount: all $(TOOLS) ## the mount tests alone
 	@BUILD=$(BUILD) scripts/check $(MOUNT)
@@ -172,6 +183,11 @@ asan: deps ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
 tsan: deps ## every test under ThreadSanitizer
 	@DEADLINE=300 TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp $(MAKE) --no-print-directory check \
 	    BUILD=$(BUILD)/tsan SANITIZE=thread CC=clang
+
+fuzz: deps ## look for inputs that break a parser, SECONDS (60) each; ONLY="draft json", KEEP=1 adds to the corpus
+	@$(MAKE) --no-print-directory $(FUZZ:$(BUILD)/%=$(BUILD)/fuzz/%) BUILD=$(BUILD)/fuzz FUZZ_WITH=libfuzzer \
+	    SANITIZE=fuzzer-no-link,address,undefined CC=clang
+	@BUILD=$(BUILD)/fuzz FUZZ_SECONDS=$(SECONDS) ONLY="$(ONLY)" KEEP=$(KEEP) scripts/fuzz
 
 bench: deps ## measure against tmpfs, curl and other filesystems; N="10000 …" ONLY="reading …"
 	@scripts/deps $(BENCH_PACKAGES) || echo "bench: without what is missing"

@@ -17,7 +17,7 @@ enum {
     RECORD_DEPTH_MAX = 200 /* of brackets within a record, or within another member of the outer object */
 };
 
-/* The text of one object, from `{` to `}`, not yet known to be valid inside. NULL: a record too long or too
+/* The text of one object, from `{` to the bracket that closes it, not yet known to be valid. NULL: a record too long or too
  * deep was passed over. Non-zero (-errno) ends the stream. */
 typedef int (*record_sink)(void *context, const char *text, size_t len);
 

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What an email holds. Names are harmless, no two differ only in case or normalisation, texts hide nothing
+ * from a terminal and all programs see the same lines in them. What is kept for answers is read again, makes
+ * answers of all kinds, and a text laid over them makes a message or is refused in words.
+ */
+#include "base/strbuf.h"
+#include "fuzz/fuzz.h"
+#include "mail/content_folder.h"
+#include "mail/draft.h"
+#include "mail/file_name.h"
+#include "mail/reply.h"
+
+static void check_name(const struct content_entry *entry, GHashTable *names)
+{
+    FUZZ_CHECK(file_name_is_harmless(entry->name));
+    fuzz_check_harmless(entry->name, strlen(entry->name), "");
+    FUZZ_CHECK(g_hash_table_add(names, file_name_fold(entry->name)));
+}
+
+static void check_text(const struct content_entry *entry)
+{
+    if (strcmp(entry->name, "body.html") == 0)
+        return;
+    fuzz_check_harmless(entry->bytes, entry->len, "\t\n");
+    FUZZ_CHECK(strstr(entry->bytes, "\u2028") == NULL && strstr(entry->bytes, "\u2029") == NULL);
+}
+
+static void check_answer(enum reply_kind kind, const struct email_content *head)
+{
+    static const char text[] = "Hello.\n";
+    static const char *const own[] = {"alice@x.example"};
+    const struct reply_original original = {"e-1", own[0], head, own, 1};
+    _cleanup_free_ char *reply = NULL;
+    _cleanup_free_ char *reason = NULL;
+    struct draft *draft = NULL;
+    if (reply_make(kind, &original, &reply) != 0)
+        return;
+    _cleanup_free_ char *name = reply_file_name(reply);
+    FUZZ_CHECK(file_name_is_harmless(name) && g_str_has_suffix(name, ".eml"));
+    int error = draft_parse_answer(text, strlen(text), reply, &draft, &reason);
+    FUZZ_CHECK(error == 0 || reason != NULL);
+    draft_free(draft);
+}
+
+static void check_head(const struct content_entry *entry)
+{
+    struct email_content head;
+    FUZZ_CHECK(email_content_from_text(entry->bytes, entry->len, &head) == 0);
+    for (enum reply_kind kind = REPLY_SENDER; kind <= REPLY_FORWARD; kind++)
+        check_answer(kind, &head);
+    email_content_release(&head);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
+{
+    struct email_content content;
+    struct content_folder folder;
+    if (email_content_from_text((const char *)bytes, len, &content) != 0)
+        return 0;
+    FUZZ_CHECK(content_folder_from_content(&content, &folder) == 0);
+    email_content_release(&content);
+    g_autoptr(GHashTable) attachments = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    g_autoptr(GHashTable) previous = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    for (size_t i = 0; i < folder.len; i++) {
+        const struct content_entry *entry = &folder.entries[i];
+        if (entry->kind == CONTENT_ATTACHMENT || entry->kind == CONTENT_PREVIOUS)
+            check_name(entry, entry->kind == CONTENT_ATTACHMENT ? attachments : previous);
+        if (entry->kind == CONTENT_TEXT || entry->kind == CONTENT_PREVIOUS)
+            check_text(entry);
+        if (entry->kind == CONTENT_HEAD)
+            check_head(entry);
+    }
+    content_folder_release(&folder);
+    return 0;
+}

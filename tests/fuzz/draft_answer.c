@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Answers. Whatever is written, the answer goes to the email that is answered, in its kind, and to somebody;
+ * a refusal comes with words.
+ */
+#include <jansson.h>
+
+#include "fuzz/fuzz.h"
+#include "mail/draft.h"
+#include "mail/json_value.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
+{
+    static const char answered[] =
+        "{\"from_address\":\"alice@x.example\",\"to_addresses\":[{\"address\":\"bob@x.example\",\"name\":"
+        "\"Bob\"}],"
+        "\"subject\":\"Re: Lunch\",\"existing_email_id\":\"e-1\",\"message_type\":\"reply\"}";
+    struct draft *draft = NULL;
+    _cleanup_free_ char *reason = NULL;
+    if (draft_parse_answer((const char *)bytes, len, answered, &draft, &reason) != 0) {
+        FUZZ_CHECK(reason != NULL && reason[0] != '\0');
+        return 0;
+    }
+    _cleanup_json_ json_t *request = json_loads(draft->request, JSON_REJECT_DUPLICATES, NULL);
+    FUZZ_CHECK(strcmp(json_string_value(json_object_get(request, "existing_email_id")), "e-1") == 0);
+    FUZZ_CHECK(strcmp(json_string_value(json_object_get(request, "message_type")), "reply") == 0);
+    FUZZ_CHECK(json_array_size(json_object_get(request, "to_addresses")) > 0);
+    FUZZ_CHECK(json_object_get(request, "subject") != NULL);
+    draft_free(draft);
+    return 0;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Records of emails, as a server sends them. What is read has a harmless name of its bounds, is shown as text
+ * that no terminal obeys, is the same when read again, and its line of index.jsonl is one line of JSON of the
+ * length foretold.
+ */
+#include <jansson.h>
+
+#include "base/strbuf.h"
+#include "fuzz/fuzz.h"
+#include "mail/email_record.h"
+#include "mail/file_name.h"
+#include "mail/index_line.h"
+#include "mail/json_value.h"
+#include "mail/search_record.h"
+
+static void check_line(const struct email_record *record)
+{
+    static const char name[] = "20261120T101436Z_s_3c90c3cc.json";
+    size_t len = record->line_len + strlen(name);
+    _cleanup_free_ char *line = malloc(len);
+    index_line_write(record->json, record->json_len, name, strlen(name), record->line_len, line);
+    FUZZ_CHECK(line[len - 1] == '\n' && memchr(line, '\n', len - 1) == NULL);
+    _cleanup_json_ json_t *object = json_loadb(line, len, JSON_ALLOW_NUL, NULL);
+    /* A member of its own that is called "file" is there, too. */
+    FUZZ_CHECK(object == NULL || json_object_get(object, "file") != NULL);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
+{
+    struct email_record record;
+    struct email_record again;
+    struct search_record words;
+    if (email_record_from_text((const char *)bytes, len, &record) != 0)
+        return 0;
+    FUZZ_CHECK(file_name_is_harmless(record.stem));
+    FUZZ_CHECK(strlen(record.stem) <=
+               strlen("20261120T101436Z_") + FILE_NAME_SLUG_MAX_BYTES + strlen("_3c90c3cc"));
+    FUZZ_CHECK(strlen(record.json) == record.json_len);
+    fuzz_check_harmless(record.json, record.json_len, "\n");
+    check_line(&record);
+    FUZZ_CHECK(email_record_from_text(record.json, record.json_len, &again) == 0);
+    FUZZ_CHECK(strcmp(again.json, record.json) == 0);
+    FUZZ_CHECK(strcmp(again.stem, record.stem) == 0 || record.key[0] == '~');
+    FUZZ_CHECK(again.line_len == record.line_len && again.date_ms == record.date_ms);
+    email_record_release(&again);
+    if (search_record_read(record.json, record.json_len, &words) == 0)
+        search_record_release(&words);
+    email_record_release(&record);
+    return 0;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the harnesses have in common. Each is a file that says what it asserts beyond memory safety; libFuzzer
+ * looks for inputs that break it (`make fuzz`), and tests/fuzz/replay.c gives it those that are kept.
+ */
+#ifndef INBOXFS_TESTS_FUZZ_FUZZ_H
+#define INBOXFS_TESTS_FUZZ_FUZZ_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
+
+#define FUZZ_CHECK(condition) ((condition) ? (void)0 : fuzz_fail(#condition, __FILE__, __LINE__))
+
+static inline void fuzz_fail(const char *condition, const char *file, int line)
+{
+    fprintf(stderr, "%s:%d: does not hold: %s\n", file, line, condition);
+    abort();
+}
+
+/* A copy with a NUL behind it. */
+static inline char *fuzz_string(const void *bytes, size_t len)
+{
+    char *text = malloc(len + 1);
+    FUZZ_CHECK(text != NULL);
+    if (len > 0)
+        memcpy(text, bytes, len);
+    text[len] = '\0';
+    return text;
+}
+
+/* Takes the line that the input begins with away from it. */
+static inline char *fuzz_take_line(const uint8_t **bytes, size_t *len)
+{
+    const uint8_t *newline = *len > 0 ? memchr(*bytes, '\n', *len) : NULL;
+    size_t line_len = newline != NULL ? (size_t)(newline - *bytes) : *len;
+    char *line = fuzz_string(*bytes, line_len);
+    size_t taken = newline != NULL ? line_len + 1 : line_len;
+    *bytes += taken;
+    *len -= taken;
+    return line;
+}
+
+/* That a text can go to a terminal: UTF-8 without control characters, those of `allowed` apart, and without
+ * characters that turn the direction of text. */
+static inline void fuzz_check_harmless(const char *text, size_t len, const char *allowed)
+{
+    FUZZ_CHECK(g_utf8_validate(text, (gssize)len, NULL));
+    for (const char *at = text; at < text + len; at = g_utf8_next_char(at)) {
+        gunichar c = g_utf8_get_char(at);
+        FUZZ_CHECK(!g_unichar_iscntrl(c) || (c < 0x80 && strchr(allowed, (int)c) != NULL));
+        FUZZ_CHECK(!(c >= 0x202a && c <= 0x202e) && !(c >= 0x2066 && c <= 0x2069));
+    }
+}
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Forms that are uploaded to inboxd: the first line is the request's Content-Type, the rest its body. A file
+ * that is found lies within the body, and its name and type can stand in a header.
+ */
+#include "service/multipart.h"
+#include "fuzz/fuzz.h"
+#include "mail/file_name.h"
+#include "mail/mime_library.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
+{
+    struct multipart_file file;
+    _cleanup_free_ char *content_type = fuzz_take_line(&bytes, &len);
+    mime_library_init(); /* as the service does */
+    const char *body = (const char *)bytes;
+    if (multipart_find_file(content_type, body, len, "file", &file) != 0)
+        return 0;
+    FUZZ_CHECK(file.bytes >= body && file.len <= len && file.bytes + file.len <= body + len);
+    FUZZ_CHECK(file_name_is_valid(file.name));
+    FUZZ_CHECK(strpbrk(file.content_type, "\r\n \";") == NULL);
+    multipart_file_release(&file);
+    return 0;
+}

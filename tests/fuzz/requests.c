@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requests to inboxd in JSON: to send, and to make or change an inbox. What is wrong is told as a problem;
+ * what is not has all that the service needs of it.
+ */
+#include <jansson.h>
+
+#include "fuzz/fuzz.h"
+#include "mail/address.h"
+#include "mail/json_value.h"
+#include "service/submission.h"
+#include "service/upsert_request.h"
+
+static void check_submission(json_t *body)
+{
+    struct validation validation;
+    struct submission submission;
+    FUZZ_CHECK(validation_init(&validation) == 0);
+    FUZZ_CHECK(submission_read(body, &validation, &submission) == 0);
+    if (!validation_has_failed(&validation)) {
+        FUZZ_CHECK(submission.plain_text != NULL || submission.html != NULL);
+        FUZZ_CHECK(submission.from_address == NULL || address_is_valid(submission.from_address));
+        FUZZ_CHECK(strlen(submission.digest) == 64);
+    }
+    submission_release(&submission);
+    validation_release(&validation);
+}
+
+static void check_upsert(json_t *body)
+{
+    struct validation validation;
+    struct upsert_request request;
+    FUZZ_CHECK(validation_init(&validation) == 0);
+    FUZZ_CHECK(upsert_request_read(body, &validation, &request) == 0);
+    FUZZ_CHECK(validation_has_failed(&validation) || json_is_object(request.settings));
+    upsert_request_release(&request);
+    validation_release(&validation);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
+{
+    _cleanup_json_ json_t *body = json_loadb((const char *)bytes, len, 0, NULL);
+    if (json_is_object(body)) {
+        check_submission(body);
+        check_upsert(body);
+    }
+    return 0;
+}
