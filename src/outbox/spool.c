@@ -265,6 +265,8 @@ int spool_split_data(struct spool *spool, uint64_t number, uint64_t to, off_t ke
     if (copy < 0)
         return -errno;
     int error = copy_bytes(from, copy, keep_bytes);
+    if (error == 0)
+        error = file_sync(copy); /* the caller may accept it as it is, under another name */
     if (error == 0 && linkat(spool->dir_fd, name, spool->dir_fd, other, 0) != 0 && errno != EEXIST)
         error = -errno;
     crash_point("split_linked");
