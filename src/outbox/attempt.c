@@ -21,20 +21,22 @@ static int ignore_email(void *context, struct email_record *record)
 }
 
 /* True also when that cannot be found out: better to wait than to give up. */
-static bool is_key_refused(struct outbox *outbox, struct cancel *cancel)
+static bool is_key_refused(struct outbox *outbox, struct item *item, struct cancel *cancel)
 {
     struct mail_service *service = outbox->config.service;
     struct email_query query = {.inbox_id = NULL, .limit = 1};
     struct service_result result = {.retry_after_ms = -1};
     unsigned int count = 0;
+    core_lend(outbox, item);
     service->ops->list_emails(service, &query, ignore_email, NULL, cancel, &count, &result);
+    core_take_back(outbox, item);
     bool is_refused = result.outcome != SERVICE_OK;
     service_result_release(&result);
     return is_refused;
 }
 
-static enum attempt_meaning find_meaning(struct outbox *outbox, const struct service_result *result,
-                                         struct cancel *cancel)
+static enum attempt_meaning find_meaning(struct outbox *outbox, struct item *item,
+                                         const struct service_result *result, struct cancel *cancel)
 {
     switch (result->outcome) {
     case SERVICE_OK:
@@ -43,7 +45,8 @@ static enum attempt_meaning find_meaning(struct outbox *outbox, const struct ser
     case SERVICE_ABSENT:
         return ATTEMPT_REFUSED;
     case SERVICE_UNAUTHORIZED:
-        return result->http_status == 403 && !is_key_refused(outbox, cancel) ? ATTEMPT_REFUSED : ATTEMPT_OPEN;
+        return result->http_status == 403 && !is_key_refused(outbox, item, cancel) ? ATTEMPT_REFUSED
+                                                                                   : ATTEMPT_OPEN;
     default:
         return ATTEMPT_OPEN;
     }
@@ -107,7 +110,7 @@ static void tell_contact(const struct outbox *outbox, const struct service_resul
 enum attempt_meaning attempt_report(struct outbox *outbox, struct item *item,
                                     const struct service_result *result, struct cancel *cancel)
 {
-    enum attempt_meaning meaning = find_meaning(outbox, result, cancel);
+    enum attempt_meaning meaning = find_meaning(outbox, item, result, cancel);
     bool is_cancelled = result->error == EINTR; /* by us: says nothing about the service */
     pthread_mutex_lock(&outbox->lock);
     item->claim = CLAIM_DISK;

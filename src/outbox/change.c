@@ -24,6 +24,17 @@ int change_begin(struct outbox *outbox, const struct item *item, enum item_state
     return error;
 }
 
+int change_begin_settled(struct outbox *outbox, const struct item *item, struct change *ret_change)
+{
+    _cleanup_free_ char *text = NULL;
+    size_t len;
+    if (item->is_unsaved) /* then memory has all of it */
+        return change_begin(outbox, item, item->state, ret_change);
+    *ret_change = (struct change){.outbox = outbox, .state = item->state, .reserved_folder = -1};
+    int error = spool_read_envelope(outbox->spool, item->number, &text, &len);
+    return error != 0 ? error : envelope_parse(text, len, &ret_change->next);
+}
+
 static int folder_after(const struct change *change)
 {
     return change->next.is_hidden ? -1 : item_state_folder(change->state, change->next.kind);
@@ -213,14 +224,14 @@ void change_apply_locked(struct change *change, struct item *item)
     struct outbox *outbox = change->outbox;
     int from = item_folder(item);
     bool was_unsettled = item_state_is_unsettled(item->state);
+    bool is_news = item->state != change->state;
 
     hide_replaced_locked(change);
     hide_name_locked(outbox, item);
     if (item->is_queued && !item_state_is_unsettled(change->state))
         send_queue_remove(&outbox->queue, item);
     if (change->is_own_doing && from >= 0 && from != folder_after(change))
-        item_table_leave_ghost(&outbox->table, (enum outbox_folder)from, item,
-                               core_monotonic_ms(outbox) + GHOST_MS);
+        core_leave_ghost_locked(outbox, (enum outbox_folder)from, item->envelope.name, item);
 
     envelope_release(&item->envelope);
     item->envelope = change->next;
@@ -230,7 +241,8 @@ void change_apply_locked(struct change *change, struct item *item)
         outbox->memories++;
     item->receipt_bytes = change->receipt_bytes;
     item->is_durable = true;
-    item->failure = item_state_is_failure(item->state) ? ++outbox->failures : 0;
+    if (is_news)
+        item->failure = item_state_is_failure(item->state) ? ++outbox->failures : 0;
     mark_unsaved_locked(outbox, item, change->is_unsaved);
 
     if (item->envelope.order > outbox->last_order)

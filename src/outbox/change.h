@@ -37,6 +37,9 @@ struct change {
 /* The item's envelope as it is now, to be edited. The item is claimed. 0 or -ENOMEM. */
 int change_begin(struct outbox *outbox, const struct item *item, enum item_state state,
                  struct change *ret_change);
+/* The same of a settled item, in the state that it has; with what only the disk still has of it. Waits for
+ * the disk. */
+int change_begin_settled(struct outbox *outbox, const struct item *item, struct change *ret_change);
 /* Writes the name of the state to be into the envelope, for who saves it otherwise than by change_save(). */
 void change_stamp(struct change *change);
 /* Of a change that was begun, done or not. */

@@ -102,6 +102,39 @@ void core_unclaim(struct outbox *outbox, struct item *item)
     pthread_mutex_unlock(&outbox->lock);
 }
 
+void core_lend(struct outbox *outbox, struct item *item)
+{
+    pthread_mutex_lock(&outbox->lock);
+    item->lending = LENDING_LENT;
+    core_broadcast_locked(outbox);
+    pthread_mutex_unlock(&outbox->lock);
+}
+
+void core_take_back(struct outbox *outbox, struct item *item)
+{
+    pthread_mutex_lock(&outbox->lock);
+    while (item->lending == LENDING_BORROWED)
+        pthread_cond_wait(&outbox->changed, &outbox->lock);
+    item->lending = LENDING_NONE;
+    pthread_mutex_unlock(&outbox->lock);
+}
+
+int core_borrow_locked(struct item *item)
+{
+    if (item->lending != LENDING_LENT)
+        return -EAGAIN;
+    item->lending = LENDING_BORROWED;
+    item_ref(item);
+    return 0;
+}
+
+void core_give_back_locked(struct outbox *outbox, struct item *item)
+{
+    item->lending = LENDING_LENT;
+    item_unref(item);
+    core_broadcast_locked(outbox);
+}
+
 int core_claim_name(struct outbox *outbox, enum outbox_folder folder, const char *name,
                     struct item **ret_item)
 {
@@ -143,6 +176,13 @@ int core_check_name(enum outbox_folder folder, const char *name)
     if (strlen(name) > (is_message ? FILE_NAME_MAX_BYTES : NAME_MAX_BYTES))
         return -ENAMETOOLONG;
     return (is_message ? file_name_is_text(name) : file_name_is_valid(name)) ? 0 : -EILSEQ;
+}
+
+void core_leave_ghost_locked(struct outbox *outbox, enum outbox_folder folder, const char *name,
+                             const struct item *item)
+{
+    int64_t now_ms = core_monotonic_ms(outbox);
+    item_table_leave_ghost(&outbox->table, folder, name, item, now_ms, now_ms + GHOST_MS);
 }
 
 /* ---------------------------------------------------------------- news */

@@ -71,6 +71,14 @@ void core_wake_workers_locked(struct outbox *outbox, enum envelope_kind kind);
  * the service; -ENOENT: it was removed meanwhile. Holds a reference. */
 int core_claim_locked(struct outbox *outbox, struct item *item, enum item_claim claim);
 void core_unclaim_locked(struct outbox *outbox, struct item *item);
+
+/* Of a message that is claimed for the service: while that is waited for, its claimant looks at nothing in
+ * the envelope, and another may change its name. core_take_back() waits for who does. */
+void core_lend(struct outbox *outbox, struct item *item);
+void core_take_back(struct outbox *outbox, struct item *item);
+/* 0; -EAGAIN: not at this moment, but soon. Holds a reference. */
+int core_borrow_locked(struct item *item);
+void core_give_back_locked(struct outbox *outbox, struct item *item);
 /* Whether that would wait now, for who must not: wait for `changed` instead, and look again. An upload is
  * called off by asking. */
 bool core_must_wait_locked(struct item *item);
@@ -84,6 +92,11 @@ int core_claim_name(struct outbox *outbox, enum outbox_folder folder, const char
  * -EILSEQ (not UTF-8; of an attachment, whose name is sent in a header, also: a control character). */
 int core_check_name(enum outbox_folder folder, const char *name);
 bool core_is_receipt_name(const char *name);
+
+/* The item's name in the folder, which it has left, goes on answering for a while to the process that wrote
+ * it. */
+void core_leave_ghost_locked(struct outbox *outbox, enum outbox_folder folder, const char *name,
+                             const struct item *item);
 
 /* What is told to the world. No lock may be held. `name` in `folder` makes the path. */
 void core_tell(struct outbox *outbox, enum event_kind kind, enum outbox_folder folder, const char *name,

@@ -16,6 +16,7 @@
 #include "outbox/core.h"
 #include "outbox/names.h"
 #include "outbox/writer.h"
+#include "outbox/writer_fate.h"
 
 static struct outbox_handle *handle_new(struct outbox *outbox, pid_t pid)
 {
@@ -89,6 +90,7 @@ static int add_new(struct outbox_handle *handle, struct change *change, struct o
         change_apply_locked(change, item);
         item->is_durable = false;
         item->writers = 1;
+        item->opener = handle->opener;
         item_stat(item, OUTBOX_CONTENT, ret);
     }
     pthread_mutex_unlock(&outbox->lock);
@@ -238,6 +240,7 @@ static int enter_writer_locked(struct outbox_handle *handle)
     int error = writer_may_open_locked(item);
     if (error == 0) {
         item->writers++;
+        item->opener = handle->opener;
         handle->may_write = true;
     }
     return error;
@@ -267,6 +270,21 @@ static int enter_writer(struct outbox_handle *handle)
     return error;
 }
 
+/* Who reads what waits may put an edited text in its place (names.c). */
+static void note_reader(struct outbox_handle *handle)
+{
+    struct outbox *outbox = handle->outbox;
+    pthread_mutex_lock(&outbox->lock);
+    bool is_waiting = item_state_is_unsettled(handle->item->state);
+    pthread_mutex_unlock(&outbox->lock);
+    if (!is_waiting || handle->kind != ENVELOPE_MESSAGE)
+        return;
+    pid_t process = writer_process(handle->opener);
+    pthread_mutex_lock(&outbox->lock);
+    item_add_reader(handle->item, process);
+    pthread_mutex_unlock(&outbox->lock);
+}
+
 /* What is written under a name that just left begins something new. Upon -ESTALE the kernel looks the name up
  * once more, and now finds it free. */
 static bool forget_ghosts(struct outbox *outbox, uint64_t number)
@@ -291,6 +309,8 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect 
         error = enter_writer(handle);
     if (wants_write && (error == -EACCES || error == -ENOENT) && forget_ghosts(outbox, number))
         error = -ESTALE;
+    if (error == 0 && !wants_write && aspect == OUTBOX_CONTENT)
+        note_reader(handle);
     if (error == 0)
         error = aspect == OUTBOX_RECEIPT ? open_receipt(handle) : handle_open_content(handle);
     if (error == 0 && (flags & O_TRUNC) != 0)

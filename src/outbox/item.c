@@ -22,6 +22,7 @@ struct item *item_new(uint64_t number)
         return NULL;
     item->number = number;
     item->refs = 1;
+    item->opener = -1;
     item->envelope.number = number;
     item->backoff = (struct backoff){.min_ms = RETRY_MIN_MS, .max_ms = RETRY_MAX_MS};
     snprintf(item->number_text, sizeof(item->number_text), "%" PRIu64, number);
@@ -106,6 +107,27 @@ void item_add_writer(struct item *item, pid_t process)
     if (item->wrote_len < ITEM_WRITERS_MAX)
         item->wrote[item->wrote_len] = process;
     item->wrote_len++;
+}
+
+bool item_was_made_by(const struct item *item, const struct item_asker *asker)
+{
+    if (item->opener == asker->task || item->opener == asker->process)
+        return true;
+    return item->wrote_len <= ITEM_WRITERS_MAX && item_was_written_by(item, asker->process);
+}
+
+bool item_was_read_by(const struct item *item, pid_t process)
+{
+    for (size_t i = 0; i < ITEM_READERS_MAX; i++)
+        if (process > 0 && item->read_by[i] == process)
+            return true;
+    return false;
+}
+
+void item_add_reader(struct item *item, pid_t process)
+{
+    if (!item_was_read_by(item, process))
+        item->read_by[item->reads++ % ITEM_READERS_MAX] = process;
 }
 
 void item_interrupt(struct item *item, const char *why)

@@ -22,13 +22,27 @@
 struct lane;
 
 enum {
-    ITEM_WRITERS_MAX = 16 /* processes remembered as writers; beyond, every process counts as one */
+    ITEM_WRITERS_MAX = 16, /* processes remembered as writers; beyond, every process counts as one */
+    ITEM_READERS_MAX = 4,
 };
 
 enum item_claim {
     CLAIM_NONE,
     CLAIM_DISK,    /* for as long as the disk takes: wait for it */
     CLAIM_SERVICE, /* for as long as the service takes: nobody waits for that */
+};
+
+/* While its sender waits for the service, another may change the message's name: see core_lend(). */
+enum item_lending {
+    LENDING_NONE,
+    LENDING_LENT,
+    LENDING_BORROWED,
+};
+
+/* Who asks. Where ids cannot be seen, in another pid namespace, both are 0, and all count as one. */
+struct item_asker {
+    pid_t task;
+    pid_t process;
 };
 
 struct item {
@@ -38,6 +52,7 @@ struct item {
     enum item_state state;
     struct envelope envelope;
     enum item_claim claim;
+    enum item_lending lending;
 
     /* content and receipt */
     off_t size;
@@ -52,8 +67,12 @@ struct item {
     unsigned int writers; /* open handles that may write */
     char *interruption;   /* why what was written must not go out; NULL: no reason */
     const char *last_end; /* why it must not go out unless somebody else closes it, too; NULL: no reason */
+    pid_t opener;         /* the task that opened it for writing last; -1: none */
     pid_t wrote[ITEM_WRITERS_MAX];
     size_t wrote_len; /* ITEM_WRITERS_MAX + 1: nobody can tell who did not */
+
+    pid_t read_by[ITEM_READERS_MAX]; /* processes that read it while it waited, the latest */
+    unsigned int reads;
 
     /* waiting its turn */
     struct item *next;
@@ -97,6 +116,11 @@ void item_update_stat(struct item *item, int fd);
 /* Remembers that a process wrote (0: one that is not known); whether one did. */
 void item_add_writer(struct item *item, pid_t process);
 bool item_was_written_by(const struct item *item, pid_t process);
+/* Whether the asker opened it for writing, or wrote it. */
+bool item_was_made_by(const struct item *item, const struct item_asker *asker);
+/* Remembers that a process read it; whether one did. */
+void item_add_reader(struct item *item, pid_t process);
+bool item_was_read_by(const struct item *item, pid_t process);
 /* From now on it must not go out; the first reason stays. */
 void item_interrupt(struct item *item, const char *why);
 

@@ -45,10 +45,11 @@ static const struct state_row rows[ITEM_STATES] = {
                      TO(ITEM_QUEUED) | TO(ITEM_SENDING) | TO(ITEM_FAILED) | TO(ITEM_UNKNOWN) | TO(ITEM_HELD) |
                          TAKE_AWAY,
                      OUT, NOWHERE, true, false, false},
-    [ITEM_SENDING] = {"sending", TO(ITEM_QUEUED) | TO(ITEM_SENT) | TO(ITEM_FAILED) | TO(ITEM_UNKNOWN), OUT,
-                      NOWHERE, true, false, false},
-    [ITEM_SENT] = {"sent", TO(ITEM_QUEUED) | TO(ITEM_HELD) | TO(ITEM_GONE), SENT, NOWHERE, false, false,
-                   true},
+    [ITEM_SENDING] = {"sending",
+                      TO(ITEM_SENDING) | TO(ITEM_QUEUED) | TO(ITEM_SENT) | TO(ITEM_FAILED) | TO(ITEM_UNKNOWN),
+                      OUT, NOWHERE, true, false, false},
+    [ITEM_SENT] = {"sent", TO(ITEM_SENT) | TO(ITEM_QUEUED) | TO(ITEM_HELD) | TO(ITEM_GONE), SENT, NOWHERE,
+                   false, false, true},
     [ITEM_UPLOADING] = {"uploading",
                         TO(ITEM_UPLOADING) | TO(ITEM_UPLOADED) | TO(ITEM_FAILED) | TO(ITEM_WRITING) |
                             TO(ITEM_HELD) | TO(ITEM_GONE),
@@ -57,9 +58,11 @@ static const struct state_row rows[ITEM_STATES] = {
                        TO(ITEM_UPLOADED) | TO(ITEM_UPLOADING) | TO(ITEM_WRITING) | TO(ITEM_HELD) |
                            TO(ITEM_GONE),
                        NOWHERE, ATTACHED, false, false, true},
-    [ITEM_FAILED] = {"failed", HAND_IN | TAKE_AWAY, FAILED, FAILED, false, true, true},
-    [ITEM_UNKNOWN] = {"unknown outcome", HAND_IN | TAKE_AWAY, FAILED, FAILED, false, true, true},
-    [ITEM_INTERRUPTED] = {"interrupted", HAND_IN | TAKE_AWAY, FAILED, FAILED, false, true, true},
+    [ITEM_FAILED] = {"failed", TO(ITEM_FAILED) | HAND_IN | TAKE_AWAY, FAILED, FAILED, false, true, true},
+    [ITEM_UNKNOWN] = {"unknown outcome", TO(ITEM_UNKNOWN) | HAND_IN | TAKE_AWAY, FAILED, FAILED, false, true,
+                      true},
+    [ITEM_INTERRUPTED] = {"interrupted", TO(ITEM_INTERRUPTED) | HAND_IN | TAKE_AWAY, FAILED, FAILED, false,
+                          true, true},
     [ITEM_DRAFTED] = {"drafted", TO(ITEM_GONE), NOWHERE, NOWHERE, false, false, false},
 };
 

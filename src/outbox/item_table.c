@@ -12,8 +12,12 @@
 
 struct ghost {
     char *name;
-    uint64_t number; /* the item's; nothing is found any more when it was removed or taken out */
+    enum outbox_folder folder;
+    uint64_t number; /* the item's; nothing is found any more when it was removed, or is no longer settled */
     int64_t until_ms;
+    struct ghost *same; /* the next older one of the same name */
+    struct ghost *older;
+    struct ghost *newer;
 };
 
 /* The service may give several items one id. */
@@ -25,25 +29,34 @@ struct known_id {
 /* What stands in `names` for a name that is reserved. */
 static char reservation;
 
-static void free_ghost(struct ghost *ghost)
+static void remove_ghost(struct item_table *table, struct ghost *ghost)
 {
-    if (ghost == NULL)
-        return;
+    struct map *ghosts = &table->folders[ghost->folder].ghosts;
+    struct ghost *newest = map_find(ghosts, ghost->name);
+    if (newest == ghost && ghost->same == NULL) {
+        map_remove(ghosts, ghost->name);
+    } else if (newest == ghost) {
+        map_set(ghosts, ghost->same->name, ghost->same);
+    } else {
+        while (newest->same != ghost)
+            newest = newest->same;
+        newest->same = ghost->same;
+    }
+    *(ghost->older == NULL ? &table->oldest : &ghost->older->newer) = ghost->newer;
+    *(ghost->newer == NULL ? &table->newest : &ghost->newer->older) = ghost->older;
     free(ghost->name);
     free(ghost);
 }
 
 void item_table_release(struct item_table *table)
 {
+    while (table->oldest != NULL)
+        remove_ghost(table, table->oldest);
     for (unsigned int i = 0; i < OUTBOX_FOLDERS; i++) {
         size_t position = 0;
-        struct ghost *ghost;
-        while ((ghost = map_next(&table->folders[i].ghosts, &position)) != NULL)
-            free_ghost(ghost);
+        struct known_id *id;
         map_release(&table->folders[i].ghosts);
         map_release(&table->folders[i].names);
-        struct known_id *id;
-        position = 0;
         while ((id = map_next(&table->folders[i].ids, &position)) != NULL)
             free(id);
         map_release(&table->folders[i].ids);
@@ -140,7 +153,6 @@ void item_table_show(struct item_table *table, enum outbox_folder folder, struct
         forget_id(&place->ids, hidden->envelope.id);
     map_set(&place->names, item->envelope.name, item);
     note_id(&place->ids, item->envelope.id);
-    free_ghost(map_remove(&place->ghosts, item->envelope.name));
 }
 
 void item_table_hide(struct item_table *table, enum outbox_folder folder, struct item *item)
@@ -152,64 +164,59 @@ void item_table_hide(struct item_table *table, enum outbox_folder folder, struct
     forget_id(&place->ids, item->envelope.id);
 }
 
-static void drop_old_ghosts(struct map *ghosts, int64_t now_ms)
-{
-    size_t position = 0;
-    struct ghost *ghost;
-    while ((ghost = map_next(ghosts, &position)) != NULL) {
-        if (ghost->until_ms <= now_ms) {
-            map_remove(ghosts, ghost->name);
-            free_ghost(ghost);
-        }
-    }
-}
-
-void item_table_leave_ghost(struct item_table *table, enum outbox_folder folder, const struct item *item,
-                            int64_t until_ms)
+void item_table_leave_ghost(struct item_table *table, enum outbox_folder folder, const char *name,
+                            const struct item *item, int64_t now_ms, int64_t until_ms)
 {
     struct map *ghosts = &table->folders[folder].ghosts;
-    free_ghost(map_remove(ghosts, item->envelope.name));
+    while (table->oldest != NULL && table->oldest->until_ms <= now_ms)
+        remove_ghost(table, table->oldest);
+    struct ghost *same = map_find(ghosts, name);
     struct ghost *ghost = calloc(1, sizeof(*ghost));
-    if (ghost == NULL)
+    char *copy = strdup(name);
+    if (ghost == NULL || copy == NULL || map_set(ghosts, copy, ghost) != 0) {
+        free(copy);
+        free(ghost);
         return;
-    ghost->name = strdup(item->envelope.name);
-    ghost->until_ms = until_ms;
-    ghost->number = item->number;
-    if (ghost->name == NULL || map_set(ghosts, ghost->name, ghost) != 0)
-        free_ghost(ghost);
+    }
+    *ghost = (struct ghost){
+        .name = copy,
+        .folder = folder,
+        .number = item->number,
+        .until_ms = until_ms,
+        .same = same,
+        .older = table->newest,
+    };
+    *(table->newest == NULL ? &table->oldest : &table->newest->newer) = ghost;
+    table->newest = ghost;
 }
 
-bool item_table_find_ghost(struct item_table *table, enum outbox_folder folder, const char *name,
-                           int64_t now_ms, struct outbox_stat *ret)
+bool item_table_has_ghost(const struct item_table *table, enum outbox_folder folder, const char *name)
 {
-    struct map *ghosts = &table->folders[folder].ghosts;
-    const struct ghost *ghost = map_find(ghosts, name);
-    if (ghost == NULL)
-        return false;
-    if (ghost->until_ms <= now_ms) {
-        drop_old_ghosts(ghosts, now_ms);
-        return false;
+    return map_find(&table->folders[folder].ghosts, name) != NULL;
+}
+
+struct item *item_table_find_ghost(const struct item_table *table, enum outbox_folder folder,
+                                   const char *name, int64_t now_ms, const struct item_asker *asker)
+{
+    const struct ghost *ghost = map_find(&table->folders[folder].ghosts, name);
+    for (; ghost != NULL && ghost->until_ms > now_ms; ghost = ghost->same) {
+        struct item *item = item_table_get(table, ghost->number);
+        int shown = item == NULL ? -1 : item_folder(item);
+        if ((shown == OUTBOX_FOLDER_SENT || shown == OUTBOX_FOLDER_FAILED) && item_was_made_by(item, asker))
+            return item;
     }
-    const struct item *item = item_table_get(table, ghost->number);
-    if (item == NULL || item->state == ITEM_GONE || item->state == ITEM_DRAFTED)
-        return false;
-    item_stat(item, OUTBOX_CONTENT, ret);
-    return true;
+    return NULL;
 }
 
 bool item_table_forget_ghosts(struct item_table *table, uint64_t number)
 {
-    bool found = false;
-    for (unsigned int i = 0; i < OUTBOX_FOLDERS; i++) {
-        size_t position = 0;
-        struct ghost *ghost;
-        while ((ghost = map_next(&table->folders[i].ghosts, &position)) != NULL) {
-            if (ghost->number != number)
-                continue;
-            map_remove(&table->folders[i].ghosts, ghost->name);
-            free_ghost(ghost);
-            found = true;
-        }
+    bool is_found = false;
+    for (struct ghost *ghost = table->oldest, *next; ghost != NULL; ghost = next) {
+        next = ghost->newer;
+        if (ghost->number != number)
+            continue;
+        remove_ghost(table, ghost);
+        is_found = true;
     }
-    return found;
+    return is_found;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * All items, by number and by name in each folder; and the ghosts: names that left a folder a few seconds
- * ago, which tools that touch a path after closing it must still find. The caller holds the outbox's lock.
+ * ago, which the process that wrote the file may still touch or rename, after closing it, as if they were
+ * there. To all others they do not exist. The caller holds the outbox's lock.
  */
 #ifndef INBOXFS_OUTBOX_ITEM_TABLE_H
 #define INBOXFS_OUTBOX_ITEM_TABLE_H
@@ -13,16 +14,20 @@
 #include "outbox/item.h"
 #include "outbox/outbox.h"
 
+struct ghost;
+
 struct item_folder {
-    struct map names; /* to items, or to a mark of reservation */
-    struct map ids;   /* of those that the service gave one, how many have it */
-    struct map ghosts;
+    struct map names;   /* to items, or to a mark of reservation */
+    struct map ids;     /* of those that the service gave one, how many have it */
+    struct map ghosts;  /* to the newest of the name */
     int64_t changed_ms; /* realtime */
 };
 
 struct item_table {
     struct map by_number;
     struct item_folder folders[OUTBOX_FOLDERS];
+    struct ghost *oldest; /* of all ghosts, in the order in which they end */
+    struct ghost *newest;
 };
 
 /* All zeros is an empty table. Drops its references. */
@@ -52,13 +57,16 @@ void item_table_show(struct item_table *table, enum outbox_folder folder, struct
 /* If it is the one shown under its name. */
 void item_table_hide(struct item_table *table, enum outbox_folder folder, struct item *item);
 
-/* A name that just left: found until `until_ms` (monotonic), or until the name is shown again. Without memory
- * there is no ghost. */
-void item_table_leave_ghost(struct item_table *table, enum outbox_folder folder, const struct item *item,
-                            int64_t until_ms);
-bool item_table_find_ghost(struct item_table *table, enum outbox_folder folder, const char *name,
-                           int64_t now_ms, struct outbox_stat *ret);
-/* Forgets all ghosts of an item; whether there were any. */
+/* `name`, which the item has had, or would have, there: found until `until_ms` (monotonic, later than those
+ * of all other ghosts). Without memory there is no ghost. */
+void item_table_leave_ghost(struct item_table *table, enum outbox_folder folder, const char *name,
+                            const struct item *item, int64_t now_ms, int64_t until_ms);
+/* Whether a name has a ghost at all. */
+bool item_table_has_ghost(const struct item_table *table, enum outbox_folder folder, const char *name);
+/* The settled item that the asker made and that left under this name, or NULL: the latest. */
+struct item *item_table_find_ghost(const struct item_table *table, enum outbox_folder folder,
+                                   const char *name, int64_t now_ms, const struct item_asker *asker);
+/* Forgets the ghosts of an item; whether there were any. */
 bool item_table_forget_ghosts(struct item_table *table, uint64_t number);
 
 #endif

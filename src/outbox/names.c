@@ -18,6 +18,7 @@
 #include "outbox/core.h"
 #include "outbox/hand_in.h"
 #include "outbox/numbered_name.h"
+#include "outbox/writer_fate.h"
 
 /* ---------------------------------------------------------------- what stands in the way */
 
@@ -95,34 +96,108 @@ int names_wait_released(struct outbox *outbox, enum outbox_folder folder, const 
 
 struct renaming {
     struct outbox *outbox;
-    struct item *item; /* claimed */
+    struct item *item; /* claimed, or borrowed from its sender */
     struct item *replaced;
     enum outbox_folder from;
     enum outbox_folder to;
     const char *new_name;
-    char *reason; /* owned */
+    struct item_asker asker;
+    bool is_borrowed;
+    bool is_out;     /* settled: the old name answers to the asker alone */
+    char *free_name; /* owned: `new_name`, where it had to be numbered */
+    char *reason;    /* owned */
 };
 
-/* Both claims or none: two renames in opposite directions must not wait for each other. */
-static int claim_pair(struct renaming *renaming, const char *name, bool is_exclusive)
+/* What it is about: the item shown, be it on its way to the service, or one that left under this name. */
+static int take_item_locked(struct renaming *renaming, const char *name)
+{
+    struct outbox *outbox = renaming->outbox;
+    bool is_within = renaming->from == renaming->to;
+    struct item *item = item_table_find(&outbox->table, renaming->from, name);
+    renaming->is_out = item == NULL;
+    if (item == NULL && is_within)
+        item = item_table_find_ghost(&outbox->table, renaming->from, name, core_monotonic_ms(outbox),
+                                     &renaming->asker);
+    if (item == NULL)
+        return -ENOENT;
+    renaming->is_borrowed =
+        is_within && item->envelope.kind == ENVELOPE_MESSAGE && item->claim == CLAIM_SERVICE;
+    if (renaming->is_borrowed && file_name_is_never_sent(renaming->new_name))
+        return -EBUSY;
+    if (core_must_wait_locked(item))
+        return -EAGAIN;
+    int error =
+        renaming->is_borrowed ? core_borrow_locked(item) : core_claim_locked(outbox, item, CLAIM_DISK);
+    if (error == 0)
+        renaming->item = item;
+    return error;
+}
+
+static void leave_item_locked(struct renaming *renaming)
+{
+    if (renaming->is_borrowed)
+        core_give_back_locked(renaming->outbox, renaming->item);
+    else
+        core_unclaim_locked(renaming->outbox, renaming->item);
+}
+
+/* Whether the name of the message is all that can still be changed: it goes out in any case, so its writer
+ * must not be told that the rename failed, and try once more. */
+static bool is_handed_in_by_asker(const struct renaming *renaming)
+{
+    const struct item *item = renaming->item;
+    bool is_handed_in = renaming->is_out || item_state_is_unsettled(item->state);
+    return is_handed_in && item->envelope.kind == ENVELOPE_MESSAGE &&
+           item_was_made_by(item, &renaming->asker);
+}
+
+/* Who has read a message that waits, and puts another in its place, has edited it: it gives way. */
+static int supersede_locked(struct renaming *renaming)
+{
+    struct outbox *outbox = renaming->outbox;
+    struct item *item = item_table_find(&outbox->table, renaming->to, renaming->new_name);
+    if (item == NULL || item == renaming->item || item->envelope.kind != ENVELOPE_MESSAGE ||
+        !item_state_is_unsettled(item->state) || !item_was_read_by(item, renaming->asker.process))
+        return -EEXIST;
+    if (core_must_wait_locked(item))
+        return -EAGAIN;
+    int error = core_claim_locked(outbox, item, CLAIM_DISK);
+    if (error == 0)
+        renaming->replaced = item;
+    return error;
+}
+
+static int take_target_locked(struct renaming *renaming, bool is_exclusive)
+{
+    struct outbox *outbox = renaming->outbox;
+    int error = names_claim_target_locked(outbox, renaming->to, renaming->new_name, is_exclusive,
+                                          &renaming->replaced);
+    if (is_exclusive || (error != -EEXIST && error != -EBUSY))
+        return error;
+    int edited = supersede_locked(renaming);
+    if (edited == 0 || edited == -EAGAIN)
+        return edited;
+    if (!is_handed_in_by_asker(renaming) || (edited == -EBUSY && renaming->item->state == ITEM_QUEUED))
+        return edited == -EBUSY ? edited : error;
+    if (renaming->is_out) /* it needs no name here */
+        return 0;
+    renaming->free_name = numbered_name_find(&outbox->table, renaming->to, renaming->new_name);
+    renaming->new_name = renaming->free_name;
+    return renaming->free_name == NULL ? -ENOMEM : 0;
+}
+
+/* Both or none: two renames in opposite directions must not wait for each other. */
+static int take_pair(struct renaming *renaming, const char *name, bool is_exclusive)
 {
     struct outbox *outbox = renaming->outbox;
     int error;
     pthread_mutex_lock(&outbox->lock);
     for (;;) {
-        struct item *item = item_table_find(&outbox->table, renaming->from, name);
-        error = item == NULL ? -ENOENT : 0;
-        if (error == 0 && core_must_wait_locked(item))
-            error = -EAGAIN;
-        if (error == 0)
-            error = core_claim_locked(outbox, item, CLAIM_DISK);
+        error = take_item_locked(renaming, name);
         if (error == 0) {
-            error = names_claim_target_locked(outbox, renaming->to, renaming->new_name, is_exclusive,
-                                              &renaming->replaced);
+            error = take_target_locked(renaming, is_exclusive);
             if (error != 0)
-                core_unclaim_locked(outbox, item);
-            else
-                renaming->item = item;
+                leave_item_locked(renaming);
         }
         if (error != -EAGAIN)
             break;
@@ -132,8 +207,25 @@ static int claim_pair(struct renaming *renaming, const char *name, bool is_exclu
     return error;
 }
 
+/* A message gives way before the other takes its name: a crash in between must not leave both to be sent. */
+static int remove_replaced(struct renaming *renaming)
+{
+    struct item *replaced = renaming->replaced;
+    if (replaced == NULL || (replaced->state != ITEM_QUEUED && !renaming->is_out))
+        return 0;
+    int error = change_remove(renaming->outbox, replaced);
+    if (error != 0)
+        return error;
+    crash_point("superseded");
+    core_unclaim(renaming->outbox, TAKE_PTR(renaming->replaced));
+    return 0;
+}
+
 static int commit(struct renaming *renaming, struct change *change)
 {
+    int error = remove_replaced(renaming);
+    if (error != 0)
+        return error;
     change->replaced = renaming->replaced;
     return change_commit(change, renaming->item);
 }
@@ -153,6 +245,36 @@ static int rename_only(struct renaming *renaming, enum item_state state)
     if (error == 0)
         error = set_name(&change, renaming->new_name);
     return error != 0 ? error : commit(renaming, &change);
+}
+
+/* In sent/ or failed/, receipt and all. The new name goes on answering here as the old one did. */
+static int rename_settled(struct renaming *renaming)
+{
+    _cleanup_change_ struct change change = {.outbox = NULL};
+    struct outbox *outbox = renaming->outbox;
+    struct item *item = renaming->item;
+    const struct outbox_listener *listener = &outbox->config.listener;
+    if (file_name_is_never_sent(renaming->new_name))
+        return -ENOENT;
+    _cleanup_free_ char *old_name = strdup(item->envelope.name);
+    int error = old_name == NULL ? -ENOMEM : change_begin_settled(outbox, item, &change);
+    if (error == 0)
+        error = set_name(&change, renaming->new_name);
+    if (error == 0)
+        error = commit(renaming, &change);
+    if (error != 0)
+        return error;
+
+    pthread_mutex_lock(&outbox->lock);
+    item_table_forget_ghosts(&outbox->table, item->number);
+    core_leave_ghost_locked(outbox, renaming->from, renaming->new_name, item);
+    enum outbox_folder folder = (enum outbox_folder)item_folder(item);
+    pthread_mutex_unlock(&outbox->lock);
+    if (listener->item_moved != NULL) {
+        listener->item_moved(listener->context, old_name, folder, folder);
+        listener->item_moved(listener->context, item->envelope.name, renaming->from, folder);
+    }
+    return 0;
 }
 
 static int read_message(struct renaming *renaming, char **ret_bytes, size_t *ret_len)
@@ -225,6 +347,10 @@ static int apply(struct renaming *renaming)
         renaming->reason = strdup(objection);
         return -EPERM;
     }
+    if (renaming->is_out)
+        return rename_settled(renaming);
+    if (renaming->is_borrowed)
+        return rename_only(renaming, item->state);
     switch (item->state) {
     case ITEM_WRITING:
         return rename_only(renaming, ITEM_WRITING);
@@ -241,27 +367,28 @@ static int apply(struct renaming *renaming)
     }
 }
 
-static int rename_claimed(struct outbox *outbox, enum outbox_folder from, const char *name,
-                          enum outbox_folder to, const char *new_name, unsigned int flags)
+static int rename_taken(struct renaming *renaming, const char *name, unsigned int flags)
 {
-    struct renaming renaming = {.outbox = outbox, .from = from, .to = to, .new_name = new_name};
-    int error = claim_pair(&renaming, name, (flags & RENAME_NOREPLACE) != 0);
+    struct outbox *outbox = renaming->outbox;
+    int error = take_pair(renaming, name, (flags & RENAME_NOREPLACE) != 0);
     if (error != 0)
         return error;
-    error = apply(&renaming);
-    core_unclaim(outbox, renaming.item);
-    names_release_target(outbox, renaming.replaced);
+    error = apply(renaming);
+    crash_point("renamed");
+    pthread_mutex_lock(&outbox->lock);
+    leave_item_locked(renaming);
+    pthread_mutex_unlock(&outbox->lock);
+    names_release_target(outbox, renaming->replaced);
     if (error == -EINVAL || error == -EXDEV)
         error = -EIO; /* mv(1) would misread them */
     if (error != 0 && error != -EBUSY && error != -EEXIST)
-        core_tell(outbox, EVENT_REFUSED, from, name, NULL,
-                  renaming.reason != NULL ? renaming.reason : strerror(-error));
-    free(renaming.reason);
+        core_tell(outbox, EVENT_REFUSED, renaming->from, name, NULL,
+                  renaming->reason != NULL ? renaming->reason : strerror(-error));
     return error;
 }
 
 int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *name, enum outbox_folder to,
-                  const char *new_name, unsigned int flags, struct cancel *cancel)
+                  const char *new_name, unsigned int flags, pid_t pid, struct cancel *cancel)
 {
     if ((flags & ~(unsigned int)RENAME_NOREPLACE) != 0)
         return -EINVAL;
@@ -281,7 +408,17 @@ int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *na
         struct outbox_stat stat;
         return outbox_find(outbox, from, name, &stat) ? 0 : -ENOENT;
     }
-    return rename_claimed(outbox, from, name, to, new_name, flags);
+    struct renaming renaming = {
+        .outbox = outbox,
+        .from = from,
+        .to = to,
+        .new_name = new_name,
+        .asker = {.task = pid, .process = writer_process(pid)},
+    };
+    error = rename_taken(&renaming, name, flags);
+    free(renaming.reason);
+    free(renaming.free_name);
+    return error;
 }
 
 /* ---------------------------------------------------------------- unlink */

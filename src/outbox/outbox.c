@@ -18,6 +18,7 @@
 #include "outbox/numbered_name.h"
 #include "outbox/recovery.h"
 #include "outbox/worker.h"
+#include "outbox/writer_fate.h"
 
 DEFINE_CLEANUP_FREE(outbox)
 
@@ -127,16 +128,30 @@ bool outbox_find(struct outbox *outbox, enum outbox_folder folder, const char *n
 {
     if (core_is_receipt_name(name))
         return find_receipt(outbox, folder, name, ret);
-    int64_t now = core_monotonic_ms(outbox);
     pthread_mutex_lock(&outbox->lock);
     const struct item *item = item_table_find(&outbox->table, folder, name);
-    bool is_found = item != NULL;
-    if (is_found)
+    if (item != NULL)
         item_stat(item, OUTBOX_CONTENT, ret);
-    else
-        is_found = item_table_find_ghost(&outbox->table, folder, name, now, ret);
     pthread_mutex_unlock(&outbox->lock);
-    return is_found;
+    return item != NULL;
+}
+
+bool outbox_find_left(struct outbox *outbox, enum outbox_folder folder, const char *name, pid_t pid,
+                      struct outbox_stat *ret)
+{
+    int64_t now_ms = core_monotonic_ms(outbox);
+    pthread_mutex_lock(&outbox->lock);
+    bool has_left = item_table_has_ghost(&outbox->table, folder, name);
+    pthread_mutex_unlock(&outbox->lock);
+    if (!has_left)
+        return false;
+    const struct item_asker asker = {.task = pid, .process = writer_process(pid)};
+    pthread_mutex_lock(&outbox->lock);
+    const struct item *item = item_table_find_ghost(&outbox->table, folder, name, now_ms, &asker);
+    if (item != NULL)
+        item_stat(item, OUTBOX_CONTENT, ret);
+    pthread_mutex_unlock(&outbox->lock);
+    return item != NULL;
 }
 
 bool outbox_get(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, struct outbox_stat *ret)
@@ -314,8 +329,9 @@ static int retry_failed(struct outbox *outbox, const char *name)
     pthread_mutex_unlock(&outbox->lock);
     if (item == NULL)
         return -ENOENT;
-    int error = free_name == NULL ? -ENOMEM
-                                  : outbox_rename(outbox, OUTBOX_FOLDER_FAILED, name, to, free_name, 0, NULL);
+    int error = free_name == NULL
+                    ? -ENOMEM
+                    : outbox_rename(outbox, OUTBOX_FOLDER_FAILED, name, to, free_name, 0, 0, NULL);
     free(free_name);
     return error;
 }

@@ -111,8 +111,12 @@ void outbox_wake(struct outbox *outbox);
 
 /* ---- looking: from memory */
 
-/* By name. Finds names that left outbox/ or attachments/ a few seconds ago, too (they are not listed). */
+/* By name. */
 bool outbox_find(struct outbox *outbox, enum outbox_folder folder, const char *name, struct outbox_stat *ret);
+/* A name that is not there, for the process that wrote the file and may touch or rename it after closing:
+ * what left the folder under this name a few seconds ago. */
+bool outbox_find_left(struct outbox *outbox, enum outbox_folder folder, const char *name, pid_t pid,
+                      struct outbox_stat *ret);
 bool outbox_get(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, struct outbox_stat *ret);
 int outbox_list(struct outbox *outbox, enum outbox_folder folder, struct outbox_listing *ret);
 void outbox_listing_release(struct outbox_listing *listing);
@@ -183,9 +187,12 @@ int outbox_hand_in_answer(struct outbox *outbox, int draft_dir_fd, const char *d
 int outbox_take_out(struct outbox *outbox, enum outbox_folder from, const char *name, int draft_dir_fd,
                     const char *draft_name, unsigned int flags);
 /* rename(2) between or within the four folders. Waits for the disk, and (bounded) for handles flushed and not
- * yet released. */
+ * yet released. Within outbox/, also of what is being sent; and, by the process that wrote it, of what left a
+ * few seconds ago: it takes the name in sent/ or failed/. A process that has read a message which waits may
+ * replace it. Where the name is taken otherwise, what its writer renames gets a number, if it goes out in any
+ * case. */
 int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *name, enum outbox_folder to,
-                  const char *new_name, unsigned int flags, struct cancel *cancel);
+                  const char *new_name, unsigned int flags, pid_t pid, struct cancel *cancel);
 int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *name);
 
 /* ---- waiting and asking */

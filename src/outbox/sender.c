@@ -104,7 +104,9 @@ static int upload_part(struct sending *sending, size_t index)
     };
     struct service_result result = {.retry_after_ms = -1};
     char *id = NULL;
+    core_lend(sending->outbox, sending->item);
     service->ops->upload(service, &request, sending->cancel, &id, &result);
+    core_take_back(sending->outbox, sending->item);
     int error = 0;
     if (result.outcome == SERVICE_OK && id == NULL) {
         settle_refused(sending, result.http_status, "the service took an attached part, but gave it no id");
@@ -309,16 +311,20 @@ static void settle(struct sending *sending, const struct service_result *result,
 static void send_request(struct sending *sending)
 {
     struct mail_service *service = sending->outbox->config.service;
+    char key[ENVELOPE_KEY_SIZE]; /* the envelope is lent */
+    memcpy(key, sending->item->envelope.key, sizeof(key));
     const struct send_request request = {
         .json = sending->request,
-        .idempotency_key = sending->item->envelope.key,
+        .idempotency_key = key,
         .is_repeat = sending->is_repeat,
     };
     struct service_result result = {.retry_after_ms = -1};
     _cleanup_free_ char *id = NULL;
     crash_point("recorded_sending");
+    core_lend(sending->outbox, sending->item);
     service->ops->send(service, &request, sending->cancel, &id, &result);
     crash_point("answered");
+    core_take_back(sending->outbox, sending->item);
     settle(sending, &result, id);
     service_result_release(&result);
 }

@@ -52,7 +52,6 @@ static void reset_writing_locked(struct item *item)
     free(item->interruption);
     item->interruption = NULL;
     item->last_end = NULL;
-    item->wrote_len = 0;
 }
 
 static int begin_claimed(struct outbox *outbox, struct item *item, off_t keep_bytes)
@@ -98,8 +97,10 @@ int writer_begin(struct outbox *outbox, struct item *item, off_t keep_bytes)
 
     error = begin_claimed(outbox, item, keep_bytes);
     pthread_mutex_lock(&outbox->lock);
-    if (error == 0)
+    if (error == 0) {
         reset_writing_locked(item);
+        item->wrote_len = 0; /* not before: to who wrote it, its name goes on answering when it is out */
+    }
     core_unclaim_locked(outbox, item);
     pthread_mutex_unlock(&outbox->lock);
     return error;

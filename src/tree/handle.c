@@ -70,6 +70,13 @@ static int open_draft(struct tree *tree, uint64_t ino, int flags, struct tree_ha
     return node == NULL ? -ESTALE : draft_open(tree, node, flags, ret_handle);
 }
 
+static bool item_has_left(struct tree *tree, uint64_t number)
+{
+    struct outbox_stat stat;
+    return outbox_get(tree->outbox, number, OUTBOX_CONTENT, &stat) &&
+           (stat.folder == OUTBOX_FOLDER_SENT || stat.folder == OUTBOX_FOLDER_FAILED);
+}
+
 static int open_node(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                      struct tree_handle **ret_handle)
 {
@@ -95,6 +102,10 @@ static int open_node(struct tree *tree, const struct tree_caller *caller, uint64
     case INODE_EMAIL:
         return email_open(tree, (uint32_t)number, flags, ret_handle);
     case INODE_ITEM:
+        /* A name that has left is there to be touched and renamed, not to be read and sent once more. */
+        if ((flags & O_ACCMODE) == O_RDONLY && (flags & O_TRUNC) == 0 && item_has_left(tree, number))
+            return -ENOENT;
+        return item_open(tree, caller, number, OUTBOX_CONTENT, flags, ret_handle);
     case INODE_SETTLED_ITEM:
         return item_open(tree, caller, number, OUTBOX_CONTENT, flags, ret_handle);
     case INODE_RECEIPT:

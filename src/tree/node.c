@@ -222,7 +222,9 @@ static int lookup_item(struct tree *tree, const struct tree_caller *caller, enum
                        const char *name, struct tree_entry *ret)
 {
     struct outbox_stat stat;
-    if (outbox_find(tree->outbox, folder, name, &stat)) {
+    pid_t pid = caller == NULL ? 0 : caller->pid;
+    if (outbox_find(tree->outbox, folder, name, &stat) ||
+        (caller != NULL && outbox_find_left(tree->outbox, folder, name, pid, &stat))) {
         entry_of_item(tree, &stat, folder, ret);
         return 0;
     }

@@ -178,7 +178,7 @@ static int rename_item(struct tree *tree, const struct tree_caller *caller, cons
     _cleanup_free_ char *id = leaves_sent ? sent_folder_get_id(tree, from->name) : NULL;
     int error = to->draft != NULL ? take_out(tree, from, to, flags)
                                   : outbox_rename(tree->outbox, from->folder, from->name, to->folder,
-                                                  to->name, flags, caller->cancel);
+                                                  to->name, flags, caller->pid, caller->cancel);
     if (error == 0)
         sent_folder_forget(tree, TAKE_PTR(id));
     return error;

@@ -59,6 +59,22 @@ remove() { # NAME
   stop_service && move "$1" && wait_waiting && rm "$MOUNT/outbox/$1"
 }
 
+# A program that gives the message its name when it is out already.
+rename_when_sent() { # NAME
+  message "$BOB" "$1" | python3 -c '
+import os, sys, time
+out, sent, name = sys.argv[1:]
+open(out + "/tmpfile", "w").write(sys.stdin.read())
+while not os.path.exists(sent + "/tmpfile"):
+    time.sleep(0.01)
+os.rename(out + "/tmpfile", out + "/" + name)
+' "$MOUNT/outbox" "$MOUNT/sent" "$1"
+}
+
+edit_waiting() { # NAME
+  stop_service && write "$1" && wait_waiting && sed -i s/Hello/Goodbye/ "$MOUNT/outbox/$1"
+}
+
 # ---------------------------------------------------------------- messages
 
 # Where it is to be seen: "sent", "failed: interrupted", "drafts", "nowhere".
@@ -108,6 +124,8 @@ part_recorded|parts|sent|1
 moved_out|cancel|drafts|0
 removed_data|remove|nowhere|0
 settled|move|sent|1
+renamed|rename_when_sent|sent|1
+superseded|edit_waiting|nowhere|1
 END
 }
 

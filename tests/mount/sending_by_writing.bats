@@ -378,15 +378,6 @@ PYTHON
 
 # ---------------------------------------------------------------- after the close
 
-@test "the name that just went out can still be looked up and touched, and is not listed" {
-  message "$BOB" "ghost" >"$MOUNT/outbox/ghost"
-  wait_sent ghost
-  equal "$(ls "$MOUNT/outbox")" ""
-  expect ok chmod "$MOUNT/outbox/ghost" 644
-  expect ok touch "$MOUNT/outbox/ghost"
-  stat "$MOUNT/outbox/ghost" >/dev/null
-}
-
 @test "a new message under the name that just went out is a new message" {
   message "$BOB" "first of two" >"$MOUNT/outbox/same"
   message "$BOB" "second of two" >"$DIR/second"

@@ -236,12 +236,11 @@ static inline int settle_uploads(struct world *world)
 static inline int move(struct world *world, int from, const char *name, int to, const char *new_name)
 {
     return outbox_rename(world->outbox, (enum outbox_folder)from, name, (enum outbox_folder)to, new_name, 0,
-                         NULL);
+                         0, NULL);
 }
 
 /* ---------------------------------------------------------------- looking */
 
-/* Listed: outbox_find() also finds ghosts. */
 static inline bool is_listed(struct world *world, int folder, const char *name)
 {
     struct outbox_listing listing;

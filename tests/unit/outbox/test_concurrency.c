@@ -112,11 +112,11 @@ static void *stir(void *argument)
         if (fd >= 0 && file_write_all(fd, content, strlen(content)) == 0)
             outbox_hand_in(outbox, world->drafts, draft, draft, OUTBOX_FOLDER_OUTBOX, name, 0);
         close(fd);
-        outbox_rename(outbox, OUTBOX_FOLDER_OUTBOX, name, OUTBOX_FOLDER_OUTBOX, "x.tmp", 0, NULL);
-        outbox_rename(outbox, OUTBOX_FOLDER_OUTBOX, "x.tmp", OUTBOX_FOLDER_OUTBOX, name, 0, NULL);
-        outbox_rename(outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt", OUTBOX_FOLDER_ATTACHMENTS, "b.txt", 0,
+        outbox_rename(outbox, OUTBOX_FOLDER_OUTBOX, name, OUTBOX_FOLDER_OUTBOX, "x.tmp", 0, 0, NULL);
+        outbox_rename(outbox, OUTBOX_FOLDER_OUTBOX, "x.tmp", OUTBOX_FOLDER_OUTBOX, name, 0, 0, NULL);
+        outbox_rename(outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt", OUTBOX_FOLDER_ATTACHMENTS, "b.txt", 0, 0,
                       NULL);
-        outbox_rename(outbox, OUTBOX_FOLDER_ATTACHMENTS, "b.txt", OUTBOX_FOLDER_ATTACHMENTS, "a.txt", 0,
+        outbox_rename(outbox, OUTBOX_FOLDER_ATTACHMENTS, "b.txt", OUTBOX_FOLDER_ATTACHMENTS, "a.txt", 0, 0,
                       NULL);
         if (i % 7 == 0)
             outbox_unlink(outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt");

@@ -16,9 +16,9 @@
 static const char *const allowed[ITEM_STATES] = {
     /* to:               G W H Q S s U u F ? I D */
     [ITEM_GONE] = /**/ ".+++..+.....", [ITEM_WRITING] = "++++..+.+.+.",     [ITEM_HELD] = /**/ "++++..+....+",
-    [ITEM_QUEUED] = "+.+++...++.+",    [ITEM_SENDING] = "...+.+..++..",     [ITEM_SENT] = /**/ "+.++........",
-    [ITEM_UPLOADING] = "+++...+++...", [ITEM_UPLOADED] = "+++...++....",    [ITEM_FAILED] = "+.++..+....+",
-    [ITEM_UNKNOWN] = "+.++..+....+",   [ITEM_INTERRUPTED] = "+.++..+....+", [ITEM_DRAFTED] = "+...........",
+    [ITEM_QUEUED] = "+.+++...++.+",    [ITEM_SENDING] = "...+++..++..",     [ITEM_SENT] = /**/ "+.++.+......",
+    [ITEM_UPLOADING] = "+++...+++...", [ITEM_UPLOADED] = "+++...++....",    [ITEM_FAILED] = "+.++..+.+..+",
+    [ITEM_UNKNOWN] = "+.++..+..+.+",   [ITEM_INTERRUPTED] = "+.++..+...++", [ITEM_DRAFTED] = "+...........",
 };
 
 static void only_these_states_follow(void **state)
@@ -36,8 +36,10 @@ static void only_these_states_follow(void **state)
 static void what_was_sent_or_is_being_sent_never_sends_by_itself(void **state)
 {
     (void)state;
-    for (unsigned int from = 0; from < ITEM_STATES; from++)
-        assert_int_equal(item_state_may_follow((enum item_state)from, ITEM_SENDING), from == ITEM_QUEUED);
+    for (unsigned int from = 0; from < ITEM_STATES; from++) {
+        bool is_allowed = from == ITEM_QUEUED || from == ITEM_SENDING; /* under another name */
+        assert_int_equal(item_state_may_follow((enum item_state)from, ITEM_SENDING), is_allowed);
+    }
     assert_false(item_state_may_follow(ITEM_SENDING, ITEM_GONE));
     assert_false(item_state_may_follow(ITEM_SENDING, ITEM_HELD));
 }

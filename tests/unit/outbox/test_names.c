@@ -107,7 +107,7 @@ static void what_may_be_renamed_where(void **state)
         assert_int_equal(move(world, rows[i].from, rows[i].name, rows[i].to, rows[i].new_name),
                          rows[i].error);
     assert_int_equal(outbox_rename(world->outbox, OUTBOX_FOLDER_OUTBOX, "other.tmp", OUTBOX_FOLDER_OUTBOX,
-                                   "y", RENAME_EXCHANGE, NULL),
+                                   "y", RENAME_EXCHANGE, 0, NULL),
                      -EINVAL);
 }
 
@@ -174,7 +174,7 @@ static void a_temporary_file_that_is_renamed_into_place_is_sent(void **state)
     copy_in(world, OUT, "m.eml", "");
     copy_in(world, OUT, ".m.eml.Xy12", MESSAGE);
     assert_int_equal(outbox_rename(world->outbox, OUTBOX_FOLDER_OUTBOX, ".m.eml.Xy12", OUTBOX_FOLDER_OUTBOX,
-                                   "m.eml", RENAME_NOREPLACE, NULL),
+                                   "m.eml", RENAME_NOREPLACE, 0, NULL),
                      -EEXIST);
     assert_int_equal(move(world, OUT, ".m.eml.Xy12", OUT, "m.eml"), 0);
     assert_int_equal(settle(world), 0);
@@ -223,6 +223,122 @@ static void retry_brings_back_what_failed(void **state)
     await_news(world, EVENT_SENT, "sent/n.eml");
 }
 
+enum {
+    WRITER = 5000001, /* beyond what Linux gives out */
+    OTHER = 5000002,
+};
+
+static void write_as(struct world *world, const char *name, const char *text, pid_t pid)
+{
+    struct outbox_handle *handle = NULL;
+    struct outbox_stat stat;
+    assert_int_equal(outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, name, pid, &handle, &stat), 0);
+    assert_int_equal(outbox_write(handle, text, strlen(text), 0, pid), strlen(text));
+    assert_int_equal(outbox_flush(handle, 0), 0);
+    outbox_release(handle);
+}
+
+static int rename_as(struct world *world, const char *name, const char *new_name, pid_t pid)
+{
+    return outbox_rename(world->outbox, OUTBOX_FOLDER_OUTBOX, name, OUTBOX_FOLDER_OUTBOX, new_name, 0, pid,
+                         NULL);
+}
+
+static bool finds_left(struct world *world, const char *name, pid_t pid)
+{
+    struct outbox_stat stat;
+    return outbox_find_left(world->outbox, OUTBOX_FOLDER_OUTBOX, name, pid, &stat);
+}
+
+static void what_is_out_is_renamed_by_its_writer_alone(void **state)
+{
+    struct world *world = *state;
+    assert_int_equal(mail(world, "final", MESSAGE), 0);
+    write_as(world, "temporary", MESSAGE, WRITER);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(rename_as(world, "temporary", "final", OTHER), -ENOENT);
+    assert_int_equal(rename_as(world, "temporary", "final.bak", WRITER), -ENOENT);
+    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "temporary"), -ENOENT);
+    assert_int_equal(rename_as(world, "temporary", "final", WRITER), 0);
+    assert_false(is_listed(world, SENT, "temporary"));
+    assert_true(is_listed(world, SENT, "final-2"));
+    assert_true(shown_contains(world, SENT, "final-2.receipt.json", "\"plain_text\":\"How are you?\\n\""));
+    assert_false(finds_left(world, "temporary", WRITER));
+    assert_false(finds_left(world, "final", OTHER));
+    assert_true(finds_left(world, "final", WRITER));
+    assert_int_equal(rename_as(world, "final", "last", WRITER), 0);
+    world_reopen(world);
+    assert_true(is_listed(world, SENT, "last"));
+    assert_true(shown_contains(world, SENT, "last.receipt.json", "\"plain_text\":\"How are you?\\n\""));
+    assert_int_equal(sends(world), 2);
+}
+
+static void what_failed_is_renamed_and_fails_once(void **state)
+{
+    struct world *world = *state;
+    write_as(world, "temporary", "bad", WRITER);
+    assert_int_equal(settle(world), -EIO);
+    assert_int_equal(rename_as(world, "temporary", "final", WRITER), 0);
+    assert_true(is_listed(world, FAILED, "final"));
+    assert_true(shown_contains(world, FAILED, "final.receipt.json", "\"failed\""));
+    assert_int_equal(settle(world), 0);
+}
+
+static void what_is_being_sent_is_renamed(void **state)
+{
+    struct world *world = *state;
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    write_as(world, "temporary", MESSAGE, WRITER);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    assert_int_equal(rename_as(world, "temporary", "final.bak", WRITER), -EBUSY);
+    assert_int_equal(rename_as(world, "temporary", "final", WRITER), 0);
+    assert_int_equal(rename_as(world, "final", "last", OTHER), 0);
+    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "last"), -EBUSY);
+    assert_true(is_listed(world, OUT, "last"));
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    assert_int_equal(settle(world), 0);
+    assert_true(is_listed(world, SENT, "last"));
+    assert_true(was_told(world, EVENT_SENT, "sent/last"));
+    assert_true(finds_left(world, "last", WRITER));
+    assert_false(finds_left(world, "final", WRITER));
+    assert_int_equal(sends(world), 1);
+}
+
+/* Two programs that give their messages one name: both go out. One that has read what waits has edited it. */
+static void a_name_that_is_taken_by_a_message_that_waits(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = NULL;
+    fake_service_set_reachable(world->fake, false);
+    write_as(world, "letter", "To: b@x.example\nSubject: one\n\nb\n", OTHER);
+    write_as(world, "draft", "To: b@x.example\nSubject: two\n\nb\n", WRITER);
+    assert_int_equal(settle(world), -EAGAIN);
+    await_paused(world, true);
+    assert_int_equal(rename_as(world, "draft", "letter", OTHER), -EEXIST);
+    assert_int_equal(outbox_rename(world->outbox, OUTBOX_FOLDER_OUTBOX, "draft", OUTBOX_FOLDER_OUTBOX,
+                                   "letter", RENAME_NOREPLACE, WRITER, NULL),
+                     -EEXIST);
+    assert_int_equal(rename_as(world, "draft", "letter", WRITER), 0);
+    assert_true(is_listed(world, OUT, "letter"));
+    assert_true(is_listed(world, OUT, "letter-2"));
+
+    assert_int_equal(outbox_open_item(world->outbox, number_of(world, OUT, "letter"), OUTBOX_CONTENT,
+                                      O_RDONLY, OTHER, &handle),
+                     0);
+    outbox_release(handle);
+    write_as(world, "edited", "To: b@x.example\nSubject: one, edited\n\nb\n", OTHER);
+    assert_int_equal(rename_as(world, "edited", "letter", OTHER), 0);
+    fake_service_set_reachable(world->fake, true);
+    unsigned int before = sends(world);
+    outbox_wake(world->outbox);
+    await_news(world, EVENT_SENT, "sent/letter");
+    await_news(world, EVENT_SENT, "sent/letter-2");
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), before + 2);
+    assert_true(sent_contains(world, before, "two"));
+    assert_true(sent_contains(world, before + 1, "edited"));
+}
+
 static void listings_are_in_order_of_hand_in(void **state)
 {
     struct world *world = *state;
@@ -253,6 +369,10 @@ int main(void)
         WORLD_TEST(rm_cancels),
         WORLD_TEST(a_temporary_file_that_is_renamed_into_place_is_sent),
         WORLD_TEST(a_file_that_is_written_can_be_renamed),
+        WORLD_TEST(what_is_out_is_renamed_by_its_writer_alone),
+        WORLD_TEST(what_failed_is_renamed_and_fails_once),
+        WORLD_TEST(what_is_being_sent_is_renamed),
+        WORLD_TEST(a_name_that_is_taken_by_a_message_that_waits),
         WORLD_TEST(retry_brings_back_what_failed),
         WORLD_TEST(listings_are_in_order_of_hand_in),
     };

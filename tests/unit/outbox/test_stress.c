@@ -388,7 +388,8 @@ static void rename_message(struct user *user, struct own *own, enum outbox_folde
 {
     char name[48];
     choose_name(user, choose(&user->choices, 6) == 0 ? ".tmp" : ".eml", name);
-    if (outbox_rename(user->stress->world.outbox, from, own->name, OUTBOX_FOLDER_OUTBOX, name, 0, NULL) == 0)
+    if (outbox_rename(user->stress->world.outbox, from, own->name, OUTBOX_FOLDER_OUTBOX, name, 0, 0, NULL) ==
+        0)
         snprintf(own->name, sizeof(own->name), "%s", name);
 }
 
@@ -511,7 +512,7 @@ static void use_attachment(struct user *user)
         break;
     case 3:
         outbox_rename(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, some_attachment(user),
-                      OUTBOX_FOLDER_ATTACHMENTS, some_attachment(user), 0, NULL);
+                      OUTBOX_FOLDER_ATTACHMENTS, some_attachment(user), 0, 0, NULL);
         break;
     case 4:
         if (user->kept != NULL)
@@ -522,7 +523,7 @@ static void use_attachment(struct user *user)
         break;
     default:
         outbox_rename(world->outbox, OUTBOX_FOLDER_FAILED, some_attachment(user), OUTBOX_FOLDER_ATTACHMENTS,
-                      some_attachment(user), 0, NULL);
+                      some_attachment(user), 0, 0, NULL);
         break;
     }
 }

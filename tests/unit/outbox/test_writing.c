@@ -274,7 +274,10 @@ static void a_name_that_left_is_found_for_a_while(void **state)
     copy_in(world, OUT, "m.eml", MESSAGE);
     uint64_t number = number_of(world, OUT, "m.eml");
     assert_int_equal(settle(world), 0);
-    assert_true(outbox_find(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", &stat));
+    assert_false(outbox_find(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", &stat));
+    assert_true(outbox_find_left(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", 0, &stat));
+    assert_false(outbox_find_left(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", getpid(), &stat));
+    assert_false(outbox_find_left(world->outbox, OUTBOX_FOLDER_SENT, "m.eml", 0, &stat));
     assert_int_equal(stat.number, number);
     assert_int_equal(outbox_set_times(world->outbox, number, times), 0);
     assert_false(is_listed(world, OUT, "m.eml"));
@@ -289,8 +292,9 @@ static void a_name_that_left_is_found_for_a_while(void **state)
 
     copy_in(world, OUT, "n.eml", MESSAGE);
     assert_int_equal(settle(world), 0);
+    assert_true(outbox_find_left(world->outbox, OUTBOX_FOLDER_OUTBOX, "n.eml", 0, &stat));
     fake_clock_advance(&world->clock, 10 * 1000);
-    assert_false(outbox_find(world->outbox, OUTBOX_FOLDER_OUTBOX, "n.eml", &stat));
+    assert_false(outbox_find_left(world->outbox, OUTBOX_FOLDER_OUTBOX, "n.eml", 0, &stat));
 }
 
 static void times_and_sizes_are_kept(void **state)

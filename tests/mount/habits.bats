@@ -1,0 +1,265 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# What ordinary programs do to outbox/, each judged by what the service received and by what the program was told. The
+# table in docs/FILESYSTEM.md ("Habits") has a row for each.
+
+load support
+
+setup() {
+  start_two_inboxes
+}
+
+teardown() {
+  stop_all
+}
+
+# How many emails of alice's bob has received, of whatever subject.
+all_received() {
+  api GET "/email?limit=10000&valid_only=false&inbox_ids=$(inbox_id "$BOB")" |
+    jq --arg from "$ALICE" '[.[] | select(.from_address | tostring | contains($from))] | length'
+}
+
+# All that was handed in is settled, and the service has received so many emails.
+received_in_all() { # COUNT
+  wait_until 20 sync "$MOUNT/outbox"
+  equal "$(all_received)" "$1"
+}
+
+# Whether a message is on the wire.
+is_sending() {
+  grep -qs '"state": *"sending"' "$STATE"/spool/*.json
+}
+
+# ---------------------------------------------------------------- saving by way of a temporary file
+
+# Saves STDIN as NAME: writes a temporary file with an ordinary name beside it, waits, renames it; fails where anything
+# does, and leaves no more behind than the program that it stands for would.
+save_atomically() { # NAME SECONDS-TO-WAIT
+  python3 -c '
+import os, sys, tempfile, time
+name, wait = sys.argv[1], float(sys.argv[2])
+with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(name), delete=False) as file:
+    file.write(sys.stdin.read())
+time.sleep(wait)
+os.replace(file.name, name)
+os.stat(name)
+os.chmod(name, 0o644)
+' "$MOUNT/outbox/$1" "$2"
+}
+
+@test "python: tempfile and os.replace, however long it waits before it renames: one mail, under the last name" {
+  local i
+  for i in {0..15}; do
+    message "$BOB" "atomic $i" | save_atomically "atomic-$i" "0.0$((i * 6 % 100))"
+  done
+  sync "$MOUNT/outbox"
+  for i in {0..15}; do
+    went_out "atomic-$i" "atomic $i"
+    holds "$MOUNT/sent/atomic-$i.receipt.json" '.state == "sent" and .request.subject == $subject' --arg subject "atomic $i"
+  done
+  equal "$(find "$MOUNT/sent" -name 'tmp*' | wc -l)" 0
+  received_in_all 16
+}
+
+@test "what is being sent is renamed, and keeps its new name over a restart" {
+  kill -STOP "$SERVICE_PID" # it takes the request, and does not answer
+  exec 8< <(message "$BOB" "on the wire" | python3 -c '
+import os, sys
+out = sys.argv[1]
+open(out + "tmpfile", "w").write(sys.stdin.read())
+print("written", flush=True)
+input_ = os.open(sys.argv[2], os.O_RDONLY)
+os.read(input_, 1)
+os.rename(out + "tmpfile", out + "letter")
+print("renamed", flush=True)
+' "$MOUNT/outbox/" <(wait_until 20 is_sending && echo))
+  read -r -u 8 line && equal "$line" written
+  within 10 read -r -u 8 line
+  equal "$line" renamed
+  exec 8<&-
+  present "$MOUNT/outbox/letter"
+  expect EBUSY rename "$MOUNT/outbox/letter" "$MOUNT/outbox/letter.bak"
+  kill -CONT "$SERVICE_PID"
+  went_out letter "on the wire"
+  stop_mount
+  start_mount
+  present "$MOUNT/sent/letter" "$MOUNT/sent/letter.receipt.json"
+  holds "$MOUNT/sent/letter.receipt.json" '.state == "sent" and .request.subject == "on the wire"'
+  equal "$(find "$MOUNT/sent" "$MOUNT/outbox" -name 'tmp*' | wc -l)" 0
+  received_in_all 1
+}
+
+@test "a thread of the program renames what another thread wrote and what is out already" {
+  message "$BOB" "threads" | python3 -c '
+import os, sys, threading, time
+out, sent = sys.argv[1:]
+def run(function):
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join()
+run(lambda: open(out + "/draft", "w").write(sys.stdin.read()))
+while not os.path.exists(sent + "/draft"):
+    time.sleep(0.01)
+failed = []
+def rename():
+    try:
+        os.rename(out + "/draft", out + "/final")
+        os.rename(out + "/final", out + "/last")
+    except OSError as error:
+        failed.append(error)
+run(rename)
+sys.exit(len(failed))
+' "$MOUNT/outbox" "$MOUNT/sent"
+  went_out last threads
+  missing "$MOUNT/sent/draft" "$MOUNT/sent/final"
+  received_in_all 1
+}
+
+@test "a program saves twice under one name: two mails, and it is told that all is well" {
+  message "$BOB" "first save" | save_atomically letter 0.1
+  message "$BOB" "second save" | save_atomically letter 0.1
+  wait_sent letter-2
+  received_in_all 2
+  stop_service
+  message "$BOB" "third save" | save_atomically waiting 0.1
+  message "$BOB" "fourth save" | save_atomically waiting 0.1
+  start_service
+  echo "retry all" >"$MOUNT/ctl"
+  received_in_all 4
+  has_received "$BOB" "third save"
+  has_received "$BOB" "fourth save"
+}
+
+@test "a message that was refused takes the new name in failed, and its receipt, too" {
+  printf 'no header\n' | save_atomically broken 0.2
+  wait_failed broken
+  holds "$MOUNT/failed/broken.receipt.json" '.state == "failed" and (.error | length > 5)'
+  equal "$(find "$MOUNT/failed" -type f | wc -l)" 2
+  expect EIO fsync "$MOUNT/outbox"
+  expect ok fsync "$MOUNT/outbox"
+}
+
+# ---------------------------------------------------------------- a name that is out
+
+@test "to all but its writer, a name that is out does not exist" {
+  message "$BOB" out >"$DIR/out"
+  cp "$DIR/out" "$MOUNT/outbox/out"
+  went_out out out
+  missing "$MOUNT/outbox/out"
+  expect ENOENT chmod "$MOUNT/outbox/out" 600
+  expect ENOENT rename "$MOUNT/outbox/out" "$MOUNT/outbox/other"
+  expect ENOENT open "$MOUNT/outbox/out" r
+  received_in_all 1
+}
+
+@test "its writer may touch and rename it, not read it" {
+  message "$BOB" mine | python3 -c '
+import os, sys, time
+out, sent = sys.argv[1:]
+open(out + "/mine", "w").write(sys.stdin.read())
+while not os.path.exists(sent + "/mine"):
+    time.sleep(0.01)
+os.chmod(out + "/mine", 0o600)
+os.utime(out + "/mine")
+os.stat(out + "/mine")
+assert os.listdir(out) == []
+try:
+    open(out + "/mine")
+    sys.exit(3)
+except FileNotFoundError:
+    pass
+' "$MOUNT/outbox" "$MOUNT/sent"
+  received_in_all 1
+}
+
+@test "cp -n, mv -n, rsync, tar and open('x') put a new message under a name that is out" {
+  local n=0 way
+  for way in cp mv rsync inplace tar open; do
+    message "$BOB" "old" >"$MOUNT/outbox/name"
+    wait_until 20 has_received "$BOB" "old" $((++n))
+    message "$BOB" "$way" >"$DIR/name"
+    case $way in
+    cp) cp -n "$DIR/name" "$MOUNT/outbox/name" ;;
+    mv) cp "$DIR/name" "$DIR/moved" && mv -n "$DIR/moved" "$MOUNT/outbox/name" ;;
+    rsync) rsync "$DIR/name" "$MOUNT/outbox/" ;;
+    inplace) rsync --inplace "$DIR/name" "$MOUNT/outbox/" ;;
+    tar) tar c -C "$DIR" name | tar xk -C "$MOUNT/outbox" ;;
+    open) python3 -c 'import sys; open(sys.argv[1], "x").write(open(sys.argv[2]).read())' "$MOUNT/outbox/name" "$DIR/name" ;;
+    esac
+    wait_until 20 has_received "$BOB" "$way"
+  done
+  received_in_all 12
+}
+
+@test "install, cp -p, cp -a, rsync -a and shutil.copy touch what they have closed: each once, with status 0" {
+  local way n=0 names=()
+  for way in "install -m 0644 -p" "cp -p" "cp -a" "rsync -a" "rsync -a --inplace" \
+    "python3 -c 'import shutil, sys; shutil.copy2(*sys.argv[1:])'"; do
+    message "$BOB" "$way" >"$DIR/way-$((++n))"
+    eval "$way" '"$DIR/way-$n"' '"$MOUNT/outbox/way-$n"'
+    names+=("way-$n")
+  done
+  sync "$MOUNT/outbox"
+  for n in "${names[@]}"; do
+    present "$MOUNT/sent/$n"
+  done
+  received_in_all "${#names[@]}"
+}
+
+# ---------------------------------------------------------------- editing in place
+
+edit() { # NAME: with each editor that edits in place; prints how each ended
+  local editor
+  for editor in "sed -i" "sed -i.bak" "perl -i -pe" "perl -i.bak -pe"; do
+    $editor 's/Hello/Goodbye/' "$MOUNT/outbox/$1" 2>/dev/null && echo "ok: $editor" || echo "failed: $editor"
+  done
+}
+
+@test "sed -i and perl -i on a message that is out fail, and nothing more is sent" {
+  message "$BOB" out >"$MOUNT/outbox/out"
+  wait_sent out
+  edit out >"$DIR/edited"
+  # perl ends with 0 where there is no such file, and says so.
+  equal "$(grep -c 'failed: sed' "$DIR/edited")" 2
+  equal "$(ls -A "$MOUNT/outbox")" ""
+  received_in_all 1
+  has_received "$BOB" out
+}
+
+@test "sed -i and perl -i on a message that waits leave the edited text alone to be sent" {
+  local editor n=0
+  for editor in "sed -i" "sed -i.bak" "perl -i -pe" "perl -i.bak -pe"; do
+    stop_service
+    message "$BOB" "$editor" >"$MOUNT/outbox/waiting"
+    wait_waiting
+    $editor 's/Hello/Goodbye/' "$MOUNT/outbox/waiting"
+    start_service
+    echo "retry all" >"$MOUNT/ctl"
+    wait_until 20 has_received "$BOB" "$editor"
+    received_in_all $((++n))
+    content "$BOB" "$editor" >"$DIR/arrived"
+    holds "$DIR/arrived" '.plain_text | rtrimstr("\n") == "Goodbye."'
+    rm -f "$MOUNT/outbox/waiting.bak"
+    equal "$(ls -A "$MOUNT/outbox")" ""
+  done
+}
+
+@test "an edited text that is out already takes the place of the one that waits" {
+  printf 'From: %s\nTo: %s\nSubject: original\nAttach: late\n\nHello.\n' "$ALICE" "$BOB" >"$DIR/original"
+  exec 7>"$MOUNT/attachments/late"
+  echo x >&7
+  cp "$DIR/original" "$MOUNT/outbox/letter"
+  python3 -c '
+import os, sys, time
+out, sent, text = sys.argv[1:]
+open(out + "/letter").read()
+open(out + "/new", "w").write(text)
+while not os.path.exists(sent + "/new"):
+    time.sleep(0.01)
+os.rename(out + "/new", out + "/letter")
+' "$MOUNT/outbox" "$MOUNT/sent" "$(message "$BOB" edited)"
+  exec 7>&-
+  went_out letter edited
+  received_in_all 1
+}
