@@ -30,15 +30,16 @@ struct database {
 static int open_connection(const char *path, sqlite3 **ret_db)
 {
     sqlite3 *db = NULL;
-    int error = query_error(sqlite3_open_v2(
-        path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL));
+    int result =
+        sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
+    int error = query_error_on(db, result);
     if (error == 0)
         sqlite3_busy_timeout(db, BUSY_MS);
     if (error == 0)
-        error = query_error(sqlite3_exec(db,
-                                         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-                                         "PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF",
-                                         NULL, NULL, NULL));
+        error = query_error_on(db, sqlite3_exec(db,
+                                                "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+                                                "PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF",
+                                                NULL, NULL, NULL));
     if (error != 0) {
         sqlite3_close(db);
         return error;

@@ -26,8 +26,9 @@ static int begin(struct kept_queries *queries, size_t number, const char *types,
 {
     sqlite3_stmt **statement = &queries->statements[number];
     if (*statement == NULL) {
-        int error = query_error(sqlite3_prepare_v3(queries->db, queries->texts[number], -1,
-                                                   SQLITE_PREPARE_PERSISTENT, statement, NULL));
+        int error =
+            query_error_on(queries->db, sqlite3_prepare_v3(queries->db, queries->texts[number], -1,
+                                                           SQLITE_PREPARE_PERSISTENT, statement, NULL));
         if (error != 0)
             return error;
     }

@@ -42,6 +42,12 @@ int query_error(int sqlite_result)
     }
 }
 
+int query_error_on(sqlite3 *db, int sqlite_result)
+{
+    int reason = (sqlite_result & 0xff) == SQLITE_CANTOPEN && db != NULL ? sqlite3_system_errno(db) : 0;
+    return reason > 0 ? -reason : query_error(sqlite_result);
+}
+
 int query_bind(sqlite3_stmt *statement, const char *types, va_list arguments)
 {
     int result = SQLITE_OK;
@@ -64,7 +70,7 @@ static int prepare(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, c
                    va_list arguments)
 {
     sqlite3_stmt *statement = NULL;
-    int error = query_error(sqlite3_prepare_v2(db, sql, -1, &statement, NULL));
+    int error = query_error_on(db, sqlite3_prepare_v2(db, sql, -1, &statement, NULL));
     if (error == 0)
         error = query_bind(statement, types, arguments);
     if (error != 0) {
@@ -87,7 +93,7 @@ int query_prepare(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, co
 int query_step(sqlite3_stmt *statement)
 {
     int result = sqlite3_step(statement);
-    return result == SQLITE_ROW ? 1 : query_error(result);
+    return result == SQLITE_ROW ? 1 : query_error_on(sqlite3_db_handle(statement), result);
 }
 
 int query_execute(sqlite3 *db, const char *sql, const char *types, ...)

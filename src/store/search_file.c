@@ -40,8 +40,9 @@ static const char vfs_name[] = "unix-excl";
 static int open_connection(const char *path, int flags, sqlite3 **ret_db)
 {
     sqlite3 *db = NULL;
-    int error = query_error(sqlite3_open_v2(
-        path, &db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW, vfs_name));
+    int result = sqlite3_open_v2(
+        path, &db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW, vfs_name);
+    int error = query_error_on(db, result);
     if (error != 0) {
         sqlite3_close(db);
         return error;
@@ -95,10 +96,11 @@ int search_file_open_to_write(const struct search_file *file, sqlite3 **ret_db)
     if (error == 0)
         error = open_connection(file->path, SQLITE_OPEN_READWRITE, &db);
     if (error == 0)
-        error = query_error(sqlite3_exec(db,
-                                         "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
-                                         "PRAGMA trusted_schema = OFF; PRAGMA journal_size_limit = 4194304",
-                                         NULL, NULL, NULL));
+        error = query_error_on(
+            db, sqlite3_exec(db,
+                             "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
+                             "PRAGMA trusted_schema = OFF; PRAGMA journal_size_limit = 4194304",
+                             NULL, NULL, NULL));
     if (error == 0)
         error = check_tables(db);
     if (error != 0) {

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * SQLite's result codes as errno: what a file could not be opened for is told as it is.
+ */
+#include "sql/query.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "support/temp_dir.h"
+
+static int open_and_use(const char *path)
+{
+    sqlite3 *db = NULL;
+    int result = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL);
+    int error = query_error_on(db, result);
+    sqlite3_close(db);
+    return error;
+}
+
+static void a_file_that_cannot_be_opened_says_why(void **state)
+{
+    (void)state;
+    assert_int_equal(open_and_use("/nowhere/at/all"), -ENOENT);
+    assert_int_equal(query_error_on(NULL, SQLITE_CANTOPEN), -EACCES);
+    assert_int_equal(query_error_on(NULL, SQLITE_FULL), -ENOSPC);
+}
+
+/* The files beside it, a journal for one, are opened by the statements that need them. */
+static void too_many_open_files_are_no_lack_of_permission(void **state)
+{
+    struct temp_dir dir;
+    sqlite3 *db = NULL;
+    char path[sizeof(dir.path) + 8];
+    struct rlimit before;
+    (void)state;
+    temp_dir_init(&dir);
+    snprintf(path, sizeof(path), "%s/db", dir.path);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(query_execute(db, "CREATE TABLE numbers (n)", ""), 0);
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    int next = dup(dir.fd);
+    close(next);
+    const struct rlimit none = {.rlim_cur = (rlim_t)next, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    int opened = open_and_use(path);
+    int written = query_execute(db, "INSERT INTO numbers VALUES (1)", "");
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(opened, -EMFILE);
+    assert_int_equal(written, -EMFILE);
+    assert_int_equal(query_execute(db, "INSERT INTO numbers VALUES (1)", ""), 0);
+    sqlite3_close(db);
+    temp_dir_release(&dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_that_cannot_be_opened_says_why),
+        cmocka_unit_test(too_many_open_files_are_no_lack_of_permission),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
