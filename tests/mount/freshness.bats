@@ -416,21 +416,27 @@ EOF
   has_received "$BOB" "while it hangs"
 }
 
+# A shell that itself writes to ctl, whose job ends while it waits for the answer.
+sync_with_a_job_that_ends() {
+  bash -c 'read -r _ <"$2" & echo sync >"$1"' - "$MOUNT/ctl" "$DIR/go" 2>"$DIR/words" 3>&- &
+  writer=$!
+  wait_until 10 grep -q wait_answer "/proc/$writer/wchan"
+  timeout 10 sh -c 'echo >"$1"' - "$DIR/go"
+  wait_until 10 eval '[ "$(ps -o stat= --ppid '$writer')" = Z ]'
+}
+
 @test "a job of the shell that ends does not make its ctl sync fail, and Ctrl-C afterwards still does" {
+  local writer
+  mkfifo "$DIR/go"
   start_mount
   kill -STOP "$SERVICE_PID"
-  # The shell itself writes; it hears of its job's end while it waits.
-  bash -c 'sleep 0.2 & echo sync >"$1"' - "$MOUNT/ctl" 2>"$DIR/words" 3>&- &
-  local writer=$!
-  wait_until 10 eval '[ "$(ps -o stat= --ppid '$writer')" = Z ]'
+  sync_with_a_job_that_ends
   kill -CONT "$SERVICE_PID"
   wait "$writer"
   equal "$(cat "$DIR/words")" ""
 
   kill -STOP "$SERVICE_PID"
-  bash -c 'sleep 0.2 & echo sync >"$1"' - "$MOUNT/ctl" 2>"$DIR/words" 3>&- &
-  writer=$!
-  wait_until 10 eval '[ "$(ps -o stat= --ppid '$writer')" = Z ]'
+  sync_with_a_job_that_ends
   kill -TERM "$writer"
   wait_until 5 process_is_gone "$writer"
   run ! wait "$writer"
