@@ -133,9 +133,15 @@ teardown() {
   expect EIO fsync "$MOUNT/attachments"
 }
 
-@test "sync of other folders does nothing and succeeds" {
+@test "sync of other folders does nothing and succeeds, while sync of outbox has to give up" {
   local folder
+  stop_service
+  message "$BOB" "waits" >"$MOUNT/outbox/waits"
+  echo waits >"$MOUNT/attachments/waits"
+  wait_waiting
   for folder in . inboxes "inboxes/$BOB" drafts sent failed; do
-    within 1 expect ok fsync "$MOUNT/$folder"
+    expect ok fsync "$MOUNT/$folder"
   done
+  expect EAGAIN fsync "$MOUNT/outbox"
+  expect EAGAIN fsync "$MOUNT/attachments"
 }
