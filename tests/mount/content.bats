@@ -43,12 +43,9 @@ start_with_inboxd() {
 # Emails mail-1 … mail-N with content "body N" at the scripted service, and a mount that knows of the content.
 start_with_contents() # COUNT [OPTION of inboxfs...]
 {
-  local i
   start_scripted_service
-  for ((i = 1; i <= $1; i++)); do
-    jq -nc --arg id "mail-$i" --arg subject "subject $i" --argjson minute "$i" '{id: $id, inbox_id: "in-1",
-      subject: $subject, date: "2026-11-20T10:\($minute % 60 + 100 | tostring | .[1:]):00Z"}'
-  done | server_has_emails
+  jq -nc --argjson count "$1" 'range(1; $count + 1) | {id: "mail-\(.)", inbox_id: "in-1", subject: "subject \(.)",
+    date: "2026-11-20T10:\(. % 60 + 100 | tostring | .[1:]):00Z"}' | server_has_emails
   jq -nc --argjson count "$1" '{contents: ([range(1; $count + 1) | {key: "mail-\(.)",
     value: {id: "mail-\(.)", subject: "subject \(.)", plain_text: "body \(.)", attachments: [
       {id: "a", filename: "a.txt"}]}}] | from_entries),

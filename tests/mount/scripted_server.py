@@ -24,6 +24,7 @@ Control, without a key:
     "email", "send", "upload", "upsert", "inbox", "content", "raw", "attachment": [BEHAVIOUR, ...]
                                 for the next requests to that endpoint, in order
   POST /_deliver  bytes that become one more record of GET /email, as they are (any JSON text, or none at all)
+  POST /_deliver_lines   the same for each line
   POST /_clear    forgets records, sends, requests and behaviours; settings stay
   GET /_sent      the accepted sends: [{"id", "request"}]
   GET /_uploads   the accepted uploads: [{"id", "filename", "content_type", "size", "sha256"}]
@@ -244,9 +245,9 @@ class Handler(BaseHTTPRequestHandler):
             view = as_json(views[path]) if path in views else None
         if self.command == "GET" and view is not None:
             self.answer(200, view)
-        elif self.command == "POST" and path == "/_deliver":
+        elif self.command == "POST" and path in ("/_deliver", "/_deliver_lines"):
             with state.lock:
-                state.records.append(body)
+                state.records += [body] if path == "/_deliver" else body.splitlines()
             self.answer(204)
         elif self.command == "POST" and path == "/_clear":
             state.clear()
