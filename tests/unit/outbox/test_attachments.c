@@ -33,6 +33,32 @@ static void a_file_is_uploaded_and_stays(void **state)
     assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 2);
 }
 
+static void what_a_file_is_shows_by_its_extension_or_its_bytes(void **state)
+{
+    static const struct {
+        const char *name;
+        const char *bytes;
+        const char *type;
+    } cases[] = {
+        {"drawing", "<?xml version=\"1.0\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\"/>\n",
+         "image/svg+xml"},
+        {"x.DOCX", "PK\3\4", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"},
+        {"page", "<!DOCTYPE html><html><body>x</body></html>\n", "text/html"},
+        {"lines.csv", "a,b\n", "text/csv"},
+    };
+    struct world *world = *state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        copy_in(world, ATTACHED, cases[i].name, cases[i].bytes);
+    assert_int_equal(settle_uploads(world), 0);
+    for (unsigned int i = 0; i < ARRAY_LEN(cases); i++) {
+        struct fake_record upload = fake_service_get(world->fake, FAKE_UPLOAD, i);
+        size_t of = 0;
+        while (strcmp(cases[of].name, upload.text) != 0)
+            assert_true(++of < ARRAY_LEN(cases));
+        assert_string_equal(upload.key, cases[of].type);
+    }
+}
+
 static void a_message_waits_for_its_attachment(void **state)
 {
     struct world *world = *state;
@@ -378,6 +404,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WORLD_TEST(a_file_is_uploaded_and_stays),
+        WORLD_TEST(what_a_file_is_shows_by_its_extension_or_its_bytes),
         WORLD_TEST(a_message_waits_for_its_attachment),
         WORLD_TEST(a_message_whose_attachment_dies_fails),
         WORLD_TEST(a_refused_upload_fails_with_its_messages),

@@ -39,6 +39,9 @@ static void names_that_are_too_long_are_shortened(void **state)
     }
     snprintf(shown, sizeof(shown), "%.238s.eml", name);
     assert_true(is_listed(world, SENT, shown));
+    char path[310];
+    snprintf(path, sizeof(path), "sent/%s", shown);
+    assert_true(was_told(world, EVENT_SENT, path));
     copy_in(world, OUT, name, "bad");
     assert_int_equal(settle(world), -EIO);
     assert_true(is_listed(world, FAILED, shown));

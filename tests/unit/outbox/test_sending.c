@@ -4,6 +4,9 @@
  */
 #include "outbox_world.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+
 static void a_message_is_sent_and_gets_a_receipt(void **state)
 {
     struct world *world = *state;
@@ -23,6 +26,21 @@ static void a_message_is_sent_and_gets_a_receipt(void **state)
     assert_int_equal(sends(world), 1);
     assert_true(sent_contains(world, 0, ME));
     assert_true(was_told(world, EVENT_SENT, "sent/hello.eml"));
+
+    /* The receipt is of when it went out, the message of when it was written. */
+    struct outbox_stat content;
+    struct outbox_stat receipt;
+    assert_true(outbox_find(world->outbox, OUTBOX_FOLDER_SENT, "hello.eml", &content));
+    assert_true(outbox_find(world->outbox, OUTBOX_FOLDER_SENT, "hello.eml.receipt.json", &receipt));
+    assert_int_equal(receipt.mtime.tv_sec, NOON / 1000);
+    assert_int_not_equal(content.mtime.tv_sec, NOON / 1000);
+    _cleanup_free_ char *id = NULL;
+    assert_int_equal(outbox_get_id(world->outbox, content.number, &id), 0);
+    assert_non_null(id);
+    assert_true(shown_contains(world, SENT, "hello.eml.receipt.json", id));
+    char *none = NULL;
+    assert_int_equal(outbox_get_id(world->outbox, content.number + 1000, &none), -ENOENT);
+    assert_null(none);
 }
 
 static void a_message_written_in_place_is_sent_at_its_last_close(void **state)
@@ -370,6 +388,32 @@ static void mime_parts_are_uploaded_first_and_once(void **state)
     assert_true(sent_contains(world, 1, "attachment_ids"));
 }
 
+/* Without the id on the disk a restart would upload it again: so the message waits, and says so. */
+static void a_full_disk_between_upload_and_send_only_delays(void **state)
+{
+    struct world *world = *state;
+    const char *message = "To: bob@x.example\nSubject: s\nMIME-Version: 1.0\n"
+                          "Content-Type: multipart/mixed; boundary=b\n\n"
+                          "--b\nContent-Type: text/csv\nContent-Disposition: attachment; filename=a.csv\n\n"
+                          "1,2\n--b--\n";
+    struct rlimit limit;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    fake_service_close_gate(world->fake, FAKE_UPLOAD);
+    assert_int_equal(mail(world, "m.eml", message), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_UPLOAD, 1);
+    const struct rlimit full = {.rlim_cur = 0, .rlim_max = limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
+    fake_service_open_gate(world->fake, FAKE_UPLOAD);
+    await_next_attempt(world);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_int_equal(sends(world), 0);
+    assert_true(is_listed(world, OUT, "m.eml"));
+    outbox_wake(world->outbox);
+    await_news(world, EVENT_SENT, "sent/m.eml");
+    assert_int_equal(fake_service_count_sent(world->fake, false), 1);
+}
+
 static void a_refused_pool_id_is_uploaded_again_once(void **state)
 {
     struct world *world = *state;
@@ -429,6 +473,7 @@ int main(void)
         WORLD_TEST(many_slow_messages_do_not_block_others),
         WORLD_TEST(one_slow_message_does_not_block_others),
         WORLD_TEST(mime_parts_are_uploaded_first_and_once),
+        WORLD_TEST(a_full_disk_between_upload_and_send_only_delays),
         WORLD_TEST(a_refused_pool_id_is_uploaded_again_once),
         WORLD_TEST(a_queue_survives_a_restart),
     };

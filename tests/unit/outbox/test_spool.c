@@ -209,6 +209,46 @@ static void a_damaged_spool_does_not_stop_the_rest(void **state)
     world_teardown(&world_state);
 }
 
+/* A crash between a file's taking a name and the removal of the one that had it. */
+static void of_two_attachments_of_one_name_the_newer_shows(void **state)
+{
+    struct world *world = malloc(sizeof(*world));
+    void *world_state = world;
+    (void)state;
+    world_prepare(world);
+    world_open(world);
+    world_close(world);
+    for (int i = 5000; i <= 5001; i++) {
+        char name[64];
+        char text[300];
+        snprintf(name, sizeof(name), "spool/%d.data", i);
+        put_file(&world->dir, name, i == 5000 ? "older" : "newer");
+        snprintf(name, sizeof(name), "spool/%d.json", i);
+        snprintf(
+            text, sizeof(text),
+            "{\"version\":1,\"number\":%d,\"kind\":\"attachment\",\"state\":\"uploaded\",\"name\":\"a.txt\","
+            "\"content\":%d,\"id\":\"id-%d\"}",
+            i, i, i);
+        put_file(&world->dir, name, text);
+    }
+    world_open(world);
+    assert_true(shown_contains(world, ATTACHED, "a.txt", "newer"));
+    assert_true(shown_contains(world, ATTACHED, "a.txt.receipt.json", "id-5001"));
+    struct outbox_listing listing;
+    assert_int_equal(outbox_list(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, &listing), 0);
+    assert_int_equal(listing.len, 2); /* with the receipt */
+    outbox_listing_release(&listing);
+    assert_int_equal(settle_uploads(world), 0);
+    assert_int_equal(mail(world, "m.eml", "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n"), 0);
+    assert_int_equal(settle(world), 0);
+    assert_true(sent_contains(world, 0, "id-5001"));
+    world_reopen(world);
+    assert_true(shown_contains(world, ATTACHED, "a.txt", "newer"));
+    world_close(world);
+    assert_false(exists(&world->dir, "spool/5000.data"));
+    world_teardown(&world_state);
+}
+
 static void an_envelope_of_a_newer_version_is_refused(void **state)
 {
     struct world *world = malloc(sizeof(*world));
@@ -237,6 +277,7 @@ int main(void)
         SPOOL_TEST(foreign_files_are_set_aside),
         SPOOL_TEST(the_count_of_the_day_is_kept),
         cmocka_unit_test(a_damaged_spool_does_not_stop_the_rest),
+        cmocka_unit_test(of_two_attachments_of_one_name_the_newer_shows),
         cmocka_unit_test(an_envelope_of_a_newer_version_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

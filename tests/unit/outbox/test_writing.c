@@ -5,7 +5,46 @@
 #include "outbox_world.h"
 
 #include <signal.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+
+/* How often a file was made durable. What counts it takes the place of libc's functions. */
+static atomic_uint syncs;
+
+static int count_and_sync(int fd, long number)
+{
+    struct stat file;
+    if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode))
+        atomic_fetch_add(&syncs, 1);
+    return (int)syscall(number, fd);
+}
+
+int fsync(int fd)
+{
+    return count_and_sync(fd, SYS_fsync);
+}
+
+int fdatasync(int fd)
+{
+    return count_and_sync(fd, SYS_fdatasync);
+}
+
+static void each_fsync_makes_durable_what_was_written_before_it(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = create(world, OUT, "m.eml");
+    for (int i = 0; i < 3; i++) {
+        append(handle, "To: bob@x.example\n", i * 18);
+        unsigned int before = atomic_load(&syncs);
+        assert_int_equal(outbox_sync_file(handle), 0);
+        assert_true(atomic_load(&syncs) > before);
+        before = atomic_load(&syncs);
+        assert_int_equal(outbox_sync_file(handle), 0); /* nothing is new */
+        assert_int_equal(atomic_load(&syncs), before);
+    }
+    outbox_release(handle);
+}
 
 static void two_writers_hand_in_once_at_the_last_release(void **state)
 {
@@ -333,6 +372,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WORLD_TEST(two_writers_hand_in_once_at_the_last_release),
+        WORLD_TEST(each_fsync_makes_durable_what_was_written_before_it),
         WORLD_TEST(a_close_before_the_last_hands_nothing_in),
         WORLD_TEST(bad_messages_go_to_failed),
         WORLD_TEST(names_never_sent_stay_across_restarts),

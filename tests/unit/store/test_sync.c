@@ -384,6 +384,9 @@ static void without_a_list_inboxes_are_found_by_mail(void **state)
     assert_emails(&world, "in-1", MAIL_1);
     assert_emails(&world, "in-2", MAIL_2);
     assert_emails(&world, "unknown", "nodate_nowhere_00000003.json");
+    struct inbox_view view;
+    assert_true(store_find_inbox(world.store, "in-1", &view));
+    assert_null(view.address); /* the service has not told any */
     assert_int_equal(world_sync(&world), 0);
     fake_service_remove_email(world.fake, "00000003");
     fake_service_add_simple_email(world.fake, "in-3", "00000004", "New");
