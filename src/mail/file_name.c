@@ -318,6 +318,19 @@ char *file_name_numbered(const char *name, unsigned int number)
     return asprintf(&numbered, "%.*s%s", (int)stem_len, name, suffix) < 0 ? NULL : numbered;
 }
 
+char *file_name_unnumbered(const char *name)
+{
+    const char *extension = find_extension(name);
+    const char *digits = extension;
+    while (digits > name && g_ascii_isdigit(digits[-1]))
+        digits--;
+    bool is_number = digits < extension && digits[0] != '0' && (extension - digits > 1 || digits[0] != '1');
+    char *unnumbered = NULL;
+    if (!is_number || digits - name < 2 || digits[-1] != '-')
+        return NULL;
+    return asprintf(&unnumbered, "%.*s%s", (int)(digits - 1 - name), name, extension) < 0 ? NULL : unnumbered;
+}
+
 char *file_name_shortened(const char *name, size_t max_bytes)
 {
     const char *extension = find_extension(name);

@@ -55,6 +55,10 @@ bool file_name_is_never_sent(const char *name);
  * leading dot starts no extension. Caller frees. */
 char *file_name_numbered(const char *name, unsigned int number);
 
+/* "report.pdf" of "report-2.pdf": what file_name_numbered() made, or may have made. NULL: no number, or no
+ * memory. Caller frees. */
+char *file_name_unnumbered(const char *name);
+
 /* The name, or, where it has more bytes than that (at least 64), with as many taken away before its
  * extension, at a character boundary. Caller frees. */
 char *file_name_shortened(const char *name, size_t max_bytes);

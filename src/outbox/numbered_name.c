@@ -40,6 +40,10 @@ char *numbered_name_find(const struct item_table *table, enum outbox_folder fold
     _cleanup_free_ char *whole = shorten(name, NAME_MAX_BYTES);
     if (whole == NULL || !item_table_is_taken(table, folder, whole))
         return TAKE_PTR(whole);
+    /* Of "x-2", where there is an "x", the next is "x-3", not "x-2-2". */
+    _cleanup_free_ char *unnumbered = file_name_unnumbered(name);
+    if (unnumbered != NULL && item_table_is_taken(table, folder, unnumbered))
+        name = unnumbered;
     _cleanup_free_ char *base = shorten(name, NAME_MAX_BYTES - NUMBER_MAX_BYTES);
     if (base == NULL)
         return NULL;

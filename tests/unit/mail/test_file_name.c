@@ -258,6 +258,34 @@ static void numbers_go_before_the_extension(void **state)
     }
 }
 
+static void numbers_are_taken_off_again(void **state)
+{
+    static const struct {
+        const char *name;
+        const char *expected; /* or NULL */
+    } cases[] = {
+        {"report-2.pdf", "report.pdf"},
+        {"report-3", "report"},
+        {"a.tar-10.gz", "a.tar.gz"},
+        {"report.pdf", NULL},
+        {"report-.pdf", NULL},
+        {"report-0", NULL},
+        {"report-02", NULL},
+        {"report-1", NULL},
+        {"-2.pdf", NULL},
+        {"2.pdf", NULL},
+        {"x-2-3.eml", "x-2.eml"},
+        {"", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_free_ char *name = file_name_unnumbered(cases[i].name);
+        assert_int_equal(name == NULL, cases[i].expected == NULL);
+        if (name != NULL)
+            assert_string_equal(name, cases[i].expected);
+    }
+}
+
 static void numbered_names_stay_short_enough(void **state)
 {
     (void)state;
@@ -354,6 +382,7 @@ int main(void)
         cmocka_unit_test(texts_become_folder_names),
         cmocka_unit_test(some_names_are_never_sent),
         cmocka_unit_test(numbers_go_before_the_extension),
+        cmocka_unit_test(numbers_are_taken_off_again),
         cmocka_unit_test(numbered_names_stay_short_enough),
         cmocka_unit_test(shortened_names_keep_their_extension),
         cmocka_unit_test(validity),

@@ -24,6 +24,18 @@ static void names_that_are_taken_get_a_number(void **state)
     assert_true(is_listed(world, SENT, "m-12.eml"));
 }
 
+static void a_number_is_counted_on_not_numbered(void **state)
+{
+    static const char *const names[] = {"m.eml", "m-2.eml", "m-2.eml", "m-3.eml", "n-2.eml", "n-2.eml"};
+    static const char *const shown[] = {"m.eml", "m-2.eml", "m-3.eml", "m-4.eml", "n-2.eml", "n-2-2.eml"};
+    struct world *world = *state;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        assert_int_equal(mail(world, names[i], MESSAGE), 0);
+        assert_int_equal(settle(world), 0);
+        assert_true(is_listed(world, SENT, shown[i]));
+    }
+}
+
 /* A receipt's name fits beside it. */
 static void names_that_are_too_long_are_shortened(void **state)
 {
@@ -364,6 +376,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WORLD_TEST(names_that_are_taken_get_a_number),
+        WORLD_TEST(a_number_is_counted_on_not_numbered),
         WORLD_TEST(names_that_are_too_long_are_shortened),
         WORLD_TEST(names_may_hold_any_text),
         WORLD_TEST(what_may_be_renamed_where),
