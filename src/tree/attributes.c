@@ -52,8 +52,6 @@ static int set_draft(struct tree *tree, struct draft_node *draft, const struct t
     /* The mode of a symbolic link cannot be set at all, nor does it have a size. */
     if (S_ISLNK(stat.st_mode) && (change->fields & (TREE_SET_MODE | TREE_SET_SIZE)) != 0)
         return -EOPNOTSUPP;
-    if (draft == &tree->drafts.root && (change->fields & ~(unsigned int)TREE_SET_TIMES) != 0)
-        return -EPERM;
 
     proc_path(hold.fd, path);
     if ((change->fields & TREE_SET_MODE) != 0 && chmod(path, change->mode & 07777) != 0)
@@ -74,20 +72,12 @@ static int set_draft(struct tree *tree, struct draft_node *draft, const struct t
 
 /* ---------------------------------------------------------------- what is not an ordinary file */
 
-static bool changes_owner(const struct tree *tree, const struct tree_change *change)
-{
-    return ((change->fields & TREE_SET_UID) != 0 && change->uid != tree->uid) ||
-           ((change->fields & TREE_SET_GID) != 0 && change->gid != tree->gid);
-}
-
 /* install(1), cp -p and the like set mode and owner by path after closing, when the mail may be out already:
- * accepted, to no effect. */
+ * accepted, to no effect, whoever is to own it. */
 static int set_item(struct tree *tree, uint64_t number, const struct tree_caller *caller,
                     struct tree_handle *handle, const struct tree_change *change)
 {
     int error = 0;
-    if (changes_owner(tree, change))
-        return -EPERM;
     if ((change->fields & TREE_SET_SIZE) != 0) {
         bool has_handle = handle != NULL && handle->ops->set_size != NULL;
         error = has_handle ? handle->ops->set_size(handle, caller, change->size)
@@ -99,11 +89,9 @@ static int set_item(struct tree *tree, uint64_t number, const struct tree_caller
 }
 
 /* What tools do to a file that they are writing, or have written. */
-static int set_door(struct tree *tree, const struct tree_caller *caller, struct tree_handle *handle,
+static int set_door(const struct tree_caller *caller, struct tree_handle *handle,
                     const struct tree_change *change)
 {
-    if (changes_owner(tree, change))
-        return -EPERM;
     bool has_handle = handle != NULL && handle->ops->set_size != NULL;
     if ((change->fields & TREE_SET_SIZE) == 0 || (!has_handle && change->size == 0))
         return 0;
@@ -120,18 +108,29 @@ static int set_other(const struct tree_caller *caller, struct tree_handle *handl
     return handle->ops->set_size(handle, caller, change->size);
 }
 
+/* Programs that copy a folder give the one that they copy into its mode, owner and times, when all has been
+ * sent: accepted, to no effect but on the times of drafts/, so that nobody repeats it. */
+static bool is_copied_into(uint64_t ino)
+{
+    return ino == inode_make(INODE_FIXED, FIXED_OUTBOX) ||
+           ino == inode_make(INODE_FIXED, FIXED_ATTACHMENTS) || ino == inode_make(INODE_FIXED, FIXED_DRAFTS);
+}
+
 int tree_set_attributes(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                         struct tree_handle *handle, const struct tree_change *change)
 {
     struct draft_node *draft = draft_table_get(&tree->drafts, ino);
+    struct tree_change effective = *change;
+    if (is_copied_into(ino))
+        effective.fields &= TREE_SET_SIZE | (draft != NULL ? TREE_SET_TIMES : 0U);
     if (draft != NULL)
-        return set_draft(tree, draft, caller, handle, change);
-    if (change->fields == 0)
+        return set_draft(tree, draft, caller, handle, &effective);
+    if (effective.fields == 0)
         return 0;
     if (inode_kind(ino) == INODE_ITEM || inode_kind(ino) == INODE_SETTLED_ITEM)
         return set_item(tree, inode_number(ino), caller, handle, change);
     if (inode_kind(ino) == INODE_ANSWER)
-        return set_door(tree, caller, handle, change);
+        return set_door(caller, handle, change);
     if (inode_kind(ino) == INODE_INBOX_RECORD)
         return set_other(caller, handle, change, -EPERM);
     if (ino == inode_make(INODE_FIXED, FIXED_CTL) && change->fields == TREE_SET_SIZE && change->size == 0)

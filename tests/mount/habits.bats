@@ -207,6 +207,48 @@ except FileNotFoundError:
   received_in_all "${#names[@]}"
 }
 
+# ---------------------------------------------------------------- folders
+
+# A folder of three messages that somebody else owns, with times and modes of its own.
+make_folder() {
+  mkdir "$DIR/set"
+  local i
+  for i in 1 2 3; do
+    message "$BOB" "of a set, $i" >"$DIR/set/m$i"
+  done
+  touch -d '2020-01-02' "$DIR/set"/* "$DIR/set"
+  chmod 755 "$DIR/set"
+  [ "$(id -u)" -ne 0 ] || chown -R 12345:12345 "$DIR/set"
+}
+
+@test "rsync -a DIR/, cp -a DIR/. and tar of a folder: each message once, with status 0" {
+  make_folder
+  rsync -a "$DIR/set/" "$MOUNT/outbox/"
+  received_in_all 3
+  cp -a "$DIR/set/." "$MOUNT/outbox"
+  received_in_all 6
+  tar c -C "$DIR/set" . | tar x -C "$MOUNT/outbox"
+  received_in_all 9
+  cp -a "$DIR/set/." "$MOUNT/attachments"
+  rsync -a "$DIR/set/" "$MOUNT/drafts/"
+  cmp "$DIR/set/m1" "$MOUNT/attachments/m1"
+  cmp "$DIR/set/m2" "$MOUNT/drafts/m2"
+  equal "$(stat -c %a "$MOUNT/outbox" "$MOUNT/attachments" "$MOUNT/drafts")" 700$'\n'700$'\n'700
+}
+
+@test "a folder with folders in it: they are refused, and said; the messages beside them are sent once" {
+  make_folder
+  mkdir "$DIR/set/sub"
+  message "$BOB" "below" >"$DIR/set/sub/below"
+  run rsync -a "$DIR/set/" "$MOUNT/outbox/"
+  [ "$status" -ne 0 ]
+  received_in_all 3
+  run cp -a "$DIR/set/." "$MOUNT/outbox"
+  [ "$status" -ne 0 ]
+  received_in_all 6
+  equal "$(ls -A "$MOUNT/outbox")" ""
+}
+
 # ---------------------------------------------------------------- editing in place
 
 edit() { # NAME: with each editor that edits in place; prints how each ended

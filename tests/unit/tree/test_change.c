@@ -128,9 +128,8 @@ static void files_open_as_the_contract_says(void **state)
 
 static void attributes_of_what_is_not_the_users_stay(void **state)
 {
-    static const char *const paths[] = {"",        "README",
-                                        "inboxes", "inboxes/alice@inbox.example",
-                                        "outbox",  "inboxes/alice@inbox.example/inbox.json"};
+    static const char *const paths[] = {"", "README", "inboxes", "inboxes/alice@inbox.example",
+                                        "inboxes/alice@inbox.example/inbox.json"};
     const struct tree_change mode = {.fields = TREE_SET_MODE, .mode = 0777};
     const struct tree_change nothing = {.fields = 0};
     struct tree_fixture *fixture = *state;
@@ -144,6 +143,28 @@ static void attributes_of_what_is_not_the_users_stay(void **state)
                      -EACCES);
     assert_int_equal(tree_set_attributes(fixture->tree, &nobody, fixture_ino(fixture, "ctl"), NULL, &size),
                      0);
+}
+
+static void folders_that_are_copied_into_take_attributes_to_no_effect(void **state)
+{
+    static const char *const paths[] = {"outbox", "attachments", "drafts"};
+    const struct tree_change change = {
+        .fields = TREE_SET_MODE | TREE_SET_UID | TREE_SET_GID | TREE_SET_TIMES,
+        .mode = 0777,
+        .uid = 12345,
+        .gid = 12345,
+        .times = {{.tv_sec = 1}, {.tv_sec = 1}},
+    };
+    struct tree_fixture *fixture = *state;
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        struct tree_attributes attributes;
+        uint64_t ino = fixture_ino(fixture, paths[i]);
+        assert_int_equal(tree_set_attributes(fixture->tree, &nobody, ino, NULL, &change), 0);
+        assert_int_equal(tree_get_attributes(fixture->tree, &nobody, ino, &attributes), 0);
+        assert_int_equal(attributes.stat.st_mode, S_IFDIR | 0700);
+        assert_int_equal(attributes.stat.st_uid, getuid());
+        assert_int_equal(attributes.stat.st_mtime == 1, i == 2);
+    }
 }
 
 /* ---------------------------------------------------------------- renames */
@@ -310,6 +331,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(files_open_as_the_contract_says, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(attributes_of_what_is_not_the_users_stay, fixture_set_up,
                                         fixture_tear_down),
+        cmocka_unit_test_setup_teardown(folders_that_are_copied_into_take_attributes_to_no_effect,
+                                        fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(mail_stays_where_it_is, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(a_draft_is_sent_by_renaming_it, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(a_listing_of_sent_goes_on_where_the_kernel_lost_what_it_had_of_it,
