@@ -291,6 +291,114 @@ static void a_renamed_file_is_uploaded_under_its_new_name(void **state)
     assert_false(is_listed(world, ATTACHED, "a.txt"));
 }
 
+/* ---------------------------------------------------------------- numbers of contents */
+
+/* A message that binds the attachment, and waits. */
+static void queue_binding(struct world *world, const char *name, const char *attachment)
+{
+    char content[200];
+    snprintf(content, sizeof(content), "To: %s@x.example\nSubject: %s\nAttach: %s\n\nb\n", name, name,
+             attachment);
+    assert_int_equal(mail(world, name, content), 0);
+}
+
+/* The id says which upload: the names of ids are pushed in their order. */
+static void expect_sent_with(struct world *world, const char *name, const char *id)
+{
+    char subject[64];
+    bool is_found = false;
+    snprintf(subject, sizeof(subject), "\"%s\"", name);
+    for (unsigned int i = 0; i < sends(world); i++) {
+        if (!sent_contains(world, i, subject))
+            continue;
+        is_found = true;
+        if (!sent_contains(world, i, id))
+            fail_msg("not with %s: %s", id, fake_service_get(world->fake, FAKE_SEND, i).text);
+    }
+    assert_true(is_found);
+}
+
+static void upload_as(struct world *world, unsigned int number)
+{
+    char id[32];
+    snprintf(id, sizeof(id), "pool-%u", number);
+    fake_service_push(world->fake, FAKE_UPLOAD, (struct fake_outcome){.id = id});
+}
+
+static void rewrite(struct world *world, const char *name, const char *text)
+{
+    struct outbox_handle *handle = NULL;
+    assert_int_equal(outbox_open_item(world->outbox, number_of(world, ATTACHED, name), OUTBOX_CONTENT,
+                                      O_WRONLY | O_TRUNC, 0, &handle),
+                     0);
+    append(handle, text, 0);
+    finish(handle);
+}
+
+static void send_after_restart(struct world *world)
+{
+    world_reopen(world);
+    fake_service_set(world->fake, FAKE_SEND, (struct fake_outcome){0});
+    outbox_wake(world->outbox);
+    assert_int_equal(settle(world), 0);
+}
+
+/* Envelopes name contents: after a restart nothing else tells which of them a message bound. */
+static void after_a_restart_each_message_has_the_content_that_it_bound(void **state)
+{
+    struct world *world = *state;
+    fake_service_set(world->fake, FAKE_SEND,
+                     (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 503});
+    for (unsigned int i = 0; i < 3; i++)
+        upload_as(world, i);
+    copy_in(world, ATTACHED, "a.txt", "one");
+    assert_int_equal(settle_uploads(world), 0);
+    queue_binding(world, "first", "a.txt");
+    rewrite(world, "a.txt", "one, and two");
+    assert_int_equal(settle_uploads(world), 0);
+    queue_binding(world, "second", "a.txt");
+    assert_int_equal(move(world, ATTACHED, "a.txt", ATTACHED, "b.txt"), 0);
+    assert_int_equal(settle_uploads(world), 0);
+    queue_binding(world, "third", "b.txt");
+    await_paused(world, true);
+
+    send_after_restart(world);
+    assert_true(is_listed(world, ATTACHED, "b.txt"));
+    expect_sent_with(world, "first", "pool-0");
+    expect_sent_with(world, "second", "pool-1");
+    expect_sent_with(world, "third", "pool-2");
+}
+
+/* A content of its own number alone: what is held has no place in the queue. */
+static void the_number_of_a_held_content_is_not_given_again(void **state)
+{
+    struct world *world = *state;
+    fake_service_set(world->fake, FAKE_SEND,
+                     (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 503});
+    upload_as(world, 0);
+    upload_as(world, 1);
+    copy_in(world, ATTACHED, "a.tmp", "to be replaced");
+    rewrite(world, "a.tmp", "held text");
+    world_close(world);
+    int fd = openat(world->dir.fd, "spool/numbers", O_WRONLY | O_TRUNC | O_CLOEXEC);
+    assert_int_equal(file_write_all(fd, "torn", 4), 0);
+    close(fd);
+    world_open(world);
+    copy_in(world, ATTACHED, "b.txt", "another text");
+    assert_int_equal(settle_uploads(world), 0);
+    assert_int_equal(move(world, ATTACHED, "a.tmp", ATTACHED, "a.txt"), 0);
+    assert_int_equal(settle_uploads(world), 0);
+    queue_binding(world, "first", "a.txt");
+    queue_binding(world, "second", "b.txt");
+    await_paused(world, true);
+
+    send_after_restart(world);
+    expect_sent_with(world, "first", "pool-1");
+    expect_sent_with(world, "second", "pool-0");
+}
+
+/* ---------------------------------------------------------------- loose ends */
+
 /* Of all items there are, once what happens without anybody waiting for it has happened. */
 static unsigned int count_contents(struct world *world, unsigned int expected)
 {
@@ -415,6 +523,8 @@ int main(void)
         WORLD_TEST(a_removed_file_is_kept_until_nobody_needs_it),
         WORLD_TEST(a_file_removed_before_its_upload_is_still_sent),
         WORLD_TEST(a_renamed_file_is_uploaded_under_its_new_name),
+        WORLD_TEST(after_a_restart_each_message_has_the_content_that_it_bound),
+        WORLD_TEST(the_number_of_a_held_content_is_not_given_again),
         WORLD_TEST(a_copy_that_nobody_needs_any_more_holds_nobody_up),
         WORLD_TEST(a_handle_from_before_cannot_write_into_what_a_message_binds),
         WORLD_TEST(what_changed_while_it_was_uploaded_is_uploaded_again),
