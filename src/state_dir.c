@@ -13,6 +13,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
@@ -105,6 +106,24 @@ static int lock(int lock_fd)
     return ftruncate(lock_fd, 0) == 0 ? 0 : -errno;
 }
 
+/* Whoever can write there could have messages sent in this account's name. */
+static int check_owner(int dir_fd, const char *path)
+{
+    struct stat status;
+    if (fstat(dir_fd, &status) != 0)
+        return -errno;
+    if (status.st_uid != geteuid()) {
+        log_error("the state directory %s belongs to another user: give this one its own --state-dir", path);
+        return -EPERM;
+    }
+    if ((status.st_mode & 022) != 0) {
+        log_error("others can write to the state directory %s: chmod go-w it, and look at what is in it",
+                  path);
+        return -EPERM;
+    }
+    return 0;
+}
+
 int state_dir_open(const char *path, int *ret_lock_fd)
 {
     _cleanup_close_ int dir_fd = file_open_dir(AT_FDCWD, path);
@@ -112,8 +131,11 @@ int state_dir_open(const char *path, int *ret_lock_fd)
         log_error("cannot use the state directory %s: %s", path, strerror(-dir_fd));
         return dir_fd;
     }
+    int error = check_owner(dir_fd, path);
+    if (error != 0)
+        return error;
     _cleanup_close_ int lock_fd = openat(dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int error = lock_fd < 0 ? -errno : lock(lock_fd);
+    error = lock_fd < 0 ? -errno : lock(lock_fd);
     if (error == -EBUSY)
         log_error("another inboxfs uses the state directory %s: end it, or give this one its own --state-dir",
                   path);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -139,6 +140,12 @@ int file_replace_at(int dir_fd, const char *name, const void *bytes, size_t len,
     return error != 0 ? error : file_sync(dir_fd);
 }
 
+static bool is_link(int dir_fd, const char *path)
+{
+    struct stat status;
+    return fstatat(dir_fd, path, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
+}
+
 int file_open_dir(int dir_fd, const char *path)
 {
     char part[PATH_MAX];
@@ -156,6 +163,8 @@ int file_open_dir(int dir_fd, const char *path)
         part[i] = '\0';
         if (mkdirat(dir_fd, part, 0700) != 0 && errno != EEXIST)
             return -errno;
+        if (dir_fd != AT_FDCWD && is_link(dir_fd, part))
+            return -ELOOP;
         part[i] = end;
     }
     int fd = openat(dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

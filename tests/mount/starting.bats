@@ -240,6 +240,44 @@ teardown() {
   equal "$(ls "$MOUNT/inboxes")" "$BOB"
 }
 
+@test "a state directory that others can write, or that is another's, is refused" {
+  start_service
+  mkdir -m 0755 "$STATE"
+  chmod g+w "$STATE"
+  refuses 1 "others can write to the state directory .*chmod go-w" --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT"
+  chmod 0757 "$STATE"
+  refuses 1 "others can write to the state directory" --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT"
+  equal "$(find "$STATE" -mindepth 1)" ""
+  chmod 0755 "$STATE"
+  start_mount
+  stop_mount
+  [ "$(id -u)" = 0 ] || skip "only root can give a directory away"
+  chown nobody "$STATE"
+  refuses 1 "belongs to another user" --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT"
+}
+
+@test "a symbolic link within the state directory is not followed; one that leads to it is" {
+  local name
+  start_service
+  mkdir -m 0700 "$DIR/real" "$DIR/elsewhere"
+  ln -s "$DIR/real" "$STATE"
+  start_mount
+  stop_mount
+  for name in cache content drafts spool; do
+    mv "$DIR/real/$name" "$DIR/real/$name.before"
+    ln -s "$DIR/elsewhere" "$DIR/real/$name"
+    refuses 1 "symbolic link" --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT"
+    rm "$DIR/real/$name"
+    mv "$DIR/real/$name.before" "$DIR/real/$name"
+  done
+  rm "$DIR/real/lock"
+  ln -s "$DIR/elsewhere/lock" "$DIR/real/lock"
+  refuses 1 "symbolic link" --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT"
+  equal "$(find "$DIR/elsewhere" -mindepth 1)" ""
+  rm "$DIR/real/lock"
+  start_mount
+}
+
 @test "each service and key has a state of its own" {
   start_service
   start_background --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"

@@ -141,6 +141,10 @@ static void folders_are_made_with_their_parents(void **state)
     assert_int_equal(file_open_dir(dir, "file"), -ENOTDIR);
     assert_int_equal(file_open_dir(dir, "file/below"), -ENOTDIR);
     assert_int_equal(file_open_dir(dir, ""), -ENOENT);
+    assert_int_equal(symlinkat("a", dir, "link"), 0);
+    assert_int_equal(file_open_dir(dir, "link"), -ELOOP);
+    assert_int_equal(file_open_dir(dir, "link/b"), -ELOOP);
+    assert_int_equal(file_open_dir(dir, "link/"), -ELOOP);
 }
 
 int main(void)
