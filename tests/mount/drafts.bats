@@ -273,6 +273,22 @@ PYTHON
   equal "$output" ""
 }
 
+@test "hundreds of files are open at once, whatever few the daemon was started with" {
+  stop_mount
+  ulimit -S -n 64
+  start_mount
+  ulimit -S -n "$(ulimit -H -n)"
+  python3 - "$D" <<'END'
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
+files = [open(os.path.join(sys.argv[1], str(number)), 'w+') for number in range(400)]
+for number, file in enumerate(files):
+    file.write(str(number))
+    file.close()
+END
+  equal "$(cat "$D"/{0,63,64,399} | tr -d '\n')" 06364399
+}
+
 @test "sqlite inside drafts: locks, journal, durable" {
   command -v sqlite3 >/dev/null || skip "no sqlite3"
   sqlite3 "$D/db" 'create table t (x); insert into t values (1), (2), (3);'
@@ -342,12 +358,6 @@ PYTHON
 # From now on the daemon has room for so many.
 allow_descriptors() { # NUMBER
   prlimit --pid "$MOUNT_PID" --nofile="$1"
-}
-
-descriptors() {
-  stop_mount
-  ulimit -n 256
-  start_mount "$@"
 }
 
 descriptors() {
