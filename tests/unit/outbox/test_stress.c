@@ -352,10 +352,10 @@ static void write_message(struct user *user)
     unsigned int number = take_number(user);
     size_t len = make_message(content, number, &user->choices);
     choose_name(user, choose(&user->choices, 8) == 0 ? ".tmp" : ".eml", name);
-    if (outbox_create(outbox, OUTBOX_FOLDER_OUTBOX, name, 0, &handle, &stat) != 0)
+    if (outbox_create(outbox, OUTBOX_FOLDER_OUTBOX, name, getpid(), &handle, &stat) != 0)
         COMPLAIN("%s cannot be created", name);
     size_t first = choose(&user->choices, 2) == 0 ? len : choose(&user->choices, (unsigned int)len);
-    if (first > 0 && outbox_write(handle, content, first, 0, 0) != (ssize_t)first)
+    if (first > 0 && outbox_write(handle, content, first, 0, getpid()) != (ssize_t)first)
         COMPLAIN("%s cannot be written", name);
     if (choose(&user->choices, 40) == 0 && user->half == NULL && first < len) {
         message_of(user, number)->fate = FATE_LEFT;
@@ -363,10 +363,10 @@ static void write_message(struct user *user)
         return;
     }
     if (choose(&user->choices, 4) == 0)
-        outbox_flush(handle, 0);
-    if (first < len && outbox_write(handle, content + first, len - first, (off_t)first, 0) < 0)
+        outbox_flush(handle, getpid());
+    if (first < len && outbox_write(handle, content + first, len - first, (off_t)first, getpid()) < 0)
         COMPLAIN("%s cannot be written on", name);
-    if (outbox_flush(handle, 0) != 0)
+    if (outbox_flush(handle, getpid()) != 0)
         COMPLAIN("%s cannot be closed", name);
     /* Whatever is wrong with it, it stays: in failed/ at the worst. */
     message_of(user, number)->fate = FATE_ACCEPTED;
@@ -388,8 +388,8 @@ static void rename_message(struct user *user, struct own *own, enum outbox_folde
 {
     char name[48];
     choose_name(user, choose(&user->choices, 6) == 0 ? ".tmp" : ".eml", name);
-    if (outbox_rename(user->stress->world.outbox, from, own->name, OUTBOX_FOLDER_OUTBOX, name, 0, 0, NULL) ==
-        0)
+    if (outbox_rename(user->stress->world.outbox, from, own->name, OUTBOX_FOLDER_OUTBOX, name, 0, getpid(),
+                      NULL) == 0)
         snprintf(own->name, sizeof(own->name), "%s", name);
 }
 
