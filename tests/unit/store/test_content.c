@@ -543,6 +543,34 @@ static void reading_one_after_the_other_fetches_ahead(void **state)
     world_release(&world);
 }
 
+/* Files that are open when the mount ends can still be read from the disk. */
+static void reading_while_it_ends_fetches_nothing_ahead(void **state)
+{
+    enum {
+        EMAILS = 200,
+        READ = 5
+    };
+    struct store_world world;
+    (void)state;
+    set_up(&world, EMAILS);
+    start_and_sync(&world);
+    for (int round = 0; round < 2; round++) {
+        for (int i = EMAILS - 1; i >= EMAILS - READ; i--) {
+            char id[64];
+            char body[32];
+            snprintf(id, sizeof(id), "%08d-in-1", i);
+            snprintf(body, sizeof(body), "body %d", i);
+            assert_text(&world, id, body);
+        }
+        if (round == 0) {
+            world_close(&world);
+            world_open(&world);
+            store_stop(world.store);
+        }
+    }
+    world_release(&world);
+}
+
 static bool all_were_asked_for(struct store_world *world)
 {
     return fake_service_count(world->fake, FAKE_GET_CONTENT) >= 20;
@@ -684,6 +712,7 @@ int main(void)
         cmocka_unit_test(the_least_recently_used_go_first),
         cmocka_unit_test(room_is_made_by_the_time_of_the_last_use),
         cmocka_unit_test(reading_one_after_the_other_fetches_ahead),
+        cmocka_unit_test(reading_while_it_ends_fetches_nothing_ahead),
         cmocka_unit_test(big_content_is_left_to_readers),
         cmocka_unit_test(who_waits_for_big_content_that_is_fetched_ahead_gets_it),
         cmocka_unit_test(a_service_with_too_much_to_do_is_left_to_readers),
