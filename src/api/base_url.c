@@ -108,7 +108,7 @@ static const char *parse(const char *url, struct url_parts *parts)
     parts->path = authority + authority_len;
     parts->path_len = without_slashes(parts->path, strlen(parts->path));
     size_t api_len = strlen(api);
-    if (parts->path_len >= api_len && memcmp(parts->path + parts->path_len - api_len, api, api_len) == 0)
+    while (parts->path_len >= api_len && memcmp(parts->path + parts->path_len - api_len, api, api_len) == 0)
         parts->path_len = without_slashes(parts->path, parts->path_len - api_len);
     return parse_authority(authority, authority_len, parts);
 }

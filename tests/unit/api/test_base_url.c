@@ -25,6 +25,7 @@ static const struct {
     {"https://mail.example/api/v1", false, 0, "https://mail.example"},
     {"https://mail.example/api/v1/", false, 0, "https://mail.example"},
     {"https://mail.example//api/v1//", false, 0, "https://mail.example"},
+    {"https://mail.example/api/v1/api/v1", false, 0, "https://mail.example"},
     {"https://mail.example/team/api/v1", false, 0, "https://mail.example/team"},
     {"https://mail.example/Team/", false, 0, "https://mail.example/Team"},
     {"https://mail.example/xapi/v1", false, 0, "https://mail.example/xapi/v1"},
