@@ -140,9 +140,25 @@ static const char *skip_bracketed(const char *text)
 /* What was seen of the address that the count is in. */
 struct list_item {
     bool is_begun;
-    bool has_at;   /* in plain sight */
-    bool is_ended; /* by ">" */
+    bool is_ended; /* its "local@domain" was there, in brackets or not */
 };
+
+/* The last character of the word that starts here, or NULL: it has an "@", but is no address. */
+static const char *skip_word(const char *text, struct list_item *item)
+{
+    char address[ADDRESS_MAX_BYTES + 1];
+    size_t len = strcspn(text, " \t\r\n\f\"(),:;<>");
+    if (memchr(text, '@', len) != NULL) {
+        if (item->is_begun || len >= sizeof(address))
+            return NULL;
+        memcpy(address, text, len);
+        address[len] = '\0';
+        if (!address_is_valid(address))
+            return NULL;
+        item->is_ended = true;
+    }
+    return text + len - 1;
+}
 
 /* The last character of what starts here, or NULL: it cannot stand in this place. */
 static const char *skip_token(const char *c, struct list_item *item)
@@ -151,35 +167,28 @@ static const char *skip_token(const char *c, struct list_item *item)
         return skip_enclosed(c);
     if (g_ascii_isspace(*c))
         return c;
-    item->is_begun = true;
-    if (item->is_ended || *c == '>')
+    if (item->is_ended || *c == '>' || *c == ')')
         return NULL;
-    if (*c == '"')
-        return item->has_at ? NULL : skip_enclosed(c);
     if (*c == '<') {
         item->is_ended = true;
-        return item->has_at ? NULL : skip_bracketed(c);
+        c = skip_bracketed(c);
+    } else {
+        c = *c == '"' ? skip_enclosed(c) : skip_word(c, item);
     }
-    item->has_at = item->has_at || *c == '@';
+    item->is_begun = true;
     return c;
 }
 
-/* Whether it can be an address, or there is none. GMime loses memory over what lacks an "@". */
-static bool is_address(const struct list_item *item)
-{
-    return !item->is_begun || item->has_at || item->is_ended;
-}
-
 /* How many addresses the list must hold, going by what stands between commas: GMime drops some of what it
- * does not understand without a word. False: what is opened is not closed, or not in its place. GMime would
- * refuse most of that too, but loses memory over it. */
+ * does not understand without a word. False: what is opened is not closed or not in its place, or one is no
+ * address. GMime would refuse most of that too, but loses memory over it. */
 static bool count_addresses(const char *text, size_t *ret_count)
 {
     struct list_item item = {false};
     size_t count = 0;
     for (const char *c = text; *c != '\0'; c++) {
         if (*c == ',' || *c == ';' || *c == ':') {
-            if (*c != ':' && !is_address(&item))
+            if (*c != ':' && item.is_begun && !item.is_ended)
                 return false;
             count += item.is_begun && *c != ':';
             item = (struct list_item){false};
@@ -190,7 +199,7 @@ static bool count_addresses(const char *text, size_t *ret_count)
             return false;
     }
     *ret_count = count + item.is_begun;
-    return is_address(&item);
+    return item.is_ended || !item.is_begun;
 }
 
 /* GMime passes over what it does not understand, and says so only here. */

@@ -123,6 +123,8 @@ static void no_part_of_a_list_is_dropped(void **state)
         "c@d, Bob <>",
         "c@d, Bob <b>",
         "Bob bob@x",
+        "a@b, x@.@",
+        "\vx",
         "\"B\", Bob <b@x>",
         "\"a@\"b, c\"@x\"d",
         "Bob <bob@x> trailing",
