@@ -44,7 +44,8 @@ const struct maildir_box_frame *maildir_frame_read_box(const void *payload, size
 {
     const struct maildir_box_frame *frame = payload;
     const char *id = (const char *)(frame + 1);
-    if (len <= sizeof(*frame) || id[len - sizeof(*frame) - 1] != '\0' || frame->number >= MAILDIR_BOXES_MAX)
+    if (len <= sizeof(*frame) || id[len - sizeof(*frame) - 1] != '\0' || frame->number >= MAILDIR_BOXES_MAX ||
+        frame->uidvalidity == 0)
         return NULL;
     *ret_id = id;
     return frame;

@@ -20,9 +20,13 @@ static uint64_t hash_emails(struct mirror *mirror, uint32_t inbox, uint64_t hash
     struct email_view view;
     struct email_view found;
     for (uint64_t position = 0; mirror_list_emails(mirror, inbox, position, &view, &position, 1) == 1;) {
+        char *json = NULL;
+        size_t len = 0;
         FUZZ_CHECK(mirror_find_email(mirror, inbox, view.name, &found));
+        FUZZ_CHECK(mirror_read_email(mirror, view.number, &json, &len) == 0 && len == view.json_len);
         hash = hash_bytes(hash, view.name, strlen(view.name));
-        hash = hash_bytes(hash, view.json, view.json_len);
+        hash = hash_bytes(hash, json, len);
+        free(json);
     }
     return hash;
 }
@@ -39,9 +43,13 @@ static uint64_t open_mirror(int dir_fd)
     FUZZ_CHECK(mirror_init(&mirror, clock_system(), &listener, &events) == 0);
     FUZZ_CHECK(mirror_cache_open(&mirror, dir_fd) == 0);
     for (uint64_t position = 0; mirror_list_inboxes(&mirror, position, &inbox, &position, 1) == 1;) {
+        char *json = NULL;
+        size_t len = 0;
         FUZZ_CHECK(mirror_find_inbox(&mirror, inbox.name, &found) && found.number == inbox.number);
+        FUZZ_CHECK(mirror_read_inbox(&mirror, inbox.number, &json, &len) == 0 && len == inbox.json_len);
         hash = hash_bytes(hash, inbox.name, strlen(inbox.name));
-        hash = hash_bytes(hash, inbox.json, inbox.json_len);
+        hash = hash_bytes(hash, json, len);
+        free(json);
         hash = hash_emails(&mirror, inbox.number, hash);
     }
     mirror_release(&mirror);

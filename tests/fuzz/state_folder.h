@@ -46,9 +46,9 @@ static inline int state_folder(void)
 }
 
 static inline int state_folder_visit_nothing(void *context, unsigned int kind, const void *payload,
-                                             size_t len)
+                                             size_t len, uint64_t position)
 {
-    (void)context, (void)kind, (void)payload, (void)len;
+    (void)context, (void)kind, (void)payload, (void)len, (void)position;
     return 0;
 }
 
