@@ -3,8 +3,11 @@
  * The service's life: first start, files and modes, keys, locks, restarts, being killed.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <sqlite3.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 #include "base/file.h"
@@ -117,6 +120,42 @@ static void a_unix_socket_is_the_owners(void **state)
     assert_int_equal(0, count_of(fixture, "/api/v1/inbox"));
     fixture_stop(fixture);
     assert_int_equal(-1, stat(address + 5, &status));
+}
+
+/* By a socket of any kind, for it is another program's. */
+static void a_socket_of_others_is_left_alone(void **state)
+{
+    struct fixture *fixture = *state;
+    static const int kinds[] = {SOCK_STREAM, SOCK_DGRAM};
+    for (size_t i = 0; i < 2; i++) {
+        char address[400];
+        snprintf(address, sizeof(address), "unix:%s/socket%zu", fixture->dir.path, i);
+        struct sockaddr_un name = {.sun_family = AF_UNIX};
+        snprintf(name.sun_path, sizeof(name.sun_path), "%.100s", address + 5);
+        int fd = socket(AF_UNIX, kinds[i] | SOCK_CLOEXEC, 0);
+        assert_int_equal(0, bind(fd, (struct sockaddr *)&name, sizeof(name)));
+        if (kinds[i] == SOCK_STREAM)
+            assert_int_equal(0, listen(fd, 5));
+        assert_int_equal(-EADDRINUSE, try_start(address, fixture->data_dir));
+        assert_int_equal(0, access(address + 5, F_OK));
+        close(fd);
+    }
+}
+
+/* A crash while it was written, before the database knew of it. */
+static void a_first_key_that_is_torn_is_made_anew(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char *const torn[] = {"", "0123abcd", "not a key\n"};
+    for (size_t i = 0; i < 3; i++) {
+        int dir_fd = file_open_dir(AT_FDCWD, fixture->data_dir);
+        assert_int_equal(0, file_replace_at(dir_fd, "api-key", torn[i], strlen(torn[i]), 0600));
+        close(dir_fd);
+        fixture_start(fixture, SERVICE_TIER_NONE);
+        assert_int_equal(0, count_of(fixture, "/api/v1/inbox"));
+        fixture_remove(fixture);
+        fixture_make_dir(fixture);
+    }
 }
 
 /* What the command printed. */
@@ -266,6 +305,8 @@ int main(void)
         LIFE_TEST(a_bad_address_is_refused),
         LIFE_TEST(a_bad_domain_is_refused),
         LIFE_TEST(a_unix_socket_is_the_owners),
+        LIFE_TEST(a_socket_of_others_is_left_alone),
+        LIFE_TEST(a_first_key_that_is_torn_is_made_anew),
         LIFE_TEST(keys_come_and_go_while_it_runs),
         LIFE_TEST(a_restart_keeps_everything),
         LIFE_TEST(data_of_a_newer_version_is_left_alone),
