@@ -151,6 +151,9 @@ PYTHON
   run -0 "$INBOXD" key revoke "$id" --data="$SERVICE"
   equal "$(status_of -H "Authorization: Bearer $key" "$SERVICE_URL/api/v1/inbox")" 401
   run -1 "$INBOXD" key revoke no-such-id --data="$SERVICE"
+  # A key that nobody could read is none.
+  run -1 bash -c '"$1" key add --data="$2" >/dev/full' - "$INBOXD" "$SERVICE"
+  contains "$output" "No space left"
 }
 
 # ---------------------------------------------------------------- the interface

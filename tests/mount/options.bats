@@ -63,6 +63,17 @@ teardown() {
   refuses 1 "folder" --api-key-file="$DIR/folder" "$SERVICE_URL" "$MOUNT"
 }
 
+@test "a key command that fails, or prints no one key, is refused" {
+  start_service
+  local key
+  key=$(cat "$KEY_FILE")
+  refuses 1 "exit status 3" --api-key-command="echo $key; exit 3" "$SERVICE_URL" "$MOUNT"
+  refuses 1 "signal 9" --api-key-command="echo $key; kill -9 \$\$" "$SERVICE_URL" "$MOUNT"
+  refuses 1 "one key" --api-key-command="echo $key and more" "$SERVICE_URL" "$MOUNT"
+  refuses 1 "one key" --api-key-command=true "$SERVICE_URL" "$MOUNT"
+  [[ $output != *"$key"* ]]
+}
+
 @test "a key file that others can read is refused" {
   start_service
   local mode
@@ -205,6 +216,19 @@ teardown() {
   [ -d "$DIR/c-state/spool" ]
   stop_background
   start_background -o "config=$DIR/every,api_key_command=cat $KEY_FILE" "$MOUNT"
+}
+
+@test "no in the configuration means no" {
+  local word
+  for word in no false 0; do
+    printf 'allow-http = %s\n' "$word" >"$DIR/config-file"
+    refuses 1 "plain HTTP|https" --config="$DIR/config-file" --api-key-command='echo x' http://192.0.2.1 "$MOUNT"
+  done
+}
+
+@test "a configuration that is too long is refused" {
+  head -c 70000 /dev/zero | tr '\0' '#' >"$DIR/config-file"
+  refuses 2 "config-file: File too large" --config="$DIR/config-file" local "$MOUNT"
 }
 
 @test "a mistake in the configuration is told with its line" {

@@ -39,6 +39,10 @@ teardown() {
   refuses 2 "." --no-such-option local "$MOUNT"
   refuses 2 "poll" --poll-interval=often local "$MOUNT"
   refuses 2 "poll" --poll-interval=-1 local "$MOUNT"
+  refuses 2 "86400" --poll-interval=86401 local "$MOUNT"
+  refuses 2 "poll" --poll-interval=5x local "$MOUNT"
+  refuses 2 "content-cache" --content-cache=0 local "$MOUNT"
+  refuses 2 "limit" --daily-limit=-1 local "$MOUNT"
   refuses 2 "limit" --daily-limit=much local "$MOUNT"
   refuses 2 "from" --from=nobody local "$MOUNT"
   refuses 2 "." local "$MOUNT" and-more

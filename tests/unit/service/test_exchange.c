@@ -83,6 +83,25 @@ static void every_status_has_its_reason(void **state)
     }
 }
 
+/* A browser would run as a page of the service's what a stranger wrote to an inbox. */
+static void no_answer_can_run_as_a_page(void **state)
+{
+    const struct fixture *fixture = *state;
+    static const char *const headers[][2] = {{"X-Content-Type-Options", "nosniff"},
+                                             {"Content-Security-Policy", "default-src 'none'; sandbox"},
+                                             {"Cache-Control", "private, no-cache"}};
+    static const char *const targets[] = {"/api/v1/inbox", "/api/v1/email/nothing", "/nothing"};
+    for (size_t i = 0; i < 9; i++) {
+        struct http_answer answer;
+        http_client_request(&fixture->client, "GET", targets[i / 3], "", NULL, 0, &answer);
+        char *value = http_answer_header(&answer, headers[i % 3][0]);
+        if (value == NULL || strcmp(value, headers[i % 3][1]) != 0)
+            fail_msg("%s: %s: %s", targets[i / 3], headers[i % 3][0], value);
+        free(value);
+        http_answer_release(&answer);
+    }
+}
+
 static void a_key_is_needed(void **state)
 {
     const struct fixture *fixture = *state;
@@ -520,6 +539,7 @@ int main(void)
 #define SERVICE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_set_up, fixture_tear_down)
     const struct CMUnitTest tests[] = {
         SERVICE_TEST(every_status_has_its_reason),
+        SERVICE_TEST(no_answer_can_run_as_a_page),
         SERVICE_TEST(a_key_is_needed),
         SERVICE_TEST(a_database_that_fails_is_no_answer),
         SERVICE_TEST(a_database_that_fails_lets_nobody_in),

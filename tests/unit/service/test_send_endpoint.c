@@ -383,6 +383,62 @@ static void a_reply_joins_the_thread(void **state)
     free(bob);
 }
 
+/* RFC 5322, section 3.6.4: the first of a thread is what others know it by. */
+static void a_long_thread_keeps_its_first_and_newest(void **state)
+{
+    enum {
+        EMAILS = 103
+    };
+    const struct fixture *fixture = *state;
+    char *ann = create_inbox(fixture, ANN, NULL);
+    char ids[EMAILS][300];
+    json_t *references = NULL;
+    for (size_t i = 0; i < EMAILS; i++) {
+        json_t *request = message_to(ANN, ANN, "Thread");
+        json_t *before = newest_email(fixture, ann, "");
+        if (i > 0)
+            json_object_set_new(request, "existing_email_id", json_string(text_of(before, "id")));
+        json_decref(before);
+        free(send_message(fixture, request));
+        json_t *newest = newest_email(fixture, ann, "");
+        json_t *content = load_content(fixture, text_of(newest, "id"), "");
+        snprintf(ids[i], sizeof(ids[i]), "%s", text_of(content, "message_id"));
+        json_decref(references);
+        references = json_incref(json_object_get(content, "references"));
+        size_t previous = json_array_size(json_object_get(content, "previous_emails"));
+        assert_int_equal(i < 100 ? i : 100, previous);
+        json_decref(content);
+        json_decref(newest);
+    }
+    assert_int_equal(50, json_array_size(references));
+    assert_string_equal(ids[0], json_string_value(json_array_get(references, 0)));
+    for (size_t i = 1; i < 50; i++)
+        assert_string_equal(ids[i + EMAILS - 1 - 50], json_string_value(json_array_get(references, i)));
+    json_decref(references);
+    free(ann);
+}
+
+static json_t *strangers(size_t count)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(list, json_pack("{s:o}", "address", json_sprintf("a%zu@example.com", i)));
+    return list;
+}
+
+static void recipients_are_counted_together(void **state)
+{
+    const struct fixture *fixture = *state;
+    free(create_inbox(fixture, ANN, NULL));
+    for (size_t more = 0; more < 2; more++) {
+        json_t *request = message_to(ANN, ANN, "Many");
+        json_object_set_new(request, "to_addresses", strangers(400));
+        json_object_set_new(request, "cc_addresses", strangers(400));
+        json_object_set_new(request, "bcc_addresses", strangers(200 + more));
+        json_decref(call(fixture, "POST", SEND, request, more == 0 ? 200 : 422));
+    }
+}
+
 static void a_forward_encloses_the_original(void **state)
 {
     const struct fixture *fixture = *state;
@@ -497,6 +553,8 @@ int main(void)
         SERVICE_TEST(attachments_are_bounded_together),
         SERVICE_TEST(a_prompt_has_all_that_a_reader_needs),
         SERVICE_TEST(a_reply_joins_the_thread),
+        SERVICE_TEST(a_long_thread_keeps_its_first_and_newest),
+        SERVICE_TEST(recipients_are_counted_together),
         SERVICE_TEST(a_forward_encloses_the_original),
         SERVICE_TEST(what_is_wrong_is_refused),
         SERVICE_TEST(published_clients_are_understood),
