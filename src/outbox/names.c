@@ -277,6 +277,15 @@ static int rename_settled(struct renaming *renaming)
     return 0;
 }
 
+/* A file of a never-sent name, whose writing did not come to a good end. */
+static int rename_interrupted(struct renaming *renaming)
+{
+    if (file_name_is_never_sent(renaming->new_name))
+        return rename_only(renaming, ITEM_HELD);
+    renaming->reason = strdup(renaming->item->envelope.error);
+    return -EBADMSG;
+}
+
 static int read_message(struct renaming *renaming, char **ret_bytes, size_t *ret_len)
 {
     struct item *item = renaming->item;
@@ -361,6 +370,8 @@ static int apply(struct renaming *renaming)
     case ITEM_UPLOADED:
         return rename_attachment(renaming);
     case ITEM_HELD:
+        if (item->envelope.error != NULL)
+            return rename_interrupted(renaming);
         return item->writers > 0 ? rename_only(renaming, ITEM_WRITING) : hand_in_again(renaming);
     default:
         return hand_in_again(renaming);

@@ -272,8 +272,7 @@ static void settle_item(struct outbox *outbox, struct item *item)
     if (item->state == ITEM_SENDING) {
         settle_sending(outbox, item);
     } else if (item->state == ITEM_WRITING) {
-        settle_failed(outbox, item, ITEM_INTERRUPTED, 0,
-                      "interrupted: the program ended while the file was being written");
+        settle_interrupted(outbox, item, "interrupted: the program ended while the file was being written");
     }
     item->failure = 0; /* of an earlier run: no barrier waits for it */
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "mail/file_name.h"
 #include "outbox/change.h"
 #include "outbox/core.h"
 
@@ -45,6 +46,21 @@ void settle_failed(struct outbox *outbox, struct item *item, enum item_state sta
         core_tell(outbox, EVENT_FAILED, OUTBOX_FOLDER_FAILED, item->envelope.name, NULL,
                   item->envelope.error);
     core_told(outbox, item);
+}
+
+/* A file that is never sent stays where it is: its program may want it back, as vim does its swap file. What
+ * became of it is kept, so that no other name makes a message of it. */
+void settle_interrupted(struct outbox *outbox, struct item *item, const char *words)
+{
+    _cleanup_change_ struct change change = {.outbox = NULL};
+    if (!file_name_is_never_sent(item->envelope.name)) {
+        settle_failed(outbox, item, ITEM_INTERRUPTED, 0, words);
+        return;
+    }
+    if (begin(outbox, item, ITEM_HELD, &change) != 0)
+        return;
+    set_text(&change.next.error, words);
+    change_commit(&change, item);
 }
 
 void settle_sent(struct outbox *outbox, struct item *item, int http_status, const char *id)

@@ -13,6 +13,9 @@ struct outbox;
 /* To failed/, in one of the states of failure, for this reason. `http_status`: 0: no answer. */
 void settle_failed(struct outbox *outbox, struct item *item, enum item_state state, int http_status,
                    const char *words);
+/* What was being written did not come to a good end: `interrupted`; or `held`, of a name that is never sent.
+ */
+void settle_interrupted(struct outbox *outbox, struct item *item, const char *words);
 /* The service took the message. `id` may be NULL. */
 void settle_sent(struct outbox *outbox, struct item *item, int http_status, const char *id);
 /* The file is in the pool. */

@@ -95,10 +95,14 @@ int writer_begin(struct outbox *outbox, struct item *item, off_t keep_bytes)
     if (error != 0)
         return error == -EALREADY ? 0 : error;
 
-    error = begin_claimed(outbox, item, keep_bytes);
+    /* What was interrupted is not whole because somebody adds to it. */
+    const char *interrupted = item->state == ITEM_HELD && keep_bytes > 0 ? item->envelope.error : NULL;
+    _cleanup_free_ char *interruption = interrupted == NULL ? NULL : strdup(interrupted);
+    error = interrupted != NULL && interruption == NULL ? -ENOMEM : begin_claimed(outbox, item, keep_bytes);
     pthread_mutex_lock(&outbox->lock);
     if (error == 0) {
         reset_writing_locked(item);
+        item->interruption = TAKE_PTR(interruption);
         item->wrote_len = 0; /* not before: to who wrote it, its name goes on answering when it is out */
     }
     core_unclaim_locked(outbox, item);
@@ -201,7 +205,7 @@ void writer_finish(struct outbox *outbox, struct item *item)
     if (error == 0 && fd >= 0)
         error = writer_sync(outbox, item, fd);
     if (item->interruption != NULL) {
-        settle_failed(outbox, item, ITEM_INTERRUPTED, 0, item->interruption);
+        settle_interrupted(outbox, item, item->interruption);
     } else {
         error = error != 0 ? error : try_hand_in(outbox, item, &reason);
         if (error != 0)

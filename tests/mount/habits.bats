@@ -305,3 +305,33 @@ os.rename(out + "/new", out + "/letter")
   went_out letter edited
   received_in_all 1
 }
+
+# ---------------------------------------------------------------- editors that die
+
+has_text_in_swap_file() {
+  grep -aqs 'The end of it' "$MOUNT/outbox/.typed.swp"
+}
+
+@test "the swap file of a vim that was killed stays, and gives the text back; the name of a message it never gets" {
+  mkfifo "$DIR/keys"
+  # With a screen, for without one vim preserves no swap file while text is typed.
+  script -qfc "vim -N -u NONE -i NONE --cmd 'set swapfile updatecount=1' $MOUNT/outbox/typed" /dev/null \
+    <"$DIR/keys" >"$DIR/screen" 2>&1 3>&- &
+  local script=$!
+  exec 7>"$DIR/keys"
+  printf 'iFrom: %s\rTo: %s\rSubject: typed\r\rThe end of it.\033' "$ALICE" "$BOB" >&7
+  wait_until 20 has_text_in_swap_file
+  kill -KILL "$(pgrep -P "$script" -f '^vim ' || pgrep -P "$(pgrep -P "$script")" -f '^vim ')"
+  exec 7>&-
+  wait "$script" || true
+  within 5 sync "$MOUNT/outbox"
+  equal "$(ls -A "$MOUNT/outbox")" .typed.swp
+  equal "$(ls -A "$MOUNT/failed")" ""
+  expect EBADMSG rename "$MOUNT/outbox/.typed.swp" "$MOUNT/outbox/typed"
+  stop_mount
+  start_mount
+  vim -Nes -u NONE -i NONE -r "$MOUNT/outbox/typed" -c "w $DIR/recovered" -c 'qa!' </dev/null || true
+  grep -qx 'The end of it.' "$DIR/recovered"
+  rm "$MOUNT/outbox/.typed.swp"
+  received_in_all 0
+}

@@ -213,6 +213,48 @@ static void a_writer_that_dies_interrupts(void **state)
     }
 }
 
+static void write_and_die(struct world *world, const char *name, const char *text)
+{
+    pid_t writer = make_dead(0, SIGKILL);
+    struct outbox_handle *handle = create(world, OUT, name);
+    assert_int_equal(outbox_write(handle, text, strlen(text), 0, writer), strlen(text));
+    assert_int_equal(outbox_flush(handle, writer), 0);
+    outbox_release(handle);
+    waitpid(writer, NULL, 0);
+}
+
+/* A swap file is wanted back. */
+static void what_is_never_sent_and_interrupted_stays_and_never_becomes_a_message(void **state)
+{
+    struct world *world = *state;
+    write_and_die(world, ".m.swp", MESSAGE);
+    assert_int_equal(settle(world), 0);
+    assert_true(shown_contains(world, OUT, ".m.swp", "How are you?"));
+    assert_int_equal(move(world, OUT, ".m.swp", OUT, "m.tmp"), 0);
+    assert_int_equal(move(world, OUT, "m.tmp", OUT, "m.eml"), -EBADMSG);
+    assert_true(was_told(world, EVENT_REFUSED, "outbox/m.tmp"));
+    world_reopen(world);
+    assert_int_equal(move(world, OUT, "m.tmp", OUT, "m.eml"), -EBADMSG);
+
+    struct outbox_handle *handle = NULL;
+    uint64_t number = number_of(world, OUT, "m.tmp");
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, 0, &handle), 0);
+    assert_int_equal(move(world, OUT, "m.tmp", OUT, "m.eml"), -EBADMSG);
+    append(handle, "more", (off_t)strlen(MESSAGE));
+    finish(handle);
+    assert_int_equal(move(world, OUT, "m.tmp", OUT, "m.eml"), -EBADMSG);
+    assert_int_equal(sends(world), 0);
+
+    /* Written anew, it is another. */
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR | O_TRUNC, 0, &handle),
+                     0);
+    append(handle, MESSAGE, 0);
+    finish(handle);
+    assert_int_equal(move(world, OUT, "m.tmp", OUT, "m.eml"), 0);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), 1);
+}
+
 static void what_the_daemon_left_open_is_interrupted(void **state)
 {
     struct world *world = *state;
@@ -379,6 +421,7 @@ int main(void)
         WORLD_TEST(an_empty_file_is_sent_once_it_has_content),
         WORLD_TEST(a_failed_write_is_never_sent),
         WORLD_TEST(a_writer_that_dies_interrupts),
+        WORLD_TEST(what_is_never_sent_and_interrupted_stays_and_never_becomes_a_message),
         WORLD_TEST(what_the_daemon_left_open_is_interrupted),
         WORLD_TEST(what_cannot_be_created),
         WORLD_TEST(queued_and_settled_files_cannot_be_written),
