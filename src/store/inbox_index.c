@@ -112,11 +112,17 @@ static size_t find_line(const struct store_index *index, uint64_t offset)
     return low;
 }
 
-static int write_line(const struct store_index *index, const struct line *line, char *ret_bytes)
+/* Where lines come from: emails of one answer lie side by side, newest first. */
+struct source {
+    const struct record_log *log;
+    struct record_window window;
+};
+
+static int write_line(struct source *source, const struct line *line, char *ret_bytes)
 {
     struct email_parts parts;
-    _cleanup_free_ void *record = NULL;
-    int error = record_log_read(index->mirror->log, line->position, line->record_len, &record);
+    const void *record;
+    int error = record_window_read(&source->window, source->log, line->position, line->record_len, &record);
     if (error != 0)
         return error;
     email_frame_get_parts(record, &parts);
@@ -125,37 +131,47 @@ static int write_line(const struct store_index *index, const struct line *line, 
 }
 
 /* Of a line that does not fit whole, what lies within the `len` bytes from `from` on. */
-static int write_part(const struct store_index *index, const struct line *line, size_t bytes, size_t from,
-                      size_t len, char *ret_bytes)
+static int write_part(struct source *source, const struct line *line, size_t bytes, size_t from, size_t len,
+                      char *ret_bytes)
 {
     _cleanup_free_ char *whole = malloc(bytes);
-    int error = whole == NULL ? -ENOMEM : write_line(index, line, whole);
+    int error = whole == NULL ? -ENOMEM : write_line(source, line, whole);
     if (error == 0)
         memcpy(ret_bytes, whole + from, len);
     return error;
 }
 
+/* `len` bytes, which there are. */
+static int write_lines(const struct store_index *index, struct source *source, uint64_t offset,
+                       char *ret_bytes, size_t len)
+{
+    size_t done = 0;
+    for (size_t i = len > 0 ? find_line(index, offset) : 0; done < len; i++) {
+        const struct line *line = &index->lines[i];
+        size_t bytes = line_bytes(line);
+        size_t from = offset + done - line->start;
+        size_t part = bytes - from < len - done ? bytes - from : len - done;
+        int error = part == bytes ? write_line(source, line, ret_bytes + done)
+                                  : write_part(source, line, bytes, from, part, ret_bytes + done);
+        if (error != 0)
+            return error;
+        done += part;
+    }
+    return 0;
+}
+
 int inbox_index_read(const struct store_index *index, uint64_t offset, char *ret_bytes, size_t len,
                      size_t *ret_len)
 {
-    size_t done = 0;
     if (len > index->bytes)
         len = index->bytes;
     if (offset >= index->bytes)
         len = 0;
     else if (len > index->bytes - offset)
         len = index->bytes - offset;
-    for (size_t i = len > 0 ? find_line(index, offset) : 0; done < len; i++) {
-        const struct line *line = &index->lines[i];
-        size_t bytes = line_bytes(line);
-        size_t from = offset + done - line->start;
-        size_t part = bytes - from < len - done ? bytes - from : len - done;
-        int error = part == bytes ? write_line(index, line, ret_bytes + done)
-                                  : write_part(index, line, bytes, from, part, ret_bytes + done);
-        if (error != 0)
-            return error;
-        done += part;
-    }
-    *ret_len = done;
-    return 0;
+    struct source source = {.log = index->mirror->log};
+    int error = write_lines(index, &source, offset, ret_bytes, len);
+    record_window_release(&source.window);
+    *ret_len = len;
+    return error;
 }

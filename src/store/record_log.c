@@ -25,6 +25,7 @@
 enum {
     FORMAT_VERSION = 3,
     BYTE_ORDER_MARK = 0x01020304,
+    WINDOW_BYTES = 64 * 1024,
 };
 
 struct log_header {
@@ -242,15 +243,20 @@ uint64_t record_log_append(struct record_log *log, unsigned int kind, const stru
 
 /* ---------------------------------------------------------------- reading */
 
-/* Copies the frame of a record, of `bytes`. False: there are not so many. */
-static bool copy_frame(const struct record_log *log, uint64_t position, size_t bytes,
-                       struct record_frame *ret_frame)
+/* Copies bytes from `start` on: how many there are. */
+static size_t copy_bytes(const struct record_log *log, uint64_t start, size_t bytes, void *ret_bytes)
 {
-    uint64_t at = (position & ~RECORD_IN_MEMORY) - sizeof(*ret_frame);
-    if ((position & RECORD_IN_MEMORY) == 0)
-        return file_pread_all(log->fd, ret_frame, bytes, (off_t)at) == (ssize_t)bytes;
-    memcpy(ret_frame, (const void *)(uintptr_t)at, bytes);
-    return true;
+    if ((start & RECORD_IN_MEMORY) == 0) {
+        ssize_t got = file_pread_all(log->fd, ret_bytes, bytes, (off_t)start);
+        return got < 0 ? 0 : (size_t)got;
+    }
+    memcpy(ret_bytes, (const void *)(uintptr_t)(start & ~RECORD_IN_MEMORY), bytes);
+    return bytes;
+}
+
+static bool is_frame_of(const struct record_frame *frame, size_t bytes, size_t len)
+{
+    return frame->len == len && record_frame_is_intact(frame, bytes);
 }
 
 int record_log_read(const struct record_log *log, uint64_t position, size_t len, void **ret_payload)
@@ -261,12 +267,66 @@ int record_log_read(const struct record_log *log, uint64_t position, size_t len,
     _cleanup_free_ struct record_frame *frame = malloc(bytes);
     if (frame == NULL)
         return -ENOMEM;
-    if (!copy_frame(log, position, bytes, frame) || frame->len != len ||
-        !record_frame_is_intact(frame, bytes))
+    if (copy_bytes(log, position - sizeof(*frame), bytes, frame) != bytes || !is_frame_of(frame, bytes, len))
         return -EIO;
     memmove(frame, frame->payload, len);
     *ret_payload = TAKE_PTR(frame);
     return 0;
+}
+
+static bool has(const struct record_window *window, uint64_t start, size_t bytes)
+{
+    return start >= window->start && start - window->start <= window->len &&
+           window->len - (start - window->start) >= bytes;
+}
+
+/* Moves on to the next piece, or back to the one before; elsewhere to one frame alone, whose neighbours may
+ * not be wanted. 0 or -ENOMEM. */
+static int move_to(struct record_window *window, const struct record_log *log, uint64_t start, size_t bytes)
+{
+    uint64_t end = window->start + window->len;
+    bool is_in_file = (start & RECORD_IN_MEMORY) == 0 && window->len > 0;
+    bool goes_on = is_in_file && start <= end && end - start < WINDOW_BYTES;
+    bool goes_back = is_in_file && start < window->start && window->start - start < WINDOW_BYTES;
+    uint64_t from = start;
+    size_t wanted = bytes;
+    if (bytes < WINDOW_BYTES && goes_back)
+        from = start + bytes > WINDOW_BYTES ? start + bytes - WINDOW_BYTES : 0;
+    if (bytes < WINDOW_BYTES && (goes_on || goes_back))
+        wanted = goes_back ? (size_t)(start + bytes - from) : (size_t)WINDOW_BYTES;
+    if (wanted > window->capacity) {
+        size_t capacity = wanted < WINDOW_BYTES ? (size_t)WINDOW_BYTES : wanted;
+        char *larger = realloc(window->bytes, capacity);
+        if (larger == NULL)
+            return -ENOMEM;
+        window->bytes = larger;
+        window->capacity = capacity;
+    }
+    window->start = from;
+    window->len = copy_bytes(log, from, wanted, window->bytes);
+    return 0;
+}
+
+int record_window_read(struct record_window *window, const struct record_log *log, uint64_t position,
+                       size_t len, const void **ret_payload)
+{
+    size_t bytes = record_frame_bytes(len);
+    uint64_t start = position - sizeof(struct record_frame);
+    if (position == RECORD_NOWHERE)
+        return -EIO;
+    if (!has(window, start, bytes) && move_to(window, log, start, bytes) != 0)
+        return -ENOMEM;
+    if (!has(window, start, bytes))
+        return -EIO;
+    const struct record_frame *frame = (const void *)(window->bytes + (start - window->start));
+    *ret_payload = frame->payload;
+    return is_frame_of(frame, bytes, len) ? 0 : -EIO;
+}
+
+void record_window_release(struct record_window *window)
+{
+    free(window->bytes);
+    *window = (struct record_window){.bytes = NULL};
 }
 
 uint64_t record_log_bytes(const struct record_log *log)

@@ -77,6 +77,19 @@ uint64_t record_log_append(struct record_log *log, unsigned int kind, const stru
  * read, is damaged, or was discarded. */
 int record_log_read(const struct record_log *log, uint64_t position, size_t len, void **ret_payload);
 
+/* A piece of the log, for whoever reads many records that may lie side by side, forwards or backwards. */
+struct record_window { /* empty: all zeros */
+    char *bytes;
+    size_t capacity;
+    uint64_t start; /* position of bytes[0] */
+    size_t len;
+};
+
+/* The same through a window of the caller's, which *ret_payload points into until the next call. */
+int record_window_read(struct record_window *window, const struct record_log *log, uint64_t position,
+                       size_t len, const void **ret_payload);
+void record_window_release(struct record_window *window);
+
 /* Bytes of the file that hold records, intact or not. */
 uint64_t record_log_bytes(const struct record_log *log);
 

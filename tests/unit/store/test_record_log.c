@@ -186,6 +186,46 @@ static void what_others_cut_off_or_change_cannot_be_read_and_what_comes_then_can
     temp_dir_release(&dir);
 }
 
+/* Forwards, backwards, here and there, of all lengths, some of them in memory, some of them damaged. */
+static void records_are_read_through_a_window(void **state)
+{
+    (void)state;
+    enum {
+        RECORDS = 997
+    };
+    static const unsigned int steps[] = {1, RECORDS - 1, 7, 500};
+    static char text[100000];
+    struct temp_dir dir;
+    _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(FILE_MAX_BYTES);
+    uint64_t positions[RECORDS];
+    size_t lens[RECORDS];
+    temp_dir_init(&dir);
+    struct record_log *log = open_log(&dir, &found);
+    for (unsigned int i = 0; i < RECORDS; i++) {
+        lens[i] = i % 100 == 50 ? 70000 + i : 1 + i * 7 % 900;
+        memset(text, 'a' + (int)(i % 26), lens[i]);
+        const struct iovec part = {text, lens[i]};
+        positions[i] = record_log_append(log, 1, &part, 1);
+    }
+    for (size_t k = 0; k < ARRAY_LEN(steps); k++) {
+        struct record_window window = {0};
+        for (unsigned int i = 0, at = 0; i < RECORDS; i++, at = (at + steps[k]) % RECORDS) {
+            const char *payload;
+            assert_int_equal(
+                record_window_read(&window, log, positions[at], lens[at], (const void **)&payload), 0);
+            assert_int_equal((uintptr_t)payload % 8, 0);
+            assert_int_equal(payload[0], 'a' + (int)(at % 26));
+            assert_int_equal(payload[lens[at] - 1], 'a' + (int)(at % 26));
+        }
+        const void *payload;
+        assert_int_equal(record_window_read(&window, log, positions[3], lens[3] + 8, &payload), -EIO);
+        assert_int_equal(record_window_read(&window, log, record_log_end(log) + 64, 8, &payload), -EIO);
+        record_window_release(&window);
+    }
+    record_log_free(log);
+    temp_dir_release(&dir);
+}
+
 static void an_empty_record_is_a_record(void **state)
 {
     (void)state;
@@ -628,6 +668,7 @@ int main(void)
         cmocka_unit_test(positions_stay_valid_while_it_grows),
         cmocka_unit_test(positions_are_the_same_after_the_next_opening),
         cmocka_unit_test(what_others_cut_off_or_change_cannot_be_read_and_what_comes_then_can),
+        cmocka_unit_test(records_are_read_through_a_window),
         cmocka_unit_test(an_empty_record_is_a_record),
         cmocka_unit_test(a_batch_is_appended_as_one),
         cmocka_unit_test(a_visitor_can_stop),
