@@ -175,6 +175,35 @@ static void an_outage_is_told_once_and_so_is_its_end(void **state)
     world_release(&world);
 }
 
+/* Too many requests is the service's own answer; a proxy before it may say 503. */
+static void a_service_that_has_too_much_to_do_is_there(void **state)
+{
+    static const struct {
+        int http_status;
+        bool is_online;
+    } cases[] = {{429, true}, {503, false}, {200, true}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const struct fake_outcome busy = {
+            .outcome = SERVICE_RETRY, .http_status = cases[i].http_status, .error = EAGAIN};
+        struct store_world world;
+        struct store_status status;
+        world_init_with_alice(&world);
+        start_polling(&world);
+        fake_service_set_reachable(world.fake, false);
+        pass(&world, BACKOFF_MOST_MS);
+        store_get_status(world.store, &status);
+        assert_false(status.is_online);
+        fake_service_set_reachable(world.fake, true);
+        fake_service_set(world.fake, FAKE_LIST_INBOXES, busy);
+        fake_service_set(world.fake, FAKE_LIST_EMAILS, busy);
+        pass(&world, BACKOFF_MOST_MS);
+        store_get_status(world.store, &status);
+        assert_int_equal(status.is_online, cases[i].is_online);
+        world_release(&world);
+    }
+}
+
 static void what_others_find_out_is_looked_into_where_it_is_news(void **state)
 {
     (void)state;
@@ -390,6 +419,7 @@ int main(void)
         cmocka_unit_test(polls_ask_for_little_and_for_more_while_unknown_mail_comes),
         cmocka_unit_test(a_poll_of_some_removes_nothing_and_the_complete_one_does),
         cmocka_unit_test(an_outage_is_told_once_and_so_is_its_end),
+        cmocka_unit_test(a_service_that_has_too_much_to_do_is_there),
         cmocka_unit_test(what_others_find_out_is_looked_into_where_it_is_news),
         cmocka_unit_test(a_refused_key_is_an_outage),
         cmocka_unit_test(a_service_in_trouble_all_over_is_away_and_in_part_it_is_not),
