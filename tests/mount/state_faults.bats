@@ -217,10 +217,10 @@ wait_settled() {
   wait_waiting
   kill_mount KILL
   fill_disk
-  start_scripted_service
   start_mount
   present "$MOUNT/outbox/patient"
   mount_lists_and_reads
+  start_scripted_service
   empty_disk
   wait_settled
   is_sent_times patient 1
