@@ -315,6 +315,54 @@ server.serve_forever()' "$other" >"$DIR/port" 3>&- &
   within 10 stop_mount
 }
 
+# So many records of box-1, from the first number on.
+some_emails() { # FIRST COUNT
+  jq -nc --argjson first "$1" --argjson count "$2" 'range($first; $first + $count) |
+    {id: "mail-\(. + 10000000)-of-many", inbox_id: "box-1", subject: "number \(.)"}'
+}
+
+shows_emails() { # COUNT
+  [ "$(jq .sync.emails "$MOUNT/status.json")" = "$1" ]
+}
+
+@test "however much mail comes between two polls, the next one brings all of it" {
+  some_emails 0 20 | server_has_emails
+  start_mount --poll-interval=1
+  wait_until 20 shows_emails 20
+  # More than 100, 400, 1,600 and 6,400 at once; the next complete look is a quarter of an hour away.
+  some_emails 20 7000 | server_has_emails
+  wait_until 60 shows_emails 7020
+  equal "$(find "$MOUNT/inboxes/box-1" -name '*_*.json' | wc -l)" 7020
+  holds "$MOUNT/status.json" '.sync.error == null'
+}
+
+@test "of many emails that go at once, none answers to its name any more" {
+  local names name gone=0
+  some_emails 0 30 | server_has_emails
+  start_mount
+  refresh
+  names=("$MOUNT"/inboxes/box-1/*_*.json)
+  equal "${#names[@]}" 30
+  # The kernel knows each name, and what each file holds.
+  cat "${names[@]}" >/dev/null
+  stat "${names[@]}" >/dev/null
+  curl -sS -X POST "$SERVICE_URL/_clear"
+  some_emails 29 1 | server_has_emails
+  refresh
+  for name in "${names[@]}"; do
+    if [[ $name == *_number-29_* ]]; then
+      present "$name"
+    else
+      missing "$name"
+      run ! cat "$name"
+      gone=$((gone + 1))
+    fi
+  done
+  equal "$gone" 29
+  equal "$(find "$MOUNT/inboxes/box-1" -name '*_*.json' | wc -l)" 1
+  equal "$(wc -l <"$MOUNT/inboxes/box-1/index.jsonl")" 1
+}
+
 @test "records without end: far more than was asked for are not taken, in words, and they go again" {
   local taken
   server_has_email '{"id": "kept-for-ever", "inbox_id": "box-1", "subject": "kept"}'

@@ -127,6 +127,13 @@ static void polls_ask_for_little_and_for_more_while_unknown_mail_comes(void **st
     assert_int_equal(lists(&world), before + 3);
     for (unsigned int i = 0, limit = 100; i < 3; i++, limit *= 4)
         assert_int_equal(fake_service_get(world.fake, FAKE_LIST_EMAILS, before + i).limit, limit);
+
+    /* The ladder has no upper end that mail could reach. */
+    before = lists(&world);
+    world_add_emails(&world, "in-1", 950, 9000);
+    pass(&world, POLL_MOST_MS);
+    assert_int_equal(world_count(&world), 9000);
+    assert_int_equal(lists(&world), before + 5);
     world_release(&world);
 }
 
