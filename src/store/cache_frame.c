@@ -16,6 +16,12 @@ static uint64_t frame_len(size_t header, uint64_t first, uint64_t second, uint64
     return header + first + 1 + second + 1 + third + 1;
 }
 
+/* Whether there is a text of that length, to its NUL. */
+static bool is_text(const char *text, uint32_t len)
+{
+    return strnlen(text, (size_t)len + 1) == len;
+}
+
 static uint64_t inbox_frame_len(const struct inbox_frame *frame)
 {
     return frame_len(sizeof(*frame), (uint64_t)frame->id_len + frame->address_len + 1, frame->name_len,
@@ -49,7 +55,7 @@ bool inbox_frame_read(const void *payload, size_t len, struct inbox_parts *ret)
     if (len < sizeof(*frame) || inbox_frame_len(frame) != len)
         return false;
     inbox_frame_get_parts(frame, ret);
-    return ret->id[frame->id_len] == '\0' && ret->name[-1] == '\0' && ret->name[frame->name_len] == '\0' &&
+    return is_text(ret->id, frame->id_len) && ret->name[-1] == '\0' && is_text(ret->name, frame->name_len) &&
            ret->json[frame->json_len] == '\0' && frame->name_len > 0;
 }
 
@@ -59,7 +65,7 @@ bool email_frame_read(const void *payload, size_t len, struct email_parts *ret)
     if (len < sizeof(*frame) || email_frame_len(frame->json_len, frame->key_len, frame->name_len) != len)
         return false;
     email_frame_get_parts(frame, ret);
-    return ret->key[frame->key_len] == '\0' && ret->name[frame->name_len] == '\0' &&
+    return is_text(ret->key, frame->key_len) && is_text(ret->name, frame->name_len) &&
            ret->json[frame->json_len] == '\0' && frame->name_len > 0;
 }
 
