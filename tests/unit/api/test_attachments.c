@@ -108,12 +108,36 @@ static void an_empty_file_is_uploaded_too(void **state)
     release(&uploaded);
 }
 
+/* It is announced with a length that does not come. No answer makes that an upload: neither one to what came,
+ * nor one that the service gives as soon as it has seen the head. */
+static void a_file_that_becomes_shorter_is_never_uploaded(void **state)
+{
+    static const enum scripted_fault faults[] = {SCRIPTED_NONE, SCRIPTED_ANSWER_BEFORE_BODY};
+    struct api_fixture *fixture = *state;
+    _cleanup_close_ int fd = memfd_create("file", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(fd, 4 << 20), 0);
+    for (size_t i = 0; i < ARRAY_LEN(faults); i++) {
+        scripted_server_clear(fixture->server);
+        scripted_server_set_default(fixture->server,
+                                    (struct scripted_step){.body = "\"p\"", .fault = faults[i]});
+        struct uploaded uploaded =
+            upload(fixture, &(struct upload_request){
+                                .name = "a", .content_type = "text/plain", .fd = fd, .len = (4 << 20) + 1});
+        if (uploaded.result.outcome == SERVICE_OK || uploaded.id != NULL)
+            fail_msg("case %zu: what came was taken for whole", i);
+        if (faults[i] == SCRIPTED_NONE)
+            assert_int_equal(scripted_server_requests(fixture->server), 0);
+        release(&uploaded);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         API_TEST(ids_are_found_where_they_are),
         API_TEST(the_part_is_named_file_and_holds_the_bytes),
         API_TEST(an_empty_file_is_uploaded_too),
+        API_TEST(a_file_that_becomes_shorter_is_never_uploaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
