@@ -62,6 +62,24 @@ os.chmod(name, 0o644)
   received_in_all 16
 }
 
+@test "glib: g_file_set_contents, once and again: each save one mail, whole, under its name" {
+  python3 - "$MOUNT/outbox" "$ALICE" "$BOB" <<'PYTHON'
+import ctypes, sys
+glib = ctypes.CDLL("libglib-2.0.so.0")
+out, alice, bob = sys.argv[1:]
+for i in range(20):
+    text = f"From: {alice}\nTo: {bob}\nSubject: glib {i}\n\nHello.\n".encode()
+    if not glib.g_file_set_contents(f"{out}/glib-{i}".encode(), text, ctypes.c_ssize_t(len(text)), None):
+        sys.exit(f"glib-{i} was not saved")
+PYTHON
+  sync "$MOUNT/outbox"
+  local i
+  for i in {0..19}; do
+    went_out "glib-$i" "glib $i"
+  done
+  received_in_all 20
+}
+
 @test "what is being sent is renamed, and keeps its new name over a restart" {
   kill -STOP "$SERVICE_PID" # it takes the request, and does not answer
   exec 8< <(message "$BOB" "on the wire" | python3 -c '
@@ -196,7 +214,8 @@ except FileNotFoundError:
   local way n=0 names=()
   for way in "install -m 0644 -p" "cp -p" "cp -a" "rsync -a" "rsync -a --inplace" \
     "python3 -c 'import shutil, sys; shutil.copy2(*sys.argv[1:])'"; do
-    message "$BOB" "$way" >"$DIR/way-$((++n))"
+    n=$((n + 1))
+    message "$BOB" "$way" >"$DIR/way-$n"
     eval "$way" '"$DIR/way-$n"' '"$MOUNT/outbox/way-$n"'
     names+=("way-$n")
   done
