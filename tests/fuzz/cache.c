@@ -59,7 +59,7 @@ static uint64_t open_mirror(int dir_fd)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     int dir_fd = state_folder();
-    state_folder_put(dir_fd, "records", bytes, len);
+    state_folder_put(dir_fd, "records", bytes, len, NULL);
     uint64_t hash = open_mirror(dir_fd);
     FUZZ_CHECK(open_mirror(dir_fd) == hash);
     return 0;

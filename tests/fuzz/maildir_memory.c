@@ -23,10 +23,18 @@ static uint32_t open_memory(int dir_fd)
     return state.uidvalidity;
 }
 
+/* A box may have 16 million numbers, which take a gigabyte: here 65,536 are enough. Its own number and this
+ * one are the two that a record begins with. */
+static void tame(char *payload, size_t len)
+{
+    if (len >= 8)
+        payload[6] = payload[7] = 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     int dir_fd = state_folder();
-    state_folder_put(dir_fd, "maildir", bytes, len);
+    state_folder_put(dir_fd, "maildir", bytes, len, tame);
     uint32_t uidvalidity = open_memory(dir_fd);
     FUZZ_CHECK(open_memory(dir_fd) == uidvalidity);
     return 0;

@@ -53,8 +53,9 @@ static inline int state_folder_visit_nothing(void *context, unsigned int kind, c
 }
 
 /* Makes the file. The first byte chooses: any bytes, or a log that is intact and holds what the rest says, a
- * kind and a length before each record. */
-static inline void state_folder_put(int dir_fd, const char *name, const uint8_t *bytes, size_t len)
+ * kind and a length before each record. `tame`, or NULL, may change these. */
+static inline void state_folder_put(int dir_fd, const char *name, const uint8_t *bytes, size_t len,
+                                    void (*tame)(char *payload, size_t len))
 {
     bool is_raw = len > 0 && bytes[0] % 4 == 0;
     if (is_raw) {
@@ -68,9 +69,12 @@ static inline void state_folder_put(int dir_fd, const char *name, const uint8_t 
     for (size_t at = 1; at + 3 <= len;) {
         size_t left = len - at - 3;
         size_t part = (size_t)bytes[at + 1] | (size_t)bytes[at + 2] << 8;
-        struct iovec payload = {(void *)(uintptr_t)(bytes + at + 3), part < left ? part : left};
-        record_log_append(log, bytes[at] % (RECORD_KIND_MAX + 1), &payload, 1);
-        at += 3 + payload.iov_len;
+        size_t payload_len = part < left ? part : left;
+        _cleanup_free_ char *payload = fuzz_string(bytes + at + 3, payload_len);
+        if (tame != NULL)
+            tame(payload, payload_len);
+        record_log_append(log, bytes[at] % (RECORD_KIND_MAX + 1), &(struct iovec){payload, payload_len}, 1);
+        at += 3 + payload_len;
     }
     record_log_free(log);
 }
