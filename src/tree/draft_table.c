@@ -19,7 +19,7 @@
 enum {
     INDEX_BITS = 32,
     GENERATION_BITS = 64 - INODE_KIND_BITS - INDEX_BITS,
-    NO_SLOT = UINT32_MAX,
+    NO_SLOT = INT32_MAX,
     NAMES_MAX = 8, /* of one file; beyond, the oldest is forgotten until it is looked up again */
 };
 

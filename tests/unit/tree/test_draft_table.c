@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -265,6 +266,49 @@ static void what_is_moved_behind_the_back_is_stale_until_it_is_looked_up(void **
     assert_int_equal(try_hold(fixture, node), 0);
 }
 
+struct renamer {
+    struct fixture *fixture;
+    atomic_bool is_done;
+};
+
+static void *rename_to_and_fro(void *argument)
+{
+    struct renamer *renamer = argument;
+    struct draft_table *table = &renamer->fixture->table;
+    for (int i = 0; i < 10000; i++) {
+        assert_int_equal(draft_table_rename(table, &table->root, "here", &table->root, "there", 0), 0);
+        assert_int_equal(draft_table_rename(table, &table->root, "there", &table->root, "here", 0), 0);
+    }
+    renamer->is_done = true;
+    return NULL;
+}
+
+static void a_rename_under_way_hides_nothing_below(void **state)
+{
+    struct fixture *fixture = *state;
+    struct renamer renamer = {.fixture = fixture};
+    pthread_t thread;
+    struct draft_node *other = NULL;
+    struct stat stat;
+    assert_int_equal(mkdirat(fixture->dir.fd, "here", 0700), 0);
+    make_file(fixture, "here/file");
+    struct draft_node *folder = find(fixture, "here");
+    struct draft_node *file = find_in(fixture, folder, "file");
+    assert_int_equal(thread_start(&thread, "renamer", rename_to_and_fro, &renamer), 0);
+    while (!renamer.is_done) {
+        assert_int_equal(try_hold(fixture, file), 0);
+        assert_int_equal(try_hold(fixture, folder), 0);
+        assert_ptr_equal(find_in(fixture, folder, "file"), file);
+        /* Lookups meanwhile must not bring back a name that is gone. */
+        if (draft_table_find(&fixture->table, &fixture->table.root, "there", &other, &stat) == 0)
+            draft_node_unref(&fixture->table, other, 1);
+    }
+    pthread_join(thread, NULL);
+    assert_int_equal(try_hold(fixture, file), 0);
+    assert_string_equal(folder->names->name, "here");
+    assert_null(folder->names->next);
+}
+
 /* ---------------------------------------------------------------- writers */
 
 static void a_draft_being_written_cannot_move(void **state)
@@ -371,6 +415,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_known_needs_no_descriptor, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_removed_draft_is_held_until_it_is_forgotten, set_up, tear_down),
         cmocka_unit_test_setup_teardown(names_follow_the_renames_above_them, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_rename_under_way_hides_nothing_below, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_long_way_is_gone_in_pieces, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_moved_behind_the_back_is_stale_until_it_is_looked_up, set_up,
                                         tear_down),
