@@ -85,6 +85,12 @@ elsewhere() {
   send_from_here "$name" "from here"
   equal "$(find "$MOUNT/sent" -name "$name" | wc -l)" 1
   grep -q "Subject: from here" "$MOUNT/sent/$name"
+  # It can be moved, as a record cannot, and removed.
+  mv "$MOUNT/sent/$name" "$MOUNT/drafts/"
+  grep -q "Subject: from here" "$MOUNT/drafts/$name"
+  holds "$MOUNT/sent/$name" '.subject == "from elsewhere"'
+  send_from_here "$name" "from here again"
+  grep -q "Subject: from here again" "$MOUNT/sent/$name"
   rm "$MOUNT/sent/$name"
   holds "$MOUNT/sent/$name" '.subject == "from elsewhere"'
 }
