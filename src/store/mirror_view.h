@@ -16,7 +16,7 @@ size_t mirror_list_held(struct mirror *mirror, uint32_t inbox, uint64_t position
 bool mirror_shows_held(struct mirror *mirror);
 bool mirror_get_email(struct mirror *mirror, uint32_t email, struct email_view *ret);
 int mirror_read_email(struct mirror *mirror, uint32_t email, char **ret_json, size_t *ret_len);
-int mirror_read_inbox(struct mirror *mirror, uint32_t inbox, char **ret_json, size_t *ret_len);
+int mirror_read_inbox(struct mirror *mirror, uint32_t number, char **ret_json, size_t *ret_len);
 size_t mirror_list_inboxes(struct mirror *mirror, uint64_t position, struct inbox_view *ret,
                            uint64_t *ret_positions, size_t max);
 size_t mirror_list_emails(struct mirror *mirror, uint32_t inbox, uint64_t position, struct email_view *ret,
