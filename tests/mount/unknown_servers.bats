@@ -339,13 +339,15 @@ shows_emails() { # COUNT
 @test "of many emails that go at once, none answers to its name any more" {
   local names name gone=0
   some_emails 0 30 | server_has_emails
+  control "$(some_emails 0 30 | jq -sc '{contents: map({key: .id, value: {id, plain_text: "Hello", attachments: []}}) | from_entries}')"
   start_mount
   refresh
+  wait_for_folders box-1
   names=("$MOUNT"/inboxes/box-1/*_*.json)
   equal "${#names[@]}" 30
   # The kernel knows each name, and what each file holds.
   cat "${names[@]}" >/dev/null
-  stat "${names[@]}" >/dev/null
+  stat "${names[@]}" "${names[@]%.json}" >/dev/null
   curl -sS -X POST "$SERVICE_URL/_clear"
   some_emails 29 1 | server_has_emails
   refresh
@@ -353,7 +355,7 @@ shows_emails() { # COUNT
     if [[ $name == *_number-29_* ]]; then
       present "$name"
     else
-      missing "$name"
+      missing "$name" "${name%.json}"
       run ! cat "$name"
       gone=$((gone + 1))
     fi
