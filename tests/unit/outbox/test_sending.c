@@ -43,6 +43,21 @@ static void a_message_is_sent_and_gets_a_receipt(void **state)
     assert_null(none);
 }
 
+/* Programs that watch a folder by its time see what comes and what goes. */
+static void sending_changes_the_folder_that_is_left_and_the_one_that_is_reached(void **state)
+{
+    struct world *world = *state;
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    assert_int_equal(mail(world, "hello.eml", MESSAGE), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    assert_int_equal(outbox_folder_changed_ms(world->outbox, OUTBOX_FOLDER_OUTBOX), NOON);
+    fake_clock_advance(&world->clock, 5000);
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(outbox_folder_changed_ms(world->outbox, OUTBOX_FOLDER_OUTBOX), NOON + 5000);
+    assert_int_equal(outbox_folder_changed_ms(world->outbox, OUTBOX_FOLDER_SENT), NOON + 5000);
+}
+
 static void a_message_written_in_place_is_sent_at_its_last_close(void **state)
 {
     struct world *world = *state;
@@ -458,6 +473,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WORLD_TEST(a_message_is_sent_and_gets_a_receipt),
+        WORLD_TEST(sending_changes_the_folder_that_is_left_and_the_one_that_is_reached),
         WORLD_TEST(a_message_written_in_place_is_sent_at_its_last_close),
         WORLD_TEST(json_form_is_sent),
         cmocka_unit_test(what_happened_and_what_follows),
