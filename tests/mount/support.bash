@@ -60,14 +60,24 @@ contains() # TEXT PART
     [[ $1 == *"$2"* ]] || fail "is: $1" $'\n'"should contain: $2"
 }
 
+# A folder's listing and the answer to a name in it come from different places: a test that asks for a file asks both.
+is_listed() # PATH
+{
+    local listed=("${1%/*}"/* "${1%/*}"/.[!.]*)
+    [[ $'\n'$(printf '%s\n' "${listed[@]}")$'\n' = *$'\n'"$1"$'\n'* ]]
+}
+
+answers() # PATH
+{
+    [ -e "$1" ] || [ -L "$1" ]
+}
+
 present() # PATH...
 {
     local path
     for path; do
-        if ! [ -e "$path" ] && ! [ -L "$path" ]; then
-            fail "is not there: $path"
-            return 1
-        fi
+        answers "$path" || fail "is not there: $path" || return
+        is_listed "$path" || fail "is there, but not listed: $path" || return
     done
 }
 
@@ -75,24 +85,17 @@ missing() # PATH...
 {
     local path
     for path; do
-        if [ -e "$path" ] || [ -L "$path" ]; then
-            fail "is there: $path"
-            return 1
-        fi
+        ! answers "$path" || fail "is there: $path" || return
+        ! is_listed "$path" || fail "is listed, but not there: $path" || return
     done
 }
 
 # For what left outbox/ or attachments/ by itself: its name still answers for some seconds, but is not listed.
 unlisted() # PATH...
 {
-    local path listed
+    local path
     for path; do
-        for listed in "${path%/*}"/* "${path%/*}"/.[!.]*; do
-            if [ "$listed" = "$path" ]; then
-                fail "is listed: $path"
-                return 1
-            fi
-        done
+        ! is_listed "$path" || fail "is listed: $path" || return
     done
 }
 
