@@ -199,12 +199,13 @@ static void learn_name_locked(struct draft_table *table, struct draft_node *node
 {
     if (*find_name(node, parent, text) != NULL)
         return;
-    struct draft_name *name = malloc(sizeof(*name) + strlen(text) + 1);
+    size_t size = strlen(text) + 1;
+    struct draft_name *name = malloc(sizeof(*name) + size);
     if (name == NULL)
         return;
     parent->references++;
     name->parent = parent;
-    strcpy(name->name, text);
+    memcpy(name->name, text, size);
     name->next = node->names;
     node->names = name;
 
