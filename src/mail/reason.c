@@ -25,9 +25,9 @@ int reason_give(char **ret_reason, int error, const char *format, ...)
     va_end(arguments);
 
     g_autofree char *valid = g_utf8_make_valid(strbuf_str(&words), -1);
-    for (char *c = valid; *c != '\0'; c++)
-        if (g_ascii_iscntrl(*c))
-            *c = ' ';
+    for (char *c = valid; *c != '\0'; c = g_utf8_next_char(c))
+        if (g_unichar_iscntrl(g_utf8_get_char(c)))
+            memset(c, ' ', (size_t)(g_utf8_next_char(c) - c));
     *ret_reason = strdup(valid);
     return *ret_reason == NULL ? -ENOMEM : error;
 }
