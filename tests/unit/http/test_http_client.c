@@ -5,6 +5,7 @@
  */
 #include "http/http_client.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -585,6 +586,57 @@ static void threads_share_a_client(void **state)
     assert_in_range(scripted_server_connections(fixture->server), 1, THREADS);
 }
 
+struct stalled {
+    struct fixture *fixture;
+    struct cancel cancel;
+};
+
+static void *make_stalled_request(void *argument)
+{
+    struct stalled *stalled = argument;
+    struct http_request request = get_request(stalled->fixture);
+    struct http_response response;
+    request.cancel = &stalled->cancel;
+    http_client_perform(stalled->fixture->client, &request, &response);
+    return NULL;
+}
+
+static size_t count_descriptors(void)
+{
+    size_t count = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    assert_non_null(dir);
+    while (readdir(dir) != NULL)
+        count++;
+    closedir(dir);
+    return count;
+}
+
+/* More than are kept for later. */
+static void requests_of_many_threads_leave_nothing_open(void **state)
+{
+    enum {
+        MANY = 100
+    };
+    (void)state;
+    size_t before = count_descriptors();
+    void *own_state = NULL;
+    set_up(&own_state);
+    struct stalled stalled = {.fixture = own_state};
+    pthread_t threads[MANY];
+    cancel_init(&stalled.cancel);
+    scripted_server_set_default(stalled.fixture->server, (struct scripted_step){.fault = SCRIPTED_STALL});
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(thread_start(&threads[i], "stalled", make_stalled_request, &stalled), 0);
+    scripted_server_wait(stalled.fixture->server, MANY);
+    cancel_set(&stalled.cancel);
+    for (int i = 0; i < MANY; i++)
+        pthread_join(threads[i], NULL);
+    cancel_release(&stalled.cancel);
+    tear_down(&own_state);
+    assert_int_equal(count_descriptors(), before);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -615,6 +667,7 @@ int main(void)
         TEST(line_breaks_never_reach_a_header),
         TEST(an_echoed_key_is_blotted_out),
         TEST(threads_share_a_client),
+        cmocka_unit_test(requests_of_many_threads_leave_nothing_open),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -458,6 +458,8 @@ static void a_forward_encloses_the_original(void **state)
         if (i == 0) {
             json_t *content = load_content(fixture, text_of(newest, "id"), "");
             const json_t *attachment = json_array_get(json_object_get(content, "attachments"), 0);
+            assert_string_equal("message/rfc822", text_of(attachment, "content_type"));
+            assert_string_equal("forwarded.eml", text_of(attachment, "filename"));
             char target[256];
             snprintf(target, sizeof(target), "/api/v1/email/%s/attachment/%s", text_of(newest, "id"),
                      text_of(attachment, "id"));
