@@ -17,8 +17,8 @@ enum {
     RECORD_DEPTH_MAX = 200 /* of brackets within a record, or within another member of the outer object */
 };
 
-/* The text of one object, from `{` to the bracket that closes it, not yet known to be valid. NULL: a record too long or too
- * deep was passed over. Non-zero (-errno) ends the stream. */
+/* The text of one object, from `{` to the bracket that closes it, not yet known to be valid. NULL: a record
+ * too long or too deep was passed over. Non-zero (-errno) ends the stream. */
 typedef int (*record_sink)(void *context, const char *text, size_t len);
 
 /* Tries to read the record that the text begins with, which may be cut off, and be followed by more.

@@ -50,11 +50,11 @@ struct envelope {
     char **part_ids; /* pool ids of its MIME parts, NULL where one is not uploaded yet */
     size_t part_ids_len;
     bool may_have_been_sent; /* an attempt since hand-in had an unknown outcome */
-    bool was_unknown;        /* so had an earlier hand-in of the same content: a refusal now does not mean that
-                                it was never sent. Belongs to the key */
-    bool was_reuploaded;     /* its pool ids were refused once, and all was uploaded again */
-    int64_t quota_day;       /* UTC day in whose count of sent emails it is; 0: none */
-    char *request;           /* as sent last, JSON text; NULL: never sent, or not loaded (has_request) */
+    bool was_unknown;    /* so had an earlier hand-in of the same content: a refusal now does not mean that
+                            it was never sent. Belongs to the key */
+    bool was_reuploaded; /* its pool ids were refused once, and all was uploaded again */
+    int64_t quota_day;   /* UTC day in whose count of sent emails it is; 0: none */
+    char *request;       /* as sent last, JSON text; NULL: never sent, or not loaded (has_request) */
     bool has_request;
 
     /* of an attachment */

@@ -77,7 +77,8 @@ int inbox_create(const struct inbox_editor *editor, const char *address, struct 
     _cleanup_free_ char *request = NULL;
     int error = inbox_request_create(address, &request);
     if (error == -EINVAL)
-        return refuse(editor, address, NULL, error, "not an email address that an inbox can have here", ret_reason);
+        return refuse(editor, address, NULL, error, "not an email address that an inbox can have here",
+                      ret_reason);
     if (error != 0)
         return error;
     if (mirror_has_address(editor->mirror, address))
