@@ -286,18 +286,25 @@ char *file_name_from_text(const char *text)
     return strbuf_take(&name, NULL);
 }
 
-bool file_name_is_never_sent(const char *name)
+static bool has_ending(const char *name, const char *const *endings, size_t len)
 {
-    static const char *const endings[] = {"~",    ".tmp",  ".part", ".swp", ".bak",
-                                          ".old", ".orig", ".rej",  ".sav"};
-    if (name[0] == '.' || strcmp(name, "4913") == 0)
-        return true;
-    if (name[0] == '#' && g_str_has_suffix(name + 1, "#"))
-        return true;
-    for (size_t i = 0; i < ARRAY_LEN(endings); i++)
+    for (size_t i = 0; i < len; i++)
         if (g_str_has_suffix(name, endings[i]))
             return true;
     return false;
+}
+
+bool file_name_is_temporary(const char *name)
+{
+    static const char *const endings[] = {"~", ".tmp", ".part", ".swp"};
+    return name[0] == '.' || strcmp(name, "4913") == 0 || has_ending(name, endings, ARRAY_LEN(endings));
+}
+
+bool file_name_is_backup(const char *name)
+{
+    static const char *const endings[] = {".bak", ".old", ".orig", ".rej", ".sav"};
+    bool is_autosave = name[0] == '#' && g_str_has_suffix(name + 1, "#");
+    return is_autosave || has_ending(name, endings, ARRAY_LEN(endings));
 }
 
 /* The last dot and what follows, or the end. */

@@ -46,10 +46,11 @@ char *file_name_stem_unique(const char *stem, const char *key, unsigned int atte
  * else made so. Caller frees. */
 char *file_name_from_text(const char *text);
 
-/* Whether the outbox leaves a file of this name alone for ever, for it is a temporary file or a backup:
- * starts with ".", stands between "#", ends in "~" or one of the usual endings, or is "4913" (vim's probe).
- */
-bool file_name_is_never_sent(const char *name);
+/* Whether a file of this name is temporary: starts with ".", ends in "~" or one of the usual endings, or is
+ * "4913" (vim's probe). */
+bool file_name_is_temporary(const char *name);
+/* Whether a file of this name holds what another one was before: "draft.bak", "#draft#". */
+bool file_name_is_backup(const char *name);
 
 /* "report.pdf", 2 → "report-2.pdf"; shortened where it would pass 255 bytes, at a character boundary. A
  * leading dot starts no extension. Caller frees. */

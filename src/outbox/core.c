@@ -168,6 +168,11 @@ bool core_is_receipt_name(const char *name)
     return len > suffix && strcmp(name + len - suffix, RECEIPT_SUFFIX) == 0;
 }
 
+bool core_is_never_sent(enum envelope_kind kind, const char *name)
+{
+    return file_name_is_temporary(name) || (kind == ENVELOPE_MESSAGE && file_name_is_backup(name));
+}
+
 int core_check_name(enum outbox_folder folder, const char *name)
 {
     bool is_message = folder == OUTBOX_FOLDER_OUTBOX;

@@ -92,6 +92,9 @@ int core_claim_name(struct outbox *outbox, enum outbox_folder folder, const char
  * -EILSEQ (not UTF-8; of an attachment, whose name is sent in a header, also: a control character). */
 int core_check_name(enum outbox_folder folder, const char *name);
 bool core_is_receipt_name(const char *name);
+/* Whether a file of this name is left alone for ever. The backup of a message would be sent as a second
+ * message; a backup may well be what somebody wants to attach. */
+bool core_is_never_sent(enum envelope_kind kind, const char *name);
 
 /* The item's name in the folder, which it has left, goes on answering for a while to the process that wrote
  * it. */

@@ -54,7 +54,7 @@ static int check_file(struct moving_in *moving)
     if ((uint64_t)status->st_size > max)
         return reason_give(&moving->reason, moving->kind == ENVELOPE_MESSAGE ? -EMSGSIZE : -EFBIG,
                            "the file is larger than %zu bytes", max);
-    if (status->st_size == 0 && !file_name_is_never_sent(moving->name))
+    if (status->st_size == 0 && !core_is_never_sent(moving->kind, moving->name))
         return reason_give(&moving->reason, -EBADMSG, "the file is empty");
     return 0;
 }

@@ -166,7 +166,7 @@ int hand_in_check(struct hand_in *hand_in, const char *bytes, size_t len, char *
 {
     struct outbox *outbox = hand_in->change.outbox;
     struct envelope *next = &hand_in->change.next;
-    if (len == 0 || file_name_is_never_sent(next->name))
+    if (len == 0 || core_is_never_sent(next->kind, next->name))
         return 0;
     int error = next->kind == ENVELOPE_MESSAGE ? check_message(hand_in, bytes, len, ret_reason)
                                                : check_attachment(hand_in, len, ret_reason);

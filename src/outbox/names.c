@@ -122,7 +122,7 @@ static int take_item_locked(struct renaming *renaming, const char *name)
         return -ENOENT;
     renaming->is_borrowed =
         is_within && item->envelope.kind == ENVELOPE_MESSAGE && item->claim == CLAIM_SERVICE;
-    if (renaming->is_borrowed && file_name_is_never_sent(renaming->new_name))
+    if (renaming->is_borrowed && core_is_never_sent(ENVELOPE_MESSAGE, renaming->new_name))
         return -EBUSY;
     if (core_must_wait_locked(item))
         return -EAGAIN;
@@ -254,7 +254,7 @@ static int rename_settled(struct renaming *renaming)
     struct outbox *outbox = renaming->outbox;
     struct item *item = renaming->item;
     const struct outbox_listener *listener = &outbox->config.listener;
-    if (file_name_is_never_sent(renaming->new_name))
+    if (core_is_never_sent(renaming->item->envelope.kind, renaming->new_name))
         return -ENOENT;
     _cleanup_free_ char *old_name = strdup(item->envelope.name);
     int error = old_name == NULL ? -ENOMEM : change_begin_settled(outbox, item, &change);
@@ -280,7 +280,7 @@ static int rename_settled(struct renaming *renaming)
 /* A file of a never-sent name, whose writing did not come to a good end. */
 static int rename_interrupted(struct renaming *renaming)
 {
-    if (file_name_is_never_sent(renaming->new_name))
+    if (core_is_never_sent(renaming->item->envelope.kind, renaming->new_name))
         return rename_only(renaming, ITEM_HELD);
     renaming->reason = strdup(renaming->item->envelope.error);
     return -EBADMSG;
@@ -364,8 +364,9 @@ static int apply(struct renaming *renaming)
     case ITEM_WRITING:
         return rename_only(renaming, ITEM_WRITING);
     case ITEM_QUEUED:
-        return file_name_is_never_sent(renaming->new_name) ? hand_in_again(renaming)
-                                                           : rename_only(renaming, ITEM_QUEUED);
+        return core_is_never_sent(renaming->item->envelope.kind, renaming->new_name)
+                   ? hand_in_again(renaming)
+                   : rename_only(renaming, ITEM_QUEUED);
     case ITEM_UPLOADING:
     case ITEM_UPLOADED:
         return rename_attachment(renaming);

@@ -53,7 +53,7 @@ void settle_failed(struct outbox *outbox, struct item *item, enum item_state sta
 void settle_interrupted(struct outbox *outbox, struct item *item, const char *words)
 {
     _cleanup_change_ struct change change = {.outbox = NULL};
-    if (!file_name_is_never_sent(item->envelope.name)) {
+    if (!core_is_never_sent(item->envelope.kind, item->envelope.name)) {
         settle_failed(outbox, item, ITEM_INTERRUPTED, 0, words);
         return;
     }

@@ -167,7 +167,8 @@ static int read_content(struct outbox *outbox, const struct item *item, char **r
 {
     const struct envelope *envelope = &item->envelope;
     *ret_len = (size_t)item->size;
-    if (envelope->kind == ENVELOPE_ATTACHMENT || item->size == 0 || file_name_is_never_sent(envelope->name))
+    if (envelope->kind == ENVELOPE_ATTACHMENT || item->size == 0 ||
+        core_is_never_sent(envelope->kind, envelope->name))
         return 0;
     return spool_read_data(outbox->spool, item->number, hand_in_max_bytes(envelope->kind), ret_bytes,
                            ret_len);

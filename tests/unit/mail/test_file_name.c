@@ -221,18 +221,20 @@ static void texts_become_folder_names(void **state)
     assert_true(file_name_is_valid(invalid));
 }
 
-static void some_names_are_never_sent(void **state)
+static void temporary_files_and_backups_are_known_by_their_names(void **state)
 {
-    static const char *const never[] = {".",      ".hidden", ".x.swp", "a~",    "~",     "a.tmp",
-                                        "a.part", "a.swp",   "4913",   "a.bak", "a.old", "a.orig",
-                                        "a.rej",  "a.sav",   "#a#",    "##"};
-    static const char *const sent[] = {"a",      "a.eml", "tmp", "part", "a.tmp.eml", "~a",  "49130",
-                                       "a.TMPX", "swp",   "#",   "#1",   "a#",        "bak", "a.bak.eml"};
+    static const char *const temporary[] = {".",     ".hidden", ".x.swp", "a~",  "~",
+                                            "a.tmp", "a.part",  "a.swp",  "4913"};
+    static const char *const backups[] = {"a.bak", "a.old", "a.orig", "a.rej", "a.sav", "#a#", "##"};
+    static const char *const others[] = {"a",      "a.eml", "tmp", "part", "a.tmp.eml", "~a",  "49130",
+                                         "a.TMPX", "swp",   "#",   "#1",   "a#",        "bak", "a.bak.eml"};
     (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(never); i++)
-        assert_true(file_name_is_never_sent(never[i]));
-    for (size_t i = 0; i < ARRAY_LEN(sent); i++)
-        assert_false(file_name_is_never_sent(sent[i]));
+    for (size_t i = 0; i < ARRAY_LEN(temporary); i++)
+        assert_true(file_name_is_temporary(temporary[i]) && !file_name_is_backup(temporary[i]));
+    for (size_t i = 0; i < ARRAY_LEN(backups); i++)
+        assert_true(file_name_is_backup(backups[i]) && !file_name_is_temporary(backups[i]));
+    for (size_t i = 0; i < ARRAY_LEN(others); i++)
+        assert_false(file_name_is_temporary(others[i]) || file_name_is_backup(others[i]));
 }
 
 static void numbers_go_before_the_extension(void **state)
@@ -380,7 +382,7 @@ int main(void)
         cmocka_unit_test(a_huge_subject_is_cut_soon),
         cmocka_unit_test(taken_names_get_more_of_the_key),
         cmocka_unit_test(texts_become_folder_names),
-        cmocka_unit_test(some_names_are_never_sent),
+        cmocka_unit_test(temporary_files_and_backups_are_known_by_their_names),
         cmocka_unit_test(numbers_go_before_the_extension),
         cmocka_unit_test(numbers_are_taken_off_again),
         cmocka_unit_test(numbered_names_stay_short_enough),

@@ -508,6 +508,16 @@ static void held_files_are_no_attachments(void **state)
     assert_int_equal(settle(world), 0);
 }
 
+static void a_backup_can_be_attached(void **state)
+{
+    struct world *world = *state;
+    copy_in(world, ATTACHED, "db.bak", "text");
+    assert_int_equal(mail(world, "m.eml", "To: b@x.example\nSubject: s\nAttach: db.bak\n\nb\n"), 0);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 1);
+    assert_true(is_listed(world, SENT, "m.eml"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -529,6 +539,7 @@ int main(void)
         WORLD_TEST(a_handle_from_before_cannot_write_into_what_a_message_binds),
         WORLD_TEST(what_changed_while_it_was_uploaded_is_uploaded_again),
         WORLD_TEST(held_files_are_no_attachments),
+        WORLD_TEST(a_backup_can_be_attached),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,7 +106,8 @@ static void bad_messages_go_to_failed(void **state)
 
 static void names_never_sent_stay_across_restarts(void **state)
 {
-    static const char *const names[] = {".x.swp", "x~", "x.tmp", "x.part", "x.swp", "4913", ".hidden"};
+    static const char *const names[] = {".x.swp", "x~",    "x.tmp",   "x.part", "x.swp",
+                                        "4913",   "x.bak", ".hidden", "#x#"};
     struct world *world = *state;
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         copy_in(world, OUT, names[i], MESSAGE);
