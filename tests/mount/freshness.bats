@@ -422,7 +422,7 @@ sync_with_a_job_that_ends() {
   writer=$!
   wait_until 10 grep -q wait_answer "/proc/$writer/wchan"
   timeout 10 sh -c 'echo >"$1"' - "$DIR/go"
-  wait_until 10 eval '[ "$(ps -o stat= --ppid '$writer')" = Z ]'
+  wait_until 10 eval '[ "$(ps -o state= --ppid '$writer')" = Z ]'
 }
 
 @test "a job of the shell that ends does not make its ctl sync fail, and Ctrl-C afterwards still does" {
