@@ -6,16 +6,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/cleanup.h"
 #include "support/temp_dir.h"
 
 static int open_and_use(const char *path)
@@ -63,9 +67,49 @@ static void too_many_open_files_are_no_lack_of_permission(void **state)
     temp_dir_release(&dir);
 }
 
+static void what_is_bound_is_what_is_read(void **state)
+{
+    static const int64_t numbers[] = {0, -1, INT64_MAX, INT64_MIN, INT64_C(1795168800000)};
+    static const char bytes[] = "a\0b";
+    sqlite3 *db = NULL;
+    (void)state;
+    assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+        int64_t read = 7;
+        assert_int_equal(query_integer(db, &read, "SELECT ?", "i", numbers[i]), 0);
+        assert_true(read == numbers[i]);
+    }
+    mallopt(M_PERTURB, 0x5a); /* no byte is zero by chance */
+    for (size_t len = 0; len < 100; len++) {
+        sqlite3_stmt *statement = NULL;
+        size_t copied = 0;
+        char text[101];
+        memset(text, 'x', len);
+        text[len] = '\0';
+        assert_int_equal(query_prepare(db, &statement, "SELECT ?, ?, NULL", "sb", text, bytes, sizeof(bytes)),
+                         0);
+        memset(text, 'y', len); /* it was copied */
+        assert_int_equal(query_step(statement), 1);
+        char *copy = query_column_copy(statement, 0, &copied);
+        assert_int_equal(copied, len);
+        assert_int_equal(strspn(copy, "x"), len);
+        assert_int_equal(copy[len], '\0');
+        free(copy);
+        copy = query_column_copy(statement, 1, &copied);
+        assert_int_equal(copied, sizeof(bytes));
+        assert_memory_equal(copy, bytes, sizeof(bytes));
+        free(copy);
+        assert_null(query_column_copy(statement, 2, NULL));
+        sqlite3_finalize(statement);
+    }
+    mallopt(M_PERTURB, 0);
+    sqlite3_close(db);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_bound_is_what_is_read),
         cmocka_unit_test(a_file_that_cannot_be_opened_says_why),
         cmocka_unit_test(too_many_open_files_are_no_lack_of_permission),
     };
