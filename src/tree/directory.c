@@ -75,6 +75,8 @@ static uint64_t parent_ino(const struct tree_dir *dir)
         return inode_make(INODE_FIXED, FIXED_SEARCH);
     if (inode_kind(ino) == INODE_HELD)
         return inode_make(INODE_INBOX, inode_number(ino));
+    if (inode_kind(ino) == INODE_DELAYED)
+        return inode_make(INODE_FIXED, fixed_of_outbox_folder((enum outbox_folder)inode_number(ino)));
     return inode_kind(ino) == INODE_INBOX ? inode_make(INODE_FIXED, FIXED_INBOXES) : TREE_ROOT_INO;
 }
 
@@ -140,6 +142,12 @@ static int read_held(struct tree_dir *dir, uint64_t position, const struct outpu
     if (put_dots(dir, &position, out))
         inbox_list_held(dir->tree, (uint32_t)inode_number(dir->ino), position - POSITION_FIRST,
                         POSITION_FIRST, out->sink, out->context);
+    return 0;
+}
+
+static int read_nothing(struct tree_dir *dir, uint64_t position, const struct output *out)
+{
+    put_dots(dir, &position, out);
     return 0;
 }
 
@@ -272,6 +280,8 @@ static dir_reader find_reader(uint64_t ino)
         return read_held;
     if (inode_kind(ino) == INODE_SEARCH)
         return read_found;
+    if (inode_kind(ino) == INODE_DELAYED)
+        return read_nothing;
     if (inode_kind(ino) != INODE_FIXED)
         return NULL;
     if (node == FIXED_SEARCH)

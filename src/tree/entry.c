@@ -99,6 +99,11 @@ void entry_of_fixed(struct tree *tree, enum fixed_node node, struct tree_entry *
     ret->attributes.is_lasting = fixed->is_lasting;
 }
 
+void entry_of_delayed(const struct tree *tree, enum outbox_folder folder, struct tree_entry *ret)
+{
+    fill(tree, inode_make(INODE_DELAYED, folder), S_IFDIR | 0700, 0, timespec_of_ms(tree->started_ms), ret);
+}
+
 void entry_of_inbox(const struct tree *tree, const struct inbox_view *view, struct tree_entry *ret)
 {
     fill(tree, inode_make(INODE_INBOX, view->number), S_IFDIR | 0700, 0, timespec_of_ms(view->changed_ms),

@@ -17,6 +17,8 @@ extern const char inbox_index_name[];
 struct timespec timespec_of_ms(int64_t ms);
 
 void entry_of_fixed(struct tree *tree, enum fixed_node node, struct tree_entry *ret);
+/* .~tmp~/, an empty folder in outbox/ or attachments/. */
+void entry_of_delayed(const struct tree *tree, enum outbox_folder folder, struct tree_entry *ret);
 /* events.jsonl as it was found when it began at this position. */
 void entry_of_event_log(struct tree *tree, uint64_t begin, struct tree_entry *ret);
 void entry_of_inbox(const struct tree *tree, const struct inbox_view *view, struct tree_entry *ret);

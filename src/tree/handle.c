@@ -87,6 +87,7 @@ static int open_node(struct tree *tree, const struct tree_caller *caller, uint64
     case INODE_INBOX:
     case INODE_HELD:
     case INODE_SEARCH:
+    case INODE_DELAYED:
         return -EISDIR;
     case INODE_SEARCH_HIT:
         return -ELOOP;

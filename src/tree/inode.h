@@ -32,6 +32,7 @@ enum inode_kind {
     INODE_SEARCH_NOTE,     /* what was asked; number: the query's */
     INODE_HELD,            /* .invalid/ of an inbox; number: the store's of the inbox */
     INODE_SENT,            /* in sent/, of mail that was sent elsewhere; number: the store's of sent mail */
+    INODE_DELAYED,         /* .~tmp~/ in outbox/ and attachments/; number: enum outbox_folder */
 };
 
 enum {

@@ -119,6 +119,9 @@ static bool get_entry(struct tree *tree, uint64_t ino, struct tree_entry *ret)
     case INODE_SEARCH_HIT:
     case INODE_SEARCH_NOTE:
         return search_folder_get(tree, ino, ret);
+    case INODE_DELAYED:
+        entry_of_delayed(tree, (enum outbox_folder)number, ret);
+        return true;
     case INODE_EVENT_LOG:
         entry_of_event_log(tree, number, ret);
         return true;
@@ -218,6 +221,15 @@ static int lookup_in_inbox(struct tree *tree, uint32_t inbox, const char *name, 
     return 0;
 }
 
+/* `rsync --delay-updates` makes this folder, moves there what it has copied, and from there all of it at
+ * once. Where it cannot make the folder it throws the copies away and ends with status 0. So the folder is
+ * there, and takes nothing: that makes rsync fail. */
+static bool is_delayed_folder(enum outbox_folder folder, const char *name)
+{
+    return (folder == OUTBOX_FOLDER_OUTBOX || folder == OUTBOX_FOLDER_ATTACHMENTS) &&
+           strcmp(name, ".~tmp~") == 0;
+}
+
 static int lookup_item(struct tree *tree, const struct tree_caller *caller, enum outbox_folder folder,
                        const char *name, struct tree_entry *ret)
 {
@@ -231,6 +243,10 @@ static int lookup_item(struct tree *tree, const struct tree_caller *caller, enum
     uint64_t ino = inode_make(INODE_FIXED, fixed_of_outbox_folder(folder));
     if (folder == OUTBOX_FOLDER_SENT && sent_folder_lookup(tree, name, ret) == 0)
         return 0;
+    if (is_delayed_folder(folder, name)) {
+        entry_of_delayed(tree, folder, ret);
+        return 0;
+    }
     bool is_removed = caller != NULL && removed_names_find(&tree->removed, ino, name, caller->pid,
                                                            clock_monotonic_ms(tree->clock), ret);
     return is_removed ? 0 : -ENOENT;
@@ -269,6 +285,8 @@ int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t pa
         return held_folder_lookup(tree, (uint32_t)number, name, ret);
     if (inode_kind(parent) == INODE_SEARCH)
         return search_query_lookup(tree, caller, parent, name, ret);
+    if (inode_kind(parent) == INODE_DELAYED)
+        return -ENOENT;
     if (inode_kind(parent) != INODE_FIXED)
         return -ENOTDIR;
     if (number == FIXED_ROOT)

@@ -268,6 +268,19 @@ make_folder() {
   equal "$(ls -A "$MOUNT/outbox")" ""
 }
 
+@test "rsync --delay-updates: nothing is sent, nothing is left, and its exit status says so" {
+  local folder
+  make_folder
+  for folder in outbox attachments; do
+    run rsync -a --delay-updates "$DIR/set/" "$MOUNT/$folder/"
+    equal "$status" 23
+    contains "$output" "Operation not permitted"
+    equal "$(ls -A "$MOUNT/$folder" "$MOUNT/$folder/.~tmp~")" "$MOUNT/$folder:"$'\n\n'"$MOUNT/$folder/.~tmp~:"
+  done
+  rsync -a "$DIR/set/" "$MOUNT/outbox/"
+  received_in_all 3
+}
+
 # ---------------------------------------------------------------- editing in place
 
 edit() { # NAME: with each editor that edits in place; prints how each ended
