@@ -2,7 +2,7 @@
 /*
  * Stands in for libFuzzer where inputs are only replayed: `make check` gives each harness what was kept for
  * it in tests/fuzz/corpus, so that what was found once is found again at once. An input that breaks the
- * harness ends the program; the last line tells which.
+ * harness ends the program; the last line, "# at", tells which.
  */
 #include <dirent.h>
 #include <limits.h>
@@ -49,7 +49,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < count; i++) {
         char path[PATH_MAX + NAME_MAX + 2];
         snprintf(path, sizeof(path), "%s/%s", folder, inputs[i]->d_name);
-        printf("# %s\n", path);
+        printf("# at %s\n", path);
         fflush(stdout);
         replay(path);
         printf("ok %d - %s: %s\n", i + 2, name, inputs[i]->d_name);
