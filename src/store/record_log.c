@@ -254,9 +254,10 @@ static size_t copy_bytes(const struct record_log *log, uint64_t start, size_t by
     return bytes;
 }
 
+/* An idle frame, which stands where records were discarded, may be as long as the one that is looked for. */
 static bool is_frame_of(const struct record_frame *frame, size_t bytes, size_t len)
 {
-    return frame->len == len && record_frame_is_intact(frame, bytes);
+    return frame->kind != RECORD_FRAME_IDLE && frame->len == len && record_frame_is_intact(frame, bytes);
 }
 
 int record_log_read(const struct record_log *log, uint64_t position, size_t len, void **ret_payload)

@@ -617,6 +617,29 @@ static void what_is_discarded_takes_no_room_and_is_not_visited_again(void **stat
     temp_dir_release(&dir);
 }
 
+/* Whoever knows where it was must not take the mark in its place, which may be as long, for the record. */
+static void what_is_discarded_is_not_read_whatever_its_length(void **state)
+{
+    (void)state;
+    for (size_t len = 1; len <= 64; len++) {
+        struct temp_dir dir;
+        struct record_window window = {.bytes = NULL};
+        const void *seen;
+        _cleanup_free_ void *payload = NULL;
+        _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(FILE_MAX_BYTES);
+        temp_dir_init(&dir);
+        struct record_log *log = open_log(&dir, &found);
+        uint64_t position = append_many(log, 1, len);
+        append(log, 2, "after");
+        assert_int_equal(record_log_discard(log, position, record_log_frame_bytes(len)), 0);
+        assert_int_equal(record_log_read(log, position, len, &payload), -EIO);
+        assert_int_equal(record_window_read(&window, log, position, len, &seen), -EIO);
+        record_window_release(&window);
+        record_log_free(log);
+        temp_dir_release(&dir);
+    }
+}
+
 static void a_damaged_mark_of_what_was_discarded_costs_nothing_else(void **state)
 {
     (void)state;
@@ -684,6 +707,7 @@ int main(void)
         cmocka_unit_test(without_a_file_all_is_kept_in_memory),
         cmocka_unit_test(what_is_too_long_is_refused),
         cmocka_unit_test(what_is_discarded_takes_no_room_and_is_not_visited_again),
+        cmocka_unit_test(what_is_discarded_is_not_read_whatever_its_length),
         cmocka_unit_test(a_damaged_mark_of_what_was_discarded_costs_nothing_else),
         cmocka_unit_test(what_is_not_in_the_file_cannot_be_discarded),
     };
