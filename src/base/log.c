@@ -30,17 +30,26 @@ void log_to_syslog(const char *name)
     uses_syslog = true;
 }
 
-/* C0, DEL and the C1 controls in their UTF-8 form (C2 80 to C2 9F) are what a terminal obeys. */
+/* The bytes of a character that a terminal obeys: C0, DEL, the C1 controls (C2 80 to C2 9F), and those that
+ * turn the direction of text (U+202A to U+202E, U+2066 to U+2069). 0: it is shown. */
+static size_t control_len(const unsigned char *c)
+{
+    if (c[0] < 0x20 || c[0] == 0x7f)
+        return 1;
+    if (c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
+        return 2;
+    bool turns = c[0] == 0xe2 && ((c[1] == 0x80 && c[2] >= 0xaa && c[2] <= 0xae) ||
+                                  (c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9));
+    return turns ? 3 : 0;
+}
+
+/* Each byte: the last one alone would be a control to a terminal that is not in UTF-8. */
 static void replace_control_characters(char *line)
 {
     for (char *c = line; *c != '\0'; c++) {
-        unsigned char byte = (unsigned char)*c;
-        unsigned char next = (unsigned char)c[1];
-        bool is_c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0;
-        if (is_c1)
-            c[1] = '?'; /* alone, it would be a control to a terminal that is not in UTF-8 */
-        if (is_c1 || byte < 0x20 || byte == 0x7f)
-            *c = '?';
+        size_t len = control_len((const unsigned char *)c);
+        if (len > 0)
+            memset(c, '?', len);
     }
 }
 
