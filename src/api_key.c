@@ -59,7 +59,7 @@ static int read_key_file(const char *path, char **ret_key)
         return error;
     _cleanup_free_ char *text = NULL;
     size_t len = 0;
-    error = file_read_fd(fd, KEY_MAX_BYTES, &text, &len);
+    error = file_read_input(fd, KEY_MAX_BYTES, &text, &len);
     if (error == 0 && (error = take_word(text, ret_key)) == -EINVAL)
         log_error("the API key file %s does not hold one key", path);
     else if (error != 0)

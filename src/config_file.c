@@ -139,7 +139,7 @@ int config_file_read(const char *path, bool is_required, const struct config_set
     size_t text_len = 0;
     struct stat status = {0};
     int error =
-        fd < 0 || fstat(fd, &status) != 0 ? -errno : file_read_fd(fd, CONFIG_MAX_BYTES, &text, &text_len);
+        fd < 0 || fstat(fd, &status) != 0 ? -errno : file_read_input(fd, CONFIG_MAX_BYTES, &text, &text_len);
     if (error != 0) {
         log_error("cannot read %s %s: %s", what, path, strerror(-error));
         return error;

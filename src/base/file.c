@@ -9,8 +9,10 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 
@@ -82,6 +84,49 @@ int file_read_fd(int fd, size_t max_bytes, char **ret_bytes, size_t *ret_len)
         return (int)got;
     bytes[got] = '\0';
     *ret_bytes = TAKE_PTR(bytes);
+    *ret_len = (size_t)got;
+    return 0;
+}
+
+/* Up to `len` bytes: fewer at the end alone. Or -errno. */
+static ssize_t read_pipe(int fd, char *ret_bytes, size_t len)
+{
+    size_t done = 0;
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) != 0)
+        return -errno;
+    while (done < len) {
+        ssize_t got = read(fd, ret_bytes + done, len - done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -errno;
+        if (got == 0)
+            break;
+        done += (size_t)got;
+    }
+    return (ssize_t)done;
+}
+
+int file_read_input(int fd, size_t max_bytes, char **ret_bytes, size_t *ret_len)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return -errno;
+    if (!S_ISFIFO(status.st_mode))
+        return file_read_fd(fd, max_bytes, ret_bytes, ret_len);
+
+    char *bytes = malloc(max_bytes + 1);
+    if (bytes == NULL)
+        return -ENOMEM;
+    ssize_t got = read_pipe(fd, bytes, max_bytes + 1);
+    if (got < 0 || (size_t)got > max_bytes) {
+        explicit_bzero(bytes, max_bytes + 1); /* it may be a key */
+        free(bytes);
+        return got < 0 ? (int)got : -EFBIG;
+    }
+    bytes[got] = '\0';
+    *ret_bytes = bytes;
     *ret_len = (size_t)got;
     return 0;
 }

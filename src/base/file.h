@@ -22,7 +22,10 @@ ssize_t file_pread_all(int fd, void *ret_bytes, size_t len, off_t offset);
  * `max_bytes`. The caller frees *ret_bytes. */
 int file_read_fd(int fd, size_t max_bytes, char **ret_bytes, size_t *ret_len);
 
-/* The same by name. A symbolic link is not followed (-ELOOP). */
+/* The same of what may be a pipe: its end is waited for. */
+int file_read_input(int fd, size_t max_bytes, char **ret_bytes, size_t *ret_len);
+
+/* file_read_fd() by name. A symbolic link is not followed (-ELOOP). */
 int file_read_at(int dir_fd, const char *name, size_t max_bytes, char **ret_bytes, size_t *ret_len);
 
 /* Replaces (or makes) `name` with this content, atomically. Durable when it returns 0. The temporary file is

@@ -63,6 +63,15 @@ teardown() {
   refuses 1 "folder" --api-key-file="$DIR/folder" "$SERVICE_URL" "$MOUNT"
 }
 
+@test "key and configuration can come through a pipe, whose end is waited for" {
+  start_service
+  start_background --api-key-file=<(sleep 0.3; cat "$KEY_FILE") --config=<(sleep 0.3; echo 'poll-interval = 77') "$SERVICE_URL" "$MOUNT"
+  stop_background
+  refuses 1 "too large" --api-key-file=<(head -c 10000 /dev/zero | tr '\0' k) "$SERVICE_URL" "$MOUNT"
+  refuses 1 "one key" --api-key-file=<(:) "$SERVICE_URL" "$MOUNT"
+  refuses 2 "unknown" --api-key-file="$KEY_FILE" --config=<(sleep 0.3; echo 'no-such-option = 1') "$SERVICE_URL" "$MOUNT"
+}
+
 @test "a key command that fails, or prints no one key, is refused" {
   start_service
   local key

@@ -8,8 +8,10 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -79,6 +81,47 @@ static void reading_is_bounded(void **state)
     assert_null(bytes);
     assert_int_equal(file_read_at(dir, "a", 5, &bytes, &len), 0);
     free(bytes);
+}
+
+/* Opened as a file would be, whose reader never waits. */
+static void a_pipe_is_read_to_its_end(void **state)
+{
+    (void)state;
+    const size_t lens[] = {0, 5, 1000, 1001};
+    for (size_t i = 0; i < ARRAY_LEN(lens); i++) {
+        int ends[2];
+        char bytes[1001];
+        _cleanup_free_ char *got = NULL;
+        size_t len = 0;
+        memset(bytes, 'k', sizeof(bytes));
+        assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+        pid_t child = fork();
+        if (child == 0) {
+            usleep(20 * 1000);
+            _exit(write(ends[1], bytes, lens[i]) == (ssize_t)lens[i] ? 0 : 1);
+        }
+        assert_true(child > 0);
+        close(ends[1]);
+        int error = file_read_input(ends[0], 1000, &got, &len);
+        close(ends[0]);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        assert_int_equal(error, lens[i] > 1000 ? -EFBIG : 0);
+        assert_int_equal(len, error == 0 ? lens[i] : 0);
+        assert_true(error != 0 || (memcmp(got, bytes, len) == 0 && got[len] == '\0'));
+    }
+}
+
+static void input_may_be_a_file(void **state)
+{
+    int dir = dir_fd(state);
+    assert_int_equal(file_replace_at(dir, "a", "0123456789", 10, 0600), 0);
+    _cleanup_close_ int fd = openat(dir, "a", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    _cleanup_free_ char *got = NULL;
+    size_t len = 0;
+    assert_int_equal(file_read_input(fd, 9, &got, &len), -EFBIG);
+    assert_int_equal(file_read_input(fd, 10, &got, &len), 0);
+    assert_int_equal(len, 10);
+    assert_string_equal(got, "0123456789");
 }
 
 static void links_are_not_followed(void **state)
@@ -153,6 +196,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_was_written_is_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_leftover_of_a_crash_is_replaced, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reading_is_bounded, set_up, tear_down),
+        cmocka_unit_test(a_pipe_is_read_to_its_end),
+        cmocka_unit_test_setup_teardown(input_may_be_a_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(links_are_not_followed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(failures_are_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(positions_are_written_and_read, set_up, tear_down),
