@@ -20,6 +20,7 @@
 #include "outbox/hand_in.h"
 #include "outbox/key_memory.h"
 #include "outbox/names.h"
+#include "outbox/writer_fate.h"
 
 /* ---------------------------------------------------------------- in: the draft's side */
 
@@ -30,6 +31,7 @@ struct moving_in {
     const char *name;
     const char *answers; /* or NULL */
     char *free_name;     /* `name`, where it was chosen here */
+    pid_t mover;         /* the process; -1: it has no name here that this process knows */
     enum envelope_kind kind;
     int fd; /* of the draft */
     struct stat status;
@@ -104,6 +106,7 @@ static int make_item(struct moving_in *moving)
         return -ENOMEM;
     moving->item->size = moving->status.st_size;
     moving->item->mtime = moving->status.st_mtim;
+    moving->item->opener = moving->mover;
     moving->item->envelope.order = number;
     moving->item->envelope.content = number;
     moving->item->envelope.name = strdup(moving->name);
@@ -231,10 +234,11 @@ static int end_moving(struct moving_in *moving, const char *shown_path, int erro
 }
 
 int outbox_hand_in(struct outbox *outbox, int draft_dir_fd, const char *draft_name, const char *shown_path,
-                   enum outbox_folder to, const char *name, unsigned int flags)
+                   enum outbox_folder to, const char *name, unsigned int flags, pid_t pid)
 {
     struct moving_in moving = {
         .outbox = outbox,
+        .mover = writer_process(pid),
         .dir_fd = draft_dir_fd,
         .draft_name = draft_name,
         .name = name,
@@ -253,6 +257,7 @@ int outbox_hand_in_answer(struct outbox *outbox, int draft_dir_fd, const char *d
         .dir_fd = draft_dir_fd,
         .draft_name = draft_name,
         .name = name,
+        .mover = -1,
         .answers = answers,
         .kind = ENVELOPE_MESSAGE,
         .fd = -1,

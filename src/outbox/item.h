@@ -67,7 +67,7 @@ struct item {
     unsigned int writers; /* open handles that may write */
     char *interruption;   /* why what was written must not go out; NULL: no reason */
     const char *last_end; /* why it must not go out unless somebody else closes it, too; NULL: no reason */
-    pid_t opener;         /* the task that opened it for writing last; -1: none */
+    pid_t opener;         /* the task that opened it for writing, or process that moved it, last; -1: none */
     pid_t wrote[ITEM_WRITERS_MAX];
     size_t wrote_len; /* ITEM_WRITERS_MAX + 1: nobody can tell who did not */
 
@@ -116,7 +116,7 @@ void item_update_stat(struct item *item, int fd);
 /* Remembers that a process wrote (0: one that is not known); whether one did. */
 void item_add_writer(struct item *item, pid_t process);
 bool item_was_written_by(const struct item *item, pid_t process);
-/* Whether the asker opened it for writing, or wrote it. */
+/* Whether the asker opened it for writing, wrote it, or moved it where it is. */
 bool item_was_made_by(const struct item *item, const struct item_asker *asker);
 /* Remembers that a process read it; whether one did. */
 void item_add_reader(struct item *item, pid_t process);

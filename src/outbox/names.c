@@ -388,6 +388,8 @@ static int rename_taken(struct renaming *renaming, const char *name, unsigned in
     error = apply(renaming);
     crash_point("renamed");
     pthread_mutex_lock(&outbox->lock);
+    if (error == 0)
+        renaming->item->opener = renaming->asker.process;
     leave_item_locked(renaming);
     pthread_mutex_unlock(&outbox->lock);
     names_release_target(outbox, renaming->replaced);

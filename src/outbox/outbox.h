@@ -175,9 +175,10 @@ void outbox_abandon(struct outbox_handle *handle);
 /* rename(2) of an ordinary file `draft_name` in the directory `draft_dir_fd` (same filesystem as the state)
  * into outbox/ or attachments/ as `name`: checked, durable, then moved, or left where it was. The caller
  * guarantees that nobody has it open for writing or opens it so meanwhile. `flags`: RENAME_NOREPLACE or 0.
+ * To the process of `pid` the name goes on answering when the message is out, as to who wrote one here.
  * `shown_path`: the draft's path below the mount point, for words. Waits for the disk. */
 int outbox_hand_in(struct outbox *outbox, int draft_dir_fd, const char *draft_name, const char *shown_path,
-                   enum outbox_folder to, const char *name, unsigned int flags);
+                   enum outbox_folder to, const char *name, unsigned int flags, pid_t pid);
 /* The same into outbox/ of a draft that answers an email, as in outbox_create_answer(). */
 int outbox_hand_in_answer(struct outbox *outbox, int draft_dir_fd, const char *draft_name,
                           const char *shown_path, const char *answers, const char *name);

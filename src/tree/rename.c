@@ -91,7 +91,7 @@ static void answer_release(struct answer *answer)
 }
 
 static int hand_in_draft(struct tree *tree, const struct place *from, const struct place *to,
-                         const struct answer *answer, unsigned int flags, const char *shown_path)
+                         const struct answer *answer, unsigned int flags, const char *shown_path, pid_t pid)
 {
     _cleanup_close_ int dir_fd = draft_node_open_folder(&tree->drafts, from->draft);
     if (dir_fd < 0)
@@ -99,7 +99,7 @@ static int hand_in_draft(struct tree *tree, const struct place *from, const stru
     if (to->is_door)
         return outbox_hand_in_answer(tree->outbox, dir_fd, from->name, shown_path, answer->answers,
                                      answer->name);
-    return outbox_hand_in(tree->outbox, dir_fd, from->name, shown_path, to->folder, to->name, flags);
+    return outbox_hand_in(tree->outbox, dir_fd, from->name, shown_path, to->folder, to->name, flags, pid);
 }
 
 static int hand_in_alone(struct tree *tree, const struct tree_caller *caller, const struct place *from,
@@ -115,7 +115,7 @@ static int hand_in_alone(struct tree *tree, const struct tree_caller *caller, co
     /* Once nobody can link or write it any more. */
     error = fstat(hold->fd, &stat) == 0 ? check_can_be_handed_in(&stat) : -errno;
     if (error == 0)
-        error = hand_in_draft(tree, from, to, answer, flags, shown_path);
+        error = hand_in_draft(tree, from, to, answer, flags, shown_path, caller->pid);
     draft_node_end_move(&tree->drafts, hold->node, error == 0);
     return error;
 }

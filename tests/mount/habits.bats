@@ -281,6 +281,34 @@ make_folder() {
   received_in_all 3
 }
 
+@test "what was moved in is there to the process that moved it, also when it is out; so mv of many ends well" {
+  local i
+  message "$BOB" "moved" >"$MOUNT/drafts/m"
+  /usr/bin/python3 - "$MOUNT" <<'PYTHON'
+import os, sys, time
+mount = sys.argv[1]
+until = time.monotonic() + 20
+def wait_sent(name):
+    while not os.path.exists(f"{mount}/sent/{name}"):
+        assert time.monotonic() < until, "not sent"
+        time.sleep(0.01)
+os.rename(f"{mount}/drafts/m", f"{mount}/outbox/m")
+wait_sent("m")
+os.stat(f"{mount}/outbox/m")
+os.chmod(f"{mount}/outbox/m", 0o600)
+os.rename(f"{mount}/sent/m", f"{mount}/outbox/again")
+wait_sent("again")
+os.stat(f"{mount}/outbox/again")
+PYTHON
+  missing "$MOUNT/outbox/m" "$MOUNT/outbox/again"
+  received_in_all 2
+  for i in {1..40}; do
+    message "$BOB" "one of many, $i" >"$MOUNT/drafts/many$i"
+  done
+  mv "$MOUNT/drafts"/many* "$MOUNT/outbox/"
+  received_in_all 42
+}
+
 # ---------------------------------------------------------------- editing in place
 
 edit() { # NAME: with each editor that edits in place; prints how each ended

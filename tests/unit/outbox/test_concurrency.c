@@ -38,11 +38,11 @@ static void *hand_in_many(void *argument)
         if (i % 2 == 0) {
             int fd = openat(world->drafts, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
             if (file_write_all(fd, content, strlen(content)) == 0)
-                outbox_hand_in(world->outbox, world->drafts, name, name, OUTBOX_FOLDER_OUTBOX, "same.eml",
+                outbox_hand_in(world->outbox, world->drafts, name, name, OUTBOX_FOLDER_OUTBOX, "same.eml", 0,
                                0) == 0
                     ? (void)0
                     : (void)outbox_hand_in(world->outbox, world->drafts, name, name, OUTBOX_FOLDER_OUTBOX,
-                                           name, 0);
+                                           name, 0, 0);
             close(fd);
         } else if (outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, name, 0, &handle, &stat) == 0) {
             outbox_write(handle, content, strlen(content), 0, getpid());
@@ -110,7 +110,7 @@ static void *stir(void *argument)
         snprintf(name, sizeof(name), "%d.eml", i % 5);
         int fd = openat(world->drafts, draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
         if (fd >= 0 && file_write_all(fd, content, strlen(content)) == 0)
-            outbox_hand_in(outbox, world->drafts, draft, draft, OUTBOX_FOLDER_OUTBOX, name, 0);
+            outbox_hand_in(outbox, world->drafts, draft, draft, OUTBOX_FOLDER_OUTBOX, name, 0, 0);
         close(fd);
         outbox_rename(outbox, OUTBOX_FOLDER_OUTBOX, name, OUTBOX_FOLDER_OUTBOX, "x.tmp", 0, 0, NULL);
         outbox_rename(outbox, OUTBOX_FOLDER_OUTBOX, "x.tmp", OUTBOX_FOLDER_OUTBOX, name, 0, 0, NULL);

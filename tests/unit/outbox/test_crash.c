@@ -42,7 +42,7 @@ static void move_message(struct world *world, enum act act)
         outbox_hand_in_answer(world->outbox, world->drafts, "m.eml", "drafts/m.eml", ANSWERS, "m.eml");
     else
         outbox_hand_in(world->outbox, world->drafts, "m.eml", "drafts/m.eml", OUTBOX_FOLDER_OUTBOX, "m.eml",
-                       0);
+                       0, 0);
 }
 
 static void write_as(struct world *world, const char *name, pid_t pid)

@@ -87,7 +87,7 @@ static void what_stands_in_the_way(void **state)
 
     copy_in(world, OUT, "held.eml", "");
     assert_int_equal(outbox_hand_in(world->outbox, world->drafts, "m.eml", "drafts/m.eml",
-                                    OUTBOX_FOLDER_OUTBOX, "held.eml", RENAME_NOREPLACE),
+                                    OUTBOX_FOLDER_OUTBOX, "held.eml", RENAME_NOREPLACE, 0),
                      -EEXIST);
     assert_int_equal(move_in(world, "m.eml", OUT, "held.eml"), 0);
     assert_false(has_draft(world, "m.eml"));

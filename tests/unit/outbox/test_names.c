@@ -271,6 +271,8 @@ static void what_is_out_is_renamed_by_its_writer_alone(void **state)
     assert_int_equal(mail(world, "final", MESSAGE), 0);
     write_as(world, "temporary", MESSAGE, WRITER);
     assert_int_equal(settle(world), 0);
+    assert_true(finds_left(world, "final", MOVER));
+    assert_false(finds_left(world, "final", OTHER));
     assert_int_equal(rename_as(world, "temporary", "final", OTHER), -ENOENT);
     assert_int_equal(rename_as(world, "temporary", "final.bak", WRITER), -ENOENT);
     assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "temporary"), -ENOENT);

@@ -329,8 +329,8 @@ static void move_message(struct user *user)
     choose_name(user, choose(&user->choices, 8) == 0 ? ".tmp" : ".eml", name);
     write_draft(user, name, content, len);
     const char *to = choose(&user->choices, 8) == 0 ? "same.eml" : name;
-    if (outbox_hand_in(stress->world.outbox, stress->world.drafts, name, name, OUTBOX_FOLDER_OUTBOX, to, 0) ==
-        0) {
+    if (outbox_hand_in(stress->world.outbox, stress->world.drafts, name, name, OUTBOX_FOLDER_OUTBOX, to, 0,
+                       0) == 0) {
         message_of(user, number)->fate = FATE_ACCEPTED;
         if (to == name)
             make_own(user, number, name);
@@ -415,7 +415,7 @@ static void take_message_out(struct user *user, struct own *own)
         COMPLAIN("what was taken out is no draft");
     message_of(user, own->number)->fate = FATE_LEFT;
     if (choose(&user->choices, 4) != 0 && outbox_hand_in(world->outbox, world->drafts, own->name, own->name,
-                                                         OUTBOX_FOLDER_OUTBOX, own->name, 0) == 0) {
+                                                         OUTBOX_FOLDER_OUTBOX, own->name, 0, 0) == 0) {
         message_of(user, own->number)->fate = FATE_ACCEPTED;
         return;
     }
@@ -495,7 +495,7 @@ static void move_attachment(struct user *user)
     make_attachment(content, user->index * 10 * 1000 * 1000 + user->names++);
     write_draft(user, name, content, ATTACHMENT_BYTES);
     if (outbox_hand_in(world->outbox, world->drafts, name, name, OUTBOX_FOLDER_ATTACHMENTS,
-                       some_attachment(user), 0) != 0)
+                       some_attachment(user), 0, 0) != 0)
         unlinkat(world->drafts, name, 0);
 }
 
