@@ -136,9 +136,13 @@ static enum search_ability find_out_ability(struct search *search)
         return SEARCH_ABILITY_UNKNOWN;
     snprintf(term, sizeof(term), "%016" PRIx64 "%016" PRIx64, noise[0], noise[1]);
     const struct email_query query = {.limit = 1, .search_term = term};
-    switch (ask(search, &query, take_nothing, &count)) {
+    enum service_outcome outcome = ask(search, &query, take_nothing, &count);
+    /* Also where the list was too long to be read to its end. */
+    if (count > 0)
+        return SEARCH_ABILITY_ABSENT;
+    switch (outcome) {
     case SERVICE_OK:
-        return count == 0 ? SEARCH_ABILITY_PRESENT : SEARCH_ABILITY_ABSENT;
+        return SEARCH_ABILITY_PRESENT;
     case SERVICE_REJECTED:
     case SERVICE_ABSENT:
         return SEARCH_ABILITY_ABSENT;

@@ -46,6 +46,7 @@ struct fake_outcome {
     const char *of;         /* list_emails: of this inbox's list alone, content, attachment, raw: of this
                                email alone; NULL: any. A literal */
     unsigned int records;   /* listings with an outcome that is not OK: records handed out before it */
+    bool ignores_term;      /* listings: what is searched for makes no difference */
 };
 
 /* What came in. Strings are the fake's and live as long as it. */

@@ -152,6 +152,25 @@ static void a_service_that_refuses_to_search_is_not_asked_again(void **state)
     assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 1);
 }
 
+/* Its list may be too long to be read to its end. */
+static void a_service_that_finds_all_in_every_search_is_not_asked_again(void **state)
+{
+    struct store_world *world = *state;
+    static const struct fake_outcome outcomes[] = {
+        {.outcome = SERVICE_OK, .http_status = 200, .ignores_term = true},
+        {.outcome = SERVICE_RETRY, .http_status = 200, .error = EIO, .records = 2, .ignores_term = true},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(outcomes); i++) {
+        if (i > 0)
+            world_restart(world);
+        unsigned int before = fake_service_count(world->fake, FAKE_LIST_EMAILS);
+        fake_service_push(world->fake, FAKE_LIST_EMAILS, outcomes[i]);
+        assert_found(world, "invoice", "b1 a1");
+        assert_found(world, "october", "a1");
+        assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 1);
+    }
+}
+
 static void words_cost_a_request_each_and_no_more_than_four(void **state)
 {
     struct store_world *world = *state;
@@ -374,6 +393,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(without_the_service_the_index_answers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_core_server_is_never_asked_to_search, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_service_that_refuses_to_search_is_not_asked_again, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_service_that_finds_all_in_every_search_is_not_asked_again, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(words_cost_a_request_each_and_no_more_than_four, set_up, tear_down),
         cmocka_unit_test_setup_teardown(mail_that_has_only_just_come_is_found, set_up, tear_down),
