@@ -136,6 +136,11 @@ static int read_file(struct record_log *log, record_visitor visitor, void *conte
     if (error == 0 && scan.damaged > 0)
         log_warning("the state file %s was damaged in %zu places; what is intact is kept", log->name,
                     scan.damaged);
+    if (scan.unreadable > 0) {
+        /* It may be readable the next time: nothing is cut off, and nothing written over it. */
+        log_warning("the disk cannot read all of the state file %s; what it can is kept", log->name);
+        log->end = (file_bytes + RECORD_FRAME_ALIGNMENT - 1) & ~(size_t)(RECORD_FRAME_ALIGNMENT - 1);
+    }
     if (error == 0 && file_bytes > log->end && ftruncate(log->fd, (off_t)log->end) != 0)
         give_up_file(log, -errno);
     return error;

@@ -8,12 +8,15 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "store/record_frame.h"
 
 enum {
-    WINDOW_BYTES = 1024 * 1024 /* but as long as the longest frame */
+    WINDOW_BYTES = 1024 * 1024, /* but as long as the longest frame */
+    PAGE_BYTES = 4096,          /* what a disk cannot read at once */
+    UNREADABLE_MAX = 256,       /* pages: a disk may try each for seconds */
 };
 
 struct window {
@@ -22,6 +25,28 @@ struct window {
     size_t start; /* in the file; a multiple of RECORD_FRAME_ALIGNMENT */
     size_t len;
 };
+
+/* How many of the bytes there are. What the disk cannot read is zeros, which are no frame. */
+static size_t read_bytes(struct record_scan *scan, char *ret_bytes, size_t len, size_t offset)
+{
+    ssize_t got = file_pread_all(scan->fd, ret_bytes, len, (off_t)offset);
+    if (got >= 0)
+        return (size_t)got;
+    for (size_t done = 0; done < len;) {
+        size_t part = PAGE_BYTES - (offset + done) % PAGE_BYTES;
+        if (part > len - done)
+            part = len - done;
+        got = file_pread_all(scan->fd, ret_bytes + done, part, (off_t)(offset + done));
+        if (got < 0 && ++scan->unreadable > UNREADABLE_MAX)
+            return done;
+        if (got < 0)
+            memset(ret_bytes + done, 0, part);
+        else if ((size_t)got < part)
+            return done + (size_t)got;
+        done += part;
+    }
+    return len;
+}
 
 /* Makes `len` bytes from `offset` on part of the window, or fewer: *scan ends where the file can be read to.
  * 0 or -ENOMEM. */
@@ -35,9 +60,8 @@ static int fill(struct window *window, struct record_scan *scan, size_t offset, 
             return -ENOMEM;
     }
     size_t wanted = scan->bytes - offset < window->capacity ? scan->bytes - offset : window->capacity;
-    ssize_t got = file_pread_all(scan->fd, window->bytes, wanted, (off_t)offset);
     window->start = offset;
-    window->len = got < 0 ? 0 : (size_t)got;
+    window->len = read_bytes(scan, window->bytes, wanted, offset);
     if (window->len < wanted)
         scan->bytes = offset + window->len;
     return 0;

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -31,6 +32,19 @@ enum {
     HEADER_BYTES = 16,
     FILE_MAX_BYTES = 1 << 20,
 };
+
+/* Instead of the C library's: pages that a disk cannot read. */
+static off_t unreadable_from = -1;
+static off_t unreadable_to;
+
+ssize_t pread(int fd, void *bytes, size_t len, off_t offset)
+{
+    if (unreadable_from >= 0 && offset < unreadable_to && offset + (off_t)len > unreadable_from) {
+        errno = EIO;
+        return -1;
+    }
+    return syscall(SYS_pread64, fd, bytes, len, offset);
+}
 
 /* Collects what is visited as "kind:payload;". */
 static int collect(void *context, unsigned int kind, const void *payload, size_t len, uint64_t position)
@@ -443,6 +457,59 @@ static void a_long_file_is_visited_in_order_around_what_is_damaged(void **state)
     temp_dir_release(&dir);
 }
 
+/* A number for each record, and as many letters as fill half a page. */
+static void append_pages(const struct temp_dir *dir, unsigned int from, unsigned int to)
+{
+    _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(FILE_MAX_BYTES);
+    struct record_log *log = open_log(dir, &found);
+    for (unsigned int i = from; i < to; i++) {
+        char text[2048];
+        memset(text, 'x', sizeof(text));
+        const struct iovec parts[] = {{.iov_base = &i, .iov_len = sizeof(i)},
+                                      {.iov_base = text, .iov_len = sizeof(text)}};
+        assert_true(record_log_append(log, 1, parts, 2) != RECORD_NOWHERE);
+    }
+    record_log_free(log);
+}
+
+static int collect_number(void *context, unsigned int kind, const void *payload, size_t len,
+                          uint64_t position)
+{
+    unsigned int number;
+    (void)kind, (void)position;
+    assert_true(len > sizeof(number));
+    memcpy(&number, payload, sizeof(number));
+    return strbuf_appendf(context, "%u ", number);
+}
+
+static void assert_numbers(const struct temp_dir *dir, const char *expected)
+{
+    _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(FILE_MAX_BYTES);
+    struct record_log *log = NULL;
+    assert_int_equal(record_log_open(dir->fd, name, collect_number, &found, &log), 0);
+    record_log_free(log);
+    assert_string_equal(strbuf_str(&found), expected);
+}
+
+static void what_the_disk_cannot_read_costs_nothing_else_and_may_come_back(void **state)
+{
+    (void)state;
+    struct temp_dir dir;
+    temp_dir_init(&dir);
+    append_pages(&dir, 0, 10);
+    unreadable_from = 2 * 4096;
+    unreadable_to = 3 * 4096;
+    assert_numbers(&dir, "0 1 2 6 7 8 9 ");
+    append_pages(&dir, 10, 12);
+    assert_numbers(&dir, "0 1 2 6 7 8 9 10 11 ");
+    unreadable_to = 1 << 20; /* and all behind it */
+    assert_numbers(&dir, "0 1 2 ");
+    append_pages(&dir, 12, 13);
+    unreadable_from = -1;
+    assert_numbers(&dir, "0 1 2 3 4 5 6 7 8 9 10 11 12 ");
+    temp_dir_release(&dir);
+}
+
 static void a_file_of_another_kind_is_set_aside(void **state)
 {
     (void)state;
@@ -700,6 +767,7 @@ int main(void)
         cmocka_unit_test(a_flipped_bit_costs_its_record_alone),
         cmocka_unit_test(zeros_where_records_were_are_passed_over),
         cmocka_unit_test(a_long_file_is_visited_in_order_around_what_is_damaged),
+        cmocka_unit_test(what_the_disk_cannot_read_costs_nothing_else_and_may_come_back),
         cmocka_unit_test(a_file_of_another_kind_is_set_aside),
         cmocka_unit_test(what_is_no_file_is_set_aside),
         cmocka_unit_test(a_file_cut_within_its_header_is_built_anew),
