@@ -21,11 +21,12 @@ void address_list_release(struct address_list *list)
     *list = (struct address_list){0};
 }
 
-/* Characters that end or quote an address in some header, path or shell, or that do not show. */
+/* Characters that end or quote an address in some header or path, or that do not show. Shells quote with "'",
+ * too, but people have it in their names, and so in their addresses. */
 static bool is_refused(gunichar c)
 {
     if (c < 0x80)
-        return c <= 0x20 || c == 0x7f || strchr("/\\\"'`<>()[],:;", (int)c) != NULL;
+        return c <= 0x20 || c == 0x7f || strchr("/\\\"`<>()[],:;", (int)c) != NULL;
     return !g_unichar_isgraph(c) || g_unichar_isspace(c);
 }
 
@@ -49,7 +50,7 @@ bool address_is_valid(const char *text)
     if (at == NULL || at == text || at[1] == '\0' || strchr(at + 1, '@') != NULL)
         return false;
     if (text[0] == '.' || at[-1] == '.' || at[1] == '.' || at[1] == '-' || text[len - 1] == '.' ||
-        strstr(text, "..") != NULL)
+        strstr(text, "..") != NULL || strchr(at, '\'') != NULL)
         return false;
     for (const char *c = text; *c != '\0'; c = g_utf8_next_char(c))
         if (is_refused(g_utf8_get_char(c)))

@@ -24,6 +24,7 @@ static void valid_addresses(void **state)
         "o_o-1!#$%&*=?^{|}~@x.example",
         "\u00fcser@m\u00fcnchen.example",
         "a@localhost",
+        "patrick.o'brien@x.example",
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
@@ -34,12 +35,13 @@ static void valid_addresses(void **state)
 static void invalid_addresses(void **state)
 {
     static const char *const cases[] = {
-        "",        "a",           "@",         "a@",          "@b",        "a@b@c",     "a b@c",
-        "a@b c",   " a@b",        "a@b ",      "a@b\n",       "a\r\n@b",   "a@b\t",     "a\x7f@b",
-        "a\x1b@b", "<a@b>",       "\"a\"@b",   "a'b@c",       "a/b@c",     "../../x@y", "a@b/c",
-        ".a@b",    "a.@b",        "a..b@c",    "a@.b",        "a@b.",      "a@b..c",    "a@-b",
-        "a,b@c",   "a;b@c",       "a:b@c",     "a@[1.2.3.4]", "(x)a@b",    "a\\b@c",    "a`b@c",
-        "a\xff@b", "a\xc2\x9b@b", "a\u00a0@b", "a\u200e@b",   "a\u202e@b", "a\u2028@b", "a@\u3000",
+        "",         "a",       "@",           "a@",        "@b",          "a@b@c",     "a b@c",
+        "a@b c",    " a@b",    "a@b ",        "a@b\n",     "a\r\n@b",     "a@b\t",     "a\x7f@b",
+        "a\x1b@b",  "<a@b>",   "\"a\"@b",     "a@b'c",     "'a@b'",       "a/b@c",     "../../x@y",
+        "a@b/c",    ".a@b",    "a.@b",        "a..b@c",    "a@.b",        "a@b.",      "a@b..c",
+        "a@-b",     "a,b@c",   "a;b@c",       "a:b@c",     "a@[1.2.3.4]", "(x)a@b",    "a\\b@c",
+        "a`b@c",    "a\xff@b", "a\xc2\x9b@b", "a\u00a0@b", "a\u200e@b",   "a\u202e@b", "a\u2028@b",
+        "a@\u3000",
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
@@ -89,6 +91,7 @@ static void lists_are_read(void **state)
         {"B\xf6"
          "b <b@x>",
          "B\u00f6b<b@x>; "},
+        {"o'hara@x, O'Brien <o'brien@x>", "<o'hara@x>; O'Brien<o'brien@x>; "},
         {"b@x (Bob)", "Bob<b@x>; "},
         {"team: a@b, C <c@d>; , e@f", "<a@b>; C<c@d>; <e@f>; "},
         {"undisclosed-recipients:;", ""},

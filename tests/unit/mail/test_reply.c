@@ -149,6 +149,8 @@ static void answers_go_to_whom_mail_users_expect(void **state)
          "c@x.example"},
         {REPLY_SENDER, "bob@inbox.example", NULL, "bob@inbox.example", NULL, "bob@inbox.example", ""},
         {REPLY_SENDER, NULL, NULL, "bob@inbox.example", NULL, "", ""},
+        {REPLY_ALL, "o'brien@x.example", NULL, "bob@inbox.example, d'arc@x.example", NULL,
+         "o'brien@x.example", "d'arc@x.example"},
         {REPLY_FORWARD, "ann@x.example", "r@x.example", "bob@inbox.example", "c@x.example", "", ""},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
