@@ -113,9 +113,10 @@ static int take_item_locked(struct renaming *renaming, const char *name)
 {
     struct outbox *outbox = renaming->outbox;
     bool is_within = renaming->from == renaming->to;
+    bool may_be_out = is_within && renaming->from == OUTBOX_FOLDER_OUTBOX; /* messages alone go out */
     struct item *item = item_table_find(&outbox->table, renaming->from, name);
     renaming->is_out = item == NULL;
-    if (item == NULL && is_within)
+    if (item == NULL && may_be_out)
         item = item_table_find_ghost(&outbox->table, renaming->from, name, core_monotonic_ms(outbox),
                                      &renaming->asker);
     if (item == NULL)

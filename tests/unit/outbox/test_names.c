@@ -356,6 +356,36 @@ static void a_name_that_is_taken_by_a_message_that_waits(void **state)
     assert_true(sent_contains(world, before + 1, "edited"));
 }
 
+/* The file went to failed/, and what it was to replace is another: messages have it still. */
+static void an_attachment_that_failed_takes_no_place(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = NULL;
+    struct outbox_stat stat;
+    copy_in(world, ATTACHED, "a.txt", "whole");
+    assert_int_equal(settle_uploads(world), 0);
+    fake_service_set_reachable(world->fake, false);
+    assert_int_equal(mail(world, "m.eml", "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n"), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+
+    assert_int_equal(outbox_create(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, "new", WRITER, &handle, &stat),
+                     0);
+    assert_int_equal(outbox_write(handle, "half", 4, 0, WRITER), 4);
+    assert_int_equal(outbox_write(handle, "of it", 5, 10 * 1000 * 1000, WRITER), -EFBIG);
+    assert_int_equal(outbox_flush(handle, 0), 0);
+    outbox_release(handle);
+    assert_true(is_listed(world, FAILED, "new"));
+    assert_int_equal(outbox_rename(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, "new", OUTBOX_FOLDER_ATTACHMENTS,
+                                   "a.txt", 0, WRITER, NULL),
+                     -ENOENT);
+    assert_true(is_listed(world, FAILED, "new"));
+    assert_true(shown_contains(world, ATTACHED, "a.txt", "whole"));
+
+    fake_service_set_reachable(world->fake, true);
+    outbox_wake(world->outbox);
+    await_news(world, EVENT_SENT, "sent/m.eml");
+}
+
 static void listings_are_in_order_of_hand_in(void **state)
 {
     struct world *world = *state;
@@ -391,6 +421,7 @@ int main(void)
         WORLD_TEST(what_failed_is_renamed_and_fails_once),
         WORLD_TEST(what_is_being_sent_is_renamed),
         WORLD_TEST(a_name_that_is_taken_by_a_message_that_waits),
+        WORLD_TEST(an_attachment_that_failed_takes_no_place),
         WORLD_TEST(retry_brings_back_what_failed),
         WORLD_TEST(listings_are_in_order_of_hand_in),
     };
