@@ -287,10 +287,11 @@ static void note_reader(struct outbox_handle *handle)
 
 /* What is written under a name that just left begins something new. Upon -ESTALE the kernel looks the name up
  * once more, and now finds it free. */
-static bool forget_ghosts(struct outbox *outbox, uint64_t number)
+static bool forget_ghosts(struct outbox *outbox, uint64_t number, pid_t pid)
 {
+    const struct item_asker asker = {.task = pid, .process = writer_process(pid)};
     pthread_mutex_lock(&outbox->lock);
-    bool found = item_table_forget_ghosts(&outbox->table, number);
+    bool found = item_table_forget_ghosts(&outbox->table, number, &asker);
     pthread_mutex_unlock(&outbox->lock);
     return found;
 }
@@ -307,7 +308,7 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect 
     int error = find_item(handle, number);
     if (error == 0 && wants_write)
         error = enter_writer(handle);
-    if (wants_write && (error == -EACCES || error == -ENOENT) && forget_ghosts(outbox, number))
+    if (wants_write && (error == -EACCES || error == -ENOENT) && forget_ghosts(outbox, number, pid))
         error = -ESTALE;
     if (error == 0 && !wants_write && aspect == OUTBOX_CONTENT)
         note_reader(handle);

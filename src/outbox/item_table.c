@@ -208,14 +208,27 @@ struct item *item_table_find_ghost(const struct item_table *table, enum outbox_f
     return NULL;
 }
 
-bool item_table_forget_ghosts(struct item_table *table, uint64_t number)
+static struct ghost *find_ghost_of(const struct item_table *table, uint64_t number)
+{
+    struct ghost *ghost = table->newest;
+    while (ghost != NULL && ghost->number != number)
+        ghost = ghost->older;
+    return ghost;
+}
+
+bool item_table_forget_ghosts(struct item_table *table, uint64_t number, const struct item_asker *asker)
 {
     bool is_found = false;
-    for (struct ghost *ghost = table->oldest, *next; ghost != NULL; ghost = next) {
-        next = ghost->newer;
-        if (ghost->number != number)
-            continue;
-        remove_ghost(table, ghost);
+    const struct ghost *ghost;
+    while ((ghost = find_ghost_of(table, number)) != NULL) {
+        struct ghost *next;
+        for (struct ghost *at = map_find(&table->folders[ghost->folder].ghosts, ghost->name); at != NULL;
+             at = next) {
+            const struct item *item = item_table_get(table, at->number);
+            next = at->same;
+            if (at->number == number || (item != NULL && item_was_made_by(item, asker)))
+                remove_ghost(table, at);
+        }
         is_found = true;
     }
     return is_found;

@@ -66,7 +66,8 @@ bool item_table_has_ghost(const struct item_table *table, enum outbox_folder fol
 /* The settled item that the asker made and that left under this name, or NULL: the latest. */
 struct item *item_table_find_ghost(const struct item_table *table, enum outbox_folder folder,
                                    const char *name, int64_t now_ms, const struct item_asker *asker);
-/* Forgets the ghosts of an item; whether there were any. */
-bool item_table_forget_ghosts(struct item_table *table, uint64_t number);
+/* Forgets the ghosts of an item, and what the asker made that left under their names before, so that the
+ * asker finds nothing there any more; whether there were any. */
+bool item_table_forget_ghosts(struct item_table *table, uint64_t number, const struct item_asker *asker);
 
 #endif

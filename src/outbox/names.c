@@ -267,7 +267,7 @@ static int rename_settled(struct renaming *renaming)
         return error;
 
     pthread_mutex_lock(&outbox->lock);
-    item_table_forget_ghosts(&outbox->table, item->number);
+    item_table_forget_ghosts(&outbox->table, item->number, &renaming->asker);
     core_leave_ghost_locked(outbox, renaming->from, renaming->new_name, item);
     enum outbox_folder folder = (enum outbox_folder)item_folder(item);
     pthread_mutex_unlock(&outbox->lock);

@@ -386,6 +386,27 @@ static void an_attachment_that_failed_takes_no_place(void **state)
     await_news(world, EVENT_SENT, "sent/m.eml");
 }
 
+/* Upon -ESTALE the kernel looks the name up once more, but not twice. */
+static void a_name_under_which_several_left_is_free_at_once(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = NULL;
+    struct outbox_stat stat;
+    for (int i = 0; i < 3; i++) {
+        write_as(world, "temporary", MESSAGE, WRITER);
+        assert_int_equal(settle(world), 0);
+        assert_int_equal(rename_as(world, "temporary", "final", WRITER), 0);
+    }
+    write_as(world, "theirs", MESSAGE, OTHER);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(rename_as(world, "theirs", "final", OTHER), 0);
+    assert_true(outbox_find_left(world->outbox, OUTBOX_FOLDER_OUTBOX, "final", WRITER, &stat));
+    assert_int_equal(outbox_open_item(world->outbox, stat.number, OUTBOX_CONTENT, O_WRONLY, WRITER, &handle),
+                     -ESTALE);
+    assert_false(finds_left(world, "final", WRITER));
+    assert_true(finds_left(world, "final", OTHER));
+}
+
 static void listings_are_in_order_of_hand_in(void **state)
 {
     struct world *world = *state;
@@ -422,6 +443,7 @@ int main(void)
         WORLD_TEST(what_is_being_sent_is_renamed),
         WORLD_TEST(a_name_that_is_taken_by_a_message_that_waits),
         WORLD_TEST(an_attachment_that_failed_takes_no_place),
+        WORLD_TEST(a_name_under_which_several_left_is_free_at_once),
         WORLD_TEST(retry_brings_back_what_failed),
         WORLD_TEST(listings_are_in_order_of_hand_in),
     };
