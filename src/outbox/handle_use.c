@@ -199,7 +199,7 @@ int outbox_set_times(struct outbox *outbox, uint64_t number, const struct timesp
     int folder = item == NULL ? -1 : item_folder(item);
     bool is_here = folder == OUTBOX_FOLDER_OUTBOX || folder == OUTBOX_FOLDER_ATTACHMENTS;
     if (is_here)
-        item_ref(item);
+        item_ref(item)->touches++;
     pthread_mutex_unlock(&outbox->lock);
     if (!is_here)
         return 0;
@@ -210,6 +210,7 @@ int outbox_set_times(struct outbox *outbox, uint64_t number, const struct timesp
     pthread_mutex_lock(&outbox->lock);
     if (error == 0)
         item_update_stat(item, fd);
+    item->touches++;
     item_unref(item);
     pthread_mutex_unlock(&outbox->lock);
     return error == -ENOENT ? 0 : error;

@@ -59,6 +59,7 @@ struct item {
     struct timespec mtime;
     size_t receipt_bytes;    /* exact; 0: none */
     unsigned int generation; /* grows when the content file is exchanged for another */
+    unsigned int touches;    /* grows before and after its times are set */
     bool is_dirty;           /* written since the last fsync of its content */
     bool is_durable;         /* its names and first envelope have reached the disk */
     bool is_unsaved;         /* the envelope on disk is older than this one: the disk failed */

@@ -21,6 +21,14 @@ enum {
     LOOK_BYTES = 64 * 1024 /* what libmagic gets to see */
 };
 
+static unsigned int count_touches(struct outbox *outbox, const struct item *item)
+{
+    pthread_mutex_lock(&outbox->lock);
+    unsigned int touches = item->touches;
+    pthread_mutex_unlock(&outbox->lock);
+    return touches;
+}
+
 static int open_content(struct outbox *outbox, const struct item *item, struct content_type *type,
                         struct upload_request *ret_request, char ret_type[CONTENT_TYPE_SIZE],
                         struct stat *ret_status)
@@ -46,12 +54,15 @@ static int open_content(struct outbox *outbox, const struct item *item, struct c
 }
 
 /* The claim keeps everybody of this program from it. Whoever else writes into the spool may not make the
- * service take half of one content and half of another for uploaded. */
-static bool has_changed(int fd, const struct stat *before)
+ * service take half of one content and half of another for uploaded. Times say nothing where they were set by
+ * a user, as programs that copy do when they have closed the file. */
+static bool has_changed(int fd, const struct stat *before, bool was_touched)
 {
     struct stat now;
-    return fstat(fd, &now) != 0 || now.st_size != before->st_size ||
-           now.st_mtim.tv_sec != before->st_mtim.tv_sec || now.st_mtim.tv_nsec != before->st_mtim.tv_nsec;
+    if (fstat(fd, &now) != 0 || now.st_size != before->st_size)
+        return true;
+    return !was_touched &&
+           (now.st_mtim.tv_sec != before->st_mtim.tv_sec || now.st_mtim.tv_nsec != before->st_mtim.tv_nsec);
 }
 
 static void settle(struct outbox *outbox, struct item *item, const struct service_result *result,
@@ -80,6 +91,7 @@ void uploader_run(struct outbox *outbox, struct item *item, struct content_type 
     struct stat status;
     _cleanup_free_ char *id = NULL;
 
+    unsigned int touches = count_touches(outbox, item);
     int error = open_content(outbox, item, type, &request, content_type, &status);
     if (error != 0) {
         attempt_put_off(outbox, item, 0);
@@ -88,7 +100,8 @@ void uploader_run(struct outbox *outbox, struct item *item, struct content_type 
     }
     service->ops->upload(service, &request, cancel, &id, &result);
     crash_point("upload_answered");
-    if (result.outcome == SERVICE_OK && has_changed(request.fd, &status)) {
+    bool was_touched = count_touches(outbox, item) != touches;
+    if (result.outcome == SERVICE_OK && has_changed(request.fd, &status, was_touched)) {
         result.outcome = SERVICE_UNKNOWN;
         result.error = EIO;
         result.detail = strdup("the file changed while it was uploaded");

@@ -33,6 +33,24 @@ static void a_file_is_uploaded_and_stays(void **state)
     assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 2);
 }
 
+/* As cp -p by a program that closes the file first: shutil.copy2(), rsync --inplace. */
+static void a_file_may_be_touched_while_it_is_uploaded(void **state)
+{
+    struct world *world = *state;
+    const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 2000}};
+    struct outbox_stat stat;
+    fake_service_close_gate(world->fake, FAKE_UPLOAD);
+    copy_in(world, ATTACHED, "a.txt", "some text\n");
+    fake_service_wait_at_gate(world->fake, FAKE_UPLOAD, 1);
+    assert_int_equal(outbox_set_times(world->outbox, number_of(world, ATTACHED, "a.txt"), times), 0);
+    fake_service_open_gate(world->fake, FAKE_UPLOAD);
+    assert_int_equal(settle_uploads(world), 0);
+    assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 1);
+    assert_true(shown_contains(world, ATTACHED, "a.txt.receipt.json", "\"state\": \"uploaded\""));
+    assert_true(outbox_find(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt", &stat));
+    assert_int_equal(stat.mtime.tv_sec, 2000);
+}
+
 static void what_a_file_is_shows_by_its_extension_or_its_bytes(void **state)
 {
     static const struct {
@@ -522,6 +540,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WORLD_TEST(a_file_is_uploaded_and_stays),
+        WORLD_TEST(a_file_may_be_touched_while_it_is_uploaded),
         WORLD_TEST(what_a_file_is_shows_by_its_extension_or_its_bytes),
         WORLD_TEST(a_message_waits_for_its_attachment),
         WORLD_TEST(a_message_whose_attachment_dies_fails),
