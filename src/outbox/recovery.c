@@ -193,6 +193,15 @@ static int list_items(const struct outbox *outbox, struct item ***ret_items, siz
     return 0;
 }
 
+/* Of two attachments of one name, whether the one made later took it from the other. A rename hands in anew;
+ * and what is being written is not replaced. */
+static bool has_replaced(const struct item *item, const struct item *older)
+{
+    if ((item->state == ITEM_WRITING) != (older->state == ITEM_WRITING))
+        return item->state == ITEM_WRITING;
+    return item->envelope.order >= older->envelope.order;
+}
+
 /* Two items of one name: in attachments/, and where the older one is held, the newer has replaced it, and the
  * crash came before the older was removed. Elsewhere it cannot be; then both stay. */
 static int resolve_clash(struct outbox *outbox, struct item *older, struct item *item, int folder)
@@ -216,6 +225,10 @@ static int show(struct outbox *outbox, struct item *item)
     if (folder < 0)
         return 0;
     struct item *older = item_table_find(&outbox->table, (enum outbox_folder)folder, item->envelope.name);
+    if (older != NULL && folder == OUTBOX_FOLDER_ATTACHMENTS && !has_replaced(item, older)) {
+        item->envelope.is_hidden = true;
+        return 0;
+    }
     int error = older == NULL ? 0 : resolve_clash(outbox, older, item, folder);
     if (error == 0)
         error = item_table_reserve(&outbox->table, (enum outbox_folder)folder, item->envelope.name);

@@ -16,15 +16,20 @@ static void must(bool is_so)
         _exit(3);
 }
 
-static void put(struct world *world, const char *content)
+static void put_as(struct world *world, const char *name, const char *content)
 {
     struct outbox_handle *handle = NULL;
     struct outbox_stat stat;
-    must(outbox_create(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt", 0, &handle, &stat) == 0);
+    must(outbox_create(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, name, 0, &handle, &stat) == 0);
     must(outbox_write(handle, content, strlen(content), 0, 0) == (ssize_t)strlen(content));
     must(outbox_flush(handle, 0) == 0);
     outbox_release(handle);
     outbox_wait_settled(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, NULL);
+}
+
+static void put(struct world *world, const char *content)
+{
+    put_as(world, "a.txt", content);
 }
 
 /* a.txt is in the pool, and a message that binds it waits for the service. */
@@ -81,6 +86,14 @@ static void move_a_draft_onto_it(struct world *world)
     move_in(world, "a.txt", ATTACHED, "a.txt");
 }
 
+/* That it was made before makes it no older: it has the name since now. */
+static void rename_an_earlier_one_onto_it(struct world *world)
+{
+    put_as(world, "b.txt", "new");
+    queue_bound(world);
+    move(world, ATTACHED, "b.txt", ATTACHED, "a.txt");
+}
+
 static void remove_it(struct world *world)
 {
     put(world, OLD);
@@ -111,6 +124,7 @@ static const struct row {
     {"split_linked", "rename", rename_it, ATTACHED, OLD, true, 2},
     {"split_data", "rename", rename_it, ATTACHED, OLD, true, 2},
     {"replaced", "mv onto it", move_a_draft_onto_it, ATTACHED, "new", true, 0},
+    {"replaced", "rename onto it", rename_an_earlier_one_onto_it, ATTACHED, "new", true, 0},
     {"removed_data", "rm", remove_it, -1, NULL, false, 1},
 };
 
