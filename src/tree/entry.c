@@ -179,7 +179,9 @@ void entry_of_item(const struct tree *tree, const struct outbox_stat *stat, enum
     else if (folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED)
         kind = INODE_SETTLED_ITEM;
     off_t size = stat->size + (off_t)sent_delivery_len(tree, stat);
-    fill(tree, inode_make(kind, stat->number), S_IFREG | stat->mode, size, stat->mtime, ret);
+    /* Of what has left, the name is still its writer's, who may begin anew under it. */
+    mode_t mode = kind == INODE_ITEM ? 0600 : stat->mode;
+    fill(tree, inode_make(kind, stat->number), S_IFREG | mode, size, stat->mtime, ret);
     ret->is_name_lasting = false;
     ret->attributes.is_lasting = false;
 }

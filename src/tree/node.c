@@ -68,7 +68,7 @@ static bool get_item(struct tree *tree, enum outbox_aspect aspect, uint64_t ino,
     struct outbox_stat stat;
     if (!outbox_get(tree->outbox, number, aspect, &stat))
         return false;
-    entry_of_item(tree, &stat, stat.folder, ret);
+    entry_of_item(tree, &stat, inode_kind(ino) == INODE_ITEM ? OUTBOX_FOLDER_OUTBOX : stat.folder, ret);
     ret->ino = ino;
     ret->attributes.stat.st_ino = ino;
     return true;

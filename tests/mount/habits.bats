@@ -191,6 +191,36 @@ except FileNotFoundError:
   received_in_all 1
 }
 
+@test "without root's powers, a program writes twice under one name: two mails, and it is told that all is well" {
+  local without=()
+  [ "$(id -u)" -ne 0 ] || without=(setpriv --bounding-set=-dac_override --inh-caps=-dac_override)
+  "${without[@]}" python3 - "$MOUNT" "$ALICE" "$BOB" <<'PYTHON'
+import os, sys, time
+mount, alice, bob = sys.argv[1:]
+name = f"{mount}/outbox/x"
+for i in 1, 2:
+    with open(name, "w") as file:
+        file.write(f"From: {alice}\nTo: {bob}\nSubject: {i}\n\nHello.\n")
+    while not os.path.exists(f"{mount}/sent/x" + ("" if i == 1 else "-2")):
+        time.sleep(0.01)
+    os.chmod(name, 0o640)
+# What was saved by way of another name, twice, leaves a name that is free at once.
+for i in 3, 4:
+    with open(name + ".new", "w") as file:
+        file.write(f"From: {alice}\nTo: {bob}\nSubject: {i}\n\nHello.\n")
+    os.rename(name + ".new", f"{mount}/outbox/y")
+    while not os.path.exists(f"{mount}/sent/y" + ("" if i == 3 else "-2")):
+        time.sleep(0.01)
+with open(f"{mount}/outbox/y", "w") as file:
+    file.write(f"From: {alice}\nTo: {bob}\nSubject: 5\n\nHello.\n")
+PYTHON
+  went_out x 1
+  went_out x-2 2
+  went_out y 3
+  went_out y-2 4
+  received_in_all 5
+}
+
 @test "cp -n, mv -n, rsync, tar and open('x') put a new message under a name that is out" {
   local n=0 way
   for way in cp mv rsync inplace tar open; do
