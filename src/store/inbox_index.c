@@ -172,6 +172,8 @@ int inbox_index_read(const struct store_index *index, uint64_t offset, char *ret
     struct source source = {.log = index->mirror->log};
     int error = write_lines(index, &source, offset, ret_bytes, len);
     record_window_release(&source.window);
+    if (error == -EIO)
+        mirror_note_lost(index->mirror);
     *ret_len = len;
     return error;
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "store/search_feed.h"
 
 int mirror_init(struct mirror *mirror, struct clock *clock, const struct store_listener *listener,
@@ -74,6 +75,13 @@ void mirror_note_held_shown(struct mirror *mirror)
     pthread_mutex_unlock(&mirror->write_lock);
     for (uint32_t i = 0; is_news && i < inboxes; i++)
         mirror_tell_inbox(mirror, i, STORE_CHANGED);
+}
+
+void mirror_note_lost(struct mirror *mirror)
+{
+    if (!atomic_exchange(&mirror->has_lost, true))
+        log_warning("records in the cache cannot be read: the file was changed, or the disk fails; "
+                    "'sync' in ctl asks the service for them");
 }
 
 void mirror_give_back(struct mirror *mirror)

@@ -67,6 +67,9 @@ void mirror_end_first_sync(struct mirror *mirror);
 /* The service was asked for what it holds back, and answered: told once, as a change of every inbox. */
 void mirror_note_held_shown(struct mirror *mirror);
 
+/* A record could not be read: says so, once, and has the next complete look bring it back. */
+void mirror_note_lost(struct mirror *mirror);
+
 /* Lets the disk take back what no longer counts in the cache, unless somebody holds on to it (waits for it).
  */
 void mirror_give_back(struct mirror *mirror);

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "mail/address.h"
 
 enum {
@@ -143,9 +142,8 @@ int mirror_read_email(struct mirror *mirror, uint32_t email, char **ret_json, si
             break;
         position = find_record(mirror, email, &len, ret_len);
     }
-    if (error == -EIO && !atomic_exchange(&mirror->has_lost, true))
-        log_warning("records in the cache cannot be read: the file was changed, or the disk fails; "
-                    "'sync' in ctl asks the service for them");
+    if (error == -EIO)
+        mirror_note_lost(mirror);
     if (error != 0)
         return error;
     memmove(record, (const struct email_frame *)record + 1, *ret_len + 1);

@@ -2,7 +2,9 @@
 /*
  * index.jsonl: every record a line, in order of date, of the size that was told before.
  */
+#include <fcntl.h>
 #include <jansson.h>
+#include <unistd.h>
 
 #include "mail/json_value.h"
 #include "unit/store/store_world.h"
@@ -95,6 +97,31 @@ static void any_piece_of_it_can_be_read(void **state)
     world_release(&world);
 }
 
+/* Nobody but a reader of index.jsonl noticed. The service would say that nothing changed. */
+static void what_it_cannot_read_comes_back_with_the_next_sync(void **state)
+{
+    (void)state;
+    struct store_world world;
+    char byte;
+    size_t len;
+    world_init_with_alice(&world);
+    fake_service_use_etags(world.fake);
+    world_add_emails(&world, "in-1", 0, 3);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    _cleanup_free_ char *before = read_now(&world, "alice@inbox.example");
+    _cleanup_close_ int fd = openat(world.dir.fd, "cache/records", O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, 16), 0);
+    struct store_index *index = open_index(&world, "alice@inbox.example");
+    assert_int_equal(store_index_read(index, 0, &byte, 1, &len), -EIO);
+    store_index_free(index);
+    assert_int_equal(world_sync(&world), 0);
+    _cleanup_free_ char *after = read_now(&world, "alice@inbox.example");
+    assert_string_equal(after, before);
+    world_release(&world);
+}
+
 /* The size is counted on while records come, change, go and return, and over a restart. */
 static void the_size_is_always_right(void **state)
 {
@@ -149,6 +176,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_are_lines_in_order_of_date),
         cmocka_unit_test(any_piece_of_it_can_be_read),
+        cmocka_unit_test(what_it_cannot_read_comes_back_with_the_next_sync),
         cmocka_unit_test(the_size_is_always_right),
         cmocka_unit_test(what_is_open_stays_as_it_was),
     };
