@@ -105,9 +105,12 @@ static inline size_t find_text(const char *from)
 static inline const char *append_piece(struct line *line, const char *piece, const char *stop)
 {
     bool is_key = *stop == '"';
+    /* Within a string, or the quote that begins one: ": so". A key that ends in a blank is not usual, either.
+     */
+    bool is_string = is_key && (stop[-1] == '\\' || stop[-1] == ' ');
     size_t len = (size_t)(stop - piece) + (is_key ? strlen("\":") : 0);
     size_t left_out = is_key ? strlen("\": ") : 1 + find_text(stop + 1);
-    if ((is_key && stop[-1] == '\\') || left_out > INDENT_BYTES || room(line) < len + PIECE_BYTES)
+    if (is_string || left_out > INDENT_BYTES || room(line) < len + PIECE_BYTES)
         return NULL;
     memcpy(line->to, piece, PIECE_BYTES);
     if (len > PIECE_BYTES)

@@ -451,6 +451,10 @@ static void the_line_is_right_wherever_its_parts_stand(void **state)
         "\"a\":\"x\\\": y \\\\\",\"b\":{\"c\":[1,{\"d\":null}]},\"e\":\"\"",
         "\"key \\\": \":\"\\\\\",\"\":[[]],\"\\\\\":{\"\\\"\":1}",
         "\"\xc3\xa9\xc3\xa9\":\": \\\" : \",\"\\u2028\":\" \\n  \",\"z\":[\"a\",\"b\\\": c\"]",
+        "\"subject\":\": so\",\"to\":[\"b: \"]",
+        "\"to\":[\": a\"]",
+        "\": k\":1",
+        "\"blank \":2",
         "\"deep\":[[[[[[[[[[[{\"k\":[[\"v\"]]}]]]]]]]]]]],\"after\":true",
         "\"cc_addresses\":[],\"bcc_addresses\":[],\"reply_to_addresses\":[],\"latest_webhook_log\":null",
     };
