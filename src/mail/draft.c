@@ -160,7 +160,7 @@ static void write_fields(const struct draft_reading *reading, struct json_writer
     if (reading->subject != NULL || reading->message_type == NULL)
         json_member_string(writer, "subject", reading->subject == NULL ? "" : reading->subject);
     json_member_string(writer, "plain_text", reading->plain_text == NULL ? "" : reading->plain_text);
-    if (reading->html != NULL) {
+    if (reading->html != NULL && reading->html[0] != '\0') {
         json_member_string(writer, "html", reading->html);
         json_member_boolean(writer, "alternative_content", reading->alternative_content);
     }

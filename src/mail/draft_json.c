@@ -141,12 +141,7 @@ static int read_plain_text(struct draft_reading *reading, const char *field, con
 
 static int read_html(struct draft_reading *reading, const char *field, const json_t *value)
 {
-    int error = read_text(reading, field, value, &reading->html);
-    if (error == 0 && reading->html[0] == '\0') {
-        free(reading->html);
-        reading->html = NULL;
-    }
-    return error;
+    return read_text(reading, field, value, &reading->html);
 }
 
 static int read_alternative_content(struct draft_reading *reading, const char *field, const json_t *value)
