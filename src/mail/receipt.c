@@ -16,25 +16,22 @@ static const char *text_or_null(const char *text)
     return text[0] == '\0' ? NULL : text;
 }
 
-static bool is_json(const char *text)
-{
-    size_t len = strlen(text);
-    _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(ENVELOPE_MAX_BYTES);
-    struct json_copy copy;
-    json_copy_init(&copy, &out, 0);
-    int error = json_copy_all(&copy, text, len);
-    json_copy_release(&copy);
-    return error == 0;
-}
-
-/* It was JSON when it was written; of an envelope that was damaged since, it is shown as what it is: a text.
- */
+/* It was harmless JSON when it was written. Of an envelope that was damaged since, what is still JSON is made
+ * harmless again, and what is not is shown as what it is: a text. */
 static void write_request(struct json_writer *writer, const char *request)
 {
-    if (request == NULL || is_json(request))
-        json_write_verbatim(writer, request);
+    _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(ENVELOPE_MAX_BYTES);
+    struct json_copy copy;
+    if (request == NULL) {
+        json_write_null(writer);
+        return;
+    }
+    json_copy_init(&copy, &out, 0);
+    if (json_copy_all(&copy, request, strlen(request)) == 0)
+        json_write_verbatim(writer, strbuf_str(&out));
     else
         json_write_string(writer, request);
+    json_copy_release(&copy);
 }
 
 int receipt_format(const struct envelope *envelope, struct strbuf *out)

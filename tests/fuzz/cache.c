@@ -3,6 +3,8 @@
  * The cache on the disk, as anybody may have left it. A mirror is made of it, what it shows can be listed and
  * found by its name, and it is the same when it is opened again.
  */
+#include <errno.h>
+
 #include "base/clock.h"
 #include "base/hash.h"
 #include "fuzz/state_folder.h"
@@ -23,9 +25,13 @@ static uint64_t hash_emails(struct mirror *mirror, uint32_t inbox, uint64_t hash
         char *json = NULL;
         size_t len = 0;
         FUZZ_CHECK(mirror_find_email(mirror, inbox, view.name, &found));
-        FUZZ_CHECK(mirror_read_email(mirror, view.number, &json, &len) == 0 && len == view.json_len);
+        /* A record may be listed and lost, where a frame with a forged checksum says that it was given back.
+         */
+        int error = mirror_read_email(mirror, view.number, &json, &len);
+        FUZZ_CHECK(error == 0 ? len == view.json_len : error == -EIO);
         hash = hash_bytes(hash, view.name, strlen(view.name));
-        hash = hash_bytes(hash, json, len);
+        if (error == 0)
+            hash = hash_bytes(hash, json, len);
         free(json);
     }
     return hash;
