@@ -157,9 +157,13 @@ static void start_run(struct refresher *refresher, struct sync_run *run)
 static void run_all_locked(struct refresher *refresher, enum look_depth depth)
 {
     struct sync_run run;
+    bool had_lost = atomic_load(&refresher->config.mirror->has_lost);
     start_run(refresher, &run);
     pthread_mutex_unlock(&refresher->lock);
     sync_run_all(&run, depth);
+    /* All lists came whole, and what the cache had lost was found to be another. */
+    if (had_lost && depth == LOOK_COMPLETE && run.error == 0)
+        atomic_store(&refresher->config.mirror->has_lost, false);
     if (!run.must_wait && refresher->config.outbound != NULL)
         outbound_look(refresher->config.outbound, depth, run.cancel);
     if (depth == LOOK_COMPLETE)

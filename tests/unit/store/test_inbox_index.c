@@ -119,6 +119,10 @@ static void what_it_cannot_read_comes_back_with_the_next_sync(void **state)
     assert_int_equal(world_sync(&world), 0);
     _cleanup_free_ char *after = read_now(&world, "alice@inbox.example");
     assert_string_equal(after, before);
+    /* And that was that. */
+    unsigned int delivered = fake_service_count_delivered(world.fake);
+    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(fake_service_count_delivered(world.fake), delivered);
     world_release(&world);
 }
 
