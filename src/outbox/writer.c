@@ -151,10 +151,11 @@ void writer_judge(struct outbox *outbox, struct item *item, pid_t pid)
     pid_t process = is_well ? 0 : writer_process(pid);
     pthread_mutex_lock(&outbox->lock);
     if (item->state == ITEM_WRITING) {
-        /* Of whom nothing can be seen, the worst is assumed. */
-        bool has_written = !is_well && (fate == WRITER_HIDDEN || item_was_written_by(item, process));
+        bool has_written = item_was_written_by(item, process);
         item->last_end = is_well ? NULL : words_for_end(fate, has_written);
-        if (has_written)
+        /* Ctrl-C ends what a shell waits for, not the shell that writes. Of whom nothing can be seen, the
+         * worst is assumed. */
+        if (fate == WRITER_KILLED || fate == WRITER_HIDDEN || (fate == WRITER_EXITED && has_written))
             item_interrupt(item, item->last_end);
     }
     pthread_mutex_unlock(&outbox->lock);

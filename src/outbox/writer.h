@@ -24,8 +24,9 @@ int writer_begin(struct outbox *outbox, struct item *item, off_t keep_bytes);
 /* Makes what was written durable. Waits for the disk. */
 int writer_sync(struct outbox *outbox, struct item *item, int data_fd);
 
-/* Looks at how the task that closes the file ends. A bad end interrupts the item where that process wrote to
- * it, or where nobody closes the file after it: the last call says how the last holder ended. */
+/* Looks at how the task that closes the file ends. One that is killed interrupts the item. One that fails
+ * does so where its process wrote to it, or where nobody closes the file after it: the last call says how the
+ * last holder ended. */
 void writer_judge(struct outbox *outbox, struct item *item, pid_t pid);
 
 /* The last close: hands in, holds, or fails what was written. The item is claimed and in ITEM_WRITING. Waits

@@ -5,6 +5,7 @@
 #include "outbox/writer_fate.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +75,8 @@ enum writer_fate writer_fate_parse(const char *stat, bool may_look)
         return WRITER_LIVES;
     if (!may_look || !find_field(stat, FIELD_EXIT_CODE, &exit_code))
         return WRITER_HIDDEN;
-    if ((exit_code & 0x7f) != 0)
+    unsigned int signal_number = exit_code & 0x7f;
+    if (signal_number != 0 && signal_number != SIGPIPE)
         return WRITER_KILLED;
     return exit_code == 0 ? WRITER_SUCCEEDED : WRITER_EXITED;
 }

@@ -13,8 +13,8 @@
 enum writer_fate {
     WRITER_LIVES,     /* closes by itself, or cannot be seen (no such task, another pid namespace) */
     WRITER_SUCCEEDED, /* exits with status 0 */
-    WRITER_EXITED,    /* exits with another status */
-    WRITER_KILLED,    /* dies of a signal */
+    WRITER_EXITED,    /* exits with another status, or is cut off by SIGPIPE, as `yes` in `yes | head` */
+    WRITER_KILLED,    /* dies of another signal */
     WRITER_HIDDEN,    /* exits, and of what we may not know */
 };
 

@@ -91,8 +91,16 @@ sys.exit(2)'
   done
 }
 
-@test "who fails or is killed while another goes on holding the file, and did not write: no harm" {
-  script first dash -c 'exec 7> "$0"; dash -c "exit 3"; cat "$1" >&7; dash -c "kill -KILL \$\$"; dash -c "exit 3"; :'
+@test "what a script waits for is killed, as by Ctrl-C, and the script goes on: interrupted" {
+  local signal
+  for signal in INT KILL; do
+    script "$signal" dash -c 'exec 7> "$0"; cat "$1" >&7; dash -c "kill -'$signal' \$\$"; echo end >&7'
+    interrupted "$signal"
+  done
+}
+
+@test "who fails while another goes on holding the file, and did not write: no harm" {
+  script first dash -c 'exec 7> "$0"; dash -c "exit 3"; cat "$1" >&7; dash -c "exit 3"; :'
   went_out first first
   # The script fails; what it left in the background holds the file, and ends well.
   script behind dash -c '(cat "$1"; (read line <"$2"; :) 2>/dev/null & exit 3) > "$0"'

@@ -159,12 +159,14 @@ static void a_failed_write_is_never_sent(void **state)
 /* ---------------------------------------------------------------- writers that die */
 
 /* A zombie that ended so; reap() it. */
-static pid_t make_dead(int exit_status, int signal)
+static pid_t make_dead(int exit_status, int number)
 {
     pid_t child = fork();
     if (child == 0) {
-        if (signal != 0)
-            kill(getpid(), signal);
+        if (number != 0) {
+            signal(number, SIG_DFL); /* SIGPIPE may be ignored */
+            kill(getpid(), number);
+        }
         _exit(exit_status);
     }
     siginfo_t info;
@@ -190,7 +192,10 @@ static void a_writer_that_dies_interrupts(void **state)
         {"is killed after writing, as the last", 0, SIGKILL, true, true, false},
         {"is killed after writing, another holds the file", 0, SIGTERM, true, false, false},
         {"is killed as the last, another wrote", 0, SIGTERM, false, true, false},
-        {"is killed, another wrote and holds the file", 0, SIGKILL, false, false, true},
+        {"is killed, another wrote and holds the file", 0, SIGKILL, false, false, false},
+        {"is cut off by SIGPIPE after writing", 0, SIGPIPE, true, false, false},
+        {"is cut off by SIGPIPE as the last, another wrote", 0, SIGPIPE, false, true, false},
+        {"is cut off by SIGPIPE, another wrote and holds the file", 0, SIGPIPE, false, false, true},
     };
     struct world *world = *state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
