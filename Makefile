@@ -184,10 +184,11 @@ tsan: deps ## every test under ThreadSanitizer
 	@DEADLINE=300 TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp $(MAKE) --no-print-directory check \
 	    BUILD=$(BUILD)/tsan SANITIZE=thread CC=clang
 
-fuzz: deps ## look for inputs that break a parser, SECONDS (60) each; ONLY="draft json", KEEP=1 adds to the corpus
+fuzz: deps ## look for inputs that break a parser, SECONDS (60) each; RUNS=n SEED=n ONLY="draft json" KEEP=1
 	@$(MAKE) --no-print-directory $(FUZZ:$(BUILD)/%=$(BUILD)/fuzz/%) BUILD=$(BUILD)/fuzz FUZZ_WITH=libfuzzer \
 	    SANITIZE=fuzzer-no-link,address,undefined CC=clang
-	@BUILD=$(BUILD)/fuzz FUZZ_SECONDS=$(SECONDS) ONLY="$(ONLY)" KEEP=$(KEEP) scripts/fuzz
+	@BUILD=$(BUILD)/fuzz FUZZ_SECONDS=$(SECONDS) FUZZ_RUNS=$(RUNS) FUZZ_SEED=$(SEED) ONLY="$(ONLY)" KEEP=$(KEEP) \
+	    scripts/fuzz
 
 bench: deps ## measure against tmpfs, curl and other filesystems; N="10000 …" ONLY="reading …"
 	@scripts/deps $(BENCH_PACKAGES) || echo "bench: without what is missing"
