@@ -9,7 +9,7 @@
 #include "fs/operations.h"
 #include "fs/reply.h"
 #include "fs/session_state.h"
-#include "tree/directory.h"
+#include "tree/tree.h"
 
 /* A part of a listing, as the kernel wants it. */
 struct listing_buffer {

@@ -9,8 +9,7 @@
 #include "fs/operations.h"
 #include "fs/reply.h"
 #include "fs/session_state.h"
-#include "tree/announced.h"
-#include "tree/handle.h"
+#include "tree/tree.h"
 
 static struct tree_handle *handle_of(const struct fuse_file_info *file)
 {

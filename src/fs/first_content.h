@@ -8,7 +8,7 @@
 #define INBOXFS_FS_FIRST_CONTENT_H
 
 #include "fs/session_state.h"
-#include "tree/handle.h"
+#include "tree/tree.h"
 
 /* Before the open is answered. */
 void first_content_give(struct fs_session *session, fuse_ino_t ino, struct tree_handle *handle);

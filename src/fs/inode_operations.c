@@ -10,7 +10,7 @@
 #include "fs/operations.h"
 #include "fs/reply.h"
 #include "fs/session_state.h"
-#include "tree/announced.h"
+#include "tree/tree.h"
 
 static void look_up(struct tree *tree, const struct tree_caller *caller,
                     const struct request_arguments *arguments, struct request_outcome *ret)

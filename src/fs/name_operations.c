@@ -7,7 +7,7 @@
 #include "fs/operations.h"
 #include "fs/reply.h"
 #include "fs/session_state.h"
-#include "tree/change.h"
+#include "tree/tree.h"
 
 static void make_dir(struct tree *tree, const struct tree_caller *caller,
                      const struct request_arguments *arguments, struct request_outcome *ret)

@@ -8,9 +8,7 @@
 
 #include <fuse_lowlevel.h>
 
-#include "tree/directory.h"
-#include "tree/handle.h"
-#include "tree/node.h"
+#include "tree/tree.h"
 
 /* `error`: 0 or -errno. */
 void reply_status(fuse_req_t request, int error);

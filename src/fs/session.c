@@ -21,7 +21,7 @@
 #include "fs/operations.h"
 #include "fs/session_state.h"
 #include "fs/unmount.h"
-#include "tree/handle.h"
+#include "tree/tree.h"
 
 enum {
     OPTIONS_MAX_BYTES = 64 * 1024

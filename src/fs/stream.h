@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "tree/handle.h"
+#include "tree/tree.h"
 
 struct parked_read;
 struct parked_poll;

@@ -11,8 +11,7 @@
 #include <stdbool.h>
 
 #include "base/thread.h"
-#include "tree/change.h"
-#include "tree/directory.h"
+#include "tree/tree.h"
 
 struct waiting_request;
 

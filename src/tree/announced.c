@@ -2,7 +2,7 @@
 /*
  * Creating what is there already.
  */
-#include "tree/announced.h"
+#include "tree/tree.h"
 
 #include <errno.h>
 #include <fcntl.h>

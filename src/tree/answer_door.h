@@ -11,8 +11,7 @@
 #define INBOXFS_TREE_ANSWER_DOOR_H
 
 #include "mail/reply.h"
-#include "tree/handle.h"
-#include "tree/node.h"
+#include "tree/tree.h"
 
 struct answer_door {
     uint32_t email;

@@ -8,11 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tree/change.h"
 #include "tree/fixed.h"
 #include "tree/handle_type.h"
 #include "tree/inode.h"
 #include "tree/proc_path.h"
+#include "tree/tree.h"
 
 enum {
     SET_OWNER = TREE_SET_UID | TREE_SET_GID

@@ -2,7 +2,7 @@
 /*
  * Names made and removed.
  */
-#include "tree/change.h"
+#include "tree/tree.h"
 
 #include <errno.h>
 #include <fcntl.h>

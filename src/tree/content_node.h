@@ -11,8 +11,7 @@
 #define INBOXFS_TREE_CONTENT_NODE_H
 
 #include "store/store_content.h"
-#include "tree/directory.h"
-#include "tree/node.h"
+#include "tree/tree.h"
 
 /* What an inode of INODE_CONTENT is: its number is that of the email, and one of these with the place of an
  * entry in the email's struct content_folder. */

@@ -3,7 +3,7 @@
  * Listings. Positions 0 and 1 are "." and ".."; what follows depends on the folder: an index, a position of
  * the store, or, in drafts/, what the filesystem there uses.
  */
-#include "tree/directory.h"
+#include "tree/tree.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -6,7 +6,7 @@
 #define INBOXFS_TREE_ENTRY_H
 
 #include "tree/fixed.h"
-#include "tree/node.h"
+#include "tree/tree.h"
 
 /* The name of an inbox's record in its folder. */
 extern const char inbox_record_name[];

@@ -2,7 +2,7 @@
 /*
  * Open files: which kind an inode opens as, and the way through to that kind.
  */
-#include "tree/handle.h"
+#include "tree/tree.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 #ifndef INBOXFS_TREE_HANDLE_TYPE_H
 #define INBOXFS_TREE_HANDLE_TYPE_H
 
-#include "tree/handle.h"
+#include "tree/tree.h"
 #include "tree/tree_state.h"
 
 struct handle_ops {

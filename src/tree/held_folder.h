@@ -6,7 +6,7 @@
 #ifndef INBOXFS_TREE_HELD_FOLDER_H
 #define INBOXFS_TREE_HELD_FOLDER_H
 
-#include "tree/node.h"
+#include "tree/tree.h"
 
 /* ".invalid" */
 extern const char held_folder_name[];

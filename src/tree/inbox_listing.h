@@ -6,7 +6,7 @@
 #ifndef INBOXFS_TREE_INBOX_LISTING_H
 #define INBOXFS_TREE_INBOX_LISTING_H
 
-#include "tree/directory.h"
+#include "tree/tree.h"
 
 /* Entries from `position` on, 0 at first; they are handed out with `base` added to the position behind them.
  */

@@ -22,11 +22,9 @@
 
 #include "mail/maildir_name.h"
 #include "store/maildir_memory.h"
-#include "tree/change.h"
-#include "tree/directory.h"
 #include "tree/draft_table.h"
-#include "tree/handle.h"
 #include "tree/inode.h"
+#include "tree/tree.h"
 
 enum {
     MAILDIR_LOCAL_MAX = 64 /* names of programs' own files in one folder */

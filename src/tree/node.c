@@ -2,7 +2,7 @@
 /*
  * Lookup and attributes.
  */
-#include "tree/node.h"
+#include "tree/tree.h"
 
 #include <errno.h>
 #include <string.h>

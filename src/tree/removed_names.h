@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "tree/node.h"
+#include "tree/tree.h"
 
 enum {
     REMOVED_NAMES_MAX = 32, /* the latest */

@@ -12,13 +12,13 @@
 
 #include "base/cleanup.h"
 #include "tree/answer_door.h"
-#include "tree/change.h"
 #include "tree/fixed.h"
 #include "tree/held_folder.h"
 #include "tree/inode.h"
 #include "tree/maildir.h"
 #include "tree/proc_path.h"
 #include "tree/sent_folder.h"
+#include "tree/tree.h"
 #include "tree/tree_state.h"
 
 /* One side of a rename. */

@@ -11,8 +11,8 @@
 #ifndef INBOXFS_TREE_SEARCH_FOLDER_H
 #define INBOXFS_TREE_SEARCH_FOLDER_H
 
-#include "tree/node.h"
 #include "tree/search_names.h"
+#include "tree/tree.h"
 
 enum {
     SEARCH_FRESH_MS = 10 * 1000,

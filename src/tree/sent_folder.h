@@ -8,7 +8,7 @@
 #define INBOXFS_TREE_SENT_FOLDER_H
 
 #include "base/map.h"
-#include "tree/node.h"
+#include "tree/tree.h"
 
 struct tree_handle;
 

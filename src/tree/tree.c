@@ -14,7 +14,6 @@
 
 #include "base/file.h"
 #include "mail/receipt.h"
-#include "tree/announced.h"
 #include "tree/content_node.h"
 #include "tree/fixed.h"
 #include "tree/inode.h"

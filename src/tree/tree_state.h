@@ -13,7 +13,6 @@
 #include "tree/event_log.h"
 #include "tree/first_opens.h"
 #include "tree/maildir.h"
-#include "tree/node.h"
 #include "tree/removed_names.h"
 #include "tree/status_file.h"
 #include "tree/tree.h"

@@ -4,8 +4,8 @@
  */
 #include "tree_fixture.h"
 
-#include "tree/announced.h"
 #include "tree/inode.h"
+#include "tree/tree.h"
 
 struct told {
     unsigned int count;

@@ -14,7 +14,7 @@
 
 #include "base/cleanup.h"
 #include "tree/fixed.h"
-#include "tree/node.h"
+#include "tree/tree.h"
 
 static void kind_and_number_come_back(void **state)
 {

@@ -22,10 +22,6 @@
 #include "base/file.h"
 #include "support/fake_service.h"
 #include "support/temp_dir.h"
-#include "tree/change.h"
-#include "tree/directory.h"
-#include "tree/handle.h"
-#include "tree/node.h"
 #include "tree/tree.h"
 
 struct tree_fixture {
