@@ -8,10 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tree/fixed.h"
 #include "tree/handle_type.h"
 #include "tree/inode.h"
 #include "tree/proc_path.h"
+#include "tree/root.h"
 #include "tree/tree.h"
 
 enum {

@@ -15,14 +15,14 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "mail/receipt.h"
-#include "tree/answer_door.h"
-#include "tree/content_node.h"
+#include "tree/email_folder.h"
 #include "tree/entry.h"
 #include "tree/inode.h"
+#include "tree/items.h"
 #include "tree/maildir.h"
 #include "tree/proc_path.h"
-#include "tree/search_folder.h"
-#include "tree/sent_folder.h"
+#include "tree/reply_file.h"
+#include "tree/search.h"
 #include "tree/tree_state.h"
 
 static bool is_fixed(uint64_t ino, enum fixed_node node)

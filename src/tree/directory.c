@@ -13,13 +13,13 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "tree/content_node.h"
+#include "tree/email_folder.h"
 #include "tree/entry.h"
-#include "tree/inbox_listing.h"
+#include "tree/inboxes.h"
 #include "tree/inode.h"
+#include "tree/items.h"
 #include "tree/maildir.h"
-#include "tree/search_folder.h"
-#include "tree/sent_folder.h"
+#include "tree/search.h"
 #include "tree/tree_state.h"
 
 enum {

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of drafts, and the names in it. One lock, never held over a system call that could wait; closing
- * the last descriptor of a file that was removed is one.
+ * The table of drafts: the names in it, descriptors of drafts, and who writes to one. One lock, never held
+ * over a system call that could wait; closing the last descriptor of a file that was removed is one.
  */
 #include "tree/draft_table.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "tree/fixed.h"
 #include "tree/inode.h"
+#include "tree/proc_path.h"
+#include "tree/root.h"
 
 enum {
     INDEX_BITS = 32,
@@ -422,4 +424,267 @@ int draft_table_rename(struct draft_table *table, struct draft_node *parent, con
     error = renameat2(folder.fd, name, new_folder.fd, new_name, flags) == 0 ? 0 : -errno;
     end_rename(table, &from, &to, error == 0, (flags & RENAME_EXCHANGE) != 0);
     return error;
+}
+
+/* ---------------------------------------------------------------- descriptors */
+
+/* Descriptors are opened by name when they are needed, from the nearest folder above that has one. What the
+ * name leads to is compared with what it should be, so that nothing found on the way can lead elsewhere. */
+
+enum {
+    WAY_MAX_BYTES = 1024 * 1024
+};
+
+/* The n-th way to a draft. */
+struct way {
+    struct draft_hold start;
+    char *path;
+};
+
+static void way_release(struct way *way)
+{
+    free(way->path);
+    draft_hold_release(&way->start);
+}
+
+static void hold_locked(struct draft_table *table, struct draft_node *node, struct draft_hold *ret)
+{
+    node->holders++;
+    node->references++;
+    *ret = (struct draft_hold){.table = table, .node = node, .fd = node->fd};
+}
+
+/* Folders have one name, so from the first name on there is one way. -ENOENT: there is no such name; -ESTALE:
+ * a folder on the way has none. */
+static int find_way_locked(struct draft_table *table, const struct draft_node *node, size_t n,
+                           struct way *ret)
+{
+    const struct draft_name *first = node->names;
+    while (first != NULL && n-- > 0)
+        first = first->next;
+    if (first == NULL)
+        return -ENOENT;
+    size_t size = 0;
+    const struct draft_name *name = first;
+    for (; name != NULL && name->parent->holders == 0 && size < WAY_MAX_BYTES; name = name->parent->names)
+        size += strlen(name->name) + 1;
+    if (name == NULL)
+        return -ESTALE;
+    size += strlen(name->name) + 1;
+    if (size > WAY_MAX_BYTES)
+        return -ENAMETOOLONG;
+    ret->path = malloc(size);
+    if (ret->path == NULL)
+        return -ENOMEM;
+    hold_locked(table, name->parent, &ret->start);
+
+    char *end = ret->path + size;
+    const struct draft_name *last = name;
+    for (name = first;; name = name->parent->names) {
+        size_t len = strlen(name->name);
+        end -= len + 1;
+        memcpy(end, name->name, len);
+        end[len] = name == first ? '\0' : '/';
+        if (name == last)
+            return 0;
+    }
+}
+
+/* In pieces, for a path may be longer than what a system call takes. */
+static int open_way(const struct way *way)
+{
+    _cleanup_close_ int folder = -1;
+    char *path = way->path;
+    while (strlen(path) >= PATH_MAX) {
+        char *end = path + PATH_MAX - 1;
+        while (*end != '/')
+            end--;
+        *end = '\0';
+        int next =
+            openat(folder >= 0 ? folder : way->start.fd, path, O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC);
+        if (next < 0)
+            return -errno;
+        cleanup_close(&folder);
+        folder = next;
+        path = end + 1;
+    }
+    int fd = openat(folder >= 0 ? folder : way->start.fd, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+static bool is_file_of(int fd, const struct draft_node *node)
+{
+    char key[sizeof(node->key)];
+    struct stat stat;
+    if (fstat(fd, &stat) != 0)
+        return false;
+    draft_node_key(&stat, key);
+    return strcmp(key, node->key) == 0;
+}
+
+/* -ESTALE: this way does not lead there any more. */
+static int try_way(const struct way *way, const struct draft_node *node)
+{
+    _cleanup_close_ int fd = open_way(way);
+    if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
+        return -ESTALE;
+    if (fd >= 0 && !is_file_of(fd, node))
+        return -ESTALE;
+    return fd < 0 ? fd : TAKE_FD(fd);
+}
+
+/* The first of its names that leads there. */
+static int open_by_names(struct draft_table *table, const struct draft_node *node)
+{
+    int fd = -ESTALE;
+    for (size_t n = 0; fd == -ESTALE; n++) {
+        _cleanup_(way_release) struct way way = {.path = NULL};
+        pthread_mutex_lock(&table->lock);
+        int error = find_way_locked(table, node, n, &way);
+        pthread_mutex_unlock(&table->lock);
+        fd = error == 0 ? try_way(&way, node) : error;
+    }
+    return fd == -ENOENT ? -ESTALE : fd;
+}
+
+int draft_hold(struct draft_table *table, struct draft_node *node, struct draft_hold *ret)
+{
+    int fd = -1;
+    pthread_mutex_lock(&table->lock);
+    while (node->holders == 0 && fd < 0) {
+        uint64_t changes = table->changes;
+        pthread_mutex_unlock(&table->lock);
+        fd = open_by_names(table, node);
+        pthread_mutex_lock(&table->lock);
+        /* What a name leads to may have changed meanwhile, and then it is known by now. */
+        if (fd < 0 && (fd != -ESTALE || changes == table->changes))
+            break;
+    }
+    bool can_be_held = node->holders > 0 || fd >= 0;
+    if (can_be_held && node->holders == 0)
+        node->fd = TAKE_FD(fd);
+    if (can_be_held)
+        hold_locked(table, node, ret);
+    pthread_mutex_unlock(&table->lock);
+    if (can_be_held && fd >= 0)
+        close(fd); /* somebody else was faster */
+    return can_be_held ? 0 : fd;
+}
+
+void draft_hold_release(struct draft_hold *hold)
+{
+    struct draft_table *table = hold->table;
+    struct draft_node *node = hold->node;
+    int fd = -1;
+    if (table == NULL)
+        return;
+    hold->table = NULL;
+    pthread_mutex_lock(&table->lock);
+    if (--node->holders == 0)
+        fd = TAKE_FD(node->fd);
+    pthread_mutex_unlock(&table->lock);
+    if (fd >= 0)
+        close(fd);
+    draft_node_unref(table, node, 1);
+}
+
+/* Not by ".": that takes the permission to search it, which listing does not. */
+int draft_node_open_folder(struct draft_table *table, struct draft_node *node)
+{
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+    char path[PROC_PATH_MAX_BYTES];
+    int error = draft_hold(table, node, &hold);
+    if (error != 0)
+        return error;
+    proc_path(hold.fd, path);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* ---------------------------------------------------------------- writers, and how a hand-in keeps them away
+ */
+
+enum {
+    RELEASE_PATIENCE_MS = 2000
+};
+
+int draft_node_begin_write(struct draft_table *table, struct draft_node *node)
+{
+    int error = 0;
+    pthread_mutex_lock(&table->lock);
+    if (node->state == DRAFT_HERE)
+        node->writers++;
+    else
+        error = -EBUSY;
+    pthread_mutex_unlock(&table->lock);
+    return error;
+}
+
+unsigned int draft_node_count_writers(struct draft_table *table, const struct draft_node *node)
+{
+    pthread_mutex_lock(&table->lock);
+    unsigned int writers = node->writers;
+    pthread_mutex_unlock(&table->lock);
+    return writers;
+}
+
+void draft_node_set_flushed(struct draft_table *table, struct draft_node *node, bool is_flushed)
+{
+    pthread_mutex_lock(&table->lock);
+    if (is_flushed)
+        node->flushed_writers++;
+    else
+        node->flushed_writers--;
+    pthread_mutex_unlock(&table->lock);
+}
+
+void draft_node_end_write(struct draft_table *table, struct draft_node *node, bool was_flushed)
+{
+    pthread_mutex_lock(&table->lock);
+    node->writers--;
+    if (was_flushed)
+        node->flushed_writers--;
+    pthread_cond_broadcast(&table->writer_left);
+    pthread_mutex_unlock(&table->lock);
+}
+
+static int wait_for_writers_locked(struct draft_table *table, const struct draft_node *node,
+                                   struct cancel *cancel)
+{
+    int64_t until_ms = clock_monotonic_ms(table->clock) + RELEASE_PATIENCE_MS;
+    while (node->writers > 0) {
+        if (cancel_is_set(cancel))
+            return -EINTR;
+        if (node->flushed_writers < node->writers || clock_monotonic_ms(table->clock) >= until_ms)
+            return -EBUSY;
+        clock_wait(table->clock, &table->writer_left, &table->lock, until_ms);
+    }
+    return 0;
+}
+
+int draft_node_begin_move(struct draft_table *table, struct draft_node *node, struct cancel *cancel)
+{
+    int error = -EBUSY;
+    cancel_bind(cancel, &table->writer_left, &table->lock);
+    pthread_mutex_lock(&table->lock);
+    if (node->state == DRAFT_HERE) {
+        node->state = DRAFT_MOVING;
+        error = wait_for_writers_locked(table, node, cancel);
+        if (error != 0)
+            node->state = DRAFT_HERE;
+    }
+    pthread_mutex_unlock(&table->lock);
+    cancel_unbind(cancel);
+    return error;
+}
+
+void draft_node_end_move(struct draft_table *table, struct draft_node *node, bool has_left)
+{
+    pthread_mutex_lock(&table->lock);
+    node->state = has_left ? DRAFT_LEFT : DRAFT_HERE;
+    /* The number of the file may be another's before the kernel forgets this node. */
+    if (has_left && map_find(&table->nodes, node->key) == node)
+        map_remove(&table->nodes, node->key);
+    table->changes++;
+    pthread_mutex_unlock(&table->lock);
 }

@@ -90,7 +90,7 @@ void draft_node_unref(struct draft_table *table, struct draft_node *node, uint64
 /* What tells files apart while they exist. */
 void draft_node_key(const struct stat *stat, char ret_key[DRAFT_KEY_SIZE]);
 
-/* ---------------------------------------------------------------- holding (draft_hold.c) */
+/* ---------------------------------------------------------------- holding */
 
 /* A draft that is held: its descriptor is good for as long. */
 struct draft_hold {
@@ -125,7 +125,7 @@ int draft_leave_begin(struct draft_table *table, struct draft_node *parent, cons
                       struct draft_leaving *ret);
 void draft_leave_end(struct draft_leaving *leaving, bool has_left);
 
-/* ---------------------------------------------------------------- writers (draft_writers.c) */
+/* ---------------------------------------------------------------- writers */
 
 /* An open file begins and ends to be one that may write. 0; -EBUSY: it is being handed in, or was. */
 int draft_node_begin_write(struct draft_table *table, struct draft_node *node);

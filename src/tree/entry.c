@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "tree/inode.h"
-#include "tree/readme.h"
-#include "tree/sent_folder.h"
+#include "tree/items.h"
+#include "tree/root.h"
 #include "tree/tree_state.h"
 
 enum {

@@ -5,7 +5,7 @@
 #ifndef INBOXFS_TREE_ENTRY_H
 #define INBOXFS_TREE_ENTRY_H
 
-#include "tree/fixed.h"
+#include "tree/root.h"
 #include "tree/tree.h"
 
 /* The name of an inbox's record in its folder. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Open files: which kind an inode opens as, and the way through to that kind.
+ * Open files: which kind an inode opens as, and the way through to that kind; and texts that are made when
+ * they are opened.
  */
 #include "tree/tree.h"
 
@@ -8,14 +9,16 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-#include "tree/answer_door.h"
-#include "tree/fixed.h"
+#include "base/cleanup.h"
 #include "tree/handle_type.h"
 #include "tree/inode.h"
+#include "tree/items.h"
 #include "tree/maildir.h"
-#include "tree/sent_folder.h"
+#include "tree/reply_file.h"
+#include "tree/root.h"
 
 void *handle_new(struct tree *tree, const struct handle_ops *ops, size_t size, int flags)
 {
@@ -47,6 +50,66 @@ void tree_data_release(struct tree_data *data)
     free(data->owned);
     data->owned = NULL;
 }
+
+bool handle_is_for_reading(int flags)
+{
+    return (flags & O_ACCMODE) == O_RDONLY && (flags & O_TRUNC) == 0;
+}
+
+void tree_handle_free(struct tree_handle *handle)
+{
+    free(handle);
+}
+
+/* Answers from a text that outlives the reply. */
+int handle_read_text(const char *text, size_t text_len, size_t len, off_t offset, struct tree_data *ret)
+{
+    if (offset < 0)
+        return -EINVAL;
+    if ((size_t)offset >= text_len)
+        return 0;
+    size_t rest = text_len - (size_t)offset;
+    ret->bytes = text + offset;
+    ret->len = len < rest ? len : rest;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- texts made when they are opened */
+
+struct text_handle {
+    struct tree_handle base;
+    char *text;
+    size_t len;
+};
+
+static int read_text(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
+{
+    const struct text_handle *text = (struct text_handle *)handle;
+    return handle_read_text(text->text, text->len, len, offset, ret);
+}
+
+static void release_text(struct tree_handle *handle)
+{
+    free(((struct text_handle *)handle)->text);
+    free(handle);
+}
+
+int text_open(struct tree *tree, int flags, char *text, size_t len, struct tree_handle **ret_handle)
+{
+    static const struct handle_ops ops = {.read = read_text, .release = release_text};
+    _cleanup_free_ char *taken = text;
+    if (!handle_is_for_reading(flags))
+        return -EACCES;
+    struct text_handle *handle = text == NULL ? NULL : handle_new(tree, &ops, sizeof(*handle), flags);
+    if (handle == NULL)
+        return -ENOMEM;
+    handle->text = TAKE_PTR(taken);
+    handle->len = len;
+    *ret_handle = &handle->base;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- which kind an inode opens as */
 
 static int open_fixed(struct tree *tree, uint64_t node, int flags, struct tree_handle **ret_handle)
 {
@@ -303,4 +366,34 @@ void tree_abandon_handles(struct tree *tree)
     while (tree->open_handles.next != &tree->open_handles)
         abandon(handle_at(tree->open_handles.next));
     directory_abandon_all(tree);
+}
+
+/* ---------------------------------------------------------------- what appeared, once more */
+
+bool tree_is_announced(uint64_t folder_ino)
+{
+    enum outbox_folder folder;
+    if (inode_kind(folder_ino) == INODE_INBOX)
+        return true;
+    return inode_kind(folder_ino) == INODE_FIXED &&
+           fixed_is_outbox_folder((enum fixed_node)inode_number(folder_ino), &folder) &&
+           (folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED);
+}
+
+int tree_create_announced(struct tree *tree, uint64_t folder_ino, const char *name,
+                          struct tree_entry *ret_entry, struct tree_handle **ret_handle)
+{
+    /* What the kernel has cached of it stays true: nothing is written. */
+    static const struct handle_ops ops = {.caching = TREE_CACHE_LASTING, .release = tree_handle_free};
+    if (!tree_is_announced(folder_ino))
+        return -EPERM;
+    int error = tree_lookup(tree, NULL, folder_ino, name, ret_entry);
+    if (error != 0)
+        return error;
+    struct tree_handle *handle = handle_new(tree, &ops, sizeof(*handle), O_RDONLY);
+    if (handle == NULL)
+        return -ENOMEM;
+    tree_link_add(tree, &tree->open_handles, &handle->link);
+    *ret_handle = handle;
+    return 0;
 }

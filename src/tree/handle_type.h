@@ -52,7 +52,14 @@ struct tree_handle {
  * tree_create() has handed it out. */
 void *handle_new(struct tree *tree, const struct handle_ops *ops, size_t size, int flags);
 
-/* Read-only files (read_handle.c). */
+/* Whether open(2) asks for reading alone. */
+bool handle_is_for_reading(int flags);
+/* The `release` of a handle that owns nothing. */
+void tree_handle_free(struct tree_handle *handle);
+/* A read from a text that outlives the reply. */
+int handle_read_text(const char *text, size_t text_len, size_t len, off_t offset, struct tree_data *ret);
+
+/* Read-only files. */
 int email_open(struct tree *tree, uint32_t number, int flags, struct tree_handle **ret_handle);
 int inbox_index_open(struct tree *tree, uint32_t inbox, int flags, struct tree_handle **ret_handle);
 /* A text made when it is opened, which is taken; NULL: there was no memory for it. */
@@ -63,31 +70,31 @@ int status_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
 int event_log_open(struct tree *tree, uint64_t begin, int flags, struct tree_handle **ret_handle);
 int event_stream_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
 
-/* What is in the folder of an email (content_handle.c). Waits. */
+/* What is in the folder of an email. Waits. */
 int content_open(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                  struct tree_handle **ret_handle);
 
-/* inbox.json (inbox_handle.c). */
+/* inbox.json. */
 int inbox_record_open(struct tree *tree, const struct tree_caller *caller, uint32_t number, int flags,
                       struct tree_handle **ret_handle);
 
-/* ctl (control.c). */
+/* ctl. */
 int control_open(struct tree *tree, int flags, struct tree_handle **ret_handle);
 
-/* What is in the outbox's folders (item_handle.c). */
+/* What is in the outbox's folders. */
 int item_open(struct tree *tree, const struct tree_caller *caller, uint64_t number, enum outbox_aspect aspect,
               int flags, struct tree_handle **ret_handle);
 int item_create(struct tree *tree, const struct tree_caller *caller, enum outbox_folder folder,
                 const char *name, int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle);
 
-/* Doors for answers (answer_handle.c). */
+/* Doors for answers. */
 int answer_open(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                 struct tree_handle **ret_handle);
 struct answer_door;
 int answer_create(struct tree *tree, const struct answer_door *door, int flags, struct tree_entry *ret_entry,
                   struct tree_handle **ret_handle);
 
-/* Drafts (draft_handle.c). */
+/* Drafts. */
 int draft_open(struct tree *tree, struct draft_node *node, int flags, struct tree_handle **ret_handle);
 int draft_create(struct tree *tree, struct draft_node *parent, const char *name, mode_t mode, int flags,
                  struct tree_entry *ret_entry, struct tree_handle **ret_handle);

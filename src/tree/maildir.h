@@ -106,7 +106,7 @@ enum {
 };
 size_t maildir_uidvalidity(struct tree *tree, uint32_t inbox, char ret_text[MAILDIR_UIDVALIDITY_SIZE]);
 
-/* ---------------------------------------------------------------- programs' own files (maildir_local.c) */
+/* ---------------------------------------------------------------- programs' own files */
 
 /* Whether a program may have a file of this name in this folder. */
 bool maildir_is_local(uint64_t folder, const char *name);
@@ -129,7 +129,7 @@ int maildir_make_dir(struct tree *tree, uint64_t parent, const char *name, mode_
 int maildir_create(struct tree *tree, uint64_t parent, const char *name, mode_t mode, int flags,
                    struct tree_entry *ret_entry, struct tree_handle **ret_handle);
 
-/* ---------------------------------------------------------------- marking (maildir_mark.c) */
+/* ---------------------------------------------------------------- marking */
 
 /* Takes a program's own file away; of a message, marks it as trashed, for the service removes nothing: one
  * that is so marked stays (-EPERM). */
@@ -138,7 +138,7 @@ int maildir_unlink(struct tree *tree, uint64_t parent, const char *name);
 int maildir_rename(struct tree *tree, uint64_t parent, const char *name, uint64_t new_parent,
                    const char *new_name, unsigned int flags);
 
-/* ---------------------------------------------------------------- listings (maildir_directory.c) */
+/* ---------------------------------------------------------------- listings */
 
 /* Names of programs' own files. */
 struct maildir_names {
@@ -161,7 +161,7 @@ int maildir_open_dir(struct tree *tree, uint64_t folder, struct maildir_names *r
 int maildir_read_dir(struct tree *tree, uint64_t folder, const struct maildir_names *local, uint64_t position,
                      tree_dir_sink sink, void *context, uint64_t base);
 
-/* ---------------------------------------------------------------- open files (maildir_handle.c) */
+/* ---------------------------------------------------------------- open files */
 
 int maildir_message_open(struct tree *tree, const struct tree_caller *caller, uint32_t email, int flags,
                          struct tree_handle **ret_handle);

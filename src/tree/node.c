@@ -7,14 +7,14 @@
 #include <errno.h>
 #include <string.h>
 
-#include "tree/answer_door.h"
-#include "tree/content_node.h"
+#include "tree/email_folder.h"
 #include "tree/entry.h"
-#include "tree/held_folder.h"
+#include "tree/inboxes.h"
 #include "tree/inode.h"
+#include "tree/items.h"
 #include "tree/maildir.h"
-#include "tree/search_folder.h"
-#include "tree/sent_folder.h"
+#include "tree/reply_file.h"
+#include "tree/search.h"
 #include "tree/tree_state.h"
 
 /* ---------------------------------------------------------------- attributes */

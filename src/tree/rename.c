@@ -11,13 +11,13 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "tree/answer_door.h"
-#include "tree/fixed.h"
-#include "tree/held_folder.h"
+#include "tree/inboxes.h"
 #include "tree/inode.h"
+#include "tree/items.h"
 #include "tree/maildir.h"
 #include "tree/proc_path.h"
-#include "tree/sent_folder.h"
+#include "tree/reply_file.h"
+#include "tree/root.h"
 #include "tree/tree.h"
 #include "tree/tree_state.h"
 

@@ -14,11 +14,11 @@
 
 #include "base/file.h"
 #include "mail/receipt.h"
-#include "tree/content_node.h"
-#include "tree/fixed.h"
+#include "tree/email_folder.h"
 #include "tree/inode.h"
 #include "tree/maildir.h"
-#include "tree/search_folder.h"
+#include "tree/root.h"
+#include "tree/search.h"
 #include "tree/tree_state.h"
 
 static const char event_log_name[] = "events.jsonl";

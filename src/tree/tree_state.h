@@ -8,13 +8,12 @@
 #include <pthread.h>
 #include <sys/types.h>
 
-#include "tree/attribute_demand.h"
 #include "tree/draft_table.h"
-#include "tree/event_log.h"
-#include "tree/first_opens.h"
+#include "tree/events.h"
+#include "tree/inboxes.h"
 #include "tree/maildir.h"
 #include "tree/removed_names.h"
-#include "tree/status_file.h"
+#include "tree/status.h"
 #include "tree/tree.h"
 
 /* A place in a list of what is open: a ring through its head. */

@@ -6,7 +6,7 @@
 
 #include <limits.h>
 
-#include "tree/attribute_demand.h"
+#include "tree/inboxes.h"
 
 enum {
     MANY = LISTED_WITH_ATTRIBUTES + 4 * LOOKUPS_OF_DEMAND

@@ -25,7 +25,7 @@
 #include "base/thread.h"
 #include "support/fake_clock.h"
 #include "support/temp_dir.h"
-#include "tree/fixed.h"
+#include "tree/root.h"
 #include "tree/inode.h"
 
 struct fixture {

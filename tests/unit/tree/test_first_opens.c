@@ -4,7 +4,7 @@
  */
 #include "tree_fixture.h"
 
-#include "tree/first_opens.h"
+#include "tree/inboxes.h"
 
 static void each_number_is_first_once(void **state)
 {

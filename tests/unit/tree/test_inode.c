@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "tree/fixed.h"
+#include "tree/root.h"
 #include "tree/tree.h"
 
 static void kind_and_number_come_back(void **state)

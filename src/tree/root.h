@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The folders and files that are always there, in one table.
+ * What is always there: the folders and files of the root, in one table, and the text of README.
  */
-#ifndef INBOXFS_TREE_FIXED_H
-#define INBOXFS_TREE_FIXED_H
+#ifndef INBOXFS_TREE_ROOT_H
+#define INBOXFS_TREE_ROOT_H
 
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -44,5 +44,7 @@ enum fixed_node fixed_find(const char *name);
 bool fixed_is_outbox_folder(enum fixed_node node, enum outbox_folder *ret);
 
 enum fixed_node fixed_of_outbox_folder(enum outbox_folder folder);
+
+const char *readme_text(void);
 
 #endif

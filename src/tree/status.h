@@ -5,8 +5,8 @@
  * last differed from the one before: tar(1) and its kind take a new time for a file that changes while they
  * read it.
  */
-#ifndef INBOXFS_TREE_STATUS_FILE_H
-#define INBOXFS_TREE_STATUS_FILE_H
+#ifndef INBOXFS_TREE_STATUS_H
+#define INBOXFS_TREE_STATUS_H
 
 #include <pthread.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * the receipts of what went out from here, and a record file for each mail that was sent elsewhere. Receipts
  * are made when they are looked at, so that nothing has to be kept in step.
  */
-#ifndef INBOXFS_TREE_SENT_FOLDER_H
-#define INBOXFS_TREE_SENT_FOLDER_H
+#ifndef INBOXFS_TREE_ITEMS_H
+#define INBOXFS_TREE_ITEMS_H
 
 #include "base/map.h"
 #include "tree/tree.h"

@@ -1,24 +1,252 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is asked, and by whom.
+ * search/: names of what was found, the table of queries, and what is asked and by whom.
  */
-#include "tree/search_folder.h"
+#include "tree/search.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
+#include "mail/file_name.h"
 #include "mail/json_writer.h"
 #include "mail/search_query.h"
 #include "tree/entry.h"
+#include "tree/handle_type.h"
 #include "tree/inode.h"
-#include "tree/query_table.h"
 #include "tree/tree_state.h"
+
+/* ---------------------------------------------------------------- names of what was found */
+
+struct search_names {
+    atomic_uint references;
+    size_t len;
+    struct search_name items[];
+};
+
+static struct search_names *new_names(size_t capacity)
+{
+    struct search_names *names = calloc(1, sizeof(*names) + capacity * sizeof(names->items[0]));
+    if (names != NULL)
+        atomic_init(&names->references, 1);
+    return names;
+}
+
+struct search_names *search_names_ref(struct search_names *names)
+{
+    atomic_fetch_add(&names->references, 1);
+    return names;
+}
+
+void search_names_unref(struct search_names *names)
+{
+    if (names == NULL || atomic_fetch_sub(&names->references, 1) != 1)
+        return;
+    for (size_t i = 0; i < names->len; i++)
+        free(names->items[i].owned);
+    free(names);
+}
+
+static int compare(const void *one, const void *other)
+{
+    const struct search_name *a = one;
+    const struct search_name *b = other;
+    int order = strcmp(a->name, b->name);
+    return order != 0 ? order : a->ino < b->ino ? -1 : a->ino > b->ino;
+}
+
+uint64_t search_names_find(const struct search_names *names, const char *name)
+{
+    size_t low = 0;
+    size_t high = names->len;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(names->items[middle].name, name);
+        if (order == 0)
+            return names->items[middle].ino;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return 0;
+}
+
+/* The same mail in two inboxes has one name twice: the first stays as it is. Numbered names are chosen while
+ * all still stand in order under their own. */
+static void number_doubles(struct search_names *names)
+{
+    unsigned int number = 1;
+    for (size_t i = 1; i < names->len; i++) {
+        struct search_name *item = &names->items[i];
+        if (strcmp(item->name, names->items[i - 1].name) != 0) {
+            number = 1;
+            continue;
+        }
+        do {
+            free(item->owned);
+            item->owned = file_name_numbered(item->name, ++number);
+        } while (item->owned != NULL && search_names_find(names, item->owned) != 0);
+    }
+    for (size_t i = 0; i < names->len; i++)
+        if (names->items[i].owned != NULL)
+            names->items[i].name = names->items[i].owned;
+    qsort(names->items, names->len, sizeof(names->items[0]), compare);
+}
+
+struct search_names *search_names_of_emails(struct store *store, const struct store_search *found)
+{
+    struct search_names *names = new_names(found->len);
+    if (names == NULL)
+        return NULL;
+    for (size_t i = 0; i < found->len; i++) {
+        struct email_view view;
+        if (store_get_email(store, found->emails[i], &view))
+            names->items[names->len++] =
+                (struct search_name){.name = view.name, .ino = inode_make(INODE_SEARCH_HIT, view.number)};
+    }
+    qsort(names->items, names->len, sizeof(names->items[0]), compare);
+    number_doubles(names);
+    return names;
+}
+
+struct search_names *search_names_of_queries(const char *const *texts, const uint64_t *inos, size_t len)
+{
+    struct search_names *names = new_names(len);
+    for (size_t i = 0; names != NULL && i < len; i++) {
+        char *copy = strdup(texts[i]);
+        if (copy != NULL)
+            names->items[names->len++] = (struct search_name){.name = copy, .ino = inos[i], .owned = copy};
+    }
+    return names;
+}
+
+size_t search_names_len(const struct search_names *names)
+{
+    return names->len;
+}
+
+const struct search_name *search_names_get(const struct search_names *names, size_t index)
+{
+    return &names->items[index];
+}
+
+/* ---------------------------------------------------------------- the table of queries */
+
+static void drop_found(struct query *query)
+{
+    search_names_unref(query->found);
+    free(query->note);
+    query->found = NULL;
+    query->note = NULL;
+    query->note_len = 0;
+}
+
+static void free_query(struct query *query)
+{
+    drop_found(query);
+    free(query->text);
+    free(query);
+}
+
+void query_table_release(struct query_table *table)
+{
+    for (size_t i = 0; i < table->len; i++)
+        free_query(table->queries[i]);
+    *table = (struct query_table){.len = 0};
+}
+
+struct query *query_table_find_number(const struct query_table *table, uint64_t number)
+{
+    for (size_t i = 0; i < table->len; i++)
+        if (table->queries[i]->number == number)
+            return table->queries[i];
+    return NULL;
+}
+
+struct query *query_table_find_text(const struct query_table *table, const char *text)
+{
+    for (size_t i = 0; i < table->len; i++)
+        if (strcmp(table->queries[i]->text, text) == 0)
+            return table->queries[i];
+    return NULL;
+}
+
+static void take_out(struct query_table *table, const struct query *query)
+{
+    size_t i = 0;
+    while (table->queries[i] != query)
+        i++;
+    table->len--;
+    memmove(&table->queries[i], &table->queries[i + 1], (table->len - i) * sizeof(struct query *));
+}
+
+static void put_first(struct query_table *table, struct query *query)
+{
+    memmove(&table->queries[1], &table->queries[0], table->len * sizeof(struct query *));
+    table->queries[0] = query;
+    table->len++;
+}
+
+/* The oldest that nobody is asking. False: there is none. */
+static bool make_room(struct query_table *table)
+{
+    for (size_t i = table->len; i-- > 0 && table->len == SEARCH_NAMES_KNOWN;) {
+        struct query *query = table->queries[i];
+        if (query->is_asking)
+            continue;
+        take_out(table, query);
+        free_query(query);
+    }
+    return table->len < SEARCH_NAMES_KNOWN;
+}
+
+/* Those that show too much hold no results any more. */
+static void forget_results(struct query_table *table)
+{
+    size_t shown = 0;
+    for (size_t i = 0; i < table->len; i++)
+        if (table->queries[i]->found != NULL && ++shown > SEARCH_QUERIES_SHOWN)
+            drop_found(table->queries[i]);
+}
+
+struct query *query_table_add(struct query_table *table, const char *text)
+{
+    struct query *query = make_room(table) ? calloc(1, sizeof(*query)) : NULL;
+    if (query == NULL || (query->text = strdup(text)) == NULL) {
+        free(query);
+        return NULL;
+    }
+    query->number = ++table->last_number;
+    put_first(table, query);
+    return query;
+}
+
+void query_table_remove(struct query_table *table, struct query *query)
+{
+    take_out(table, query);
+    free_query(query);
+}
+
+void query_table_settle(struct query_table *table, struct query *query, struct search_names *found,
+                        char *note, size_t note_len)
+{
+    drop_found(query);
+    query->found = found;
+    query->note = note;
+    query->note_len = note_len;
+    take_out(table, query);
+    put_first(table, query);
+    forget_results(table);
+}
+
+/* ---------------------------------------------------------------- the folder search/ */
 
 enum {
     LISTERS_MAX = 16,
@@ -401,4 +629,12 @@ int search_note_read(struct tree *tree, uint64_t ino, char **ret_text, size_t *r
     }
     pthread_mutex_unlock(&folder->lock);
     return error;
+}
+
+int search_note_open(struct tree *tree, uint64_t ino, int flags, struct tree_handle **ret_handle)
+{
+    char *text = NULL;
+    size_t len = 0;
+    int error = search_note_read(tree, ino, &text, &len);
+    return error != 0 ? error : text_open(tree, flags, text, len, ret_handle);
 }

@@ -7,8 +7,8 @@
  *
  * For this layer alone.
  */
-#ifndef INBOXFS_TREE_ANSWER_DOOR_H
-#define INBOXFS_TREE_ANSWER_DOOR_H
+#ifndef INBOXFS_TREE_REPLY_FILE_H
+#define INBOXFS_TREE_REPLY_FILE_H
 
 #include "mail/reply.h"
 #include "tree/tree.h"

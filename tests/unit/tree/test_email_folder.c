@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "store/store_content.h"
-#include "tree/content_node.h"
+#include "tree/email_folder.h"
 
 #define BOX "inboxes/alice@inbox.example"
 #define STEM "20261120T100000Z_hello_3c90c3cc"

@@ -3,7 +3,7 @@
  * The event log: what is read is what was appended, the file is the same after a restart, the older half
  * goes.
  */
-#include "tree/event_log.h"
+#include "tree/events.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

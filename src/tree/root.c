@@ -1,8 +1,72 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The text of README.
+ * The table of what is always there, and README.
  */
-#include "tree/readme.h"
+#include "tree/root.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "tree/handle_type.h"
+#include "tree/search.h"
+
+static const struct fixed_entry entries[FIXED_NODES] = {
+    [FIXED_ROOT] = {.name = "", .mode = S_IFDIR | 0700, .is_lasting = true},
+    [FIXED_README] = {.name = "README", .mode = S_IFREG | 0444, .is_lasting = true},
+    [FIXED_STATUS] = {.name = "status.json", .mode = S_IFREG | 0444},
+    [FIXED_EVENT_LOG] = {.name = "events.jsonl", .mode = S_IFREG | 0444},
+    [FIXED_INBOXES] = {.name = "inboxes", .mode = S_IFDIR | 0700, .is_lasting = true},
+    [FIXED_SEARCH] = {.name = "search", .mode = S_IFDIR | 0700},
+    [FIXED_DRAFTS] = {.name = "drafts", .mode = S_IFDIR | 0700},
+    [FIXED_OUTBOX] = {.name = "outbox", .mode = S_IFDIR | 0700},
+    [FIXED_SENT] = {.name = "sent", .mode = S_IFDIR | 0700},
+    [FIXED_FAILED] = {.name = "failed", .mode = S_IFDIR | 0700},
+    [FIXED_ATTACHMENTS] = {.name = "attachments", .mode = S_IFDIR | 0700},
+    [FIXED_MAILDIR] = {.name = "maildir", .mode = S_IFDIR | 0700, .is_lasting = true},
+    [FIXED_EVENTS] = {.name = "events", .mode = S_IFREG | 0400, .is_hidden = true},
+    [FIXED_CTL] = {.name = "ctl", .mode = S_IFREG | 0200, .is_hidden = true},
+};
+
+static const enum fixed_node folder_nodes[OUTBOX_FOLDERS] = {
+    [OUTBOX_FOLDER_OUTBOX] = FIXED_OUTBOX,
+    [OUTBOX_FOLDER_SENT] = FIXED_SENT,
+    [OUTBOX_FOLDER_FAILED] = FIXED_FAILED,
+    [OUTBOX_FOLDER_ATTACHMENTS] = FIXED_ATTACHMENTS,
+};
+
+const struct fixed_entry *fixed_get(enum fixed_node node)
+{
+    return &entries[node];
+}
+
+enum fixed_node fixed_find(const char *name)
+{
+    for (int i = FIXED_ROOT + 1; i < FIXED_NODES; i++)
+        if (strcmp(entries[i].name, name) == 0)
+            return (enum fixed_node)i;
+    return FIXED_ROOT;
+}
+
+bool fixed_is_outbox_folder(enum fixed_node node, enum outbox_folder *ret)
+{
+    for (int i = 0; i < OUTBOX_FOLDERS; i++)
+        if (folder_nodes[i] == node) {
+            if (ret != NULL)
+                *ret = (enum outbox_folder)i;
+            return true;
+        }
+    return false;
+}
+
+enum fixed_node fixed_of_outbox_folder(enum outbox_folder folder)
+{
+    return folder_nodes[folder];
+}
+
+/* ---------------------------------------------------------------- README */
 
 const char *readme_text(void)
 {
@@ -58,4 +122,20 @@ const char *readme_text(void)
            "  echo retry NAME > ctl             try a waiting or failed one now (`retry all`: all that "
            "wait)\n"
            "  cat status.json                   connection, queue, quota, counters\n";
+}
+
+static int read_readme(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
+{
+    (void)handle;
+    return handle_read_text(readme_text(), strlen(readme_text()), len, offset, ret);
+}
+
+int readme_open(struct tree *tree, int flags, struct tree_handle **ret_handle)
+{
+    static const struct handle_ops ops = {
+        .caching = TREE_CACHE_LASTING, .read = read_readme, .release = tree_handle_free};
+    if (!handle_is_for_reading(flags))
+        return -EACCES;
+    *ret_handle = handle_new(tree, &ops, sizeof(**ret_handle), flags);
+    return *ret_handle == NULL ? -ENOMEM : 0;
 }

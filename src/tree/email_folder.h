@@ -7,8 +7,8 @@
  *
  * For this layer alone.
  */
-#ifndef INBOXFS_TREE_CONTENT_NODE_H
-#define INBOXFS_TREE_CONTENT_NODE_H
+#ifndef INBOXFS_TREE_EMAIL_FOLDER_H
+#define INBOXFS_TREE_EMAIL_FOLDER_H
 
 #include "store/store_content.h"
 #include "tree/tree.h"

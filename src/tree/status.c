@@ -2,7 +2,7 @@
 /*
  * status.json: reachability, capabilities, last sync, queue, quota, counters.
  */
-#include "tree/status_file.h"
+#include "tree/status.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "mail/json_writer.h"
+#include "tree/handle_type.h"
 #include "tree/tree_state.h"
 
 enum {
@@ -200,4 +201,12 @@ void status_file_stat(struct tree *tree, size_t *ret_len, int64_t *ret_changed_m
     *ret_len = status->len;
     *ret_changed_ms = status->changed_ms;
     pthread_mutex_unlock(&status->lock);
+}
+
+int status_open(struct tree *tree, int flags, struct tree_handle **ret_handle)
+{
+    char *text = NULL;
+    size_t len = 0;
+    int error = status_file_render(tree, &text, &len);
+    return error != 0 ? error : text_open(tree, flags, text, len, ret_handle);
 }

@@ -9,8 +9,8 @@
  * whoever opens it after a cut: each begins at the position where it was first found, and goes on growing for
  * those who have it open.
  */
-#ifndef INBOXFS_TREE_EVENT_LOG_H
-#define INBOXFS_TREE_EVENT_LOG_H
+#ifndef INBOXFS_TREE_EVENTS_H
+#define INBOXFS_TREE_EVENTS_H
 
 #include <stddef.h>
 #include <stdint.h>

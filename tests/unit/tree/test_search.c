@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "tree/query_table.h"
+#include "tree/search.h"
 
 static struct query *add(struct query_table *table, int number)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The event log. One lock over the text in memory; the writer copies what is new and writes it unlocked.
+ * The event log, and the files events.jsonl and events over it. One lock over the text in memory; the writer
+ * copies what is new and writes it unlocked.
  */
-#include "tree/event_log.h"
+#include "tree/events.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +17,9 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "base/thread.h"
+#include "tree/handle_type.h"
+#include "tree/root.h"
+#include "tree/search.h"
 
 struct event_log {
     int dir_fd; /* borrowed */
@@ -258,4 +262,91 @@ size_t event_log_follow(struct event_log *log, uint64_t *position, void *ret_byt
     *position += copied;
     pthread_mutex_unlock(&log->lock);
     return copied;
+}
+
+/* ---------------------------------------------------------------- events.jsonl */
+
+struct log_handle {
+    struct tree_handle base;
+    uint64_t begin; /* its position in the log */
+};
+
+static int read_event_log(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
+{
+    uint64_t begin = ((const struct log_handle *)handle)->begin;
+    size_t size = event_log_size(handle->tree->event_log, begin);
+    if (offset < 0)
+        return -EINVAL;
+    if ((size_t)offset >= size)
+        return 0;
+    if (len > size - (size_t)offset)
+        len = size - (size_t)offset;
+    ret->owned = malloc(len);
+    if (ret->owned == NULL)
+        return -ENOMEM;
+    ret->bytes = ret->owned;
+    ret->len = event_log_read(handle->tree->event_log, begin, ret->owned, len, offset);
+    return 0;
+}
+
+int event_log_open(struct tree *tree, uint64_t begin, int flags, struct tree_handle **ret_handle)
+{
+    static const struct handle_ops ops = {.read = read_event_log, .release = tree_handle_free};
+    if (!handle_is_for_reading(flags))
+        return -EACCES;
+    struct log_handle *log = handle_new(tree, &ops, sizeof(*log), flags);
+    if (log == NULL)
+        return -ENOMEM;
+    log->begin = begin;
+    *ret_handle = &log->base;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- events */
+
+enum {
+    STREAM_READ_MAX_BYTES = 64 * 1024
+};
+
+struct stream_handle {
+    struct tree_handle base;
+    uint64_t position; /* in the event log; the reader's, who is alone */
+};
+
+static int read_stream(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
+{
+    struct stream_handle *stream = (struct stream_handle *)handle;
+    (void)offset;
+    if (len > STREAM_READ_MAX_BYTES)
+        len = STREAM_READ_MAX_BYTES;
+    ret->owned = malloc(len);
+    if (ret->owned == NULL)
+        return -ENOMEM;
+    ret->bytes = ret->owned;
+    ret->len = event_log_follow(handle->tree->event_log, &stream->position, ret->owned, len);
+    return 0;
+}
+
+static bool is_stream_readable(struct tree_handle *handle)
+{
+    const struct stream_handle *stream = (struct stream_handle *)handle;
+    return stream->position < event_log_end(handle->tree->event_log);
+}
+
+int event_stream_open(struct tree *tree, int flags, struct tree_handle **ret_handle)
+{
+    static const struct handle_ops ops = {
+        .caching = TREE_CACHE_STREAM,
+        .read = read_stream,
+        .is_readable = is_stream_readable,
+        .release = tree_handle_free,
+    };
+    if (!handle_is_for_reading(flags))
+        return -EACCES;
+    struct stream_handle *stream = handle_new(tree, &ops, sizeof(*stream), flags);
+    if (stream == NULL)
+        return -ENOMEM;
+    stream->position = event_log_end(tree->event_log);
+    *ret_handle = &stream->base;
+    return 0;
 }
