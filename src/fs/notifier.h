@@ -11,8 +11,8 @@
 #include <stdbool.h>
 
 #include "base/cancel.h"
-#include "fs/announcer.h"
 #include "fs/stream.h"
+#include "fs/watch_helper.h"
 #include "tree/tree.h"
 
 enum {

@@ -6,22 +6,139 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fuse_lowlevel.h>
 #include <limits.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/strbuf.h"
-#include "fs/library_log.h"
 #include "fs/operations.h"
 #include "fs/session_state.h"
-#include "fs/unmount.h"
 #include "tree/tree.h"
+
+/* ---------------------------------------------------------------- libfuse's messages */
+
+enum {
+    LINE_MAX_BYTES = 1024
+};
+
+/* It hands no context to the function that it calls, so that what belongs to a message is kept by thread. It
+ * says things in pieces, which are joined to lines and logged with the rest. Its chatter is dropped. */
+static _Thread_local struct strbuf *collected;
+static _Thread_local char line[LINE_MAX_BYTES]; /* until its newline comes */
+
+static void log_lines(char *text)
+{
+    char *newline;
+    while ((newline = strchr(text, '\n')) != NULL) {
+        *newline = '\0';
+        log_error("%s", text);
+        memmove(text, newline + 1, strlen(newline + 1) + 1);
+    }
+}
+
+__attribute__((format(printf, 2, 0))) static void take_piece(enum fuse_log_level level, const char *format,
+                                                             va_list arguments)
+{
+    if (level > FUSE_LOG_WARNING)
+        return;
+    if (collected != NULL) {
+        strbuf_vappendf(collected, format, arguments);
+        return;
+    }
+    size_t len = strlen(line);
+    vsnprintf(line + len, sizeof(line) - len, format, arguments);
+    if (strlen(line) == sizeof(line) - 1)
+        line[sizeof(line) - 2] = '\n'; /* a line that long ends here */
+    log_lines(line);
+}
+
+/* From now on, for the whole program. */
+static void library_log_install(void)
+{
+    fuse_set_log_func(take_piece);
+}
+
+/* What is said on this thread goes into `words` (borrowed) instead, until this is called with NULL. */
+static void library_log_collect(struct strbuf *words)
+{
+    collected = words;
+}
+
+/* ---------------------------------------------------------------- unmounting by fusermount3 */
+
+/* By fusermount3 in a process of its own: an unmount waits for answers of the daemon, and a thread of the
+ * daemon that waits in it would keep a killed daemon from dying. */
+
+/* With no signal blocked. `how`: an option beside -u. 0 when it ran and succeeded, else -EBUSY or -errno. */
+static int run_fusermount(const char *how, const char *mountpoint)
+{
+    const char *const arguments[] = {"fusermount3", "-u", how, "--", mountpoint, NULL};
+    posix_spawnattr_t attributes;
+    sigset_t none;
+    pid_t child;
+    int status = 0;
+    sigemptyset(&none);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    int error = posix_spawnp(&child, arguments[0], NULL, &attributes, (char *const *)(const void *)arguments,
+                             environ);
+    posix_spawnattr_destroy(&attributes);
+    if (error != 0)
+        return -error;
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return -errno;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EBUSY;
+}
+
+/* Waits for the kernel to write out and let go. 0, or -EBUSY: it is in use (or cannot be unmounted so). */
+static int unmount_cleanly(const char *mountpoint)
+{
+    return run_fusermount("-q", mountpoint);
+}
+
+/* Whether the filesystem on this device (st_dev) is gone for good: mounted nowhere, and no file of it open.
+ * Then the kernel drops what it had not said yet, last closes among it. False too where that cannot be seen
+ * (no ustat(2): other machines than x86, some containers).
+ *
+ * ustat(2) is the one call that finds a filesystem by its device alone, mounted somewhere or not. It waits
+ * for one that is just going; one whose connection was cut while files are open is still found. */
+static bool unmount_is_complete(dev_t device)
+{
+#ifdef SYS_ustat
+    char status[64]; /* struct ustat has 32 bytes at most; nothing in it is of interest */
+    return syscall(SYS_ustat, (unsigned int)device, status) != 0 && errno == EINVAL;
+#else
+    (void)device;
+    return false;
+#endif
+}
+
+/* By force, for the kernel answers from its cache even when the daemon is gone. */
+bool fs_mountpoint_is_dead(const char *mountpoint)
+{
+    struct statx status;
+    return statx(AT_FDCWD, mountpoint, AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &status) != 0 &&
+           errno == ENOTCONN;
+}
+
+int fs_mountpoint_detach(const char *mountpoint)
+{
+    return run_fusermount("-z", mountpoint);
+}
 
 enum {
     OPTIONS_MAX_BYTES = 64 * 1024

@@ -10,12 +10,12 @@
 #include <stdatomic.h>
 
 #include "base/thread.h"
-#include "fs/announcer.h"
 #include "fs/notifier.h"
 #include "fs/request_loop.h"
 #include "fs/session.h"
 #include "fs/stream.h"
 #include "fs/waiting.h"
+#include "fs/watch_helper.h"
 
 struct fs_session {
     struct tree *tree; /* borrowed */

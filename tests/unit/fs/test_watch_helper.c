@@ -3,7 +3,7 @@
  * The process that creates what it is told of, here in an ordinary folder: only on the device that it was
  * told, only what is not there, and it ends when it is to.
  */
-#include "fs/announcer.h"
+#include "fs/watch_helper.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
