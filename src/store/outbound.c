@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The outbound list as an inbox.
+ * Shows the outbound list to the sync as an inbox, and marks in its records what is hidden.
  */
 #include "store/outbound.h"
 
@@ -123,18 +123,4 @@ int outbound_hide(struct outbound *outbound, const char *id)
         email_batch_release(batch);
     email_record_release(&record);
     return error;
-}
-
-void outbound_look(struct outbound *outbound, enum look_depth depth, struct cancel *cancel)
-{
-    struct service_capabilities capabilities;
-    struct service_result result;
-    outbound->service->ops->get_capabilities(outbound->service, &capabilities);
-    /* Core servers are not asked for what they cannot have. */
-    if (capabilities.inbox_list != CAPABILITY_PRESENT)
-        return;
-    look_at_inbox(&outbound->mirror, &outbound->as_inbox, outbound->inbox, true, depth, cancel, &result);
-    service_result_release(&result);
-    if (depth == LOOK_COMPLETE)
-        mirror_give_back(&outbound->mirror);
 }

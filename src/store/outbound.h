@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Mail that was sent from the account, whoever sent it: the service's outbound list, mirrored as an inbox is,
- * in a mirror of its own with a single inbox. It is looked at along with everything else where there is such
- * a list; that there is none is no failure of anything. What the user does not want to see is held back in
- * it.
+ * Mail that was sent from the account, whoever sent it: the service's outbound list, kept as an inbox is, in
+ * a mirror of its own with a single inbox. Each sync lists it along with the inboxes (sync.h). What the user
+ * does not want to see is held back in it.
  */
 #ifndef INBOXFS_STORE_OUTBOUND_H
 #define INBOXFS_STORE_OUTBOUND_H
 
-#include "base/cancel.h"
 #include "mail/mail_service.h"
-#include "store/look.h"
 #include "store/mirror.h"
 
 struct outbound {
-    struct mail_service as_inbox; /* the list, for who looks at inboxes; first */
+    struct mail_service as_inbox; /* a service whose only inbox is the list; first */
     struct mail_service *service; /* borrowed */
     struct mirror mirror;
     uint32_t inbox;
@@ -29,8 +26,5 @@ void outbound_release(struct outbound *outbound);
 
 /* Hides the mail of this id from now on, known or not. 0, -ENOMEM. */
 int outbound_hide(struct outbound *outbound, const char *id);
-
-/* Waits for the network. */
-void outbound_look(struct outbound *outbound, enum look_depth depth, struct cancel *cancel);
 
 #endif

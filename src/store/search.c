@@ -42,10 +42,10 @@ struct search {
 };
 
 void searcher_init(struct searcher *searcher, struct mirror *mirror, struct mail_service *service,
-                   struct contact *contact, struct refresher *refresher, struct search_feed *feed)
+                   struct contact *contact, struct sync *sync, struct search_feed *feed)
 {
     *searcher = (struct searcher){
-        .mirror = mirror, .service = service, .contact = contact, .refresher = refresher, .feed = feed};
+        .mirror = mirror, .service = service, .contact = contact, .sync = sync, .feed = feed};
     pthread_mutex_init(&searcher->lock, NULL);
 }
 
@@ -280,7 +280,7 @@ static bool fetch_unknown(struct search *search)
     if (is_due)
         searcher->synced_ms = now_ms;
     pthread_mutex_unlock(&searcher->lock);
-    return is_due && refresher_sync(searcher->refresher, search->unknown_inbox, search->cancel, &reason) == 0;
+    return is_due && sync_wait(searcher->sync, search->unknown_inbox, search->cancel, &reason) == 0;
 }
 
 static void search_service(struct search *search)

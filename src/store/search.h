@@ -13,7 +13,7 @@
 #include "base/cancel.h"
 #include "store/contact.h"
 #include "store/mirror.h"
-#include "store/refresher.h"
+#include "store/sync.h"
 #include "store/search_feed.h"
 #include "store/store.h"
 
@@ -27,7 +27,7 @@ struct searcher {
     struct mirror *mirror; /* these five borrowed */
     struct mail_service *service;
     struct contact *contact;
-    struct refresher *refresher;
+    struct sync *sync;
     struct search_feed *feed;
     pthread_mutex_t lock;
     enum search_ability ability; /* protected by lock, like all below */
@@ -36,7 +36,7 @@ struct searcher {
 };
 
 void searcher_init(struct searcher *searcher, struct mirror *mirror, struct mail_service *service,
-                   struct contact *contact, struct refresher *refresher, struct search_feed *feed);
+                   struct contact *contact, struct sync *sync, struct search_feed *feed);
 void searcher_release(struct searcher *searcher);
 
 /* Contract: store_search(). */

@@ -11,32 +11,15 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "mail/reason.h"
-#include "store/contact.h"
 #include "store/contents.h"
-#include "store/email_mark.h"
 #include "store/first_contact.h"
-#include "store/inbox_edit.h"
 #include "store/inbox_index.h"
-#include "store/mirror.h"
 #include "store/mirror_cache.h"
 #include "store/mirror_order.h"
 #include "store/mirror_view.h"
-#include "store/outbound.h"
-#include "store/refresher.h"
-#include "store/search.h"
 #include "store/search_feed.h"
-
-struct store {
-    struct mail_service *service; /* borrowed */
-    bool adopt_state;
-    struct mirror mirror;
-    struct contact contact;
-    struct contents *contents; /* NULL: none are shown */
-    struct refresher *refresher;
-    struct search_feed *search_feed;
-    struct searcher searcher;
-    struct outbound outbound;
-};
+#include "store/store_private.h"
+#include "store/sync.h"
 
 /* ---------------------------------------------------------------- life */
 
@@ -74,20 +57,11 @@ static int open_parts(struct store *store, const struct store_config *config, in
         error = open_outbound(store, config);
     if (error != 0)
         return error;
-    const struct refresher_config refresher = {
-        .mirror = &store->mirror,
-        .service = config->service,
-        .contact = &store->contact,
-        .clock = config->clock,
-        .poll_interval_ms = config->poll_interval_ms,
-        .contents = store->contents,
-        .outbound = &store->outbound,
-    };
-    store->refresher = refresher_new(&refresher);
+    store->sync = sync_new(store);
     store->search_feed = search_feed_new(&store->mirror, dir_fd);
-    if (store->refresher == NULL || store->search_feed == NULL)
+    if (store->sync == NULL || store->search_feed == NULL)
         return -ENOMEM;
-    searcher_init(&store->searcher, &store->mirror, config->service, &store->contact, store->refresher,
+    searcher_init(&store->searcher, &store->mirror, config->service, &store->contact, store->sync,
                   store->search_feed);
     store->mirror.search_feed = store->search_feed;
     return 0;
@@ -104,6 +78,7 @@ int store_open(const struct store_config *config, struct store **ret_store, char
         return -ENOMEM;
     store->service = config->service;
     store->adopt_state = config->adopt_state;
+    store->poll_interval_ms = config->poll_interval_ms;
     contact_init(&store->contact, &store->mirror);
     int error = open_parts(store, config, dir_fd);
     if (error != 0) {
@@ -123,12 +98,12 @@ int store_first_contact(struct store *store, struct cancel *cancel, char **ret_r
 int store_start(struct store *store)
 {
     int error = search_feed_start(store->search_feed);
-    return error != 0 ? error : refresher_start(store->refresher);
+    return error != 0 ? error : sync_start(store->sync);
 }
 
 void store_stop(struct store *store)
 {
-    refresher_stop(store->refresher);
+    sync_stop(store->sync);
     contents_stop(store->contents);
     search_feed_stop(store->search_feed);
 }
@@ -137,7 +112,7 @@ void store_free(struct store *store)
 {
     if (store == NULL)
         return;
-    refresher_free(store->refresher);
+    sync_free(store->sync);
     contents_free(store->contents);
     search_feed_free(store->search_feed);
     searcher_release(&store->searcher);
@@ -281,43 +256,11 @@ void store_get_status(struct store *store, struct store_status *ret)
 {
     *ret = (struct store_status){0};
     contact_get_status(&store->contact, ret);
-    refresher_get_status(store->refresher, ret);
+    sync_get_status(store->sync, ret);
     mirror_count(&store->mirror, &ret->inboxes, &ret->emails);
 }
 
-/* ---------------------------------------------------------------- waiting for the service */
-
-int store_sync(struct store *store, const char *inbox_name, struct cancel *cancel, char **ret_reason)
-{
-    uint32_t inbox = REFRESHER_ALL;
-    struct inbox_view view;
-    if (inbox_name != NULL) {
-        if (!mirror_find_inbox(&store->mirror, inbox_name, &view))
-            return reason_give(ret_reason, -ENOENT, "there is no inbox of this name");
-        inbox = view.number;
-    }
-    return refresher_sync(store->refresher, inbox, cancel, ret_reason);
-}
-
-void store_note_contact(struct store *store, bool is_reached)
-{
-    struct store_status status;
-    contact_get_status(&store->contact, &status);
-    if (status.is_online != is_reached)
-        refresher_check_contact(store->refresher);
-}
-
-int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct cancel *cancel,
-                     char **ret_reason)
-{
-    const struct email_marker marker = {
-        .mirror = &store->mirror,
-        .service = store->service,
-        .contact = &store->contact,
-        .refresher = store->refresher,
-    };
-    return email_mark(&marker, email, is_valid, cancel, ret_reason);
-}
+/* ---------------------------------------------------------------- searching */
 
 int store_search(struct store *store, const char *text, struct cancel *cancel, struct store_search *ret)
 {
@@ -328,30 +271,6 @@ void store_search_release(struct store_search *search)
 {
     free(search->emails);
     *search = (struct store_search){.len = 0};
-}
-
-static struct inbox_editor editor_of(struct store *store)
-{
-    return (struct inbox_editor){
-        .mirror = &store->mirror,
-        .service = store->service,
-        .contact = &store->contact,
-        .refresher = store->refresher,
-    };
-}
-
-int store_create_inbox(struct store *store, const char *address, struct cancel *cancel, uint32_t *ret_inbox,
-                       char **ret_reason)
-{
-    const struct inbox_editor editor = editor_of(store);
-    return inbox_create(&editor, address, cancel, ret_inbox, ret_reason);
-}
-
-int store_update_inbox(struct store *store, uint32_t inbox, const char *text, size_t len,
-                       struct cancel *cancel, char **ret_reason)
-{
-    const struct inbox_editor editor = editor_of(store);
-    return inbox_update(&editor, inbox, text, len, cancel, ret_reason);
 }
 
 /* ---------------------------------------------------------------- content */

@@ -87,9 +87,10 @@ int store_open(const struct store_config *config, struct store **ret_store, char
  * failure. */
 int store_first_contact(struct store *store, struct cancel *cancel, char **ret_reason);
 
-/* Starts the refresher. Before it, and after store_stop(), nothing changes by itself. */
+/* Starts the sync (sync.h). Before it, and after store_stop(), nothing changes by itself. */
 int store_start(struct store *store);
-/* Ends the refresher (waits for it; a request under way is cancelled). Wakes waiting store_sync() calls. */
+/* Ends the sync (waits for its thread; a request under way is cancelled). Wakes waiting store_sync() calls.
+ */
 void store_stop(struct store *store);
 /* NULL-safe. After store_stop(). */
 void store_free(struct store *store);

@@ -61,7 +61,7 @@ struct tree_watcher {
 /* NULL: nobody any more; when it returns, the one before is not called again. */
 void tree_set_watcher(struct tree *tree, const struct tree_watcher *watcher);
 
-/* After the session, the store's refresher and the outbox have ended; all handles must be released. Writes
+/* After the session, the store's sync and the outbox have ended; all handles must be released. Writes
  * what the event log still holds to the disk. NULL-safe. */
 void tree_free(struct tree *tree);
 

@@ -50,7 +50,7 @@ static bool hears(struct store_world *world, const char *word)
     return is_heard;
 }
 
-static void wait_until(bool (*condition)(struct store_world *world), struct store_world *world)
+static void await(bool (*condition)(struct store_world *world), struct store_world *world)
 {
     for (int i = 0; i < 2000 && !condition(world); i++)
         usleep(10 * 1000);
@@ -103,7 +103,7 @@ static void content_is_found_out_after_the_first_sync(void **state)
     (void)state;
     set_up(&world, 3);
     start_and_sync(&world);
-    wait_until(has_all, &world);
+    await(has_all, &world);
     world_restart(&world);
     assert_true(store_has_content(world.store)); /* remembered, before the service is asked */
     assert_true(store_has_raw(world.store));
@@ -123,7 +123,7 @@ static void a_service_without_content_shows_none(void **state)
     world.content_cache_bytes = MEGABYTE;
     world_add_emails(&world, "in-1", 0, 3);
     start_and_sync(&world);
-    wait_until(was_asked_for_two, &world);
+    await(was_asked_for_two, &world);
     world_close(&world);
     assert_false(hears(&world, "content;"));
     world_release(&world);
@@ -152,7 +152,7 @@ static void content_is_fetched_once_and_read_offline(void **state)
     (void)state;
     set_up(&world, 3);
     start_and_sync(&world);
-    wait_until(has_all, &world);
+    await(has_all, &world);
     assert_text(&world, "00000001-in-1", "body 1");
     struct store_bytes bytes;
     uint32_t email = find(&world, "00000001-in-1");
@@ -198,7 +198,7 @@ static void twenty_readers_share_a_fetch(void **state)
     (void)state;
     set_up(&world, 6);
     start_and_sync(&world);
-    wait_until(has_all, &world);
+    await(has_all, &world);
     unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
     fake_service_close_gate(world.fake, FAKE_GET_CONTENT);
     for (size_t i = 0; i < READERS; i++) {
@@ -234,7 +234,7 @@ static void who_is_interrupted_leaves_the_transfer_to_others(void **state)
     (void)state;
     set_up(&world, 6);
     start_and_sync(&world);
-    wait_until(has_all, &world);
+    await(has_all, &world);
     cancel_init(&cancel);
     fake_service_close_gate(world.fake, FAKE_GET_CONTENT);
     struct reader reader = {.world = &world, .email = find(&world, "00000003-in-1"), .cancel = &cancel};
@@ -264,7 +264,7 @@ static void what_nobody_waits_for_any_more_is_not_begun(void **state)
     (void)state;
     set_up(&world, (AT_ONCE + 2) * APART);
     start_and_sync(&world);
-    wait_until(has_all, &world);
+    await(has_all, &world);
     for (int i = 0; i <= AT_ONCE; i++) {
         char id[64];
         snprintf(id, sizeof(id), "%08d-in-1", i * APART + APART / 2);
@@ -298,13 +298,13 @@ static void patience_ends_after_half_a_minute_and_the_transfer_goes_on(void **st
     (void)state;
     set_up(&world, 6);
     start_and_sync(&world);
-    wait_until(has_all, &world);
+    await(has_all, &world);
     unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
     fake_service_close_gate(world.fake, FAKE_GET_CONTENT);
     struct reader reader = {.world = &world, .email = find(&world, "00000002-in-1")};
     assert_int_equal(pthread_create(&thread, NULL, get_it, &reader), 0);
     fake_service_wait_at_gate(world.fake, FAKE_GET_CONTENT, 1);
-    fake_clock_await_waiters(&world.clock, 2); /* the reader, and the refresher */
+    fake_clock_await_waiters(&world.clock, 2); /* the reader, and the thread of the sync */
     fake_clock_advance(&world.clock, 30 * 1000);
     pthread_join(thread, NULL);
     assert_int_equal(reader.error, -ETIMEDOUT);
@@ -334,7 +334,7 @@ static void failures_have_their_errno(void **state)
     (void)state;
     set_up(&world, 6);
     start_and_sync(&world);
-    wait_until(has_all, &world);
+    await(has_all, &world);
     uint32_t email = find(&world, "00000002-in-1");
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         fake_service_push(world.fake, FAKE_GET_CONTENT, cases[i].outcome);
@@ -409,7 +409,7 @@ static void damage_is_found_out_and_fetched_again(void **state)
     (void)state;
     set_up(&world, 3);
     start_and_sync(&world);
-    wait_until(has_all, &world);
+    await(has_all, &world);
     for (size_t i = 0; i < ARRAY_LEN(damages); i++) {
         struct store_bytes bytes;
         assert_text(&world, "00000001-in-1", "body 1");
@@ -447,7 +447,7 @@ static void what_a_kill_left_half_written_is_cleared_away(void **state)
     close(openat(dir_fd, "new-0badcafe-1", O_WRONLY | O_CREAT, 0600));
     close(dir_fd);
     world_start(&world);
-    wait_until(is_tidy, &world);
+    await(is_tidy, &world);
     world_release(&world);
 }
 
@@ -473,7 +473,7 @@ static void the_least_recently_used_go_first(void **state)
         snprintf(body, sizeof(body), "body %d", (i * 13) % EMAILS);
         assert_text(&world, id, body);
     }
-    wait_until(few_are_left, &world); /* what was fetched ahead makes room later */
+    await(few_are_left, &world); /* what was fetched ahead makes room later */
     unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
     world_close(&world);
     world_open(&world);
@@ -538,7 +538,7 @@ static void reading_one_after_the_other_fetches_ahead(void **state)
         snprintf(body, sizeof(body), "body %d", i);
         assert_text(&world, id, body);
     }
-    wait_until(all_are_fetched, &world);
+    await(all_are_fetched, &world);
     assert_true(fake_service_most_at_once(world.fake, FAKE_GET_CONTENT) <= 50 + 2);
     world_release(&world);
 }
@@ -593,7 +593,7 @@ static void big_content_is_left_to_readers(void **state)
         snprintf(body, sizeof(body), "body %d", i);
         assert_text(&world, id, body);
     }
-    wait_until(all_were_asked_for, &world);
+    await(all_were_asked_for, &world);
     unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
     assert_text(&world, "00000010-in-1", big);
     assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before + 1);
@@ -611,7 +611,7 @@ static void who_waits_for_big_content_that_is_fetched_ahead_gets_it(void **state
     big[3 * MEGABYTE] = '\0';
     add_content(&world, "00000012-in-1", big);
     start_and_sync(&world);
-    wait_until(has_all, &world);
+    await(has_all, &world);
     assert_text(&world, "00000019-in-1", "body 19");
     assert_text(&world, "00000018-in-1", "body 18");
     fake_service_close_gate(world.fake, FAKE_GET_CONTENT);
@@ -620,7 +620,7 @@ static void who_waits_for_big_content_that_is_fetched_ahead_gets_it(void **state
     assert_int_equal(pthread_create(&threads[0], NULL, get_it, &readers[0]), 0);
     fake_service_wait_at_gate(world.fake, FAKE_GET_CONTENT, 17); /* nearly all: one is known from before */
     assert_int_equal(pthread_create(&threads[1], NULL, get_it, &readers[1]), 0);
-    fake_clock_await_waiters(&world.clock, 3); /* the readers, and the refresher */
+    fake_clock_await_waiters(&world.clock, 3); /* the readers, and the thread of the sync */
     fake_service_open_gate(world.fake, FAKE_GET_CONTENT);
     for (size_t i = 0; i < ARRAY_LEN(readers); i++) {
         pthread_join(threads[i], NULL);
@@ -635,7 +635,7 @@ static void a_service_with_too_much_to_do_is_left_to_readers(void **state)
     (void)state;
     set_up(&world, 20);
     start_and_sync(&world);
-    wait_until(has_all, &world);
+    await(has_all, &world);
     unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
     fake_service_push(
         world.fake, FAKE_GET_CONTENT,
@@ -669,7 +669,7 @@ static void readers_side_by_side_are_fetched_ahead_of_too(void **state)
         snprintf(body, sizeof(body), "body %d", order[i]);
         assert_text(&world, id, body);
     }
-    wait_until(all_are_fetched, &world);
+    await(all_are_fetched, &world);
     world_release(&world);
 }
 

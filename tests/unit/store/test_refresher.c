@@ -19,7 +19,7 @@ static void start_polling(struct store_world *world)
     fake_clock_await_waiters(&world->clock, 1);
 }
 
-/* Lets the time pass and waits until the refresher waits again. */
+/* Lets the time pass and waits until the sync's thread waits again. */
 static void pass(struct store_world *world, int64_t ms)
 {
     unsigned int before = fake_service_count(world->fake, FAKE_LIST_INBOXES);

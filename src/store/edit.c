@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a user changes at the service: a new inbox, the settings of one, whether an email is valid. The
+ * service is asked first; what is shown changes when it has agreed. A refusal goes to the caller in words,
+ * and as an event to all that read the events. Contracts: store.h.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "mail/address.h"
+#include "mail/reason.h"
+#include "store/bounded_call.h"
+#include "store/email_batch.h"
+#include "store/inbox_list.h"
+#include "store/mirror_emails.h"
+#include "store/mirror_inboxes.h"
+#include "store/mirror_order.h"
+#include "store/mirror_view.h"
+#include "store/result_errno.h"
+#include "store/store_private.h"
+#include "store/sync.h"
+
+enum {
+    UPSERT_TIMEOUT_MS = 5 * 1000,
+    UPDATE_TIMEOUT_MS = 15 * 1000, /* reading, writing, and reading again */
+    MARK_TIMEOUT_MS = 5 * 1000,
+};
+
+/* The words go to the caller and, as an event, to whoever listens. */
+static int refuse_edit(struct store *store, const char *name, const char *id, int error, const char *words,
+                       char **ret_reason)
+{
+    _cleanup_free_ char *path = NULL;
+    if (asprintf(&path, "inboxes/%s", name) < 0)
+        path = NULL;
+    mirror_tell_event(&store->mirror, EVENT_INBOX, path, id, words);
+    return reason_give(ret_reason, error, "%s", words);
+}
+
+/* ---------------------------------------------------------------- a new inbox */
+
+static int take_created(struct store *store, const char *request, const char *id, uint32_t *ret_inbox)
+{
+    struct inbox_record record = {0};
+    int error = inbox_record_created(request, id, &record);
+    if (error == 0)
+        error = mirror_put_inbox(&store->mirror, &record, INBOX_CREATED, 0, ret_inbox);
+    inbox_record_release(&record);
+    return error;
+}
+
+static int upsert_new(struct store *store, const char *address, const char *request, struct cancel *cancel,
+                      uint32_t *ret_inbox, char **ret_reason)
+{
+    struct service_result result;
+    _cleanup_free_ char *id = NULL;
+    store->service->ops->upsert_inbox(store->service, request, UPSERT_TIMEOUT_MS, cancel, &id, &result);
+    contact_note(&store->contact, &result);
+    int error = result_errno_of_change(&result);
+    if (error == 0 && id == NULL)
+        error = -EHOSTUNREACH;
+    if (error == 0)
+        error = take_created(store, request, id, ret_inbox);
+    else
+        error = refuse_edit(store, address, NULL, error, result_words(&result), ret_reason);
+    /* Whatever the answer was lost to, the inbox may be there. */
+    if (error == 0)
+        sync_request(store->sync, *ret_inbox);
+    else if (result.outcome == SERVICE_UNKNOWN || result.outcome == SERVICE_OK)
+        sync_request(store->sync, SYNC_ALL);
+    service_result_release(&result);
+    return error;
+}
+
+int store_create_inbox(struct store *store, const char *address, struct cancel *cancel, uint32_t *ret_inbox,
+                       char **ret_reason)
+{
+    _cleanup_free_ char *request = NULL;
+    int error = inbox_request_create(address, &request);
+    if (error == -EINVAL)
+        return refuse_edit(store, address, NULL, error, "not an email address that an inbox can have here",
+                           ret_reason);
+    if (error != 0)
+        return error;
+    if (mirror_has_address(&store->mirror, address))
+        return reason_give(ret_reason, -EEXIST, "there is an inbox with this address already");
+    return upsert_new(store, address, request, cancel, ret_inbox, ret_reason);
+}
+
+/* ---------------------------------------------------------------- the settings of an inbox */
+
+struct update {
+    struct store *store;
+    const char *id;
+    const char *text;
+    size_t len;
+    int error;
+    char *words; /* what is wrong, or NULL */
+};
+
+static void fail(struct update *update, int error, const char *words)
+{
+    update->error = error;
+    if (update->words == NULL)
+        update->words = strdup(words);
+}
+
+/* The service's record, as it is now. */
+static bool fetch(struct update *update, struct cancel *cancel, struct inbox_record *ret_record)
+{
+    struct store *store = update->store;
+    struct inbox_list list = {0};
+    struct service_result result;
+    inbox_list_fetch(&list, store->service, cancel, &result);
+    contact_note(&store->contact, &result);
+    const struct inbox_record *record = NULL;
+    if (result.outcome == SERVICE_ABSENT)
+        fail(update, -EPERM,
+             "the service does not let an inbox's settings be read; they are not overwritten");
+    else if (result.outcome != SERVICE_OK)
+        fail(update, result_errno_of_change(&result), result_words(&result));
+    else if ((record = inbox_list_find(&list, update->id)) == NULL)
+        fail(update, -ENOENT, "the service no longer knows this inbox");
+    else
+        update->error = inbox_record_copy(record, ret_record);
+    service_result_release(&result);
+    inbox_list_release(&list);
+    return update->error == 0;
+}
+
+static bool upsert(struct update *update, const char *request, struct cancel *cancel)
+{
+    struct store *store = update->store;
+    struct service_result result;
+    _cleanup_free_ char *id = NULL;
+    store->service->ops->upsert_inbox(store->service, request, UPSERT_TIMEOUT_MS, cancel, &id, &result);
+    contact_note(&store->contact, &result);
+    int error = result_errno_of_change(&result);
+    if (error != 0)
+        fail(update, error, result_words(&result));
+    service_result_release(&result);
+    return error == 0;
+}
+
+static void run_update(void *context, struct cancel *cancel)
+{
+    struct update *update = context;
+    struct mirror *mirror = &update->store->mirror;
+    struct inbox_record current = {0};
+    struct inbox_record changed = {0};
+    _cleanup_free_ char *request = NULL;
+    if (!fetch(update, cancel, &current))
+        return;
+    update->error = inbox_request_update(&current, update->text, update->len, &request, &update->words);
+    inbox_record_release(&current);
+    if (update->error != 0 || !upsert(update, request, cancel))
+        return;
+    /* What was written has been taken, even if it cannot be shown at once. */
+    struct update shown = *update;
+    shown.words = NULL;
+    if (!fetch(&shown, cancel, &changed) || mirror_put_inbox(mirror, &changed, INBOX_LISTED, 0, NULL) != 0)
+        sync_request(update->store->sync, SYNC_ALL);
+    inbox_record_release(&changed);
+    free(shown.words);
+}
+
+int store_update_inbox(struct store *store, uint32_t inbox, const char *text, size_t len,
+                       struct cancel *cancel, char **ret_reason)
+{
+    struct inbox_view view;
+    uint32_t of_no_name;
+    if (!mirror_get_inbox(&store->mirror, inbox, &view))
+        return reason_give(ret_reason, -ENOENT, "there is no such inbox any more");
+    if (mirror_find_inbox_of_no_name(&store->mirror, &of_no_name) && of_no_name == inbox)
+        return reason_give(ret_reason, -EPERM, "this is not an inbox of the service");
+    struct update update = {.store = store, .id = view.id, .text = text, .len = len};
+    int error = bounded_call(store->mirror.clock, UPDATE_TIMEOUT_MS, cancel, run_update, &update);
+    if (error == 0)
+        error = update.error;
+    if (error == -EINTR && !cancel_is_set(cancel))
+        error = -EHOSTUNREACH; /* it was the time that ended it */
+    if (error != 0)
+        error = refuse_edit(store, view.name, view.id, error,
+                            update.words != NULL ? update.words : strerror(-error), ret_reason);
+    free(update.words);
+    return error;
+}
+
+/* ---------------------------------------------------------------- whether an email is valid */
+
+static int refuse_mark(struct store *store, const struct email_view *email, const char *id, int error,
+                       const char *words, char **ret_reason)
+{
+    struct inbox_view inbox;
+    _cleanup_free_ char *path = NULL;
+    if (mirror_get_inbox(&store->mirror, email->inbox, &inbox) &&
+        asprintf(&path, "inboxes/%s/%s%s", inbox.name, email->is_held ? ".invalid/" : "", email->name) < 0)
+        path = NULL;
+    mirror_tell_event(&store->mirror, EVENT_REFUSED, path, id, words);
+    return reason_give(ret_reason, error, "%s", words);
+}
+
+static int errno_of_mark(const struct service_result *result)
+{
+    if (result->outcome == SERVICE_ABSENT)
+        return -EPERM;
+    if (result->outcome == SERVICE_REJECTED && result->error == ENOENT)
+        return -ENOENT;
+    return result_errno_of_change(result);
+}
+
+/* Takes over the record that was answered. False: it is not that of the email. */
+static bool take_record(struct mirror *mirror, uint32_t inbox, const char *id,
+                        const struct email_record *record)
+{
+    enum mirror_put put;
+    _cleanup_free_ struct email_batch *batch = calloc(1, sizeof(*batch));
+    if (batch == NULL || record->key == NULL || strcmp(record->key, id) != 0)
+        return false;
+    int error = mirror_put_email(mirror, batch, inbox, record, &put);
+    if (error == 0)
+        error = email_batch_flush(batch, mirror);
+    email_batch_release(batch);
+    return error == 0;
+}
+
+static bool shows_as(struct mirror *mirror, uint32_t email, bool is_valid)
+{
+    struct email_view view;
+    return mirror_get_email(mirror, email, &view) && view.is_held == !is_valid;
+}
+
+/* Without a record in the answer the inbox has to be listed again. */
+static int list_again(struct store *store, uint32_t inbox, struct cancel *cancel)
+{
+    _cleanup_free_ char *reason = NULL;
+    return sync_wait(store->sync, inbox, cancel, &reason);
+}
+
+int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct cancel *cancel,
+                     char **ret_reason)
+{
+    struct mirror *mirror = &store->mirror;
+    struct email_view view;
+    struct email_record record = {.key = NULL};
+    struct service_result result;
+    const char *id = mirror_email_id(mirror, email);
+    if (id == NULL || !mirror_get_email(mirror, email, &view))
+        return reason_give(ret_reason, -EPERM, "this email has no id");
+    store->service->ops->mark_email(store->service, id, is_valid, MARK_TIMEOUT_MS, cancel, &record, &result);
+    contact_note(&store->contact, &result);
+    int error = errno_of_mark(&result);
+    if (error != 0)
+        error = refuse_mark(store, &view, id, error, result_words(&result), ret_reason);
+    else if (!take_record(mirror, view.inbox, id, &record))
+        error = list_again(store, view.inbox, cancel);
+    if (error == 0 && !shows_as(mirror, email, is_valid))
+        error = refuse_mark(store, &view, id, -EPERM,
+                            is_valid ? "the service holds this email back all the same"
+                                     : "the service counts this email as valid all the same",
+                            ret_reason);
+    if (result.outcome == SERVICE_UNKNOWN)
+        sync_request(store->sync, view.inbox);
+    email_record_release(&record);
+    service_result_release(&result);
+    return error;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The parts that a store is made of, for the units in this folder alone. Each unit implements the functions
+ * of store.h and store_content.h that concern its part. store.c builds the parts on each other and takes them
+ * down; nothing in it is called by the others.
+ */
+#ifndef INBOXFS_STORE_STORE_PRIVATE_H
+#define INBOXFS_STORE_STORE_PRIVATE_H
+
+#include "store/contact.h"
+#include "store/mirror.h"
+#include "store/outbound.h"
+#include "store/search.h"
+#include "store/store.h"
+
+struct store {
+    struct mail_service *service; /* borrowed */
+    int64_t poll_interval_ms;     /* 0: only when asked */
+    bool adopt_state;
+    struct mirror mirror;
+    struct contact contact;
+    struct contents *contents; /* NULL: emails are shown without what they hold */
+    struct sync *sync;
+    struct search_feed *search_feed;
+    struct searcher searcher;
+    struct outbound outbound;
+};
+
+#endif

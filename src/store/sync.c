@@ -1,0 +1,895 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From the bottom up: one listing of mail (as many questions as it takes), one run (the inboxes, their mail,
+ * what was sent), the thread that starts runs, and those who ask for one.
+ */
+#include "store/sync.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "base/cleanup.h"
+#include "base/random.h"
+#include "base/thread.h"
+#include "mail/reason.h"
+#include "store/contents.h"
+#include "store/mirror_emails.h"
+#include "store/mirror_inboxes.h"
+#include "store/mirror_view.h"
+#include "store/result_errno.h"
+#include "store/store_private.h"
+
+enum sync_depth {
+    SYNC_NEWEST,   /* some emails, and more while unknown ones keep coming */
+    SYNC_COMPLETE, /* all there are */
+};
+
+enum {
+    FIRST_LIMIT = 100,
+    LIMIT_MAX = 100 * 1000 * 1000,
+    GROWTH_NEWEST = 4,
+    GROWTH_COMPLETE = 100 * 1000, /* the second answer is whole, and repeats but the first */
+    GROWTH_CAREFUL = 4,           /* where so much was refused */
+    LISTINGS_AT_ONCE = 4,
+    NOT_MODIFIED = 304,
+    TOO_MANY_REQUESTS = 429,
+
+    COMPLETE_INTERVAL_MS = 15 * 60 * 1000,
+    BACKOFF_MIN_MS = 1000,
+    BACKOFF_MAX_MS = 5 * 60 * 1000,
+    RETRY_AFTER_MAX_MS = 60 * 60 * 1000,
+    JITTER_PARTS = 10, /* of an interval, either way */
+};
+
+/* A wish for a run. Those with somebody waiting live on that thread's stack, the others are freed when done.
+ */
+struct sync_request {
+    struct sync_request *next;
+    uint32_t inbox; /* or SYNC_ALL */
+    bool is_awaited;
+    bool is_done;
+    int error;
+    char *words;
+};
+
+struct sync {
+    struct store *store;  /* borrowed */
+    struct clock *clock;  /* borrowed */
+    struct cancel cancel; /* of the request to the service under way */
+    pthread_t thread;
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_started; /* protected by lock, like all below */
+    bool is_stopping;
+    bool must_check_contact;      /* whether the service answers */
+    struct sync_request *waiting; /* for the next run */
+    struct sync_request *running; /* taken up by the run under way */
+    struct backoff backoff;
+    int64_t next_ms;               /* of the next poll, monotonic; CLOCK_FOREVER: none */
+    int64_t complete_due_ms;       /* of the next complete poll, monotonic */
+    int64_t last_complete_real_ms; /* of the last complete run without a failure, realtime; 0: never */
+};
+
+/* ---------------------------------------------------------------- one answer */
+
+/* One listing of the mail of one inbox, or of all at once. */
+struct mail_listing {
+    struct mirror *mirror;
+    struct look_memory *memory;
+    struct mail_service *service;
+    struct cancel *cancel;
+    const char *inbox_id; /* NULL: all inboxes */
+    uint32_t inbox;       /* its number */
+    bool with_held;       /* what rules of the inbox hold back, too */
+    struct email_batch batch;
+    int error;            /* what kept records that had arrived from the mirror */
+    unsigned int unknown; /* records in it that were not known, or not as they are now */
+    unsigned int limit;   /* of the last question that was answered */
+    bool has_changed;     /* any answer brought something unknown */
+    bool is_unchanged;    /* the last answer: as the one before to the same question */
+};
+
+static int flush(struct mail_listing *listing)
+{
+    int error = email_batch_flush(&listing->batch, listing->mirror);
+    if (listing->error == 0)
+        listing->error = error;
+    return listing->error;
+}
+
+static int put(struct mail_listing *listing, uint32_t inbox, const struct email_record *record)
+{
+    enum mirror_put outcome;
+    int error = mirror_put_email(listing->mirror, &listing->batch, inbox, record, &outcome);
+    if (error == 0 && outcome != MIRROR_UNCHANGED) {
+        listing->unknown++;
+        listing->has_changed = true;
+    }
+    return error != 0 ? error : listing->error;
+}
+
+static int take_email_of_inbox(void *context, struct email_record *record)
+{
+    struct mail_listing *listing = context;
+    if (record == NULL)
+        return flush(listing);
+    /* What a service lists unasked is not held back, whatever its status. */
+    record->is_held = record->is_held && listing->with_held;
+    return put(listing, listing->inbox, record);
+}
+
+static int find_inbox_of(struct mail_listing *listing, const char *id, uint32_t *ret_inbox)
+{
+    struct inbox_record record = {0};
+    int error = inbox_record_from_id(id, &record);
+    if (error == 0)
+        error = mirror_put_inbox(listing->mirror, &record, INBOX_FROM_MAIL, 0, ret_inbox);
+    inbox_record_release(&record);
+    return error;
+}
+
+static int take_email_of_any(void *context, struct email_record *record)
+{
+    struct mail_listing *listing = context;
+    uint32_t inbox;
+    int error = record == NULL || record->inbox_id == NULL ? flush(listing) : 0;
+    if (record == NULL || error != 0)
+        return error;
+    if (record->inbox_id == NULL && mirror_has_home(listing->mirror, record->key))
+        return 0;
+    record->is_held = false;
+    error = record->inbox_id == NULL ? mirror_put_inbox_of_no_name(listing->mirror, &inbox)
+                                     : find_inbox_of(listing, record->inbox_id, &inbox);
+    return error != 0 ? error : put(listing, inbox, record);
+}
+
+static void end_answer(struct mail_listing *listing, struct service_result *ret)
+{
+    if (flush(listing) != 0 && ret->outcome == SERVICE_OK) {
+        service_result_release(ret);
+        *ret = (struct service_result){.outcome = SERVICE_RETRY,
+                                       .http_status = 200,
+                                       .error = -listing->error,
+                                       .retry_after_ms = -1,
+                                       .detail = strdup(strerror(-listing->error))};
+    }
+    listing->error = 0;
+}
+
+/* Asks once. Returns the number of records in the answer. */
+static unsigned int ask(struct mail_listing *listing, unsigned int limit, bool may_be_unchanged,
+                        struct service_result *ret)
+{
+    unsigned int count = 0;
+    const struct email_query query = {
+        .inbox_id = listing->inbox_id,
+        .limit = limit,
+        .known = mirror_email_numbers(listing->mirror),
+        .with_invalid = listing->with_held,
+        .may_be_unchanged = may_be_unchanged && !atomic_load(&listing->mirror->has_lost),
+    };
+    listing->batch.look = mirror_begin_look(listing->mirror);
+    listing->unknown = 0;
+    listing->service->ops->list_emails(listing->service, &query,
+                                       listing->inbox_id != NULL ? take_email_of_inbox : take_email_of_any,
+                                       listing, listing->cancel, &count, ret);
+    end_answer(listing, ret);
+    listing->is_unchanged = ret->outcome == SERVICE_OK && ret->http_status == NOT_MODIFIED;
+    if (ret->outcome == SERVICE_OK)
+        listing->limit = limit;
+    return count;
+}
+
+/* ---------------------------------------------------------------- as many answers as it takes */
+
+/* Where the service refuses to list so many, what it gave before has to do. */
+static bool refuses_number(const struct mail_listing *listing, const struct service_result *result)
+{
+    return result->outcome == SERVICE_REJECTED && listing->limit > 0;
+}
+
+static void set_ok(struct service_result *result)
+{
+    service_result_release(result);
+    *result = (struct service_result){.outcome = SERVICE_OK, .http_status = 200, .retry_after_ms = -1};
+}
+
+/* True: the last answer held all there is. (More records than asked for: the service knows no limit.) */
+static bool ask_newest(struct mail_listing *listing, struct service_result *ret)
+{
+    for (unsigned int limit = FIRST_LIMIT;; limit *= GROWTH_NEWEST) {
+        unsigned int count = ask(listing, limit, true, ret);
+        if (refuses_number(listing, ret))
+            set_ok(ret);
+        else if (ret->outcome == SERVICE_OK && count != limit)
+            return true;
+        if (ret->outcome != SERVICE_OK || listing->unknown == 0 || limit > LIMIT_MAX / GROWTH_NEWEST)
+            return false;
+        service_result_release(ret);
+    }
+}
+
+/* A number between one that the service lists (listing->limit) and one that it refuses. */
+static unsigned int limit_below(const struct mail_listing *listing, unsigned int refused)
+{
+    unsigned int middle = listing->limit + (refused - listing->limit) / 2;
+    return listing->limit < middle / GROWTH_CAREFUL ? listing->limit * GROWTH_CAREFUL : middle;
+}
+
+/* Finds the largest number that the service lists, to about a quarter. True: the last answer held all there
+ * is. */
+static bool ask_up_to_refusal(struct mail_listing *listing, unsigned int refused, struct service_result *ret)
+{
+    while (refused - listing->limit > listing->limit / 4) {
+        unsigned int limit = limit_below(listing, refused);
+        service_result_release(ret);
+        unsigned int count = ask(listing, limit, false, ret);
+        if (refuses_number(listing, ret))
+            refused = limit;
+        else if (ret->outcome != SERVICE_OK || count != limit)
+            return ret->outcome == SERVICE_OK;
+    }
+    if (refuses_number(listing, ret))
+        set_ok(ret);
+    listing->memory->most = listing->limit;
+    return false;
+}
+
+static unsigned int next_limit(unsigned int limit)
+{
+    return limit <= LIMIT_MAX / GROWTH_COMPLETE ? limit * GROWTH_COMPLETE : (unsigned int)LIMIT_MAX;
+}
+
+/* Limits are steps of a fixed ladder, so that the same question is asked again the next time and can be
+ * answered with "unchanged". */
+static unsigned int first_limit(const struct mail_listing *listing, size_t known)
+{
+    unsigned int limit = FIRST_LIMIT;
+    while (limit <= known && limit < LIMIT_MAX)
+        limit = next_limit(limit);
+    return listing->memory->most != 0 && listing->memory->most < limit ? listing->memory->most : limit;
+}
+
+/* True: the last answer held all there is. */
+static bool ask_complete(struct mail_listing *listing, size_t known, struct service_result *ret)
+{
+    for (unsigned int limit = first_limit(listing, known);;) {
+        unsigned int count = ask(listing, limit, listing->memory->is_reconciled, ret);
+        if (refuses_number(listing, ret))
+            return ask_up_to_refusal(listing, limit, ret);
+        bool begins_too_high = ret->outcome == SERVICE_REJECTED && limit > FIRST_LIMIT;
+        if (!begins_too_high && (ret->outcome != SERVICE_OK || count != limit))
+            return ret->outcome == SERVICE_OK;
+        if (!begins_too_high && (limit == listing->memory->most || limit == LIMIT_MAX))
+            return false;
+        limit = begins_too_high ? (unsigned int)FIRST_LIMIT : next_limit(limit);
+        service_result_release(ret);
+    }
+}
+
+/* True: the last answer held all there is. */
+static bool ask_to_depth(struct mail_listing *listing, enum sync_depth depth, size_t known,
+                         struct service_result *ret)
+{
+    return depth == SYNC_NEWEST ? ask_newest(listing, ret) : ask_complete(listing, known, ret);
+}
+
+/* ---------------------------------------------------------------- listings */
+
+/* What the mirror shows is the last complete answer as long as nothing was added to it since. */
+static void note_reconciled(struct mail_listing *listing, bool is_complete)
+{
+    if (is_complete)
+        listing->memory->is_reconciled = true;
+    else if (listing->has_changed)
+        listing->memory->is_reconciled = false;
+}
+
+/* A service may not know how to tell of what it holds back, and take that for an error. */
+static bool ask_for_inbox(struct mail_listing *listing, enum sync_depth depth, size_t known,
+                          struct service_result *ret)
+{
+    bool is_complete = ask_to_depth(listing, depth, known, ret);
+    if (!listing->with_held || ret->outcome != SERVICE_REJECTED || listing->limit > 0)
+        return is_complete;
+    service_result_release(ret);
+    listing->with_held = false;
+    is_complete = ask_to_depth(listing, depth, known, ret);
+    listing->memory->refuses_held = ret->outcome == SERVICE_OK;
+    return is_complete;
+}
+
+/* Lists one inbox (waits for the network). `with_held`: what the service holds back as well; where it refuses
+ * to tell, without. SERVICE_OK: all that was asked for is in the mirror. Nothing is removed on the word of an
+ * answer that was cut off, damaged or possibly not all: the service's outcome and the number of its records
+ * decide that, not what came of them. */
+static void list_inbox(struct mirror *mirror, struct mail_service *service, uint32_t inbox, bool with_held,
+                       enum sync_depth depth, struct cancel *cancel, struct service_result *ret)
+{
+    struct inbox_view view;
+    *ret = (struct service_result){.outcome = SERVICE_OK, .retry_after_ms = -1};
+    if (!mirror_get_inbox(mirror, inbox, &view))
+        return; /* it went meanwhile, and nothing is wrong with that */
+    struct mail_listing listing = {
+        .mirror = mirror,
+        .service = service,
+        .cancel = cancel,
+        .inbox_id = view.id,
+        .inbox = inbox,
+        .memory = mirror_find_look_memory(mirror, inbox),
+    };
+    listing.with_held = with_held && !listing.memory->refuses_held;
+    bool is_complete = ask_for_inbox(&listing, depth, view.emails + view.held, ret);
+    email_batch_release(&listing.batch);
+    note_reconciled(&listing, is_complete);
+    if (is_complete && !listing.is_unchanged)
+        mirror_remove_unseen(mirror, inbox, listing.batch.look, listing.with_held);
+    if (listing.with_held && ret->outcome == SERVICE_OK)
+        mirror_note_held_shown(mirror);
+    if (is_complete || (depth == SYNC_COMPLETE && ret->outcome == SERVICE_OK))
+        mirror_end_quiet(mirror, inbox);
+}
+
+/* Lists without asking for an inbox: finds inboxes by the mail that names them, and mail that names none. */
+static void list_all(struct mirror *mirror, struct mail_service *service, enum sync_depth depth,
+                     struct cancel *cancel, struct service_result *ret)
+{
+    struct look_memory memory = {0};
+    struct mail_listing listing = {.mirror = mirror, .service = service, .cancel = cancel, .memory = &memory};
+    uint32_t of_no_name;
+    size_t inboxes;
+    size_t emails;
+    mirror_count(mirror, &inboxes, &emails);
+    bool is_complete = ask_to_depth(&listing, depth, emails, ret);
+    email_batch_release(&listing.batch);
+    if (!is_complete || listing.is_unchanged || !mirror_find_inbox_of_no_name(mirror, &of_no_name))
+        return;
+    mirror_remove_unseen(mirror, of_no_name, listing.batch.look, true);
+    mirror_end_quiet(mirror, of_no_name);
+}
+
+/* ---------------------------------------------------------------- a run, and what comes of it */
+
+struct sync_run {
+    struct store *store;   /* borrowed */
+    struct cancel *cancel; /* borrowed */
+
+    pthread_mutex_t lock;   /* of what follows, while several threads list inboxes */
+    int error;              /* of the first failure: result_errno_of_listing(); 0: all went well */
+    char *words;            /* that go with it, or NULL */
+    int64_t retry_after_ms; /* what the service asked for; -1: nothing */
+    bool has_answer;        /* some request was answered as it should be, or refused for good */
+    bool must_wait;         /* the run ended early, or nothing was answered: not to be asked again at once */
+};
+
+static void init_run(struct sync_run *run, struct sync *sync)
+{
+    *run = (struct sync_run){.store = sync->store, .cancel = &sync->cancel, .retry_after_ms = -1};
+    pthread_mutex_init(&run->lock, NULL);
+}
+
+static void release_run(struct sync_run *run)
+{
+    free(run->words);
+    pthread_mutex_destroy(&run->lock);
+}
+
+/* Whether asking for something else would come to the same. One request that takes too long is no sign of
+ * that where others were answered. */
+static bool concerns_all_locked(const struct sync_run *run, const struct service_result *result)
+{
+    if (result->outcome == SERVICE_UNAUTHORIZED)
+        return true;
+    if (result->outcome != SERVICE_RETRY)
+        return false;
+    if (result->http_status == 0)
+        return result->error != ETIMEDOUT || !run->has_answer;
+    return result->http_status == TOO_MANY_REQUESTS;
+}
+
+static void note_locked(struct sync_run *run, const struct service_result *result)
+{
+    int error = result_errno_of_listing(result);
+    if (result_is_answer(result))
+        run->has_answer = true;
+    if (error != 0 && run->error == 0) {
+        run->error = error;
+        run->words = strdup(result_words(result));
+    }
+    if (error != 0 && concerns_all_locked(run, result))
+        run->must_wait = true;
+    if (result->retry_after_ms > run->retry_after_ms)
+        run->retry_after_ms = result->retry_after_ms;
+}
+
+/* Takes the outcome of one request into that of the run, and releases it. */
+static void note(struct sync_run *run, struct service_result *result)
+{
+    if (result->outcome == SERVICE_OK && result->http_status == 0)
+        return; /* nothing was asked: the inbox went meanwhile */
+    pthread_mutex_lock(&run->lock);
+    note_locked(run, result);
+    pthread_mutex_unlock(&run->lock);
+    contact_note(&run->store->contact, result);
+    service_result_release(result);
+}
+
+/* A service that has answered nothing but that it is in trouble is as good as away. */
+static void note_end(struct sync_run *run)
+{
+    const char *words = run->words != NULL ? run->words : "the service is in trouble";
+    if (run->error == -EINTR)
+        return;
+    contact_note_sync(&run->store->contact, run->error != 0 ? words : NULL);
+    if (run->error == 0 || run->has_answer)
+        return;
+    run->must_wait = true;
+    contact_note_offline(&run->store->contact, words);
+}
+
+/* ---------------------------------------------------------------- the list of inboxes */
+
+struct inboxes_listing {
+    struct mirror *mirror;
+    uint32_t look;
+};
+
+static int take_inbox(void *context, struct inbox_record *record)
+{
+    const struct inboxes_listing *listing = context;
+    return mirror_put_inbox(listing->mirror, record, INBOX_LISTED, listing->look, NULL);
+}
+
+/* False: the service has no such list, or did not give it now. Having none is not a failure. */
+static bool list_inboxes(struct sync_run *run)
+{
+    struct mirror *mirror = &run->store->mirror;
+    struct mail_service *service = run->store->service;
+    struct inboxes_listing listing = {mirror, mirror_begin_look(mirror)};
+    uint32_t known_before = mirror_inbox_numbers(mirror);
+    struct service_result result;
+    service->ops->list_inboxes(service, take_inbox, &listing, run->cancel, &result);
+    bool is_listed = result.outcome == SERVICE_OK;
+    if (is_listed)
+        mirror_end_inbox_list(mirror, listing.look, known_before);
+    if (result.outcome == SERVICE_ABSENT)
+        service_result_release(&result);
+    else
+        note(run, &result);
+    return is_listed;
+}
+
+/* ---------------------------------------------------------------- mail */
+
+/* Only an Extended service tells of what it holds back, and has a list of mail that was sent. A Core server
+ * is not asked for what it cannot have. */
+static bool is_extended(struct mail_service *service)
+{
+    struct service_capabilities capabilities;
+    service->ops->get_capabilities(service, &capabilities);
+    return capabilities.inbox_list == CAPABILITY_PRESENT;
+}
+
+/* Inboxes that several threads list. */
+struct inbox_queue {
+    struct sync_run *run;
+    enum sync_depth depth;
+    uint32_t of_no_name; /* not one of these */
+    uint32_t next;       /* protected by run->lock */
+    uint32_t end;
+};
+
+/* NUMBER_NONE: none is left, or no more are to be listed. */
+static uint32_t pop(struct inbox_queue *queue)
+{
+    struct sync_run *run = queue->run;
+    pthread_mutex_lock(&run->lock);
+    if (queue->next == queue->of_no_name)
+        queue->next++;
+    uint32_t inbox = queue->next < queue->end && !run->must_wait ? queue->next++ : NUMBER_NONE;
+    pthread_mutex_unlock(&run->lock);
+    return inbox;
+}
+
+static void *work_off(void *argument)
+{
+    struct inbox_queue *queue = argument;
+    struct sync_run *run = queue->run;
+    struct store *store = run->store;
+    for (uint32_t inbox; (inbox = pop(queue)) != NUMBER_NONE;) {
+        struct service_result result;
+        list_inbox(&store->mirror, store->service, inbox, is_extended(store->service), queue->depth,
+                   run->cancel, &result);
+        note(run, &result);
+    }
+    return NULL;
+}
+
+/* Several at once, so that a long inbox does not hold up the short ones behind it. */
+static void list_mail_of_inboxes(struct sync_run *run, uint32_t from, uint32_t to, enum sync_depth depth)
+{
+    pthread_t threads[LISTINGS_AT_ONCE - 1];
+    size_t started = 0;
+    struct inbox_queue queue = {.run = run, .depth = depth, .next = from, .end = to};
+    if (!mirror_find_inbox_of_no_name(&run->store->mirror, &queue.of_no_name))
+        queue.of_no_name = NUMBER_NONE;
+    while (started < ARRAY_LEN(threads) && started + 1 < to - from &&
+           thread_start(&threads[started], "sync-inbox", work_off, &queue) == 0)
+        started++;
+    work_off(&queue);
+    while (started > 0)
+        pthread_join(threads[--started], NULL);
+}
+
+/* Without a list of inboxes they are found by the mail that names them. All of it has to be seen only where
+ * nothing is known yet, and where mail that names no inbox has to be compared. */
+static bool list_mail_of_all(struct sync_run *run, enum sync_depth depth)
+{
+    struct mirror *mirror = &run->store->mirror;
+    struct service_result result;
+    uint32_t of_no_name;
+    bool needs_all = mirror_inbox_numbers(mirror) == 0 || mirror_find_inbox_of_no_name(mirror, &of_no_name);
+    list_all(mirror, run->store->service, needs_all ? depth : SYNC_NEWEST, run->cancel, &result);
+    bool is_found = result.outcome == SERVICE_OK;
+    note(run, &result);
+    return is_found;
+}
+
+/* That there is no such list, or that it cannot be had now, is no failure of anything. */
+static void list_sent(struct sync_run *run, enum sync_depth depth)
+{
+    struct outbound *outbound = &run->store->outbound;
+    struct service_result result;
+    if (!is_extended(run->store->service))
+        return;
+    list_inbox(&outbound->mirror, &outbound->as_inbox, outbound->inbox, true, depth, run->cancel, &result);
+    service_result_release(&result);
+    if (depth == SYNC_COMPLETE)
+        mirror_give_back(&outbound->mirror);
+}
+
+static void run_all(struct sync_run *run, enum sync_depth depth)
+{
+    struct mirror *mirror = &run->store->mirror;
+    bool had_lost = atomic_load(&mirror->has_lost);
+    bool is_listed = list_inboxes(run);
+    bool is_found = is_listed; /* which inboxes there are */
+    uint32_t known = mirror_inbox_numbers(mirror);
+    list_mail_of_inboxes(run, 0, known, depth);
+    if (!is_listed && !run->must_wait) {
+        is_found = list_mail_of_all(run, depth);
+        list_mail_of_inboxes(run, known, mirror_inbox_numbers(mirror), depth);
+    }
+    note_end(run);
+    if (is_found && depth == SYNC_COMPLETE && !run->must_wait)
+        mirror_end_first_sync(mirror);
+    /* All lists came whole, and what the cache had lost was found to be another. */
+    if (had_lost && depth == SYNC_COMPLETE && run->error == 0)
+        atomic_store(&mirror->has_lost, false);
+    if (!run->must_wait)
+        list_sent(run, depth);
+    if (depth == SYNC_COMPLETE)
+        mirror_give_back(mirror);
+}
+
+static void run_inbox(struct sync_run *run, uint32_t inbox)
+{
+    struct store *store = run->store;
+    struct service_result result;
+    uint32_t of_no_name;
+    if (mirror_find_inbox_of_no_name(&store->mirror, &of_no_name) && inbox == of_no_name)
+        list_all(&store->mirror, store->service, SYNC_COMPLETE, run->cancel, &result);
+    else
+        list_inbox(&store->mirror, store->service, inbox, is_extended(store->service), SYNC_COMPLETE,
+                   run->cancel, &result);
+    note(run, &result);
+}
+
+/* ---------------------------------------------------------------- when runs are made */
+
+static bool wants_all(const struct sync_request *request)
+{
+    for (; request != NULL; request = request->next)
+        if (request->inbox == SYNC_ALL)
+            return true;
+    return false;
+}
+
+/* Hands the outcome to all of the run's requests for this inbox. */
+static void settle_locked(struct sync *sync, uint32_t inbox, const struct sync_run *run)
+{
+    struct sync_request **at = &sync->running;
+    while (*at != NULL) {
+        struct sync_request *request = *at;
+        if (request->inbox != inbox) {
+            at = &request->next;
+            continue;
+        }
+        *at = request->next;
+        if (!request->is_awaited) {
+            free(request);
+            continue;
+        }
+        request->error = run->error;
+        request->words = run->words == NULL ? NULL : strdup(run->words);
+        request->is_done = true;
+    }
+    pthread_cond_broadcast(&sync->changed);
+}
+
+static int64_t with_jitter(int64_t interval_ms)
+{
+    uint32_t noise = 0;
+    int64_t part = interval_ms / JITTER_PARTS;
+    if (random_bytes(&noise, sizeof(noise)) != 0)
+        return interval_ms;
+    return interval_ms - part + (int64_t)(noise % (uint64_t)(2 * part + 1));
+}
+
+static void plan_next_locked(struct sync *sync, const struct sync_run *run)
+{
+    if (sync->store->poll_interval_ms <= 0)
+        return;
+    int64_t delay_ms = with_jitter(sync->store->poll_interval_ms);
+    if (run->must_wait)
+        delay_ms = backoff_next_ms(&sync->backoff);
+    else
+        backoff_reset(&sync->backoff);
+    int64_t asked_ms =
+        run->retry_after_ms < RETRY_AFTER_MAX_MS ? run->retry_after_ms : (int64_t)RETRY_AFTER_MAX_MS;
+    if (delay_ms < asked_ms)
+        delay_ms = asked_ms;
+    sync->next_ms = clock_monotonic_ms(sync->clock) + delay_ms;
+}
+
+/* Everything: for those who asked for it, or because it is time. Called with the lock held, which is given up
+ * meanwhile. */
+static void run_all_locked(struct sync *sync, enum sync_depth depth)
+{
+    struct sync_run run;
+    init_run(&run, sync);
+    pthread_mutex_unlock(&sync->lock);
+    run_all(&run, depth);
+    if (run.error == 0 && sync->store->contents != NULL)
+        contents_note_sync(sync->store->contents);
+    pthread_mutex_lock(&sync->lock);
+    if (depth == SYNC_COMPLETE && !run.must_wait)
+        sync->complete_due_ms = clock_monotonic_ms(sync->clock) + COMPLETE_INTERVAL_MS;
+    if (depth == SYNC_COMPLETE && run.error == 0)
+        sync->last_complete_real_ms = clock_realtime_ms(sync->clock);
+    plan_next_locked(sync, &run);
+    settle_locked(sync, SYNC_ALL, &run);
+    release_run(&run);
+}
+
+static void run_inbox_locked(struct sync *sync, uint32_t inbox)
+{
+    struct sync_run run;
+    init_run(&run, sync);
+    pthread_mutex_unlock(&sync->lock);
+    run_inbox(&run, inbox);
+    pthread_mutex_lock(&sync->lock);
+    settle_locked(sync, inbox, &run);
+    release_run(&run);
+}
+
+static void run_requests_locked(struct sync *sync)
+{
+    sync->running = sync->waiting;
+    sync->waiting = NULL;
+    if (wants_all(sync->running))
+        run_all_locked(sync, SYNC_COMPLETE);
+    while (sync->running != NULL && !sync->is_stopping)
+        run_inbox_locked(sync, sync->running->inbox);
+}
+
+static void run_poll_locked(struct sync *sync)
+{
+    bool is_complete_due = clock_monotonic_ms(sync->clock) >= sync->complete_due_ms;
+    run_all_locked(sync, is_complete_due ? SYNC_COMPLETE : SYNC_NEWEST);
+}
+
+static int ignore(void *context, struct email_record *record)
+{
+    (void)context, (void)record;
+    return 0;
+}
+
+static void check_contact_locked(struct sync *sync)
+{
+    struct mail_service *service = sync->store->service;
+    const struct email_query query = {.inbox_id = NULL, .limit = 1};
+    struct service_result result;
+    unsigned int count;
+    sync->must_check_contact = false;
+    pthread_mutex_unlock(&sync->lock);
+    service->ops->list_emails(service, &query, ignore, NULL, &sync->cancel, &count, &result);
+    if (result_is_answer(&result))
+        contact_note_online(&sync->store->contact);
+    else if (result.error != EINTR)
+        contact_note_offline(&sync->store->contact, result_words(&result));
+    service_result_release(&result);
+    pthread_mutex_lock(&sync->lock);
+}
+
+static void *run_thread(void *argument)
+{
+    struct sync *sync = argument;
+    pthread_mutex_lock(&sync->lock);
+    while (!sync->is_stopping) {
+        if (sync->waiting != NULL)
+            run_requests_locked(sync);
+        else if (sync->next_ms != CLOCK_FOREVER && clock_monotonic_ms(sync->clock) >= sync->next_ms)
+            run_poll_locked(sync);
+        else if (sync->must_check_contact)
+            check_contact_locked(sync);
+        else
+            clock_wait(sync->clock, &sync->changed, &sync->lock, sync->next_ms);
+    }
+    pthread_mutex_unlock(&sync->lock);
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- life */
+
+struct sync *sync_new(struct store *store)
+{
+    struct sync *sync = calloc(1, sizeof(*sync));
+    if (sync == NULL)
+        return NULL;
+    *sync = (struct sync){
+        .store = store,
+        .clock = store->mirror.clock,
+        .backoff = {.min_ms = BACKOFF_MIN_MS, .max_ms = BACKOFF_MAX_MS},
+        .next_ms = store->poll_interval_ms > 0 ? 0 : CLOCK_FOREVER,
+    };
+    cancel_init(&sync->cancel);
+    pthread_mutex_init(&sync->lock, NULL);
+    clock_condition_init(&sync->changed);
+    return sync;
+}
+
+static void free_requests(struct sync_request *request)
+{
+    while (request != NULL) {
+        struct sync_request *next = request->next;
+        free(request->words);
+        free(request);
+        request = next;
+    }
+}
+
+void sync_free(struct sync *sync)
+{
+    if (sync == NULL)
+        return;
+    free_requests(sync->waiting);
+    free_requests(sync->running);
+    pthread_cond_destroy(&sync->changed);
+    pthread_mutex_destroy(&sync->lock);
+    cancel_release(&sync->cancel);
+    free(sync);
+}
+
+int sync_start(struct sync *sync)
+{
+    pthread_mutex_lock(&sync->lock);
+    int error = thread_start(&sync->thread, "sync", run_thread, sync);
+    sync->is_started = error == 0;
+    pthread_mutex_unlock(&sync->lock);
+    return error;
+}
+
+void sync_stop(struct sync *sync)
+{
+    pthread_mutex_lock(&sync->lock);
+    bool was_started = sync->is_started;
+    sync->is_started = false;
+    sync->is_stopping = true;
+    pthread_cond_broadcast(&sync->changed);
+    pthread_mutex_unlock(&sync->lock);
+    cancel_set(&sync->cancel);
+    if (was_started)
+        pthread_join(sync->thread, NULL);
+}
+
+/* ---------------------------------------------------------------- who asks for a run */
+
+static void append(struct sync_request **list, struct sync_request *request)
+{
+    while (*list != NULL)
+        list = &(*list)->next;
+    *list = request;
+}
+
+static bool take_out(struct sync_request **list, const struct sync_request *request)
+{
+    for (; *list != NULL; list = &(*list)->next) {
+        if (*list == request) {
+            *list = request->next;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void wait_locked(struct sync *sync, struct sync_request *request, struct cancel *cancel)
+{
+    int error = 0;
+    append(&sync->waiting, request);
+    pthread_cond_broadcast(&sync->changed);
+    while (!request->is_done && sync->is_started && error == 0)
+        error = wait_until(sync->clock, &sync->changed, &sync->lock, CLOCK_FOREVER, cancel);
+    if (request->is_done)
+        return;
+    if (!take_out(&sync->waiting, request))
+        take_out(&sync->running, request);
+    request->error = -EINTR;
+}
+
+int sync_wait(struct sync *sync, uint32_t inbox, struct cancel *cancel, char **ret_reason)
+{
+    struct sync_request request = {.inbox = inbox, .is_awaited = true};
+    pthread_mutex_lock(&sync->lock);
+    wait_locked(sync, &request, cancel);
+    pthread_mutex_unlock(&sync->lock);
+    if (request.error == 0) {
+        free(request.words);
+        return 0;
+    }
+    *ret_reason = request.words != NULL ? request.words : strdup("interrupted");
+    return request.error;
+}
+
+void sync_request(struct sync *sync, uint32_t inbox)
+{
+    struct sync_request *request = calloc(1, sizeof(*request));
+    if (request == NULL)
+        return; /* the next poll brings it */
+    request->inbox = inbox;
+    pthread_mutex_lock(&sync->lock);
+    append(&sync->waiting, request);
+    pthread_cond_broadcast(&sync->changed);
+    pthread_mutex_unlock(&sync->lock);
+}
+
+void sync_get_status(struct sync *sync, struct store_status *ret)
+{
+    pthread_mutex_lock(&sync->lock);
+    ret->has_synced = sync->last_complete_real_ms != 0;
+    ret->last_full_ms = sync->last_complete_real_ms;
+    ret->next_poll_ms = sync->next_ms == CLOCK_FOREVER ? 0
+                                                       : clock_realtime_ms(sync->clock) + sync->next_ms -
+                                                             clock_monotonic_ms(sync->clock);
+    pthread_mutex_unlock(&sync->lock);
+}
+
+/* ---------------------------------------------------------------- store.h */
+
+int store_sync(struct store *store, const char *inbox_name, struct cancel *cancel, char **ret_reason)
+{
+    uint32_t inbox = SYNC_ALL;
+    struct inbox_view view;
+    if (inbox_name != NULL) {
+        if (!mirror_find_inbox(&store->mirror, inbox_name, &view))
+            return reason_give(ret_reason, -ENOENT, "there is no inbox of this name");
+        inbox = view.number;
+    }
+    return sync_wait(store->sync, inbox, cancel, ret_reason);
+}
+
+void store_note_contact(struct store *store, bool is_reached)
+{
+    struct sync *sync = store->sync;
+    struct store_status status;
+    contact_get_status(&store->contact, &status);
+    if (status.is_online == is_reached)
+        return;
+    pthread_mutex_lock(&sync->lock);
+    sync->must_check_contact = true;
+    pthread_cond_broadcast(&sync->changed);
+    pthread_mutex_unlock(&sync->lock);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Keeps what the store knows up to date with the service.
+ *
+ * One thread, "sync", lists mail: the newest at intervals, everything every 15 minutes and when the program
+ * starts, and everything, or one inbox, when somebody asks for it. A request is taken up by the run that
+ * starts after it was made, never by the run under way, which may have asked the service too early. All that
+ * wait for the next run share it. After a run that brought nothing the next interval is longer (backoff), or
+ * as long as the service asked for.
+ *
+ * A run lists the inboxes, then the emails of each, then the mail that was sent. The service has no paging:
+ * an answer that is as long as its limit is followed by a question with a higher limit. Records go into the
+ * index while they arrive. Only an answer that came whole, and was shorter than its limit, removes what it
+ * lacks. A failure with one inbox does not hold up the others.
+ */
+#ifndef INBOXFS_STORE_SYNC_H
+#define INBOXFS_STORE_SYNC_H
+
+#include <stdint.h>
+
+#include "base/cancel.h"
+#include "store/store.h"
+
+#define SYNC_ALL UINT32_MAX /* in place of the number of an inbox */
+
+struct sync;
+
+/* NULL without memory. */
+struct sync *sync_new(struct store *store);
+/* After sync_stop(). NULL-safe. */
+void sync_free(struct sync *sync);
+
+/* Starts the thread. 0 or -errno. */
+int sync_start(struct sync *sync);
+/* Cancels the request to the service, wakes all that wait in sync_wait(), and waits for the thread. */
+void sync_stop(struct sync *sync);
+
+/* Has an inbox (or SYNC_ALL) synced completely, and waits for the network until that is done. Errors and
+ * *ret_reason as store_sync(). */
+int sync_wait(struct sync *sync, uint32_t inbox, struct cancel *cancel, char **ret_reason);
+/* The same as soon as may be, without waiting. */
+void sync_request(struct sync *sync, uint32_t inbox);
+
+/* Fills in has_synced, last_full_ms and next_poll_ms. */
+void sync_get_status(struct sync *sync, struct store_status *ret);
+
+#endif
