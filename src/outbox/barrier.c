@@ -4,8 +4,8 @@
  */
 #include <errno.h>
 
-#include "outbox/binding.h"
-#include "outbox/core.h"
+#include "outbox/handle.h"
+#include "outbox/transition.h"
 
 struct barrier {
     struct outbox *outbox;

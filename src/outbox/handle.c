@@ -1,22 +1,358 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Creating and opening files.
+ * Open files.
  */
 #include "outbox/handle.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/crash_point.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "mail/file_name.h"
+#include "mail/reason.h"
 #include "mail/receipt.h"
-#include "outbox/change.h"
-#include "outbox/core.h"
-#include "outbox/names.h"
-#include "outbox/writer.h"
+#include "outbox/accept.h"
+#include "outbox/transition.h"
 #include "outbox/writer_fate.h"
+
+/* A place in the list; of a handle. */
+struct closing {
+    struct outbox_handle *next;
+    struct outbox_handle *previous;
+    uint64_t number; /* of the close; 0: in no list */
+    int64_t closed_ms;
+    bool is_releasing;
+};
+
+struct outbox_handle {
+    struct outbox *outbox;
+    struct item *item; /* referenced */
+    enum envelope_kind kind;
+    bool may_write;
+    int fd; /* -1: a receipt */
+    char *receipt;
+    size_t receipt_len;
+    pid_t opener;
+    pid_t last_task; /* protected by outbox->lock, like all below: who wrote last, to ask /proc seldom */
+    struct closing closing; /* closed since the last write, and not yet released */
+    bool has_written;
+    unsigned int generation; /* of the content that fd is open on */
+};
+
+/* ================================================================ pending releases */
+
+static struct closing_list *list_of(const struct outbox_handle *handle)
+{
+    return &handle->outbox->closing[handle->kind];
+}
+
+/* Written again, or released. */
+static void closing_remove_locked(struct outbox_handle *handle)
+{
+    struct closing *closing = &handle->closing;
+    struct closing_list *list = list_of(handle);
+    if (closing->number == 0)
+        return;
+    *(closing->previous == NULL ? &list->first : &closing->previous->closing.next) = closing->next;
+    *(closing->next == NULL ? &list->last : &closing->next->closing.previous) = closing->previous;
+    *closing = (struct closing){.number = 0};
+    core_broadcast_locked(handle->outbox);
+}
+
+/* A close(2); of one that was closed before, once more. */
+static void closing_add_locked(struct outbox_handle *handle)
+{
+    struct closing_list *list = list_of(handle);
+    closing_remove_locked(handle);
+    handle->closing = (struct closing){
+        .previous = list->last,
+        .number = ++list->count,
+        .closed_ms = core_monotonic_ms(handle->outbox),
+    };
+    *(list->last == NULL ? &list->first : &list->last->closing.next) = handle;
+    list->last = handle;
+}
+
+/* The release has begun: it is waited for, however long the disk takes. */
+static void closing_begin_release_locked(struct outbox_handle *handle)
+{
+    if (handle->closing.number != 0)
+        handle->closing.is_releasing = true;
+}
+
+/* How long to wait for the handles closed up to `number`: 0 where there is none to wait for. */
+static int64_t find_until_locked(const struct closing_list *list, uint64_t number, const struct item *item,
+                                 int64_t now_ms)
+{
+    int64_t until_ms = 0;
+    for (const struct outbox_handle *handle = list->first; handle != NULL; handle = handle->closing.next) {
+        const struct closing *closing = &handle->closing;
+        int64_t given_up_ms = closing->is_releasing ? CLOCK_FOREVER : closing->closed_ms + RELEASE_WAIT_MS;
+        if (closing->number > number)
+            break;
+        if ((item == NULL || handle->item == item) && given_up_ms > now_ms && given_up_ms > until_ms)
+            until_ms = given_up_ms;
+    }
+    return until_ms;
+}
+
+static int wait_for(struct outbox *outbox, enum envelope_kind kind, const struct item *item,
+                    struct cancel *cancel)
+{
+    const struct closing_list *list = &outbox->closing[kind];
+    int64_t until_ms;
+    cancel_bind(cancel, &outbox->changed, &outbox->lock);
+    pthread_mutex_lock(&outbox->lock);
+    uint64_t number = list->count;
+    while (!cancel_is_set(cancel) && !outbox->is_stopping &&
+           (until_ms = find_until_locked(list, number, item, core_monotonic_ms(outbox))) != 0)
+        clock_wait(outbox->config.clock, &outbox->changed, &outbox->lock, until_ms);
+    pthread_mutex_unlock(&outbox->lock);
+    cancel_unbind(cancel);
+    return cancel_is_set(cancel) ? -EINTR : 0;
+}
+
+int closing_wait(struct outbox *outbox, enum envelope_kind kind, struct cancel *cancel)
+{
+    return wait_for(outbox, kind, NULL, cancel);
+}
+
+/* The same for the handles of this item alone. */
+static int closing_wait_item(struct outbox *outbox, const struct item *item, struct cancel *cancel)
+{
+    pthread_mutex_lock(&outbox->lock);
+    enum envelope_kind kind = item->envelope.kind;
+    pthread_mutex_unlock(&outbox->lock);
+    return wait_for(outbox, kind, item, cancel);
+}
+
+int closing_wait_before_change(struct outbox *outbox, const struct item *item, struct cancel *cancel)
+{
+    int error = closing_wait_item(outbox, item, cancel);
+    pthread_mutex_lock(&outbox->lock);
+    bool is_attachment = item->envelope.kind == ENVELOPE_ATTACHMENT;
+    pthread_mutex_unlock(&outbox->lock);
+    return error == 0 && is_attachment ? closing_wait(outbox, ENVELOPE_MESSAGE, cancel) : error;
+}
+
+/* ================================================================ writing */
+
+#define WORDS_KILLED "interrupted: a program that had the file open was killed"
+#define WORDS_HIDDEN "interrupted: the program ended, and whether well cannot be seen"
+#define WORDS_WRITER_FAILED "interrupted: the program that wrote the file ended with an error"
+#define WORDS_LAST_FAILED "interrupted: the last program that had the file open ended with an error"
+
+/* Whether an item in this state may be opened for writing: 0, -EBUSY (handed in), -EACCES (settled), -ENOENT.
+ * The lock is held. */
+static int writer_may_open_locked(const struct item *item)
+{
+    switch (item->state) {
+    case ITEM_WRITING:
+    case ITEM_HELD:
+    case ITEM_UPLOADING:
+    case ITEM_UPLOADED:
+        return 0;
+    case ITEM_QUEUED:
+    case ITEM_SENDING:
+        return -EBUSY;
+    case ITEM_GONE:
+    case ITEM_DRAFTED:
+        return -ENOENT;
+    default:
+        return -EACCES;
+    }
+}
+
+/* ---------------------------------------------------------------- beginning */
+
+static void reset_writing_locked(struct item *item)
+{
+    free(item->interruption);
+    item->interruption = NULL;
+    item->last_end = NULL;
+}
+
+static int begin_claimed(struct outbox *outbox, struct item *item, off_t keep_bytes)
+{
+    _cleanup_change_ struct change change = {.outbox = NULL};
+    uint64_t content;
+    bool is_bound = binding_is_needed(outbox, item);
+    int error = spool_take_number(outbox->spool, &content);
+    error = error != 0 ? error : change_begin(outbox, item, ITEM_WRITING, &change);
+    if (error != 0)
+        return error;
+    envelope_clear_outcome(&change.next);
+    change.next.content = content;
+    error = is_bound ? binding_split(outbox, item, keep_bytes, &change) : change_commit(&change, item);
+    crash_point("begun_again");
+    return error;
+}
+
+/* Messages that were closed before bind the content as it is. */
+static void wait_for_messages(struct outbox *outbox, const struct item *item)
+{
+    pthread_mutex_lock(&outbox->lock);
+    bool can_be_bound = item->state == ITEM_UPLOADING || item->state == ITEM_UPLOADED;
+    pthread_mutex_unlock(&outbox->lock);
+    if (can_be_bound)
+        closing_wait(outbox, ENVELOPE_MESSAGE, NULL);
+}
+
+/* Before the first change of content that is closed (held, an attachment handed in): from now on it is being
+ * written, durably. Content that messages bind goes to an item of its own; `keep_bytes` of it stay. Waits for
+ * the disk. 0, or of writer_may_open_locked(), or of the disk. */
+static int writer_begin(struct outbox *outbox, struct item *item, off_t keep_bytes)
+{
+    wait_for_messages(outbox, item);
+    pthread_mutex_lock(&outbox->lock);
+    int error = item->state == ITEM_WRITING ? -EALREADY : writer_may_open_locked(item);
+    if (error == 0)
+        error = core_claim_locked(outbox, item, CLAIM_DISK);
+    if (error == 0 && (item->state == ITEM_WRITING || writer_may_open_locked(item) != 0)) {
+        error = item->state == ITEM_WRITING ? -EALREADY : writer_may_open_locked(item);
+        core_unclaim_locked(outbox, item);
+    }
+    pthread_mutex_unlock(&outbox->lock);
+    if (error != 0)
+        return error == -EALREADY ? 0 : error;
+
+    /* What was interrupted is not whole because somebody adds to it. */
+    const char *interrupted = item->state == ITEM_HELD && keep_bytes > 0 ? item->envelope.error : NULL;
+    _cleanup_free_ char *interruption = interrupted == NULL ? NULL : strdup(interrupted);
+    error = interrupted != NULL && interruption == NULL ? -ENOMEM : begin_claimed(outbox, item, keep_bytes);
+    pthread_mutex_lock(&outbox->lock);
+    if (error == 0) {
+        reset_writing_locked(item);
+        item->interruption = TAKE_PTR(interruption);
+        item->wrote_len = 0; /* not before: to who wrote it, its name goes on answering when it is out */
+    }
+    core_unclaim_locked(outbox, item);
+    pthread_mutex_unlock(&outbox->lock);
+    return error;
+}
+
+/* ---------------------------------------------------------------- closing */
+
+/* Makes what was written durable. Waits for the disk. */
+static int writer_sync(struct outbox *outbox, struct item *item, int data_fd)
+{
+    pthread_mutex_lock(&outbox->lock);
+    bool is_gone = item->state == ITEM_GONE;
+    bool is_durable = item->is_durable;
+    bool is_dirty = item->is_dirty;
+    item->is_dirty = false;
+    pthread_mutex_unlock(&outbox->lock);
+    if (is_gone || (is_durable && !is_dirty))
+        return 0;
+
+    int error = is_durable ? file_sync(data_fd) : spool_sync_new(outbox->spool, item->number, data_fd);
+    pthread_mutex_lock(&outbox->lock);
+    if (error == 0) {
+        item->is_durable = true;
+    } else {
+        item->is_dirty = true;
+        item_interrupt(item, "interrupted: the file could not be made durable");
+    }
+    pthread_mutex_unlock(&outbox->lock);
+    return error;
+}
+
+static const char *words_for_end(enum writer_fate fate, bool has_written)
+{
+    if (fate == WRITER_KILLED)
+        return WORDS_KILLED;
+    if (fate == WRITER_HIDDEN)
+        return WORDS_HIDDEN;
+    return has_written ? WORDS_WRITER_FAILED : WORDS_LAST_FAILED;
+}
+
+/* Looks at how the task that closes the file ends. One that is killed interrupts the item. One that fails
+ * does so where its process wrote to it, or where nobody closes the file after it: the last call says how the
+ * last holder ended. */
+static void writer_judge(struct outbox *outbox, struct item *item, pid_t pid)
+{
+    enum writer_fate fate = writer_fate_read(pid);
+    bool is_well = fate == WRITER_LIVES || fate == WRITER_SUCCEEDED;
+    pid_t process = is_well ? 0 : writer_process(pid);
+    pthread_mutex_lock(&outbox->lock);
+    if (item->state == ITEM_WRITING) {
+        bool has_written = item_was_written_by(item, process);
+        item->last_end = is_well ? NULL : words_for_end(fate, has_written);
+        /* Ctrl-C ends what a shell waits for, not the shell that writes. Of whom nothing can be seen, the
+         * worst is assumed. */
+        if (fate == WRITER_KILLED || fate == WRITER_HIDDEN || (fate == WRITER_EXITED && has_written))
+            item_interrupt(item, item->last_end);
+    }
+    pthread_mutex_unlock(&outbox->lock);
+}
+
+/* ---------------------------------------------------------------- the last close */
+
+/* Attachments are checked by their size alone; what is held, not at all. */
+static int read_content(struct outbox *outbox, const struct item *item, char **ret_bytes, size_t *ret_len)
+{
+    const struct envelope *envelope = &item->envelope;
+    *ret_len = (size_t)item->size;
+    if (envelope->kind == ENVELOPE_ATTACHMENT || item->size == 0 ||
+        core_is_never_sent(envelope->kind, envelope->name))
+        return 0;
+    return spool_read_data(outbox->spool, item->number, hand_in_max_bytes(envelope->kind), ret_bytes,
+                           ret_len);
+}
+
+static int try_hand_in(struct outbox *outbox, struct item *item, char **ret_reason)
+{
+    _cleanup_hand_in_ struct hand_in hand_in = {.memory = NULL};
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    int error = read_content(outbox, item, &bytes, &len);
+    if (error == 0)
+        error = hand_in_begin(outbox, item, item->envelope.kind, item->envelope.name, &hand_in);
+    if (error == 0)
+        error = hand_in_check(&hand_in, bytes, len, ret_reason);
+    crash_point("checked");
+    hand_in.change.is_own_doing = true; /* RELEASE is no call that anyone waits for: a receipt may appear */
+    if (error == 0)
+        error = change_commit(&hand_in.change, item);
+    crash_point("accepted");
+    if (error == 0)
+        hand_in_done(&hand_in);
+    return error;
+}
+
+/* The last close: hands in, holds, or fails what was written. The item is claimed and in ITEM_WRITING. Waits
+ * for the disk. */
+static void writer_finish(struct outbox *outbox, struct item *item)
+{
+    _cleanup_free_ char *reason = NULL;
+    _cleanup_close_ int fd = -1;
+    pthread_mutex_lock(&outbox->lock);
+    if (item->last_end != NULL)
+        item_interrupt(item, item->last_end);
+    pthread_mutex_unlock(&outbox->lock);
+    int error = item->interruption != NULL ? 0 : spool_open_data(outbox->spool, item->number, O_RDONLY, &fd);
+    if (error == 0 && fd >= 0)
+        error = writer_sync(outbox, item, fd);
+    if (item->interruption != NULL) {
+        settle_interrupted(outbox, item, item->interruption);
+    } else {
+        error = error != 0 ? error : try_hand_in(outbox, item, &reason);
+        if (error != 0)
+            settle_failed(outbox, item, ITEM_FAILED, 0, reason != NULL ? reason : strerror(-error));
+    }
+    pthread_mutex_lock(&outbox->lock);
+    reset_writing_locked(item);
+    pthread_mutex_unlock(&outbox->lock);
+}
+
+/* ================================================================ creating and opening */
 
 static struct outbox_handle *handle_new(struct outbox *outbox, pid_t pid)
 {
@@ -29,7 +365,8 @@ static struct outbox_handle *handle_new(struct outbox *outbox, pid_t pid)
     return handle;
 }
 
-void handle_free(struct outbox_handle *handle)
+/* The handle is not the item's writer any more. NULL-safe. */
+static void handle_free(struct outbox_handle *handle)
 {
     if (handle == NULL)
         return;
@@ -158,7 +495,7 @@ int outbox_create_answer(struct outbox *outbox, const char *answers, const char 
     if (error != 0)
         return error;
     do { /* until nobody takes the name first */
-        _cleanup_free_ char *free_name = names_choose_free(outbox, OUTBOX_FOLDER_OUTBOX, name);
+        _cleanup_free_ char *free_name = outbox_choose_name(outbox, OUTBOX_FOLDER_OUTBOX, name);
         const struct new_file file = {.kind = ENVELOPE_MESSAGE, .name = free_name, .answers = answers};
         error = free_name == NULL ? -ENOMEM : create_file(outbox, &file, pid, ret_handle, ret);
     } while (error == -EEXIST);
@@ -206,8 +543,9 @@ static int set_descriptor(struct outbox_handle *handle, int fd)
     return error;
 }
 
-/* Opens the content as it is now: it may be exchanged between the look and the open. */
-int handle_open_content(struct outbox_handle *handle)
+/* Opens the content as it is now, also in place of an older one.
+ * Opens the content as it is now: it may be exchanged between the look and the open. */
+static int handle_open_content(struct outbox_handle *handle)
 {
     struct outbox *outbox = handle->outbox;
     for (;;) {
@@ -321,4 +659,287 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect 
     else
         *ret_handle = handle;
     return error;
+}
+
+/* ================================================================ reading, writing and closing */
+
+#define KEEP_ALL INT64_MAX
+
+enum {
+    WRITE_BEHIND_BYTES = 256 * 1024
+};
+
+/* ---------------------------------------------------------------- read and write */
+
+ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, off_t offset)
+{
+    if (offset < 0)
+        return -EINVAL;
+    if (handle->fd >= 0)
+        return file_pread_all(handle->fd, ret_bytes, len, offset);
+    if ((size_t)offset >= handle->receipt_len)
+        return 0;
+    size_t left = handle->receipt_len - (size_t)offset;
+    size_t wanted = len < left ? len : left;
+    memcpy(ret_bytes, handle->receipt + offset, wanted);
+    return (ssize_t)wanted;
+}
+
+static int check_end(const struct outbox_handle *handle, off_t offset, uint64_t len)
+{
+    size_t max = hand_in_max_bytes(handle->kind);
+    if (offset < 0)
+        return -EINVAL;
+    return (uint64_t)offset > max || len > max - (uint64_t)offset ? -EFBIG : 0;
+}
+
+/* Content that was closed is opened anew; a descriptor on content that was exchanged since follows. */
+static int begin_writing(struct outbox_handle *handle, off_t keep_bytes)
+{
+    if (!handle->may_write || handle->fd < 0)
+        return -EBADF;
+    int error = writer_begin(handle->outbox, handle->item, keep_bytes);
+    pthread_mutex_lock(&handle->outbox->lock);
+    bool is_gone = handle->item->state == ITEM_GONE;
+    bool is_stale = handle->generation != handle->item->generation;
+    pthread_mutex_unlock(&handle->outbox->lock);
+    if (is_gone) /* unlinked while it was open: it lives on for those who have it, and is never sent; but what
+                    was exchanged before is now the content of messages, which nobody may touch */
+        return is_stale ? -ESTALE : 0;
+    if (error != 0)
+        return error;
+    return is_stale ? handle_open_content(handle) : 0;
+}
+
+bool outbox_write_may_wait(struct outbox_handle *handle)
+{
+    if (!handle->may_write)
+        return false;
+    pthread_mutex_lock(&handle->outbox->lock);
+    bool may_wait = handle->item->state != ITEM_WRITING;
+    pthread_mutex_unlock(&handle->outbox->lock);
+    return may_wait;
+}
+
+/* The kernel does not say whose pages of a mapping it writes (task 0). */
+static void note_writer(struct outbox_handle *handle, pid_t pid)
+{
+    struct outbox *outbox = handle->outbox;
+    pthread_mutex_lock(&outbox->lock);
+    bool is_known = pid > 0 && pid == handle->last_task;
+    pthread_mutex_unlock(&outbox->lock);
+    if (is_known)
+        return;
+    pid_t process = writer_process(pid);
+    pthread_mutex_lock(&outbox->lock);
+    item_add_writer(handle->item, process);
+    handle->last_task = pid;
+    pthread_mutex_unlock(&outbox->lock);
+}
+
+static void note_write(struct outbox_handle *handle)
+{
+    pthread_mutex_lock(&handle->outbox->lock);
+    closing_remove_locked(handle);
+    handle->has_written = true;
+    handle->item->is_dirty = true;
+    item_update_stat(handle->item, handle->fd);
+    pthread_mutex_unlock(&handle->outbox->lock);
+}
+
+static void note_failed_write(struct outbox_handle *handle, int error)
+{
+    char words[160];
+    snprintf(words, sizeof(words), "interrupted: a write to the file failed: %s", strerror(-error));
+    pthread_mutex_lock(&handle->outbox->lock);
+    item_interrupt(handle->item, words);
+    pthread_mutex_unlock(&handle->outbox->lock);
+}
+
+/* Each block that the write reached the end of: a big file is on the disk for the most part when it is
+ * closed, for its writer has other things to do between its writes. */
+static void write_behind(const struct outbox_handle *handle, off_t offset, size_t len)
+{
+    off_t end = offset + (off_t)len;
+    off_t from = offset - offset % WRITE_BEHIND_BYTES;
+    off_t to = end - end % WRITE_BEHIND_BYTES;
+    if (to > from)
+        file_begin_sync(handle->fd, from, to - from);
+}
+
+ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len, off_t offset, pid_t pid)
+{
+    int error = begin_writing(handle, KEEP_ALL);
+    if (error != 0)
+        return error;
+    error = check_end(handle, offset, len);
+    if (error == 0)
+        error = file_pwrite_all(handle->fd, bytes, len, offset);
+    if (error == 0)
+        write_behind(handle, offset, len);
+    note_writer(handle, pid);
+    note_write(handle);
+    if (error == 0)
+        return (ssize_t)len;
+    note_failed_write(handle, error);
+    return error;
+}
+
+int outbox_allocate(struct outbox_handle *handle, int mode, off_t offset, off_t len)
+{
+    if ((mode & ~FALLOC_FL_KEEP_SIZE) != 0)
+        return -EOPNOTSUPP;
+    if (len <= 0)
+        return -EINVAL;
+    int error = check_end(handle, offset, (uint64_t)len);
+    if (error == 0)
+        error = begin_writing(handle, KEEP_ALL);
+    if (error == 0 && fallocate(handle->fd, mode, offset, len) != 0)
+        error = -errno;
+    if (error == 0)
+        note_write(handle);
+    return error;
+}
+
+static int truncate_without_handle(struct outbox *outbox, uint64_t number, off_t size, pid_t pid)
+{
+    struct outbox_handle *handle;
+    int error = outbox_open_item(outbox, number, OUTBOX_CONTENT, O_WRONLY, pid, &handle);
+    if (error != 0)
+        return error;
+    error = outbox_set_size(outbox, number, handle, size, pid);
+    if (error == 0)
+        error = outbox_sync_file(handle);
+    outbox_release(handle);
+    return error;
+}
+
+int outbox_set_size(struct outbox *outbox, uint64_t number, struct outbox_handle *handle, off_t size,
+                    pid_t pid)
+{
+    if (handle == NULL)
+        return truncate_without_handle(outbox, number, size, pid);
+    int error = check_end(handle, size, 0);
+    if (error == 0)
+        error = begin_writing(handle, size);
+    if (error != 0)
+        return error;
+    if (ftruncate(handle->fd, size) != 0) {
+        error = -errno;
+        note_failed_write(handle, error);
+        return error;
+    }
+    /* O_TRUNC by a shell is no write of the program that it starts, nor of itself: nothing can be half yet.
+     */
+    note_write(handle);
+    return 0;
+}
+
+int outbox_set_times(struct outbox *outbox, uint64_t number, const struct timespec times[2])
+{
+    _cleanup_close_ int fd = -1;
+    pthread_mutex_lock(&outbox->lock);
+    struct item *item = item_table_get(&outbox->table, number);
+    int folder = item == NULL ? -1 : item_folder(item);
+    bool is_here = folder == OUTBOX_FOLDER_OUTBOX || folder == OUTBOX_FOLDER_ATTACHMENTS;
+    if (is_here)
+        item_ref(item)->touches++;
+    pthread_mutex_unlock(&outbox->lock);
+    if (!is_here)
+        return 0;
+
+    int error = spool_open_data(outbox->spool, number, O_RDONLY, &fd);
+    if (error == 0 && futimens(fd, times) != 0)
+        error = -errno;
+    pthread_mutex_lock(&outbox->lock);
+    if (error == 0)
+        item_update_stat(item, fd);
+    item->touches++;
+    item_unref(item);
+    pthread_mutex_unlock(&outbox->lock);
+    return error == -ENOENT ? 0 : error;
+}
+
+/* ---------------------------------------------------------------- flush and release */
+
+int outbox_sync_file(struct outbox_handle *handle)
+{
+    if (!handle->may_write || handle->fd < 0)
+        return 0;
+    return writer_sync(handle->outbox, handle->item, handle->fd);
+}
+
+int outbox_flush(struct outbox_handle *handle, pid_t pid)
+{
+    if (!handle->may_write || handle->fd < 0)
+        return 0;
+    writer_judge(handle->outbox, handle->item, pid);
+    crash_point("flushing");
+    int error = outbox_sync_file(handle);
+    crash_point("flushed");
+    pthread_mutex_lock(&handle->outbox->lock);
+    if (handle->item->state == ITEM_WRITING)
+        closing_add_locked(handle);
+    pthread_mutex_unlock(&handle->outbox->lock);
+    return error;
+}
+
+bool outbox_is_flushed(const struct outbox_handle *handle)
+{
+    pthread_mutex_lock(&handle->outbox->lock);
+    bool is_synced = handle->closing.number != 0 && !handle->item->is_dirty;
+    bool is_flushed = !handle->may_write || !handle->has_written || is_synced;
+    pthread_mutex_unlock(&handle->outbox->lock);
+    return is_flushed;
+}
+
+/* Whether it was the last writer of an item that is being written; then the item is claimed. */
+static bool leave_writer_locked(struct outbox_handle *handle)
+{
+    struct item *item = handle->item;
+    item->writers--;
+    binding_look_locked(handle->outbox, item);
+    if (item->writers > 0 || item->state != ITEM_WRITING)
+        return false;
+    if (core_claim_locked(handle->outbox, item, CLAIM_DISK) != 0)
+        return false;
+    if (item->writers == 0 && item->state == ITEM_WRITING)
+        return true;
+    core_unclaim_locked(handle->outbox, item);
+    return false;
+}
+
+static void release_writer(struct outbox_handle *handle)
+{
+    struct outbox *outbox = handle->outbox;
+    pthread_mutex_lock(&outbox->lock);
+    bool is_unflushed = handle->has_written && handle->closing.number == 0;
+    closing_begin_release_locked(handle);
+    pthread_mutex_unlock(&outbox->lock);
+    if (is_unflushed) /* its descriptors were closed before a mapping of it ended, or in another task */
+        writer_judge(outbox, handle->item, handle->opener);
+
+    pthread_mutex_lock(&outbox->lock);
+    bool is_last = leave_writer_locked(handle);
+    pthread_mutex_unlock(&outbox->lock);
+    if (is_last)
+        writer_finish(outbox, handle->item);
+    pthread_mutex_lock(&outbox->lock);
+    closing_remove_locked(handle);
+    if (is_last)
+        core_unclaim_locked(outbox, handle->item);
+    pthread_mutex_unlock(&outbox->lock);
+    binding_collect(outbox);
+}
+
+void outbox_release(struct outbox_handle *handle)
+{
+    if (handle->may_write)
+        release_writer(handle);
+    handle_free(handle);
+}
+
+void outbox_abandon(struct outbox_handle *handle)
+{
+    handle_free(handle);
 }

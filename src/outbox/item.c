@@ -1,14 +1,123 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Items in memory.
+ * An item in memory, its states, and the table of all items.
  */
 #include "outbox/item.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "mail/file_name.h"
+#include "mail/receipt.h"
+#include "outbox/outbox.h"
+
+/* ================================================================ states */
+
+#define TO(state) (1U << (state))
+
+struct state_row {
+    const char *name;
+    unsigned int followers; /* bit set of TO() */
+    int message_folder;
+    int attachment_folder;
+    bool is_unsettled;
+    bool is_failure;
+    bool has_receipt;
+};
+
+enum {
+    NOWHERE = -1,
+    OUT = OUTBOX_FOLDER_OUTBOX,
+    SENT = OUTBOX_FOLDER_SENT,
+    FAILED = OUTBOX_FOLDER_FAILED,
+    ATTACHED = OUTBOX_FOLDER_ATTACHMENTS,
+};
+
+/* What a user does to an item that is settled or waiting: hand it in (again), keep it from being sent, take
+ * it away. */
+#define HAND_IN (TO(ITEM_QUEUED) | TO(ITEM_UPLOADING) | TO(ITEM_HELD))
+#define TAKE_AWAY (TO(ITEM_GONE) | TO(ITEM_DRAFTED))
+
+/* A state follows itself where something else of the envelope changes: the name, ids of uploaded parts. */
+static const struct state_row rows[ITEM_STATES] = {
+    [ITEM_GONE] = {NULL, TO(ITEM_WRITING) | HAND_IN, NOWHERE, NOWHERE, false, false, false},
+    [ITEM_WRITING] = {"writing",
+                      TO(ITEM_WRITING) | HAND_IN | TO(ITEM_INTERRUPTED) | TO(ITEM_FAILED) | TO(ITEM_GONE),
+                      OUT, ATTACHED, false, false, false},
+    [ITEM_HELD] = {"held", TO(ITEM_WRITING) | HAND_IN | TAKE_AWAY, OUT, ATTACHED, false, false, false},
+    [ITEM_QUEUED] = {"queued",
+                     TO(ITEM_QUEUED) | TO(ITEM_SENDING) | TO(ITEM_FAILED) | TO(ITEM_UNKNOWN) | TO(ITEM_HELD) |
+                         TAKE_AWAY,
+                     OUT, NOWHERE, true, false, false},
+    [ITEM_SENDING] = {"sending",
+                      TO(ITEM_SENDING) | TO(ITEM_QUEUED) | TO(ITEM_SENT) | TO(ITEM_FAILED) | TO(ITEM_UNKNOWN),
+                      OUT, NOWHERE, true, false, false},
+    [ITEM_SENT] = {"sent", TO(ITEM_SENT) | TO(ITEM_QUEUED) | TO(ITEM_HELD) | TO(ITEM_GONE), SENT, NOWHERE,
+                   false, false, true},
+    [ITEM_UPLOADING] = {"uploading",
+                        TO(ITEM_UPLOADING) | TO(ITEM_UPLOADED) | TO(ITEM_FAILED) | TO(ITEM_WRITING) |
+                            TO(ITEM_HELD) | TO(ITEM_GONE),
+                        NOWHERE, ATTACHED, true, false, true},
+    [ITEM_UPLOADED] = {"uploaded",
+                       TO(ITEM_UPLOADED) | TO(ITEM_UPLOADING) | TO(ITEM_WRITING) | TO(ITEM_HELD) |
+                           TO(ITEM_GONE),
+                       NOWHERE, ATTACHED, false, false, true},
+    [ITEM_FAILED] = {"failed", TO(ITEM_FAILED) | HAND_IN | TAKE_AWAY, FAILED, FAILED, false, true, true},
+    [ITEM_UNKNOWN] = {"unknown outcome", TO(ITEM_UNKNOWN) | HAND_IN | TAKE_AWAY, FAILED, FAILED, false, true,
+                      true},
+    [ITEM_INTERRUPTED] = {"interrupted", TO(ITEM_INTERRUPTED) | HAND_IN | TAKE_AWAY, FAILED, FAILED, false,
+                          true, true},
+    [ITEM_DRAFTED] = {"drafted", TO(ITEM_GONE), NOWHERE, NOWHERE, false, false, false},
+};
+
+const char *item_state_name(enum item_state state)
+{
+    return rows[state].name;
+}
+
+int item_state_from_name(const char *name, enum item_state *ret_state)
+{
+    for (unsigned int i = 0; i < ITEM_STATES; i++) {
+        if (rows[i].name != NULL && strcmp(rows[i].name, name) == 0) {
+            *ret_state = (enum item_state)i;
+            return 0;
+        }
+    }
+    return -EBADMSG;
+}
+
+bool item_state_may_follow(enum item_state from, enum item_state to)
+{
+    return (rows[from].followers & TO(to)) != 0;
+}
+
+int item_state_folder(enum item_state state, enum envelope_kind kind)
+{
+    return kind == ENVELOPE_MESSAGE ? rows[state].message_folder : rows[state].attachment_folder;
+}
+
+bool item_state_is_unsettled(enum item_state state)
+{
+    return rows[state].is_unsettled;
+}
+
+bool item_state_is_failure(enum item_state state)
+{
+    return rows[state].is_failure;
+}
+
+bool item_state_has_receipt(enum item_state state)
+{
+    return rows[state].has_receipt;
+}
+
+/* ================================================================ an item */
 
 enum {
     RETRY_MIN_MS = 1000,
@@ -134,4 +243,304 @@ void item_interrupt(struct item *item, const char *why)
 {
     if (item->interruption == NULL)
         item->interruption = strdup(why);
+}
+
+/* ================================================================ the table of items */
+
+struct ghost {
+    char *name;
+    enum outbox_folder folder;
+    uint64_t number; /* the item's; nothing is found any more when it was removed, or is no longer settled */
+    int64_t until_ms;
+    struct ghost *same; /* the next older one of the same name */
+    struct ghost *older;
+    struct ghost *newer;
+};
+
+/* The service may give several items one id. */
+struct known_id {
+    unsigned int count;
+    char text[];
+};
+
+/* What stands in `names` for a name that is reserved. */
+static char reservation;
+
+static void remove_ghost(struct item_table *table, struct ghost *ghost)
+{
+    struct map *ghosts = &table->folders[ghost->folder].ghosts;
+    struct ghost *newest = map_find(ghosts, ghost->name);
+    if (newest == ghost && ghost->same == NULL) {
+        map_remove(ghosts, ghost->name);
+    } else if (newest == ghost) {
+        map_set(ghosts, ghost->same->name, ghost->same);
+    } else {
+        while (newest->same != ghost)
+            newest = newest->same;
+        newest->same = ghost->same;
+    }
+    *(ghost->older == NULL ? &table->oldest : &ghost->older->newer) = ghost->newer;
+    *(ghost->newer == NULL ? &table->newest : &ghost->newer->older) = ghost->older;
+    free(ghost->name);
+    free(ghost);
+}
+
+void item_table_release(struct item_table *table)
+{
+    while (table->oldest != NULL)
+        remove_ghost(table, table->oldest);
+    for (unsigned int i = 0; i < OUTBOX_FOLDERS; i++) {
+        size_t position = 0;
+        struct known_id *id;
+        map_release(&table->folders[i].ghosts);
+        map_release(&table->folders[i].names);
+        while ((id = map_next(&table->folders[i].ids, &position)) != NULL)
+            free(id);
+        map_release(&table->folders[i].ids);
+    }
+    size_t position = 0;
+    struct item *item;
+    while ((item = map_next(&table->by_number, &position)) != NULL)
+        item_unref(item);
+    map_release(&table->by_number);
+}
+
+int item_table_add(struct item_table *table, struct item *item)
+{
+    return map_set(&table->by_number, item->number_text, item);
+}
+
+void item_table_remove(struct item_table *table, struct item *item)
+{
+    map_remove(&table->by_number, item->number_text);
+}
+
+struct item *item_table_get(const struct item_table *table, uint64_t number)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "%" PRIu64, number);
+    return map_find(&table->by_number, text);
+}
+
+struct item *item_table_find(const struct item_table *table, enum outbox_folder folder, const char *name)
+{
+    void *found = map_find(&table->folders[folder].names, name);
+    return found == &reservation ? NULL : found;
+}
+
+struct item *item_table_next(const struct item_table *table, enum outbox_folder folder, size_t *position)
+{
+    void *found;
+    do {
+        found = map_next(&table->folders[folder].names, position);
+    } while (found == &reservation);
+    return found;
+}
+
+bool item_table_is_taken(const struct item_table *table, enum outbox_folder folder, const char *name)
+{
+    return map_find(&table->folders[folder].names, name) != NULL;
+}
+
+int item_table_reserve(struct item_table *table, enum outbox_folder folder, const char *name)
+{
+    return map_set(&table->folders[folder].names, name, &reservation);
+}
+
+void item_table_unreserve(struct item_table *table, enum outbox_folder folder, const char *name)
+{
+    if (map_find(&table->folders[folder].names, name) == &reservation)
+        map_remove(&table->folders[folder].names, name);
+}
+
+static void note_id(struct map *ids, const char *id)
+{
+    struct known_id *known = id == NULL ? NULL : map_find(ids, id);
+    if (known != NULL)
+        known->count++;
+    if (id == NULL || known != NULL)
+        return;
+    size_t size = strlen(id) + 1;
+    known = malloc(sizeof(*known) + size);
+    if (known == NULL)
+        return;
+    known->count = 1;
+    memcpy(known->text, id, size);
+    if (map_set(ids, known->text, known) != 0)
+        free(known);
+}
+
+static void forget_id(struct map *ids, const char *id)
+{
+    struct known_id *known = id == NULL ? NULL : map_find(ids, id);
+    if (known != NULL && --known->count == 0)
+        free(map_remove(ids, id));
+}
+
+bool item_table_has_id(const struct item_table *table, enum outbox_folder folder, const char *id)
+{
+    return map_find(&table->folders[folder].ids, id) != NULL;
+}
+
+void item_table_show(struct item_table *table, enum outbox_folder folder, struct item *item)
+{
+    struct item_folder *place = &table->folders[folder];
+    const struct item *hidden = item_table_find(table, folder, item->envelope.name);
+    if (hidden != NULL)
+        forget_id(&place->ids, hidden->envelope.id);
+    map_set(&place->names, item->envelope.name, item);
+    note_id(&place->ids, item->envelope.id);
+}
+
+void item_table_hide(struct item_table *table, enum outbox_folder folder, struct item *item)
+{
+    struct item_folder *place = &table->folders[folder];
+    if (map_find(&place->names, item->envelope.name) != item)
+        return;
+    map_remove(&place->names, item->envelope.name);
+    forget_id(&place->ids, item->envelope.id);
+}
+
+void item_table_leave_ghost(struct item_table *table, enum outbox_folder folder, const char *name,
+                            const struct item *item, int64_t now_ms, int64_t until_ms)
+{
+    struct map *ghosts = &table->folders[folder].ghosts;
+    while (table->oldest != NULL && table->oldest->until_ms <= now_ms)
+        remove_ghost(table, table->oldest);
+    struct ghost *same = map_find(ghosts, name);
+    struct ghost *ghost = calloc(1, sizeof(*ghost));
+    char *copy = strdup(name);
+    if (ghost == NULL || copy == NULL || map_set(ghosts, copy, ghost) != 0) {
+        free(copy);
+        free(ghost);
+        return;
+    }
+    *ghost = (struct ghost){
+        .name = copy,
+        .folder = folder,
+        .number = item->number,
+        .until_ms = until_ms,
+        .same = same,
+        .older = table->newest,
+    };
+    *(table->newest == NULL ? &table->oldest : &table->newest->newer) = ghost;
+    table->newest = ghost;
+}
+
+bool item_table_has_ghost(const struct item_table *table, enum outbox_folder folder, const char *name)
+{
+    return map_find(&table->folders[folder].ghosts, name) != NULL;
+}
+
+struct item *item_table_find_ghost(const struct item_table *table, enum outbox_folder folder,
+                                   const char *name, int64_t now_ms, const struct item_asker *asker)
+{
+    const struct ghost *ghost = map_find(&table->folders[folder].ghosts, name);
+    for (; ghost != NULL && ghost->until_ms > now_ms; ghost = ghost->same) {
+        struct item *item = item_table_get(table, ghost->number);
+        int shown = item == NULL ? -1 : item_folder(item);
+        if ((shown == OUTBOX_FOLDER_SENT || shown == OUTBOX_FOLDER_FAILED) && item_was_made_by(item, asker))
+            return item;
+    }
+    return NULL;
+}
+
+static struct ghost *find_ghost_of(const struct item_table *table, uint64_t number)
+{
+    struct ghost *ghost = table->newest;
+    while (ghost != NULL && ghost->number != number)
+        ghost = ghost->older;
+    return ghost;
+}
+
+bool item_table_forget_ghosts(struct item_table *table, uint64_t number, const struct item_asker *asker)
+{
+    bool is_found = false;
+    const struct ghost *ghost;
+    while ((ghost = find_ghost_of(table, number)) != NULL) {
+        struct ghost *next;
+        for (struct ghost *at = map_find(&table->folders[ghost->folder].ghosts, ghost->name); at != NULL;
+             at = next) {
+            const struct item *item = item_table_get(table, at->number);
+            next = at->same;
+            if (at->number == number || (item != NULL && item_was_made_by(item, asker)))
+                remove_ghost(table, at);
+        }
+        is_found = true;
+    }
+    return is_found;
+}
+
+/* ================================================================ names */
+
+bool core_is_receipt_name(const char *name)
+{
+    size_t len = strlen(name);
+    size_t suffix = strlen(RECEIPT_SUFFIX);
+    return len > suffix && strcmp(name + len - suffix, RECEIPT_SUFFIX) == 0;
+}
+
+bool core_is_never_sent(enum envelope_kind kind, const char *name)
+{
+    return file_name_is_temporary(name) || (kind == ENVELOPE_MESSAGE && file_name_is_backup(name));
+}
+
+int core_check_name(enum outbox_folder folder, const char *name)
+{
+    bool is_message = folder == OUTBOX_FOLDER_OUTBOX;
+    if (core_is_receipt_name(name))
+        return -EPERM;
+    if (strlen(name) > (is_message ? FILE_NAME_MAX_BYTES : NAME_MAX_BYTES))
+        return -ENAMETOOLONG;
+    return (is_message ? file_name_is_text(name) : file_name_is_valid(name)) ? 0 : -EILSEQ;
+}
+
+enum {
+    NUMBER_MAX_BYTES = 11 /* "-4294967295" */
+};
+
+/* What is cut off must not make it look like a receipt. */
+static char *shorten(const char *name, size_t max_bytes)
+{
+    char *shortened = file_name_shortened(name, max_bytes);
+    if (shortened != NULL && core_is_receipt_name(shortened))
+        shortened[strlen(shortened) - 1] = '\0';
+    return shortened;
+}
+
+/* 1 for taken, 0 for free, -1 without memory. */
+static int is_taken(const struct item_table *table, enum outbox_folder folder, const char *name,
+                    unsigned int number)
+{
+    _cleanup_free_ char *numbered = file_name_numbered(name, number);
+    if (numbered == NULL)
+        return -1;
+    return item_table_is_taken(table, folder, numbered) ? 1 : 0;
+}
+
+char *numbered_name_find(const struct item_table *table, enum outbox_folder folder, const char *name)
+{
+    _cleanup_free_ char *whole = shorten(name, NAME_MAX_BYTES);
+    if (whole == NULL || !item_table_is_taken(table, folder, whole))
+        return TAKE_PTR(whole);
+    /* Of "x-2", where there is an "x", the next is "x-3", not "x-2-2". */
+    _cleanup_free_ char *unnumbered = file_name_unnumbered(name);
+    if (unnumbered != NULL && item_table_is_taken(table, folder, unnumbered))
+        name = unnumbered;
+    _cleanup_free_ char *base = shorten(name, NAME_MAX_BYTES - NUMBER_MAX_BYTES);
+    if (base == NULL)
+        return NULL;
+    unsigned int taken = 1;
+    unsigned int number = 2;
+    int state;
+    while ((state = is_taken(table, folder, base, number)) == 1 && number < UINT_MAX / 2) {
+        taken = number;
+        number *= 2;
+    }
+    while (state >= 0 && number - taken > 1) {
+        unsigned int middle = taken + (number - taken) / 2;
+        state = is_taken(table, folder, base, middle);
+        *(state == 1 ? &taken : &number) = middle;
+    }
+    return state < 0 ? NULL : file_name_numbered(base, number);
 }

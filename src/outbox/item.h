@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An item of the spool in memory: its envelope, and what is only true while the daemon runs. Every field but
- * the number is protected by the outbox's lock; the envelope is changed only by the thread that has claimed
- * the item, so that this thread may read it without the lock.
+ * An item in memory, its states, and the table of all items.
  */
 #ifndef INBOXFS_OUTBOX_ITEM_H
 #define INBOXFS_OUTBOX_ITEM_H
@@ -15,9 +13,49 @@
 
 #include "base/backoff.h"
 #include "base/cancel.h"
+#include "base/map.h"
 #include "mail/envelope.h"
-#include "outbox/item_state.h"
 #include "outbox/outbox.h"
+
+/* ================================================================ states */
+
+enum item_state {
+    ITEM_GONE,        /* not in the spool: before it is made, and after it is removed */
+    ITEM_WRITING,     /* open for writing, or created and not yet closed for the last time */
+    ITEM_HELD,        /* closed, and never sent as it is: empty, or of a never-sent name */
+    ITEM_QUEUED,      /* a message handed in: goes out when its attachments and its turn have come */
+    ITEM_SENDING,     /* its request may be on the wire */
+    ITEM_SENT,        /* the service took it */
+    ITEM_UPLOADING,   /* an attachment handed in, on its way into the pool */
+    ITEM_UPLOADED,    /* in the pool */
+    ITEM_FAILED,      /* refused for good; certainly not sent */
+    ITEM_UNKNOWN,     /* perhaps sent; never again by itself */
+    ITEM_INTERRUPTED, /* its writing did not come to a good end */
+    ITEM_DRAFTED,     /* went back to a draft: remembers the idempotency key of its content, has no data */
+};
+enum {
+    ITEM_STATES = ITEM_DRAFTED + 1
+};
+
+/* As in envelopes and receipts: "writing", "unknown outcome". */
+const char *item_state_name(enum item_state state);
+/* 0 or -EBADMSG. ITEM_GONE has no name. */
+int item_state_from_name(const char *name, enum item_state *ret_state);
+
+/* Whether `to` may follow `from`. */
+bool item_state_may_follow(enum item_state from, enum item_state to);
+
+/* The enum outbox_folder where it shows, or -1: nowhere. */
+int item_state_folder(enum item_state state, enum envelope_kind kind);
+
+/* Handed in, and its end not yet known. */
+bool item_state_is_unsettled(enum item_state state);
+/* In failed/. */
+bool item_state_is_failure(enum item_state state);
+/* Has a receipt beside it. */
+bool item_state_has_receipt(enum item_state state);
+
+/* ================================================================ an item */
 
 struct lane;
 
@@ -124,5 +162,81 @@ void item_add_reader(struct item *item, pid_t process);
 bool item_was_read_by(const struct item *item, pid_t process);
 /* From now on it must not go out; the first reason stays. */
 void item_interrupt(struct item *item, const char *why);
+
+/* ================================================================ the table of items */
+
+struct ghost;
+
+struct item_folder {
+    struct map names;   /* to items, or to a mark of reservation */
+    struct map ids;     /* of those that the service gave one, how many have it */
+    struct map ghosts;  /* to the newest of the name */
+    int64_t changed_ms; /* realtime */
+};
+
+struct item_table {
+    struct map by_number;
+    struct item_folder folders[OUTBOX_FOLDERS];
+    struct ghost *oldest; /* of all ghosts, in the order in which they end */
+    struct ghost *newest;
+};
+
+/* All zeros is an empty table. Drops its references. */
+void item_table_release(struct item_table *table);
+
+/* Takes over a reference. 0 or -ENOMEM. */
+int item_table_add(struct item_table *table, struct item *item);
+/* Gives the table's reference back to the caller. */
+void item_table_remove(struct item_table *table, struct item *item);
+struct item *item_table_get(const struct item_table *table, uint64_t number);
+
+/* The item shown under this name, or NULL. */
+struct item *item_table_find(const struct item_table *table, enum outbox_folder folder, const char *name);
+/* Walks over what is shown in a folder, in no order: start with *position 0; NULL at the end. */
+struct item *item_table_next(const struct item_table *table, enum outbox_folder folder, size_t *position);
+/* Whether an item shown there has this id from the service (of one shown without memory for it, nothing is
+ * known). What is shown keeps its id until it is hidden. */
+bool item_table_has_id(const struct item_table *table, enum outbox_folder folder, const char *id);
+/* Shown or reserved. */
+bool item_table_is_taken(const struct item_table *table, enum outbox_folder folder, const char *name);
+/* Keeps a name for an item that will be shown there: item_table_show() of it cannot fail. `name` lives as
+ * long as that lasts. 0 or -ENOMEM. */
+int item_table_reserve(struct item_table *table, enum outbox_folder folder, const char *name);
+void item_table_unreserve(struct item_table *table, enum outbox_folder folder, const char *name);
+/* Under its envelope's name, which is reserved or another item's (which is hidden by it). */
+void item_table_show(struct item_table *table, enum outbox_folder folder, struct item *item);
+/* If it is the one shown under its name. */
+void item_table_hide(struct item_table *table, enum outbox_folder folder, struct item *item);
+
+/* `name`, which the item has had, or would have, there: found until `until_ms` (monotonic, later than those
+ * of all other ghosts). Without memory there is no ghost. */
+void item_table_leave_ghost(struct item_table *table, enum outbox_folder folder, const char *name,
+                            const struct item *item, int64_t now_ms, int64_t until_ms);
+/* Whether a name has a ghost at all. */
+bool item_table_has_ghost(const struct item_table *table, enum outbox_folder folder, const char *name);
+/* The settled item that the asker made and that left under this name, or NULL: the latest. */
+struct item *item_table_find_ghost(const struct item_table *table, enum outbox_folder folder,
+                                   const char *name, int64_t now_ms, const struct item_asker *asker);
+/* Forgets the ghosts of an item, and what the asker made that left under their names before, so that the
+ * asker finds nothing there any more; whether there were any. */
+bool item_table_forget_ghosts(struct item_table *table, uint64_t number, const struct item_asker *asker);
+
+/* ================================================================ names */
+
+enum {
+    NAME_MAX_BYTES = 255 - 13, /* where NAME.receipt.json must fit beside it */
+};
+
+/* Whether the name may stand in this folder, outbox/ or attachments/. 0, -EPERM (a receipt's), -ENAMETOOLONG,
+ * -EILSEQ (not UTF-8; of an attachment, whose name is sent in a header, also: a control character). */
+int core_check_name(enum outbox_folder folder, const char *name);
+bool core_is_receipt_name(const char *name);
+/* Whether a file of this name is left alone for ever. The backup of a message would be sent as a second
+ * message; a backup may well be what somebody wants to attach. */
+bool core_is_never_sent(enum envelope_kind kind, const char *name);
+
+/* `name`, shortened so that a receipt's name fits beside it, and numbered so that it is free in the folder.
+ * The lock is held. The caller frees; NULL without memory. */
+char *numbered_name_find(const struct item_table *table, enum outbox_folder folder, const char *name);
 
 #endif

@@ -11,54 +11,13 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "mail/reason.h"
 #include "mail/receipt.h"
-#include "outbox/binding.h"
-#include "outbox/core.h"
-#include "outbox/numbered_name.h"
-#include "outbox/recovery.h"
-#include "outbox/worker.h"
+#include "outbox/item.h"
+#include "outbox/send.h"
+#include "outbox/transition.h"
 #include "outbox/writer_fate.h"
 
-DEFINE_CLEANUP_FREE(outbox)
-
 /* ---------------------------------------------------------------- beginning and end */
-
-static struct outbox *outbox_new(const struct outbox_config *config)
-{
-    struct outbox *outbox = calloc(1, sizeof(*outbox));
-    if (outbox == NULL)
-        return NULL;
-    outbox->config = *config;
-    outbox->config.default_from = config->default_from == NULL ? NULL : strdup(config->default_from);
-    pthread_mutex_init(&outbox->lock, NULL);
-    clock_condition_init(&outbox->changed);
-    gate_init(&outbox->gates[ENVELOPE_MESSAGE]);
-    gate_init(&outbox->gates[ENVELOPE_ATTACHMENT]);
-    if (config->default_from != NULL && outbox->config.default_from == NULL) {
-        outbox_free(outbox);
-        return NULL;
-    }
-    return outbox;
-}
-
-int outbox_open(const struct outbox_config *config, struct outbox **ret_outbox, char **ret_reason)
-{
-    _cleanup_(cleanup_outbox_free) struct outbox *outbox = outbox_new(config);
-    if (outbox == NULL)
-        return reason_give(ret_reason, -ENOMEM, "no memory");
-    int error = spool_open(config->state_dir_fd, &outbox->spool, ret_reason);
-    if (error != 0)
-        return error;
-    quota_init(&outbox->quota, outbox->spool, config->daily_limit, core_realtime_ms(outbox));
-    error = recovery_run(outbox);
-    if (error == -EPROTO)
-        return reason_give(ret_reason, error, "the spool has messages of a newer version of this program");
-    if (error != 0)
-        return reason_give(ret_reason, error, "the spool cannot be read: %s", strerror(-error));
-    *ret_outbox = TAKE_PTR(outbox);
-    return 0;
-}
 
 int outbox_start(struct outbox *outbox)
 {
@@ -299,53 +258,6 @@ void outbox_wake(struct outbox *outbox)
         send_queue_wake(item);
     wake_all_workers_locked(outbox);
     pthread_mutex_unlock(&outbox->lock);
-}
-
-/* Whether something waits under this name; then it waits no longer. */
-static bool retry_waiting(struct outbox *outbox, enum outbox_folder folder, const char *name)
-{
-    pthread_mutex_lock(&outbox->lock);
-    struct item *item = item_table_find(&outbox->table, folder, name);
-    bool is_waiting = item != NULL && item_state_is_unsettled(item->state);
-    if (is_waiting) {
-        send_queue_wake(item);
-        gate_wake(&outbox->gates[item->envelope.kind]);
-        core_wake_workers_locked(outbox, item->envelope.kind);
-    }
-    pthread_mutex_unlock(&outbox->lock);
-    return is_waiting;
-}
-
-static int retry_failed(struct outbox *outbox, const char *name)
-{
-    char *free_name = NULL;
-    enum outbox_folder to = OUTBOX_FOLDER_OUTBOX;
-    pthread_mutex_lock(&outbox->lock);
-    const struct item *item = item_table_find(&outbox->table, OUTBOX_FOLDER_FAILED, name);
-    if (item != NULL) {
-        to = item->envelope.kind == ENVELOPE_MESSAGE ? OUTBOX_FOLDER_OUTBOX : OUTBOX_FOLDER_ATTACHMENTS;
-        free_name = numbered_name_find(&outbox->table, to, name);
-    }
-    pthread_mutex_unlock(&outbox->lock);
-    if (item == NULL)
-        return -ENOENT;
-    int error = free_name == NULL
-                    ? -ENOMEM
-                    : outbox_rename(outbox, OUTBOX_FOLDER_FAILED, name, to, free_name, 0, 0, NULL);
-    free(free_name);
-    return error;
-}
-
-int outbox_retry(struct outbox *outbox, const char *name)
-{
-    if (name == NULL) {
-        outbox_wake(outbox);
-        return 0;
-    }
-    if (retry_waiting(outbox, OUTBOX_FOLDER_OUTBOX, name) ||
-        retry_waiting(outbox, OUTBOX_FOLDER_ATTACHMENTS, name))
-        return 0;
-    return retry_failed(outbox, name);
 }
 
 /* While its gate is closed, what an item itself waits for does not matter. */

@@ -3,22 +3,21 @@
  * Recovery, in walks: load every item, mend, give names and queue places, settle what cannot go on. Nobody
  * else knows the outbox yet; the lock is taken all the same, for the functions that ask for it.
  */
-#include "outbox/recovery.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "mail/reason.h"
 #include "mail/receipt.h"
-#include "outbox/change.h"
-#include "outbox/core.h"
-#include "outbox/key_memory.h"
-#include "outbox/numbered_name.h"
-#include "outbox/sender.h"
-#include "outbox/settle.h"
+#include "outbox/accept.h"
+#include "outbox/item.h"
+#include "outbox/send.h"
 #include "outbox/spool.h"
+#include "outbox/transition.h"
+
+DEFINE_CLEANUP_FREE(outbox)
 
 /* ---------------------------------------------------------------- loading */
 
@@ -298,7 +297,7 @@ static void look_at_all(struct outbox *outbox, struct item *const *items, size_t
     pthread_mutex_unlock(&outbox->lock);
 }
 
-int recovery_run(struct outbox *outbox)
+static int recovery_run(struct outbox *outbox)
 {
     _cleanup_free_ struct item **items = NULL;
     size_t len = 0;
@@ -322,5 +321,43 @@ int recovery_run(struct outbox *outbox)
     for (unsigned int i = 0; i < OUTBOX_FOLDERS; i++)
         outbox->table.folders[i].changed_ms = core_realtime_ms(outbox);
     binding_collect(outbox);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- opening */
+
+static struct outbox *outbox_new(const struct outbox_config *config)
+{
+    struct outbox *outbox = calloc(1, sizeof(*outbox));
+    if (outbox == NULL)
+        return NULL;
+    outbox->config = *config;
+    outbox->config.default_from = config->default_from == NULL ? NULL : strdup(config->default_from);
+    pthread_mutex_init(&outbox->lock, NULL);
+    clock_condition_init(&outbox->changed);
+    gate_init(&outbox->gates[ENVELOPE_MESSAGE]);
+    gate_init(&outbox->gates[ENVELOPE_ATTACHMENT]);
+    if (config->default_from != NULL && outbox->config.default_from == NULL) {
+        outbox_free(outbox);
+        return NULL;
+    }
+    return outbox;
+}
+
+int outbox_open(const struct outbox_config *config, struct outbox **ret_outbox, char **ret_reason)
+{
+    _cleanup_(cleanup_outbox_free) struct outbox *outbox = outbox_new(config);
+    if (outbox == NULL)
+        return reason_give(ret_reason, -ENOMEM, "no memory");
+    int error = spool_open(config->state_dir_fd, &outbox->spool, ret_reason);
+    if (error != 0)
+        return error;
+    quota_init(&outbox->quota, outbox->spool, config->daily_limit, core_realtime_ms(outbox));
+    error = recovery_run(outbox);
+    if (error == -EPROTO)
+        return reason_give(ret_reason, error, "the spool has messages of a newer version of this program");
+    if (error != 0)
+        return reason_give(ret_reason, error, "the spool cannot be read: %s", strerror(-error));
+    *ret_outbox = TAKE_PTR(outbox);
     return 0;
 }

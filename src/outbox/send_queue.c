@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lanes and turns.
+ * The queue.
  */
 #include "outbox/send_queue.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "outbox/binding.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "outbox/transition.h"
+
+/* ================================================================ what waits */
 
 /* ---------------------------------------------------------------- rows */
 
@@ -180,4 +185,176 @@ struct item *send_queue_next(const struct send_queue *queue, const struct item *
     if (item != NULL)
         lane = lane->next;
     return lane != NULL ? lane->row.first : queue->uploads.first;
+}
+
+/* ================================================================ the service */
+
+enum {
+    WAIT_MIN_MS = 1000,
+    WAIT_MAX_MS = 15 * 60 * 1000,
+    UNAUTHORIZED_MS = 60 * 1000, /* somebody may mend the key at any time */
+    ASKED_MAX_MS = 24 * 3600 * 1000,
+};
+
+void gate_init(struct gate *gate)
+{
+    *gate = (struct gate){.backoff = {.min_ms = WAIT_MIN_MS, .max_ms = WAIT_MAX_MS}};
+}
+
+bool gate_enter(struct gate *gate, int64_t now_ms, uint64_t *ret_probe)
+{
+    *ret_probe = 0;
+    if (gate->reason == GATE_OPEN)
+        return true;
+    if (gate->is_probing || now_ms < gate->until_ms)
+        return false;
+    gate->is_probing = true;
+    *ret_probe = ++gate->probe;
+    return true;
+}
+
+int64_t gate_until_ms(const struct gate *gate)
+{
+    return gate->reason == GATE_OPEN || gate->is_probing ? CLOCK_FOREVER : gate->until_ms;
+}
+
+void gate_open(struct gate *gate)
+{
+    uint64_t probe = gate->probe;
+    gate_init(gate);
+    gate->probe = probe;
+}
+
+/* Several requests that were under way together fail together: that is one failure, and makes the wait longer
+ * once. */
+void gate_close(struct gate *gate, enum gate_reason reason, int64_t now_ms, int64_t wait_ms,
+                const char *words)
+{
+    bool is_news = gate->reason == GATE_OPEN || gate->is_probing || now_ms >= gate->until_ms;
+    int64_t wait = UNAUTHORIZED_MS;
+    if (reason != GATE_UNAUTHORIZED)
+        wait = is_news ? backoff_next_ms(&gate->backoff) : 0;
+    if (wait_ms > wait)
+        wait = wait_ms < ASKED_MAX_MS ? wait_ms : ASKED_MAX_MS;
+    if (is_news || now_ms + wait > gate->until_ms)
+        gate->until_ms = now_ms + wait;
+    gate->reason = reason;
+    gate->is_probing = false;
+    snprintf(gate->error, sizeof(gate->error), "%s", words == NULL ? "" : words);
+}
+
+void gate_leave(struct gate *gate, uint64_t probe)
+{
+    if (gate->probe == probe)
+        gate->is_probing = false;
+}
+
+void gate_wake(struct gate *gate)
+{
+    gate->until_ms = 0;
+}
+
+/* ================================================================ the day */
+
+enum {
+    DAY_MS = 24 * 3600 * 1000
+};
+
+int64_t quota_day(int64_t realtime_ms)
+{
+    return realtime_ms / DAY_MS;
+}
+
+int64_t quota_wait_ms(int64_t now_ms)
+{
+    return DAY_MS - now_ms % DAY_MS;
+}
+
+void quota_init(struct quota *quota, struct spool *spool, int64_t limit, int64_t now_ms)
+{
+    int64_t day;
+    int64_t count;
+    *quota = (struct quota){.spool = spool, .limit = limit, .day = quota_day(now_ms)};
+    pthread_mutex_init(&quota->lock, NULL);
+    pthread_mutex_init(&quota->saving, NULL);
+    if (spool_read_count(spool, &day, &count) == 0)
+        quota_raise(quota, day, count);
+}
+
+void quota_release(struct quota *quota)
+{
+    pthread_mutex_destroy(&quota->saving);
+    pthread_mutex_destroy(&quota->lock);
+}
+
+void quota_raise(struct quota *quota, int64_t day, int64_t count)
+{
+    pthread_mutex_lock(&quota->lock);
+    if (day == quota->day && count > quota->count)
+        quota->count = count;
+    pthread_mutex_unlock(&quota->lock);
+}
+
+static void turn_day_locked(struct quota *quota, int64_t now_ms)
+{
+    int64_t day = quota_day(now_ms);
+    if (day == quota->day)
+        return;
+    quota->day = day;
+    quota->count = 0;
+}
+
+static bool has_room_locked(const struct quota *quota)
+{
+    return quota->limit < 0 || quota->count + quota->under_way < quota->limit;
+}
+
+bool quota_enter(struct quota *quota, int64_t now_ms)
+{
+    pthread_mutex_lock(&quota->lock);
+    turn_day_locked(quota, now_ms);
+    bool has_room = has_room_locked(quota);
+    if (has_room)
+        quota->under_way++;
+    pthread_mutex_unlock(&quota->lock);
+    return has_room;
+}
+
+bool quota_has_room(struct quota *quota, int64_t now_ms)
+{
+    pthread_mutex_lock(&quota->lock);
+    turn_day_locked(quota, now_ms);
+    bool has_room = has_room_locked(quota);
+    pthread_mutex_unlock(&quota->lock);
+    return has_room;
+}
+
+void quota_leave(struct quota *quota)
+{
+    pthread_mutex_lock(&quota->lock);
+    quota->under_way--;
+    pthread_mutex_unlock(&quota->lock);
+}
+
+void quota_count(struct quota *quota, int64_t now_ms)
+{
+    pthread_mutex_lock(&quota->saving);
+    pthread_mutex_lock(&quota->lock);
+    turn_day_locked(quota, now_ms);
+    int64_t day = quota->day;
+    int64_t count = ++quota->count;
+    pthread_mutex_unlock(&quota->lock);
+    int error = spool_write_count(quota->spool, day, count, quota->limit >= 0);
+    pthread_mutex_unlock(&quota->saving);
+    if (error != 0)
+        log_warning("the count of emails sent today could not be saved: %s", strerror(-error));
+}
+
+int64_t quota_get_count(struct quota *quota, int64_t now_ms)
+{
+    pthread_mutex_lock(&quota->lock);
+    turn_day_locked(quota, now_ms);
+    int64_t count = quota->count;
+    pthread_mutex_unlock(&quota->lock);
+    return count;
 }

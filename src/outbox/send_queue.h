@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What waits to go out: messages in lanes, one for each sender and set of recipients, in which the order of
- * hand-in is kept; and uploads, in one row. The caller holds the outbox's lock.
+ * The queue.
  */
 #ifndef INBOXFS_OUTBOX_SEND_QUEUE_H
 #define INBOXFS_OUTBOX_SEND_QUEUE_H
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/backoff.h"
 #include "base/map.h"
 #include "outbox/item.h"
+#include "outbox/spool.h"
+
+/* ================================================================ what waits */
 
 struct item_row {
     struct item *first;
@@ -57,5 +62,71 @@ void send_queue_wake(struct item *item);
 
 /* Walks over all: start with NULL; NULL at the end. Messages first. */
 struct item *send_queue_next(const struct send_queue *queue, const struct item *item);
+
+/* ================================================================ the service */
+
+enum gate_reason {
+    GATE_OPEN,
+    GATE_UNREACHABLE,  /* no answer */
+    GATE_BUSY,         /* 429, 503 */
+    GATE_UNAUTHORIZED, /* the key is refused */
+};
+
+struct gate {
+    enum gate_reason reason;
+    int64_t until_ms; /* closed to all before; then one may try */
+    bool is_probing;  /* one is trying: the try of this number */
+    uint64_t probe;
+    struct backoff backoff;
+    char error[256]; /* words of the last failure, "" after a success */
+};
+
+void gate_init(struct gate *gate);
+
+/* Whether one may ask now. *ret_probe: 0, or the number of its try, to be handed to gate_leave(). */
+bool gate_enter(struct gate *gate, int64_t now_ms, uint64_t *ret_probe);
+/* When to look again: a time, or CLOCK_FOREVER: when something happens. */
+int64_t gate_until_ms(const struct gate *gate);
+/* The service answered, and took the key. */
+void gate_open(struct gate *gate);
+/* It did not. `wait_ms`: what it asked for; -1: nothing. */
+void gate_close(struct gate *gate, enum gate_reason reason, int64_t now_ms, int64_t wait_ms,
+                const char *words);
+/* A try is over, whether it asked or not. */
+void gate_leave(struct gate *gate, uint64_t probe);
+/* One may try at once. */
+void gate_wake(struct gate *gate);
+
+/* ================================================================ the day */
+
+struct quota {
+    struct spool *spool;    /* borrowed */
+    int64_t limit;          /* -1: none */
+    pthread_mutex_t saving; /* before `lock`: a smaller count never overwrites a greater */
+    pthread_mutex_t lock;
+    int64_t day;       /* protected by lock, like all below; days since 1970 */
+    int64_t count;     /* sent, or perhaps sent, that day */
+    int64_t under_way; /* entered and not left */
+};
+
+/* Reads the count. */
+void quota_init(struct quota *quota, struct spool *spool, int64_t limit, int64_t now_ms);
+void quota_release(struct quota *quota);
+
+int64_t quota_day(int64_t realtime_ms);
+
+/* The count is at least this, whatever the file said: what the envelopes tell. */
+void quota_raise(struct quota *quota, int64_t day, int64_t count);
+
+/* Takes one of the day's places; false: none is left. */
+bool quota_enter(struct quota *quota, int64_t now_ms);
+bool quota_has_room(struct quota *quota, int64_t now_ms);
+/* Gives it back, or makes it count (waits for the disk where there is a limit). */
+void quota_leave(struct quota *quota);
+void quota_count(struct quota *quota, int64_t now_ms);
+
+int64_t quota_get_count(struct quota *quota, int64_t now_ms);
+/* How long until the turn of the day. */
+int64_t quota_wait_ms(int64_t now_ms);
 
 #endif

@@ -6,8 +6,7 @@
 
 #include <dirent.h>
 
-#include "outbox/binding.h"
-#include "outbox/core.h"
+#include "outbox/transition.h"
 
 #define WITH_A "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n"
 

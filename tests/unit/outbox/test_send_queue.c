@@ -2,7 +2,7 @@
 /*
  * The gate before the service: who may ask when, and who tries.
  */
-#include "outbox/gate.h"
+#include "outbox/send_queue.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What must hold before something is accepted: content that is a message, a sender, attachments that exist,
- * sizes. From the content and the name follows the state it will have.
+ * Acceptance.
  */
-#ifndef INBOXFS_OUTBOX_HAND_IN_H
-#define INBOXFS_OUTBOX_HAND_IN_H
+#ifndef INBOXFS_OUTBOX_ACCEPT_H
+#define INBOXFS_OUTBOX_ACCEPT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
-#include "outbox/change.h"
 #include "outbox/item.h"
+#include "outbox/transition.h"
 
 struct outbox;
 
@@ -37,5 +37,14 @@ void hand_in_release(struct hand_in *hand_in);
 
 /* Longest content of an item of this kind, in bytes. */
 size_t hand_in_max_bytes(enum envelope_kind kind);
+
+/* ================================================================ keys */
+
+struct outbox;
+
+/* Whether an item that is taken out must be remembered. */
+bool key_memory_is_needed(const struct item *item);
+/* Drops the oldest beyond a bound. Waits for the disk. */
+void key_memory_prune(struct outbox *outbox);
 
 #endif

@@ -1,0 +1,948 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sending.
+ */
+#include "outbox/send.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <magic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "base/cancel.h"
+#include "base/cleanup.h"
+#include "base/crash_point.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "mail/draft.h"
+#include "outbox/transition.h"
+
+/* ================================================================ what an answer means */
+
+enum {
+    RETRY_AFTER_MAX_MS = 24 * 3600 * 1000
+};
+
+static int ignore_email(void *context, struct email_record *record)
+{
+    (void)context;
+    (void)record;
+    return 0;
+}
+
+/* True also when that cannot be found out: better to wait than to give up. */
+static bool is_key_refused(struct outbox *outbox, struct item *item, struct cancel *cancel)
+{
+    struct mail_service *service = outbox->config.service;
+    struct email_query query = {.inbox_id = NULL, .limit = 1};
+    struct service_result result = {.retry_after_ms = -1};
+    unsigned int count = 0;
+    core_lend(outbox, item);
+    service->ops->list_emails(service, &query, ignore_email, NULL, cancel, &count, &result);
+    core_take_back(outbox, item);
+    bool is_refused = result.outcome != SERVICE_OK;
+    service_result_release(&result);
+    return is_refused;
+}
+
+enum attempt_meaning {
+    ATTEMPT_TAKEN,   /* done */
+    ATTEMPT_REFUSED, /* for good, and this one alone */
+    ATTEMPT_OPEN,    /* to be tried again, or of unknown outcome */
+};
+
+static enum attempt_meaning find_meaning(struct outbox *outbox, struct item *item,
+                                         const struct service_result *result, struct cancel *cancel)
+{
+    switch (result->outcome) {
+    case SERVICE_OK:
+        return ATTEMPT_TAKEN;
+    case SERVICE_REJECTED:
+    case SERVICE_ABSENT:
+        return ATTEMPT_REFUSED;
+    case SERVICE_UNAUTHORIZED:
+        return result->http_status == 403 && !is_key_refused(outbox, item, cancel) ? ATTEMPT_REFUSED
+                                                                                   : ATTEMPT_OPEN;
+    default:
+        return ATTEMPT_OPEN;
+    }
+}
+
+/* GATE_OPEN where the service answered, whatever it said of this one. */
+static enum gate_reason find_reason(const struct service_result *result, enum attempt_meaning meaning)
+{
+    if (meaning != ATTEMPT_OPEN)
+        return GATE_OPEN;
+    if (result->outcome == SERVICE_UNAUTHORIZED)
+        return GATE_UNAUTHORIZED;
+    if (result->http_status == 0)
+        return GATE_UNREACHABLE;
+    return result->outcome == SERVICE_RETRY ? GATE_BUSY : GATE_OPEN;
+}
+
+static void put_off_locked(struct outbox *outbox, struct item *item, int64_t delay_ms)
+{
+    int64_t own = backoff_next_ms(&item->backoff);
+    int64_t delay = delay_ms < own ? own : delay_ms < RETRY_AFTER_MAX_MS ? delay_ms : RETRY_AFTER_MAX_MS;
+    item->next_attempt_ms = item->is_woken ? 0 : core_monotonic_ms(outbox) + delay;
+}
+
+/* After an attempt that failed here, or whose outcome is not known: the item waits by its own backoff, and at
+ * least this long. */
+static void attempt_put_off(struct outbox *outbox, struct item *item, int64_t delay_ms)
+{
+    pthread_mutex_lock(&outbox->lock);
+    put_off_locked(outbox, item, delay_ms);
+    pthread_mutex_unlock(&outbox->lock);
+}
+
+/* While the service does not answer at all, or refuses the key, waiting is the gate's affair alone. */
+static void note_answer_locked(struct outbox *outbox, struct item *item, const struct service_result *result,
+                               enum attempt_meaning meaning)
+{
+    struct gate *gate = &outbox->gates[item->envelope.kind];
+    enum gate_reason reason = find_reason(result, meaning);
+    bool was_closed = gate->reason != GATE_OPEN;
+    if (reason == GATE_OPEN)
+        gate_open(gate);
+    else
+        gate_close(gate, reason, core_monotonic_ms(outbox), result->retry_after_ms, result->detail);
+    if (item->is_woken)
+        gate_wake(gate);
+    if (was_closed)
+        core_wake_workers_locked(outbox, item->envelope.kind);
+    if (reason == GATE_BUSY)
+        put_off_locked(outbox, item, result->retry_after_ms);
+}
+
+/* That it is busy says neither. */
+static void tell_contact(const struct outbox *outbox, const struct service_result *result,
+                         enum attempt_meaning meaning)
+{
+    const struct contact_listener *listener = &outbox->config.contact;
+    enum gate_reason reason = find_reason(result, meaning);
+    if (listener->asked != NULL && reason != GATE_BUSY)
+        listener->asked(listener->context, reason == GATE_OPEN);
+}
+
+/* Tells the gate what the answer says of the service, before the item is settled, so that nobody passes in
+ * between. From then on the item is claimed for the disk alone; after a 429 or 503 it is put off. After a 403
+ * it asks for one email (waits for the network): whether the key is refused for everything, or only this. No
+ * lock may be held. */
+static enum attempt_meaning attempt_report(struct outbox *outbox, struct item *item,
+                                           const struct service_result *result, struct cancel *cancel)
+{
+    enum attempt_meaning meaning = find_meaning(outbox, item, result, cancel);
+    bool is_cancelled = result->error == EINTR; /* by us: says nothing about the service */
+    pthread_mutex_lock(&outbox->lock);
+    item->claim = CLAIM_DISK;
+    if (!is_cancelled)
+        note_answer_locked(outbox, item, result, meaning);
+    core_broadcast_locked(outbox);
+    pthread_mutex_unlock(&outbox->lock);
+    if (!is_cancelled)
+        tell_contact(outbox, result, meaning);
+    return meaning;
+}
+
+/* ================================================================ messages */
+
+#define WORDS_UNKNOWN "unknown outcome: the message may have been sent, or not"
+
+struct sending {
+    struct outbox *outbox;
+    struct item *item;
+    struct cancel *cancel;
+    struct draft *draft;
+    char *request;
+    bool is_repeat; /* an earlier attempt may have been accepted */
+};
+
+/* ---------------------------------------------------------------- before the request */
+
+static void settle_refused(struct sending *sending, int http_status, const char *words)
+{
+    settle_failed(sending->outbox, sending->item,
+                  item_may_have_been_sent(sending->item) ? ITEM_UNKNOWN : ITEM_FAILED, http_status, words);
+}
+
+/* The disk or the memory failed, or (-EAGAIN) an attachment left the pool meanwhile. */
+static void settle_failed_here(struct sending *sending, int error)
+{
+    if (error != -EAGAIN)
+        attempt_put_off(sending->outbox, sending->item, 0);
+    settle_later(sending->outbox, sending->item, 0, strerror(-error));
+}
+
+static int load_draft(struct sending *sending)
+{
+    _cleanup_free_ char *bytes = NULL;
+    _cleanup_free_ char *reason = NULL;
+    size_t len;
+    int error = spool_read_data(sending->outbox->spool, sending->item->number, DRAFT_MAX_BYTES, &bytes, &len);
+    if (error == 0)
+        error = draft_parse_answer(bytes, len, sending->item->envelope.answers, &sending->draft, &reason);
+    if (error == 0 && sending->draft->parts_len != sending->item->envelope.part_ids_len)
+        error = -EBADMSG;
+    if (error == -EBADMSG || error == -EDESTADDRREQ || error == -EMSGSIZE)
+        settle_refused(sending, 0, reason != NULL ? reason : "the message changed in the spool");
+    else if (error != 0)
+        settle_failed_here(sending, error);
+    return error;
+}
+
+/* The answer to an upload or a send that was not a success. A refusal is the end; the rest waits. */
+static void settle_not_sent(struct sending *sending, const struct service_result *result)
+{
+    struct outbox *outbox = sending->outbox;
+    if (result->outcome == SERVICE_UNKNOWN) /* of an upload: it may be repeated */
+        attempt_put_off(outbox, sending->item, result->retry_after_ms);
+    if (attempt_report(outbox, sending->item, result, sending->cancel) == ATTEMPT_REFUSED)
+        settle_refused(sending, result->http_status, result->detail);
+    else
+        settle_later(outbox, sending->item, result->http_status, result->detail);
+}
+
+/* Durable at once, so that a restart does not upload it again. */
+static int record_part(struct sending *sending, size_t part, char *id)
+{
+    _cleanup_change_ struct change change;
+    int error = change_begin(sending->outbox, sending->item, ITEM_QUEUED, &change);
+    if (error == 0) {
+        free(change.next.part_ids[part]);
+        change.next.part_ids[part] = id;
+        id = NULL;
+        error = change_commit(&change, sending->item);
+    }
+    free(id);
+    if (error != 0)
+        settle_failed_here(sending, error);
+    return error;
+}
+
+static int upload_part(struct sending *sending, size_t index)
+{
+    struct mail_service *service = sending->outbox->config.service;
+    const struct draft_part *part = &sending->draft->parts[index];
+    const struct upload_request request = {
+        .name = part->name,
+        .content_type = part->content_type,
+        .fd = -1,
+        .bytes = part->bytes,
+        .len = part->len,
+    };
+    struct service_result result = {.retry_after_ms = -1};
+    char *id = NULL;
+    core_lend(sending->outbox, sending->item);
+    service->ops->upload(service, &request, sending->cancel, &id, &result);
+    core_take_back(sending->outbox, sending->item);
+    int error = 0;
+    if (result.outcome == SERVICE_OK && id == NULL) {
+        settle_refused(sending, result.http_status, "the service took an attached part, but gave it no id");
+        error = -EBADMSG;
+    } else if (result.outcome == SERVICE_OK) {
+        error = record_part(sending, index, id);
+        id = NULL;
+        crash_point("part_recorded");
+    } else {
+        settle_not_sent(sending, &result);
+        error = -EAGAIN;
+    }
+    free(id);
+    service_result_release(&result);
+    return error;
+}
+
+static int upload_parts(struct sending *sending)
+{
+    int error = 0;
+    for (size_t i = 0; i < sending->draft->parts_len && error == 0; i++)
+        if (sending->item->envelope.part_ids[i] == NULL)
+            error = upload_part(sending, i);
+    return error;
+}
+
+/* Pool ids of the bound files, then of the parts. -EAGAIN: one is no longer in the pool. */
+static int collect_ids(struct sending *sending, char **ids, size_t *ret_len)
+{
+    const struct item *item = sending->item;
+    int error = 0;
+    size_t len = 0;
+    pthread_mutex_lock(&sending->outbox->lock);
+    for (size_t i = 0; i < item->bound_len && error == 0; i++) {
+        const struct item *attachment = item->bound[i];
+        if (attachment == NULL || attachment->state != ITEM_UPLOADED || attachment->envelope.id == NULL)
+            error = -EAGAIN;
+        else if ((ids[len++] = strdup(attachment->envelope.id)) == NULL)
+            error = -ENOMEM;
+    }
+    pthread_mutex_unlock(&sending->outbox->lock);
+    for (size_t i = 0; i < item->envelope.part_ids_len && error == 0; i++)
+        if ((ids[len++] = strdup(item->envelope.part_ids[i])) == NULL)
+            error = -ENOMEM;
+    *ret_len = len;
+    return error;
+}
+
+static int complete_request(struct sending *sending)
+{
+    const struct item *item = sending->item;
+    size_t capacity = item->bound_len + item->envelope.part_ids_len;
+    size_t len = 0;
+    char **ids = calloc(capacity + 1, sizeof(*ids));
+    int error = ids == NULL ? -ENOMEM : collect_ids(sending, ids, &len);
+    if (error == 0)
+        error = draft_complete_request(sending->draft, item->envelope.from, (const char *const *)ids, len,
+                                       &sending->request);
+    for (size_t i = 0; ids != NULL && i < capacity; i++)
+        free(ids[i]);
+    free(ids);
+    if (error != 0)
+        settle_failed_here(sending, error);
+    return error;
+}
+
+/* From here on a crash leaves `sending` behind, and the outcome unknown. */
+static int record_sending(struct sending *sending)
+{
+    _cleanup_change_ struct change change;
+    int error = change_begin(sending->outbox, sending->item, ITEM_SENDING, &change);
+    if (error == 0) {
+        free(change.next.request);
+        bool is_recorded = strlen(sending->request) <= ENVELOPE_REQUEST_MAX_BYTES;
+        change.next.request = is_recorded ? strdup(sending->request) : NULL;
+        change.next.has_request = change.next.request != NULL;
+        change.next.attempts++;
+        error = change_commit(&change, sending->item);
+    }
+    if (error != 0)
+        settle_failed_here(sending, error);
+    return error;
+}
+
+/* ---------------------------------------------------------------- after it */
+
+static void settle_unknown(struct sending *sending, int http_status, const char *detail)
+{
+    char words[512];
+    snprintf(words, sizeof(words), "%s%s%s", WORDS_UNKNOWN, detail == NULL ? "" : ": ",
+             detail == NULL ? "" : detail);
+    settle_failed(sending->outbox, sending->item, ITEM_UNKNOWN, http_status, words);
+}
+
+/* The same key again sends nothing a second time, where the service is trusted to honour it. */
+static void settle_may_have_been_sent(struct sending *sending, const struct service_result *result)
+{
+    struct outbox *outbox = sending->outbox;
+    struct item *item = sending->item;
+    if (!core_trusts_keys(outbox)) {
+        settle_unknown(sending, result->http_status, result->detail);
+        return;
+    }
+    pthread_mutex_lock(&outbox->lock);
+    item->envelope.may_have_been_sent = true; /* durable with the change that follows */
+    pthread_mutex_unlock(&outbox->lock);
+    attempt_put_off(outbox, item, result->retry_after_ms);
+    settle_later(outbox, item, result->http_status, result->detail);
+}
+
+static void count_in_quota(struct sending *sending)
+{
+    struct outbox *outbox = sending->outbox;
+    int64_t now = core_realtime_ms(outbox);
+    if (sending->item->envelope.quota_day != 0)
+        return; /* the same message, counted at an earlier attempt */
+    quota_count(&outbox->quota, now);
+    pthread_mutex_lock(&outbox->lock);
+    sending->item->envelope.quota_day = quota_day(now);
+    pthread_mutex_unlock(&outbox->lock);
+}
+
+/* Not their size (413), but what they are. */
+static bool names_attachments(const struct service_result *result)
+{
+    return result->detail != NULL && result->http_status != 413 &&
+           strcasestr(result->detail, "attachment") != NULL;
+}
+
+static bool claim_bound(struct sending *sending, size_t index, struct item **ret_attachment)
+{
+    struct outbox *outbox = sending->outbox;
+    pthread_mutex_lock(&outbox->lock);
+    struct item *attachment = sending->item->bound[index];
+    bool is_claimed = attachment != NULL && attachment->state == ITEM_UPLOADED &&
+                      core_claim_locked(outbox, attachment, CLAIM_DISK) == 0;
+    pthread_mutex_unlock(&outbox->lock);
+    *ret_attachment = attachment;
+    return is_claimed;
+}
+
+static int upload_bound_again(struct sending *sending, size_t index)
+{
+    struct outbox *outbox = sending->outbox;
+    struct item *attachment;
+    if (!claim_bound(sending, index, &attachment))
+        return 0;
+    _cleanup_change_ struct change change;
+    int error = change_begin(outbox, attachment, ITEM_UPLOADING, &change);
+    if (error == 0 && attachment->state == ITEM_UPLOADED) {
+        free(change.next.id);
+        change.next.id = NULL;
+        change.next.finished_ms = 0;
+        error = change_commit(&change, attachment);
+    }
+    core_unclaim(outbox, attachment);
+    return error;
+}
+
+/* The pool may have forgotten what it was given long ago: nothing was sent, so all of it is uploaded once
+ * more, and the message goes out with the new ids. */
+static bool retry_with_new_ids(struct sending *sending, const struct service_result *result)
+{
+    struct item *item = sending->item;
+    bool has_ids = item->bound_len + item->envelope.part_ids_len > 0;
+    if (result->outcome != SERVICE_REJECTED || !names_attachments(result) || !has_ids ||
+        item->envelope.was_reuploaded)
+        return false;
+    for (size_t i = 0; i < item->bound_len; i++)
+        if (upload_bound_again(sending, i) != 0)
+            return false;
+    pthread_mutex_lock(&sending->outbox->lock);
+    item->envelope.was_reuploaded = true;
+    for (size_t i = 0; i < item->envelope.part_ids_len; i++) {
+        free(item->envelope.part_ids[i]);
+        item->envelope.part_ids[i] = NULL;
+    }
+    pthread_mutex_unlock(&sending->outbox->lock);
+    attempt_report(sending->outbox, sending->item, result, sending->cancel);
+    settle_later(sending->outbox, item, result->http_status, result->detail);
+    return true;
+}
+
+static void settle_message(struct sending *sending, const struct service_result *result, const char *id)
+{
+    if (result->outcome == SERVICE_OK || result->outcome == SERVICE_UNKNOWN) {
+        count_in_quota(sending);
+        attempt_report(sending->outbox, sending->item, result, sending->cancel);
+    }
+    crash_point("counted");
+    if (result->outcome == SERVICE_OK)
+        settle_sent(sending->outbox, sending->item, result->http_status, id);
+    else if (result->outcome == SERVICE_UNKNOWN)
+        settle_may_have_been_sent(sending, result);
+    else if (!retry_with_new_ids(sending, result))
+        settle_not_sent(sending, result);
+    crash_point("settled");
+}
+
+/* ---------------------------------------------------------------- all of it */
+
+static void send_request(struct sending *sending)
+{
+    struct mail_service *service = sending->outbox->config.service;
+    char key[ENVELOPE_KEY_SIZE]; /* the envelope is lent */
+    memcpy(key, sending->item->envelope.key, sizeof(key));
+    const struct send_request request = {
+        .json = sending->request,
+        .idempotency_key = key,
+        .is_repeat = sending->is_repeat,
+    };
+    struct service_result result = {.retry_after_ms = -1};
+    _cleanup_free_ char *id = NULL;
+    crash_point("recorded_sending");
+    core_lend(sending->outbox, sending->item);
+    service->ops->send(service, &request, sending->cancel, &id, &result);
+    crash_point("answered");
+    core_take_back(sending->outbox, sending->item);
+    settle_message(sending, &result, id);
+    service_result_release(&result);
+}
+
+/* One attempt, in a place of the day's quota (which it leaves). The item is claimed for the service and in
+ * ITEM_QUEUED; afterwards it is settled, or waits. Waits for the network. */
+static void sender_run(struct outbox *outbox, struct item *item, struct cancel *cancel)
+{
+    struct sending sending = {
+        .outbox = outbox,
+        .item = item,
+        .cancel = cancel,
+        .is_repeat = item->envelope.may_have_been_sent,
+    };
+    if (sending.is_repeat && !core_trusts_keys(outbox))
+        settle_unknown(&sending, item->envelope.http_status, NULL);
+    else if (load_draft(&sending) == 0 && upload_parts(&sending) == 0 && complete_request(&sending) == 0 &&
+             record_sending(&sending) == 0)
+        send_request(&sending);
+    quota_leave(&outbox->quota);
+    draft_free(sending.draft);
+    free(sending.request);
+}
+
+void sender_fail_lost(struct outbox *outbox, struct item *item)
+{
+    char words[400];
+    pthread_mutex_lock(&outbox->lock);
+    const char *lost = binding_find_lost(item);
+    snprintf(words, sizeof(words), "the attachment %.255s was not uploaded", lost == NULL ? "" : lost);
+    pthread_mutex_unlock(&outbox->lock);
+    settle_failed(outbox, item, item_may_have_been_sent(item) ? ITEM_UNKNOWN : ITEM_FAILED,
+                  item->envelope.http_status, words);
+}
+
+/* ================================================================ content types */
+
+#define OPEN_XML "application/vnd.openxmlformats-officedocument."
+#define OPEN_DOCUMENT "application/vnd.oasis.opendocument."
+
+struct content_type {
+    void *magic; /* NULL: not opened yet, or there is no database */
+    int is_opened;
+};
+
+enum {
+    CONTENT_TYPE_SIZE = 128
+};
+
+static const struct {
+    const char *extension;
+    const char *type;
+} by_extension[] = {
+    {"csv", "text/csv"},
+    {"css", "text/css"},
+    {"docx", OPEN_XML "wordprocessingml.document"},
+    {"eml", "message/rfc822"},
+    {"htm", "text/html"},
+    {"html", "text/html"},
+    {"ics", "text/calendar"},
+    {"js", "text/javascript"},
+    {"json", "application/json"},
+    {"md", "text/markdown"},
+    {"odp", OPEN_DOCUMENT "presentation"},
+    {"ods", OPEN_DOCUMENT "spreadsheet"},
+    {"odt", OPEN_DOCUMENT "text"},
+    {"pptx", OPEN_XML "presentationml.presentation"},
+    {"svg", "image/svg+xml"},
+    {"tsv", "text/tab-separated-values"},
+    {"txt", "text/plain"},
+    {"vcf", "text/vcard"},
+    {"xlsx", OPEN_XML "spreadsheetml.sheet"},
+    {"xml", "application/xml"},
+    {"yaml", "application/yaml"},
+    {"yml", "application/yaml"},
+};
+
+/* All zeros is a content_type that was not used yet. */
+static void content_type_release(struct content_type *type)
+{
+    if (type->magic != NULL)
+        magic_close(type->magic);
+    *type = (struct content_type){0};
+}
+
+static magic_t open_magic(struct content_type *type)
+{
+    if (type->is_opened)
+        return type->magic;
+    type->is_opened = 1;
+    magic_t magic = magic_open(MAGIC_MIME_TYPE | MAGIC_NO_CHECK_COMPRESS);
+    if (magic != NULL && magic_load(magic, NULL) != 0) {
+        log_warning("libmagic has no database; content types come from names alone");
+        magic_close(magic);
+        magic = NULL;
+    }
+    type->magic = magic;
+    return magic;
+}
+
+/* Whether the content is of a kind that other formats hide in: only then may the name say more. */
+static bool is_vague(const char *type)
+{
+    return strncmp(type, "text/", 5) == 0 || strcmp(type, "application/octet-stream") == 0 ||
+           strcmp(type, "application/zip") == 0 || strcmp(type, "application/json") == 0;
+}
+
+static const char *find_by_name(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; dot != NULL && i < ARRAY_LEN(by_extension); i++)
+        if (strcasecmp(dot + 1, by_extension[i].extension) == 0)
+            return by_extension[i].type;
+    return NULL;
+}
+
+/* What libmagic says becomes a header field: only "token/token" is let through. */
+static bool is_type(const char *text)
+{
+    const char *slash = strchr(text, '/');
+    if (slash == NULL || slash == text || slash[1] == '\0' || strlen(text) >= CONTENT_TYPE_SIZE)
+        return false;
+    for (const char *c = text; *c != '\0'; c++)
+        if (c != slash && !isalnum((unsigned char)*c) && strchr("!#$&^_.+-", *c) == NULL)
+            return false;
+    return true;
+}
+
+/* "type/subtype", always; "application/octet-stream" when nothing is known. `bytes`: the beginning of the
+ * content, some kB are enough. */
+static void content_type_find(struct content_type *type, const char *name, const void *bytes, size_t len,
+                              char ret_type[CONTENT_TYPE_SIZE])
+{
+    const char *found = NULL;
+    magic_t magic = open_magic(type);
+    if (magic != NULL)
+        found = magic_buffer(magic, bytes, len);
+    if (found == NULL || !is_type(found))
+        found = "application/octet-stream";
+    const char *named = is_vague(found) ? find_by_name(name) : NULL;
+    snprintf(ret_type, CONTENT_TYPE_SIZE, "%s", named != NULL ? named : found);
+}
+
+/* ================================================================ attachments */
+
+enum {
+    LOOK_BYTES = 64 * 1024 /* what libmagic gets to see */
+};
+
+static unsigned int count_touches(struct outbox *outbox, const struct item *item)
+{
+    pthread_mutex_lock(&outbox->lock);
+    unsigned int touches = item->touches;
+    pthread_mutex_unlock(&outbox->lock);
+    return touches;
+}
+
+static int open_content(struct outbox *outbox, const struct item *item, struct content_type *type,
+                        struct upload_request *ret_request, char ret_type[CONTENT_TYPE_SIZE],
+                        struct stat *ret_status)
+{
+    _cleanup_close_ int fd = -1;
+    int error = spool_open_data(outbox->spool, item->number, O_RDONLY, &fd);
+    if (error == 0 && fstat(fd, ret_status) != 0)
+        error = -errno;
+    if (error != 0)
+        return error;
+    _cleanup_free_ char *beginning = malloc(LOOK_BYTES);
+    ssize_t looked = beginning == NULL ? -ENOMEM : file_pread_all(fd, beginning, LOOK_BYTES, 0);
+    if (looked < 0)
+        return (int)looked;
+    content_type_find(type, item->envelope.name, beginning, (size_t)looked, ret_type);
+    *ret_request = (struct upload_request){
+        .name = item->envelope.name,
+        .content_type = ret_type,
+        .fd = TAKE_FD(fd),
+        .len = (size_t)ret_status->st_size,
+    };
+    return 0;
+}
+
+/* The claim keeps everybody of this program from it. Whoever else writes into the spool may not make the
+ * service take half of one content and half of another for uploaded. Times say nothing where they were set by
+ * a user, as programs that copy do when they have closed the file. */
+static bool has_changed(int fd, const struct stat *before, bool was_touched)
+{
+    struct stat now;
+    if (fstat(fd, &now) != 0 || now.st_size != before->st_size)
+        return true;
+    return !was_touched &&
+           (now.st_mtim.tv_sec != before->st_mtim.tv_sec || now.st_mtim.tv_nsec != before->st_mtim.tv_nsec);
+}
+
+static void settle_upload(struct outbox *outbox, struct item *item, const struct service_result *result,
+                          const char *id, struct cancel *cancel)
+{
+    enum attempt_meaning meaning = attempt_report(outbox, item, result, cancel);
+    if (result->outcome == SERVICE_UNKNOWN || result->error == EINTR)
+        attempt_put_off(outbox, item, result->retry_after_ms);
+    if (meaning == ATTEMPT_TAKEN && id != NULL)
+        settle_uploaded(outbox, item, result->http_status, id);
+    else if (meaning == ATTEMPT_TAKEN)
+        settle_failed(outbox, item, ITEM_FAILED, result->http_status,
+                      "the service took the file, but gave it no id");
+    else if (meaning == ATTEMPT_REFUSED)
+        settle_failed(outbox, item, ITEM_FAILED, result->http_status, result->detail);
+    else
+        settle_later(outbox, item, result->http_status, result->detail);
+}
+
+/* One attempt. The item is claimed for the service and in ITEM_UPLOADING; afterwards it is uploaded, failed,
+ * or waits. Waits for the network. */
+static void uploader_run(struct outbox *outbox, struct item *item, struct content_type *type,
+                         struct cancel *cancel)
+{
+    struct mail_service *service = outbox->config.service;
+    struct service_result result = {.retry_after_ms = -1};
+    char content_type[CONTENT_TYPE_SIZE];
+    struct upload_request request;
+    struct stat status;
+    _cleanup_free_ char *id = NULL;
+
+    unsigned int touches = count_touches(outbox, item);
+    int error = open_content(outbox, item, type, &request, content_type, &status);
+    if (error != 0) {
+        attempt_put_off(outbox, item, 0);
+        settle_later(outbox, item, 0, strerror(-error));
+        return;
+    }
+    service->ops->upload(service, &request, cancel, &id, &result);
+    crash_point("upload_answered");
+    bool was_touched = count_touches(outbox, item) != touches;
+    if (result.outcome == SERVICE_OK && has_changed(request.fd, &status, was_touched)) {
+        result.outcome = SERVICE_UNKNOWN;
+        result.error = EIO;
+        result.detail = strdup("the file changed while it was uploaded");
+    }
+    close(request.fd);
+    settle_upload(outbox, item, &result, id, cancel);
+    service_result_release(&result);
+}
+
+/* ================================================================ threads */
+
+enum {
+    KINDS = 2,
+    AT_START = 4, /* of each kind */
+    AT_MOST = 16,
+    STOP_GRACE_MS = 3000,
+    MIDNIGHT_CHECK_MS =
+        60 * 1000, /* the machine's clock may be set while one waits for the turn of the day */
+};
+
+struct worker {
+    struct worker_set *set;
+    pthread_t thread;
+    struct cancel cancel;
+    struct sleeper sleeper;
+    enum envelope_kind kind; /* of items that it works on */
+    uint64_t probe;          /* of the gate, which it entered */
+    struct content_type content_type;
+};
+
+struct worker_set {
+    struct outbox *outbox;
+    struct worker workers[KINDS * AT_MOST];
+    size_t started; /* protected by outbox->lock, like all below; fixed once outbox->is_stopping */
+    size_t running;
+    unsigned int count[KINDS]; /* by kind of items: those that were started, */
+    unsigned int busy[KINDS];  /* and of them, those that have one */
+};
+
+/* ---------------------------------------------------------------- starting */
+
+static void *work(void *argument);
+
+static int start_locked(struct worker_set *set, enum envelope_kind kind)
+{
+    struct worker *worker = &set->workers[set->started];
+    *worker = (struct worker){.set = set, .kind = kind};
+    cancel_init(&worker->cancel);
+    sleeper_init(&worker->sleeper);
+    int error = thread_start(&worker->thread, kind == ENVELOPE_MESSAGE ? "sender" : "uploader", work, worker);
+    if (error != 0) {
+        cancel_release(&worker->cancel);
+        sleeper_release(&worker->sleeper);
+        return error;
+    }
+    set->started++;
+    set->running++;
+    set->count[kind]++;
+    return 0;
+}
+
+/* Without a thread for it, those that there are go on. */
+static void start_another_locked(const struct worker *worker)
+{
+    struct worker_set *set = worker->set;
+    enum envelope_kind kind = worker->kind;
+    if (set->busy[kind] == set->count[kind] && set->count[kind] < AT_MOST)
+        start_locked(set, kind);
+}
+
+/* ---------------------------------------------------------------- working */
+
+static void bring_forward(int64_t *until_ms, int64_t time_ms)
+{
+    if (time_ms < *until_ms)
+        *until_ms = time_ms;
+}
+
+/* The gate comes last: who enters it must ask. */
+static struct item *take_message_locked(struct worker *worker, int64_t now, int64_t *until_ms)
+{
+    struct outbox *outbox = worker->set->outbox;
+    struct gate *gate = &outbox->gates[ENVELOPE_MESSAGE];
+    struct item *item = send_queue_find_message(&outbox->queue, now, until_ms);
+    if (item == NULL)
+        return NULL;
+    int64_t gate_ms = gate_until_ms(gate);
+    if (gate->reason != GATE_OPEN && (gate->is_probing || gate_ms > now)) {
+        bring_forward(until_ms, gate_ms);
+        return NULL;
+    }
+    int64_t realtime = core_realtime_ms(outbox);
+    if (!quota_enter(&outbox->quota, realtime)) {
+        int64_t wait = quota_wait_ms(realtime);
+        bring_forward(until_ms, now + (wait < MIDNIGHT_CHECK_MS ? wait : MIDNIGHT_CHECK_MS));
+        return NULL;
+    }
+    gate_enter(gate, now, &worker->probe);
+    item->is_woken = false;
+    return core_claim_locked(outbox, item, CLAIM_SERVICE) == 0 ? item : NULL;
+}
+
+static struct item *take_upload_locked(struct worker *worker, int64_t now, int64_t *until_ms)
+{
+    struct outbox *outbox = worker->set->outbox;
+    struct gate *gate = &outbox->gates[ENVELOPE_ATTACHMENT];
+    struct item *item = send_queue_find_upload(&outbox->queue, now, until_ms);
+    if (item == NULL)
+        return NULL;
+    if (!gate_enter(gate, now, &worker->probe)) {
+        bring_forward(until_ms, gate_until_ms(gate));
+        return NULL;
+    }
+    item->is_woken = false;
+    if (core_claim_locked(outbox, item, CLAIM_SERVICE) != 0)
+        return NULL;
+    cancel_release(&worker->cancel); /* the last upload may have been called off */
+    cancel_init(&worker->cancel);
+    item->upload = &worker->cancel;
+    return item;
+}
+
+static void run(struct worker *worker, struct item *item)
+{
+    struct outbox *outbox = worker->set->outbox;
+    if (worker->kind == ENVELOPE_ATTACHMENT)
+        uploader_run(outbox, item, &worker->content_type, &worker->cancel);
+    else
+        sender_run(outbox, item, &worker->cancel);
+    pthread_mutex_lock(&outbox->lock);
+    gate_leave(&outbox->gates[item->envelope.kind], worker->probe);
+    core_unclaim_locked(outbox, item);
+    pthread_mutex_unlock(&outbox->lock);
+    binding_collect(outbox);
+}
+
+static bool collect_locked(struct outbox *outbox, int64_t now, int64_t *until_ms)
+{
+    if (!binding_must_collect_locked(outbox, now, until_ms))
+        return false;
+    pthread_mutex_unlock(&outbox->lock);
+    binding_collect(outbox);
+    pthread_mutex_lock(&outbox->lock);
+    return true;
+}
+
+static bool fail_lost_locked(struct outbox *outbox)
+{
+    struct item *item = binding_find_failing_locked(outbox);
+    if (item == NULL || core_claim_locked(outbox, item, CLAIM_DISK) != 0)
+        return false;
+    pthread_mutex_unlock(&outbox->lock);
+    sender_fail_lost(outbox, item);
+    core_unclaim(outbox, item);
+    binding_collect(outbox);
+    pthread_mutex_lock(&outbox->lock);
+    return true;
+}
+
+static bool must_save_locked(struct outbox *outbox, const struct worker *worker, int64_t now,
+                             int64_t *until_ms)
+{
+    if (worker->kind != ENVELOPE_MESSAGE || outbox->unsaved == 0)
+        return false;
+    bring_forward(until_ms, outbox->save_again_ms);
+    return outbox->save_again_ms <= now;
+}
+
+static void turn_locked(struct worker *worker)
+{
+    struct outbox *outbox = worker->set->outbox;
+    int64_t now = core_monotonic_ms(outbox);
+    int64_t until_ms = CLOCK_FOREVER;
+    if (must_save_locked(outbox, worker, now, &until_ms)) {
+        pthread_mutex_unlock(&outbox->lock);
+        change_save_again(outbox);
+        pthread_mutex_lock(&outbox->lock);
+        return;
+    }
+    if (collect_locked(outbox, now, &until_ms) || fail_lost_locked(outbox))
+        return;
+    struct item *item = worker->kind == ENVELOPE_ATTACHMENT ? take_upload_locked(worker, now, &until_ms)
+                                                            : take_message_locked(worker, now, &until_ms);
+    if (item == NULL) {
+        sleepers_wait(&outbox->idlers[worker->kind], &worker->sleeper, outbox->config.clock, &outbox->lock,
+                      until_ms);
+        return;
+    }
+    worker->set->busy[worker->kind]++;
+    start_another_locked(worker);
+    pthread_mutex_unlock(&outbox->lock);
+    run(worker, item);
+    pthread_mutex_lock(&outbox->lock);
+    worker->set->busy[worker->kind]--;
+}
+
+static void *work(void *argument)
+{
+    struct worker *worker = argument;
+    struct outbox *outbox = worker->set->outbox;
+    pthread_mutex_lock(&outbox->lock);
+    while (!outbox->is_stopping)
+        turn_locked(worker);
+    worker->set->running--;
+    core_broadcast_locked(outbox);
+    pthread_mutex_unlock(&outbox->lock);
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- all of them */
+
+int worker_set_start(struct outbox *outbox, struct worker_set **ret_set)
+{
+    struct worker_set *set = calloc(1, sizeof(*set));
+    if (set == NULL)
+        return -ENOMEM;
+    set->outbox = outbox;
+    *ret_set = set; /* whatever was started must be stopped */
+    int error = 0;
+    pthread_mutex_lock(&outbox->lock);
+    for (unsigned int i = 0; i < KINDS * AT_START && error == 0; i++)
+        error = start_locked(set, i % KINDS == 0 ? ENVELOPE_MESSAGE : ENVELOPE_ATTACHMENT);
+    pthread_mutex_unlock(&outbox->lock);
+    return error;
+}
+
+/* By the machine's clock: a test's clock may stand still. */
+static void wait_for_end(struct worker_set *set)
+{
+    struct clock *clock = clock_system();
+    int64_t until = clock_monotonic_ms(clock) + STOP_GRACE_MS;
+    pthread_mutex_lock(&set->outbox->lock);
+    while (set->running > 0 && clock_monotonic_ms(clock) < until)
+        clock_wait(clock, &set->outbox->changed, &set->outbox->lock, until);
+    pthread_mutex_unlock(&set->outbox->lock);
+}
+
+void worker_set_stop(struct worker_set *set)
+{
+    if (set == NULL)
+        return;
+    wait_for_end(set);
+    for (size_t i = 0; i < set->started; i++)
+        cancel_set(&set->workers[i].cancel);
+    for (size_t i = 0; i < set->started; i++) {
+        pthread_join(set->workers[i].thread, NULL);
+        cancel_release(&set->workers[i].cancel);
+        sleeper_release(&set->workers[i].sleeper);
+        content_type_release(&set->workers[i].content_type);
+    }
+    free(set);
+}
