@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Acceptance.
+ * Checks what is handed in, and chooses its idempotency key. Keys of content that went back to drafts/ are
+ * remembered by items without content, in the state ITEM_DRAFTED: the same content, handed in again, takes
+ * its key over, once.
  */
 #include "outbox/accept.h"
 
@@ -29,10 +31,10 @@ bool key_memory_is_needed(const struct item *item)
     return item->envelope.kind == ENVELOPE_MESSAGE && item->state != ITEM_SENT &&
            item->envelope.key[0] != '\0' && item->envelope.digest[0] != '\0' &&
            (item->envelope.attempts > 0 || item->envelope.was_unknown || item_state_is_failure(item->state) ||
-            item->state == ITEM_HELD);
+            item->state == ITEM_ON_HOLD);
 }
 
-/* The memory of this content, claimed for the disk, or NULL. The lock is held. */
+/* The item in ITEM_DRAFTED that remembers this content, claimed for the disk, or NULL. The lock is held. */
 static struct item *key_memory_claim_locked(struct outbox *outbox, const char *digest)
 {
     size_t position = 0;
@@ -41,7 +43,7 @@ static struct item *key_memory_claim_locked(struct outbox *outbox, const char *d
         return NULL;
     while ((item = map_next(&outbox->table.by_number, &position)) != NULL)
         if (item->state == ITEM_DRAFTED && item->claim == CLAIM_NONE &&
-            strcmp(item->envelope.digest, digest) == 0 && core_claim_locked(outbox, item, CLAIM_DISK) == 0)
+            strcmp(item->envelope.digest, digest) == 0 && claim_take_locked(outbox, item, CLAIM_DISK) == 0)
             return item;
     return NULL;
 }
@@ -49,10 +51,10 @@ static struct item *key_memory_claim_locked(struct outbox *outbox, const char *d
 /* It was taken over: removes it. Waits for the disk. Consumes the claim. */
 static void key_memory_forget(struct outbox *outbox, struct item *memory)
 {
-    int error = change_remove(outbox, memory);
+    int error = transition_remove(outbox, memory);
     if (error != 0)
         log_warning("a remembered idempotency key could not be removed: %s", strerror(-error));
-    core_unclaim(outbox, memory);
+    claim_release(outbox, memory);
 }
 
 static struct item *claim_oldest_locked(struct outbox *outbox)
@@ -64,7 +66,7 @@ static struct item *claim_oldest_locked(struct outbox *outbox)
         if (item->state == ITEM_DRAFTED && item->claim == CLAIM_NONE &&
             (oldest == NULL || item->envelope.order < oldest->envelope.order))
             oldest = item;
-    return oldest != NULL && core_claim_locked(outbox, oldest, CLAIM_DISK) == 0 ? oldest : NULL;
+    return oldest != NULL && claim_take_locked(outbox, oldest, CLAIM_DISK) == 0 ? oldest : NULL;
 }
 
 void key_memory_prune(struct outbox *outbox)
@@ -80,19 +82,19 @@ void key_memory_prune(struct outbox *outbox)
 
 DEFINE_CLEANUP_FREE(draft)
 
-size_t hand_in_max_bytes(enum envelope_kind kind)
+size_t accept_max_bytes(enum envelope_kind kind)
 {
     return kind == ENVELOPE_MESSAGE ? DRAFT_MAX_BYTES : ATTACHMENTS_MAX_BYTES;
 }
 
-int hand_in_begin(struct outbox *outbox, const struct item *item, enum envelope_kind kind, const char *name,
-                  struct hand_in *ret)
+int accept_begin(struct outbox *outbox, const struct item *item, enum envelope_kind kind, const char *name,
+                 struct acceptance *ret)
 {
     ret->memory = NULL;
-    int error = change_begin(outbox, item, ITEM_HELD, &ret->change);
+    int error = transition_begin(outbox, item, ITEM_ON_HOLD, &ret->transition);
     if (error != 0)
         return error;
-    struct envelope *next = &ret->change.next;
+    struct envelope *next = &ret->transition.next;
     envelope_clear_outcome(next);
     next->was_unknown = item_may_have_been_sent(item);
     next->kind = kind;
@@ -105,27 +107,28 @@ int hand_in_begin(struct outbox *outbox, const struct item *item, enum envelope_
     return next->name == NULL ? -ENOMEM : 0;
 }
 
-void hand_in_release(struct hand_in *hand_in)
+void accept_release(struct acceptance *acceptance)
 {
-    if (hand_in->memory != NULL)
-        core_unclaim(hand_in->change.outbox, hand_in->memory);
-    hand_in->memory = NULL;
-    change_release(&hand_in->change);
+    if (acceptance->memory != NULL)
+        claim_release(acceptance->transition.outbox, acceptance->memory);
+    acceptance->memory = NULL;
+    transition_release(&acceptance->transition);
 }
 
-void hand_in_done(struct hand_in *hand_in)
+void accept_done(struct acceptance *acceptance)
 {
-    if (hand_in->memory != NULL)
-        key_memory_forget(hand_in->change.outbox, TAKE_PTR(hand_in->memory));
+    if (acceptance->memory != NULL)
+        key_memory_forget(acceptance->transition.outbox, TAKE_PTR(acceptance->memory));
 }
 
 /* ---------------------------------------------------------------- messages */
 
-static int find_sender(struct hand_in *hand_in, const struct draft *draft, char **ret_reason)
+static int find_sender(struct acceptance *acceptance, const struct draft *draft, char **ret_reason)
 {
-    const struct outbox_config *config = &hand_in->change.outbox->config;
+    const struct outbox_config *config = &acceptance->transition.outbox->config;
     const char *named = draft->from != NULL ? draft->from : config->default_from;
-    int error = config->senders.find_sender(config->senders.context, named, &hand_in->change.next.from);
+    int error =
+        config->senders.find_sender(config->senders.context, named, &acceptance->transition.next.from);
     if (error == 0)
         return 0;
     if (named != NULL)
@@ -134,18 +137,18 @@ static int find_sender(struct hand_in *hand_in, const struct draft *draft, char 
                        "the message names no sender (From), and there is not exactly one inbox to send from");
 }
 
-static int pin_attachments(struct hand_in *hand_in, const struct draft *draft, char **ret_reason)
+static int pin_attachments(struct acceptance *acceptance, const struct draft *draft, char **ret_reason)
 {
-    struct change *change = &hand_in->change;
+    struct transition *transition = &acceptance->transition;
     const char *missing = NULL;
     int64_t bytes = 0;
     for (size_t i = 0; i < draft->parts_len; i++)
         bytes += (int64_t)draft->parts[i].len;
 
-    pthread_mutex_lock(&change->outbox->lock);
-    int error = binding_pin_locked(change->outbox, draft->attachment_names, draft->attachment_names_len,
-                                   &change->next, &change->binding, &bytes, &missing);
-    pthread_mutex_unlock(&change->outbox->lock);
+    pthread_mutex_lock(&transition->outbox->lock);
+    int error = binding_pin_locked(transition->outbox, draft->attachment_names, draft->attachment_names_len,
+                                   &transition->next, &transition->binding, &bytes, &missing);
+    pthread_mutex_unlock(&transition->outbox->lock);
     if (error == -ENODATA)
         return reason_give(ret_reason, error, "there is no file attachments/%.255s", missing);
     if (error == 0 && bytes > ATTACHMENTS_MAX_BYTES)
@@ -154,7 +157,7 @@ static int pin_attachments(struct hand_in *hand_in, const struct draft *draft, c
     return error;
 }
 
-static int make_room_for_parts(struct envelope *next, const struct draft *draft)
+static int allocate_part_ids(struct envelope *next, const struct draft *draft)
 {
     if (draft->parts_len == 0)
         return 0;
@@ -179,10 +182,10 @@ static void digest_message(const struct envelope *envelope, const char *bytes, s
 }
 
 /* The key belongs to the content: the same content keeps its key, wherever it has been meanwhile. */
-static int choose_key(struct hand_in *hand_in, const char *bytes, size_t len)
+static int choose_key(struct acceptance *acceptance, const char *bytes, size_t len)
 {
-    struct outbox *outbox = hand_in->change.outbox;
-    struct envelope *next = &hand_in->change.next;
+    struct outbox *outbox = acceptance->transition.outbox;
+    struct envelope *next = &acceptance->transition.next;
     char digest[ENVELOPE_DIGEST_SIZE];
     digest_message(next, bytes, len, digest);
     bool is_unedited = next->key[0] != '\0' && strcmp(next->digest, digest) == 0;
@@ -190,50 +193,50 @@ static int choose_key(struct hand_in *hand_in, const char *bytes, size_t len)
     if (is_unedited)
         return 0;
     pthread_mutex_lock(&outbox->lock);
-    hand_in->memory = key_memory_claim_locked(outbox, digest);
+    acceptance->memory = key_memory_claim_locked(outbox, digest);
     pthread_mutex_unlock(&outbox->lock);
-    next->was_unknown = hand_in->memory != NULL && hand_in->memory->envelope.was_unknown;
-    if (hand_in->memory == NULL)
+    next->was_unknown = acceptance->memory != NULL && acceptance->memory->envelope.was_unknown;
+    if (acceptance->memory == NULL)
         return random_uuid(next->key);
-    memcpy(next->key, hand_in->memory->envelope.key, sizeof(next->key));
+    memcpy(next->key, acceptance->memory->envelope.key, sizeof(next->key));
     return 0;
 }
 
-static int check_message(struct hand_in *hand_in, const char *bytes, size_t len, char **ret_reason)
+static int check_message(struct acceptance *acceptance, const char *bytes, size_t len, char **ret_reason)
 {
     _cleanup_(cleanup_draft_free) struct draft *draft = NULL;
-    struct envelope *next = &hand_in->change.next;
-    hand_in->change.state = ITEM_QUEUED;
+    struct envelope *next = &acceptance->transition.next;
+    acceptance->transition.state = ITEM_QUEUED;
     int error = draft_parse_answer(bytes, len, next->answers, &draft, ret_reason);
-    error = error != 0 ? error : find_sender(hand_in, draft, ret_reason);
+    error = error != 0 ? error : find_sender(acceptance, draft, ret_reason);
     error = error != 0 ? error : send_order_lane(draft->request, next->from, next->lane);
-    error = error != 0 ? error : make_room_for_parts(next, draft);
-    error = error != 0 ? error : choose_key(hand_in, bytes, len);
-    return error != 0 ? error : pin_attachments(hand_in, draft, ret_reason);
+    error = error != 0 ? error : allocate_part_ids(next, draft);
+    error = error != 0 ? error : choose_key(acceptance, bytes, len);
+    return error != 0 ? error : pin_attachments(acceptance, draft, ret_reason);
 }
 
 /* ---------------------------------------------------------------- both kinds */
 
-static int check_attachment(struct hand_in *hand_in, size_t len, char **ret_reason)
+static int check_attachment(struct acceptance *acceptance, size_t len, char **ret_reason)
 {
-    hand_in->change.state = ITEM_UPLOADING;
+    acceptance->transition.state = ITEM_UPLOADING;
     if (len > ATTACHMENTS_MAX_BYTES)
         return reason_give(ret_reason, -EFBIG, "an attachment can have at most %d bytes",
                            ATTACHMENTS_MAX_BYTES);
     return 0;
 }
 
-int hand_in_check(struct hand_in *hand_in, const char *bytes, size_t len, char **ret_reason)
+int accept_check(struct acceptance *acceptance, const char *bytes, size_t len, char **ret_reason)
 {
-    struct outbox *outbox = hand_in->change.outbox;
-    struct envelope *next = &hand_in->change.next;
-    if (len == 0 || core_is_never_sent(next->kind, next->name))
+    struct outbox *outbox = acceptance->transition.outbox;
+    struct envelope *next = &acceptance->transition.next;
+    if (len == 0 || item_is_never_sent(next->kind, next->name))
         return 0;
-    int error = next->kind == ENVELOPE_MESSAGE ? check_message(hand_in, bytes, len, ret_reason)
-                                               : check_attachment(hand_in, len, ret_reason);
+    int error = next->kind == ENVELOPE_MESSAGE ? check_message(acceptance, bytes, len, ret_reason)
+                                               : check_attachment(acceptance, len, ret_reason);
     if (error == 0)
         error = spool_take_number(outbox->spool, &next->order);
     if (error == 0)
-        next->accepted_ms = core_realtime_ms(outbox);
+        next->accepted_ms = outbox_realtime_ms(outbox);
     return error;
 }

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Acceptance.
+ * What must hold before something is accepted: content that is a message, a sender, attachments that exist,
+ * sizes, and an idempotency key that belongs to the content. From the content and the name follows the state
+ * it will have.
+ *
+ * Use: accept_begin(), accept_check(), commit of the transition, accept_done(); and accept_release() in any
+ * case.
  */
 #ifndef INBOXFS_OUTBOX_ACCEPT_H
 #define INBOXFS_OUTBOX_ACCEPT_H
@@ -13,30 +18,31 @@
 
 struct outbox;
 
-struct hand_in {
-    struct change change; /* as begun by the caller; filled in by hand_in_check() */
-    struct item *memory;  /* whose idempotency key it takes over; claimed, or NULL */
+struct acceptance {
+    struct transition transition; /* as begun by the caller; filled in by accept_check() */
+    struct item *memory;          /* whose idempotency key it takes over; claimed, or NULL */
 };
 
 /* Begins the hand-in of an item (new or not; claimed) under this name. A key that its envelope has is kept if
  * the content is still that of its digest. 0 or -ENOMEM. */
-int hand_in_begin(struct outbox *outbox, const struct item *item, enum envelope_kind kind, const char *name,
-                  struct hand_in *ret);
+int accept_begin(struct outbox *outbox, const struct item *item, enum envelope_kind kind, const char *name,
+                 struct acceptance *ret);
 
-/* Checks the content, whatever its length: of what is held by its name or for being empty, nothing is
- * demanded. Sets the state: ITEM_HELD, ITEM_QUEUED or ITEM_UPLOADING. Waits for the disk (for a number). 0,
- * or an errno of the filesystem contract with its words (the caller frees *ret_reason). */
-int hand_in_check(struct hand_in *hand_in, const char *bytes, size_t len, char **ret_reason);
+/* Checks the content, whatever its length: nothing is demanded of what is never sent,
+ * by its name or for being empty. Sets the state: ITEM_ON_HOLD, ITEM_QUEUED or ITEM_UPLOADING. Waits for the
+ * disk (for a number). 0, or an errno of the filesystem contract with its words (the caller frees
+ * *ret_reason). */
+int accept_check(struct acceptance *acceptance, const char *bytes, size_t len, char **ret_reason);
 
 /* The change was committed: the key that was taken over is forgotten elsewhere. Waits for the disk. */
-void hand_in_done(struct hand_in *hand_in);
+void accept_done(struct acceptance *acceptance);
 
 /* Of a hand-in that was begun, done or not. */
-void hand_in_release(struct hand_in *hand_in);
-#define _cleanup_hand_in_ _cleanup_(hand_in_release)
+void accept_release(struct acceptance *acceptance);
+#define _cleanup_acceptance_ _cleanup_(accept_release)
 
 /* Longest content of an item of this kind, in bytes. */
-size_t hand_in_max_bytes(enum envelope_kind kind);
+size_t accept_max_bytes(enum envelope_kind kind);
 
 /* ================================================================ keys */
 

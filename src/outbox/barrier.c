@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fsync(2) of outbox/ and attachments/: waits until what was handed in before is settled.
+ * fsync(2) of outbox/ and attachments/: waits until what was handed in before is settled and its event is
+ * published.
  */
 #include <errno.h>
 
@@ -12,29 +13,29 @@ struct barrier {
     enum envelope_kind kind;
     enum outbox_folder folder;
     uint64_t up_to_order; /* what came later does not count */
-    uint64_t reported;    /* failures up to here were told of before this barrier began */
+    uint64_t reported;    /* failures up to here were reported before this barrier began */
 };
 
 static bool counts(const struct barrier *barrier, const struct item *item)
 {
     return item->envelope.kind == barrier->kind && item->envelope.order <= barrier->up_to_order &&
-           !binding_is_unneeded(item);
+           !item_is_unneeded(item);
 }
 
 /* Whether only time, the service or somebody's help brings it on. */
 static bool has_to_wait(struct outbox *outbox, const struct item *item)
 {
-    const struct gate *gate = &outbox->gates[item->envelope.kind];
-    int64_t now = core_monotonic_ms(outbox);
+    const struct suspension *suspension = &outbox->suspensions[item->envelope.kind];
+    int64_t now = outbox_monotonic_ms(outbox);
     if (!item_state_is_unsettled(item->state))
         return false;
     if (item->next_attempt_ms > now)
         return true;
     if (item->claim == CLAIM_SERVICE || item->state == ITEM_SENDING)
         return false;
-    if (gate->reason != GATE_OPEN && (gate->is_probing || gate->until_ms > now))
+    if (suspension->reason != SUSPENSION_NONE && (suspension->is_probing || suspension->until_ms > now))
         return true;
-    if (item->envelope.kind == ENVELOPE_MESSAGE && !quota_has_room(&outbox->quota, core_realtime_ms(outbox)))
+    if (item->envelope.kind == ENVELOPE_MESSAGE && !quota_is_left(&outbox->quota, outbox_realtime_ms(outbox)))
         return true;
     for (size_t i = 0; i < item->bound_len; i++)
         if (item->bound[i] != NULL && has_to_wait(outbox, item->bound[i]))
@@ -42,21 +43,21 @@ static bool has_to_wait(struct outbox *outbox, const struct item *item)
     return false;
 }
 
-/* Whoever waits here looks into `events` next. */
-static bool has_untold_locked(const struct barrier *barrier)
+/* Who waits here reads `events` next, so the barrier waits for the events too. */
+static bool has_event_due_locked(const struct barrier *barrier)
 {
     size_t position = 0;
     const struct item *item;
-    if (barrier->outbox->untold == 0)
+    if (barrier->outbox->events_due == 0)
         return false;
     while ((item = map_next(&barrier->outbox->table.by_number, &position)) != NULL)
-        if (item->is_untold && counts(barrier, item))
+        if (item->is_event_due && counts(barrier, item))
             return true;
     return false;
 }
 
 /* 0: all is settled; -EINPROGRESS: not yet; -EAGAIN: something has to wait. */
-static int look_locked(const struct barrier *barrier)
+static int check_locked(const struct barrier *barrier)
 {
     struct outbox *outbox = barrier->outbox;
     int state = 0;
@@ -68,10 +69,10 @@ static int look_locked(const struct barrier *barrier)
             return -EAGAIN;
         state = -EINPROGRESS;
     }
-    return state == 0 && has_untold_locked(barrier) ? -EINPROGRESS : state;
+    return state == 0 && has_event_due_locked(barrier) ? -EINPROGRESS : state;
 }
 
-/* Tells of each failure once, as fsync(2) of a file does with errors. */
+/* Reports each failure once, as fsync(2) of a file does with errors. */
 static int report_locked(const struct barrier *barrier)
 {
     struct outbox *outbox = barrier->outbox;
@@ -93,12 +94,12 @@ static int report_locked(const struct barrier *barrier)
 static int wait_locked(struct barrier *barrier, struct cancel *cancel)
 {
     struct outbox *outbox = barrier->outbox;
-    int64_t until = core_monotonic_ms(outbox) + SETTLE_WAIT_MS;
+    int64_t until = outbox_monotonic_ms(outbox) + SETTLE_WAIT_MS;
     int state;
-    while ((state = look_locked(barrier)) == -EINPROGRESS) {
+    while ((state = check_locked(barrier)) == -EINPROGRESS) {
         if (cancel_is_set(cancel))
             return -EINTR;
-        if (outbox->is_stopping || core_monotonic_ms(outbox) >= until)
+        if (outbox->is_stopping || outbox_monotonic_ms(outbox) >= until)
             return -EAGAIN;
         clock_wait(outbox->config.clock, &outbox->changed, &outbox->lock, until);
     }
@@ -114,7 +115,7 @@ int outbox_wait_settled(struct outbox *outbox, enum outbox_folder folder, struct
     };
     if (folder != OUTBOX_FOLDER_OUTBOX && folder != OUTBOX_FOLDER_ATTACHMENTS)
         return 0;
-    int error = closing_wait(outbox, barrier.kind, cancel);
+    int error = release_wait(outbox, barrier.kind, cancel);
     if (error != 0)
         return error;
     cancel_bind(cancel, &outbox->changed, &outbox->lock);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Open files.
+ * Creating, opening, reading, writing and closing files. A close makes what was written durable, and asks how
+ * the closing process ends; the last release checks the content and hands it in.
  */
 #include "outbox/handle.h"
 
@@ -23,7 +24,7 @@
 #include "outbox/writer_fate.h"
 
 /* A place in the list; of a handle. */
-struct closing {
+struct pending_release {
     struct outbox_handle *next;
     struct outbox_handle *previous;
     uint64_t number; /* of the close; 0: in no list */
@@ -41,61 +42,61 @@ struct outbox_handle {
     size_t receipt_len;
     pid_t opener;
     pid_t last_task; /* protected by outbox->lock, like all below: who wrote last, to ask /proc seldom */
-    struct closing closing; /* closed since the last write, and not yet released */
+    struct pending_release release; /* closed since the last write, and not yet released */
     bool has_written;
     unsigned int generation; /* of the content that fd is open on */
 };
 
 /* ================================================================ pending releases */
 
-static struct closing_list *list_of(const struct outbox_handle *handle)
+static struct pending_releases *list_of(const struct outbox_handle *handle)
 {
-    return &handle->outbox->closing[handle->kind];
+    return &handle->outbox->release[handle->kind];
 }
 
 /* Written again, or released. */
-static void closing_remove_locked(struct outbox_handle *handle)
+static void release_remove_locked(struct outbox_handle *handle)
 {
-    struct closing *closing = &handle->closing;
-    struct closing_list *list = list_of(handle);
-    if (closing->number == 0)
+    struct pending_release *release = &handle->release;
+    struct pending_releases *list = list_of(handle);
+    if (release->number == 0)
         return;
-    *(closing->previous == NULL ? &list->first : &closing->previous->closing.next) = closing->next;
-    *(closing->next == NULL ? &list->last : &closing->next->closing.previous) = closing->previous;
-    *closing = (struct closing){.number = 0};
-    core_broadcast_locked(handle->outbox);
+    *(release->previous == NULL ? &list->first : &release->previous->release.next) = release->next;
+    *(release->next == NULL ? &list->last : &release->next->release.previous) = release->previous;
+    *release = (struct pending_release){.number = 0};
+    outbox_broadcast_locked(handle->outbox);
 }
 
 /* A close(2); of one that was closed before, once more. */
-static void closing_add_locked(struct outbox_handle *handle)
+static void release_add_locked(struct outbox_handle *handle)
 {
-    struct closing_list *list = list_of(handle);
-    closing_remove_locked(handle);
-    handle->closing = (struct closing){
+    struct pending_releases *list = list_of(handle);
+    release_remove_locked(handle);
+    handle->release = (struct pending_release){
         .previous = list->last,
         .number = ++list->count,
-        .closed_ms = core_monotonic_ms(handle->outbox),
+        .closed_ms = outbox_monotonic_ms(handle->outbox),
     };
-    *(list->last == NULL ? &list->first : &list->last->closing.next) = handle;
+    *(list->last == NULL ? &list->first : &list->last->release.next) = handle;
     list->last = handle;
 }
 
 /* The release has begun: it is waited for, however long the disk takes. */
-static void closing_begin_release_locked(struct outbox_handle *handle)
+static void release_begin_locked(struct outbox_handle *handle)
 {
-    if (handle->closing.number != 0)
-        handle->closing.is_releasing = true;
+    if (handle->release.number != 0)
+        handle->release.is_releasing = true;
 }
 
 /* How long to wait for the handles closed up to `number`: 0 where there is none to wait for. */
-static int64_t find_until_locked(const struct closing_list *list, uint64_t number, const struct item *item,
-                                 int64_t now_ms)
+static int64_t find_until_locked(const struct pending_releases *list, uint64_t number,
+                                 const struct item *item, int64_t now_ms)
 {
     int64_t until_ms = 0;
-    for (const struct outbox_handle *handle = list->first; handle != NULL; handle = handle->closing.next) {
-        const struct closing *closing = &handle->closing;
-        int64_t given_up_ms = closing->is_releasing ? CLOCK_FOREVER : closing->closed_ms + RELEASE_WAIT_MS;
-        if (closing->number > number)
+    for (const struct outbox_handle *handle = list->first; handle != NULL; handle = handle->release.next) {
+        const struct pending_release *release = &handle->release;
+        int64_t given_up_ms = release->is_releasing ? CLOCK_FOREVER : release->closed_ms + RELEASE_WAIT_MS;
+        if (release->number > number)
             break;
         if ((item == NULL || handle->item == item) && given_up_ms > now_ms && given_up_ms > until_ms)
             until_ms = given_up_ms;
@@ -106,26 +107,26 @@ static int64_t find_until_locked(const struct closing_list *list, uint64_t numbe
 static int wait_for(struct outbox *outbox, enum envelope_kind kind, const struct item *item,
                     struct cancel *cancel)
 {
-    const struct closing_list *list = &outbox->closing[kind];
+    const struct pending_releases *list = &outbox->release[kind];
     int64_t until_ms;
     cancel_bind(cancel, &outbox->changed, &outbox->lock);
     pthread_mutex_lock(&outbox->lock);
     uint64_t number = list->count;
     while (!cancel_is_set(cancel) && !outbox->is_stopping &&
-           (until_ms = find_until_locked(list, number, item, core_monotonic_ms(outbox))) != 0)
+           (until_ms = find_until_locked(list, number, item, outbox_monotonic_ms(outbox))) != 0)
         clock_wait(outbox->config.clock, &outbox->changed, &outbox->lock, until_ms);
     pthread_mutex_unlock(&outbox->lock);
     cancel_unbind(cancel);
     return cancel_is_set(cancel) ? -EINTR : 0;
 }
 
-int closing_wait(struct outbox *outbox, enum envelope_kind kind, struct cancel *cancel)
+int release_wait(struct outbox *outbox, enum envelope_kind kind, struct cancel *cancel)
 {
     return wait_for(outbox, kind, NULL, cancel);
 }
 
 /* The same for the handles of this item alone. */
-static int closing_wait_item(struct outbox *outbox, const struct item *item, struct cancel *cancel)
+static int release_wait_item(struct outbox *outbox, const struct item *item, struct cancel *cancel)
 {
     pthread_mutex_lock(&outbox->lock);
     enum envelope_kind kind = item->envelope.kind;
@@ -133,13 +134,13 @@ static int closing_wait_item(struct outbox *outbox, const struct item *item, str
     return wait_for(outbox, kind, item, cancel);
 }
 
-int closing_wait_before_change(struct outbox *outbox, const struct item *item, struct cancel *cancel)
+int release_wait_before_change(struct outbox *outbox, const struct item *item, struct cancel *cancel)
 {
-    int error = closing_wait_item(outbox, item, cancel);
+    int error = release_wait_item(outbox, item, cancel);
     pthread_mutex_lock(&outbox->lock);
     bool is_attachment = item->envelope.kind == ENVELOPE_ATTACHMENT;
     pthread_mutex_unlock(&outbox->lock);
-    return error == 0 && is_attachment ? closing_wait(outbox, ENVELOPE_MESSAGE, cancel) : error;
+    return error == 0 && is_attachment ? release_wait(outbox, ENVELOPE_MESSAGE, cancel) : error;
 }
 
 /* ================================================================ writing */
@@ -155,7 +156,7 @@ static int writer_may_open_locked(const struct item *item)
 {
     switch (item->state) {
     case ITEM_WRITING:
-    case ITEM_HELD:
+    case ITEM_ON_HOLD:
     case ITEM_UPLOADING:
     case ITEM_UPLOADED:
         return 0;
@@ -181,16 +182,17 @@ static void reset_writing_locked(struct item *item)
 
 static int begin_claimed(struct outbox *outbox, struct item *item, off_t keep_bytes)
 {
-    _cleanup_change_ struct change change = {.outbox = NULL};
+    _cleanup_transition_ struct transition transition = {.outbox = NULL};
     uint64_t content;
     bool is_bound = binding_is_needed(outbox, item);
     int error = spool_take_number(outbox->spool, &content);
-    error = error != 0 ? error : change_begin(outbox, item, ITEM_WRITING, &change);
+    error = error != 0 ? error : transition_begin(outbox, item, ITEM_WRITING, &transition);
     if (error != 0)
         return error;
-    envelope_clear_outcome(&change.next);
-    change.next.content = content;
-    error = is_bound ? binding_split(outbox, item, keep_bytes, &change) : change_commit(&change, item);
+    envelope_clear_outcome(&transition.next);
+    transition.next.content = content;
+    error = is_bound ? binding_split(outbox, item, keep_bytes, &transition)
+                     : transition_commit(&transition, item);
     crash_point("begun_again");
     return error;
 }
@@ -202,29 +204,29 @@ static void wait_for_messages(struct outbox *outbox, const struct item *item)
     bool can_be_bound = item->state == ITEM_UPLOADING || item->state == ITEM_UPLOADED;
     pthread_mutex_unlock(&outbox->lock);
     if (can_be_bound)
-        closing_wait(outbox, ENVELOPE_MESSAGE, NULL);
+        release_wait(outbox, ENVELOPE_MESSAGE, NULL);
 }
 
-/* Before the first change of content that is closed (held, an attachment handed in): from now on it is being
- * written, durably. Content that messages bind goes to an item of its own; `keep_bytes` of it stay. Waits for
- * the disk. 0, or of writer_may_open_locked(), or of the disk. */
+/* Before the first change of content that is closed (on hold, or an attachment that was handed in): from now
+ * on it is being written, durably. Content that messages bind goes to an item of its own; `keep_bytes` of it
+ * stay. Waits for the disk. 0, or of writer_may_open_locked(), or of the disk. */
 static int writer_begin(struct outbox *outbox, struct item *item, off_t keep_bytes)
 {
     wait_for_messages(outbox, item);
     pthread_mutex_lock(&outbox->lock);
     int error = item->state == ITEM_WRITING ? -EALREADY : writer_may_open_locked(item);
     if (error == 0)
-        error = core_claim_locked(outbox, item, CLAIM_DISK);
+        error = claim_take_locked(outbox, item, CLAIM_DISK);
     if (error == 0 && (item->state == ITEM_WRITING || writer_may_open_locked(item) != 0)) {
         error = item->state == ITEM_WRITING ? -EALREADY : writer_may_open_locked(item);
-        core_unclaim_locked(outbox, item);
+        claim_release_locked(outbox, item);
     }
     pthread_mutex_unlock(&outbox->lock);
     if (error != 0)
         return error == -EALREADY ? 0 : error;
 
     /* What was interrupted is not whole because somebody adds to it. */
-    const char *interrupted = item->state == ITEM_HELD && keep_bytes > 0 ? item->envelope.error : NULL;
+    const char *interrupted = item->state == ITEM_ON_HOLD && keep_bytes > 0 ? item->envelope.error : NULL;
     _cleanup_free_ char *interruption = interrupted == NULL ? NULL : strdup(interrupted);
     error = interrupted != NULL && interruption == NULL ? -ENOMEM : begin_claimed(outbox, item, keep_bytes);
     pthread_mutex_lock(&outbox->lock);
@@ -233,7 +235,7 @@ static int writer_begin(struct outbox *outbox, struct item *item, off_t keep_byt
         item->interruption = TAKE_PTR(interruption);
         item->wrote_len = 0; /* not before: to who wrote it, its name goes on answering when it is out */
     }
-    core_unclaim_locked(outbox, item);
+    claim_release_locked(outbox, item);
     pthread_mutex_unlock(&outbox->lock);
     return error;
 }
@@ -273,7 +275,7 @@ static const char *words_for_end(enum writer_fate fate, bool has_written)
     return has_written ? WORDS_WRITER_FAILED : WORDS_LAST_FAILED;
 }
 
-/* Looks at how the task that closes the file ends. One that is killed interrupts the item. One that fails
+/* Finds out how the task that closes the file ends. One that is killed interrupts the item. One that fails
  * does so where its process wrote to it, or where nobody closes the file after it: the last call says how the
  * last holder ended. */
 static void writer_judge(struct outbox *outbox, struct item *item, pid_t pid)
@@ -295,35 +297,35 @@ static void writer_judge(struct outbox *outbox, struct item *item, pid_t pid)
 
 /* ---------------------------------------------------------------- the last close */
 
-/* Attachments are checked by their size alone; what is held, not at all. */
+/* Attachments are checked by their size alone; what is on hold, not at all. */
 static int read_content(struct outbox *outbox, const struct item *item, char **ret_bytes, size_t *ret_len)
 {
     const struct envelope *envelope = &item->envelope;
     *ret_len = (size_t)item->size;
     if (envelope->kind == ENVELOPE_ATTACHMENT || item->size == 0 ||
-        core_is_never_sent(envelope->kind, envelope->name))
+        item_is_never_sent(envelope->kind, envelope->name))
         return 0;
-    return spool_read_data(outbox->spool, item->number, hand_in_max_bytes(envelope->kind), ret_bytes,
-                           ret_len);
+    return spool_read_data(outbox->spool, item->number, accept_max_bytes(envelope->kind), ret_bytes, ret_len);
 }
 
 static int try_hand_in(struct outbox *outbox, struct item *item, char **ret_reason)
 {
-    _cleanup_hand_in_ struct hand_in hand_in = {.memory = NULL};
+    _cleanup_acceptance_ struct acceptance acceptance = {.memory = NULL};
     _cleanup_free_ char *bytes = NULL;
     size_t len;
     int error = read_content(outbox, item, &bytes, &len);
     if (error == 0)
-        error = hand_in_begin(outbox, item, item->envelope.kind, item->envelope.name, &hand_in);
+        error = accept_begin(outbox, item, item->envelope.kind, item->envelope.name, &acceptance);
     if (error == 0)
-        error = hand_in_check(&hand_in, bytes, len, ret_reason);
+        error = accept_check(&acceptance, bytes, len, ret_reason);
     crash_point("checked");
-    hand_in.change.is_own_doing = true; /* RELEASE is no call that anyone waits for: a receipt may appear */
+    acceptance.transition.is_own_doing =
+        true; /* RELEASE is no call that anyone waits for: a receipt may appear */
     if (error == 0)
-        error = change_commit(&hand_in.change, item);
+        error = transition_commit(&acceptance.transition, item);
     crash_point("accepted");
     if (error == 0)
-        hand_in_done(&hand_in);
+        accept_done(&acceptance);
     return error;
 }
 
@@ -345,7 +347,7 @@ static void writer_finish(struct outbox *outbox, struct item *item)
     } else {
         error = error != 0 ? error : try_hand_in(outbox, item, &reason);
         if (error != 0)
-            settle_failed(outbox, item, ITEM_FAILED, 0, reason != NULL ? reason : strerror(-error));
+            settle_into_failed(outbox, item, ITEM_FAILED, 0, reason != NULL ? reason : strerror(-error));
     }
     pthread_mutex_lock(&outbox->lock);
     reset_writing_locked(item);
@@ -373,7 +375,7 @@ static void handle_free(struct outbox_handle *handle)
     if (handle->fd >= 0)
         close(handle->fd);
     pthread_mutex_lock(&handle->outbox->lock);
-    closing_remove_locked(handle);
+    release_remove_locked(handle);
     item_unref(handle->item);
     pthread_mutex_unlock(&handle->outbox->lock);
     free(handle->receipt);
@@ -390,32 +392,32 @@ struct new_file {
 };
 
 static int prepare_new(struct outbox *outbox, const struct new_file *file, const struct item *item,
-                       struct change *change)
+                       struct transition *transition)
 {
-    change->next.number = item->number;
-    change->next.order = item->number;
-    change->next.content = item->number;
-    change->next.kind = file->kind;
-    change->next.name = strdup(file->name);
-    change->next.answers = file->answers == NULL ? NULL : strdup(file->answers);
-    change_stamp(change);
-    if (change->next.name == NULL || (file->answers != NULL && change->next.answers == NULL))
+    transition->next.number = item->number;
+    transition->next.order = item->number;
+    transition->next.content = item->number;
+    transition->next.kind = file->kind;
+    transition->next.name = strdup(file->name);
+    transition->next.answers = file->answers == NULL ? NULL : strdup(file->answers);
+    transition_stamp(transition);
+    if (transition->next.name == NULL || (file->answers != NULL && transition->next.answers == NULL))
         return -ENOMEM;
     pthread_mutex_lock(&outbox->lock);
-    int error = change_reserve_locked(change, item);
+    int error = transition_reserve_locked(transition, item);
     pthread_mutex_unlock(&outbox->lock);
     return error;
 }
 
-static int create_files(struct outbox *outbox, const struct change *change, const struct item *item,
+static int create_files(struct outbox *outbox, const struct transition *transition, const struct item *item,
                         int *ret_fd)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(ENVELOPE_MAX_BYTES);
-    int error = envelope_format(&change->next, &text);
+    int error = envelope_format(&transition->next, &text);
     return error != 0 ? error : spool_create(outbox->spool, item->number, text.data, text.len, ret_fd);
 }
 
-static int add_new(struct outbox_handle *handle, struct change *change, struct outbox_stat *ret)
+static int add_new(struct outbox_handle *handle, struct transition *transition, struct outbox_stat *ret)
 {
     struct outbox *outbox = handle->outbox;
     struct item *item = handle->item;
@@ -424,7 +426,7 @@ static int add_new(struct outbox_handle *handle, struct change *change, struct o
     if (error == 0) {
         item_ref(item);
         item_update_stat(item, handle->fd);
-        change_apply_locked(change, item);
+        transition_apply_locked(transition, item);
         item->is_durable = false;
         item->writers = 1;
         item->opener = handle->opener;
@@ -444,14 +446,15 @@ static int create(struct outbox_handle *handle, const struct new_file *file, str
     handle->item = item_new(number);
     if (handle->item == NULL)
         return -ENOMEM;
-    _cleanup_change_ struct change change = {.outbox = outbox, .state = ITEM_WRITING, .reserved_folder = -1};
-    error = prepare_new(outbox, file, handle->item, &change);
+    _cleanup_transition_ struct transition transition = {
+        .outbox = outbox, .state = ITEM_WRITING, .reserved_folder = -1};
+    error = prepare_new(outbox, file, handle->item, &transition);
     if (error == 0)
-        error = create_files(outbox, &change, handle->item, &handle->fd);
+        error = create_files(outbox, &transition, handle->item, &handle->fd);
     crash_point("created");
     if (error != 0)
         return error;
-    error = add_new(handle, &change, ret);
+    error = add_new(handle, &transition, ret);
     if (error != 0)
         spool_remove(outbox->spool, number);
     return error;
@@ -478,7 +481,7 @@ int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *
 {
     if (folder != OUTBOX_FOLDER_OUTBOX && folder != OUTBOX_FOLDER_ATTACHMENTS)
         return -EPERM;
-    int error = core_check_name(folder, name);
+    int error = item_check_name(folder, name);
     if (error != 0)
         return error;
     const struct new_file file = {
@@ -491,7 +494,7 @@ int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *
 int outbox_create_answer(struct outbox *outbox, const char *answers, const char *name, pid_t pid,
                          struct outbox_handle **ret_handle, struct outbox_stat *ret)
 {
-    int error = core_check_name(OUTBOX_FOLDER_OUTBOX, name);
+    int error = item_check_name(OUTBOX_FOLDER_OUTBOX, name);
     if (error != 0)
         return error;
     do { /* until nobody takes the name first */
@@ -544,7 +547,7 @@ static int set_descriptor(struct outbox_handle *handle, int fd)
 }
 
 /* Opens the content as it is now, also in place of an older one.
- * Opens the content as it is now: it may be exchanged between the look and the open. */
+ * It may be exchanged between the two. */
 static int handle_open_content(struct outbox_handle *handle)
 {
     struct outbox *outbox = handle->outbox;
@@ -601,7 +604,7 @@ static int find_item(struct outbox_handle *handle, uint64_t number)
 static int enter_writer(struct outbox_handle *handle)
 {
     struct outbox *outbox = handle->outbox;
-    closing_wait_item(outbox, handle->item, NULL);
+    release_wait_item(outbox, handle->item, NULL);
     pthread_mutex_lock(&outbox->lock);
     int error = enter_writer_locked(handle);
     pthread_mutex_unlock(&outbox->lock);
@@ -609,7 +612,7 @@ static int enter_writer(struct outbox_handle *handle)
 }
 
 /* Who reads what waits may put an edited text in its place (names.c). */
-static void note_reader(struct outbox_handle *handle)
+static void remember_reader(struct outbox_handle *handle)
 {
     struct outbox *outbox = handle->outbox;
     pthread_mutex_lock(&outbox->lock);
@@ -623,13 +626,13 @@ static void note_reader(struct outbox_handle *handle)
     pthread_mutex_unlock(&outbox->lock);
 }
 
-/* What is written under a name that just left begins something new. Upon -ESTALE the kernel looks the name up
- * once more, and now finds it free. */
-static bool forget_ghosts(struct outbox *outbox, uint64_t number, pid_t pid)
+/* What is written under a former name begins something new. Upon -ESTALE the kernel makes one more LOOKUP,
+ * which now finds the name free. */
+static bool forget_former_names(struct outbox *outbox, uint64_t number, pid_t pid)
 {
     const struct item_asker asker = {.task = pid, .process = writer_process(pid)};
     pthread_mutex_lock(&outbox->lock);
-    bool found = item_table_forget_ghosts(&outbox->table, number, &asker);
+    bool found = item_table_forget_former_names(&outbox->table, number, &asker);
     pthread_mutex_unlock(&outbox->lock);
     return found;
 }
@@ -646,10 +649,10 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect 
     int error = find_item(handle, number);
     if (error == 0 && wants_write)
         error = enter_writer(handle);
-    if (wants_write && (error == -EACCES || error == -ENOENT) && forget_ghosts(outbox, number, pid))
+    if (wants_write && (error == -EACCES || error == -ENOENT) && forget_former_names(outbox, number, pid))
         error = -ESTALE;
     if (error == 0 && !wants_write && aspect == OUTBOX_CONTENT)
-        note_reader(handle);
+        remember_reader(handle);
     if (error == 0)
         error = aspect == OUTBOX_RECEIPT ? open_receipt(handle) : handle_open_content(handle);
     if (error == 0 && (flags & O_TRUNC) != 0)
@@ -687,7 +690,7 @@ ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, o
 
 static int check_end(const struct outbox_handle *handle, off_t offset, uint64_t len)
 {
-    size_t max = hand_in_max_bytes(handle->kind);
+    size_t max = accept_max_bytes(handle->kind);
     if (offset < 0)
         return -EINVAL;
     return (uint64_t)offset > max || len > max - (uint64_t)offset ? -EFBIG : 0;
@@ -722,7 +725,7 @@ bool outbox_write_may_wait(struct outbox_handle *handle)
 }
 
 /* The kernel does not say whose pages of a mapping it writes (task 0). */
-static void note_writer(struct outbox_handle *handle, pid_t pid)
+static void remember_writer(struct outbox_handle *handle, pid_t pid)
 {
     struct outbox *outbox = handle->outbox;
     pthread_mutex_lock(&outbox->lock);
@@ -737,17 +740,17 @@ static void note_writer(struct outbox_handle *handle, pid_t pid)
     pthread_mutex_unlock(&outbox->lock);
 }
 
-static void note_write(struct outbox_handle *handle)
+static void record_write(struct outbox_handle *handle)
 {
     pthread_mutex_lock(&handle->outbox->lock);
-    closing_remove_locked(handle);
+    release_remove_locked(handle);
     handle->has_written = true;
     handle->item->is_dirty = true;
     item_update_stat(handle->item, handle->fd);
     pthread_mutex_unlock(&handle->outbox->lock);
 }
 
-static void note_failed_write(struct outbox_handle *handle, int error)
+static void record_failed_write(struct outbox_handle *handle, int error)
 {
     char words[160];
     snprintf(words, sizeof(words), "interrupted: a write to the file failed: %s", strerror(-error));
@@ -777,11 +780,11 @@ ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len
         error = file_pwrite_all(handle->fd, bytes, len, offset);
     if (error == 0)
         write_behind(handle, offset, len);
-    note_writer(handle, pid);
-    note_write(handle);
+    remember_writer(handle, pid);
+    record_write(handle);
     if (error == 0)
         return (ssize_t)len;
-    note_failed_write(handle, error);
+    record_failed_write(handle, error);
     return error;
 }
 
@@ -797,7 +800,7 @@ int outbox_allocate(struct outbox_handle *handle, int mode, off_t offset, off_t 
     if (error == 0 && fallocate(handle->fd, mode, offset, len) != 0)
         error = -errno;
     if (error == 0)
-        note_write(handle);
+        record_write(handle);
     return error;
 }
 
@@ -826,12 +829,12 @@ int outbox_set_size(struct outbox *outbox, uint64_t number, struct outbox_handle
         return error;
     if (ftruncate(handle->fd, size) != 0) {
         error = -errno;
-        note_failed_write(handle, error);
+        record_failed_write(handle, error);
         return error;
     }
     /* O_TRUNC by a shell is no write of the program that it starts, nor of itself: nothing can be half yet.
      */
-    note_write(handle);
+    record_write(handle);
     return 0;
 }
 
@@ -879,7 +882,7 @@ int outbox_flush(struct outbox_handle *handle, pid_t pid)
     crash_point("flushed");
     pthread_mutex_lock(&handle->outbox->lock);
     if (handle->item->state == ITEM_WRITING)
-        closing_add_locked(handle);
+        release_add_locked(handle);
     pthread_mutex_unlock(&handle->outbox->lock);
     return error;
 }
@@ -887,7 +890,7 @@ int outbox_flush(struct outbox_handle *handle, pid_t pid)
 bool outbox_is_flushed(const struct outbox_handle *handle)
 {
     pthread_mutex_lock(&handle->outbox->lock);
-    bool is_synced = handle->closing.number != 0 && !handle->item->is_dirty;
+    bool is_synced = handle->release.number != 0 && !handle->item->is_dirty;
     bool is_flushed = !handle->may_write || !handle->has_written || is_synced;
     pthread_mutex_unlock(&handle->outbox->lock);
     return is_flushed;
@@ -898,14 +901,14 @@ static bool leave_writer_locked(struct outbox_handle *handle)
 {
     struct item *item = handle->item;
     item->writers--;
-    binding_look_locked(handle->outbox, item);
+    binding_check_locked(handle->outbox, item);
     if (item->writers > 0 || item->state != ITEM_WRITING)
         return false;
-    if (core_claim_locked(handle->outbox, item, CLAIM_DISK) != 0)
+    if (claim_take_locked(handle->outbox, item, CLAIM_DISK) != 0)
         return false;
     if (item->writers == 0 && item->state == ITEM_WRITING)
         return true;
-    core_unclaim_locked(handle->outbox, item);
+    claim_release_locked(handle->outbox, item);
     return false;
 }
 
@@ -913,8 +916,8 @@ static void release_writer(struct outbox_handle *handle)
 {
     struct outbox *outbox = handle->outbox;
     pthread_mutex_lock(&outbox->lock);
-    bool is_unflushed = handle->has_written && handle->closing.number == 0;
-    closing_begin_release_locked(handle);
+    bool is_unflushed = handle->has_written && handle->release.number == 0;
+    release_begin_locked(handle);
     pthread_mutex_unlock(&outbox->lock);
     if (is_unflushed) /* its descriptors were closed before a mapping of it ended, or in another task */
         writer_judge(outbox, handle->item, handle->opener);
@@ -925,9 +928,9 @@ static void release_writer(struct outbox_handle *handle)
     if (is_last)
         writer_finish(outbox, handle->item);
     pthread_mutex_lock(&outbox->lock);
-    closing_remove_locked(handle);
+    release_remove_locked(handle);
     if (is_last)
-        core_unclaim_locked(outbox, handle->item);
+        claim_release_locked(outbox, handle->item);
     pthread_mutex_unlock(&outbox->lock);
     binding_collect(outbox);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An item in memory, its states, and the table of all items.
+ * The transition table of states; items; the table that finds them by number, name and id; and which names
+ * files may have. Memory only: transition.c makes changes durable.
  */
 #include "outbox/item.h"
 
@@ -41,7 +42,7 @@ enum {
 
 /* What a user does to an item that is settled or waiting: hand it in (again), keep it from being sent, take
  * it away. */
-#define HAND_IN (TO(ITEM_QUEUED) | TO(ITEM_UPLOADING) | TO(ITEM_HELD))
+#define HAND_IN (TO(ITEM_QUEUED) | TO(ITEM_UPLOADING) | TO(ITEM_ON_HOLD))
 #define TAKE_AWAY (TO(ITEM_GONE) | TO(ITEM_DRAFTED))
 
 /* A state follows itself where something else of the envelope changes: the name, ids of uploaded parts. */
@@ -50,22 +51,22 @@ static const struct state_row rows[ITEM_STATES] = {
     [ITEM_WRITING] = {"writing",
                       TO(ITEM_WRITING) | HAND_IN | TO(ITEM_INTERRUPTED) | TO(ITEM_FAILED) | TO(ITEM_GONE),
                       OUT, ATTACHED, false, false, false},
-    [ITEM_HELD] = {"held", TO(ITEM_WRITING) | HAND_IN | TAKE_AWAY, OUT, ATTACHED, false, false, false},
+    [ITEM_ON_HOLD] = {"held", TO(ITEM_WRITING) | HAND_IN | TAKE_AWAY, OUT, ATTACHED, false, false, false},
     [ITEM_QUEUED] = {"queued",
-                     TO(ITEM_QUEUED) | TO(ITEM_SENDING) | TO(ITEM_FAILED) | TO(ITEM_UNKNOWN) | TO(ITEM_HELD) |
-                         TAKE_AWAY,
+                     TO(ITEM_QUEUED) | TO(ITEM_SENDING) | TO(ITEM_FAILED) | TO(ITEM_UNKNOWN) |
+                         TO(ITEM_ON_HOLD) | TAKE_AWAY,
                      OUT, NOWHERE, true, false, false},
     [ITEM_SENDING] = {"sending",
                       TO(ITEM_SENDING) | TO(ITEM_QUEUED) | TO(ITEM_SENT) | TO(ITEM_FAILED) | TO(ITEM_UNKNOWN),
                       OUT, NOWHERE, true, false, false},
-    [ITEM_SENT] = {"sent", TO(ITEM_SENT) | TO(ITEM_QUEUED) | TO(ITEM_HELD) | TO(ITEM_GONE), SENT, NOWHERE,
+    [ITEM_SENT] = {"sent", TO(ITEM_SENT) | TO(ITEM_QUEUED) | TO(ITEM_ON_HOLD) | TO(ITEM_GONE), SENT, NOWHERE,
                    false, false, true},
     [ITEM_UPLOADING] = {"uploading",
                         TO(ITEM_UPLOADING) | TO(ITEM_UPLOADED) | TO(ITEM_FAILED) | TO(ITEM_WRITING) |
-                            TO(ITEM_HELD) | TO(ITEM_GONE),
+                            TO(ITEM_ON_HOLD) | TO(ITEM_GONE),
                         NOWHERE, ATTACHED, true, false, true},
     [ITEM_UPLOADED] = {"uploaded",
-                       TO(ITEM_UPLOADED) | TO(ITEM_UPLOADING) | TO(ITEM_WRITING) | TO(ITEM_HELD) |
+                       TO(ITEM_UPLOADED) | TO(ITEM_UPLOADING) | TO(ITEM_WRITING) | TO(ITEM_ON_HOLD) |
                            TO(ITEM_GONE),
                        NOWHERE, ATTACHED, false, false, true},
     [ITEM_FAILED] = {"failed", TO(ITEM_FAILED) | HAND_IN | TAKE_AWAY, FAILED, FAILED, false, true, true},
@@ -188,6 +189,48 @@ bool item_may_have_been_sent(const struct item *item)
     return item->state == ITEM_UNKNOWN || item->envelope.may_have_been_sent || item->envelope.was_unknown;
 }
 
+enum binding_state item_attachment_state(const struct item *attachment)
+{
+    if (attachment == NULL)
+        return BINDING_LOST;
+    switch (attachment->state) {
+    case ITEM_UPLOADED:
+        return BINDING_READY;
+    case ITEM_UPLOADING:
+        return BINDING_UPLOADING;
+    case ITEM_WRITING:
+        return BINDING_WRITING;
+    default:
+        return BINDING_LOST;
+    }
+}
+
+enum binding_state item_binding_state(const struct item *message)
+{
+    enum binding_state worst = BINDING_READY;
+    for (size_t i = 0; i < message->bound_len; i++) {
+        enum binding_state state = item_attachment_state(message->bound[i]);
+        if (state == BINDING_LOST)
+            return BINDING_LOST;
+        if (state > worst)
+            worst = state;
+    }
+    return worst;
+}
+
+const char *item_find_lost_attachment(const struct item *message)
+{
+    for (size_t i = 0; i < message->bound_len; i++)
+        if (item_attachment_state(message->bound[i]) == BINDING_LOST)
+            return message->envelope.attachments[i].name;
+    return NULL;
+}
+
+bool item_is_unneeded(const struct item *item)
+{
+    return item->envelope.is_hidden && item->users == 0 && item->writers == 0 && item->state != ITEM_GONE;
+}
+
 void item_update_stat(struct item *item, int fd)
 {
     struct stat status;
@@ -247,14 +290,14 @@ void item_interrupt(struct item *item, const char *why)
 
 /* ================================================================ the table of items */
 
-struct ghost {
+struct former_name {
     char *name;
     enum outbox_folder folder;
     uint64_t number; /* the item's; nothing is found any more when it was removed, or is no longer settled */
     int64_t until_ms;
-    struct ghost *same; /* the next older one of the same name */
-    struct ghost *older;
-    struct ghost *newer;
+    struct former_name *same; /* the next older one of the same name */
+    struct former_name *older;
+    struct former_name *newer;
 };
 
 /* The service may give several items one id. */
@@ -266,33 +309,33 @@ struct known_id {
 /* What stands in `names` for a name that is reserved. */
 static char reservation;
 
-static void remove_ghost(struct item_table *table, struct ghost *ghost)
+static void remove_former_name(struct item_table *table, struct former_name *former_name)
 {
-    struct map *ghosts = &table->folders[ghost->folder].ghosts;
-    struct ghost *newest = map_find(ghosts, ghost->name);
-    if (newest == ghost && ghost->same == NULL) {
-        map_remove(ghosts, ghost->name);
-    } else if (newest == ghost) {
-        map_set(ghosts, ghost->same->name, ghost->same);
+    struct map *former_names = &table->folders[former_name->folder].former_names;
+    struct former_name *newest = map_find(former_names, former_name->name);
+    if (newest == former_name && former_name->same == NULL) {
+        map_remove(former_names, former_name->name);
+    } else if (newest == former_name) {
+        map_set(former_names, former_name->same->name, former_name->same);
     } else {
-        while (newest->same != ghost)
+        while (newest->same != former_name)
             newest = newest->same;
-        newest->same = ghost->same;
+        newest->same = former_name->same;
     }
-    *(ghost->older == NULL ? &table->oldest : &ghost->older->newer) = ghost->newer;
-    *(ghost->newer == NULL ? &table->newest : &ghost->newer->older) = ghost->older;
-    free(ghost->name);
-    free(ghost);
+    *(former_name->older == NULL ? &table->oldest : &former_name->older->newer) = former_name->newer;
+    *(former_name->newer == NULL ? &table->newest : &former_name->newer->older) = former_name->older;
+    free(former_name->name);
+    free(former_name);
 }
 
 void item_table_release(struct item_table *table)
 {
     while (table->oldest != NULL)
-        remove_ghost(table, table->oldest);
+        remove_former_name(table, table->oldest);
     for (unsigned int i = 0; i < OUTBOX_FOLDERS; i++) {
         size_t position = 0;
         struct known_id *id;
-        map_release(&table->folders[i].ghosts);
+        map_release(&table->folders[i].former_names);
         map_release(&table->folders[i].names);
         while ((id = map_next(&table->folders[i].ids, &position)) != NULL)
             free(id);
@@ -353,7 +396,7 @@ void item_table_unreserve(struct item_table *table, enum outbox_folder folder, c
         map_remove(&table->folders[folder].names, name);
 }
 
-static void note_id(struct map *ids, const char *id)
+static void add_id(struct map *ids, const char *id)
 {
     struct known_id *known = id == NULL ? NULL : map_find(ids, id);
     if (known != NULL)
@@ -389,7 +432,7 @@ void item_table_show(struct item_table *table, enum outbox_folder folder, struct
     if (hidden != NULL)
         forget_id(&place->ids, hidden->envelope.id);
     map_set(&place->names, item->envelope.name, item);
-    note_id(&place->ids, item->envelope.id);
+    add_id(&place->ids, item->envelope.id);
 }
 
 void item_table_hide(struct item_table *table, enum outbox_folder folder, struct item *item)
@@ -401,21 +444,21 @@ void item_table_hide(struct item_table *table, enum outbox_folder folder, struct
     forget_id(&place->ids, item->envelope.id);
 }
 
-void item_table_leave_ghost(struct item_table *table, enum outbox_folder folder, const char *name,
-                            const struct item *item, int64_t now_ms, int64_t until_ms)
+void item_table_add_former_name(struct item_table *table, enum outbox_folder folder, const char *name,
+                                const struct item *item, int64_t now_ms, int64_t until_ms)
 {
-    struct map *ghosts = &table->folders[folder].ghosts;
+    struct map *former_names = &table->folders[folder].former_names;
     while (table->oldest != NULL && table->oldest->until_ms <= now_ms)
-        remove_ghost(table, table->oldest);
-    struct ghost *same = map_find(ghosts, name);
-    struct ghost *ghost = calloc(1, sizeof(*ghost));
+        remove_former_name(table, table->oldest);
+    struct former_name *same = map_find(former_names, name);
+    struct former_name *former_name = calloc(1, sizeof(*former_name));
     char *copy = strdup(name);
-    if (ghost == NULL || copy == NULL || map_set(ghosts, copy, ghost) != 0) {
+    if (former_name == NULL || copy == NULL || map_set(former_names, copy, former_name) != 0) {
         free(copy);
-        free(ghost);
+        free(former_name);
         return;
     }
-    *ghost = (struct ghost){
+    *former_name = (struct former_name){
         .name = copy,
         .folder = folder,
         .number = item->number,
@@ -423,21 +466,21 @@ void item_table_leave_ghost(struct item_table *table, enum outbox_folder folder,
         .same = same,
         .older = table->newest,
     };
-    *(table->newest == NULL ? &table->oldest : &table->newest->newer) = ghost;
-    table->newest = ghost;
+    *(table->newest == NULL ? &table->oldest : &table->newest->newer) = former_name;
+    table->newest = former_name;
 }
 
-bool item_table_has_ghost(const struct item_table *table, enum outbox_folder folder, const char *name)
+bool item_table_has_former_name(const struct item_table *table, enum outbox_folder folder, const char *name)
 {
-    return map_find(&table->folders[folder].ghosts, name) != NULL;
+    return map_find(&table->folders[folder].former_names, name) != NULL;
 }
 
-struct item *item_table_find_ghost(const struct item_table *table, enum outbox_folder folder,
-                                   const char *name, int64_t now_ms, const struct item_asker *asker)
+struct item *item_table_find_by_former_name(const struct item_table *table, enum outbox_folder folder,
+                                            const char *name, int64_t now_ms, const struct item_asker *asker)
 {
-    const struct ghost *ghost = map_find(&table->folders[folder].ghosts, name);
-    for (; ghost != NULL && ghost->until_ms > now_ms; ghost = ghost->same) {
-        struct item *item = item_table_get(table, ghost->number);
+    const struct former_name *former_name = map_find(&table->folders[folder].former_names, name);
+    for (; former_name != NULL && former_name->until_ms > now_ms; former_name = former_name->same) {
+        struct item *item = item_table_get(table, former_name->number);
         int shown = item == NULL ? -1 : item_folder(item);
         if ((shown == OUTBOX_FOLDER_SENT || shown == OUTBOX_FOLDER_FAILED) && item_was_made_by(item, asker))
             return item;
@@ -445,26 +488,27 @@ struct item *item_table_find_ghost(const struct item_table *table, enum outbox_f
     return NULL;
 }
 
-static struct ghost *find_ghost_of(const struct item_table *table, uint64_t number)
+static struct former_name *find_former_name_of(const struct item_table *table, uint64_t number)
 {
-    struct ghost *ghost = table->newest;
-    while (ghost != NULL && ghost->number != number)
-        ghost = ghost->older;
-    return ghost;
+    struct former_name *former_name = table->newest;
+    while (former_name != NULL && former_name->number != number)
+        former_name = former_name->older;
+    return former_name;
 }
 
-bool item_table_forget_ghosts(struct item_table *table, uint64_t number, const struct item_asker *asker)
+bool item_table_forget_former_names(struct item_table *table, uint64_t number, const struct item_asker *asker)
 {
     bool is_found = false;
-    const struct ghost *ghost;
-    while ((ghost = find_ghost_of(table, number)) != NULL) {
-        struct ghost *next;
-        for (struct ghost *at = map_find(&table->folders[ghost->folder].ghosts, ghost->name); at != NULL;
-             at = next) {
+    const struct former_name *former_name;
+    while ((former_name = find_former_name_of(table, number)) != NULL) {
+        struct former_name *next;
+        for (struct former_name *at =
+                 map_find(&table->folders[former_name->folder].former_names, former_name->name);
+             at != NULL; at = next) {
             const struct item *item = item_table_get(table, at->number);
             next = at->same;
             if (at->number == number || (item != NULL && item_was_made_by(item, asker)))
-                remove_ghost(table, at);
+                remove_former_name(table, at);
         }
         is_found = true;
     }
@@ -473,24 +517,24 @@ bool item_table_forget_ghosts(struct item_table *table, uint64_t number, const s
 
 /* ================================================================ names */
 
-bool core_is_receipt_name(const char *name)
+bool item_is_receipt_name(const char *name)
 {
     size_t len = strlen(name);
     size_t suffix = strlen(RECEIPT_SUFFIX);
     return len > suffix && strcmp(name + len - suffix, RECEIPT_SUFFIX) == 0;
 }
 
-bool core_is_never_sent(enum envelope_kind kind, const char *name)
+bool item_is_never_sent(enum envelope_kind kind, const char *name)
 {
     return file_name_is_temporary(name) || (kind == ENVELOPE_MESSAGE && file_name_is_backup(name));
 }
 
-int core_check_name(enum outbox_folder folder, const char *name)
+int item_check_name(enum outbox_folder folder, const char *name)
 {
     bool is_message = folder == OUTBOX_FOLDER_OUTBOX;
-    if (core_is_receipt_name(name))
+    if (item_is_receipt_name(name))
         return -EPERM;
-    if (strlen(name) > (is_message ? FILE_NAME_MAX_BYTES : NAME_MAX_BYTES))
+    if (strlen(name) > (is_message ? FILE_NAME_MAX_BYTES : ITEM_NAME_MAX_BYTES))
         return -ENAMETOOLONG;
     return (is_message ? file_name_is_text(name) : file_name_is_valid(name)) ? 0 : -EILSEQ;
 }
@@ -499,11 +543,11 @@ enum {
     NUMBER_MAX_BYTES = 11 /* "-4294967295" */
 };
 
-/* What is cut off must not make it look like a receipt. */
+/* A name that was cut must not end like a receipt's. */
 static char *shorten(const char *name, size_t max_bytes)
 {
     char *shortened = file_name_shortened(name, max_bytes);
-    if (shortened != NULL && core_is_receipt_name(shortened))
+    if (shortened != NULL && item_is_receipt_name(shortened))
         shortened[strlen(shortened) - 1] = '\0';
     return shortened;
 }
@@ -518,16 +562,16 @@ static int is_taken(const struct item_table *table, enum outbox_folder folder, c
     return item_table_is_taken(table, folder, numbered) ? 1 : 0;
 }
 
-char *numbered_name_find(const struct item_table *table, enum outbox_folder folder, const char *name)
+char *item_table_choose_name(const struct item_table *table, enum outbox_folder folder, const char *name)
 {
-    _cleanup_free_ char *whole = shorten(name, NAME_MAX_BYTES);
+    _cleanup_free_ char *whole = shorten(name, ITEM_NAME_MAX_BYTES);
     if (whole == NULL || !item_table_is_taken(table, folder, whole))
         return TAKE_PTR(whole);
     /* Of "x-2", where there is an "x", the next is "x-3", not "x-2-2". */
     _cleanup_free_ char *unnumbered = file_name_unnumbered(name);
     if (unnumbered != NULL && item_table_is_taken(table, folder, unnumbered))
         name = unnumbered;
-    _cleanup_free_ char *base = shorten(name, NAME_MAX_BYTES - NUMBER_MAX_BYTES);
+    _cleanup_free_ char *base = shorten(name, ITEM_NAME_MAX_BYTES - NUMBER_MAX_BYTES);
     if (base == NULL)
         return NULL;
     unsigned int taken = 1;

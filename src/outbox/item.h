@@ -1,6 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An item in memory, its states, and the table of all items.
+ * An item: a message to send or a file to upload, from its creation until it leaves the spool.
+ *
+ * Model. An item has a number, which is never given again; a *state*; an *envelope*, which is what the disk
+ * knows of it (mail/envelope.h); and what is true only while the program runs: who writes it, who waits for
+ * it, when it is tried next. item.c has the one table of which state may follow which; docs/OUTBOX.md draws
+ * it. The state and the kind say in which folder an item shows, so a change of state moves it.
+ *
+ * The *table* finds items by number, and by name in each folder. It also knows *former names*: a message that
+ * was sent leaves outbox/ by itself, and the process that wrote it may still touch or rename it there. For a
+ * few seconds its former name goes on answering to that process. To all others the name is free.
+ *
+ * Invariant: every field but the number is protected by outbox->lock. The envelope and the state are changed
+ * only by the thread that has claimed the item (transition.h), so this thread may read them without the lock.
+ * Nothing here waits, and nothing here locks: the caller holds outbox->lock.
  */
 #ifndef INBOXFS_OUTBOX_ITEM_H
 #define INBOXFS_OUTBOX_ITEM_H
@@ -22,7 +35,7 @@
 enum item_state {
     ITEM_GONE,        /* not in the spool: before it is made, and after it is removed */
     ITEM_WRITING,     /* open for writing, or created and not yet closed for the last time */
-    ITEM_HELD,        /* closed, and never sent as it is: empty, or of a never-sent name */
+    ITEM_ON_HOLD,     /* closed, and never sent as it is: empty, or of a never-sent name */
     ITEM_QUEUED,      /* a message handed in: goes out when its attachments and its turn have come */
     ITEM_SENDING,     /* its request may be on the wire */
     ITEM_SENT,        /* the service took it */
@@ -57,7 +70,7 @@ bool item_state_has_receipt(enum item_state state);
 
 /* ================================================================ an item */
 
-struct lane;
+struct sequence;
 
 enum {
     ITEM_WRITERS_MAX = 16, /* processes remembered as writers; beyond, every process counts as one */
@@ -70,7 +83,7 @@ enum item_claim {
     CLAIM_SERVICE, /* for as long as the service takes: nobody waits for that */
 };
 
-/* While its sender waits for the service, another may change the message's name: see core_lend(). */
+/* While its sender waits for the service, another may change the message's name: see claim_lend(). */
 enum item_lending {
     LENDING_NONE,
     LENDING_LENT,
@@ -108,7 +121,7 @@ struct item {
     const char *last_end; /* why it must not go out unless somebody else closes it, too; NULL: no reason */
     pid_t opener;         /* the task that opened it for writing, or process that moved it, last; -1: none */
     pid_t wrote[ITEM_WRITERS_MAX];
-    size_t wrote_len; /* ITEM_WRITERS_MAX + 1: nobody can tell who did not */
+    size_t wrote_len; /* ITEM_WRITERS_MAX + 1: it is no longer known who did not */
 
     pid_t read_by[ITEM_READERS_MAX]; /* processes that read it while it waited, the latest */
     unsigned int reads;
@@ -116,7 +129,7 @@ struct item {
     /* waiting its turn */
     struct item *next;
     struct item *previous;
-    struct lane *lane; /* of a message; NULL: in no queue */
+    struct sequence *sequence; /* of a message; NULL: in no queue */
     bool is_queued;
     int64_t next_attempt_ms; /* monotonic; 0: at once */
     bool is_woken;           /* during its attempt somebody asked to try now: no delay after it */
@@ -133,8 +146,8 @@ struct item {
     struct item *next_loose;
     int64_t remove_again_ms; /* monotonic; unneeded, and the disk did not let it go */
 
-    uint64_t failure; /* when it failed, counted in failures of this run; 0: it did not */
-    bool is_untold;   /* settled, and the world is just being told */
+    uint64_t failure;  /* when it failed, counted in failures of this run; 0: it did not */
+    bool is_event_due; /* settled, and its event is not published yet */
 };
 
 /* An item with one reference and an empty envelope (its number set), or NULL. */
@@ -148,6 +161,23 @@ void item_stat(const struct item *item, enum outbox_aspect aspect, struct outbox
 
 /* Whether its content, under its key, may have gone out already. */
 bool item_may_have_been_sent(const struct item *item);
+
+enum binding_state {
+    BINDING_READY,     /* it is in the pool */
+    BINDING_LOST,      /* it will never get there: the message fails */
+    BINDING_UPLOADING, /* it is on its way */
+    BINDING_WRITING,   /* it is still being written */
+};
+
+/* Of one attachment; NULL: BINDING_LOST. */
+enum binding_state item_attachment_state(const struct item *attachment);
+/* Of all that a message binds: BINDING_LOST if one is lost, else the greatest. */
+enum binding_state item_binding_state(const struct item *message);
+/* The name of an attachment that is lost, or NULL. */
+const char *item_find_lost_attachment(const struct item *message);
+
+/* Whether it is hidden, and no message and no writer needs it. */
+bool item_is_unneeded(const struct item *item);
 
 /* Takes size and mtime from its open content file. */
 void item_update_stat(struct item *item, int fd);
@@ -165,20 +195,20 @@ void item_interrupt(struct item *item, const char *why);
 
 /* ================================================================ the table of items */
 
-struct ghost;
+struct former_name;
 
 struct item_folder {
-    struct map names;   /* to items, or to a mark of reservation */
-    struct map ids;     /* of those that the service gave one, how many have it */
-    struct map ghosts;  /* to the newest of the name */
-    int64_t changed_ms; /* realtime */
+    struct map names;        /* to items, or to a mark of reservation */
+    struct map ids;          /* of those that the service gave one, how many have it */
+    struct map former_names; /* to the newest of the name */
+    int64_t changed_ms;      /* realtime */
 };
 
 struct item_table {
     struct map by_number;
     struct item_folder folders[OUTBOX_FOLDERS];
-    struct ghost *oldest; /* of all ghosts, in the order in which they end */
-    struct ghost *newest;
+    struct former_name *oldest; /* of all former names, in the order in which they end */
+    struct former_name *newest;
 };
 
 /* All zeros is an empty table. Drops its references. */
@@ -209,34 +239,35 @@ void item_table_show(struct item_table *table, enum outbox_folder folder, struct
 void item_table_hide(struct item_table *table, enum outbox_folder folder, struct item *item);
 
 /* `name`, which the item has had, or would have, there: found until `until_ms` (monotonic, later than those
- * of all other ghosts). Without memory there is no ghost. */
-void item_table_leave_ghost(struct item_table *table, enum outbox_folder folder, const char *name,
-                            const struct item *item, int64_t now_ms, int64_t until_ms);
-/* Whether a name has a ghost at all. */
-bool item_table_has_ghost(const struct item_table *table, enum outbox_folder folder, const char *name);
+ * of all others). Without memory there is none. */
+void item_table_add_former_name(struct item_table *table, enum outbox_folder folder, const char *name,
+                                const struct item *item, int64_t now_ms, int64_t until_ms);
+/* Whether any item had this name there. */
+bool item_table_has_former_name(const struct item_table *table, enum outbox_folder folder, const char *name);
 /* The settled item that the asker made and that left under this name, or NULL: the latest. */
-struct item *item_table_find_ghost(const struct item_table *table, enum outbox_folder folder,
-                                   const char *name, int64_t now_ms, const struct item_asker *asker);
-/* Forgets the ghosts of an item, and what the asker made that left under their names before, so that the
+struct item *item_table_find_by_former_name(const struct item_table *table, enum outbox_folder folder,
+                                            const char *name, int64_t now_ms, const struct item_asker *asker);
+/* Forgets the former names of an item, and what the asker made that left under them before, so that the
  * asker finds nothing there any more; whether there were any. */
-bool item_table_forget_ghosts(struct item_table *table, uint64_t number, const struct item_asker *asker);
+bool item_table_forget_former_names(struct item_table *table, uint64_t number,
+                                    const struct item_asker *asker);
 
 /* ================================================================ names */
 
 enum {
-    NAME_MAX_BYTES = 255 - 13, /* where NAME.receipt.json must fit beside it */
+    ITEM_NAME_MAX_BYTES = 255 - 13, /* where NAME.receipt.json must fit beside it */
 };
 
 /* Whether the name may stand in this folder, outbox/ or attachments/. 0, -EPERM (a receipt's), -ENAMETOOLONG,
  * -EILSEQ (not UTF-8; of an attachment, whose name is sent in a header, also: a control character). */
-int core_check_name(enum outbox_folder folder, const char *name);
-bool core_is_receipt_name(const char *name);
+int item_check_name(enum outbox_folder folder, const char *name);
+bool item_is_receipt_name(const char *name);
 /* Whether a file of this name is left alone for ever. The backup of a message would be sent as a second
  * message; a backup may well be what somebody wants to attach. */
-bool core_is_never_sent(enum envelope_kind kind, const char *name);
+bool item_is_never_sent(enum envelope_kind kind, const char *name);
 
 /* `name`, shortened so that a receipt's name fits beside it, and numbered so that it is free in the folder.
  * The lock is held. The caller frees; NULL without memory. */
-char *numbered_name_find(const struct item_table *table, enum outbox_folder folder, const char *name);
+char *item_table_choose_name(const struct item_table *table, enum outbox_folder folder, const char *name);
 
 #endif

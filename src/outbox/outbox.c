@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The outbox as a whole: its beginning and end, and what can be asked of it. Files are in handle.c, renames
- * in names.c and draft_moves.c, waiting in barrier.c.
+ * Starting, stopping and freeing the outbox, and what can be asked of it: files by name, listings, the
+ * status. Opening is in recovery.c, files in handle.c, renames in rename.c, fsync of a folder in barrier.c.
  */
 #include "outbox/outbox.h"
 
@@ -26,15 +26,15 @@ int outbox_start(struct outbox *outbox)
 
 static void wake_all_workers_locked(struct outbox *outbox)
 {
-    core_wake_workers_locked(outbox, ENVELOPE_MESSAGE);
-    core_wake_workers_locked(outbox, ENVELOPE_ATTACHMENT);
+    outbox_wake_workers_locked(outbox, ENVELOPE_MESSAGE);
+    outbox_wake_workers_locked(outbox, ENVELOPE_ATTACHMENT);
 }
 
 void outbox_stop(struct outbox *outbox)
 {
     pthread_mutex_lock(&outbox->lock);
     outbox->is_stopping = true;
-    core_broadcast_locked(outbox);
+    outbox_broadcast_locked(outbox);
     wake_all_workers_locked(outbox);
     pthread_mutex_unlock(&outbox->lock);
     worker_set_stop(TAKE_PTR(outbox->workers));
@@ -60,7 +60,7 @@ void outbox_free(struct outbox *outbox)
     free(outbox);
 }
 
-/* ---------------------------------------------------------------- looking */
+/* ---------------------------------------------------------------- finding */
 
 /* "x" of "x.receipt.json", or NULL without memory. */
 static char *without_receipt_suffix(const char *name)
@@ -85,7 +85,7 @@ static bool find_receipt(struct outbox *outbox, enum outbox_folder folder, const
 
 bool outbox_find(struct outbox *outbox, enum outbox_folder folder, const char *name, struct outbox_stat *ret)
 {
-    if (core_is_receipt_name(name))
+    if (item_is_receipt_name(name))
         return find_receipt(outbox, folder, name, ret);
     pthread_mutex_lock(&outbox->lock);
     const struct item *item = item_table_find(&outbox->table, folder, name);
@@ -98,15 +98,15 @@ bool outbox_find(struct outbox *outbox, enum outbox_folder folder, const char *n
 bool outbox_find_left(struct outbox *outbox, enum outbox_folder folder, const char *name, pid_t pid,
                       struct outbox_stat *ret)
 {
-    int64_t now_ms = core_monotonic_ms(outbox);
+    int64_t now_ms = outbox_monotonic_ms(outbox);
     pthread_mutex_lock(&outbox->lock);
-    bool has_left = item_table_has_ghost(&outbox->table, folder, name);
+    bool has_left = item_table_has_former_name(&outbox->table, folder, name);
     pthread_mutex_unlock(&outbox->lock);
     if (!has_left)
         return false;
     const struct item_asker asker = {.task = pid, .process = writer_process(pid)};
     pthread_mutex_lock(&outbox->lock);
-    const struct item *item = item_table_find_ghost(&outbox->table, folder, name, now_ms, &asker);
+    const struct item *item = item_table_find_by_former_name(&outbox->table, folder, name, now_ms, &asker);
     if (item != NULL)
         item_stat(item, OUTBOX_CONTENT, ret);
     pthread_mutex_unlock(&outbox->lock);
@@ -251,8 +251,8 @@ void outbox_listing_release(struct outbox_listing *listing)
 void outbox_wake(struct outbox *outbox)
 {
     pthread_mutex_lock(&outbox->lock);
-    gate_wake(&outbox->gates[ENVELOPE_MESSAGE]);
-    gate_wake(&outbox->gates[ENVELOPE_ATTACHMENT]);
+    suspension_wake(&outbox->suspensions[ENVELOPE_MESSAGE]);
+    suspension_wake(&outbox->suspensions[ENVELOPE_ATTACHMENT]);
     for (struct item *item = send_queue_next(&outbox->queue, NULL); item != NULL;
          item = send_queue_next(&outbox->queue, item))
         send_queue_wake(item);
@@ -260,29 +260,30 @@ void outbox_wake(struct outbox *outbox)
     pthread_mutex_unlock(&outbox->lock);
 }
 
-/* While its gate is closed, what an item itself waits for does not matter. */
-static void take_gate_time(const struct gate *gate, int64_t now, int64_t *next)
+/* During a suspension, what an item itself waits for does not matter. */
+static void take_suspension_time(const struct suspension *suspension, int64_t now, int64_t *next)
 {
-    if (gate->reason != GATE_OPEN && gate->until_ms > now && (*next == 0 || gate->until_ms > *next))
-        *next = gate->until_ms;
+    if (suspension->reason != SUSPENSION_NONE && suspension->until_ms > now &&
+        (*next == 0 || suspension->until_ms > *next))
+        *next = suspension->until_ms;
 }
 
 /* The earliest of what the queue waits for, or 0. */
 static int64_t next_attempt_locked(struct outbox *outbox)
 {
-    int64_t now = core_monotonic_ms(outbox);
+    int64_t now = outbox_monotonic_ms(outbox);
     int64_t next = 0;
     for (const struct item *item = send_queue_next(&outbox->queue, NULL); item != NULL;
          item = send_queue_next(&outbox->queue, item))
         if (item->next_attempt_ms > now && (next == 0 || item->next_attempt_ms < next) &&
-            !binding_is_unneeded(item))
+            !item_is_unneeded(item))
             next = item->next_attempt_ms;
     if (outbox->queue.messages > 0)
-        take_gate_time(&outbox->gates[ENVELOPE_MESSAGE], now, &next);
+        take_suspension_time(&outbox->suspensions[ENVELOPE_MESSAGE], now, &next);
     if (outbox->queue.uploads.len > 0)
-        take_gate_time(&outbox->gates[ENVELOPE_ATTACHMENT], now, &next);
-    int64_t realtime = core_realtime_ms(outbox);
-    if (outbox->queue.messages > 0 && next == 0 && !quota_has_room(&outbox->quota, realtime))
+        take_suspension_time(&outbox->suspensions[ENVELOPE_ATTACHMENT], now, &next);
+    int64_t realtime = outbox_realtime_ms(outbox);
+    if (outbox->queue.messages > 0 && next == 0 && !quota_is_left(&outbox->quota, realtime))
         return realtime + quota_wait_ms(realtime);
     return next == 0 ? 0 : realtime + next - now;
 }
@@ -290,19 +291,19 @@ static int64_t next_attempt_locked(struct outbox *outbox)
 void outbox_get_status(struct outbox *outbox, struct outbox_status *ret)
 {
     *ret = (struct outbox_status){.daily_limit = outbox->config.daily_limit};
-    ret->sent_today = quota_get_count(&outbox->quota, core_realtime_ms(outbox));
+    ret->sent_today = quota_get_count(&outbox->quota, outbox_realtime_ms(outbox));
     pthread_mutex_lock(&outbox->lock);
     ret->queued = outbox->queue.messages;
     for (const struct item *item = outbox->queue.uploads.first; item != NULL; item = item->next)
-        ret->uploading += !binding_is_unneeded(item);
+        ret->uploading += !item_is_unneeded(item);
     ret->failed = outbox->table.folders[OUTBOX_FOLDER_FAILED].names.len;
     ret->sent = outbox->table.folders[OUTBOX_FOLDER_SENT].names.len;
     ret->next_attempt_ms = next_attempt_locked(outbox);
-    for (size_t i = 0; i < ARRAY_LEN(outbox->gates); i++) {
-        const struct gate *gate = &outbox->gates[i];
-        ret->is_paused = ret->is_paused || gate->reason != GATE_OPEN;
+    for (size_t i = 0; i < ARRAY_LEN(outbox->suspensions); i++) {
+        const struct suspension *suspension = &outbox->suspensions[i];
+        ret->is_paused = ret->is_paused || suspension->reason != SUSPENSION_NONE;
         if (ret->error[0] == '\0')
-            snprintf(ret->error, sizeof(ret->error), "%s", gate->error);
+            snprintf(ret->error, sizeof(ret->error), "%s", suspension->error);
     }
     pthread_mutex_unlock(&outbox->lock);
 }

@@ -61,14 +61,14 @@ struct outbox_listing { /* a snapshot, in order of hand-in */
     size_t len;
 };
 
-/* Told when an item appears in, changes in, or leaves a folder by the daemon's own doing (not by a call from
- * the user), from the thread that did it, with no lock held. Must not block. */
+/* Called when an item appears in, changes in, or leaves a folder by the daemon's own doing (not by a call
+ * from the user), from the thread that did it, with no lock held. Must not block. */
 struct outbox_listener {
     void (*item_moved)(void *context, const char *name, enum outbox_folder from, enum outbox_folder to);
     void *context;
 };
 
-/* Told when the service was asked, from the thread that did it, with no lock held: whether it answered and
+/* Called when the service was asked, from the thread that did it, with no lock held: whether it answered and
  * let the key in. Must not block. */
 struct contact_listener {
     void (*asked)(void *context, bool is_reached); /* may be NULL */
@@ -106,10 +106,10 @@ void outbox_stop(struct outbox *outbox);
 /* NULL-safe. After outbox_stop(). All handles must be released. */
 void outbox_free(struct outbox *outbox);
 
-/* The credentials or the network may work again: look now. */
+/* The credentials or the network may work again: whatever waits is tried now. */
 void outbox_wake(struct outbox *outbox);
 
-/* ---- looking: from memory */
+/* ---- finding: from memory */
 
 /* By name. */
 bool outbox_find(struct outbox *outbox, enum outbox_folder folder, const char *name, struct outbox_stat *ret);
@@ -130,7 +130,7 @@ int64_t outbox_folder_changed_ms(struct outbox *outbox, enum outbox_folder folde
 /* ---- files. `pid` is the id of the task that makes the system call (0: unknown, another pid namespace) */
 
 /* open(O_CREAT) of a name that is not there, in outbox/ or attachments/. -EPERM for *.receipt.json and in the
- * other folders, -EEXIST, -ENOSPC, -ENAMETOOLONG, -EILSEQ (not UTF-8: it could not be told of in JSON; in
+ * other folders, -EEXIST, -ENOSPC, -ENAMETOOLONG, -EILSEQ (not UTF-8: it could not stand in JSON; in
  * attachments/, also: a control character). */
 int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *name, pid_t pid,
                   struct outbox_handle **ret_handle, struct outbox_stat *ret);
@@ -141,9 +141,10 @@ int outbox_create_answer(struct outbox *outbox, const char *answers, const char 
                          struct outbox_handle **ret_handle, struct outbox_stat *ret);
 /* `flags` as open(2). For writing, this waits for the release of what was closed just before. Writing is
  * -EBUSY for a queued message, -EACCES in sent/ and failed/ and for receipts.
- * -ESTALE: it just left the folder, and its name there is free from now on: look it up again.
- * Replacing an attachment's content (O_TRUNC or writing) waits for the release of messages that were closed
- * before, which bind it as it is; calls its upload off, where one is under way; and begins a new one. */
+ * -ESTALE: it just left the folder, and its name there is free from now on: the caller looks the name up
+ * again. Replacing an attachment's content (O_TRUNC or writing) waits for the release of messages that were
+ * closed before, which bind it as it is; calls its upload off, where one is under way; and begins a new one.
+ */
 int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, int flags, pid_t pid,
                      struct outbox_handle **ret_handle);
 ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, off_t offset);
@@ -157,7 +158,7 @@ int outbox_set_size(struct outbox *outbox, uint64_t number, struct outbox_handle
                     pid_t pid);
 /* `times` as utimensat(2). Succeeds, to no effect, on what has left the folder. */
 int outbox_set_times(struct outbox *outbox, uint64_t number, const struct timespec times[2]);
-/* A close(2). The bytes are durable when it returns 0. Looks at how the closing task ends. Waits for the
+/* A close(2). The bytes are durable when it returns 0. Finds out how the closing task ends. Waits for the
  * disk. */
 int outbox_flush(struct outbox_handle *handle, pid_t pid);
 int outbox_sync_file(struct outbox_handle *handle);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Recovery, in walks: load every item, mend, give names and queue places, settle what cannot go on. Nobody
- * else knows the outbox yet; the lock is taken all the same, for the functions that ask for it.
+ * Opens the outbox: from the spool's files to items in memory, after whatever end the last run came to. It
+ * loads every item, mends what a crash left half, gives names and places in the queue, and settles what
+ * cannot go on. Nobody else knows the outbox yet; the lock is taken all the same, for the functions that ask
+ * for it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -79,8 +81,7 @@ static int load_without_data(struct outbox *outbox, const struct spool_item *fou
     return error;
 }
 
-/* An empty content without a whole envelope is a creation that was cut short: nobody was told that it
- * succeeded. */
+/* An empty content without a whole envelope is a creation that was cut short: its caller got no answer. */
 static int load_without_envelope(struct outbox *outbox, const struct spool_item *found)
 {
     if (found->size == 0)
@@ -201,16 +202,16 @@ static bool has_replaced(const struct item *item, const struct item *older)
     return item->envelope.order >= older->envelope.order;
 }
 
-/* Two items of one name: in attachments/, and where the older one is held, the newer has replaced it, and the
- * crash came before the older was removed. Elsewhere it cannot be; then both stay. */
+/* Two items of one name: in attachments/, and where the older one is on hold, the newer has replaced it, and
+ * the crash came before the older was removed. Elsewhere it cannot be; then both stay. */
 static int resolve_clash(struct outbox *outbox, struct item *older, struct item *item, int folder)
 {
-    if (folder == OUTBOX_FOLDER_ATTACHMENTS || older->state == ITEM_HELD) {
+    if (folder == OUTBOX_FOLDER_ATTACHMENTS || older->state == ITEM_ON_HOLD) {
         item_table_hide(&outbox->table, (enum outbox_folder)folder, older);
         older->envelope.is_hidden = true;
         return 0;
     }
-    char *name = numbered_name_find(&outbox->table, (enum outbox_folder)folder, item->envelope.name);
+    char *name = item_table_choose_name(&outbox->table, (enum outbox_folder)folder, item->envelope.name);
     if (name == NULL)
         return -ENOMEM;
     free(item->envelope.name);
@@ -244,7 +245,7 @@ static int enqueue(struct outbox *outbox, struct item *item)
     if (item->envelope.kind == ENVELOPE_MESSAGE) {
         error = binding_recover_locked(outbox, item);
         if (error == 0)
-            error = send_queue_open_lane(&outbox->queue, item->envelope.lane, &item->lane);
+            error = send_queue_open_sequence(&outbox->queue, item->envelope.lane, &item->sequence);
     }
     if (error == 0)
         send_queue_add(&outbox->queue, item);
@@ -255,7 +256,7 @@ static int enqueue(struct outbox *outbox, struct item *item)
 
 static void count_sent(struct outbox *outbox, struct item *const *items, size_t len)
 {
-    int64_t today = quota_day(core_realtime_ms(outbox));
+    int64_t today = quota_day(outbox_realtime_ms(outbox));
     int64_t count = 0;
     for (size_t i = 0; i < len; i++)
         if (items[i]->envelope.quota_day == today)
@@ -266,17 +267,17 @@ static void count_sent(struct outbox *outbox, struct item *const *items, size_t 
 static void settle_sending(struct outbox *outbox, struct item *item)
 {
     if (item->envelope.quota_day == 0) {
-        int64_t now = core_realtime_ms(outbox);
+        int64_t now = outbox_realtime_ms(outbox);
         quota_count(&outbox->quota, now);
         item->envelope.quota_day = quota_day(now);
     }
-    if (core_trusts_keys(outbox)) {
+    if (outbox_trusts_keys(outbox)) {
         item->envelope.may_have_been_sent = true;
         settle_later(outbox, item, 0, "the program ended while the message was being sent");
         return;
     }
-    settle_failed(outbox, item, ITEM_UNKNOWN, 0,
-                  "unknown outcome: the program ended while the message was being sent");
+    settle_into_failed(outbox, item, ITEM_UNKNOWN, 0,
+                       "unknown outcome: the program ended while the message was being sent");
 }
 
 static void settle_item(struct outbox *outbox, struct item *item)
@@ -289,11 +290,11 @@ static void settle_item(struct outbox *outbox, struct item *item)
     item->failure = 0; /* of an earlier run: no barrier waits for it */
 }
 
-static void look_at_all(struct outbox *outbox, struct item *const *items, size_t len)
+static void check_all(struct outbox *outbox, struct item *const *items, size_t len)
 {
     pthread_mutex_lock(&outbox->lock);
     for (size_t i = 0; i < len; i++)
-        binding_look_locked(outbox, items[i]);
+        binding_check_locked(outbox, items[i]);
     pthread_mutex_unlock(&outbox->lock);
 }
 
@@ -315,11 +316,11 @@ static int recovery_run(struct outbox *outbox)
     for (size_t i = 0; i < len; i++)
         settle_item(outbox, items[i]);
     for (size_t i = 0; i < len; i++)
-        if (items[i]->state == ITEM_QUEUED && binding_state(items[i]) == BINDING_LOST)
-            sender_fail_lost(outbox, items[i]);
-    look_at_all(outbox, items, len);
+        if (items[i]->state == ITEM_QUEUED && item_binding_state(items[i]) == BINDING_LOST)
+            send_fail_lost(outbox, items[i]);
+    check_all(outbox, items, len);
     for (unsigned int i = 0; i < OUTBOX_FOLDERS; i++)
-        outbox->table.folders[i].changed_ms = core_realtime_ms(outbox);
+        outbox->table.folders[i].changed_ms = outbox_realtime_ms(outbox);
     binding_collect(outbox);
     return 0;
 }
@@ -335,8 +336,8 @@ static struct outbox *outbox_new(const struct outbox_config *config)
     outbox->config.default_from = config->default_from == NULL ? NULL : strdup(config->default_from);
     pthread_mutex_init(&outbox->lock, NULL);
     clock_condition_init(&outbox->changed);
-    gate_init(&outbox->gates[ENVELOPE_MESSAGE]);
-    gate_init(&outbox->gates[ENVELOPE_ATTACHMENT]);
+    suspension_init(&outbox->suspensions[ENVELOPE_MESSAGE]);
+    suspension_init(&outbox->suspensions[ENVELOPE_ATTACHMENT]);
     if (config->default_from != NULL && outbox->config.default_from == NULL) {
         outbox_free(outbox);
         return NULL;
@@ -352,7 +353,7 @@ int outbox_open(const struct outbox_config *config, struct outbox **ret_outbox, 
     int error = spool_open(config->state_dir_fd, &outbox->spool, ret_reason);
     if (error != 0)
         return error;
-    quota_init(&outbox->quota, outbox->spool, config->daily_limit, core_realtime_ms(outbox));
+    quota_init(&outbox->quota, outbox->spool, config->daily_limit, outbox_realtime_ms(outbox));
     error = recovery_run(outbox);
     if (error == -EPROTO)
         return reason_give(ret_reason, error, "the spool has messages of a newer version of this program");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Renames.
+ * rename(2), unlink(2) and `retry` in the four folders, and rename(2) between drafts/ and the outbox: into
+ * it, checked and durable before it returns; and out of it. docs/OUTBOX.md has the order of steps.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,13 +36,13 @@ static int names_claim_target_locked(struct outbox *outbox, enum outbox_folder f
         return item_table_is_taken(&outbox->table, folder, name) ? -EEXIST : 0;
     if (is_exclusive)
         return -EEXIST;
-    if (core_must_wait_locked(item))
+    if (claim_would_wait_locked(item))
         return -EAGAIN;
     if (item->state == ITEM_WRITING || item->writers > 0)
         return -EBUSY;
     bool is_replaceable =
-        item->state == ITEM_HELD || item->state == ITEM_UPLOADED || item->state == ITEM_UPLOADING;
-    if (!is_replaceable || core_claim_locked(outbox, item, CLAIM_DISK) != 0)
+        item->state == ITEM_ON_HOLD || item->state == ITEM_UPLOADED || item->state == ITEM_UPLOADING;
+    if (!is_replaceable || claim_take_locked(outbox, item, CLAIM_DISK) != 0)
         return -EEXIST;
     *ret_replaced = item;
     return 0;
@@ -49,10 +50,10 @@ static int names_claim_target_locked(struct outbox *outbox, enum outbox_folder f
 
 static void hide_durably(struct outbox *outbox, struct item *item)
 {
-    _cleanup_change_ struct change change;
-    int error = change_begin(outbox, item, item->state, &change);
+    _cleanup_transition_ struct transition transition;
+    int error = transition_begin(outbox, item, item->state, &transition);
     if (error == 0)
-        error = change_commit(&change, item);
+        error = transition_commit(&transition, item);
     if (error != 0)
         log_warning("the spool could not record that a file was replaced: %s", strerror(-error));
 }
@@ -69,13 +70,13 @@ static void names_release_target(struct outbox *outbox, struct item *replaced)
     crash_point("replaced");
     if (is_needed)
         hide_durably(outbox, replaced);
-    core_unclaim(outbox, replaced);
+    claim_release(outbox, replaced);
     binding_collect(outbox);
 }
 
-/* closing_wait_before_change() for the item of this name, if there is one. */
-static int names_wait_released(struct outbox *outbox, enum outbox_folder folder, const char *name,
-                               struct cancel *cancel)
+/* release_wait_before_change() for the item of this name, if there is one. */
+static int wait_released(struct outbox *outbox, enum outbox_folder folder, const char *name,
+                         struct cancel *cancel)
 {
     pthread_mutex_lock(&outbox->lock);
     struct item *item = item_table_find(&outbox->table, folder, name);
@@ -84,7 +85,7 @@ static int names_wait_released(struct outbox *outbox, enum outbox_folder folder,
     pthread_mutex_unlock(&outbox->lock);
     if (item == NULL)
         return 0;
-    int error = closing_wait_before_change(outbox, item, cancel);
+    int error = release_wait_before_change(outbox, item, cancel);
     pthread_mutex_lock(&outbox->lock);
     item_unref(item);
     pthread_mutex_unlock(&outbox->lock);
@@ -116,18 +117,18 @@ static int take_item_locked(struct renaming *renaming, const char *name)
     struct item *item = item_table_find(&outbox->table, renaming->from, name);
     renaming->is_out = item == NULL;
     if (item == NULL && may_be_out)
-        item = item_table_find_ghost(&outbox->table, renaming->from, name, core_monotonic_ms(outbox),
-                                     &renaming->asker);
+        item = item_table_find_by_former_name(&outbox->table, renaming->from, name,
+                                              outbox_monotonic_ms(outbox), &renaming->asker);
     if (item == NULL)
         return -ENOENT;
     renaming->is_borrowed =
         is_within && item->envelope.kind == ENVELOPE_MESSAGE && item->claim == CLAIM_SERVICE;
-    if (renaming->is_borrowed && core_is_never_sent(ENVELOPE_MESSAGE, renaming->new_name))
+    if (renaming->is_borrowed && item_is_never_sent(ENVELOPE_MESSAGE, renaming->new_name))
         return -EBUSY;
-    if (core_must_wait_locked(item))
+    if (claim_would_wait_locked(item))
         return -EAGAIN;
     int error =
-        renaming->is_borrowed ? core_borrow_locked(item) : core_claim_locked(outbox, item, CLAIM_DISK);
+        renaming->is_borrowed ? claim_borrow_locked(item) : claim_take_locked(outbox, item, CLAIM_DISK);
     if (error == 0)
         renaming->item = item;
     return error;
@@ -136,13 +137,13 @@ static int take_item_locked(struct renaming *renaming, const char *name)
 static void leave_item_locked(struct renaming *renaming)
 {
     if (renaming->is_borrowed)
-        core_give_back_locked(renaming->outbox, renaming->item);
+        claim_give_back_locked(renaming->outbox, renaming->item);
     else
-        core_unclaim_locked(renaming->outbox, renaming->item);
+        claim_release_locked(renaming->outbox, renaming->item);
 }
 
 /* Whether the name of the message is all that can still be changed: it goes out in any case, so its writer
- * must not be told that the rename failed, and try once more. */
+ * must not get an error for the rename, and try once more. */
 static bool is_handed_in_by_asker(const struct renaming *renaming)
 {
     const struct item *item = renaming->item;
@@ -159,9 +160,9 @@ static int supersede_locked(struct renaming *renaming)
     if (item == NULL || item == renaming->item || item->envelope.kind != ENVELOPE_MESSAGE ||
         !item_state_is_unsettled(item->state) || !item_was_read_by(item, renaming->asker.process))
         return -EEXIST;
-    if (core_must_wait_locked(item))
+    if (claim_would_wait_locked(item))
         return -EAGAIN;
-    int error = core_claim_locked(outbox, item, CLAIM_DISK);
+    int error = claim_take_locked(outbox, item, CLAIM_DISK);
     if (error == 0)
         renaming->replaced = item;
     return error;
@@ -181,7 +182,7 @@ static int take_target_locked(struct renaming *renaming, bool is_exclusive)
         return edited == -EBUSY ? edited : error;
     if (renaming->is_out) /* it needs no name here */
         return 0;
-    renaming->free_name = numbered_name_find(&outbox->table, renaming->to, renaming->new_name);
+    renaming->free_name = item_table_choose_name(&outbox->table, renaming->to, renaming->new_name);
     renaming->new_name = renaming->free_name;
     return renaming->free_name == NULL ? -ENOMEM : 0;
 }
@@ -213,61 +214,61 @@ static int remove_replaced(struct renaming *renaming)
     struct item *replaced = renaming->replaced;
     if (replaced == NULL || (replaced->state != ITEM_QUEUED && !renaming->is_out))
         return 0;
-    int error = change_remove(renaming->outbox, replaced);
+    int error = transition_remove(renaming->outbox, replaced);
     if (error != 0)
         return error;
     crash_point("superseded");
-    core_unclaim(renaming->outbox, TAKE_PTR(renaming->replaced));
+    claim_release(renaming->outbox, TAKE_PTR(renaming->replaced));
     return 0;
 }
 
-static int commit(struct renaming *renaming, struct change *change)
+static int commit(struct renaming *renaming, struct transition *transition)
 {
     int error = remove_replaced(renaming);
     if (error != 0)
         return error;
-    change->replaced = renaming->replaced;
-    return change_commit(change, renaming->item);
+    transition->replaced = renaming->replaced;
+    return transition_commit(transition, renaming->item);
 }
 
-static int set_name(struct change *change, const char *name)
+static int set_name(struct transition *transition, const char *name)
 {
-    free(change->next.name);
-    change->next.name = strdup(name);
-    return change->next.name == NULL ? -ENOMEM : 0;
+    free(transition->next.name);
+    transition->next.name = strdup(name);
+    return transition->next.name == NULL ? -ENOMEM : 0;
 }
 
 /* The name alone: of what is still written, or waits in the queue. */
 static int rename_only(struct renaming *renaming, enum item_state state)
 {
-    _cleanup_change_ struct change change;
-    int error = change_begin(renaming->outbox, renaming->item, state, &change);
+    _cleanup_transition_ struct transition transition;
+    int error = transition_begin(renaming->outbox, renaming->item, state, &transition);
     if (error == 0)
-        error = set_name(&change, renaming->new_name);
-    return error != 0 ? error : commit(renaming, &change);
+        error = set_name(&transition, renaming->new_name);
+    return error != 0 ? error : commit(renaming, &transition);
 }
 
 /* In sent/ or failed/, receipt and all. The new name goes on answering here as the old one did. */
 static int rename_settled(struct renaming *renaming)
 {
-    _cleanup_change_ struct change change = {.outbox = NULL};
+    _cleanup_transition_ struct transition transition = {.outbox = NULL};
     struct outbox *outbox = renaming->outbox;
     struct item *item = renaming->item;
     const struct outbox_listener *listener = &outbox->config.listener;
-    if (core_is_never_sent(renaming->item->envelope.kind, renaming->new_name))
+    if (item_is_never_sent(renaming->item->envelope.kind, renaming->new_name))
         return -ENOENT;
     _cleanup_free_ char *old_name = strdup(item->envelope.name);
-    int error = old_name == NULL ? -ENOMEM : change_begin_settled(outbox, item, &change);
+    int error = old_name == NULL ? -ENOMEM : transition_begin_settled(outbox, item, &transition);
     if (error == 0)
-        error = set_name(&change, renaming->new_name);
+        error = set_name(&transition, renaming->new_name);
     if (error == 0)
-        error = commit(renaming, &change);
+        error = commit(renaming, &transition);
     if (error != 0)
         return error;
 
     pthread_mutex_lock(&outbox->lock);
-    item_table_forget_ghosts(&outbox->table, item->number, &renaming->asker);
-    core_leave_ghost_locked(outbox, renaming->from, renaming->new_name, item);
+    item_table_forget_former_names(&outbox->table, item->number, &renaming->asker);
+    outbox_add_former_name_locked(outbox, renaming->from, renaming->new_name, item);
     enum outbox_folder folder = (enum outbox_folder)item_folder(item);
     pthread_mutex_unlock(&outbox->lock);
     if (listener->item_moved != NULL) {
@@ -280,8 +281,8 @@ static int rename_settled(struct renaming *renaming)
 /* A file of a never-sent name, whose writing did not come to a good end. */
 static int rename_interrupted(struct renaming *renaming)
 {
-    if (core_is_never_sent(renaming->item->envelope.kind, renaming->new_name))
-        return rename_only(renaming, ITEM_HELD);
+    if (item_is_never_sent(renaming->item->envelope.kind, renaming->new_name))
+        return rename_only(renaming, ITEM_ON_HOLD);
     renaming->reason = strdup(renaming->item->envelope.error);
     return -EBADMSG;
 }
@@ -292,27 +293,27 @@ static int read_message(struct renaming *renaming, char **ret_bytes, size_t *ret
     *ret_len = (size_t)item->size;
     if (renaming->to == OUTBOX_FOLDER_ATTACHMENTS || item->size == 0)
         return 0;
-    int error = spool_read_data(renaming->outbox->spool, item->number, hand_in_max_bytes(ENVELOPE_MESSAGE),
+    int error = spool_read_data(renaming->outbox->spool, item->number, accept_max_bytes(ENVELOPE_MESSAGE),
                                 ret_bytes, ret_len);
     return error == -EFBIG ? -EMSGSIZE : error;
 }
 
-/* Under its new name it is handed in, or held, whatever it was before. */
+/* Under its new name it is handed in, or on hold, whatever it was before. */
 static int hand_in_again(struct renaming *renaming)
 {
-    _cleanup_hand_in_ struct hand_in hand_in = {.memory = NULL};
+    _cleanup_acceptance_ struct acceptance acceptance = {.memory = NULL};
     _cleanup_free_ char *bytes = NULL;
     size_t len;
     enum envelope_kind kind = renaming->to == OUTBOX_FOLDER_OUTBOX ? ENVELOPE_MESSAGE : ENVELOPE_ATTACHMENT;
     int error = read_message(renaming, &bytes, &len);
     if (error == 0)
-        error = hand_in_begin(renaming->outbox, renaming->item, kind, renaming->new_name, &hand_in);
+        error = accept_begin(renaming->outbox, renaming->item, kind, renaming->new_name, &acceptance);
     if (error == 0)
-        error = hand_in_check(&hand_in, bytes, len, &renaming->reason);
+        error = accept_check(&acceptance, bytes, len, &renaming->reason);
     if (error == 0)
-        error = commit(renaming, &hand_in.change);
+        error = commit(renaming, &acceptance.transition);
     if (error == 0)
-        hand_in_done(&hand_in);
+        accept_done(&acceptance);
     return error;
 }
 
@@ -364,13 +365,13 @@ static int apply(struct renaming *renaming)
     case ITEM_WRITING:
         return rename_only(renaming, ITEM_WRITING);
     case ITEM_QUEUED:
-        return core_is_never_sent(renaming->item->envelope.kind, renaming->new_name)
+        return item_is_never_sent(renaming->item->envelope.kind, renaming->new_name)
                    ? hand_in_again(renaming)
                    : rename_only(renaming, ITEM_QUEUED);
     case ITEM_UPLOADING:
     case ITEM_UPLOADED:
         return rename_attachment(renaming);
-    case ITEM_HELD:
+    case ITEM_ON_HOLD:
         if (item->envelope.error != NULL)
             return rename_interrupted(renaming);
         return item->writers > 0 ? rename_only(renaming, ITEM_WRITING) : hand_in_again(renaming);
@@ -396,8 +397,8 @@ static int rename_taken(struct renaming *renaming, const char *name, unsigned in
     if (error == -EINVAL || error == -EXDEV)
         error = -EIO; /* mv(1) would misread them */
     if (error != 0 && error != -EBUSY && error != -EEXIST)
-        core_tell(outbox, EVENT_REFUSED, renaming->from, name, NULL,
-                  renaming->reason != NULL ? renaming->reason : strerror(-error));
+        outbox_notify(outbox, EVENT_REFUSED, renaming->from, name, NULL,
+                      renaming->reason != NULL ? renaming->reason : strerror(-error));
     return error;
 }
 
@@ -408,14 +409,14 @@ int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *na
         return -EINVAL;
     if (to != OUTBOX_FOLDER_OUTBOX && to != OUTBOX_FOLDER_ATTACHMENTS)
         return -EPERM;
-    if (core_is_receipt_name(name))
+    if (item_is_receipt_name(name))
         return -EPERM;
-    int error = core_check_name(to, new_name);
+    int error = item_check_name(to, new_name);
     if (error != 0)
         return error;
-    error = names_wait_released(outbox, from, name, cancel);
+    error = wait_released(outbox, from, name, cancel);
     if (error == 0)
-        error = names_wait_released(outbox, to, new_name, cancel);
+        error = wait_released(outbox, to, new_name, cancel);
     if (error != 0)
         return error;
     if (from == to && strcmp(name, new_name) == 0) {
@@ -445,8 +446,8 @@ static bool retry_waiting(struct outbox *outbox, enum outbox_folder folder, cons
     bool is_waiting = item != NULL && item_state_is_unsettled(item->state);
     if (is_waiting) {
         send_queue_wake(item);
-        gate_wake(&outbox->gates[item->envelope.kind]);
-        core_wake_workers_locked(outbox, item->envelope.kind);
+        suspension_wake(&outbox->suspensions[item->envelope.kind]);
+        outbox_wake_workers_locked(outbox, item->envelope.kind);
     }
     pthread_mutex_unlock(&outbox->lock);
     return is_waiting;
@@ -460,7 +461,7 @@ static int retry_failed(struct outbox *outbox, const char *name)
     const struct item *item = item_table_find(&outbox->table, OUTBOX_FOLDER_FAILED, name);
     if (item != NULL) {
         to = item->envelope.kind == ENVELOPE_MESSAGE ? OUTBOX_FOLDER_OUTBOX : OUTBOX_FOLDER_ATTACHMENTS;
-        free_name = numbered_name_find(&outbox->table, to, name);
+        free_name = item_table_choose_name(&outbox->table, to, name);
     }
     pthread_mutex_unlock(&outbox->lock);
     if (item == NULL)
@@ -489,10 +490,10 @@ int outbox_retry(struct outbox *outbox, const char *name)
 /* Its content is kept for the messages that need it. */
 static int hide(struct outbox *outbox, struct item *item)
 {
-    _cleanup_change_ struct change change;
-    int error = change_begin(outbox, item, item->state, &change);
-    change.next.is_hidden = true;
-    return error != 0 ? error : change_commit(&change, item);
+    _cleanup_transition_ struct transition transition;
+    int error = transition_begin(outbox, item, item->state, &transition);
+    transition.next.is_hidden = true;
+    return error != 0 ? error : transition_commit(&transition, item);
 }
 
 static int unlink_receipt(struct outbox *outbox, enum outbox_folder folder, const char *name)
@@ -504,15 +505,15 @@ static int unlink_receipt(struct outbox *outbox, enum outbox_folder folder, cons
 int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *name)
 {
     struct item *item;
-    if (core_is_receipt_name(name))
+    if (item_is_receipt_name(name))
         return unlink_receipt(outbox, folder, name);
     if (folder == OUTBOX_FOLDER_ATTACHMENTS)
-        names_wait_released(outbox, folder, name, NULL);
-    int error = core_claim_name(outbox, folder, name, &item);
+        wait_released(outbox, folder, name, NULL);
+    int error = claim_take_by_name(outbox, folder, name, &item);
     if (error != 0)
         return error;
-    error = binding_is_needed(outbox, item) ? hide(outbox, item) : change_remove(outbox, item);
-    core_unclaim(outbox, item);
+    error = binding_is_needed(outbox, item) ? hide(outbox, item) : transition_remove(outbox, item);
+    claim_release(outbox, item);
     binding_collect(outbox);
     return error;
 }
@@ -549,11 +550,11 @@ static int check_file(struct moving_in *moving)
     /* Under its other name the content could still be changed after it was checked. */
     if (status->st_nlink > 1)
         return reason_give(&moving->reason, -EMLINK, "the file has a second name (a hard link)");
-    size_t max = hand_in_max_bytes(moving->kind);
+    size_t max = accept_max_bytes(moving->kind);
     if ((uint64_t)status->st_size > max)
         return reason_give(&moving->reason, moving->kind == ENVELOPE_MESSAGE ? -EMSGSIZE : -EFBIG,
                            "the file is larger than %zu bytes", max);
-    if (status->st_size == 0 && !core_is_never_sent(moving->kind, moving->name))
+    if (status->st_size == 0 && !item_is_never_sent(moving->kind, moving->name))
         return reason_give(&moving->reason, -EBADMSG, "the file is empty");
     return 0;
 }
@@ -571,7 +572,7 @@ static int open_draft(struct moving_in *moving)
     int error = check_file(moving);
     moving->len = (size_t)moving->status.st_size;
     if (error == 0 && moving->kind == ENVELOPE_MESSAGE)
-        error = file_read_fd(moving->fd, hand_in_max_bytes(moving->kind), &moving->bytes, &moving->len);
+        error = file_read_fd(moving->fd, accept_max_bytes(moving->kind), &moving->bytes, &moving->len);
     return error;
 }
 
@@ -613,13 +614,13 @@ static int make_item(struct moving_in *moving)
 }
 
 /* The rename is the moment of acceptance: before it, a crash leaves the draft; after it, the message. */
-static int move_file(struct moving_in *moving, struct change *change)
+static int move_file(struct moving_in *moving, struct transition *transition)
 {
     struct spool *spool = moving->outbox->spool;
     uint64_t number = moving->item->number;
     int error = file_sync(moving->fd);
     crash_point("synced_draft");
-    error = error != 0 ? error : change_save(change, moving->item);
+    error = error != 0 ? error : transition_save(transition, moving->item);
     crash_point("saved_envelope");
     error = error != 0 ? error : spool_take_in(spool, number, moving->dir_fd, moving->draft_name);
     crash_point("handed_in");
@@ -630,14 +631,14 @@ static int move_file(struct moving_in *moving, struct change *change)
     return error;
 }
 
-static int show_item(struct moving_in *moving, struct change *change)
+static int show_item(struct moving_in *moving, struct transition *transition)
 {
     struct outbox *outbox = moving->outbox;
     pthread_mutex_lock(&outbox->lock);
     int error = item_table_add(&outbox->table, moving->item);
     if (error == 0) {
         item_ref(moving->item);
-        change_apply_locked(change, moving->item);
+        transition_apply_locked(transition, moving->item);
     }
     pthread_mutex_unlock(&outbox->lock);
     /* Without memory the message is in the spool all the same: it goes out after the next start. */
@@ -648,25 +649,25 @@ static int show_item(struct moving_in *moving, struct change *change)
 
 static int accept_draft(struct moving_in *moving)
 {
-    _cleanup_hand_in_ struct hand_in hand_in = {.memory = NULL};
+    _cleanup_acceptance_ struct acceptance acceptance = {.memory = NULL};
     struct outbox *outbox = moving->outbox;
     int error = make_item(moving);
     if (error == 0)
-        error = hand_in_begin(outbox, moving->item, moving->kind, moving->name, &hand_in);
+        error = accept_begin(outbox, moving->item, moving->kind, moving->name, &acceptance);
     if (error == 0)
-        error = hand_in_check(&hand_in, moving->bytes, moving->len, &moving->reason);
-    hand_in.change.replaced = moving->replaced;
+        error = accept_check(&acceptance, moving->bytes, moving->len, &moving->reason);
+    acceptance.transition.replaced = moving->replaced;
     if (error == 0) {
         pthread_mutex_lock(&outbox->lock);
-        error = change_reserve_locked(&hand_in.change, moving->item);
+        error = transition_reserve_locked(&acceptance.transition, moving->item);
         pthread_mutex_unlock(&outbox->lock);
     }
     if (error == 0)
-        error = move_file(moving, &hand_in.change);
+        error = move_file(moving, &acceptance.transition);
     if (error == 0)
-        error = show_item(moving, &hand_in.change);
+        error = show_item(moving, &acceptance.transition);
     if (error == 0)
-        hand_in_done(&hand_in);
+        accept_done(&acceptance);
     return error;
 }
 
@@ -682,7 +683,7 @@ static void drop_item(struct moving_in *moving)
  * somebody else may be first. */
 static int accept_answer(struct moving_in *moving)
 {
-    int error = core_check_name(OUTBOX_FOLDER_OUTBOX, moving->name);
+    int error = item_check_name(OUTBOX_FOLDER_OUTBOX, moving->name);
     const char *proposed = moving->name;
     if (error == 0)
         error = open_draft(moving);
@@ -702,10 +703,10 @@ static int hand_in_draft(struct moving_in *moving, unsigned int flags)
 {
     enum outbox_folder to =
         moving->kind == ENVELOPE_MESSAGE ? OUTBOX_FOLDER_OUTBOX : OUTBOX_FOLDER_ATTACHMENTS;
-    int error = core_check_name(to, moving->name);
+    int error = item_check_name(to, moving->name);
     if (error != 0)
         return reason_give(&moving->reason, error, "the name cannot be used here");
-    names_wait_released(moving->outbox, to, moving->name, NULL);
+    wait_released(moving->outbox, to, moving->name, NULL);
     error = claim_target(moving, to, (flags & RENAME_NOREPLACE) != 0);
     if (error == 0)
         error = open_draft(moving);
@@ -719,8 +720,8 @@ static int end_moving(struct moving_in *moving, const char *shown_path, int erro
     if (error == -EINVAL || error == -EXDEV)
         error = -EIO; /* mv(1) would copy, or speak of subdirectories */
     if (error != 0)
-        core_tell_path(outbox, EVENT_REFUSED, shown_path, NULL,
-                       moving->reason != NULL ? moving->reason : strerror(-error));
+        outbox_notify_path(outbox, EVENT_REFUSED, shown_path, NULL,
+                           moving->reason != NULL ? moving->reason : strerror(-error));
     drop_item(moving);
     if (moving->fd >= 0)
         close(moving->fd);
@@ -767,16 +768,16 @@ int outbox_hand_in_answer(struct outbox *outbox, int draft_dir_fd, const char *d
 /* The content has left. Recovery draws the same conclusion from an envelope without content. */
 static void forget_or_remember(struct outbox *outbox, struct item *item)
 {
-    _cleanup_change_ struct change change = {.outbox = NULL};
+    _cleanup_transition_ struct transition transition = {.outbox = NULL};
     int error = 0;
     if (!key_memory_is_needed(item)) {
-        error = change_remove(outbox, item);
+        error = transition_remove(outbox, item);
     } else {
-        error = change_begin(outbox, item, ITEM_DRAFTED, &change);
-        envelope_clear_outcome(&change.next);
-        change.next.was_unknown = item_may_have_been_sent(item);
-        change.is_forced = true;
-        error = error != 0 ? error : change_commit(&change, item);
+        error = transition_begin(outbox, item, ITEM_DRAFTED, &transition);
+        envelope_clear_outcome(&transition.next);
+        transition.next.was_unknown = item_may_have_been_sent(item);
+        transition.is_forced = true;
+        error = error != 0 ? error : transition_commit(&transition, item);
     }
     if (error != 0)
         log_warning("the spool could not record that a file was taken out: %s", strerror(-error));
@@ -802,15 +803,15 @@ int outbox_take_out(struct outbox *outbox, enum outbox_folder from, const char *
     struct item *item;
     if ((flags & ~(unsigned int)RENAME_NOREPLACE) != 0)
         return -EINVAL;
-    if (core_is_receipt_name(name))
+    if (item_is_receipt_name(name))
         return -EPERM;
-    int error = names_wait_released(outbox, from, name, NULL);
+    int error = wait_released(outbox, from, name, NULL);
     if (error == 0)
-        error = core_claim_name(outbox, from, name, &item);
+        error = claim_take_by_name(outbox, from, name, &item);
     if (error != 0)
         return error;
     error = take_out_claimed(outbox, item, draft_dir_fd, draft_name, flags);
-    core_unclaim(outbox, item);
+    claim_release(outbox, item);
     key_memory_prune(outbox);
     return error;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sending.
+ * One attempt to send a message or upload a file, what its answer means, and the threads that make attempts.
+ * The order of steps is what keeps a message from going out twice: `sending` on disk, the request, its
+ * outcome on disk. docs/OUTBOX.md has the crash points between them.
  */
 #include "outbox/send.h"
 
@@ -44,18 +46,18 @@ static bool is_key_refused(struct outbox *outbox, struct item *item, struct canc
     struct email_query query = {.inbox_id = NULL, .limit = 1};
     struct service_result result = {.retry_after_ms = -1};
     unsigned int count = 0;
-    core_lend(outbox, item);
+    claim_lend(outbox, item);
     service->ops->list_emails(service, &query, ignore_email, NULL, cancel, &count, &result);
-    core_take_back(outbox, item);
+    claim_take_back(outbox, item);
     bool is_refused = result.outcome != SERVICE_OK;
     service_result_release(&result);
     return is_refused;
 }
 
 enum attempt_meaning {
-    ATTEMPT_TAKEN,   /* done */
-    ATTEMPT_REFUSED, /* for good, and this one alone */
-    ATTEMPT_OPEN,    /* to be tried again, or of unknown outcome */
+    ATTEMPT_ACCEPTED, /* done */
+    ATTEMPT_REJECTED, /* for good, and this one alone */
+    ATTEMPT_AGAIN,    /* to be tried again, or of unknown outcome */
 };
 
 static enum attempt_meaning find_meaning(struct outbox *outbox, struct item *item,
@@ -63,35 +65,35 @@ static enum attempt_meaning find_meaning(struct outbox *outbox, struct item *ite
 {
     switch (result->outcome) {
     case SERVICE_OK:
-        return ATTEMPT_TAKEN;
+        return ATTEMPT_ACCEPTED;
     case SERVICE_REJECTED:
     case SERVICE_ABSENT:
-        return ATTEMPT_REFUSED;
+        return ATTEMPT_REJECTED;
     case SERVICE_UNAUTHORIZED:
-        return result->http_status == 403 && !is_key_refused(outbox, item, cancel) ? ATTEMPT_REFUSED
-                                                                                   : ATTEMPT_OPEN;
+        return result->http_status == 403 && !is_key_refused(outbox, item, cancel) ? ATTEMPT_REJECTED
+                                                                                   : ATTEMPT_AGAIN;
     default:
-        return ATTEMPT_OPEN;
+        return ATTEMPT_AGAIN;
     }
 }
 
-/* GATE_OPEN where the service answered, whatever it said of this one. */
-static enum gate_reason find_reason(const struct service_result *result, enum attempt_meaning meaning)
+/* SUSPENSION_NONE where the service answered, whatever it said of this one. */
+static enum suspension_reason find_reason(const struct service_result *result, enum attempt_meaning meaning)
 {
-    if (meaning != ATTEMPT_OPEN)
-        return GATE_OPEN;
+    if (meaning != ATTEMPT_AGAIN)
+        return SUSPENSION_NONE;
     if (result->outcome == SERVICE_UNAUTHORIZED)
-        return GATE_UNAUTHORIZED;
+        return SUSPENSION_UNAUTHORIZED;
     if (result->http_status == 0)
-        return GATE_UNREACHABLE;
-    return result->outcome == SERVICE_RETRY ? GATE_BUSY : GATE_OPEN;
+        return SUSPENSION_UNREACHABLE;
+    return result->outcome == SERVICE_RETRY ? SUSPENSION_BUSY : SUSPENSION_NONE;
 }
 
 static void put_off_locked(struct outbox *outbox, struct item *item, int64_t delay_ms)
 {
     int64_t own = backoff_next_ms(&item->backoff);
     int64_t delay = delay_ms < own ? own : delay_ms < RETRY_AFTER_MAX_MS ? delay_ms : RETRY_AFTER_MAX_MS;
-    item->next_attempt_ms = item->is_woken ? 0 : core_monotonic_ms(outbox) + delay;
+    item->next_attempt_ms = item->is_woken ? 0 : outbox_monotonic_ms(outbox) + delay;
 }
 
 /* After an attempt that failed here, or whose outcome is not known: the item waits by its own backoff, and at
@@ -103,36 +105,38 @@ static void attempt_put_off(struct outbox *outbox, struct item *item, int64_t de
     pthread_mutex_unlock(&outbox->lock);
 }
 
-/* While the service does not answer at all, or refuses the key, waiting is the gate's affair alone. */
-static void note_answer_locked(struct outbox *outbox, struct item *item, const struct service_result *result,
-                               enum attempt_meaning meaning)
+/* While the service does not answer at all, or refuses the key, the suspension alone decides how long to
+ * wait. */
+static void record_answer_locked(struct outbox *outbox, struct item *item,
+                                 const struct service_result *result, enum attempt_meaning meaning)
 {
-    struct gate *gate = &outbox->gates[item->envelope.kind];
-    enum gate_reason reason = find_reason(result, meaning);
-    bool was_closed = gate->reason != GATE_OPEN;
-    if (reason == GATE_OPEN)
-        gate_open(gate);
+    struct suspension *suspension = &outbox->suspensions[item->envelope.kind];
+    enum suspension_reason reason = find_reason(result, meaning);
+    bool was_closed = suspension->reason != SUSPENSION_NONE;
+    if (reason == SUSPENSION_NONE)
+        suspension_end(suspension);
     else
-        gate_close(gate, reason, core_monotonic_ms(outbox), result->retry_after_ms, result->detail);
+        suspension_begin(suspension, reason, outbox_monotonic_ms(outbox), result->retry_after_ms,
+                         result->detail);
     if (item->is_woken)
-        gate_wake(gate);
+        suspension_wake(suspension);
     if (was_closed)
-        core_wake_workers_locked(outbox, item->envelope.kind);
-    if (reason == GATE_BUSY)
+        outbox_wake_workers_locked(outbox, item->envelope.kind);
+    if (reason == SUSPENSION_BUSY)
         put_off_locked(outbox, item, result->retry_after_ms);
 }
 
 /* That it is busy says neither. */
-static void tell_contact(const struct outbox *outbox, const struct service_result *result,
-                         enum attempt_meaning meaning)
+static void notify_contact(const struct outbox *outbox, const struct service_result *result,
+                           enum attempt_meaning meaning)
 {
     const struct contact_listener *listener = &outbox->config.contact;
-    enum gate_reason reason = find_reason(result, meaning);
-    if (listener->asked != NULL && reason != GATE_BUSY)
-        listener->asked(listener->context, reason == GATE_OPEN);
+    enum suspension_reason reason = find_reason(result, meaning);
+    if (listener->asked != NULL && reason != SUSPENSION_BUSY)
+        listener->asked(listener->context, reason == SUSPENSION_NONE);
 }
 
-/* Tells the gate what the answer says of the service, before the item is settled, so that nobody passes in
+/* Begins or ends the suspension, as the answer says, before the item is settled, so that nobody asks in
  * between. From then on the item is claimed for the disk alone; after a 429 or 503 it is put off. After a 403
  * it asks for one email (waits for the network): whether the key is refused for everything, or only this. No
  * lock may be held. */
@@ -144,11 +148,11 @@ static enum attempt_meaning attempt_report(struct outbox *outbox, struct item *i
     pthread_mutex_lock(&outbox->lock);
     item->claim = CLAIM_DISK;
     if (!is_cancelled)
-        note_answer_locked(outbox, item, result, meaning);
-    core_broadcast_locked(outbox);
+        record_answer_locked(outbox, item, result, meaning);
+    outbox_broadcast_locked(outbox);
     pthread_mutex_unlock(&outbox->lock);
     if (!is_cancelled)
-        tell_contact(outbox, result, meaning);
+        notify_contact(outbox, result, meaning);
     return meaning;
 }
 
@@ -156,7 +160,7 @@ static enum attempt_meaning attempt_report(struct outbox *outbox, struct item *i
 
 #define WORDS_UNKNOWN "unknown outcome: the message may have been sent, or not"
 
-struct sending {
+struct attempt {
     struct outbox *outbox;
     struct item *item;
     struct cancel *cancel;
@@ -167,70 +171,71 @@ struct sending {
 
 /* ---------------------------------------------------------------- before the request */
 
-static void settle_refused(struct sending *sending, int http_status, const char *words)
+static void settle_refused(struct attempt *attempt, int http_status, const char *words)
 {
-    settle_failed(sending->outbox, sending->item,
-                  item_may_have_been_sent(sending->item) ? ITEM_UNKNOWN : ITEM_FAILED, http_status, words);
+    settle_into_failed(attempt->outbox, attempt->item,
+                       item_may_have_been_sent(attempt->item) ? ITEM_UNKNOWN : ITEM_FAILED, http_status,
+                       words);
 }
 
 /* The disk or the memory failed, or (-EAGAIN) an attachment left the pool meanwhile. */
-static void settle_failed_here(struct sending *sending, int error)
+static void settle_failed_here(struct attempt *attempt, int error)
 {
     if (error != -EAGAIN)
-        attempt_put_off(sending->outbox, sending->item, 0);
-    settle_later(sending->outbox, sending->item, 0, strerror(-error));
+        attempt_put_off(attempt->outbox, attempt->item, 0);
+    settle_later(attempt->outbox, attempt->item, 0, strerror(-error));
 }
 
-static int load_draft(struct sending *sending)
+static int load_draft(struct attempt *attempt)
 {
     _cleanup_free_ char *bytes = NULL;
     _cleanup_free_ char *reason = NULL;
     size_t len;
-    int error = spool_read_data(sending->outbox->spool, sending->item->number, DRAFT_MAX_BYTES, &bytes, &len);
+    int error = spool_read_data(attempt->outbox->spool, attempt->item->number, DRAFT_MAX_BYTES, &bytes, &len);
     if (error == 0)
-        error = draft_parse_answer(bytes, len, sending->item->envelope.answers, &sending->draft, &reason);
-    if (error == 0 && sending->draft->parts_len != sending->item->envelope.part_ids_len)
+        error = draft_parse_answer(bytes, len, attempt->item->envelope.answers, &attempt->draft, &reason);
+    if (error == 0 && attempt->draft->parts_len != attempt->item->envelope.part_ids_len)
         error = -EBADMSG;
     if (error == -EBADMSG || error == -EDESTADDRREQ || error == -EMSGSIZE)
-        settle_refused(sending, 0, reason != NULL ? reason : "the message changed in the spool");
+        settle_refused(attempt, 0, reason != NULL ? reason : "the message changed in the spool");
     else if (error != 0)
-        settle_failed_here(sending, error);
+        settle_failed_here(attempt, error);
     return error;
 }
 
 /* The answer to an upload or a send that was not a success. A refusal is the end; the rest waits. */
-static void settle_not_sent(struct sending *sending, const struct service_result *result)
+static void settle_not_sent(struct attempt *attempt, const struct service_result *result)
 {
-    struct outbox *outbox = sending->outbox;
+    struct outbox *outbox = attempt->outbox;
     if (result->outcome == SERVICE_UNKNOWN) /* of an upload: it may be repeated */
-        attempt_put_off(outbox, sending->item, result->retry_after_ms);
-    if (attempt_report(outbox, sending->item, result, sending->cancel) == ATTEMPT_REFUSED)
-        settle_refused(sending, result->http_status, result->detail);
+        attempt_put_off(outbox, attempt->item, result->retry_after_ms);
+    if (attempt_report(outbox, attempt->item, result, attempt->cancel) == ATTEMPT_REJECTED)
+        settle_refused(attempt, result->http_status, result->detail);
     else
-        settle_later(outbox, sending->item, result->http_status, result->detail);
+        settle_later(outbox, attempt->item, result->http_status, result->detail);
 }
 
 /* Durable at once, so that a restart does not upload it again. */
-static int record_part(struct sending *sending, size_t part, char *id)
+static int record_part(struct attempt *attempt, size_t part, char *id)
 {
-    _cleanup_change_ struct change change;
-    int error = change_begin(sending->outbox, sending->item, ITEM_QUEUED, &change);
+    _cleanup_transition_ struct transition transition;
+    int error = transition_begin(attempt->outbox, attempt->item, ITEM_QUEUED, &transition);
     if (error == 0) {
-        free(change.next.part_ids[part]);
-        change.next.part_ids[part] = id;
+        free(transition.next.part_ids[part]);
+        transition.next.part_ids[part] = id;
         id = NULL;
-        error = change_commit(&change, sending->item);
+        error = transition_commit(&transition, attempt->item);
     }
     free(id);
     if (error != 0)
-        settle_failed_here(sending, error);
+        settle_failed_here(attempt, error);
     return error;
 }
 
-static int upload_part(struct sending *sending, size_t index)
+static int upload_part(struct attempt *attempt, size_t index)
 {
-    struct mail_service *service = sending->outbox->config.service;
-    const struct draft_part *part = &sending->draft->parts[index];
+    struct mail_service *service = attempt->outbox->config.service;
+    const struct draft_part *part = &attempt->draft->parts[index];
     const struct upload_request request = {
         .name = part->name,
         .content_type = part->content_type,
@@ -240,19 +245,19 @@ static int upload_part(struct sending *sending, size_t index)
     };
     struct service_result result = {.retry_after_ms = -1};
     char *id = NULL;
-    core_lend(sending->outbox, sending->item);
-    service->ops->upload(service, &request, sending->cancel, &id, &result);
-    core_take_back(sending->outbox, sending->item);
+    claim_lend(attempt->outbox, attempt->item);
+    service->ops->upload(service, &request, attempt->cancel, &id, &result);
+    claim_take_back(attempt->outbox, attempt->item);
     int error = 0;
     if (result.outcome == SERVICE_OK && id == NULL) {
-        settle_refused(sending, result.http_status, "the service took an attached part, but gave it no id");
+        settle_refused(attempt, result.http_status, "the service took an attached part, but gave it no id");
         error = -EBADMSG;
     } else if (result.outcome == SERVICE_OK) {
-        error = record_part(sending, index, id);
+        error = record_part(attempt, index, id);
         id = NULL;
         crash_point("part_recorded");
     } else {
-        settle_not_sent(sending, &result);
+        settle_not_sent(attempt, &result);
         error = -EAGAIN;
     }
     free(id);
@@ -260,22 +265,22 @@ static int upload_part(struct sending *sending, size_t index)
     return error;
 }
 
-static int upload_parts(struct sending *sending)
+static int upload_parts(struct attempt *attempt)
 {
     int error = 0;
-    for (size_t i = 0; i < sending->draft->parts_len && error == 0; i++)
-        if (sending->item->envelope.part_ids[i] == NULL)
-            error = upload_part(sending, i);
+    for (size_t i = 0; i < attempt->draft->parts_len && error == 0; i++)
+        if (attempt->item->envelope.part_ids[i] == NULL)
+            error = upload_part(attempt, i);
     return error;
 }
 
 /* Pool ids of the bound files, then of the parts. -EAGAIN: one is no longer in the pool. */
-static int collect_ids(struct sending *sending, char **ids, size_t *ret_len)
+static int collect_ids(struct attempt *attempt, char **ids, size_t *ret_len)
 {
-    const struct item *item = sending->item;
+    const struct item *item = attempt->item;
     int error = 0;
     size_t len = 0;
-    pthread_mutex_lock(&sending->outbox->lock);
+    pthread_mutex_lock(&attempt->outbox->lock);
     for (size_t i = 0; i < item->bound_len && error == 0; i++) {
         const struct item *attachment = item->bound[i];
         if (attachment == NULL || attachment->state != ITEM_UPLOADED || attachment->envelope.id == NULL)
@@ -283,7 +288,7 @@ static int collect_ids(struct sending *sending, char **ids, size_t *ret_len)
         else if ((ids[len++] = strdup(attachment->envelope.id)) == NULL)
             error = -ENOMEM;
     }
-    pthread_mutex_unlock(&sending->outbox->lock);
+    pthread_mutex_unlock(&attempt->outbox->lock);
     for (size_t i = 0; i < item->envelope.part_ids_len && error == 0; i++)
         if ((ids[len++] = strdup(item->envelope.part_ids[i])) == NULL)
             error = -ENOMEM;
@@ -291,59 +296,59 @@ static int collect_ids(struct sending *sending, char **ids, size_t *ret_len)
     return error;
 }
 
-static int complete_request(struct sending *sending)
+static int complete_request(struct attempt *attempt)
 {
-    const struct item *item = sending->item;
+    const struct item *item = attempt->item;
     size_t capacity = item->bound_len + item->envelope.part_ids_len;
     size_t len = 0;
     char **ids = calloc(capacity + 1, sizeof(*ids));
-    int error = ids == NULL ? -ENOMEM : collect_ids(sending, ids, &len);
+    int error = ids == NULL ? -ENOMEM : collect_ids(attempt, ids, &len);
     if (error == 0)
-        error = draft_complete_request(sending->draft, item->envelope.from, (const char *const *)ids, len,
-                                       &sending->request);
+        error = draft_complete_request(attempt->draft, item->envelope.from, (const char *const *)ids, len,
+                                       &attempt->request);
     for (size_t i = 0; ids != NULL && i < capacity; i++)
         free(ids[i]);
     free(ids);
     if (error != 0)
-        settle_failed_here(sending, error);
+        settle_failed_here(attempt, error);
     return error;
 }
 
 /* From here on a crash leaves `sending` behind, and the outcome unknown. */
-static int record_sending(struct sending *sending)
+static int record_sending(struct attempt *attempt)
 {
-    _cleanup_change_ struct change change;
-    int error = change_begin(sending->outbox, sending->item, ITEM_SENDING, &change);
+    _cleanup_transition_ struct transition transition;
+    int error = transition_begin(attempt->outbox, attempt->item, ITEM_SENDING, &transition);
     if (error == 0) {
-        free(change.next.request);
-        bool is_recorded = strlen(sending->request) <= ENVELOPE_REQUEST_MAX_BYTES;
-        change.next.request = is_recorded ? strdup(sending->request) : NULL;
-        change.next.has_request = change.next.request != NULL;
-        change.next.attempts++;
-        error = change_commit(&change, sending->item);
+        free(transition.next.request);
+        bool is_recorded = strlen(attempt->request) <= ENVELOPE_REQUEST_MAX_BYTES;
+        transition.next.request = is_recorded ? strdup(attempt->request) : NULL;
+        transition.next.has_request = transition.next.request != NULL;
+        transition.next.attempts++;
+        error = transition_commit(&transition, attempt->item);
     }
     if (error != 0)
-        settle_failed_here(sending, error);
+        settle_failed_here(attempt, error);
     return error;
 }
 
 /* ---------------------------------------------------------------- after it */
 
-static void settle_unknown(struct sending *sending, int http_status, const char *detail)
+static void settle_unknown(struct attempt *attempt, int http_status, const char *detail)
 {
     char words[512];
     snprintf(words, sizeof(words), "%s%s%s", WORDS_UNKNOWN, detail == NULL ? "" : ": ",
              detail == NULL ? "" : detail);
-    settle_failed(sending->outbox, sending->item, ITEM_UNKNOWN, http_status, words);
+    settle_into_failed(attempt->outbox, attempt->item, ITEM_UNKNOWN, http_status, words);
 }
 
 /* The same key again sends nothing a second time, where the service is trusted to honour it. */
-static void settle_may_have_been_sent(struct sending *sending, const struct service_result *result)
+static void settle_may_have_been_sent(struct attempt *attempt, const struct service_result *result)
 {
-    struct outbox *outbox = sending->outbox;
-    struct item *item = sending->item;
-    if (!core_trusts_keys(outbox)) {
-        settle_unknown(sending, result->http_status, result->detail);
+    struct outbox *outbox = attempt->outbox;
+    struct item *item = attempt->item;
+    if (!outbox_trusts_keys(outbox)) {
+        settle_unknown(attempt, result->http_status, result->detail);
         return;
     }
     pthread_mutex_lock(&outbox->lock);
@@ -353,15 +358,15 @@ static void settle_may_have_been_sent(struct sending *sending, const struct serv
     settle_later(outbox, item, result->http_status, result->detail);
 }
 
-static void count_in_quota(struct sending *sending)
+static void count_in_quota(struct attempt *attempt)
 {
-    struct outbox *outbox = sending->outbox;
-    int64_t now = core_realtime_ms(outbox);
-    if (sending->item->envelope.quota_day != 0)
+    struct outbox *outbox = attempt->outbox;
+    int64_t now = outbox_realtime_ms(outbox);
+    if (attempt->item->envelope.quota_day != 0)
         return; /* the same message, counted at an earlier attempt */
     quota_count(&outbox->quota, now);
     pthread_mutex_lock(&outbox->lock);
-    sending->item->envelope.quota_day = quota_day(now);
+    attempt->item->envelope.quota_day = quota_day(now);
     pthread_mutex_unlock(&outbox->lock);
 }
 
@@ -372,128 +377,128 @@ static bool names_attachments(const struct service_result *result)
            strcasestr(result->detail, "attachment") != NULL;
 }
 
-static bool claim_bound(struct sending *sending, size_t index, struct item **ret_attachment)
+static bool claim_bound(struct attempt *attempt, size_t index, struct item **ret_attachment)
 {
-    struct outbox *outbox = sending->outbox;
+    struct outbox *outbox = attempt->outbox;
     pthread_mutex_lock(&outbox->lock);
-    struct item *attachment = sending->item->bound[index];
+    struct item *attachment = attempt->item->bound[index];
     bool is_claimed = attachment != NULL && attachment->state == ITEM_UPLOADED &&
-                      core_claim_locked(outbox, attachment, CLAIM_DISK) == 0;
+                      claim_take_locked(outbox, attachment, CLAIM_DISK) == 0;
     pthread_mutex_unlock(&outbox->lock);
     *ret_attachment = attachment;
     return is_claimed;
 }
 
-static int upload_bound_again(struct sending *sending, size_t index)
+static int upload_bound_again(struct attempt *attempt, size_t index)
 {
-    struct outbox *outbox = sending->outbox;
+    struct outbox *outbox = attempt->outbox;
     struct item *attachment;
-    if (!claim_bound(sending, index, &attachment))
+    if (!claim_bound(attempt, index, &attachment))
         return 0;
-    _cleanup_change_ struct change change;
-    int error = change_begin(outbox, attachment, ITEM_UPLOADING, &change);
+    _cleanup_transition_ struct transition transition;
+    int error = transition_begin(outbox, attachment, ITEM_UPLOADING, &transition);
     if (error == 0 && attachment->state == ITEM_UPLOADED) {
-        free(change.next.id);
-        change.next.id = NULL;
-        change.next.finished_ms = 0;
-        error = change_commit(&change, attachment);
+        free(transition.next.id);
+        transition.next.id = NULL;
+        transition.next.finished_ms = 0;
+        error = transition_commit(&transition, attachment);
     }
-    core_unclaim(outbox, attachment);
+    claim_release(outbox, attachment);
     return error;
 }
 
 /* The pool may have forgotten what it was given long ago: nothing was sent, so all of it is uploaded once
  * more, and the message goes out with the new ids. */
-static bool retry_with_new_ids(struct sending *sending, const struct service_result *result)
+static bool retry_with_new_ids(struct attempt *attempt, const struct service_result *result)
 {
-    struct item *item = sending->item;
+    struct item *item = attempt->item;
     bool has_ids = item->bound_len + item->envelope.part_ids_len > 0;
     if (result->outcome != SERVICE_REJECTED || !names_attachments(result) || !has_ids ||
         item->envelope.was_reuploaded)
         return false;
     for (size_t i = 0; i < item->bound_len; i++)
-        if (upload_bound_again(sending, i) != 0)
+        if (upload_bound_again(attempt, i) != 0)
             return false;
-    pthread_mutex_lock(&sending->outbox->lock);
+    pthread_mutex_lock(&attempt->outbox->lock);
     item->envelope.was_reuploaded = true;
     for (size_t i = 0; i < item->envelope.part_ids_len; i++) {
         free(item->envelope.part_ids[i]);
         item->envelope.part_ids[i] = NULL;
     }
-    pthread_mutex_unlock(&sending->outbox->lock);
-    attempt_report(sending->outbox, sending->item, result, sending->cancel);
-    settle_later(sending->outbox, item, result->http_status, result->detail);
+    pthread_mutex_unlock(&attempt->outbox->lock);
+    attempt_report(attempt->outbox, attempt->item, result, attempt->cancel);
+    settle_later(attempt->outbox, item, result->http_status, result->detail);
     return true;
 }
 
-static void settle_message(struct sending *sending, const struct service_result *result, const char *id)
+static void settle_message(struct attempt *attempt, const struct service_result *result, const char *id)
 {
     if (result->outcome == SERVICE_OK || result->outcome == SERVICE_UNKNOWN) {
-        count_in_quota(sending);
-        attempt_report(sending->outbox, sending->item, result, sending->cancel);
+        count_in_quota(attempt);
+        attempt_report(attempt->outbox, attempt->item, result, attempt->cancel);
     }
     crash_point("counted");
     if (result->outcome == SERVICE_OK)
-        settle_sent(sending->outbox, sending->item, result->http_status, id);
+        settle_sent(attempt->outbox, attempt->item, result->http_status, id);
     else if (result->outcome == SERVICE_UNKNOWN)
-        settle_may_have_been_sent(sending, result);
-    else if (!retry_with_new_ids(sending, result))
-        settle_not_sent(sending, result);
+        settle_may_have_been_sent(attempt, result);
+    else if (!retry_with_new_ids(attempt, result))
+        settle_not_sent(attempt, result);
     crash_point("settled");
 }
 
 /* ---------------------------------------------------------------- all of it */
 
-static void send_request(struct sending *sending)
+static void send_request(struct attempt *attempt)
 {
-    struct mail_service *service = sending->outbox->config.service;
+    struct mail_service *service = attempt->outbox->config.service;
     char key[ENVELOPE_KEY_SIZE]; /* the envelope is lent */
-    memcpy(key, sending->item->envelope.key, sizeof(key));
+    memcpy(key, attempt->item->envelope.key, sizeof(key));
     const struct send_request request = {
-        .json = sending->request,
+        .json = attempt->request,
         .idempotency_key = key,
-        .is_repeat = sending->is_repeat,
+        .is_repeat = attempt->is_repeat,
     };
     struct service_result result = {.retry_after_ms = -1};
     _cleanup_free_ char *id = NULL;
     crash_point("recorded_sending");
-    core_lend(sending->outbox, sending->item);
-    service->ops->send(service, &request, sending->cancel, &id, &result);
+    claim_lend(attempt->outbox, attempt->item);
+    service->ops->send(service, &request, attempt->cancel, &id, &result);
     crash_point("answered");
-    core_take_back(sending->outbox, sending->item);
-    settle_message(sending, &result, id);
+    claim_take_back(attempt->outbox, attempt->item);
+    settle_message(attempt, &result, id);
     service_result_release(&result);
 }
 
 /* One attempt, in a place of the day's quota (which it leaves). The item is claimed for the service and in
  * ITEM_QUEUED; afterwards it is settled, or waits. Waits for the network. */
-static void sender_run(struct outbox *outbox, struct item *item, struct cancel *cancel)
+static void send_message(struct outbox *outbox, struct item *item, struct cancel *cancel)
 {
-    struct sending sending = {
+    struct attempt attempt = {
         .outbox = outbox,
         .item = item,
         .cancel = cancel,
         .is_repeat = item->envelope.may_have_been_sent,
     };
-    if (sending.is_repeat && !core_trusts_keys(outbox))
-        settle_unknown(&sending, item->envelope.http_status, NULL);
-    else if (load_draft(&sending) == 0 && upload_parts(&sending) == 0 && complete_request(&sending) == 0 &&
-             record_sending(&sending) == 0)
-        send_request(&sending);
+    if (attempt.is_repeat && !outbox_trusts_keys(outbox))
+        settle_unknown(&attempt, item->envelope.http_status, NULL);
+    else if (load_draft(&attempt) == 0 && upload_parts(&attempt) == 0 && complete_request(&attempt) == 0 &&
+             record_sending(&attempt) == 0)
+        send_request(&attempt);
     quota_leave(&outbox->quota);
-    draft_free(sending.draft);
-    free(sending.request);
+    draft_free(attempt.draft);
+    free(attempt.request);
 }
 
-void sender_fail_lost(struct outbox *outbox, struct item *item)
+void send_fail_lost(struct outbox *outbox, struct item *item)
 {
     char words[400];
     pthread_mutex_lock(&outbox->lock);
-    const char *lost = binding_find_lost(item);
+    const char *lost = item_find_lost_attachment(item);
     snprintf(words, sizeof(words), "the attachment %.255s was not uploaded", lost == NULL ? "" : lost);
     pthread_mutex_unlock(&outbox->lock);
-    settle_failed(outbox, item, item_may_have_been_sent(item) ? ITEM_UNKNOWN : ITEM_FAILED,
-                  item->envelope.http_status, words);
+    settle_into_failed(outbox, item, item_may_have_been_sent(item) ? ITEM_UNKNOWN : ITEM_FAILED,
+                       item->envelope.http_status, words);
 }
 
 /* ================================================================ content types */
@@ -607,7 +612,7 @@ static void content_type_find(struct content_type *type, const char *name, const
 /* ================================================================ attachments */
 
 enum {
-    LOOK_BYTES = 64 * 1024 /* what libmagic gets to see */
+    MAGIC_BYTES = 64 * 1024 /* what libmagic gets to see */
 };
 
 static unsigned int count_touches(struct outbox *outbox, const struct item *item)
@@ -628,11 +633,11 @@ static int open_content(struct outbox *outbox, const struct item *item, struct c
         error = -errno;
     if (error != 0)
         return error;
-    _cleanup_free_ char *beginning = malloc(LOOK_BYTES);
-    ssize_t looked = beginning == NULL ? -ENOMEM : file_pread_all(fd, beginning, LOOK_BYTES, 0);
-    if (looked < 0)
-        return (int)looked;
-    content_type_find(type, item->envelope.name, beginning, (size_t)looked, ret_type);
+    _cleanup_free_ char *beginning = malloc(MAGIC_BYTES);
+    ssize_t magic_len = beginning == NULL ? -ENOMEM : file_pread_all(fd, beginning, MAGIC_BYTES, 0);
+    if (magic_len < 0)
+        return (int)magic_len;
+    content_type_find(type, item->envelope.name, beginning, (size_t)magic_len, ret_type);
     *ret_request = (struct upload_request){
         .name = item->envelope.name,
         .content_type = ret_type,
@@ -660,21 +665,21 @@ static void settle_upload(struct outbox *outbox, struct item *item, const struct
     enum attempt_meaning meaning = attempt_report(outbox, item, result, cancel);
     if (result->outcome == SERVICE_UNKNOWN || result->error == EINTR)
         attempt_put_off(outbox, item, result->retry_after_ms);
-    if (meaning == ATTEMPT_TAKEN && id != NULL)
+    if (meaning == ATTEMPT_ACCEPTED && id != NULL)
         settle_uploaded(outbox, item, result->http_status, id);
-    else if (meaning == ATTEMPT_TAKEN)
-        settle_failed(outbox, item, ITEM_FAILED, result->http_status,
-                      "the service took the file, but gave it no id");
-    else if (meaning == ATTEMPT_REFUSED)
-        settle_failed(outbox, item, ITEM_FAILED, result->http_status, result->detail);
+    else if (meaning == ATTEMPT_ACCEPTED)
+        settle_into_failed(outbox, item, ITEM_FAILED, result->http_status,
+                           "the service took the file, but gave it no id");
+    else if (meaning == ATTEMPT_REJECTED)
+        settle_into_failed(outbox, item, ITEM_FAILED, result->http_status, result->detail);
     else
         settle_later(outbox, item, result->http_status, result->detail);
 }
 
 /* One attempt. The item is claimed for the service and in ITEM_UPLOADING; afterwards it is uploaded, failed,
  * or waits. Waits for the network. */
-static void uploader_run(struct outbox *outbox, struct item *item, struct content_type *type,
-                         struct cancel *cancel)
+static void upload_attachment(struct outbox *outbox, struct item *item, struct content_type *type,
+                              struct cancel *cancel)
 {
     struct mail_service *service = outbox->config.service;
     struct service_result result = {.retry_after_ms = -1};
@@ -720,7 +725,7 @@ struct worker {
     struct cancel cancel;
     struct sleeper sleeper;
     enum envelope_kind kind; /* of items that it works on */
-    uint64_t probe;          /* of the gate, which it entered */
+    uint64_t probe;          /* of the suspension: the try that is this worker's, or 0 */
     struct content_type content_type;
 };
 
@@ -772,43 +777,43 @@ static void bring_forward(int64_t *until_ms, int64_t time_ms)
         *until_ms = time_ms;
 }
 
-/* The gate comes last: who enters it must ask. */
+/* The suspension comes last: who is let through must ask. */
 static struct item *take_message_locked(struct worker *worker, int64_t now, int64_t *until_ms)
 {
     struct outbox *outbox = worker->set->outbox;
-    struct gate *gate = &outbox->gates[ENVELOPE_MESSAGE];
+    struct suspension *suspension = &outbox->suspensions[ENVELOPE_MESSAGE];
     struct item *item = send_queue_find_message(&outbox->queue, now, until_ms);
     if (item == NULL)
         return NULL;
-    int64_t gate_ms = gate_until_ms(gate);
-    if (gate->reason != GATE_OPEN && (gate->is_probing || gate_ms > now)) {
-        bring_forward(until_ms, gate_ms);
+    int64_t suspended_until_ms = suspension_until_ms(suspension);
+    if (suspension->reason != SUSPENSION_NONE && (suspension->is_probing || suspended_until_ms > now)) {
+        bring_forward(until_ms, suspended_until_ms);
         return NULL;
     }
-    int64_t realtime = core_realtime_ms(outbox);
+    int64_t realtime = outbox_realtime_ms(outbox);
     if (!quota_enter(&outbox->quota, realtime)) {
         int64_t wait = quota_wait_ms(realtime);
         bring_forward(until_ms, now + (wait < MIDNIGHT_CHECK_MS ? wait : MIDNIGHT_CHECK_MS));
         return NULL;
     }
-    gate_enter(gate, now, &worker->probe);
+    suspension_try(suspension, now, &worker->probe);
     item->is_woken = false;
-    return core_claim_locked(outbox, item, CLAIM_SERVICE) == 0 ? item : NULL;
+    return claim_take_locked(outbox, item, CLAIM_SERVICE) == 0 ? item : NULL;
 }
 
 static struct item *take_upload_locked(struct worker *worker, int64_t now, int64_t *until_ms)
 {
     struct outbox *outbox = worker->set->outbox;
-    struct gate *gate = &outbox->gates[ENVELOPE_ATTACHMENT];
+    struct suspension *suspension = &outbox->suspensions[ENVELOPE_ATTACHMENT];
     struct item *item = send_queue_find_upload(&outbox->queue, now, until_ms);
     if (item == NULL)
         return NULL;
-    if (!gate_enter(gate, now, &worker->probe)) {
-        bring_forward(until_ms, gate_until_ms(gate));
+    if (!suspension_try(suspension, now, &worker->probe)) {
+        bring_forward(until_ms, suspension_until_ms(suspension));
         return NULL;
     }
     item->is_woken = false;
-    if (core_claim_locked(outbox, item, CLAIM_SERVICE) != 0)
+    if (claim_take_locked(outbox, item, CLAIM_SERVICE) != 0)
         return NULL;
     cancel_release(&worker->cancel); /* the last upload may have been called off */
     cancel_init(&worker->cancel);
@@ -820,12 +825,12 @@ static void run(struct worker *worker, struct item *item)
 {
     struct outbox *outbox = worker->set->outbox;
     if (worker->kind == ENVELOPE_ATTACHMENT)
-        uploader_run(outbox, item, &worker->content_type, &worker->cancel);
+        upload_attachment(outbox, item, &worker->content_type, &worker->cancel);
     else
-        sender_run(outbox, item, &worker->cancel);
+        send_message(outbox, item, &worker->cancel);
     pthread_mutex_lock(&outbox->lock);
-    gate_leave(&outbox->gates[item->envelope.kind], worker->probe);
-    core_unclaim_locked(outbox, item);
+    suspension_leave(&outbox->suspensions[item->envelope.kind], worker->probe);
+    claim_release_locked(outbox, item);
     pthread_mutex_unlock(&outbox->lock);
     binding_collect(outbox);
 }
@@ -843,11 +848,11 @@ static bool collect_locked(struct outbox *outbox, int64_t now, int64_t *until_ms
 static bool fail_lost_locked(struct outbox *outbox)
 {
     struct item *item = binding_find_failing_locked(outbox);
-    if (item == NULL || core_claim_locked(outbox, item, CLAIM_DISK) != 0)
+    if (item == NULL || claim_take_locked(outbox, item, CLAIM_DISK) != 0)
         return false;
     pthread_mutex_unlock(&outbox->lock);
-    sender_fail_lost(outbox, item);
-    core_unclaim(outbox, item);
+    send_fail_lost(outbox, item);
+    claim_release(outbox, item);
     binding_collect(outbox);
     pthread_mutex_lock(&outbox->lock);
     return true;
@@ -865,11 +870,11 @@ static bool must_save_locked(struct outbox *outbox, const struct worker *worker,
 static void turn_locked(struct worker *worker)
 {
     struct outbox *outbox = worker->set->outbox;
-    int64_t now = core_monotonic_ms(outbox);
+    int64_t now = outbox_monotonic_ms(outbox);
     int64_t until_ms = CLOCK_FOREVER;
     if (must_save_locked(outbox, worker, now, &until_ms)) {
         pthread_mutex_unlock(&outbox->lock);
-        change_save_again(outbox);
+        transition_save_again(outbox);
         pthread_mutex_lock(&outbox->lock);
         return;
     }
@@ -898,7 +903,7 @@ static void *work(void *argument)
     while (!outbox->is_stopping)
         turn_locked(worker);
     worker->set->running--;
-    core_broadcast_locked(outbox);
+    outbox_broadcast_locked(outbox);
     pthread_mutex_unlock(&outbox->lock);
     return NULL;
 }

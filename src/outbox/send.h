@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sending.
+ * The threads that send messages and upload attachments. Each takes one item at a time whose turn it is.
  */
 #ifndef INBOXFS_OUTBOX_SEND_H
 #define INBOXFS_OUTBOX_SEND_H
@@ -18,6 +18,6 @@ int worker_set_start(struct outbox *outbox, struct worker_set **ret_set);
 void worker_set_stop(struct worker_set *set);
 
 /* To failed/, for an attachment that it binds will never be in the pool. The item is claimed. */
-void sender_fail_lost(struct outbox *outbox, struct item *item);
+void send_fail_lost(struct outbox *outbox, struct item *item);
 
 #endif

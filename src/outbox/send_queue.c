@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The queue.
+ * The three parts of the question "whose turn is it now": sequences and turns, suspensions with their backoff
+ * and their single probe, and the count of emails sent today, which survives a restart.
  */
 #include "outbox/send_queue.h"
 
@@ -11,88 +12,87 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "outbox/transition.h"
 
 /* ================================================================ what waits */
 
 /* ---------------------------------------------------------------- rows */
 
-static void insert_in_row(struct item_row *row, struct item *item)
+static void insert_in_list(struct item_list *list, struct item *item)
 {
-    struct item *before = row->last;
+    struct item *before = list->last;
     while (before != NULL && before->envelope.order > item->envelope.order)
         before = before->previous;
     item->previous = before;
-    item->next = before == NULL ? row->first : before->next;
-    *(item->previous == NULL ? &row->first : &item->previous->next) = item;
-    *(item->next == NULL ? &row->last : &item->next->previous) = item;
-    row->len++;
+    item->next = before == NULL ? list->first : before->next;
+    *(item->previous == NULL ? &list->first : &item->previous->next) = item;
+    *(item->next == NULL ? &list->last : &item->next->previous) = item;
+    list->len++;
 }
 
-static void remove_from_row(struct item_row *row, struct item *item)
+static void remove_from_list(struct item_list *list, struct item *item)
 {
-    *(item->previous == NULL ? &row->first : &item->previous->next) = item->next;
-    *(item->next == NULL ? &row->last : &item->next->previous) = item->previous;
+    *(item->previous == NULL ? &list->first : &item->previous->next) = item->next;
+    *(item->next == NULL ? &list->last : &item->next->previous) = item->previous;
     item->next = item->previous = NULL;
-    row->len--;
+    list->len--;
 }
 
-/* ---------------------------------------------------------------- lanes */
+/* ---------------------------------------------------------------- sequences */
 
-static void append_lane(struct send_queue *queue, struct lane *lane)
+static void append_sequence(struct send_queue *queue, struct sequence *sequence)
 {
-    lane->next = NULL;
-    lane->previous = queue->last_lane;
-    *(queue->last_lane == NULL ? &queue->first_lane : &queue->last_lane->next) = lane;
-    queue->last_lane = lane;
+    sequence->next = NULL;
+    sequence->previous = queue->last_sequence;
+    *(queue->last_sequence == NULL ? &queue->first_sequence : &queue->last_sequence->next) = sequence;
+    queue->last_sequence = sequence;
 }
 
-static void unlink_lane(struct send_queue *queue, struct lane *lane)
+static void unlink_sequence(struct send_queue *queue, struct sequence *sequence)
 {
-    *(lane->previous == NULL ? &queue->first_lane : &lane->previous->next) = lane->next;
-    *(lane->next == NULL ? &queue->last_lane : &lane->next->previous) = lane->previous;
+    *(sequence->previous == NULL ? &queue->first_sequence : &sequence->previous->next) = sequence->next;
+    *(sequence->next == NULL ? &queue->last_sequence : &sequence->next->previous) = sequence->previous;
 }
 
-static void free_lane(struct lane *lane)
+static void free_sequence(struct sequence *sequence)
 {
-    free(lane->key);
-    free(lane);
+    free(sequence->key);
+    free(sequence);
 }
 
 void send_queue_release(struct send_queue *queue)
 {
     size_t position = 0;
-    struct lane *lane;
-    while ((lane = map_next(&queue->lanes, &position)) != NULL)
-        free_lane(lane);
-    map_release(&queue->lanes);
+    struct sequence *sequence;
+    while ((sequence = map_next(&queue->sequences, &position)) != NULL)
+        free_sequence(sequence);
+    map_release(&queue->sequences);
     *queue = (struct send_queue){0};
 }
 
-int send_queue_open_lane(struct send_queue *queue, const char *key, struct lane **ret_lane)
+int send_queue_open_sequence(struct send_queue *queue, const char *key, struct sequence **ret_sequence)
 {
-    struct lane *lane = map_find(&queue->lanes, key);
-    if (lane == NULL) {
-        lane = calloc(1, sizeof(*lane));
-        if (lane == NULL)
+    struct sequence *sequence = map_find(&queue->sequences, key);
+    if (sequence == NULL) {
+        sequence = calloc(1, sizeof(*sequence));
+        if (sequence == NULL)
             return -ENOMEM;
-        lane->key = strdup(key);
-        if (lane->key == NULL || map_set(&queue->lanes, lane->key, lane) != 0) {
-            free_lane(lane);
+        sequence->key = strdup(key);
+        if (sequence->key == NULL || map_set(&queue->sequences, sequence->key, sequence) != 0) {
+            free_sequence(sequence);
             return -ENOMEM;
         }
     }
-    lane->refs++;
-    *ret_lane = lane;
+    sequence->refs++;
+    *ret_sequence = sequence;
     return 0;
 }
 
-void send_queue_close_lane(struct send_queue *queue, struct lane *lane)
+void send_queue_close_sequence(struct send_queue *queue, struct sequence *sequence)
 {
-    if (lane == NULL || --lane->refs > 0)
+    if (sequence == NULL || --sequence->refs > 0)
         return;
-    map_remove(&queue->lanes, lane->key);
-    free_lane(lane);
+    map_remove(&queue->sequences, sequence->key);
+    free_sequence(sequence);
 }
 
 /* ---------------------------------------------------------------- in and out */
@@ -101,12 +101,12 @@ void send_queue_add(struct send_queue *queue, struct item *item)
 {
     item->is_queued = true;
     if (item->envelope.kind == ENVELOPE_ATTACHMENT) {
-        insert_in_row(&queue->uploads, item);
+        insert_in_list(&queue->uploads, item);
         return;
     }
-    if (item->lane->row.len == 0)
-        append_lane(queue, item->lane);
-    insert_in_row(&item->lane->row, item);
+    if (item->sequence->list.len == 0)
+        append_sequence(queue, item->sequence);
+    insert_in_list(&item->sequence->list, item);
     queue->messages++;
 }
 
@@ -114,16 +114,16 @@ void send_queue_remove(struct send_queue *queue, struct item *item)
 {
     item->is_queued = false;
     if (item->envelope.kind == ENVELOPE_ATTACHMENT) {
-        remove_from_row(&queue->uploads, item);
+        remove_from_list(&queue->uploads, item);
         return;
     }
-    struct lane *lane = item->lane;
-    remove_from_row(&lane->row, item);
-    unlink_lane(queue, lane);
-    if (lane->row.len > 0)
-        append_lane(queue, lane);
-    item->lane = NULL;
-    send_queue_close_lane(queue, lane);
+    struct sequence *sequence = item->sequence;
+    remove_from_list(&sequence->list, item);
+    unlink_sequence(queue, sequence);
+    if (sequence->list.len > 0)
+        append_sequence(queue, sequence);
+    item->sequence = NULL;
+    send_queue_close_sequence(queue, sequence);
     queue->messages--;
 }
 
@@ -140,10 +140,10 @@ static bool is_due(const struct item *item, int64_t now_ms, int64_t *ret_until_m
 
 /* Whoever waits holds up those behind it, for the sake of order; but not one that waits for somebody to
  * finish writing an attachment, which can take for ever. One that lost an attachment is about to fail. */
-static struct item *find_in_lane(const struct lane *lane, int64_t now_ms, int64_t *ret_until_ms)
+static struct item *find_in_sequence(const struct sequence *sequence, int64_t now_ms, int64_t *ret_until_ms)
 {
-    for (struct item *item = lane->row.first; item != NULL; item = item->next) {
-        enum binding_state bindings = binding_state(item);
+    for (struct item *item = sequence->list.first; item != NULL; item = item->next) {
+        enum binding_state bindings = item_binding_state(item);
         if (bindings == BINDING_WRITING)
             continue;
         if (item->claim != CLAIM_NONE || item->state != ITEM_QUEUED || bindings != BINDING_READY)
@@ -156,15 +156,16 @@ static struct item *find_in_lane(const struct lane *lane, int64_t now_ms, int64_
 struct item *send_queue_find_message(const struct send_queue *queue, int64_t now_ms, int64_t *ret_until_ms)
 {
     struct item *item = NULL;
-    for (const struct lane *lane = queue->first_lane; lane != NULL && item == NULL; lane = lane->next)
-        item = find_in_lane(lane, now_ms, ret_until_ms);
+    for (const struct sequence *sequence = queue->first_sequence; sequence != NULL && item == NULL;
+         sequence = sequence->next)
+        item = find_in_sequence(sequence, now_ms, ret_until_ms);
     return item;
 }
 
 struct item *send_queue_find_upload(const struct send_queue *queue, int64_t now_ms, int64_t *ret_until_ms)
 {
     for (struct item *item = queue->uploads.first; item != NULL; item = item->next)
-        if (item->claim == CLAIM_NONE && !binding_is_unneeded(item) && is_due(item, now_ms, ret_until_ms))
+        if (item->claim == CLAIM_NONE && !item_is_unneeded(item) && is_due(item, now_ms, ret_until_ms))
             return item;
     return NULL;
 }
@@ -177,14 +178,14 @@ void send_queue_wake(struct item *item)
 
 struct item *send_queue_next(const struct send_queue *queue, const struct item *item)
 {
-    const struct lane *lane = item == NULL ? queue->first_lane : item->lane;
+    const struct sequence *sequence = item == NULL ? queue->first_sequence : item->sequence;
     if (item != NULL && item->next != NULL)
         return item->next;
-    if (item != NULL && lane == NULL)
+    if (item != NULL && sequence == NULL)
         return NULL; /* the last upload */
     if (item != NULL)
-        lane = lane->next;
-    return lane != NULL ? lane->row.first : queue->uploads.first;
+        sequence = sequence->next;
+    return sequence != NULL ? sequence->list.first : queue->uploads.first;
 }
 
 /* ================================================================ the service */
@@ -196,62 +197,64 @@ enum {
     ASKED_MAX_MS = 24 * 3600 * 1000,
 };
 
-void gate_init(struct gate *gate)
+void suspension_init(struct suspension *suspension)
 {
-    *gate = (struct gate){.backoff = {.min_ms = WAIT_MIN_MS, .max_ms = WAIT_MAX_MS}};
+    *suspension = (struct suspension){.backoff = {.min_ms = WAIT_MIN_MS, .max_ms = WAIT_MAX_MS}};
 }
 
-bool gate_enter(struct gate *gate, int64_t now_ms, uint64_t *ret_probe)
+bool suspension_try(struct suspension *suspension, int64_t now_ms, uint64_t *ret_probe)
 {
     *ret_probe = 0;
-    if (gate->reason == GATE_OPEN)
+    if (suspension->reason == SUSPENSION_NONE)
         return true;
-    if (gate->is_probing || now_ms < gate->until_ms)
+    if (suspension->is_probing || now_ms < suspension->until_ms)
         return false;
-    gate->is_probing = true;
-    *ret_probe = ++gate->probe;
+    suspension->is_probing = true;
+    *ret_probe = ++suspension->probe;
     return true;
 }
 
-int64_t gate_until_ms(const struct gate *gate)
+int64_t suspension_until_ms(const struct suspension *suspension)
 {
-    return gate->reason == GATE_OPEN || gate->is_probing ? CLOCK_FOREVER : gate->until_ms;
+    return suspension->reason == SUSPENSION_NONE || suspension->is_probing ? CLOCK_FOREVER
+                                                                           : suspension->until_ms;
 }
 
-void gate_open(struct gate *gate)
+void suspension_end(struct suspension *suspension)
 {
-    uint64_t probe = gate->probe;
-    gate_init(gate);
-    gate->probe = probe;
+    uint64_t probe = suspension->probe;
+    suspension_init(suspension);
+    suspension->probe = probe;
 }
 
 /* Several requests that were under way together fail together: that is one failure, and makes the wait longer
  * once. */
-void gate_close(struct gate *gate, enum gate_reason reason, int64_t now_ms, int64_t wait_ms,
-                const char *words)
+void suspension_begin(struct suspension *suspension, enum suspension_reason reason, int64_t now_ms,
+                      int64_t wait_ms, const char *words)
 {
-    bool is_news = gate->reason == GATE_OPEN || gate->is_probing || now_ms >= gate->until_ms;
+    bool is_news =
+        suspension->reason == SUSPENSION_NONE || suspension->is_probing || now_ms >= suspension->until_ms;
     int64_t wait = UNAUTHORIZED_MS;
-    if (reason != GATE_UNAUTHORIZED)
-        wait = is_news ? backoff_next_ms(&gate->backoff) : 0;
+    if (reason != SUSPENSION_UNAUTHORIZED)
+        wait = is_news ? backoff_next_ms(&suspension->backoff) : 0;
     if (wait_ms > wait)
         wait = wait_ms < ASKED_MAX_MS ? wait_ms : ASKED_MAX_MS;
-    if (is_news || now_ms + wait > gate->until_ms)
-        gate->until_ms = now_ms + wait;
-    gate->reason = reason;
-    gate->is_probing = false;
-    snprintf(gate->error, sizeof(gate->error), "%s", words == NULL ? "" : words);
+    if (is_news || now_ms + wait > suspension->until_ms)
+        suspension->until_ms = now_ms + wait;
+    suspension->reason = reason;
+    suspension->is_probing = false;
+    snprintf(suspension->error, sizeof(suspension->error), "%s", words == NULL ? "" : words);
 }
 
-void gate_leave(struct gate *gate, uint64_t probe)
+void suspension_leave(struct suspension *suspension, uint64_t probe)
 {
-    if (gate->probe == probe)
-        gate->is_probing = false;
+    if (suspension->probe == probe)
+        suspension->is_probing = false;
 }
 
-void gate_wake(struct gate *gate)
+void suspension_wake(struct suspension *suspension)
 {
-    gate->until_ms = 0;
+    suspension->until_ms = 0;
 }
 
 /* ================================================================ the day */
@@ -304,7 +307,7 @@ static void turn_day_locked(struct quota *quota, int64_t now_ms)
     quota->count = 0;
 }
 
-static bool has_room_locked(const struct quota *quota)
+static bool is_left_locked(const struct quota *quota)
 {
     return quota->limit < 0 || quota->count + quota->under_way < quota->limit;
 }
@@ -313,20 +316,20 @@ bool quota_enter(struct quota *quota, int64_t now_ms)
 {
     pthread_mutex_lock(&quota->lock);
     turn_day_locked(quota, now_ms);
-    bool has_room = has_room_locked(quota);
-    if (has_room)
+    bool is_left = is_left_locked(quota);
+    if (is_left)
         quota->under_way++;
     pthread_mutex_unlock(&quota->lock);
-    return has_room;
+    return is_left;
 }
 
-bool quota_has_room(struct quota *quota, int64_t now_ms)
+bool quota_is_left(struct quota *quota, int64_t now_ms)
 {
     pthread_mutex_lock(&quota->lock);
     turn_day_locked(quota, now_ms);
-    bool has_room = has_room_locked(quota);
+    bool is_left = is_left_locked(quota);
     pthread_mutex_unlock(&quota->lock);
-    return has_room;
+    return is_left;
 }
 
 void quota_leave(struct quota *quota)

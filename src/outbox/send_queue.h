@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The queue.
+ * What waits to go out, in which order, and whether now is the time.
+ *
+ * Model. Messages from one sender to the same set of recipients form a *sequence* and go out in order of
+ * hand-in; sequences take turns. Uploads wait in one list. Three things decide when: the item's own backoff
+ * (next_attempt_ms); a *suspension*, one for messages and one for uploads, while the service does not answer,
+ * is busy or refuses the key; and the *quota*, a number of emails a UTC day.
+ *
+ * The queue and suspensions are protected by outbox->lock, which the caller holds; nothing of them waits. The
+ * quota locks for itself. Times are monotonic, but for the quota's.
  */
 #ifndef INBOXFS_OUTBOX_SEND_QUEUE_H
 #define INBOXFS_OUTBOX_SEND_QUEUE_H
@@ -17,39 +25,39 @@
 
 /* ================================================================ what waits */
 
-struct item_row {
+struct item_list {
     struct item *first;
     struct item *last;
     size_t len;
 };
 
-struct lane {
+struct sequence {
     char *key;
     unsigned int refs; /* items in it, or about to be */
-    struct item_row row;
-    struct lane *next; /* lanes with items, in the order of their turns */
-    struct lane *previous;
+    struct item_list list;
+    struct sequence *next; /* sequences with items, in the order of their turns */
+    struct sequence *previous;
 };
 
 struct send_queue {
-    struct map lanes;
-    struct lane *first_lane;
-    struct lane *last_lane;
-    struct item_row uploads;
+    struct map sequences;
+    struct sequence *first_sequence;
+    struct sequence *last_sequence;
+    struct item_list uploads;
     size_t messages;
 };
 
 /* All zeros is an empty queue. Items are not unreferenced. */
 void send_queue_release(struct send_queue *queue);
 
-/* Makes sure that send_queue_add() of a message of this lane cannot fail. 0 or -ENOMEM. */
-int send_queue_open_lane(struct send_queue *queue, const char *key, struct lane **ret_lane);
-/* Takes back send_queue_open_lane(), where no item was added by it. */
-void send_queue_close_lane(struct send_queue *queue, struct lane *lane);
+/* Makes sure that send_queue_add() of a message of this sequence cannot fail. 0 or -ENOMEM. */
+int send_queue_open_sequence(struct send_queue *queue, const char *key, struct sequence **ret_sequence);
+/* Takes back send_queue_open_sequence(), where no item was added by it. */
+void send_queue_close_sequence(struct send_queue *queue, struct sequence *sequence);
 
-/* At its place by envelope.order. A message's `lane` is set, by send_queue_open_lane(). */
+/* At its place by envelope.order. A message's `sequence` is set, by send_queue_open_sequence(). */
 void send_queue_add(struct send_queue *queue, struct item *item);
-/* Its lane goes to the end of the line. */
+/* Its sequence goes to the end of the line. */
 void send_queue_remove(struct send_queue *queue, struct item *item);
 
 /* The next whose turn it is now, or NULL; then *ret_until_ms is brought forward to when the next one may be
@@ -65,15 +73,15 @@ struct item *send_queue_next(const struct send_queue *queue, const struct item *
 
 /* ================================================================ the service */
 
-enum gate_reason {
-    GATE_OPEN,
-    GATE_UNREACHABLE,  /* no answer */
-    GATE_BUSY,         /* 429, 503 */
-    GATE_UNAUTHORIZED, /* the key is refused */
+enum suspension_reason {
+    SUSPENSION_NONE,
+    SUSPENSION_UNREACHABLE,  /* no answer */
+    SUSPENSION_BUSY,         /* 429, 503 */
+    SUSPENSION_UNAUTHORIZED, /* the key is refused */
 };
 
-struct gate {
-    enum gate_reason reason;
+struct suspension {
+    enum suspension_reason reason;
     int64_t until_ms; /* closed to all before; then one may try */
     bool is_probing;  /* one is trying: the try of this number */
     uint64_t probe;
@@ -81,21 +89,21 @@ struct gate {
     char error[256]; /* words of the last failure, "" after a success */
 };
 
-void gate_init(struct gate *gate);
+void suspension_init(struct suspension *suspension);
 
-/* Whether one may ask now. *ret_probe: 0, or the number of its try, to be handed to gate_leave(). */
-bool gate_enter(struct gate *gate, int64_t now_ms, uint64_t *ret_probe);
-/* When to look again: a time, or CLOCK_FOREVER: when something happens. */
-int64_t gate_until_ms(const struct gate *gate);
+/* Whether one may ask now. *ret_probe: 0, or the number of its try, to be handed to suspension_leave(). */
+bool suspension_try(struct suspension *suspension, int64_t now_ms, uint64_t *ret_probe);
+/* When to ask again: a time, or CLOCK_FOREVER: when something happens. */
+int64_t suspension_until_ms(const struct suspension *suspension);
 /* The service answered, and took the key. */
-void gate_open(struct gate *gate);
+void suspension_end(struct suspension *suspension);
 /* It did not. `wait_ms`: what it asked for; -1: nothing. */
-void gate_close(struct gate *gate, enum gate_reason reason, int64_t now_ms, int64_t wait_ms,
-                const char *words);
+void suspension_begin(struct suspension *suspension, enum suspension_reason reason, int64_t now_ms,
+                      int64_t wait_ms, const char *words);
 /* A try is over, whether it asked or not. */
-void gate_leave(struct gate *gate, uint64_t probe);
+void suspension_leave(struct suspension *suspension, uint64_t probe);
 /* One may try at once. */
-void gate_wake(struct gate *gate);
+void suspension_wake(struct suspension *suspension);
 
 /* ================================================================ the day */
 
@@ -115,12 +123,12 @@ void quota_release(struct quota *quota);
 
 int64_t quota_day(int64_t realtime_ms);
 
-/* The count is at least this, whatever the file said: what the envelopes tell. */
+/* The count is at least this, whatever the file said: what the envelopes say. */
 void quota_raise(struct quota *quota, int64_t day, int64_t count);
 
 /* Takes one of the day's places; false: none is left. */
 bool quota_enter(struct quota *quota, int64_t now_ms);
-bool quota_has_room(struct quota *quota, int64_t now_ms);
+bool quota_is_left(struct quota *quota, int64_t now_ms);
 /* Gives it back, or makes it count (waits for the disk where there is a limit). */
 void quota_leave(struct quota *quota);
 void quota_count(struct quota *quota, int64_t now_ms);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Transitions.
+ * Claims, pins, transitions, and the named ends of an item (sent, failed, uploaded, interrupted, waiting
+ * again). This is the only file that changes an item's state or envelope after it was loaded.
  */
 #include "outbox/transition.h"
 
@@ -16,17 +17,17 @@
 #include "mail/receipt.h"
 #include "outbox/item.h"
 
-int64_t core_monotonic_ms(const struct outbox *outbox)
+int64_t outbox_monotonic_ms(const struct outbox *outbox)
 {
     return clock_monotonic_ms(outbox->config.clock);
 }
 
-int64_t core_realtime_ms(const struct outbox *outbox)
+int64_t outbox_realtime_ms(const struct outbox *outbox)
 {
     return clock_realtime_ms(outbox->config.clock);
 }
 
-bool core_trusts_keys(const struct outbox *outbox)
+bool outbox_trusts_keys(const struct outbox *outbox)
 {
     struct mail_service *service = outbox->config.service;
     struct service_capabilities capabilities;
@@ -36,25 +37,25 @@ bool core_trusts_keys(const struct outbox *outbox)
     return capabilities.idempotency_key != CAPABILITY_ABSENT;
 }
 
-void core_broadcast_locked(struct outbox *outbox)
+void outbox_broadcast_locked(struct outbox *outbox)
 {
     pthread_cond_broadcast(&outbox->changed);
 }
 
-/* Wakes one worker, or all, to look for items of this kind. Who has just worked looks by itself. */
-static void core_wake_worker_locked(struct outbox *outbox, enum envelope_kind kind)
+/* Wakes one worker that waits for items of this kind. */
+static void outbox_wake_worker_locked(struct outbox *outbox, enum envelope_kind kind)
 {
     sleepers_wake_one(&outbox->idlers[kind]);
 }
 
-void core_wake_workers_locked(struct outbox *outbox, enum envelope_kind kind)
+void outbox_wake_workers_locked(struct outbox *outbox, enum envelope_kind kind)
 {
     sleepers_wake_all(&outbox->idlers[kind]);
 }
 
 /* ---------------------------------------------------------------- claims */
 
-bool core_must_wait_locked(struct item *item)
+bool claim_would_wait_locked(struct item *item)
 {
     if (item->claim == CLAIM_SERVICE && item->envelope.kind == ENVELOPE_ATTACHMENT && !item->is_called_off) {
         item->is_called_off = true;
@@ -73,10 +74,10 @@ static void resume_locked(struct item *item)
     backoff_reset(&item->backoff);
 }
 
-int core_claim_locked(struct outbox *outbox, struct item *item, enum item_claim claim)
+int claim_take_locked(struct outbox *outbox, struct item *item, enum item_claim claim)
 {
     item_ref(item);
-    while (core_must_wait_locked(item))
+    while (claim_would_wait_locked(item))
         pthread_cond_wait(&outbox->changed, &outbox->lock);
     int error = item->claim == CLAIM_SERVICE ? -EBUSY : item->state == ITEM_GONE ? -ENOENT : 0;
     if (error != 0) {
@@ -88,33 +89,33 @@ int core_claim_locked(struct outbox *outbox, struct item *item, enum item_claim 
     return 0;
 }
 
-void core_unclaim_locked(struct outbox *outbox, struct item *item)
+void claim_release_locked(struct outbox *outbox, struct item *item)
 {
     item->claim = CLAIM_NONE;
     item->upload = NULL;
-    binding_look_locked(outbox, item);
+    binding_check_locked(outbox, item);
     if (item->is_queued)
-        core_wake_worker_locked(outbox, item->envelope.kind);
+        outbox_wake_worker_locked(outbox, item->envelope.kind);
     item_unref(item);
-    core_broadcast_locked(outbox);
+    outbox_broadcast_locked(outbox);
 }
 
-void core_unclaim(struct outbox *outbox, struct item *item)
+void claim_release(struct outbox *outbox, struct item *item)
 {
     pthread_mutex_lock(&outbox->lock);
-    core_unclaim_locked(outbox, item);
+    claim_release_locked(outbox, item);
     pthread_mutex_unlock(&outbox->lock);
 }
 
-void core_lend(struct outbox *outbox, struct item *item)
+void claim_lend(struct outbox *outbox, struct item *item)
 {
     pthread_mutex_lock(&outbox->lock);
     item->lending = LENDING_LENT;
-    core_broadcast_locked(outbox);
+    outbox_broadcast_locked(outbox);
     pthread_mutex_unlock(&outbox->lock);
 }
 
-void core_take_back(struct outbox *outbox, struct item *item)
+void claim_take_back(struct outbox *outbox, struct item *item)
 {
     pthread_mutex_lock(&outbox->lock);
     while (item->lending == LENDING_BORROWED)
@@ -123,7 +124,7 @@ void core_take_back(struct outbox *outbox, struct item *item)
     pthread_mutex_unlock(&outbox->lock);
 }
 
-int core_borrow_locked(struct item *item)
+int claim_borrow_locked(struct item *item)
 {
     if (item->lending != LENDING_LENT)
         return -EAGAIN;
@@ -132,15 +133,15 @@ int core_borrow_locked(struct item *item)
     return 0;
 }
 
-void core_give_back_locked(struct outbox *outbox, struct item *item)
+void claim_give_back_locked(struct outbox *outbox, struct item *item)
 {
     item->lending = LENDING_LENT;
     item_unref(item);
-    core_broadcast_locked(outbox);
+    outbox_broadcast_locked(outbox);
 }
 
-int core_claim_name(struct outbox *outbox, enum outbox_folder folder, const char *name,
-                    struct item **ret_item)
+int claim_take_by_name(struct outbox *outbox, enum outbox_folder folder, const char *name,
+                       struct item **ret_item)
 {
     int error = -ENOENT;
     pthread_mutex_lock(&outbox->lock);
@@ -148,9 +149,9 @@ int core_claim_name(struct outbox *outbox, enum outbox_folder folder, const char
         struct item *item = item_table_find(&outbox->table, folder, name);
         if (item == NULL)
             break;
-        error = core_claim_locked(outbox, item, CLAIM_DISK);
+        error = claim_take_locked(outbox, item, CLAIM_DISK);
         if (error == 0 && item_table_find(&outbox->table, folder, name) != item) {
-            core_unclaim_locked(outbox, item); /* it was renamed while we waited */
+            claim_release_locked(outbox, item); /* it was renamed while we waited */
             error = -ENOENT;
             continue;
         }
@@ -163,31 +164,31 @@ int core_claim_name(struct outbox *outbox, enum outbox_folder folder, const char
     return error;
 }
 
-void core_leave_ghost_locked(struct outbox *outbox, enum outbox_folder folder, const char *name,
-                             const struct item *item)
+void outbox_add_former_name_locked(struct outbox *outbox, enum outbox_folder folder, const char *name,
+                                   const struct item *item)
 {
-    int64_t now_ms = core_monotonic_ms(outbox);
-    item_table_leave_ghost(&outbox->table, folder, name, item, now_ms, now_ms + GHOST_MS);
+    int64_t now_ms = outbox_monotonic_ms(outbox);
+    item_table_add_former_name(&outbox->table, folder, name, item, now_ms, now_ms + FORMER_NAME_MS);
 }
 
 char *outbox_choose_name(struct outbox *outbox, enum outbox_folder folder, const char *name)
 {
     pthread_mutex_lock(&outbox->lock);
-    char *free_name = numbered_name_find(&outbox->table, folder, name);
+    char *free_name = item_table_choose_name(&outbox->table, folder, name);
     pthread_mutex_unlock(&outbox->lock);
     return free_name;
 }
 
-/* ---------------------------------------------------------------- news */
+/* ---------------------------------------------------------------- events */
 
-void core_tell_path(struct outbox *outbox, enum event_kind kind, const char *path, const char *id,
-                    const char *error)
+void outbox_notify_path(struct outbox *outbox, enum event_kind kind, const char *path, const char *id,
+                        const char *error)
 {
     const struct event_listener *listener = &outbox->config.events;
     if (listener->notify == NULL)
         return;
     struct event event = {
-        .time_ms = core_realtime_ms(outbox),
+        .time_ms = outbox_realtime_ms(outbox),
         .kind = kind,
         .path = path,
         .id = id,
@@ -196,8 +197,8 @@ void core_tell_path(struct outbox *outbox, enum event_kind kind, const char *pat
     listener->notify(listener->context, &event);
 }
 
-void core_tell(struct outbox *outbox, enum event_kind kind, enum outbox_folder folder, const char *name,
-               const char *id, const char *error)
+void outbox_notify(struct outbox *outbox, enum event_kind kind, enum outbox_folder folder, const char *name,
+                   const char *id, const char *error)
 {
     static const char *const folders[OUTBOX_FOLDERS] = {
         [OUTBOX_FOLDER_OUTBOX] = "outbox",
@@ -207,17 +208,17 @@ void core_tell(struct outbox *outbox, enum event_kind kind, enum outbox_folder f
     };
     char path[512];
     snprintf(path, sizeof(path), "%s/%s", folders[folder], name);
-    core_tell_path(outbox, kind, path, id, error);
+    outbox_notify_path(outbox, kind, path, id, error);
 }
 
-/* The item's end is told now: barriers may return. */
-static void core_told(struct outbox *outbox, struct item *item)
+/* The event of the item's end is published: barriers may return. */
+static void outbox_notified(struct outbox *outbox, struct item *item)
 {
     pthread_mutex_lock(&outbox->lock);
-    if (item->is_untold)
-        outbox->untold--;
-    item->is_untold = false;
-    core_broadcast_locked(outbox);
+    if (item->is_event_due)
+        outbox->events_due--;
+    item->is_event_due = false;
+    outbox_broadcast_locked(outbox);
     pthread_mutex_unlock(&outbox->lock);
 }
 
@@ -225,53 +226,9 @@ static void core_told(struct outbox *outbox, struct item *item)
 
 /* ---------------------------------------------------------------- looking */
 
-static enum binding_state state_of(const struct item *attachment)
-{
-    if (attachment == NULL)
-        return BINDING_LOST;
-    switch (attachment->state) {
-    case ITEM_UPLOADED:
-        return BINDING_READY;
-    case ITEM_UPLOADING:
-        return BINDING_UPLOADING;
-    case ITEM_WRITING:
-        return BINDING_WRITING;
-    default:
-        return BINDING_LOST;
-    }
-}
-
-enum binding_state binding_state(const struct item *message)
-{
-    enum binding_state worst = BINDING_READY;
-    for (size_t i = 0; i < message->bound_len; i++) {
-        enum binding_state state = state_of(message->bound[i]);
-        if (state == BINDING_LOST)
-            return BINDING_LOST;
-        if (state > worst)
-            worst = state;
-    }
-    return worst;
-}
-
-const char *binding_find_lost(const struct item *message)
-{
-    for (size_t i = 0; i < message->bound_len; i++)
-        if (state_of(message->bound[i]) == BINDING_LOST)
-            return message->envelope.attachments[i].name;
-    return NULL;
-}
-
-/* ---------------------------------------------------------------- loose ends */
-
-bool binding_is_unneeded(const struct item *item)
-{
-    return item->envelope.is_hidden && item->users == 0 && item->writers == 0 && item->state != ITEM_GONE;
-}
-
 static bool fails_messages(const struct item *item)
 {
-    return item->users > 0 && state_of(item) == BINDING_LOST;
+    return item->users > 0 && item_attachment_state(item) == BINDING_LOST;
 }
 
 bool binding_is_needed(struct outbox *outbox, const struct item *item)
@@ -299,16 +256,16 @@ static void remove_loose_end(struct outbox *outbox, struct item *item)
     item_unref(item);
 }
 
-void binding_look_locked(struct outbox *outbox, struct item *item)
+void binding_check_locked(struct outbox *outbox, struct item *item)
 {
-    bool is_unneeded = binding_is_unneeded(item);
+    bool is_unneeded = item_is_unneeded(item);
     bool is_loose = is_unneeded || fails_messages(item);
     if (is_loose && !item->is_loose)
         add_loose_end(outbox, item);
     else if (!is_loose && item->is_loose)
         remove_loose_end(outbox, item);
     if (is_loose)
-        core_wake_worker_locked(outbox, is_unneeded ? ENVELOPE_ATTACHMENT : ENVELOPE_MESSAGE);
+        outbox_wake_worker_locked(outbox, is_unneeded ? ENVELOPE_ATTACHMENT : ENVELOPE_MESSAGE);
 }
 
 void binding_forget_loose_ends(struct outbox *outbox)
@@ -320,7 +277,7 @@ void binding_forget_loose_ends(struct outbox *outbox)
 bool binding_must_collect_locked(const struct outbox *outbox, int64_t now_ms, int64_t *ret_until_ms)
 {
     for (const struct item *item = outbox->loose_ends; item != NULL; item = item->next_loose) {
-        if (!binding_is_unneeded(item) || item->claim != CLAIM_NONE)
+        if (!item_is_unneeded(item) || item->claim != CLAIM_NONE)
             continue;
         if (item->remove_again_ms <= now_ms)
             return true;
@@ -339,7 +296,7 @@ struct item *binding_find_failing_locked(const struct outbox *outbox)
         return NULL;
     struct item *message = send_queue_next(&outbox->queue, NULL);
     while (message != NULL && (message->state != ITEM_QUEUED || message->claim != CLAIM_NONE ||
-                               binding_state(message) != BINDING_LOST))
+                               item_binding_state(message) != BINDING_LOST))
         message = send_queue_next(&outbox->queue, message);
     return message;
 }
@@ -357,7 +314,7 @@ static void unpin(struct outbox *outbox, struct item *attachment)
     if (attachment == NULL)
         return;
     attachment->users--;
-    binding_look_locked(outbox, attachment);
+    binding_check_locked(outbox, attachment);
     item_unref(attachment);
 }
 
@@ -369,7 +326,7 @@ static void binding_unpin_locked(struct outbox *outbox, struct binding *binding)
         unpin(outbox, binding->items[i]);
     }
     if (binding->len > 0)
-        core_broadcast_locked(outbox);
+        outbox_broadcast_locked(outbox);
     free(binding->items);
     *binding = (struct binding){NULL, 0};
 }
@@ -393,11 +350,11 @@ void binding_unpin_item_locked(struct outbox *outbox, struct item *message)
     message->bound_len = 0;
 }
 
-/* A file that is held (empty, or of a never-sent name) is no attachment. */
+/* A file that is on hold (empty, or of a never-sent name) is no attachment. */
 static struct item *find_attachment(struct outbox *outbox, const char *name)
 {
     struct item *item = item_table_find(&outbox->table, OUTBOX_FOLDER_ATTACHMENTS, name);
-    return state_of(item) == BINDING_LOST ? NULL : item;
+    return item_attachment_state(item) == BINDING_LOST ? NULL : item;
 }
 
 /* One whose content is just being exchanged must be waited for, without a pin on another meanwhile: whoever
@@ -477,125 +434,129 @@ int binding_recover_locked(struct outbox *outbox, struct item *message)
 
 /* ================================================================ transitions */
 
-int change_begin(struct outbox *outbox, const struct item *item, enum item_state state,
-                 struct change *ret_change)
+int transition_begin(struct outbox *outbox, const struct item *item, enum item_state state,
+                     struct transition *ret_transition)
 {
-    struct change change = {.outbox = outbox, .state = state, .reserved_folder = -1};
-    int error = envelope_copy(&item->envelope, &change.next);
-    *ret_change = change;
+    struct transition transition = {.outbox = outbox, .state = state, .reserved_folder = -1};
+    int error = envelope_copy(&item->envelope, &transition.next);
+    *ret_transition = transition;
     return error;
 }
 
-int change_begin_settled(struct outbox *outbox, const struct item *item, struct change *ret_change)
+int transition_begin_settled(struct outbox *outbox, const struct item *item,
+                             struct transition *ret_transition)
 {
     _cleanup_free_ char *text = NULL;
     size_t len;
     if (item->is_unsaved) /* then memory has all of it */
-        return change_begin(outbox, item, item->state, ret_change);
-    *ret_change = (struct change){.outbox = outbox, .state = item->state, .reserved_folder = -1};
+        return transition_begin(outbox, item, item->state, ret_transition);
+    *ret_transition = (struct transition){.outbox = outbox, .state = item->state, .reserved_folder = -1};
     int error = spool_read_envelope(outbox->spool, item->number, &text, &len);
-    return error != 0 ? error : envelope_parse(text, len, &ret_change->next);
+    return error != 0 ? error : envelope_parse(text, len, &ret_transition->next);
 }
 
-static int folder_after(const struct change *change)
+static int folder_after(const struct transition *transition)
 {
-    return change->next.is_hidden ? -1 : item_state_folder(change->state, change->next.kind);
+    return transition->next.is_hidden ? -1 : item_state_folder(transition->state, transition->next.kind);
 }
 
-static void unreserve_locked(struct change *change)
+static void unreserve_locked(struct transition *transition)
 {
-    if (change->reserved_folder >= 0)
-        item_table_unreserve(&change->outbox->table, (enum outbox_folder)change->reserved_folder,
-                             change->next.name);
-    change->reserved_folder = -1;
-    send_queue_close_lane(&change->outbox->queue, change->lane);
-    change->lane = NULL;
+    if (transition->reserved_folder >= 0)
+        item_table_unreserve(&transition->outbox->table, (enum outbox_folder)transition->reserved_folder,
+                             transition->next.name);
+    transition->reserved_folder = -1;
+    send_queue_close_sequence(&transition->outbox->queue, transition->sequence);
+    transition->sequence = NULL;
 }
 
-void change_release(struct change *change)
+void transition_release(struct transition *transition)
 {
-    if (change->outbox == NULL)
+    if (transition->outbox == NULL)
         return;
-    pthread_mutex_lock(&change->outbox->lock);
-    unreserve_locked(change);
-    binding_unpin_locked(change->outbox, &change->binding);
-    pthread_mutex_unlock(&change->outbox->lock);
-    envelope_release(&change->next);
+    pthread_mutex_lock(&transition->outbox->lock);
+    unreserve_locked(transition);
+    binding_unpin_locked(transition->outbox, &transition->binding);
+    pthread_mutex_unlock(&transition->outbox->lock);
+    envelope_release(&transition->next);
 }
 
 /* ---------------------------------------------------------------- reserving */
 
-static int reserve_name_locked(struct change *change, const struct item *item)
+static int reserve_name_locked(struct transition *transition, const struct item *item)
 {
-    struct outbox *outbox = change->outbox;
-    int folder = folder_after(change);
+    struct outbox *outbox = transition->outbox;
+    int folder = folder_after(transition);
     if (folder < 0)
         return 0;
-    if (folder == item_folder(item) && strcmp(change->next.name, item->envelope.name) == 0)
+    if (folder == item_folder(item) && strcmp(transition->next.name, item->envelope.name) == 0)
         return 0;
     if (folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED) {
-        char *name = numbered_name_find(&outbox->table, (enum outbox_folder)folder, change->next.name);
+        char *name =
+            item_table_choose_name(&outbox->table, (enum outbox_folder)folder, transition->next.name);
         if (name == NULL)
             return -ENOMEM;
-        free(change->next.name);
-        change->next.name = name;
-    } else if (item_table_is_taken(&outbox->table, (enum outbox_folder)folder, change->next.name)) {
+        free(transition->next.name);
+        transition->next.name = name;
+    } else if (item_table_is_taken(&outbox->table, (enum outbox_folder)folder, transition->next.name)) {
         const struct item *shown =
-            item_table_find(&outbox->table, (enum outbox_folder)folder, change->next.name);
-        return shown != NULL && shown == change->replaced ? 0 : -EEXIST;
+            item_table_find(&outbox->table, (enum outbox_folder)folder, transition->next.name);
+        return shown != NULL && shown == transition->replaced ? 0 : -EEXIST;
     }
-    int error = item_table_reserve(&outbox->table, (enum outbox_folder)folder, change->next.name);
+    int error = item_table_reserve(&outbox->table, (enum outbox_folder)folder, transition->next.name);
     if (error == 0)
-        change->reserved_folder = folder;
+        transition->reserved_folder = folder;
     return error;
 }
 
-int change_reserve_locked(struct change *change, const struct item *item)
+int transition_reserve_locked(struct transition *transition, const struct item *item)
 {
-    if (!item_state_may_follow(item->state, change->state)) {
+    if (!item_state_may_follow(item->state, transition->state)) {
         log_error("an item of the spool cannot go from one state to the other (%d to %d)", item->state,
-                  change->state);
+                  transition->state);
         return -EPERM;
     }
-    bool is_queued_message =
-        change->next.kind == ENVELOPE_MESSAGE && item_state_is_unsettled(change->state) && !item->is_queued;
-    int error = reserve_name_locked(change, item);
+    bool is_queued_message = transition->next.kind == ENVELOPE_MESSAGE &&
+                             item_state_is_unsettled(transition->state) && !item->is_queued;
+    int error = reserve_name_locked(transition, item);
     if (error == 0 && is_queued_message)
-        error = send_queue_open_lane(&change->outbox->queue, change->next.lane, &change->lane);
+        error = send_queue_open_sequence(&transition->outbox->queue, transition->next.lane,
+                                         &transition->sequence);
     return error;
 }
 
 /* ---------------------------------------------------------------- saving */
 
-static int format_receipt_size(const struct change *change, size_t *ret_bytes)
+static int format_receipt_size(const struct transition *transition, size_t *ret_bytes)
 {
     _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(ENVELOPE_MAX_BYTES);
-    if (!item_state_has_receipt(change->state) || change->next.is_hidden) {
+    if (!item_state_has_receipt(transition->state) || transition->next.is_hidden) {
         *ret_bytes = 0;
         return 0;
     }
-    int error = receipt_format(&change->next, &receipt);
+    int error = receipt_format(&transition->next, &receipt);
     *ret_bytes = receipt.len;
     return error;
 }
 
-void change_stamp(struct change *change)
+void transition_stamp(struct transition *transition)
 {
-    snprintf(change->next.state, sizeof(change->next.state), "%s", item_state_name(change->state));
+    snprintf(transition->next.state, sizeof(transition->next.state), "%s",
+             item_state_name(transition->state));
 }
 
-int change_save(struct change *change, struct item *item)
+int transition_save(struct transition *transition, struct item *item)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(ENVELOPE_MAX_BYTES);
-    change_stamp(change);
-    int error = format_receipt_size(change, &change->receipt_bytes);
-    error = error != 0 ? error : envelope_format(&change->next, &text);
-    error =
-        error != 0 ? error : spool_write_envelope(change->outbox->spool, item->number, text.data, text.len);
-    if (error == 0 || !change->is_forced)
+    transition_stamp(transition);
+    int error = format_receipt_size(transition, &transition->receipt_bytes);
+    error = error != 0 ? error : envelope_format(&transition->next, &text);
+    error = error != 0 ? error
+                       : spool_write_envelope(transition->outbox->spool, item->number, text.data, text.len);
+    if (error == 0 || !transition->is_forced)
         return error;
     log_error("the spool cannot record what became of a message (%s); trying again", strerror(-error));
-    change->is_unsaved = true;
+    transition->is_unsaved = true;
     return 0;
 }
 
@@ -604,7 +565,7 @@ int change_save(struct change *change, struct item *item)
 static void touch_folder_locked(struct outbox *outbox, int folder)
 {
     if (folder >= 0)
-        outbox->table.folders[folder].changed_ms = core_realtime_ms(outbox);
+        outbox->table.folders[folder].changed_ms = outbox_realtime_ms(outbox);
 }
 
 static void hide_name_locked(struct outbox *outbox, struct item *item)
@@ -621,25 +582,25 @@ static void mark_unsaved_locked(struct outbox *outbox, struct item *item, bool i
     item->is_unsaved = is_unsaved;
     outbox->unsaved += is_unsaved ? 1U : -1U;
     if (is_unsaved)
-        outbox->save_again_ms = core_monotonic_ms(outbox) + SAVE_AGAIN_MS;
-    core_wake_worker_locked(outbox, ENVELOPE_MESSAGE);
+        outbox->save_again_ms = outbox_monotonic_ms(outbox) + SAVE_AGAIN_MS;
+    outbox_wake_worker_locked(outbox, ENVELOPE_MESSAGE);
 }
 
-/* For those who wait for the item, for messages that bind it, and for those behind it in its lane. */
+/* For those who wait for the item, for messages that bind it, and for those behind it in its sequence. */
 static void wake_locked(struct outbox *outbox, const struct item *item, bool was_queued)
 {
-    core_broadcast_locked(outbox);
+    outbox_broadcast_locked(outbox);
     if (item->users > 0)
-        core_wake_workers_locked(outbox, ENVELOPE_MESSAGE);
+        outbox_wake_workers_locked(outbox, ENVELOPE_MESSAGE);
     if (item->is_queued || was_queued)
-        core_wake_worker_locked(outbox, item->envelope.kind);
+        outbox_wake_worker_locked(outbox, item->envelope.kind);
 }
 
 /* Its name is about to be the new item's. */
-static void hide_replaced_locked(const struct change *change)
+static void hide_replaced_locked(const struct transition *transition)
 {
-    if (change->replaced != NULL)
-        change->replaced->envelope.is_hidden = true;
+    if (transition->replaced != NULL)
+        transition->replaced->envelope.is_hidden = true;
 }
 
 /* A settled message needs neither its attachments nor, in memory, its request. */
@@ -656,66 +617,66 @@ static void settle_locked(struct outbox *outbox, struct item *item)
     backoff_reset(&item->backoff);
 }
 
-static void show_name_locked(struct change *change, struct item *item)
+static void show_name_locked(struct transition *transition, struct item *item)
 {
-    struct item_table *table = &change->outbox->table;
+    struct item_table *table = &transition->outbox->table;
     int to = item_folder(item);
     if (to >= 0)
         item_table_show(table, (enum outbox_folder)to, item);
-    else if (change->reserved_folder >= 0)
-        item_table_unreserve(table, (enum outbox_folder)change->reserved_folder, item->envelope.name);
-    change->reserved_folder = -1;
-    touch_folder_locked(change->outbox, to);
+    else if (transition->reserved_folder >= 0)
+        item_table_unreserve(table, (enum outbox_folder)transition->reserved_folder, item->envelope.name);
+    transition->reserved_folder = -1;
+    touch_folder_locked(transition->outbox, to);
 }
 
-static void move_in_queue_locked(struct change *change, struct item *item)
+static void move_in_queue_locked(struct transition *transition, struct item *item)
 {
-    struct send_queue *queue = &change->outbox->queue;
+    struct send_queue *queue = &transition->outbox->queue;
     bool is_unsettled = item_state_is_unsettled(item->state);
     if (is_unsettled && !item->is_queued) {
-        binding_move_locked(&change->binding, item);
-        item->lane = TAKE_PTR(change->lane);
+        binding_move_locked(&transition->binding, item);
+        item->sequence = TAKE_PTR(transition->sequence);
         send_queue_add(queue, item);
     } else if (!is_unsettled) {
-        settle_locked(change->outbox, item);
+        settle_locked(transition->outbox, item);
     }
 }
 
-void change_apply_locked(struct change *change, struct item *item)
+void transition_apply_locked(struct transition *transition, struct item *item)
 {
-    struct outbox *outbox = change->outbox;
+    struct outbox *outbox = transition->outbox;
     int from = item_folder(item);
     bool was_unsettled = item_state_is_unsettled(item->state);
-    bool is_news = item->state != change->state;
+    bool is_news = item->state != transition->state;
 
-    hide_replaced_locked(change);
+    hide_replaced_locked(transition);
     hide_name_locked(outbox, item);
-    if (item->is_queued && !item_state_is_unsettled(change->state))
+    if (item->is_queued && !item_state_is_unsettled(transition->state))
         send_queue_remove(&outbox->queue, item);
-    if (change->is_own_doing && from >= 0 && from != folder_after(change))
-        core_leave_ghost_locked(outbox, (enum outbox_folder)from, item->envelope.name, item);
+    if (transition->is_own_doing && from >= 0 && from != folder_after(transition))
+        outbox_add_former_name_locked(outbox, (enum outbox_folder)from, item->envelope.name, item);
 
     envelope_release(&item->envelope);
-    item->envelope = change->next;
-    change->next = (struct envelope){0};
-    item->state = change->state;
+    item->envelope = transition->next;
+    transition->next = (struct envelope){0};
+    item->state = transition->state;
     if (item->state == ITEM_DRAFTED)
         outbox->memories++;
-    item->receipt_bytes = change->receipt_bytes;
+    item->receipt_bytes = transition->receipt_bytes;
     item->is_durable = true;
     if (is_news)
         item->failure = item_state_is_failure(item->state) ? ++outbox->failures : 0;
-    mark_unsaved_locked(outbox, item, change->is_unsaved);
+    mark_unsaved_locked(outbox, item, transition->is_unsaved);
 
     if (item->envelope.order > outbox->last_order)
         outbox->last_order = item->envelope.order;
-    if (change->is_own_doing && was_unsettled && !item_state_is_unsettled(item->state)) {
-        item->is_untold = true;
-        outbox->untold++;
+    if (transition->is_own_doing && was_unsettled && !item_state_is_unsettled(item->state)) {
+        item->is_event_due = true;
+        outbox->events_due++;
     }
     touch_folder_locked(outbox, from);
-    show_name_locked(change, item);
-    move_in_queue_locked(change, item);
+    show_name_locked(transition, item);
+    move_in_queue_locked(transition, item);
     wake_locked(outbox, item, was_unsettled);
 }
 
@@ -728,7 +689,7 @@ struct move {
     char *new_name;
 };
 
-static void note_move_locked(struct move *move, const struct item *item, int from, const char *old_name)
+static void record_move_locked(struct move *move, const struct item *item, int from, const char *old_name)
 {
     move->from = from;
     move->old_name = old_name == NULL ? NULL : strdup(old_name);
@@ -737,7 +698,7 @@ static void note_move_locked(struct move *move, const struct item *item, int fro
 }
 
 /* The listener knows one name: where the new one is another, it hears of the old one first. */
-static void tell_move(struct outbox *outbox, struct move *move)
+static void notify_move(struct outbox *outbox, struct move *move)
 {
     const struct outbox_listener *listener = &outbox->config.listener;
     bool is_known = listener->item_moved != NULL && move->new_name != NULL && move->old_name != NULL;
@@ -752,33 +713,33 @@ static void tell_move(struct outbox *outbox, struct move *move)
     free(move->new_name);
 }
 
-int change_commit(struct change *change, struct item *item)
+int transition_commit(struct transition *transition, struct item *item)
 {
-    struct outbox *outbox = change->outbox;
+    struct outbox *outbox = transition->outbox;
     struct move move = {.from = -1};
     pthread_mutex_lock(&outbox->lock);
-    int error = change_reserve_locked(change, item);
+    int error = transition_reserve_locked(transition, item);
     pthread_mutex_unlock(&outbox->lock);
     if (error != 0)
         return error;
-    error = change_save(change, item);
+    error = transition_save(transition, item);
     if (error != 0)
         return error;
     pthread_mutex_lock(&outbox->lock);
-    char *old_name = change->is_own_doing ? strdup(item->envelope.name) : NULL;
+    char *old_name = transition->is_own_doing ? strdup(item->envelope.name) : NULL;
     int from = item_folder(item);
-    change_apply_locked(change, item);
-    if (change->is_own_doing)
-        note_move_locked(&move, item, from, old_name);
+    transition_apply_locked(transition, item);
+    if (transition->is_own_doing)
+        record_move_locked(&move, item, from, old_name);
     pthread_mutex_unlock(&outbox->lock);
     free(old_name);
-    if (change->is_own_doing)
-        tell_move(outbox, &move);
+    if (transition->is_own_doing)
+        notify_move(outbox, &move);
     return 0;
 }
 
 /* The same from memory alone: its files are gone. */
-static void change_forget_locked(struct outbox *outbox, struct item *item)
+static void transition_forget_locked(struct outbox *outbox, struct item *item)
 {
     int folder = item_folder(item);
     bool was_queued = item->is_queued;
@@ -796,7 +757,7 @@ static void change_forget_locked(struct outbox *outbox, struct item *item)
     item_unref(item);
 }
 
-int change_remove(struct outbox *outbox, struct item *item)
+int transition_remove(struct outbox *outbox, struct item *item)
 {
     if (!item_state_may_follow(item->state, ITEM_GONE))
         return -EBUSY;
@@ -804,7 +765,7 @@ int change_remove(struct outbox *outbox, struct item *item)
     if (error != 0)
         return error;
     pthread_mutex_lock(&outbox->lock);
-    change_forget_locked(outbox, item);
+    transition_forget_locked(outbox, item);
     pthread_mutex_unlock(&outbox->lock);
     return 0;
 }
@@ -816,15 +777,15 @@ static struct item *claim_unsaved_locked(struct outbox *outbox)
     size_t position = 0;
     struct item *item;
     while ((item = map_next(&outbox->table.by_number, &position)) != NULL)
-        if (item->is_unsaved && item->claim == CLAIM_NONE && core_claim_locked(outbox, item, CLAIM_DISK) == 0)
+        if (item->is_unsaved && item->claim == CLAIM_NONE && claim_take_locked(outbox, item, CLAIM_DISK) == 0)
             return item;
     return NULL;
 }
 
-void change_save_again(struct outbox *outbox)
+void transition_save_again(struct outbox *outbox)
 {
     pthread_mutex_lock(&outbox->lock);
-    outbox->save_again_ms = core_monotonic_ms(outbox) + SAVE_AGAIN_MS;
+    outbox->save_again_ms = outbox_monotonic_ms(outbox) + SAVE_AGAIN_MS;
     struct item *item = claim_unsaved_locked(outbox);
     pthread_mutex_unlock(&outbox->lock);
     if (item == NULL)
@@ -839,7 +800,7 @@ void change_save_again(struct outbox *outbox)
         settle_locked(outbox, item);
         outbox->save_again_ms = 0; /* the disk works: go on with the next at once */
     }
-    core_unclaim_locked(outbox, item);
+    claim_release_locked(outbox, item);
     pthread_mutex_unlock(&outbox->lock);
 }
 
@@ -861,17 +822,17 @@ static void move_pins_locked(struct outbox *outbox, struct item *from, struct it
 /* The copy is on disk before anything of the original changes, and messages name contents, not items: none of
  * their envelopes has to be written. What fails is undone: whoever goes on with the original must not find it
  * cut. */
-static int save_split(struct change *change, struct item *copy, struct change *next, struct item *item,
-                      off_t keep_bytes)
+static int save_split(struct transition *transition, struct item *copy, struct transition *next,
+                      struct item *item, off_t keep_bytes)
 {
-    struct spool *spool = change->outbox->spool;
-    int error = change_save(change, copy);
+    struct spool *spool = transition->outbox->spool;
+    int error = transition_save(transition, copy);
     crash_point("split_envelope");
     if (error == 0)
         error = spool_split_data(spool, item->number, copy->number, keep_bytes);
     crash_point("split_data");
     if (error == 0 && next != NULL)
-        error = change_save(next, item);
+        error = transition_save(next, item);
     if (error != 0)
         spool_undo_split(spool, item->number, copy->number);
     return error;
@@ -889,12 +850,12 @@ static struct item *new_copy(const struct item *item, uint64_t number)
 
 /* In the table first, as gone, so that nothing but the disk can fail later; and claimed, like whatever
  * changes. */
-static int add_copy(struct outbox *outbox, struct item *copy, struct change *next, struct item *item)
+static int add_copy(struct outbox *outbox, struct item *copy, struct transition *next, struct item *item)
 {
     pthread_mutex_lock(&outbox->lock);
     while (item->pending > 0)
         pthread_cond_wait(&outbox->changed, &outbox->lock);
-    int error = next == NULL ? 0 : change_reserve_locked(next, item);
+    int error = next == NULL ? 0 : transition_reserve_locked(next, item);
     if (error == 0)
         error = item_table_add(&outbox->table, copy);
     if (error == 0) {
@@ -907,34 +868,34 @@ static int add_copy(struct outbox *outbox, struct item *copy, struct change *nex
     return error;
 }
 
-int binding_split(struct outbox *outbox, struct item *item, off_t keep_bytes, struct change *next)
+int binding_split(struct outbox *outbox, struct item *item, off_t keep_bytes, struct transition *next)
 {
-    _cleanup_change_ struct change change = {.outbox = NULL};
+    _cleanup_transition_ struct transition transition = {.outbox = NULL};
     uint64_t number;
     int error = spool_take_number(outbox->spool, &number);
-    error = error != 0 ? error : change_begin(outbox, item, item->state, &change);
+    error = error != 0 ? error : transition_begin(outbox, item, item->state, &transition);
     if (error != 0)
         return error;
-    change.next.number = number;
-    change.next.is_hidden = true;
+    transition.next.number = number;
+    transition.next.is_hidden = true;
     struct item *copy = new_copy(item, number);
     error = copy == NULL ? -ENOMEM : add_copy(outbox, copy, next, item);
     if (error != 0)
         return error;
 
-    error = save_split(&change, copy, next, item, keep_bytes);
+    error = save_split(&transition, copy, next, item, keep_bytes);
     pthread_mutex_lock(&outbox->lock);
     item->generation++; /* where it was undone, too: somebody may have opened what was there meanwhile */
     if (error == 0) {
-        change_apply_locked(&change, copy);
+        transition_apply_locked(&transition, copy);
         move_pins_locked(outbox, item, copy);
         if (next != NULL)
-            change_apply_locked(next, item);
+            transition_apply_locked(next, item);
     } else {
         item_table_remove(&outbox->table, copy);
         item_unref(copy);
     }
-    core_unclaim_locked(outbox, copy);
+    claim_release_locked(outbox, copy);
     pthread_mutex_unlock(&outbox->lock);
     return error;
 }
@@ -943,10 +904,10 @@ int binding_split(struct outbox *outbox, struct item *item, off_t keep_bytes, st
 
 static struct item *claim_unneeded_locked(struct outbox *outbox)
 {
-    int64_t now_ms = core_monotonic_ms(outbox);
+    int64_t now_ms = outbox_monotonic_ms(outbox);
     for (struct item *item = outbox->loose_ends; item != NULL; item = item->next_loose)
-        if (binding_is_unneeded(item) && item->claim == CLAIM_NONE && item->remove_again_ms <= now_ms &&
-            core_claim_locked(outbox, item, CLAIM_DISK) == 0)
+        if (item_is_unneeded(item) && item->claim == CLAIM_NONE && item->remove_again_ms <= now_ms &&
+            claim_take_locked(outbox, item, CLAIM_DISK) == 0)
             return item;
     return NULL;
 }
@@ -957,13 +918,13 @@ void binding_collect(struct outbox *outbox)
     pthread_mutex_lock(&outbox->lock);
     while ((item = claim_unneeded_locked(outbox)) != NULL) {
         pthread_mutex_unlock(&outbox->lock);
-        int error = change_remove(outbox, item);
+        int error = transition_remove(outbox, item);
         if (error != 0)
             log_warning("a file that is no longer needed could not be removed: %s", strerror(-error));
         pthread_mutex_lock(&outbox->lock);
         if (error != 0)
-            item->remove_again_ms = core_monotonic_ms(outbox) + SAVE_AGAIN_MS;
-        core_unclaim_locked(outbox, item);
+            item->remove_again_ms = outbox_monotonic_ms(outbox) + SAVE_AGAIN_MS;
+        claim_release_locked(outbox, item);
     }
     pthread_mutex_unlock(&outbox->lock);
 }
@@ -978,91 +939,92 @@ static void set_text(char **text, const char *value)
 
 /* Begins a forced change. Without memory for it nothing is changed: the item stays as it is until the next
  * start. */
-static int begin(struct outbox *outbox, const struct item *item, enum item_state state, struct change *change)
+static int begin(struct outbox *outbox, const struct item *item, enum item_state state,
+                 struct transition *transition)
 {
-    int error = change_begin(outbox, item, state, change);
+    int error = transition_begin(outbox, item, state, transition);
     if (error != 0)
         log_error("no memory to record what became of an item of the spool");
-    change->is_forced = true;
-    change->is_own_doing = true;
+    transition->is_forced = true;
+    transition->is_own_doing = true;
     return error;
 }
 
-void settle_failed(struct outbox *outbox, struct item *item, enum item_state state, int http_status,
-                   const char *words)
+void settle_into_failed(struct outbox *outbox, struct item *item, enum item_state state, int http_status,
+                        const char *words)
 {
-    _cleanup_change_ struct change change;
-    if (begin(outbox, item, state, &change) != 0)
+    _cleanup_transition_ struct transition transition;
+    if (begin(outbox, item, state, &transition) != 0)
         return;
-    change.next.http_status = http_status;
-    change.next.finished_ms = core_realtime_ms(outbox);
-    set_text(&change.next.error, words);
+    transition.next.http_status = http_status;
+    transition.next.finished_ms = outbox_realtime_ms(outbox);
+    set_text(&transition.next.error, words);
     bool is_shown = !item->envelope.is_hidden;
-    if (change_commit(&change, item) == 0 && is_shown)
-        core_tell(outbox, EVENT_FAILED, OUTBOX_FOLDER_FAILED, item->envelope.name, NULL,
-                  item->envelope.error);
-    core_told(outbox, item);
+    if (transition_commit(&transition, item) == 0 && is_shown)
+        outbox_notify(outbox, EVENT_FAILED, OUTBOX_FOLDER_FAILED, item->envelope.name, NULL,
+                      item->envelope.error);
+    outbox_notified(outbox, item);
 }
 
 /* A file that is never sent stays where it is: its program may want it back, as vim does its swap file. What
  * became of it is kept, so that no other name makes a message of it. */
 void settle_interrupted(struct outbox *outbox, struct item *item, const char *words)
 {
-    _cleanup_change_ struct change change = {.outbox = NULL};
-    if (!core_is_never_sent(item->envelope.kind, item->envelope.name)) {
-        settle_failed(outbox, item, ITEM_INTERRUPTED, 0, words);
+    _cleanup_transition_ struct transition transition = {.outbox = NULL};
+    if (!item_is_never_sent(item->envelope.kind, item->envelope.name)) {
+        settle_into_failed(outbox, item, ITEM_INTERRUPTED, 0, words);
         return;
     }
-    if (begin(outbox, item, ITEM_HELD, &change) != 0)
+    if (begin(outbox, item, ITEM_ON_HOLD, &transition) != 0)
         return;
-    set_text(&change.next.error, words);
-    change_commit(&change, item);
+    set_text(&transition.next.error, words);
+    transition_commit(&transition, item);
 }
 
 void settle_sent(struct outbox *outbox, struct item *item, int http_status, const char *id)
 {
-    _cleanup_change_ struct change change;
-    if (begin(outbox, item, ITEM_SENT, &change) != 0)
+    _cleanup_transition_ struct transition transition;
+    if (begin(outbox, item, ITEM_SENT, &transition) != 0)
         return;
-    change.next.http_status = http_status;
-    change.next.finished_ms = core_realtime_ms(outbox);
-    set_text(&change.next.error, NULL);
-    set_text(&change.next.id, id);
-    if (change_commit(&change, item) == 0)
-        core_tell(outbox, EVENT_SENT, OUTBOX_FOLDER_SENT, item->envelope.name, item->envelope.id, NULL);
-    core_told(outbox, item);
+    transition.next.http_status = http_status;
+    transition.next.finished_ms = outbox_realtime_ms(outbox);
+    set_text(&transition.next.error, NULL);
+    set_text(&transition.next.id, id);
+    if (transition_commit(&transition, item) == 0)
+        outbox_notify(outbox, EVENT_SENT, OUTBOX_FOLDER_SENT, item->envelope.name, item->envelope.id, NULL);
+    outbox_notified(outbox, item);
 }
 
 void settle_uploaded(struct outbox *outbox, struct item *item, int http_status, const char *id)
 {
-    _cleanup_change_ struct change change;
-    if (begin(outbox, item, ITEM_UPLOADED, &change) != 0)
+    _cleanup_transition_ struct transition transition;
+    if (begin(outbox, item, ITEM_UPLOADED, &transition) != 0)
         return;
-    change.next.attempts++;
-    change.next.http_status = http_status;
-    change.next.finished_ms = core_realtime_ms(outbox);
-    set_text(&change.next.error, NULL);
-    set_text(&change.next.id, id);
+    transition.next.attempts++;
+    transition.next.http_status = http_status;
+    transition.next.finished_ms = outbox_realtime_ms(outbox);
+    set_text(&transition.next.error, NULL);
+    set_text(&transition.next.id, id);
     bool is_shown = !item->envelope.is_hidden;
-    if (change_commit(&change, item) == 0 && is_shown)
-        core_tell(outbox, EVENT_UPLOADED, OUTBOX_FOLDER_ATTACHMENTS, item->envelope.name, item->envelope.id,
-                  NULL);
-    core_told(outbox, item);
+    if (transition_commit(&transition, item) == 0 && is_shown)
+        outbox_notify(outbox, EVENT_UPLOADED, OUTBOX_FOLDER_ATTACHMENTS, item->envelope.name,
+                      item->envelope.id, NULL);
+    outbox_notified(outbox, item);
 }
 
 void settle_later(struct outbox *outbox, struct item *item, int http_status, const char *words)
 {
-    _cleanup_change_ struct change change;
+    _cleanup_transition_ struct transition transition;
     bool is_message = item->envelope.kind == ENVELOPE_MESSAGE;
-    if (begin(outbox, item, is_message ? ITEM_QUEUED : ITEM_UPLOADING, &change) != 0)
+    if (begin(outbox, item, is_message ? ITEM_QUEUED : ITEM_UPLOADING, &transition) != 0)
         return;
     if (is_message) { /* what was recorded as under way is not */
-        set_text(&change.next.request, NULL);
-        change.next.has_request = false;
+        set_text(&transition.next.request, NULL);
+        transition.next.has_request = false;
     } else {
-        change.next.attempts++;
+        transition.next.attempts++;
     }
-    change.next.http_status = http_status;
-    set_text(&change.next.error, words);
-    change_commit(&change, item);
+    transition.next.http_status = http_status;
+    set_text(&transition.next.error, words);
+    transition_commit(&transition, item);
 }

@@ -1,6 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Transitions.
+ * How items change: the state behind `struct outbox`, claims, transitions, and what messages need of
+ * attachments.
+ *
+ * Model. Who wants to change an item *claims* it first: one thread at a time has the claim. Then it makes a
+ * *transition*: it takes a copy of the envelope, edits it, and commits it. Committing reserves in memory all
+ * that the new state needs (its name, its place in the queue), writes the envelope durably, and lets memory
+ * follow. Where the disk refuses, nothing has happened; unless the transition is *forced*, for then it
+ * records what has happened already (the service answered): memory follows, and the envelope is written again
+ * later.
+ *
+ * A message *binds* the attachments that its text names: their content at the moment of its hand-in. It holds
+ * a *pin* on each until it is settled, and the content stays for as long, even if its file is removed or
+ * replaced.
+ *
+ * `_locked`: the caller holds outbox->lock. All others take it, and wait for the disk where they say so. With
+ * the lock held nobody waits for the disk, the network or another layer. docs/OUTBOX.md has the order of all
+ * locks.
  */
 #ifndef INBOXFS_OUTBOX_TRANSITION_H
 #define INBOXFS_OUTBOX_TRANSITION_H
@@ -23,14 +39,14 @@ struct worker_set;
 struct outbox_handle;
 
 enum {
-    GHOST_MS = 10 * 1000,       /* how long a name that left is still found */
+    FORMER_NAME_MS = 10 * 1000, /* how long a name that left is still found */
     RELEASE_WAIT_MS = 2 * 1000, /* for handles that are flushed and not yet released */
     SETTLE_WAIT_MS = 10 * 1000, /* the longest barrier */
     SAVE_AGAIN_MS = 10 * 1000,  /* until an envelope that could not be written is tried again */
 };
 
 /* All zeros is an empty list. In order of closing. */
-struct closing_list {
+struct pending_releases {
     struct outbox_handle *first;
     struct outbox_handle *last;
     uint64_t count; /* of closes so far */
@@ -47,65 +63,66 @@ struct outbox {
     struct sleepers idlers[2]; /* workers that wait for something to do, by kind of item */
     struct item_table table;   /* protected by lock, like all below */
     struct send_queue queue;
-    struct gate gates[2]; /* by kind: a full day for messages does not keep files from being uploaded */
-    uint64_t failures;    /* counted, so that a barrier knows what is new */
-    uint64_t reported[OUTBOX_FOLDERS]; /* failures that a barrier has told of */
+    struct suspension
+        suspensions[2]; /* by kind: a full day for messages does not keep files from being uploaded */
+    uint64_t failures;  /* counted, so that a barrier knows what is new */
+    uint64_t reported[OUTBOX_FOLDERS]; /* failures that a barrier has reported */
     unsigned int unsaved;              /* items whose envelope on disk is old */
     int64_t save_again_ms;
-    unsigned int memories;          /* items in ITEM_DRAFTED */
-    uint64_t last_order;            /* the greatest of all items */
-    struct closing_list closing[2]; /* by kind */
-    unsigned int untold;            /* items that are */
-    struct item *loose_ends;        /* see binding.h; referenced */
+    unsigned int memories;              /* items in ITEM_DRAFTED */
+    uint64_t last_order;                /* the greatest of all items */
+    struct pending_releases release[2]; /* by kind */
+    unsigned int events_due;            /* items that are */
+    struct item *loose_ends;            /* see "loose ends" below; referenced */
     bool is_stopping;
 };
 
-int64_t core_monotonic_ms(const struct outbox *outbox);
-int64_t core_realtime_ms(const struct outbox *outbox);
+int64_t outbox_monotonic_ms(const struct outbox *outbox);
+int64_t outbox_realtime_ms(const struct outbox *outbox);
 
 /* Whether a send of unknown outcome may be repeated with its key. Does not wait. */
-bool core_trusts_keys(const struct outbox *outbox);
+bool outbox_trusts_keys(const struct outbox *outbox);
 
 /* Wakes those who wait for an item. */
-void core_broadcast_locked(struct outbox *outbox);
-void core_wake_workers_locked(struct outbox *outbox, enum envelope_kind kind);
+void outbox_broadcast_locked(struct outbox *outbox);
+void outbox_wake_workers_locked(struct outbox *outbox, enum envelope_kind kind);
 
-/* Makes the caller the only one who changes the item, until core_unclaim_locked(). Waits for others who have
+/* Makes the caller the only one who changes the item, until claim_release_locked(). Waits for others who have
  * it for the disk, and for an upload, which is called off: it can be made again. 0, -EBUSY: the message is at
  * the service; -ENOENT: it was removed meanwhile. Holds a reference. */
-int core_claim_locked(struct outbox *outbox, struct item *item, enum item_claim claim);
-void core_unclaim_locked(struct outbox *outbox, struct item *item);
+int claim_take_locked(struct outbox *outbox, struct item *item, enum item_claim claim);
+void claim_release_locked(struct outbox *outbox, struct item *item);
 
-/* Of a message that is claimed for the service: while that is waited for, its claimant looks at nothing in
- * the envelope, and another may change its name. core_take_back() waits for who does. */
-void core_lend(struct outbox *outbox, struct item *item);
-void core_take_back(struct outbox *outbox, struct item *item);
+/* Of a message that is claimed for the service: while that is waited for, its claimant reads nothing of
+ * the envelope, and another may change its name. claim_take_back() waits for who does. */
+void claim_lend(struct outbox *outbox, struct item *item);
+void claim_take_back(struct outbox *outbox, struct item *item);
 /* 0; -EAGAIN: not at this moment, but soon. Holds a reference. */
-int core_borrow_locked(struct item *item);
-void core_give_back_locked(struct outbox *outbox, struct item *item);
-/* Whether that would wait now, for who must not: wait for `changed` instead, and look again. An upload is
+int claim_borrow_locked(struct item *item);
+void claim_give_back_locked(struct outbox *outbox, struct item *item);
+/* Whether that would wait now, for who must not: wait for `changed` instead, and ask again. An upload is
  * called off by asking. */
-bool core_must_wait_locked(struct item *item);
-void core_unclaim(struct outbox *outbox, struct item *item);
+bool claim_would_wait_locked(struct item *item);
+void claim_release(struct outbox *outbox, struct item *item);
 
-/* The item of this name, claimed for the disk, or an error: -ENOENT, or of core_claim_locked(). */
-int core_claim_name(struct outbox *outbox, enum outbox_folder folder, const char *name,
-                    struct item **ret_item);
+/* The item of this name, claimed for the disk, or an error: -ENOENT, or of claim_take_locked(). */
+int claim_take_by_name(struct outbox *outbox, enum outbox_folder folder, const char *name,
+                       struct item **ret_item);
 
 /* The item's name in the folder, which it has left, goes on answering for a while to the process that wrote
  * it. */
-void core_leave_ghost_locked(struct outbox *outbox, enum outbox_folder folder, const char *name,
-                             const struct item *item);
+void outbox_add_former_name_locked(struct outbox *outbox, enum outbox_folder folder, const char *name,
+                                   const struct item *item);
 
-/* `name`, or with a number where that is taken at this moment (numbered_name_find()). The caller frees; NULL
- * without memory. */
+/* `name`, or with a number where that is taken at this moment (item_table_choose_name()). The caller frees;
+ * NULL without memory. */
 char *outbox_choose_name(struct outbox *outbox, enum outbox_folder folder, const char *name);
 
-/* What is told to the world. No lock may be held. `name` in `folder` makes the path. */
-void core_tell(struct outbox *outbox, enum event_kind kind, enum outbox_folder folder, const char *name,
-               const char *id, const char *error);
-void core_tell_path(struct outbox *outbox, enum event_kind kind, const char *path, const char *id,
-                    const char *error);
+/* Publishes an event. No lock may be held. `name` in `folder` makes the path. */
+void outbox_notify(struct outbox *outbox, enum event_kind kind, enum outbox_folder folder, const char *name,
+                   const char *id, const char *error);
+void outbox_notify_path(struct outbox *outbox, enum event_kind kind, const char *path, const char *id,
+                        const char *error);
 
 /* ================================================================ transitions */
 
@@ -117,7 +134,7 @@ struct binding {
     size_t len;
 };
 
-struct change {
+struct transition {
     struct outbox *outbox;  /* borrowed */
     enum item_state state;  /* to be */
     struct envelope next;   /* to be; `state` in it is filled in */
@@ -127,58 +144,48 @@ struct change {
     bool is_forced;         /* it has happened already (the service answered): memory follows even where the
                                disk fails; the envelope is written again later */
     bool is_own_doing;      /* nobody asked for it in a system call: names that leave can still be found for
-                               a while, and the listener is told */
+                               a while, and the listener is called */
 
     /* of the change itself */
     int reserved_folder; /* -1: none */
-    struct lane *lane;
+    struct sequence *sequence;
     size_t receipt_bytes;
     bool is_unsaved;
 };
 
 /* The item's envelope as it is now, to be edited. The item is claimed. 0 or -ENOMEM. */
-int change_begin(struct outbox *outbox, const struct item *item, enum item_state state,
-                 struct change *ret_change);
+int transition_begin(struct outbox *outbox, const struct item *item, enum item_state state,
+                     struct transition *ret_transition);
 /* The same of a settled item, in the state that it has; with what only the disk still has of it. Waits for
  * the disk. */
-int change_begin_settled(struct outbox *outbox, const struct item *item, struct change *ret_change);
-/* Writes the name of the state to be into the envelope, for who saves it otherwise than by change_save(). */
-void change_stamp(struct change *change);
+int transition_begin_settled(struct outbox *outbox, const struct item *item,
+                             struct transition *ret_transition);
+/* Writes the name of the state to be into the envelope, for who saves it otherwise than by transition_save().
+ */
+void transition_stamp(struct transition *transition);
 /* Of a change that was begun, done or not. */
-void change_release(struct change *change);
-#define _cleanup_change_ _cleanup_(change_release)
+void transition_release(struct transition *transition);
+#define _cleanup_transition_ _cleanup_(transition_release)
 
 /* All of it. The item is claimed, the lock not held. Waits for the disk. In sent/ and failed/ a name that is
  * taken gets a number. 0, -EEXIST, -ENOMEM, or of the disk. */
-int change_commit(struct change *change, struct item *item);
+int transition_commit(struct transition *transition, struct item *item);
 
 /* The same in steps, for changes whose content must move in between: reserve, save, (move,) apply. */
-int change_reserve_locked(struct change *change, const struct item *item);
-int change_save(struct change *change, struct item *item);
-void change_apply_locked(struct change *change, struct item *item);
+int transition_reserve_locked(struct transition *transition, const struct item *item);
+int transition_save(struct transition *transition, struct item *item);
+void transition_apply_locked(struct transition *transition, struct item *item);
 
 /* Removes the item from the spool and from memory. It is claimed, the lock not held. Waits for the disk. */
-int change_remove(struct outbox *outbox, struct item *item);
+int transition_remove(struct outbox *outbox, struct item *item);
 
 /* Writes one of the envelopes that the disk did not take before. Waits for the disk. */
-void change_save_again(struct outbox *outbox);
+void transition_save_again(struct outbox *outbox);
 
 /* ================================================================ bindings */
 
-struct change;
+struct transition;
 struct outbox;
-
-enum binding_state {
-    BINDING_READY,     /* all are in the pool */
-    BINDING_LOST,      /* one will never get there: the message fails */
-    BINDING_UPLOADING, /* one is on its way */
-    BINDING_WRITING,   /* one is still being written */
-};
-
-/* Of a message; the outbox's lock is held. */
-enum binding_state binding_state(const struct item *message);
-/* The name of an attachment that is lost, or NULL. */
-const char *binding_find_lost(const struct item *message);
 
 /* Pins the attachments of these names, writes them into the envelope, and adds up their sizes. Waits for
  * those whose files are changing. 0, -ENODATA (*ret_missing: which), -ENOMEM. */
@@ -193,19 +200,17 @@ void binding_unpin_item_locked(struct outbox *outbox, struct item *message);
  * old content, hidden. The item is claimed, the lock is not held. Waits for the disk. `keep_bytes`: how much
  * of the content stays. `next`: a change of the item that is committed with it, or NULL. When either fails,
  * nothing has changed. */
-int binding_split(struct outbox *outbox, struct item *item, off_t keep_bytes, struct change *next);
+int binding_split(struct outbox *outbox, struct item *item, off_t keep_bytes, struct transition *next);
 
 /* ---- loose ends: items about which something has to be done. They are
  * - unneeded: hidden, and no message and no writer needs it: it is removed;
  * - lost: a message needs it, and it will never be in the pool: the message fails.
  * Both follow from state, is_hidden, users and writers. State and is_hidden change under a claim alone. So
- * the item is looked at whenever a claim, a pin or a writer leaves it, and nothing else has to be remembered.
+ * the item is checked whenever a claim, a pin or a writer leaves it, and nothing else has to be remembered.
  * The workers tie up loose ends by themselves. */
 
 /* Puts the item into the list or takes it out, and wakes a worker if there is something to do. */
-void binding_look_locked(struct outbox *outbox, struct item *item);
-/* Whether it is hidden and nobody needs it. The lock is held. */
-bool binding_is_unneeded(const struct item *item);
+void binding_check_locked(struct outbox *outbox, struct item *item);
 /* Whether a message needs it. The lock is not held; with the item claimed, yes may become no, not no yes. */
 bool binding_is_needed(struct outbox *outbox, const struct item *item);
 /* Whether binding_collect() has something to do now; else *ret_until_ms is brought forward to when it may. */
@@ -225,8 +230,8 @@ void binding_collect(struct outbox *outbox);
 struct outbox;
 
 /* To failed/, in one of the states of failure, for this reason. `http_status`: 0: no answer. */
-void settle_failed(struct outbox *outbox, struct item *item, enum item_state state, int http_status,
-                   const char *words);
+void settle_into_failed(struct outbox *outbox, struct item *item, enum item_state state, int http_status,
+                        const char *words);
 /* What was being written did not come to a good end: `interrupted`; or `held`, of a name that is never sent.
  */
 void settle_interrupted(struct outbox *outbox, struct item *item, const char *words);

@@ -39,7 +39,8 @@ static bool read_proc(pid_t pid, const char *name, char *ret_text, size_t size)
     return true;
 }
 
-/* The folder tells: files in it belong to root as soon as an exiting task has given up its memory. */
+/* The owner of the folder says it: files in it belong to root as soon as an exiting task has given up its
+ * memory. */
 static bool is_own_task(pid_t pid)
 {
     char path[64];

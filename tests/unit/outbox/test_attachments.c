@@ -443,10 +443,10 @@ static void a_copy_that_nobody_needs_any_more_holds_nobody_up(void **state)
     fake_service_wait_at_gate(world->fake, FAKE_UPLOAD, 1);
     pthread_mutex_lock(&outbox->lock);
     struct item *item = item_table_find(&outbox->table, OUTBOX_FOLDER_ATTACHMENTS, "a.txt");
-    assert_int_equal(core_claim_locked(outbox, item, CLAIM_DISK), 0);
+    assert_int_equal(claim_take_locked(outbox, item, CLAIM_DISK), 0);
     pthread_mutex_unlock(&outbox->lock);
     assert_int_equal(binding_split(outbox, item, INT64_MAX, NULL), 0);
-    core_unclaim(outbox, item);
+    claim_release(outbox, item);
     fake_service_open_gate(world->fake, FAKE_UPLOAD);
 
     struct outbox_status status = {.uploading = 1};

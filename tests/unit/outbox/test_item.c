@@ -17,10 +17,12 @@
 
 static const char *const allowed[ITEM_STATES] = {
     /* to:               G W H Q S s U u F ? I D */
-    [ITEM_GONE] = /**/ ".+++..+.....", [ITEM_WRITING] = "++++..+.+.+.",     [ITEM_HELD] = /**/ "++++..+....+",
-    [ITEM_QUEUED] = "+.+++...++.+",    [ITEM_SENDING] = "...+++..++..",     [ITEM_SENT] = /**/ "+.++.+......",
-    [ITEM_UPLOADING] = "+++...+++...", [ITEM_UPLOADED] = "+++...++....",    [ITEM_FAILED] = "+.++..+.+..+",
-    [ITEM_UNKNOWN] = "+.++..+..+.+",   [ITEM_INTERRUPTED] = "+.++..+...++", [ITEM_DRAFTED] = "+...........",
+    [ITEM_GONE] = /**/ ".+++..+.....",    [ITEM_WRITING] = "++++..+.+.+.",
+    [ITEM_ON_HOLD] = /**/ "++++..+....+", [ITEM_QUEUED] = "+.+++...++.+",
+    [ITEM_SENDING] = "...+++..++..",      [ITEM_SENT] = /**/ "+.++.+......",
+    [ITEM_UPLOADING] = "+++...+++...",    [ITEM_UPLOADED] = "+++...++....",
+    [ITEM_FAILED] = "+.++..+.+..+",       [ITEM_UNKNOWN] = "+.++..+..+.+",
+    [ITEM_INTERRUPTED] = "+.++..+...++",  [ITEM_DRAFTED] = "+...........",
 };
 
 static void only_these_states_follow(void **state)
@@ -43,7 +45,7 @@ static void what_was_sent_or_is_being_sent_never_sends_by_itself(void **state)
         assert_int_equal(item_state_may_follow((enum item_state)from, ITEM_SENDING), is_allowed);
     }
     assert_false(item_state_may_follow(ITEM_SENDING, ITEM_GONE));
-    assert_false(item_state_may_follow(ITEM_SENDING, ITEM_HELD));
+    assert_false(item_state_may_follow(ITEM_SENDING, ITEM_ON_HOLD));
 }
 
 static void names_lead_back_to_states(void **state)
@@ -68,7 +70,7 @@ static void states_show_in_folders(void **state)
     } rows[] = {
         {ITEM_WRITING, ENVELOPE_MESSAGE, OUTBOX_FOLDER_OUTBOX},
         {ITEM_WRITING, ENVELOPE_ATTACHMENT, OUTBOX_FOLDER_ATTACHMENTS},
-        {ITEM_HELD, ENVELOPE_ATTACHMENT, OUTBOX_FOLDER_ATTACHMENTS},
+        {ITEM_ON_HOLD, ENVELOPE_ATTACHMENT, OUTBOX_FOLDER_ATTACHMENTS},
         {ITEM_QUEUED, ENVELOPE_MESSAGE, OUTBOX_FOLDER_OUTBOX},
         {ITEM_SENDING, ENVELOPE_MESSAGE, OUTBOX_FOLDER_OUTBOX},
         {ITEM_SENT, ENVELOPE_MESSAGE, OUTBOX_FOLDER_SENT},
