@@ -35,6 +35,7 @@ struct connections {
     size_t open;
     size_t busy;
     bool is_draining;
+    bool is_closed; /* see connections_close() */
     bool is_ending;
 };
 
@@ -42,6 +43,14 @@ static void cut_off(struct connection *connection)
 {
     shutdown(connection->socket_fd, SHUT_RDWR);
     connection->deadline_ms = CLOCK_FOREVER;
+}
+
+/* A socket that was shut down still gives what had arrived before. */
+static void discard_received(int socket_fd)
+{
+    char bytes[4096];
+    while (recv(socket_fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+        ;
 }
 
 /* Shuts down what is late; the next deadline, or CLOCK_FOREVER. */
@@ -155,6 +164,10 @@ struct connection *connections_add(struct connections *connections, int socket_f
         connection->next->previous = connection;
     connections->first = connection;
     enter_locked(connections, connection, CONNECTION_IDLE);
+    if (connections->is_closed) {
+        cut_off(connection);
+        discard_received(socket_fd);
+    }
     pthread_mutex_unlock(&connections->lock);
     return connection;
 }
@@ -190,6 +203,18 @@ void connections_drain(struct connections *connections, int64_t timeout_ms)
     connections->is_draining = true;
     while (connections->busy > 0 && clock_monotonic_ms(clock) < until_ms)
         clock_wait(clock, &connections->changed, &connections->lock, until_ms);
+    pthread_mutex_unlock(&connections->lock);
+}
+
+void connections_close(struct connections *connections)
+{
+    pthread_mutex_lock(&connections->lock);
+    connections->is_closed = true;
+    for (struct connection *connection = connections->first; connection != NULL;
+         connection = connection->next)
+        cut_off(connection);
+    while (connections->open > 0)
+        clock_wait(connections->clock, &connections->changed, &connections->lock, CLOCK_FOREVER);
     pthread_mutex_unlock(&connections->lock);
 }
 

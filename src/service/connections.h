@@ -42,4 +42,9 @@ void connections_enter(struct connections *connections, struct connection *conne
 void connections_drain(struct connections *connections, int64_t timeout_ms);
 bool connections_is_draining(struct connections *connections);
 
+/* Cuts off all connections, and waits until each is removed. One that is added later reads nothing but the
+ * end. To be called before the HTTP library is stopped: while that happens, version 0.9.75 of it reads a NULL
+ * pointer where a thread answers a request that cannot be parsed. */
+void connections_close(struct connections *connections);
+
 #endif

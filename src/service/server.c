@@ -190,6 +190,7 @@ void server_free(struct server *server)
         if (listen_fd >= 0)
             shutdown(listen_fd, SHUT_RDWR);
         connections_drain(server->connections, DRAIN_MS);
+        connections_close(server->connections);
         MHD_stop_daemon(server->daemon);
         if (listen_fd >= 0)
             close(listen_fd);

@@ -4,12 +4,15 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sqlite3.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "base/cleanup.h"
 #include "base/file.h"
 #include "service/key_command.h"
 #include "unit/service/service_fixture.h"
@@ -294,6 +297,39 @@ static void being_killed_loses_nothing_answered(void **state)
     assert_int_equal(15, count_of(fixture, "/api/v1/email/outbound"));
 }
 
+static void *keep_a_cpu_busy(void *argument)
+{
+    const atomic_bool *is_over = argument;
+    while (!*is_over)
+        ;
+    return NULL;
+}
+
+/* The threads that answer these requests find no time before the service ends. */
+static void requests_that_cannot_be_parsed_do_not_crash_a_service_that_ends(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char request[] = "GET / HTTP/9.9\r\n\r\n";
+    pthread_t busy[12];
+    atomic_bool is_over = false;
+    for (size_t i = 0; i < ARRAY_LEN(busy); i++)
+        assert_int_equal(0, pthread_create(&busy[i], NULL, keep_a_cpu_busy, &is_over));
+    for (int round = 0; round < 50; round++) {
+        int fds[20];
+        fixture_start(fixture, SERVICE_TIER_NONE);
+        for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+            fds[i] = http_client_connect(&fixture->client);
+            assert_true(write(fds[i], request, strlen(request)) > 0);
+        }
+        fixture_stop(fixture);
+        for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+            close(fds[i]);
+    }
+    is_over = true;
+    for (size_t i = 0; i < ARRAY_LEN(busy); i++)
+        pthread_join(busy[i], NULL);
+}
+
 int main(void)
 {
 #define LIFE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up_dir, fixture_tear_down)
@@ -310,6 +346,7 @@ int main(void)
         LIFE_TEST(keys_come_and_go_while_it_runs),
         LIFE_TEST(a_restart_keeps_everything),
         LIFE_TEST(data_of_a_newer_version_is_left_alone),
+        LIFE_TEST(requests_that_cannot_be_parsed_do_not_crash_a_service_that_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
