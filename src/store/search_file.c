@@ -15,6 +15,8 @@
 
 enum {
     FORMAT_VERSION = 2,
+    /* A connection that opens the file first after a kill reads its log, and others wait for that. */
+    BUSY_TIMEOUT_MS = 10 * 1000,
 };
 
 static const char file_name[] = "search.sqlite3";
@@ -47,6 +49,7 @@ static int open_connection(const char *path, int flags, sqlite3 **ret_db)
         sqlite3_close(db);
         return error;
     }
+    sqlite3_busy_timeout(db, BUSY_TIMEOUT_MS);
     *ret_db = db;
     return 0;
 }
