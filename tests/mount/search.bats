@@ -18,7 +18,16 @@ found() { # QUERY
   done) | sed 's/^[^_]*_//; s/_[^_]*$//' | LC_ALL=C sort | paste -sd ' '
 }
 
+# What the local index does not take in within a second may be missing, and the answer says so.
+answer_is_whole() { # QUERY
+  holds "$MOUNT/search/$1/.search.json" '.truncated | not' || {
+    rmdir "$MOUNT/search/$1"
+    return 1
+  }
+}
+
 finds() { # QUERY EXPECTED
+  wait_until 30 answer_is_whole "$1"
   equal "$(found "$1")" "$2"
 }
 
