@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "service/key_command.h"
+#include "service/keys.h"
 #include "service/service.h"
 
 enum {
@@ -110,11 +110,11 @@ static int run_key_command(const struct arguments *arguments)
     if (data_dir == NULL)
         return complain_of_usage("--data is missing");
     if (strcmp(command, "add") == 0 && arguments->words_len == 2)
-        error = key_command_add(data_dir, stdout);
+        error = keys_command_add(data_dir, stdout);
     else if (strcmp(command, "list") == 0 && arguments->words_len == 2)
-        error = key_command_list(data_dir, stdout);
+        error = keys_command_list(data_dir, stdout);
     else if (strcmp(command, "revoke") == 0 && arguments->words_len == 3)
-        error = key_command_revoke(data_dir, arguments->words[2]);
+        error = keys_command_revoke(data_dir, arguments->words[2]);
     else
         return complain_of_usage("key: add, list, or revoke ID");
     if (error == 0 && fflush(stdout) != 0)

@@ -1,40 +1,441 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Received and sent emails over HTTP: lists, content, attachments, raw text, marks.
+ * One email, as received or as sent: its content record, its attachments, its raw text, and marks. The paths
+ * are /api/v1/email/ID and /api/v1/email/outbound/ID, and what stands below them.
+ *
+ * Both sides differ in the table that says who may see a message: `emails` or `outbound`. A content record
+ * (interface, GET /api/v1/email/ID) has the email, the emails of its thread before it, and both as Markdown
+ * for a language model (the prompts). A thread is what one inbox sees of it: what it received and is valid,
+ * and what was sent from it. A message that an inbox sent to itself is there once, as received.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "service/content.h"
-#include "service/emails.h"
+#include "base/strbuf.h"
+#include "mail/html_text.h"
 #include "service/endpoints.h"
-#include "service/listing.h"
+#include "service/message.h"
+#include "service/validation.h"
+#include "sql/query.h"
+
+/* ---------------------------------------------------------------- prompts */
+
+/* What senders wrote into header fields stays on its line, so that it cannot pass for another field. */
+static void append_address(struct strbuf *out, const json_t *address)
+{
+    const char *name = json_string_value(json_object_get(address, "name"));
+    const char *text = json_string_value(json_object_get(address, "address"));
+    if (name != NULL && name[0] != '\0')
+        strbuf_appendf(out, "%s <%s>", name, text);
+    else
+        strbuf_append_str(out, text);
+}
+
+static void append_addresses(struct strbuf *out, const char *label, const json_t *list)
+{
+    if (json_array_size(list) == 0)
+        return;
+    strbuf_appendf(out, "- **%s:** ", label);
+    size_t i;
+    const json_t *address;
+    json_array_foreach (list, i, address) {
+        if (i > 0)
+            strbuf_append_str(out, ", ");
+        append_address(out, address);
+    }
+    strbuf_append_char(out, '\n');
+}
+
+static void append_attachments(struct strbuf *out, const json_t *list)
+{
+    if (json_array_size(list) == 0)
+        return;
+    strbuf_append_str(out, "- **Attachments:** ");
+    size_t i;
+    const json_t *attachment;
+    json_array_foreach (list, i, attachment)
+        strbuf_appendf(out, "%s%s (%s)", i > 0 ? ", " : "",
+                       json_string_value(json_object_get(attachment, "filename")),
+                       json_string_value(json_object_get(attachment, "content_type")));
+    strbuf_append_char(out, '\n');
+}
+
+static void append_body(struct strbuf *out, const json_t *record)
+{
+    const char *plain = json_string_value(json_object_get(record, "plain_text"));
+    const char *html = json_string_value(json_object_get(record, "html"));
+    bool is_alternative = json_is_true(json_object_get(record, "alternative_content"));
+    if (plain != NULL)
+        strbuf_append_str(out, plain);
+    if (html != NULL && (plain == NULL || !is_alternative)) {
+        if (plain != NULL)
+            strbuf_append_str(out, "\n\n");
+        html_to_text(out, html, strlen(html));
+    }
+    if (out->len > 0 && out->data[out->len - 1] != '\n')
+        strbuf_append_char(out, '\n');
+}
+
+/* Appends one email: subject as heading (of `level` 1 to 6), who, when, what is attached, and the text. The
+ * record is a content record; its prompts are not read. 0 or the buffer's error. */
+static int prompt_append_email(struct strbuf *out, const json_t *record, unsigned int level)
+{
+    const char *subject = json_string_value(json_object_get(record, "subject"));
+    strbuf_appendf(out, "%.*s %s\n\n", (int)level, "######", subject[0] != '\0' ? subject : "(no subject)");
+    strbuf_append_str(out, "- **From:** ");
+    append_address(out, json_object_get(record, "from_address"));
+    strbuf_append_char(out, '\n');
+    append_addresses(out, "To", json_object_get(record, "to_addresses"));
+    append_addresses(out, "Cc", json_object_get(record, "cc_addresses"));
+    append_addresses(out, "Bcc", json_object_get(record, "bcc_addresses"));
+    append_addresses(out, "Reply-To", json_object_get(record, "reply_to_addresses"));
+    strbuf_appendf(out, "- **Date:** %s\n", json_string_value(json_object_get(record, "date")));
+    append_attachments(out, json_object_get(record, "attachments"));
+    strbuf_append_char(out, '\n');
+    append_body(out, record);
+    return out->error;
+}
+
+/* Appends a thread: the emails before, oldest first, and the email itself. */
+static int prompt_append_thread(struct strbuf *out, const json_t *previous, const json_t *content_record)
+{
+    size_t count = json_array_size(previous) + 1;
+    strbuf_appendf(out, "# Thread of %zu email%s\n", count, count == 1 ? "" : "s");
+    size_t i;
+    const json_t *record;
+    json_array_foreach (previous, i, record) {
+        strbuf_append_char(out, '\n');
+        prompt_append_email(out, record, 2);
+    }
+    strbuf_append_char(out, '\n');
+    return prompt_append_email(out, content_record, 2);
+}
+
+/* ---------------------------------------------------------------- threads */
+
+/* What an email is in a row of this shape: message, thread, inbox, record, header, plain_text, html. */
+struct thread_email {
+    int64_t message;
+    int64_t thread;
+    int64_t inbox;
+    json_t *record; /* content record, its thread_prompt and previous_emails not yet filled in; owned */
+};
+
+enum {
+    EMAILS_MAX = 100,
+    TEXT_MAX_BYTES = 4 * 1024 * 1024, /* of all bodies; the newest email before is always there */
+    PROMPT_MAX_BYTES = 64 * 1024 * 1024,
+};
+
+static const char previous_sql[] =
+    "SELECT m.seq, m.thread, e.inbox, e.record, m.header, c.plain_text, c.html"
+    " FROM messages m JOIN emails e ON e.message = m.seq JOIN contents c ON c.message = m.seq"
+    " WHERE m.thread = ?1 AND m.seq < ?2 AND e.inbox = ?3 AND e.is_valid"
+    " UNION ALL "
+    "SELECT m.seq, m.thread, o.inbox, o.record, m.header, c.plain_text, c.html"
+    " FROM messages m JOIN outbound o ON o.message = m.seq JOIN contents c ON c.message = m.seq"
+    " WHERE m.thread = ?1 AND m.seq < ?2 AND o.inbox = ?3 AND NOT EXISTS"
+    " (SELECT 1 FROM emails e WHERE e.message = m.seq AND e.inbox = ?3 AND e.is_valid)"
+    " ORDER BY 1 DESC LIMIT ?4";
+
+static json_t *column_json(sqlite3_stmt *statement, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(statement, column);
+    return text != NULL ? json_loads(text, 0, NULL) : NULL;
+}
+
+static json_t *column_text(sqlite3_stmt *statement, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(statement, column);
+    return text != NULL ? json_string(text) : json_null();
+}
+
+/* Where a field of a content record comes from; what is LATER has its place and is set afterwards. */
+enum field_source {
+    FROM_RECORD,
+    FROM_HEADER,
+    LATER,
+};
+
+static const struct {
+    const char *name;
+    enum field_source source;
+} fields[] = {
+    {"id", FROM_RECORD},
+    {"inbox_id", FROM_RECORD},
+    {"subject", FROM_HEADER},
+    {"date", FROM_HEADER},
+    {"from_address", FROM_HEADER},
+    {"to_addresses", FROM_HEADER},
+    {"cc_addresses", FROM_HEADER},
+    {"bcc_addresses", FROM_RECORD},
+    {"reply_to_addresses", FROM_HEADER},
+    {"message_id", FROM_HEADER},
+    {"in_reply_to_id", FROM_HEADER},
+    {"references", FROM_HEADER},
+    {"prompt", LATER},
+    {"thread_prompt", LATER},
+    {"plain_text", LATER},
+    {"html", LATER},
+    {"alternative_content", FROM_HEADER},
+    {"attachments", FROM_HEADER},
+    {"previous_emails", LATER},
+};
+
+static json_t *build_record(sqlite3_stmt *statement, const json_t *record, const json_t *header)
+{
+    json_t *result = json_object();
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+        json_t *value = json_null();
+        if (fields[i].source != LATER)
+            value = json_object_get(fields[i].source == FROM_HEADER ? header : record, fields[i].name);
+        json_object_set(result, fields[i].name, value);
+    }
+    json_object_set_new(result, "plain_text", column_text(statement, 5));
+    json_object_set_new(result, "html", column_text(statement, 6));
+    return result;
+}
+
+static int add_prompt(json_t *record)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(PROMPT_MAX_BYTES);
+    int error = prompt_append_email(&text, record, 1);
+    if (error != 0)
+        return error;
+    json_t *prompt = json_string(strbuf_str(&text));
+    int result = json_object_set(record, "prompt", prompt) | json_object_set(record, "thread_prompt", prompt);
+    json_decref(prompt);
+    return result == 0 ? 0 : -ENOMEM;
+}
+
+/* From a statement's row whose first columns are those of a thread_email. 0, -EUCLEAN or -ENOMEM. */
+static int thread_email_from_row(sqlite3_stmt *statement, struct thread_email *ret_email)
+{
+    json_t *record = column_json(statement, 3);
+    json_t *header = column_json(statement, 4);
+    json_t *result = NULL;
+    if (record != NULL && header != NULL)
+        result = build_record(statement, record, header);
+    json_decref(record);
+    json_decref(header);
+    int error = result != NULL ? add_prompt(result) : -EUCLEAN;
+    if (error != 0) {
+        json_decref(result);
+        return error;
+    }
+    *ret_email = (struct thread_email){
+        .message = sqlite3_column_int64(statement, 0),
+        .thread = sqlite3_column_int64(statement, 1),
+        .inbox = sqlite3_column_int64(statement, 2),
+        .record = result,
+    };
+    return 0;
+}
+
+/* The content records of the thread before `email`, oldest first, one level deep; bounded: the newest that
+ * fit. The caller owns *ret_list. 0 or -errno. */
+static int thread_load_previous(sqlite3 *db, const struct thread_email *email, json_t **ret_list)
+{
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    int error = query_prepare(db, &statement, previous_sql, "iiii", email->thread, email->message,
+                              email->inbox, (int64_t)EMAILS_MAX);
+    if (error != 0)
+        return error;
+    json_t *list = json_array();
+    size_t bytes = 0;
+    int step = 0;
+    while (error == 0 && (step = query_step(statement)) > 0) {
+        bytes += (size_t)sqlite3_column_bytes(statement, 5) + (size_t)sqlite3_column_bytes(statement, 6);
+        if (bytes > TEXT_MAX_BYTES && json_array_size(list) > 0)
+            break;
+        struct thread_email previous;
+        error = thread_email_from_row(statement, &previous);
+        if (error == 0)
+            json_array_insert_new(list, 0, previous.record);
+    }
+    if (error == 0 && step < 0)
+        error = step;
+    if (error != 0) {
+        json_decref(list);
+        return error;
+    }
+    *ret_list = list;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- content records */
+
+enum content_side {
+    CONTENT_RECEIVED,
+    CONTENT_SENT,
+};
+
+enum {
+    THREAD_PROMPT_MAX_BYTES = 128 * 1024 * 1024
+};
+
+static const char *const email_sql[] = {
+    [CONTENT_RECEIVED] = "SELECT m.seq, m.thread, e.inbox, e.record, m.header, c.plain_text, c.html"
+                         " FROM emails e JOIN messages m ON m.seq = e.message"
+                         " JOIN contents c ON c.message = e.message WHERE e.id = ? AND e.is_valid",
+    [CONTENT_SENT] = "SELECT m.seq, m.thread, o.inbox, o.record, m.header, c.plain_text, c.html"
+                     " FROM outbound o JOIN messages m ON m.seq = o.message"
+                     " JOIN contents c ON c.message = o.message WHERE o.id = ?",
+};
+
+static const char *const raw_sql[] = {
+    [CONTENT_RECEIVED] = "SELECT m.header, c.raw FROM emails e JOIN messages m ON m.seq = e.message"
+                         " JOIN contents c ON c.message = e.message WHERE e.id = ? AND e.is_valid",
+    [CONTENT_SENT] = "SELECT m.header, c.raw FROM outbound o JOIN messages m ON m.seq = o.message"
+                     " JOIN contents c ON c.message = o.message WHERE o.id = ?",
+};
+
+static int step_to(sqlite3 *db, const char *sql, const char *id, sqlite3_stmt **ret_statement)
+{
+    sqlite3_stmt *statement = NULL;
+    int error = query_prepare(db, &statement, sql, "s", id);
+    if (error != 0)
+        return error;
+    int step = query_step(statement);
+    if (step <= 0) {
+        sqlite3_finalize(statement);
+        return step < 0 ? step : -ENOENT;
+    }
+    *ret_statement = statement;
+    return 0;
+}
+
+static int add_thread(sqlite3 *db, const struct thread_email *email)
+{
+    json_t *previous = NULL;
+    int error = thread_load_previous(db, email, &previous);
+    if (error != 0)
+        return error;
+    _cleanup_strbuf_ struct strbuf prompt = STRBUF_INIT(THREAD_PROMPT_MAX_BYTES);
+    prompt_append_thread(&prompt, previous, email->record);
+    json_object_set_new(email->record, "thread_prompt", json_string(strbuf_str(&prompt)));
+    bool is_alone = json_array_size(previous) == 0;
+    json_object_set(email->record, "previous_emails", is_alone ? json_null() : previous);
+    json_decref(previous);
+    return prompt.error;
+}
+
+/* The record with its prompts and the thread before it. The caller owns *ret_record. 0, -ENOENT or -errno. */
+static int content_load(sqlite3 *db, enum content_side side, const char *id, json_t **ret_record)
+{
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    struct thread_email email = {0};
+    int error = step_to(db, email_sql[side], id, &statement);
+    if (error == 0)
+        error = thread_email_from_row(statement, &email);
+    if (error != 0)
+        return error;
+    error = add_thread(db, &email);
+    if (error != 0) {
+        json_decref(email.record);
+        return error;
+    }
+    *ret_record = email.record;
+    return 0;
+}
+
+static int content_load_raw(sqlite3 *db, enum content_side side, const char *id, char **ret_raw,
+                            size_t *ret_len)
+{
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    int error = step_to(db, raw_sql[side], id, &statement);
+    if (error != 0)
+        return error;
+    char *raw = query_column_copy(statement, 1, ret_len);
+    if (raw == NULL)
+        return -ENOMEM;
+    *ret_raw = raw;
+    return 0;
+}
+
+/* The attachment's place in the message; -1: it has none of this id. */
+static json_int_t find_attachment(const json_t *list, const char *attachment_id)
+{
+    size_t i;
+    const json_t *item;
+    json_array_foreach (list, i, item) {
+        if (strcmp(json_string_value(json_object_get(item, "id")), attachment_id) == 0)
+            return (json_int_t)i;
+    }
+    return -1;
+}
+
+struct attachment {
+    char *name;
+    char *content_type;
+    char *bytes;
+    size_t len;
+};
+
+static void attachment_release(struct attachment *attachment)
+{
+    free(attachment->name);
+    free(attachment->content_type);
+    free(attachment->bytes);
+    *attachment = (struct attachment){0};
+}
+
+static int read_attachment(sqlite3_stmt *statement, const json_t *header, const char *attachment_id,
+                           struct attachment *ret_attachment)
+{
+    const json_t *list = json_object_get(header, "attachments");
+    json_int_t index = find_attachment(list, attachment_id);
+    if (index < 0)
+        return -ENOENT;
+    const json_t *item = json_array_get(list, (size_t)index);
+    struct attachment attachment = {
+        .name = strdup(json_string_value(json_object_get(item, "filename"))),
+        .content_type = strdup(json_string_value(json_object_get(item, "content_type"))),
+    };
+    const char *raw = sqlite3_column_blob(statement, 1);
+    size_t len = (size_t)sqlite3_column_bytes(statement, 1);
+    int error = attachment.name == NULL || attachment.content_type == NULL ? -ENOMEM : 0;
+    if (error == 0)
+        error = message_read_attachment(raw, len, (size_t)index, &attachment.bytes, &attachment.len);
+    if (error != 0) {
+        attachment_release(&attachment);
+        return error == -ENOENT ? -EUCLEAN : error;
+    }
+    *ret_attachment = attachment;
+    return 0;
+}
+
+static int content_load_attachment(sqlite3 *db, enum content_side side, const char *id,
+                                   const char *attachment_id, struct attachment *ret_attachment)
+{
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    int error = step_to(db, raw_sql[side], id, &statement);
+    if (error != 0)
+        return error;
+    json_t *header = json_loads((const char *)sqlite3_column_text(statement, 0), 0, NULL);
+    error = header != NULL ? read_attachment(statement, header, attachment_id, ret_attachment) : -EUCLEAN;
+    json_decref(header);
+    return error;
+}
+
+/* ---------------------------------------------------------------- content over HTTP */
 
 static void reply_no_email(struct reply *reply)
 {
     reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no such email.");
 }
 
-int endpoint_email_list(struct request *request, struct reply *reply)
-{
-    return listing_answer(request, LISTING_RECEIVED, reply);
-}
-
-int endpoint_outbound_list(struct request *request, struct reply *reply)
-{
-    return listing_answer(request, LISTING_SENT, reply);
-}
-
 static int answer_content(struct request *request, enum content_side side, struct reply *reply)
 {
     sqlite3 *db = NULL;
-    int error = database_begin_read(request->account->database, &db);
+    int error = database_begin_read(request->context->database, &db);
     if (error != 0)
         return error;
     json_t *record = NULL;
     error = content_load(db, side, request->parameters[0], &record);
-    database_end_read(request->account->database, db);
+    database_end_read(request->context->database, db);
     if (error == 0)
         reply_json(reply, MHD_HTTP_OK, record);
     else if (error == -ENOENT)
@@ -55,12 +456,12 @@ int endpoint_outbound_content(struct request *request, struct reply *reply)
 static int answer_attachment(struct request *request, enum content_side side, struct reply *reply)
 {
     sqlite3 *db = NULL;
-    int error = database_begin_read(request->account->database, &db);
+    int error = database_begin_read(request->context->database, &db);
     if (error != 0)
         return error;
     struct attachment attachment = {0};
     error = content_load_attachment(db, side, request->parameters[0], request->parameters[1], &attachment);
-    database_end_read(request->account->database, db);
+    database_end_read(request->context->database, db);
     if (error == -ENOENT)
         reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no such attachment.");
     if (error != 0)
@@ -84,13 +485,13 @@ int endpoint_outbound_attachment(struct request *request, struct reply *reply)
 int endpoint_email_raw(struct request *request, struct reply *reply)
 {
     sqlite3 *db = NULL;
-    int error = database_begin_read(request->account->database, &db);
+    int error = database_begin_read(request->context->database, &db);
     if (error != 0)
         return error;
     char *raw = NULL;
     size_t len = 0;
     error = content_load_raw(db, CONTENT_RECEIVED, request->parameters[0], &raw, &len);
-    database_end_read(request->account->database, db);
+    database_end_read(request->context->database, db);
     if (error == 0) {
         reply_bytes(reply, "message/rfc822", raw, len);
         reply->file_name = strdup("message.eml");
@@ -98,6 +499,52 @@ int endpoint_email_raw(struct request *request, struct reply *reply)
         reply_no_email(reply);
     }
     return error == -ENOENT ? 0 : error;
+}
+
+/* ---------------------------------------------------------------- marks */
+
+static int load_record(sqlite3 *db, const char *id, json_t **ret_record)
+{
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    int error = query_prepare(db, &statement, "SELECT record FROM emails WHERE id = ?", "s", id);
+    if (error != 0)
+        return error;
+    int step = query_step(statement);
+    if (step <= 0)
+        return step < 0 ? step : -ENOENT;
+    json_t *record = json_loads((const char *)sqlite3_column_text(statement, 0), 0, NULL);
+    if (record == NULL)
+        return -EUCLEAN;
+    *ret_record = record;
+    return 0;
+}
+
+static int store_mark(sqlite3 *db, const char *id, bool mark, json_t *record)
+{
+    if (json_object_set_new(record, "user_mark_status", json_boolean(mark)) != 0)
+        return -ENOMEM;
+    bool is_valid = mark || strcmp(json_string_value(json_object_get(record, "status")), "valid") == 0;
+    _cleanup_free_ char *text = json_dumps(record, JSON_COMPACT);
+    if (text == NULL)
+        return -ENOMEM;
+    return query_execute(db, "UPDATE emails SET record = ?, is_valid = ? WHERE id = ?", "sis", text,
+                         (int64_t)is_valid, id);
+}
+
+/* Sets the record's user_mark_status, inside a write transaction. An email counts as valid when its status is
+ * `valid` or it is so marked. The caller owns *ret_record. 0, -ENOENT or -errno. */
+static int emails_mark(sqlite3 *db, const char *id, bool mark, json_t **ret_record)
+{
+    json_t *record = NULL;
+    int error = load_record(db, id, &record);
+    if (error == 0)
+        error = store_mark(db, id, mark, record);
+    if (error != 0) {
+        json_decref(record);
+        return error;
+    }
+    *ret_record = record;
+    return 0;
 }
 
 int endpoint_email_mark(struct request *request, struct reply *reply)
@@ -111,15 +558,15 @@ int endpoint_email_mark(struct request *request, struct reply *reply)
         return 0;
     }
     sqlite3 *db = NULL;
-    int error = database_begin_write(request->account->database, &db);
+    int error = database_begin_write(request->context->database, &db);
     if (error != 0)
         return error;
     json_t *record = NULL;
     error = emails_mark(db, request->parameters[0], is_valid, &record);
     if (error == 0)
-        error = database_commit(request->account->database);
+        error = database_commit(request->context->database);
     else
-        database_rollback(request->account->database);
+        database_rollback(request->context->database);
     if (error == 0)
         reply_json(reply, MHD_HTTP_OK, json_incref(record));
     else if (error == -ENOENT)

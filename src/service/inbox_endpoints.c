@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inboxes over HTTP: the list, and the upsert, which is a full update.
+ * POST /api/v1/inbox/upsert: makes an inbox, or updates one in full. The account's first inbox is greeted by
+ * an email.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,16 +12,9 @@
 #include "base/random.h"
 #include "mail/address.h"
 #include "mail/email_record.h"
-#include "service/delivery.h"
 #include "service/endpoints.h"
-#include "service/inboxes.h"
-#include "service/listing.h"
-#include "service/upsert_request.h"
-
-int endpoint_inbox_list(struct request *request, struct reply *reply)
-{
-    return listing_answer_inboxes(request, reply);
-}
+#include "service/inbox.h"
+#include "service/sending.h"
 
 /* `settings` is completed to the published record. */
 static int stamp(json_t *settings, const char *id)
@@ -39,7 +33,7 @@ static int stamp(json_t *settings, const char *id)
     return result == 0 ? 0 : -ENOMEM;
 }
 
-static int create(const struct account *account, sqlite3 *db, json_t *settings)
+static int create(const struct service_context *context, sqlite3 *db, json_t *settings)
 {
     char id[37];
     int error = random_uuid(id);
@@ -47,19 +41,19 @@ static int create(const struct account *account, sqlite3 *db, json_t *settings)
         error = stamp(settings, id);
     if (error != 0)
         return error;
-    int is_first = inboxes_is_empty(db);
+    int is_first = inbox_row_is_none(db);
     if (is_first < 0)
         return is_first;
-    struct inbox inbox = {.record = settings};
-    error = inboxes_insert(db, &inbox);
-    return error == 0 && is_first ? delivery_welcome(db, &inbox, account->domain) : error;
+    struct inbox_row inbox = {.record = settings};
+    error = inbox_row_insert(db, &inbox);
+    return error == 0 && is_first ? sending_welcome(db, &inbox, context->domain) : error;
 }
 
-static int update(sqlite3 *db, const struct inbox *current, json_t *settings)
+static int update(sqlite3 *db, const struct inbox_row *current, json_t *settings)
 {
-    int error = stamp(settings, inbox_id(current));
-    struct inbox inbox = {.seq = current->seq, .record = settings};
-    return error == 0 ? inboxes_update(db, &inbox) : error;
+    int error = stamp(settings, inbox_row_id(current));
+    struct inbox_row inbox = {.seq = current->seq, .record = settings};
+    return error == 0 ? inbox_row_update(db, &inbox) : error;
 }
 
 static bool is_on_domain(const char *address, const char *domain)
@@ -69,36 +63,36 @@ static bool is_on_domain(const char *address, const char *domain)
 }
 
 /* An inbox keeps the address it has, even where the service now runs for another domain. */
-static bool check_address(const struct account *account, const struct inbox *current, const json_t *settings,
-                          struct validation *validation)
+static bool check_address(const struct service_context *context, const struct inbox_row *current,
+                          const json_t *settings, struct validation *validation)
 {
     const char *address = json_string_value(json_object_get(settings, "email_address"));
-    bool is_kept = current->record != NULL && address_equals(address, inbox_address(current));
-    if (is_kept || is_on_domain(address, account->domain))
+    bool is_kept = current->record != NULL && address_equals(address, inbox_row_address(current));
+    if (is_kept || is_on_domain(address, context->domain))
         return true;
-    struct place body = {.name = "body"};
-    struct place place = {.parent = &body, .name = "email_address"};
-    validation_fail(validation, &place, "value_error", "The address is not on the service's domain");
+    struct location body = {.name = "body"};
+    struct location location = {.parent = &body, .name = "email_address"};
+    validation_fail(validation, &location, "value_error", "The address is not on the service's domain");
     return false;
 }
 
 /* Inside a write transaction. True: to be committed; else *ret_error or the reply says why not. */
-static bool upsert(const struct account *account, sqlite3 *db, const struct upsert_request *asked,
+static bool upsert(const struct service_context *context, sqlite3 *db, const struct inbox_request *asked,
                    struct validation *validation, struct reply *reply, int *ret_error)
 {
-    _cleanup_inbox_ struct inbox current = {0};
-    int error = asked->id != NULL ? inboxes_find_by_id(db, asked->id, &current) : 0;
+    _cleanup_inbox_ struct inbox_row current = {0};
+    int error = asked->id != NULL ? inbox_row_find_by_id(db, asked->id, &current) : 0;
     if (error == -ENOENT) {
         reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no inbox with this id.");
         return false;
     }
-    if (error == 0 && !check_address(account, &current, asked->settings, validation)) {
+    if (error == 0 && !check_address(context, &current, asked->settings, validation)) {
         reply_invalid(reply, validation);
         return false;
     }
     if (error == 0)
         error =
-            asked->id != NULL ? update(db, &current, asked->settings) : create(account, db, asked->settings);
+            asked->id != NULL ? update(db, &current, asked->settings) : create(context, db, asked->settings);
     if (error == -EEXIST) {
         reply_error(reply, MHD_HTTP_CONFLICT, "The address is taken by another inbox.");
         return false;
@@ -107,18 +101,18 @@ static bool upsert(const struct account *account, sqlite3 *db, const struct upse
     return error == 0;
 }
 
-static int carry_out(const struct account *account, const struct upsert_request *asked,
+static int carry_out(const struct service_context *context, const struct inbox_request *asked,
                      struct validation *validation, struct reply *reply)
 {
     sqlite3 *db = NULL;
-    int error = database_begin_write(account->database, &db);
+    int error = database_begin_write(context->database, &db);
     if (error != 0)
         return error;
-    if (!upsert(account, db, asked, validation, reply, &error)) {
-        database_rollback(account->database);
+    if (!upsert(context, db, asked, validation, reply, &error)) {
+        database_rollback(context->database);
         return error;
     }
-    error = database_commit(account->database);
+    error = database_commit(context->database);
     if (error != 0)
         return error;
     /* No webhooks are sent from here, so there is no secret to sign them with. */
@@ -134,15 +128,15 @@ int endpoint_inbox_upsert(struct request *request, struct reply *reply)
     if (body == NULL)
         return 0;
     struct validation validation = {0};
-    struct upsert_request asked = {0};
+    struct inbox_request asked = {0};
     int error = validation_init(&validation);
     if (error == 0)
-        error = upsert_request_read(body, &validation, &asked);
+        error = inbox_request_read(body, &validation, &asked);
     if (error == 0 && validation_has_failed(&validation))
         reply_invalid(reply, &validation);
     else if (error == 0)
-        error = carry_out(request->account, &asked, &validation, reply);
-    upsert_request_release(&asked);
+        error = carry_out(request->context, &asked, &validation, reply);
+    inbox_request_release(&asked);
     validation_release(&validation);
     json_decref(body);
     return error;

@@ -1,28 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * API keys. Only digests are compared, so that the time a look-up takes tells nothing of a key.
+ * API keys: the table of keys, the first key with its file, and the commands of inboxd. Digests are compared,
+ * never keys, so that the time that a search takes tells nothing of a key.
  */
 #include "service/keys.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/random.h"
 #include "mail/content_digest.h"
+#include "mail/email_record.h"
+#include "service/service.h"
 #include "sql/query.h"
 
-int keys_generate(char ret_key[API_KEY_SIZE])
+enum {
+    API_KEY_LENGTH = 64, /* characters */
+    API_KEY_SIZE = API_KEY_LENGTH + 1,
+};
+
+/* Makes up a new key, which no database knows yet. 0 or -errno. */
+static int generate_key(char ret_key[API_KEY_SIZE])
 {
     return random_hex(ret_key, API_KEY_LENGTH / 2);
 }
 
-bool keys_is_well_formed(const char *key)
+static bool is_well_formed(const char *key)
 {
     return strlen(key) == API_KEY_LENGTH && strspn(key, "0123456789abcdef") == API_KEY_LENGTH;
 }
 
-int keys_add(sqlite3 *db, const char *key, char ret_id[37])
+/* Inside a write transaction. 0, -EEXIST or -errno. */
+static int add_key(sqlite3 *db, const char *key)
 {
     char id[37];
     int error = random_uuid(id);
@@ -32,14 +45,12 @@ int keys_add(sqlite3 *db, const char *key, char ret_id[37])
     content_digest(key, strlen(key), digest);
     char prefix[9] = "";
     memcpy(prefix, key, 8);
-    error = query_execute(db, "INSERT INTO api_keys VALUES (?, ?, ?, ?, NULL)", "sssi", id, digest, prefix,
-                          clock_realtime_ms(clock_system()));
-    if (error == 0 && ret_id != NULL)
-        memcpy(ret_id, id, sizeof(id));
-    return error;
+    return query_execute(db, "INSERT INTO api_keys VALUES (?, ?, ?, ?, NULL)", "sssi", id, digest, prefix,
+                         clock_realtime_ms(clock_system()));
 }
 
-int keys_revoke(sqlite3 *db, const char *id)
+/* Inside a write transaction. 0, -ENOENT (no such key, or it is revoked already) or -errno. */
+static int revoke_key(sqlite3 *db, const char *id)
 {
     int error = query_execute(db, "UPDATE api_keys SET revoked_ms = ? WHERE id = ? AND revoked_ms IS NULL",
                               "is", clock_realtime_ms(clock_system()), id);
@@ -48,19 +59,190 @@ int keys_revoke(sqlite3 *db, const char *id)
     return sqlite3_changes(db) > 0 ? 0 : -ENOENT;
 }
 
-int keys_is_known(sqlite3 *db, const char *key)
+int keys_is_known(struct database *database, const char *key)
 {
+    if (!is_well_formed(key))
+        return 0;
+    sqlite3 *db = NULL;
+    int error = database_begin_read(database, &db);
+    if (error != 0)
+        return error;
     char digest[65];
     content_digest(key, strlen(key), digest);
     int64_t count = 0;
-    int error = query_integer(
-        db, &count, "SELECT count(*) FROM api_keys WHERE digest = ? AND revoked_ms IS NULL", "s", digest);
+    error = query_integer(db, &count, "SELECT count(*) FROM api_keys WHERE digest = ? AND revoked_ms IS NULL",
+                          "s", digest);
+    database_end_read(database, db);
     return error != 0 ? error : count > 0;
 }
 
-int keys_is_empty(sqlite3 *db)
+/* Whether there never was a key: 1, 0 or -errno. */
+static int is_empty(sqlite3 *db)
 {
     int64_t count = 0;
     int error = query_integer(db, &count, "SELECT count(*) FROM api_keys", "");
     return error != 0 ? error : count == 0;
+}
+
+/* ---------------------------------------------------------------- the first key */
+
+static const char file_name[] = "api-key";
+
+static int read_key(int dir_fd, char ret_key[API_KEY_SIZE])
+{
+    char *text = NULL;
+    size_t len = 0;
+    int error = file_read_at(dir_fd, file_name, API_KEY_SIZE + 1, &text, &len);
+    if (error != 0)
+        return error;
+    text[strcspn(text, "\r\n")] = '\0';
+    error = is_well_formed(text) ? 0 : -EBADMSG;
+    if (error == 0)
+        memcpy(ret_key, text, API_KEY_SIZE);
+    explicit_bzero(text, len);
+    free(text);
+    return error;
+}
+
+static int make_key(int dir_fd, char ret_key[API_KEY_SIZE])
+{
+    char line[API_KEY_SIZE + 1];
+    int error = generate_key(ret_key);
+    if (error != 0)
+        return error;
+    snprintf(line, sizeof(line), "%s\n", ret_key);
+    error = file_replace_at(dir_fd, file_name, line, strlen(line), 0600);
+    explicit_bzero(line, sizeof(line));
+    return error;
+}
+
+static int store_key(struct database *database, sqlite3 *db, const char *key)
+{
+    int error = add_key(db, key);
+    if (error == 0)
+        return database_commit(database);
+    database_rollback(database);
+    return error;
+}
+
+int keys_establish_first(struct database *database, int dir_fd)
+{
+    sqlite3 *db = NULL;
+    int error = database_begin_write(database, &db);
+    if (error != 0)
+        return error;
+    int is_first = is_empty(db);
+    if (is_first <= 0) {
+        database_rollback(database);
+        return is_first;
+    }
+    char key[API_KEY_SIZE];
+    error = read_key(dir_fd, key);
+    if (error == -ENOENT || error == -EBADMSG)
+        error = make_key(dir_fd, key);
+    if (error == 0)
+        error = store_key(database, db, key);
+    else
+        database_rollback(database);
+    explicit_bzero(key, sizeof(key));
+    return error;
+}
+
+int service_read_api_key(const char *data_dir, char **ret_key)
+{
+    _cleanup_close_ int dir_fd = open(data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir_fd < 0)
+        return -errno;
+    char *key = malloc(API_KEY_SIZE);
+    if (key == NULL)
+        return -ENOMEM;
+    int error = read_key(dir_fd, key);
+    if (error != 0) {
+        free(key);
+        return error;
+    }
+    *ret_key = key;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- the commands */
+
+static int open_existing(const char *data_dir, struct database **ret_database)
+{
+    char *path = NULL;
+    if (asprintf(&path, "%s/inbox.sqlite3", data_dir) < 0)
+        return -ENOMEM;
+    int error = access(path, F_OK) == 0 ? 0 : -errno;
+    free(path);
+    return error == 0 ? database_open(data_dir, ret_database) : error;
+}
+
+static int end_write(struct database *database, int error)
+{
+    if (error == 0)
+        return database_commit(database);
+    database_rollback(database);
+    return error;
+}
+
+int keys_command_add(const char *data_dir, FILE *out)
+{
+    _cleanup_(cleanup_database_free) struct database *database = NULL;
+    sqlite3 *db = NULL;
+    char key[API_KEY_SIZE];
+    int error = open_existing(data_dir, &database);
+    if (error == 0)
+        error = generate_key(key);
+    if (error == 0)
+        error = database_begin_write(database, &db);
+    if (error != 0)
+        return error;
+    error = end_write(database, add_key(db, key));
+    if (error == 0)
+        fprintf(out, "%s\n", key);
+    explicit_bzero(key, sizeof(key));
+    return error;
+}
+
+static int print_keys(sqlite3 *db, FILE *out)
+{
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    int error = query_prepare(db, &statement,
+                              "SELECT id, prefix, created_ms FROM api_keys WHERE revoked_ms IS NULL"
+                              " ORDER BY created_ms",
+                              "");
+    if (error != 0)
+        return error;
+    int step;
+    while ((step = query_step(statement)) > 0) {
+        char date[32];
+        date_format(sqlite3_column_int64(statement, 2), date);
+        fprintf(out, "%s  %s...  %s\n", (const char *)sqlite3_column_text(statement, 0),
+                (const char *)sqlite3_column_text(statement, 1), date);
+    }
+    return step;
+}
+
+int keys_command_list(const char *data_dir, FILE *out)
+{
+    _cleanup_(cleanup_database_free) struct database *database = NULL;
+    sqlite3 *db = NULL;
+    int error = open_existing(data_dir, &database);
+    if (error == 0)
+        error = database_begin_read(database, &db);
+    if (error != 0)
+        return error;
+    error = print_keys(db, out);
+    database_end_read(database, db);
+    return error;
+}
+
+int keys_command_revoke(const char *data_dir, const char *id)
+{
+    _cleanup_(cleanup_database_free) struct database *database = NULL;
+    sqlite3 *db = NULL;
+    int error = open_existing(data_dir, &database);
+    if (error == 0)
+        error = database_begin_write(database, &db);
+    return error == 0 ? end_write(database, revoke_key(db, id)) : error;
 }

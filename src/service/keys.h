@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * API keys: 256 random bits in hex, kept as their SHA-256 alone. All belong to the one account.
+ * API keys. A key is 256 random bits in hex. The database has its SHA-256, its first 8 digits for lists, and
+ * when it was made and revoked; the key itself is shown once, when it is made. All keys belong to the one
+ * context, and each opens all of it.
+ *
+ * The first start makes a key and leaves it in DIR/api-key, so that a local client can find it. It writes the
+ * file first and the database second: a crash in between leaves a file whose key the next start takes over.
+ *
+ * The commands are those of `inboxd key`. They open the database from a process of their own, also while a
+ * service runs on it, and never make a directory that is not there.
  */
 #ifndef INBOXFS_SERVICE_KEYS_H
 #define INBOXFS_SERVICE_KEYS_H
 
-#include <sqlite3.h>
-#include <stdbool.h>
+#include <stdio.h>
 
-enum {
-    API_KEY_LENGTH = 64, /* characters */
-    API_KEY_SIZE = API_KEY_LENGTH + 1,
-};
+#include "service/database.h"
 
-/* Makes up a new key; it is not known to any database yet. 0 or -errno. */
-int keys_generate(char ret_key[API_KEY_SIZE]);
+/* 1: a key that is in force, 0: any other text, or -errno. */
+int keys_is_known(struct database *database, const char *key);
 
-/* Whether it has the form of a key. */
-bool keys_is_well_formed(const char *key);
+/* Where there never was a key: makes one, or finishes what an interrupted start began. 0 or -errno. */
+int keys_establish_first(struct database *database, int dir_fd);
 
-/* Inside a write transaction. `ret_id` may be NULL. 0, -EEXIST or -errno. */
-int keys_add(sqlite3 *db, const char *key, char ret_id[37]);
+/* Prints the new key, the only time that it is shown. All: 0, -ENOENT (no data in the directory, no such key)
+ * or -errno. */
+int keys_command_add(const char *data_dir, FILE *out);
 
-/* Inside a write transaction, by id. 0, -ENOENT (no such key, or revoked already) or -errno. */
-int keys_revoke(sqlite3 *db, const char *id);
+/* A line for each key in force: its id, its first characters, when it was made. */
+int keys_command_list(const char *data_dir, FILE *out);
 
-/* 1: a key that is in force, 0: not, or -errno. */
-int keys_is_known(sqlite3 *db, const char *key);
-
-/* Whether there never was a key: 1, 0 or -errno. */
-int keys_is_empty(sqlite3 *db);
+int keys_command_revoke(const char *data_dir, const char *id);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files first, row second: a row never names a file that is not there in full.
+ * The attachment pool, and POST /api/v1/email/add-attachment-to-pool. The file is written first, its row
+ * second: a row never names a file that is not there in full.
  */
 #include "service/pool.h"
 
@@ -8,58 +9,47 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/random.h"
 #include "mail/draft.h"
+#include "service/endpoints.h"
 #include "sql/query.h"
 
-static int write_file(int pool_fd, const char *id, const void *bytes, size_t len)
+static int sweep_entry(const struct service_context *context, sqlite3 *db, const char *name)
 {
-    _cleanup_close_ int fd = openat(pool_fd, id, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        return 0;
+    int64_t found = 0;
+    int error = query_integer(db, &found, "SELECT 1 FROM pool WHERE id = ?", "s", name);
+    if (error == -ENOENT && unlinkat(context->pool_fd, name, 0) != 0)
+        return -errno;
+    return error == -ENOENT ? 0 : error;
+}
+
+int pool_sweep(const struct service_context *context)
+{
+    int fd = openat(context->pool_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    int error = file_write_all(fd, bytes, len);
-    if (error == 0)
-        error = file_sync(fd);
-    return error == 0 ? file_sync(pool_fd) : error;
-}
-
-static int insert_row(const struct account *account, const char *id, const char *name,
-                      const char *content_type, size_t len)
-{
-    sqlite3 *db = NULL;
-    int error = database_begin_write(account->database, &db);
-    if (error != 0)
-        return error;
-    error = query_execute(db, "INSERT INTO pool VALUES (?, ?, ?, ?, ?)", "sssii", id, name, content_type,
-                          (int64_t)len, clock_realtime_ms(clock_system()));
-    if (error == 0)
-        return database_commit(account->database);
-    database_rollback(account->database);
-    return error;
-}
-
-int pool_add(const struct account *account, const char *name, const char *content_type, const void *bytes,
-             size_t len, char ret_id[37])
-{
-    char id[37];
-    int error = random_uuid(id);
-    if (error != 0)
-        return error;
-    error = write_file(account->pool_fd, id, bytes, len);
-    if (error == 0)
-        error = insert_row(account, id, name, content_type, len);
-    if (error != 0) {
-        /* After -EIO the row may be there all the same; then its file must be, too. */
-        if (error != -EIO)
-            unlinkat(account->pool_fd, id, 0);
+    DIR *directory = fdopendir(fd);
+    if (directory == NULL) {
+        int error = -errno;
+        close(fd);
         return error;
     }
-    memcpy(ret_id, id, sizeof(id));
-    return 0;
+    sqlite3 *db = NULL;
+    int error = database_begin_read(context->database, &db);
+    const struct dirent *entry;
+    while (error == 0 && (entry = readdir(directory)) != NULL)
+        error = sweep_entry(context, db, entry->d_name);
+    if (db != NULL)
+        database_end_read(context->database, db);
+    closedir(directory);
+    return error;
 }
 
 void pool_file_release(struct pool_file *file)
@@ -92,40 +82,103 @@ int pool_find(sqlite3 *db, const char *id, struct pool_file *ret_file)
     return 0;
 }
 
-int pool_read(const struct account *account, const char *id, char **ret_bytes, size_t *ret_len)
+int pool_read(const struct service_context *context, const char *id, char **ret_bytes, size_t *ret_len)
 {
-    return file_read_at(account->pool_fd, id, ATTACHMENTS_MAX_BYTES, ret_bytes, ret_len);
+    return file_read_at(context->pool_fd, id, ATTACHMENTS_MAX_BYTES, ret_bytes, ret_len);
 }
 
-static int sweep_entry(const struct account *account, sqlite3 *db, const char *name)
-{
-    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        return 0;
-    int64_t found = 0;
-    int error = query_integer(db, &found, "SELECT 1 FROM pool WHERE id = ?", "s", name);
-    if (error == -ENOENT && unlinkat(account->pool_fd, name, 0) != 0)
-        return -errno;
-    return error == -ENOENT ? 0 : error;
-}
+/* ---------------------------------------------------------------- uploads */
 
-int pool_sweep(const struct account *account)
+static int write_file(int pool_fd, const char *id, const void *bytes, size_t len)
 {
-    int fd = openat(account->pool_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int fd = openat(pool_fd, id, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return -errno;
-    DIR *directory = fdopendir(fd);
-    if (directory == NULL) {
-        int error = -errno;
-        close(fd);
+    int error = file_write_all(fd, bytes, len);
+    if (error == 0)
+        error = file_sync(fd);
+    return error == 0 ? file_sync(pool_fd) : error;
+}
+
+static int insert_row(const struct service_context *context, const char *id, const char *name,
+                      const char *content_type, size_t len)
+{
+    sqlite3 *db = NULL;
+    int error = database_begin_write(context->database, &db);
+    if (error != 0)
+        return error;
+    error = query_execute(db, "INSERT INTO pool VALUES (?, ?, ?, ?, ?)", "sssii", id, name, content_type,
+                          (int64_t)len, clock_realtime_ms(clock_system()));
+    if (error == 0)
+        return database_commit(context->database);
+    database_rollback(context->database);
+    return error;
+}
+
+/* Stores the file durably. 0 or -errno. */
+static int pool_add(const struct service_context *context, const char *name, const char *content_type,
+                    const void *bytes, size_t len, char ret_id[37])
+{
+    char id[37];
+    int error = random_uuid(id);
+    if (error != 0)
+        return error;
+    error = write_file(context->pool_fd, id, bytes, len);
+    if (error == 0)
+        error = insert_row(context, id, name, content_type, len);
+    if (error != 0) {
+        /* After -EIO the row may be there all the same; then its file must be, too. */
+        if (error != -EIO)
+            unlinkat(context->pool_fd, id, 0);
         return error;
     }
-    sqlite3 *db = NULL;
-    int error = database_begin_read(account->database, &db);
-    const struct dirent *entry;
-    while (error == 0 && (entry = readdir(directory)) != NULL)
-        error = sweep_entry(account, db, entry->d_name);
-    if (db != NULL)
-        database_end_read(account->database, db);
-    closedir(directory);
+    memcpy(ret_id, id, sizeof(id));
+    return 0;
+}
+
+static void reply_bad_form(struct reply *reply, int error)
+{
+    json_t *problem = json_pack("{s:[s, s], s:s, s:s}", "loc", "body", "file", "msg",
+                                error == -ENOENT   ? "Field required"
+                                : error == -EINVAL ? "The file's name is not usable"
+                                                   : "The form is not well-formed",
+                                "type", error == -ENOENT ? "missing" : "value_error");
+    reply_json(reply, MHD_HTTP_UNPROCESSABLE_CONTENT, json_pack("{s:[o]}", "detail", problem));
+}
+
+static int store(const struct request *request, const char *body, struct reply *reply)
+{
+    struct multipart_file file = {0};
+    int error = multipart_find_file(request_header(request, MHD_HTTP_HEADER_CONTENT_TYPE), body,
+                                    request->body_len, "file", &file);
+    if (error == -ENOENT || error == -EINVAL || error == -EBADMSG) {
+        reply_bad_form(reply, error);
+        return 0;
+    }
+    if (error != 0)
+        return error;
+    char id[37];
+    if (file.len > ATTACHMENTS_MAX_BYTES) {
+        reply_error(reply, MHD_HTTP_CONTENT_TOO_LARGE, "The file is over 10,000,000 bytes.");
+    } else {
+        error = pool_add(request->context, file.name, file.content_type, file.bytes, file.len, id);
+        if (error == 0)
+            reply_json(reply, MHD_HTTP_OK, json_pack("{s:s}", "id", id));
+    }
+    multipart_file_release(&file);
+    return error;
+}
+
+int endpoint_pool_add(struct request *request, struct reply *reply)
+{
+    if (request->body_len == 0) {
+        reply_bad_form(reply, -ENOENT);
+        return 0;
+    }
+    void *body = mmap(NULL, request->body_len, PROT_READ, MAP_PRIVATE, request->body_fd, 0);
+    if (body == MAP_FAILED)
+        return -errno;
+    int error = store(request, body, reply);
+    munmap(body, request->body_len);
     return error;
 }

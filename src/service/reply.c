@@ -1,26 +1,111 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Replies and their headers.
+ * Replies: their bodies (bytes, JSON, an array of records made while it is sent), their headers, and their
+ * handing over to libmicrohttpd.
  */
 #include "service/reply.h"
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
+#include "sql/query.h"
 
 enum {
     BLOCK_BYTES = 64 * 1024,
     RETRY_S = 5,
 };
 
+/* ---------------------------------------------------------------- the array of records */
+
+/* The text is "[", the records with "," between them, "]". A piece is copied from SQLite's own memory, which
+ * stays as it is until the next row is asked for. */
+struct record_array {
+    struct database *database;
+    sqlite3 *db;
+    sqlite3_stmt *statement;
+    const char *piece; /* what is to be copied next */
+    size_t piece_len;
+    bool has_records; /* at least one was begun */
+    bool owes_record; /* the row was found, its comma is being copied */
+    bool is_at_end;   /* the closing bracket is, or was, copied */
+};
+
+int record_array_new(struct database *database, sqlite3 *db, sqlite3_stmt *statement,
+                     struct record_array **ret_stream)
+{
+    struct record_array *stream = calloc(1, sizeof(*stream));
+    if (stream == NULL) {
+        sqlite3_finalize(statement);
+        database_end_read(database, db);
+        return -ENOMEM;
+    }
+    *stream = (struct record_array){
+        .database = database, .db = db, .statement = statement, .piece = "[", .piece_len = 1};
+    *ret_stream = stream;
+    return 0;
+}
+
+static void record_array_free(struct record_array *stream)
+{
+    if (stream == NULL)
+        return;
+    sqlite3_finalize(stream->statement);
+    database_end_read(stream->database, stream->db);
+    free(stream);
+}
+
+static int find_piece(struct record_array *stream)
+{
+    if (!stream->owes_record) {
+        int step = query_step(stream->statement);
+        if (step < 0)
+            return step;
+        stream->owes_record = step > 0;
+        stream->is_at_end = step == 0;
+        if (step == 0 || stream->has_records) {
+            stream->piece = step == 0 ? "]" : ",";
+            stream->piece_len = 1;
+            return 0;
+        }
+    }
+    stream->owes_record = false;
+    stream->has_records = true;
+    stream->piece = (const char *)sqlite3_column_text(stream->statement, 0);
+    stream->piece_len = (size_t)sqlite3_column_bytes(stream->statement, 0);
+    return stream->piece != NULL ? 0 : -ENOMEM;
+}
+
+static ssize_t record_array_read(struct record_array *stream, char *ret_bytes, size_t len)
+{
+    size_t done = 0;
+    while (done < len) {
+        if (stream->piece_len == 0) {
+            if (stream->is_at_end)
+                break;
+            int error = find_piece(stream);
+            if (error != 0)
+                return error;
+        }
+        size_t part = stream->piece_len < len - done ? stream->piece_len : len - done;
+        memcpy(ret_bytes + done, stream->piece, part);
+        stream->piece += part;
+        stream->piece_len -= part;
+        done += part;
+    }
+    return (ssize_t)done;
+}
+
+/* ---------------------------------------------------------------- replies */
+
 void reply_release(struct reply *reply)
 {
     free(reply->body);
     free(reply->file_name);
-    record_stream_free(reply->records);
+    record_array_free(reply->records);
     *reply = (struct reply){0};
 }
 
@@ -74,10 +159,12 @@ void reply_failure(struct reply *reply, int error)
     }
 }
 
+/* ---------------------------------------------------------------- sending */
+
 static ssize_t read_records(void *context, uint64_t position, char *buffer, size_t max)
 {
     (void)position;
-    ssize_t got = record_stream_read(context, buffer, max);
+    ssize_t got = record_array_read(context, buffer, max);
     if (got < 0)
         return MHD_CONTENT_READER_END_WITH_ERROR;
     return got == 0 ? MHD_CONTENT_READER_END_OF_STREAM : got;
@@ -85,7 +172,7 @@ static ssize_t read_records(void *context, uint64_t position, char *buffer, size
 
 static void free_records(void *context)
 {
-    record_stream_free(context);
+    record_array_free(context);
 }
 
 /* RFC 6266: a plain name for old clients, the real one percent-encoded. */

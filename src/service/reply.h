@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An answer to a request, before it is handed to the HTTP library.
+ * The answer to a request, before it is handed to libmicrohttpd. An endpoint fills it by one of the functions
+ * below, each of which releases what was there before. Its body is text or bytes, or, for a list, an array of
+ * records that is made while it is sent: however long the list is, no more of it than a record is in memory.
  */
 #ifndef INBOXFS_SERVICE_REPLY_H
 #define INBOXFS_SERVICE_REPLY_H
@@ -10,18 +12,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "service/record_stream.h"
-#include "service/validate.h"
+#include "service/database.h"
+#include "service/validation.h"
 
 enum {
     REPLY_ETAG_SIZE = 67, /* 64 hex digits in quotes */
 };
 
+struct record_array;
+
 struct reply {
     unsigned int status; /* 0: none yet */
     char content_type[256];
-    char *body;                    /* owned; or */
-    struct record_stream *records; /* owned */
+    char *body;                   /* owned; or */
+    struct record_array *records; /* owned */
     size_t body_len;
     char etag[REPLY_ETAG_SIZE]; /* "": none */
     char allow[64];             /* methods, for 405 */
@@ -43,6 +47,11 @@ void reply_invalid(struct reply *reply, const struct validation *validation);
 
 /* Bytes of any kind; takes them over. */
 void reply_bytes(struct reply *reply, const char *content_type, char *bytes, size_t len);
+
+/* A JSON array of what each row of the statement has in its first column, the text of a record. Takes over
+ * the reader and the statement, on failure too. The reading ends with the reply. 0 or -ENOMEM. */
+int record_array_new(struct database *database, sqlite3 *db, sqlite3_stmt *statement,
+                     struct record_array **ret_array);
 
 /* What could not be carried out: 503 where nothing happened and a later try may succeed, else 500. */
 void reply_failure(struct reply *reply, int error);

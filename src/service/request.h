@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A request as an endpoint sees it, once all of it has arrived.
+ * A request as an endpoint sees it: its head was checked, its key is in force, its route was found, and its
+ * body has arrived in full, within the route's limit.
  */
 #ifndef INBOXFS_SERVICE_REQUEST_H
 #define INBOXFS_SERVICE_REQUEST_H
@@ -10,16 +11,27 @@
 #include <stddef.h>
 
 #include "base/strbuf.h"
-#include "service/account.h"
+#include "service/database.h"
 #include "service/reply.h"
+#include "service/service.h"
 
 enum {
     REQUEST_PARAMETERS_MAX = 2,
 };
 
+/* The one account of the service: what the endpoints work on. */
+struct service_context {
+    struct database *database;
+    int pool_fd;        /* directory with a file for each attachment of the pool, its id as name */
+    const char *domain; /* of all inboxes */
+    const char *const
+        *hosts;             /* further names that clients may know the service by, NULL at the end; or NULL */
+    enum service_tier tier; /* decides how many emails a day */
+};
+
 struct request {
     struct MHD_Connection *connection;
-    const struct account *account;
+    const struct service_context *context;
     char *target;                                   /* path and query as they came */
     char *path;                                     /* the copy that `parameters` point into */
     const char *parameters[REQUEST_PARAMETERS_MAX]; /* what stands in the path for ids, decoded */
@@ -40,5 +52,21 @@ bool request_is_unchanged(const struct request *request, const char *etag, struc
 /* Names what this request's answer shows, by the number that counts the changes of it. 0 or -errno. */
 int request_make_etag(const struct request *request, sqlite3 *db, int64_t changes,
                       char ret_etag[REPLY_ETAG_SIZE]);
+
+/* The file in a multipart/form-data body (RFC 7578). The body is a stranger's: it is read within its bounds,
+ * and not changed. */
+struct multipart_file {
+    char *name;         /* the file's, UTF-8, valid by file_name_is_valid(); a path before it is cut off */
+    char *content_type; /* "type/subtype", "application/octet-stream" where none or a bad one is given */
+    const char *bytes;  /* within the body */
+    size_t len;
+};
+
+/* The first part named `field` that carries a file name. `content_type` is the request's header. 0, -EBADMSG
+ * (the body is no such form, or cut short), -ENOENT (no such part), -EINVAL (its file name is not usable),
+ * -ENOMEM. */
+int multipart_find_file(const char *content_type, const char *body, size_t len, const char *field,
+                        struct multipart_file *ret_file);
+void multipart_file_release(struct multipart_file *file);
 
 #endif

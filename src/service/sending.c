@@ -1,22 +1,561 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sending. What takes long (attachments, composing) is done before the turn to write, so that senders do not
- * wait for each other's megabytes; what must not change in between is asked again inside it.
+ * POST /api/v1/email/send, from the request's JSON to the delivered message; and the email that greets the
+ * account's first inbox.
+ *
+ * What takes long (attachments, composing) is done before the turn to write, so that senders do not wait for
+ * each other's megabytes. What must not change in between (the idempotency key, the daily limit) is asked
+ * again inside the transaction, which stores the message, delivers it, records it as sent, and remembers its
+ * key.
  */
 #include "service/sending.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "service/composing.h"
-#include "service/delivery.h"
+#include "base/random.h"
+#include "mail/address.h"
+#include "mail/content_digest.h"
+#include "mail/draft.h"
+#include "mail/email_record.h"
+#include "service/endpoints.h"
+#include "service/inbox.h"
+#include "service/message.h"
+#include "service/pool.h"
 #include "sql/query.h"
 
 enum {
+    REFERENCES_MAX = 50,    /* of longer threads the first and the newest are kept */
+    FORWARD_DEPTH_MAX = 10, /* readers of MIME recurse into what is enclosed */
+    FORWARD_MAX_BYTES = 30 * 1000 * 1000,
     DAY_MS = 24 * 60 * 60 * 1000,
+    DAY_S = 24 * 60 * 60,
 };
+
+enum sending_outcome {
+    SENDING_DONE,
+    SENDING_REPEATED,           /* the key was used for the same request before; nothing was done now */
+    SENDING_KEY_REUSED,         /* the key was used for another request */
+    SENDING_LIMIT_REACHED,      /* no more emails this UTC day */
+    SENDING_NO_INBOX,           /* from_address is no inbox */
+    SENDING_NO_EMAIL,           /* existing_email_id is not known */
+    SENDING_NO_ATTACHMENT,      /* an attachment id is not known: `index` */
+    SENDING_TOO_LARGE,          /* the attachments together */
+    SENDING_FORWARDED_TOO_OFTEN /* the forwarded email encloses too many others */
+};
+
+struct sending_result {
+    enum sending_outcome outcome;
+    char id[37];  /* of the sent email: SENDING_DONE and SENDING_REPEATED */
+    size_t index; /* SENDING_NO_ATTACHMENT */
+};
+
+/* ---------------------------------------------------------------- the request */
+
+/* Published clients send from_address as an object, the interface's core as a string: both are taken. */
+
+static const char *const type_names[] = {"new", "reply", "forward"};
+
+static const char *message_type_name(enum message_type type)
+{
+    return type_names[type];
+}
+
+static const char *read_address(struct validation *validation, const struct location *location,
+                                const json_t *object, const char **ret_name)
+{
+    if (!json_is_object(object)) {
+        validation_fail(validation, location, "model_attributes_type", "Input should be a valid dictionary");
+        return NULL;
+    }
+    struct json_input in = {validation, location, object};
+    *ret_name = validate_line(&in, "name", false);
+    const char *address = validate_line(&in, "address", true);
+    if (address == NULL || address_is_valid(address))
+        return address;
+    struct location member = {.parent = location, .name = "address"};
+    validation_fail(validation, &member, "value_error", "value is not a valid email address");
+    return NULL;
+}
+
+static json_t *read_addresses(const struct json_input *in, const char *name, bool is_required)
+{
+    json_t *result = json_array();
+    struct location list_location = {.parent = in->location, .name = name};
+    size_t i;
+    const json_t *item;
+    json_array_foreach (validate_array(in, name, is_required, DRAFT_RECIPIENTS_MAX), i, item) {
+        struct location location = {.parent = &list_location, .index = i};
+        const char *display_name = NULL;
+        const char *address = read_address(in->validation, &location, item, &display_name);
+        if (address != NULL)
+            json_array_append_new(result, json_pack("{s:s, s:s?}", "address", address, "name", display_name));
+    }
+    return result;
+}
+
+static void read_from(const struct json_input *in, struct submission *submission)
+{
+    struct location location = {.parent = in->location, .name = "from_address"};
+    json_t *from = json_object_get(in->object, "from_address");
+    if (from == NULL || json_is_null(from)) {
+        validation_fail(in->validation, &location, "missing", "Field required");
+    } else if (!json_is_string(from)) {
+        submission->from_address = read_address(in->validation, &location, from, &submission->from_name);
+    } else {
+        submission->from_address = json_string_value(from);
+        if (!address_is_valid(submission->from_address))
+            validation_fail(in->validation, &location, "value_error", "value is not a valid email address");
+    }
+    if (submission->from_name != NULL && submission->from_name[0] == '\0')
+        submission->from_name = NULL;
+}
+
+static void read_type(const struct json_input *in, struct submission *submission)
+{
+    submission->existing_email_id = validate_line(in, "existing_email_id", false);
+    submission->type = submission->existing_email_id != NULL ? MESSAGE_REPLY : MESSAGE_NEW;
+    const char *name = validate_line(in, "message_type", false);
+    if (name == NULL)
+        return;
+    struct location location = {.parent = in->location, .name = "message_type"};
+    for (size_t i = 0; i < ARRAY_LEN(type_names); i++) {
+        if (strcmp(type_names[i], name) != 0)
+            continue;
+        submission->type = (enum message_type)i;
+        if (submission->type != MESSAGE_NEW && submission->existing_email_id == NULL)
+            validation_fail(in->validation, &location, "value_error",
+                            "A reply or forward needs existing_email_id");
+        return;
+    }
+    validation_fail(in->validation, &location, "enum", "Input should be 'new', 'reply' or 'forward'");
+}
+
+static void read_attachment_ids(const struct json_input *in, struct submission *submission)
+{
+    submission->attachment_ids = validate_array(in, "attachment_ids", false, ATTACHMENTS_MAX);
+    struct location list_location = {.parent = in->location, .name = "attachment_ids"};
+    size_t i;
+    const json_t *id;
+    json_array_foreach (submission->attachment_ids, i, id) {
+        struct location location = {.parent = &list_location, .index = i};
+        if (!json_is_string(id))
+            validation_fail(in->validation, &location, "string_type", "Input should be a valid string");
+    }
+}
+
+static void check_body(const struct json_input *in, const char *name, const char *text)
+{
+    struct location location = {.parent = in->location, .name = name};
+    if (text != NULL && strlen(text) > DRAFT_BODY_MAX_BYTES)
+        validation_fail(in->validation, &location, "string_too_long", "The text is over 8,000,000 bytes");
+}
+
+static void check_recipients(const struct json_input *in, const struct submission *submission)
+{
+    size_t count =
+        json_array_size(submission->to) + json_array_size(submission->cc) + json_array_size(submission->bcc);
+    struct location location = {.parent = in->location, .name = "to_addresses"};
+    if (count > DRAFT_RECIPIENTS_MAX)
+        validation_fail(in->validation, &location, "too_long", "The email has too many recipients");
+    if (count == 0 && !validation_has_failed(in->validation))
+        validation_fail(in->validation, &location, "too_short", "The email has no recipient");
+}
+
+static int digest_request(const json_t *body, char ret_digest[65])
+{
+    json_t *copy = json_object();
+    const char *name;
+    json_t *value;
+    json_object_foreach ((json_t *)body, name, value) {
+        if (!json_is_null(value) && strcmp(name, "idempotency_key") != 0)
+            json_object_set(copy, name, value);
+    }
+    _cleanup_free_ char *text = json_dumps(copy, JSON_COMPACT | JSON_SORT_KEYS);
+    json_decref(copy);
+    if (text == NULL)
+        return -ENOMEM;
+    content_digest(text, strlen(text), ret_digest);
+    return 0;
+}
+
+int submission_read(json_t *body, struct validation *validation, struct submission *ret_submission)
+{
+    struct submission *submission = ret_submission;
+    *submission = (struct submission){0};
+    struct location top = {.name = "body"};
+    struct json_input in = {validation, &top, body};
+
+    read_from(&in, submission);
+    read_type(&in, submission);
+    submission->subject = validate_line(&in, "subject", submission->type == MESSAGE_NEW);
+    submission->html = validate_text(&in, "html", false);
+    submission->plain_text = validate_text(&in, "plain_text", submission->html == NULL);
+    submission->alternative_content = validate_boolean(&in, "alternative_content", false);
+    submission->to = read_addresses(&in, "to_addresses", true);
+    submission->cc = read_addresses(&in, "cc_addresses", false);
+    submission->bcc = read_addresses(&in, "bcc_addresses", false);
+    submission->reply_to = read_addresses(&in, "reply_to_addresses", false);
+    read_attachment_ids(&in, submission);
+    submission->idempotency_key = validate_line(&in, "idempotency_key", false);
+    if (submission->to == NULL || submission->cc == NULL || submission->bcc == NULL ||
+        submission->reply_to == NULL)
+        return -ENOMEM;
+    check_body(&in, "plain_text", submission->plain_text);
+    check_body(&in, "html", submission->html);
+    check_recipients(&in, submission);
+    return digest_request(body, submission->digest);
+}
+
+void submission_release(struct submission *submission)
+{
+    json_decref(submission->to);
+    json_decref(submission->cc);
+    json_decref(submission->bcc);
+    json_decref(submission->reply_to);
+    *submission = (struct submission){0};
+}
+
+/* ---------------------------------------------------------------- composing */
+
+/* A reply carries In-Reply-To and References (RFC 5322 section 3.6.4) and joins the thread; a forward
+ * encloses the original whole and starts a thread of its own. */
+
+/* Where a message belongs: with the thread of the one it replies to, or on its own. */
+struct lineage {
+    int64_t thread;        /* 0: a thread of its own */
+    int64_t forward_depth; /* how many messages are enclosed in each other */
+};
+
+struct composition {
+    struct inbox_row sender;
+    struct message message;
+    struct lineage lineage;
+    char *raw; /* the message's text */
+    size_t raw_len;
+};
+
+/* Accepts a composition of zeros. */
+static void composition_release(struct composition *composition)
+{
+    inbox_row_release(&composition->sender);
+    message_release(&composition->message);
+    free(composition->raw);
+    *composition = (struct composition){0};
+}
+
+#define _cleanup_composition_ __attribute__((cleanup(composition_release)))
+
+static char *copy_text(const char *text)
+{
+    return text != NULL ? strdup(text) : NULL;
+}
+
+static const char existing_sql[] = "SELECT m.thread, m.forward_depth, m.header, m.seq FROM messages m"
+                                   " WHERE m.seq = coalesce((SELECT message FROM emails WHERE id = ?1),"
+                                   " (SELECT message FROM outbound WHERE id = ?1))";
+
+static json_t *extend_references(const json_t *header)
+{
+    json_t *references = json_deep_copy(json_object_get(header, "references"));
+    if (!json_is_array(references)) {
+        json_decref(references);
+        references = json_array();
+    }
+    json_array_append(references, json_object_get(header, "message_id"));
+    while (json_array_size(references) > REFERENCES_MAX)
+        json_array_remove(references, 1);
+    return references;
+}
+
+static int enclose(sqlite3 *db, int64_t message, struct composition *composition)
+{
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    int error = query_prepare(db, &statement, "SELECT raw FROM contents WHERE message = ?", "i", message);
+    if (error != 0)
+        return error;
+    int step = query_step(statement);
+    if (step <= 0)
+        return step < 0 ? step : -EUCLEAN;
+    composition->message.forwarded = query_column_copy(statement, 0, &composition->message.forwarded_len);
+    return composition->message.forwarded != NULL ? random_uuid(composition->message.forwarded_id) : -ENOMEM;
+}
+
+static int refer(sqlite3 *db, const struct submission *submission, sqlite3_stmt *row, const json_t *header,
+                 struct composition *composition, struct sending_result *result)
+{
+    struct message *message = &composition->message;
+    if (message->subject == NULL)
+        message->subject = copy_text(json_string_value(json_object_get(header, "subject")));
+    if (submission->type == MESSAGE_FORWARD) {
+        composition->lineage.forward_depth = sqlite3_column_int64(row, 1) + 1;
+        int error = enclose(db, sqlite3_column_int64(row, 3), composition);
+        if (error == 0 && (composition->lineage.forward_depth > FORWARD_DEPTH_MAX ||
+                           message->forwarded_len > FORWARD_MAX_BYTES))
+            result->outcome = SENDING_FORWARDED_TOO_OFTEN;
+        return error;
+    }
+    composition->lineage.thread = sqlite3_column_int64(row, 0);
+    message->in_reply_to = copy_text(json_string_value(json_object_get(header, "message_id")));
+    message->references = extend_references(header);
+    return message->in_reply_to != NULL && message->references != NULL ? 0 : -ENOMEM;
+}
+
+static int look_up_existing(sqlite3 *db, const struct submission *submission, struct composition *composition,
+                            struct sending_result *result)
+{
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    int error = query_prepare(db, &statement, existing_sql, "s", submission->existing_email_id);
+    if (error != 0)
+        return error;
+    int step = query_step(statement);
+    if (step == 0)
+        result->outcome = SENDING_NO_EMAIL;
+    if (step <= 0)
+        return step;
+    json_t *header = json_loads((const char *)sqlite3_column_text(statement, 2), 0, NULL);
+    error = header != NULL ? refer(db, submission, statement, header, composition, result) : -EUCLEAN;
+    json_decref(header);
+    return error;
+}
+
+static int attach_one(const struct service_context *context, sqlite3 *db, const char *pool_id,
+                      struct message_attachment *attachment, int64_t *total, struct sending_result *result)
+{
+    struct pool_file file = {0};
+    int error = pool_find(db, pool_id, &file);
+    if (error == -ENOENT)
+        result->outcome = SENDING_NO_ATTACHMENT;
+    if (error != 0)
+        return error == -ENOENT ? 0 : error;
+    attachment->name = TAKE_PTR(file.name);
+    attachment->content_type = TAKE_PTR(file.content_type);
+    *total += file.bytes;
+    if (*total > ATTACHMENTS_MAX_BYTES) {
+        result->outcome = SENDING_TOO_LARGE;
+        return 0;
+    }
+    error = random_uuid(attachment->id);
+    return error != 0 ? error : pool_read(context, pool_id, &attachment->bytes, &attachment->len);
+}
+
+static int attach(const struct service_context *context, sqlite3 *db, const json_t *ids,
+                  struct message *message, struct sending_result *result)
+{
+    size_t count = json_array_size(ids);
+    if (count == 0)
+        return 0;
+    message->attachments = calloc(count, sizeof(*message->attachments));
+    if (message->attachments == NULL)
+        return -ENOMEM;
+    message->attachments_len = count;
+    int64_t total = 0;
+    int error = 0;
+    for (size_t i = 0; i < count && error == 0 && result->outcome == SENDING_DONE; i++) {
+        result->index = i;
+        error = attach_one(context, db, json_string_value(json_array_get(ids, i)), &message->attachments[i],
+                           &total, result);
+    }
+    return error;
+}
+
+static int fill_in(const struct service_context *context, const struct submission *submission,
+                   const struct inbox_row *sender, struct message *message)
+{
+    const char *name = submission->from_name != NULL ? submission->from_name : inbox_row_name(sender);
+    message->date_ms = clock_realtime_ms(clock_system());
+    message->from = json_pack("{s:s, s:s?}", "address", inbox_row_address(sender), "name", name);
+    message->to = json_incref(submission->to);
+    message->cc = json_incref(submission->cc);
+    message->bcc = json_incref(submission->bcc);
+    message->reply_to = json_incref(submission->reply_to);
+    message->subject = copy_text(submission->subject);
+    message->plain_text = copy_text(submission->plain_text);
+    message->html = copy_text(submission->html);
+    message->alternative_content = submission->alternative_content;
+    if (message->from == NULL || (submission->subject != NULL && message->subject == NULL) ||
+        (message->plain_text == NULL && message->html == NULL))
+        return -ENOMEM;
+    return message_name(message, context->domain);
+}
+
+/* Fills a composition of zeros; result->outcome is changed when the request cannot be carried out. `db`
+ * reads. 0 or -errno. */
+static int composing_run(const struct service_context *context, sqlite3 *db,
+                         const struct submission *submission, struct composition *composition,
+                         struct sending_result *result)
+{
+    int error = inbox_row_find_by_address(db, submission->from_address, &composition->sender);
+    if (error == -ENOENT)
+        result->outcome = SENDING_NO_INBOX;
+    if (error != 0)
+        return error == -ENOENT ? 0 : error;
+
+    struct message *message = &composition->message;
+    error = fill_in(context, submission, &composition->sender, message);
+    if (error == 0 && submission->existing_email_id != NULL && submission->type != MESSAGE_NEW)
+        error = look_up_existing(db, submission, composition, result);
+    if (error == 0 && result->outcome == SENDING_DONE)
+        error = attach(context, db, submission->attachment_ids, message, result);
+    if (error != 0 || result->outcome != SENDING_DONE)
+        return error;
+    if (message->subject == NULL)
+        return -ENOMEM;
+    return message_write(message, &composition->raw, &composition->raw_len);
+}
+
+/* ---------------------------------------------------------------- storing and delivering */
+
+/* A message that an inbox's rules are against is stored there all the same, with the status that says why,
+ * and hidden from those who ask for valid mail. All inside a write transaction. 0 or -errno. */
+
+static json_t *date_value(int64_t date_ms)
+{
+    char date[32];
+    date_format(date_ms, date);
+    return json_string(date);
+}
+
+static int insert_message(sqlite3 *db, const struct message *message, struct lineage lineage)
+{
+    json_t *header = message_header(message);
+    _cleanup_free_ char *header_text = header != NULL ? json_dumps(header, JSON_COMPACT) : NULL;
+    json_decref(header);
+    _cleanup_free_ char *search_text = message_search_text(message);
+    if (header_text == NULL || search_text == NULL)
+        return -ENOMEM;
+    return query_execute(
+        db,
+        "INSERT INTO messages (message_id, thread, forward_depth, date_ms, header, search_text)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        "siiiss", message->message_id, lineage.thread, lineage.forward_depth, message->date_ms, header_text,
+        search_text);
+}
+
+/* Stores a message and its text. */
+static int delivery_store(sqlite3 *db, const struct message *message, const char *raw, size_t raw_len,
+                          struct lineage lineage, int64_t *ret_seq)
+{
+    int error = insert_message(db, message, lineage);
+    if (error != 0)
+        return error;
+    int64_t seq = sqlite3_last_insert_rowid(db);
+    if (lineage.thread == 0)
+        error = query_execute(db, "UPDATE messages SET thread = seq WHERE seq = ?", "i", seq);
+    if (error == 0)
+        error = query_execute(db, "INSERT INTO contents VALUES (?, ?, ?, ?)", "issb", seq,
+                              message->plain_text, message->html, (const void *)raw, raw_len);
+    if (error == 0)
+        *ret_seq = seq;
+    return error;
+}
+
+static json_t *email_record(const struct message *message, const struct inbox_row *inbox, const char *id,
+                            struct verdict verdict, const json_t *reached_by_bcc)
+{
+    json_t *bcc = json_array();
+    if (reached_by_bcc != NULL)
+        json_array_append(bcc, (json_t *)reached_by_bcc);
+    return json_pack("{s:s, s:s, s:s?, s:b, s:s, s:s, s:O, s:O, s:O, s:o, s:O, s:o, s:n}", "id", id, "status",
+                     verdict.status, "status_message", verdict.message, "user_mark_status", false, "inbox_id",
+                     inbox_row_id(inbox), "subject", message->subject, "from_address", message->from,
+                     "to_addresses", message->to, "cc_addresses", message->cc, "bcc_addresses", bcc,
+                     "reply_to_addresses", message->reply_to, "date", date_value(message->date_ms),
+                     "latest_webhook_log");
+}
+
+static int deliver(sqlite3 *db, const struct message *message, int64_t seq, const struct inbox_row *inbox,
+                   enum delivery_way way, const json_t *recipient)
+{
+    const char *from = json_string_value(json_object_get(message->from, "address"));
+    struct verdict verdict = inbox_judge(inbox->record, from, way);
+    char id[37];
+    int error = random_uuid(id);
+    if (error != 0)
+        return error;
+    json_t *record = email_record(message, inbox, id, verdict, way == DELIVERY_BCC ? recipient : NULL);
+    _cleanup_free_ char *text = record != NULL ? json_dumps(record, JSON_COMPACT) : NULL;
+    json_decref(record);
+    if (text == NULL)
+        return -ENOMEM;
+    return query_execute(db,
+                         "INSERT INTO emails (id, inbox, message, is_valid, from_address, record)"
+                         " VALUES (?, ?, ?, ?, ?, ?)",
+                         "siiiss", id, inbox->seq, seq, (int64_t)(strcmp(verdict.status, "valid") == 0), from,
+                         text);
+}
+
+/* Delivers to one recipient. 0 too where the inbox has the message already; -ENOENT: no inbox here. */
+static int deliver_to(sqlite3 *db, const struct message *message, int64_t seq, enum delivery_way way,
+                      const json_t *recipient)
+{
+    _cleanup_inbox_ struct inbox_row inbox = {0};
+    const char *address = json_string_value(json_object_get(recipient, "address"));
+    int error = inbox_row_find_by_address(db, address, &inbox);
+    if (error != 0)
+        return error;
+    int64_t found = 0;
+    error = query_integer(db, &found, "SELECT 1 FROM emails WHERE message = ? AND inbox = ?", "ii", seq,
+                          inbox.seq);
+    return error == -ENOENT ? deliver(db, message, seq, &inbox, way, recipient) : error;
+}
+
+/* Delivers a stored message into each inbox that it names, once. `ret_is_complete`: every recipient has an
+ * inbox here. */
+static int delivery_distribute(sqlite3 *db, const struct message *message, int64_t seq, bool *ret_is_complete)
+{
+    const json_t *lists[] = {
+        [DELIVERY_TO] = message->to, [DELIVERY_CC] = message->cc, [DELIVERY_BCC] = message->bcc};
+    bool is_complete = true;
+    /* To before Cc before Bcc: an inbox reached in several ways counts as reached in the most open one. */
+    for (size_t way = 0; way < ARRAY_LEN(lists); way++) {
+        size_t i;
+        const json_t *recipient;
+        json_array_foreach (lists[way], i, recipient) {
+            int error = deliver_to(db, message, seq, (enum delivery_way)way, recipient);
+            if (error == -ENOENT)
+                is_complete = false;
+            else if (error != 0)
+                return error;
+        }
+    }
+    *ret_is_complete = is_complete;
+    return 0;
+}
+
+/* The record of what an inbox sent (interface, GET /api/v1/email/outbound). */
+static int delivery_record_sent(sqlite3 *db, const struct message *message, int64_t seq,
+                                const struct inbox_row *sender, enum message_type type, bool is_complete,
+                                char ret_id[37])
+{
+    char id[37];
+    int error = random_uuid(id);
+    if (error != 0)
+        return error;
+    bool is_tracked = json_is_true(json_object_get(sender->record, "open_and_click_tracking"));
+    json_t *record =
+        json_pack("{s:s, s:s, s:s, s:s, s:O, s:O, s:O, s:O, s:O, s:o, s:s, s:b, s:n}", "id", id, "status",
+                  is_complete ? "sent" : "pending", "inbox_id", inbox_row_id(sender), "subject",
+                  message->subject, "from_address", message->from, "to_addresses", message->to,
+                  "cc_addresses", message->cc, "bcc_addresses", message->bcc, "reply_to_addresses",
+                  message->reply_to, "date", date_value(message->date_ms), "message_type",
+                  message_type_name(type), "open_and_click_tracking", is_tracked, "latest_event");
+    _cleanup_free_ char *text = record != NULL ? json_dumps(record, JSON_COMPACT) : NULL;
+    json_decref(record);
+    if (text == NULL)
+        return -ENOMEM;
+    error =
+        query_execute(db, "INSERT INTO outbound (id, inbox, message, date_ms, record) VALUES (?, ?, ?, ?, ?)",
+                      "siiis", id, sender->seq, seq, message->date_ms, text);
+    if (error == 0)
+        memcpy(ret_id, id, sizeof(id));
+    return error;
+}
+
+/* ---------------------------------------------------------------- sending, once */
 
 static int64_t daily_limit(enum service_tier tier)
 {
@@ -55,9 +594,9 @@ static int check_key(sqlite3 *db, const struct submission *submission, struct se
     return 0;
 }
 
-static int check_limit(sqlite3 *db, const struct account *account, struct sending_result *result)
+static int check_limit(sqlite3 *db, const struct service_context *context, struct sending_result *result)
 {
-    int64_t limit = daily_limit(account->tier);
+    int64_t limit = daily_limit(context->tier);
     if (limit == INT64_MAX)
         return 0;
     int64_t now = clock_realtime_ms(clock_system());
@@ -88,42 +627,169 @@ static int store(sqlite3 *db, const struct submission *submission, const struct 
     return error;
 }
 
-static int commit(const struct account *account, const struct submission *submission,
+static int commit(const struct service_context *context, const struct submission *submission,
                   const struct composition *composition, struct sending_result *result)
 {
     sqlite3 *db = NULL;
-    int error = database_begin_write(account->database, &db);
+    int error = database_begin_write(context->database, &db);
     if (error != 0)
         return error;
     error = check_key(db, submission, result);
     if (error == 0 && result->outcome == SENDING_DONE)
-        error = check_limit(db, account, result);
+        error = check_limit(db, context, result);
     if (error == 0 && result->outcome == SENDING_DONE) {
         error = store(db, submission, composition, result);
         if (error == 0)
-            return database_commit(account->database);
+            return database_commit(context->database);
     }
-    database_rollback(account->database);
+    database_rollback(context->database);
     return error;
 }
 
-int sending_run(const struct account *account, const struct submission *submission,
-                struct sending_result *ret_result)
+/* 0: *ret_result says what happened. -errno: nothing was sent, but for -EIO, when it is not known. */
+static int sending_run(const struct service_context *context, const struct submission *submission,
+                       struct sending_result *ret_result)
 {
     struct sending_result result = {.outcome = SENDING_DONE};
     sqlite3 *db = NULL;
-    int error = database_begin_read(account->database, &db);
+    int error = database_begin_read(context->database, &db);
     if (error != 0)
         return error;
     _cleanup_composition_ struct composition composition = {0};
     error = check_key(db, submission, &result);
     if (error == 0 && result.outcome == SENDING_DONE)
-        error = composing_run(account, db, submission, &composition, &result);
-    database_end_read(account->database, db);
+        error = composing_run(context, db, submission, &composition, &result);
+    database_end_read(context->database, db);
 
     if (error == 0 && result.outcome == SENDING_DONE)
-        error = commit(account, submission, &composition, &result);
+        error = commit(context, submission, &composition, &result);
     if (error == 0)
         *ret_result = result;
     return error;
+}
+
+/* ---------------------------------------------------------------- over HTTP */
+
+static void reply_limit(struct reply *reply)
+{
+    reply_error(reply, MHD_HTTP_TOO_MANY_REQUESTS, "The daily limit of emails sent is reached.");
+    reply->retry_after_s = DAY_S - clock_realtime_ms(clock_system()) / 1000 % DAY_S;
+}
+
+static void reply_no_attachment(struct reply *reply, size_t index)
+{
+    json_t *problem = json_pack("{s:[s, s, i], s:s, s:s}", "loc", "body", "attachment_ids", (int)index, "msg",
+                                "There is no attachment with this id in the pool", "type", "value_error");
+    reply_json(reply, MHD_HTTP_UNPROCESSABLE_CONTENT, json_pack("{s:[o]}", "detail", problem));
+}
+
+static void answer(const struct sending_result *result, struct reply *reply)
+{
+    switch (result->outcome) {
+    case SENDING_DONE:
+    case SENDING_REPEATED:
+        reply_json(reply, MHD_HTTP_OK, json_pack("{s:s}", "id", result->id));
+        break;
+    case SENDING_KEY_REUSED:
+        reply_error(reply, MHD_HTTP_CONFLICT, "The idempotency key was used for another request.");
+        break;
+    case SENDING_LIMIT_REACHED:
+        reply_limit(reply);
+        break;
+    case SENDING_NO_INBOX:
+        reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no inbox with the address to send from.");
+        break;
+    case SENDING_NO_EMAIL:
+        reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no such email to reply to or forward.");
+        break;
+    case SENDING_NO_ATTACHMENT:
+        reply_no_attachment(reply, result->index);
+        break;
+    case SENDING_TOO_LARGE:
+        reply_error(reply, MHD_HTTP_CONTENT_TOO_LARGE, "The attachments together are over 10,000,000 bytes.");
+        break;
+    case SENDING_FORWARDED_TOO_OFTEN:
+        reply_error(reply, MHD_HTTP_CONTENT_TOO_LARGE, "The forwarded email encloses too much already.");
+        break;
+    }
+}
+
+int endpoint_send(struct request *request, struct reply *reply)
+{
+    json_t *body = request_read_object(request, reply);
+    if (body == NULL)
+        return 0;
+    struct validation validation = {0};
+    _cleanup_submission_ struct submission submission = {0};
+    int error = validation_init(&validation);
+    if (error == 0)
+        error = submission_read(body, &validation, &submission);
+    if (error == 0 && validation_has_failed(&validation)) {
+        reply_invalid(reply, &validation);
+    } else if (error == 0) {
+        struct sending_result result = {0};
+        error = sending_run(request->context, &submission, &result);
+        if (error == 0)
+            answer(&result, reply);
+    }
+    validation_release(&validation);
+    json_decref(body);
+    return error;
+}
+
+/* ---------------------------------------------------------------- the welcome */
+
+static const char welcome_subject[] = "Welcome to your inbox";
+static const char welcome_text[] =
+    "Hello,\n"
+    "\n"
+    "your inbox %s is ready. Whatever is sent to it arrives here.\n"
+    "\n"
+    "Emails sent from it to other inboxes of this service are delivered at once.\n"
+    "\n"
+    "Your local email inbox service\n";
+
+static int write_welcome(const struct inbox_row *inbox, const char *domain, const char *support,
+                         struct message *ret_message)
+{
+    struct message *message = ret_message;
+    int error = message_name(message, domain);
+    if (error != 0)
+        return error;
+    message->date_ms = clock_realtime_ms(clock_system());
+    message->from = json_pack("{s:s, s:s}", "address", support, "name", "Support");
+    message->to =
+        json_pack("[{s:s, s:s?}]", "address", inbox_row_address(inbox), "name", inbox_row_name(inbox));
+    message->cc = json_array();
+    message->bcc = json_array();
+    message->reply_to = json_array();
+    message->subject = strdup(welcome_subject);
+    if (asprintf(&message->plain_text, welcome_text, inbox_row_address(inbox)) < 0)
+        message->plain_text = NULL;
+    bool is_complete = message->from != NULL && message->to != NULL && message->subject != NULL &&
+                       message->plain_text != NULL;
+    return is_complete ? 0 : -ENOMEM;
+}
+
+int sending_welcome(sqlite3 *db, const struct inbox_row *inbox, const char *domain)
+{
+    _cleanup_free_ char *support = NULL;
+    if (asprintf(&support, "support@%s", domain) < 0)
+        return -ENOMEM;
+    struct verdict verdict = inbox_judge(inbox->record, support, DELIVERY_TO);
+    if (strcmp(verdict.status, "valid") != 0)
+        return 0;
+
+    _cleanup_message_ struct message message = {0};
+    int error = write_welcome(inbox, domain, support, &message);
+    if (error != 0)
+        return error;
+    _cleanup_free_ char *raw = NULL;
+    size_t raw_len = 0;
+    error = message_write(&message, &raw, &raw_len);
+    int64_t seq = 0;
+    if (error == 0)
+        error = delivery_store(db, &message, raw, raw_len, (struct lineage){0}, &seq);
+    bool is_delivered = false;
+    return error == 0 ? delivery_distribute(db, &message, seq, &is_delivered) : error;
 }

@@ -1,17 +1,56 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Carrying out a request to send, once: the message is composed, stored, delivered and its idempotency key
- * remembered, all in one transaction.
+ * Sending. A request to send is read and checked, its message is composed, stored, delivered into the inboxes
+ * here that it is addressed to, and recorded as sent, all of it in one transaction: it is answered once that
+ * is on the disk. Its idempotency key is remembered for ever; a request that repeats one is answered with the
+ * email that was sent then. Recipients elsewhere are not relayed to; the email then stays `pending`.
+ *
+ * The endpoint itself is endpoint_send() (endpoints.h).
  */
 #ifndef INBOXFS_SERVICE_SENDING_H
 #define INBOXFS_SERVICE_SENDING_H
 
-#include "service/account.h"
-#include "service/sending_result.h"
-#include "service/submission.h"
+#include <jansson.h>
+#include <sqlite3.h>
+#include <stdbool.h>
 
-/* 0: *ret_result says what happened. -errno: nothing was sent, but for -EIO, when it is not known. */
-int sending_run(const struct account *account, const struct submission *submission,
-                struct sending_result *ret_result);
+#include "service/inbox.h"
+#include "service/validation.h"
+
+/* Greets the account's first inbox from support@domain, inside a write transaction; nothing happens where the
+ * inbox's rules are against it. 0 or -errno. */
+int sending_welcome(sqlite3 *db, const struct inbox_row *inbox, const char *domain);
+
+/* A request to send (interface, POST /api/v1/email/send). What only the database knows of it (the inbox, the
+ * attachments, the email replied to) is not checked here. */
+
+enum message_type {
+    MESSAGE_NEW,
+    MESSAGE_REPLY,
+    MESSAGE_FORWARD,
+};
+
+struct submission {
+    /* Texts are borrowed from the request's body. */
+    const char *from_address;
+    const char *from_name; /* NULL: the inbox's */
+    const char *subject;   /* NULL: the existing email's */
+    const char *plain_text;
+    const char *html; /* at least one of the two is there */
+    const char *existing_email_id;
+    const char *idempotency_key;  /* or NULL */
+    const json_t *attachment_ids; /* array of strings; NULL: none */
+    bool alternative_content;
+    enum message_type type;
+    json_t *to, *cc, *bcc, *reply_to; /* owned arrays of {"address", "name"} */
+    char digest[65];                  /* of the request without its key and its nulls */
+};
+
+/* `body` is borrowed, for as long as the submission lives. What is wrong is added to `validation`, and then
+ * the submission is not to be used but for its release. 0 or -ENOMEM. */
+int submission_read(json_t *body, struct validation *validation, struct submission *ret_submission);
+void submission_release(struct submission *submission);
+
+#define _cleanup_submission_ __attribute__((cleanup(submission_release)))
 
 #endif

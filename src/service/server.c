@@ -1,35 +1,601 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ways from libmicrohttpd to an exchange, and its settings.
+ * The way of a request: listening socket, head, key, route, body, endpoint, reply. libmicrohttpd accepts
+ * connections, parses, and calls the functions of the last section; all else is here, in that order.
  */
 #include "service/server.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <microhttpd.h>
+#include <netdb.h>
+#include <stdbool.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
 #include "service/connections.h"
-#include "service/exchange.h"
+#include "service/endpoints.h"
+#include "service/keys.h"
 
 enum {
+    BACKLOG = 128,
     CONNECTIONS_MAX = 128,
     CONNECTIONS_SPARE = 64, /* taken while others make room; beyond, they wait unanswered */
     IDLE_S = 30,            /* between two bytes */
+    DRAIN_MS = 10 * 1000,
+    STACK_BYTES = 2 * 1024 * 1024, /* JSON and MIME nest, within their libraries' bounds */
+    PORT_MAX = 65535,
+
     TARGET_MAX_BYTES = 64 * 1024,
     PARAMETERS_MAX = 1024,
+    SEGMENTS_MAX = 8,
+    HOST_MAX_BYTES = 255,
     /* Without the body: the target, its parameters as the library keeps them, headers, and the answer's. */
     REQUEST_MAX_BYTES = 256 * 1024,
-    STACK_BYTES = 2 * 1024 * 1024, /* JSON and MIME nest, within their libraries' bounds */
-    DRAIN_MS = 10 * 1000,
+
+    SMALL_BODY_MAX_BYTES = 1024 * 1024,
+    SEND_BODY_MAX_BYTES = 20 * 1000 * 1000,
+    FORM_BODY_MAX_BYTES = 10 * 1000 * 1000 + 64 * 1024, /* a file, and the form around it */
+    DISCARD_MAX_BYTES = 32 * 1000 * 1000,
 };
+
+/* ---------------------------------------------------------------- the routes */
+
+enum route_body {
+    ROUTE_NO_BODY,   /* one that comes is thrown away */
+    ROUTE_JSON_BODY, /* application/json, collected in memory */
+    ROUTE_FORM_BODY, /* multipart/form-data, collected in a file */
+};
+
+struct route {
+    const char *method;
+    const char *pattern; /* "*" stands for a segment that is a parameter */
+    int (*answer)(struct request *request, struct reply *reply);
+    enum route_body body;
+    size_t body_max_bytes;
+};
+
+/* A fixed segment stands before a parameter in the same place. */
+static const struct route routes[] = {
+    {"GET", "api/v1/inbox", endpoint_inbox_list, ROUTE_NO_BODY, 0},
+    {"POST", "api/v1/inbox/upsert", endpoint_inbox_upsert, ROUTE_JSON_BODY, SMALL_BODY_MAX_BYTES},
+    {"GET", "api/v1/email", endpoint_email_list, ROUTE_NO_BODY, 0},
+    {"POST", "api/v1/email/add-attachment-to-pool", endpoint_pool_add, ROUTE_FORM_BODY, FORM_BODY_MAX_BYTES},
+    {"POST", "api/v1/email/send", endpoint_send, ROUTE_JSON_BODY, SEND_BODY_MAX_BYTES},
+    {"GET", "api/v1/email/outbound", endpoint_outbound_list, ROUTE_NO_BODY, 0},
+    {"GET", "api/v1/email/outbound/*", endpoint_outbound_content, ROUTE_NO_BODY, 0},
+    {"GET", "api/v1/email/outbound/*/attachment/*", endpoint_outbound_attachment, ROUTE_NO_BODY, 0},
+    {"GET", "api/v1/email/*", endpoint_email_content, ROUTE_NO_BODY, 0},
+    {"GET", "api/v1/email/*/raw", endpoint_email_raw, ROUTE_NO_BODY, 0},
+    {"GET", "api/v1/email/*/attachment/*", endpoint_email_attachment, ROUTE_NO_BODY, 0},
+    {"POST", "api/v1/email/*/mark/*", endpoint_email_mark, ROUTE_NO_BODY, 0},
+};
+
+/* ---------------------------------------------------------------- the listening socket */
+
+/* Addresses are numeric (or "localhost"): nothing is asked of a name server. */
+
+static const char unix_prefix[] = "unix:";
+
+static const char *unix_path(const char *listen_text)
+{
+    size_t len = strlen(unix_prefix);
+    return strncmp(listen_text, unix_prefix, len) == 0 ? listen_text + len : NULL;
+}
+
+/* A name that nobody answers at was left by a service that was killed. */
+static void remove_stale(const struct sockaddr_un *address)
+{
+    struct stat status;
+    if (lstat(address->sun_path, &status) != 0 || !S_ISSOCK(status.st_mode))
+        return;
+    _cleanup_close_ int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (probe < 0)
+        return;
+    if (connect(probe, (const struct sockaddr *)address, sizeof(*address)) != 0 && errno == ECONNREFUSED)
+        unlink(address->sun_path);
+}
+
+static int open_unix(const char *path, int *ret_fd)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (path[0] == '\0')
+        return -EINVAL;
+    if (strlen(path) >= sizeof(address.sun_path))
+        return -ENAMETOOLONG;
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    remove_stale(&address);
+    _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    /* On Linux the mode of the socket becomes the mode of its name: there is no moment when it is open. */
+    if (fd < 0 || fchmod(fd, 0600) != 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
+        listen(fd, BACKLOG) != 0)
+        return -errno;
+    *ret_fd = TAKE_FD(fd);
+    return 0;
+}
+
+/* The library would take 65616 for 80. */
+static bool is_port(const char *text)
+{
+    size_t len = strlen(text);
+    return len > 0 && len <= 5 && strspn(text, "0123456789") == len && strtol(text, NULL, 10) <= PORT_MAX;
+}
+
+static int resolve(const char *text, struct addrinfo **ret_info)
+{
+    const char *colon = strrchr(text, ':');
+    if (colon == NULL || colon == text || !is_port(colon + 1))
+        return -EINVAL;
+    bool is_bracketed = text[0] == '[' && colon[-1] == ']';
+    _cleanup_free_ char *host =
+        is_bracketed ? strndup(text + 1, (size_t)(colon - text) - 2) : strndup(text, (size_t)(colon - text));
+    if (host == NULL)
+        return -ENOMEM;
+    const char *name = strcmp(host, "localhost") == 0 ? "127.0.0.1" : host;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE};
+    int result = getaddrinfo(name, colon + 1, &hints, ret_info);
+    return result == 0 ? 0 : result == EAI_MEMORY ? -ENOMEM : -EINVAL;
+}
+
+static int describe(int fd, char **ret_address)
+{
+    struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof(address);
+    char host[NI_MAXHOST];
+    char port[NI_MAXSERV];
+    if (getsockname(fd, (struct sockaddr *)&address, &len) != 0)
+        return -errno;
+    if (getnameinfo((struct sockaddr *)&address, len, host, sizeof(host), port, sizeof(port),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+        return -EINVAL;
+    int length = address.ss_family == AF_INET6 ? asprintf(ret_address, "[%s]:%s", host, port)
+                                               : asprintf(ret_address, "%s:%s", host, port);
+    return length < 0 ? -ENOMEM : 0;
+}
+
+static int open_inet(const char *text, int *ret_fd, char **ret_address)
+{
+    struct addrinfo *info = NULL;
+    int error = resolve(text, &info);
+    if (error != 0)
+        return error;
+    _cleanup_close_ int fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int on = 1;
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+        bind(fd, info->ai_addr, info->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0)
+        error = -errno;
+    freeaddrinfo(info);
+    if (error == 0)
+        error = describe(fd, ret_address);
+    if (error == 0)
+        *ret_fd = TAKE_FD(fd);
+    return error;
+}
+
+/* *ret_address: the same text with the real port; the caller frees. A Unix socket is made 0600; one that
+ * nobody serves any more is replaced. 0, -EINVAL (not such a text), -EADDRINUSE or -errno. */
+static int open_listener(const char *listen_text, int *ret_fd, char **ret_address)
+{
+    const char *path = unix_path(listen_text);
+    if (path == NULL)
+        return open_inet(listen_text, ret_fd, ret_address);
+    _cleanup_free_ char *address = strdup(listen_text);
+    if (address == NULL)
+        return -ENOMEM;
+    int error = open_unix(path, ret_fd);
+    if (error == 0)
+        *ret_address = TAKE_PTR(address);
+    return error;
+}
+
+/* Removes a Unix socket's name. */
+static void remove_listener(const char *address)
+{
+    const char *path = unix_path(address);
+    if (path != NULL)
+        unlink(path);
+}
+
+/* ---------------------------------------------------------------- the head */
+
+/* Of two lengths a proxy before this service may have believed the other one (RFC 9112, section 6.3). A page
+ * of a stranger's site can have its own name resolved to this machine, and then speaks to this service from
+ * within a user's browser, but it cannot keep that name out of Host. */
+
+struct head {
+    unsigned int lengths, encodings, hosts;
+    bool has_bad_name;
+};
+
+/* RFC 9110, section 5.6.2. A blank before the colon makes it another name to this service than to others. */
+static bool is_token(const char *name)
+{
+    static const char allowed[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~";
+    return name[0] != '\0' && name[strspn(name, allowed)] == '\0';
+}
+
+static enum MHD_Result read_header(void *context, enum MHD_ValueKind kind, const char *name,
+                                   const char *value)
+{
+    (void)kind, (void)value;
+    struct head *head = context;
+    head->lengths += strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0;
+    head->encodings += strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0;
+    head->hosts += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;
+    if (!is_token(name))
+        head->has_bad_name = true;
+    return MHD_YES;
+}
+
+/* Whether the body comes in an encoding that has no end. */
+static bool is_endless(const struct request *request)
+{
+    const char *encoding = request_header(request, MHD_HTTP_HEADER_TRANSFER_ENCODING);
+    return encoding != NULL && strcasecmp(encoding, "chunked") != 0;
+}
+
+/* The host without its port; false where it has no such form. */
+static bool read_host(const char *value, char ret_host[HOST_MAX_BYTES + 1])
+{
+    bool is_bracketed = value[0] == '[';
+    const char *host = value + is_bracketed;
+    size_t len = strcspn(host, is_bracketed ? "]" : ":");
+    const char *rest = host + len;
+    if (is_bracketed && *rest++ != ']')
+        return false;
+    if (*rest != '\0' && (*rest != ':' || rest[1 + strspn(rest + 1, "0123456789")] != '\0'))
+        return false;
+    if (len == 0 || len > HOST_MAX_BYTES)
+        return false;
+    memcpy(ret_host, host, len);
+    ret_host[len] = '\0';
+    return true;
+}
+
+static bool is_loopback_name(const char *host)
+{
+    static const char name[] = "localhost";
+    size_t len = strlen(host);
+    size_t name_len = strlen(name);
+    return len >= name_len && strcasecmp(host + len - name_len, name) == 0 &&
+           (len == name_len || host[len - name_len - 1] == '.');
+}
+
+/* An address is nobody's name, so that nobody can have it resolved to another one. */
+static bool is_address(const char *host)
+{
+    struct in6_addr address;
+    return inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1;
+}
+
+static bool is_ours(const char *host, const struct service_context *context)
+{
+    if (is_address(host) || is_loopback_name(host) || strcasecmp(host, context->domain) == 0)
+        return true;
+    for (const char *const *name = context->hosts; name != NULL && *name != NULL; name++) {
+        if (strcasecmp(host, *name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void check_host(const struct request *request, const char *version, unsigned int hosts,
+                       struct reply *reply)
+{
+    char host[HOST_MAX_BYTES + 1];
+    const char *value = request_header(request, MHD_HTTP_HEADER_HOST);
+    if (hosts > 1 || (hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_0) != 0))
+        reply_error(reply, MHD_HTTP_BAD_REQUEST, "One Host is needed.");
+    else if (value != NULL && (!read_host(value, host) || !is_ours(host, request->context)))
+        reply_error(
+            reply, MHD_HTTP_MISDIRECTED_REQUEST,
+            "The service does not go by the name in Host: use its address, or start it with --allow-host.");
+}
+
+/* Sets the reply (400, 421) where the head cannot be believed. False: nobody can tell where the next request
+ * begins, so that the connection is to end with this one. */
+static bool check_head(const struct request *request, const char *version, struct reply *reply)
+{
+    struct head head = {0};
+    MHD_get_connection_values(request->connection, MHD_HEADER_KIND, read_header, &head);
+    bool has_one_end = head.lengths + head.encodings <= 1 && !head.has_bad_name && !is_endless(request);
+    if (has_one_end)
+        check_host(request, version, head.hosts, reply);
+    else
+        reply_error(reply, MHD_HTTP_BAD_REQUEST,
+                    "The header does not say in one way where the request ends.");
+    return has_one_end;
+}
+
+/* ---------------------------------------------------------------- the route of a request */
+
+/* The path is split before it is decoded, so that a "/" inside an id does not split it. */
+
+/* Splits in place; the number of segments, or SIZE_MAX: too many to be any route's. */
+static size_t split(char *path, char *segments[SEGMENTS_MAX])
+{
+    size_t count = 0;
+    char *rest = path;
+    while (*rest == '/')
+        rest++;
+    while (rest != NULL && *rest != '\0') {
+        if (count == SEGMENTS_MAX)
+            return SIZE_MAX;
+        segments[count++] = strsep(&rest, "/");
+    }
+    for (size_t i = 0; i < count; i++)
+        MHD_http_unescape(segments[i]);
+    return count;
+}
+
+static bool matches(const char *pattern, char *const *segments, size_t count, struct request *request)
+{
+    size_t parameters = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t len = strcspn(pattern, "/");
+        bool is_parameter = len == 1 && pattern[0] == '*';
+        if (len == 0)
+            return false;
+        if (is_parameter)
+            request->parameters[parameters++] = segments[i];
+        else if (strlen(segments[i]) != len || memcmp(segments[i], pattern, len) != 0)
+            return false;
+        pattern += len + (pattern[len] == '/');
+    }
+    return *pattern == '\0';
+}
+
+/* A path is one resource: the first pattern that fits, with all methods that the table has for it. */
+static const struct route *find_method(const struct route *first, const char *method, struct reply *reply)
+{
+    char allow[sizeof(reply->allow)] = "";
+    for (const struct route *route = first; route < routes + ARRAY_LEN(routes); route++) {
+        if (strcmp(route->pattern, first->pattern) != 0)
+            continue;
+        bool is_get = strcmp(route->method, "GET") == 0;
+        if (strcmp(route->method, method) == 0 || (is_get && strcmp(method, "HEAD") == 0))
+            return route;
+        size_t len = strlen(allow);
+        snprintf(allow + len, sizeof(allow) - len, "%s%s%s", len > 0 ? ", " : "", route->method,
+                 is_get ? ", HEAD" : "");
+    }
+    reply_error(reply, MHD_HTTP_METHOD_NOT_ALLOWED, "Method Not Allowed");
+    memcpy(reply->allow, allow, sizeof(allow));
+    return NULL;
+}
+
+/* The route of a request by its target; fills in the request's path and parameters. NULL: the reply says why
+ * (400, 404, 405). */
+static const struct route *find_route(struct request *request, const char *method, struct reply *reply)
+{
+    if (strstr(request->target, "%00") != NULL) {
+        reply_error(reply, MHD_HTTP_BAD_REQUEST, "The address must not contain a null character.");
+        return NULL;
+    }
+    request->path = strndup(request->target, strcspn(request->target, "?"));
+    if (request->path == NULL) {
+        reply_failure(reply, -ENOMEM);
+        return NULL;
+    }
+    char *segments[SEGMENTS_MAX];
+    size_t count = split(request->path, segments);
+    for (size_t i = 0; count <= SEGMENTS_MAX && i < ARRAY_LEN(routes); i++) {
+        if (matches(routes[i].pattern, segments, count, request))
+            return find_method(&routes[i], method, reply);
+    }
+    reply_error(reply, MHD_HTTP_NOT_FOUND, "Not Found");
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- one request and its reply */
+
+/* What the library hands over in pieces is put together here, within bounds, and answered once. A request
+ * that is refused by its head is answered only after its body was thrown away, for a connection that is
+ * closed on unread bytes loses the answer too; but nothing big is taken only to be thrown away. */
+
+struct exchange {
+    struct request request;
+    struct reply reply; /* status 0: none yet */
+    const struct route *route;
+    size_t discarded_bytes;
+    bool is_settled;
+    bool is_last; /* nothing that follows on the connection can be believed */
+};
+
+static void exchange_free(struct exchange *exchange)
+{
+    if (exchange == NULL)
+        return;
+    reply_release(&exchange->reply);
+    strbuf_release(&exchange->request.body);
+    if (exchange->request.body_fd >= 0)
+        close(exchange->request.body_fd);
+    free(exchange->request.path);
+    free(exchange->request.target);
+    free(exchange);
+}
+
+/* `target`: path and query as they came. NULL without memory. */
+static struct exchange *exchange_new(const struct service_context *context, const char *target)
+{
+    struct exchange *exchange = calloc(1, sizeof(*exchange));
+    if (exchange == NULL)
+        return NULL;
+    exchange->request.context = context;
+    exchange->request.body_fd = -1;
+    exchange->request.target = strdup(target);
+    if (exchange->request.target == NULL) {
+        exchange_free(exchange);
+        return NULL;
+    }
+    return exchange;
+}
+
+/* It will be answered with 414, whatever follows. */
+static void exchange_refuse_target(struct exchange *exchange, size_t max_bytes, size_t max_parameters)
+{
+    reply_error(&exchange->reply, MHD_HTTP_URI_TOO_LONG,
+                "The target is too long: at most %zu bytes and %zu parameters.", max_bytes, max_parameters);
+}
+
+/* Whether the request's key is in force: 1, 0 or -errno. */
+static int check_key(const struct request *request)
+{
+    static const char scheme[] = "Bearer ";
+    const char *value = request_header(request, MHD_HTTP_HEADER_AUTHORIZATION);
+    if (value == NULL || strncasecmp(value, scheme, strlen(scheme)) != 0)
+        return 0;
+    const char *key = value + strlen(scheme);
+    return keys_is_known(request->context->database, key + strspn(key, " "));
+}
+
+static void authenticate(struct exchange *exchange)
+{
+    int known = check_key(&exchange->request);
+    if (known < 0)
+        reply_failure(&exchange->reply, known);
+    else if (known == 0)
+        reply_error(&exchange->reply, MHD_HTTP_UNAUTHORIZED, "The API key is missing or not valid.");
+}
+
+static bool has_media_type(const struct request *request, const char *type)
+{
+    const char *value = request_header(request, MHD_HTTP_HEADER_CONTENT_TYPE);
+    size_t len = strlen(type);
+    return value != NULL && strncasecmp(value, type, len) == 0 && strchr("; \t", value[len]) != NULL;
+}
+
+/* The declared length; 0 where none is. */
+static uint64_t declared_length(const struct request *request)
+{
+    const char *value = request_header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    return value != NULL ? strtoull(value, NULL, 10) : 0;
+}
+
+static void reply_too_large(struct exchange *exchange)
+{
+    reply_error(&exchange->reply, MHD_HTTP_CONTENT_TOO_LARGE, "The request is too large: at most %zu bytes.",
+                exchange->route->body_max_bytes);
+}
+
+/* Opens what the body is collected in. */
+static void expect_body(struct exchange *exchange)
+{
+    struct request *request = &exchange->request;
+    enum route_body body = exchange->route->body;
+    const char *type = body == ROUTE_JSON_BODY ? "application/json" : "multipart/form-data";
+    if (body == ROUTE_NO_BODY)
+        return;
+    if (!has_media_type(request, type)) {
+        reply_error(&exchange->reply, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "The body must be %s.", type);
+    } else if (declared_length(request) > exchange->route->body_max_bytes) {
+        reply_too_large(exchange);
+    } else if (body == ROUTE_JSON_BODY) {
+        request->body = STRBUF_INIT(exchange->route->body_max_bytes);
+    } else {
+        request->body_fd = openat(request->context->pool_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+        if (request->body_fd < 0)
+            reply_failure(&exchange->reply, -errno);
+    }
+}
+
+/* To be called first: the head is there; the key, the route and what is declared of the body are checked.
+ * False: that was done before. */
+static bool exchange_begin(struct exchange *exchange, struct MHD_Connection *connection, const char *method,
+                           const char *version)
+{
+    struct request *request = &exchange->request;
+    if (request->connection != NULL)
+        return false;
+    request->connection = connection;
+    exchange->is_last = !check_head(request, version, &exchange->reply);
+    if (exchange->reply.status == 0)
+        authenticate(exchange);
+    if (exchange->reply.status == 0)
+        exchange->route = find_route(request, method, &exchange->reply);
+    if (exchange->reply.status == 0)
+        expect_body(exchange);
+
+    /* A client that asks before it sends gets its answer before; so does one that announces too much. */
+    bool asks_first = request_header(request, MHD_HTTP_HEADER_EXPECT) != NULL;
+    bool is_too_much = declared_length(request) > DISCARD_MAX_BYTES || is_endless(request);
+    exchange->is_settled = exchange->reply.status != 0 && (asks_first || is_too_much);
+    return true;
+}
+
+/* Whether nothing speaks against the request so far. */
+static bool exchange_is_accepted(const struct exchange *exchange)
+{
+    return exchange->reply.status == 0;
+}
+
+/* Whether there is an answer already, and no reason to take the body first. */
+static bool exchange_is_settled(const struct exchange *exchange)
+{
+    return exchange->is_settled;
+}
+
+/* 0, -EMSGSIZE or -errno. */
+static int collect(struct request *request, size_t max_bytes, const char *bytes, size_t len)
+{
+    if (len > max_bytes - request->body_len)
+        return -EMSGSIZE;
+    int error = request->body_fd >= 0 ? file_write_all(request->body_fd, bytes, len)
+                                      : strbuf_append(&request->body, bytes, len);
+    if (error == 0)
+        request->body_len += len;
+    return error;
+}
+
+/* A piece of the body. False: more came than will be thrown away; the connection is to be cut. */
+static bool exchange_receive(struct exchange *exchange, const char *bytes, size_t len)
+{
+    bool is_wanted = exchange->reply.status == 0 && exchange->route->body != ROUTE_NO_BODY;
+    if (is_wanted) {
+        int error = collect(&exchange->request, exchange->route->body_max_bytes, bytes, len);
+        if (error == 0)
+            return true;
+        if (error == -EMSGSIZE)
+            reply_too_large(exchange);
+        else
+            reply_failure(&exchange->reply, error);
+        strbuf_release(&exchange->request.body);
+    }
+    exchange->discarded_bytes += len;
+    return exchange->discarded_bytes <= DISCARD_MAX_BYTES;
+}
+
+/* All is there: answers. `closes`: the connection is to end with it. */
+static enum MHD_Result exchange_answer(struct exchange *exchange, bool closes)
+{
+    if (exchange->reply.status == 0) {
+        int error = exchange->route->answer(&exchange->request, &exchange->reply);
+        if (error != 0) {
+            reply_failure(&exchange->reply, error);
+            log_error("%s %s could not be answered: %s", exchange->route->method, exchange->route->pattern,
+                      strerrordesc_np(-error));
+        }
+    }
+    return reply_send(&exchange->reply, exchange->request.connection, closes || exchange->is_last);
+}
+
+/* ---------------------------------------------------------------- the calls of libmicrohttpd */
 
 struct server {
     struct MHD_Daemon *daemon;
     struct connections *connections;
-    const struct account *account;
+    const struct service_context *context;
+    char *address; /* where it listens; NULL: not yet */
 };
 
 /* Who is connected. The exchange is kept here, for the library tells of the end of every connection, but not
@@ -100,7 +666,7 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
     if (client == NULL)
         return NULL;
     exchange_free(client->exchange);
-    client->exchange = exchange_new(server->account, target);
+    client->exchange = exchange_new(server->context, target);
     char *query = strchr((char *)target, '?');
     if (query != NULL && (strlen(target) > TARGET_MAX_BYTES || count_parameters(query) > PARAMETERS_MAX)) {
         query[1] = '\0';
@@ -152,34 +718,6 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     connections_enter(server->connections, client->connection, CONNECTION_IDLE);
 }
 
-int server_start(int listen_fd, const struct account *account, struct server **ret_server)
-{
-    struct server *server = calloc(1, sizeof(*server));
-    int error =
-        server != NULL ? connections_new(clock_system(), CONNECTIONS_MAX, &server->connections) : -ENOMEM;
-    if (error != 0) {
-        close(listen_fd);
-        free(server);
-        return error;
-    }
-    server->account = account;
-    server->daemon = MHD_start_daemon(
-        MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC, 0, NULL,
-        NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned int)(CONNECTIONS_MAX + CONNECTIONS_SPARE), MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned int)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_MAX_BYTES,
-        MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
-        server, MHD_OPTION_URI_LOG_CALLBACK, on_target, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-        server, MHD_OPTION_END);
-    if (server->daemon == NULL) {
-        close(listen_fd);
-        server_free(server);
-        return -EIO;
-    }
-    *ret_server = server;
-    return 0;
-}
-
 void server_free(struct server *server)
 {
     if (server == NULL)
@@ -196,5 +734,50 @@ void server_free(struct server *server)
             close(listen_fd);
     }
     connections_free(server->connections);
+    if (server->address != NULL)
+        remove_listener(server->address);
+    free(server->address);
     free(server);
+}
+
+static void cleanup_server(struct server **server)
+{
+    server_free(*server);
+}
+
+static int start_daemon(struct server *server, int listen_fd)
+{
+    server->daemon = MHD_start_daemon(
+        MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC, 0, NULL,
+        NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned int)(CONNECTIONS_MAX + CONNECTIONS_SPARE), MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned int)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_MAX_BYTES,
+        MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+        server, MHD_OPTION_URI_LOG_CALLBACK, on_target, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
+        server, MHD_OPTION_END);
+    return server->daemon != NULL ? 0 : -EIO;
+}
+
+int server_start(const char *listen_text, const struct service_context *context, struct server **ret_server)
+{
+    _cleanup_(cleanup_server) struct server *server = calloc(1, sizeof(*server));
+    if (server == NULL)
+        return -ENOMEM;
+    server->context = context;
+    _cleanup_close_ int listen_fd = -1;
+    int error = open_listener(listen_text, &listen_fd, &server->address);
+    if (error == 0)
+        error = connections_new(clock_system(), CONNECTIONS_MAX, &server->connections);
+    if (error == 0)
+        error = start_daemon(server, listen_fd);
+    if (error != 0)
+        return error;
+    listen_fd = -1; /* the library's */
+    *ret_server = TAKE_PTR(server);
+    return 0;
+}
+
+const char *server_address(const struct server *server)
+{
+    return server->address;
 }

@@ -1,18 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * HTTP: a listening socket served by libmicrohttpd, with a thread for each connection and a bound on their
- * number.
+ * The HTTP server of the service, from its listening socket to the calls of endpoints (endpoints.h).
+ *
+ * libmicrohttpd accepts connections, gives each a thread, and parses requests. For each request this unit
+ * checks the head (it says in one way where the request ends, and Host is a name of this service), then the
+ * API key, then finds the route, collects the body within the route's limit, calls the endpoint, and sends
+ * its reply. Whoever has no key is told nothing but that. The numbers of connections, parameters and bytes
+ * are bounded; so is time (connections.h).
  */
 #ifndef INBOXFS_SERVICE_SERVER_H
 #define INBOXFS_SERVICE_SERVER_H
 
-#include "service/account.h"
+#include "service/request.h"
 
 struct server;
 
-/* Takes over the listening socket, on failure too. `account` is borrowed until the server is freed. To be
- * called with all signals blocked, which its threads inherit. 0 or -errno. */
-int server_start(int listen_fd, const struct account *account, struct server **ret_server);
+/* Listens at "ADDRESS:PORT", "[ADDRESS]:PORT" (port 0: any that is free) or "unix:PATH", and serves.
+ * `context` is borrowed until the server is freed. To be called with all signals blocked, which its threads
+ * inherit. 0, -EINVAL (not such a text), -EADDRINUSE or -errno. */
+int server_start(const char *listen_text, const struct service_context *context, struct server **ret_server);
+
+/* Where it listens: the same text with the real port. */
+const char *server_address(const struct server *server);
 
 /* Takes no more connections, finishes the requests under way (for some seconds), closes all. NULL-safe. */
 void server_free(struct server *server);

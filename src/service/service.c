@@ -13,19 +13,16 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "mail/mime_library.h"
-#include "service/account.h"
-#include "service/first_key.h"
-#include "service/listener.h"
+#include "service/keys.h"
 #include "service/pool.h"
 #include "service/server.h"
-#include "service/validate.h"
+#include "service/validation.h"
 
 struct service {
     int dir_fd;
     int lock_fd;
-    struct account account;
+    struct service_context context;
     char *domain;
-    char *address; /* where it listens; NULL: not yet */
     struct server *server;
 };
 
@@ -34,15 +31,12 @@ void service_stop(struct service *service)
     if (service == NULL)
         return;
     server_free(service->server);
-    if (service->address != NULL)
-        listener_remove(service->address);
-    database_free(service->account.database);
-    const int fds[] = {service->account.pool_fd, service->dir_fd, service->lock_fd};
+    database_free(service->context.database);
+    const int fds[] = {service->context.pool_fd, service->dir_fd, service->lock_fd};
     for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
         if (fds[i] >= 0)
             close(fds[i]);
     }
-    free(service->address);
     free(service->domain);
     free(service);
 }
@@ -94,24 +88,21 @@ static int open_data(struct service *service, const char *data_dir, char **ret_r
     int error = open_directory(service, data_dir, ret_reason);
     if (error != 0)
         return error;
-    struct account *account = &service->account;
-    error = database_open(data_dir, &account->database);
+    struct service_context *context = &service->context;
+    error = database_open(data_dir, &context->database);
     if (error != 0)
         return explain(ret_reason, error, "cannot open the database in", data_dir);
-    account->pool_fd = file_open_dir(service->dir_fd, "pool");
-    error = account->pool_fd < 0 ? account->pool_fd : pool_sweep(account);
+    context->pool_fd = file_open_dir(service->dir_fd, "pool");
+    error = context->pool_fd < 0 ? context->pool_fd : pool_sweep(context);
     if (error != 0)
         return explain(ret_reason, error, "cannot open the attachment pool in", data_dir);
-    error = first_key_establish(account->database, service->dir_fd);
+    error = keys_establish_first(context->database, service->dir_fd);
     return error != 0 ? explain(ret_reason, error, "cannot make the API key in", data_dir) : 0;
 }
 
 static int serve(struct service *service, const char *listen, char **ret_reason)
 {
-    int listen_fd = -1;
-    int error = listener_open(listen, &listen_fd, &service->address);
-    if (error == 0)
-        error = server_start(listen_fd, &service->account, &service->server);
+    int error = server_start(listen, &service->context, &service->server);
     return error != 0 ? explain(ret_reason, error, "cannot listen on", listen) : 0;
 }
 
@@ -127,13 +118,13 @@ static int start(const struct service_config *config, struct service **ret_servi
     _cleanup_(cleanup_service) struct service *service = calloc(1, sizeof(*service));
     if (service == NULL)
         return -ENOMEM;
-    service->dir_fd = service->lock_fd = service->account.pool_fd = -1;
+    service->dir_fd = service->lock_fd = service->context.pool_fd = -1;
     service->domain = strdup(config->domain);
     if (service->domain == NULL)
         return -ENOMEM;
-    service->account.domain = service->domain;
-    service->account.hosts = config->hosts;
-    service->account.tier = config->tier;
+    service->context.domain = service->domain;
+    service->context.hosts = config->hosts;
+    service->context.tier = config->tier;
     mime_library_init();
     int error = check_domain(config->domain, ret_reason);
     if (error == 0)
@@ -158,5 +149,5 @@ int service_start(const struct service_config *config, struct service **ret_serv
 
 const char *service_address(const struct service *service)
 {
-    return service->address;
+    return server_address(service->server);
 }

@@ -3,10 +3,10 @@
  * Forms that are uploaded to inboxd: the first line is the request's Content-Type, the rest its body. A file
  * that is found lies within the body, and its name and type can stand in a header.
  */
-#include "service/multipart.h"
 #include "fuzz/fuzz.h"
 #include "mail/file_name.h"
 #include "mail/mime_library.h"
+#include "service/request.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {

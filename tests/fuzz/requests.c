@@ -8,8 +8,8 @@
 #include "fuzz/fuzz.h"
 #include "mail/address.h"
 #include "mail/json_value.h"
-#include "service/submission.h"
-#include "service/upsert_request.h"
+#include "service/inbox.h"
+#include "service/sending.h"
 
 static void check_submission(json_t *body)
 {
@@ -29,11 +29,11 @@ static void check_submission(json_t *body)
 static void check_upsert(json_t *body)
 {
     struct validation validation;
-    struct upsert_request request;
+    struct inbox_request request;
     FUZZ_CHECK(validation_init(&validation) == 0);
-    FUZZ_CHECK(upsert_request_read(body, &validation, &request) == 0);
+    FUZZ_CHECK(inbox_request_read(body, &validation, &request) == 0);
     FUZZ_CHECK(validation_has_failed(&validation) || json_is_object(request.settings));
-    upsert_request_release(&request);
+    inbox_request_release(&request);
     validation_release(&validation);
 }
 

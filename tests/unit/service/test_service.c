@@ -14,7 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "service/key_command.h"
+#include "service/keys.h"
 #include "unit/service/service_fixture.h"
 
 #define ANN "ann@inbox.localhost"
@@ -176,10 +176,10 @@ static void run_key_command(int (*command)(const char *, FILE *), const char *da
 static void keys_come_and_go_while_it_runs(void **state)
 {
     struct fixture *fixture = *state;
-    assert_int_equal(-ENOENT, key_command_add(fixture->data_dir, stdout));
+    assert_int_equal(-ENOENT, keys_command_add(fixture->data_dir, stdout));
     fixture_start(fixture, SERVICE_TIER_NONE);
     char key[128];
-    run_key_command(key_command_add, fixture->data_dir, key, sizeof(key));
+    run_key_command(keys_command_add, fixture->data_dir, key, sizeof(key));
     key[strcspn(key, "\n")] = '\0';
     struct http_client client = {service_address(fixture->service), key};
     struct http_answer answer;
@@ -188,13 +188,13 @@ static void keys_come_and_go_while_it_runs(void **state)
     http_answer_release(&answer);
 
     char list[1024];
-    run_key_command(key_command_list, fixture->data_dir, list, sizeof(list));
+    run_key_command(keys_command_list, fixture->data_dir, list, sizeof(list));
     assert_null(strstr(list, key));
     char *line = strchr(list, '\n') + 1;
     assert_int_equal(0, strncmp(line + 38, key, 8));
     line[36] = '\0';
-    assert_int_equal(0, key_command_revoke(fixture->data_dir, line));
-    assert_int_equal(-ENOENT, key_command_revoke(fixture->data_dir, line));
+    assert_int_equal(0, keys_command_revoke(fixture->data_dir, line));
+    assert_int_equal(-ENOENT, keys_command_revoke(fixture->data_dir, line));
     http_client_request(&client, "GET", "/api/v1/inbox", "", NULL, 0, &answer);
     assert_int_equal(401, answer.status);
     http_answer_release(&answer);

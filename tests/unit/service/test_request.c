@@ -14,7 +14,7 @@
 
 #include "base/cleanup.h"
 #include "mail/mime_library.h"
-#include "service/multipart.h"
+#include "service/request.h"
 
 #define FILE_PART "Content-Disposition: form-data; name=\"file\"; filename="
 

@@ -2,7 +2,7 @@
 /*
  * The checks, each with the message and type that FastAPI's own validation (pydantic) gives.
  */
-#include "service/validate.h"
+#include "service/validation.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -29,34 +29,34 @@ bool validation_has_failed(const struct validation *validation)
     return json_array_size(validation->problems) > 0;
 }
 
-static json_t *location(const struct place *place)
+static json_t *location_path(const struct location *location)
 {
     json_t *path = json_array();
-    for (; place != NULL; place = place->parent) {
+    for (; location != NULL; location = location->parent) {
         json_t *part =
-            place->name != NULL ? json_string(place->name) : json_integer((json_int_t)place->index);
+            location->name != NULL ? json_string(location->name) : json_integer((json_int_t)location->index);
         json_array_insert_new(path, 0, part);
     }
     return path;
 }
 
-void validation_fail(struct validation *validation, const struct place *place, const char *type,
+void validation_fail(struct validation *validation, const struct location *location, const char *type,
                      const char *message)
 {
     /* An attacker's thousand bad recipients are told of the first ones. */
     if (json_array_size(validation->problems) >= 20)
         return;
-    json_array_append_new(validation->problems,
-                          json_pack("{s:o, s:s, s:s}", "loc", location(place), "msg", message, "type", type));
+    json_array_append_new(validation->problems, json_pack("{s:o, s:s, s:s}", "loc", location_path(location),
+                                                          "msg", message, "type", type));
 }
 
-static void fail_member(const struct field *in, const char *name, const char *type, const char *message)
+static void fail_member(const struct json_input *in, const char *name, const char *type, const char *message)
 {
-    struct place place = {.parent = in->place, .name = name};
-    validation_fail(in->validation, &place, type, message);
+    struct location location = {.parent = in->location, .name = name};
+    validation_fail(in->validation, &location, type, message);
 }
 
-static json_t *member(const struct field *in, const char *name, bool is_required)
+static json_t *member(const struct json_input *in, const char *name, bool is_required)
 {
     json_t *value = json_object_get(in->object, name);
     if (value != NULL && !json_is_null(value))
@@ -77,7 +77,7 @@ bool validate_is_line(const char *text)
     return true;
 }
 
-const char *validate_text(const struct field *in, const char *name, bool is_required)
+const char *validate_text(const struct json_input *in, const char *name, bool is_required)
 {
     const json_t *value = member(in, name, is_required);
     if (value != NULL && !json_is_string(value))
@@ -85,7 +85,7 @@ const char *validate_text(const struct field *in, const char *name, bool is_requ
     return json_string_value(value);
 }
 
-const char *validate_line(const struct field *in, const char *name, bool is_required)
+const char *validate_line(const struct json_input *in, const char *name, bool is_required)
 {
     const char *text = validate_text(in, name, is_required);
     if (text == NULL || validate_is_line(text))
@@ -94,7 +94,7 @@ const char *validate_line(const struct field *in, const char *name, bool is_requ
     return NULL;
 }
 
-bool validate_boolean(const struct field *in, const char *name, bool fallback)
+bool validate_boolean(const struct json_input *in, const char *name, bool fallback)
 {
     const json_t *value = member(in, name, false);
     if (value == NULL)
@@ -104,7 +104,7 @@ bool validate_boolean(const struct field *in, const char *name, bool fallback)
     return json_is_true(value);
 }
 
-json_t *validate_array(const struct field *in, const char *name, bool is_required, size_t max_len)
+json_t *validate_array(const struct json_input *in, const char *name, bool is_required, size_t max_len)
 {
     json_t *value = member(in, name, is_required);
     if (value == NULL)
@@ -120,7 +120,7 @@ json_t *validate_array(const struct field *in, const char *name, bool is_require
     return value;
 }
 
-json_t *validate_object(const struct field *in, const char *name, bool is_required)
+json_t *validate_object(const struct json_input *in, const char *name, bool is_required)
 {
     json_t *value = member(in, name, is_required);
     if (value == NULL || json_is_object(value))

@@ -3,8 +3,8 @@
  * Reads the fields of a JSON request and collects what is wrong with them, in the shape that FastAPI gives
  * its 422 answers: a list of {loc, msg, type}. A null counts as left out, for published clients send nulls.
  */
-#ifndef INBOXFS_SERVICE_VALIDATE_H
-#define INBOXFS_SERVICE_VALIDATE_H
+#ifndef INBOXFS_SERVICE_VALIDATION_H
+#define INBOXFS_SERVICE_VALIDATION_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -19,9 +19,9 @@ struct validation {
 };
 
 /* Where a value stands, from the request's body inwards; lives on the stack. */
-struct place {
-    const struct place *parent; /* NULL: the outermost */
-    const char *name;           /* a member's name; NULL: an item of an array */
+struct location {
+    const struct location *parent; /* NULL: the outermost */
+    const char *name;              /* a member's name; NULL: an item of an array */
     size_t index;
 };
 
@@ -31,25 +31,25 @@ void validation_release(struct validation *validation);
 
 bool validation_has_failed(const struct validation *validation);
 
-/* Adds a problem at `place`. */
-void validation_fail(struct validation *validation, const struct place *place, const char *type,
+/* Adds a problem at `location`. */
+void validation_fail(struct validation *validation, const struct location *location, const char *type,
                      const char *message);
 
-/* The members of `object`, which stands at `place`. What is left out or wrong is NULL (or the fallback); it
- * is a problem when it is wrong, or left out though required. Values are borrowed from `object`. */
-struct field {
+/* The members of `object`, which stands at `location`. What is left out or wrong is NULL (or the fallback);
+ * it is a problem when it is wrong, or left out though required. Values are borrowed from `object`. */
+struct json_input {
     struct validation *validation;
-    const struct place *place;
+    const struct location *location;
     const json_t *object;
 };
 
 /* One line: at most VALIDATE_LINE_MAX_BYTES, without control characters. */
-const char *validate_line(const struct field *in, const char *name, bool is_required);
+const char *validate_line(const struct json_input *in, const char *name, bool is_required);
 /* Any text. */
-const char *validate_text(const struct field *in, const char *name, bool is_required);
-bool validate_boolean(const struct field *in, const char *name, bool fallback);
-json_t *validate_array(const struct field *in, const char *name, bool is_required, size_t max_len);
-json_t *validate_object(const struct field *in, const char *name, bool is_required);
+const char *validate_text(const struct json_input *in, const char *name, bool is_required);
+bool validate_boolean(const struct json_input *in, const char *name, bool fallback);
+json_t *validate_array(const struct json_input *in, const char *name, bool is_required, size_t max_len);
+json_t *validate_object(const struct json_input *in, const char *name, bool is_required);
 
 /* Whether `text` is a single line as above. */
 bool validate_is_line(const char *text);

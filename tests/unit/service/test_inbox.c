@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "service/inbox_rules.h"
+#include "service/inbox.h"
 
 #define NOBODY "{\"addresses\":[],\"domains\":[]}"
 
@@ -55,7 +55,7 @@ static void rules_are_applied(void **state)
                              "\"allow_cc\":%s,\"allow_bcc\":%s}",
                              cases[i].allowed, cases[i].blocked, cases[i].allow_cc, cases[i].allow_bcc) > 0);
         json_t *record = json_loads(text, 0, NULL);
-        struct verdict verdict = inbox_rules_judge(record, "Ann@x.example", cases[i].way);
+        struct verdict verdict = inbox_judge(record, "Ann@x.example", cases[i].way);
         assert_string_equal(cases[i].status, verdict.status);
         assert_int_equal(strcmp(verdict.status, "valid") == 0, verdict.message == NULL);
         json_decref(record);

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Inboxes: rows of the table `inboxes`, the rules in the order in which they are asked, and the reading of
+ * requests. SPF, DKIM and DMARC are never asked: mail that did not cross a network has no such verdict, and
+ * none is made up.
+ */
+#include "service/inbox.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "mail/address.h"
+#include "sql/query.h"
+
+/* ---------------------------------------------------------------- rows */
+
+void inbox_row_release(struct inbox_row *inbox)
+{
+    json_decref(inbox->record);
+    inbox->record = NULL;
+}
+
+const char *inbox_row_id(const struct inbox_row *inbox)
+{
+    return json_string_value(json_object_get(inbox->record, "id"));
+}
+
+const char *inbox_row_address(const struct inbox_row *inbox)
+{
+    return json_string_value(json_object_get(inbox->record, "email_address"));
+}
+
+const char *inbox_row_name(const struct inbox_row *inbox)
+{
+    const char *name = json_string_value(json_object_get(inbox->record, "name"));
+    return name != NULL && name[0] != '\0' ? name : NULL;
+}
+
+static int find(sqlite3 *db, const char *sql, const char *value, struct inbox_row *ret_inbox)
+{
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    int error = query_prepare(db, &statement, sql, "s", value);
+    if (error != 0)
+        return error;
+    int step = query_step(statement);
+    if (step <= 0)
+        return step < 0 ? step : -ENOENT;
+    json_t *record = json_loads((const char *)sqlite3_column_text(statement, 1), 0, NULL);
+    if (record == NULL)
+        return -EUCLEAN;
+    *ret_inbox = (struct inbox_row){.seq = sqlite3_column_int64(statement, 0), .record = record};
+    return 0;
+}
+
+int inbox_row_find_by_id(sqlite3 *db, const char *id, struct inbox_row *ret_inbox)
+{
+    return find(db, "SELECT seq, record FROM inboxes WHERE id = ?", id, ret_inbox);
+}
+
+int inbox_row_find_by_address(sqlite3 *db, const char *address, struct inbox_row *ret_inbox)
+{
+    return find(db, "SELECT seq, record FROM inboxes WHERE address = ?", address, ret_inbox);
+}
+
+int inbox_row_insert(sqlite3 *db, struct inbox_row *inbox)
+{
+    _cleanup_free_ char *record = json_dumps(inbox->record, JSON_COMPACT);
+    if (record == NULL)
+        return -ENOMEM;
+    int error = query_execute(db, "INSERT INTO inboxes (id, address, record) VALUES (?, ?, ?)", "sss",
+                              inbox_row_id(inbox), inbox_row_address(inbox), record);
+    if (error == 0)
+        inbox->seq = sqlite3_last_insert_rowid(db);
+    return error;
+}
+
+int inbox_row_update(sqlite3 *db, const struct inbox_row *inbox)
+{
+    _cleanup_free_ char *record = json_dumps(inbox->record, JSON_COMPACT);
+    if (record == NULL)
+        return -ENOMEM;
+    return query_execute(db, "UPDATE inboxes SET address = ?, record = ? WHERE seq = ?", "ssi",
+                         inbox_row_address(inbox), record, inbox->seq);
+}
+
+int inbox_row_is_none(sqlite3 *db)
+{
+    int64_t count = 0;
+    int error = query_integer(db, &count, "SELECT count(*) FROM (SELECT 1 FROM inboxes LIMIT 1)", "");
+    return error != 0 ? error : count == 0;
+}
+
+/* ---------------------------------------------------------------- rules */
+
+static bool lists(const json_t *entries, const char *text)
+{
+    size_t i;
+    const json_t *entry;
+    json_array_foreach (entries, i, entry) {
+        if (strcasecmp(json_string_value(entry), text) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* `rule`: {"addresses": [], "domains": []}, or JSON's null. */
+static bool matches(const json_t *rule, const char *address)
+{
+    const char *at = strrchr(address, '@');
+    return lists(json_object_get(rule, "addresses"), address) ||
+           (at != NULL && lists(json_object_get(rule, "domains"), at + 1));
+}
+
+static bool is_empty(const json_t *rule)
+{
+    return json_array_size(json_object_get(rule, "addresses")) == 0 &&
+           json_array_size(json_object_get(rule, "domains")) == 0;
+}
+
+struct verdict inbox_judge(const json_t *inbox_record, const char *from_address, enum delivery_way way)
+{
+    const json_t *allowed = json_object_get(inbox_record, "allowed_from_addresses");
+    const json_t *blocked = json_object_get(inbox_record, "blocked_from_addresses");
+    if (matches(blocked, from_address))
+        return (struct verdict){"blocked_from_address", "The sender is on the inbox's block list."};
+    if (!is_empty(allowed) && !matches(allowed, from_address))
+        return (struct verdict){"not_allowed_from_address", "The sender is not on the inbox's allow list."};
+    if (way == DELIVERY_CC && !json_is_true(json_object_get(inbox_record, "allow_cc")))
+        return (struct verdict){"not_allowed_cc_address", "The inbox may not be reached by Cc."};
+    if (way == DELIVERY_BCC && !json_is_true(json_object_get(inbox_record, "allow_bcc")))
+        return (struct verdict){"not_allowed_bcc_address", "The inbox may not be reached by Bcc."};
+    return (struct verdict){"valid", NULL};
+}
+
+/* ---------------------------------------------------------------- requests */
+
+enum {
+    RULE_ENTRIES_MAX = 10000,
+};
+
+static json_t *read_entries(const struct json_input *in, const char *name, bool (*is_valid)(const char *))
+{
+    json_t *result = json_array();
+    struct location list_location = {.parent = in->location, .name = name};
+    size_t i;
+    json_t *entry;
+    json_array_foreach (validate_array(in, name, false, RULE_ENTRIES_MAX), i, entry) {
+        struct location location = {.parent = &list_location, .index = i};
+        if (!json_is_string(entry))
+            validation_fail(in->validation, &location, "string_type", "Input should be a valid string");
+        else if (!is_valid(json_string_value(entry)))
+            validation_fail(in->validation, &location, "value_error",
+                            "value is not a valid address or domain");
+        else
+            json_array_append(result, entry);
+    }
+    return result;
+}
+
+static json_t *read_rule(const struct json_input *in, const char *name)
+{
+    json_t *rule = validate_object(in, name, false);
+    if (rule == NULL)
+        return json_null();
+    struct location location = {.parent = in->location, .name = name};
+    struct json_input inner = {in->validation, &location, rule};
+    return json_pack("{s:o, s:o}", "addresses", read_entries(&inner, "addresses", address_is_valid),
+                     "domains", read_entries(&inner, "domains", validate_is_domain));
+}
+
+static const char *read_address(const struct json_input *in)
+{
+    const char *address = validate_line(in, "email_address", true);
+    if (address == NULL || address_is_valid(address))
+        return address;
+    struct location location = {.parent = in->location, .name = "email_address"};
+    validation_fail(in->validation, &location, "value_error", "value is not a valid email address");
+    return NULL;
+}
+
+int inbox_request_read(json_t *body, struct validation *validation, struct inbox_request *ret_request)
+{
+    static const char *const switches[] = {"allow_cc", "allow_bcc", "spf_pass_required", "dkim_pass_required",
+                                           "dmarc_pass_required"};
+    struct location top = {.name = "body"};
+    struct json_input in = {validation, &top, body};
+    const char *id = validate_line(&in, "id", false);
+    const char *name = validate_line(&in, "name", true);
+    const char *address = read_address(&in);
+    json_t *settings = json_pack("{s:s?, s:s?}", "name", name, "email_address", address);
+    for (size_t i = 0; i < ARRAY_LEN(switches); i++)
+        json_object_set_new(settings, switches[i], json_boolean(validate_boolean(&in, switches[i], true)));
+    json_object_set_new(settings, "allowed_from_addresses", read_rule(&in, "allowed_from_addresses"));
+    json_object_set_new(settings, "blocked_from_addresses", read_rule(&in, "blocked_from_addresses"));
+    json_t *webhook =
+        json_pack("{s:s?, s:s?}", "webhook_url", validate_line(&in, "webhook_url", false),
+                  "webhook_signing_secret_id", validate_line(&in, "webhook_signing_secret_id", false));
+    json_object_update(settings, webhook);
+    json_decref(webhook);
+    bool is_tracking = validate_boolean(&in, "open_and_click_tracking", false);
+    int result = json_object_set_new(settings, "open_and_click_tracking", json_boolean(is_tracking));
+    *ret_request = (struct inbox_request){.id = id, .settings = settings};
+    return result == 0 ? 0 : -ENOMEM;
+}
+
+void inbox_request_release(struct inbox_request *request)
+{
+    json_decref(request->settings);
+    request->settings = NULL;
+}

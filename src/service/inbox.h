@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An inbox. It is its published record (interface, GET /api/v1/inbox), kept as JSON in the table `inboxes`;
+ * its key there is a number, `seq`. The record's rules say who may write to it: a block list, an allow list,
+ * and whether it may be reached by Cc and by Bcc.
+ */
+#ifndef INBOXFS_SERVICE_INBOX_H
+#define INBOXFS_SERVICE_INBOX_H
+
+#include <jansson.h>
+#include <sqlite3.h>
+#include <stdint.h>
+
+#include "service/validation.h"
+
+struct inbox_row {
+    int64_t seq;    /* its key in the database */
+    json_t *record; /* owned */
+};
+
+/* Accepts an inbox of zeros. */
+void inbox_row_release(struct inbox_row *inbox);
+
+#define _cleanup_inbox_ __attribute__((cleanup(inbox_row_release)))
+
+/* Borrowed from the record; never NULL. */
+const char *inbox_row_id(const struct inbox_row *inbox);
+const char *inbox_row_address(const struct inbox_row *inbox);
+/* NULL when it has none. */
+const char *inbox_row_name(const struct inbox_row *inbox);
+
+/* 0, -ENOENT or -errno. Addresses are compared without regard to the case of ASCII letters. */
+int inbox_row_find_by_id(sqlite3 *db, const char *id, struct inbox_row *ret_inbox);
+int inbox_row_find_by_address(sqlite3 *db, const char *address, struct inbox_row *ret_inbox);
+
+/* Inside a write transaction; `inbox->record` is stored. Insertion sets `seq`. -EEXIST: the address is taken.
+ */
+int inbox_row_insert(sqlite3 *db, struct inbox_row *inbox);
+int inbox_row_update(sqlite3 *db, const struct inbox_row *inbox);
+
+/* Whether the account has no inbox yet: 1, 0 or -errno. */
+int inbox_row_is_none(sqlite3 *db);
+
+/* How a message reached an inbox; of several ways the most open one counts. */
+enum delivery_way {
+    DELIVERY_TO,
+    DELIVERY_CC,
+    DELIVERY_BCC,
+};
+
+struct verdict {
+    const char *status;  /* the record's `status`: "valid", "blocked_from_address" … */
+    const char *message; /* its `status_message`; NULL when valid */
+};
+
+/* What the rules of `record` (a published inbox record) say to a message. A block wins over everything; an
+ * allow list without entries allows all. */
+struct verdict inbox_judge(const json_t *record, const char *from_address, enum delivery_way way);
+
+/* A request to create or update an inbox (interface, POST /api/v1/inbox/upsert), read and checked. An update
+ * is a full update: a field that is left out falls to its default. */
+struct inbox_request {
+    const char *id;   /* borrowed from the body; NULL: to be created */
+    json_t *settings; /* every settable field of the published record, defaults filled in; owned */
+};
+
+/* `body` is borrowed for as long as the request lives. What is wrong is added to `validation`, and then the
+ * request is not to be used but for its release. 0 or -ENOMEM. */
+int inbox_request_read(json_t *body, struct validation *validation, struct inbox_request *ret_request);
+void inbox_request_release(struct inbox_request *request);
+
+#endif

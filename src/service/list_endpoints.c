@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The lists of inboxes, of received and of sent emails: GET /api/v1/inbox, /email and /email/outbound.
+ *
+ * Clients disagree on how a list is written in a query (repeated key, JSON text in one value, the old
+ * singular name): all are taken, and what they leave out may come as "null" or empty. The SQL statement is
+ * put together from the filters that are asked for; every value is bound. Its rows are sent as they are read
+ * (reply.h), so that no list is ever in memory as a whole. An unchanged list is answered by its ETag alone.
+ */
+#include <errno.h>
+#include <glib.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "service/endpoints.h"
+#include "service/message.h"
+#include "service/validation.h"
+#include "sql/query.h"
+
+enum list_side {
+    LIST_RECEIVED,
+    LIST_SENT,
+};
+
+/* ---------------------------------------------------------------- the query */
+
+struct list_query {
+    json_t *inbox_ids;      /* array of strings; NULL: all inboxes. Owned */
+    json_t *from_addresses; /* array of strings; NULL: any. Owned */
+    char *search_term;      /* folded; NULL: none. Owned */
+    int64_t limit;
+    bool valid_only;
+};
+
+enum {
+    LIMIT_DEFAULT = 100,
+    LIMIT_MAX = 1000 * 1000 * 1000,
+    LIST_MAX = 1000,
+};
+
+struct query_reader {
+    struct validation *validation;
+    struct list_query *query;
+    bool is_out_of_memory;
+};
+
+static void fail(const struct query_reader *reader, const char *name, const char *type, const char *message)
+{
+    struct location query = {.name = "query"};
+    struct location location = {.parent = &query, .name = name};
+    validation_fail(reader->validation, &location, type, message);
+}
+
+static void append_item(struct query_reader *reader, const char *name, json_t *list, json_t *item)
+{
+    if (!json_is_string(item))
+        fail(reader, name, "string_type", "Input should be a valid string");
+    else if (json_array_size(list) >= LIST_MAX)
+        fail(reader, name, "too_long", "List has too many items");
+    else
+        json_array_append(list, item);
+}
+
+static void read_list(struct query_reader *reader, const char *name, const char *value, json_t **list)
+{
+    if (*list == NULL)
+        *list = json_array();
+    json_t *items = value[0] == '[' ? json_loads(value, 0, NULL) : json_pack("[s]", value);
+    if (*list == NULL || items == NULL) {
+        fail(reader, name, "list_type", "Input should be a valid list");
+        return;
+    }
+    size_t i;
+    json_t *item;
+    json_array_foreach (items, i, item)
+        append_item(reader, name, *list, item);
+    json_decref(items);
+}
+
+static void read_limit(struct query_reader *reader, const char *name, const char *value)
+{
+    char *end = NULL;
+    errno = 0;
+    long long limit = strtoll(value, &end, 10);
+    bool is_number = *end == '\0' && strspn(value, "0123456789+-") == strlen(value);
+    if (!is_number)
+        fail(reader, name, "int_parsing",
+             "Input should be a valid integer, unable to parse string as an integer");
+    else if (limit < 1)
+        fail(reader, name, "greater_than_equal", "Input should be greater than or equal to 1");
+    else
+        reader->query->limit = limit < LIMIT_MAX ? limit : LIMIT_MAX;
+}
+
+static void read_valid_only(struct query_reader *reader, const char *name, const char *value)
+{
+    if (!validate_read_boolean_word(value, &reader->query->valid_only))
+        fail(reader, name, "bool_parsing", "Input should be a valid boolean, unable to interpret input");
+}
+
+static void read_search_term(struct query_reader *reader, const char *name, const char *value)
+{
+    if (!g_utf8_validate(value, -1, NULL)) {
+        fail(reader, name, "string_unicode", "Input should be a valid string in UTF-8");
+        return;
+    }
+    free(reader->query->search_term);
+    reader->query->search_term = message_fold(value);
+    if (reader->query->search_term == NULL)
+        reader->is_out_of_memory = true;
+}
+
+static enum MHD_Result read_argument(void *context, enum MHD_ValueKind kind, const char *name,
+                                     const char *value)
+{
+    (void)kind;
+    struct query_reader *reader = context;
+    if (value == NULL || value[0] == '\0' || strcmp(value, "null") == 0)
+        return MHD_YES;
+    if (strcmp(name, "inbox_ids") == 0 || strcmp(name, "inbox_id") == 0)
+        read_list(reader, name, value, &reader->query->inbox_ids);
+    else if (strcmp(name, "from_addresses") == 0)
+        read_list(reader, name, value, &reader->query->from_addresses);
+    else if (strcmp(name, "limit") == 0)
+        read_limit(reader, name, value);
+    else if (strcmp(name, "valid_only") == 0)
+        read_valid_only(reader, name, value);
+    else if (strcmp(name, "search_term") == 0)
+        read_search_term(reader, name, value);
+    return MHD_YES;
+}
+
+static int list_query_read(struct MHD_Connection *connection, struct validation *validation,
+                           struct list_query *ret_query)
+{
+    *ret_query = (struct list_query){.limit = LIMIT_DEFAULT, .valid_only = true};
+    struct query_reader reader = {.validation = validation, .query = ret_query};
+    MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, read_argument, &reader);
+    return reader.is_out_of_memory ? -ENOMEM : 0;
+}
+
+static void list_query_release(struct list_query *query)
+{
+    json_decref(query->inbox_ids);
+    json_decref(query->from_addresses);
+    free(query->search_term);
+    *query = (struct list_query){0};
+}
+
+/* ---------------------------------------------------------------- the answer */
+
+static const char inboxes_filter[] = " AND r.inbox IN (SELECT seq FROM inboxes WHERE id IN"
+                                     " (SELECT value FROM json_each(?2)))";
+/* So that a single inbox is read by its index, newest first, and nothing is sorted. */
+static const char inbox_filter[] = " AND r.inbox = (SELECT seq FROM inboxes WHERE id = ?2 ->> 0)";
+static const char from_filter[] = " AND r.from_address IN (SELECT value FROM json_each(?3))";
+static const char search_filter[] =
+    " AND instr((SELECT search_text FROM messages WHERE seq = r.message), ?4)";
+
+static int build_sql(const struct list_query *query, enum list_side side, struct strbuf *sql)
+{
+    strbuf_appendf(sql, "SELECT r.record FROM %s r WHERE true",
+                   side == LIST_RECEIVED ? "emails" : "outbound");
+    if (side == LIST_RECEIVED && query->valid_only)
+        strbuf_append_str(sql, " AND r.is_valid");
+    if (query->inbox_ids != NULL)
+        strbuf_append_str(sql, json_array_size(query->inbox_ids) == 1 ? inbox_filter : inboxes_filter);
+    if (side == LIST_RECEIVED && query->from_addresses != NULL)
+        strbuf_append_str(sql, from_filter);
+    if (query->search_term != NULL)
+        strbuf_append_str(sql, search_filter);
+    return strbuf_append_str(sql, " ORDER BY r.seq DESC LIMIT ?1");
+}
+
+static int bind_list(sqlite3_stmt *statement, int parameter, const json_t *list)
+{
+    if (list == NULL)
+        return 0;
+    char *text = json_dumps(list, JSON_COMPACT);
+    return text != NULL ? query_error(sqlite3_bind_text(statement, parameter, text, -1, free)) : -ENOMEM;
+}
+
+static int prepare(sqlite3 *db, const struct list_query *query, enum list_side side,
+                   sqlite3_stmt **ret_statement)
+{
+    _cleanup_strbuf_ struct strbuf sql = STRBUF_INIT(4096);
+    int error = build_sql(query, side, &sql);
+    if (error != 0)
+        return error;
+    sqlite3_stmt *statement = NULL;
+    error = query_prepare(db, &statement, strbuf_str(&sql), "i", query->limit);
+    if (error != 0)
+        return error;
+    if (query->inbox_ids != NULL)
+        error = bind_list(statement, 2, query->inbox_ids);
+    if (error == 0 && side == LIST_RECEIVED)
+        error = bind_list(statement, 3, query->from_addresses);
+    if (error == 0 && query->search_term != NULL)
+        error = query_error(sqlite3_bind_text(statement, 4, query->search_term, -1, SQLITE_TRANSIENT));
+    if (error != 0) {
+        sqlite3_finalize(statement);
+        return error;
+    }
+    *ret_statement = statement;
+    return 0;
+}
+
+/* Consumes the statement and the reader. */
+static int stream(const struct request *request, sqlite3 *db, sqlite3_stmt *statement, const char *etag,
+                  struct reply *reply)
+{
+    struct record_array *records = NULL;
+    int error = record_array_new(request->context->database, db, statement, &records);
+    if (error != 0)
+        return error;
+    reply_bytes(reply, "application/json", NULL, 0);
+    reply->records = records;
+    snprintf(reply->etag, sizeof(reply->etag), "%s", etag);
+    return 0;
+}
+
+/* A list is prepared with the reader, and what counts its changes. */
+struct list {
+    sqlite3 *db;
+    sqlite3_stmt *statement;
+    int64_t changes;
+};
+
+/* Answers with the list, or that it is unchanged; consumes what it holds. `error`: of its preparation. */
+static int answer(const struct request *request, struct list *list, int error, struct reply *reply)
+{
+    char etag[REPLY_ETAG_SIZE];
+    if (error == 0)
+        error = request_make_etag(request, list->db, list->changes, etag);
+    if (error == 0 && !request_is_unchanged(request, etag, reply))
+        return stream(request, list->db, list->statement, etag, reply);
+    sqlite3_finalize(list->statement);
+    database_end_read(request->context->database, list->db);
+    return error;
+}
+
+int endpoint_inbox_list(struct request *request, struct reply *reply)
+{
+    struct list list = {0};
+    int error = database_begin_read(request->context->database, &list.db);
+    if (error != 0)
+        return error;
+    error =
+        query_integer(list.db, &list.changes, "SELECT value FROM settings WHERE name = 'inbox_changes'", "");
+    if (error == 0)
+        error = query_prepare(list.db, &list.statement, "SELECT record FROM inboxes ORDER BY seq", "");
+    return answer(request, &list, error, reply);
+}
+
+static int count_changes(const struct list_query *query, enum list_side side, struct list *list)
+{
+    if (side == LIST_SENT)
+        return query_integer(list->db, &list->changes,
+                             "SELECT value FROM settings WHERE name = 'outbound_changes'", "");
+    if (json_array_size(query->inbox_ids) != 1)
+        return query_integer(list->db, &list->changes,
+                             "SELECT value FROM settings WHERE name = 'email_changes'", "");
+    const char *id = json_string_value(json_array_get(query->inbox_ids, 0));
+    int error =
+        query_integer(list->db, &list->changes, "SELECT email_changes FROM inboxes WHERE id = ?", "s", id);
+    return error == -ENOENT ? 0 : error;
+}
+
+static int answer_emails(const struct request *request, const struct list_query *query, enum list_side side,
+                         struct reply *reply)
+{
+    struct list list = {0};
+    int error = database_begin_read(request->context->database, &list.db);
+    if (error != 0)
+        return error;
+    error = count_changes(query, side, &list);
+    if (error == 0)
+        error = prepare(list.db, query, side, &list.statement);
+    return answer(request, &list, error, reply);
+}
+
+static int answer_list(struct request *request, enum list_side side, struct reply *reply)
+{
+    struct validation validation;
+    int error = validation_init(&validation);
+    if (error != 0)
+        return error;
+    struct list_query query;
+    error = list_query_read(request->connection, &validation, &query);
+    if (error == 0 && validation_has_failed(&validation))
+        reply_invalid(reply, &validation);
+    else if (error == 0)
+        error = answer_emails(request, &query, side, reply);
+    list_query_release(&query);
+    validation_release(&validation);
+    return error;
+}
+
+int endpoint_email_list(struct request *request, struct reply *reply)
+{
+    return answer_list(request, LIST_RECEIVED, reply);
+}
+
+int endpoint_outbound_list(struct request *request, struct reply *reply)
+{
+    return answer_list(request, LIST_SENT, reply);
+}
