@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -146,11 +145,13 @@ static void reply_bad_form(struct reply *reply, int error)
     reply_json(reply, MHD_HTTP_UNPROCESSABLE_CONTENT, json_pack("{s:[o]}", "detail", problem));
 }
 
-static int store(const struct request *request, const char *body, struct reply *reply)
+int endpoint_pool_add(struct request *request, struct reply *reply)
 {
     struct multipart_file file = {0};
-    int error = multipart_find_file(request_header(request, MHD_HTTP_HEADER_CONTENT_TYPE), body,
-                                    request->body_len, "file", &file);
+    const char *content_type = request_header(request, MHD_HTTP_HEADER_CONTENT_TYPE);
+    int error = request->body.len == 0 ? -ENOENT
+                                       : multipart_find_file(content_type, strbuf_str(&request->body),
+                                                             request->body.len, "file", &file);
     if (error == -ENOENT || error == -EINVAL || error == -EBADMSG) {
         reply_bad_form(reply, error);
         return 0;
@@ -166,19 +167,5 @@ static int store(const struct request *request, const char *body, struct reply *
             reply_json(reply, MHD_HTTP_OK, json_pack("{s:s}", "id", id));
     }
     multipart_file_release(&file);
-    return error;
-}
-
-int endpoint_pool_add(struct request *request, struct reply *reply)
-{
-    if (request->body_len == 0) {
-        reply_bad_form(reply, -ENOENT);
-        return 0;
-    }
-    void *body = mmap(NULL, request->body_len, PROT_READ, MAP_PRIVATE, request->body_fd, 0);
-    if (body == MAP_FAILED)
-        return -errno;
-    int error = store(request, body, reply);
-    munmap(body, request->body_len);
     return error;
 }

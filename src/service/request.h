@@ -36,8 +36,6 @@ struct request {
     char *path;                                     /* the copy that `parameters` point into */
     const char *parameters[REQUEST_PARAMETERS_MAX]; /* what stands in the path for ids, decoded */
     struct strbuf body;
-    int body_fd; /* where a form's body is kept instead; -1: nowhere */
-    size_t body_len;
 };
 
 /* A header's value, or NULL. */

@@ -7,7 +7,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <microhttpd.h>
 #include <netdb.h>
 #include <stdbool.h>
@@ -19,7 +18,6 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "service/connections.h"
 #include "service/endpoints.h"
@@ -49,34 +47,31 @@ enum {
 
 /* ---------------------------------------------------------------- the routes */
 
-enum route_body {
-    ROUTE_NO_BODY,   /* one that comes is thrown away */
-    ROUTE_JSON_BODY, /* application/json, collected in memory */
-    ROUTE_FORM_BODY, /* multipart/form-data, collected in a file */
-};
+static const char json[] = "application/json";
+static const char form[] = "multipart/form-data";
 
 struct route {
     const char *method;
     const char *pattern; /* "*" stands for a segment that is a parameter */
     int (*answer)(struct request *request, struct reply *reply);
-    enum route_body body;
-    size_t body_max_bytes;
+    const char *body_type; /* NULL: a body that comes is thrown away */
+    size_t body_max_bytes; /* it is collected in memory */
 };
 
 /* A fixed segment stands before a parameter in the same place. */
 static const struct route routes[] = {
-    {"GET", "api/v1/inbox", endpoint_inbox_list, ROUTE_NO_BODY, 0},
-    {"POST", "api/v1/inbox/upsert", endpoint_inbox_upsert, ROUTE_JSON_BODY, SMALL_BODY_MAX_BYTES},
-    {"GET", "api/v1/email", endpoint_email_list, ROUTE_NO_BODY, 0},
-    {"POST", "api/v1/email/add-attachment-to-pool", endpoint_pool_add, ROUTE_FORM_BODY, FORM_BODY_MAX_BYTES},
-    {"POST", "api/v1/email/send", endpoint_send, ROUTE_JSON_BODY, SEND_BODY_MAX_BYTES},
-    {"GET", "api/v1/email/outbound", endpoint_outbound_list, ROUTE_NO_BODY, 0},
-    {"GET", "api/v1/email/outbound/*", endpoint_outbound_content, ROUTE_NO_BODY, 0},
-    {"GET", "api/v1/email/outbound/*/attachment/*", endpoint_outbound_attachment, ROUTE_NO_BODY, 0},
-    {"GET", "api/v1/email/*", endpoint_email_content, ROUTE_NO_BODY, 0},
-    {"GET", "api/v1/email/*/raw", endpoint_email_raw, ROUTE_NO_BODY, 0},
-    {"GET", "api/v1/email/*/attachment/*", endpoint_email_attachment, ROUTE_NO_BODY, 0},
-    {"POST", "api/v1/email/*/mark/*", endpoint_email_mark, ROUTE_NO_BODY, 0},
+    {"GET", "api/v1/inbox", endpoint_inbox_list, NULL, 0},
+    {"POST", "api/v1/inbox/upsert", endpoint_inbox_upsert, json, SMALL_BODY_MAX_BYTES},
+    {"GET", "api/v1/email", endpoint_email_list, NULL, 0},
+    {"POST", "api/v1/email/add-attachment-to-pool", endpoint_pool_add, form, FORM_BODY_MAX_BYTES},
+    {"POST", "api/v1/email/send", endpoint_send, json, SEND_BODY_MAX_BYTES},
+    {"GET", "api/v1/email/outbound", endpoint_outbound_list, NULL, 0},
+    {"GET", "api/v1/email/outbound/*", endpoint_outbound_content, NULL, 0},
+    {"GET", "api/v1/email/outbound/*/attachment/*", endpoint_outbound_attachment, NULL, 0},
+    {"GET", "api/v1/email/*", endpoint_email_content, NULL, 0},
+    {"GET", "api/v1/email/*/raw", endpoint_email_raw, NULL, 0},
+    {"GET", "api/v1/email/*/attachment/*", endpoint_email_attachment, NULL, 0},
+    {"POST", "api/v1/email/*/mark/*", endpoint_email_mark, NULL, 0},
 };
 
 /* ---------------------------------------------------------------- the listening socket */
@@ -418,8 +413,6 @@ static void exchange_free(struct exchange *exchange)
         return;
     reply_release(&exchange->reply);
     strbuf_release(&exchange->request.body);
-    if (exchange->request.body_fd >= 0)
-        close(exchange->request.body_fd);
     free(exchange->request.path);
     free(exchange->request.target);
     free(exchange);
@@ -432,7 +425,6 @@ static struct exchange *exchange_new(const struct service_context *context, cons
     if (exchange == NULL)
         return NULL;
     exchange->request.context = context;
-    exchange->request.body_fd = -1;
     exchange->request.target = strdup(target);
     if (exchange->request.target == NULL) {
         exchange_free(exchange);
@@ -488,25 +480,20 @@ static void reply_too_large(struct exchange *exchange)
                 exchange->route->body_max_bytes);
 }
 
-/* Opens what the body is collected in. */
+/* Checks what is declared of the body. */
 static void expect_body(struct exchange *exchange)
 {
     struct request *request = &exchange->request;
-    enum route_body body = exchange->route->body;
-    const char *type = body == ROUTE_JSON_BODY ? "application/json" : "multipart/form-data";
-    if (body == ROUTE_NO_BODY)
+    const struct route *route = exchange->route;
+    if (route->body_type == NULL)
         return;
-    if (!has_media_type(request, type)) {
-        reply_error(&exchange->reply, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "The body must be %s.", type);
-    } else if (declared_length(request) > exchange->route->body_max_bytes) {
+    if (!has_media_type(request, route->body_type))
+        reply_error(&exchange->reply, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "The body must be %s.",
+                    route->body_type);
+    else if (declared_length(request) > route->body_max_bytes)
         reply_too_large(exchange);
-    } else if (body == ROUTE_JSON_BODY) {
-        request->body = STRBUF_INIT(exchange->route->body_max_bytes);
-    } else {
-        request->body_fd = openat(request->context->pool_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-        if (request->body_fd < 0)
-            reply_failure(&exchange->reply, -errno);
-    }
+    else
+        request->body = STRBUF_INIT(route->body_max_bytes);
 }
 
 /* To be called first: the head is there; the key, the route and what is declared of the body are checked.
@@ -545,24 +532,12 @@ static bool exchange_is_settled(const struct exchange *exchange)
     return exchange->is_settled;
 }
 
-/* 0, -EMSGSIZE or -errno. */
-static int collect(struct request *request, size_t max_bytes, const char *bytes, size_t len)
-{
-    if (len > max_bytes - request->body_len)
-        return -EMSGSIZE;
-    int error = request->body_fd >= 0 ? file_write_all(request->body_fd, bytes, len)
-                                      : strbuf_append(&request->body, bytes, len);
-    if (error == 0)
-        request->body_len += len;
-    return error;
-}
-
 /* A piece of the body. False: more came than will be thrown away; the connection is to be cut. */
 static bool exchange_receive(struct exchange *exchange, const char *bytes, size_t len)
 {
-    bool is_wanted = exchange->reply.status == 0 && exchange->route->body != ROUTE_NO_BODY;
+    bool is_wanted = exchange->reply.status == 0 && exchange->route->body_type != NULL;
     if (is_wanted) {
-        int error = collect(&exchange->request, exchange->route->body_max_bytes, bytes, len);
+        int error = strbuf_append(&exchange->request.body, bytes, len);
         if (error == 0)
             return true;
         if (error == -EMSGSIZE)
