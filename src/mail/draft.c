@@ -1,25 +1,63 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Drafts: tells the two forms apart, checks what both have in common, writes the request.
+ * A draft is read in three steps: the two forms of a message are told apart, each is read into a `struct
+ * draft_reading`, and what was read is checked as a whole and written as a request. This file has them in the
+ * order in which they need each other: the reading, the JSON form, the RFC 5322 form, answers, and the whole.
  */
 #include "mail/draft.h"
 
 #include <errno.h>
+#include <gmime/gmime.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
-#include "mail/draft_reading.h"
+#include "mail/address.h"
+#include "mail/file_name.h"
 #include "mail/json_value.h"
 #include "mail/json_writer.h"
+#include "mail/mime_library.h"
 #include "mail/reason.h"
+
+struct string_list {
+    char **items;
+    size_t len;
+};
+
+/* A draft while it is being read: what both forms of a message come to, before it is checked as a whole and
+ * written as a request. */
+struct draft_reading {
+    bool is_answer; /* what is missing will be taken from what it answers */
+    char *from;
+    struct address_list to;
+    struct address_list cc;
+    struct address_list bcc;
+    struct address_list reply_to;
+    char *subject;    /* NULL: left out, so that the service takes the original's */
+    char *plain_text; /* NULL: "" */
+    char *html;       /* NULL: none */
+    bool alternative_content;
+    char *existing_email_id; /* NULL unless message_type is reply or forward */
+    char *message_type;      /* NULL: new */
+    struct string_list attachment_ids;
+    struct string_list attachment_names;
+    struct draft_part *parts;
+    size_t parts_len;
+    char **ret_reason; /* borrowed */
+};
 
 enum {
     REQUEST_MAX_BYTES = 40 * 1000 * 1000
 };
 
-int string_list_append(struct string_list *list, const char *text)
+/* 0 or -ENOMEM. */
+static int string_list_append(struct string_list *list, const char *text)
 {
     char **items = realloc(list->items, (list->len + 1) * sizeof(*items));
     if (items == NULL)
@@ -49,8 +87,9 @@ static void parts_free(struct draft_part *parts, size_t len)
     free(parts);
 }
 
-int draft_append_part(struct draft_reading *reading, const char *name, const char *content_type, char *bytes,
-                      size_t len)
+/* Appends a part; `bytes` is taken over in any case. 0 or -ENOMEM. */
+static int draft_append_part(struct draft_reading *reading, const char *name, const char *content_type,
+                             char *bytes, size_t len)
 {
     struct draft_part *parts = realloc(reading->parts, (reading->parts_len + 1) * sizeof(*parts));
     if (parts == NULL) {
@@ -63,7 +102,8 @@ int draft_append_part(struct draft_reading *reading, const char *name, const cha
     return part->name == NULL || part->content_type == NULL ? -ENOMEM : 0;
 }
 
-void draft_reading_release(struct draft_reading *reading)
+/* Releases and empties all of it. */
+static void draft_reading_release(struct draft_reading *reading)
 {
     free(reading->from);
     address_list_release(&reading->to);
@@ -81,6 +121,1036 @@ void draft_reading_release(struct draft_reading *reading)
     *reading = (struct draft_reading){.ret_reason = reading->ret_reason};
 }
 
+/* Says that there are too many: -EMSGSIZE. */
+static int draft_refuse_recipients(struct draft_reading *reading)
+{
+    return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d recipients", DRAFT_RECIPIENTS_MAX);
+}
+
+/* ---- the JSON form: the send request of the interface, with its conveniences. Every field and type is
+ * checked, for the service would not tell, or only after the message was handed in. */
+
+enum {
+    PATH_BYTES = 80 /* of the name of a value, such as "to_addresses[12].name" */
+};
+
+static int refuse(const struct draft_reading *reading, const char *path, const char *words)
+{
+    return reason_give(reading->ret_reason, -EBADMSG, "%s: %s", path, words);
+}
+
+static int read_text_field(struct draft_reading *reading, const char *path, const json_t *value,
+                           char **ret_text)
+{
+    if (!json_is_string(value))
+        return refuse(reading, path, "not a string");
+    *ret_text = strdup(json_string_value(value));
+    return *ret_text == NULL ? -ENOMEM : 0;
+}
+
+/* ---- the JSON form: addresses */
+
+static int read_address_object(struct draft_reading *reading, const char *path, const json_t *object,
+                               struct address_list *list)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach ((json_t *)object, key, value)
+        if (strcmp(key, "address") != 0 && strcmp(key, "name") != 0)
+            return reason_give(reading->ret_reason, -EBADMSG, "%s: unknown field \"%.40s\"", path, key);
+
+    const char *address = json_string_value(json_object_get(object, "address"));
+    const json_t *name = json_object_get(object, "name");
+    if (address == NULL || !address_is_valid(address))
+        return refuse(reading, path, "not an email address");
+    if (name != NULL && !json_is_null(name) && !json_is_string(name))
+        return refuse(reading, path, "the name is not a string");
+    int error = address_list_append(list, address, json_string_value(name));
+    return error == -EBADMSG ? refuse(reading, path, "the name holds a control character") : error;
+}
+
+static int read_address_text(struct draft_reading *reading, const char *path, const char *text,
+                             struct address_list *list)
+{
+    int error = address_list_parse(list, text);
+    if (error == -EMSGSIZE)
+        return draft_refuse_recipients(reading);
+    return error == -EBADMSG ? refuse(reading, path, "not an email address") : error;
+}
+
+static int read_one_address(struct draft_reading *reading, const char *path, const json_t *value,
+                            struct address_list *list)
+{
+    size_t before = list->len;
+    if (json_is_object(value))
+        return read_address_object(reading, path, value, list);
+    if (!json_is_string(value))
+        return refuse(reading, path, "neither a string nor an object with address and name");
+    int error = read_address_text(reading, path, json_string_value(value), list);
+    return error == 0 && list->len != before + 1 ? refuse(reading, path, "not one email address") : error;
+}
+
+/* A string may hold several addresses, like a header; a string in an array holds one. */
+static int read_addresses_field(struct draft_reading *reading, const char *field, const json_t *value,
+                                struct address_list *list)
+{
+    if (json_is_string(value))
+        return read_address_text(reading, field, json_string_value(value), list);
+    if (json_is_object(value))
+        return read_address_object(reading, field, value, list);
+    if (!json_is_array(value))
+        return refuse(reading, field, "not an array of addresses");
+
+    int error = 0;
+    for (size_t i = 0; i < json_array_size(value) && error == 0; i++) {
+        char path[PATH_BYTES];
+        snprintf(path, sizeof(path), "%s[%zu]", field, i);
+        error = read_one_address(reading, path, json_array_get(value, i), list);
+    }
+    return error;
+}
+
+static int read_from_field(struct draft_reading *reading, const char *field, const json_t *value)
+{
+    struct address_list list = {0};
+    int error = read_one_address(reading, field, value, &list);
+    if (error == 0)
+        reading->from = TAKE_PTR(list.items[0].address);
+    address_list_release(&list);
+    return error;
+}
+
+static int read_to_field(struct draft_reading *reading, const char *field, const json_t *value)
+{
+    return read_addresses_field(reading, field, value, &reading->to);
+}
+
+static int read_cc_field(struct draft_reading *reading, const char *field, const json_t *value)
+{
+    return read_addresses_field(reading, field, value, &reading->cc);
+}
+
+static int read_bcc_field(struct draft_reading *reading, const char *field, const json_t *value)
+{
+    return read_addresses_field(reading, field, value, &reading->bcc);
+}
+
+static int read_reply_to_field(struct draft_reading *reading, const char *field, const json_t *value)
+{
+    return read_addresses_field(reading, field, value, &reading->reply_to);
+}
+
+/* ---- the JSON form: text */
+
+static int read_subject_field(struct draft_reading *reading, const char *field, const json_t *value)
+{
+    int error = read_text_field(reading, field, value, &reading->subject);
+    if (error == 0 && !address_name_is_valid(reading->subject))
+        error = refuse(reading, field, "holds a control character");
+    return error;
+}
+
+static int read_plain_text_field(struct draft_reading *reading, const char *field, const json_t *value)
+{
+    return read_text_field(reading, field, value, &reading->plain_text);
+}
+
+static int read_html_field(struct draft_reading *reading, const char *field, const json_t *value)
+{
+    return read_text_field(reading, field, value, &reading->html);
+}
+
+static int read_alternative_content_field(struct draft_reading *reading, const char *field,
+                                          const json_t *value)
+{
+    if (!json_is_boolean(value))
+        return refuse(reading, field, "neither true nor false");
+    reading->alternative_content = json_is_true(value);
+    return 0;
+}
+
+static int read_existing_email_id_field(struct draft_reading *reading, const char *field, const json_t *value)
+{
+    int error = read_text_field(reading, field, value, &reading->existing_email_id);
+    if (error == 0 && reading->existing_email_id[0] == '\0')
+        error = refuse(reading, field, "empty");
+    return error;
+}
+
+static int read_message_type_field(struct draft_reading *reading, const char *field, const json_t *value)
+{
+    const char *type = json_string_value(value);
+    if (type != NULL && strcmp(type, "new") == 0)
+        return 0;
+    if (type == NULL || (strcmp(type, "reply") != 0 && strcmp(type, "forward") != 0))
+        return refuse(reading, field, "not one of \"new\", \"reply\" and \"forward\"");
+    return read_text_field(reading, field, value, &reading->message_type);
+}
+
+/* ---- the JSON form: attachments */
+
+static bool is_id(const char *text)
+{
+    return text[0] != '\0';
+}
+
+static int read_strings(struct draft_reading *reading, const char *field, const json_t *value,
+                        bool (*is_right)(const char *text), const char *words, struct string_list *list)
+{
+    if (!json_is_array(value))
+        return refuse(reading, field, "not an array of strings");
+    if (json_array_size(value) > ATTACHMENTS_MAX)
+        return reason_give(reading->ret_reason, -EMSGSIZE, "%s: more than %d", field, ATTACHMENTS_MAX);
+
+    int error = 0;
+    for (size_t i = 0; i < json_array_size(value) && error == 0; i++) {
+        const char *text = json_string_value(json_array_get(value, i));
+        char path[PATH_BYTES];
+        snprintf(path, sizeof(path), "%s[%zu]", field, i);
+        error =
+            text == NULL || !is_right(text) ? refuse(reading, path, words) : string_list_append(list, text);
+    }
+    return error;
+}
+
+static int read_attachments_field(struct draft_reading *reading, const char *field, const json_t *value)
+{
+    return read_strings(reading, field, value, file_name_is_valid, "not the name of a file in attachments/",
+                        &reading->attachment_names);
+}
+
+static int read_attachment_ids_field(struct draft_reading *reading, const char *field, const json_t *value)
+{
+    return read_strings(reading, field, value, is_id, "not an id", &reading->attachment_ids);
+}
+
+static int refuse_idempotency_key(struct draft_reading *reading, const char *field, const json_t *value)
+{
+    (void)value;
+    return refuse(reading, field, "is made by the filesystem, and cannot be given");
+}
+
+/* ---- the JSON form: the whole */
+
+static const struct field {
+    const char *name;
+    int (*read)(struct draft_reading *reading, const char *field, const json_t *value);
+} fields[] = {
+    {"from_address", read_from_field},
+    {"to_addresses", read_to_field},
+    {"cc_addresses", read_cc_field},
+    {"bcc_addresses", read_bcc_field},
+    {"reply_to_addresses", read_reply_to_field},
+    {"subject", read_subject_field},
+    {"plain_text", read_plain_text_field},
+    {"html", read_html_field},
+    {"alternative_content", read_alternative_content_field},
+    {"existing_email_id", read_existing_email_id_field},
+    {"message_type", read_message_type_field},
+    {"attachments", read_attachments_field},
+    {"attachment_ids", read_attachment_ids_field},
+    {"idempotency_key", refuse_idempotency_key},
+};
+
+static int read_field(struct draft_reading *reading, const char *name, const json_t *value)
+{
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+        if (strcmp(fields[i].name, name) != 0)
+            continue;
+        return json_is_null(value) ? 0 : fields[i].read(reading, name, value);
+    }
+    return reason_give(reading->ret_reason, -EBADMSG, "unknown field \"%.40s\"", name);
+}
+
+static int check_reply(const struct draft_reading *reading)
+{
+    if (reading->message_type != NULL && reading->existing_email_id == NULL)
+        return refuse(reading, "existing_email_id", "needed for a reply or forward");
+    if (reading->message_type == NULL && reading->existing_email_id != NULL)
+        return refuse(reading, "existing_email_id", "needs message_type \"reply\" or \"forward\"");
+    return 0;
+}
+
+/* 0, -EBADMSG, -EMSGSIZE, -ENOMEM; the reason is given. The bytes hold no NUL. */
+static int draft_read_json(struct draft_reading *reading, const char *bytes, size_t len)
+{
+    json_error_t problem;
+    _cleanup_json_ json_t *object = json_loadb(bytes, len, JSON_REJECT_DUPLICATES, &problem);
+    if (object == NULL) {
+        bool is_nul = json_error_code(&problem) == json_error_null_character;
+        return reason_give(reading->ret_reason, -EBADMSG, "not JSON: line %d, column %d: %s", problem.line,
+                           problem.column, is_nul ? "a string holds a NUL character" : problem.text);
+    }
+
+    const char *name;
+    json_t *value;
+    json_object_foreach (object, name, value) {
+        int error = read_field(reading, name, value);
+        if (error != 0)
+            return error;
+    }
+    return check_reply(reading);
+}
+
+/* ---- the header section: any file may be put into the outbox, and GMime makes a message of anything, so the
+ * section is first held against the grammar of RFC 5322 line by line */
+
+enum {
+    HEADER_SECTION_MAX_BYTES = 1000 * 1000
+};
+
+/* The bytes of the header's name; 0: the line is no header. */
+static size_t header_name_len(const char *line, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (line[i] == ':')
+            return i;
+        if (line[i] <= ' ' || line[i] >= 0x7f)
+            return 0;
+    }
+    return 0;
+}
+
+/* The headers that matter to the section as a whole. */
+static const struct known_header {
+    const char *name;
+    bool makes_a_message; /* one of these has to be there */
+    bool is_single;
+} known_headers[] = {
+    {"To", true, false},           {"Cc", true, false},
+    {"Bcc", true, false},          {"Subject", true, true},
+    {"From", true, true},          {"Reply-To", false, false},
+    {"Attach", false, false},      {"MIME-Version", false, false},
+    {"Content-Type", false, true}, {"Content-Transfer-Encoding", false, true},
+};
+
+static const struct known_header *find_known_header(const char *name, size_t len)
+{
+    for (size_t i = 0; i < ARRAY_LEN(known_headers); i++)
+        if (strlen(known_headers[i].name) == len && strncasecmp(known_headers[i].name, name, len) == 0)
+            return &known_headers[i];
+    return NULL;
+}
+
+static size_t line_len(const char *bytes, size_t len)
+{
+    const char *newline = memchr(bytes, '\n', len);
+    return newline == NULL ? len : (size_t)(newline - bytes) + 1;
+}
+
+static bool is_blank_line(const char *line, size_t len)
+{
+    return (len == 1 && line[0] == '\n') || (len == 2 && line[0] == '\r' && line[1] == '\n');
+}
+
+/* A carriage return that ends no line ends one to some mail programs. */
+static bool has_bare_return(const char *line, size_t len)
+{
+    const char *found = memchr(line, '\r', len);
+    return found != NULL && (found + 2 != line + len || found[1] != '\n');
+}
+
+static int check_header_line(struct draft_reading *reading, const char *line, size_t len, unsigned int number,
+                             bool *seen)
+{
+    size_t name_len = header_name_len(line, len);
+    if (name_len == 0 || has_bare_return(line, len))
+        return reason_give(reading->ret_reason, -EBADMSG,
+                           "not a message: line %u is neither a header nor the blank line after them",
+                           number);
+    const struct known_header *known = find_known_header(line, name_len);
+    if (known == NULL)
+        return 0;
+    if (known->is_single && seen[known - known_headers])
+        return reason_give(reading->ret_reason, -EBADMSG, "%s: given twice", known->name);
+    seen[known - known_headers] = true;
+    return 0;
+}
+
+/* Whether the bytes begin with a header section that can be a message's: nothing but header lines up to a
+ * blank line, one of To, Cc, Bcc, Subject and From among them (of an answer, any that counts).
+ * *ret_has_type: there is a Content-Type, so that it may have parts. 0, -EBADMSG, -EMSGSIZE. */
+static int draft_check_header_section(struct draft_reading *reading, const char *bytes, size_t len,
+                                      bool *ret_has_type)
+{
+    bool seen[ARRAY_LEN(known_headers)] = {false};
+    bool is_ended = false;
+    unsigned int number = 1;
+    size_t at = 0;
+    for (size_t step; at < len; at += step, number++) {
+        const char *line = bytes + at;
+        step = line_len(line, len - at);
+        is_ended = is_blank_line(line, step);
+        if (is_ended)
+            break;
+        if (at + step > HEADER_SECTION_MAX_BYTES)
+            return reason_give(reading->ret_reason, -EMSGSIZE, "the headers are larger than %d bytes",
+                               HEADER_SECTION_MAX_BYTES);
+        bool is_folded = at > 0 && (line[0] == ' ' || line[0] == '\t') && !has_bare_return(line, step);
+        int error = is_folded ? 0 : check_header_line(reading, line, step, number, seen);
+        if (error != 0)
+            return error;
+    }
+    *ret_has_type = seen[find_known_header("Content-Type", strlen("Content-Type")) - known_headers];
+    bool is_message = false;
+    for (size_t i = 0; i < ARRAY_LEN(known_headers); i++)
+        is_message = is_message || ((known_headers[i].makes_a_message || reading->is_answer) && seen[i]);
+    if (!is_message)
+        return reason_give(reading->ret_reason, -EBADMSG,
+                           "not a message: no To, Cc, Bcc, Subject or From among its headers");
+    /* What ends within its headers may be cut in the middle of an address. */
+    return is_ended ? 0
+                    : reason_give(reading->ret_reason, -EBADMSG,
+                                  "the message is cut off: no blank line ends its headers");
+}
+
+/* Whether the first line is one of the headers that count. */
+static bool draft_begins_with_header(const char *bytes, size_t len)
+{
+    size_t name_len = header_name_len(bytes, len);
+    return name_len > 0 && find_known_header(bytes, name_len) != NULL;
+}
+
+/* The decoded value of a header that is text. */
+static int decode_text(struct draft_reading *reading, const char *name, const char *raw, char **ret_text)
+{
+    GMimeParserOptions *options = mime_parser_options_new();
+    g_autofree char *unfolded = g_mime_utils_header_unfold(raw);
+    g_autofree char *decoded = g_mime_utils_header_decode_text(options, unfolded);
+    g_mime_parser_options_free(options);
+
+    g_strdelimit(decoded, "\t", ' ');
+    g_strstrip(decoded);
+    if (!address_name_is_valid(decoded))
+        return reason_give(reading->ret_reason, -EBADMSG, "%s: holds a control character", name);
+    *ret_text = strdup(decoded);
+    return *ret_text == NULL ? -ENOMEM : 0;
+}
+
+static int read_subject_header(struct draft_reading *reading, const char *raw)
+{
+    return decode_text(reading, "Subject", raw, &reading->subject);
+}
+
+static int read_attach_header(struct draft_reading *reading, const char *raw)
+{
+    _cleanup_free_ char *name = NULL;
+    int error = decode_text(reading, "Attach", raw, &name);
+    if (error != 0)
+        return error;
+    if (!file_name_is_valid(name))
+        return reason_give(reading->ret_reason, -EBADMSG,
+                           "Attach: \"%.80s\" is not the name of a file in attachments/", name);
+    return string_list_append(&reading->attachment_names, name);
+}
+
+static int read_addresses_header(struct draft_reading *reading, const char *name, const char *raw,
+                                 struct address_list *list)
+{
+    int error = address_list_parse(list, raw);
+    if (error == -EMSGSIZE)
+        return draft_refuse_recipients(reading);
+    if (error != -EBADMSG)
+        return error;
+    g_autofree char *unfolded = g_mime_utils_header_unfold(raw);
+    return reason_give(reading->ret_reason, -EBADMSG, "%s: not a list of email addresses: \"%.80s\"", name,
+                       g_strstrip(unfolded));
+}
+
+static int read_from_header(struct draft_reading *reading, const char *raw)
+{
+    struct address_list list = {0};
+    int error = read_addresses_header(reading, "From", raw, &list);
+    if (error == 0 && list.len > 1)
+        error = reason_give(reading->ret_reason, -EBADMSG, "From: more than one address");
+    if (error == 0 && list.len == 1)
+        reading->from = TAKE_PTR(list.items[0].address);
+    address_list_release(&list);
+    return error;
+}
+
+static int read_to_header(struct draft_reading *reading, const char *raw)
+{
+    return read_addresses_header(reading, "To", raw, &reading->to);
+}
+
+static int read_cc_header(struct draft_reading *reading, const char *raw)
+{
+    return read_addresses_header(reading, "Cc", raw, &reading->cc);
+}
+
+static int read_bcc_header(struct draft_reading *reading, const char *raw)
+{
+    return read_addresses_header(reading, "Bcc", raw, &reading->bcc);
+}
+
+static int read_reply_to_header(struct draft_reading *reading, const char *raw)
+{
+    return read_addresses_header(reading, "Reply-To", raw, &reading->reply_to);
+}
+
+static const struct header {
+    const char *name;
+    int (*read)(struct draft_reading *reading, const char *raw);
+} headers[] = {
+    {"To", read_to_header},           {"Cc", read_cc_header},
+    {"Bcc", read_bcc_header},         {"Reply-To", read_reply_to_header},
+    {"Subject", read_subject_header}, {"Attach", read_attach_header},
+    {"From", read_from_header},
+};
+
+static int read_header(struct draft_reading *reading, GMimeHeader *header)
+{
+    for (size_t i = 0; i < ARRAY_LEN(headers); i++)
+        if (strcasecmp(headers[i].name, g_mime_header_get_name(header)) == 0)
+            return headers[i].read(reading, g_mime_header_get_raw_value(header));
+    return 0;
+}
+
+/* Takes over what the message's own headers say. Unknown ones are passed over. */
+static int draft_read_headers(struct draft_reading *reading, GMimeMessage *message)
+{
+    GMimeHeaderList *list = g_mime_object_get_header_list(GMIME_OBJECT(message));
+    int error = 0;
+    for (int i = 0; i < g_mime_header_list_get_count(list) && error == 0; i++)
+        error = read_header(reading, g_mime_header_list_get_header_at(list, i));
+    return error;
+}
+
+/* ---- the content of one MIME part: decoded strictly, since what cannot be read whole must not be sent in
+ * part. GMime decodes anything to something; what it would pass over is looked for here. */
+
+enum {
+    TYPE_MAX_BYTES = 2 * 127 /* RFC 6838 section 4.2 */
+};
+
+/* What writing to a stream gave, taken out of it. */
+static int take_stream(GMimeStream *stream, char **ret_bytes, size_t *ret_len)
+{
+    const GByteArray *array = g_mime_stream_mem_get_byte_array(GMIME_STREAM_MEM(stream));
+    char *bytes = malloc((size_t)array->len + 1);
+    if (bytes != NULL) {
+        if (array->len > 0)
+            memcpy(bytes, array->data, array->len);
+        bytes[array->len] = '\0';
+        *ret_bytes = bytes;
+        *ret_len = array->len;
+    }
+    g_object_unref(stream);
+    return bytes == NULL ? -ENOMEM : 0;
+}
+
+/* Base64 with line breaks, in whole groups of four, padding at the end only (RFC 2045 section 6.8). */
+static bool is_whole_base64(const char *text, size_t len)
+{
+    size_t digits = 0;
+    size_t padding = 0;
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+        if (g_ascii_isspace(c))
+            continue;
+        if (c == '=')
+            padding++;
+        else if (padding > 0 || !(g_ascii_isalnum(c) || c == '+' || c == '/'))
+            return false;
+        else
+            digits++;
+    }
+    return padding <= 2 && (digits + padding) % 4 == 0;
+}
+
+static int check_base64(GMimeDataWrapper *content, char **ret_reason)
+{
+    GMimeStream *encoded = g_mime_data_wrapper_get_stream(content);
+    GMimeStream *copy = g_mime_stream_mem_new();
+    _cleanup_free_ char *bytes = NULL;
+    size_t len = 0;
+
+    g_mime_stream_reset(encoded);
+    g_mime_stream_write_to_stream(encoded, copy);
+    g_mime_stream_reset(encoded);
+    int error = take_stream(copy, &bytes, &len);
+    if (error == 0 && !is_whole_base64(bytes, len))
+        error = reason_give(ret_reason, -EBADMSG, "a part in base64 is cut off or damaged");
+    return error;
+}
+
+/* Only what mail programs write: of uuencoded parts GMime does not tell whether they are whole. */
+static int check_encoding(GMimeObject *part, char **ret_reason)
+{
+    const char *name = g_mime_object_get_header(part, "Content-Transfer-Encoding");
+    if (name == NULL)
+        return 0;
+    switch (g_mime_content_encoding_from_string(name)) {
+    case GMIME_CONTENT_ENCODING_7BIT:
+    case GMIME_CONTENT_ENCODING_8BIT:
+    case GMIME_CONTENT_ENCODING_BINARY:
+    case GMIME_CONTENT_ENCODING_BASE64:
+    case GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE:
+        return 0;
+    default:
+        return reason_give(ret_reason, -EBADMSG, "Content-Transfer-Encoding: \"%.40s\" is not supported",
+                           name);
+    }
+}
+
+/* GMime writes some line ends of its own, so that all are made CRLF. */
+static int read_message_part(GMimeObject *part, char **ret_bytes, size_t *ret_len, char **ret_reason)
+{
+    GMimeMessage *message = g_mime_message_part_get_message(GMIME_MESSAGE_PART(part));
+    if (message == NULL)
+        return reason_give(ret_reason, -EBADMSG, "an attached message is empty");
+    GMimeStream *stream = g_mime_stream_mem_new();
+    GMimeStream *filtered = g_mime_stream_filter_new(stream);
+    GMimeFilter *to_crlf = g_mime_filter_unix2dos_new(false);
+    g_mime_stream_filter_add(GMIME_STREAM_FILTER(filtered), to_crlf);
+    g_mime_object_write_to_stream(GMIME_OBJECT(message), NULL, filtered);
+    g_mime_stream_flush(filtered);
+    g_object_unref(to_crlf);
+    g_object_unref(filtered);
+    return take_stream(stream, ret_bytes, ret_len);
+}
+
+/* Both: `ret_reason` gets words on -EBADMSG; *ret_bytes and *ret_text are the caller's (free) and
+ * NUL-terminated. 0, -EBADMSG, -ENOMEM. */
+/* The bytes of a leaf without their transfer encoding, or a message/rfc822 part's message with CRLF line
+ * ends. -EBADMSG: unknown encoding, or base64 that is cut off or holds anything else. */
+static int mime_part_read_bytes(GMimeObject *part, char **ret_bytes, size_t *ret_len, char **ret_reason)
+{
+    if (GMIME_IS_MESSAGE_PART(part))
+        return read_message_part(part, ret_bytes, ret_len, ret_reason);
+
+    int error = check_encoding(part, ret_reason);
+    if (error != 0)
+        return error;
+    GMimeStream *stream = g_mime_stream_mem_new();
+    GMimeDataWrapper *content = g_mime_part_get_content(GMIME_PART(part));
+    if (content != NULL) {
+        if (g_mime_data_wrapper_get_encoding(content) == GMIME_CONTENT_ENCODING_BASE64)
+            error = check_base64(content, ret_reason);
+        if (error == 0)
+            g_mime_data_wrapper_write_to_stream(content, stream);
+    }
+    if (error != 0) {
+        g_object_unref(stream);
+        return error;
+    }
+    return take_stream(stream, ret_bytes, ret_len);
+}
+
+/* The bytes in UTF-8, NULL where they are not in that charset. */
+static char *convert(const char *bytes, size_t len, const char *charset, size_t *ret_len)
+{
+    return g_convert(bytes, (gssize)len, "UTF-8", charset, NULL, ret_len, NULL);
+}
+
+static char *convert_undeclared(const char *bytes, size_t len, size_t *ret_len)
+{
+    char *text = convert(bytes, len, "WINDOWS-1252", ret_len);
+    return text != NULL ? text : convert(bytes, len, "ISO-8859-1", ret_len);
+}
+
+/* Freed with g_free(); NULL: the text is in no way readable. */
+static char *to_utf8(const char *bytes, size_t len, const char *charset, size_t *ret_len)
+{
+    bool is_undeclared = charset == NULL || g_ascii_strcasecmp(charset, "us-ascii") == 0;
+    bool is_utf8 = charset != NULL && g_ascii_strcasecmp(charset, "utf-8") == 0;
+    char *text = NULL;
+
+    if (!is_undeclared && !is_utf8)
+        text = convert(bytes, len, g_mime_charset_iconv_name(charset), ret_len);
+    if (text == NULL && g_utf8_validate_len(bytes, len, NULL)) {
+        text = g_strndup(bytes, len);
+        *ret_len = len;
+    }
+    if (text == NULL && is_undeclared)
+        text = convert_undeclared(bytes, len, ret_len);
+    return text;
+}
+
+static char *copy_with_lf(const char *text)
+{
+    char *copy = malloc(strlen(text) + 1);
+    if (copy == NULL)
+        return NULL;
+    char *to = copy;
+    for (const char *c = text; *c != '\0'; c++)
+        if (c[0] != '\r' || c[1] != '\n')
+            *to++ = *c;
+    *to = '\0';
+    return copy;
+}
+
+/* A text leaf as UTF-8 with LF line ends. A charset that is unknown, or that the bytes do not fit, is passed
+ * over where the bytes are valid UTF-8, else -EBADMSG. No charset, or US-ASCII: UTF-8 where they are valid
+ * UTF-8, else windows-1252. -EBADMSG too: a NUL in the text. */
+static int mime_part_read_text(GMimeObject *part, char **ret_text, char **ret_reason)
+{
+    _cleanup_free_ char *bytes = NULL;
+    size_t len = 0;
+    int error = mime_part_read_bytes(part, &bytes, &len, ret_reason);
+    if (error != 0)
+        return error;
+
+    const char *charset = g_mime_object_get_content_type_parameter(part, "charset");
+    size_t text_len = 0;
+    g_autofree char *text = to_utf8(bytes, len, charset, &text_len);
+    if (text == NULL)
+        return reason_give(ret_reason, -EBADMSG, "the text cannot be read as the charset it names, \"%.40s\"",
+                           charset);
+    if (strlen(text) != text_len)
+        return reason_give(ret_reason, -EBADMSG, "the text holds a NUL character");
+    *ret_text = copy_with_lf(text);
+    return *ret_text == NULL ? -ENOMEM : 0;
+}
+
+/* The part's file name without any folders, or NULL when it gives none that is valid (file_name.h). Caller
+ * frees. */
+static char *mime_part_file_name(GMimeObject *part)
+{
+    const char *name = g_mime_object_get_content_disposition_parameter(part, "filename");
+    if (name == NULL)
+        name = g_mime_object_get_content_type_parameter(part, "name");
+    if (name == NULL)
+        return NULL;
+    for (const char *c = name; *c != '\0'; c++)
+        if (*c == '/' || *c == '\\')
+            name = c + 1;
+    return file_name_is_valid(name) ? strdup(name) : NULL;
+}
+
+static bool is_token(const char *text)
+{
+    for (const char *c = text; *c != '\0'; c++)
+        if (!g_ascii_isgraph(*c) || strchr("()<>@,;:\\\"/[]?=", *c) != NULL)
+            return false;
+    return text[0] != '\0';
+}
+
+/* "type/subtype"; application/octet-stream where it is malformed. Caller frees; NULL without memory. */
+static char *mime_part_content_type(GMimeObject *part)
+{
+    GMimeContentType *type = g_mime_object_get_content_type(part);
+    const char *media = type == NULL ? NULL : g_mime_content_type_get_media_type(type);
+    const char *subtype = type == NULL ? NULL : g_mime_content_type_get_media_subtype(type);
+    if (media == NULL || subtype == NULL || !is_token(media) || !is_token(subtype) ||
+        strlen(media) + strlen(subtype) > TYPE_MAX_BYTES)
+        return strdup("application/octet-stream");
+
+    char *text = NULL;
+    if (asprintf(&text, "%s/%s", media, subtype) < 0)
+        return NULL;
+    for (char *c = text; *c != '\0'; c++)
+        *c = g_ascii_tolower(*c);
+    return text;
+}
+
+/* ---- the RFC 5322 form. The first text/plain and the first text/html become the bodies, every other leaf an
+ * attachment, so that nothing is dropped: signatures and the halves of encrypted parts too. Headers that the
+ * service sets itself (Date, Message-ID, References, …) are passed over. */
+
+enum {
+    NESTING_MAX = 32,
+    BOUNDARY_LINES_MAX = 50 * 1000
+};
+
+/* Where in the tree the walk is. */
+struct place {
+    unsigned int depth;
+    const GMimeObject *alternative; /* the nearest multipart/alternative around, or NULL */
+};
+
+struct mime_walk {
+    struct draft_reading *reading;
+    const GMimeObject *plain_in; /* the multipart/alternative that the body came from, or NULL */
+    const GMimeObject *html_in;
+};
+
+static bool is_type(GMimeObject *part, const char *media, const char *subtype)
+{
+    return g_mime_content_type_is_type(g_mime_object_get_content_type(part), media, subtype);
+}
+
+/* A Content-Type without a subtype means text (RFC 2045 section 5.2), to GMime it means bytes. */
+static bool is_plain_text(GMimeObject *part)
+{
+    const char *type = g_mime_object_get_header(part, "Content-Type");
+    return is_type(part, "text", "plain") || (type != NULL && strchr(type, '/') == NULL);
+}
+
+/* A leaf that names a file is meant as one, except for a message that is nothing but its text. */
+static bool is_attachment(GMimeObject *part, const struct place *place)
+{
+    const char *disposition = g_mime_object_get_disposition(part);
+    if (disposition != NULL && g_ascii_strcasecmp(disposition, "attachment") == 0)
+        return true;
+    _cleanup_free_ char *name = mime_part_file_name(part);
+    return name != NULL && place->depth > 0;
+}
+
+/* "attachment-2.pdf", for a part without a name of its own. */
+static char *make_up_name(const char *content_type, size_t number)
+{
+    static const struct {
+        const char *content_type;
+        const char *extension;
+    } known[] = {
+        {"message/rfc822", ".eml"},
+        {"text/plain", ".txt"},
+        {"text/html", ".html"},
+        {"text/calendar", ".ics"},
+        {"text/csv", ".csv"},
+        {"text/vcard", ".vcf"},
+        {"application/pdf", ".pdf"},
+        {"application/json", ".json"},
+        {"application/zip", ".zip"},
+        {"application/pgp-signature", ".asc"},
+        {"application/pkcs7-signature", ".p7s"},
+        {"application/pkcs7-mime", ".p7m"},
+        {"image/png", ".png"},
+        {"image/jpeg", ".jpg"},
+        {"image/gif", ".gif"},
+    };
+    const char *extension = "";
+    for (size_t i = 0; i < ARRAY_LEN(known); i++)
+        if (strcmp(known[i].content_type, content_type) == 0)
+            extension = known[i].extension;
+    char *name = NULL;
+    return asprintf(&name, "attachment-%zu%s", number, extension) < 0 ? NULL : name;
+}
+
+static int read_attachment(struct mime_walk *walk, GMimeObject *part)
+{
+    struct draft_reading *reading = walk->reading;
+    if (reading->parts_len >= ATTACHMENTS_MAX)
+        return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d attachments", ATTACHMENTS_MAX);
+
+    _cleanup_free_ char *content_type = mime_part_content_type(part);
+    _cleanup_free_ char *name = mime_part_file_name(part);
+    if (name == NULL && content_type != NULL)
+        name = make_up_name(content_type, reading->parts_len + 1);
+    if (name == NULL)
+        return -ENOMEM;
+
+    char *bytes = NULL;
+    size_t len = 0;
+    int error = mime_part_read_bytes(part, &bytes, &len, reading->ret_reason);
+    return error != 0 ? error : draft_append_part(reading, name, content_type, bytes, len);
+}
+
+static int read_leaf(struct mime_walk *walk, GMimeObject *part, const struct place *place)
+{
+    struct draft_reading *reading = walk->reading;
+    if (!is_attachment(part, place)) {
+        if (is_plain_text(part) && reading->plain_text == NULL) {
+            walk->plain_in = place->alternative;
+            return mime_part_read_text(part, &reading->plain_text, reading->ret_reason);
+        }
+        if (is_type(part, "text", "html") && reading->html == NULL) {
+            walk->html_in = place->alternative;
+            return mime_part_read_text(part, &reading->html, reading->ret_reason);
+        }
+    }
+    return read_attachment(walk, part);
+}
+
+/* A multipart that lacks its end is a message that was cut off. */
+static int check_multipart(struct draft_reading *reading, GMimeMultipart *multipart, unsigned int depth)
+{
+    if (depth >= NESTING_MAX)
+        return reason_give(reading->ret_reason, -EBADMSG, "parts within parts, more than %d deep",
+                           NESTING_MAX);
+    if (g_mime_multipart_get_count(multipart) == 0)
+        return reason_give(reading->ret_reason, -EBADMSG, "a multipart message without its parts");
+    if (!multipart->write_end_boundary)
+        return reason_give(reading->ret_reason, -EBADMSG,
+                           "the message is cut off: the closing boundary \"--%.70s--\" is missing",
+                           g_mime_multipart_get_boundary(multipart));
+    return 0;
+}
+
+static int read_object(struct mime_walk *walk, GMimeObject *object, const struct place *place)
+{
+    if (!GMIME_IS_MULTIPART(object))
+        return read_leaf(walk, object, place);
+
+    GMimeMultipart *multipart = GMIME_MULTIPART(object);
+    int error = check_multipart(walk->reading, multipart, place->depth);
+    struct place inside = {
+        .depth = place->depth + 1,
+        .alternative = is_type(object, "multipart", "alternative") ? object : place->alternative,
+    };
+    for (int i = 0; i < g_mime_multipart_get_count(multipart) && error == 0; i++)
+        error = read_object(walk, g_mime_multipart_get_part(multipart, i), &inside);
+    return error;
+}
+
+static int read_body(struct draft_reading *reading, GMimeObject *body)
+{
+    struct mime_walk walk = {.reading = reading};
+    if (body == NULL)
+        return 0;
+    int error = read_object(&walk, body, &(struct place){0});
+    reading->alternative_content = walk.html_in != NULL && walk.html_in == walk.plain_in;
+    return error;
+}
+
+/* GMime drops what is nested too deeply for it, and says so only here. */
+static void note_nesting(gint64 offset, GMimeParserWarning problem, const gchar *item, gpointer is_too_deep)
+{
+    (void)offset;
+    (void)item;
+    if (problem == GMIME_CRIT_NESTING_OVERFLOW)
+        *(bool *)is_too_deep = true;
+}
+
+static GMimeMessage *parse(const char *bytes, size_t len, bool *ret_is_too_deep)
+{
+    *ret_is_too_deep = false;
+    GMimeParserOptions *options = mime_parser_options_new();
+    g_mime_parser_options_set_warning_callback(options, note_nesting, ret_is_too_deep);
+    GMimeStream *stream = g_mime_stream_mem_new_with_buffer(bytes, len);
+    GMimeParser *parser = g_mime_parser_new_with_stream(stream);
+    GMimeMessage *message = g_mime_parser_construct_message(parser, options);
+    g_object_unref(parser);
+    g_object_unref(stream);
+    g_mime_parser_options_free(options);
+    return message;
+}
+
+/* GMime makes objects of over a kilobyte of each part, and a part can be a few bytes. */
+static bool has_too_many_parts(const char *bytes, size_t len)
+{
+    size_t lines = 0;
+    const char *end = bytes + len;
+    for (const char *at = bytes; (at = memchr(at, '\n', (size_t)(end - at))) != NULL; at++)
+        lines += end - at > 2 && at[1] == '-' && at[2] == '-';
+    return lines > BOUNDARY_LINES_MAX;
+}
+
+/* The line that an mbox file has before each message. */
+static size_t mbox_line_len(const char *bytes, size_t len)
+{
+    if (len < 5 || memcmp(bytes, "From ", 5) != 0)
+        return 0;
+    const char *newline = memchr(bytes, '\n', len);
+    return newline == NULL ? len : (size_t)(newline - bytes) + 1;
+}
+
+static int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len)
+{
+    size_t skipped = mbox_line_len(bytes, len);
+    bytes += skipped;
+    len -= skipped;
+    bool has_type;
+    int error = draft_check_header_section(reading, bytes, len, &has_type);
+    if (error != 0)
+        return error;
+    if (has_type && has_too_many_parts(bytes, len))
+        return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d lines that can begin a part",
+                           BOUNDARY_LINES_MAX);
+
+    bool is_too_deep;
+    GMimeMessage *message = parse(bytes, len, &is_too_deep);
+    if (message == NULL)
+        return reason_give(reading->ret_reason, -EBADMSG, "not a message");
+    if (is_too_deep)
+        error = reason_give(reading->ret_reason, -EBADMSG, "parts within parts, too deep to be read");
+    if (error == 0)
+        error = draft_read_headers(reading, message);
+    if (error == 0)
+        error = read_body(reading, g_mime_message_get_mime_part(message));
+    g_object_unref(message);
+    return error;
+}
+
+/* ---- answers: what a user writes, laid over what the email answered gives */
+
+static bool is_json(const char *bytes, size_t len)
+{
+    size_t blank = 0;
+    while (blank < len && strchr(" \t\r\n", bytes[blank]) != NULL)
+        blank++;
+    return blank < len && bytes[blank] == '{';
+}
+
+/* A body alone is read as that of a message, whose charset nothing tells. */
+static int read_answer_body(struct draft_reading *reading, const char *bytes, size_t len)
+{
+    _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(2 * DRAFT_MAX_BYTES);
+    strbuf_append_str(&message, "MIME-Version: 1.0\n\n");
+    strbuf_append(&message, bytes, len);
+    return message.error != 0 ? message.error : draft_read_mime(reading, message.data, message.len);
+}
+
+static int read_answer_text(struct draft_reading *reading, const char *bytes, size_t len)
+{
+    bool has_type;
+    int error = draft_check_header_section(reading, bytes, len, &has_type);
+    if (error == 0)
+        return draft_read_mime(reading, bytes, len);
+    if (error != -EBADMSG || draft_begins_with_header(bytes, len))
+        return error;
+    free(TAKE_PTR(*reading->ret_reason));
+    return read_answer_body(reading, bytes, len);
+}
+
+static void take_list(struct address_list *list, struct address_list *missing)
+{
+    if (list->len > 0)
+        return;
+    address_list_release(list);
+    *list = *missing;
+    *missing = (struct address_list){0};
+}
+
+static void take_text(char **text, char **missing)
+{
+    if (*text == NULL)
+        *text = TAKE_PTR(*missing);
+}
+
+/* Which email is answered is settled: by where the message was put. */
+static int check_target(const struct draft_reading *reading, const struct draft_reading *answered)
+{
+    bool is_other = reading->message_type != NULL &&
+                    (strcmp(reading->message_type, answered->message_type) != 0 ||
+                     strcmp(reading->existing_email_id, answered->existing_email_id) != 0);
+    return is_other ? reason_give(reading->ret_reason, -EBADMSG,
+                                  "existing_email_id, message_type: not those of the email answered here")
+                    : 0;
+}
+
+static int take_missing(struct draft_reading *reading, struct draft_reading *answered)
+{
+    int error = check_target(reading, answered);
+    if (error != 0)
+        return error;
+    take_list(&reading->to, &answered->to);
+    take_list(&reading->cc, &answered->cc);
+    take_text(&reading->from, &answered->from);
+    take_text(&reading->subject, &answered->subject);
+    take_text(&reading->existing_email_id, &answered->existing_email_id);
+    take_text(&reading->message_type, &answered->message_type);
+    return 0;
+}
+
+/* An answer: headers and body, or a body alone; what it does not say is taken from `answered`, a request in
+ * JSON. 0 or as above. */
+static int draft_read_answer(struct draft_reading *reading, const char *bytes, size_t len,
+                             const char *answered)
+{
+    _cleanup_(draft_reading_release) struct draft_reading from_email = {.ret_reason = reading->ret_reason};
+    reading->is_answer = true;
+    int error = draft_read_json(&from_email, answered, strlen(answered));
+    if (error == 0)
+        error = is_json(bytes, len) ? draft_read_json(reading, bytes, len)
+                                    : read_answer_text(reading, bytes, len);
+    return error != 0 ? error : take_missing(reading, &from_email);
+}
+
+/* ---- what both forms have in common, and the request */
+
 void draft_free(struct draft *draft)
 {
     if (draft == NULL)
@@ -95,11 +1165,6 @@ void draft_free(struct draft *draft)
 static bool body_is_too_large(const char *body)
 {
     return body != NULL && strlen(body) > DRAFT_BODY_MAX_BYTES;
-}
-
-int draft_refuse_recipients(struct draft_reading *reading)
-{
-    return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d recipients", DRAFT_RECIPIENTS_MAX);
 }
 
 /* What holds for a message in either form. */

@@ -7,7 +7,8 @@
  * Of RFC 5322 text, To, Cc, Bcc, Reply-To, From, Subject and Attach count; other headers (Date, Message-ID,
  * In-Reply-To, Resent-*, X-*) are passed over. The first text/plain and the first text/html are the bodies,
  * every other leaf is attached. A message that is cut off or cannot be read whole is refused: a multipart
- * without its end, damaged base64, a charset that is not followed (mime_part.h).
+ * without its end, damaged base64, a charset that is not followed. A charset that
+ * is unknown, or that the bytes do not fit, is passed over where the bytes are valid UTF-8.
  */
 #ifndef INBOXFS_MAIL_DRAFT_H
 #define INBOXFS_MAIL_DRAFT_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * Five steps, in the order of this file: the copy that the parser is given, what elements mean, the addresses
+ * of links, the layout of running text, and the reading that puts them together.
+ *
  * libxml2 reports elements and text as it reads them (SAX); no tree is built, so memory does not grow with
  * their number. At each end tag it searches all open elements, so that a message of a few megabytes of start
  * tags, and of end tags that fit none, would keep it busy for hours: where too many are open it starts anew
@@ -12,11 +15,769 @@
 #include <libxml/HTMLparser.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/cleanup.h"
-#include "mail/html_input.h"
-#include "mail/html_reading.h"
+#include "base/strbuf.h"
+
+/* ---- the copy for the parser: HTML from strangers, made valid UTF-8 without NULs, and no start tag in it
+ * costs the parser more than its length. The parser compares each attribute of a tag with all before it, so
+ * that a message of a few megabytes in one tag would keep it busy for hours. Whatever the parser may take for
+ * a start tag is looked at, be it inside a comment, a script or another tag's attribute: which of these a
+ * text is in is what senders can make unclear. Tags are changed in place, byte for byte, and never in a way
+ * that would change where a comment or a script ends. */
+
+enum {
+    ATTRIBUTES_MAX = 200,
+    ODD_TAG_MAX_BYTES = 4096, /* how far the end of a tag that is not understood is looked for */
+};
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f';
+}
+
+static const char *skip_blanks(const char *at)
+{
+    while (is_blank(*at))
+        at++;
+    return at;
+}
+
+static const char *skip_name(const char *at)
+{
+    while (g_ascii_isalnum(*at) || *at == '_' || *at == ':' || *at == '.' || *at == '-')
+        at++;
+    return at;
+}
+
+/* Behind the "=": the position behind the value, NULL where there is none. */
+static const char *skip_value(const char *at)
+{
+    if (*at == '"' || *at == '\'')
+        return (at = strchr(at + 1, *at)) != NULL ? at + 1 : NULL;
+    size_t len = strcspn(at, " \t\n\r\f\"'<>`");
+    return len > 0 ? at + len : NULL;
+}
+
+static const char *skip_attribute(const char *at)
+{
+    const char *end = skip_name(at);
+    if (end == at)
+        return NULL;
+    const char *sign = skip_blanks(end);
+    return *sign == '=' ? skip_value(skip_blanks(sign + 1)) : end;
+}
+
+/* Behind a tag's name: whether all readers agree on where its attributes begin and end, and they are few. */
+static bool is_plain(const char *at)
+{
+    for (unsigned int attributes = 0; attributes <= ATTRIBUTES_MAX; attributes++) {
+        at = skip_blanks(at);
+        if (*at == '>' || (*at == '/' && at[1] == '>'))
+            return true;
+        at = skip_attribute(at);
+        if (at == NULL)
+            return false;
+    }
+    return false;
+}
+
+/* The ">" of a tag that is not plain; NULL where a comment or another tag may be in between. */
+static char *find_odd_end(char *at)
+{
+    for (size_t i = 0; i < ODD_TAG_MAX_BYTES && at[i] != '\0' && at[i] != '<'; i++)
+        if (at[i] == '>')
+            return i >= 2 && at[i - 1] == '-' && at[i - 2] == '-' ? NULL : at + i;
+    return NULL;
+}
+
+static void defuse(char *tag, char *attributes)
+{
+    char *end = find_odd_end(attributes);
+    if (end != NULL)
+        memset(attributes, ' ', (size_t)(end - attributes));
+    else
+        *tag = ' ';
+}
+
+/* "<![if !mso]>", which the parser would show as text. */
+static void blank_declaration(char *at)
+{
+    if (strncmp(at, "<!--", 4) == 0 || g_ascii_strncasecmp(at, "<!doctype", 9) == 0)
+        return;
+    char *end = find_odd_end(at + 2);
+    if (end != NULL)
+        memset(at, ' ', (size_t)(end + 1 - at));
+}
+
+static void defuse_start_tag(char *at)
+{
+    const char *name = at + 1;
+    char *behind = at + (skip_name(name) - at);
+    bool begins_name = behind > name && !g_ascii_isdigit(*name) && *name != '-';
+    if (begins_name && !is_plain(behind))
+        defuse(at, behind);
+}
+
+/* A copy that the parser can be given; g_free() it. A start tag with a few hundred attributes, or one that
+ * readers of HTML do not agree about, loses its attributes, or counts as text. */
+static char *html_input_copy(const char *html, size_t len, size_t *ret_len)
+{
+    char *copy = g_utf8_make_valid(html, (gssize)len);
+    for (char *at = strchr(copy, '<'); at != NULL; at = strchr(at + 1, '<')) {
+        if (at[1] == '!')
+            blank_declaration(at);
+        else
+            defuse_start_tag(at);
+    }
+    *ret_len = strlen(copy);
+    return copy;
+}
+
+/* ---- elements and attributes */
+
+enum html_meaning {
+    HTML_NONE,
+    HTML_LINE,      /* begins and ends a line */
+    HTML_PARAGRAPH, /* set apart by blank lines */
+    HTML_QUOTE,
+    HTML_LIST,
+    HTML_NUMBERED_LIST,
+    HTML_LIST_ITEM,
+    HTML_DEFINITION,
+    HTML_PREFORMATTED,
+    HTML_CELL,
+    HTML_LINE_END,
+    HTML_RULE,
+    HTML_LINK,
+    HTML_IMAGE,
+    HTML_HIDDEN,
+};
+
+/* In order of name. */
+static const struct element {
+    const char *name;
+    enum html_meaning meaning;
+} elements[] = {
+    {"a", HTML_LINK},
+    {"address", HTML_LINE},
+    {"article", HTML_LINE},
+    {"aside", HTML_LINE},
+    {"blockquote", HTML_QUOTE},
+    {"br", HTML_LINE_END},
+    {"caption", HTML_LINE},
+    {"center", HTML_LINE},
+    {"dd", HTML_DEFINITION},
+    {"dir", HTML_LIST},
+    {"div", HTML_LINE},
+    {"dl", HTML_PARAGRAPH},
+    {"dt", HTML_LINE},
+    {"fieldset", HTML_LINE},
+    {"figcaption", HTML_LINE},
+    {"figure", HTML_PARAGRAPH},
+    {"footer", HTML_LINE},
+    {"form", HTML_LINE},
+    {"h1", HTML_PARAGRAPH},
+    {"h2", HTML_PARAGRAPH},
+    {"h3", HTML_PARAGRAPH},
+    {"h4", HTML_PARAGRAPH},
+    {"h5", HTML_PARAGRAPH},
+    {"h6", HTML_PARAGRAPH},
+    {"header", HTML_LINE},
+    {"hr", HTML_RULE},
+    {"img", HTML_IMAGE},
+    {"li", HTML_LIST_ITEM},
+    {"main", HTML_LINE},
+    {"menu", HTML_LIST},
+    {"nav", HTML_LINE},
+    {"ol", HTML_NUMBERED_LIST},
+    {"option", HTML_LINE},
+    {"p", HTML_PARAGRAPH},
+    {"pre", HTML_PREFORMATTED},
+    {"script", HTML_HIDDEN},
+    {"section", HTML_LINE},
+    {"style", HTML_HIDDEN},
+    {"svg", HTML_HIDDEN},
+    {"table", HTML_PARAGRAPH},
+    {"td", HTML_CELL},
+    {"template", HTML_HIDDEN},
+    {"textarea", HTML_PREFORMATTED},
+    {"th", HTML_CELL},
+    {"title", HTML_HIDDEN},
+    {"tr", HTML_LINE},
+    {"ul", HTML_LIST},
+};
+
+static const struct element *find_element(const char *name)
+{
+    size_t low = 0;
+    size_t high = ARRAY_LEN(elements);
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        int order = strcmp(name, elements[middle].name);
+        if (order == 0)
+            return &elements[middle];
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return NULL;
+}
+
+/* HTML_NONE for those that mean nothing, and unknown ones. */
+static enum html_meaning html_element_meaning(const char *name)
+{
+    const struct element *element = find_element(name);
+    return element != NULL ? element->meaning : HTML_NONE;
+}
+
+/* The value of an attribute, "" when it has none; NULL: there is no such attribute. `attributes` are name and
+ * value in turn, NULL behind them; or NULL. */
+static const char *html_attribute(const char *const *attributes, const char *name)
+{
+    for (size_t i = 0; attributes != NULL && attributes[i] != NULL; i += 2)
+        if (strcmp(attributes[i], name) == 0)
+            return attributes[i + 1] != NULL ? attributes[i + 1] : "";
+    return NULL;
+}
+
+/* Whether an element with these attributes is shown. */
+static bool html_is_displayed(const char *const *attributes)
+{
+    const char *style = html_attribute(attributes, "style");
+    const char *display = style != NULL ? strcasestr(style, "display") : NULL;
+    if (display != NULL) {
+        display += strlen("display");
+        display += strspn(display, " \t\r\n:");
+        if (strncasecmp(display, "none", 4) == 0)
+            return false;
+    }
+    return html_attribute(attributes, "hidden") == NULL;
+}
+
+/* ---- addresses of links */
+
+enum {
+    LINK_MAX_BYTES = 2048
+};
+
+/* U+0080 to U+009F: to terminals they are commands. */
+static bool is_c1_control(const char *c)
+{
+    return (unsigned char)c[0] == 0xc2 && (unsigned char)c[1] < 0xa0;
+}
+
+/* Only addresses that lead somewhere from a text file, too. */
+static bool is_worth_showing(const char *address, size_t len)
+{
+    static const char *const schemes[] = {"http:", "https:", "mailto:", "tel:", "ftp:"};
+    if (len > LINK_MAX_BYTES)
+        return false;
+    for (const char *c = address; c < address + len; c++)
+        if ((unsigned char)*c <= ' ' || *c == 0x7f || *c == '<' || *c == '>' || is_c1_control(c))
+            return false;
+    for (size_t i = 0; i < ARRAY_LEN(schemes); i++)
+        if (strncasecmp(address, schemes[i], strlen(schemes[i])) == 0)
+            return true;
+    return false;
+}
+
+/* What is shown of a link with this address (an href): the caller frees. NULL: nothing, for it leads nowhere
+ * from a text file, or is over-long, or holds blanks. Without memory NULL, too. */
+static char *html_link_address(const char *href)
+{
+    while (g_ascii_isspace(*href))
+        href++;
+    size_t len = strlen(href);
+    while (len > 0 && g_ascii_isspace(href[len - 1]))
+        len--;
+    if (!is_worth_showing(href, len))
+        return NULL;
+    if (strncasecmp(href, "mailto:", 7) != 0)
+        return strndup(href, len);
+    size_t address_len = strcspn(href + 7, "? ");
+    return address_len > 0 ? strndup(href + 7, address_len) : NULL;
+}
+
+static size_t scheme_len(const char *address)
+{
+    const char *slashes = strstr(address, "://");
+    if (slashes != NULL)
+        return (size_t)(slashes - address) + strlen("://");
+    return strncasecmp(address, "tel:", 4) == 0 ? 4 : 0;
+}
+
+static size_t len_without_slash(const char *text, size_t len)
+{
+    return len > 0 && text[len - 1] == '/' ? len - 1 : len;
+}
+
+/* Whether a link's text says its address already: a scheme, or a slash at the end, may be missing. */
+static bool html_link_is_said(const char *text, size_t len, const char *address)
+{
+    size_t scheme = scheme_len(address);
+    const char *bare = address + scheme;
+    if (len > scheme && strncasecmp(text, address, scheme) == 0) {
+        text += scheme;
+        len -= scheme;
+    }
+    len = len_without_slash(text, len);
+    return len == len_without_slash(bare, strlen(bare)) && strncasecmp(text, bare, len) == 0;
+}
+
+/* ---- the layout of running text: white space, line breaks, and what stands before each line, such as the
+ * marks of quotes and lists. Breaks and blanks are owed until text follows, so that none doubles, none begins
+ * the text and none ends a line. */
+
+enum {
+    TEXT_LAYOUT_LEVELS_MAX = 12, /* deeper ones do not show: a line must not be mostly its prefix */
+    TEXT_LAYOUT_MARK_SIZE = 16,
+};
+
+struct text_layout {
+    struct strbuf *out; /* borrowed */
+    size_t begin;       /* where this text begins in it */
+    unsigned int owed_breaks;
+    unsigned int owed_blanks;
+    bool keeps_blanks; /* at the beginning of lines, too: set by the caller */
+    char prefix[TEXT_LAYOUT_LEVELS_MAX * TEXT_LAYOUT_MARK_SIZE];
+    size_t prefix_ends[TEXT_LAYOUT_LEVELS_MAX + 1]; /* of the prefix of each level; [0] is 0 */
+    unsigned int level;                             /* may pass TEXT_LAYOUT_LEVELS_MAX */
+    unsigned int lowest_level;                      /* since the last text: what blank lines begin with */
+    char mark[TEXT_LAYOUT_MARK_SIZE];               /* owed to the next line in place of its last prefix */
+};
+
+enum {
+    OWED_BREAKS_MAX = 3, /* two blank lines */
+};
+
+static void text_layout_init(struct text_layout *layout, struct strbuf *out)
+{
+    *layout = (struct text_layout){.out = out, .begin = out->len};
+}
+
+/* Nothing was appended yet. */
+static bool text_layout_is_empty(const struct text_layout *layout)
+{
+    return layout->out->len == layout->begin;
+}
+
+/* At least `breaks` line ends before what follows: 1 ends the line, 2 leaves a blank one. */
+static void text_layout_break(struct text_layout *layout, unsigned int breaks)
+{
+    if (layout->owed_breaks < breaks)
+        layout->owed_breaks = breaks;
+    layout->owed_blanks = 0;
+}
+
+/* One line end more: blank lines that the writer asked for. */
+static void text_layout_line_end(struct text_layout *layout)
+{
+    if (layout->owed_breaks < OWED_BREAKS_MAX)
+        layout->owed_breaks++;
+    layout->owed_blanks = 0;
+}
+
+/* At least `blanks` before what follows, where that is on the same line. */
+static void text_layout_space(struct text_layout *layout, unsigned int blanks)
+{
+    if (layout->owed_blanks < blanks)
+        layout->owed_blanks = blanks;
+}
+
+static unsigned int shown(unsigned int level)
+{
+    return level < TEXT_LAYOUT_LEVELS_MAX ? level : TEXT_LAYOUT_LEVELS_MAX;
+}
+
+/* A line with nothing in it but its prefix, without the blanks at its end. */
+static void append_blank_line(struct text_layout *layout)
+{
+    size_t len = layout->prefix_ends[shown(layout->lowest_level)];
+    while (len > 0 && layout->prefix[len - 1] == ' ')
+        len--;
+    strbuf_append(layout->out, layout->prefix, len);
+    strbuf_append_char(layout->out, '\n');
+}
+
+static void begin_line(struct text_layout *layout)
+{
+    unsigned int level = shown(layout->level);
+    bool has_mark = layout->mark[0] != '\0' && level > 0;
+    strbuf_append(layout->out, layout->prefix, layout->prefix_ends[has_mark ? level - 1 : level]);
+    if (has_mark)
+        strbuf_append_str(layout->out, layout->mark);
+    layout->mark[0] = '\0';
+}
+
+static void pay(struct text_layout *layout)
+{
+    bool begins_line = true;
+    if (text_layout_is_empty(layout)) {
+        begin_line(layout);
+    } else if (layout->owed_breaks > 0) {
+        strbuf_append_char(layout->out, '\n');
+        while (--layout->owed_breaks > 0)
+            append_blank_line(layout);
+        begin_line(layout);
+    } else {
+        begins_line = false;
+    }
+    if (!begins_line || layout->keeps_blanks)
+        strbuf_appendf(layout->out, "%*s", (int)layout->owed_blanks, "");
+    layout->owed_breaks = 0;
+    layout->owed_blanks = 0;
+    layout->lowest_level = layout->level;
+}
+
+/* Text without white space and control characters, as it is. */
+static void text_layout_append(struct text_layout *layout, const char *text, size_t len)
+{
+    if (len == 0)
+        return;
+    pay(layout);
+    strbuf_append(layout->out, text, len);
+}
+
+/* From here on every line begins with `prefix` besides; the next one with `mark`, if not NULL, in its place.
+ * Both are shorter than TEXT_LAYOUT_MARK_SIZE. */
+static void text_layout_push(struct text_layout *layout, const char *prefix, const char *mark)
+{
+    if (layout->level < TEXT_LAYOUT_LEVELS_MAX) {
+        size_t end = layout->prefix_ends[layout->level];
+        size_t len = strlen(prefix);
+        memcpy(layout->prefix + end, prefix, len);
+        layout->prefix_ends[layout->level + 1] = end + len;
+    }
+    layout->level++;
+    layout->mark[0] = '\0';
+    if (mark != NULL)
+        memcpy(layout->mark, mark, strlen(mark) + 1);
+}
+
+static void text_layout_pop(struct text_layout *layout)
+{
+    if (layout->level == 0)
+        return;
+    layout->level--;
+    layout->mark[0] = '\0';
+    if (layout->lowest_level > layout->level)
+        layout->lowest_level = layout->level;
+}
+
+static void text_layout_pop_all(struct text_layout *layout)
+{
+    while (layout->level > 0)
+        text_layout_pop(layout);
+}
+
+/* Ends the last line. */
+static void text_layout_finish(struct text_layout *layout)
+{
+    if (!text_layout_is_empty(layout))
+        strbuf_append_char(layout->out, '\n');
+}
+
+/* ---- from elements to text */
+
+enum {
+    HTML_LISTS_MAX = 12 /* deeper ones are numbered as one */
+};
+
+/* Zeros, with the layout initialised. */
+struct html_reading {
+    struct text_layout layout;
+    bool shows_all; /* what is not displayed, too */
+    bool has_image;
+    unsigned int open;         /* elements */
+    unsigned int hidden;       /* of them, the outermost hidden one and those in it */
+    unsigned int preformatted; /* of them */
+    unsigned int lists;        /* of them */
+    unsigned int
+        next_item[HTML_LISTS_MAX + 1]; /* number of each list's next item; 0: not numbered. [0]: no list */
+    char *link;                        /* address of the open link, or NULL */
+    size_t link_begin;                 /* where its text begins in the output */
+};
+
+/* ---- from elements to text: characters */
+
+/* Characters of more than one byte that are not shown as they are. */
+static const struct {
+    const char *text;
+    bool is_blank;
+} odd_characters[] = {
+    {"\xc2\xa0", true},      /* no-break space */
+    {"\xc2\xad", false},     /* soft hyphen */
+    {"\xcd\x8f", false},     /* combining grapheme joiner: with the next, filling of previews */
+    {"\xe2\x80\x8b", false}, /* zero width space */
+    {"\xe2\x80\xa8", true},  /* line separator */
+    {"\xe2\x80\xa9", true},  /* paragraph separator */
+    {"\xef\xbb\xbf", false}, /* zero width no-break space */
+};
+
+/* The length of what is at `text` and not shown as it is, 0 for ordinary text. */
+static size_t odd_len(const char *text, size_t len, bool *ret_is_blank)
+{
+    unsigned char c = (unsigned char)text[0];
+    *ret_is_blank = c == ' ' || (c >= '\t' && c <= '\r');
+    if (c <= ' ' || c == 0x7f)
+        return 1;
+    if (c < 0xc2 || c > 0xef)
+        return 0;
+    if (c == 0xc2 && len >= 2 && (unsigned char)text[1] < 0xa0)
+        return 2; /* C1 controls */
+    for (size_t i = 0; i < ARRAY_LEN(odd_characters); i++) {
+        size_t odd = strlen(odd_characters[i].text);
+        if (len >= odd && memcmp(text, odd_characters[i].text, odd) == 0) {
+            *ret_is_blank = odd_characters[i].is_blank;
+            return odd;
+        }
+    }
+    return 0;
+}
+
+static void read_blank(struct html_reading *reading, char c)
+{
+    if (reading->preformatted == 0)
+        text_layout_space(&reading->layout, 1);
+    else if (c == '\n')
+        text_layout_line_end(&reading->layout);
+    else if (c != '\r')
+        text_layout_space(&reading->layout, reading->layout.owed_blanks + 1);
+}
+
+static void read_text(struct html_reading *reading, const char *text, size_t len)
+{
+    size_t at = 0;
+    while (at < len) {
+        size_t end = at;
+        size_t odd = 0;
+        bool is_blank = false;
+        while (end < len && (odd = odd_len(text + end, len - end, &is_blank)) == 0)
+            end++;
+        text_layout_append(&reading->layout, text + at, end - at);
+        if (is_blank && odd > 0)
+            read_blank(reading, text[end]);
+        at = end + odd;
+    }
+}
+
+static void html_reading_text(struct html_reading *reading, const char *text, size_t len)
+{
+    if (reading->hidden == 0)
+        read_text(reading, text, len);
+}
+
+/* ---- from elements to text: links and pictures */
+
+static void begin_link(struct html_reading *reading, const char *const *attributes)
+{
+    const char *address = html_attribute(attributes, "href");
+    free(TAKE_PTR(reading->link));
+    reading->link = address != NULL ? html_link_address(address) : NULL;
+    reading->link_begin = reading->layout.out->len;
+}
+
+static void end_link(struct html_reading *reading)
+{
+    _cleanup_free_ char *address = TAKE_PTR(reading->link);
+    struct strbuf *out = reading->layout.out;
+    if (address == NULL)
+        return;
+    const char *text = strbuf_str(out) + reading->link_begin;
+    size_t len = out->len - reading->link_begin;
+    while (len > 0 && g_ascii_isspace(*text)) {
+        text++;
+        len--;
+    }
+    if (html_link_is_said(text, len, address))
+        return;
+    text_layout_space(&reading->layout, len > 0);
+    text_layout_append(&reading->layout, "<", 1);
+    text_layout_append(&reading->layout, address, strlen(address));
+    text_layout_append(&reading->layout, ">", 1);
+}
+
+static void read_image(struct html_reading *reading, const char *const *attributes)
+{
+    const char *description = html_attribute(attributes, "alt");
+    reading->has_image = true;
+    if (description == NULL || description[strspn(description, " \t\r\n")] == '\0')
+        return;
+    text_layout_append(&reading->layout, "[", 1);
+    read_text(reading, description, strlen(description));
+    reading->layout.owed_blanks = 0;
+    text_layout_append(&reading->layout, "]", 1);
+}
+
+/* ---- from elements to text: lists */
+
+static unsigned int *next_item(struct html_reading *reading)
+{
+    return &reading->next_item[reading->lists < HTML_LISTS_MAX ? reading->lists : HTML_LISTS_MAX];
+}
+
+static void begin_list(struct html_reading *reading, const char *const *attributes, bool is_numbered)
+{
+    const char *start = html_attribute(attributes, "start");
+    long first = start != NULL ? strtol(start, NULL, 10) : 1;
+    text_layout_break(&reading->layout, reading->lists == 0 ? 2 : 1);
+    reading->lists++;
+    *next_item(reading) = is_numbered ? (unsigned int)(first > 0 && first < 1000 * 1000 ? first : 1) : 0;
+}
+
+static void end_list(struct html_reading *reading)
+{
+    reading->lists--;
+    text_layout_break(&reading->layout, reading->lists == 0 ? 2 : 1);
+}
+
+static void begin_list_item(struct html_reading *reading)
+{
+    char mark[TEXT_LAYOUT_MARK_SIZE] = "- ";
+    char blanks[TEXT_LAYOUT_MARK_SIZE];
+    unsigned int *number = next_item(reading);
+    if (reading->lists > 0 && *number > 0)
+        snprintf(mark, sizeof(mark), "%u. ", (*number)++);
+    memset(blanks, ' ', sizeof(blanks));
+    blanks[strlen(mark)] = '\0';
+    text_layout_break(&reading->layout, 1);
+    text_layout_push(&reading->layout, blanks, mark);
+}
+
+/* ---- from elements to text: elements */
+
+static void begin_element(struct html_reading *reading, enum html_meaning meaning,
+                          const char *const *attributes)
+{
+    struct text_layout *layout = &reading->layout;
+    switch (meaning) {
+    case HTML_LINE:
+        text_layout_break(layout, 1);
+        break;
+    case HTML_PARAGRAPH:
+        text_layout_break(layout, 2);
+        break;
+    case HTML_QUOTE:
+        text_layout_break(layout, 2);
+        text_layout_push(layout, "> ", NULL);
+        break;
+    case HTML_LIST:
+    case HTML_NUMBERED_LIST:
+        begin_list(reading, attributes, meaning == HTML_NUMBERED_LIST);
+        break;
+    case HTML_LIST_ITEM:
+        begin_list_item(reading);
+        break;
+    case HTML_DEFINITION:
+        text_layout_break(layout, 1);
+        text_layout_push(layout, "  ", NULL);
+        break;
+    case HTML_PREFORMATTED:
+        text_layout_break(layout, 2);
+        reading->preformatted++;
+        layout->keeps_blanks = true;
+        break;
+    case HTML_CELL:
+        text_layout_space(layout, 2);
+        break;
+    case HTML_LINE_END:
+        text_layout_line_end(layout);
+        break;
+    case HTML_RULE:
+        text_layout_break(layout, 2);
+        text_layout_append(layout, "---", 3);
+        text_layout_break(layout, 2);
+        break;
+    case HTML_LINK:
+        begin_link(reading, attributes);
+        break;
+    case HTML_IMAGE:
+        read_image(reading, attributes);
+        break;
+    case HTML_NONE:
+    case HTML_HIDDEN:
+        break;
+    }
+}
+
+static void end_element(struct html_reading *reading, enum html_meaning meaning)
+{
+    struct text_layout *layout = &reading->layout;
+    switch (meaning) {
+    case HTML_LINE:
+        text_layout_break(layout, 1);
+        break;
+    case HTML_PARAGRAPH:
+        text_layout_break(layout, 2);
+        break;
+    case HTML_QUOTE:
+        text_layout_pop(layout);
+        text_layout_break(layout, 2);
+        break;
+    case HTML_LIST:
+    case HTML_NUMBERED_LIST:
+        end_list(reading);
+        break;
+    case HTML_LIST_ITEM:
+    case HTML_DEFINITION:
+        text_layout_pop(layout);
+        text_layout_break(layout, 1);
+        break;
+    case HTML_PREFORMATTED:
+        reading->preformatted--;
+        text_layout_break(layout, 2);
+        layout->keeps_blanks = reading->preformatted > 0;
+        break;
+    case HTML_LINK:
+        end_link(reading);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Begins and ends come in pairs, properly nested. `attributes`: html_element.h. */
+static void html_reading_begin(struct html_reading *reading, const char *name, const char *const *attributes)
+{
+    enum html_meaning meaning = html_element_meaning(name);
+    bool is_hidden = meaning == HTML_HIDDEN || (!reading->shows_all && !html_is_displayed(attributes));
+    reading->open++;
+    if (reading->hidden > 0 || is_hidden)
+        reading->hidden++;
+    else
+        begin_element(reading, meaning, attributes);
+}
+
+static void html_reading_end(struct html_reading *reading, const char *name)
+{
+    reading->open--;
+    if (reading->hidden > 0)
+        reading->hidden--;
+    else
+        end_element(reading, html_element_meaning(name));
+}
+
+/* All that is open ends here; releases what the reading holds. */
+static void html_reading_close(struct html_reading *reading)
+{
+    text_layout_break(&reading->layout, 1);
+    text_layout_pop_all(&reading->layout);
+    reading->layout.keeps_blanks = false;
+    free(TAKE_PTR(reading->link));
+    reading->open = 0;
+    reading->hidden = 0;
+    reading->preformatted = 0;
+    reading->lists = 0;
+}
+
+/* ---- the parser */
 
 enum {
     OPEN_ELEMENTS_MAX = 250
