@@ -273,8 +273,9 @@ stop_mount()
     local pid=$MOUNT_PID
     MOUNT_PID=
     [ -n "$pid" ] || return 0
-    # A watcher may just be told of something: that is a file open for a moment.
-    wait_until 3 fusermount3 -u "$MOUNT" || {
+    # Watchers are told of new mail one by one, and each is a file open for a moment: of thousands at once that
+    # takes as long as the machine is busy. That nothing is open right after ctl is a test of its own.
+    wait_until 30 fusermount3 -u "$MOUNT" || {
         give_up_mount "$pid"
         return 1
     }
