@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A folder of content files, bounded: the least recently used go first. What is in it is known from the disk
- * alone, so that a kill at any moment leaves nothing to repair but files half written, which are cleared away
- * at the start. Names are digests, never anything that a service chose.
+ * The folder "content" in the state directory: what emails hold, a file for each part that was fetched. The
+ * folder is bounded; the files that were not used for longest go first. Names are digests, never anything
+ * that a service chose.
+ *
+ * A file holds the bytes of all entries one after the other, then a table of the entries, then a trailer, so
+ * that bytes can be streamed into it before anything is known of them. Checksums cover everything. Nothing is
+ * made durable: a file that a power cut or a bad disk damaged is found out when it is read, and fetched
+ * again. The folder itself says what is in it. A kill leaves nothing to repair but temporary files, which the
+ * next start removes.
  */
 #ifndef INBOXFS_STORE_CONTENT_CACHE_H
 #define INBOXFS_STORE_CONTENT_CACHE_H
@@ -10,6 +16,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "mail/content_folder.h"
 
 enum {
     CONTENT_NAME_SIZE = 72, /* with its NUL */
@@ -40,25 +48,33 @@ struct content_temporary {
 void content_cache_init(struct content_cache *cache, int dir_fd, uint64_t max_bytes);
 void content_cache_release(struct content_cache *cache);
 
-/* Looks at what there is, and clears away what was left half written (reads the folder). */
+/* Finds out how much there is, removes temporary files of earlier processes, and makes room (reads the
+ * folder). */
 void content_cache_scan(struct content_cache *cache);
 
-/* The name of a part. `attachment_id` is looked at for attachments alone. */
+/* The name of a part. `attachment_id` counts for attachments alone. */
 void content_cache_name(enum content_part part, const char *email_id, const char *attachment_id,
                         char ret_name[CONTENT_NAME_SIZE]);
 
 /* A descriptor for reading, which stays good whatever becomes of the name; or -ENOENT, -errno. */
 int content_cache_open(struct content_cache *cache, const char *name);
 bool content_cache_has(struct content_cache *cache, const char *name);
+/* It is damaged. */
+void content_cache_remove(struct content_cache *cache, const char *name);
+/* Reads the table of a file, and checks all of it. Entries have `offset` and `len` instead of `bytes`. 0;
+ * -EBADMSG: the file is damaged, or of another form; -errno. */
+int content_cache_read(int fd, struct content_folder *ret_folder);
 
 /* A file to be written. 0 or -errno; then content_cache_end() has nothing to do. */
 int content_cache_create(struct content_cache *cache, struct content_temporary *ret);
+/* Writes the entries' bytes, the table and the trailer into an empty file. 0 or -errno. */
+int content_cache_write(const struct content_temporary *file, const struct content_folder *folder);
+/* Makes a whole file of `len` bytes that were written from offset 0 on: the table has one entry, of
+ * CONTENT_BYTES. 0 or -errno. */
+int content_cache_seal(const struct content_temporary *file, uint64_t len);
 /* Gives it its name; what had that goes. Makes room where it is needed. 0 or -errno. */
-int content_cache_keep(struct content_cache *cache, struct content_temporary *temporary, const char *name);
+int content_cache_keep(struct content_cache *cache, struct content_temporary *file, const char *name);
 /* Closes it, and removes it unless it was kept. */
-void content_cache_end(struct content_cache *cache, struct content_temporary *temporary);
-
-/* It is damaged. */
-void content_cache_remove(struct content_cache *cache, const char *name);
+void content_cache_end(struct content_cache *cache, struct content_temporary *file);
 
 #endif

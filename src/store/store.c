@@ -11,13 +11,13 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "mail/reason.h"
-#include "store/contents.h"
 #include "store/first_contact.h"
 #include "store/inbox_index.h"
 #include "store/mirror_cache.h"
 #include "store/mirror_order.h"
 #include "store/mirror_view.h"
 #include "store/search_feed.h"
+#include "store/store_content.h"
 #include "store/store_private.h"
 #include "store/sync.h"
 
@@ -30,8 +30,7 @@ static int open_contents(struct store *store, const struct store_config *config)
     int dir_fd = file_open_dir(config->state_dir_fd, "content");
     if (dir_fd < 0)
         return dir_fd;
-    store->contents =
-        contents_new(&store->mirror, config->service, &store->contact, dir_fd, config->content_cache_bytes);
+    store->contents = contents_new(store, dir_fd, config->content_cache_bytes);
     return store->contents == NULL ? -ENOMEM : 0;
 }
 
@@ -142,6 +141,16 @@ bool store_find_email(struct store *store, uint32_t inbox, const char *name, str
 bool store_get_email(struct store *store, uint32_t email, struct email_view *ret)
 {
     return mirror_get_email(&store->mirror, email, ret);
+}
+
+bool store_find_email_by_id(struct store *store, uint32_t inbox, const char *id, struct email_view *ret)
+{
+    return mirror_find_email_by_id(&store->mirror, inbox, id, ret);
+}
+
+const char *store_get_email_id(struct store *store, uint32_t email)
+{
+    return mirror_email_id(&store->mirror, email);
 }
 
 int store_read_inbox(struct store *store, uint32_t inbox, char **ret_json, size_t *ret_len)
@@ -271,72 +280,4 @@ void store_search_release(struct store_search *search)
 {
     free(search->emails);
     *search = (struct store_search){.len = 0};
-}
-
-/* ---------------------------------------------------------------- content */
-
-bool store_has_content(struct store *store)
-{
-    return store->contents != NULL && atomic_load(&store->contents->has_content);
-}
-
-bool store_has_raw(struct store *store)
-{
-    return store->contents != NULL && atomic_load(&store->contents->has_raw);
-}
-
-int store_content_get(struct store *store, uint32_t email, struct cancel *cancel,
-                      struct store_content **ret_content)
-{
-    return store->contents != NULL ? contents_get(store->contents, email, cancel, ret_content) : -ENOENT;
-}
-
-struct store_content *store_content_find(struct store *store, uint32_t email)
-{
-    return store->contents != NULL ? contents_find(store->contents, email) : NULL;
-}
-
-void store_content_unref(struct store *store, struct store_content *content)
-{
-    if (content != NULL)
-        contents_unref(store->contents, content);
-}
-
-int store_attachment_open(struct store *store, uint32_t email, const char *attachment_id,
-                          struct cancel *cancel, struct store_bytes *ret_bytes)
-{
-    return store->contents != NULL
-               ? contents_open_attachment(store->contents, email, attachment_id, cancel, ret_bytes)
-               : -ENOENT;
-}
-
-int store_raw_open(struct store *store, uint32_t email, struct cancel *cancel, struct store_bytes *ret_bytes)
-{
-    return store->contents != NULL ? contents_open_raw(store->contents, email, cancel, ret_bytes) : -ENOENT;
-}
-
-bool store_find_raw_size(struct store *store, uint32_t email, uint64_t *ret_len)
-{
-    return store->contents != NULL && contents_find_raw_size(store->contents, email, ret_len);
-}
-
-void store_prefetch_raw(struct store *store, const uint32_t *emails, size_t len)
-{
-    if (store->contents != NULL)
-        contents_prefetch_raw(store->contents, emails, len);
-}
-
-int store_content_read_head(const struct store_content *content, struct email_content *ret_head)
-{
-    return contents_read_head(content, ret_head);
-}
-
-bool store_find_email_by_id(struct store *store, uint32_t inbox, const char *id, struct email_view *ret)
-{
-    return mirror_find_email_by_id(&store->mirror, inbox, id, ret);
-}
-
-const char *store_get_email_id(struct store *store, uint32_t email)
-{
-    return mirror_email_id(&store->mirror, email);
 }

@@ -100,6 +100,11 @@ bool store_find_inbox(struct store *store, const char *name, struct inbox_view *
 bool store_get_inbox(struct store *store, uint32_t inbox, struct inbox_view *ret);
 bool store_find_email(struct store *store, uint32_t inbox, const char *name, struct email_view *ret);
 bool store_get_email(struct store *store, uint32_t email, struct email_view *ret); /* removed ones too */
+/* The email of this id, in this inbox before others; only number, inbox, name and date are filled in. */
+bool store_find_email_by_id(struct store *store, uint32_t inbox, const char *id, struct email_view *ret);
+
+/* What the service calls an email; NULL: nothing. Valid as long as the store. */
+const char *store_get_email_id(struct store *store, uint32_t email);
 
 /* The content of its file, with a NUL behind it; the caller frees it. Of an email, read from the cache (page
  * cache or disk). 0, -ENOENT, -ENOMEM; -EIO: the cache has lost it, or cannot be read. A complete sync brings

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What emails hold: texts, attachments, raw messages. Fetched when first asked for, once, however many ask;
- * kept on the disk, bounded, since what an id stands for never changes; then there without the service. Who
- * reads many emails one after the other gets the following ones fetched ahead.
+ * What emails hold: texts, attachments, raw messages. A part is fetched from the service when somebody first
+ * reads it, once, however many read it at the same time. It is kept on the disk, in a folder with a bound
+ * (content_cache.h), and is there without the service from then on. An email's content does not change at the
+ * service under its id; what was thrown out to make room is fetched again. Who reads many emails one after
+ * the other gets the following ones fetched ahead.
+ *
+ * After a sync a probe finds out whether the service has content and raw messages at all: it asks for those
+ * of emails that were just listed.
  *
  * Errors of what waits, all the same: -ENOENT (the service has no such email any more, no such attachment, or
  * nothing of the kind), -EHOSTUNREACH, -ETIMEDOUT (the wait took too long; the transfer goes on), -EACCES,
@@ -44,8 +49,6 @@ int store_attachment_open(struct store *store, uint32_t email, const char *attac
                           struct cancel *cancel, struct store_bytes *ret_bytes);
 int store_raw_open(struct store *store, uint32_t email, struct cancel *cancel, struct store_bytes *ret_bytes);
 
-/* Whether the raw message is on the disk, and how long it is: looks at the disk, not at the service. */
-bool store_find_raw_size(struct store *store, uint32_t email, uint64_t *ret_len);
 /* Has raw messages fetched in the background, several at a time. Does not wait. What is asked for while many
  * are still to come is passed over. */
 void store_prefetch_raw(struct store *store, const uint32_t *emails, size_t len);
@@ -53,11 +56,18 @@ void store_prefetch_raw(struct store *store, const uint32_t *emails, size_t len)
 /* Who wrote what to whom, as far as a reply needs it: no texts, no attachments. Released by the caller. */
 int store_content_read_head(const struct store_content *content, struct email_content *ret_head);
 
-/* The email of this id, in this inbox before others; only number, inbox, name and date of the view are filled
- * in. No wait. */
-bool store_find_email_by_id(struct store *store, uint32_t inbox, const char *id, struct email_view *ret);
+/* ---------------------------------------------------------------- for the store alone */
 
-/* What the service calls an email; NULL: nothing. Valid as long as the store. */
-const char *store_get_email_id(struct store *store, uint32_t email);
+struct contents;
+
+/* `dir_fd`, a folder of its own, is taken over, also when this fails. NULL without memory. */
+struct contents *contents_new(struct store *store, int dir_fd, uint64_t max_bytes);
+/* Ends transfers, and waits for that. Waits are cut short. NULL-safe. */
+void contents_stop(struct contents *contents);
+/* NULL-safe. */
+void contents_free(struct contents *contents);
+
+/* The list of emails was brought up to date: probes the service in the background. */
+void contents_probe(struct contents *contents);
 
 #endif

@@ -14,11 +14,11 @@
 #include "base/random.h"
 #include "base/thread.h"
 #include "mail/reason.h"
-#include "store/contents.h"
 #include "store/mirror_emails.h"
 #include "store/mirror_inboxes.h"
 #include "store/mirror_view.h"
 #include "store/result_errno.h"
+#include "store/store_content.h"
 #include "store/store_private.h"
 
 enum sync_depth {
@@ -654,7 +654,7 @@ static void run_all_locked(struct sync *sync, enum sync_depth depth)
     pthread_mutex_unlock(&sync->lock);
     run_all(&run, depth);
     if (run.error == 0 && sync->store->contents != NULL)
-        contents_note_sync(sync->store->contents);
+        contents_probe(sync->store->contents);
     pthread_mutex_lock(&sync->lock);
     if (depth == SYNC_COMPLETE && !run.must_wait)
         sync->complete_due_ms = clock_monotonic_ms(sync->clock) + COMPLETE_INTERVAL_MS;
