@@ -24,7 +24,7 @@
 #include "service/keys.h"
 
 enum {
-    BACKLOG = 128,
+    BACKLOG = 1024, /* whoever connects while this is full may be cut off by the kernel, after connect() */
     CONNECTIONS_MAX = 128,
     CONNECTIONS_SPARE = 64, /* taken while others make room; beyond, they wait unanswered */
     IDLE_S = 30,            /* between two bytes */
