@@ -15,6 +15,8 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/cleanup.h"
@@ -125,13 +127,25 @@ static int migrate(sqlite3 *db)
 
 enum {
     READERS_KEPT = 16,
+    TURNS_MAX = 64,  /* in a transaction, so that it ends though writers keep coming */
     BUSY_MS = 10000, /* for the key commands, which write from a process of their own */
+};
+
+/* A turn that is over, and whose thread waits for the end of the transaction; on that thread's stack. */
+struct finished_turn {
+    struct finished_turn *next;
+    sem_t is_ended;
+    int error; /* why the transaction was not committed, or 0; set before the semaphore */
 };
 
 struct database {
     char path[PATH_MAX];
-    sqlite3 *writer;            /* protected by write_lock */
-    pthread_mutex_t write_lock; /* held from begin to commit or rollback; taken before read_lock */
+    /* A writer has its turn from database_begin_write() to database_end_write(); these all are its own. */
+    pthread_mutex_t write_lock; /* the turn; taken before read_lock */
+    sqlite3 *writer;
+    struct finished_turn *finished; /* turns of the open transaction that wait for its end */
+    size_t turns;                   /* how many this transaction has had */
+    atomic_uint waiting;            /* threads that wait for their turn; counted by any thread */
     pthread_mutex_t read_lock;
     sqlite3 *readers[READERS_KEPT]; /* idle; protected by read_lock */
     size_t readers_len;             /* protected by read_lock */
@@ -145,10 +159,13 @@ static int open_connection(const char *path, sqlite3 **ret_db)
     int error = query_error_on(db, result);
     if (error == 0)
         sqlite3_busy_timeout(db, BUSY_MS);
+    /* What a savepoint or a statement may have to undo is kept in memory: in a file it would be written and
+     * unlinked with every turn. */
     if (error == 0)
         error = query_error_on(db, sqlite3_exec(db,
                                                 "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-                                                "PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF",
+                                                "PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;"
+                                                "PRAGMA temp_store = MEMORY",
                                                 NULL, NULL, NULL));
     if (error != 0) {
         sqlite3_close(db);
@@ -234,32 +251,66 @@ void database_end_read(struct database *database, sqlite3 *db)
         sqlite3_close(db);
 }
 
-int database_begin_write(struct database *database, sqlite3 **ret_db)
+/* Ends the transaction: commits it, or undoes it where `error` is set; tells the turns that wait for it, and
+ * lets the next writer begin. 0, or why nothing was committed. */
+static int end_transaction(struct database *database, int error)
 {
-    pthread_mutex_lock(&database->write_lock);
-    int error = query_execute(database->writer, "BEGIN IMMEDIATE", "");
-    if (error != 0) {
-        pthread_mutex_unlock(&database->write_lock);
-        return error;
-    }
-    *ret_db = database->writer;
-    return 0;
-}
-
-int database_commit(struct database *database)
-{
-    int error =
-        query_execute(database->writer, "UPDATE settings SET value = value + 1 WHERE name = 'changes'", "");
+    sqlite3 *db = database->writer;
     if (error == 0)
-        error = query_execute(database->writer, "COMMIT", "");
-    if (error != 0 && sqlite3_get_autocommit(database->writer) == 0)
-        (void)query_execute(database->writer, "ROLLBACK", "");
+        error = query_execute(db, "COMMIT", "");
+    if (error != 0 && sqlite3_get_autocommit(db) == 0)
+        (void)query_execute(db, "ROLLBACK", "");
+    database->turns = 0;
+    while (database->finished != NULL) {
+        struct finished_turn *turn = database->finished;
+        database->finished = turn->next;
+        turn->error = error;
+        sem_post(&turn->is_ended); /* from here on it is gone */
+    }
     pthread_mutex_unlock(&database->write_lock);
     return error;
 }
 
-void database_rollback(struct database *database)
+/* Leaves the transaction to the next writer, and waits for its end. 0, or why nothing was committed. */
+static int await_end(struct database *database)
 {
-    (void)query_execute(database->writer, "ROLLBACK", "");
+    struct finished_turn turn = {.next = database->finished};
+    sem_init(&turn.is_ended, 0, 0);
+    database->finished = &turn;
     pthread_mutex_unlock(&database->write_lock);
+    while (sem_wait(&turn.is_ended) != 0)
+        ;
+    sem_destroy(&turn.is_ended);
+    return turn.error;
+}
+
+int database_begin_write(struct database *database, sqlite3 **ret_db)
+{
+    database->waiting++;
+    pthread_mutex_lock(&database->write_lock);
+    database->waiting--;
+    bool is_first = database->finished == NULL;
+    int error = query_execute(database->writer, is_first ? "BEGIN IMMEDIATE" : "SAVEPOINT turn", "");
+    if (error != 0)
+        return end_transaction(database, error);
+    database->turns++;
+    *ret_db = database->writer;
+    return 0;
+}
+
+int database_end_write(struct database *database, int error)
+{
+    sqlite3 *db = database->writer;
+    bool is_first = database->finished == NULL;
+    /* On some errors (a full disk, no memory) SQLite undoes the whole transaction by itself. */
+    if (sqlite3_get_autocommit(db) != 0)
+        return end_transaction(database, error != 0 ? error : -EIO);
+    if (error != 0 && is_first)
+        return end_transaction(database, error);
+    int turn_error = is_first ? 0 : query_execute(db, error != 0 ? "ROLLBACK TO turn" : "RELEASE turn", "");
+    if (turn_error != 0)
+        return end_transaction(database, turn_error);
+    bool is_last = database->waiting == 0 || database->turns >= TURNS_MAX;
+    int end_error = is_last ? end_transaction(database, 0) : await_end(database);
+    return end_error != 0 ? end_error : error;
 }

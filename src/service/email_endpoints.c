@@ -563,10 +563,7 @@ int endpoint_email_mark(struct request *request, struct reply *reply)
         return error;
     json_t *record = NULL;
     error = emails_mark(db, request->parameters[0], is_valid, &record);
-    if (error == 0)
-        error = database_commit(request->context->database);
-    else
-        database_rollback(request->context->database);
+    error = database_end_write(request->context->database, error);
     if (error == 0)
         reply_json(reply, MHD_HTTP_OK, json_incref(record));
     else if (error == -ENOENT)

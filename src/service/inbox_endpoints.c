@@ -76,29 +76,51 @@ static bool check_address(const struct service_context *context, const struct in
     return false;
 }
 
-/* Inside a write transaction. True: to be committed; else *ret_error or the reply says why not. */
-static bool upsert(const struct service_context *context, sqlite3 *db, const struct inbox_request *asked,
-                   struct validation *validation, struct reply *reply, int *ret_error)
+enum upsert_outcome {
+    UPSERT_DONE,
+    UPSERT_NO_INBOX,      /* of the id that is given */
+    UPSERT_BAD_ADDRESS,   /* as `validation` says */
+    UPSERT_TAKEN_ADDRESS, /* by another inbox */
+};
+
+/* Inside a write transaction, to be undone on an error, which there is with UPSERT_TAKEN_ADDRESS too. */
+static int upsert(const struct service_context *context, sqlite3 *db, const struct inbox_request *asked,
+                  struct validation *validation, enum upsert_outcome *ret_outcome)
 {
     _cleanup_inbox_ struct inbox_row current = {0};
+    *ret_outcome = UPSERT_DONE;
     int error = asked->id != NULL ? inbox_row_find_by_id(db, asked->id, &current) : 0;
-    if (error == -ENOENT) {
+    if (error == -ENOENT)
+        *ret_outcome = UPSERT_NO_INBOX;
+    else if (error == 0 && !check_address(context, &current, asked->settings, validation))
+        *ret_outcome = UPSERT_BAD_ADDRESS;
+    if (*ret_outcome != UPSERT_DONE || error != 0)
+        return *ret_outcome != UPSERT_DONE ? 0 : error;
+    error = asked->id != NULL ? update(db, &current, asked->settings) : create(context, db, asked->settings);
+    if (error == -EEXIST)
+        *ret_outcome = UPSERT_TAKEN_ADDRESS;
+    return error;
+}
+
+static void answer(enum upsert_outcome outcome, const struct inbox_request *asked,
+                   const struct validation *validation, struct reply *reply)
+{
+    switch (outcome) {
+    case UPSERT_DONE:
+        /* No webhooks are sent from here, so there is no secret to sign them with. */
+        json_object_set_new(asked->settings, "webhook_secret", json_null());
+        reply_json(reply, MHD_HTTP_OK, json_incref(asked->settings));
+        break;
+    case UPSERT_NO_INBOX:
         reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no inbox with this id.");
-        return false;
-    }
-    if (error == 0 && !check_address(context, &current, asked->settings, validation)) {
+        break;
+    case UPSERT_BAD_ADDRESS:
         reply_invalid(reply, validation);
-        return false;
-    }
-    if (error == 0)
-        error =
-            asked->id != NULL ? update(db, &current, asked->settings) : create(context, db, asked->settings);
-    if (error == -EEXIST) {
+        break;
+    case UPSERT_TAKEN_ADDRESS:
         reply_error(reply, MHD_HTTP_CONFLICT, "The address is taken by another inbox.");
-        return false;
+        break;
     }
-    *ret_error = error;
-    return error == 0;
 }
 
 static int carry_out(const struct service_context *context, const struct inbox_request *asked,
@@ -108,17 +130,12 @@ static int carry_out(const struct service_context *context, const struct inbox_r
     int error = database_begin_write(context->database, &db);
     if (error != 0)
         return error;
-    if (!upsert(context, db, asked, validation, reply, &error)) {
-        database_rollback(context->database);
+    enum upsert_outcome outcome;
+    error = upsert(context, db, asked, validation, &outcome);
+    error = database_end_write(context->database, error);
+    if (error != 0 && !(error == -EEXIST && outcome == UPSERT_TAKEN_ADDRESS))
         return error;
-    }
-    error = database_commit(context->database);
-    if (error != 0)
-        return error;
-    /* No webhooks are sent from here, so there is no secret to sign them with. */
-    json_t *record = json_incref(asked->settings);
-    json_object_set_new(record, "webhook_secret", json_null());
-    reply_json(reply, MHD_HTTP_OK, record);
+    answer(outcome, asked, validation, reply);
     return 0;
 }
 

@@ -116,15 +116,6 @@ static int make_key(int dir_fd, char ret_key[API_KEY_SIZE])
     return error;
 }
 
-static int store_key(struct database *database, sqlite3 *db, const char *key)
-{
-    int error = add_key(db, key);
-    if (error == 0)
-        return database_commit(database);
-    database_rollback(database);
-    return error;
-}
-
 int keys_establish_first(struct database *database, int dir_fd)
 {
     sqlite3 *db = NULL;
@@ -132,20 +123,16 @@ int keys_establish_first(struct database *database, int dir_fd)
     if (error != 0)
         return error;
     int is_first = is_empty(db);
-    if (is_first <= 0) {
-        database_rollback(database);
-        return is_first;
-    }
+    if (is_first <= 0)
+        return database_end_write(database, is_first);
     char key[API_KEY_SIZE];
     error = read_key(dir_fd, key);
     if (error == -ENOENT || error == -EBADMSG)
         error = make_key(dir_fd, key);
     if (error == 0)
-        error = store_key(database, db, key);
-    else
-        database_rollback(database);
+        error = add_key(db, key);
     explicit_bzero(key, sizeof(key));
-    return error;
+    return database_end_write(database, error);
 }
 
 int service_read_api_key(const char *data_dir, char **ret_key)
@@ -177,14 +164,6 @@ static int open_existing(const char *data_dir, struct database **ret_database)
     return error == 0 ? database_open(data_dir, ret_database) : error;
 }
 
-static int end_write(struct database *database, int error)
-{
-    if (error == 0)
-        return database_commit(database);
-    database_rollback(database);
-    return error;
-}
-
 int keys_command_add(const char *data_dir, FILE *out)
 {
     _cleanup_(cleanup_database_free) struct database *database = NULL;
@@ -197,7 +176,7 @@ int keys_command_add(const char *data_dir, FILE *out)
         error = database_begin_write(database, &db);
     if (error != 0)
         return error;
-    error = end_write(database, add_key(db, key));
+    error = database_end_write(database, add_key(db, key));
     if (error == 0)
         fprintf(out, "%s\n", key);
     explicit_bzero(key, sizeof(key));
@@ -244,5 +223,5 @@ int keys_command_revoke(const char *data_dir, const char *id)
     int error = open_existing(data_dir, &database);
     if (error == 0)
         error = database_begin_write(database, &db);
-    return error == 0 ? end_write(database, revoke_key(db, id)) : error;
+    return error == 0 ? database_end_write(database, revoke_key(db, id)) : error;
 }

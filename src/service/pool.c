@@ -108,10 +108,7 @@ static int insert_row(const struct service_context *context, const char *id, con
         return error;
     error = query_execute(db, "INSERT INTO pool VALUES (?, ?, ?, ?, ?)", "sssii", id, name, content_type,
                           (int64_t)len, clock_realtime_ms(clock_system()));
-    if (error == 0)
-        return database_commit(context->database);
-    database_rollback(context->database);
-    return error;
+    return database_end_write(context->database, error);
 }
 
 /* Stores the file durably. 0 or -errno. */

@@ -2,8 +2,10 @@
 /*
  * Requests as endpoints read them: headers, JSON bodies, forms, ETags.
  *
- * The boundaries of a form are found here, since GMime would take apart parts that are messages themselves;
- * header values are GMime's to read (quoting, encodings).
+ * The boundaries of a form are found here, since GMime would take apart parts that are messages themselves.
+ * libmicrohttpd's post processor (0.9.75) would take apart parts that are multipart, refuse a file with a
+ * line that begins like the boundary, and cut a name at a backslashed quote. Header values are GMime's to
+ * read (quoting, encodings).
  */
 #include "service/request.h"
 

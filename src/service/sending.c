@@ -637,13 +637,9 @@ static int commit(const struct service_context *context, const struct submission
     error = check_key(db, submission, result);
     if (error == 0 && result->outcome == SENDING_DONE)
         error = check_limit(db, context, result);
-    if (error == 0 && result->outcome == SENDING_DONE) {
+    if (error == 0 && result->outcome == SENDING_DONE)
         error = store(db, submission, composition, result);
-        if (error == 0)
-            return database_commit(context->database);
-    }
-    database_rollback(context->database);
-    return error;
+    return database_end_write(context->database, error);
 }
 
 /* 0: *ret_result says what happened. -errno: nothing was sent, but for -EIO, when it is not known. */
