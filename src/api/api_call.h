@@ -10,7 +10,6 @@
 
 #include "api/capability_memory.h"
 #include "api/etag_memory.h"
-#include "api/record_pipeline.h"
 #include "base/strbuf.h"
 #include "http/http_client.h"
 #include "mail/mail_service.h"
@@ -27,7 +26,6 @@ struct api_service {
     struct http_client *http;
     struct capability_memory memory;
     struct etag_memory etags;
-    struct pipeline_limit pipelines;
     atomic_uint_least64_t requests;
     atomic_uint_least64_t failures;
     atomic_uint_least64_t received_bytes;

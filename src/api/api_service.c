@@ -61,7 +61,6 @@ int api_service_new(const struct api_config *config, struct mail_service **ret_s
     api->service.ops = &api_ops;
     capability_memory_init(&api->memory, clock_system(), &config->known);
     etag_memory_init(&api->etags);
-    pipeline_limit_init(&api->pipelines);
     *ret_service = &api->service;
     return 0;
 }

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/email_intake.h"
 #include "api/endpoints.h"
 #include "api/list_absence.h"
 #include "api/list_call.h"
@@ -25,15 +24,30 @@ struct email_listing {
 
 /* Published clients disagree on the encoding of `inbox_ids`, so a server may have ignored it: what is of
  * another inbox is passed over. */
-static int hand_on(void *context, struct email_record *record)
+static int hand_on(const struct email_listing *listing, struct email_record *record)
 {
-    const struct email_listing *listing = context;
-    bool is_of_any = listing->inbox_id == NULL || record == NULL;
-    if (!is_of_any && record->inbox_id == NULL)
+    if (listing->inbox_id != NULL && record->inbox_id == NULL)
         record->inbox_id = listing->inbox_id;
-    else if (!is_of_any && strcmp(record->inbox_id, listing->inbox_id) != 0)
+    else if (listing->inbox_id != NULL && strcmp(record->inbox_id, listing->inbox_id) != 0)
         return 0;
     return listing->sink(listing->context, record);
+}
+
+static int deliver(void *context, const char *text, size_t len)
+{
+    struct email_record record;
+    int error = email_record_from_text(text, len, &record);
+    if (error != 0)
+        return error == -ENOMEM ? error : -error;
+    error = hand_on(context, &record);
+    email_record_release(&record);
+    return error;
+}
+
+static void tell_of_pause(void *context)
+{
+    const struct email_listing *listing = context;
+    listing->sink(listing->context, NULL);
 }
 
 static int build_target(const char *path, const struct email_query *query, struct strbuf *target)
@@ -73,16 +87,14 @@ static void list(struct api_service *api, const char *path, const struct email_q
         query->may_be_unchanged && etag_memory_find(&api->etags, target.data, etag, &known_count);
     struct email_listing listing = {.inbox_id = query->inbox_id, .sink = sink, .context = context};
     size_t most = (query->limit > query->known ? query->limit : query->known) + MAIL_LIST_SURPLUS;
-    _cleanup_(email_intake_release) struct email_intake intake;
-    if (email_intake_init(&intake, hand_on, most, &listing, &api->pipelines) < 0) {
-        api_result_set(ret, SERVICE_RETRY, ENOMEM, "out of memory");
-        return;
-    }
+    _cleanup_(list_reader_release) struct list_reader reader;
+    list_reader_init(&reader, EMAIL_RECORD_MAX_BYTES, most, deliver, &listing);
+    reader.pause = tell_of_pause;
     const struct list_call call = {
         .target = target.data,
         .if_none_match = is_conditional ? etag : NULL,
         .timeout_ms = LIST_TIMEOUT_MS,
-        .intake = &intake.base,
+        .reader = &reader,
         .cancel = cancel,
     };
     list_call(api, &call, ret_answer, ret);

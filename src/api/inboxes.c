@@ -20,17 +20,17 @@ struct inbox_listing {
     void *context;
 };
 
-static int unreadable(const json_error_t *error)
+static int error_of(const json_error_t *error)
 {
     switch (json_error_code(error)) {
     case json_error_invalid_utf8:
-        return LIST_RECORD_IS_NO_UTF8;
+        return EILSEQ;
     case json_error_duplicate_key:
-        return LIST_RECORD_HAS_KEY_TWICE;
+        return EEXIST;
     case json_error_out_of_memory:
         return -ENOMEM;
     default:
-        return LIST_RECORD_IS_NO_JSON;
+        return EBADMSG;
     }
 }
 
@@ -42,10 +42,10 @@ static int deliver(void *context, const char *text, size_t len)
     /* Text may well have a NUL in it, escaped; it is carried like any other character. */
     _cleanup_json_ json_t *object = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
     if (object == NULL)
-        return unreadable(&error);
+        return error_of(&error);
     int rc = inbox_record_from_json(object, &record);
     if (rc < 0)
-        return rc == -ENOMEM ? rc : LIST_UNREADABLE;
+        return rc == -ENOMEM ? rc : EINVAL;
     rc = listing->sink(listing->context, &record);
     inbox_record_release(&record);
     return rc;
@@ -58,12 +58,12 @@ void inboxes_list(struct mail_service *service, inbox_sink sink, void *context, 
     if (list_absence_skips(api, ENDPOINT_INBOX_LIST, ret))
         return;
     struct inbox_listing listing = {.sink = sink, .context = context};
-    _cleanup_(item_intake_release) struct item_intake intake;
-    item_intake_init(&intake, deliver, MAIL_INBOXES_MAX, &listing);
+    _cleanup_(list_reader_release) struct list_reader reader;
+    list_reader_init(&reader, EMAIL_RECORD_MAX_BYTES, MAIL_INBOXES_MAX, deliver, &listing);
     const struct list_call call = {
         .target = API_PREFIX "/inbox",
         .timeout_ms = LIST_TIMEOUT_MS,
-        .intake = &intake.base,
+        .reader = &reader,
         .cancel = cancel,
     };
     struct list_answer answer;

@@ -22,12 +22,12 @@ static int stop_at_once(void *context, const char *text, size_t len)
  * hung up on after the first record. */
 static bool is_key_accepted(struct api_service *api, struct cancel *cancel, struct service_result *ret)
 {
-    _cleanup_(item_intake_release) struct item_intake intake;
-    item_intake_init(&intake, stop_at_once, 1, NULL);
+    _cleanup_(list_reader_release) struct list_reader reader;
+    list_reader_init(&reader, EMAIL_RECORD_MAX_BYTES, 1, stop_at_once, NULL);
     const struct list_call call = {
         .target = API_PREFIX "/email?limit=1",
         .timeout_ms = PROBE_TIMEOUT_MS,
-        .intake = &intake.base,
+        .reader = &reader,
         .cancel = cancel,
     };
     struct list_answer answer;

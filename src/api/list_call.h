@@ -7,13 +7,13 @@
 #define INBOXFS_API_LIST_CALL_H
 
 #include "api/api_call.h"
-#include "api/list_intake.h"
+#include "api/list_reader.h"
 
 struct list_call {
     const char *target;
     const char *if_none_match; /* or NULL */
     int64_t timeout_ms;
-    struct list_intake *intake;
+    struct list_reader *reader;
     struct cancel *cancel;
 };
 

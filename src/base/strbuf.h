@@ -49,13 +49,6 @@ int strbuf_vappendf(struct strbuf *buffer, const char *format, va_list arguments
 /* Makes room for `len` more bytes, so that the following appends of that much cannot fail. */
 int strbuf_reserve(struct strbuf *buffer, size_t len);
 
-/* Into that room bytes may be written directly; this tells how long the content is with them. */
-static inline void strbuf_set_len(struct strbuf *buffer, size_t len)
-{
-    buffer->len = len;
-    buffer->data[len] = '\0';
-}
-
 /* Forgets the content and the error, keeps the memory. */
 void strbuf_clear(struct strbuf *buffer);
 

@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/email_record.h"
-#include "mail/json_copy.h"
+#include "mail/json_reader.h"
 #include "mail/json_value.h"
 
 /* ---------------------------------------------------------------- fields */
@@ -193,10 +193,9 @@ static bool has_content(const json_t *object)
 static int parse_rewritten(const char *text, size_t len, json_t **ret_object)
 {
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(2 * (size_t)EMAIL_CONTENT_MAX_BYTES);
-    struct json_copy copy;
-    json_copy_init(&copy, &out, 0);
-    int error = json_copy_all(&copy, text, len);
-    json_copy_release(&copy);
+    struct json_writer writer;
+    json_writer_init(&writer, &out, 0);
+    int error = json_rewrite(text, len, &writer);
     if (error != 0)
         return error;
     *ret_object = json_loadb(out.data, out.len, JSON_ALLOW_NUL, NULL);

@@ -1,35 +1,312 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One record by itself.
+ * Reads one record, which may come from any server: nothing but being a JSON object is relied on. Each field
+ * is checked and written in one pass, in the order received; then the text is put together with the fields
+ * that go first in front.
  */
 #include "mail/email_record.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "mail/email_reader.h"
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "mail/content_digest.h"
+#include "mail/file_name.h"
+#include "mail/index_line.h"
 #include "mail/json_reader.h"
+#include "mail/json_value.h"
 
-static bool is_blank(const char *text, size_t len)
+enum {
+    DATE_MAX_BYTES = 255,
+    KEY_START = 5, /* comma, line break, two blanks, quote */
+    KEY_REST = 3,  /* quote, colon, blank */
+};
+
+#define NO_TEXT SIZE_MAX
+
+/* The fields that mean something to this program. Those that a record's file begins with come first, and in
+ * its order. */
+enum field_kind {
+    FIELD_ID,
+    FIELD_DATE,
+    FIELD_FROM_ADDRESS,
+    FIELD_TO_ADDRESSES,
+    FIELD_SUBJECT,
+    FIRST_FIELDS, /* so many are those */
+    FIELD_INBOX_ID = FIRST_FIELDS,
+    FIELD_STATUS,
+    FIELD_MARK,
+    FIELD_OTHER,
+};
+
+/* A field as it is written: a comma, a line break, key and value. */
+struct field {
+    uint32_t start; /* in reading.fields */
+    uint32_t end;
+    uint32_t key_len; /* as written */
+    enum field_kind kind;
+};
+
+struct reading {
+    struct json_reader json;
+    struct json_writer writer; /* to `fields` */
+    struct strbuf fields;
+    struct strbuf texts; /* the record's: id, inbox, JSON, stem */
+    struct field *table; /* room for EMAIL_RECORD_MAX_FIELDS */
+    size_t count;
+    const struct field *first[FIRST_FIELDS]; /* of these kinds; NULL: the record has none */
+    size_t key_at;                           /* places in texts, or NO_TEXT */
+    size_t inbox_id_at;
+    bool is_refused;      /* by its status */
+    bool is_marked_valid; /* by hand */
+    struct file_name_slug slug;
+};
+
+/* ---------------------------------------------------------------- fields */
+
+static const char *key_of(const struct reading *reading, const struct field *field)
 {
-    struct json_reader rest;
-    json_reader_init(&rest, text, len);
-    return json_reader_is_at_end(&rest);
+    return reading->fields.data + field->start + KEY_START;
+}
+
+static enum field_kind kind_of(const char *key, size_t len)
+{
+    static const struct {
+        const char *key;
+        enum field_kind kind;
+    } kinds[] = {
+        {"id", FIELD_ID},
+        {"date", FIELD_DATE},
+        {"from_address", FIELD_FROM_ADDRESS},
+        {"to_addresses", FIELD_TO_ADDRESSES},
+        {"subject", FIELD_SUBJECT},
+        {"inbox_id", FIELD_INBOX_ID},
+        {"status", FIELD_STATUS},
+        {"user_mark_status", FIELD_MARK},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+        if (strlen(kinds[i].key) == len && memcmp(kinds[i].key, key, len) == 0)
+            return kinds[i].kind;
+    return FIELD_OTHER;
+}
+
+static bool is_key_twice(const struct reading *reading, const struct field *field)
+{
+    const char *key = key_of(reading, field);
+    for (const struct field *other = reading->table; other < field; other++)
+        if (other->key_len == field->key_len && memcmp(key_of(reading, other), key, field->key_len) == 0)
+            return true;
+    return false;
+}
+
+/* Services give strings as ids, or numbers. "", and what holds a NUL, is none. */
+static int keep_id(struct reading *reading, const struct json_scalar *value, size_t *ret_at)
+{
+    bool is_id = value->kind == JSON_SCALAR_STRING || value->kind == JSON_SCALAR_INTEGER;
+    if (!is_id || value->len == 0 || memchr(value->text, '\0', value->len) != NULL)
+        return 0;
+    *ret_at = reading->texts.len;
+    strbuf_append(&reading->texts, value->text, value->len);
+    return strbuf_append_char(&reading->texts, '\0');
+}
+
+static void note_date(const struct json_scalar *value, struct email_record *record)
+{
+    char date[DATE_MAX_BYTES + 1];
+    if (value->kind != JSON_SCALAR_STRING || value->len > DATE_MAX_BYTES)
+        return;
+    memcpy(date, value->text, value->len);
+    date[value->len] = '\0';
+    record->has_date = date_parse(date, &record->date_ms) == 0;
+}
+
+static bool is_text(const struct json_scalar *value, const char *text)
+{
+    return value->len == strlen(text) && memcmp(value->text, text, value->len) == 0;
+}
+
+static int note_value(struct reading *reading, enum field_kind kind, const struct json_scalar *value,
+                      struct email_record *record)
+{
+    switch (kind) {
+    case FIELD_ID:
+        return keep_id(reading, value, &reading->key_at);
+    case FIELD_INBOX_ID:
+        return keep_id(reading, value, &reading->inbox_id_at);
+    case FIELD_STATUS:
+        reading->is_refused = value->kind == JSON_SCALAR_STRING && !is_text(value, "valid");
+        return 0;
+    case FIELD_MARK:
+        reading->is_marked_valid = value->kind == JSON_SCALAR_WORD && is_text(value, "true");
+        return 0;
+    case FIELD_DATE:
+        note_date(value, record);
+        return 0;
+    case FIELD_SUBJECT:
+        if (value->kind == JSON_SCALAR_STRING)
+            file_name_make_slug(value->text, value->len, &reading->slug);
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+static int read_key(struct reading *reading, struct field *field)
+{
+    struct json_scalar key;
+    int error = json_reader_take_string(&reading->json, &key);
+    if (error != 0)
+        return error;
+    if (!json_reader_take(&reading->json, ':'))
+        return -EBADMSG;
+    field->kind = kind_of(key.text, key.len);
+    field->start = (uint32_t)reading->fields.len;
+    json_key_n(&reading->writer, key.text, key.len);
+    if (reading->fields.error != 0)
+        return reading->fields.error;
+    field->key_len = (uint32_t)reading->fields.len - field->start - KEY_START - KEY_REST;
+    return is_key_twice(reading, field) ? -EEXIST : 0;
+}
+
+static int read_field(struct reading *reading, struct email_record *record)
+{
+    struct json_scalar value;
+    if (reading->count == EMAIL_RECORD_MAX_FIELDS)
+        return -EMSGSIZE;
+    struct field *field = &reading->table[reading->count];
+    int error = read_key(reading, field);
+    if (error == 0)
+        error = json_reader_take_value(&reading->json, &reading->writer, &value);
+    if (error != 0)
+        return error;
+    field->end = (uint32_t)reading->fields.len;
+    if (field->kind < FIRST_FIELDS)
+        reading->first[field->kind] = field;
+    reading->count++;
+    return note_value(reading, field->kind, &value, record);
+}
+
+static int read_fields(struct reading *reading, struct email_record *record)
+{
+    if (!json_reader_take(&reading->json, '{'))
+        return -EBADMSG;
+    if (json_reader_take(&reading->json, '}'))
+        return 0;
+    do {
+        int error = read_field(reading, record);
+        if (error != 0)
+            return error;
+    } while (json_reader_take(&reading->json, ','));
+    return json_reader_take(&reading->json, '}') ? 0 : -EBADMSG;
+}
+
+/* ---------------------------------------------------------------- the text */
+
+static void append_field(struct reading *reading, const struct field *field)
+{
+    strbuf_append(&reading->texts, reading->fields.data + field->start, field->end - field->start);
+}
+
+/* *ret_at: where the text begins among the texts. Each field brought a comma, the first one's becomes the
+ * bracket. */
+static int write_json(struct reading *reading, struct email_record *record, size_t *ret_at)
+{
+    struct strbuf *texts = &reading->texts;
+    bool is_empty = reading->count == 0;
+    if (reading->fields.len + strlen("\n}\n") > EMAIL_RECORD_MAX_BYTES)
+        return -EMSGSIZE;
+    *ret_at = texts->len;
+    for (size_t kind = 0; kind < FIRST_FIELDS; kind++)
+        if (reading->first[kind] != NULL)
+            append_field(reading, reading->first[kind]);
+    for (size_t i = 0; i < reading->count; i++)
+        if (reading->table[i].kind >= FIRST_FIELDS)
+            append_field(reading, &reading->table[i]);
+    strbuf_append_str(texts, is_empty ? "{}\n" : "\n}\n");
+    if (texts->error != 0)
+        return texts->error;
+    texts->data[*ret_at] = '{';
+    record->json_len = texts->len - *ret_at;
+    size_t line_breaks = is_empty ? 1 : 2; /* that are in no field's layout */
+    record->line_len = index_line_len(record->json_len - reading->writer.layout_bytes - line_breaks);
+    return strbuf_append_char(texts, '\0');
+}
+
+/* The same record gives the same key whatever the order of its fields. What jansson does not take (numbers
+ * that no machine holds, say) is told apart by its text. */
+static int make_key(struct reading *reading, const char *text, size_t len, size_t json_at)
+{
+    struct strbuf *texts = &reading->texts;
+    char digest[65];
+    _cleanup_json_ json_t *object = json_loadb(text, len, JSON_ALLOW_NUL, NULL);
+    _cleanup_free_ char *sorted = json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS);
+    const char *content = sorted != NULL ? sorted : texts->data + json_at;
+    content_digest(content, strlen(content), digest);
+    reading->key_at = texts->len;
+    strbuf_appendf(texts, "~%.16s", digest);
+    return strbuf_append_char(texts, '\0');
+}
+
+static int write_texts(struct reading *reading, const char *text, size_t len, struct email_record *record)
+{
+    struct strbuf *texts = &reading->texts;
+    size_t json_at;
+    int error = write_json(reading, record, &json_at);
+    if (error == 0 && reading->key_at == NO_TEXT)
+        error = make_key(reading, text, len, json_at);
+    if (error != 0)
+        return error;
+    size_t stem_at = texts->len;
+    strbuf_reserve(texts, FILE_NAME_MAX_BYTES); /* the key is read while the stem is written behind it */
+    error = file_name_append_stem(texts, record->has_date, record->date_ms, &reading->slug,
+                                  texts->data + reading->key_at);
+    char *data = strbuf_take(texts, NULL);
+    if (data == NULL)
+        return error != 0 ? error : -ENOMEM;
+    record->owned = data;
+    record->json = data + json_at;
+    record->key = data + reading->key_at;
+    record->inbox_id = reading->inbox_id_at != NO_TEXT ? data + reading->inbox_id_at : NULL;
+    record->stem = data + stem_at;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- the record */
+
+static int read_record(struct reading *reading, const char *text, size_t len, struct email_record *record)
+{
+    reading->json.depth = 1;                   /* the record's own bracket */
+    strbuf_reserve(&reading->fields, 2 * len); /* enough for most layouts */
+    strbuf_reserve(&reading->texts, 2 * len);
+    int error = read_fields(reading, record);
+    if (error == 0 && !json_reader_is_at_end(&reading->json))
+        error = -EBADMSG;
+    record->is_held = reading->is_refused && !reading->is_marked_valid;
+    return error != 0 ? error : write_texts(reading, text, len, record);
 }
 
 int email_record_from_text(const char *text, size_t len, struct email_record *ret_record)
 {
-    struct email_record record;
-    struct email_reader *reader = NULL;
-    size_t record_len = 0;
-    int error = len > EMAIL_RECORD_MAX_BYTES ? -EMSGSIZE : email_reader_new(&reader);
-    if (error == 0)
-        error = email_reader_read(reader, text, len, &record, &record_len);
-    if (error == 0 && !is_blank(text + record_len, len - record_len))
-        error = -EBADMSG;
-    if (error == 0)
-        error = email_reader_hand_over(reader, &record);
-    email_reader_free(reader);
+    struct field table[EMAIL_RECORD_MAX_FIELDS];
+    struct email_record record = {.key = NULL};
+    struct reading reading = {
+        .writer = {.out = &reading.fields, .indent = 2, .depth = 1}, /* inside an object that has a field */
+        .fields = STRBUF_INIT(2 * EMAIL_RECORD_MAX_BYTES),
+        .texts = STRBUF_INIT(3 * EMAIL_RECORD_MAX_BYTES),
+        .table = table,
+        .key_at = NO_TEXT,
+        .inbox_id_at = NO_TEXT,
+    };
+    if (len > EMAIL_RECORD_MAX_BYTES)
+        return -EMSGSIZE;
+    json_reader_init(&reading.json, text, len);
+    int error = read_record(&reading, text, len, &record);
+    json_reader_release(&reading.json);
+    strbuf_release(&reading.fields);
+    strbuf_release(&reading.texts);
     if (error == 0)
         *ret_record = record;
     return error;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Strings and numbers.
+ * Strings, numbers and words, and values made of them by recursive descent. Runs of characters that stand for
+ * themselves are passed over whole; only what is escaped or not ASCII is looked at one by one.
  */
 #include "mail/json_reader.h"
 
@@ -8,19 +9,9 @@
 #include <glib.h>
 #include <string.h>
 
-#include "base/plain_run.h"
-
 void json_reader_init(struct json_reader *reader, const char *text, size_t len)
 {
     *reader = (struct json_reader){.at = text, .end = text + len, .unescaped = STRBUF_INIT(len)};
-}
-
-void json_reader_restart(struct json_reader *reader, const char *text, size_t len)
-{
-    reader->at = text;
-    reader->end = text + len;
-    strbuf_clear(&reader->unescaped);
-    reader->unescaped.max_bytes = len;
 }
 
 void json_reader_release(struct json_reader *reader)
@@ -28,16 +19,30 @@ void json_reader_release(struct json_reader *reader)
     strbuf_release(&reader->unescaped);
 }
 
-void json_reader_pass_blanks(struct json_reader *reader)
+static size_t left(const struct json_reader *reader)
+{
+    return (size_t)(reader->end - reader->at);
+}
+
+static void pass_blanks(struct json_reader *reader)
 {
     while (reader->at < reader->end &&
            (*reader->at == ' ' || *reader->at == '\n' || *reader->at == '\r' || *reader->at == '\t'))
         reader->at++;
 }
 
+bool json_reader_take(struct json_reader *reader, char c)
+{
+    pass_blanks(reader);
+    if (reader->at == reader->end || *reader->at != c)
+        return false;
+    reader->at++;
+    return true;
+}
+
 bool json_reader_is_at_end(struct json_reader *reader)
 {
-    json_reader_skip_blanks(reader);
+    pass_blanks(reader);
     return reader->at == reader->end;
 }
 
@@ -46,7 +51,7 @@ bool json_reader_is_at_end(struct json_reader *reader)
 static bool take_hex(struct json_reader *reader, gunichar *ret)
 {
     *ret = 0;
-    if (json_reader_left(reader) < 4)
+    if (left(reader) < 4)
         return false;
     for (int i = 0; i < 4; i++) {
         int digit = g_ascii_xdigit_value(*reader->at++);
@@ -61,7 +66,7 @@ static bool take_hex(struct json_reader *reader, gunichar *ret)
 static bool take_low_surrogate(struct json_reader *reader, gunichar *ret)
 {
     struct json_reader ahead = *reader;
-    if (json_reader_left(&ahead) < 2 || ahead.at[0] != '\\' || ahead.at[1] != 'u')
+    if (left(&ahead) < 2 || ahead.at[0] != '\\' || ahead.at[1] != 'u')
         return false;
     ahead.at += 2;
     if (!take_hex(&ahead, ret) || *ret < 0xdc00 || *ret > 0xdfff)
@@ -109,7 +114,6 @@ static int take_utf8(struct json_reader *reader)
     return g_utf8_validate_len(start, len, NULL) ? strbuf_append(&reader->unescaped, start, len) : -EILSEQ;
 }
 
-/* What is not plain: an escape, or characters that the writer has to look at. */
 static int take_special(struct json_reader *reader)
 {
     unsigned char c = (unsigned char)*reader->at;
@@ -121,16 +125,17 @@ static int take_special(struct json_reader *reader)
     return c == '\\' ? take_escape(reader) : strbuf_append_char(&reader->unescaped, (char)c);
 }
 
-static int take_rest_of_string(struct json_reader *reader, struct json_scalar *ret)
+/* `run` bytes of the string, which stand for themselves, were passed over. */
+static int take_rest_of_string(struct json_reader *reader, size_t run, struct json_scalar *ret)
 {
     struct strbuf *text = &reader->unescaped;
     strbuf_clear(text);
-    strbuf_append(text, ret->text, ret->len);
+    strbuf_append(text, reader->at - run, run);
     while (reader->at < reader->end && *reader->at != '"') {
         int error = take_special(reader);
         if (error != 0)
             return error;
-        size_t run = plain_run(reader->at, json_reader_left(reader));
+        run = json_plain_len(reader->at, left(reader));
         strbuf_append(text, reader->at, run);
         reader->at += run;
     }
@@ -146,16 +151,16 @@ int json_reader_take_string(struct json_reader *reader, struct json_scalar *ret)
 {
     if (!json_reader_take(reader, '"'))
         return -EBADMSG;
-    size_t run = plain_run(reader->at, json_reader_left(reader));
+    size_t run = json_plain_len(reader->at, left(reader));
     *ret = (struct json_scalar){.kind = JSON_SCALAR_STRING, .text = reader->at, .len = run};
     reader->at += run;
     if (reader->at == reader->end || *reader->at != '"')
-        return take_rest_of_string(reader, ret);
+        return take_rest_of_string(reader, run, ret);
     reader->at++;
     return 0;
 }
 
-/* ---------------------------------------------------------------- other values */
+/* ---------------------------------------------------------------- numbers and words */
 
 static bool take_digits(struct json_reader *reader)
 {
@@ -173,7 +178,7 @@ static bool take_one_of(struct json_reader *reader, char one, char other)
     return true;
 }
 
-int json_reader_take_number(struct json_reader *reader, struct json_scalar *ret)
+static int take_number(struct json_reader *reader, struct json_scalar *ret)
 {
     *ret = (struct json_scalar){.kind = JSON_SCALAR_INTEGER, .text = reader->at};
     take_one_of(reader, '-', '-');
@@ -194,49 +199,110 @@ int json_reader_take_number(struct json_reader *reader, struct json_scalar *ret)
     return 0;
 }
 
-/* ---------------------------------------------------------------- what was checked before */
-
-/* Up to what ends a number or a word. */
-static int skip_plain(struct json_reader *reader)
+static int take_word(struct json_reader *reader, const char *word, struct json_scalar *ret)
 {
-    const char *start = reader->at;
-    while (reader->at < reader->end && strchr(",:]}[{\" \n\r\t", *reader->at) == NULL)
-        reader->at++;
-    return reader->at == start ? -EBADMSG : 0;
+    size_t len = strlen(word);
+    if (left(reader) < len || memcmp(reader->at, word, len) != 0)
+        return -EBADMSG;
+    *ret = (struct json_scalar){.kind = JSON_SCALAR_WORD, .text = reader->at, .len = len};
+    reader->at += len;
+    return 0;
 }
 
-int json_reader_skip_value(struct json_reader *reader)
+static int take_number_or_word(struct json_reader *reader, struct json_writer *writer,
+                               struct json_scalar *ret)
 {
-    struct json_scalar text;
-    size_t depth = 0;
+    const char *start = reader->at;
+    int error = *start == 't'   ? take_word(reader, "true", ret)
+                : *start == 'f' ? take_word(reader, "false", ret)
+                : *start == 'n' ? take_word(reader, "null", ret)
+                                : take_number(reader, ret);
+    if (error == 0 && writer != NULL)
+        json_write_verbatim_n(writer, start, (size_t)(reader->at - start));
+    return error;
+}
+
+/* ---------------------------------------------------------------- values */
+
+static int take_key(struct json_reader *reader, struct json_writer *writer)
+{
+    struct json_scalar key;
+    int error = json_reader_take_string(reader, &key);
+    if (error == 0 && writer != NULL)
+        json_key_n(writer, key.text, key.len);
+    return error != 0 || json_reader_take(reader, ':') ? error : -EBADMSG;
+}
+
+/* What is behind an opening bracket, and the bracket that closes it. */
+static int take_items(struct json_reader *reader, struct json_writer *writer, char bracket)
+{
+    struct json_scalar unused;
+    if (json_reader_take(reader, bracket))
+        return 0;
     do {
-        int error = 0;
-        json_reader_skip_blanks(reader);
-        if (reader->at == reader->end)
-            return -EBADMSG;
-        switch (*reader->at) {
-        case '"':
-            error = json_reader_take_string(reader, &text);
-            break;
-        case '{':
-        case '[':
-            depth++;
-            reader->at++;
-            break;
-        case '}':
-        case ']':
-        case ',':
-        case ':':
-            if (depth == 0)
-                return -EBADMSG;
-            depth -= *reader->at == '}' || *reader->at == ']';
-            reader->at++;
-            break;
-        default:
-            error = skip_plain(reader);
-        }
+        int error = bracket == '}' ? take_key(reader, writer) : 0;
+        if (error == 0)
+            error = json_reader_take_value(reader, writer, &unused);
         if (error != 0)
             return error;
-    } while (depth > 0);
+    } while (json_reader_take(reader, ','));
+    return json_reader_take(reader, bracket) ? 0 : -EBADMSG;
+}
+
+static int take_bracketed(struct json_reader *reader, struct json_writer *writer)
+{
+    bool is_object = *reader->at++ == '{';
+    if (reader->depth == JSON_DEPTH_MAX)
+        return -EMSGSIZE;
+    if (writer != NULL && is_object)
+        json_begin_object(writer);
+    else if (writer != NULL)
+        json_begin_array(writer);
+    reader->depth++;
+    int error = take_items(reader, writer, is_object ? '}' : ']');
+    reader->depth--;
+    if (writer != NULL && is_object)
+        json_end_object(writer);
+    else if (writer != NULL)
+        json_end_array(writer);
+    return error;
+}
+
+static int take_string(struct json_reader *reader, struct json_writer *writer, struct json_scalar *ret)
+{
+    int error = json_reader_take_string(reader, ret);
+    if (error != 0 || writer == NULL)
+        return error;
+    if (ret->text == reader->unescaped.data)
+        json_write_string_n(writer, ret->text, ret->len);
+    else /* it stands for itself, and goes out as it stands, with its quotes */
+        json_write_verbatim_n(writer, ret->text - 1, ret->len + 2);
     return 0;
+}
+
+int json_reader_take_value(struct json_reader *reader, struct json_writer *writer, struct json_scalar *ret)
+{
+    int error;
+    *ret = (struct json_scalar){.kind = JSON_SCALAR_OTHER};
+    if (json_reader_is_at_end(reader))
+        return -EBADMSG;
+    if (*reader->at == '"')
+        error = take_string(reader, writer, ret);
+    else if (*reader->at == '{' || *reader->at == '[')
+        error = take_bracketed(reader, writer);
+    else
+        error = take_number_or_word(reader, writer, ret);
+    return error == 0 && writer != NULL ? writer->out->error : error;
+}
+
+int json_rewrite(const char *text, size_t len, struct json_writer *writer)
+{
+    struct json_reader reader;
+    struct json_scalar unused;
+    json_reader_init(&reader, text, len);
+    int error = json_reader_take_value(&reader, writer, &unused);
+    if (error == 0 && !json_reader_is_at_end(&reader))
+        error = -EBADMSG;
+    json_reader_release(&reader);
+    return error;
 }

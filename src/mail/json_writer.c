@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/plain_run.h"
 #include "mail/email_record.h"
 
 static const char replacement_character[] = "\xef\xbf\xbd";
@@ -26,6 +25,7 @@ static void break_line(struct json_writer *writer)
         return;
     size_t left = (size_t)writer->depth * writer->indent;
     size_t step = left < sizeof(line) - 2 ? left : sizeof(line) - 2;
+    writer->layout_bytes += 1 + left;
     strbuf_append(writer->out, line, step + 1);
     while ((left -= step) > 0) {
         step = left < sizeof(line) - 2 ? left : sizeof(line) - 2;
@@ -106,6 +106,19 @@ static void append_escape(struct strbuf *out, gunichar c)
     }
 }
 
+static bool is_plain(unsigned char c)
+{
+    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
+size_t json_plain_len(const char *text, size_t len)
+{
+    size_t i = 0;
+    while (i < len && is_plain((unsigned char)text[i]))
+        i++;
+    return i;
+}
+
 int json_append_quoted(struct strbuf *out, const char *text, size_t len)
 {
     const char *text_end = text + len;
@@ -113,7 +126,7 @@ int json_append_quoted(struct strbuf *out, const char *text, size_t len)
     const char *at = text;
 
     strbuf_append_char(out, '"');
-    while ((at += plain_run(at, (size_t)(text_end - at))) < text_end) {
+    while ((at += json_plain_len(at, (size_t)(text_end - at))) < text_end) {
         gunichar c = (unsigned char)*at;
         const char *next = at + 1;
         bool is_valid = true;
@@ -138,12 +151,19 @@ int json_append_quoted(struct strbuf *out, const char *text, size_t len)
     return strbuf_append_char(out, '"');
 }
 
+void json_key_n(struct json_writer *writer, const char *key, size_t len)
+{
+    bool is_spaced = writer->indent > 0;
+    separate(writer);
+    json_append_quoted(writer->out, key, len);
+    strbuf_append(writer->out, ": ", 1U + is_spaced);
+    writer->layout_bytes += is_spaced;
+    writer->after_key = true;
+}
+
 void json_key(struct json_writer *writer, const char *key)
 {
-    separate(writer);
-    json_append_quoted(writer->out, key, strlen(key));
-    strbuf_append(writer->out, ": ", writer->indent > 0 ? 2 : 1);
-    writer->after_key = true;
+    json_key_n(writer, key, strlen(key));
 }
 
 void json_write_string_n(struct json_writer *writer, const char *text, size_t len)
@@ -187,10 +207,16 @@ void json_write_date(struct json_writer *writer, int64_t realtime_ms)
     json_write_string(writer, text);
 }
 
-void json_write_verbatim(struct json_writer *writer, const char *json)
+void json_write_verbatim_n(struct json_writer *writer, const char *json, size_t len)
 {
     separate(writer);
-    strbuf_append_str(writer->out, json == NULL ? "null" : json);
+    strbuf_append(writer->out, json, len);
+}
+
+void json_write_verbatim(struct json_writer *writer, const char *json)
+{
+    const char *text = json == NULL ? "null" : json;
+    json_write_verbatim_n(writer, text, strlen(text));
 }
 
 void json_member_string(struct json_writer *writer, const char *key, const char *text)

@@ -20,6 +20,7 @@ struct json_writer {
     unsigned int depth;
     bool is_empty; /* nothing in the current object or array yet */
     bool after_key;
+    size_t layout_bytes; /* line breaks, indentation and the blanks behind colons, so far */
 };
 
 void json_writer_init(struct json_writer *writer, struct strbuf *out, unsigned int indent);
@@ -29,6 +30,7 @@ void json_end_object(struct json_writer *writer);
 void json_begin_array(struct json_writer *writer);
 void json_end_array(struct json_writer *writer);
 void json_key(struct json_writer *writer, const char *key);
+void json_key_n(struct json_writer *writer, const char *key, size_t len);
 
 /* The names are not json_string() and so on, for these are jansson's. */
 void json_write_string(struct json_writer *writer, const char *text); /* NULL writes null */
@@ -40,9 +42,13 @@ void json_write_null(struct json_writer *writer);
 void json_write_date(struct json_writer *writer, int64_t realtime_ms);
 /* Text that is already a JSON value, taken over as it is; NULL writes null. */
 void json_write_verbatim(struct json_writer *writer, const char *json);
+void json_write_verbatim_n(struct json_writer *writer, const char *json, size_t len);
 
 /* A string alone, in its quotes. 0 or the buffer's sticky error. */
 int json_append_quoted(struct strbuf *out, const char *text, size_t len);
+
+/* How many of the first bytes stand for themselves in a string: printable ASCII other than `"` and `\`. */
+size_t json_plain_len(const char *text, size_t len);
 
 /* key and value in one. */
 void json_member_string(struct json_writer *writer, const char *key, const char *text);

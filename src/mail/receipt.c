@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "mail/json_copy.h"
+#include "mail/json_reader.h"
 #include "mail/json_value.h"
 #include "mail/json_writer.h"
 
@@ -21,17 +21,16 @@ static const char *text_or_null(const char *text)
 static void write_request(struct json_writer *writer, const char *request)
 {
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(ENVELOPE_MAX_BYTES);
-    struct json_copy copy;
+    struct json_writer copy;
     if (request == NULL) {
         json_write_null(writer);
         return;
     }
-    json_copy_init(&copy, &out, 0);
-    if (json_copy_all(&copy, request, strlen(request)) == 0)
+    json_writer_init(&copy, &out, 0);
+    if (json_rewrite(request, strlen(request), &copy) == 0)
         json_write_verbatim(writer, strbuf_str(&out));
     else
         json_write_string(writer, request);
-    json_copy_release(&copy);
 }
 
 int receipt_format(const struct envelope *envelope, struct strbuf *out)

@@ -48,12 +48,18 @@ static bool is_next(struct json_reader *reader, char c)
 
 /* ---------------------------------------------------------------- values */
 
+static int skip_value(struct json_reader *reader)
+{
+    struct json_scalar unused;
+    return json_reader_take_value(reader, NULL, &unused);
+}
+
 /* A string, as far as a NUL; of anything else, nothing. */
 static int append_text(struct json_reader *reader, struct strbuf *out)
 {
     struct json_scalar text;
     if (!is_next(reader, '"'))
-        return json_reader_skip_value(reader);
+        return skip_value(reader);
     int error = json_reader_take_string(reader, &text);
     if (error == 0)
         strbuf_append(out, text.text, strnlen(text.text, text.len));
@@ -87,7 +93,7 @@ static int take_of_person(struct reading *reading, const struct json_scalar *key
     if (is_key(key, "address"))
         return append_text(&reading->reader, &reading->address);
     if (!is_key(key, "name"))
-        return json_reader_skip_value(&reading->reader);
+        return skip_value(&reading->reader);
     size_t len = people->len;
     int error = append_text(&reading->reader, people);
     if (people->len > len)
@@ -130,7 +136,7 @@ static int take_of_record(struct reading *reading, const struct json_scalar *key
     if (is_key(key, "subject"))
         return append_text(&reading->reader, &reading->subject);
     if (!is_people_key(key))
-        return json_reader_skip_value(&reading->reader);
+        return skip_value(&reading->reader);
     if (!is_key(key, "from_address"))
         return append_people(reading, people);
     int error = append_people(reading, &reading->sender);

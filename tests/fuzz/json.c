@@ -9,7 +9,6 @@
 
 #include "base/strbuf.h"
 #include "fuzz/fuzz.h"
-#include "mail/json_copy.h"
 #include "mail/json_reader.h"
 #include "mail/json_value.h"
 #include "mail/json_writer.h"
@@ -20,11 +19,9 @@ enum {
 
 static int copy_text(struct strbuf *out, const char *text, size_t len, unsigned int indent)
 {
-    struct json_copy copy;
-    json_copy_init(&copy, out, indent);
-    int error = json_copy_all(&copy, text, len);
-    json_copy_release(&copy);
-    return error;
+    struct json_writer writer;
+    json_writer_init(&writer, out, indent);
+    return json_rewrite(text, len, &writer);
 }
 
 static bool means(const json_t *value, const struct strbuf *text)

@@ -14,7 +14,6 @@
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
-#include "mail/email_reader.h"
 #include "mail/file_name.h"
 #include "mail/index_line.h"
 #include "mail/json_value.h"
@@ -356,63 +355,6 @@ static void random_damage_is_judged_as_by_another_reader(void **state)
     }
 }
 
-static void assert_same_record(const struct email_record *one, const struct email_record *other)
-{
-    assert_string_equal(one->json, other->json);
-    assert_int_equal(one->json_len, other->json_len);
-    assert_int_equal(one->line_len, other->line_len);
-    assert_string_equal(one->key, other->key);
-    assert_string_equal(one->stem, other->stem);
-    assert_int_equal(one->inbox_id == NULL, other->inbox_id == NULL);
-    if (one->inbox_id != NULL)
-        assert_string_equal(one->inbox_id, other->inbox_id);
-    assert_int_equal(one->has_date, other->has_date);
-    assert_true(one->date_ms == other->date_ms);
-    assert_int_equal(one->is_held, other->is_held);
-}
-
-/* Whatever it read before: fields like those of the last record are read without being looked at again. */
-static void a_reader_of_many_reads_as_one_of_each(void **state)
-{
-    static const char *const texts[] = {
-        "{\"id\":1,\"date\":\"2026-11-20\",\"subject\":\"a\",\"x\":1,\"status\":\"bad\"}",
-        "{\"id\":2,\"date\":\"2026-11-21\",\"subject\":\"b\",\"x\":2,\"status\":\"valid\",\"y\":3}",
-        "{\"id\":3,\"date\":\"2026-11-22\",\"x\":\"c\",\"subject\":\"d\"}",
-        "{\"id\":4,\"date\":\"2026-11-22\",\"x\":\"c\",\"date\":\"d\"}",
-        "{\"id\":5, \"date\" : \"2026-11-22\",\n\"x\":\"c\",\"x\":\"d\"}",
-        "{\"id\":6, \"date\" : \"2026-11-23\",\n\"x\":\"c\",\"\\u0078\":\"d\"}",
-        "{\"id\":7,\"a key that is longer than those that are remembered\":1,\"subject\":\"x\"}",
-        "{\"id\":8,\"x\":[[[[[[[[[[nothing\"",
-        "{\"id\":8,\"a key that is longer than those that are remembered\":2,\"subject\":\"y\"}",
-        "{}",
-    };
-    uint64_t seed = 3;
-    struct email_reader *reader;
-    (void)state;
-    assert_int_equal(email_reader_new(&reader), 0);
-    for (int round = 0; round < 100000; round++) {
-        char text[200];
-        const char *chosen = texts[next_random(&seed) % ARRAY_LEN(texts)];
-        size_t len = strlen(chosen);
-        memcpy(text, chosen, len);
-        if (round % 3 == 0)
-            damage(text, &len, &seed);
-        struct email_record alone;
-        struct email_record next;
-        size_t next_len;
-        int alone_error = email_record_from_text(text, len, &alone);
-        int next_error = email_reader_read(reader, text, len, &next, &next_len);
-        /* Behind it there may be something, which a record alone does not have. */
-        if (alone_error != next_error && !(next_error == 0 && next_len < len))
-            fail_msg("%d alone, %d after others: %.*s", alone_error, next_error, (int)len, text);
-        if (alone_error == 0) {
-            assert_same_record(&alone, &next);
-            email_record_release(&alone);
-        }
-    }
-    email_reader_free(reader);
-}
-
 /* On the heap and without a byte to spare, so that a sanitizer sees reads and writes beyond the ends. */
 static void check_line_of(const char *text)
 {
@@ -534,7 +476,6 @@ int main(void)
         cmocka_unit_test(a_record_has_so_many_fields_at_most),
         cmocka_unit_test(deep_nesting_is_survived),
         cmocka_unit_test(random_damage_is_judged_as_by_another_reader),
-        cmocka_unit_test(a_reader_of_many_reads_as_one_of_each),
         cmocka_unit_test(the_line_of_the_index_is_the_record_and_its_name),
         cmocka_unit_test(the_line_is_right_wherever_its_parts_stand),
         cmocka_unit_test(a_line_of_anything_has_the_length_it_is_to_have),
