@@ -8,7 +8,7 @@
 #include "api/api_call.h"
 #include "api/endpoints.h"
 #include "base/cleanup.h"
-#include "http/http_multipart.h"
+#include "http/http_request.h"
 #include "mail/json_value.h"
 
 enum {

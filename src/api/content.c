@@ -10,7 +10,7 @@
 #include "api/endpoints.h"
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "http/http_path.h"
+#include "http/http_request.h"
 
 enum {
     CONTENT_TIMEOUT_MS = 2 * 60 * 1000,

@@ -10,7 +10,7 @@
 #include "api/list_absence.h"
 #include "api/list_call.h"
 #include "base/cleanup.h"
-#include "http/http_path.h"
+#include "http/http_request.h"
 
 enum {
     LIST_TIMEOUT_MS = 30 * 60 * 1000 /* a million records over a slow line; a stall ends sooner */

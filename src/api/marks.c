@@ -8,7 +8,7 @@
 #include "api/api_call.h"
 #include "api/endpoints.h"
 #include "base/cleanup.h"
-#include "http/http_path.h"
+#include "http/http_request.h"
 
 /* The mark is set whatever the answer looks like: it only spares a look at the list. */
 static void read_record(const struct strbuf *body, struct email_record *ret_record)

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/cancel.h"
+#include "http/http_request.h"
 
 enum {
     HTTP_CONNECT_TIMEOUT_MS = 5000,
@@ -25,38 +25,6 @@ struct http_config {
     const char *base_url;    /* http(s)://host[:port][/path], no trailing slash, no credentials */
     const char *unix_socket; /* path of the socket to use instead of TCP; NULL: none */
     const char *api_key;     /* goes into the Authorization header and nowhere else; NULL: none */
-};
-
-/* What a request carries: `head`, then `file_len` bytes, which stand at `file_bytes` or (when that is NULL)
- * at the start of `fd`, read by pread; then `tail`. All borrowed until the request is done. */
-struct http_body {
-    const char *content_type; /* NULL: no body at all */
-    const void *head;
-    size_t head_len;
-    const void *file_bytes;
-    int fd;
-    size_t file_len;
-    const void *tail;
-    size_t tail_len;
-};
-
-/* Called with the bytes of the answer's body as they arrive. Non-zero (-errno) gives the answer up. */
-typedef int (*http_sink)(void *context, int status, const void *bytes, size_t len);
-
-struct http_request {
-    const char *method;        /* GET, or POST with a body */
-    const char *target;        /* path and query, percent-encoded, from the `/` behind the base URL */
-    const char *if_none_match; /* an ETag, or NULL */
-    bool takes_any_type;       /* the answer is bytes of whatever kind; else JSON */
-    struct http_body body;
-    http_sink sink;
-    void (*pause)(void *context); /* what has arrived was given to the sink; called before more is waited
-                                     for, and at the end. Or NULL */
-    void *context;                /* handed to both */
-    uint64_t max_body_bytes;      /* an answer with a longer body fails with -EFBIG */
-    int64_t timeout_ms;           /* for the whole request */
-    int64_t stall_ms;             /* longest time without one byte either way; 0: only the deadline counts */
-    struct cancel *cancel;        /* or NULL */
 };
 
 struct http_response {

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "base/file.h"
-#include "http/http_path.h"
+#include "http/http_request.h"
 
 #define CONTENT "{\"id\": \"e/1\", \"plain_text\": \"hello\", \"attachments\": []}"
 

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requests put together: bodies made of pieces read the same whatever room there is, and nothing that a
+ * stranger chose leaves its segment, its value, or its place in a multipart head.
+ */
+#include "http/http_request.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+
+/* ---------------------------------------------------------------- body */
+
+static void assert_reads(const struct http_body *body, const char *expected)
+{
+    assert_int_equal(http_body_len(body), strlen(expected));
+    for (size_t room = 1; room <= strlen(expected) + 1; room++) {
+        _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1024);
+        char piece[64];
+        ssize_t got;
+        while ((got = http_body_read(body, text.len, piece, room)) > 0)
+            strbuf_append(&text, piece, (size_t)got);
+        assert_int_equal(got, 0);
+        assert_string_equal(strbuf_str(&text), expected);
+    }
+}
+
+static void pieces_are_read_in_order(void **state)
+{
+    (void)state;
+    _cleanup_close_ int fd = memfd_create("file", MFD_CLOEXEC);
+    assert_int_equal(write(fd, "file and more", 13), 13);
+    assert_reads(&(struct http_body){.content_type = "t", .head = "head", .head_len = 4}, "head");
+    assert_reads(&(struct http_body){.content_type = "t", .tail = "tail", .tail_len = 4}, "tail");
+    assert_reads(&(struct http_body){.content_type = "t", .fd = fd, .file_len = 4}, "file");
+    assert_reads(&(struct http_body){.content_type = "t",
+                                     .head = "head,",
+                                     .head_len = 5,
+                                     .fd = fd,
+                                     .file_len = 4,
+                                     .tail = ",tail",
+                                     .tail_len = 5},
+                 "head,file,tail");
+    assert_reads(&(struct http_body){.content_type = "t",
+                                     .head = "head,",
+                                     .head_len = 5,
+                                     .file_bytes = "bytes",
+                                     .fd = -1,
+                                     .file_len = 5,
+                                     .tail = ",tail",
+                                     .tail_len = 5},
+                 "head,bytes,tail");
+}
+
+static void a_file_that_is_too_short_is_an_error(void **state)
+{
+    (void)state;
+    char piece[64];
+    _cleanup_close_ int fd = memfd_create("file", MFD_CLOEXEC);
+    struct http_body body = {.content_type = "t", .fd = fd, .file_len = 4};
+    assert_int_equal(http_body_read(&body, 0, piece, sizeof(piece)), -EIO);
+    body.fd = -1;
+    assert_int_equal(http_body_read(&body, 0, piece, sizeof(piece)), -EBADF);
+}
+
+static void no_content_type_means_no_body(void **state)
+{
+    (void)state;
+    assert_int_equal(http_body_len(&(struct http_body){.head = "x", .head_len = 1}), 0);
+}
+
+/* ---------------------------------------------------------------- path and query */
+
+static void segments_are_encoded(void **state)
+{
+    static const struct {
+        const char *id;
+        const char *expected;
+    } cases[] = {
+        {"3c90c3cc-0d44", "/api/3c90c3cc-0d44"},
+        {"a/b", "/api/a%2Fb"},
+        {"a b?c#d", "/api/a%20b%3Fc%23d"},
+        {"ü", "/api/%C3%BC"},
+        {"a%2Fb", "/api/a%252Fb"},
+        {"x\r\nHost: y", "/api/x%0D%0AHost%3A%20y"},
+        {"..", "/api/%252E%252E"},
+        {".", "/api/%252E"},
+        {"...", "/api/..."},
+        {"", "/api/"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
+        strbuf_append_str(&path, "/api");
+        assert_int_equal(http_path_add_segment(&path, cases[i].id), 0);
+        assert_string_equal(strbuf_str(&path), cases[i].expected);
+    }
+}
+
+static void queries_are_joined(void **state)
+{
+    (void)state;
+    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
+    strbuf_append_str(&path, "/email");
+    assert_int_equal(http_path_add_query(&path, "inbox_ids", "a&b=c"), 0);
+    assert_int_equal(http_path_add_query(&path, "limit", "100"), 0);
+    assert_string_equal(strbuf_str(&path), "/email?inbox_ids=a%26b%3Dc&limit=100");
+}
+
+static void a_path_has_a_ceiling(void **state)
+{
+    (void)state;
+    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(16);
+    assert_true(http_path_add_segment(&path, "an-id-that-is-far-too-long") < 0);
+}
+
+/* ---------------------------------------------------------------- multipart */
+
+static void names_are_quoted(void **state)
+{
+    static const struct {
+        const char *name;
+        const char *expected;
+    } cases[] = {
+        {"report.pdf", "filename=\"report.pdf\"\r\n"},
+        {"Übersicht 한글.pdf", "filename=\"Übersicht 한글.pdf\"\r\n"},
+        {"a\"; name=\"other", "filename=\"a%22; name=%22other\"\r\n"},
+        {"a\r\nX-Evil: 1", "filename=\"a%0D%0AX-Evil: 1\"\r\n"},
+        {"back\\slash", "filename=\"back\\slash\"\r\n"},
+        {"tab\there", "filename=\"tab_here\"\r\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct http_multipart multipart;
+        assert_int_equal(http_multipart_init(&multipart, "file", cases[i].name, "text/plain"), 0);
+        assert_non_null(strstr(multipart.head, cases[i].expected));
+        assert_non_null(strstr(multipart.head, "form-data; name=\"file\"; "));
+        assert_null(strstr(multipart.head, "filename*"));
+        assert_null(strstr(multipart.head, "\nX-Evil"));
+    }
+}
+
+static void only_plain_types_pass(void **state)
+{
+    static const struct {
+        const char *type;
+        const char *expected;
+    } cases[] = {
+        {"application/pdf", "Content-Type: application/pdf\r\n\r\n"},
+        {"image/svg+xml", "Content-Type: image/svg+xml\r\n\r\n"},
+        {"text/plain\r\nX-Evil: 1", "Content-Type: application/octet-stream\r\n\r\n"},
+        {"text", "Content-Type: application/octet-stream\r\n\r\n"},
+        {"/x", "Content-Type: application/octet-stream\r\n\r\n"},
+        {"x/", "Content-Type: application/octet-stream\r\n\r\n"},
+        {"", "Content-Type: application/octet-stream\r\n\r\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct http_multipart multipart;
+        assert_int_equal(http_multipart_init(&multipart, "file", "a", cases[i].type), 0);
+        assert_non_null(strstr(multipart.head, cases[i].expected));
+    }
+}
+
+static void the_boundary_is_the_same_all_through_and_new_each_time(void **state)
+{
+    (void)state;
+    struct http_multipart one, other;
+    assert_int_equal(http_multipart_init(&one, "file", "a", "text/plain"), 0);
+    assert_int_equal(http_multipart_init(&other, "file", "a", "text/plain"), 0);
+    const char *boundary = strstr(one.content_type, "boundary=") + strlen("boundary=");
+    assert_memory_equal(one.head + 2, boundary, strlen(boundary));
+    assert_memory_equal(one.tail + 4, boundary, strlen(boundary));
+    assert_string_not_equal(one.tail, other.tail);
+}
+
+static void the_longest_file_name_fits_and_more_is_refused(void **state)
+{
+    char name[3000];
+    (void)state;
+    struct http_multipart multipart;
+    memset(name, '"', sizeof(name));
+    name[255] = '\0';
+    assert_int_equal(http_multipart_init(&multipart, "file", name, "text/plain"), 0);
+    name[255] = '"';
+    name[sizeof(name) - 1] = '\0';
+    assert_int_equal(http_multipart_init(&multipart, "file", name, "text/plain"), -ENAMETOOLONG);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces_are_read_in_order),
+        cmocka_unit_test(a_file_that_is_too_short_is_an_error),
+        cmocka_unit_test(no_content_type_means_no_body),
+        cmocka_unit_test(segments_are_encoded),
+        cmocka_unit_test(queries_are_joined),
+        cmocka_unit_test(a_path_has_a_ceiling),
+        cmocka_unit_test(names_are_quoted),
+        cmocka_unit_test(only_plain_types_pass),
+        cmocka_unit_test(the_boundary_is_the_same_all_through_and_new_each_time),
+        cmocka_unit_test(the_longest_file_name_fits_and_more_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
