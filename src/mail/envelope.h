@@ -58,7 +58,7 @@ struct envelope {
     bool has_request;
 
     /* of an attachment */
-    uint64_t content; /* number of this content: another one after each replacement */
+    uint64_t content; /* its own number; version 0.1 gave it another one after each replacement */
     bool is_hidden;   /* removed or replaced, kept for the messages that bind it */
 
     /* how it went */

@@ -145,10 +145,8 @@ static int pin_attachments(struct acceptance *acceptance, const struct draft *dr
     for (size_t i = 0; i < draft->parts_len; i++)
         bytes += (int64_t)draft->parts[i].len;
 
-    pthread_mutex_lock(&transition->outbox->lock);
-    int error = binding_pin_locked(transition->outbox, draft->attachment_names, draft->attachment_names_len,
-                                   &transition->next, &transition->binding, &bytes, &missing);
-    pthread_mutex_unlock(&transition->outbox->lock);
+    int error = binding_pin(transition->outbox, draft->attachment_names, draft->attachment_names_len,
+                            &transition->next, &transition->binding, &bytes, &missing);
     if (error == -ENODATA)
         return reason_give(ret_reason, error, "there is no file attachments/%.255s", missing);
     if (error == 0 && bytes > ATTACHMENTS_MAX_BYTES)

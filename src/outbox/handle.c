@@ -44,7 +44,6 @@ struct outbox_handle {
     pid_t last_task; /* protected by outbox->lock, like all below: who wrote last, to ask /proc seldom */
     struct pending_release release; /* closed since the last write, and not yet released */
     bool has_written;
-    unsigned int generation; /* of the content that fd is open on */
 };
 
 /* ================================================================ pending releases */
@@ -180,19 +179,14 @@ static void reset_writing_locked(struct item *item)
     item->last_end = NULL;
 }
 
-static int begin_claimed(struct outbox *outbox, struct item *item, off_t keep_bytes)
+static int begin_claimed(struct outbox *outbox, struct item *item)
 {
     _cleanup_transition_ struct transition transition = {.outbox = NULL};
-    uint64_t content;
-    bool is_bound = binding_is_needed(outbox, item);
-    int error = spool_take_number(outbox->spool, &content);
-    error = error != 0 ? error : transition_begin(outbox, item, ITEM_WRITING, &transition);
+    int error = transition_begin(outbox, item, ITEM_WRITING, &transition);
     if (error != 0)
         return error;
     envelope_clear_outcome(&transition.next);
-    transition.next.content = content;
-    error = is_bound ? binding_split(outbox, item, keep_bytes, &transition)
-                     : transition_commit(&transition, item);
+    error = transition_commit(&transition, item);
     crash_point("begun_again");
     return error;
 }
@@ -208,8 +202,8 @@ static void wait_for_messages(struct outbox *outbox, const struct item *item)
 }
 
 /* Before the first change of content that is closed (on hold, or an attachment that was handed in): from now
- * on it is being written, durably. Content that messages bind goes to an item of its own; `keep_bytes` of it
- * stay. Waits for the disk. 0, or of writer_may_open_locked(), or of the disk. */
+ * on it is being written, durably. `keep_bytes` of it stay. Waits for the disk. 0, or of
+ * writer_may_open_locked(), or of the disk. */
 static int writer_begin(struct outbox *outbox, struct item *item, off_t keep_bytes)
 {
     wait_for_messages(outbox, item);
@@ -228,7 +222,7 @@ static int writer_begin(struct outbox *outbox, struct item *item, off_t keep_byt
     /* What was interrupted is not whole because somebody adds to it. */
     const char *interrupted = item->state == ITEM_ON_HOLD && keep_bytes > 0 ? item->envelope.error : NULL;
     _cleanup_free_ char *interruption = interrupted == NULL ? NULL : strdup(interrupted);
-    error = interrupted != NULL && interruption == NULL ? -ENOMEM : begin_claimed(outbox, item, keep_bytes);
+    error = interrupted != NULL && interruption == NULL ? -ENOMEM : begin_claimed(outbox, item);
     pthread_mutex_lock(&outbox->lock);
     if (error == 0) {
         reset_writing_locked(item);
@@ -534,57 +528,25 @@ static int open_receipt(struct outbox_handle *handle)
     return error != 0 ? error : handle->receipt == NULL ? -ENOMEM : 0;
 }
 
-/* Under the number that it has, for other threads may be reading from it. */
-static int set_descriptor(struct outbox_handle *handle, int fd)
-{
-    if (handle->fd < 0) {
-        handle->fd = fd;
-        return 0;
-    }
-    int error = dup3(fd, handle->fd, O_CLOEXEC) < 0 ? -errno : 0;
-    close(fd);
-    return error;
-}
-
-/* Opens the content as it is now, also in place of an older one.
- * It may be exchanged between the two. */
-static int handle_open_content(struct outbox_handle *handle)
-{
-    struct outbox *outbox = handle->outbox;
-    for (;;) {
-        pthread_mutex_lock(&outbox->lock);
-        unsigned int generation = handle->item->generation;
-        pthread_mutex_unlock(&outbox->lock);
-        int fd;
-        int error =
-            spool_open_data(outbox->spool, handle->item->number, handle->may_write ? O_RDWR : O_RDONLY, &fd);
-        if (error != 0)
-            return error;
-        pthread_mutex_lock(&outbox->lock);
-        bool is_current = generation == handle->item->generation;
-        if (is_current)
-            handle->generation = generation;
-        pthread_mutex_unlock(&outbox->lock);
-        if (is_current)
-            return set_descriptor(handle, fd);
-        close(fd);
-    }
-}
-
 /* Counts as a writer from here on, so that nobody hands the item in meanwhile; and not in the middle of
- * somebody's doing so. */
+ * somebody's doing so. -EALREADY: messages have bound the item as it is. */
 static int enter_writer_locked(struct outbox_handle *handle)
 {
     struct item *item = handle->item;
     while (item->claim == CLAIM_DISK)
         pthread_cond_wait(&handle->outbox->changed, &handle->outbox->lock);
     int error = writer_may_open_locked(item);
-    if (error == 0) {
-        item->writers++;
-        item->opener = handle->opener;
-        handle->may_write = true;
-    }
-    return error;
+    if (error != 0)
+        return error;
+    if (item->envelope.is_hidden)
+        return -ESTALE;
+    if (item->users > 0 && item->state != ITEM_WRITING)
+        return -EALREADY;
+    item->writers++;
+    item->is_awaited = false;
+    item->opener = handle->opener;
+    handle->may_write = true;
+    return 0;
 }
 
 static int find_item(struct outbox_handle *handle, uint64_t number)
@@ -600,7 +562,23 @@ static int find_item(struct outbox_handle *handle, uint64_t number)
     return item == NULL ? -ENOENT : 0;
 }
 
-/* What was closed is handed in first: nobody writes into it, or empties it, before that is done. */
+/* Its messages keep the item, and a copy takes the name, unless somebody else was quicker. */
+static int leave_name(struct outbox *outbox, struct item *item)
+{
+    pthread_mutex_lock(&outbox->lock);
+    int error = claim_take_locked(outbox, item, CLAIM_DISK);
+    bool is_bound = error == 0 && !item->envelope.is_hidden && item->users > 0;
+    pthread_mutex_unlock(&outbox->lock);
+    if (error != 0)
+        return error;
+    error = is_bound ? binding_leave_name(outbox, item) : -ESTALE;
+    claim_release(outbox, item);
+    binding_collect(outbox);
+    return error;
+}
+
+/* What was closed is handed in first: nobody writes into it, or empties it, before that is done. -ESTALE:
+ * another item has the name now. */
 static int enter_writer(struct outbox_handle *handle)
 {
     struct outbox *outbox = handle->outbox;
@@ -608,7 +586,7 @@ static int enter_writer(struct outbox_handle *handle)
     pthread_mutex_lock(&outbox->lock);
     int error = enter_writer_locked(handle);
     pthread_mutex_unlock(&outbox->lock);
-    return error;
+    return error == -EALREADY ? leave_name(outbox, handle->item) : error;
 }
 
 /* Who reads what waits may put an edited text in its place (names.c). */
@@ -653,8 +631,10 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect 
         error = -ESTALE;
     if (error == 0 && !wants_write && aspect == OUTBOX_CONTENT)
         remember_reader(handle);
-    if (error == 0)
-        error = aspect == OUTBOX_RECEIPT ? open_receipt(handle) : handle_open_content(handle);
+    if (error == 0 && aspect == OUTBOX_RECEIPT)
+        error = open_receipt(handle);
+    else if (error == 0)
+        error = spool_open_data(outbox->spool, number, handle->may_write ? O_RDWR : O_RDONLY, &handle->fd);
     if (error == 0 && (flags & O_TRUNC) != 0)
         error = outbox_set_size(outbox, number, handle, 0, pid);
     if (error != 0)
@@ -696,7 +676,8 @@ static int check_end(const struct outbox_handle *handle, off_t offset, uint64_t 
     return (uint64_t)offset > max || len > max - (uint64_t)offset ? -EFBIG : 0;
 }
 
-/* Content that was closed is opened anew; a descriptor on content that was exchanged since follows. */
+/* Content that was closed begins to be written anew. What was unlinked while it was open lives on for those
+ * who have it open, and is never sent. */
 static int begin_writing(struct outbox_handle *handle, off_t keep_bytes)
 {
     if (!handle->may_write || handle->fd < 0)
@@ -704,14 +685,8 @@ static int begin_writing(struct outbox_handle *handle, off_t keep_bytes)
     int error = writer_begin(handle->outbox, handle->item, keep_bytes);
     pthread_mutex_lock(&handle->outbox->lock);
     bool is_gone = handle->item->state == ITEM_GONE;
-    bool is_stale = handle->generation != handle->item->generation;
     pthread_mutex_unlock(&handle->outbox->lock);
-    if (is_gone) /* unlinked while it was open: it lives on for those who have it, and is never sent; but what
-                    was exchanged before is now the content of messages, which nobody may touch */
-        return is_stale ? -ESTALE : 0;
-    if (error != 0)
-        return error;
-    return is_stale ? handle_open_content(handle) : 0;
+    return is_gone ? 0 : error;
 }
 
 bool outbox_write_may_wait(struct outbox_handle *handle)

@@ -47,7 +47,8 @@ enum {
 
 /* A state follows itself where something else of the envelope changes: the name, ids of uploaded parts. */
 static const struct state_row rows[ITEM_STATES] = {
-    [ITEM_GONE] = {NULL, TO(ITEM_WRITING) | HAND_IN, NOWHERE, NOWHERE, false, false, false},
+    [ITEM_GONE] = {NULL, TO(ITEM_WRITING) | HAND_IN | TO(ITEM_UPLOADED), NOWHERE, NOWHERE, false, false,
+                   false},
     [ITEM_WRITING] = {"writing",
                       TO(ITEM_WRITING) | HAND_IN | TO(ITEM_INTERRUPTED) | TO(ITEM_FAILED) | TO(ITEM_GONE),
                       OUT, ATTACHED, false, false, false},

@@ -108,12 +108,11 @@ struct item {
     /* content and receipt */
     off_t size;
     struct timespec mtime;
-    size_t receipt_bytes;    /* exact; 0: none */
-    unsigned int generation; /* grows when the content file is exchanged for another */
-    unsigned int touches;    /* grows before and after its times are set */
-    bool is_dirty;           /* written since the last fsync of its content */
-    bool is_durable;         /* its names and first envelope have reached the disk */
-    bool is_unsaved;         /* the envelope on disk is older than this one: the disk failed */
+    size_t receipt_bytes; /* exact; 0: none */
+    unsigned int touches; /* grows before and after its times are set */
+    bool is_dirty;        /* written since the last fsync of its content */
+    bool is_durable;      /* its names and first envelope have reached the disk */
+    bool is_unsaved;      /* the envelope on disk is older than this one: the disk failed */
 
     /* writing */
     unsigned int writers; /* open handles that may write */
@@ -140,9 +139,10 @@ struct item {
     /* who needs whom */
     struct item **bound; /* a message's attachments, as envelope.attachments; NULL where it is lost */
     size_t bound_len;
-    unsigned int users;   /* an attachment's messages that are not settled */
-    unsigned int pending; /* of them, those that are just being handed in */
-    bool is_loose;        /* it stands in outbox->loose_ends (binding.h), linked by: */
+    bool is_awaited; /* an attachment, made for somebody who is about to open it for writing, or to rename it
+                      */
+    unsigned int users; /* an attachment's messages that are not settled */
+    bool is_loose;      /* it stands in outbox->loose_ends (binding.h), linked by: */
     struct item *next_loose;
     int64_t remove_again_ms; /* monotonic; unneeded, and the disk did not let it go */
 

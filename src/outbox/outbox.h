@@ -144,7 +144,8 @@ int outbox_create_answer(struct outbox *outbox, const char *answers, const char 
  * -ESTALE: it just left the folder, and its name there is free from now on: the caller looks the name up
  * again. Replacing an attachment's content (O_TRUNC or writing) waits for the release of messages that were
  * closed before, which bind it as it is; calls its upload off, where one is under way; and begins a new one.
- */
+ * Messages that have bound it keep the item: a copy, another item, takes its name, and the caller gets
+ * -ESTALE. */
 int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, int flags, pid_t pid,
                      struct outbox_handle **ret_handle);
 ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, off_t offset);
@@ -192,7 +193,8 @@ int outbox_take_out(struct outbox *outbox, enum outbox_folder from, const char *
  * yet released. Within outbox/, also of what is being sent; and, by the process that wrote it, of what left a
  * few seconds ago: it takes the name in sent/ or failed/. A process that has read a message which waits may
  * replace it. Where the name is taken otherwise, what its writer renames gets a number, if it goes out in any
- * case. */
+ * case. -ESTALE: messages keep the attachment, and a copy has its name now: the rename is to be made once
+ * more. */
 int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *name, enum outbox_folder to,
                   const char *new_name, unsigned int flags, pid_t pid, struct cancel *cancel);
 int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *name);

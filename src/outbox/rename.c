@@ -48,16 +48,6 @@ static int names_claim_target_locked(struct outbox *outbox, enum outbox_folder f
     return 0;
 }
 
-static void hide_durably(struct outbox *outbox, struct item *item)
-{
-    _cleanup_transition_ struct transition transition;
-    int error = transition_begin(outbox, item, item->state, &transition);
-    if (error == 0)
-        error = transition_commit(&transition, item);
-    if (error != 0)
-        log_warning("the spool could not record that a file was replaced: %s", strerror(-error));
-}
-
 /* After a change that replaced an item: gives up the claim; what nobody needs is removed, and what messages
  * need is hidden durably. NULL-safe. Waits for the disk. */
 static void names_release_target(struct outbox *outbox, struct item *replaced)
@@ -69,7 +59,7 @@ static void names_release_target(struct outbox *outbox, struct item *replaced)
     pthread_mutex_unlock(&outbox->lock);
     crash_point("replaced");
     if (is_needed)
-        hide_durably(outbox, replaced);
+        transition_hide(outbox, replaced);
     claim_release(outbox, replaced);
     binding_collect(outbox);
 }
@@ -318,22 +308,12 @@ static int hand_in_again(struct renaming *renaming)
 }
 
 /* The name is what the email shows, so the file is uploaded again under the new one. Messages keep what they
- * bound, with its name. */
+ * bound, with its name: the rename is made once more (-ESTALE), of a copy. */
 static int rename_attachment(struct renaming *renaming)
 {
-    struct item *item = renaming->item;
-    uint64_t content;
-    if (!binding_is_needed(renaming->outbox, item))
-        return hand_in_again(renaming);
-    int error = binding_split(renaming->outbox, item, INT64_MAX, NULL);
-    if (error == 0)
-        error = spool_take_number(renaming->outbox->spool, &content);
-    if (error != 0)
-        return error;
-    pthread_mutex_lock(&renaming->outbox->lock);
-    item->envelope.content = content;
-    pthread_mutex_unlock(&renaming->outbox->lock);
-    return hand_in_again(renaming);
+    return binding_is_needed(renaming->outbox, renaming->item)
+               ? binding_leave_name(renaming->outbox, renaming->item)
+               : hand_in_again(renaming);
 }
 
 /* NULL: it may go there. */
@@ -389,14 +369,16 @@ static int rename_taken(struct renaming *renaming, const char *name, unsigned in
     error = apply(renaming);
     crash_point("renamed");
     pthread_mutex_lock(&outbox->lock);
-    if (error == 0)
+    if (error == 0) {
         renaming->item->opener = renaming->asker.process;
+        renaming->item->is_awaited = false;
+    }
     leave_item_locked(renaming);
     pthread_mutex_unlock(&outbox->lock);
     names_release_target(outbox, renaming->replaced);
     if (error == -EINVAL || error == -EXDEV)
         error = -EIO; /* mv(1) would misread them */
-    if (error != 0 && error != -EBUSY && error != -EEXIST)
+    if (error != 0 && error != -EBUSY && error != -EEXIST && error != -ESTALE)
         outbox_notify(outbox, EVENT_REFUSED, renaming->from, name, NULL,
                       renaming->reason != NULL ? renaming->reason : strerror(-error));
     return error;

@@ -248,48 +248,36 @@ static int copy_bytes(int from, int to, off_t len)
     return 0;
 }
 
-int spool_split_data(struct spool *spool, uint64_t number, uint64_t to, off_t keep_bytes)
+int spool_copy_data(struct spool *spool, uint64_t number, uint64_t to)
 {
     char name[SPOOL_NAME_SIZE];
-    char other[SPOOL_NAME_SIZE];
-    char fresh[SPOOL_NAME_SIZE + sizeof(SPOOL_NEW_SUFFIX)];
+    char copied[SPOOL_NAME_SIZE];
+    char unfinished[SPOOL_NAME_SIZE + sizeof(SPOOL_NEW_SUFFIX)];
     spool_data_name(number, name);
-    spool_data_name(to, other);
-    snprintf(fresh, sizeof(fresh), "%s%s", name, SPOOL_NEW_SUFFIX);
+    spool_data_name(to, copied);
+    snprintf(unfinished, sizeof(unfinished), "%s%s", copied, SPOOL_NEW_SUFFIX);
 
     _cleanup_close_ int from = openat(spool->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (from < 0)
+    struct stat status;
+    if (from < 0 || fstat(from, &status) != 0)
         return -errno;
     _cleanup_close_ int copy =
-        openat(spool->dir_fd, fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+        openat(spool->dir_fd, unfinished, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (copy < 0)
         return -errno;
-    int error = copy_bytes(from, copy, keep_bytes);
-    if (error == 0)
-        error = file_sync(copy); /* the caller may accept it as it is, under another name */
-    if (error == 0 && linkat(spool->dir_fd, name, spool->dir_fd, other, 0) != 0 && errno != EEXIST)
+    const struct timespec times[2] = {status.st_atim, status.st_mtim};
+    int error = copy_bytes(from, copy, status.st_size);
+    if (error == 0 && futimens(copy, times) != 0)
         error = -errno;
-    crash_point("split_linked");
-    if (error == 0 && renameat(spool->dir_fd, fresh, spool->dir_fd, name) != 0)
+    if (error == 0)
+        error = file_sync(copy);
+    if (error == 0 && renameat(spool->dir_fd, unfinished, spool->dir_fd, copied) != 0)
         error = -errno;
     if (error != 0) {
-        unlinkat(spool->dir_fd, fresh, 0);
+        unlinkat(spool->dir_fd, unfinished, 0);
         return error;
     }
     return dir_sync_wait(&spool->sync);
-}
-
-void spool_undo_split(struct spool *spool, uint64_t number, uint64_t to)
-{
-    char name[SPOOL_NAME_SIZE];
-    char other[SPOOL_NAME_SIZE];
-    spool_data_name(number, name);
-    spool_data_name(to, other);
-    int error = renameat(spool->dir_fd, other, spool->dir_fd, name) == 0 || errno == ENOENT ? 0 : -errno;
-    if (error == 0)
-        error = spool_remove(spool, to); /* two names of one file are both left by rename(2) */
-    if (error != 0)
-        log_warning("an attachment in the spool could not be put back: %s", strerror(-error));
 }
 
 bool spool_shares_data(struct spool *spool, uint64_t number)

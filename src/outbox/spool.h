@@ -40,13 +40,9 @@ int spool_open_data(struct spool *spool, uint64_t number, int flags, int *ret_fd
 /* The whole content; -EFBIG when it is longer than `max_bytes`. */
 int spool_read_data(struct spool *spool, uint64_t number, size_t max_bytes, char **ret_bytes,
                     size_t *ret_len);
-/* Gives the content of `number` to the new item `to` as well, and puts a copy of its first `keep_bytes` in
- * its place, so that writing there does not touch what `to` has. */
-int spool_split_data(struct spool *spool, uint64_t number, uint64_t to, off_t keep_bytes);
-/* Puts all of the content back and removes the item `to`, wherever the split, or what followed, has failed.
- */
-void spool_undo_split(struct spool *spool, uint64_t number, uint64_t to);
-/* Whether a split came to its middle: the content belongs to two items. */
+/* Makes a durable copy of the content of `number`, with its times, to be the content of `to`. */
+int spool_copy_data(struct spool *spool, uint64_t number, uint64_t to);
+/* Whether the content has two names: version 0.1 of the program ended while it split an attachment in two. */
 bool spool_shares_data(struct spool *spool, uint64_t number);
 
 /* Renames a file in, to be the content of `number`: durable in both folders. When it fails, the file is where

@@ -321,10 +321,8 @@ static void unpin(struct outbox *outbox, struct item *attachment)
 /* Lets go. */
 static void binding_unpin_locked(struct outbox *outbox, struct binding *binding)
 {
-    for (size_t i = 0; i < binding->len; i++) {
-        binding->items[i]->pending--;
+    for (size_t i = 0; i < binding->len; i++)
         unpin(outbox, binding->items[i]);
-    }
     if (binding->len > 0)
         outbox_broadcast_locked(outbox);
     free(binding->items);
@@ -334,8 +332,6 @@ static void binding_unpin_locked(struct outbox *outbox, struct binding *binding)
 /* The message is queued: the pins are its own now. */
 static void binding_move_locked(struct binding *binding, struct item *message)
 {
-    for (size_t i = 0; i < binding->len; i++)
-        binding->items[i]->pending--;
     message->bound = TAKE_PTR(binding->items);
     message->bound_len = binding->len;
     binding->len = 0;
@@ -350,58 +346,7 @@ void binding_unpin_item_locked(struct outbox *outbox, struct item *message)
     message->bound_len = 0;
 }
 
-/* A file that is on hold (empty, or of a never-sent name) is no attachment. */
-static struct item *find_attachment(struct outbox *outbox, const char *name)
-{
-    struct item *item = item_table_find(&outbox->table, OUTBOX_FOLDER_ATTACHMENTS, name);
-    return item_attachment_state(item) == BINDING_LOST ? NULL : item;
-}
-
-/* One whose content is just being exchanged must be waited for, without a pin on another meanwhile: whoever
- * exchanges waits for pins. */
-static const char *find_all_locked(struct outbox *outbox, char *const *names, size_t len, struct item **items)
-{
-    for (size_t i = 0; i < len; i++) {
-        items[i] = find_attachment(outbox, names[i]);
-        if (items[i] == NULL)
-            return names[i];
-        if (items[i]->claim == CLAIM_DISK) {
-            pthread_cond_wait(&outbox->changed, &outbox->lock);
-            i = (size_t)-1;
-        }
-    }
-    return NULL;
-}
-
-int binding_pin_locked(struct outbox *outbox, char *const *names, size_t len, struct envelope *envelope,
-                       struct binding *ret, int64_t *ret_bytes, const char **ret_missing)
-{
-    if (len == 0)
-        return 0;
-    _cleanup_free_ struct item **items = calloc(len, sizeof(struct item *));
-    envelope->attachments = calloc(len, sizeof(*envelope->attachments));
-    if (items == NULL || envelope->attachments == NULL)
-        return -ENOMEM;
-    envelope->attachments_len = len;
-    for (size_t i = 0; i < len; i++) {
-        envelope->attachments[i].name = strdup(names[i]);
-        if (envelope->attachments[i].name == NULL)
-            return -ENOMEM;
-    }
-    *ret_missing = find_all_locked(outbox, names, len, items);
-    if (*ret_missing != NULL)
-        return -ENODATA;
-    for (size_t i = 0; i < len; i++) {
-        envelope->attachments[i].content = items[i]->envelope.content;
-        *ret_bytes += items[i]->size;
-        items[i]->pending++;
-        pin(&items[i], items[i]);
-    }
-    *ret = (struct binding){TAKE_PTR(items), len};
-    return 0;
-}
-
-/* After a crash inside binding_split() two items have the same content: the hidden one is meant to serve. */
+/* In a spool of an older version two items may have one content: the hidden one is meant to serve. */
 static struct item *find_content(struct outbox *outbox, uint64_t content)
 {
     struct item *found = NULL;
@@ -804,71 +749,66 @@ void transition_save_again(struct outbox *outbox)
     pthread_mutex_unlock(&outbox->lock);
 }
 
-/* ---------------------------------------------------------------- splitting */
+/* ---------------------------------------------------------------- copies */
 
-static void move_pins_locked(struct outbox *outbox, struct item *from, struct item *to)
+void transition_hide(struct outbox *outbox, struct item *item)
 {
-    for (struct item *message = send_queue_next(&outbox->queue, NULL); message != NULL;
-         message = send_queue_next(&outbox->queue, message)) {
-        for (size_t i = 0; i < message->bound_len; i++) {
-            if (message->bound[i] != from)
-                continue;
-            pin(&message->bound[i], to);
-            unpin(outbox, from);
-        }
-    }
+    _cleanup_transition_ struct transition transition;
+    int error = transition_begin(outbox, item, item->state, &transition);
+    transition.next.is_hidden = true;
+    if (error == 0)
+        error = transition_commit(&transition, item);
+    if (error != 0)
+        log_warning("the spool could not record that a file was replaced: %s", strerror(-error));
 }
 
-/* The copy is on disk before anything of the original changes, and messages name contents, not items: none of
- * their envelopes has to be written. What fails is undone: whoever goes on with the original must not find it
- * cut. */
-static int save_split(struct transition *transition, struct item *copy, struct transition *next,
-                      struct item *item, off_t keep_bytes)
+/* An envelope without content means that the copy was not finished; so the last of its steps gives it its
+ * content. */
+static int save_copy(struct transition *transition, const struct item *item, struct item *copy)
 {
     struct spool *spool = transition->outbox->spool;
     int error = transition_save(transition, copy);
-    crash_point("split_envelope");
+    crash_point("copied_envelope");
     if (error == 0)
-        error = spool_split_data(spool, item->number, copy->number, keep_bytes);
-    crash_point("split_data");
-    if (error == 0 && next != NULL)
-        error = transition_save(next, item);
+        error = spool_copy_data(spool, item->number, copy->number);
     if (error != 0)
-        spool_undo_split(spool, item->number, copy->number);
+        spool_remove(spool, copy->number);
     return error;
 }
 
-static struct item *new_copy(const struct item *item, uint64_t number)
+static int show_copy(struct transition *transition, struct item *copy)
 {
-    struct item *copy = item_new(number);
-    if (copy == NULL)
-        return NULL;
-    copy->size = item->size;
-    copy->mtime = item->mtime;
-    return copy;
-}
-
-/* In the table first, as gone, so that nothing but the disk can fail later; and claimed, like whatever
- * changes. */
-static int add_copy(struct outbox *outbox, struct item *copy, struct transition *next, struct item *item)
-{
+    struct outbox *outbox = transition->outbox;
     pthread_mutex_lock(&outbox->lock);
-    while (item->pending > 0)
-        pthread_cond_wait(&outbox->changed, &outbox->lock);
-    int error = next == NULL ? 0 : transition_reserve_locked(next, item);
-    if (error == 0)
-        error = item_table_add(&outbox->table, copy);
+    int error = item_table_add(&outbox->table, copy);
     if (error == 0) {
-        item_ref(copy);
-        copy->claim = CLAIM_DISK;
-    } else {
-        item_unref(copy);
+        transition_apply_locked(transition, item_ref(copy));
+        copy->is_awaited = !copy->envelope.is_hidden;
+        copy->users = copy->envelope.is_hidden ? 1 : 0; /* before anybody finds that nobody needs it */
     }
     pthread_mutex_unlock(&outbox->lock);
     return error;
 }
 
-int binding_split(struct outbox *outbox, struct item *item, off_t keep_bytes, struct transition *next)
+static int fill_copy(struct transition *transition, const struct item *item, struct item *copy)
+{
+    struct outbox *outbox = transition->outbox;
+    copy->size = item->size;
+    copy->mtime = item->mtime;
+    transition->next.number = copy->number;
+    transition->next.order = copy->number;
+    transition->next.content = copy->number;
+    pthread_mutex_lock(&outbox->lock);
+    int error = transition_reserve_locked(transition, copy);
+    pthread_mutex_unlock(&outbox->lock);
+    error = error != 0 ? error : save_copy(transition, item, copy);
+    return error != 0 ? error : show_copy(transition, copy);
+}
+
+/* A copy of an attachment, in its state: `replaced` is that attachment, whose name the copy takes; NULL: the
+ * copy is hidden, and pinned once. *ret_copy is referenced. */
+static int make_copy(struct outbox *outbox, const struct item *item, struct item *replaced,
+                     struct item **ret_copy)
 {
     _cleanup_transition_ struct transition transition = {.outbox = NULL};
     uint64_t number;
@@ -876,27 +816,113 @@ int binding_split(struct outbox *outbox, struct item *item, off_t keep_bytes, st
     error = error != 0 ? error : transition_begin(outbox, item, item->state, &transition);
     if (error != 0)
         return error;
-    transition.next.number = number;
-    transition.next.is_hidden = true;
-    struct item *copy = new_copy(item, number);
-    error = copy == NULL ? -ENOMEM : add_copy(outbox, copy, next, item);
+    transition.replaced = replaced;
+    transition.next.is_hidden = replaced == NULL;
+    struct item *copy = item_new(number);
+    if (copy == NULL)
+        return -ENOMEM;
+    error = fill_copy(&transition, item, copy);
+    if (error == 0) {
+        *ret_copy = copy;
+        return 0;
+    }
+    pthread_mutex_lock(&outbox->lock);
+    item_unref(copy);
+    pthread_mutex_unlock(&outbox->lock);
+    return error;
+}
+
+int binding_leave_name(struct outbox *outbox, struct item *item)
+{
+    struct item *copy;
+    int error = make_copy(outbox, item, item, &copy);
     if (error != 0)
         return error;
-
-    error = save_split(&transition, copy, next, item, keep_bytes);
+    crash_point("replaced");
+    transition_hide(outbox, item);
     pthread_mutex_lock(&outbox->lock);
-    item->generation++; /* where it was undone, too: somebody may have opened what was there meanwhile */
-    if (error == 0) {
-        transition_apply_locked(&transition, copy);
-        move_pins_locked(outbox, item, copy);
-        if (next != NULL)
-            transition_apply_locked(next, item);
-    } else {
-        item_table_remove(&outbox->table, copy);
-        item_unref(copy);
-    }
-    claim_release_locked(outbox, copy);
+    item_unref(copy);
     pthread_mutex_unlock(&outbox->lock);
+    return -ESTALE;
+}
+
+/* ---------------------------------------------------------------- pinning by name */
+
+/* A file that is on hold (empty, or of a never-sent name) is no attachment. One that is just changing is
+ * waited for. */
+static struct item *find_attachment_locked(struct outbox *outbox, const char *name)
+{
+    struct item *item;
+    while ((item = item_table_find(&outbox->table, OUTBOX_FOLDER_ATTACHMENTS, name)) != NULL &&
+           item->claim == CLAIM_DISK)
+        pthread_cond_wait(&outbox->changed, &outbox->lock);
+    return item_attachment_state(item) == BINDING_LOST ? NULL : item;
+}
+
+/* Whether somebody has it open for writing, or is about to, and has written nothing since it was handed in.
+ * The message gets a copy of what is there, and whoever writes does not have to care. */
+static bool must_be_copied(const struct item *attachment)
+{
+    return (attachment->writers > 0 || attachment->is_awaited) && attachment->state != ITEM_WRITING;
+}
+
+static int pin_copy_locked(struct outbox *outbox, struct item *item, struct item **ret_item)
+{
+    if (claim_take_locked(outbox, item, CLAIM_DISK) != 0)
+        return -EAGAIN;
+    bool is_shown = item_folder(item) == OUTBOX_FOLDER_ATTACHMENTS && must_be_copied(item);
+    pthread_mutex_unlock(&outbox->lock);
+    int error = is_shown ? make_copy(outbox, item, NULL, ret_item) : -EAGAIN;
+    pthread_mutex_lock(&outbox->lock);
+    claim_release_locked(outbox, item);
+    return error;
+}
+
+/* -EAGAIN: it changed while its claim was waited for. */
+static int pin_by_name_locked(struct outbox *outbox, const char *name, struct item **ret_item)
+{
+    struct item *item = find_attachment_locked(outbox, name);
+    if (item == NULL)
+        return -ENODATA;
+    if (must_be_copied(item))
+        return pin_copy_locked(outbox, item, ret_item);
+    pin(ret_item, item);
+    return 0;
+}
+
+static int pin_next(struct outbox *outbox, const char *name, struct binding *binding,
+                    struct envelope_attachment *ret_attachment, int64_t *ret_bytes)
+{
+    struct item *item = NULL;
+    int error;
+    pthread_mutex_lock(&outbox->lock);
+    while ((error = pin_by_name_locked(outbox, name, &item)) == -EAGAIN)
+        continue;
+    if (error == 0) {
+        binding->items[binding->len++] = item;
+        ret_attachment->content = item->envelope.content;
+        *ret_bytes += item->size;
+    }
+    pthread_mutex_unlock(&outbox->lock);
+    ret_attachment->name = strdup(name);
+    return error == 0 && ret_attachment->name == NULL ? -ENOMEM : error;
+}
+
+int binding_pin(struct outbox *outbox, char *const *names, size_t len, struct envelope *envelope,
+                struct binding *ret, int64_t *ret_bytes, const char **ret_missing)
+{
+    if (len == 0)
+        return 0;
+    ret->items = calloc(len, sizeof(struct item *));
+    envelope->attachments = calloc(len, sizeof(*envelope->attachments));
+    if (ret->items == NULL || envelope->attachments == NULL)
+        return -ENOMEM;
+    envelope->attachments_len = len;
+    int error = 0;
+    for (size_t i = 0; i < len && error == 0; i++) {
+        error = pin_next(outbox, names[i], ret, &envelope->attachments[i], ret_bytes);
+        *ret_missing = names[i];
+    }
     return error;
 }
 

@@ -176,6 +176,10 @@ int transition_reserve_locked(struct transition *transition, const struct item *
 int transition_save(struct transition *transition, struct item *item);
 void transition_apply_locked(struct transition *transition, struct item *item);
 
+/* Records durably that an item is hidden. It is claimed. Where the disk refuses, that is logged: the next
+ * start finds two items of one name, and hides the older. */
+void transition_hide(struct outbox *outbox, struct item *item);
+
 /* Removes the item from the spool and from memory. It is claimed, the lock not held. Waits for the disk. */
 int transition_remove(struct outbox *outbox, struct item *item);
 
@@ -188,19 +192,21 @@ struct transition;
 struct outbox;
 
 /* Pins the attachments of these names, writes them into the envelope, and adds up their sizes. Waits for
- * those whose files are changing. 0, -ENODATA (*ret_missing: which), -ENOMEM. */
-int binding_pin_locked(struct outbox *outbox, char *const *names, size_t len, struct envelope *envelope,
-                       struct binding *ret, int64_t *ret_bytes, const char **ret_missing);
+ * those whose files are changing. Of one that is open for writing a copy is bound. No lock may be held, and
+ * no claim of an attachment. 0, -ENODATA (*ret_missing: which), -ENOMEM, or of the disk; what was pinned is
+ * in *ret in any case. */
+int binding_pin(struct outbox *outbox, char *const *names, size_t len, struct envelope *envelope,
+                struct binding *ret, int64_t *ret_bytes, const char **ret_missing);
 /* Finds what the envelope of a recovered message bound, and pins it: directly into the item. 0 or -ENOMEM. */
 int binding_recover_locked(struct outbox *outbox, struct item *message);
 /* The same for what an item holds. */
 void binding_unpin_item_locked(struct outbox *outbox, struct item *message);
 
-/* Before the content of an attachment that messages bind is changed: gives them an item of their own with the
- * old content, hidden. The item is claimed, the lock is not held. Waits for the disk. `keep_bytes`: how much
- * of the content stays. `next`: a change of the item that is committed with it, or NULL. When either fails,
- * nothing has changed. */
-int binding_split(struct outbox *outbox, struct item *item, off_t keep_bytes, struct transition *next);
+/* Before the content or the name of an attachment that messages bind is changed: a copy of it, an item of its
+ * own in the same state, takes the name. The item is hidden, and goes on serving its messages until they are
+ * settled. It is claimed, the lock is not held. Waits for the disk. -ESTALE: done, and the caller's caller,
+ * the kernel, looks the name up once more. Any other error: nothing has changed. */
+int binding_leave_name(struct outbox *outbox, struct item *item);
 
 /* ---- loose ends: items about which something has to be done. They are
  * - unneeded: hidden, and no message and no writer needs it: it is removed;

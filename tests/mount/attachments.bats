@@ -234,6 +234,37 @@ attachment_type() { # SUBJECT NAME
   equal "$(arrived "first plan" plan.txt)" first
 }
 
+@test "what queued messages have bound can be appended to, cut, renamed and reopened, and they do not see it" {
+  local name
+  for name in longer shorter renamed open; do
+    printf 'the old one' >"$MOUNT/attachments/$name"
+  done
+  sync "$MOUNT/attachments"
+  exec 7>>"$MOUNT/attachments/open"
+  stop_service
+  for name in longer shorter renamed open; do
+    with_attachment "binds $name" "$name" >"$MOUNT/outbox/$name"
+  done
+  wait_waiting
+  printf ', and more' >>"$MOUNT/attachments/longer"
+  truncate -s 3 "$MOUNT/attachments/shorter"
+  mv "$MOUNT/attachments/renamed" "$MOUNT/attachments/other"
+  printf ', and more' >&7
+  exec 7>&-
+  equal "$(cat "$MOUNT/attachments/longer")" "the old one, and more"
+  equal "$(stat -c %s "$MOUNT/attachments/longer")" 21
+  equal "$(cat "$MOUNT/attachments/shorter")" "the"
+  equal "$(cat "$MOUNT/attachments/other")" "the old one"
+  equal "$(cat "$MOUNT/attachments/open")" "the old one, and more"
+  missing "$MOUNT/attachments/renamed"
+  start_service
+  echo "retry all" >"$MOUNT/ctl"
+  for name in longer shorter renamed open; do
+    wait_sent "$name"
+    equal "$(arrived "binds $name" "$name")" "the old one"
+  done
+}
+
 @test "removing a file leaves the queued message that names it as it is" {
   stop_service
   echo kept >"$MOUNT/attachments/gone.txt"

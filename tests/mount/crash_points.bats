@@ -166,26 +166,27 @@ arrived() { # SUBJECT
 }
 
 @test "each point of changing an attachment that a message has bound: it gets what it bound" {
-  local point act
+  local point act name
   while IFS='|' read -r point act; do
+    name=$point.$act
     start_mount_to_die_at "$point"
-    echo old >"$MOUNT/attachments/$point"
+    echo old >"$MOUNT/attachments/$name"
     sync "$MOUNT/attachments"
     stop_service
-    printf 'From: %s\nTo: %s\nSubject: %s\nAttach: %s\n\nb\n' "$ALICE" "$BOB" "$point" "$point" >"$MOUNT/drafts/m"
-    mv "$MOUNT/drafts/m" "$MOUNT/outbox/$point"
+    printf 'From: %s\nTo: %s\nSubject: %s\nAttach: %s\n\nb\n' "$ALICE" "$BOB" "$name" "$name" >"$MOUNT/drafts/m"
+    mv "$MOUNT/drafts/m" "$MOUNT/outbox/$name"
     wait_waiting
-    "$act" "$point" 2>/dev/null || true
+    "$act" "$name" 2>/dev/null || true
     start_service
     start_mount_after_its_death
     sync "$MOUNT/outbox" || true
-    equal "$point: $(place "$point")" "$point: sent"
-    equal "$point: $(arrived "$point")" "$point: old"
+    equal "$name: $(place "$name")" "$name: sent"
+    equal "$name: $(arrived "$name")" "$name: old"
     stop_mount
   done <<'END'
-split_envelope|write_anew
-split_linked|write_anew
-split_data|rename_it
+copied_envelope|write_anew
+copied_envelope|rename_it
+replaced|write_anew
 begun_again|write_anew
 replaced|move_a_draft_onto_it
 END

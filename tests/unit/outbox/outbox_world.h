@@ -240,8 +240,25 @@ static inline int settle_uploads(struct world *world)
 
 static inline int move(struct world *world, int from, const char *name, int to, const char *new_name)
 {
-    return outbox_rename(world->outbox, (enum outbox_folder)from, name, (enum outbox_folder)to, new_name, 0,
-                         0, NULL);
+    int error = -ESTALE;
+    for (int i = 0; i < 2 && error == -ESTALE;
+         i++) /* upon ESTALE the kernel looks the name up, and tries once more */
+        error = outbox_rename(world->outbox, (enum outbox_folder)from, name, (enum outbox_folder)to, new_name,
+                              0, 0, NULL);
+    return error;
+}
+
+/* open(2) of an attachment, as the kernel makes it: upon ESTALE it looks the name up once more. */
+static inline int open_attached(struct world *world, const char *name, int flags,
+                                struct outbox_handle **ret_handle)
+{
+    struct outbox_stat stat;
+    int error = -ESTALE;
+    for (int i = 0; i < 2 && error == -ESTALE; i++)
+        error = outbox_find(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, name, &stat)
+                    ? outbox_open_item(world->outbox, stat.number, OUTBOX_CONTENT, flags, 0, ret_handle)
+                    : -ENOENT;
+    return error;
 }
 
 /* ---------------------------------------------------------------- looking */

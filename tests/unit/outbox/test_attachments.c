@@ -169,9 +169,7 @@ static void replacing_by_writing_leaves_queued_messages_as_they_are(void **state
     queue_bound(world);
     _cleanup_free_ char *id = id_in_receipt(world);
     struct outbox_handle *handle = NULL;
-    uint64_t number = number_of(world, ATTACHED, "a.txt");
-    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY | O_TRUNC, 0, &handle),
-                     0);
+    assert_int_equal(open_attached(world, "a.txt", O_WRONLY | O_TRUNC, &handle), 0);
     append(handle, "version 2", 0);
     finish(handle);
     outbox_wake(world->outbox);
@@ -193,7 +191,7 @@ static void appending_leaves_queued_messages_as_they_are(void **state)
     uint64_t number = number_of(world, ATTACHED, "a.txt");
     char text[32] = "";
     assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDONLY, 0, &reader), 0);
-    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, 0, &handle), 0);
+    assert_int_equal(open_attached(world, "a.txt", O_RDWR, &handle), 0);
     append(handle, ", and 2", 9);
     assert_int_equal(outbox_read(handle, text, sizeof(text), 0), 16);
     assert_memory_equal(text, "version 1, and 2", 16);
@@ -233,22 +231,25 @@ static void a_file_that_cannot_be_begun_again_stays_whole(void **state)
 {
     struct world *world = *state;
     struct outbox_handle *handle = NULL;
-    struct outbox_handle *early = NULL;
-    const char *blocker = "spool/spare-2.new";
+    char blocker[64];
     fake_service_set_reachable(world->fake, false);
     copy_in(world, ATTACHED, "a.txt", "version 1");
     assert_int_equal(settle_uploads(world), -EAGAIN);
     await_next_attempt(world);
     assert_int_equal(mail(world, "m.eml", WITH_A), 0);
     uint64_t number = number_of(world, ATTACHED, "a.txt");
-    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, 0, &early), 0);
 
-    /* As on a full disk: the copy for the message can be made, with the second spare, but then there is no
-     * file for the envelope. */
-    assert_int_equal(mkdirat(world->dir.fd, blocker, 0700), 0);
+    /* As on a full disk: the file of the copy cannot be made, whichever of the next numbers it has. */
+    for (int i = 1; i < 20; i++) {
+        snprintf(blocker, sizeof(blocker), "spool/%d.data.new", (int)number + i);
+        assert_int_equal(mkdirat(world->dir.fd, blocker, 0700), 0);
+    }
     assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY | O_TRUNC, 0, &handle),
                      -EISDIR);
-    assert_int_equal(unlinkat(world->dir.fd, blocker, AT_REMOVEDIR), 0);
+    for (int i = 1; i < 20; i++) {
+        snprintf(blocker, sizeof(blocker), "spool/%d.data.new", (int)number + i);
+        assert_int_equal(unlinkat(world->dir.fd, blocker, AT_REMOVEDIR), 0);
+    }
     assert_true(shown_contains(world, ATTACHED, "a.txt", "version 1"));
     assert_int_equal(count_spool_files(world), 2);
 
@@ -258,8 +259,9 @@ static void a_file_that_cannot_be_begun_again_stays_whole(void **state)
     unsigned int uploads = fake_service_count(world->fake, FAKE_UPLOAD);
     assert_int_equal(fake_service_get(world->fake, FAKE_UPLOAD, uploads - 1).len, strlen("version 1"));
 
-    append(early, " and 2", 9);
-    finish(early);
+    assert_int_equal(open_attached(world, "a.txt", O_RDWR, &handle), 0);
+    append(handle, " and 2", 9);
+    finish(handle);
     assert_int_equal(settle_uploads(world), 0);
     assert_true(shown_contains(world, ATTACHED, "a.txt", "version 1 and 2"));
 }
@@ -345,9 +347,7 @@ static void upload_as(struct world *world, unsigned int number)
 static void rewrite(struct world *world, const char *name, const char *text)
 {
     struct outbox_handle *handle = NULL;
-    assert_int_equal(outbox_open_item(world->outbox, number_of(world, ATTACHED, name), OUTBOX_CONTENT,
-                                      O_WRONLY | O_TRUNC, 0, &handle),
-                     0);
+    assert_int_equal(open_attached(world, name, O_WRONLY | O_TRUNC, &handle), 0);
     append(handle, text, 0);
     finish(handle);
 }
@@ -433,7 +433,7 @@ static unsigned int count_contents(struct world *world, unsigned int expected)
     return count;
 }
 
-/* Who renames it sees that a message needs the content, and splits it; meanwhile the message goes out. */
+/* Who renames it sees that a message needs the content, and makes a copy; meanwhile the message goes out. */
 static void a_copy_that_nobody_needs_any_more_holds_nobody_up(void **state)
 {
     struct world *world = *state;
@@ -445,7 +445,7 @@ static void a_copy_that_nobody_needs_any_more_holds_nobody_up(void **state)
     struct item *item = item_table_find(&outbox->table, OUTBOX_FOLDER_ATTACHMENTS, "a.txt");
     assert_int_equal(claim_take_locked(outbox, item, CLAIM_DISK), 0);
     pthread_mutex_unlock(&outbox->lock);
-    assert_int_equal(binding_split(outbox, item, INT64_MAX, NULL), 0);
+    assert_int_equal(binding_leave_name(outbox, item), -ESTALE);
     claim_release(outbox, item);
     fake_service_open_gate(world->fake, FAKE_UPLOAD);
 
@@ -459,17 +459,15 @@ static void a_copy_that_nobody_needs_any_more_holds_nobody_up(void **state)
     assert_int_equal(count_contents(world, 1), 1);
 }
 
-/* A handle that was opened before the content was given to a message writes to it nevermore, whatever became
- * of the file's name. */
+/* A handle that was opened before a message bound the file writes nevermore into what the message has,
+ * whatever becomes of the file's name. */
 static void a_handle_from_before_cannot_write_into_what_a_message_binds(void **state)
 {
     struct world *world = *state;
     struct outbox_handle *handle = NULL;
     copy_in(world, ATTACHED, "a.txt", "bound");
     assert_int_equal(settle_uploads(world), 0);
-    assert_int_equal(outbox_open_item(world->outbox, number_of(world, ATTACHED, "a.txt"), OUTBOX_CONTENT,
-                                      O_RDWR, 0, &handle),
-                     0);
+    assert_int_equal(open_attached(world, "a.txt", O_RDWR, &handle), 0);
     fake_service_push(world->fake, FAKE_SEND,
                       (struct fake_outcome){
                           .outcome = SERVICE_REJECTED, .http_status = 422, .detail = "no such attachment"});
@@ -479,14 +477,40 @@ static void a_handle_from_before_cannot_write_into_what_a_message_binds(void **s
     assert_int_equal(move(world, ATTACHED, "a.txt", ATTACHED, "b.txt"), 0);
     assert_int_equal(settle_uploads(world), 0);
     assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, "b.txt"), 0);
-    assert_int_equal(outbox_write(handle, "TORN!", 5, 0, 0), -ESTALE);
-    assert_int_equal(outbox_set_size(world->outbox, 0, handle, 0, 0), -ESTALE);
+    assert_int_equal(outbox_write(handle, "TORN!", 5, 0, 0), 5);
+    assert_int_equal(outbox_set_size(world->outbox, 0, handle, 0, 0), 0);
     outbox_release(handle);
 
     fake_service_open_gate(world->fake, FAKE_SEND); /* refused: what it binds is uploaded once more */
     assert_int_equal(settle(world), 0);
     assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 3);
     assert_memory_equal(fake_service_get(world->fake, FAKE_UPLOAD, 2).bytes, "bound", 5);
+}
+
+/* Between the lookup and the open that follow upon ESTALE, other messages may bind the copy. */
+static void who_is_about_to_open_the_copy_finds_it_free(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = NULL;
+    queue_bound(world);
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    uint64_t number = number_of(world, ATTACHED, "a.txt");
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, 0, &handle), -ESTALE);
+    number = number_of(world, ATTACHED, "a.txt");
+    assert_int_equal(mail(world, "n.eml", WITH_A), 0);
+    assert_int_equal(number_of(world, ATTACHED, "a.txt"), number);
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, 0, &handle), 0);
+    append(handle, "VERSION 2", 0);
+    finish(handle);
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    outbox_wake(world->outbox);
+    await_news(world, EVENT_SENT, "sent/m.eml");
+    await_news(world, EVENT_SENT, "sent/n.eml");
+    assert_int_equal(settle_uploads(world), 0);
+    assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 2);
+    assert_true(sent_contains(world, sends(world) - 1, "\"attachment-1\""));
+    assert_true(sent_contains(world, sends(world) - 2, "\"attachment-1\""));
+    assert_int_equal(count_contents(world, 3), 3);
 }
 
 /* Nobody changes a content while it is uploaded; but were it so, its size would be the same, and the service
@@ -555,6 +579,7 @@ int main(void)
         WORLD_TEST(the_number_of_a_held_content_is_not_given_again),
         WORLD_TEST(a_copy_that_nobody_needs_any_more_holds_nobody_up),
         WORLD_TEST(a_handle_from_before_cannot_write_into_what_a_message_binds),
+        WORLD_TEST(who_is_about_to_open_the_copy_finds_it_free),
         WORLD_TEST(what_changed_while_it_was_uploaded_is_uploaded_again),
         WORLD_TEST(held_files_are_no_attachments),
         WORLD_TEST(a_backup_can_be_attached),

@@ -96,9 +96,7 @@ static void *stir(void *argument)
         struct outbox_stat stat;
         struct outbox_handle *handle = NULL;
         if (outbox_create(outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt", 0, &handle, &stat) == 0 ||
-            (outbox_find(outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt", &stat) &&
-             outbox_open_item(outbox, stat.number, OUTBOX_CONTENT, O_RDWR | (i % 2 == 0 ? O_TRUNC : 0), 0,
-                              &handle) == 0)) {
+            open_attached(world, "a.txt", O_RDWR | (i % 2 == 0 ? O_TRUNC : 0), &handle) == 0) {
             outbox_write(handle, "text", 4, 0, 0);
             outbox_flush(handle, 0);
             outbox_release(handle);
@@ -114,10 +112,8 @@ static void *stir(void *argument)
         close(fd);
         outbox_rename(outbox, OUTBOX_FOLDER_OUTBOX, name, OUTBOX_FOLDER_OUTBOX, "x.tmp", 0, 0, NULL);
         outbox_rename(outbox, OUTBOX_FOLDER_OUTBOX, "x.tmp", OUTBOX_FOLDER_OUTBOX, name, 0, 0, NULL);
-        outbox_rename(outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt", OUTBOX_FOLDER_ATTACHMENTS, "b.txt", 0, 0,
-                      NULL);
-        outbox_rename(outbox, OUTBOX_FOLDER_ATTACHMENTS, "b.txt", OUTBOX_FOLDER_ATTACHMENTS, "a.txt", 0, 0,
-                      NULL);
+        move(world, ATTACHED, "a.txt", ATTACHED, "b.txt");
+        move(world, ATTACHED, "b.txt", ATTACHED, "a.txt");
         if (i % 7 == 0)
             outbox_unlink(outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt");
         if (i % 11 == 0)

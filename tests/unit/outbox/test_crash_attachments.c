@@ -47,13 +47,21 @@ static void queue_bound(struct world *world)
 
 static void write_to_it(struct world *world, int flags, const char *text, off_t offset)
 {
-    struct outbox_stat stat;
     struct outbox_handle *handle = NULL;
-    must(outbox_find(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt", &stat));
-    must(outbox_open_item(world->outbox, stat.number, OUTBOX_CONTENT, O_WRONLY | flags, 0, &handle) == 0);
+    must(open_attached(world, "a.txt", O_WRONLY | flags, &handle) == 0);
     outbox_write(handle, text, strlen(text), offset, 0);
     outbox_flush(handle, 0);
     outbox_release(handle);
+}
+
+/* The message is a draft still. */
+static void bind_while_open(struct world *world)
+{
+    struct outbox_handle *handle = NULL;
+    put(world, OLD);
+    must(open_attached(world, "a.txt", O_RDWR, &handle) == 0);
+    put_draft(world, "m.eml", WITH_A);
+    move_in(world, "m.eml", OUT, "m.eml");
 }
 
 static void upload(struct world *world)
@@ -112,17 +120,15 @@ static const struct row {
     size_t uploads; /* over both lives, and a change of the file afterwards; 0: one may just begin */
 } rows[] = {
     {"upload_answered", "upload", upload, ATTACHED, OLD, false, 3},
-    {"split_envelope", "write anew", write_anew, ATTACHED, OLD, true, 2},
-    {"split_linked", "write anew", write_anew, ATTACHED, OLD, true, 2},
-    {"split_data", "write anew", write_anew, FAILED, "", true, 1},
-    {"begun_again", "write anew", write_anew, FAILED, "", true, 1},
-    {"split_envelope", "append", append_to_it, ATTACHED, OLD, true, 2},
-    {"split_linked", "append", append_to_it, ATTACHED, OLD, true, 2},
-    {"split_data", "append", append_to_it, ATTACHED, OLD, true, 2},
+    {"copied_envelope", "write anew", write_anew, ATTACHED, OLD, true, 2},
+    {"replaced", "write anew", write_anew, ATTACHED, OLD, true, 2},
+    {"begun_again", "write anew", write_anew, FAILED, OLD, true, 1},
+    {"copied_envelope", "append", append_to_it, ATTACHED, OLD, true, 2},
+    {"replaced", "append", append_to_it, ATTACHED, OLD, true, 2},
     {"begun_again", "append", append_to_it, FAILED, OLD, true, 1},
-    {"split_envelope", "rename", rename_it, ATTACHED, OLD, true, 2},
-    {"split_linked", "rename", rename_it, ATTACHED, OLD, true, 2},
-    {"split_data", "rename", rename_it, ATTACHED, OLD, true, 2},
+    {"copied_envelope", "rename", rename_it, ATTACHED, OLD, true, 2},
+    {"replaced", "rename", rename_it, ATTACHED, OLD, true, 2},
+    {"copied_envelope", "bind while it is open", bind_while_open, ATTACHED, OLD, false, 2},
     {"replaced", "mv onto it", move_a_draft_onto_it, ATTACHED, "new", true, 0},
     {"replaced", "rename onto it", rename_an_earlier_one_onto_it, ATTACHED, "new", true, 0},
     {"removed_data", "rm", remove_it, -1, NULL, false, 1},

@@ -17,7 +17,7 @@
 
 static const char *const allowed[ITEM_STATES] = {
     /* to:               G W H Q S s U u F ? I D */
-    [ITEM_GONE] = /**/ ".+++..+.....",    [ITEM_WRITING] = "++++..+.+.+.",
+    [ITEM_GONE] = /**/ ".+++..++....",    [ITEM_WRITING] = "++++..+.+.+.",
     [ITEM_ON_HOLD] = /**/ "++++..+....+", [ITEM_QUEUED] = "+.+++...++.+",
     [ITEM_SENDING] = "...+++..++..",      [ITEM_SENT] = /**/ "+.++.+......",
     [ITEM_UPLOADING] = "+++...+++...",    [ITEM_UPLOADED] = "+++...++....",

@@ -26,8 +26,7 @@ struct changing {
 
 static int open_a(struct changing *changing, int flags, struct outbox_handle **ret_handle)
 {
-    uint64_t number = number_of(changing->world, ATTACHED, "a.txt");
-    return outbox_open_item(changing->world->outbox, number, OUTBOX_CONTENT, flags, 0, ret_handle);
+    return open_attached(changing->world, "a.txt", flags, ret_handle);
 }
 
 static int write_anew(struct changing *changing)
@@ -56,8 +55,12 @@ static int allocate_more(struct changing *changing)
 
 static int cut(struct changing *changing)
 {
-    uint64_t number = number_of(changing->world, ATTACHED, "a.txt");
-    return outbox_set_size(changing->world->outbox, number, NULL, 1, 0);
+    int error = -ESTALE;
+    for (int i = 0; i < 2 && error == -ESTALE; i++) { /* as the kernel does */
+        uint64_t number = number_of(changing->world, ATTACHED, "a.txt");
+        error = outbox_set_size(changing->world->outbox, number, NULL, 1, 0);
+    }
+    return error;
 }
 
 static int remove_it(struct changing *changing)
@@ -292,9 +295,15 @@ static void a_message_gets_the_content_whose_upload_was_called_off(void **state)
     fake_service_open_gate(world->fake, FAKE_UPLOAD);
     assert_int_equal(settle(world), 0);
     assert_int_equal(settle_uploads(world), 0);
-    assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 3);
-    size_t len = fake_service_get(world->fake, FAKE_UPLOAD, 1).len;
-    assert_int_equal(len + fake_service_get(world->fake, FAKE_UPLOAD, 2).len, strlen("first") + 3);
+    size_t len = 0;
+    unsigned int whole = 0; /* the copy's may have begun, too, before it was written to */
+    for (unsigned int i = 0; i < fake_service_count(world->fake, FAKE_UPLOAD); i++) {
+        struct fake_record upload = fake_service_get(world->fake, FAKE_UPLOAD, i);
+        len += upload.was_cancelled ? 0 : upload.len;
+        whole += upload.was_cancelled ? 0 : 1;
+    }
+    assert_int_equal(whole, 2);
+    assert_int_equal(len, strlen("first") + 3);
     _cleanup_free_ char *receipt = read_shown(world, ATTACHED, "a.txt.receipt.json");
     char *id = strstr(receipt, "\"attachment-");
     assert_non_null(id);

@@ -469,8 +469,7 @@ static struct outbox_handle *open_attachment(struct user *user, int flags)
     const char *name = some_attachment(user);
     if (outbox_create(outbox, OUTBOX_FOLDER_ATTACHMENTS, name, 0, &handle, &stat) == 0)
         return handle;
-    if (outbox_find(outbox, OUTBOX_FOLDER_ATTACHMENTS, name, &stat))
-        outbox_open_item(outbox, stat.number, OUTBOX_CONTENT, flags, 0, &handle);
+    open_attached(&user->stress->world, name, flags, &handle);
     return handle;
 }
 
@@ -511,8 +510,7 @@ static void use_attachment(struct user *user)
         move_attachment(user);
         break;
     case 3:
-        outbox_rename(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, some_attachment(user),
-                      OUTBOX_FOLDER_ATTACHMENTS, some_attachment(user), 0, 0, NULL);
+        move(world, ATTACHED, some_attachment(user), ATTACHED, some_attachment(user));
         break;
     case 4:
         if (user->kept != NULL)
