@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The watch over connections. It only shuts sockets down; their own threads then see the end and close them.
+ * The list of connections, and the thread that waits for the next deadline. Sockets are only shut down here;
+ * the connections' own threads then see the end and close them.
  */
 #include "service/connections.h"
 
@@ -128,7 +129,7 @@ static void enter_locked(struct connections *connections, struct connection *con
     pthread_cond_broadcast(&connections->changed);
 }
 
-/* Whether `one` is to make room before `other`: strangers first, and of them who waited longest. */
+/* Whether `one` is to be cut off before `other`. */
 static bool goes_before(const struct connection *one, const struct connection *other)
 {
     if (one->was_accepted != other->was_accepted)
@@ -137,7 +138,7 @@ static bool goes_before(const struct connection *one, const struct connection *o
 }
 
 /* Requests that were accepted are left alone, and those that were cut off before are on their way out. */
-static void make_room_locked(struct connections *connections)
+static void cut_off_one_locked(struct connections *connections)
 {
     struct connection *chosen = NULL;
     for (struct connection *connection = connections->first; connection != NULL;
@@ -158,7 +159,7 @@ struct connection *connections_add(struct connections *connections, int socket_f
     connection->socket_fd = socket_fd;
     pthread_mutex_lock(&connections->lock);
     if (++connections->open > connections->max_open)
-        make_room_locked(connections);
+        cut_off_one_locked(connections);
     connection->next = connections->first;
     if (connection->next != NULL)
         connection->next->previous = connection;

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The connections that are open, and how long each may still take: a client that trickles, or reads slowly,
- * is cut off, so that nobody holds a place for ever. Where there are too many, those without a request that
- * was accepted make room. Timeouts between two bytes are the HTTP library's.
+ * The connections that are open, and how long each may still take.
+ *
+ * Each has a deadline for what it is waited for (its phase): a client that sends or reads a byte now and then
+ * is cut off at it, so that nobody can keep a connection for ever. The time between two bytes is bounded by
+ * libmicrohttpd, which knows no other limit. Above `max_open` connections, each new one has another cut off
+ * that waits for a request: one of which no request was accepted yet, before the others; among these the one
+ * that waited longest. A request is accepted when its head was checked and its key is in force.
  */
 #ifndef INBOXFS_SERVICE_CONNECTIONS_H
 #define INBOXFS_SERVICE_CONNECTIONS_H
@@ -23,8 +27,7 @@ enum connection_phase {
     CONNECTION_SENDING,   /* that the answer is taken */
 };
 
-/* Starts the thread that watches. `clock` is borrowed. Above `max_open` connections, each that comes has one
- * cut off that waits for a request. 0 or -errno. */
+/* Starts the thread that cuts off. `clock` is borrowed. 0 or -errno. */
 int connections_new(struct clock *clock, size_t max_open, struct connections **ret_connections);
 
 /* All connections must be removed. NULL-safe. */

@@ -3,7 +3,7 @@
  * The tables, the steps from one version of them to the next (SQLite's user_version), and the connections to
  * the database.
  *
- * A message is written once, however many inboxes it is delivered to: `messages` and `contents` hold it,
+ * A message is written once, however many inboxes it is delivered to: `messages` and `contents` have it,
  * `emails` and `outbound` say who received and who sent it. The records that lists answer with are kept as
  * the JSON text they are sent as, so that a list of 100,000 is a copy. Large columns have a table of their
  * own, or come last, so that scans do not read them.
@@ -225,7 +225,7 @@ int database_begin_read(struct database *database, sqlite3 **ret_db)
     int error = 0;
     if (db == NULL) {
         error = open_connection(database->path, &db);
-        /* Lists are read once, from one end to the other: a large cache would only hold memory. */
+        /* Lists are read once, from one end to the other: a large cache would only take memory. */
         if (error == 0)
             error = query_execute(db, "PRAGMA cache_size = -512", "");
     }

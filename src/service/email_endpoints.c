@@ -551,10 +551,10 @@ int endpoint_email_mark(struct request *request, struct reply *reply)
 {
     bool is_valid = false;
     if (!validate_read_boolean_word(request->parameters[1], &is_valid)) {
-        json_t *problem =
-            json_pack("{s:[s, s], s:s, s:s}", "loc", "path", "mark", "msg",
-                      "Input should be a valid boolean, unable to interpret input", "type", "bool_parsing");
-        reply_json(reply, MHD_HTTP_UNPROCESSABLE_CONTENT, json_pack("{s:[o]}", "detail", problem));
+        struct location path = {.name = "path"};
+        struct location location = {.parent = &path, .name = "mark"};
+        reply_invalid_at(reply, &location, "bool_parsing",
+                         "Input should be a valid boolean, unable to interpret input");
         return 0;
     }
     sqlite3 *db = NULL;

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What answers requests: one function for each row of the interface's tables. The key is checked, the body
- * there in full. 0: `reply` is the answer, whatever its status; -errno: it could not be carried out.
+ * What answers requests: one function for each row of the interface's tables (docs/INTERFACE.md). Which
+ * method and path it answers says the table of routes in server.c. The request's key was checked, and its
+ * body has arrived in full. 0: `reply` is the answer, whatever its status; -errno: the request could not be
+ * carried out.
+ *
+ * inbox_endpoints.c changes inboxes, list_endpoints.c has the lists, email_endpoints.c all of one email,
+ * pool.c takes attachments, sending.c sends.
  */
 #ifndef INBOXFS_SERVICE_ENDPOINTS_H
 #define INBOXFS_SERVICE_ENDPOINTS_H
@@ -9,15 +14,15 @@
 #include "service/request.h"
 
 int endpoint_inbox_list(struct request *request, struct reply *reply);
+int endpoint_email_list(struct request *request, struct reply *reply);
+int endpoint_outbound_list(struct request *request, struct reply *reply);
+
 int endpoint_inbox_upsert(struct request *request, struct reply *reply);
 
-int endpoint_email_list(struct request *request, struct reply *reply);
 int endpoint_email_content(struct request *request, struct reply *reply);
 int endpoint_email_attachment(struct request *request, struct reply *reply);
 int endpoint_email_raw(struct request *request, struct reply *reply);
 int endpoint_email_mark(struct request *request, struct reply *reply);
-
-int endpoint_outbound_list(struct request *request, struct reply *reply);
 int endpoint_outbound_content(struct request *request, struct reply *reply);
 int endpoint_outbound_attachment(struct request *request, struct reply *reply);
 

@@ -206,20 +206,6 @@ static int prepare(sqlite3 *db, const struct list_query *query, enum list_side s
     return 0;
 }
 
-/* Consumes the statement and the reader. */
-static int stream(const struct request *request, sqlite3 *db, sqlite3_stmt *statement, const char *etag,
-                  struct reply *reply)
-{
-    struct record_array *records = NULL;
-    int error = record_array_new(request->context->database, db, statement, &records);
-    if (error != 0)
-        return error;
-    reply_bytes(reply, "application/json", NULL, 0);
-    reply->records = records;
-    snprintf(reply->etag, sizeof(reply->etag), "%s", etag);
-    return 0;
-}
-
 /* A list is prepared with the reader, and what counts its changes. */
 struct list {
     sqlite3 *db;
@@ -227,14 +213,14 @@ struct list {
     int64_t changes;
 };
 
-/* Answers with the list, or that it is unchanged; consumes what it holds. `error`: of its preparation. */
+/* Answers with the list, or that it is unchanged; consumes the list. `error`: of its preparation. */
 static int answer(const struct request *request, struct list *list, int error, struct reply *reply)
 {
     char etag[REPLY_ETAG_SIZE];
     if (error == 0)
         error = request_make_etag(request, list->db, list->changes, etag);
     if (error == 0 && !request_is_unchanged(request, etag, reply))
-        return stream(request, list->db, list->statement, etag, reply);
+        return reply_records(reply, request->context->database, list->db, list->statement, etag);
     sqlite3_finalize(list->statement);
     database_end_read(request->context->database, list->db);
     return error;

@@ -22,7 +22,9 @@ struct message_attachment {
 struct message {
     char *message_id; /* "<…@…>", as are the next two */
     char *in_reply_to;
-    json_t *references; /* array of strings, or NULL */
+    json_t *references;    /* array of strings, or NULL */
+    int64_t thread;        /* of the message that it replies to; 0: one of its own */
+    int64_t forward_depth; /* how many messages are enclosed in each other */
     int64_t date_ms;
     /* An address is {"address": …, "name": …|null}; lists are arrays of them, never NULL. Owned. */
     json_t *from;
@@ -60,7 +62,7 @@ int message_read_attachment(const char *raw, size_t len, size_t index, char **re
  * NULL without memory. */
 json_t *message_header(const struct message *message);
 
-/* All text that a search looks at, case-folded by message_fold(). NULL without memory. */
+/* All text that a search reads, case-folded by message_fold(). NULL without memory. */
 char *message_search_text(const struct message *message);
 char *message_fold(const char *text);
 

@@ -134,12 +134,13 @@ static int pool_add(const struct service_context *context, const char *name, con
 
 static void reply_bad_form(struct reply *reply, int error)
 {
-    json_t *problem = json_pack("{s:[s, s], s:s, s:s}", "loc", "body", "file", "msg",
-                                error == -ENOENT   ? "Field required"
-                                : error == -EINVAL ? "The file's name is not usable"
-                                                   : "The form is not well-formed",
-                                "type", error == -ENOENT ? "missing" : "value_error");
-    reply_json(reply, MHD_HTTP_UNPROCESSABLE_CONTENT, json_pack("{s:[o]}", "detail", problem));
+    struct location body = {.name = "body"};
+    struct location location = {.parent = &body, .name = "file"};
+    if (error == -ENOENT)
+        reply_invalid_at(reply, &location, "missing", "Field required");
+    else
+        reply_invalid_at(reply, &location, "value_error",
+                         error == -EINVAL ? "The file's name is not usable" : "The form is not well-formed");
 }
 
 int endpoint_pool_add(struct request *request, struct reply *reply)

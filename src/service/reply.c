@@ -34,21 +34,6 @@ struct record_array {
     bool is_at_end;   /* the closing bracket is, or was, copied */
 };
 
-int record_array_new(struct database *database, sqlite3 *db, sqlite3_stmt *statement,
-                     struct record_array **ret_stream)
-{
-    struct record_array *stream = calloc(1, sizeof(*stream));
-    if (stream == NULL) {
-        sqlite3_finalize(statement);
-        database_end_read(database, db);
-        return -ENOMEM;
-    }
-    *stream = (struct record_array){
-        .database = database, .db = db, .statement = statement, .piece = "[", .piece_len = 1};
-    *ret_stream = stream;
-    return 0;
-}
-
 static void record_array_free(struct record_array *stream)
 {
     if (stream == NULL)
@@ -145,6 +130,33 @@ void reply_error(struct reply *reply, unsigned int status, const char *format, .
 void reply_invalid(struct reply *reply, const struct validation *validation)
 {
     reply_json(reply, MHD_HTTP_UNPROCESSABLE_CONTENT, json_pack("{s:O}", "detail", validation->problems));
+}
+
+void reply_invalid_at(struct reply *reply, const struct location *location, const char *type,
+                      const char *message)
+{
+    struct validation validation;
+    if (validation_init(&validation) == 0)
+        validation_fail(&validation, location, type, message);
+    reply_invalid(reply, &validation);
+    validation_release(&validation);
+}
+
+int reply_records(struct reply *reply, struct database *database, sqlite3 *db, sqlite3_stmt *statement,
+                  const char *etag)
+{
+    struct record_array *array = calloc(1, sizeof(*array));
+    if (array == NULL) {
+        sqlite3_finalize(statement);
+        database_end_read(database, db);
+        return -ENOMEM;
+    }
+    *array = (struct record_array){
+        .database = database, .db = db, .statement = statement, .piece = "[", .piece_len = 1};
+    reply_bytes(reply, "application/json", NULL, 0);
+    reply->records = array;
+    snprintf(reply->etag, sizeof(reply->etag), "%s", etag);
+    return 0;
 }
 
 void reply_failure(struct reply *reply, int error)

@@ -42,16 +42,18 @@ void reply_json(struct reply *reply, unsigned int status, json_t *value);
 void reply_error(struct reply *reply, unsigned int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* 422 with what a validation found. */
+/* 422 with what a validation found, or with the one problem that is given. */
 void reply_invalid(struct reply *reply, const struct validation *validation);
+void reply_invalid_at(struct reply *reply, const struct location *location, const char *type,
+                      const char *message);
 
 /* Bytes of any kind; takes them over. */
 void reply_bytes(struct reply *reply, const char *content_type, char *bytes, size_t len);
 
-/* A JSON array of what each row of the statement has in its first column, the text of a record. Takes over
- * the reader and the statement, on failure too. The reading ends with the reply. 0 or -ENOMEM. */
-int record_array_new(struct database *database, sqlite3 *db, sqlite3_stmt *statement,
-                     struct record_array **ret_array);
+/* A list: a JSON array of what each row of the statement has in its first column, the text of a record. Takes
+ * over the reader and the statement, on failure too; the reading ends with the reply. 0 or -ENOMEM. */
+int reply_records(struct reply *reply, struct database *database, sqlite3 *db, sqlite3_stmt *statement,
+                  const char *etag);
 
 /* What could not be carried out: 503 where nothing happened and a later try may succeed, else 500. */
 void reply_failure(struct reply *reply, int error);

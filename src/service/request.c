@@ -43,9 +43,8 @@ json_t *request_read_object(const struct request *request, struct reply *reply)
     if (json_is_object(value))
         return value;
     json_decref(value);
-    json_t *problem = json_pack("{s:[s], s:s, s:s}", "loc", "body", "msg",
-                                "Input should be a valid dictionary", "type", "model_attributes_type");
-    reply_json(reply, MHD_HTTP_UNPROCESSABLE_CONTENT, json_pack("{s:[o]}", "detail", problem));
+    reply_invalid_at(reply, &(struct location){.name = "body"}, "model_attributes_type",
+                     "Input should be a valid dictionary");
     return NULL;
 }
 
@@ -90,7 +89,7 @@ enum {
 };
 
 struct form {
-    const char *at; /* what was not looked at yet */
+    const char *at; /* what was not read yet */
     const char *end;
     char delimiter[BOUNDARY_MAX_BYTES + 5]; /* "\r\n--boundary" */
     size_t delimiter_len;
@@ -121,7 +120,7 @@ static const char *delimiter_line_end(const char *at, const char *end, bool *ret
     return end - at >= 2 && at[0] == '\r' && at[1] == '\n' ? at + 2 : NULL;
 }
 
-/* The content up to the next delimiter line, which form->at is moved behind. */
+/* The content up to the next delimiter line, past which form->at is moved. */
 static int next_content(struct form *form, const char **ret_end, bool *ret_is_last)
 {
     const char *from = form->at;
@@ -183,7 +182,7 @@ static int check_name(const char *given, char **ret_name)
     return 0;
 }
 
-/* The file name when the part is the field looked for. 0, -ENOENT, -EINVAL, -ENOMEM. */
+/* The file name when the part is the field that is searched for. 0, -ENOENT, -EINVAL, -ENOMEM. */
 static int read_disposition(const char *headers, const char *end, const char *field, char **ret_name)
 {
     _cleanup_free_ char *value = copy_header(headers, end, "Content-Disposition");

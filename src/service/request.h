@@ -24,8 +24,8 @@ struct service_context {
     struct database *database;
     int pool_fd;        /* directory with a file for each attachment of the pool, its id as name */
     const char *domain; /* of all inboxes */
-    const char *const
-        *hosts;             /* further names that clients may know the service by, NULL at the end; or NULL */
+    /* Further names that clients may call the service by, NULL at the end; or NULL. */
+    const char *const *hosts;
     enum service_tier tier; /* decides how many emails a day */
 };
 

@@ -224,16 +224,9 @@ void submission_release(struct submission *submission)
 /* A reply carries In-Reply-To and References (RFC 5322 section 3.6.4) and joins the thread; a forward
  * encloses the original whole and starts a thread of its own. */
 
-/* Where a message belongs: with the thread of the one it replies to, or on its own. */
-struct lineage {
-    int64_t thread;        /* 0: a thread of its own */
-    int64_t forward_depth; /* how many messages are enclosed in each other */
-};
-
 struct composition {
     struct inbox_row sender;
     struct message message;
-    struct lineage lineage;
     char *raw; /* the message's text */
     size_t raw_len;
 };
@@ -291,21 +284,21 @@ static int refer(sqlite3 *db, const struct submission *submission, sqlite3_stmt 
     if (message->subject == NULL)
         message->subject = copy_text(json_string_value(json_object_get(header, "subject")));
     if (submission->type == MESSAGE_FORWARD) {
-        composition->lineage.forward_depth = sqlite3_column_int64(row, 1) + 1;
+        message->forward_depth = sqlite3_column_int64(row, 1) + 1;
         int error = enclose(db, sqlite3_column_int64(row, 3), composition);
-        if (error == 0 && (composition->lineage.forward_depth > FORWARD_DEPTH_MAX ||
-                           message->forwarded_len > FORWARD_MAX_BYTES))
+        if (error == 0 &&
+            (message->forward_depth > FORWARD_DEPTH_MAX || message->forwarded_len > FORWARD_MAX_BYTES))
             result->outcome = SENDING_FORWARDED_TOO_OFTEN;
         return error;
     }
-    composition->lineage.thread = sqlite3_column_int64(row, 0);
+    message->thread = sqlite3_column_int64(row, 0);
     message->in_reply_to = copy_text(json_string_value(json_object_get(header, "message_id")));
     message->references = extend_references(header);
     return message->in_reply_to != NULL && message->references != NULL ? 0 : -ENOMEM;
 }
 
-static int look_up_existing(sqlite3 *db, const struct submission *submission, struct composition *composition,
-                            struct sending_result *result)
+static int find_existing(sqlite3 *db, const struct submission *submission, struct composition *composition,
+                         struct sending_result *result)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
     int error = query_prepare(db, &statement, existing_sql, "s", submission->existing_email_id);
@@ -384,9 +377,8 @@ static int fill_in(const struct service_context *context, const struct submissio
 
 /* Fills a composition of zeros; result->outcome is changed when the request cannot be carried out. `db`
  * reads. 0 or -errno. */
-static int composing_run(const struct service_context *context, sqlite3 *db,
-                         const struct submission *submission, struct composition *composition,
-                         struct sending_result *result)
+static int compose(const struct service_context *context, sqlite3 *db, const struct submission *submission,
+                   struct composition *composition, struct sending_result *result)
 {
     int error = inbox_row_find_by_address(db, submission->from_address, &composition->sender);
     if (error == -ENOENT)
@@ -397,7 +389,7 @@ static int composing_run(const struct service_context *context, sqlite3 *db,
     struct message *message = &composition->message;
     error = fill_in(context, submission, &composition->sender, message);
     if (error == 0 && submission->existing_email_id != NULL && submission->type != MESSAGE_NEW)
-        error = look_up_existing(db, submission, composition, result);
+        error = find_existing(db, submission, composition, result);
     if (error == 0 && result->outcome == SENDING_DONE)
         error = attach(context, db, submission->attachment_ids, message, result);
     if (error != 0 || result->outcome != SENDING_DONE)
@@ -419,7 +411,7 @@ static json_t *date_value(int64_t date_ms)
     return json_string(date);
 }
 
-static int insert_message(sqlite3 *db, const struct message *message, struct lineage lineage)
+static int insert_message(sqlite3 *db, const struct message *message)
 {
     json_t *header = message_header(message);
     _cleanup_free_ char *header_text = header != NULL ? json_dumps(header, JSON_COMPACT) : NULL;
@@ -431,19 +423,19 @@ static int insert_message(sqlite3 *db, const struct message *message, struct lin
         db,
         "INSERT INTO messages (message_id, thread, forward_depth, date_ms, header, search_text)"
         " VALUES (?, ?, ?, ?, ?, ?)",
-        "siiiss", message->message_id, lineage.thread, lineage.forward_depth, message->date_ms, header_text,
+        "siiiss", message->message_id, message->thread, message->forward_depth, message->date_ms, header_text,
         search_text);
 }
 
 /* Stores a message and its text. */
-static int delivery_store(sqlite3 *db, const struct message *message, const char *raw, size_t raw_len,
-                          struct lineage lineage, int64_t *ret_seq)
+static int store_message(sqlite3 *db, const struct message *message, const char *raw, size_t raw_len,
+                         int64_t *ret_seq)
 {
-    int error = insert_message(db, message, lineage);
+    int error = insert_message(db, message);
     if (error != 0)
         return error;
     int64_t seq = sqlite3_last_insert_rowid(db);
-    if (lineage.thread == 0)
+    if (message->thread == 0)
         error = query_execute(db, "UPDATE messages SET thread = seq WHERE seq = ?", "i", seq);
     if (error == 0)
         error = query_execute(db, "INSERT INTO contents VALUES (?, ?, ?, ?)", "issb", seq,
@@ -505,7 +497,7 @@ static int deliver_to(sqlite3 *db, const struct message *message, int64_t seq, e
 
 /* Delivers a stored message into each inbox that it names, once. `ret_is_complete`: every recipient has an
  * inbox here. */
-static int delivery_distribute(sqlite3 *db, const struct message *message, int64_t seq, bool *ret_is_complete)
+static int distribute(sqlite3 *db, const struct message *message, int64_t seq, bool *ret_is_complete)
 {
     const json_t *lists[] = {
         [DELIVERY_TO] = message->to, [DELIVERY_CC] = message->cc, [DELIVERY_BCC] = message->bcc};
@@ -527,9 +519,9 @@ static int delivery_distribute(sqlite3 *db, const struct message *message, int64
 }
 
 /* The record of what an inbox sent (interface, GET /api/v1/email/outbound). */
-static int delivery_record_sent(sqlite3 *db, const struct message *message, int64_t seq,
-                                const struct inbox_row *sender, enum message_type type, bool is_complete,
-                                char ret_id[37])
+static int record_sent(sqlite3 *db, const struct message *message, int64_t seq,
+                       const struct inbox_row *sender, enum message_type type, bool is_complete,
+                       char ret_id[37])
 {
     char id[37];
     int error = random_uuid(id);
@@ -614,13 +606,12 @@ static int store(sqlite3 *db, const struct submission *submission, const struct 
     const struct message *message = &composition->message;
     int64_t seq = 0;
     bool is_complete = false;
-    int error =
-        delivery_store(db, message, composition->raw, composition->raw_len, composition->lineage, &seq);
+    int error = store_message(db, message, composition->raw, composition->raw_len, &seq);
     if (error == 0)
-        error = delivery_distribute(db, message, seq, &is_complete);
+        error = distribute(db, message, seq, &is_complete);
     if (error == 0)
-        error = delivery_record_sent(db, message, seq, &composition->sender, submission->type, is_complete,
-                                     result->id);
+        error =
+            record_sent(db, message, seq, &composition->sender, submission->type, is_complete, result->id);
     if (error == 0 && submission->idempotency_key != NULL)
         error = query_execute(db, "INSERT INTO idempotency_keys VALUES (?, ?, ?)", "sss",
                               submission->idempotency_key, submission->digest, result->id);
@@ -643,8 +634,8 @@ static int commit(const struct service_context *context, const struct submission
 }
 
 /* 0: *ret_result says what happened. -errno: nothing was sent, but for -EIO, when it is not known. */
-static int sending_run(const struct service_context *context, const struct submission *submission,
-                       struct sending_result *ret_result)
+static int send_once(const struct service_context *context, const struct submission *submission,
+                     struct sending_result *ret_result)
 {
     struct sending_result result = {.outcome = SENDING_DONE};
     sqlite3 *db = NULL;
@@ -654,7 +645,7 @@ static int sending_run(const struct service_context *context, const struct submi
     _cleanup_composition_ struct composition composition = {0};
     error = check_key(db, submission, &result);
     if (error == 0 && result.outcome == SENDING_DONE)
-        error = composing_run(context, db, submission, &composition, &result);
+        error = compose(context, db, submission, &composition, &result);
     database_end_read(context->database, db);
 
     if (error == 0 && result.outcome == SENDING_DONE)
@@ -674,9 +665,10 @@ static void reply_limit(struct reply *reply)
 
 static void reply_no_attachment(struct reply *reply, size_t index)
 {
-    json_t *problem = json_pack("{s:[s, s, i], s:s, s:s}", "loc", "body", "attachment_ids", (int)index, "msg",
-                                "There is no attachment with this id in the pool", "type", "value_error");
-    reply_json(reply, MHD_HTTP_UNPROCESSABLE_CONTENT, json_pack("{s:[o]}", "detail", problem));
+    struct location body = {.name = "body"};
+    struct location list = {.parent = &body, .name = "attachment_ids"};
+    struct location location = {.parent = &list, .index = index};
+    reply_invalid_at(reply, &location, "value_error", "There is no attachment with this id in the pool");
 }
 
 static void answer(const struct sending_result *result, struct reply *reply)
@@ -724,7 +716,7 @@ int endpoint_send(struct request *request, struct reply *reply)
         reply_invalid(reply, &validation);
     } else if (error == 0) {
         struct sending_result result = {0};
-        error = sending_run(request->context, &submission, &result);
+        error = send_once(request->context, &submission, &result);
         if (error == 0)
             answer(&result, reply);
     }
@@ -785,7 +777,7 @@ int sending_welcome(sqlite3 *db, const struct inbox_row *inbox, const char *doma
     error = message_write(&message, &raw, &raw_len);
     int64_t seq = 0;
     if (error == 0)
-        error = delivery_store(db, &message, raw, raw_len, (struct lineage){0}, &seq);
+        error = store_message(db, &message, raw, raw_len, &seq);
     bool is_delivered = false;
-    return error == 0 ? delivery_distribute(db, &message, seq, &is_delivered) : error;
+    return error == 0 ? distribute(db, &message, seq, &is_delivered) : error;
 }

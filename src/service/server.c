@@ -403,8 +403,8 @@ struct exchange {
     struct reply reply; /* status 0: none yet */
     const struct route *route;
     size_t discarded_bytes;
-    bool is_settled;
-    bool is_last; /* nothing that follows on the connection can be believed */
+    bool is_settled; /* there is a reply, and no reason to take the body first */
+    bool is_last;    /* nothing that follows on the connection can be believed */
 };
 
 static void exchange_free(struct exchange *exchange)
@@ -431,13 +431,6 @@ static struct exchange *exchange_new(const struct service_context *context, cons
         return NULL;
     }
     return exchange;
-}
-
-/* It will be answered with 414, whatever follows. */
-static void exchange_refuse_target(struct exchange *exchange, size_t max_bytes, size_t max_parameters)
-{
-    reply_error(&exchange->reply, MHD_HTTP_URI_TOO_LONG,
-                "The target is too long: at most %zu bytes and %zu parameters.", max_bytes, max_parameters);
 }
 
 /* Whether the request's key is in force: 1, 0 or -errno. */
@@ -520,18 +513,6 @@ static bool exchange_begin(struct exchange *exchange, struct MHD_Connection *con
     return true;
 }
 
-/* Whether nothing speaks against the request so far. */
-static bool exchange_is_accepted(const struct exchange *exchange)
-{
-    return exchange->reply.status == 0;
-}
-
-/* Whether there is an answer already, and no reason to take the body first. */
-static bool exchange_is_settled(const struct exchange *exchange)
-{
-    return exchange->is_settled;
-}
-
 /* A piece of the body. False: more came than will be thrown away; the connection is to be cut. */
 static bool exchange_receive(struct exchange *exchange, const char *bytes, size_t len)
 {
@@ -573,8 +554,9 @@ struct server {
     char *address; /* where it listens; NULL: not yet */
 };
 
-/* Who is connected. The exchange is kept here, for the library tells of the end of every connection, but not
- * of every request: what it gives up on while it parses has none. */
+/* A connection, and the exchange on it. The exchange is freed here at the latest, for libmicrohttpd reports
+ * the end of every connection, but not of every request: none of those that it gives up on while it parses
+ * them. */
 struct client {
     struct connection *connection;
     struct exchange *exchange; /* NULL between two requests */
@@ -646,7 +628,9 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
     if (query != NULL && (strlen(target) > TARGET_MAX_BYTES || count_parameters(query) > PARAMETERS_MAX)) {
         query[1] = '\0';
         if (client->exchange != NULL)
-            exchange_refuse_target(client->exchange, TARGET_MAX_BYTES, PARAMETERS_MAX);
+            reply_error(&client->exchange->reply, MHD_HTTP_URI_TOO_LONG,
+                        "The target is too long: at most %d bytes and %d parameters.", TARGET_MAX_BYTES,
+                        PARAMETERS_MAX);
     }
     return client->exchange;
 }
@@ -669,9 +653,9 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     if (client == NULL || client->exchange == NULL)
         return MHD_NO;
     if (exchange_begin(client->exchange, connection, method, version)) {
-        if (exchange_is_accepted(client->exchange))
+        if (client->exchange->reply.status == 0)
             connections_enter(server->connections, client->connection, CONNECTION_RECEIVING);
-        return exchange_is_settled(client->exchange) ? answer(server, client) : MHD_YES;
+        return client->exchange->is_settled ? answer(server, client) : MHD_YES;
     }
     if (*upload_data_size == 0)
         return answer(server, client);
@@ -699,7 +683,7 @@ void server_free(struct server *server)
         return;
     if (server->daemon != NULL) {
         int listen_fd = MHD_quiesce_daemon(server->daemon);
-        /* Who comes now is told at once, and does not write a request that nobody will read. */
+        /* A client that connects from now on is refused at once: nobody would read its request. */
         if (listen_fd >= 0)
             shutdown(listen_fd, SHUT_RDWR);
         connections_drain(server->connections, DRAIN_MS);

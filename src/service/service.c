@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The service as a whole: its directory and lock, its first key, its database, its server.
+ * Starts and stops the service. It locks its directory, opens the database and the pool, makes the first key,
+ * and starts the server last, so that whoever can connect is served.
  */
 #include "service/service.h"
 

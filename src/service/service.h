@@ -15,12 +15,12 @@ enum service_tier {
 };
 
 struct service_config {
-    const char
-        *listen; /* "ADDRESS:PORT" ("127.0.0.1:0": any free port; "[::1]:80") or "unix:PATH" (made 0600) */
+    /* "ADDRESS:PORT" ("127.0.0.1:0": any free port; "[::1]:80") or "unix:PATH" (made 0600). */
+    const char *listen;
     const char *data_dir; /* made (0700) when missing; locked: one service at a time */
     const char *domain;   /* of all inboxes, e.g. "inbox.localhost" */
-    /* What clients may call the service beside addresses, loopback names and the domain: names, NULL at the
-     * end; or NULL. Borrowed until it is stopped. */
+    /* Further names that clients may call the service by, besides addresses, loopback names and the domain:
+     * names, NULL at the end; or NULL. Borrowed until it is stopped. */
     const char *const *hosts;
     enum service_tier tier;
 };

@@ -43,7 +43,7 @@ static json_t *location_path(const struct location *location)
 void validation_fail(struct validation *validation, const struct location *location, const char *type,
                      const char *message)
 {
-    /* An attacker's thousand bad recipients are told of the first ones. */
+    /* A request with a thousand bad recipients is answered with the first problems alone. */
     if (json_array_size(validation->problems) >= 20)
         return;
     json_array_append_new(validation->problems, json_pack("{s:o, s:s, s:s}", "loc", location_path(location),
