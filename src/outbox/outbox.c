@@ -21,13 +21,7 @@
 
 int outbox_start(struct outbox *outbox)
 {
-    return worker_set_start(outbox, &outbox->workers);
-}
-
-static void wake_all_workers_locked(struct outbox *outbox)
-{
-    outbox_wake_workers_locked(outbox, ENVELOPE_MESSAGE);
-    outbox_wake_workers_locked(outbox, ENVELOPE_ATTACHMENT);
+    return send_pool_start(outbox, &outbox->pool);
 }
 
 void outbox_stop(struct outbox *outbox)
@@ -35,9 +29,9 @@ void outbox_stop(struct outbox *outbox)
     pthread_mutex_lock(&outbox->lock);
     outbox->is_stopping = true;
     outbox_broadcast_locked(outbox);
-    wake_all_workers_locked(outbox);
+    outbox_wake_workers_locked(outbox);
     pthread_mutex_unlock(&outbox->lock);
-    worker_set_stop(TAKE_PTR(outbox->workers));
+    send_pool_stop(TAKE_PTR(outbox->pool));
 }
 
 void outbox_free(struct outbox *outbox)
@@ -256,7 +250,7 @@ void outbox_wake(struct outbox *outbox)
     for (struct item *item = send_queue_next(&outbox->queue, NULL); item != NULL;
          item = send_queue_next(&outbox->queue, item))
         send_queue_wake(item);
-    wake_all_workers_locked(outbox);
+    outbox_wake_workers_locked(outbox);
     pthread_mutex_unlock(&outbox->lock);
 }
 

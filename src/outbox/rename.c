@@ -429,7 +429,7 @@ static bool retry_waiting(struct outbox *outbox, enum outbox_folder folder, cons
     if (is_waiting) {
         send_queue_wake(item);
         suspension_wake(&outbox->suspensions[item->envelope.kind]);
-        outbox_wake_workers_locked(outbox, item->envelope.kind);
+        outbox_wake_workers_locked(outbox);
     }
     pthread_mutex_unlock(&outbox->lock);
     return is_waiting;

@@ -121,7 +121,7 @@ static void record_answer_locked(struct outbox *outbox, struct item *item,
     if (item->is_woken)
         suspension_wake(suspension);
     if (was_closed)
-        outbox_wake_workers_locked(outbox, item->envelope.kind);
+        outbox_wake_workers_locked(outbox);
     if (reason == SUSPENSION_BUSY)
         put_off_locked(outbox, item, result->retry_after_ms);
 }
@@ -712,61 +712,58 @@ static void upload_attachment(struct outbox *outbox, struct item *item, struct c
 
 enum {
     KINDS = 2,
-    AT_START = 4, /* of each kind */
-    AT_MOST = 16,
+    AT_START = 4,
+    AT_MOST_OF_A_KIND =
+        16, /* so many messages, or uploads, at a time: slow ones of one kind leave the other its threads */
     STOP_GRACE_MS = 3000,
     MIDNIGHT_CHECK_MS =
         60 * 1000, /* the machine's clock may be set while one waits for the turn of the day */
 };
 
 struct worker {
-    struct worker_set *set;
+    struct send_pool *pool;
     pthread_t thread;
     struct cancel cancel;
     struct sleeper sleeper;
-    enum envelope_kind kind; /* of items that it works on */
-    uint64_t probe;          /* of the suspension: the try that is this worker's, or 0 */
+    uint64_t probe; /* of the suspension: the try that is this worker's, or 0 */
     struct content_type content_type;
 };
 
-struct worker_set {
+struct send_pool {
     struct outbox *outbox;
-    struct worker workers[KINDS * AT_MOST];
-    size_t started; /* protected by outbox->lock, like all below; fixed once outbox->is_stopping */
-    size_t running;
-    unsigned int count[KINDS]; /* by kind of items: those that were started, */
-    unsigned int busy[KINDS];  /* and of them, those that have one */
+    struct worker workers[KINDS * AT_MOST_OF_A_KIND];
+    unsigned int started; /* protected by outbox->lock, like all below; fixed once outbox->is_stopping */
+    unsigned int running;
+    unsigned int busy[KINDS]; /* with an item of this kind */
 };
 
 /* ---------------------------------------------------------------- starting */
 
 static void *work(void *argument);
 
-static int start_locked(struct worker_set *set, enum envelope_kind kind)
+static int start_locked(struct send_pool *pool)
 {
-    struct worker *worker = &set->workers[set->started];
-    *worker = (struct worker){.set = set, .kind = kind};
+    struct worker *worker = &pool->workers[pool->started];
+    *worker = (struct worker){.pool = pool};
     cancel_init(&worker->cancel);
     sleeper_init(&worker->sleeper);
-    int error = thread_start(&worker->thread, kind == ENVELOPE_MESSAGE ? "sender" : "uploader", work, worker);
+    int error = thread_start(&worker->thread, "sender", work, worker);
     if (error != 0) {
         cancel_release(&worker->cancel);
         sleeper_release(&worker->sleeper);
         return error;
     }
-    set->started++;
-    set->running++;
-    set->count[kind]++;
+    pool->started++;
+    pool->running++;
     return 0;
 }
 
-/* Without a thread for it, those that there are go on. */
-static void start_another_locked(const struct worker *worker)
+/* When all are busy. Without a thread for it, those that there are go on. */
+static void start_another_locked(struct send_pool *pool)
 {
-    struct worker_set *set = worker->set;
-    enum envelope_kind kind = worker->kind;
-    if (set->busy[kind] == set->count[kind] && set->count[kind] < AT_MOST)
-        start_locked(set, kind);
+    unsigned int busy = pool->busy[ENVELOPE_MESSAGE] + pool->busy[ENVELOPE_ATTACHMENT];
+    if (busy == pool->started && pool->started < ARRAY_LEN(pool->workers))
+        start_locked(pool);
 }
 
 /* ---------------------------------------------------------------- working */
@@ -777,54 +774,59 @@ static void bring_forward(int64_t *until_ms, int64_t time_ms)
         *until_ms = time_ms;
 }
 
-/* The suspension comes last: who is let through must ask. */
-static struct item *take_message_locked(struct worker *worker, int64_t now, int64_t *until_ms)
+static bool may_try_locked(struct worker *worker, enum envelope_kind kind, int64_t now, int64_t *until_ms)
 {
-    struct outbox *outbox = worker->set->outbox;
-    struct suspension *suspension = &outbox->suspensions[ENVELOPE_MESSAGE];
-    struct item *item = send_queue_find_message(&outbox->queue, now, until_ms);
-    if (item == NULL)
-        return NULL;
-    int64_t suspended_until_ms = suspension_until_ms(suspension);
-    if (suspension->reason != SUSPENSION_NONE && (suspension->is_probing || suspended_until_ms > now)) {
-        bring_forward(until_ms, suspended_until_ms);
-        return NULL;
-    }
-    int64_t realtime = outbox_realtime_ms(outbox);
-    if (!quota_enter(&outbox->quota, realtime)) {
-        int64_t wait = quota_wait_ms(realtime);
-        bring_forward(until_ms, now + (wait < MIDNIGHT_CHECK_MS ? wait : MIDNIGHT_CHECK_MS));
-        return NULL;
-    }
-    suspension_try(suspension, now, &worker->probe);
-    item->is_woken = false;
-    return claim_take_locked(outbox, item, CLAIM_SERVICE) == 0 ? item : NULL;
+    struct suspension *suspension = &worker->pool->outbox->suspensions[kind];
+    if (suspension_try(suspension, now, &worker->probe))
+        return true;
+    bring_forward(until_ms, suspension_until_ms(suspension));
+    return false;
 }
 
-static struct item *take_upload_locked(struct worker *worker, int64_t now, int64_t *until_ms)
+static bool enter_quota(struct outbox *outbox, int64_t now, int64_t *until_ms)
 {
-    struct outbox *outbox = worker->set->outbox;
-    struct suspension *suspension = &outbox->suspensions[ENVELOPE_ATTACHMENT];
-    struct item *item = send_queue_find_upload(&outbox->queue, now, until_ms);
-    if (item == NULL)
+    int64_t realtime = outbox_realtime_ms(outbox);
+    if (quota_enter(&outbox->quota, realtime))
+        return true;
+    int64_t wait = quota_wait_ms(realtime);
+    bring_forward(until_ms, now + (wait < MIDNIGHT_CHECK_MS ? wait : MIDNIGHT_CHECK_MS));
+    return false;
+}
+
+static struct item *find_locked(struct worker *worker, enum envelope_kind kind, int64_t now,
+                                int64_t *until_ms)
+{
+    const struct send_queue *queue = &worker->pool->outbox->queue;
+    if (worker->pool->busy[kind] == AT_MOST_OF_A_KIND)
         return NULL;
-    if (!suspension_try(suspension, now, &worker->probe)) {
-        bring_forward(until_ms, suspension_until_ms(suspension));
+    return kind == ENVELOPE_MESSAGE ? send_queue_find_message(queue, now, until_ms)
+                                    : send_queue_find_upload(queue, now, until_ms);
+}
+
+/* Who is let through by the suspension has to ask; so it is left again where the day has no place. */
+static struct item *take_locked(struct worker *worker, enum envelope_kind kind, int64_t now,
+                                int64_t *until_ms)
+{
+    struct outbox *outbox = worker->pool->outbox;
+    struct item *item = find_locked(worker, kind, now, until_ms);
+    if (item == NULL || !may_try_locked(worker, kind, now, until_ms))
+        return NULL;
+    if (kind == ENVELOPE_MESSAGE && !enter_quota(outbox, now, until_ms)) {
+        suspension_leave(&outbox->suspensions[kind], worker->probe);
         return NULL;
     }
+    claim_take_locked(outbox, item, CLAIM_SERVICE); /* the queue finds only what nobody has claimed */
     item->is_woken = false;
-    if (claim_take_locked(outbox, item, CLAIM_SERVICE) != 0)
-        return NULL;
     cancel_release(&worker->cancel); /* the last upload may have been called off */
     cancel_init(&worker->cancel);
-    item->upload = &worker->cancel;
+    item->upload = kind == ENVELOPE_ATTACHMENT ? &worker->cancel : NULL;
     return item;
 }
 
 static void run(struct worker *worker, struct item *item)
 {
-    struct outbox *outbox = worker->set->outbox;
-    if (worker->kind == ENVELOPE_ATTACHMENT)
+    struct outbox *outbox = worker->pool->outbox;
+    if (item->envelope.kind == ENVELOPE_ATTACHMENT)
         upload_attachment(outbox, item, &worker->content_type, &worker->cancel);
     else
         send_message(outbox, item, &worker->cancel);
@@ -858,51 +860,52 @@ static bool fail_lost_locked(struct outbox *outbox)
     return true;
 }
 
-static bool must_save_locked(struct outbox *outbox, const struct worker *worker, int64_t now,
-                             int64_t *until_ms)
+static bool save_again_locked(struct outbox *outbox, int64_t now, int64_t *until_ms)
 {
-    if (worker->kind != ENVELOPE_MESSAGE || outbox->unsaved == 0)
+    if (outbox->unsaved == 0)
         return false;
     bring_forward(until_ms, outbox->save_again_ms);
-    return outbox->save_again_ms <= now;
+    if (outbox->save_again_ms > now)
+        return false;
+    pthread_mutex_unlock(&outbox->lock);
+    transition_save_again(outbox);
+    pthread_mutex_lock(&outbox->lock);
+    return true;
 }
 
 static void turn_locked(struct worker *worker)
 {
-    struct outbox *outbox = worker->set->outbox;
+    struct send_pool *pool = worker->pool;
+    struct outbox *outbox = pool->outbox;
     int64_t now = outbox_monotonic_ms(outbox);
     int64_t until_ms = CLOCK_FOREVER;
-    if (must_save_locked(outbox, worker, now, &until_ms)) {
-        pthread_mutex_unlock(&outbox->lock);
-        transition_save_again(outbox);
-        pthread_mutex_lock(&outbox->lock);
+    if (save_again_locked(outbox, now, &until_ms) || collect_locked(outbox, now, &until_ms) ||
+        fail_lost_locked(outbox))
         return;
-    }
-    if (collect_locked(outbox, now, &until_ms) || fail_lost_locked(outbox))
-        return;
-    struct item *item = worker->kind == ENVELOPE_ATTACHMENT ? take_upload_locked(worker, now, &until_ms)
-                                                            : take_message_locked(worker, now, &until_ms);
+    struct item *item = take_locked(worker, ENVELOPE_MESSAGE, now, &until_ms);
+    if (item == NULL)
+        item = take_locked(worker, ENVELOPE_ATTACHMENT, now, &until_ms);
     if (item == NULL) {
-        sleepers_wait(&outbox->idlers[worker->kind], &worker->sleeper, outbox->config.clock, &outbox->lock,
-                      until_ms);
+        sleepers_wait(&outbox->idle_workers, &worker->sleeper, outbox->config.clock, &outbox->lock, until_ms);
         return;
     }
-    worker->set->busy[worker->kind]++;
-    start_another_locked(worker);
+    enum envelope_kind kind = item->envelope.kind;
+    pool->busy[kind]++;
+    start_another_locked(pool);
     pthread_mutex_unlock(&outbox->lock);
     run(worker, item);
     pthread_mutex_lock(&outbox->lock);
-    worker->set->busy[worker->kind]--;
+    pool->busy[kind]--;
 }
 
 static void *work(void *argument)
 {
     struct worker *worker = argument;
-    struct outbox *outbox = worker->set->outbox;
+    struct outbox *outbox = worker->pool->outbox;
     pthread_mutex_lock(&outbox->lock);
     while (!outbox->is_stopping)
         turn_locked(worker);
-    worker->set->running--;
+    worker->pool->running--;
     outbox_broadcast_locked(outbox);
     pthread_mutex_unlock(&outbox->lock);
     return NULL;
@@ -910,44 +913,45 @@ static void *work(void *argument)
 
 /* ---------------------------------------------------------------- all of them */
 
-int worker_set_start(struct outbox *outbox, struct worker_set **ret_set)
+int send_pool_start(struct outbox *outbox, struct send_pool **ret_pool)
 {
-    struct worker_set *set = calloc(1, sizeof(*set));
-    if (set == NULL)
+    struct send_pool *pool = calloc(1, sizeof(*pool));
+    if (pool == NULL)
         return -ENOMEM;
-    set->outbox = outbox;
-    *ret_set = set; /* whatever was started must be stopped */
+    pool->outbox = outbox;
+    *ret_pool = pool; /* whatever was started must be stopped */
     int error = 0;
     pthread_mutex_lock(&outbox->lock);
-    for (unsigned int i = 0; i < KINDS * AT_START && error == 0; i++)
-        error = start_locked(set, i % KINDS == 0 ? ENVELOPE_MESSAGE : ENVELOPE_ATTACHMENT);
+    for (unsigned int i = 0; i < AT_START && error == 0; i++)
+        error = start_locked(pool);
     pthread_mutex_unlock(&outbox->lock);
     return error;
 }
 
 /* By the machine's clock: a test's clock may stand still. */
-static void wait_for_end(struct worker_set *set)
+static void wait_for_end(struct send_pool *pool)
 {
     struct clock *clock = clock_system();
-    int64_t until = clock_monotonic_ms(clock) + STOP_GRACE_MS;
-    pthread_mutex_lock(&set->outbox->lock);
-    while (set->running > 0 && clock_monotonic_ms(clock) < until)
-        clock_wait(clock, &set->outbox->changed, &set->outbox->lock, until);
-    pthread_mutex_unlock(&set->outbox->lock);
+    int64_t until_ms = clock_monotonic_ms(clock) + STOP_GRACE_MS;
+    int error = 0;
+    pthread_mutex_lock(&pool->outbox->lock);
+    while (pool->running > 0 && error == 0)
+        error = wait_until(clock, &pool->outbox->changed, &pool->outbox->lock, until_ms, NULL);
+    pthread_mutex_unlock(&pool->outbox->lock);
 }
 
-void worker_set_stop(struct worker_set *set)
+void send_pool_stop(struct send_pool *pool)
 {
-    if (set == NULL)
+    if (pool == NULL)
         return;
-    wait_for_end(set);
-    for (size_t i = 0; i < set->started; i++)
-        cancel_set(&set->workers[i].cancel);
-    for (size_t i = 0; i < set->started; i++) {
-        pthread_join(set->workers[i].thread, NULL);
-        cancel_release(&set->workers[i].cancel);
-        sleeper_release(&set->workers[i].sleeper);
-        content_type_release(&set->workers[i].content_type);
+    wait_for_end(pool);
+    for (unsigned int i = 0; i < pool->started; i++)
+        cancel_set(&pool->workers[i].cancel);
+    for (unsigned int i = 0; i < pool->started; i++) {
+        pthread_join(pool->workers[i].thread, NULL);
+        cancel_release(&pool->workers[i].cancel);
+        sleeper_release(&pool->workers[i].sleeper);
+        content_type_release(&pool->workers[i].content_type);
     }
-    free(set);
+    free(pool);
 }

@@ -9,13 +9,13 @@
 
 struct outbox;
 struct item;
-struct worker_set;
+struct send_pool;
 
 /* Starts them. 0 or -errno. */
-int worker_set_start(struct outbox *outbox, struct worker_set **ret_set);
+int send_pool_start(struct outbox *outbox, struct send_pool **ret_pool);
 /* outbox->is_stopping is set. Gives requests under way a few seconds, cancels them then, and waits for the
- * threads. Frees the set. NULL-safe. */
-void worker_set_stop(struct worker_set *set);
+ * threads. Frees the pool. NULL-safe. */
+void send_pool_stop(struct send_pool *pool);
 
 /* To failed/, for an attachment that it binds will never be in the pool. The item is claimed. */
 void send_fail_lost(struct outbox *outbox, struct item *item);

@@ -42,15 +42,15 @@ void outbox_broadcast_locked(struct outbox *outbox)
     pthread_cond_broadcast(&outbox->changed);
 }
 
-/* Wakes one worker that waits for items of this kind. */
-static void outbox_wake_worker_locked(struct outbox *outbox, enum envelope_kind kind)
+/* Wakes one worker that waits for something to do. */
+static void outbox_wake_worker_locked(struct outbox *outbox)
 {
-    sleepers_wake_one(&outbox->idlers[kind]);
+    sleepers_wake_one(&outbox->idle_workers);
 }
 
-void outbox_wake_workers_locked(struct outbox *outbox, enum envelope_kind kind)
+void outbox_wake_workers_locked(struct outbox *outbox)
 {
-    sleepers_wake_all(&outbox->idlers[kind]);
+    sleepers_wake_all(&outbox->idle_workers);
 }
 
 /* ---------------------------------------------------------------- claims */
@@ -95,7 +95,7 @@ void claim_release_locked(struct outbox *outbox, struct item *item)
     item->upload = NULL;
     binding_check_locked(outbox, item);
     if (item->is_queued)
-        outbox_wake_worker_locked(outbox, item->envelope.kind);
+        outbox_wake_worker_locked(outbox);
     item_unref(item);
     outbox_broadcast_locked(outbox);
 }
@@ -265,7 +265,7 @@ void binding_check_locked(struct outbox *outbox, struct item *item)
     else if (!is_loose && item->is_loose)
         remove_loose_end(outbox, item);
     if (is_loose)
-        outbox_wake_worker_locked(outbox, is_unneeded ? ENVELOPE_ATTACHMENT : ENVELOPE_MESSAGE);
+        outbox_wake_worker_locked(outbox);
 }
 
 void binding_forget_loose_ends(struct outbox *outbox)
@@ -528,7 +528,7 @@ static void mark_unsaved_locked(struct outbox *outbox, struct item *item, bool i
     outbox->unsaved += is_unsaved ? 1U : -1U;
     if (is_unsaved)
         outbox->save_again_ms = outbox_monotonic_ms(outbox) + SAVE_AGAIN_MS;
-    outbox_wake_worker_locked(outbox, ENVELOPE_MESSAGE);
+    outbox_wake_worker_locked(outbox);
 }
 
 /* For those who wait for the item, for messages that bind it, and for those behind it in its sequence. */
@@ -536,9 +536,9 @@ static void wake_locked(struct outbox *outbox, const struct item *item, bool was
 {
     outbox_broadcast_locked(outbox);
     if (item->users > 0)
-        outbox_wake_workers_locked(outbox, ENVELOPE_MESSAGE);
+        outbox_wake_workers_locked(outbox);
     if (item->is_queued || was_queued)
-        outbox_wake_worker_locked(outbox, item->envelope.kind);
+        outbox_wake_worker_locked(outbox);
 }
 
 /* Its name is about to be the new item's. */

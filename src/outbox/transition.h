@@ -35,7 +35,7 @@
 
 /* ================================================================ what the parts share */
 
-struct worker_set;
+struct send_pool;
 struct outbox_handle;
 
 enum {
@@ -56,12 +56,12 @@ struct outbox {
     struct outbox_config config; /* default_from is owned */
     struct spool *spool;
     struct quota quota;
-    struct worker_set *workers;
+    struct send_pool *pool;
 
     pthread_mutex_t lock;
-    pthread_cond_t changed;    /* something below changed: for those who wait for an item */
-    struct sleepers idlers[2]; /* workers that wait for something to do, by kind of item */
-    struct item_table table;   /* protected by lock, like all below */
+    pthread_cond_t changed; /* something below changed: for those who wait for an item */
+    struct sleepers idle_workers;
+    struct item_table table; /* protected by lock, like all below */
     struct send_queue queue;
     struct suspension
         suspensions[2]; /* by kind: a full day for messages does not keep files from being uploaded */
@@ -85,7 +85,7 @@ bool outbox_trusts_keys(const struct outbox *outbox);
 
 /* Wakes those who wait for an item. */
 void outbox_broadcast_locked(struct outbox *outbox);
-void outbox_wake_workers_locked(struct outbox *outbox, enum envelope_kind kind);
+void outbox_wake_workers_locked(struct outbox *outbox);
 
 /* Makes the caller the only one who changes the item, until claim_release_locked(). Waits for others who have
  * it for the disk, and for an upload, which is called off: it can be made again. 0, -EBUSY: the message is at

@@ -56,7 +56,7 @@ static void a_failure_is_told_once(void **state)
 
 /* The barrier is one of the waiters on the clock, the workers that have nothing to do are the others. */
 enum {
-    IDLE_WHILE_ONE_SENDS = 7
+    IDLE_WHILE_ONE_SENDS = 3
 };
 
 static void ten_seconds_are_the_longest(void **state)
@@ -115,9 +115,9 @@ static void handles_that_are_flushed_are_waited_for(void **state)
     struct outbox_handle *handle = create(world, OUT, "m.eml");
     append(handle, MESSAGE, 0);
     assert_int_equal(outbox_flush(handle, 0), 0);
-    fake_clock_await_waiters(&world->clock, 8);
+    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS + 1);
     begin_wait(&waiting, world); /* RELEASE is on its way */
-    fake_clock_await_waiters(&world->clock, 9);
+    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS + 2);
     outbox_release(handle);
     assert_int_equal(end_wait(&waiting), 0);
     assert_true(is_listed(world, SENT, "m.eml"));
@@ -125,9 +125,9 @@ static void handles_that_are_flushed_are_waited_for(void **state)
     handle = create(world, OUT, "x.tmp");
     append(handle, MESSAGE, 0);
     assert_int_equal(outbox_flush(handle, 0), 0); /* a shell goes on with a duplicate: not for ever */
-    fake_clock_await_waiters(&world->clock, 8);
+    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS + 1);
     begin_wait(&waiting, world);
-    fake_clock_await_waiters(&world->clock, 9);
+    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS + 2);
     fake_clock_advance(&world->clock, 2000);
     assert_int_equal(end_wait(&waiting), 0);
     outbox_release(handle);

@@ -10,7 +10,7 @@
 #define WITH_A "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n"
 
 enum {
-    WORKERS = 8, /* that have nothing to do, and wait on the clock */
+    WORKERS = 4, /* that have nothing to do, and wait on the clock */
     LONGEST_MS = 2000,
 };
 
