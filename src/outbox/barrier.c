@@ -94,15 +94,13 @@ static int report_locked(const struct barrier *barrier)
 static int wait_locked(struct barrier *barrier, struct cancel *cancel)
 {
     struct outbox *outbox = barrier->outbox;
-    int64_t until = outbox_monotonic_ms(outbox) + SETTLE_WAIT_MS;
+    int64_t until_ms = outbox_monotonic_ms(outbox) + SETTLE_WAIT_MS;
+    int error = 0;
     int state;
-    while ((state = check_locked(barrier)) == -EINPROGRESS) {
-        if (cancel_is_set(cancel))
-            return -EINTR;
-        if (outbox->is_stopping || outbox_monotonic_ms(outbox) >= until)
-            return -EAGAIN;
-        clock_wait(outbox->config.clock, &outbox->changed, &outbox->lock, until);
-    }
+    while ((state = check_locked(barrier)) == -EINPROGRESS && error == 0 && !outbox->is_stopping)
+        error = wait_until(outbox->config.clock, &outbox->changed, &outbox->lock, until_ms, cancel);
+    if (state == -EINPROGRESS)
+        return error == -EINTR ? error : -EAGAIN;
     return state != 0 ? state : report_locked(barrier);
 }
 
@@ -118,12 +116,10 @@ int outbox_wait_settled(struct outbox *outbox, enum outbox_folder folder, struct
     int error = release_wait(outbox, barrier.kind, cancel);
     if (error != 0)
         return error;
-    cancel_bind(cancel, &outbox->changed, &outbox->lock);
     pthread_mutex_lock(&outbox->lock);
     barrier.up_to_order = outbox->last_order;
     barrier.reported = outbox->reported[folder];
     error = wait_locked(&barrier, cancel);
     pthread_mutex_unlock(&outbox->lock);
-    cancel_unbind(cancel);
     return error;
 }

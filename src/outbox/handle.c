@@ -103,20 +103,18 @@ static int64_t find_until_locked(const struct pending_releases *list, uint64_t n
     return until_ms;
 }
 
-static int wait_for(struct outbox *outbox, enum envelope_kind kind, const struct item *item,
-                    struct cancel *cancel)
+static int wait_for(struct outbox *outbox, enum envelope_kind kind, const struct item *item, struct cancel *cancel)
 {
     const struct pending_releases *list = &outbox->release[kind];
     int64_t until_ms;
-    cancel_bind(cancel, &outbox->changed, &outbox->lock);
+    int error = 0;
     pthread_mutex_lock(&outbox->lock);
     uint64_t number = list->count;
-    while (!cancel_is_set(cancel) && !outbox->is_stopping &&
+    while (error != -EINTR && !outbox->is_stopping &&
            (until_ms = find_until_locked(list, number, item, outbox_monotonic_ms(outbox))) != 0)
-        clock_wait(outbox->config.clock, &outbox->changed, &outbox->lock, until_ms);
+        error = wait_until(outbox->config.clock, &outbox->changed, &outbox->lock, until_ms, cancel);
     pthread_mutex_unlock(&outbox->lock);
-    cancel_unbind(cancel);
-    return cancel_is_set(cancel) ? -EINTR : 0;
+    return error == -EINTR ? error : 0;
 }
 
 int release_wait(struct outbox *outbox, enum envelope_kind kind, struct cancel *cancel)
