@@ -2,6 +2,10 @@
 /*
  * Lists of received and sent mail: filters in every spelling, order, limits, ETags.
  */
+#include <sqlite3.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
 #include "unit/service/service_fixture.h"
 
 #define ANN "ann@inbox.localhost"
@@ -187,6 +191,51 @@ static void an_unchanged_list_is_not_sent_again(void **state)
     release(&boxes);
 }
 
+/* Changes the database of a service that does not run. */
+static void change_database(const struct fixture *fixture, const char *sql)
+{
+    char path[400];
+    sqlite3 *db = NULL;
+    snprintf(path, sizeof(path), "%s/inbox.sqlite3", fixture->data_dir);
+    assert_int_equal(SQLITE_OK, sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL));
+    assert_int_equal(SQLITE_OK, sqlite3_exec(db, sql, NULL, NULL, NULL));
+    sqlite3_close(db);
+}
+
+/* Whoever takes half a list for all of it removes the rest of the mail. */
+static void a_list_that_breaks_off_does_not_end_like_a_whole_one(void **state)
+{
+    struct fixture *fixture = *state;
+    struct mailboxes boxes = fill(fixture);
+    fixture_stop(fixture);
+    /* The list is begun, for its records are long; then comes one that cannot be computed: by an overflow. */
+    change_database(fixture, "UPDATE emails SET record = json_set(record, '$.x', hex(zeroblob(100000)));"
+                             "ALTER TABLE emails RENAME TO kept;"
+                             "CREATE VIEW emails AS SELECT seq, id, inbox, message, from_address, is_valid,"
+                             " CASE WHEN seq = 3 THEN abs(-9223372036854775807 - is_valid) ELSE record END"
+                             " AS record FROM kept");
+    fixture_start(fixture, SERVICE_TIER_NONE);
+
+    _cleanup_strbuf_ struct strbuf answer = STRBUF_INIT(4000000);
+    char buffer[4096];
+    ssize_t got;
+    int fd = http_client_connect(&fixture->client);
+    int len = snprintf(buffer, sizeof(buffer),
+                       "GET /api/v1/email HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                       "Authorization: Bearer %s\r\n\r\n",
+                       fixture->key);
+    assert_int_equal(len, write(fd, buffer, (size_t)len));
+    while ((got = read(fd, buffer, sizeof(buffer))) > 0)
+        assert_int_equal(0, strbuf_append(&answer, buffer, (size_t)got));
+    close(fd);
+    static const char last_chunk[] = "\r\n0\r\n\r\n";
+    size_t end = strlen(last_chunk);
+    assert_non_null(strstr(strbuf_str(&answer), "[{"));
+    assert_true(answer.len > end);
+    assert_string_not_equal(strbuf_str(&answer) + answer.len - end, last_chunk);
+    release(&boxes);
+}
+
 int main(void)
 {
 #define SERVICE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_set_up, fixture_tear_down)
@@ -195,6 +244,7 @@ int main(void)
         SERVICE_TEST(the_newest_comes_first),
         SERVICE_TEST(a_bad_filter_is_named),
         SERVICE_TEST(an_unchanged_list_is_not_sent_again),
+        SERVICE_TEST(a_list_that_breaks_off_does_not_end_like_a_whole_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

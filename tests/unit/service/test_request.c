@@ -139,6 +139,25 @@ static void a_boundary_may_be_long_but_not_endless(void **state)
     }
 }
 
+/* Nobody looks for more than fits the place for it, however long the body is. */
+static void a_boundary_longer_than_all_that_is_in_memory_is_refused(void **state)
+{
+    (void)state;
+    enum {
+        BOUNDARY_BYTES = 16 * 1024 * 1024
+    };
+    _cleanup_free_ char *type = malloc(BOUNDARY_BYTES + 100);
+    _cleanup_free_ char *body = malloc(2 * BOUNDARY_BYTES);
+    assert_non_null(type);
+    assert_non_null(body);
+    int len = sprintf(type, "multipart/form-data; boundary=");
+    memset(type + len, 'B', BOUNDARY_BYTES);
+    type[len + BOUNDARY_BYTES] = '\0';
+    memset(body, 'B', 2 * BOUNDARY_BYTES);
+    struct multipart_file file = {0};
+    assert_int_equal(-EBADMSG, multipart_find_file(type, body, 2 * BOUNDARY_BYTES, "file", &file));
+}
+
 int main(void)
 {
     mime_library_init();
@@ -147,6 +166,7 @@ int main(void)
         cmocka_unit_test(every_truncation_is_survived),
         cmocka_unit_test(a_boundary_is_needed),
         cmocka_unit_test(a_boundary_may_be_long_but_not_endless),
+        cmocka_unit_test(a_boundary_longer_than_all_that_is_in_memory_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

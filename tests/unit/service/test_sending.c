@@ -526,6 +526,24 @@ static void what_is_wrong_is_refused(void **state)
     assert_int_equal(0, count_of(fixture, "/api/v1/email/outbound"));
 }
 
+/* JSON, and yet no request: that is what the answer says, of the body, and of no member in it. */
+static void a_body_that_is_no_object_is_refused_as_that(void **state)
+{
+    const struct fixture *fixture = *state;
+    static const char *const targets[] = {SEND, "/api/v1/inbox/upsert"};
+    static const char *const bodies[] = {"[]", "[{}]", "\"text\"", "17", "true", "null"};
+    for (size_t i = 0; i < 2 * sizeof(bodies) / sizeof(bodies[0]); i++) {
+        const char *body = bodies[i / 2];
+        struct http_answer answer;
+        http_client_request(&fixture->client, "POST", targets[i % 2], "Content-Type: application/json\r\n",
+                            body, strlen(body), &answer);
+        if (answer.status != 422 || strstr(answer.body, "should be a valid dictionary") == NULL ||
+            strstr(answer.body, "address") != NULL)
+            fail_msg("%s of %s: %d %s", targets[i % 2], body, answer.status, answer.body);
+        http_answer_release(&answer);
+    }
+}
+
 static void published_clients_are_understood(void **state)
 {
     const struct fixture *fixture = *state;
@@ -655,6 +673,7 @@ int main(void)
         SERVICE_TEST(recipients_are_counted_together),
         SERVICE_TEST(a_forward_encloses_the_original),
         SERVICE_TEST(what_is_wrong_is_refused),
+        SERVICE_TEST(a_body_that_is_no_object_is_refused_as_that),
         SERVICE_TEST(published_clients_are_understood),
         cmocka_unit_test_setup_teardown(the_free_tier_sends_ten_a_day, set_up_free, fixture_tear_down),
         cmocka_unit_test_setup_teardown(the_paid_tier_sends_a_thousand, set_up_paid, fixture_tear_down),

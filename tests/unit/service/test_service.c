@@ -330,6 +330,29 @@ static void requests_that_cannot_be_parsed_do_not_crash_a_service_that_ends(void
         pthread_join(busy[i], NULL);
 }
 
+/* A read that stays open keeps all that is written after it in the log beside the database, which grows. */
+static void nobody_goes_on_reading(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture_start(fixture, SERVICE_TIER_NONE);
+    free(create_inbox(fixture, ANN, NULL));
+    free(upload(fixture, "a.txt", "text/plain", "bytes", 5, 200));
+    fixture_stop(fixture);
+    fixture_start(fixture, SERVICE_TIER_NONE);
+    free(send_message(fixture, message_to(ANN, ANN, "Written after the start")));
+    assert_int_equal(2, count_of(fixture, "/api/v1/email"));
+    assert_int_equal(1, count_of(fixture, "/api/v1/email/outbound"));
+
+    char path[400];
+    sqlite3 *db = NULL;
+    snprintf(path, sizeof(path), "%s/inbox.sqlite3", fixture->data_dir);
+    assert_int_equal(SQLITE_OK, sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL));
+    sqlite3_busy_timeout(db, 20000); /* the answer is there before its reading ends */
+    assert_int_equal(SQLITE_OK, sqlite3_exec(db, "SELECT * FROM settings", NULL, NULL, NULL));
+    assert_int_equal(SQLITE_OK, sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL));
+    sqlite3_close(db);
+}
+
 int main(void)
 {
 #define LIFE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up_dir, fixture_tear_down)
@@ -347,6 +370,7 @@ int main(void)
         LIFE_TEST(a_restart_keeps_everything),
         LIFE_TEST(data_of_a_newer_version_is_left_alone),
         LIFE_TEST(requests_that_cannot_be_parsed_do_not_crash_a_service_that_ends),
+        LIFE_TEST(nobody_goes_on_reading),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
