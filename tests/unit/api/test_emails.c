@@ -189,6 +189,72 @@ static void a_long_list_is_delivered_whole(void **state)
     strbuf_release(&found.text);
 }
 
+struct stopping {
+    size_t count;
+    size_t stop_at;
+};
+
+static int stop_at(void *context, struct email_record *record)
+{
+    struct stopping *stopping = context;
+    return record != NULL && ++stopping->count >= stopping->stop_at ? -ENOSPC : 0;
+}
+
+/* Else a list of which a part was lost would count as all that there is, and the rest of the mail as removed.
+ */
+static void a_sink_can_stop_a_long_list_at_any_record(void **state)
+{
+    enum {
+        RECORDS = 20000
+    };
+    static const size_t stops[] = {1,           RECORDS / 2, RECORDS - 5000, RECORDS - 1000, RECORDS - 100,
+                                   RECORDS - 1, RECORDS};
+    struct api_fixture *fixture = *state;
+    struct strbuf *body = &fixture->body;
+    for (int i = 0; i < RECORDS; i++)
+        strbuf_appendf(body, "%c{\"id\": \"id-%d\", \"subject\": \"number %d\"}", i == 0 ? '[' : ',', i, i);
+    strbuf_append_char(body, ']');
+    for (size_t i = 0; i < ARRAY_LEN(stops); i++) {
+        scripted_server_push(fixture->server,
+                             (struct scripted_step){.body = body->data, .body_len = body->len});
+        const struct email_query query = {.limit = RECORDS};
+        struct stopping stopping = {.stop_at = stops[i]};
+        struct service_result result;
+        unsigned int count;
+        fixture->service->ops->list_emails(fixture->service, &query, stop_at, &stopping, NULL, &count,
+                                           &result);
+        check_result(&result);
+        assert_int_equal(result.outcome, SERVICE_RETRY);
+        assert_int_equal(result.error, ENOSPC);
+        assert_int_equal(stopping.count, stops[i]);
+        service_result_release(&result);
+    }
+}
+
+static void a_long_list_that_is_damaged_anywhere_is_no_list(void **state)
+{
+    enum {
+        RECORDS = 20000
+    };
+    static const int places[] = {1, RECORDS / 2, RECORDS - 5000, RECORDS - 1000, RECORDS - 100, RECORDS - 1};
+    struct api_fixture *fixture = *state;
+    struct strbuf *body = &fixture->body;
+    for (size_t place = 0; place < ARRAY_LEN(places); place++) {
+        strbuf_clear(body);
+        for (int i = 0; i < RECORDS; i++)
+            strbuf_appendf(body, "%c{\"id\": \"id-%d\"}", i == 0 ? '[' : i == places[place] ? '}' : ',', i);
+        strbuf_append_char(body, ']');
+        scripted_server_push(fixture->server,
+                             (struct scripted_step){.body = body->data, .body_len = body->len});
+        struct found found = {.text = STRBUF_INIT(1 << 20)};
+        unsigned int count;
+        struct service_result result = list(fixture, (struct email_query){.limit = RECORDS}, &found, &count);
+        assert_int_not_equal(result.outcome, SERVICE_OK);
+        service_result_release(&result);
+        strbuf_release(&found.text);
+    }
+}
+
 /* Cancelled while the rest of a long list is waited for: what has arrived was handed on. */
 static int cancel_at_pause(void *context, struct email_record *record)
 {
@@ -266,6 +332,8 @@ int main(void)
         API_TEST(a_sink_can_stop_the_list),
         API_TEST(a_long_list_is_delivered_whole),
         API_TEST(a_long_list_can_be_cancelled),
+        API_TEST(a_sink_can_stop_a_long_list_at_any_record),
+        API_TEST(a_long_list_that_is_damaged_anywhere_is_no_list),
         API_TEST(an_unchanged_answer_is_not_delivered_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

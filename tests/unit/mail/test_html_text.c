@@ -90,6 +90,7 @@ static void links_are_followed_by_their_address_where_the_text_does_not_say_it(v
         {"<a href='#part'>a</a> <a href='javascript:x()'>b</a> <a href='cid:1'>c</a> <a>d</a>", "a b c d\n"},
         {"<a href='https://x.example/a b'>blank</a>", "blank\n"},
         {"<a href='https://x.example/&#155;0m'>control</a>", "control\n"},
+        {"<a href='https://x.example/&gt;,&lt;https://y.example/'>brackets</a>", "brackets\n"},
         {"<a href='https://x.example/ü'>umlaut</a>", "umlaut <https://x.example/ü>\n"},
         {"<a href='https://x.example/'>never closed", "never closed <https://x.example/>\n"},
     };

@@ -216,6 +216,21 @@ static void long_texts_are_read_in_one_pass(void **state)
     }
 }
 
+/* Lines that could begin one are put together in a place of fixed size. */
+static void attributions_of_every_length_are_none_without_their_end(void **state)
+{
+    (void)state;
+    char text[1000];
+    for (size_t first = 3; first < 450; first++) {
+        for (size_t second = 0; second<450; second += first> 380 ? 1 : 50) {
+            int len = snprintf(text, sizeof(text), "On %0*d\n%0*d\nx\n", (int)first, 1, (int)second, 1);
+            _cleanup_strbuf_ struct strbuf added = STRBUF_INIT(2000);
+            assert_int_equal(0, new_text(&added, text, (size_t)len));
+            assert_string_equal(text, strbuf_str(&added));
+        }
+    }
+}
+
 static void it_is_appended_up_to_the_ceiling(void **state)
 {
     (void)state;
@@ -237,6 +252,7 @@ int main(void)
         cmocka_unit_test(what_has_nothing_new_is_given_whole),
         cmocka_unit_test(any_bytes_come_to_no_more_than_they_were),
         cmocka_unit_test(long_texts_are_read_in_one_pass),
+        cmocka_unit_test(attributions_of_every_length_are_none_without_their_end),
         cmocka_unit_test(it_is_appended_up_to_the_ceiling),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
