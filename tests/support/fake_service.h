@@ -59,6 +59,7 @@ struct fake_record {
     size_t len;         /* upload: how many; upsert: 0 */
     unsigned int limit; /* list_emails */
     int64_t timeout_ms; /* upsert */
+    bool is_repeat;     /* send: an earlier attempt may have been accepted */
     bool was_cancelled; /* it ended at the gate because its cancel was set */
 };
 

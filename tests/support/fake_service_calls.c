@@ -362,7 +362,8 @@ static void send_email(struct mail_service *service, const struct send_request *
                        struct cancel *cancel, char **ret_id, struct service_result *ret)
 {
     struct fake_service *fake = fake_of(service);
-    const struct fake_record call = {.text = request->json, .key = request->idempotency_key};
+    const struct fake_record call = {
+        .text = request->json, .key = request->idempotency_key, .is_repeat = request->is_repeat};
     struct fake_outcome outcome = fake_begin_call(fake, FAKE_SEND, &call, cancel);
     _cleanup_free_ char *id = id_locked(fake, &outcome, "sent");
     *ret_id = answered_id(&outcome, id);

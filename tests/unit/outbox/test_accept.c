@@ -219,6 +219,25 @@ static void unedited_by_way_of_drafts_keeps_the_key_once(void **state)
     assert_string_not_equal(first, third);
 }
 
+/* As an atomic saver writes it. */
+static void unedited_under_a_temporary_name_keeps_the_key_once(void **state)
+{
+    struct world *world = *state;
+    fail_one(world, MESSAGE);
+    assert_int_equal(outbox_take_out(world->outbox, OUTBOX_FOLDER_FAILED, "m.eml", world->drafts, "m.eml", 0),
+                     0);
+    for (int i = 0; i < 2; i++) {
+        copy_in(world, OUT, ".m.eml.Xy12", MESSAGE);
+        assert_int_equal(move(world, OUT, ".m.eml.Xy12", OUT, "m.eml"), 0);
+        assert_int_equal(settle(world), 0);
+    }
+    _cleanup_free_ char *first = key_of_send(world, 0);
+    _cleanup_free_ char *second = key_of_send(world, 1);
+    _cleanup_free_ char *third = key_of_send(world, 2);
+    assert_string_equal(first, second);
+    assert_string_not_equal(first, third);
+}
+
 static void edited_gets_a_new_key(void **state)
 {
     struct world *world = *state;
@@ -265,6 +284,7 @@ int main(void)
         WORLD_TEST(receipts_cannot_be_moved),
         WORLD_TEST(unedited_from_failed_keeps_the_key),
         WORLD_TEST(unedited_by_way_of_drafts_keeps_the_key_once),
+        WORLD_TEST(unedited_under_a_temporary_name_keeps_the_key_once),
         WORLD_TEST(edited_gets_a_new_key),
         WORLD_TEST(from_sent_gets_a_new_key),
     };

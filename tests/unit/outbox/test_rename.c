@@ -290,6 +290,19 @@ static void what_is_out_is_renamed_by_its_writer_alone(void **state)
     assert_int_equal(sends(world), 2);
 }
 
+static void what_is_out_is_renamed_by_who_renamed_it_before(void **state)
+{
+    struct world *world = *state;
+    write_as(world, ".m.Xy12", MESSAGE, WRITER);
+    assert_int_equal(rename_as(world, ".m.Xy12", "m", OTHER), 0);
+    assert_int_equal(settle(world), 0);
+    assert_true(is_listed(world, SENT, "m"));
+    assert_true(finds_left(world, "m", OTHER));
+    assert_int_equal(rename_as(world, "m", "last", OTHER), 0);
+    assert_true(is_listed(world, SENT, "last"));
+    assert_int_equal(sends(world), 1);
+}
+
 static void what_failed_is_renamed_and_fails_once(void **state)
 {
     struct world *world = *state;
@@ -439,6 +452,7 @@ int main(void)
         WORLD_TEST(a_temporary_file_that_is_renamed_into_place_is_sent),
         WORLD_TEST(a_file_that_is_written_can_be_renamed),
         WORLD_TEST(what_is_out_is_renamed_by_its_writer_alone),
+        WORLD_TEST(what_is_out_is_renamed_by_who_renamed_it_before),
         WORLD_TEST(what_failed_is_renamed_and_fails_once),
         WORLD_TEST(what_is_being_sent_is_renamed),
         WORLD_TEST(a_name_that_is_taken_by_a_message_that_waits),

@@ -314,6 +314,26 @@ static void a_key_is_remembered_also_where_nothing_was_tried_since(void **state)
     assert_int_equal(fake_service_count_sent(world->fake, true), 2);
 }
 
+/* So that it never goes on without the key where the service turns out to take none. */
+static void an_attempt_after_an_unknown_outcome_says_so(void **state)
+{
+    struct world *world = *state;
+    world->config.trusts_idempotency = true;
+    world_reopen(world);
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 502, .happens = true});
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    world_reopen(world);
+    outbox_wake(world->outbox);
+    assert_int_equal(settle(world), 0);
+    assert_false(fake_service_get(world->fake, FAKE_SEND, 0).is_repeat);
+    assert_true(fake_service_get(world->fake, FAKE_SEND, 1).is_repeat);
+    assert_int_equal(mail(world, "other.eml", MESSAGE "And you?\n"), 0);
+    assert_int_equal(settle(world), 0);
+    assert_false(fake_service_get(world->fake, FAKE_SEND, 2).is_repeat);
+}
+
 static void a_service_that_refuses_keys_is_not_trusted(void **state)
 {
     struct world *world = *state;
@@ -484,6 +504,7 @@ int main(void)
         WORLD_TEST(an_unknown_outcome_is_never_repeated_by_itself),
         WORLD_TEST(what_may_have_arrived_is_never_told_as_failed),
         WORLD_TEST(a_key_is_remembered_also_where_nothing_was_tried_since),
+        WORLD_TEST(an_attempt_after_an_unknown_outcome_says_so),
         WORLD_TEST(a_service_that_refuses_keys_is_not_trusted),
         WORLD_TEST(the_order_is_kept_for_one_set_of_recipients),
         WORLD_TEST(many_slow_messages_do_not_block_others),
