@@ -523,6 +523,28 @@ static void an_inbox_not_read_at_the_beginning_is_no_news_later(void **state)
     world_release(&world);
 }
 
+/* A backup by time must not take all mail for new after each restart, nor miss what came before it. */
+static void the_time_of_an_inbox_is_that_of_its_newest_mail_over_a_restart(void **state)
+{
+    (void)state;
+    struct store_world world;
+    struct inbox_view view;
+    world_init_with_alice(&world);
+    world_add_emails(&world, "in-1", 0, 3);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    fake_clock_advance(&world.clock, 60000);
+    world_add_emails(&world, "in-1", 3, 4);
+    assert_int_equal(world_sync(&world), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_true(store_find_inbox(world.store, "alice@inbox.example", &view));
+        assert_int_equal(view.changed_ms, WORLD_START_MS + 60000);
+        fake_clock_advance(&world.clock, 1000);
+        world_restart(&world);
+    }
+    world_release(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -547,6 +569,7 @@ int main(void)
         cmocka_unit_test(what_was_there_at_the_beginning_is_no_news),
         cmocka_unit_test(news_are_told_after_a_restart_and_of_new_inboxes),
         cmocka_unit_test(an_inbox_not_read_at_the_beginning_is_no_news_later),
+        cmocka_unit_test(the_time_of_an_inbox_is_that_of_its_newest_mail_over_a_restart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

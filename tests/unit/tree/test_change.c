@@ -253,6 +253,26 @@ static void what_cannot_be_sent_stays_a_draft(void **state)
     assert_int_equal(fixture_find(fixture, "drafts/draft", &entry), 0);
 }
 
+static void a_folder_that_cannot_be_removed_stays_what_it_was(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_entry folder;
+    struct tree_entry entry;
+    struct tree_attributes attributes;
+    uint64_t drafts = fixture_ino(fixture, "drafts");
+    assert_int_equal(tree_make_dir(fixture->tree, &nobody, drafts, "folder", 0700, &folder), 0);
+    assert_int_equal(tree_make_node(fixture->tree, folder.ino, "fifo", S_IFIFO | 0600, &entry), 0);
+    assert_int_equal(tree_remove_dir(fixture->tree, drafts, "folder"), -ENOTEMPTY);
+    /* By the inode that the kernel has, without looking it up again. */
+    assert_int_equal(tree_get_attributes(fixture->tree, NULL, folder.ino, &attributes), 0);
+    assert_int_equal(tree_lookup(fixture->tree, NULL, folder.ino, "fifo", &entry), 0);
+    assert_int_equal(tree_make_node(fixture->tree, folder.ino, "socket", S_IFSOCK | 0600, &entry), 0);
+    assert_true(S_ISSOCK(entry.attributes.stat.st_mode));
+    assert_int_equal(tree_unlink(fixture->tree, &nobody, folder.ino, "fifo"), 0);
+    assert_int_equal(tree_unlink(fixture->tree, &nobody, folder.ino, "socket"), 0);
+    assert_int_equal(tree_remove_dir(fixture->tree, drafts, "folder"), 0);
+}
+
 static void a_draft_that_is_being_written_is_busy(void **state)
 {
     struct tree_fixture *fixture = *state;
@@ -414,6 +434,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_listing_of_sent_goes_on_where_the_kernel_lost_what_it_had_of_it,
                                         fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(what_cannot_be_sent_stays_a_draft, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(a_folder_that_cannot_be_removed_stays_what_it_was, fixture_set_up,
+                                        fixture_tear_down),
         cmocka_unit_test_setup_teardown(a_draft_that_is_being_written_is_busy, fixture_set_up,
                                         fixture_tear_down),
         cmocka_unit_test_setup_teardown(drafts_are_renamed_as_posix_says, fixture_set_up, fixture_tear_down),

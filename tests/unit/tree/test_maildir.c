@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "mail/maildir_name.h"
 #include "store/store_content.h"
+#include "support/fake_clock.h"
 #include "tree/maildir.h"
 
 #define BOX "maildir/alice@inbox.example"
@@ -307,6 +308,50 @@ static void new_mail_changes_new_before_anybody_looks_through_it(void **state)
     assert_memory_equal(&after, &cur_time, sizeof(after));
 }
 
+/* All of it within a millisecond: a mail program looks again where the time is another, and nowhere else. */
+static void the_time_of_new_goes_on_with_whatever_changes_it(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_attributes attributes;
+    uint64_t new = fixture_ino(fixture, BOX "/new");
+    char id[32];
+    struct timespec before = mtime_of(fixture, BOX "/new");
+    for (int i = 0; i < 2; i++) {
+        char target[MAILDIR_NAME_SIZE + 80];
+        struct listing listing = list(fixture, BOX "/new", 0);
+        const char *name = listing.by_uid[i + 1].name;
+        snprintf(target, sizeof(target), "%s:2,S", name);
+        assert_int_equal(rename_at(fixture, BOX "/new", name, BOX "/cur", target), 0);
+        struct timespec marked = mtime_of(fixture, BOX "/new");
+        assert_true(is_later(marked, before));
+        snprintf(id, sizeof(id), "a%07d-0d44", i);
+        fake_service_add_simple_email(fixture->fake, "i1", id, "Hello");
+        sync_all(fixture);
+        /* Before anybody has looked the folder up, and then. */
+        assert_int_equal(tree_get_attributes(fixture->tree, NULL, new, &attributes), 0);
+        assert_true(is_later(attributes.stat.st_mtim, marked));
+        before = mtime_of(fixture, BOX "/new");
+        assert_true(is_later(before, marked));
+    }
+}
+
+static struct fake_clock standing_clock;
+
+static int set_up_without_time(void **state)
+{
+    fake_clock_init(&standing_clock, INT64_C(1795168800000));
+    fixture_clock = &standing_clock.clock;
+    return set_up(state);
+}
+
+static int tear_down_without_time(void **state)
+{
+    int error = fixture_tear_down(state);
+    fixture_clock = NULL;
+    fake_clock_release(&standing_clock);
+    return error;
+}
+
 static void a_new_inbox_changes_the_folder_of_maildirs(void **state)
 {
     struct tree_fixture *fixture = *state;
@@ -434,6 +479,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(every_inbox_is_a_maildir),
+        cmocka_unit_test_setup_teardown(the_time_of_new_goes_on_with_whatever_changes_it, set_up_without_time,
+                                        tear_down_without_time),
         TEST(messages_are_listed_before_their_size_is_known),
         TEST(looking_a_message_up_tells_its_size_and_from_then_on_without_waiting),
         TEST(reads_end_where_the_message_ends),

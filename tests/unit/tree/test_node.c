@@ -6,6 +6,7 @@
 
 #include <sys/stat.h>
 
+#include <glib.h>
 #include <jansson.h>
 
 #include "base/cleanup.h"
@@ -127,6 +128,83 @@ static void a_listing_in_small_parts_is_the_same(void **state)
     }
 }
 
+/* As the kernel's buffer: a name has room or has not, whatever became of the one before it. */
+struct buffer {
+    GHashTable *names;
+    size_t room;
+    uint64_t next;
+};
+
+enum {
+    BUFFER_BYTES = 300
+};
+
+static bool fill_buffer(void *context, const char *name, const struct tree_entry *entry, uint64_t next)
+{
+    struct buffer *buffer = context;
+    (void)entry;
+    if (strlen(name) > buffer->room)
+        return false;
+    buffer->room -= strlen(name);
+    buffer->next = next;
+    if (!g_hash_table_add(buffer->names, strdup(name)))
+        fail_msg("listed twice: %s", name);
+    return true;
+}
+
+/* How many names there are, read with buffers of that size. */
+static size_t count_names(struct tree_fixture *fixture, const char *path, size_t buffer_bytes)
+{
+    struct buffer buffer = {.names = g_hash_table_new_full(g_str_hash, g_str_equal, free, NULL)};
+    struct tree_dir *dir = NULL;
+    size_t before;
+    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, path), &dir), 0);
+    do {
+        before = g_hash_table_size(buffer.names);
+        buffer.room = buffer_bytes;
+        assert_int_equal(tree_read_dir(dir, buffer.next, fill_buffer, &buffer), 0);
+    } while (g_hash_table_size(buffer.names) > before);
+    tree_release_dir(dir);
+    size_t count = g_hash_table_size(buffer.names);
+    g_hash_table_unref(buffer.names);
+    return count;
+}
+
+static int set_up_names_of_all_lengths(void **state)
+{
+    char subject[128];
+    char id[32];
+    struct tree_fixture *fixture = calloc(1, sizeof(*fixture));
+    temp_dir_init(&fixture->dir);
+    fixture->fake = fake_service_new();
+    fake_service_add_inbox(fixture->fake,
+                           "{\"id\":\"i1\",\"name\":\"alice\",\"email_address\":\"alice@inbox.example\"}");
+    for (int i = 0; i < 150; i++) {
+        snprintf(id, sizeof(id), "%08x", i);
+        snprintf(subject, sizeof(subject), "%.*s", 1 + i * 37 % 60,
+                 "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz");
+        fake_service_add_simple_email(fixture->fake, "i1", id, subject);
+    }
+    fixture_content_bytes = 1000000;
+    fixture_open_layers(fixture);
+    *state = fixture;
+    return 0;
+}
+
+static int tear_down_names(void **state)
+{
+    fixture_content_bytes = 0;
+    return fixture_tear_down(state);
+}
+
+static void a_buffer_that_is_full_loses_no_name(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    size_t whole = count_names(fixture, inbox, 1000000);
+    assert_true(whole >= 2 + 2 + 150);
+    assert_int_equal(count_names(fixture, inbox, BUFFER_BYTES), whole);
+}
+
 static void sizes_are_those_of_the_contents(void **state)
 {
     static const char *const paths[] = {"README",
@@ -217,6 +295,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(folders_list_what_is_in_them, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(a_listing_in_small_parts_is_the_same, fixture_set_up,
                                         fixture_tear_down),
+        cmocka_unit_test_setup_teardown(a_buffer_that_is_full_loses_no_name, set_up_names_of_all_lengths,
+                                        tear_down_names),
         cmocka_unit_test_setup_teardown(sizes_are_those_of_the_contents, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(status_is_json_with_its_parts, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(the_watcher_is_told_of_mail, fixture_set_up, fixture_tear_down),

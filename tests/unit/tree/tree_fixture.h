@@ -33,6 +33,7 @@ struct tree_fixture {
 };
 
 static const struct tree_caller nobody;
+static struct clock *fixture_clock;    /* NULL: the system's */
 static uint64_t fixture_content_bytes; /* 0: emails have no folders */
 static const char message[] = "To: bob@inbox.example\nSubject: hello\n\nHow are you?\n";
 
@@ -44,15 +45,16 @@ static int fixture_find_sender(void *context, const char *address, char **ret_ad
 static void fixture_open_layers(struct tree_fixture *fixture)
 {
     char *reason = NULL;
+    struct clock *clock = fixture_clock != NULL ? fixture_clock : clock_system();
     struct mail_service *service = fake_service_as_service(fixture->fake);
-    const struct tree_config tree_config = {.clock = clock_system(),
+    const struct tree_config tree_config = {.clock = clock,
                                             .service = service,
                                             .state_dir_fd = fixture->dir.fd,
                                             .source = "https://inbox.example",
                                             .poll_interval_ms = 30000};
     assert_int_equal(tree_new(&tree_config, &fixture->tree, &reason), 0);
     const struct store_config store_config = {.service = service,
-                                              .clock = clock_system(),
+                                              .clock = clock,
                                               .state_dir_fd = fixture->dir.fd,
                                               .content_cache_bytes = fixture_content_bytes,
                                               .listener = tree_store_listener(fixture->tree),
@@ -61,7 +63,7 @@ static void fixture_open_layers(struct tree_fixture *fixture)
     assert_int_equal(store_first_contact(fixture->store, NULL, &reason), 0);
     const struct outbox_config outbox_config = {
         .service = service,
-        .clock = clock_system(),
+        .clock = clock,
         .state_dir_fd = fixture->dir.fd,
         .senders = {.find_sender = fixture_find_sender, .context = fixture->store},
         .daily_limit = -1,
