@@ -67,6 +67,20 @@ teardown() {
   done | while read -r inode; do awk -v i="$inode" '$10 == i' "/proc/$pid/net/tcp" "/proc/$pid/net/tcp6"; done)
 }
 
+@test "local:DIR where the way to DIR is longer than a socket's name can be" {
+  local long folder
+  long=$DIR/$(printf 'a%.0s' {1..120})/$(printf 'b%.0s' {1..120})
+  mkdir -p "$long"
+  start_background "local:$long/box" "$MOUNT"
+  folder=$MOUNT/inboxes/alice@$(jq -r '.domain // "inbox.localhost"' "$MOUNT/status.json")
+  mkdir "$folder"
+  wait_until 10 bash -c 'ls "$1"/2*.json' - "$folder"
+  printf 'From: %s\nTo: %s\nSubject: long\n\nText.\n' "${folder##*/}" "${folder##*/}" >"$MOUNT/drafts/m"
+  mv "$MOUNT/drafts/m" "$MOUNT/outbox/"
+  sync "$MOUNT/outbox"
+  wait_until 10 bash -c 'echo sync >"$1/ctl"; ls "$2"/*_long_*.json' - "$MOUNT" "$folder"
+}
+
 @test "local alone keeps its data in XDG_DATA_HOME, its state in XDG_STATE_HOME" {
   start_background local "$MOUNT"
   [ -d "$XDG_DATA_HOME/inboxfs" ]
