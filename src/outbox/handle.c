@@ -103,7 +103,8 @@ static int64_t find_until_locked(const struct pending_releases *list, uint64_t n
     return until_ms;
 }
 
-static int wait_for(struct outbox *outbox, enum envelope_kind kind, const struct item *item, struct cancel *cancel)
+static int wait_for(struct outbox *outbox, enum envelope_kind kind, const struct item *item,
+                    struct cancel *cancel)
 {
     const struct pending_releases *list = &outbox->release[kind];
     int64_t until_ms;
@@ -597,8 +598,9 @@ static void remember_reader(struct outbox_handle *handle)
     if (!is_waiting || handle->kind != ENVELOPE_MESSAGE)
         return;
     pid_t process = writer_process(handle->opener);
+    const struct item_reader reader = {.process = process, .started = writer_started(process)};
     pthread_mutex_lock(&outbox->lock);
-    item_add_reader(handle->item, process);
+    item_add_reader(handle->item, &reader);
     pthread_mutex_unlock(&outbox->lock);
 }
 

@@ -269,18 +269,19 @@ bool item_was_made_by(const struct item *item, const struct item_asker *asker)
     return item->wrote_len <= ITEM_WRITERS_MAX && item_was_written_by(item, asker->process);
 }
 
-bool item_was_read_by(const struct item *item, pid_t process)
+bool item_was_read_by(const struct item *item, const struct item_reader *reader)
 {
     for (size_t i = 0; i < ITEM_READERS_MAX; i++)
-        if (process > 0 && item->read_by[i] == process)
+        if (reader->process > 0 && item->read_by[i].process == reader->process &&
+            item->read_by[i].started == reader->started)
             return true;
     return false;
 }
 
-void item_add_reader(struct item *item, pid_t process)
+void item_add_reader(struct item *item, const struct item_reader *reader)
 {
-    if (!item_was_read_by(item, process))
-        item->read_by[item->reads++ % ITEM_READERS_MAX] = process;
+    if (!item_was_read_by(item, reader))
+        item->read_by[item->reads++ % ITEM_READERS_MAX] = *reader;
 }
 
 void item_interrupt(struct item *item, const char *why)

@@ -94,6 +94,12 @@ enum item_lending {
 struct item_asker {
     pid_t task;
     pid_t process;
+    uint64_t started; /* when the process began (writer_started()); 0: not known */
+};
+
+struct item_reader {
+    pid_t process; /* 0: none */
+    uint64_t started;
 };
 
 struct item {
@@ -122,7 +128,7 @@ struct item {
     pid_t wrote[ITEM_WRITERS_MAX];
     size_t wrote_len; /* ITEM_WRITERS_MAX + 1: it is no longer known who did not */
 
-    pid_t read_by[ITEM_READERS_MAX]; /* processes that read it while it waited, the latest */
+    struct item_reader read_by[ITEM_READERS_MAX]; /* processes that read it while it waited, the latest */
     unsigned int reads;
 
     /* waiting its turn */
@@ -188,8 +194,8 @@ bool item_was_written_by(const struct item *item, pid_t process);
 /* Whether the asker opened it for writing, wrote it, or moved it where it is. */
 bool item_was_made_by(const struct item *item, const struct item_asker *asker);
 /* Remembers that a process read it; whether one did. */
-void item_add_reader(struct item *item, pid_t process);
-bool item_was_read_by(const struct item *item, pid_t process);
+void item_add_reader(struct item *item, const struct item_reader *reader);
+bool item_was_read_by(const struct item *item, const struct item_reader *reader);
 /* From now on it must not go out; the first reason stays. */
 void item_interrupt(struct item *item, const char *why);
 

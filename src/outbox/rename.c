@@ -142,13 +142,22 @@ static bool is_handed_in_by_asker(const struct renaming *renaming)
            item_was_made_by(item, &renaming->asker);
 }
 
-/* Who has read a message that waits, and puts another in its place, has edited it: it gives way. */
+/* Who has read a message that waits, and puts another in its place, has edited it: it gives way. But not to a
+ * text that was refused already: then nothing would go out. */
+static bool is_superseded(const struct renaming *renaming, const struct item *waiting)
+{
+    const struct item_reader asker = {renaming->asker.process, renaming->asker.started};
+    bool is_refused = renaming->item->state == ITEM_FAILED || renaming->item->state == ITEM_INTERRUPTED;
+    return waiting != renaming->item && waiting->envelope.kind == ENVELOPE_MESSAGE &&
+           item_state_is_unsettled(waiting->state) && item_was_read_by(waiting, &asker) &&
+           !(renaming->is_out && is_refused);
+}
+
 static int supersede_locked(struct renaming *renaming)
 {
     struct outbox *outbox = renaming->outbox;
     struct item *item = item_table_find(&outbox->table, renaming->to, renaming->new_name);
-    if (item == NULL || item == renaming->item || item->envelope.kind != ENVELOPE_MESSAGE ||
-        !item_state_is_unsettled(item->state) || !item_was_read_by(item, renaming->asker.process))
+    if (item == NULL || !is_superseded(renaming, item))
         return -EEXIST;
     if (claim_would_wait_locked(item))
         return -EAGAIN;
@@ -412,6 +421,7 @@ int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *na
         .new_name = new_name,
         .asker = {.task = pid, .process = writer_process(pid)},
     };
+    renaming.asker.started = writer_started(renaming.asker.process);
     error = rename_taken(&renaming, name, flags);
     free(renaming.reason);
     free(renaming.free_name);

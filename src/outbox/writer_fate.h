@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 enum writer_fate {
@@ -26,5 +27,9 @@ enum writer_fate writer_fate_parse(const char *stat, bool may_look);
 
 /* The process that the task belongs to; `pid` itself when that cannot be seen. */
 pid_t writer_process(pid_t pid);
+
+/* When the process began, in clock ticks since boot; 0 when that cannot be seen. Ids are given again: id and
+ * beginning together are the process. */
+uint64_t writer_started(pid_t process);
 
 #endif

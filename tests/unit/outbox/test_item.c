@@ -137,6 +137,21 @@ static void what_takes_a_name_hides_who_had_it(void **state)
     item_table_release(&table);
 }
 
+/* Ids are given again. */
+static void a_process_of_the_same_id_is_another_reader(void **state)
+{
+    const struct item_reader reader = {.process = 7, .started = 100};
+    const struct item_reader later = {.process = 7, .started = 101};
+    const struct item_reader unknown = {.process = 0, .started = 0};
+    struct item *item = item_new(1);
+    (void)state;
+    item_add_reader(item, &reader);
+    assert_true(item_was_read_by(item, &reader));
+    assert_false(item_was_read_by(item, &later));
+    assert_false(item_was_read_by(item, &unknown));
+    item_unref(item);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +161,7 @@ int main(void)
         cmocka_unit_test(states_show_in_folders),
         cmocka_unit_test(ids_are_known_as_long_as_any_item_of_them_is_shown),
         cmocka_unit_test(what_takes_a_name_hides_who_had_it),
+        cmocka_unit_test(a_process_of_the_same_id_is_another_reader),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -314,6 +314,27 @@ static void what_failed_is_renamed_and_fails_once(void **state)
     assert_int_equal(settle(world), 0);
 }
 
+/* Else neither of them would be sent. */
+static void what_failed_does_not_take_the_place_of_what_it_was_edited_from(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = NULL;
+    fake_service_set_reachable(world->fake, false);
+    write_as(world, "letter", MESSAGE, OTHER);
+    assert_int_equal(outbox_open_item(world->outbox, number_of(world, OUT, "letter"), OUTBOX_CONTENT,
+                                      O_RDONLY, WRITER, &handle),
+                     0);
+    outbox_release(handle);
+    write_as(world, "edited", "bad", WRITER);
+    assert_int_equal(rename_as(world, "edited", "letter", WRITER), 0);
+    assert_true(is_listed(world, FAILED, "letter"));
+    assert_true(shown_contains(world, OUT, "letter", "How are you?"));
+    fake_service_set_reachable(world->fake, true);
+    outbox_wake(world->outbox);
+    await_news(world, EVENT_SENT, "sent/letter");
+    assert_true(sent_contains(world, sends(world) - 1, "Hello"));
+}
+
 static void what_is_being_sent_is_renamed(void **state)
 {
     struct world *world = *state;
@@ -454,6 +475,7 @@ int main(void)
         WORLD_TEST(what_is_out_is_renamed_by_its_writer_alone),
         WORLD_TEST(what_is_out_is_renamed_by_who_renamed_it_before),
         WORLD_TEST(what_failed_is_renamed_and_fails_once),
+        WORLD_TEST(what_failed_does_not_take_the_place_of_what_it_was_edited_from),
         WORLD_TEST(what_is_being_sent_is_renamed),
         WORLD_TEST(a_name_that_is_taken_by_a_message_that_waits),
         WORLD_TEST(an_attachment_that_failed_takes_no_place),

@@ -110,13 +110,23 @@ static void threads_belong_to_their_process(void **state)
     assert_int_equal(writer_process(0), 0);
 }
 
+static void a_process_began_once(void **state)
+{
+    (void)state;
+    uint64_t started = writer_started(getpid());
+    assert_true(started > writer_started(1) || getpid() == 1 || writer_started(1) == 0);
+    assert_true(started > 0);
+    assert_int_equal(writer_started(getpid()), started);
+    assert_int_equal(writer_started(0), 0);
+    assert_int_equal(writer_started(5000001), 0); /* beyond what Linux gives out */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stat_files_are_read),
-        cmocka_unit_test(torn_stat_files_do_no_harm),
-        cmocka_unit_test(real_children_are_seen),
-        cmocka_unit_test(threads_belong_to_their_process),
+        cmocka_unit_test(stat_files_are_read),    cmocka_unit_test(torn_stat_files_do_no_harm),
+        cmocka_unit_test(real_children_are_seen), cmocka_unit_test(threads_belong_to_their_process),
+        cmocka_unit_test(a_process_began_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
