@@ -102,6 +102,7 @@ static int start_local(const char *data_dir, int data_dir_fd, struct account *ac
         .data_dir = data_dir,
         .domain = LOCAL_DOMAIN,
         .tier = SERVICE_TIER_NONE,
+        .is_alone = true,
     };
     _cleanup_free_ char *reason = NULL;
     error = service_start(&config, &account->local, &reason);

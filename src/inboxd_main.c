@@ -122,7 +122,9 @@ static int run_key_command(const struct arguments *arguments)
     if (error == 0)
         return EXIT_SUCCESS;
     fprintf(stderr, "inboxd: key %s: %s\n", command,
-            error == -ENOENT ? "there is no such key or no service's data" : strerrordesc_np(-error));
+            error == -ENOENT  ? "there is no such key or no service's data"
+            : error == -EBUSY ? "the data are in use: inboxfs has them mounted, or much is written"
+                              : strerrordesc_np(-error));
     return EXIT_FAILURE;
 }
 

@@ -140,6 +140,7 @@ struct finished_turn {
 
 struct database {
     char path[PATH_MAX];
+    const char *vfs; /* SQLite's name for the way it locks and maps; NULL: the usual one */
     /* A writer has its turn from database_begin_write() to database_end_write(); these all are its own. */
     pthread_mutex_t write_lock; /* the turn; taken before read_lock */
     sqlite3 *writer;
@@ -151,11 +152,12 @@ struct database {
     size_t readers_len;             /* protected by read_lock */
 };
 
-static int open_connection(const char *path, sqlite3 **ret_db)
+static int open_connection(const struct database *database, sqlite3 **ret_db)
 {
     sqlite3 *db = NULL;
     int result =
-        sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
+        sqlite3_open_v2(database->path, &db,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, database->vfs);
     int error = query_error_on(db, result);
     if (error == 0)
         sqlite3_busy_timeout(db, BUSY_MS);
@@ -175,13 +177,14 @@ static int open_connection(const char *path, sqlite3 **ret_db)
     return 0;
 }
 
-int database_open(const char *dir, struct database **ret_database)
+int database_open(const char *dir, enum database_sharing sharing, struct database **ret_database)
 {
     _cleanup_(cleanup_database_free) struct database *database = calloc(1, sizeof(*database));
     if (database == NULL)
         return -ENOMEM;
     pthread_mutex_init(&database->write_lock, NULL);
     pthread_mutex_init(&database->read_lock, NULL);
+    database->vfs = sharing == DATABASE_ALONE ? "unix-excl" : NULL;
     int length = snprintf(database->path, sizeof(database->path), "%s/inbox.sqlite3", dir);
     if (length < 0 || (size_t)length >= sizeof(database->path))
         return -ENAMETOOLONG;
@@ -193,7 +196,7 @@ int database_open(const char *dir, struct database **ret_database)
     if (fd < 0)
         return -errno;
     close(fd);
-    int error = open_connection(database->path, &database->writer);
+    int error = open_connection(database, &database->writer);
     if (error == 0)
         error = migrate(database->writer);
     if (error != 0)
@@ -224,7 +227,7 @@ int database_begin_read(struct database *database, sqlite3 **ret_db)
 
     int error = 0;
     if (db == NULL) {
-        error = open_connection(database->path, &db);
+        error = open_connection(database, &db);
         /* Lists are read once, from one end to the other: a large cache would only take memory. */
         if (error == 0)
             error = query_execute(db, "PRAGMA cache_size = -512", "");

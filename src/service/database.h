@@ -8,10 +8,10 @@
  * of them commits for all, with one fsync, and only then does any of them return. So each turn sees what
  * those before it wrote, is undone by itself, and becomes durable together with them or not at all.
  *
- * SQLite maps DIR/inbox.sqlite3-shm: a program of the same user that cuts this file off while a service runs
- * ends the service with SIGBUS. The ways around it cost more: without WAL a list that a client reads slowly
- * keeps all others from writing; and with an exclusive lock, under which SQLite needs no such file, `inboxd
- * key` could not change keys while a service runs.
+ * A database is shared with other processes, so that `inboxd key` can change keys while a service runs, or it
+ * is this process's alone until it is closed. Shared, SQLite maps DIR/inbox.sqlite3-shm: a program of the
+ * same user that cuts this file off ends the process with SIGBUS. Alone, no file is mapped. (Without WAL none
+ * would be either, but a list that a client reads slowly would keep all others from writing.)
  */
 #ifndef INBOXFS_SERVICE_DATABASE_H
 #define INBOXFS_SERVICE_DATABASE_H
@@ -23,9 +23,14 @@
 
 struct database;
 
+enum database_sharing {
+    DATABASE_SHARED,
+    DATABASE_ALONE,
+};
+
 /* Opens DIR/inbox.sqlite3, made (0600) when missing, and brings its tables up to date. 0, -EPROTO when a
- * newer program made it, or -errno. */
-int database_open(const char *dir, struct database **ret_database);
+ * newer program made it, -EBUSY when it is another process's alone (after some seconds), or -errno. */
+int database_open(const char *dir, enum database_sharing sharing, struct database **ret_database);
 
 /* No transaction may be open. NULL-safe. */
 void database_free(struct database *database);

@@ -161,7 +161,7 @@ static int open_existing(const char *data_dir, struct database **ret_database)
         return -ENOMEM;
     int error = access(path, F_OK) == 0 ? 0 : -errno;
     free(path);
-    return error == 0 ? database_open(data_dir, ret_database) : error;
+    return error == 0 ? database_open(data_dir, DATABASE_SHARED, ret_database) : error;
 }
 
 int keys_command_add(const char *data_dir, FILE *out)

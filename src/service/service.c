@@ -84,13 +84,14 @@ static int open_directory(struct service *service, const char *data_dir, char **
     return 0;
 }
 
-static int open_data(struct service *service, const char *data_dir, char **ret_reason)
+static int open_data(struct service *service, const struct service_config *config, char **ret_reason)
 {
+    const char *data_dir = config->data_dir;
     int error = open_directory(service, data_dir, ret_reason);
     if (error != 0)
         return error;
     struct service_context *context = &service->context;
-    error = database_open(data_dir, &context->database);
+    error = database_open(data_dir, config->is_alone ? DATABASE_ALONE : DATABASE_SHARED, &context->database);
     if (error != 0)
         return explain(ret_reason, error, "cannot open the database in", data_dir);
     context->pool_fd = file_open_dir(service->dir_fd, "pool");
@@ -129,7 +130,7 @@ static int start(const struct service_config *config, struct service **ret_servi
     mime_library_init();
     int error = check_domain(config->domain, ret_reason);
     if (error == 0)
-        error = open_data(service, config->data_dir, ret_reason);
+        error = open_data(service, config, ret_reason);
     if (error == 0)
         error = serve(service, config->listen, ret_reason);
     if (error == 0)

@@ -6,7 +6,7 @@
 #ifndef INBOXFS_SERVICE_SERVICE_H
 #define INBOXFS_SERVICE_SERVICE_H
 
-#include <stddef.h>
+#include <stdbool.h>
 
 enum service_tier {
     SERVICE_TIER_NONE, /* no daily limit */
@@ -23,6 +23,7 @@ struct service_config {
      * names, NULL at the end; or NULL. Borrowed until it is stopped. */
     const char *const *hosts;
     enum service_tier tier;
+    bool is_alone; /* no other process opens the database meanwhile, so that no file is mapped (database.h) */
 };
 
 struct service;

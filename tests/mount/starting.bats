@@ -59,9 +59,12 @@ teardown() {
   mkdir "$MOUNT/inboxes/alice@$(jq -r '.domain // "inbox.localhost"' "$MOUNT/status.json")"
   wait_until 10 bash -c 'ls "$1"/inboxes/*/2*.json' - "$MOUNT"
   [ -d "$DIR/box" ]
-  # Nothing listens for others.
   local pid
   pid=$(daemons)
+  # SQLite does not map a file, which another program could cut off under the daemon.
+  [ -e "$DIR/box/inbox.sqlite3-wal" ]
+  [ ! -e "$DIR/box/inbox.sqlite3-shm" ]
+  # Nothing listens for others.
   run -1 grep -E '^ *[0-9]+: .* 0A ' <(for fd in /proc/"$pid"/fd/*; do
     readlink "$fd" | sed -n 's/socket:\[\(.*\)\]/\1/p'
   done | while read -r inode; do awk -v i="$inode" '$10 == i' "/proc/$pid/net/tcp" "/proc/$pid/net/tcp6"; done)

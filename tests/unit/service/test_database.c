@@ -118,7 +118,7 @@ static int set_up(void **state)
 {
     struct fixture *fixture = calloc(1, sizeof(*fixture));
     temp_dir_init(&fixture->dir);
-    assert_int_equal(0, database_open(fixture->dir.path, &fixture->database));
+    assert_int_equal(0, database_open(fixture->dir.path, DATABASE_SHARED, &fixture->database));
     *state = fixture;
     return 0;
 }

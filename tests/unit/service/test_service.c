@@ -232,6 +232,42 @@ static void a_restart_keeps_everything(void **state)
     free(before);
 }
 
+static bool is_database_mapped(void)
+{
+    char line[1024];
+    bool is_found = false;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    assert_non_null(maps);
+    while (fgets(line, sizeof(line), maps) != NULL)
+        is_found |= strstr(line, "/inbox.sqlite3") != NULL;
+    fclose(maps);
+    return is_found;
+}
+
+/* A mapped file that is cut off ends the process, which is inboxfs where it has the service inside. */
+static void a_service_that_is_alone_maps_no_file(void **state)
+{
+    struct fixture *fixture = *state;
+    for (size_t i = 0; i < 4; i++) {
+        bool is_alone = i % 2 == 0;
+        struct service_config config = {.listen = "127.0.0.1:0",
+                                        .data_dir = fixture->data_dir,
+                                        .domain = "inbox.localhost",
+                                        .is_alone = is_alone};
+        char *reason = NULL;
+        assert_int_equal(0, service_start(&config, &fixture->service, &reason));
+        free(fixture->key);
+        assert_int_equal(0, service_read_api_key(fixture->data_dir, &fixture->key));
+        fixture->client = (struct http_client){service_address(fixture->service), fixture->key};
+        if (i == 0)
+            free(create_inbox(fixture, ANN, NULL));
+        free(send_message(fixture, message_to(ANN, ANN, "alone")));
+        assert_int_equal(i + 1, count_of(fixture, "/api/v1/email/outbound"));
+        assert_int_equal(!is_alone, is_database_mapped());
+        fixture_stop(fixture);
+    }
+}
+
 static void data_of_a_newer_version_is_left_alone(void **state)
 {
     struct fixture *fixture = *state;
@@ -368,6 +404,7 @@ int main(void)
         LIFE_TEST(a_first_key_that_is_torn_is_made_anew),
         LIFE_TEST(keys_come_and_go_while_it_runs),
         LIFE_TEST(a_restart_keeps_everything),
+        LIFE_TEST(a_service_that_is_alone_maps_no_file),
         LIFE_TEST(data_of_a_newer_version_is_left_alone),
         LIFE_TEST(requests_that_cannot_be_parsed_do_not_crash_a_service_that_ends),
         LIFE_TEST(nobody_goes_on_reading),
