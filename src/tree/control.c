@@ -1,18 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The file `ctl`: a write is done when its commands are.
+ * The file `ctl`: commands are written to it, one a line, and a write is done when its commands are.
  */
-#include "tree/control.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "tree/handle_type.h"
+#include "tree/node.h"
 
 /* ---------------------------------------------------------------- commands */
+
+enum {
+    CONTROL_MAX_BYTES = 16 * 1024, /* of one write */
+    CONTROL_ARGUMENT_MAX_BYTES = 255,
+};
+
+enum control_verb {
+    CONTROL_NOTHING,   /* an empty line */
+    CONTROL_SYNC_ALL,  /* sync */
+    CONTROL_SYNC,      /* sync ADDRESS */
+    CONTROL_RETRY,     /* retry NAME; the name may hold spaces */
+    CONTROL_RETRY_ALL, /* retry all */
+};
+
+struct control_command {
+    enum control_verb verb;
+    char argument[CONTROL_ARGUMENT_MAX_BYTES + 1];
+};
 
 static bool is_space(char c)
 {
@@ -35,7 +51,8 @@ static bool is_word(const char *text, size_t len, const char *word)
     return len == strlen(word) && memcmp(text, word, len) == 0;
 }
 
-int control_parse(const char *line, size_t len, struct control_command *ret)
+/* Reads one line (without its newline). 0, or -EINVAL: no such command. */
+static int parse_command(const char *line, size_t len, struct control_command *ret)
 {
     trim(&line, &len);
     size_t verb_len = 0;
@@ -100,7 +117,7 @@ static ssize_t write_control(struct tree_handle *handle, const struct tree_calle
         struct control_command command;
         const char *newline = memchr(line, '\n', (size_t)(end - line));
         const char *line_end = newline != NULL ? newline : end;
-        int error = control_parse(line, (size_t)(line_end - line), &command);
+        int error = parse_command(line, (size_t)(line_end - line), &command);
         if (error == 0)
             error = run_command(handle->tree, &command, caller->cancel);
         if (error != 0)
@@ -117,21 +134,40 @@ static int set_control_size(struct tree_handle *handle, const struct tree_caller
     return size == 0 ? 0 : -EINVAL;
 }
 
-static void release_control(struct tree_handle *handle)
+static int get_control(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                       struct tree_entry *ret)
 {
-    free(handle);
+    (void)caller;
+    entry_fill_ms(tree, ino, S_IFREG | 0200, 0, 0, LASTING_NAME, ret);
+    return 0;
 }
 
-int control_open(struct tree *tree, int flags, struct tree_handle **ret_handle)
+static int open_control(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                        struct tree_handle **ret_handle)
 {
     static const struct handle_ops ops = {
         .write_may_wait = true,
         .write = write_control,
         .set_size = set_control_size,
-        .release = release_control,
+        .release = tree_handle_free,
     };
+    (void)caller;
+    (void)ino;
     if ((flags & O_ACCMODE) != O_WRONLY)
         return -EACCES;
     *ret_handle = handle_new(tree, &ops, sizeof(**ret_handle), flags);
     return *ret_handle == NULL ? -ENOMEM : 0;
 }
+
+/* `echo sync >ctl` begins by cutting the file off at nothing, which it is. */
+static int set_control(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                       struct tree_handle *handle, const struct tree_change *change)
+{
+    (void)tree;
+    (void)ino;
+    if (change->fields == TREE_SET_SIZE && change->size == 0)
+        return 0;
+    return node_set_size(caller, handle, change, -EACCES);
+}
+
+const struct node_ops control_ops = {.get = get_control, .open = open_control, .set_attributes = set_control};

@@ -14,13 +14,10 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "tree/inode.h"
-#include "tree/proc_path.h"
-#include "tree/root.h"
 
 enum {
     INDEX_BITS = 32,
-    GENERATION_BITS = 64 - INODE_KIND_BITS - INDEX_BITS,
+    GENERATION_BITS = 26, /* a number has 58 bits, and an inode number the kind beside it */
     NO_SLOT = INT32_MAX,
     NAMES_MAX = 8, /* of one file; beyond, the oldest is forgotten until it is looked up again */
 };
@@ -67,14 +64,14 @@ void draft_table_release(struct draft_table *table)
     pthread_mutex_destroy(&table->lock);
 }
 
-/* ---------------------------------------------------------------- numbers */
-
-uint64_t draft_node_ino(const struct draft_table *table, const struct draft_node *node)
+/* Its path in /proc, and only there, is a name for what an O_PATH descriptor stands for: by that it can be
+ * opened, truncated or linked. */
+void draft_fd_path(int fd, char ret_path[DRAFT_FD_PATH_SIZE])
 {
-    if (node == &table->root)
-        return inode_make(INODE_FIXED, FIXED_DRAFTS);
-    return inode_make(INODE_DRAFT, node->number);
+    snprintf(ret_path, DRAFT_FD_PATH_SIZE, "/proc/self/fd/%d", fd);
 }
+
+/* ---------------------------------------------------------------- numbers */
 
 static struct draft_node *node_of_number_locked(const struct draft_table *table, uint64_t number)
 {
@@ -84,14 +81,12 @@ static struct draft_node *node_of_number_locked(const struct draft_table *table,
     return table->slots[index].node;
 }
 
-struct draft_node *draft_table_get(struct draft_table *table, uint64_t ino)
+struct draft_node *draft_table_find_number(struct draft_table *table, uint64_t number)
 {
-    if (ino == inode_make(INODE_FIXED, FIXED_DRAFTS))
+    if (number == 0)
         return &table->root;
-    if (inode_kind(ino) != INODE_DRAFT)
-        return NULL;
     pthread_mutex_lock(&table->lock);
-    struct draft_node *node = node_of_number_locked(table, inode_number(ino));
+    struct draft_node *node = node_of_number_locked(table, number);
     pthread_mutex_unlock(&table->lock);
     return node;
 }
@@ -592,11 +587,11 @@ void draft_hold_release(struct draft_hold *hold)
 int draft_node_open_folder(struct draft_table *table, struct draft_node *node)
 {
     _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
-    char path[PROC_PATH_MAX_BYTES];
+    char path[DRAFT_FD_PATH_SIZE];
     int error = draft_hold(table, node, &hold);
     if (error != 0)
         return error;
-    proc_path(hold.fd, path);
+    draft_fd_path(hold.fd, path);
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }

@@ -76,10 +76,9 @@ void draft_table_release(struct draft_table *table);
  * borrowed. */
 void draft_root_init(struct draft_node *root, int fd);
 
-/* The inode number that goes with a node, and the other way round (the root's is FIXED_DRAFTS); NULL: no
- * draft, or none any more. The node stays for as long as the kernel knows the number. */
-uint64_t draft_node_ino(const struct draft_table *table, const struct draft_node *node);
-struct draft_node *draft_table_get(struct draft_table *table, uint64_t ino);
+/* The node of this number, 0 being the root; NULL: no draft, or none any more. It stays for as long as the
+ * kernel knows the number. */
+struct draft_node *draft_table_find_number(struct draft_table *table, uint64_t number);
 
 /* The file called `name` in the folder `parent`, with one reference more, and its attributes. 0; -ENOENT;
  * -EXDEV: on another filesystem; -errno. */
@@ -102,6 +101,12 @@ struct draft_hold {
 int draft_hold(struct draft_table *table, struct draft_node *node, struct draft_hold *ret);
 void draft_hold_release(struct draft_hold *hold);
 #define _cleanup_draft_hold_ _cleanup_(draft_hold_release)
+
+/* A path by which the file of a descriptor can be given to a system call that takes only paths. */
+enum {
+    DRAFT_FD_PATH_SIZE = 32
+};
+void draft_fd_path(int fd, char ret_path[DRAFT_FD_PATH_SIZE]);
 
 /* A folder, to be listed or synced, which an O_PATH descriptor cannot: a descriptor that the caller closes,
  * or -errno. */

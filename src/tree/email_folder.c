@@ -14,10 +14,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "tree/entry.h"
-#include "tree/handle_type.h"
-#include "tree/inode.h"
-#include "tree/tree_state.h"
+#include "tree/node.h"
+#include "tree/reply_file.h"
 
 enum {
     INDEX_BITS = 16,
@@ -29,37 +27,43 @@ static const char message_name[] = "message.eml";
 static const char attachments_name[] = "attachments";
 static const char thread_name[] = "thread";
 
-uint64_t content_node_ino(const struct content_node *node)
+uint64_t email_node_ino(const struct email_node *node)
 {
-    return inode_make(INODE_CONTENT,
-                      ((uint64_t)node->email << KIND_BITS | node->kind) << INDEX_BITS | node->index);
+    return node_ino(NODE_EMAIL_FOLDER,
+                    ((uint64_t)node->email << KIND_BITS | node->kind) << INDEX_BITS | node->index);
 }
 
-struct content_node content_node_of(uint64_t ino)
+struct email_node email_node_of(uint64_t ino)
 {
-    uint64_t number = inode_number(ino);
-    return (struct content_node){
+    uint64_t number = node_number(ino);
+    return (struct email_node){
         .email = (uint32_t)(number >> (KIND_BITS + INDEX_BITS)),
-        .kind = (enum content_node_kind)(number >> INDEX_BITS & ((1U << KIND_BITS) - 1)),
+        .kind = (enum email_node_kind)(number >> INDEX_BITS & ((1U << KIND_BITS) - 1)),
         .index = (uint16_t)(number & ((1U << INDEX_BITS) - 1)),
     };
 }
 
 /* ---------------------------------------------------------------- the folder itself */
 
-void content_entry_of_folder(const struct tree *tree, const struct email_view *view, struct tree_entry *ret)
+static void fill(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t size, int64_t date_ms,
+                 struct tree_entry *ret)
 {
-    const struct content_node node = {.email = view->number, .kind = CONTENT_NODE_FOLDER};
-    entry_of_content(tree, content_node_ino(&node), S_IFDIR | 0700, 0, view->date_ms, ret);
+    entry_fill(tree, ino, mode, size, timespec_of_ms(date_ms), LASTING, ret);
 }
 
-void content_folder_name(const struct email_view *view, char *ret_name, size_t size)
+void email_folder_fill(const struct tree *tree, const struct email_view *view, struct tree_entry *ret)
+{
+    const struct email_node node = {.email = view->number, .kind = EMAIL_NODE_FOLDER};
+    fill(tree, email_node_ino(&node), S_IFDIR | 0700, 0, view->date_ms, ret);
+}
+
+void email_folder_name(const struct email_view *view, char *ret_name, size_t size)
 {
     size_t len = strlen(view->name) - strlen(record_suffix);
     snprintf(ret_name, size, "%.*s", (int)len, view->name);
 }
 
-bool content_find_folder(struct tree *tree, uint32_t inbox, const char *name, struct tree_entry *ret)
+bool email_folder_find(struct tree *tree, uint32_t inbox, const char *name, struct tree_entry *ret)
 {
     char record_name[NAME_MAX + 1];
     struct email_view view;
@@ -69,7 +73,7 @@ bool content_find_folder(struct tree *tree, uint32_t inbox, const char *name, st
     if (len < 0 || (size_t)len >= sizeof(record_name) ||
         !store_find_email(tree->store, inbox, record_name, &view))
         return false;
-    content_entry_of_folder(tree, &view, ret);
+    email_folder_fill(tree, &view, ret);
     return true;
 }
 
@@ -111,7 +115,7 @@ static int make_target(struct tree *tree, uint32_t email, const struct email_vie
     char name[NAME_MAX + 1];
     struct email_view self;
     struct inbox_view inbox;
-    content_folder_name(other, name, sizeof(name));
+    email_folder_name(other, name, sizeof(name));
     int len = -1;
     if (store_get_email(tree->store, email, &self) && self.inbox == other->inbox)
         len = snprintf(ret_target, size, "../../%s", name);
@@ -123,60 +127,59 @@ static int make_target(struct tree *tree, uint32_t email, const struct email_vie
 }
 
 /* All but the size of what has to be fetched first. */
-static void describe(struct tree *tree, const struct store_content *content, const struct content_node *node,
+static void describe(struct tree *tree, const struct store_content *content, const struct email_node *node,
                      struct tree_entry *ret)
 {
     const struct content_entry *entry =
-        node->kind >= CONTENT_NODE_TEXT ? &content->folder.entries[node->index] : NULL;
-    uint64_t ino = content_node_ino(node);
+        node->kind >= EMAIL_NODE_TEXT ? &content->folder.entries[node->index] : NULL;
+    uint64_t ino = email_node_ino(node);
     int64_t date_ms = date_of(tree, node->email);
     char target[PATH_MAX];
     struct email_view other = {.number = 0};
     switch (node->kind) {
-    case CONTENT_NODE_FOLDER:
-    case CONTENT_NODE_ATTACHMENTS:
-    case CONTENT_NODE_THREAD:
-        entry_of_content(tree, ino, S_IFDIR | 0700, 0, date_ms, ret);
+    case EMAIL_NODE_FOLDER:
+    case EMAIL_NODE_ATTACHMENTS:
+    case EMAIL_NODE_THREAD:
+        fill(tree, ino, S_IFDIR | 0700, 0, date_ms, ret);
         break;
-    case CONTENT_NODE_MESSAGE:
-    case CONTENT_NODE_ATTACHMENT:
-        entry_of_content(tree, ino, S_IFREG | 0444, 0, date_ms, ret);
+    case EMAIL_NODE_MESSAGE:
+    case EMAIL_NODE_ATTACHMENT:
+        fill(tree, ino, S_IFREG | 0444, 0, date_ms, ret);
         break;
-    case CONTENT_NODE_TEXT:
-        entry_of_content(tree, ino, S_IFREG | 0444, entry->len, date_ms, ret);
+    case EMAIL_NODE_TEXT:
+        fill(tree, ino, S_IFREG | 0444, entry->len, date_ms, ret);
         break;
-    case CONTENT_NODE_EARLIER:
-        entry_of_content(tree, ino, S_IFREG | 0444, entry->len,
-                         entry->date_ms != 0 ? entry->date_ms : date_ms, ret);
+    case EMAIL_NODE_EARLIER:
+        fill(tree, ino, S_IFREG | 0444, entry->len, entry->date_ms != 0 ? entry->date_ms : date_ms, ret);
         break;
-    case CONTENT_NODE_LINK:
+    case EMAIL_NODE_LINK:
         target[0] = '\0';
         if (find_earlier(tree, content, entry, &other))
             make_target(tree, node->email, &other, target, sizeof(target));
-        entry_of_content(tree, ino, S_IFLNK | 0777, strlen(target), other.date_ms, ret);
+        fill(tree, ino, S_IFLNK | 0777, strlen(target), other.date_ms, ret);
         break;
     }
 }
 
 /* The size that only the bytes tell. */
 static int open_bytes(struct tree *tree, const struct tree_caller *caller,
-                      const struct store_content *content, const struct content_node *node,
+                      const struct store_content *content, const struct email_node *node,
                       struct store_bytes *ret)
 {
     struct cancel *cancel = caller != NULL ? caller->cancel : NULL;
-    if (node->kind == CONTENT_NODE_MESSAGE)
+    if (node->kind == EMAIL_NODE_MESSAGE)
         return store_raw_open(tree->store, node->email, cancel, ret);
     return store_attachment_open(tree->store, node->email, content->folder.entries[node->index].id, cancel,
                                  ret);
 }
 
-static bool has_bytes(const struct content_node *node)
+static bool has_bytes(const struct email_node *node)
 {
-    return node->kind == CONTENT_NODE_MESSAGE || node->kind == CONTENT_NODE_ATTACHMENT;
+    return node->kind == EMAIL_NODE_MESSAGE || node->kind == EMAIL_NODE_ATTACHMENT;
 }
 
 static int measure(struct tree *tree, const struct tree_caller *caller, const struct store_content *content,
-                   const struct content_node *node, struct tree_entry *entry)
+                   const struct email_node *node, struct tree_entry *entry)
 {
     struct store_bytes bytes;
     if (!has_bytes(node))
@@ -193,22 +196,22 @@ static int measure(struct tree *tree, const struct tree_caller *caller, const st
 /* ---------------------------------------------------------------- names */
 
 /* Whether the entry is shown in the folder, and as what. */
-static bool show(struct tree *tree, const struct store_content *content, enum content_node_kind folder,
-                 uint16_t index, struct content_node *ret_node, char *ret_name, size_t size)
+static bool show(struct tree *tree, const struct store_content *content, enum email_node_kind folder,
+                 uint16_t index, struct email_node *ret_node, char *ret_name, size_t size)
 {
     const struct content_entry *entry = &content->folder.entries[index];
     struct email_view other;
-    *ret_node = (struct content_node){.email = content->email, .index = index};
+    *ret_node = (struct email_node){.email = content->email, .index = index};
     snprintf(ret_name, size, "%s", entry->name);
-    if (folder == CONTENT_NODE_FOLDER && entry->kind == CONTENT_TEXT) {
-        ret_node->kind = CONTENT_NODE_TEXT;
-    } else if (folder == CONTENT_NODE_ATTACHMENTS && entry->kind == CONTENT_ATTACHMENT) {
-        ret_node->kind = CONTENT_NODE_ATTACHMENT;
-    } else if (folder == CONTENT_NODE_THREAD && entry->kind == CONTENT_PREVIOUS) {
+    if (folder == EMAIL_NODE_FOLDER && entry->kind == CONTENT_TEXT) {
+        ret_node->kind = EMAIL_NODE_TEXT;
+    } else if (folder == EMAIL_NODE_ATTACHMENTS && entry->kind == CONTENT_ATTACHMENT) {
+        ret_node->kind = EMAIL_NODE_ATTACHMENT;
+    } else if (folder == EMAIL_NODE_THREAD && entry->kind == CONTENT_PREVIOUS) {
         bool is_here = find_earlier(tree, content, entry, &other);
-        ret_node->kind = is_here ? CONTENT_NODE_LINK : CONTENT_NODE_EARLIER;
+        ret_node->kind = is_here ? EMAIL_NODE_LINK : EMAIL_NODE_EARLIER;
         if (is_here)
-            content_folder_name(&other, ret_name, size);
+            email_folder_name(&other, ret_name, size);
     } else {
         return false;
     }
@@ -218,36 +221,36 @@ static bool show(struct tree *tree, const struct store_content *content, enum co
 /* What a folder has beside its entries. */
 static const struct {
     const char *name;
-    enum content_node_kind kind;
+    enum email_node_kind kind;
     enum content_kind holds; /* shown where there are such entries */
 } fixed_nodes[] = {
-    {message_name, CONTENT_NODE_MESSAGE, 0},
-    {attachments_name, CONTENT_NODE_ATTACHMENTS, CONTENT_ATTACHMENT},
-    {thread_name, CONTENT_NODE_THREAD, CONTENT_PREVIOUS},
+    {message_name, EMAIL_NODE_MESSAGE, 0},
+    {attachments_name, EMAIL_NODE_ATTACHMENTS, CONTENT_ATTACHMENT},
+    {thread_name, EMAIL_NODE_THREAD, CONTENT_PREVIOUS},
 };
 
 static bool shows_fixed(struct tree *tree, const struct store_content *content, size_t i)
 {
-    return fixed_nodes[i].kind == CONTENT_NODE_MESSAGE ? store_has_raw(tree->store)
-                                                       : has_kind(content, fixed_nodes[i].holds);
+    return fixed_nodes[i].kind == EMAIL_NODE_MESSAGE ? store_has_raw(tree->store)
+                                                     : has_kind(content, fixed_nodes[i].holds);
 }
 
 static bool find_fixed(struct tree *tree, const struct store_content *content, const char *name,
-                       struct content_node *ret)
+                       struct email_node *ret)
 {
     for (size_t i = 0; i < ARRAY_LEN(fixed_nodes); i++)
         if (strcmp(fixed_nodes[i].name, name) == 0 && shows_fixed(tree, content, i)) {
-            *ret = (struct content_node){.email = content->email, .kind = fixed_nodes[i].kind};
+            *ret = (struct email_node){.email = content->email, .kind = fixed_nodes[i].kind};
             return true;
         }
     return false;
 }
 
-static bool find_node(struct tree *tree, const struct store_content *content, enum content_node_kind folder,
-                      const char *name, struct content_node *ret)
+static bool find_node(struct tree *tree, const struct store_content *content, enum email_node_kind folder,
+                      const char *name, struct email_node *ret)
 {
     char entry_name[NAME_MAX + 1];
-    if (folder == CONTENT_NODE_FOLDER && find_fixed(tree, content, name, ret))
+    if (folder == EMAIL_NODE_FOLDER && find_fixed(tree, content, name, ret))
         return true;
     for (size_t i = 0; i < content->folder.len; i++)
         if (show(tree, content, folder, (uint16_t)i, ret, entry_name, sizeof(entry_name)) &&
@@ -256,20 +259,34 @@ static bool find_node(struct tree *tree, const struct store_content *content, en
     return false;
 }
 
-static bool is_folder(const struct content_node *node)
+static bool is_folder(const struct email_node *node)
 {
-    return node->kind == CONTENT_NODE_FOLDER || node->kind == CONTENT_NODE_ATTACHMENTS ||
-           node->kind == CONTENT_NODE_THREAD;
+    return node->kind == EMAIL_NODE_FOLDER || node->kind == EMAIL_NODE_ATTACHMENTS ||
+           node->kind == EMAIL_NODE_THREAD;
 }
 
-int content_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
-                   struct tree_entry *ret)
+/* Where the service tells of content, an email can be answered. */
+static bool is_reply_file(struct tree *tree, const struct email_node *folder, const char *name)
 {
-    const struct content_node folder = content_node_of(parent);
-    struct content_node node;
+    return folder->kind == EMAIL_NODE_FOLDER && reply_file_has_name(name) && store_has_content(tree->store);
+}
+
+bool email_folder_has_reply_file(struct tree *tree, uint64_t folder, const char *name)
+{
+    const struct email_node node = email_node_of(folder);
+    return is_reply_file(tree, &node, name);
+}
+
+static int lookup_in_email_folder(struct tree *tree, const struct tree_caller *caller, uint64_t parent,
+                                  const char *name, struct tree_entry *ret)
+{
+    const struct email_node folder = email_node_of(parent);
+    struct email_node node;
     struct store_content *content;
     if (!is_folder(&folder))
         return -ENOTDIR;
+    if (is_reply_file(tree, &folder, name))
+        return reply_file_lookup(tree, caller, parent, folder.email, name, ret);
     int error = get_content(tree, caller, folder.email, &content);
     if (error != 0)
         return error;
@@ -283,70 +300,81 @@ int content_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t
     return error;
 }
 
-bool content_has_node(const struct store_content *content, const struct content_node *node)
+/* Whether the content has what the inode names: the kernel has the number from here, but what is fetched anew
+ * need not be what it was. */
+static bool has_node(const struct store_content *content, const struct email_node *node)
 {
-    static const enum content_kind kinds[] = {[CONTENT_NODE_TEXT] = CONTENT_TEXT,
-                                              [CONTENT_NODE_ATTACHMENT] = CONTENT_ATTACHMENT,
-                                              [CONTENT_NODE_EARLIER] = CONTENT_PREVIOUS,
-                                              [CONTENT_NODE_LINK] = CONTENT_PREVIOUS};
-    return node->kind < CONTENT_NODE_TEXT || (node->index < content->folder.len &&
-                                              content->folder.entries[node->index].kind == kinds[node->kind]);
+    static const enum content_kind kinds[] = {[EMAIL_NODE_TEXT] = CONTENT_TEXT,
+                                              [EMAIL_NODE_ATTACHMENT] = CONTENT_ATTACHMENT,
+                                              [EMAIL_NODE_EARLIER] = CONTENT_PREVIOUS,
+                                              [EMAIL_NODE_LINK] = CONTENT_PREVIOUS};
+    return node->kind < EMAIL_NODE_TEXT || (node->index < content->folder.len &&
+                                            content->folder.entries[node->index].kind == kinds[node->kind]);
 }
 
-int content_get_attributes(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
-                           struct tree_attributes *ret)
+static int get_in_email_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                               struct tree_entry *ret)
 {
-    const struct content_node node = content_node_of(ino);
+    const struct email_node node = email_node_of(ino);
     struct email_view view;
-    struct tree_entry entry;
+    struct store_content *content;
     if (!store_get_email(tree->store, node.email, &view))
         return -ENOENT;
     if (is_folder(&node)) {
-        describe(tree, NULL, &node, &entry);
-        *ret = entry.attributes;
+        describe(tree, NULL, &node, ret);
         return 0;
     }
-    struct store_content *content;
     int error = get_content(tree, caller, node.email, &content);
     if (error != 0)
         return error;
-    error = content_has_node(content, &node) ? 0 : -ENOENT;
+    error = has_node(content, &node) ? 0 : -ENOENT;
     if (error == 0) {
-        describe(tree, content, &node, &entry);
-        error = measure(tree, caller, content, &node, &entry);
+        describe(tree, content, &node, ret);
+        error = measure(tree, caller, content, &node, ret);
     }
     store_content_unref(tree->store, content);
-    if (error == 0)
-        *ret = entry.attributes;
     return error;
 }
 
-int content_read_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino, char *ret_target,
-                      size_t size)
+static int read_email_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                           char *ret_target, size_t size)
 {
-    const struct content_node node = content_node_of(ino);
+    const struct email_node node = email_node_of(ino);
     struct store_content *content;
     struct email_view other;
-    if (node.kind != CONTENT_NODE_LINK)
+    if (node.kind != EMAIL_NODE_LINK)
         return -EINVAL;
     int error = get_content(tree, caller, node.email, &content);
     if (error != 0)
         return error;
-    error = content_has_node(content, &node) &&
-                    find_earlier(tree, content, &content->folder.entries[node.index], &other)
-                ? make_target(tree, node.email, &other, ret_target, size)
-                : -ENOENT;
+    error =
+        has_node(content, &node) && find_earlier(tree, content, &content->folder.entries[node.index], &other)
+            ? make_target(tree, node.email, &other, ret_target, size)
+            : -ENOENT;
     store_content_unref(tree->store, content);
     return error;
 }
 
 /* ---------------------------------------------------------------- listings */
 
-int content_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
-                     struct store_content **ret_content)
+/* Which emails of a thread are in the mount may change. */
+static int open_email_folder(const struct tree_caller *caller, struct tree_dir *dir)
 {
-    const struct content_node node = content_node_of(ino);
-    return is_folder(&node) ? get_content(tree, caller, node.email, ret_content) : -ENOTDIR;
+    const struct email_node node = email_node_of(dir->ino);
+    struct store_content *content;
+    if (!is_folder(&node))
+        return -ENOTDIR;
+    int error = get_content(dir->tree, caller, node.email, &content);
+    if (error != 0)
+        return error;
+    dir->state = content;
+    dir->is_lasting = node.kind != EMAIL_NODE_THREAD;
+    return 0;
+}
+
+static void release_email_folder(struct tree_dir *dir)
+{
+    store_content_unref(dir->tree->store, dir->state);
 }
 
 /* What would have to be fetched for its size is looked up when somebody wants to know. */
@@ -355,49 +383,50 @@ static void leave_to_lookup(struct tree_entry *entry)
     entry->ino = 0;
 }
 
-void content_list(struct tree *tree, uint64_t ino, const struct store_content *content, uint64_t index,
-                  uint64_t base, tree_dir_sink sink, void *context)
+static bool put(const struct tree_dir *dir, const struct store_content *content, const char *name,
+                const struct email_node *node, uint64_t next)
 {
-    const struct content_node folder = content_node_of(ino);
-    char name[NAME_MAX + 1];
-    struct content_node node;
     struct tree_entry entry;
-    for (; index < content->folder.len; index++) {
-        if (!show(tree, content, folder.kind, (uint16_t)index, &node, name, sizeof(name)))
-            continue;
-        describe(tree, content, &node, &entry);
-        if (has_bytes(&node))
-            leave_to_lookup(&entry);
-        if (!sink(context, name, &entry, base + index + 1))
-            return;
-    }
-    for (size_t i = index - content->folder.len; i < ARRAY_LEN(fixed_nodes); i++) {
-        if (folder.kind != CONTENT_NODE_FOLDER || !shows_fixed(tree, content, i))
-            continue;
-        node = (struct content_node){.email = content->email, .kind = fixed_nodes[i].kind};
-        describe(tree, content, &node, &entry);
-        if (has_bytes(&node))
-            leave_to_lookup(&entry);
-        if (!sink(context, fixed_nodes[i].name, &entry, base + content->folder.len + i + 1))
-            return;
-    }
+    describe(dir->tree, content, node, &entry);
+    if (has_bytes(node))
+        leave_to_lookup(&entry);
+    return dir_put(dir, name, &entry, next);
 }
 
-uint64_t content_parent_ino(struct tree *tree, uint64_t ino)
+static int read_email_folder(struct tree_dir *dir, uint64_t position)
 {
-    struct content_node node = content_node_of(ino);
-    struct email_view view;
-    if (node.kind != CONTENT_NODE_FOLDER) {
-        node.kind = CONTENT_NODE_FOLDER;
-        return content_node_ino(&node);
+    const struct email_node folder = email_node_of(dir->ino);
+    const struct store_content *content = dir->state;
+    char name[NAME_MAX + 1];
+    struct email_node node;
+    for (; position < content->folder.len; position++)
+        if (show(dir->tree, content, folder.kind, (uint16_t)position, &node, name, sizeof(name)) &&
+            !put(dir, content, name, &node, position + 1))
+            return 0;
+    for (size_t i = position - content->folder.len; i < ARRAY_LEN(fixed_nodes); i++) {
+        node = (struct email_node){.email = content->email, .kind = fixed_nodes[i].kind};
+        if (folder.kind == EMAIL_NODE_FOLDER && shows_fixed(dir->tree, content, i) &&
+            !put(dir, content, fixed_nodes[i].name, &node, content->folder.len + i + 1))
+            break;
     }
-    return store_get_email(tree->store, node.email, &view) ? inode_make(INODE_INBOX, view.inbox)
+    return 0;
+}
+
+static uint64_t parent_of_email_folder(struct tree *tree, uint64_t ino)
+{
+    struct email_node node = email_node_of(ino);
+    struct email_view view;
+    if (node.kind != EMAIL_NODE_FOLDER) {
+        node.kind = EMAIL_NODE_FOLDER;
+        return email_node_ino(&node);
+    }
+    return store_get_email(tree->store, node.email, &view) ? node_ino(NODE_INBOX, view.inbox)
                                                            : (uint64_t)TREE_ROOT_INO;
 }
 
 /* ---------------------------------------------------------------- open files */
 
-struct content_handle {
+struct email_content_handle {
     struct tree_handle base;
     int fd;
     uint64_t offset; /* of the first byte in that file */
@@ -406,7 +435,7 @@ struct content_handle {
 
 static int read_content(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
-    const struct content_handle *content = (struct content_handle *)handle;
+    const struct email_content_handle *content = (struct email_content_handle *)handle;
     if (offset < 0)
         return -EINVAL;
     if ((uint64_t)offset >= content->len)
@@ -420,34 +449,34 @@ static int read_content(struct tree_handle *handle, size_t len, off_t offset, st
 
 static void release_content(struct tree_handle *handle)
 {
-    close(((struct content_handle *)handle)->fd);
+    close(((struct email_content_handle *)handle)->fd);
     free(handle);
 }
 
 /* A descriptor and the place of the bytes in it. */
-static int open_node(struct tree *tree, struct cancel *cancel, const struct content_node *node,
-                     const struct store_content *content, struct content_handle *handle)
+static int open_node(struct tree *tree, struct cancel *cancel, const struct email_node *node,
+                     const struct store_content *content, struct email_content_handle *handle)
 {
     struct store_bytes bytes;
-    if (!content_has_node(content, node))
+    if (!has_node(content, node))
         return -ENOENT;
     const struct content_entry *entry =
-        node->kind >= CONTENT_NODE_TEXT ? &content->folder.entries[node->index] : NULL;
+        node->kind >= EMAIL_NODE_TEXT ? &content->folder.entries[node->index] : NULL;
     int error = 0;
     switch (node->kind) {
-    case CONTENT_NODE_TEXT:
-    case CONTENT_NODE_EARLIER:
+    case EMAIL_NODE_TEXT:
+    case EMAIL_NODE_EARLIER:
         handle->fd = fcntl(content->fd, F_DUPFD_CLOEXEC, 0);
         handle->offset = entry->offset;
         handle->len = entry->len;
         return handle->fd < 0 ? -errno : 0;
-    case CONTENT_NODE_MESSAGE:
+    case EMAIL_NODE_MESSAGE:
         error = store_raw_open(tree->store, node->email, cancel, &bytes);
         break;
-    case CONTENT_NODE_ATTACHMENT:
+    case EMAIL_NODE_ATTACHMENT:
         error = store_attachment_open(tree->store, node->email, entry->id, cancel, &bytes);
         break;
-    case CONTENT_NODE_LINK:
+    case EMAIL_NODE_LINK:
         return -ELOOP;
     default:
         return -EISDIR;
@@ -459,17 +488,17 @@ static int open_node(struct tree *tree, struct cancel *cancel, const struct cont
     return error;
 }
 
-int content_open(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
-                 struct tree_handle **ret_handle)
+static int open_in_email_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                                struct tree_handle **ret_handle)
 {
     static const struct handle_ops ops = {
         .caching = TREE_CACHE_LASTING, .read = read_content, .release = release_content};
-    const struct content_node node = content_node_of(ino);
+    const struct email_node node = email_node_of(ino);
     struct cancel *cancel = caller != NULL ? caller->cancel : NULL;
     struct store_content *content;
-    if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0)
+    if (!handle_is_for_reading(flags))
         return -EACCES;
-    struct content_handle *handle = handle_new(tree, &ops, sizeof(*handle), flags);
+    struct email_content_handle *handle = handle_new(tree, &ops, sizeof(*handle), flags);
     if (handle == NULL)
         return -ENOMEM;
     int error = store_content_get(tree->store, node.email, cancel, &content);
@@ -484,3 +513,49 @@ int content_open(struct tree *tree, const struct tree_caller *caller, uint64_t i
     *ret_handle = &handle->base;
     return 0;
 }
+
+/* ---------------------------------------------------------------- reply files */
+
+static int create_in_email_folder(struct tree *tree, const struct tree_caller *caller, uint64_t parent,
+                                  const char *name, mode_t mode, int flags, struct tree_entry *ret_entry,
+                                  struct tree_handle **ret_handle)
+{
+    const struct email_node folder = email_node_of(parent);
+    (void)mode;
+    return is_reply_file(tree, &folder, name)
+               ? reply_file_create(tree, caller, parent, folder.email, name, flags, ret_entry, ret_handle)
+               : -EPERM;
+}
+
+static int unlink_in_email_folder(struct tree *tree, const struct tree_caller *caller, uint64_t parent,
+                                  const char *name)
+{
+    const struct email_node folder = email_node_of(parent);
+    return is_reply_file(tree, &folder, name) ? reply_file_unlink(tree, caller, parent, folder.email, name)
+                                              : -EPERM;
+}
+
+static int rename_into_email_folder(struct tree *tree, const struct tree_caller *caller, uint64_t parent,
+                                    const char *name, uint64_t new_parent, const char *new_name,
+                                    unsigned int flags)
+{
+    const struct email_node folder = email_node_of(new_parent);
+    if (node_kind(parent) != NODE_DRAFT || !is_reply_file(tree, &folder, new_name) ||
+        (flags & ~(unsigned int)RENAME_NOREPLACE) != 0)
+        return node_refuse_rename(flags);
+    return reply_file_hand_in(tree, caller, parent, name, folder.email, new_name);
+}
+
+const struct node_ops email_folder_ops = {
+    .get = get_in_email_folder,
+    .open = open_in_email_folder,
+    .read_link = read_email_link,
+    .lookup = lookup_in_email_folder,
+    .open_dir = open_email_folder,
+    .read_dir = read_email_folder,
+    .release_dir = release_email_folder,
+    .parent = parent_of_email_folder,
+    .create = create_in_email_folder,
+    .unlink = unlink_in_email_folder,
+    .rename = rename_into_email_folder,
+};

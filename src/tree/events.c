@@ -17,9 +17,7 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "base/thread.h"
-#include "tree/handle_type.h"
-#include "tree/root.h"
-#include "tree/search.h"
+#include "tree/node.h"
 
 struct event_log {
     int dir_fd; /* borrowed */
@@ -289,18 +287,52 @@ static int read_event_log(struct tree_handle *handle, size_t len, off_t offset, 
     return 0;
 }
 
-int event_log_open(struct tree *tree, uint64_t begin, int flags, struct tree_handle **ret_handle)
+/* The inode's number is where the file begins in the log, and 1; 0 is where it begins now. All are shown as
+ * one inode, so that `tail -F` takes them for the one file that they are. */
+static int get_event_log(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                         struct tree_entry *ret)
+{
+    struct event_log *log = tree->event_log;
+    uint64_t begin = node_number(ino) != 0 ? node_number(ino) - 1 : event_log_begin(log);
+    (void)caller;
+    entry_fill_ms(tree, node_ino(NODE_EVENT_LOG, 0), S_IFREG | 0444, event_log_size(log, begin),
+                  event_log_changed_ms(log), 0, ret);
+    ret->ino = node_ino(NODE_EVENT_LOG, begin + 1);
+    return 0;
+}
+
+static int open_event_log(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                          struct tree_handle **ret_handle)
 {
     static const struct handle_ops ops = {.read = read_event_log, .release = tree_handle_free};
+    (void)caller;
     if (!handle_is_for_reading(flags))
         return -EACCES;
     struct log_handle *log = handle_new(tree, &ops, sizeof(*log), flags);
     if (log == NULL)
         return -ENOMEM;
-    log->begin = begin;
+    log->begin = node_number(ino) - 1;
     *ret_handle = &log->base;
     return 0;
 }
+
+static int init_event_log(struct tree *tree, int state_dir_fd)
+{
+    return event_log_new(state_dir_fd, "events.jsonl", EVENT_LOG_MAX_BYTES, &tree->event_log);
+}
+
+static void release_event_log(struct tree *tree)
+{
+    event_log_free(tree->event_log);
+}
+
+const struct node_ops event_log_ops = {
+    .init = init_event_log,
+    .release = release_event_log,
+    .state_name = "events.jsonl",
+    .get = get_event_log,
+    .open = open_event_log,
+};
 
 /* ---------------------------------------------------------------- events */
 
@@ -333,7 +365,16 @@ static bool is_stream_readable(struct tree_handle *handle)
     return stream->position < event_log_end(handle->tree->event_log);
 }
 
-int event_stream_open(struct tree *tree, int flags, struct tree_handle **ret_handle)
+static int get_event_stream(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                            struct tree_entry *ret)
+{
+    (void)caller;
+    entry_fill_ms(tree, ino, S_IFREG | 0400, 0, 0, LASTING_NAME, ret);
+    return 0;
+}
+
+static int open_event_stream(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                             struct tree_handle **ret_handle)
 {
     static const struct handle_ops ops = {
         .caching = TREE_CACHE_STREAM,
@@ -341,6 +382,8 @@ int event_stream_open(struct tree *tree, int flags, struct tree_handle **ret_han
         .is_readable = is_stream_readable,
         .release = tree_handle_free,
     };
+    (void)caller;
+    (void)ino;
     if (!handle_is_for_reading(flags))
         return -EACCES;
     struct stream_handle *stream = handle_new(tree, &ops, sizeof(*stream), flags);
@@ -349,4 +392,21 @@ int event_stream_open(struct tree *tree, int flags, struct tree_handle **ret_han
     stream->position = event_log_end(tree->event_log);
     *ret_handle = &stream->base;
     return 0;
+}
+
+const struct node_ops event_stream_ops = {.get = get_event_stream, .open = open_event_stream};
+
+/* ---------------------------------------------------------------- what happens */
+
+void events_add(struct tree *tree, const struct event *event)
+{
+    event_log_append(tree->event_log, event);
+    notify_stream_grew(tree);
+}
+
+void events_report(struct tree *tree, enum event_kind kind, const char *path, const char *error)
+{
+    const struct event event = {
+        .time_ms = clock_realtime_ms(tree->clock), .kind = kind, .path = path, .error = error};
+    events_add(tree, &event);
 }

@@ -22,6 +22,15 @@ enum {
     EVENT_LOG_MAX_BYTES = 1024 * 1024
 };
 
+struct tree;
+
+/* What happened, into the log: readers of both files see it. No lock may be held. */
+void events_add(struct tree *tree, const struct event *event);
+/* The same of what a user's request met, in words. `path` is below the mount point. */
+void events_report(struct tree *tree, enum event_kind kind, const char *path, const char *error);
+
+/* ---------------------------------------------------------------- the log */
+
 struct event_log;
 
 /* Reads what the file `name` in the directory holds, and starts the writer. `state_dir_fd` is borrowed. A

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inboxes. The inbox's own files come first in a listing. The position behind an email is twice the store's,
- * less one where its folder is still to come: a listing may stop between the two.
+ * inboxes/, and an inbox: its own files (inbox.json, index.jsonl), the records of its emails, and .invalid/
+ * with the mail that its rules or checks hold back, where the service tells of it. An email is two entries in
+ * its inbox: its record, and the folder with what it holds (email_folder.h).
+ *
+ * All of it is told from the memory of the store. Nothing waits but making an inbox, changing inbox.json and
+ * marking an email, which ask the service.
  */
 #include "tree/inboxes.h"
 
@@ -9,6 +13,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,265 +23,118 @@
 #include "mail/inbox_record.h"
 #include "outbox/writer_fate.h"
 #include "tree/email_folder.h"
-#include "tree/entry.h"
-#include "tree/handle_type.h"
-#include "tree/inode.h"
-#include "tree/root.h"
-#include "tree/search.h"
-#include "tree/tree_state.h"
-
-/* ---------------------------------------------------------------- which emails are asked for one by one */
-
-/* An inbox in the upper half, a number of lookups in the lower. Counts that threads take from each other are
- * few. */
-
-void attribute_demand_note(struct attribute_demand *demand, uint32_t inbox)
-{
-    uint64_t first = (uint64_t)inbox << 32;
-    uint64_t now = atomic_load_explicit(&demand->inbox_and_lookups, memory_order_relaxed);
-    if (now >> 32 != inbox)
-        now = first;
-    if (now < first + LOOKUPS_OF_DEMAND)
-        atomic_store_explicit(&demand->inbox_and_lookups, now + 1, memory_order_relaxed);
-}
-
-bool attribute_demand_is_seen(const struct attribute_demand *demand, uint32_t inbox)
-{
-    uint64_t now = atomic_load_explicit(&demand->inbox_and_lookups, memory_order_relaxed);
-    return now == ((uint64_t)inbox << 32) + LOOKUPS_OF_DEMAND;
-}
-
-/* ---------------------------------------------------------------- first opens */
+#include "tree/events.h"
+#include "tree/node.h"
 
 enum {
+    EMAILS_AT_ONCE = 64,
+    FIRST_CONTENT_MAX_BYTES = 16 * 1024, /* nearly every record */
+    INDEX_BLOCK_BYTES = 128 * 1024,      /* what programs read at once; each of their reads comes here */
+    INBOX_TEXT_MAX_BYTES = 1024 * 1024,  /* of inbox.json */
+    OPENED_GROWTH_WORDS = 256,           /* 16,384 emails */
     WORD_BITS = 64,
-    GROWTH_WORDS = 256, /* 16,384 emails */
 };
 
-void first_opens_init(struct first_opens *opens)
+struct inboxes {
+    /* The inbox in which emails were looked up last, in the upper half, and how often, up to
+     * INBOX_LOOKUPS_OF_DEMAND. Counts that threads take from each other are few. */
+    atomic_uint_least64_t lookups;
+
+    pthread_mutex_t lock;
+    uint64_t *opened; /* protected by lock: a bit for each email that was opened since the mount */
+    size_t opened_len;
+    const char **names; /* protected by lock: by number, the folder name last told of */
+    size_t names_len;
+};
+
+static int init_inboxes(struct tree *tree, int state_dir_fd)
 {
-    *opens = (struct first_opens){.words = NULL};
-    pthread_mutex_init(&opens->lock, NULL);
-}
-
-void first_opens_release(struct first_opens *opens)
-{
-    free(opens->words);
-    pthread_mutex_destroy(&opens->lock);
-}
-
-static bool has_room_locked(struct first_opens *opens, size_t word)
-{
-    if (word < opens->len)
-        return true;
-    size_t len = word + GROWTH_WORDS;
-    uint64_t *words = realloc(opens->words, len * sizeof(*words));
-    if (words == NULL)
-        return false;
-    memset(words + opens->len, 0, (len - opens->len) * sizeof(*words));
-    opens->words = words;
-    opens->len = len;
-    return true;
-}
-
-bool first_opens_take(struct first_opens *opens, uint32_t number)
-{
-    size_t word = number / WORD_BITS;
-    uint64_t bit = UINT64_C(1) << (number % WORD_BITS);
-    pthread_mutex_lock(&opens->lock);
-    bool is_first = has_room_locked(opens, word) && (opens->words[word] & bit) == 0;
-    if (is_first)
-        opens->words[word] |= bit;
-    pthread_mutex_unlock(&opens->lock);
-    return is_first;
-}
-
-/* ---------------------------------------------------------------- .invalid/ */
-
-const char held_folder_name[] = ".invalid";
-
-bool held_folder_get(struct tree *tree, uint32_t inbox, struct tree_entry *ret)
-{
-    struct inbox_view view;
-    if (!store_shows_held(tree->store) || !store_get_inbox(tree->store, inbox, &view))
-        return false;
-    entry_of_inbox(tree, &view, ret);
-    ret->ino = inode_make(INODE_HELD, inbox);
-    ret->attributes.stat.st_ino = ret->ino;
-    return true;
-}
-
-int held_folder_lookup(struct tree *tree, uint32_t inbox, const char *name, struct tree_entry *ret)
-{
-    struct email_view view;
-    if (!store_find_held(tree->store, inbox, name, &view))
-        return -ENOENT;
-    entry_of_email(tree, &view, ret);
+    (void)state_dir_fd;
+    tree->inboxes = calloc(1, sizeof(*tree->inboxes));
+    if (tree->inboxes == NULL)
+        return -ENOMEM;
+    pthread_mutex_init(&tree->inboxes->lock, NULL);
     return 0;
 }
 
-bool held_folder_is_move(uint64_t parent, uint64_t new_parent)
+static void release_inboxes(struct tree *tree)
 {
-    bool out = inode_kind(parent) == INODE_HELD && inode_kind(new_parent) == INODE_INBOX;
-    bool in = inode_kind(parent) == INODE_INBOX && inode_kind(new_parent) == INODE_HELD;
-    return (in || out) && inode_number(parent) == inode_number(new_parent);
-}
-
-int held_folder_move(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
-                     uint64_t new_parent, const char *new_name, unsigned int flags)
-{
-    _cleanup_free_ char *reason = NULL;
-    struct email_view view;
-    uint32_t inbox = (uint32_t)inode_number(parent);
-    bool is_valid = inode_kind(new_parent) == INODE_INBOX;
-    if ((flags & ~(unsigned int)RENAME_NOREPLACE) != 0)
-        return -EINVAL;
-    /* The names of an inbox's own files are nobody's mail. */
-    bool is_there = is_valid ? store_find_held(tree->store, inbox, name, &view)
-                             : store_find_email(tree->store, inbox, name, &view);
-    if (!is_there || strcmp(name, new_name) != 0)
-        return -EPERM;
-    return store_mark_email(tree->store, view.number, is_valid, caller->cancel, &reason);
-}
-
-/* ---------------------------------------------------------------- listings */
-
-enum {
-    POSITION_RECORD, /* inbox.json */
-    POSITION_INDEX,  /* index.jsonl */
-    POSITION_HELD,   /* .invalid */
-    POSITION_EMAILS,
-    EMAILS_AT_ONCE = 64,
-};
-
-struct inbox_listing {
-    struct tree *tree;
-    uint32_t inbox;
-    uint64_t base;
-    tree_dir_sink sink;
-    void *context;
-};
-
-/* False: no room. */
-static bool put(const struct inbox_listing *listing, const char *name, const struct tree_entry *entry,
-                uint64_t next)
-{
-    return listing->sink(listing->context, name, entry, listing->base + next);
-}
-
-/* An entry of an email, by its name alone where the listing has given away attributes enough. */
-static bool put_of_email(const struct inbox_listing *listing, const char *name, struct tree_entry *entry,
-                         uint64_t next)
-{
-    if (next > POSITION_EMAILS + 2 * LISTED_WITH_ATTRIBUTES &&
-        !attribute_demand_is_seen(&listing->tree->demand, listing->inbox))
-        entry->ino = 0;
-    return put(listing, name, entry, next);
-}
-
-static bool put_record(const struct inbox_listing *listing, const struct email_view *view, uint64_t next)
-{
-    struct tree_entry entry;
-    entry_of_email(listing->tree, view, &entry);
-    return put_of_email(listing, view->name, &entry, next);
-}
-
-static bool put_folder(const struct inbox_listing *listing, const struct email_view *view, uint64_t next)
-{
-    struct tree_entry entry;
-    char name[NAME_MAX + 1];
-    content_folder_name(view, name, sizeof(name));
-    content_entry_of_folder(listing->tree, view, &entry);
-    return put_of_email(listing, name, &entry, next);
-}
-
-/* The folder of the email before this position of the store, which may have gone meanwhile. */
-static bool put_folder_before(const struct inbox_listing *listing, uint64_t position)
-{
-    struct email_view view;
-    uint64_t next;
-    if (store_list_emails(listing->tree->store, listing->inbox, position - 1, &view, &next, 1) == 0 ||
-        next != position)
-        return true;
-    return put_folder(listing, &view, POSITION_EMAILS + 2 * position);
-}
-
-static void put_emails(const struct inbox_listing *listing, uint64_t position)
-{
-    struct email_view views[EMAILS_AT_ONCE];
-    uint64_t next[EMAILS_AT_ONCE];
-    struct store *store = listing->tree->store;
-    bool has_folders = store_has_content(store);
-    size_t count;
-    if (position % 2 == 1 && !put_folder_before(listing, (position + 1) / 2))
+    struct inboxes *inboxes = tree->inboxes;
+    if (inboxes == NULL)
         return;
-    position = (position + 1) / 2;
-    while ((count = store_list_emails(store, listing->inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
-        for (size_t i = 0; i < count; i++) {
-            uint64_t behind = POSITION_EMAILS + 2 * next[i];
-            if (!put_record(listing, &views[i], has_folders ? behind - 1 : behind) ||
-                (has_folders && !put_folder(listing, &views[i], behind)))
-                return;
-        }
-        position = next[count - 1];
-    }
+    free(inboxes->opened);
+    free(inboxes->names);
+    pthread_mutex_destroy(&inboxes->lock);
+    free(inboxes);
 }
 
-/* The entry at a position before POSITION_EMAILS. NULL: there is none. */
-static const char *own_file(struct tree *tree, const struct inbox_view *view, uint64_t position,
-                            struct tree_entry *ret)
+/* ---------------------------------------------------------------- which emails are asked for one by one */
+
+/* A listing tells the kernel the attributes of what it names, so that nobody has to ask for them; but each
+ * costs the kernel a kilobyte and two microseconds, for nothing where names are all that is wanted. So in a
+ * very large inbox the first emails alone are listed with them, and the others, too, once enough have been
+ * looked up to see that somebody wants them. */
+static void count_lookup(struct inboxes *inboxes, uint32_t inbox)
 {
-    switch (position) {
-    case POSITION_RECORD:
-        entry_of_inbox_record(tree, view, ret);
-        return inbox_record_name;
-    case POSITION_INDEX:
-        entry_of_inbox_index(tree, view, ret);
-        return inbox_index_name;
-    default:
-        return held_folder_get(tree, view->number, ret) ? held_folder_name : NULL;
-    }
+    uint64_t first = (uint64_t)inbox << 32;
+    uint64_t now = atomic_load_explicit(&inboxes->lookups, memory_order_relaxed);
+    if (now >> 32 != inbox)
+        now = first;
+    if (now < first + INBOX_LOOKUPS_OF_DEMAND)
+        atomic_store_explicit(&inboxes->lookups, now + 1, memory_order_relaxed);
 }
 
-void inbox_list(struct tree *tree, uint32_t inbox, uint64_t position, uint64_t base, tree_dir_sink sink,
-                void *context)
+static bool has_demand(struct inboxes *inboxes, uint32_t inbox)
 {
-    const struct inbox_listing listing = {tree, inbox, base, sink, context};
-    struct inbox_view view;
-    struct tree_entry entry;
-    if (position < POSITION_EMAILS && !store_get_inbox(tree->store, inbox, &view))
-        return;
-    for (; position < POSITION_EMAILS; position++) {
-        const char *name = own_file(tree, &view, position, &entry);
-        if (name != NULL && !put(&listing, name, &entry, position + 1))
-            return;
-    }
-    put_emails(&listing, position - POSITION_EMAILS);
-}
-
-void inbox_list_held(struct tree *tree, uint32_t inbox, uint64_t position, uint64_t base, tree_dir_sink sink,
-                     void *context)
-{
-    const struct inbox_listing listing = {tree, inbox, base, sink, context};
-    struct tree_entry entry;
-    struct email_view views[EMAILS_AT_ONCE];
-    uint64_t next[EMAILS_AT_ONCE];
-    size_t count;
-    while ((count = store_list_held(tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
-        for (size_t i = 0; i < count; i++) {
-            entry_of_email(tree, &views[i], &entry);
-            if (!put(&listing, views[i].name, &entry, next[i]))
-                return;
-        }
-        position = next[count - 1];
-    }
+    uint64_t now = atomic_load_explicit(&inboxes->lookups, memory_order_relaxed);
+    return now == ((uint64_t)inbox << 32) + INBOX_LOOKUPS_OF_DEMAND;
 }
 
 /* ---------------------------------------------------------------- emails */
 
-enum {
-    FIRST_CONTENT_MAX_BYTES = 16 * 1024 /* nearly every record */
-};
+static void fill_email(const struct tree *tree, const struct email_view *view, struct tree_entry *ret)
+{
+    entry_fill(tree, node_ino(NODE_EMAIL, view->number), S_IFREG | 0444, view->json_len,
+               timespec_of_ms(view->date_ms), LASTING, ret);
+}
+
+static int get_email(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                     struct tree_entry *ret)
+{
+    struct email_view view;
+    (void)caller;
+    if (!store_get_email(tree->store, (uint32_t)node_number(ino), &view))
+        return -ENOENT;
+    fill_email(tree, &view, ret);
+    return 0;
+}
+
+static bool has_word_locked(struct inboxes *inboxes, size_t word)
+{
+    if (word < inboxes->opened_len)
+        return true;
+    size_t len = word + OPENED_GROWTH_WORDS;
+    uint64_t *words = realloc(inboxes->opened, len * sizeof(*words));
+    if (words == NULL)
+        return false;
+    memset(words + inboxes->opened_len, 0, (len - inboxes->opened_len) * sizeof(*words));
+    inboxes->opened = words;
+    inboxes->opened_len = len;
+    return true;
+}
+
+/* True the first time for each email. Without memory: never. */
+static bool is_first_open(struct inboxes *inboxes, uint32_t number)
+{
+    size_t word = number / WORD_BITS;
+    uint64_t bit = UINT64_C(1) << (number % WORD_BITS);
+    pthread_mutex_lock(&inboxes->lock);
+    bool is_first = has_word_locked(inboxes, word) && (inboxes->opened[word] & bit) == 0;
+    if (is_first)
+        inboxes->opened[word] |= bit;
+    pthread_mutex_unlock(&inboxes->lock);
+    return is_first;
+}
 
 struct email_handle {
     struct tree_handle base;
@@ -304,76 +162,32 @@ static bool take_first_content_of_email(struct tree_handle *handle, struct tree_
 {
     const struct email_handle *email = (struct email_handle *)handle;
     struct email_view view;
-    if (!first_opens_take(&handle->tree->first_opens, email->number) ||
+    if (!is_first_open(handle->tree->inboxes, email->number) ||
         !store_get_email(handle->tree->store, email->number, &view) ||
         view.json_len > FIRST_CONTENT_MAX_BYTES)
         return false;
     return read_email(handle, view.json_len, 0, ret) == 0;
 }
 
-int email_open(struct tree *tree, uint32_t number, int flags, struct tree_handle **ret_handle)
+static int open_email(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                      struct tree_handle **ret_handle)
 {
     static const struct handle_ops ops = {.caching = TREE_CACHE_LASTING,
                                           .read = read_email,
                                           .take_first_content = take_first_content_of_email,
                                           .release = tree_handle_free};
+    (void)caller;
     if (!handle_is_for_reading(flags))
         return -EACCES;
     struct email_handle *email = handle_new(tree, &ops, sizeof(*email), flags);
     if (email == NULL)
         return -ENOMEM;
-    email->number = number;
+    email->number = (uint32_t)node_number(ino);
     *ret_handle = &email->base;
     return 0;
 }
 
-/* ---------------------------------------------------------------- index.jsonl */
-
-struct index_handle {
-    struct tree_handle base;
-    struct store_index *index;
-};
-
-static int read_index(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
-{
-    const struct index_handle *index = (struct index_handle *)handle;
-    if (offset < 0)
-        return -EINVAL;
-    ret->owned = malloc(len);
-    if (ret->owned == NULL)
-        return -ENOMEM;
-    ret->bytes = ret->owned;
-    int error = store_index_read(index->index, (uint64_t)offset, ret->owned, len, &ret->len);
-    if (error != 0)
-        tree_data_release(ret);
-    return error;
-}
-
-static void release_index(struct tree_handle *handle)
-{
-    store_index_free(((struct index_handle *)handle)->index);
-    free(handle);
-}
-
-/* Not kept by the kernel: two readers who opened it before and after new mail each read their own, and lines
- * are put together faster than the kernel would have to find room for them. */
-int inbox_index_open(struct tree *tree, uint32_t inbox, int flags, struct tree_handle **ret_handle)
-{
-    static const struct handle_ops ops = {
-        .caching = TREE_CACHE_NONE, .read = read_index, .release = release_index};
-    if (!handle_is_for_reading(flags))
-        return -EACCES;
-    struct index_handle *index = handle_new(tree, &ops, sizeof(*index), flags);
-    if (index == NULL)
-        return -ENOMEM;
-    int error = store_index_new(tree->store, inbox, &index->index);
-    if (error != 0) {
-        free(index);
-        return error;
-    }
-    *ret_handle = &index->base;
-    return 0;
-}
+const struct node_ops email_ops = {.get = get_email, .open = open_email};
 
 /* ---------------------------------------------------------------- inbox.json */
 
@@ -384,10 +198,6 @@ int inbox_index_open(struct tree *tree, uint32_t inbox, int flags, struct tree_h
  * is the last. A shell closes a duplicate before anything is written (an empty text is no error), and what it
  * starts closes the one it was given, perhaps after a part of the text. So only the process that opened the
  * file is told: whatever else has it open, has it from there. */
-
-enum {
-    INBOX_TEXT_MAX_BYTES = 1024 * 1024
-};
 
 struct inbox_handle {
     struct tree_handle base;
@@ -405,10 +215,10 @@ static void report_incomplete(const struct inbox_handle *inbox)
     struct inbox_view view;
     _cleanup_free_ char *path = NULL;
     if (!store_get_inbox(tree->store, inbox->inbox, &view) ||
-        asprintf(&path, "inboxes/%s/%s", view.name, inbox_record_name) < 0)
+        asprintf(&path, "inboxes/%s/inbox.json", view.name) < 0)
         path = NULL;
-    tree_report(tree, EVENT_INBOX, path,
-                "what was written is not a complete JSON value, so nothing was changed");
+    events_report(tree, EVENT_INBOX, path,
+                  "what was written is not a complete JSON value, so nothing was changed");
 }
 
 static int read_inbox(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
@@ -529,8 +339,8 @@ static void release_inbox(struct tree_handle *handle)
     free(inbox);
 }
 
-int inbox_record_open(struct tree *tree, const struct tree_caller *caller, uint32_t number, int flags,
-                      struct tree_handle **ret_handle)
+static int open_record(struct tree *tree, const struct tree_caller *caller, uint32_t number, int flags,
+                       struct tree_handle **ret_handle)
 {
     static const struct handle_ops ops = {
         .may_wait = true,
@@ -560,4 +370,498 @@ int inbox_record_open(struct tree *tree, const struct tree_caller *caller, uint3
     }
     *ret_handle = &inbox->base;
     return 0;
+}
+
+/* ---------------------------------------------------------------- index.jsonl */
+
+struct index_handle {
+    struct tree_handle base;
+    struct store_index *index;
+};
+
+static int read_index(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
+{
+    const struct index_handle *index = (struct index_handle *)handle;
+    if (offset < 0)
+        return -EINVAL;
+    ret->owned = malloc(len);
+    if (ret->owned == NULL)
+        return -ENOMEM;
+    ret->bytes = ret->owned;
+    int error = store_index_read(index->index, (uint64_t)offset, ret->owned, len, &ret->len);
+    if (error != 0)
+        tree_data_release(ret);
+    return error;
+}
+
+static void release_index(struct tree_handle *handle)
+{
+    store_index_free(((struct index_handle *)handle)->index);
+    free(handle);
+}
+
+/* Not kept by the kernel: two readers who opened it before and after new mail each read their own, and lines
+ * are put together faster than the kernel would have to find room for them. */
+static int open_index(struct tree *tree, const struct tree_caller *caller, uint32_t inbox, int flags,
+                      struct tree_handle **ret_handle)
+{
+    static const struct handle_ops ops = {
+        .caching = TREE_CACHE_NONE, .read = read_index, .release = release_index};
+    (void)caller;
+    if (!handle_is_for_reading(flags))
+        return -EACCES;
+    struct index_handle *index = handle_new(tree, &ops, sizeof(*index), flags);
+    if (index == NULL)
+        return -ENOMEM;
+    int error = store_index_new(tree->store, inbox, &index->index);
+    if (error != 0) {
+        free(index);
+        return error;
+    }
+    *ret_handle = &index->base;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- an inbox's own files */
+
+/* A row for each. A file of a text that is made from what the store knows of the inbox has `text`; another
+ * one tells its size itself, and opens. */
+struct inbox_file {
+    const char *name;
+    mode_t mode;
+    unsigned int lasting;
+    blksize_t block_bytes; /* 0: as everywhere */
+    bool follows_mail;     /* changes with the emails in the inbox, not with its record alone */
+    int64_t (*changed_ms)(const struct inbox_view *view);
+    int (*text)(const struct inbox_view *view, struct strbuf *out);
+    uint64_t (*size)(const struct inbox_view *view);
+    int (*open)(struct tree *tree, const struct tree_caller *caller, uint32_t inbox, int flags,
+                struct tree_handle **ret_handle);
+};
+
+static int64_t record_changed_ms(const struct inbox_view *view)
+{
+    return view->record_ms;
+}
+
+static int64_t mail_changed_ms(const struct inbox_view *view)
+{
+    return view->changed_ms;
+}
+
+static uint64_t record_size(const struct inbox_view *view)
+{
+    return view->json_len;
+}
+
+static uint64_t index_size(const struct inbox_view *view)
+{
+    return view->index_bytes;
+}
+
+static const struct inbox_file files[] = {
+    {.name = "inbox.json",
+     .mode = 0600,
+     .lasting = LASTING_NAME,
+     .changed_ms = record_changed_ms,
+     .size = record_size,
+     .open = open_record},
+    {.name = "index.jsonl",
+     .mode = 0444,
+     .lasting = LASTING,
+     .block_bytes = INDEX_BLOCK_BYTES,
+     .follows_mail = true,
+     .changed_ms = mail_changed_ms,
+     .size = index_size,
+     .open = open_index},
+};
+
+enum {
+    FILE_BITS = 3
+};
+
+static uint64_t file_ino(uint32_t inbox, size_t row)
+{
+    return node_ino(NODE_INBOX_FILE, (uint64_t)inbox << FILE_BITS | row);
+}
+
+/* The file that the inode is, and the inbox that it is in. NULL: none, or gone. */
+static const struct inbox_file *find_file(struct tree *tree, uint64_t ino, struct inbox_view *ret_view)
+{
+    size_t row = node_number(ino) & ((1U << FILE_BITS) - 1);
+    bool is_there = row < ARRAY_LEN(files) &&
+                    store_get_inbox(tree->store, (uint32_t)(node_number(ino) >> FILE_BITS), ret_view);
+    return is_there ? &files[row] : NULL;
+}
+
+static int fill_file(const struct tree *tree, const struct inbox_view *view, size_t row,
+                     struct tree_entry *ret)
+{
+    const struct inbox_file *file = &files[row];
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(INBOX_TEXT_MAX_BYTES);
+    int error = file->text == NULL ? 0 : file->text(view, &text);
+    if (error != 0)
+        return error;
+    entry_fill(tree, file_ino(view->number, row), S_IFREG | file->mode,
+               file->text == NULL ? file->size(view) : text.len, timespec_of_ms(file->changed_ms(view)),
+               file->lasting, ret);
+    if (file->block_bytes != 0)
+        ret->attributes.stat.st_blksize = file->block_bytes;
+    return 0;
+}
+
+static int get_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret)
+{
+    struct inbox_view view;
+    const struct inbox_file *file = find_file(tree, ino, &view);
+    (void)caller;
+    return file == NULL ? -ENOENT : fill_file(tree, &view, (size_t)(file - files), ret);
+}
+
+static int open_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                     struct tree_handle **ret_handle)
+{
+    struct inbox_view view;
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(INBOX_TEXT_MAX_BYTES);
+    const struct inbox_file *file = find_file(tree, ino, &view);
+    if (file == NULL)
+        return -ENOENT;
+    if (file->text == NULL)
+        return file->open(tree, caller, view.number, flags, ret_handle);
+    int error = file->text(&view, &text);
+    size_t len = text.len;
+    return error != 0 ? error : handle_open_text(tree, flags, strbuf_take(&text, NULL), len, ret_handle);
+}
+
+/* What may be written is cut off through an open file alone. */
+static int set_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                    struct tree_handle *handle, const struct tree_change *change)
+{
+    struct inbox_view view;
+    const struct inbox_file *file = find_file(tree, ino, &view);
+    bool is_writable = file == NULL || (file->mode & 0200) != 0;
+    return node_set_size(caller, handle, change, is_writable ? -EPERM : -EACCES);
+}
+
+const struct node_ops inbox_file_ops = {.get = get_file, .open = open_file, .set_attributes = set_file};
+
+/* ---------------------------------------------------------------- .invalid/ */
+
+static const char invalid_name[] = ".invalid";
+
+static uint32_t inbox_of(uint64_t ino)
+{
+    return (uint32_t)node_number(ino);
+}
+
+static int get_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                      struct tree_entry *ret)
+{
+    struct inbox_view view;
+    (void)caller;
+    if (!store_get_inbox(tree->store, inbox_of(ino), &view))
+        return -ENOENT;
+    entry_fill(tree, ino, S_IFDIR | 0700, 0, timespec_of_ms(view.changed_ms), LASTING, ret);
+    return 0;
+}
+
+static int get_invalid(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                       struct tree_entry *ret)
+{
+    return store_shows_held(tree->store) ? get_folder(tree, caller, ino, ret) : -ENOENT;
+}
+
+static int lookup_in_invalid(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
+                             const char *name, struct tree_entry *ret)
+{
+    struct email_view view;
+    (void)caller;
+    if (!store_find_held(tree->store, inbox_of(folder), name, &view))
+        return -ENOENT;
+    fill_email(tree, &view, ret);
+    return 0;
+}
+
+static int read_invalid(struct tree_dir *dir, uint64_t position)
+{
+    struct tree *tree = dir->tree;
+    struct tree_entry entry;
+    struct email_view views[EMAILS_AT_ONCE];
+    uint64_t next[EMAILS_AT_ONCE];
+    size_t count;
+    while ((count = store_list_held(tree->store, inbox_of(dir->ino), position, views, next, EMAILS_AT_ONCE)) >
+           0) {
+        for (size_t i = 0; i < count; i++) {
+            fill_email(tree, &views[i], &entry);
+            if (!dir_put(dir, views[i].name, &entry, next[i]))
+                return 0;
+        }
+        position = next[count - 1];
+    }
+    return 0;
+}
+
+static uint64_t parent_of_invalid(struct tree *tree, uint64_t folder)
+{
+    (void)tree;
+    return node_ino(NODE_INBOX, node_number(folder));
+}
+
+/* A rename between an inbox and its .invalid/ marks an email as valid or not, and keeps its name. Waits for
+ * the network, 5 s. -EPERM: another name, or the service does not move it. */
+static int mark_email(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
+                      uint64_t new_folder, const char *new_name, unsigned int flags)
+{
+    _cleanup_free_ char *reason = NULL;
+    struct email_view view;
+    bool is_valid = node_kind(new_folder) == NODE_INBOX;
+    bool is_mark = node_kind(folder) == (is_valid ? NODE_INVALID : NODE_INBOX) &&
+                   node_number(folder) == node_number(new_folder);
+    if (!is_mark || (flags & ~(unsigned int)RENAME_NOREPLACE) != 0)
+        return node_refuse_rename(flags);
+    /* The names of an inbox's own files are nobody's mail. */
+    bool is_there = is_valid ? store_find_held(tree->store, inbox_of(folder), name, &view)
+                             : store_find_email(tree->store, inbox_of(folder), name, &view);
+    if (!is_there || strcmp(name, new_name) != 0)
+        return -EPERM;
+    return store_mark_email(tree->store, view.number, is_valid, caller->cancel, &reason);
+}
+
+const struct node_ops invalid_ops = {
+    .get = get_invalid,
+    .lookup = lookup_in_invalid,
+    .read_dir = read_invalid,
+    .parent = parent_of_invalid,
+    .is_listing_lasting = true,
+    .rename = mark_email,
+};
+
+/* ---------------------------------------------------------------- an inbox */
+
+/* Positions: the inbox's own files come first, then .invalid/. The position behind an email is twice the
+ * store's, less one where its folder is still to come: a listing may stop between the two. */
+enum {
+    POSITION_INVALID = ARRAY_LEN(files),
+    POSITION_EMAILS,
+};
+
+static int lookup_in_inbox(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
+                           const char *name, struct tree_entry *ret)
+{
+    uint32_t inbox = inbox_of(folder);
+    struct email_view view;
+    for (size_t i = 0; i < ARRAY_LEN(files); i++)
+        if (strcmp(name, files[i].name) == 0)
+            return get_file(tree, caller, file_ino(inbox, i), ret);
+    if (strcmp(name, invalid_name) == 0)
+        return get_invalid(tree, caller, node_ino(NODE_INVALID, inbox), ret);
+    if (store_find_email(tree->store, inbox, name, &view))
+        fill_email(tree, &view, ret);
+    else if (!email_folder_find(tree, inbox, name, ret))
+        return -ENOENT;
+    count_lookup(tree->inboxes, inbox);
+    return 0;
+}
+
+/* An entry of an email, by its name alone where the listing has given away attributes enough. */
+static bool put_of_email(const struct tree_dir *dir, const char *name, struct tree_entry *entry,
+                         uint64_t next)
+{
+    if (next > POSITION_EMAILS + 2 * INBOX_LISTED_WITH_ATTRIBUTES &&
+        !has_demand(dir->tree->inboxes, inbox_of(dir->ino)))
+        entry->ino = 0;
+    return dir_put(dir, name, entry, next);
+}
+
+static bool put_record(const struct tree_dir *dir, const struct email_view *view, uint64_t next)
+{
+    struct tree_entry entry;
+    fill_email(dir->tree, view, &entry);
+    return put_of_email(dir, view->name, &entry, next);
+}
+
+static bool put_folder(const struct tree_dir *dir, const struct email_view *view, uint64_t next)
+{
+    struct tree_entry entry;
+    char name[NAME_MAX + 1];
+    email_folder_name(view, name, sizeof(name));
+    email_folder_fill(dir->tree, view, &entry);
+    return put_of_email(dir, name, &entry, next);
+}
+
+/* The folder of the email before this position of the store, which may have gone meanwhile. */
+static bool put_folder_before(const struct tree_dir *dir, uint64_t position)
+{
+    struct email_view view;
+    uint64_t next;
+    if (store_list_emails(dir->tree->store, inbox_of(dir->ino), position - 1, &view, &next, 1) == 0 ||
+        next != position)
+        return true;
+    return put_folder(dir, &view, POSITION_EMAILS + 2 * position);
+}
+
+static void put_emails(const struct tree_dir *dir, uint64_t position)
+{
+    struct email_view views[EMAILS_AT_ONCE];
+    uint64_t next[EMAILS_AT_ONCE];
+    struct store *store = dir->tree->store;
+    bool has_folders = store_has_content(store);
+    size_t count;
+    if (position % 2 == 1 && !put_folder_before(dir, (position + 1) / 2))
+        return;
+    position = (position + 1) / 2;
+    while ((count = store_list_emails(store, inbox_of(dir->ino), position, views, next, EMAILS_AT_ONCE)) >
+           0) {
+        for (size_t i = 0; i < count; i++) {
+            uint64_t behind = POSITION_EMAILS + 2 * next[i];
+            if (!put_record(dir, &views[i], has_folders ? behind - 1 : behind) ||
+                (has_folders && !put_folder(dir, &views[i], behind)))
+                return;
+        }
+        position = next[count - 1];
+    }
+}
+
+/* What is at a position before POSITION_EMAILS. NULL: there is nothing. */
+static const char *get_own(struct tree *tree, uint32_t inbox, uint64_t position, struct tree_entry *ret)
+{
+    if (position == POSITION_INVALID)
+        return get_invalid(tree, NULL, node_ino(NODE_INVALID, inbox), ret) == 0 ? invalid_name : NULL;
+    return get_file(tree, NULL, file_ino(inbox, position), ret) == 0 ? files[position].name : NULL;
+}
+
+static int read_inbox_dir(struct tree_dir *dir, uint64_t position)
+{
+    struct tree_entry entry;
+    for (; position < POSITION_EMAILS; position++) {
+        const char *name = get_own(dir->tree, inbox_of(dir->ino), position, &entry);
+        if (name != NULL && !dir_put(dir, name, &entry, position + 1))
+            return 0;
+    }
+    put_emails(dir, position - POSITION_EMAILS);
+    return 0;
+}
+
+static uint64_t parent_of_inbox(struct tree *tree, uint64_t folder)
+{
+    (void)tree;
+    (void)folder;
+    return node_ino(NODE_INBOXES, 0);
+}
+
+const struct node_ops inbox_ops = {
+    .get = get_folder,
+    .lookup = lookup_in_inbox,
+    .read_dir = read_inbox_dir,
+    .parent = parent_of_inbox,
+    .is_listing_lasting = true,
+    .is_announced = true,
+    .rename = mark_email,
+};
+
+/* ---------------------------------------------------------------- inboxes/ */
+
+static int get_inboxes(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                       struct tree_entry *ret)
+{
+    (void)caller;
+    entry_fill_ms(tree, ino, S_IFDIR | 0700, 0, store_inboxes_changed_ms(tree->store), LASTING, ret);
+    return 0;
+}
+
+static int lookup_inbox(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
+                        const char *name, struct tree_entry *ret)
+{
+    struct inbox_view view;
+    (void)folder;
+    return store_find_inbox(tree->store, name, &view)
+               ? get_folder(tree, caller, node_ino(NODE_INBOX, view.number), ret)
+               : -ENOENT;
+}
+
+static int read_inboxes(struct tree_dir *dir, uint64_t position)
+{
+    struct inbox_view view;
+    struct tree_entry entry;
+    uint64_t next;
+    for (; store_list_inboxes(dir->tree->store, position, &view, &next, 1) == 1; position = next)
+        if (get_folder(dir->tree, NULL, node_ino(NODE_INBOX, view.number), &entry) == 0 &&
+            !dir_put(dir, view.name, &entry, next))
+            break;
+    return 0;
+}
+
+/* mkdir(2) makes an inbox at the service. */
+static int make_inbox(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
+                      mode_t mode, struct tree_entry *ret)
+{
+    _cleanup_free_ char *reason = NULL;
+    struct inbox_view view;
+    uint32_t number = 0;
+    (void)folder;
+    (void)mode;
+    int error = store_create_inbox(tree->store, name, caller->cancel, &number, &reason);
+    if (error != 0)
+        return error;
+    if (!store_get_inbox(tree->store, number, &view) ||
+        get_folder(tree, caller, node_ino(NODE_INBOX, number), ret) != 0)
+        return -EIO;
+    /* The service may have written the address its own way: then this name leads there only once. */
+    ret->is_name_lasting = strcmp(view.name, name) == 0;
+    return 0;
+}
+
+const struct node_ops inboxes_ops = {
+    .init = init_inboxes,
+    .release = release_inboxes,
+    .state_name = "inboxes",
+    .get = get_inboxes,
+    .lookup = lookup_inbox,
+    .read_dir = read_inboxes,
+    .is_listing_lasting = true,
+    .make_dir = make_inbox,
+};
+
+/* ---------------------------------------------------------------- changes */
+
+const char *inboxes_exchange_name(struct tree *tree, uint32_t inbox, const char *name)
+{
+    struct inboxes *inboxes = tree->inboxes;
+    const char *before = NULL;
+    pthread_mutex_lock(&inboxes->lock);
+    if (inbox >= inboxes->names_len) {
+        size_t len = (size_t)inbox + 64;
+        const char **names = realloc(inboxes->names, len * sizeof(*names));
+        if (names != NULL) {
+            memset(names + inboxes->names_len, 0, (len - inboxes->names_len) * sizeof(*names));
+            inboxes->names = names;
+            inboxes->names_len = len;
+        }
+    }
+    if (inbox < inboxes->names_len) {
+        before = inboxes->names[inbox];
+        inboxes->names[inbox] = name;
+    }
+    pthread_mutex_unlock(&inboxes->lock);
+    return before != NULL && (name == NULL || strcmp(before, name) != 0) ? before : NULL;
+}
+
+static void notify_files(struct tree *tree, uint32_t inbox, bool follow_mail)
+{
+    for (size_t i = 0; i < ARRAY_LEN(files); i++)
+        if (files[i].follows_mail == follow_mail)
+            notify_content_changed(tree, file_ino(inbox, i));
+}
+
+void inbox_notify_mail(struct tree *tree, uint32_t inbox)
+{
+    notify_folder_changed(tree, node_ino(NODE_INVALID, inbox));
+    notify_folder_changed(tree, node_ino(NODE_INBOX, inbox));
+    notify_files(tree, inbox, true);
+}
+
+void inbox_notify(struct tree *tree, uint32_t inbox)
+{
+    inbox_notify_mail(tree, inbox);
+    notify_files(tree, inbox, false);
 }

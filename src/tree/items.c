@@ -1,21 +1,344 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is in the outbox's folders: open messages, attachments and receipts, and sent mail as the service has
- * it.
+ * outbox/, attachments/, sent/ and failed/: views over the items of the outbox, what is written to them, and
+ * mail that is moved into or out of them. The outbox decides what becomes of an item; here it has names,
+ * attributes and open files.
+ *
+ * What the service tells of mail that was sent is joined with what sent/ shows: `status` and `latest_event`
+ * in the receipts of what went out from here, and a record file for each mail that was sent elsewhere.
+ * Receipts are made when they are looked at, so that nothing has to be kept in step.
  */
 #include "tree/items.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/map.h"
 #include "base/strbuf.h"
 #include "mail/receipt.h"
-#include "tree/entry.h"
-#include "tree/handle_type.h"
-#include "tree/inode.h"
+#include "tree/node.h"
+
+enum {
+    DELIVERY_MAX_BYTES = 1024 * 1024
+};
+
+/* rsync(1) with --delay-updates makes this folder, moves there what it has copied, and from there all of it
+ * at once. Where it cannot make the folder it throws the copies away and ends with status 0. So the folder is
+ * there, and takes nothing: that makes rsync fail. */
+static const char rsync_folder_name[] = ".~tmp~";
+
+static bool is_settled(enum outbox_folder folder)
+{
+    return folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED;
+}
+
+/* ---------------------------------------------------------------- folders */
+
+uint64_t items_folder_ino(enum outbox_folder folder)
+{
+    return node_ino(is_settled(folder) ? NODE_SETTLED_FOLDER : NODE_OUTBOX_FOLDER, folder);
+}
+
+bool items_is_folder(uint64_t ino)
+{
+    return node_kind(ino) == NODE_OUTBOX_FOLDER || node_kind(ino) == NODE_SETTLED_FOLDER;
+}
+
+static enum outbox_folder folder_of(uint64_t ino)
+{
+    return (enum outbox_folder)node_number(ino);
+}
+
+static int get_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                      struct tree_entry *ret)
+{
+    (void)caller;
+    entry_fill_ms(tree, ino, S_IFDIR | 0700, 0, outbox_folder_changed_ms(tree->outbox, folder_of(ino)),
+                  LASTING_NAME, ret);
+    return 0;
+}
+
+static int get_rsync_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                            struct tree_entry *ret)
+{
+    (void)caller;
+    entry_fill_ms(tree, ino, S_IFDIR | 0700, 0, 0, 0, ret);
+    return 0;
+}
+
+static int lookup_in_rsync_folder(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
+                                  const char *name, struct tree_entry *ret)
+{
+    (void)tree;
+    (void)caller;
+    (void)folder;
+    (void)name;
+    (void)ret;
+    return -ENOENT;
+}
+
+static uint64_t parent_of_rsync_folder(struct tree *tree, uint64_t folder)
+{
+    (void)tree;
+    return node_ino(NODE_OUTBOX_FOLDER, node_number(folder));
+}
+
+const struct node_ops rsync_folder_ops = {
+    .get = get_rsync_folder, .lookup = lookup_in_rsync_folder, .parent = parent_of_rsync_folder};
+
+/* ---------------------------------------------------------------- what the service tells of sent mail */
+
+static bool is_from_here(struct tree *tree, uint32_t number)
+{
+    const char *id = store_get_sent_id(tree->store, number);
+    return id != NULL && outbox_has_id(tree->outbox, OUTBOX_FOLDER_SENT, id);
+}
+
+static void fill_sent_record(const struct tree *tree, const struct email_view *view, struct tree_entry *ret)
+{
+    entry_fill(tree, node_ino(NODE_SENT_RECORD, view->number), S_IFREG | 0444, view->json_len,
+               timespec_of_ms(view->date_ms), 0, ret);
+}
+
+static bool find_sent_record(struct tree *tree, const char *name, struct email_view *ret)
+{
+    return store_find_sent(tree->store, name, ret) && !is_from_here(tree, ret->number);
+}
+
+static int get_sent_record(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                           struct tree_entry *ret)
+{
+    struct email_view view;
+    (void)caller;
+    if (!store_get_sent(tree->store, (uint32_t)node_number(ino), &view))
+        return -ENOENT;
+    fill_sent_record(tree, &view, ret);
+    return 0;
+}
+
+static int open_sent_record(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                            struct tree_handle **ret_handle)
+{
+    char *json;
+    size_t len;
+    (void)caller;
+    int error = store_read_sent(tree->store, (uint32_t)node_number(ino), &json, &len);
+    return error != 0 ? error : handle_open_text(tree, flags, json, len, ret_handle);
+}
+
+const struct node_ops sent_record_ops = {.get = get_sent_record, .open = open_sent_record};
+
+/* For good. -ENOENT: it is none. */
+static int remove_sent_record(struct tree *tree, const char *name)
+{
+    struct email_view view;
+    const char *id = find_sent_record(tree, name, &view) ? store_get_sent_id(tree->store, view.number) : NULL;
+    if (id == NULL)
+        return -ENOENT;
+    store_hide_sent(tree->store, id);
+    return 0;
+}
+
+/* What the service calls the file of this name in sent/; NULL: nothing known, or another folder. The caller
+ * frees. */
+static char *copy_sent_id(struct tree *tree, enum outbox_folder folder, const char *name)
+{
+    struct outbox_stat stat;
+    char *id = NULL;
+    if (folder == OUTBOX_FOLDER_SENT && outbox_find(tree->outbox, folder, name, &stat) &&
+        stat.aspect == OUTBOX_CONTENT)
+        (void)outbox_get_id(tree->outbox, stat.number, &id);
+    return id;
+}
+
+/* A file has left sent/ by the user's doing: its record is not to take its place. `id` may be NULL. */
+static void hide_sent(struct tree *tree, const char *id)
+{
+    if (id != NULL)
+        store_hide_sent(tree->store, id);
+}
+
+/* Nothing, where the service tells nothing of it. */
+static int format_delivery(const struct tree *tree, uint64_t number, struct strbuf *out)
+{
+    struct email_view view;
+    _cleanup_free_ char *id = NULL;
+    _cleanup_free_ char *json = NULL;
+    size_t len;
+    int error = outbox_get_id(tree->outbox, number, &id);
+    if (error != 0 || id == NULL || !store_find_sent_by_id(tree->store, id, &view))
+        return error;
+    error = store_read_sent(tree->store, view.number, &json, &len);
+    return error != 0 ? error : receipt_delivery_format(json, len, out);
+}
+
+/* How much longer the receipt is than the outbox says. */
+static size_t delivery_len(const struct tree *tree, const struct outbox_stat *stat)
+{
+    _cleanup_strbuf_ struct strbuf delivery = STRBUF_INIT(DELIVERY_MAX_BYTES);
+    if (stat->aspect != OUTBOX_RECEIPT || stat->folder != OUTBOX_FOLDER_SENT ||
+        format_delivery(tree, stat->number, &delivery) != 0)
+        return 0;
+    return delivery.len;
+}
+
+/* ---------------------------------------------------------------- entries */
+
+/* `folder`: where it is looked at, which may be where it no longer shows. */
+static void fill_item(const struct tree *tree, const struct outbox_stat *stat, enum outbox_folder folder,
+                      struct tree_entry *ret)
+{
+    enum node_kind kind = NODE_ITEM;
+    if (stat->aspect == OUTBOX_RECEIPT)
+        kind = NODE_RECEIPT;
+    else if (is_settled(folder))
+        kind = NODE_SETTLED_ITEM;
+    /* Of what has left, the name is still its writer's, who may begin anew under it. */
+    mode_t mode = kind == NODE_ITEM ? 0600 : stat->mode;
+    entry_fill(tree, node_ino(kind, stat->number), S_IFREG | mode,
+               (uint64_t)stat->size + delivery_len(tree, stat), stat->mtime, 0, ret);
+}
+
+/* The inode stays what it was when it was looked up, wherever the item has gone since. */
+static int get_aspect(struct tree *tree, uint64_t ino, enum outbox_aspect aspect, struct tree_entry *ret)
+{
+    struct outbox_stat stat;
+    if (!outbox_get(tree->outbox, node_number(ino), aspect, &stat))
+        return -ENOENT;
+    fill_item(tree, &stat, node_kind(ino) == NODE_ITEM ? OUTBOX_FOLDER_OUTBOX : stat.folder, ret);
+    ret->ino = ino;
+    ret->attributes.stat.st_ino = ino;
+    return 0;
+}
+
+static int get_item(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret)
+{
+    (void)caller;
+    return get_aspect(tree, ino, OUTBOX_CONTENT, ret);
+}
+
+static int get_receipt(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                       struct tree_entry *ret)
+{
+    (void)caller;
+    return get_aspect(tree, ino, OUTBOX_RECEIPT, ret);
+}
+
+static int lookup_item(struct tree *tree, const struct tree_caller *caller, uint64_t folder_ino,
+                       const char *name, struct tree_entry *ret)
+{
+    enum outbox_folder folder = folder_of(folder_ino);
+    struct outbox_stat stat;
+    struct email_view view;
+    if (outbox_find(tree->outbox, folder, name, &stat) ||
+        (caller != NULL && outbox_find_left(tree->outbox, folder, name, caller->pid, &stat))) {
+        fill_item(tree, &stat, folder, ret);
+        return 0;
+    }
+    if (folder == OUTBOX_FOLDER_SENT && find_sent_record(tree, name, &view)) {
+        fill_sent_record(tree, &view, ret);
+        return 0;
+    }
+    if (!is_settled(folder) && strcmp(name, rsync_folder_name) == 0)
+        return get_rsync_folder(tree, caller, node_ino(NODE_RSYNC_FOLDER, folder), ret);
+    bool is_removed = caller != NULL && removed_names_find(&tree->removed, folder_ino, name, caller->pid,
+                                                           clock_monotonic_ms(tree->clock), ret);
+    return is_removed ? 0 : -ENOENT;
+}
+
+/* ---------------------------------------------------------------- listings */
+
+struct items_listing {
+    struct outbox_listing items; /* since the folder was read from the start */
+    struct map ids;              /* what the service calls those in sent/; keys are the listing's */
+};
+
+static int open_items(const struct tree_caller *caller, struct tree_dir *dir)
+{
+    (void)caller;
+    dir->state = calloc(1, sizeof(struct items_listing));
+    return dir->state == NULL ? -ENOMEM : 0;
+}
+
+static void forget_items(struct items_listing *listing)
+{
+    map_release(&listing->ids);
+    outbox_listing_release(&listing->items);
+    *listing = (struct items_listing){.items = {.len = 0}};
+}
+
+static void release_items(struct tree_dir *dir)
+{
+    forget_items(dir->state);
+    free(dir->state);
+}
+
+static int map_ids(struct items_listing *listing)
+{
+    for (size_t i = 0; i < listing->items.len; i++) {
+        struct outbox_entry *entry = &listing->items.entries[i];
+        int error = entry->id == NULL ? 0 : map_set(&listing->ids, entry->id, entry);
+        if (error != 0)
+            return error;
+    }
+    return 0;
+}
+
+static int list_anew(const struct tree_dir *dir, struct items_listing *listing)
+{
+    enum outbox_folder folder = folder_of(dir->ino);
+    forget_items(listing);
+    int error = outbox_list(dir->tree->outbox, folder, &listing->items);
+    return error == 0 && folder == OUTBOX_FOLDER_SENT ? map_ids(listing) : error;
+}
+
+static bool is_listed_as_item(struct tree *tree, const struct map *ids, const struct email_view *view)
+{
+    struct outbox_stat stat;
+    const char *id = store_get_sent_id(tree->store, view->number);
+    return (id != NULL && map_find(ids, id) != NULL) ||
+           outbox_find(tree->outbox, OUTBOX_FOLDER_SENT, view->name, &stat);
+}
+
+/* Mail that was sent elsewhere stands behind what went out from here. */
+static void read_sent_records(const struct tree_dir *dir, const struct items_listing *listing,
+                              uint64_t position)
+{
+    struct email_view view;
+    struct tree *tree = dir->tree;
+    uint64_t next = position;
+    while (store_list_sent(tree->store, next, &view, &next, 1) == 1)
+        if (!is_listed_as_item(tree, &listing->ids, &view) &&
+            !dir_put_name(dir, view.name, node_ino(NODE_SENT_RECORD, view.number), S_IFREG,
+                          next + listing->items.len))
+            return;
+}
+
+/* Names alone: the kernel asks for each anyway, since nothing of these folders is lasting. */
+static int read_items(struct tree_dir *dir, uint64_t position)
+{
+    struct items_listing *listing = dir->state;
+    struct tree_entry entry;
+    /* The kernel may come in the middle first: when what it had cached of the listing is gone. */
+    int error = position == 0 || listing->items.entries == NULL ? list_anew(dir, listing) : 0;
+    if (error != 0)
+        return error;
+    for (; position < listing->items.len; position++) {
+        const struct outbox_entry *item = &listing->items.entries[position];
+        fill_item(dir->tree, &item->stat, item->stat.folder, &entry);
+        if (!dir_put_name(dir, item->name, entry.ino, S_IFREG, position + 1))
+            return 0;
+    }
+    if (folder_of(dir->ino) == OUTBOX_FOLDER_SENT)
+        read_sent_records(dir, listing, position - listing->items.len);
+    return 0;
+}
 
 /* ---------------------------------------------------------------- open files */
 
@@ -97,7 +420,7 @@ static void abandon_item(struct tree_handle *handle)
     free(handle);
 }
 
-static const struct handle_ops item_ops = {
+static const struct handle_ops item_handle_ops = {
     .caching = TREE_CACHE_OPEN,
     .may_wait = true,
     .next_write_may_wait = item_write_may_wait,
@@ -112,10 +435,10 @@ static const struct handle_ops item_ops = {
     .abandon = abandon_item,
 };
 
-int item_open(struct tree *tree, const struct tree_caller *caller, uint64_t number, enum outbox_aspect aspect,
-              int flags, struct tree_handle **ret_handle)
+static int open_aspect(struct tree *tree, const struct tree_caller *caller, uint64_t number,
+                       enum outbox_aspect aspect, int flags, struct tree_handle **ret_handle)
 {
-    struct item_handle *item = handle_new(tree, &item_ops, sizeof(*item), flags);
+    struct item_handle *item = handle_new(tree, &item_handle_ops, sizeof(*item), flags);
     if (item == NULL)
         return -ENOMEM;
     int error = outbox_open_item(tree->outbox, number, aspect, flags, caller->pid, &item->file);
@@ -128,148 +451,21 @@ int item_open(struct tree *tree, const struct tree_caller *caller, uint64_t numb
     return 0;
 }
 
-int item_create(struct tree *tree, const struct tree_caller *caller, enum outbox_folder folder,
-                const char *name, int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle)
+static int open_settled_item(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                             struct tree_handle **ret_handle)
+{
+    return open_aspect(tree, caller, node_number(ino), OUTBOX_CONTENT, flags, ret_handle);
+}
+
+/* A name that has left is there to be touched and renamed, not to be read and sent once more. */
+static int open_item(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                     struct tree_handle **ret_handle)
 {
     struct outbox_stat stat;
-    struct item_handle *item = handle_new(tree, &item_ops, sizeof(*item), flags);
-    if (item == NULL)
-        return -ENOMEM;
-    int error = outbox_create(tree->outbox, folder, name, caller->pid, &item->file, &stat);
-    if (error != 0) {
-        free(item);
-        return error;
-    }
-    item->number = stat.number;
-    entry_of_item(tree, &stat, folder, ret_entry);
-    *ret_handle = &item->base;
-    return 0;
-}
-
-/* ---------------------------------------------------------------- sent mail */
-
-enum {
-    DELIVERY_MAX_BYTES = 1024 * 1024
-};
-
-/* ---------------------------------------------------------------- records */
-
-static bool is_from_here(struct tree *tree, uint32_t number)
-{
-    const char *id = store_get_sent_id(tree->store, number);
-    return id != NULL && outbox_has_id(tree->outbox, OUTBOX_FOLDER_SENT, id);
-}
-
-int sent_folder_lookup(struct tree *tree, const char *name, struct tree_entry *ret)
-{
-    struct email_view view;
-    if (!store_find_sent(tree->store, name, &view) || is_from_here(tree, view.number))
+    if (handle_is_for_reading(flags) && outbox_get(tree->outbox, node_number(ino), OUTBOX_CONTENT, &stat) &&
+        is_settled(stat.folder))
         return -ENOENT;
-    entry_of_sent(tree, &view, ret);
-    return 0;
-}
-
-bool sent_folder_get(struct tree *tree, uint32_t number, struct tree_entry *ret)
-{
-    struct email_view view;
-    if (!store_get_sent(tree->store, number, &view))
-        return false;
-    entry_of_sent(tree, &view, ret);
-    return true;
-}
-
-int sent_folder_remove(struct tree *tree, const char *name)
-{
-    struct email_view view;
-    const char *id = NULL;
-    if (store_find_sent(tree->store, name, &view) && !is_from_here(tree, view.number))
-        id = store_get_sent_id(tree->store, view.number);
-    if (id == NULL)
-        return -ENOENT;
-    store_hide_sent(tree->store, id);
-    return 0;
-}
-
-char *sent_folder_get_id(struct tree *tree, const char *name)
-{
-    struct outbox_stat stat;
-    char *id = NULL;
-    if (outbox_find(tree->outbox, OUTBOX_FOLDER_SENT, name, &stat) && stat.aspect == OUTBOX_CONTENT)
-        (void)outbox_get_id(tree->outbox, stat.number, &id);
-    return id;
-}
-
-void sent_folder_forget(struct tree *tree, char *id)
-{
-    if (id != NULL)
-        store_hide_sent(tree->store, id);
-    free(id);
-}
-
-int sent_folder_map_ids(const struct outbox_listing *listing, struct map *ret_ids)
-{
-    for (size_t i = 0; i < listing->len; i++) {
-        struct outbox_entry *entry = &listing->entries[i];
-        int error = entry->id == NULL ? 0 : map_set(ret_ids, entry->id, entry);
-        if (error != 0)
-            return error;
-    }
-    return 0;
-}
-
-static bool is_listed(struct tree *tree, const struct map *ids, const struct email_view *view)
-{
-    struct outbox_stat stat;
-    const char *id = store_get_sent_id(tree->store, view->number);
-    return (id != NULL && map_find(ids, id) != NULL) ||
-           outbox_find(tree->outbox, OUTBOX_FOLDER_SENT, view->name, &stat);
-}
-
-bool sent_folder_next(struct tree *tree, const struct map *listed_ids, uint64_t *position,
-                      const char **ret_name, struct tree_entry *ret)
-{
-    struct email_view view;
-    while (store_list_sent(tree->store, *position, &view, position, 1) == 1) {
-        if (is_listed(tree, listed_ids, &view))
-            continue;
-        *ret_name = view.name;
-        entry_of_sent(tree, &view, ret);
-        return true;
-    }
-    return false;
-}
-
-int sent_record_open(struct tree *tree, uint32_t number, int flags, struct tree_handle **ret_handle)
-{
-    char *json;
-    size_t len;
-    int error = store_read_sent(tree->store, number, &json, &len);
-    return error != 0 ? error : text_open(tree, flags, json, len, ret_handle);
-}
-
-/* ---------------------------------------------------------------- receipts */
-
-/* Nothing, where the service tells nothing of it. */
-static int format_delivery(const struct tree *tree, uint64_t number, struct strbuf *out)
-{
-    struct email_view view;
-    _cleanup_free_ char *id = NULL;
-    _cleanup_free_ char *json = NULL;
-    size_t len;
-    int error = outbox_get_id(tree->outbox, number, &id);
-    if (error != 0 || id == NULL || !store_find_sent_by_id(tree->store, id, &view))
-        return error;
-    error = store_read_sent(tree->store, view.number, &json, &len);
-    return error != 0 ? error : receipt_delivery_format(json, len, out);
-}
-
-size_t sent_delivery_len(const struct tree *tree, const struct outbox_stat *stat)
-{
-    _cleanup_strbuf_ struct strbuf delivery = STRBUF_INIT(DELIVERY_MAX_BYTES);
-    if (stat->aspect != OUTBOX_RECEIPT || stat->folder != OUTBOX_FOLDER_SENT ||
-        format_delivery(tree, stat->number, &delivery) != 0)
-        return 0;
-    return delivery.len;
+    return open_aspect(tree, caller, node_number(ino), OUTBOX_CONTENT, flags, ret_handle);
 }
 
 static int read_receipt(struct tree *tree, const struct tree_caller *caller, const struct outbox_stat *stat,
@@ -288,9 +484,10 @@ static int read_receipt(struct tree *tree, const struct tree_caller *caller, con
     return len < 0 ? (int)len : out->error;
 }
 
-int sent_receipt_open(struct tree *tree, const struct tree_caller *caller, uint64_t number, int flags,
-                      struct tree_handle **ret_handle)
+static int open_receipt(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                        struct tree_handle **ret_handle)
 {
+    uint64_t number = node_number(ino);
     struct outbox_stat stat;
     _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(SIZE_MAX / 2);
     _cleanup_strbuf_ struct strbuf delivery = STRBUF_INIT(DELIVERY_MAX_BYTES);
@@ -299,7 +496,7 @@ int sent_receipt_open(struct tree *tree, const struct tree_caller *caller, uint6
         outbox_get(tree->outbox, number, OUTBOX_RECEIPT, &stat) && stat.folder == OUTBOX_FOLDER_SENT;
     if (!is_sent || format_delivery(tree, number, &delivery) != 0 || delivery.len == 0 ||
         (flags & O_ACCMODE) != O_RDONLY)
-        return item_open(tree, caller, number, OUTBOX_RECEIPT, flags, ret_handle);
+        return open_aspect(tree, caller, number, OUTBOX_RECEIPT, flags, ret_handle);
     int error = read_receipt(tree, caller, &stat, &receipt);
     if (error != 0)
         return error;
@@ -308,5 +505,254 @@ int sent_receipt_open(struct tree *tree, const struct tree_caller *caller, uint6
     strbuf_append(&joined, delivery.data, delivery.len);
     strbuf_append(&joined, receipt.data + end, receipt.len - end);
     size_t len = joined.len;
-    return text_open(tree, flags, strbuf_take(&joined, NULL), len, ret_handle);
+    return handle_open_text(tree, flags, strbuf_take(&joined, NULL), len, ret_handle);
 }
+
+/* install(1), cp -p and the like set mode and owner by path after closing, when the mail may be out already:
+ * accepted, to no effect, whoever is to own it. */
+static int set_item(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                    struct tree_handle *handle, const struct tree_change *change)
+{
+    uint64_t number = node_number(ino);
+    int error = 0;
+    if ((change->fields & TREE_SET_SIZE) != 0) {
+        bool has_handle = handle != NULL && handle->ops->set_size != NULL;
+        error = has_handle ? handle->ops->set_size(handle, caller, change->size)
+                           : outbox_set_size(tree->outbox, number, NULL, change->size, caller->pid);
+    }
+    if (error == 0 && (change->fields & TREE_SET_TIMES) != 0)
+        error = outbox_set_times(tree->outbox, number, change->times);
+    return error;
+}
+
+const struct node_ops item_ops = {.get = get_item, .open = open_item, .set_attributes = set_item};
+const struct node_ops settled_item_ops = {
+    .get = get_item, .open = open_settled_item, .set_attributes = set_item};
+const struct node_ops receipt_ops = {.get = get_receipt, .open = open_receipt};
+
+/* ---------------------------------------------------------------- names made and removed */
+
+static int create_item(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
+                       mode_t mode, int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle)
+{
+    struct outbox_stat stat;
+    (void)mode;
+    struct item_handle *item = handle_new(tree, &item_handle_ops, sizeof(*item), flags);
+    if (item == NULL)
+        return -ENOMEM;
+    int error = outbox_create(tree->outbox, folder_of(folder), name, caller->pid, &item->file, &stat);
+    if (error != 0) {
+        free(item);
+        return error;
+    }
+    item->number = stat.number;
+    fill_item(tree, &stat, folder_of(folder), ret_entry);
+    *ret_handle = &item->base;
+    return 0;
+}
+
+/* Its receipt goes with it. */
+static int unlink_item(struct tree *tree, const struct tree_caller *caller, uint64_t folder_ino,
+                       const char *name)
+{
+    enum outbox_folder folder = folder_of(folder_ino);
+    char receipt[NAME_MAX + sizeof(RECEIPT_SUFFIX)];
+    struct tree_entry entry;
+    int64_t now_ms = clock_monotonic_ms(tree->clock);
+    snprintf(receipt, sizeof(receipt), "%s%s", name, RECEIPT_SUFFIX);
+    bool has_receipt = lookup_item(tree, NULL, folder_ino, receipt, &entry) == 0;
+    _cleanup_free_ char *id = copy_sent_id(tree, folder, name);
+    int error = outbox_unlink(tree->outbox, folder, name);
+    if (error == 0)
+        hide_sent(tree, id);
+    if (error == -ENOENT && folder == OUTBOX_FOLDER_SENT && remove_sent_record(tree, name) == 0)
+        return 0;
+    if (error == 0 && has_receipt)
+        removed_names_add(&tree->removed, folder_ino, receipt, caller->pid, now_ms, &entry);
+    if (error == -ENOENT && removed_names_take(&tree->removed, folder_ino, name, caller->pid, now_ms))
+        return 0;
+    return error;
+}
+
+/* ---------------------------------------------------------------- handing in: drafts/ → outbox/,
+ * attachments/ */
+
+/* "drafts/sub/name": for words only, so the name alone will do where the folder's path cannot be told. */
+static void show_path(struct tree *tree, struct draft_node *folder_node, const char *name,
+                      char ret_path[PATH_MAX])
+{
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+    char link[DRAFT_FD_PATH_SIZE];
+    char root[PATH_MAX];
+    char folder[PATH_MAX];
+    draft_fd_path(tree->drafts.root.fd, link);
+    ssize_t root_len = readlink(link, root, sizeof(root));
+    ssize_t folder_len = -1;
+    if (draft_hold(&tree->drafts, folder_node, &hold) == 0) {
+        draft_fd_path(hold.fd, link);
+        folder_len = readlink(link, folder, sizeof(folder) - 1);
+    }
+
+    const char *below = "";
+    if (root_len > 0 && folder_len > root_len && memcmp(root, folder, (size_t)root_len) == 0) {
+        folder[folder_len] = '\0';
+        below = folder + root_len;
+    }
+    if (snprintf(ret_path, PATH_MAX, "drafts%s/%s", below, name) >= PATH_MAX)
+        snprintf(ret_path, PATH_MAX, "drafts/%s", name);
+}
+
+/* A second name would let the content be changed after it was accepted. */
+static int check_can_be_handed_in(const struct stat *stat)
+{
+    if (S_ISDIR(stat->st_mode))
+        return -EISDIR;
+    if (S_ISLNK(stat->st_mode))
+        return -ELOOP;
+    if (!S_ISREG(stat->st_mode))
+        return -EBADMSG;
+    return stat->st_nlink > 1 ? -EMLINK : 0;
+}
+
+static int hand_in_file(struct tree *tree, const struct tree_caller *caller, struct draft_node *parent,
+                        const char *name, const struct hand_in *to, const char *shown_path)
+{
+    _cleanup_close_ int dir_fd = draft_node_open_folder(&tree->drafts, parent);
+    if (dir_fd < 0)
+        return dir_fd;
+    if (to->answers != NULL)
+        return outbox_hand_in_answer(tree->outbox, dir_fd, name, shown_path, to->answers, to->name);
+    return outbox_hand_in(tree->outbox, dir_fd, name, shown_path, to->folder, to->name, to->flags,
+                          caller->pid);
+}
+
+static int hand_in_alone(struct tree *tree, const struct tree_caller *caller, struct draft_node *parent,
+                         const char *name, const struct hand_in *to, const struct draft_hold *hold)
+{
+    char shown_path[PATH_MAX];
+    struct stat stat;
+    show_path(tree, parent, name, shown_path);
+    int error = draft_node_begin_move(&tree->drafts, hold->node, caller->cancel);
+    if (error != 0)
+        return error;
+    /* Once nobody can link or write it any more. */
+    error = fstat(hold->fd, &stat) == 0 ? check_can_be_handed_in(&stat) : -errno;
+    if (error == 0)
+        error = hand_in_file(tree, caller, parent, name, to, shown_path);
+    draft_node_end_move(&tree->drafts, hold->node, error == 0);
+    return error;
+}
+
+int items_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
+                  const struct hand_in *to)
+{
+    struct draft_node *parent = draft_table_find_number(&tree->drafts, node_number(folder));
+    struct draft_leaving leaving;
+    if (parent == NULL)
+        return -EPERM;
+    int error = draft_leave_begin(&tree->drafts, parent, name, &leaving);
+    if (error != 0)
+        return error;
+    if (leaving.hold.table == NULL)
+        return -ENOENT;
+    error = hand_in_alone(tree, caller, parent, name, to, &leaving.hold);
+    draft_leave_end(&leaving, error == 0);
+    return error;
+}
+
+/* ---------------------------------------------------------------- renames of items */
+
+int items_check_rename(struct tree *tree, uint64_t folder_ino, const char *name, unsigned int flags)
+{
+    enum outbox_folder folder = folder_of(folder_ino);
+    struct outbox_stat stat;
+    struct email_view view;
+    bool is_item = outbox_find(tree->outbox, folder, name, &stat);
+    if ((is_item && stat.aspect == OUTBOX_RECEIPT) ||
+        (!is_item && folder == OUTBOX_FOLDER_SENT && find_sent_record(tree, name, &view)))
+        return -EPERM;
+    return (flags & ~(unsigned int)RENAME_NOREPLACE) != 0 ? -EINVAL : 0;
+}
+
+int items_take_out(struct tree *tree, uint64_t folder_ino, const char *name, int dir_fd, const char *new_name,
+                   unsigned int flags)
+{
+    enum outbox_folder folder = folder_of(folder_ino);
+    _cleanup_free_ char *id = copy_sent_id(tree, folder, name);
+    int error = outbox_take_out(tree->outbox, folder, name, dir_fd, new_name, flags);
+    if (error == 0)
+        hide_sent(tree, id);
+    return error;
+}
+
+static int rename_item(struct tree *tree, const struct tree_caller *caller, uint64_t folder_ino,
+                       const char *name, enum outbox_folder new_folder, const char *new_name,
+                       unsigned int flags)
+{
+    enum outbox_folder folder = folder_of(folder_ino);
+    int error = items_check_rename(tree, folder_ino, name, flags);
+    if (error != 0)
+        return error;
+    _cleanup_free_ char *id = new_folder == folder ? NULL : copy_sent_id(tree, folder, name);
+    error =
+        outbox_rename(tree->outbox, folder, name, new_folder, new_name, flags, caller->pid, caller->cancel);
+    if (error == 0)
+        hide_sent(tree, id);
+    return error;
+}
+
+static int rename_into_folder(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
+                              const char *name, uint64_t new_folder, const char *new_name, unsigned int flags)
+{
+    const struct hand_in to = {.folder = folder_of(new_folder), .name = new_name, .flags = flags};
+    if (items_is_folder(folder))
+        return rename_item(tree, caller, folder, name, folder_of(new_folder), new_name, flags);
+    if (node_kind(folder) != NODE_DRAFT || (flags & ~(unsigned int)RENAME_NOREPLACE) != 0 ||
+        is_settled(folder_of(new_folder)))
+        return node_refuse_rename(flags);
+    return items_hand_in(tree, caller, folder, name, &to);
+}
+
+/* ---------------------------------------------------------------- the folders' operations */
+
+/* Programs that copy a folder give the one that they copy into its mode, owner and times, when all has been
+ * sent: accepted, to no effect, so that nobody repeats it. */
+static int set_outbox_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                             struct tree_handle *handle, const struct tree_change *change)
+{
+    (void)tree;
+    (void)ino;
+    return (change->fields & TREE_SET_SIZE) == 0 ? 0 : node_set_size(caller, handle, change, -EACCES);
+}
+
+static int wait_until_settled(struct tree *tree, const struct tree_caller *caller, uint64_t folder)
+{
+    return outbox_wait_settled(tree->outbox, folder_of(folder), caller->cancel);
+}
+
+const struct node_ops outbox_folder_ops = {
+    .get = get_folder,
+    .set_attributes = set_outbox_folder,
+    .lookup = lookup_item,
+    .open_dir = open_items,
+    .read_dir = read_items,
+    .release_dir = release_items,
+    .is_barrier = true,
+    .create = create_item,
+    .unlink = unlink_item,
+    .rename = rename_into_folder,
+    .sync = wait_until_settled,
+};
+
+const struct node_ops settled_folder_ops = {
+    .get = get_folder,
+    .lookup = lookup_item,
+    .open_dir = open_items,
+    .read_dir = read_items,
+    .release_dir = release_items,
+    .is_listing_lasting = true,
+    .is_announced = true,
+    .create = create_item,
+    .unlink = unlink_item,
+    .rename = rename_into_folder,
+};

@@ -1,42 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the service tells of mail that was sent, joined with what sent/ shows: `status` and `latest_event` in
- * the receipts of what went out from here, and a record file for each mail that was sent elsewhere. Receipts
- * are made when they are looked at, so that nothing has to be kept in step.
+ * Moves between the outbox's folders and others. A draft that is moved into outbox/ or attachments/, or onto
+ * a reply file, is *handed in*: it is an item of the outbox from then on, and no draft. An item that is moved
+ * into drafts/ is *taken out*. For this layer alone; all wait for the disk.
  */
 #ifndef INBOXFS_TREE_ITEMS_H
 #define INBOXFS_TREE_ITEMS_H
 
-#include "base/map.h"
 #include "tree/tree.h"
 
-struct tree_handle;
+/* One of outbox/, attachments/, sent/ and failed/. */
+uint64_t items_folder_ino(enum outbox_folder folder);
+bool items_is_folder(uint64_t ino);
 
-/* A record in sent/ by name. 0, -ENOENT. */
-int sent_folder_lookup(struct tree *tree, const char *name, struct tree_entry *ret);
-bool sent_folder_get(struct tree *tree, uint32_t number, struct tree_entry *ret);
+/* Where a draft is handed in to. */
+struct hand_in {
+    enum outbox_folder folder; /* where `answers` is NULL; outbox/ or attachments/ */
+    const char *name;
+    unsigned int flags;  /* of rename(2); 0 or RENAME_NOREPLACE */
+    const char *answers; /* of a reply: reply_make() in reply.h */
+};
+/* Hands in the draft called `name` in a folder of drafts/. 0, -ENOENT, -EBUSY (somebody writes to it),
+ * -EISDIR, -ELOOP, -EMLINK, -EBADMSG (it is no message), -EINTR and what outbox.h says. */
+int items_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
+                  const struct hand_in *to);
 
-/* What the service calls those that are listed; the keys are the listing's. 0 or -ENOMEM. */
-int sent_folder_map_ids(const struct outbox_listing *listing, struct map *ret_ids);
-
-/* The next record from `position` on that is none of these. False: there are no more. */
-bool sent_folder_next(struct tree *tree, const struct map *listed_ids, uint64_t *position,
-                      const char **ret_name, struct tree_entry *ret);
-
-/* Removes a record, for good: 0; -ENOENT: it is none. */
-int sent_folder_remove(struct tree *tree, const char *name);
-
-/* What the service calls the file of this name in sent/; NULL: nothing known. The caller frees. Once that
- * file has left sent/ by the user's doing, its record is not to take its place: sent_folder_forget(), which
- * frees it. NULL-safe. */
-char *sent_folder_get_id(struct tree *tree, const char *name);
-void sent_folder_forget(struct tree *tree, char *id);
-
-/* How much longer the receipt of this item is than the outbox says. */
-size_t sent_delivery_len(const struct tree *tree, const struct outbox_stat *stat);
-
-int sent_record_open(struct tree *tree, uint32_t number, int flags, struct tree_handle **ret_handle);
-int sent_receipt_open(struct tree *tree, const struct tree_caller *caller, uint64_t number, int flags,
-                      struct tree_handle **ret_handle);
+/* Whether an item may be renamed at all: 0; -EPERM for receipts and records of mail sent elsewhere; -EINVAL
+ * for flags but RENAME_NOREPLACE. */
+int items_check_rename(struct tree *tree, uint64_t folder, const char *name, unsigned int flags);
+/* Takes an item out, into the folder of this descriptor: as outbox_take_out() in outbox.h. */
+int items_take_out(struct tree *tree, uint64_t folder, const char *name, int dir_fd, const char *new_name,
+                   unsigned int flags);
 
 #endif

@@ -1,12 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Maildirs: what is where, and as what; marks, listings and open files.
+ * maildir/: every inbox once more, as a Maildir that mail programs open.
+ *
+ *     maildir/ADDRESS/{cur,new,tmp}   the messages; marking one is renaming it
+ *     maildir/ADDRESS/.uidvalidity    what mbsync reads, by name (it is not listed)
+ *
+ * What programs keep beside these (lock files, sync states, an index) are ordinary files, kept in the state
+ * directory: names that start with a dot or with "dovecot". They are drafts to the kernel (drafts.h).
+ *
+ * Which mail is where, and how it is marked, is remembered by maildir_memory. It follows the store when a
+ * folder is looked up or listed: then the inbox is looked through, if it has changed. A message has no size
+ * before it was fetched, and looking it up fetches it. So requests wait here, and nobody is ever notified of
+ * anything in cur and new.
  */
 #include "tree/maildir.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +30,10 @@
 #include "base/file.h"
 #include "mail/content_digest.h"
 #include "mail/maildir_name.h"
+#include "store/maildir_memory.h"
 #include "store/store_content.h"
-#include "tree/entry.h"
-#include "tree/handle_type.h"
-#include "tree/tree_state.h"
+#include "tree/drafts.h"
+#include "tree/node.h"
 
 enum {
     NS_PER_MS = 1000 * 1000,
@@ -29,31 +42,98 @@ enum {
     EMAILS_AT_ONCE = 64,
     SIGHTINGS_FIRST = 1024,
     UIDS_AT_ONCE = 1000,
-    BOX_LINKS = 5, /* itself, its name, and ".." of cur, new and tmp: some programs count folders so */
+    FETCHED_FIRST = 32, /* of a folder that is listed */
+    LOCAL_MAX = 64,     /* names of programs' own files in one folder */
+    BOX_LINKS = 5,      /* itself, its name, and ".." of cur, new and tmp: some programs count folders so */
+    UIDVALIDITY_SIZE = 32,  /* of the text */
+    LOCAL_FOLDER_SIZE = 64, /* of a path below the folder "maildir" of the state directory */
+    LOCAL_PATH_SIZE = LOCAL_FOLDER_SIZE + NAME_MAX + 1,
 };
 
-const char maildir_uidvalidity_name[] = ".uidvalidity";
+static const char uidvalidity_name[] = ".uidvalidity";
 
-void maildir_init(struct maildir *maildir)
+struct maildir {
+    struct maildir_memory *memory;
+    int dir_fd;                /* of what is kept on disk */
+    struct draft_node root;    /* the same, for drafts: programs' own files are known as those are */
+    pthread_mutex_t sync_lock; /* held while an inbox is looked through: one at a time */
+};
+
+/* ---------------------------------------------------------------- inode numbers */
+
+/* What an inode of NODE_MAILDIR is: its number is the store's of the inbox and, in the low two bits, this. */
+enum maildir_part {
+    MAILDIR_PART_BOX,
+    MAILDIR_PART_CUR,
+    MAILDIR_PART_NEW,
+    MAILDIR_PART_TMP,
+};
+
+enum {
+    PART_BITS = 2
+};
+
+static const char *const part_names[] = {[MAILDIR_PART_BOX] = "",
+                                         [MAILDIR_PART_CUR] = "cur",
+                                         [MAILDIR_PART_NEW] = "new",
+                                         [MAILDIR_PART_TMP] = "tmp"};
+
+static uint64_t part_ino(uint32_t inbox, enum maildir_part part)
 {
-    *maildir = (struct maildir){.dir_fd = -1};
-    pthread_mutex_init(&maildir->sync_lock, NULL);
+    return node_ino(NODE_MAILDIR, (uint64_t)inbox << PART_BITS | (uint64_t)part);
 }
 
-int maildir_open(struct maildir *maildir, struct clock *clock, int state_dir_fd)
+static uint32_t inbox_of(uint64_t ino)
 {
+    return (uint32_t)(node_number(ino) >> PART_BITS);
+}
+
+/* `ino` is of NODE_MAILDIR. */
+static enum maildir_part part_of(uint64_t ino)
+{
+    return (enum maildir_part)(node_number(ino) & ((1U << PART_BITS) - 1));
+}
+
+static bool is_box(uint64_t ino)
+{
+    return node_kind(ino) == NODE_MAILDIR && part_of(ino) == MAILDIR_PART_BOX;
+}
+
+static bool holds_messages(uint64_t ino)
+{
+    return node_kind(ino) == NODE_MAILDIR &&
+           (part_of(ino) == MAILDIR_PART_CUR || part_of(ino) == MAILDIR_PART_NEW);
+}
+
+/* Of a folder that holds messages. */
+static enum maildir_folder folder_of(uint64_t ino)
+{
+    return part_of(ino) == MAILDIR_PART_CUR ? MAILDIR_CUR : MAILDIR_NEW;
+}
+
+static int init_maildir(struct tree *tree, int state_dir_fd)
+{
+    struct maildir *maildir = calloc(1, sizeof(*maildir));
+    if (maildir == NULL)
+        return -ENOMEM;
+    tree->maildir = maildir;
+    pthread_mutex_init(&maildir->sync_lock, NULL);
     maildir->dir_fd = file_open_dir(state_dir_fd, "maildir");
     if (maildir->dir_fd < 0)
         return maildir->dir_fd;
     draft_root_init(&maildir->root, maildir->dir_fd);
-    return maildir_memory_open(maildir->dir_fd, clock, &maildir->memory);
+    return maildir_memory_open(maildir->dir_fd, tree->clock, &maildir->memory);
 }
 
-void maildir_release(struct maildir *maildir)
+static void release_maildir(struct tree *tree)
 {
+    struct maildir *maildir = tree->maildir;
+    if (maildir == NULL)
+        return;
     maildir_memory_free(maildir->memory);
     cleanup_close(&maildir->dir_fd);
     pthread_mutex_destroy(&maildir->sync_lock);
+    free(maildir);
 }
 
 bool maildir_is_shown(const struct tree *tree)
@@ -61,29 +141,22 @@ bool maildir_is_shown(const struct tree *tree)
     return store_has_raw(tree->store);
 }
 
-bool maildir_holds_messages(uint64_t ino)
-{
-    return inode_kind(ino) == INODE_MAILDIR &&
-           (maildir_node(ino) == MAILDIR_NODE_CUR || maildir_node(ino) == MAILDIR_NODE_NEW);
-}
-
-bool maildir_is_folder(uint64_t ino)
-{
-    if (inode_kind(ino) == INODE_MAILDIR)
-        return maildir_node(ino) != MAILDIR_NODE_UIDVALIDITY;
-    return ino == inode_make(INODE_FIXED, FIXED_MAILDIR);
-}
-
 /* ---------------------------------------------------------------- following the inboxes */
 
 void maildir_inbox_changed(struct tree *tree, uint32_t inbox)
 {
-    maildir_memory_mark_stale(tree->maildir.memory, inbox);
+    maildir_memory_mark_stale(tree->maildir->memory, inbox);
+}
+
+void maildir_notify_box(struct tree *tree, uint32_t inbox)
+{
+    notify_folder_changed(tree, part_ino(inbox, MAILDIR_PART_BOX));
 }
 
 void maildir_email_gone(struct tree *tree, uint32_t inbox, uint32_t email)
 {
-    maildir_memory_note_gone(tree->maildir.memory, inbox, email);
+    maildir_memory_note_gone(tree->maildir->memory, inbox, email);
+    notify_content_changed(tree, node_ino(NODE_MAILDIR_MESSAGE, email));
 }
 
 struct sightings {
@@ -104,7 +177,7 @@ static int add_sighting(const struct tree *tree, struct sightings *sightings, co
         sightings->capacity = capacity;
     }
     /* The id may have to be read from the disk, so only where it is not known yet. */
-    bool is_known = maildir_memory_find_email(tree->maildir.memory, email->inbox, email->number, &mail);
+    bool is_known = maildir_memory_find_email(tree->maildir->memory, email->inbox, email->number, &mail);
     sightings->items[sightings->len++] = (struct maildir_sighting){
         .email = email->number,
         .id = is_known ? NULL : store_get_email_id(tree->store, email->number),
@@ -128,9 +201,9 @@ static int look_through(struct tree *tree, uint32_t inbox, int64_t arrived_ns)
         position = next[count - 1];
     }
     if (error == 0)
-        error = maildir_memory_sync(tree->maildir.memory, inbox, sightings.items, sightings.len, arrived_ns);
+        error = maildir_memory_sync(tree->maildir->memory, inbox, sightings.items, sightings.len, arrived_ns);
     else
-        maildir_memory_mark_stale(tree->maildir.memory, inbox);
+        maildir_memory_mark_stale(tree->maildir->memory, inbox);
     free(sightings.items);
     return error;
 }
@@ -138,21 +211,22 @@ static int look_through(struct tree *tree, uint32_t inbox, int64_t arrived_ns)
 static bool is_fresh(struct tree *tree, uint32_t inbox)
 {
     struct maildir_state state;
-    return maildir_memory_get_state(tree->maildir.memory, inbox, &state) && !state.is_stale;
+    return maildir_memory_get_state(tree->maildir->memory, inbox, &state) && !state.is_stale;
 }
 
-int maildir_refresh(struct tree *tree, uint32_t inbox)
+/* Brings the memory up to date with the inbox (waits for the disk where there is need). 0 or -errno. */
+static int refresh(struct tree *tree, uint32_t inbox)
 {
     struct inbox_view view;
     if (is_fresh(tree, inbox))
         return 0;
     if (!store_get_inbox(tree->store, inbox, &view))
         return -ENOENT;
-    pthread_mutex_lock(&tree->maildir.sync_lock);
-    int error = maildir_memory_add_inbox(tree->maildir.memory, inbox, view.id);
-    if (error == 0 && maildir_memory_begin_sync(tree->maildir.memory, inbox))
+    pthread_mutex_lock(&tree->maildir->sync_lock);
+    int error = maildir_memory_add_inbox(tree->maildir->memory, inbox, view.id);
+    if (error == 0 && maildir_memory_begin_sync(tree->maildir->memory, inbox))
         error = look_through(tree, inbox, view.changed_ms * NS_PER_MS);
-    pthread_mutex_unlock(&tree->maildir.sync_lock);
+    pthread_mutex_unlock(&tree->maildir->sync_lock);
     return error;
 }
 
@@ -164,83 +238,114 @@ static struct timespec timespec_of_ns(int64_t ns)
 }
 
 /* Mail that came and was not looked through yet has changed new/ already, by as much as it will have then. */
-static int64_t changed_ns(struct tree *tree, const struct inbox_view *inbox, enum maildir_node node)
+static int64_t changed_ns(struct tree *tree, const struct inbox_view *inbox, enum maildir_part part)
 {
     struct maildir_state state = {.is_stale = true};
-    maildir_memory_get_state(tree->maildir.memory, inbox->number, &state);
+    maildir_memory_get_state(tree->maildir->memory, inbox->number, &state);
     int64_t new_ns = state.changed_ns[MAILDIR_NEW];
     int64_t inbox_ns = inbox->changed_ms * NS_PER_MS;
     if (state.is_stale)
         new_ns = inbox_ns > new_ns ? inbox_ns : new_ns + 1;
-    if (node == MAILDIR_NODE_NEW)
+    if (part == MAILDIR_PART_NEW)
         return new_ns;
-    if (node == MAILDIR_NODE_CUR && state.changed_ns[MAILDIR_CUR] != 0)
+    if (part == MAILDIR_PART_CUR && state.changed_ns[MAILDIR_CUR] != 0)
         return state.changed_ns[MAILDIR_CUR];
-    if (node == MAILDIR_NODE_BOX)
+    if (part == MAILDIR_PART_BOX)
         return inbox->record_ms * NS_PER_MS;
-    return node == MAILDIR_NODE_UIDVALIDITY ? new_ns : tree->started_ms * NS_PER_MS;
+    return tree->started_ms * NS_PER_MS;
 }
 
-size_t maildir_uidvalidity(struct tree *tree, uint32_t inbox, char ret_text[MAILDIR_UIDVALIDITY_SIZE])
+/* The content of .uidvalidity; its length. */
+static size_t write_uidvalidity_text(struct tree *tree, uint32_t inbox, char ret_text[UIDVALIDITY_SIZE])
 {
     struct maildir_state state = {.uidvalidity = 0};
-    maildir_memory_get_state(tree->maildir.memory, inbox, &state);
+    maildir_memory_get_state(tree->maildir->memory, inbox, &state);
     /* The second line is up to where U numbers are spoken for. mbsync takes a higher one for damage, and may
      * meet mail that came after it read this. */
     uint32_t taken = (state.uid_max / UIDS_AT_ONCE + 1) * UIDS_AT_ONCE;
-    int len = snprintf(ret_text, MAILDIR_UIDVALIDITY_SIZE, "%u\n%u\n", state.uidvalidity, taken);
+    int len = snprintf(ret_text, UIDVALIDITY_SIZE, "%u\n%u\n", state.uidvalidity, taken);
     return (size_t)len;
 }
 
-static void entry_of_node(struct tree *tree, const struct inbox_view *inbox, enum maildir_node node,
-                          struct tree_entry *ret)
+static void fill_part(struct tree *tree, const struct inbox_view *inbox, enum maildir_part part,
+                      struct tree_entry *ret)
 {
-    char text[MAILDIR_UIDVALIDITY_SIZE];
-    bool is_file = node == MAILDIR_NODE_UIDVALIDITY;
-    size_t len = is_file ? maildir_uidvalidity(tree, inbox->number, text) : 0;
-    entry_of_maildir(tree, maildir_ino(inbox->number, node), is_file ? S_IFREG | 0600 : S_IFDIR | 0700,
-                     (off_t)len, timespec_of_ns(changed_ns(tree, inbox, node)), ret);
-    if (node == MAILDIR_NODE_BOX)
-        ret->attributes.stat.st_nlink = BOX_LINKS;
     /* The kernel looks at every folder on the way to a message: those whose times tell nobody of mail are
      * left to it. Nothing is notified in the others. */
-    ret->attributes.is_lasting = node == MAILDIR_NODE_BOX || node == MAILDIR_NODE_TMP;
+    bool is_lasting = part == MAILDIR_PART_BOX || part == MAILDIR_PART_TMP;
+    entry_fill(tree, part_ino(inbox->number, part), S_IFDIR | 0700, 0,
+               timespec_of_ns(changed_ns(tree, inbox, part)), is_lasting ? LASTING : LASTING_NAME, ret);
+    if (part == MAILDIR_PART_BOX)
+        ret->attributes.stat.st_nlink = BOX_LINKS;
 }
 
-static void entry_of_message(const struct tree *tree, const struct email_view *email,
-                             const struct maildir_mail *mail, struct tree_entry *ret)
+static void fill_uidvalidity(struct tree *tree, const struct inbox_view *inbox, struct tree_entry *ret)
+{
+    char text[UIDVALIDITY_SIZE];
+    entry_fill(tree, node_ino(NODE_UIDVALIDITY, inbox->number), S_IFREG | 0600,
+               write_uidvalidity_text(tree, inbox->number, text),
+               timespec_of_ns(changed_ns(tree, inbox, MAILDIR_PART_NEW)), LASTING_NAME, ret);
+}
+
+/* A message whose size is not known is to be looked up first. */
+static void fill_message(const struct tree *tree, const struct email_view *email,
+                         const struct maildir_mail *mail, struct tree_entry *ret)
 {
     bool has_size = mail->size >= 0;
-    entry_of_maildir(tree, inode_make(INODE_MAILDIR_MESSAGE, email->number), S_IFREG | 0444,
-                     has_size ? (off_t)mail->size : 0, timespec_of_ms(email->date_ms), ret);
+    entry_fill(tree, node_ino(NODE_MAILDIR_MESSAGE, email->number), S_IFREG | 0444,
+               has_size ? (uint64_t)mail->size : 0, timespec_of_ms(email->date_ms), LASTING, ret);
     if (!has_size)
         ret->ino = 0;
 }
 
 /* Whether the inbox holds it still. */
-static bool is_held(struct tree *tree, const struct email_view *email)
+static bool is_in_inbox(struct tree *tree, const struct email_view *email)
 {
     struct email_view now;
     return store_find_email(tree->store, email->inbox, email->name, &now) && now.number == email->number;
 }
 
-bool maildir_get_entry(struct tree *tree, uint64_t ino, struct tree_entry *ret)
+static int get_part(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret)
 {
     struct inbox_view inbox;
+    (void)caller;
+    if (!store_get_inbox(tree->store, inbox_of(ino), &inbox))
+        return -ENOENT;
+    fill_part(tree, &inbox, part_of(ino), ret);
+    return 0;
+}
+
+static int get_uidvalidity(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                           struct tree_entry *ret)
+{
+    struct inbox_view inbox;
+    (void)caller;
+    if (!store_get_inbox(tree->store, (uint32_t)node_number(ino), &inbox))
+        return -ENOENT;
+    fill_uidvalidity(tree, &inbox, ret);
+    return 0;
+}
+
+static int get_message(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                       struct tree_entry *ret)
+{
     struct email_view email;
     struct maildir_mail mail;
-    if (inode_kind(ino) == INODE_MAILDIR) {
-        if (!store_get_inbox(tree->store, maildir_inbox(ino), &inbox))
-            return false;
-        entry_of_node(tree, &inbox, maildir_node(ino), ret);
-        return true;
-    }
-    if (!store_get_email(tree->store, (uint32_t)inode_number(ino), &email) || !is_held(tree, &email) ||
-        !maildir_memory_find_email(tree->maildir.memory, email.inbox, email.number, &mail))
-        return false;
-    entry_of_message(tree, &email, &mail, ret);
+    (void)caller;
+    if (!store_get_email(tree->store, (uint32_t)node_number(ino), &email) || !is_in_inbox(tree, &email) ||
+        !maildir_memory_find_email(tree->maildir->memory, email.inbox, email.number, &mail))
+        return -ENOENT;
+    fill_message(tree, &email, &mail, ret);
     ret->ino = ino;
-    return true;
+    return 0;
+}
+
+static int get_maildirs(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                        struct tree_entry *ret)
+{
+    (void)caller;
+    entry_fill_ms(tree, ino, S_IFDIR | 0700, 0, store_inboxes_changed_ms(tree->store), LASTING, ret);
+    return 0;
 }
 
 static void name_of(const struct maildir_mail *mail, char ret_name[MAILDIR_NAME_SIZE])
@@ -251,29 +356,138 @@ static void name_of(const struct maildir_mail *mail, char ret_name[MAILDIR_NAME_
     maildir_name_format(&name, ret_name);
 }
 
-bool maildir_get_message(struct tree *tree, const struct email_view *email, enum maildir_folder folder,
-                         char ret_name[MAILDIR_NAME_SIZE], struct tree_entry *ret)
+/* ---------------------------------------------------------------- programs' own files */
+
+/* notmuch(1) makes its index where the mail is, unless it is told otherwise. */
+static const char notmuch_name[] = ".notmuch";
+
+/* Whether a program may have a file of this name in this folder. */
+static bool is_local(uint64_t folder, const char *name)
 {
-    struct maildir_mail mail;
-    if (!maildir_memory_find_email(tree->maildir.memory, email->inbox, email->number, &mail) ||
-        mail.is_gone || mail.folder != folder)
-        return false;
-    name_of(&mail, ret_name);
-    entry_of_message(tree, email, &mail, ret);
-    return true;
+    return (is_box(folder) || node_kind(folder) == NODE_MAILDIRS) && strcmp(name, uidvalidity_name) != 0 &&
+           (name[0] == '.' || strncmp(name, "dovecot", 7) == 0);
+}
+
+/* Of an inbox's files: made of its id, for numbers are given anew in each mount. */
+static int folder_name(const struct tree *tree, uint64_t folder, char ret_name[LOCAL_FOLDER_SIZE])
+{
+    struct inbox_view inbox;
+    char digest[65];
+    if (!is_box(folder)) {
+        snprintf(ret_name, LOCAL_FOLDER_SIZE, "files/all");
+        return 0;
+    }
+    if (!store_get_inbox(tree->store, inbox_of(folder), &inbox))
+        return -ENOENT;
+    content_digest(inbox.id, strlen(inbox.id), digest);
+    snprintf(ret_name, LOCAL_FOLDER_SIZE, "files/%.32s", digest);
+    return 0;
+}
+
+/* Its name below the folder `root` of struct maildir: that is how the table of drafts knows it. 0 or -ENOENT.
+ */
+static int local_path(const struct tree *tree, uint64_t folder, const char *name,
+                      char ret_path[LOCAL_PATH_SIZE])
+{
+    char folder_path[LOCAL_FOLDER_SIZE];
+    int error = folder_name(tree, folder, folder_path);
+    if (error == 0)
+        snprintf(ret_path, LOCAL_PATH_SIZE, "%s/%s", folder_path, name);
+    return error;
+}
+
+/* The folder that holds them on disk; `is_made`: make it where it is not there. The caller closes. Or -errno.
+ */
+static int open_local(const struct tree *tree, uint64_t folder, bool is_made)
+{
+    char name[LOCAL_FOLDER_SIZE];
+    int error = folder_name(tree, folder, name);
+    if (error != 0)
+        return error;
+    if (is_made)
+        return file_open_dir(tree->maildir->dir_fd, name);
+    int fd = openat(tree->maildir->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* Names of programs' own files, as they are when a folder is opened. */
+struct maildir_names {
+    struct maildir_local {
+        char name[NAME_MAX + 1];
+        uint64_t shown_ino;
+        mode_t type;
+    } * items;
+    size_t len;
+};
+
+static bool is_file_name(const struct dirent *item)
+{
+    return strcmp(item->d_name, ".") != 0 && strcmp(item->d_name, "..") != 0;
+}
+
+static int read_names(DIR *dir, struct maildir_names *ret)
+{
+    const struct dirent *item;
+    ret->items = calloc(LOCAL_MAX, sizeof(*ret->items));
+    if (ret->items == NULL)
+        return -ENOMEM;
+    while (ret->len < LOCAL_MAX && (errno = 0, item = readdir(dir)) != NULL) {
+        if (!is_file_name(item))
+            continue;
+        struct maildir_local *local = &ret->items[ret->len++];
+        snprintf(local->name, sizeof(local->name), "%s", item->d_name);
+        local->shown_ino = draft_shown_ino(item->d_ino);
+        local->type = DTTOIF(item->d_type);
+    }
+    return ret->len < LOCAL_MAX ? -errno : 0;
+}
+
+/* NULL where the folder has not been made yet. */
+static int open_listing(const struct tree *tree, uint64_t folder, DIR **ret)
+{
+    int fd = open_local(tree, folder, false);
+    *ret = fd < 0 ? NULL : fdopendir(fd);
+    if (fd < 0)
+        return fd == -ENOENT ? 0 : fd;
+    if (*ret != NULL)
+        return 0;
+    close(fd);
+    return -ENOMEM;
+}
+
+static void names_release(struct maildir_names *names)
+{
+    free(names->items);
+    *names = (struct maildir_names){.len = 0};
+}
+
+/* None where there can be none. 0 or -errno. */
+static int list_local(const struct tree *tree, uint64_t folder, struct maildir_names *ret)
+{
+    *ret = (struct maildir_names){.len = 0};
+    DIR *dir = NULL;
+    int error = is_local(folder, ".") ? open_listing(tree, folder, &dir) : 0;
+    if (dir == NULL)
+        return error;
+    error = read_names(dir, ret);
+    closedir(dir);
+    if (error != 0)
+        names_release(ret);
+    return error;
 }
 
 /* ---------------------------------------------------------------- lookup */
 
-int maildir_find_message(struct tree *tree, uint64_t folder, const char *text, struct maildir_mail *ret_mail,
-                         struct email_view *ret_email)
+/* The message of this name in a cur or new folder, as it is now. 0 or -ENOENT. */
+static int find_message(struct tree *tree, uint64_t folder, const char *text, struct maildir_mail *ret_mail,
+                        struct email_view *ret_email)
 {
     struct maildir_name name;
     struct maildir_name known = {.epoch = 0};
-    uint32_t inbox = maildir_inbox(folder);
-    enum maildir_folder wanted = maildir_node(folder) == MAILDIR_NODE_CUR ? MAILDIR_CUR : MAILDIR_NEW;
-    if (!maildir_holds_messages(folder) || !maildir_name_parse(text, &name) ||
-        !maildir_memory_find_uid(tree->maildir.memory, inbox, name.uid, ret_mail))
+    uint32_t inbox = inbox_of(folder);
+    enum maildir_folder wanted = folder_of(folder);
+    if (!holds_messages(folder) || !maildir_name_parse(text, &name) ||
+        !maildir_memory_find_uid(tree->maildir->memory, inbox, name.uid, ret_mail))
         return -ENOENT;
     known.epoch = ret_mail->epoch_s;
     known.uid = ret_mail->uid;
@@ -281,7 +495,7 @@ int maildir_find_message(struct tree *tree, uint64_t folder, const char *text, s
     bool is_it = maildir_name_is_same_message(&name, &known) && ret_mail->folder == wanted &&
                  ret_mail->has_info == name.has_info && ret_mail->flags == name.flags;
     return is_it && !ret_mail->is_gone && ret_mail->email != NUMBER_NONE &&
-                   store_get_email(tree->store, ret_mail->email, ret_email) && is_held(tree, ret_email)
+                   store_get_email(tree->store, ret_mail->email, ret_email) && is_in_inbox(tree, ret_email)
                ? 0
                : -ENOENT;
 }
@@ -296,7 +510,7 @@ static int fetch_size(struct tree *tree, const struct tree_caller *caller, const
         return error;
     cleanup_close(&bytes.fd);
     mail->size = (int64_t)bytes.len;
-    maildir_memory_note_size(tree->maildir.memory, email->inbox, mail->uid, mail->size);
+    maildir_memory_note_size(tree->maildir->memory, email->inbox, mail->uid, mail->size);
     return 0;
 }
 
@@ -305,242 +519,126 @@ static int lookup_message(struct tree *tree, const struct tree_caller *caller, u
 {
     struct maildir_mail mail;
     struct email_view email;
-    int error = maildir_find_message(tree, parent, name, &mail, &email);
+    int error = find_message(tree, parent, name, &mail, &email);
     if (error == 0 && mail.size < 0)
         error = fetch_size(tree, caller, &email, &mail);
     if (error == 0)
-        entry_of_message(tree, &email, &mail, ret);
+        fill_message(tree, &email, &mail, ret);
     return error;
 }
 
-static bool find_node(const char *name, enum maildir_node *ret)
+static bool find_part(const char *name, enum maildir_part *ret)
 {
-    static const char *const names[] = {
-        [MAILDIR_NODE_BOX] = "",
-        [MAILDIR_NODE_CUR] = "cur",
-        [MAILDIR_NODE_NEW] = "new",
-        [MAILDIR_NODE_TMP] = "tmp",
-        [MAILDIR_NODE_UIDVALIDITY] = maildir_uidvalidity_name,
-    };
-    for (size_t i = MAILDIR_NODE_CUR; i < ARRAY_LEN(names); i++)
-        if (strcmp(name, names[i]) == 0) {
-            *ret = (enum maildir_node)i;
+    for (size_t i = MAILDIR_PART_CUR; i < ARRAY_LEN(part_names); i++)
+        if (strcmp(name, part_names[i]) == 0) {
+            *ret = (enum maildir_part)i;
             return true;
         }
     return false;
 }
 
-static int lookup_node(struct tree *tree, uint32_t inbox, enum maildir_node node, struct tree_entry *ret)
+static int lookup_local(struct tree *tree, uint64_t folder, const char *name, struct tree_entry *ret)
 {
-    struct inbox_view view;
-    int error = maildir_refresh(tree, inbox);
+    char path[LOCAL_PATH_SIZE];
+    int error = local_path(tree, folder, name, path);
+    return error != 0 ? error : draft_lookup_in(tree, &tree->maildir->root, path, ret);
+}
+
+static int lookup_in_box(struct tree *tree, uint64_t box, const char *name, struct tree_entry *ret)
+{
+    struct inbox_view inbox;
+    enum maildir_part part = MAILDIR_PART_BOX;
+    bool is_uidvalidity = strcmp(name, uidvalidity_name) == 0;
+    if (is_local(box, name))
+        return lookup_local(tree, box, name, ret);
+    if (!is_uidvalidity && !find_part(name, &part))
+        return -ENOENT;
+    int error = refresh(tree, inbox_of(box));
     if (error != 0)
         return error;
-    if (!store_get_inbox(tree->store, inbox, &view))
+    if (!store_get_inbox(tree->store, inbox_of(box), &inbox))
         return -ENOENT;
-    entry_of_node(tree, &view, node, ret);
+    if (is_uidvalidity)
+        fill_uidvalidity(tree, &inbox, ret);
+    else
+        fill_part(tree, &inbox, part, ret);
     return 0;
 }
 
-static int lookup_local(struct tree *tree, uint64_t parent, const char *name, struct tree_entry *ret)
+static int lookup_in_maildir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
+                             const char *name, struct tree_entry *ret)
 {
-    struct draft_node *node = NULL;
-    struct stat stat;
-    char path[MAILDIR_LOCAL_PATH_SIZE];
-    int error = maildir_local_path(tree, parent, name, path);
-    if (error == 0)
-        error = draft_table_find(&tree->drafts, &tree->maildir.root, path, &node, &stat);
-    if (error == 0)
-        entry_of_draft(draft_node_ino(&tree->drafts, node), &stat, ret);
-    return error;
+    return is_box(folder) ? lookup_in_box(tree, folder, name, ret)
+                          : lookup_message(tree, caller, folder, name, ret);
+}
+
+static int lookup_maildir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
+                          const char *name, struct tree_entry *ret)
+{
+    struct inbox_view inbox;
+    (void)caller;
+    if (is_local(folder, name))
+        return lookup_local(tree, folder, name, ret);
+    if (!store_find_inbox(tree->store, name, &inbox))
+        return -ENOENT;
+    fill_part(tree, &inbox, MAILDIR_PART_BOX, ret);
+    return 0;
 }
 
 /* False only for what stays so: an inbox may change, and a message come, before the lookup is made. */
-bool maildir_lookup_may_wait(struct tree *tree, uint64_t parent, const char *name)
+bool maildir_lookup_may_wait(struct tree *tree, uint64_t folder, const char *name)
 {
     struct maildir_mail mail;
     struct email_view email;
-    enum maildir_node node;
-    if (inode_kind(parent) != INODE_MAILDIR)
-        return false;
-    if (maildir_node(parent) == MAILDIR_NODE_BOX)
-        return find_node(name, &node);
-    return maildir_holds_messages(parent) &&
-           (maildir_find_message(tree, parent, name, &mail, &email) != 0 || mail.size < 0);
+    enum maildir_part part;
+    if (is_box(folder))
+        return strcmp(name, uidvalidity_name) == 0 || find_part(name, &part);
+    return holds_messages(folder) && (find_message(tree, folder, name, &mail, &email) != 0 || mail.size < 0);
 }
 
-int maildir_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
-                   struct tree_entry *ret)
-{
-    enum maildir_node node = MAILDIR_NODE_BOX;
-    bool is_box = inode_kind(parent) == INODE_MAILDIR && maildir_node(parent) == MAILDIR_NODE_BOX;
-    struct inbox_view view;
-    if (is_box && find_node(name, &node))
-        return lookup_node(tree, maildir_inbox(parent), node, ret);
-    if (maildir_is_local(parent, name))
-        return lookup_local(tree, parent, name, ret);
-    if (inode_kind(parent) == INODE_MAILDIR)
-        return is_box ? -ENOENT : lookup_message(tree, caller, parent, name, ret);
-    if (!store_find_inbox(tree->store, name, &view))
-        return -ENOENT;
-    entry_of_node(tree, &view, MAILDIR_NODE_BOX, ret);
-    return 0;
-}
+/* ---------------------------------------------------------------- names made */
 
-/* ---------------------------------------------------------------- programs' own files */
-
-/* Ordinary files in the state directory, known to the kernel as drafts are. */
-
-enum {
-    FOLDER_NAME_SIZE = 64
-};
-
-/* notmuch(1) makes its index where the mail is, unless it is told otherwise. */
-static const char index_name[] = ".notmuch";
-
-bool maildir_is_local(uint64_t folder, const char *name)
-{
-    bool can_have_some = inode_kind(folder) == INODE_MAILDIR ? maildir_node(folder) == MAILDIR_NODE_BOX
-                                                             : maildir_is_folder(folder);
-    return can_have_some && strcmp(name, maildir_uidvalidity_name) != 0 &&
-           (name[0] == '.' || strncmp(name, "dovecot", 7) == 0);
-}
-
-/* Of an inbox's files: made of its id, for numbers are given anew in each mount. */
-static int folder_name(const struct tree *tree, uint64_t folder, char ret_name[FOLDER_NAME_SIZE])
-{
-    struct inbox_view inbox;
-    char digest[65];
-    if (inode_kind(folder) != INODE_MAILDIR) {
-        snprintf(ret_name, FOLDER_NAME_SIZE, "files/all");
-        return 0;
-    }
-    if (!store_get_inbox(tree->store, maildir_inbox(folder), &inbox))
-        return -ENOENT;
-    content_digest(inbox.id, strlen(inbox.id), digest);
-    snprintf(ret_name, FOLDER_NAME_SIZE, "files/%.32s", digest);
-    return 0;
-}
-
-int maildir_local_path(const struct tree *tree, uint64_t folder, const char *name,
-                       char ret_path[MAILDIR_LOCAL_PATH_SIZE])
-{
-    char folder_path[FOLDER_NAME_SIZE];
-    int error = folder_name(tree, folder, folder_path);
-    if (error == 0)
-        snprintf(ret_path, MAILDIR_LOCAL_PATH_SIZE, "%s/%s", folder_path, name);
-    return error;
-}
-
-int maildir_open_local(const struct tree *tree, uint64_t folder, bool is_made)
-{
-    char name[FOLDER_NAME_SIZE];
-    int error = folder_name(tree, folder, name);
-    if (error != 0)
-        return error;
-    if (is_made)
-        return file_open_dir(tree->maildir.dir_fd, name);
-    int fd = openat(tree->maildir.dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
-}
-
-/* ---------------------------------------------------------------- listing */
-
-static bool is_shown(const struct dirent *item)
-{
-    return strcmp(item->d_name, ".") != 0 && strcmp(item->d_name, "..") != 0;
-}
-
-static int read_names(DIR *dir, struct maildir_names *ret)
-{
-    const struct dirent *item;
-    ret->items = calloc(MAILDIR_LOCAL_MAX, sizeof(*ret->items));
-    if (ret->items == NULL)
-        return -ENOMEM;
-    while (ret->len < MAILDIR_LOCAL_MAX && (errno = 0, item = readdir(dir)) != NULL) {
-        if (!is_shown(item))
-            continue;
-        struct maildir_local *local = &ret->items[ret->len++];
-        snprintf(local->name, sizeof(local->name), "%s", item->d_name);
-        local->shown_ino = entry_shown_draft_ino(item->d_ino);
-        local->type = DTTOIF(item->d_type);
-    }
-    return ret->len < MAILDIR_LOCAL_MAX ? -errno : 0;
-}
-
-/* NULL where the folder has not been made yet. */
-static int open_listing(const struct tree *tree, uint64_t folder, DIR **ret)
-{
-    int fd = maildir_open_local(tree, folder, false);
-    *ret = fd < 0 ? NULL : fdopendir(fd);
-    if (fd < 0)
-        return fd == -ENOENT ? 0 : fd;
-    if (*ret != NULL)
-        return 0;
-    close(fd);
-    return -ENOMEM;
-}
-
-void maildir_names_release(struct maildir_names *names)
-{
-    free(names->items);
-    *names = (struct maildir_names){.len = 0};
-}
-
-int maildir_list_local(const struct tree *tree, uint64_t folder, struct maildir_names *ret)
-{
-    *ret = (struct maildir_names){.len = 0};
-    DIR *dir = NULL;
-    int error = maildir_is_local(folder, ".") ? open_listing(tree, folder, &dir) : 0;
-    if (dir == NULL)
-        return error;
-    error = read_names(dir, ret);
-    closedir(dir);
-    if (error != 0)
-        maildir_names_release(ret);
-    return error;
-}
-
-/* ---------------------------------------------------------------- making */
-
-static int check_room(const struct tree *tree, uint64_t folder)
+static int check_can_make(const struct tree *tree, uint64_t folder)
 {
     struct maildir_names names;
-    int error = maildir_list_local(tree, folder, &names);
-    if (error == 0 && names.len >= MAILDIR_LOCAL_MAX)
+    int error = list_local(tree, folder, &names);
+    if (error == 0 && names.len >= LOCAL_MAX)
         error = -ENOSPC;
-    maildir_names_release(&names);
+    names_release(&names);
     return error;
 }
 
-int maildir_make_dir(struct tree *tree, uint64_t parent, const char *name, mode_t mode,
-                     struct tree_entry *ret)
+static int make_local_dir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
+                          const char *name, mode_t mode, struct tree_entry *ret)
 {
-    if (!maildir_is_local(parent, name) || strcmp(name, index_name) != 0)
+    (void)caller;
+    if (!is_local(folder, name) || strcmp(name, notmuch_name) != 0)
         return -EPERM;
-    _cleanup_close_ int fd = maildir_open_local(tree, parent, true);
+    _cleanup_close_ int fd = open_local(tree, folder, true);
     if (fd < 0)
         return fd;
     if (mkdirat(fd, name, mode & 0700) != 0)
         return -errno;
-    return maildir_lookup(tree, NULL, parent, name, ret);
+    return lookup_local(tree, folder, name, ret);
 }
 
-int maildir_create(struct tree *tree, uint64_t parent, const char *name, mode_t mode, int flags,
-                   struct tree_entry *ret_entry, struct tree_handle **ret_handle)
+static int create_local(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
+                        const char *name, mode_t mode, int flags, struct tree_entry *ret_entry,
+                        struct tree_handle **ret_handle)
 {
-    if (!maildir_is_local(parent, name))
+    (void)caller;
+    if (!is_local(folder, name))
         return -EPERM;
-    int error = check_room(tree, parent);
+    int error = check_can_make(tree, folder);
     if (error != 0)
         return error;
-    char path[MAILDIR_LOCAL_PATH_SIZE];
-    _cleanup_close_ int fd = maildir_open_local(tree, parent, true);
+    char path[LOCAL_PATH_SIZE];
+    _cleanup_close_ int fd = open_local(tree, folder, true);
     if (fd < 0)
         return fd;
-    error = maildir_local_path(tree, parent, name, path);
+    error = local_path(tree, folder, name, path);
     return error != 0 ? error
-                      : draft_create(tree, &tree->maildir.root, path, mode, flags, ret_entry, ret_handle);
+                      : draft_create_in(tree, &tree->maildir->root, path, mode, flags, ret_entry, ret_handle);
 }
 
 /* ---------------------------------------------------------------- names removed and renamed: of messages,
@@ -551,7 +649,7 @@ static int trash_message(struct tree *tree, uint64_t folder, const char *name)
 {
     struct maildir_mail mail;
     struct email_view email;
-    int error = maildir_find_message(tree, folder, name, &mail, &email);
+    int error = find_message(tree, folder, name, &mail, &email);
     if (error != 0)
         return error;
     uint64_t trashed = maildir_flag('T');
@@ -559,7 +657,7 @@ static int trash_message(struct tree *tree, uint64_t folder, const char *name)
         return -EPERM;
     const struct maildir_mark mark = {
         .folder = (enum maildir_folder)mail.folder, .has_info = true, .flags = mail.flags | trashed};
-    return maildir_memory_mark(tree->maildir.memory, email.inbox, mail.uid, &mark);
+    return maildir_memory_mark(tree->maildir->memory, email.inbox, mail.uid, &mark);
 }
 
 /* The new name must be one of the same message: everything else would be delivering, or taking it away. */
@@ -570,74 +668,70 @@ static int mark_message(struct tree *tree, uint64_t folder, const char *name, ui
     struct maildir_name to;
     struct maildir_mail mail;
     struct email_view email;
-    int error = maildir_find_message(tree, folder, name, &mail, &email);
+    int error = find_message(tree, folder, name, &mail, &email);
     if (error != 0)
         return error;
-    if (maildir_inbox(folder) != maildir_inbox(new_folder) || !maildir_name_parse(name, &from) ||
+    if (inbox_of(folder) != inbox_of(new_folder) || !maildir_name_parse(name, &from) ||
         !maildir_name_parse(new_name, &to) || !maildir_name_is_same_message(&from, &to))
         return -EPERM;
     const struct maildir_mark mark = {
-        .folder = maildir_node(new_folder) == MAILDIR_NODE_CUR ? MAILDIR_CUR : MAILDIR_NEW,
+        .folder = folder_of(new_folder),
         .has_info = to.has_info,
         .flags = to.flags,
     };
     if (folder == new_folder && from.has_info == to.has_info && from.flags == to.flags)
         return 0;
-    return maildir_memory_mark(tree->maildir.memory, email.inbox, mail.uid, &mark);
+    return maildir_memory_mark(tree->maildir->memory, email.inbox, mail.uid, &mark);
 }
 
-/* ---------------------------------------------------------------- all of it */
-
-int maildir_unlink(struct tree *tree, uint64_t parent, const char *name)
+static int unlink_in_maildir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
+                             const char *name)
 {
-    if (maildir_holds_messages(parent))
-        return trash_message(tree, parent, name);
-    if (!maildir_is_local(parent, name))
+    char path[LOCAL_PATH_SIZE];
+    (void)caller;
+    if (holds_messages(folder))
+        return trash_message(tree, folder, name);
+    if (!is_local(folder, name))
         return -EPERM;
-    char path[MAILDIR_LOCAL_PATH_SIZE];
-    int error = maildir_local_path(tree, parent, name, path);
-    return error != 0 ? error : draft_table_remove(&tree->drafts, &tree->maildir.root, path, 0);
+    int error = local_path(tree, folder, name, path);
+    return error != 0 ? error : draft_table_remove(&tree->drafts, &tree->maildir->root, path, 0);
 }
 
 static int rename_local(struct tree *tree, uint64_t parent, const char *name, uint64_t new_parent,
                         const char *new_name, unsigned int flags)
 {
-    struct draft_node *root = &tree->maildir.root;
-    char path[MAILDIR_LOCAL_PATH_SIZE];
-    char new_path[MAILDIR_LOCAL_PATH_SIZE];
-    int error = maildir_local_path(tree, parent, name, path);
+    struct draft_node *root = &tree->maildir->root;
+    char path[LOCAL_PATH_SIZE];
+    char new_path[LOCAL_PATH_SIZE];
+    int error = local_path(tree, parent, name, path);
     if (error == 0)
-        error = maildir_local_path(tree, new_parent, new_name, new_path);
+        error = local_path(tree, new_parent, new_name, new_path);
     if (error != 0)
         return error;
-    _cleanup_close_ int made_fd = maildir_open_local(tree, new_parent, true);
+    _cleanup_close_ int made_fd = open_local(tree, new_parent, true);
     return made_fd < 0 ? made_fd : draft_table_rename(&tree->drafts, root, path, root, new_path, flags);
 }
 
-int maildir_rename(struct tree *tree, uint64_t parent, const char *name, uint64_t new_parent,
-                   const char *new_name, unsigned int flags)
+static int rename_into_maildir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
+                               const char *name, uint64_t new_folder, const char *new_name,
+                               unsigned int flags)
 {
-    if (maildir_is_local(parent, name) && maildir_is_local(new_parent, new_name))
-        return rename_local(tree, parent, name, new_parent, new_name, flags);
-    if ((flags & ~(unsigned int)RENAME_NOREPLACE) != 0)
-        return -EINVAL;
-    if (maildir_holds_messages(parent) && maildir_holds_messages(new_parent))
-        return mark_message(tree, parent, name, new_parent, new_name);
-    return -EPERM;
+    (void)caller;
+    if (is_local(folder, name) && is_local(new_folder, new_name))
+        return rename_local(tree, folder, name, new_folder, new_name, flags);
+    if ((flags & ~(unsigned int)RENAME_NOREPLACE) == 0 && holds_messages(folder) &&
+        holds_messages(new_folder))
+        return mark_message(tree, folder, name, new_folder, new_name);
+    return node_refuse_rename(flags);
 }
 
-/* ---------------------------------------------------------------- listings: a message whose size is not
- * known is given by its name alone */
-
-enum {
-    FETCHED_FIRST = 32
-};
+/* ---------------------------------------------------------------- listings */
 
 /* Nothing to be looked for, in a box that may be long: `new` usually is so. */
 static bool is_empty(struct tree *tree, uint32_t inbox, enum maildir_folder folder)
 {
     struct maildir_state state;
-    return !maildir_memory_get_state(tree->maildir.memory, inbox, &state) || state.present[folder] == 0;
+    return !maildir_memory_get_state(tree->maildir->memory, inbox, &state) || state.present[folder] == 0;
 }
 
 /* Who lists a folder is going to look at what is in it: the first ones are on their way then, and the store
@@ -656,7 +750,7 @@ static void fetch_first(struct tree *tree, uint32_t inbox, enum maildir_folder f
     while (len < FETCHED_FIRST &&
            (count = store_list_emails(tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
         for (size_t i = 0; i < count && len < FETCHED_FIRST; i++)
-            if (maildir_memory_find_email(tree->maildir.memory, inbox, views[i].number, &mail) &&
+            if (maildir_memory_find_email(tree->maildir->memory, inbox, views[i].number, &mail) &&
                 mail.folder == folder && mail.size < 0)
                 wanted[len++] = views[i].number;
         position = next[count - 1];
@@ -664,122 +758,144 @@ static void fetch_first(struct tree *tree, uint32_t inbox, enum maildir_folder f
     store_prefetch_raw(tree->store, wanted, len);
 }
 
-int maildir_open_dir(struct tree *tree, uint64_t folder, struct maildir_names *ret_local)
+/* Brings the folder up to date, and has its messages fetched behind the scenes (waits for the disk). */
+static int open_maildir(const struct tree_caller *caller, struct tree_dir *dir)
 {
-    uint32_t inbox = maildir_inbox(folder);
-    int error = inode_kind(folder) == INODE_MAILDIR ? maildir_refresh(tree, inbox) : 0;
-    if (error == 0 && maildir_holds_messages(folder))
-        fetch_first(tree, inbox, maildir_node(folder) == MAILDIR_NODE_CUR ? MAILDIR_CUR : MAILDIR_NEW);
-    return error != 0 ? error : maildir_list_local(tree, folder, ret_local);
+    struct tree *tree = dir->tree;
+    (void)caller;
+    int error = node_kind(dir->ino) == NODE_MAILDIR ? refresh(tree, inbox_of(dir->ino)) : 0;
+    if (error != 0)
+        return error;
+    if (holds_messages(dir->ino))
+        fetch_first(tree, inbox_of(dir->ino), folder_of(dir->ino));
+    struct maildir_names *names = calloc(1, sizeof(*names));
+    if (names == NULL)
+        return -ENOMEM;
+    error = list_local(tree, dir->ino, names);
+    if (error != 0)
+        free(names);
+    else
+        dir->state = names;
+    return error;
 }
 
-/* Where entries go. Positions count from 0, with `base` added for the outside. */
-struct maildir_output {
-    tree_dir_sink sink;
-    void *context;
-    uint64_t base;
-};
-
-static bool put(const struct maildir_output *out, const char *name, const struct tree_entry *entry,
-                uint64_t next)
+static void release_maildir_dir(struct tree_dir *dir)
 {
-    return out->sink(out->context, name, entry, out->base + next);
+    names_release(dir->state);
+    free(dir->state);
 }
 
-static bool put_name(const struct maildir_output *out, const char *name, uint64_t shown_ino, mode_t mode,
-                     uint64_t next)
+/* Programs' own files come first: how many there are does not change while this is listed. */
+static bool put_local(const struct tree_dir *dir, uint64_t *position)
 {
-    const struct tree_entry entry = {.attributes.stat = {.st_ino = shown_ino, .st_mode = mode}};
-    return put(out, name, &entry, next);
-}
-
-static bool put_local(const struct maildir_names *local, uint64_t *position, const struct maildir_output *out)
-{
-    for (; *position < local->len; ++*position) {
-        const struct maildir_local *item = &local->items[*position];
-        if (!put_name(out, item->name, item->shown_ino, item->type, *position + 1))
+    const struct maildir_names *names = dir->state;
+    for (; *position < names->len; ++*position) {
+        const struct maildir_local *item = &names->items[*position];
+        if (!dir_put_name(dir, item->name, item->shown_ino, item->type, *position + 1))
             return false;
     }
+    *position -= names->len;
     return true;
 }
 
-/* Programs' own files first: how many there are does not change while this is listed. */
-static void read_root(struct tree *tree, const struct maildir_names *local, uint64_t position,
-                      const struct maildir_output *out)
+static int read_maildirs(struct tree_dir *dir, uint64_t position)
 {
+    size_t local = ((const struct maildir_names *)dir->state)->len;
     struct inbox_view view;
     struct tree_entry entry;
     uint64_t next;
-    if (!put_local(local, &position, out))
-        return;
-    position -= local->len;
-    while (store_list_inboxes(tree->store, position, &view, &next, 1) == 1) {
-        if (!maildir_get_entry(tree, maildir_ino(view.number, MAILDIR_NODE_BOX), &entry) ||
-            put(out, view.name, &entry, local->len + next))
-            position = next;
-        else
-            return;
+    if (!put_local(dir, &position))
+        return 0;
+    for (; store_list_inboxes(dir->tree->store, position, &view, &next, 1) == 1; position = next) {
+        fill_part(dir->tree, &view, MAILDIR_PART_BOX, &entry);
+        if (!dir_put(dir, view.name, &entry, local + next))
+            break;
     }
+    return 0;
 }
 
 /* The folders by name alone: looking them up brings what is remembered of them up to date. .uidvalidity is
  * for those who know of it: notmuch(1) would take it for mail. */
-static void read_box(uint32_t inbox, const struct maildir_names *local, uint64_t position,
-                     const struct maildir_output *out)
+static void read_box(const struct tree_dir *dir, uint64_t position)
 {
-    static const char *const names[] = {
-        [MAILDIR_NODE_CUR] = "cur", [MAILDIR_NODE_NEW] = "new", [MAILDIR_NODE_TMP] = "tmp"};
-    if (!put_local(local, &position, out))
+    size_t local = ((const struct maildir_names *)dir->state)->len;
+    if (!put_local(dir, &position))
         return;
-    for (uint64_t i = position - local->len + MAILDIR_NODE_CUR; i <= MAILDIR_NODE_TMP; i++)
-        if (!put_name(out, names[i], maildir_ino(inbox, (enum maildir_node)i), S_IFDIR,
-                      i + 1 - MAILDIR_NODE_CUR + local->len))
+    for (uint64_t i = position + MAILDIR_PART_CUR; i < ARRAY_LEN(part_names); i++)
+        if (!dir_put_name(dir, part_names[i], part_ino(inbox_of(dir->ino), (enum maildir_part)i), S_IFDIR,
+                          i + 1 - MAILDIR_PART_CUR + local))
             return;
 }
 
-static void read_messages(struct tree *tree, uint32_t inbox, enum maildir_folder folder, uint64_t position,
-                          const struct maildir_output *out)
+/* From memory: a message whose size is not known is given by its name alone. */
+static void read_messages(const struct tree_dir *dir, enum maildir_folder folder, uint64_t position)
 {
+    struct tree *tree = dir->tree;
+    uint32_t inbox = inbox_of(dir->ino);
     struct email_view views[EMAILS_AT_ONCE];
     uint64_t next[EMAILS_AT_ONCE];
     char name[MAILDIR_NAME_SIZE];
+    struct maildir_mail mail;
     struct tree_entry entry;
     size_t count;
     if (is_empty(tree, inbox, folder))
         return;
     while ((count = store_list_emails(tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
-        for (size_t i = 0; i < count; i++)
-            if (maildir_get_message(tree, &views[i], folder, name, &entry) &&
-                !put(out, name, &entry, next[i]))
+        for (size_t i = 0; i < count; i++) {
+            if (!maildir_memory_find_email(tree->maildir->memory, inbox, views[i].number, &mail) ||
+                mail.is_gone || mail.folder != folder)
+                continue;
+            name_of(&mail, name);
+            fill_message(tree, &views[i], &mail, &entry);
+            if (!dir_put(dir, name, &entry, next[i]))
                 return;
+        }
         position = next[count - 1];
     }
 }
 
-int maildir_read_dir(struct tree *tree, uint64_t folder, const struct maildir_names *local, uint64_t position,
-                     tree_dir_sink sink, void *context, uint64_t base)
+static int read_maildir(struct tree_dir *dir, uint64_t position)
 {
-    const struct maildir_output out = {.sink = sink, .context = context, .base = base};
-    if (inode_kind(folder) != INODE_MAILDIR) {
-        read_root(tree, local, position, &out);
-        return 0;
-    }
-    uint32_t inbox = maildir_inbox(folder);
-    switch (maildir_node(folder)) {
-    case MAILDIR_NODE_BOX:
-        read_box(inbox, local, position, &out);
-        break;
-    case MAILDIR_NODE_CUR:
-        read_messages(tree, inbox, MAILDIR_CUR, position, &out);
-        break;
-    case MAILDIR_NODE_NEW:
-        read_messages(tree, inbox, MAILDIR_NEW, position, &out);
-        break;
-    default:
-        break;
-    }
+    if (is_box(dir->ino))
+        read_box(dir, position);
+    else if (holds_messages(dir->ino))
+        read_messages(dir, folder_of(dir->ino), position);
     return 0;
 }
+
+static uint64_t parent_of_maildir(struct tree *tree, uint64_t folder)
+{
+    (void)tree;
+    return is_box(folder) ? node_ino(NODE_MAILDIRS, 0) : part_ino(inbox_of(folder), MAILDIR_PART_BOX);
+}
+
+const struct node_ops maildirs_ops = {
+    .init = init_maildir,
+    .release = release_maildir,
+    .state_name = "maildir",
+    .get = get_maildirs,
+    .lookup = lookup_maildir,
+    .open_dir = open_maildir,
+    .read_dir = read_maildirs,
+    .release_dir = release_maildir_dir,
+    .create = create_local,
+    .make_dir = make_local_dir,
+    .unlink = unlink_in_maildir,
+    .rename = rename_into_maildir,
+};
+
+const struct node_ops maildir_ops = {
+    .get = get_part,
+    .lookup = lookup_in_maildir,
+    .open_dir = open_maildir,
+    .read_dir = read_maildir,
+    .release_dir = release_maildir_dir,
+    .parent = parent_of_maildir,
+    .create = create_local,
+    .make_dir = make_local_dir,
+    .unlink = unlink_in_maildir,
+    .rename = rename_into_maildir,
+};
 
 /* ---------------------------------------------------------------- open files */
 
@@ -810,20 +926,21 @@ static void release_message(struct tree_handle *handle)
     free(message);
 }
 
-int maildir_message_open(struct tree *tree, const struct tree_caller *caller, uint32_t email, int flags,
-                         struct tree_handle **ret_handle)
+static int open_message(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                        struct tree_handle **ret_handle)
 {
     static const struct handle_ops ops = {
         .caching = TREE_CACHE_LASTING, .read = read_message, .release = release_message};
     struct tree_entry entry;
-    if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0)
+    if (!handle_is_for_reading(flags))
         return -EACCES;
-    if (!maildir_get_entry(tree, inode_make(INODE_MAILDIR_MESSAGE, email), &entry))
-        return -ENOENT;
+    int error = get_message(tree, caller, ino, &entry);
+    if (error != 0)
+        return error;
     struct message_handle *message = handle_new(tree, &ops, sizeof(*message), flags);
     if (message == NULL)
         return -ENOMEM;
-    int error = store_raw_open(tree->store, email, caller->cancel, &message->bytes);
+    error = store_raw_open(tree->store, (uint32_t)node_number(ino), caller->cancel, &message->bytes);
     if (error != 0) {
         free(message);
         return error;
@@ -832,25 +949,18 @@ int maildir_message_open(struct tree *tree, const struct tree_caller *caller, ui
     return 0;
 }
 
-/* ---------------------------------------------------------------- .uidvalidity */
+const struct node_ops maildir_message_ops = {.get = get_message, .open = open_message};
 
 struct uidvalidity_handle {
     struct tree_handle base;
     size_t len;
-    char text[MAILDIR_UIDVALIDITY_SIZE];
+    char text[UIDVALIDITY_SIZE];
 };
 
 static int read_uidvalidity(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
     const struct uidvalidity_handle *uidvalidity = (struct uidvalidity_handle *)handle;
-    if (offset < 0)
-        return -EINVAL;
-    if ((size_t)offset >= uidvalidity->len)
-        return 0;
-    size_t rest = uidvalidity->len - (size_t)offset;
-    ret->bytes = uidvalidity->text + offset;
-    ret->len = len < rest ? len : rest;
-    return 0;
+    return handle_read_text(uidvalidity->text, uidvalidity->len, len, offset, ret);
 }
 
 /* What it says already may be written again. Numbers are given here alone. */
@@ -871,26 +981,25 @@ static int set_uidvalidity_size(struct tree_handle *handle, const struct tree_ca
     return size == (off_t)((struct uidvalidity_handle *)handle)->len ? 0 : -EPERM;
 }
 
-static void release_uidvalidity(struct tree_handle *handle)
-{
-    free(handle);
-}
-
-int maildir_uidvalidity_open(struct tree *tree, uint32_t inbox, int flags, struct tree_handle **ret_handle)
+static int open_uidvalidity(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                            struct tree_handle **ret_handle)
 {
     static const struct handle_ops ops = {
         .caching = TREE_CACHE_NONE,
         .read = read_uidvalidity,
         .write = write_uidvalidity,
         .set_size = set_uidvalidity_size,
-        .release = release_uidvalidity,
+        .release = tree_handle_free,
     };
+    (void)caller;
     if ((flags & O_TRUNC) != 0)
         return -EPERM;
     struct uidvalidity_handle *uidvalidity = handle_new(tree, &ops, sizeof(*uidvalidity), flags);
     if (uidvalidity == NULL)
         return -ENOMEM;
-    uidvalidity->len = maildir_uidvalidity(tree, inbox, uidvalidity->text);
+    uidvalidity->len = write_uidvalidity_text(tree, (uint32_t)node_number(ino), uidvalidity->text);
     *ret_handle = &uidvalidity->base;
     return 0;
 }
+
+const struct node_ops uidvalidity_ops = {.get = get_uidvalidity, .open = open_uidvalidity};

@@ -1,308 +1,229 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lookup and attributes.
+ * The table of kinds, and what the folders share: entries filled in, listings handed out, texts opened, and
+ * the watcher called.
  */
-#include "tree/tree.h"
+#include "tree/node.h"
 
 #include <errno.h>
-#include <string.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 
-#include "tree/email_folder.h"
-#include "tree/entry.h"
-#include "tree/inboxes.h"
-#include "tree/inode.h"
-#include "tree/items.h"
-#include "tree/maildir.h"
-#include "tree/reply_file.h"
-#include "tree/search.h"
-#include "tree/tree_state.h"
+#include "base/cleanup.h"
 
-/* ---------------------------------------------------------------- attributes */
+enum {
+    BLOCK_BYTES = 4096
+};
 
-static int get_draft(struct tree *tree, struct draft_node *node, struct tree_attributes *ret)
+/* ---------------------------------------------------------------- the table of kinds */
+
+static int get_nothing(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                       struct tree_entry *ret)
 {
-    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
-    struct tree_entry entry;
-    struct stat stat;
-    int error = draft_hold(&tree->drafts, node, &hold);
-    if (error != 0)
-        return error;
-    if (fstat(hold.fd, &stat) != 0)
-        return -errno;
-    entry_of_draft(draft_node_ino(&tree->drafts, node), &stat, &entry);
-    if (node == &tree->drafts.root) {
-        entry.attributes.stat.st_ino = entry.ino;
-        entry.attributes.stat.st_mode = fixed_get(FIXED_DRAFTS)->mode;
+    (void)tree;
+    (void)caller;
+    (void)ino;
+    (void)ret;
+    return -ENOENT;
+}
+
+const struct node_ops *node_ops_of(uint64_t ino)
+{
+    static const struct node_ops nothing_ops = {.get = get_nothing};
+#define NODE_KIND_ROW(NAME, ops) [NODE_##NAME] = &ops##_ops,
+    static const struct node_ops *const kinds[] = {[NODE_NOTHING] = &nothing_ops, NODE_KINDS(NODE_KIND_ROW)};
+#undef NODE_KIND_ROW
+    return node_kind(ino) < ARRAY_LEN(kinds) ? kinds[node_kind(ino)] : &nothing_ops;
+}
+
+/* ---------------------------------------------------------------- entries */
+
+struct timespec timespec_of_ms(int64_t ms)
+{
+    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    if (time.tv_nsec < 0) {
+        time.tv_sec--;
+        time.tv_nsec += 1000000000;
     }
-    *ret = entry.attributes;
-    return 0;
+    return time;
 }
 
-static bool get_inbox(struct tree *tree, enum inode_kind kind, uint32_t number, struct tree_entry *ret)
+void entry_fill(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t size, struct timespec mtime,
+                unsigned int lasting, struct tree_entry *ret)
 {
-    struct inbox_view view;
-    if (!store_get_inbox(tree->store, number, &view))
-        return false;
-    if (kind == INODE_INBOX)
-        entry_of_inbox(tree, &view, ret);
-    else if (kind == INODE_INBOX_RECORD)
-        entry_of_inbox_record(tree, &view, ret);
-    else
-        entry_of_inbox_index(tree, &view, ret);
-    return true;
-}
-
-static bool get_email(struct tree *tree, uint32_t number, struct tree_entry *ret)
-{
-    struct email_view view;
-    if (!store_get_email(tree->store, number, &view))
-        return false;
-    entry_of_email(tree, &view, ret);
-    return true;
-}
-
-/* The inode stays what it was when it was looked up, wherever the item has gone since. */
-static bool get_item(struct tree *tree, enum outbox_aspect aspect, uint64_t ino, struct tree_entry *ret)
-{
-    uint64_t number = inode_number(ino);
-    struct outbox_stat stat;
-    if (!outbox_get(tree->outbox, number, aspect, &stat))
-        return false;
-    entry_of_item(tree, &stat, inode_kind(ino) == INODE_ITEM ? OUTBOX_FOLDER_OUTBOX : stat.folder, ret);
     ret->ino = ino;
-    ret->attributes.stat.st_ino = ino;
-    return true;
+    ret->is_name_lasting = (lasting & LASTING_NAME) != 0;
+    ret->attributes.is_lasting = (lasting & LASTING_ATTRIBUTES) != 0;
+    ret->attributes.stat = (struct stat){
+        .st_ino = ino,
+        .st_mode = mode,
+        .st_nlink = S_ISDIR(mode) ? 2 : 1,
+        .st_uid = tree->uid,
+        .st_gid = tree->gid,
+        .st_size = (off_t)size,
+        .st_blksize = BLOCK_BYTES,
+        .st_blocks = ((off_t)size + 511) / 512,
+        .st_atim = mtime,
+        .st_mtim = mtime,
+        .st_ctim = mtime,
+    };
 }
 
-static bool get_fixed(struct tree *tree, uint64_t number, struct tree_entry *ret)
+void entry_fill_ms(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t size, int64_t changed_ms,
+                   unsigned int lasting, struct tree_entry *ret)
 {
-    if (number >= FIXED_NODES)
-        return false;
-    entry_of_fixed(tree, (enum fixed_node)number, ret);
-    return true;
+    entry_fill(tree, ino, mode, size, timespec_of_ms(changed_ms != 0 ? changed_ms : tree->started_ms),
+               lasting, ret);
 }
 
-static bool get_door(struct tree *tree, uint64_t ino, struct tree_entry *ret)
+/* ---------------------------------------------------------------- changes that most nodes refuse */
+
+int node_set_size(const struct tree_caller *caller, struct tree_handle *handle,
+                  const struct tree_change *change, int size_error)
 {
-    const struct answer_door door = answer_door_of(ino);
-    return answer_door_get(tree, &door, ret);
+    if (change->fields != TREE_SET_SIZE)
+        return -EPERM;
+    if (handle == NULL || handle->ops->set_size == NULL)
+        return size_error;
+    return handle->ops->set_size(handle, caller, change->size);
 }
 
-static bool get_entry(struct tree *tree, uint64_t ino, struct tree_entry *ret)
+int node_refuse_rename(unsigned int flags)
 {
-    enum inode_kind kind = inode_kind(ino);
-    uint64_t number = inode_number(ino);
-    switch (kind) {
-    case INODE_FIXED:
-        return get_fixed(tree, number, ret);
-    case INODE_INBOX:
-    case INODE_INBOX_RECORD:
-    case INODE_INBOX_INDEX:
-        return get_inbox(tree, kind, (uint32_t)number, ret);
-    case INODE_EMAIL:
-        return get_email(tree, (uint32_t)number, ret);
-    case INODE_MAILDIR:
-    case INODE_MAILDIR_MESSAGE:
-        return maildir_get_entry(tree, ino, ret);
-    case INODE_ITEM:
-    case INODE_SETTLED_ITEM:
-        return get_item(tree, OUTBOX_CONTENT, ino, ret);
-    case INODE_RECEIPT:
-        return get_item(tree, OUTBOX_RECEIPT, ino, ret);
-    case INODE_ANSWER:
-        return get_door(tree, ino, ret);
-    case INODE_SENT:
-        return sent_folder_get(tree, (uint32_t)number, ret);
-    case INODE_HELD:
-        return held_folder_get(tree, (uint32_t)number, ret);
-    case INODE_SEARCH:
-    case INODE_SEARCH_HIT:
-    case INODE_SEARCH_NOTE:
-        return search_folder_get(tree, ino, ret);
-    case INODE_DELAYED:
-        entry_of_delayed(tree, (enum outbox_folder)number, ret);
-        return true;
-    case INODE_EVENT_LOG:
-        entry_of_event_log(tree, number, ret);
-        return true;
-    default:
-        return false;
-    }
+    return (flags & ~(unsigned int)RENAME_NOREPLACE) != 0 ? -EINVAL : -EPERM;
 }
 
-bool tree_get_attributes_may_wait(uint64_t ino)
+/* ---------------------------------------------------------------- listings */
+
+bool dir_put(const struct tree_dir *dir, const char *name, const struct tree_entry *entry, uint64_t next)
 {
-    return inode_kind(ino) == INODE_CONTENT && content_node_of(ino).kind >= CONTENT_NODE_MESSAGE;
+    return dir->sink(dir->context, name, entry, dir->first_position + next);
 }
 
-int tree_get_attributes(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
-                        struct tree_attributes *ret)
+bool dir_put_name(const struct tree_dir *dir, const char *name, uint64_t shown_ino, mode_t mode,
+                  uint64_t next)
 {
-    struct tree_entry entry;
-    if (inode_kind(ino) == INODE_CONTENT)
-        return content_get_attributes(tree, caller, ino, ret);
-    struct draft_node *draft = draft_table_get(&tree->drafts, ino);
-    if (draft != NULL)
-        return get_draft(tree, draft, ret);
-    if (!get_entry(tree, ino, &entry))
-        return -ENOENT;
-    *ret = entry.attributes;
-    return 0;
+    const struct tree_entry entry = {.attributes.stat = {.st_ino = shown_ino, .st_mode = mode}};
+    return dir_put(dir, name, &entry, next);
 }
 
-int tree_get_statistics(struct tree *tree, struct statvfs *ret)
+/* ---------------------------------------------------------------- handles */
+
+void *handle_new(struct tree *tree, const struct handle_ops *ops, size_t size, int flags)
 {
-    return fstatvfs(tree->drafts.root.fd, ret) == 0 ? 0 : -errno;
+    struct tree_handle *handle = calloc(1, size);
+    if (handle != NULL)
+        *handle = (struct tree_handle){.ops = ops, .tree = tree, .flags = flags};
+    return handle;
 }
 
-bool tree_may_wait(uint64_t ino)
+void tree_handle_free(struct tree_handle *handle)
 {
-    enum fixed_node node = (enum fixed_node)inode_number(ino);
-    switch (inode_kind(ino)) {
-    case INODE_FIXED:
-        return node == FIXED_INBOXES || node == FIXED_CTL || fixed_is_outbox_folder(node, NULL);
-    case INODE_INBOX_RECORD:
-    case INODE_CONTENT:
-    case INODE_ANSWER:
-    case INODE_HELD:
-    case INODE_ITEM:
-    case INODE_SETTLED_ITEM:
-    case INODE_MAILDIR:
-        return true;
-    default:
-        return false;
-    }
+    free(handle);
 }
 
-bool tree_lookup_may_wait(struct tree *tree, uint64_t parent, const char *name)
+void tree_data_release(struct tree_data *data)
 {
-    struct answer_door door;
-    if (maildir_is_folder(parent))
-        return maildir_lookup_may_wait(tree, parent, name);
-    if (inode_kind(parent) == INODE_CONTENT)
-        return !answer_door_find(tree, parent, name, &door);
-    return inode_kind(parent) == INODE_SEARCH && !search_query_knows(tree, parent, name);
+    free(data->owned);
+    data->owned = NULL;
 }
 
-/* ---------------------------------------------------------------- lookup */
-
-static int lookup_in_root(struct tree *tree, const char *name, struct tree_entry *ret)
+bool handle_is_for_reading(int flags)
 {
-    enum fixed_node node = fixed_find(name);
-    if (node == FIXED_ROOT || (node == FIXED_MAILDIR && !maildir_is_shown(tree)))
-        return -ENOENT;
-    entry_of_fixed(tree, node, ret);
-    return 0;
+    return (flags & O_ACCMODE) == O_RDONLY && (flags & O_TRUNC) == 0;
 }
 
-static int lookup_inbox(struct tree *tree, const char *name, struct tree_entry *ret)
+int handle_read_text(const char *text, size_t text_len, size_t len, off_t offset, struct tree_data *ret)
 {
-    struct inbox_view view;
-    if (!store_find_inbox(tree->store, name, &view))
-        return -ENOENT;
-    entry_of_inbox(tree, &view, ret);
-    return 0;
-}
-
-static int lookup_in_inbox(struct tree *tree, uint32_t inbox, const char *name, struct tree_entry *ret)
-{
-    struct email_view view;
-    if (strcmp(name, inbox_record_name) == 0)
-        return get_inbox(tree, INODE_INBOX_RECORD, inbox, ret) ? 0 : -ENOENT;
-    if (strcmp(name, inbox_index_name) == 0)
-        return get_inbox(tree, INODE_INBOX_INDEX, inbox, ret) ? 0 : -ENOENT;
-    if (strcmp(name, held_folder_name) == 0)
-        return held_folder_get(tree, inbox, ret) ? 0 : -ENOENT;
-    if (store_find_email(tree->store, inbox, name, &view))
-        entry_of_email(tree, &view, ret);
-    else if (!content_find_folder(tree, inbox, name, ret))
-        return -ENOENT;
-    attribute_demand_note(&tree->demand, inbox);
-    return 0;
-}
-
-/* `rsync --delay-updates` makes this folder, moves there what it has copied, and from there all of it at
- * once. Where it cannot make the folder it throws the copies away and ends with status 0. So the folder is
- * there, and takes nothing: that makes rsync fail. */
-static bool is_delayed_folder(enum outbox_folder folder, const char *name)
-{
-    return (folder == OUTBOX_FOLDER_OUTBOX || folder == OUTBOX_FOLDER_ATTACHMENTS) &&
-           strcmp(name, ".~tmp~") == 0;
-}
-
-static int lookup_item(struct tree *tree, const struct tree_caller *caller, enum outbox_folder folder,
-                       const char *name, struct tree_entry *ret)
-{
-    struct outbox_stat stat;
-    pid_t pid = caller == NULL ? 0 : caller->pid;
-    if (outbox_find(tree->outbox, folder, name, &stat) ||
-        (caller != NULL && outbox_find_left(tree->outbox, folder, name, pid, &stat))) {
-        entry_of_item(tree, &stat, folder, ret);
+    if (offset < 0)
+        return -EINVAL;
+    if ((size_t)offset >= text_len)
         return 0;
-    }
-    uint64_t ino = inode_make(INODE_FIXED, fixed_of_outbox_folder(folder));
-    if (folder == OUTBOX_FOLDER_SENT && sent_folder_lookup(tree, name, ret) == 0)
-        return 0;
-    if (is_delayed_folder(folder, name)) {
-        entry_of_delayed(tree, folder, ret);
-        return 0;
-    }
-    bool is_removed = caller != NULL && removed_names_find(&tree->removed, ino, name, caller->pid,
-                                                           clock_monotonic_ms(tree->clock), ret);
-    return is_removed ? 0 : -ENOENT;
+    size_t rest = text_len - (size_t)offset;
+    ret->bytes = text + offset;
+    ret->len = len < rest ? len : rest;
+    return 0;
 }
 
-static int lookup_draft(struct tree *tree, struct draft_node *parent, const char *name,
-                        struct tree_entry *ret)
+struct text_handle {
+    struct tree_handle base;
+    char *text;
+    size_t len;
+};
+
+static int read_text(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
-    struct draft_node *node = NULL;
-    struct stat stat;
-    int error = draft_table_find(&tree->drafts, parent, name, &node, &stat);
-    if (error == 0)
-        entry_of_draft(draft_node_ino(&tree->drafts, node), &stat, ret);
-    return error;
+    const struct text_handle *text = (struct text_handle *)handle;
+    return handle_read_text(text->text, text->len, len, offset, ret);
 }
 
-int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
-                struct tree_entry *ret)
+static void release_text(struct tree_handle *handle)
 {
-    enum outbox_folder folder;
-    struct answer_door door;
-    uint64_t number = inode_number(parent);
-    struct draft_node *draft = draft_table_get(&tree->drafts, parent);
-
-    if (draft != NULL)
-        return lookup_draft(tree, draft, name, ret);
-    if (maildir_is_folder(parent))
-        return maildir_lookup(tree, caller, parent, name, ret);
-    if (inode_kind(parent) == INODE_INBOX)
-        return lookup_in_inbox(tree, (uint32_t)number, name, ret);
-    if (answer_door_find(tree, parent, name, &door))
-        return answer_door_lookup(tree, caller, parent, name, ret);
-    if (inode_kind(parent) == INODE_CONTENT)
-        return content_lookup(tree, caller, parent, name, ret);
-    if (inode_kind(parent) == INODE_HELD)
-        return held_folder_lookup(tree, (uint32_t)number, name, ret);
-    if (inode_kind(parent) == INODE_SEARCH)
-        return search_query_lookup(tree, caller, parent, name, ret);
-    if (inode_kind(parent) == INODE_DELAYED)
-        return -ENOENT;
-    if (inode_kind(parent) != INODE_FIXED)
-        return -ENOTDIR;
-    if (number == FIXED_ROOT)
-        return lookup_in_root(tree, name, ret);
-    if (number == FIXED_INBOXES)
-        return lookup_inbox(tree, name, ret);
-    if (number == FIXED_SEARCH)
-        return search_folder_lookup(tree, name, ret);
-    if (fixed_is_outbox_folder((enum fixed_node)number, &folder))
-        return lookup_item(tree, caller, folder, name, ret);
-    return -ENOTDIR;
+    free(((struct text_handle *)handle)->text);
+    free(handle);
 }
 
-void tree_forget(struct tree *tree, uint64_t ino, uint64_t lookups)
+int handle_open_text(struct tree *tree, int flags, char *text, size_t len, struct tree_handle **ret_handle)
 {
-    struct draft_node *draft = draft_table_get(&tree->drafts, ino);
-    if (draft != NULL)
-        draft_node_unref(&tree->drafts, draft, lookups);
+    static const struct handle_ops ops = {.read = read_text, .release = release_text};
+    _cleanup_free_ char *taken = text;
+    if (!handle_is_for_reading(flags))
+        return -EACCES;
+    struct text_handle *handle = text == NULL ? NULL : handle_new(tree, &ops, sizeof(*handle), flags);
+    if (handle == NULL)
+        return -ENOMEM;
+    handle->text = TAKE_PTR(taken);
+    handle->len = len;
+    *ret_handle = &handle->base;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- the watcher */
+
+void notify_folder_changed(struct tree *tree, uint64_t ino)
+{
+    pthread_mutex_lock(&tree->watcher_lock);
+    if (tree->watcher.folder_changed != NULL)
+        tree->watcher.folder_changed(tree->watcher.context, ino);
+    pthread_mutex_unlock(&tree->watcher_lock);
+}
+
+void notify_entry_gone(struct tree *tree, uint64_t folder_ino, const char *name)
+{
+    pthread_mutex_lock(&tree->watcher_lock);
+    if (tree->watcher.entry_gone != NULL)
+        tree->watcher.entry_gone(tree->watcher.context, folder_ino, name);
+    pthread_mutex_unlock(&tree->watcher_lock);
+}
+
+void notify_content_changed(struct tree *tree, uint64_t ino)
+{
+    pthread_mutex_lock(&tree->watcher_lock);
+    if (tree->watcher.content_changed != NULL)
+        tree->watcher.content_changed(tree->watcher.context, ino);
+    pthread_mutex_unlock(&tree->watcher_lock);
+}
+
+void notify_stream_grew(struct tree *tree)
+{
+    pthread_mutex_lock(&tree->watcher_lock);
+    if (tree->watcher.stream_grew != NULL)
+        tree->watcher.stream_grew(tree->watcher.context);
+    pthread_mutex_unlock(&tree->watcher_lock);
+}
+
+void notify_appeared(struct tree *tree, const char *format, ...)
+{
+    char path[PATH_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(path, sizeof(path), format, arguments);
+    va_end(arguments);
+    pthread_mutex_lock(&tree->watcher_lock);
+    if (tree->watcher.appeared != NULL)
+        tree->watcher.appeared(tree->watcher.context, path);
+    pthread_mutex_unlock(&tree->watcher_lock);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The files reply, reply-all and forward: what an answer through one is made of, and open files of them.
+ * The files reply, reply-all and forward in the folder of an email. What is written to one, or moved onto it,
+ * is a message in outbox/ from its first byte on (outbox_create_answer() in outbox.h); the file itself holds
+ * nothing, and cannot be read. They are not listed: what reads everything must not stop at them.
  */
 #include "tree/reply_file.h"
 
@@ -12,12 +14,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "mail/reply.h"
 #include "store/store_content.h"
-#include "tree/email_folder.h"
-#include "tree/entry.h"
-#include "tree/handle_type.h"
-#include "tree/inode.h"
-#include "tree/tree_state.h"
+#include "tree/items.h"
+#include "tree/node.h"
 
 enum {
     KIND_BITS = 2,
@@ -30,62 +30,78 @@ static const char *const names[] = {
     [REPLY_FORWARD] = "forward",
 };
 
-/* ---------------------------------------------------------------- doors */
+/* What a reply file answers, and how. */
+struct reply_target {
+    uint32_t email;
+    enum reply_kind kind;
+};
 
-struct answer_door answer_door_of(uint64_t ino)
+/* ---------------------------------------------------------------- names and attributes */
+
+static struct reply_target target_of(uint64_t ino)
 {
-    uint64_t number = inode_number(ino);
-    return (struct answer_door){
+    uint64_t number = node_number(ino);
+    return (struct reply_target){
         .email = (uint32_t)(number >> KIND_BITS),
         .kind = (enum reply_kind)(number & ((1U << KIND_BITS) - 1)),
     };
 }
 
-bool answer_door_find(struct tree *tree, uint64_t parent, const char *name, struct answer_door *ret)
+static uint64_t ino_of(const struct reply_target *target)
 {
-    if (inode_kind(parent) != INODE_CONTENT)
-        return false;
-    struct content_node folder = content_node_of(parent);
-    if (folder.kind != CONTENT_NODE_FOLDER || !store_has_content(tree->store))
-        return false;
+    return node_ino(NODE_REPLY_FILE, (uint64_t)target->email << KIND_BITS | target->kind);
+}
+
+static bool find_kind(const char *name, enum reply_kind *ret)
+{
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (strcmp(names[i], name) == 0) {
-            *ret = (struct answer_door){.email = folder.email, .kind = (enum reply_kind)i};
+            *ret = (enum reply_kind)i;
             return true;
         }
     return false;
 }
 
-bool answer_door_get(struct tree *tree, const struct answer_door *door, struct tree_entry *ret)
+bool reply_file_has_name(const char *name)
+{
+    enum reply_kind kind;
+    return find_kind(name, &kind);
+}
+
+static uint64_t ino_of_name(uint32_t email, const char *name)
+{
+    struct reply_target target = {.email = email};
+    return find_kind(name, &target.kind) ? ino_of(&target) : 0;
+}
+
+/* A rename onto it leaves its name with another inode in the kernel, so nothing of it is lasting. */
+static int get_reply_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                          struct tree_entry *ret)
 {
     struct email_view view;
-    if (!store_get_email(tree->store, door->email, &view))
-        return false;
-    uint64_t ino = inode_make(INODE_ANSWER, (uint64_t)door->email << KIND_BITS | door->kind);
-    entry_of_content(tree, ino, S_IFREG | 0200, 0, view.date_ms, ret);
-    ret->is_name_lasting = false; /* a rename onto it leaves the name with another inode in the kernel */
-    ret->attributes.is_lasting = false;
-    return true;
+    (void)caller;
+    if (!store_get_email(tree->store, target_of(ino).email, &view))
+        return -ENOENT;
+    entry_fill(tree, ino, S_IFREG | 0200, 0, timespec_of_ms(view.date_ms), 0, ret);
+    return 0;
 }
 
-int answer_door_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
-                       struct tree_entry *ret)
+int reply_file_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t folder, uint32_t email,
+                      const char *name, struct tree_entry *ret)
 {
-    struct answer_door door;
-    if (!answer_door_find(tree, parent, name, &door))
-        return -ENOENT;
     if (caller != NULL &&
-        removed_names_find(&tree->removed, parent, name, caller->pid, clock_monotonic_ms(tree->clock), ret))
+        removed_names_find(&tree->removed, folder, name, caller->pid, clock_monotonic_ms(tree->clock), ret))
         return -ENOENT;
-    return answer_door_get(tree, &door, ret) ? 0 : -ENOENT;
+    return get_reply_file(tree, caller, ino_of_name(email, name), ret);
 }
 
-int answer_door_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name)
+int reply_file_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t folder, uint32_t email,
+                      const char *name)
 {
     struct tree_entry entry;
-    int error = answer_door_lookup(tree, caller, parent, name, &entry);
+    int error = reply_file_lookup(tree, caller, folder, email, name, &entry);
     if (error == 0)
-        removed_names_add(&tree->removed, parent, name, caller->pid, clock_monotonic_ms(tree->clock), &entry);
+        removed_names_add(&tree->removed, folder, name, caller->pid, clock_monotonic_ms(tree->clock), &entry);
     return error;
 }
 
@@ -144,18 +160,20 @@ static int read_head(struct tree *tree, const struct tree_caller *caller, uint32
     return error;
 }
 
-int answer_door_prepare(struct tree *tree, const struct tree_caller *caller, const struct answer_door *door,
-                        char **ret_answers, char **ret_name)
+/* What is to be known before anything can be handed in here: `answers` (reply_make() in reply.h), and a name
+ * for the message; the caller frees both. Waits for the email's content: errors as in store_content.h. */
+static int prepare_answer(struct tree *tree, const struct tree_caller *caller,
+                          const struct reply_target *target, char **ret_answers, char **ret_name)
 {
     _cleanup_(addresses_release) struct addresses own = {0};
     _cleanup_email_content_ struct email_content head = {0};
     struct email_view view;
     struct inbox_view inbox;
-    const char *id = store_get_email_id(tree->store, door->email);
-    if (id == NULL || !store_get_email(tree->store, door->email, &view) ||
+    const char *id = store_get_email_id(tree->store, target->email);
+    if (id == NULL || !store_get_email(tree->store, target->email, &view) ||
         !store_get_inbox(tree->store, view.inbox, &inbox))
         return -ENOENT;
-    int error = read_head(tree, caller, door->email, &head);
+    int error = read_head(tree, caller, target->email, &head);
     error = error != 0 ? error : collect_own(tree, &own);
     if (error != 0)
         return error;
@@ -168,7 +186,7 @@ int answer_door_prepare(struct tree *tree, const struct tree_caller *caller, con
         .own_addresses_len = own.len,
     };
     _cleanup_free_ char *answers = NULL;
-    error = reply_make(door->kind, &original, &answers);
+    error = reply_make(target->kind, &original, &answers);
     if (error != 0)
         return error;
     *ret_name = reply_file_name(answers);
@@ -180,12 +198,12 @@ int answer_door_prepare(struct tree *tree, const struct tree_caller *caller, con
 
 /* ---------------------------------------------------------------- open files */
 
-/* The kernel has one inode for all who write to a door at a time, so it must not cache: each of them writes a
- * message of its own, which is made at the first write. */
+/* The kernel has one inode for all who write to a reply file at a time, so it must not cache: each of them
+ * writes a message of its own, which is made at the first write. */
 
-struct answer_handle {
+struct reply_handle {
     struct tree_handle base;
-    struct answer_door door;
+    struct reply_target target;
     char *answers; /* NULL: not known yet */
     char *name;
 
@@ -195,31 +213,31 @@ struct answer_handle {
     atomic_llong end;                     /* where O_APPEND writes, which the kernel cannot know */
 };
 
-static struct outbox_handle *find_file(const struct tree_handle *handle)
+static struct outbox_handle *outbox_file_of(const struct tree_handle *handle)
 {
-    return atomic_load(&((const struct answer_handle *)handle)->file);
+    return atomic_load(&((const struct reply_handle *)handle)->file);
 }
 
-static int prepare(struct answer_handle *answer, const struct tree_caller *caller)
+static int prepare(struct reply_handle *reply, const struct tree_caller *caller)
 {
-    if (answer->answers != NULL)
+    if (reply->answers != NULL)
         return 0;
-    return answer_door_prepare(answer->base.tree, caller, &answer->door, &answer->answers, &answer->name);
+    return prepare_answer(reply->base.tree, caller, &reply->target, &reply->answers, &reply->name);
 }
 
-static int make_file_locked(struct answer_handle *answer, const struct tree_caller *caller)
+static int make_file_locked(struct reply_handle *reply, const struct tree_caller *caller)
 {
     struct outbox_handle *file = NULL;
     struct outbox_stat stat;
-    if (atomic_load(&answer->file) != NULL)
+    if (atomic_load(&reply->file) != NULL)
         return 0;
-    int error = prepare(answer, caller);
+    int error = prepare(reply, caller);
     if (error == 0)
-        error = outbox_create_answer(answer->base.tree->outbox, answer->answers, answer->name, caller->pid,
+        error = outbox_create_answer(reply->base.tree->outbox, reply->answers, reply->name, caller->pid,
                                      &file, &stat);
     if (error == 0) {
-        answer->number = stat.number;
-        atomic_store(&answer->file, file);
+        reply->number = stat.number;
+        atomic_store(&reply->file, file);
     }
     return error;
 }
@@ -228,158 +246,191 @@ static int make_file_locked(struct answer_handle *answer, const struct tree_call
 static int need_file(struct tree_handle *handle, const struct tree_caller *caller,
                      struct outbox_handle **ret_file)
 {
-    struct answer_handle *answer = (struct answer_handle *)handle;
+    struct reply_handle *reply = (struct reply_handle *)handle;
     int error = 0;
-    if (find_file(handle) == NULL) {
-        pthread_mutex_lock(&answer->making);
-        error = make_file_locked(answer, caller);
-        pthread_mutex_unlock(&answer->making);
+    if (outbox_file_of(handle) == NULL) {
+        pthread_mutex_lock(&reply->making);
+        error = make_file_locked(reply, caller);
+        pthread_mutex_unlock(&reply->making);
     }
-    *ret_file = find_file(handle);
+    *ret_file = outbox_file_of(handle);
     return error;
 }
 
-static bool answer_write_may_wait(struct tree_handle *handle)
+static bool reply_write_may_wait(struct tree_handle *handle)
 {
-    struct outbox_handle *file = find_file(handle);
+    struct outbox_handle *file = outbox_file_of(handle);
     return file == NULL || outbox_write_may_wait(file);
 }
 
 /* The kernel lets one write at a time through. */
-static ssize_t write_answer(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
-                            size_t len, off_t offset)
+static ssize_t write_reply(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
+                           size_t len, off_t offset)
 {
-    struct answer_handle *answer = (struct answer_handle *)handle;
+    struct reply_handle *reply = (struct reply_handle *)handle;
     struct outbox_handle *file;
     int error = need_file(handle, caller, &file);
     if (error != 0)
         return error;
-    off_t end = (off_t)atomic_load(&answer->end);
+    off_t end = (off_t)atomic_load(&reply->end);
     if ((handle->flags & O_APPEND) != 0)
         offset = end;
     ssize_t written = outbox_write(file, bytes, len, offset, caller->pid);
     if (written > 0 && end < offset + written)
-        atomic_store(&answer->end, offset + written);
+        atomic_store(&reply->end, offset + written);
     return written;
 }
 
-static int set_answer_size(struct tree_handle *handle, const struct tree_caller *caller, off_t size)
+static int set_reply_size(struct tree_handle *handle, const struct tree_caller *caller, off_t size)
 {
-    struct answer_handle *answer = (struct answer_handle *)handle;
+    struct reply_handle *reply = (struct reply_handle *)handle;
     struct outbox_handle *file;
-    if (size == 0 && find_file(handle) == NULL)
+    if (size == 0 && outbox_file_of(handle) == NULL)
         return 0;
     int error = need_file(handle, caller, &file);
     if (error == 0)
-        error = outbox_set_size(handle->tree->outbox, answer->number, file, size, caller->pid);
+        error = outbox_set_size(handle->tree->outbox, reply->number, file, size, caller->pid);
     if (error == 0)
-        atomic_store(&answer->end, size);
+        atomic_store(&reply->end, size);
     return error;
 }
 
-static int allocate_answer(struct tree_handle *handle, const struct tree_caller *caller, int mode,
-                           off_t offset, off_t len)
+static int allocate_reply(struct tree_handle *handle, const struct tree_caller *caller, int mode,
+                          off_t offset, off_t len)
 {
     struct outbox_handle *file;
     int error = need_file(handle, caller, &file);
     return error != 0 ? error : outbox_allocate(file, mode, offset, len);
 }
 
-static int sync_answer(struct tree_handle *handle, bool is_data_only)
+static int sync_reply(struct tree_handle *handle, bool is_data_only)
 {
-    struct outbox_handle *file = find_file(handle);
+    struct outbox_handle *file = outbox_file_of(handle);
     (void)is_data_only;
     return file == NULL ? 0 : outbox_sync_file(file);
 }
 
-static int flush_answer(struct tree_handle *handle, const struct tree_caller *caller)
+static int flush_reply(struct tree_handle *handle, const struct tree_caller *caller)
 {
-    struct outbox_handle *file = find_file(handle);
+    struct outbox_handle *file = outbox_file_of(handle);
     return file == NULL ? 0 : outbox_flush(file, caller->pid);
 }
 
-static bool is_answer_closed_well(const struct tree_handle *handle)
+static bool is_reply_closed_well(const struct tree_handle *handle)
 {
-    struct outbox_handle *file = find_file(handle);
+    struct outbox_handle *file = outbox_file_of(handle);
     return file == NULL || outbox_is_flushed(file);
 }
 
-static void free_answer(struct tree_handle *handle)
+static void free_reply(struct tree_handle *handle)
 {
-    struct answer_handle *answer = (struct answer_handle *)handle;
-    pthread_mutex_destroy(&answer->making);
-    free(answer->answers);
-    free(answer->name);
-    free(answer);
+    struct reply_handle *reply = (struct reply_handle *)handle;
+    pthread_mutex_destroy(&reply->making);
+    free(reply->answers);
+    free(reply->name);
+    free(reply);
 }
 
-static void release_answer(struct tree_handle *handle)
+static void release_reply(struct tree_handle *handle)
 {
-    struct outbox_handle *file = find_file(handle);
+    struct outbox_handle *file = outbox_file_of(handle);
     if (file != NULL)
         outbox_release(file);
-    free_answer(handle);
+    free_reply(handle);
 }
 
-static void abandon_answer(struct tree_handle *handle)
+static void abandon_reply(struct tree_handle *handle)
 {
-    struct outbox_handle *file = find_file(handle);
+    struct outbox_handle *file = outbox_file_of(handle);
     if (file != NULL)
         outbox_abandon(file);
-    free_answer(handle);
+    free_reply(handle);
 }
 
-static struct answer_handle *new_answer(struct tree *tree, const struct answer_door *door, int flags)
+static struct reply_handle *new_reply(struct tree *tree, const struct reply_target *target, int flags)
 {
     static const struct handle_ops ops = {
         .caching = TREE_CACHE_NONE,
         .may_wait = true,
-        .next_write_may_wait = answer_write_may_wait,
-        .write = write_answer,
-        .set_size = set_answer_size,
-        .allocate = allocate_answer,
-        .sync = sync_answer,
-        .flush = flush_answer,
-        .is_closed_well = is_answer_closed_well,
-        .release = release_answer,
-        .abandon = abandon_answer,
+        .next_write_may_wait = reply_write_may_wait,
+        .write = write_reply,
+        .set_size = set_reply_size,
+        .allocate = allocate_reply,
+        .sync = sync_reply,
+        .flush = flush_reply,
+        .is_closed_well = is_reply_closed_well,
+        .release = release_reply,
+        .abandon = abandon_reply,
     };
-    struct answer_handle *answer = handle_new(tree, &ops, sizeof(*answer), flags);
-    if (answer == NULL)
+    struct reply_handle *reply = handle_new(tree, &ops, sizeof(*reply), flags);
+    if (reply == NULL)
         return NULL;
-    pthread_mutex_init(&answer->making, NULL);
-    answer->door = *door;
-    return answer;
+    pthread_mutex_init(&reply->making, NULL);
+    reply->target = *target;
+    return reply;
 }
 
-int answer_open(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
-                struct tree_handle **ret_handle)
+static int open_reply_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                           struct tree_handle **ret_handle)
 {
-    const struct answer_door door = answer_door_of(ino);
+    const struct reply_target target = target_of(ino);
     if ((flags & O_ACCMODE) != O_WRONLY)
         return -EACCES;
-    struct answer_handle *answer = new_answer(tree, &door, flags);
-    if (answer == NULL)
+    struct reply_handle *reply = new_reply(tree, &target, flags);
+    if (reply == NULL)
         return -ENOMEM;
-    int error = prepare(answer, caller);
+    int error = prepare(reply, caller);
     if (error != 0)
-        free_answer(&answer->base);
+        free_reply(&reply->base);
     else
-        *ret_handle = &answer->base;
+        *ret_handle = &reply->base;
     return error;
 }
 
 /* Creating may not wait: what is to be known is found out at the first write. */
-int answer_create(struct tree *tree, const struct answer_door *door, int flags, struct tree_entry *ret_entry,
-                  struct tree_handle **ret_handle)
+int reply_file_create(struct tree *tree, const struct tree_caller *caller, uint64_t folder, uint32_t email,
+                      const char *name, int flags, struct tree_entry *ret_entry,
+                      struct tree_handle **ret_handle)
 {
+    uint64_t ino = ino_of_name(email, name);
+    const struct reply_target target = target_of(ino);
+    removed_names_take(&tree->removed, folder, name, caller->pid, clock_monotonic_ms(tree->clock));
     if ((flags & O_ACCMODE) != O_WRONLY)
         return -EACCES;
-    if (!answer_door_get(tree, door, ret_entry))
-        return -ENOENT;
-    struct answer_handle *answer = new_answer(tree, door, flags);
-    if (answer == NULL)
+    int error = get_reply_file(tree, caller, ino, ret_entry);
+    if (error != 0)
+        return error;
+    struct reply_handle *reply = new_reply(tree, &target, flags);
+    if (reply == NULL)
         return -ENOMEM;
-    *ret_handle = &answer->base;
+    *ret_handle = &reply->base;
     return 0;
 }
+
+int reply_file_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
+                       uint32_t email, const char *reply_name)
+{
+    const struct reply_target target = target_of(ino_of_name(email, reply_name));
+    _cleanup_free_ char *answers = NULL;
+    _cleanup_free_ char *message_name = NULL;
+    int error = prepare_answer(tree, caller, &target, &answers, &message_name);
+    if (error != 0)
+        return error;
+    const struct hand_in to = {.name = message_name, .answers = answers};
+    return items_hand_in(tree, caller, folder, name, &to);
+}
+
+/* What tools do to a file that they are writing, or have written. */
+static int set_reply_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                          struct tree_handle *handle, const struct tree_change *change)
+{
+    bool has_handle = handle != NULL && handle->ops->set_size != NULL;
+    (void)tree;
+    (void)ino;
+    if ((change->fields & TREE_SET_SIZE) == 0 || (!has_handle && change->size == 0))
+        return 0;
+    return has_handle ? handle->ops->set_size(handle, caller, change->size) : -EINVAL;
+}
+
+const struct node_ops reply_file_ops = {
+    .get = get_reply_file, .open = open_reply_file, .set_attributes = set_reply_file};

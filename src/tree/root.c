@@ -1,74 +1,92 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of what is always there, and README.
+ * The root of the mount: which files and folders are in it; and README.
  */
-#include "tree/root.h"
-
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "tree/handle_type.h"
-#include "tree/search.h"
+#include "tree/maildir.h"
+#include "tree/node.h"
 
-static const struct fixed_entry entries[FIXED_NODES] = {
-    [FIXED_ROOT] = {.name = "", .mode = S_IFDIR | 0700, .is_lasting = true},
-    [FIXED_README] = {.name = "README", .mode = S_IFREG | 0444, .is_lasting = true},
-    [FIXED_STATUS] = {.name = "status.json", .mode = S_IFREG | 0444},
-    [FIXED_EVENT_LOG] = {.name = "events.jsonl", .mode = S_IFREG | 0444},
-    [FIXED_INBOXES] = {.name = "inboxes", .mode = S_IFDIR | 0700, .is_lasting = true},
-    [FIXED_SEARCH] = {.name = "search", .mode = S_IFDIR | 0700},
-    [FIXED_DRAFTS] = {.name = "drafts", .mode = S_IFDIR | 0700},
-    [FIXED_OUTBOX] = {.name = "outbox", .mode = S_IFDIR | 0700},
-    [FIXED_SENT] = {.name = "sent", .mode = S_IFDIR | 0700},
-    [FIXED_FAILED] = {.name = "failed", .mode = S_IFDIR | 0700},
-    [FIXED_ATTACHMENTS] = {.name = "attachments", .mode = S_IFDIR | 0700},
-    [FIXED_MAILDIR] = {.name = "maildir", .mode = S_IFDIR | 0700, .is_lasting = true},
-    [FIXED_EVENTS] = {.name = "events", .mode = S_IFREG | 0400, .is_hidden = true},
-    [FIXED_CTL] = {.name = "ctl", .mode = S_IFREG | 0200, .is_hidden = true},
+/* ---------------------------------------------------------------- what is in the root */
+
+/* In the order in which they are listed. */
+static const struct root_entry {
+    const char *name;
+    enum node_kind kind;
+    uint64_t number;
+    bool is_hidden;                            /* answers by name, but is not listed */
+    bool (*is_there)(const struct tree *tree); /* NULL: always */
+} entries[] = {
+    {"README", NODE_README, 0, false, NULL},
+    {"status.json", NODE_STATUS, 0, false, NULL},
+    {"events.jsonl", NODE_EVENT_LOG, 0, false, NULL},
+    {"inboxes", NODE_INBOXES, 0, false, NULL},
+    {"search", NODE_SEARCH, 0, false, NULL},
+    {"drafts", NODE_DRAFT, 0, false, NULL},
+    {"outbox", NODE_OUTBOX_FOLDER, OUTBOX_FOLDER_OUTBOX, false, NULL},
+    {"sent", NODE_SETTLED_FOLDER, OUTBOX_FOLDER_SENT, false, NULL},
+    {"failed", NODE_SETTLED_FOLDER, OUTBOX_FOLDER_FAILED, false, NULL},
+    {"attachments", NODE_OUTBOX_FOLDER, OUTBOX_FOLDER_ATTACHMENTS, false, NULL},
+    {"maildir", NODE_MAILDIRS, 0, false, maildir_is_shown},
+    {"events", NODE_EVENT_STREAM, 0, true, NULL},
+    {"ctl", NODE_CONTROL, 0, true, NULL},
 };
 
-static const enum fixed_node folder_nodes[OUTBOX_FOLDERS] = {
-    [OUTBOX_FOLDER_OUTBOX] = FIXED_OUTBOX,
-    [OUTBOX_FOLDER_SENT] = FIXED_SENT,
-    [OUTBOX_FOLDER_FAILED] = FIXED_FAILED,
-    [OUTBOX_FOLDER_ATTACHMENTS] = FIXED_ATTACHMENTS,
+static int get_root(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret)
+{
+    (void)caller;
+    entry_fill_ms(tree, ino, S_IFDIR | 0700, 0, 0, LASTING, ret);
+    return 0;
+}
+
+static bool is_there(const struct tree *tree, const struct root_entry *entry)
+{
+    return entry->is_there == NULL || entry->is_there(tree);
+}
+
+static int get_entry(struct tree *tree, const struct root_entry *entry, struct tree_entry *ret)
+{
+    uint64_t ino = node_ino(entry->kind, entry->number);
+    return node_ops_of(ino)->get(tree, NULL, ino, ret);
+}
+
+static int lookup_in_root(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
+                          const char *name, struct tree_entry *ret)
+{
+    (void)caller;
+    (void)folder;
+    for (size_t i = 0; i < ARRAY_LEN(entries); i++)
+        if (strcmp(entries[i].name, name) == 0 && is_there(tree, &entries[i]))
+            return get_entry(tree, &entries[i], ret);
+    return -ENOENT;
+}
+
+static int read_root(struct tree_dir *dir, uint64_t position)
+{
+    struct tree_entry entry;
+    for (; position < ARRAY_LEN(entries); position++) {
+        const struct root_entry *item = &entries[position];
+        if (item->is_hidden || !is_there(dir->tree, item) || get_entry(dir->tree, item, &entry) != 0)
+            continue;
+        if (!dir_put(dir, item->name, &entry, position + 1))
+            break;
+    }
+    return 0;
+}
+
+const struct node_ops root_ops = {
+    .get = get_root,
+    .lookup = lookup_in_root,
+    .read_dir = read_root,
+    .is_listing_lasting = true,
 };
-
-const struct fixed_entry *fixed_get(enum fixed_node node)
-{
-    return &entries[node];
-}
-
-enum fixed_node fixed_find(const char *name)
-{
-    for (int i = FIXED_ROOT + 1; i < FIXED_NODES; i++)
-        if (strcmp(entries[i].name, name) == 0)
-            return (enum fixed_node)i;
-    return FIXED_ROOT;
-}
-
-bool fixed_is_outbox_folder(enum fixed_node node, enum outbox_folder *ret)
-{
-    for (int i = 0; i < OUTBOX_FOLDERS; i++)
-        if (folder_nodes[i] == node) {
-            if (ret != NULL)
-                *ret = (enum outbox_folder)i;
-            return true;
-        }
-    return false;
-}
-
-enum fixed_node fixed_of_outbox_folder(enum outbox_folder folder)
-{
-    return folder_nodes[folder];
-}
 
 /* ---------------------------------------------------------------- README */
 
-const char *readme_text(void)
+static const char *readme_text(void)
 {
     return "Mail as files.\n"
            "\n"
@@ -124,18 +142,31 @@ const char *readme_text(void)
            "  cat status.json                   connection, queue, quota, counters\n";
 }
 
+static int get_readme(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                      struct tree_entry *ret)
+{
+    (void)caller;
+    entry_fill_ms(tree, ino, S_IFREG | 0444, strlen(readme_text()), 0, LASTING, ret);
+    return 0;
+}
+
 static int read_readme(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
     (void)handle;
     return handle_read_text(readme_text(), strlen(readme_text()), len, offset, ret);
 }
 
-int readme_open(struct tree *tree, int flags, struct tree_handle **ret_handle)
+static int open_readme(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                       struct tree_handle **ret_handle)
 {
     static const struct handle_ops ops = {
         .caching = TREE_CACHE_LASTING, .read = read_readme, .release = tree_handle_free};
+    (void)caller;
+    (void)ino;
     if (!handle_is_for_reading(flags))
         return -EACCES;
     *ret_handle = handle_new(tree, &ops, sizeof(**ret_handle), flags);
     return *ret_handle == NULL ? -ENOMEM : 0;
 }
+
+const struct node_ops readme_ops = {.get = get_readme, .open = open_readme};

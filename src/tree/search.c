@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * search/: names of what was found, the table of queries, and what is asked and by whom.
+ * search/: a folder in which every name is a query. To look a query up makes nothing but a folder of it;
+ * opening that, or looking for a name in it that is not known yet, asks the store. What was found shows as
+ * symbolic links to the emails, and in .search.json what was asked and when. What a query found a moment ago
+ * is not asked for again, and neither is what a process asks for that has just listed search/: it goes
+ * through all there is.
+ *
+ * Nothing of this is lasting, since requests wait here. All of it is bounded: the latest queries show in
+ * search/, some more names are remembered.
  */
 #include "tree/search.h"
 
@@ -17,12 +24,28 @@
 #include "mail/file_name.h"
 #include "mail/json_writer.h"
 #include "mail/search_query.h"
-#include "tree/entry.h"
-#include "tree/handle_type.h"
-#include "tree/inode.h"
-#include "tree/tree_state.h"
+#include "tree/node.h"
+
+enum {
+    SEARCH_QUERIES_SHOWN = 50,
+    SEARCH_NAMES_KNOWN = 1024,
+    SEARCH_FRESH_MS = 10 * 1000,
+    SEARCHES_AT_ONCE = 16,
+    LISTERS_MAX = 16,
+    RECORD_MAX_BYTES = 16 * 1024,
+};
+
+static const char record_name[] = ".search.json";
 
 /* ---------------------------------------------------------------- names of what was found */
+
+/* What a folder of search/ shows, made once and shared by whoever looks at it: names in order, each with its
+ * inode. Those of emails live as long as the store and are not copied. */
+struct search_name {
+    const char *name;
+    uint64_t ino;
+    char *owned; /* the name, where it is not somebody else's; or NULL */
+};
 
 struct search_names {
     atomic_uint references;
@@ -38,13 +61,13 @@ static struct search_names *new_names(size_t capacity)
     return names;
 }
 
-struct search_names *search_names_ref(struct search_names *names)
+static struct search_names *search_names_ref(struct search_names *names)
 {
     atomic_fetch_add(&names->references, 1);
     return names;
 }
 
-void search_names_unref(struct search_names *names)
+static void search_names_unref(struct search_names *names)
 {
     if (names == NULL || atomic_fetch_sub(&names->references, 1) != 1)
         return;
@@ -61,7 +84,8 @@ static int compare(const void *one, const void *other)
     return order != 0 ? order : a->ino < b->ino ? -1 : a->ino > b->ino;
 }
 
-uint64_t search_names_find(const struct search_names *names, const char *name)
+/* Of emails alone: the inode, or 0. */
+static uint64_t search_names_find(const struct search_names *names, const char *name)
 {
     size_t low = 0;
     size_t high = names->len;
@@ -100,7 +124,9 @@ static void number_doubles(struct search_names *names)
     qsort(names->items, names->len, sizeof(names->items[0]), compare);
 }
 
-struct search_names *search_names_of_emails(struct store *store, const struct store_search *found)
+/* The links to the emails that were found, in order of name; names that several have are numbered. One
+ * reference. NULL without memory. */
+static struct search_names *search_names_of_emails(struct store *store, const struct store_search *found)
 {
     struct search_names *names = new_names(found->len);
     if (names == NULL)
@@ -109,14 +135,16 @@ struct search_names *search_names_of_emails(struct store *store, const struct st
         struct email_view view;
         if (store_get_email(store, found->emails[i], &view))
             names->items[names->len++] =
-                (struct search_name){.name = view.name, .ino = inode_make(INODE_SEARCH_HIT, view.number)};
+                (struct search_name){.name = view.name, .ino = node_ino(NODE_SEARCH_HIT, view.number)};
     }
     qsort(names->items, names->len, sizeof(names->items[0]), compare);
     number_doubles(names);
     return names;
 }
 
-struct search_names *search_names_of_queries(const char *const *texts, const uint64_t *inos, size_t len)
+/* Copies of `texts`, in their order, with the inodes beside them. The same. */
+static struct search_names *search_names_of_queries(const char *const *texts, const uint64_t *inos,
+                                                    size_t len)
 {
     struct search_names *names = new_names(len);
     for (size_t i = 0; names != NULL && i < len; i++) {
@@ -127,25 +155,35 @@ struct search_names *search_names_of_queries(const char *const *texts, const uin
     return names;
 }
 
-size_t search_names_len(const struct search_names *names)
-{
-    return names->len;
-}
-
-const struct search_name *search_names_get(const struct search_names *names, size_t index)
-{
-    return &names->items[index];
-}
-
 /* ---------------------------------------------------------------- the table of queries */
+
+/* Queries by number and by text, the latest first: a bounded number of names, of which the latest that were
+ * asked hold what was found. There are few enough to be looked through. Numbers are never given twice, so
+ * that an inode whose query was forgotten leads nowhere. Locks are the caller's. */
+struct query {
+    uint64_t number;
+    char *text;
+    struct search_names *found; /* NULL: not asked yet, or forgotten, for there are later ones */
+    char *record;               /* goes with it */
+    size_t record_len;
+    int64_t asked_ms; /* monotonic */
+    int64_t asked_real_ms;
+    bool is_asking; /* somebody has it without the lock: it stays */
+};
+
+struct query_table {                           /* empty: all zeros */
+    struct query *queries[SEARCH_NAMES_KNOWN]; /* the latest first */
+    size_t len;
+    uint64_t last_number;
+};
 
 static void drop_found(struct query *query)
 {
     search_names_unref(query->found);
-    free(query->note);
+    free(query->record);
     query->found = NULL;
-    query->note = NULL;
-    query->note_len = 0;
+    query->record = NULL;
+    query->record_len = 0;
 }
 
 static void free_query(struct query *query)
@@ -155,14 +193,14 @@ static void free_query(struct query *query)
     free(query);
 }
 
-void query_table_release(struct query_table *table)
+static void query_table_release(struct query_table *table)
 {
     for (size_t i = 0; i < table->len; i++)
         free_query(table->queries[i]);
     *table = (struct query_table){.len = 0};
 }
 
-struct query *query_table_find_number(const struct query_table *table, uint64_t number)
+static struct query *query_table_find_number(const struct query_table *table, uint64_t number)
 {
     for (size_t i = 0; i < table->len; i++)
         if (table->queries[i]->number == number)
@@ -170,7 +208,7 @@ struct query *query_table_find_number(const struct query_table *table, uint64_t 
     return NULL;
 }
 
-struct query *query_table_find_text(const struct query_table *table, const char *text)
+static struct query *query_table_find_text(const struct query_table *table, const char *text)
 {
     for (size_t i = 0; i < table->len; i++)
         if (strcmp(table->queries[i]->text, text) == 0)
@@ -195,7 +233,7 @@ static void put_first(struct query_table *table, struct query *query)
 }
 
 /* The oldest that nobody is asking. False: there is none. */
-static bool make_room(struct query_table *table)
+static bool has_place(struct query_table *table)
 {
     for (size_t i = table->len; i-- > 0 && table->len == SEARCH_NAMES_KNOWN;) {
         struct query *query = table->queries[i];
@@ -216,9 +254,10 @@ static void forget_results(struct query_table *table)
             drop_found(table->queries[i]);
 }
 
-struct query *query_table_add(struct query_table *table, const char *text)
+/* A query that is not in it, in place of the oldest that nobody is asking; NULL without memory. */
+static struct query *query_table_add(struct query_table *table, const char *text)
 {
-    struct query *query = make_room(table) ? calloc(1, sizeof(*query)) : NULL;
+    struct query *query = has_place(table) ? calloc(1, sizeof(*query)) : NULL;
     if (query == NULL || (query->text = strdup(text)) == NULL) {
         free(query);
         return NULL;
@@ -228,19 +267,20 @@ struct query *query_table_add(struct query_table *table, const char *text)
     return query;
 }
 
-void query_table_remove(struct query_table *table, struct query *query)
+static void query_table_remove(struct query_table *table, struct query *query)
 {
     take_out(table, query);
     free_query(query);
 }
 
-void query_table_settle(struct query_table *table, struct query *query, struct search_names *found,
-                        char *note, size_t note_len)
+/* It was asked now: takes over what was found. What the oldest found is forgotten. */
+static void query_table_settle(struct query_table *table, struct query *query, struct search_names *found,
+                               char *record, size_t record_len)
 {
     drop_found(query);
     query->found = found;
-    query->note = note;
-    query->note_len = note_len;
+    query->record = record;
+    query->record_len = record_len;
     take_out(table, query);
     put_first(table, query);
     forget_results(table);
@@ -248,20 +288,13 @@ void query_table_settle(struct query_table *table, struct query *query, struct s
 
 /* ---------------------------------------------------------------- the folder search/ */
 
-enum {
-    LISTERS_MAX = 16,
-    NOTE_MAX_BYTES = 16 * 1024,
-};
-
-const char search_note_name[] = ".search.json";
-
 /* A process that has listed search/. */
 struct lister {
     pid_t pid;
     int64_t until_ms; /* monotonic */
 };
 
-struct search_folder {
+struct search {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct query_table table; /* protected by lock, like all below */
@@ -270,27 +303,27 @@ struct search_folder {
     unsigned int next_lister;
 };
 
-struct search_folder *search_folder_new(void)
+static int init_search(struct tree *tree, int state_dir_fd)
 {
-    struct search_folder *folder = calloc(1, sizeof(*folder));
-    if (folder == NULL)
-        return NULL;
-    pthread_mutex_init(&folder->lock, NULL);
-    clock_condition_init(&folder->changed);
-    return folder;
+    (void)state_dir_fd;
+    tree->search = calloc(1, sizeof(*tree->search));
+    if (tree->search == NULL)
+        return -ENOMEM;
+    pthread_mutex_init(&tree->search->lock, NULL);
+    clock_condition_init(&tree->search->changed);
+    return 0;
 }
 
-void search_folder_free(struct search_folder *folder)
+static void release_search(struct tree *tree)
 {
-    if (folder == NULL)
+    struct search *search = tree->search;
+    if (search == NULL)
         return;
-    query_table_release(&folder->table);
-    pthread_cond_destroy(&folder->changed);
-    pthread_mutex_destroy(&folder->lock);
-    free(folder);
+    query_table_release(&search->table);
+    pthread_cond_destroy(&search->changed);
+    pthread_mutex_destroy(&search->lock);
+    free(search);
 }
-
-/* ---------------------------------------------------------------- names */
 
 /* What desktops, shells and their prompts look for in every folder. */
 static bool is_asked_by_programs(const char *name)
@@ -313,95 +346,83 @@ static bool is_query(const char *name)
     return true;
 }
 
-static void fill_folder(const struct tree *tree, const struct query *query, struct tree_entry *ret)
+static void fill(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t size, int64_t changed_ms,
+                 struct tree_entry *ret)
 {
-    entry_of_search(tree, inode_make(INODE_SEARCH, query->number), S_IFDIR | 0700, 0, query->asked_real_ms,
-                    ret);
+    entry_fill_ms(tree, ino, mode, size, changed_ms, 0, ret);
 }
 
-int search_folder_lookup(struct tree *tree, const char *name, struct tree_entry *ret)
+static void fill_query(const struct tree *tree, const struct query *query, struct tree_entry *ret)
 {
-    struct search_folder *folder = tree->search;
+    fill(tree, node_ino(NODE_QUERY, query->number), S_IFDIR | 0700, 0, query->asked_real_ms, ret);
+}
+
+static int get_search(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                      struct tree_entry *ret)
+{
+    (void)caller;
+    entry_fill_ms(tree, ino, S_IFDIR | 0700, 0, 0, LASTING_NAME, ret);
+    return 0;
+}
+
+/* Does not wait. */
+static int lookup_query(struct tree *tree, const struct tree_caller *caller, uint64_t parent,
+                        const char *name, struct tree_entry *ret)
+{
+    struct search *search = tree->search;
+    (void)caller;
+    (void)parent;
     if (strlen(name) > NAME_MAX)
         return -ENAMETOOLONG;
     if (!is_query(name))
         return -ENOENT;
-    pthread_mutex_lock(&folder->lock);
-    struct query *query = query_table_find_text(&folder->table, name);
+    pthread_mutex_lock(&search->lock);
+    struct query *query = query_table_find_text(&search->table, name);
     if (query == NULL)
-        query = query_table_add(&folder->table, name);
+        query = query_table_add(&search->table, name);
     if (query != NULL)
-        fill_folder(tree, query, ret);
-    pthread_mutex_unlock(&folder->lock);
+        fill_query(tree, query, ret);
+    pthread_mutex_unlock(&search->lock);
     return query != NULL ? 0 : -ENOMEM;
 }
 
-static bool get_hit(struct tree *tree, uint64_t ino, struct tree_entry *ret)
+/* rmdir(2) of a query forgets it. */
+static int remove_query(struct tree *tree, uint64_t parent, const char *name)
 {
-    char target[PATH_MAX];
-    struct email_view view;
-    if (!store_get_email(tree->store, (uint32_t)inode_number(ino), &view) ||
-        search_hit_read_link(tree, ino, target, sizeof(target)) != 0)
-        return false;
-    entry_of_search(tree, ino, S_IFLNK | 0777, (off_t)strlen(target), view.date_ms, ret);
-    return true;
-}
-
-static bool get_query(struct tree *tree, uint64_t ino, struct tree_entry *ret)
-{
-    struct search_folder *folder = tree->search;
-    bool is_note = inode_kind(ino) == INODE_SEARCH_NOTE;
-    pthread_mutex_lock(&folder->lock);
-    const struct query *query = query_table_find_number(&folder->table, inode_number(ino));
-    bool is_there = query != NULL && (!is_note || query->note != NULL);
-    if (is_there && is_note)
-        entry_of_search(tree, ino, S_IFREG | 0444, (off_t)query->note_len, query->asked_real_ms, ret);
-    else if (is_there)
-        fill_folder(tree, query, ret);
-    pthread_mutex_unlock(&folder->lock);
-    return is_there;
-}
-
-bool search_folder_get(struct tree *tree, uint64_t ino, struct tree_entry *ret)
-{
-    return inode_kind(ino) == INODE_SEARCH_HIT ? get_hit(tree, ino, ret) : get_query(tree, ino, ret);
-}
-
-int search_folder_remove(struct tree *tree, const char *name)
-{
-    struct search_folder *folder = tree->search;
+    struct search *search = tree->search;
     int error = -ENOENT;
-    pthread_mutex_lock(&folder->lock);
-    struct query *query = query_table_find_text(&folder->table, name);
+    (void)parent;
+    pthread_mutex_lock(&search->lock);
+    struct query *query = query_table_find_text(&search->table, name);
     if (query != NULL && query->is_asking) {
         error = -EBUSY;
     } else if (query != NULL) {
-        query_table_remove(&folder->table, query);
+        query_table_remove(&search->table, query);
         error = 0;
     }
-    pthread_mutex_unlock(&folder->lock);
+    pthread_mutex_unlock(&search->lock);
     return error;
 }
 
 /* ---------------------------------------------------------------- asking */
 
-static bool is_lister_locked(const struct search_folder *folder, pid_t pid, int64_t now_ms)
+static bool is_lister_locked(const struct search *search, pid_t pid, int64_t now_ms)
 {
     for (size_t i = 0; i < LISTERS_MAX; i++)
-        if (folder->listers[i].pid == pid && folder->listers[i].until_ms > now_ms)
+        if (search->listers[i].pid == pid && search->listers[i].until_ms > now_ms)
             return true;
     return false;
 }
 
 /* Each thing that it goes on to look at gives it some more time. */
-static void note_lister_locked(struct search_folder *folder, pid_t pid, int64_t now_ms)
+static void remember_lister_locked(struct search *search, pid_t pid, int64_t now_ms)
 {
     struct lister *lister = NULL;
     for (size_t i = 0; i < LISTERS_MAX && lister == NULL; i++)
-        if (folder->listers[i].pid == pid)
-            lister = &folder->listers[i];
+        if (search->listers[i].pid == pid)
+            lister = &search->listers[i];
     if (lister == NULL)
-        lister = &folder->listers[folder->next_lister++ % LISTERS_MAX];
+        lister = &search->listers[search->next_lister++ % LISTERS_MAX];
     *lister = (struct lister){pid, now_ms + SEARCH_FRESH_MS};
 }
 
@@ -410,11 +431,12 @@ static bool is_fresh_locked(const struct query *query, int64_t now_ms)
     return query->found != NULL && now_ms - query->asked_ms < SEARCH_FRESH_MS;
 }
 
-static char *write_note(const char *text, const struct store_search *found, int64_t asked_ms, size_t *ret_len)
+static char *write_record(const char *text, const struct store_search *found, int64_t asked_ms,
+                          size_t *ret_len)
 {
-    _cleanup_strbuf_ struct strbuf note = STRBUF_INIT(NOTE_MAX_BYTES);
+    _cleanup_strbuf_ struct strbuf record = STRBUF_INIT(RECORD_MAX_BYTES);
     struct json_writer writer;
-    json_writer_init(&writer, &note, 2);
+    json_writer_init(&writer, &record, 2);
     json_begin_object(&writer);
     json_member_string(&writer, "query", text);
     json_member_date(&writer, "asked_at", asked_ms);
@@ -422,46 +444,46 @@ static char *write_note(const char *text, const struct store_search *found, int6
     json_member_boolean(&writer, "truncated", found->is_truncated);
     json_member_boolean(&writer, "service", found->is_service_asked);
     json_end_object(&writer);
-    strbuf_append_char(&note, '\n');
-    return strbuf_take(&note, ret_len);
+    strbuf_append_char(&record, '\n');
+    return strbuf_take(&record, ret_len);
 }
 
-/* What came of it; with `names` and `note` NULL nothing did. Both are taken. */
-static void settle_locked(struct tree *tree, struct query *query, struct search_names *names, char *note,
-                          size_t note_len)
+/* What came of it; with `names` and `record` NULL nothing did. Both are taken. */
+static void settle_locked(struct tree *tree, struct query *query, struct search_names *names, char *record,
+                          size_t record_len)
 {
-    struct search_folder *folder = tree->search;
+    struct search *search = tree->search;
     query->is_asking = false;
-    if (names != NULL && note != NULL) {
+    if (names != NULL && record != NULL) {
         query->asked_ms = clock_monotonic_ms(tree->clock);
         query->asked_real_ms = clock_realtime_ms(tree->clock);
-        query_table_settle(&folder->table, query, TAKE_PTR(names), TAKE_PTR(note), note_len);
+        query_table_settle(&search->table, query, TAKE_PTR(names), TAKE_PTR(record), record_len);
     }
     search_names_unref(names);
-    free(note);
-    pthread_cond_broadcast(&folder->changed);
+    free(record);
+    pthread_cond_broadcast(&search->changed);
 }
 
 /* Called with the lock held, which is given up meanwhile. Nobody forgets the query while it is asking. */
 static int ask_locked(struct tree *tree, struct query *query, struct cancel *cancel)
 {
-    struct search_folder *folder = tree->search;
+    struct search *search = tree->search;
     struct store_search found = {.len = 0};
     struct search_names *names = NULL;
-    char *note = NULL;
-    size_t note_len = 0;
+    char *record = NULL;
+    size_t record_len = 0;
     query->is_asking = true;
-    pthread_mutex_unlock(&folder->lock);
+    pthread_mutex_unlock(&search->lock);
     int error = store_search(tree->store, query->text, cancel, &found);
     if (error == 0) {
         names = search_names_of_emails(tree->store, &found);
-        note = write_note(query->text, &found, clock_realtime_ms(tree->clock), &note_len);
-        if (names == NULL || note == NULL)
+        record = write_record(query->text, &found, clock_realtime_ms(tree->clock), &record_len);
+        if (names == NULL || record == NULL)
             error = -ENOMEM;
     }
     store_search_release(&found);
-    pthread_mutex_lock(&folder->lock);
-    settle_locked(tree, query, names, note, note_len);
+    pthread_mutex_lock(&search->lock);
+    settle_locked(tree, query, names, record, record_len);
     return error;
 }
 
@@ -469,16 +491,16 @@ static int ask_locked(struct tree *tree, struct query *query, struct cancel *can
  * meanwhile: a cancel is bound and unbound without it, and by one at a time. */
 static void wait_locked(struct tree *tree, uint64_t number, struct cancel *cancel)
 {
-    struct search_folder *folder = tree->search;
-    pthread_mutex_unlock(&folder->lock);
-    cancel_bind(cancel, &folder->changed, &folder->lock);
-    pthread_mutex_lock(&folder->lock);
-    const struct query *query = query_table_find_number(&folder->table, number);
+    struct search *search = tree->search;
+    pthread_mutex_unlock(&search->lock);
+    cancel_bind(cancel, &search->changed, &search->lock);
+    pthread_mutex_lock(&search->lock);
+    const struct query *query = query_table_find_number(&search->table, number);
     if (query != NULL && query->is_asking && !cancel_is_set(cancel))
-        clock_wait(tree->clock, &folder->changed, &folder->lock, CLOCK_FOREVER);
-    pthread_mutex_unlock(&folder->lock);
+        clock_wait(tree->clock, &search->changed, &search->lock, CLOCK_FOREVER);
+    pthread_mutex_unlock(&search->lock);
     cancel_unbind(cancel);
-    pthread_mutex_lock(&folder->lock);
+    pthread_mutex_lock(&search->lock);
 }
 
 /* Until the query has an answer that will do: `any_will_do` the one that it has, however old. Called with the
@@ -486,10 +508,10 @@ static void wait_locked(struct tree *tree, uint64_t number, struct cancel *cance
 static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool any_will_do, struct cancel *cancel,
                                   struct query **ret_query)
 {
-    struct search_folder *folder = tree->search;
+    struct search *search = tree->search;
     int error = 0;
     for (;;) {
-        struct query *query = query_table_find_number(&folder->table, number);
+        struct query *query = query_table_find_number(&search->table, number);
         if (query == NULL)
             return -ENOENT;
         *ret_query = query;
@@ -499,14 +521,14 @@ static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool any_w
             return -EAGAIN; /* and has been forgotten since */
         if (cancel_is_set(cancel))
             return -EINTR;
-        if (folder->waiting == SEARCHES_AT_ONCE)
+        if (search->waiting == SEARCHES_AT_ONCE)
             return -EAGAIN;
-        folder->waiting++;
+        search->waiting++;
         if (query->is_asking)
             wait_locked(tree, number, cancel);
         else
             error = ask_locked(tree, query, cancel);
-        folder->waiting--;
+        search->waiting--;
         if (error != 0)
             return error;
     }
@@ -516,125 +538,237 @@ static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool any_w
 static int get_answer(struct tree *tree, const struct tree_caller *caller, uint64_t number, bool any_will_do,
                       struct search_names **ret_names)
 {
-    struct search_folder *folder = tree->search;
+    struct search *search = tree->search;
     struct cancel *cancel = caller != NULL ? caller->cancel : NULL;
     struct query *query = NULL;
-    pthread_mutex_lock(&folder->lock);
+    pthread_mutex_lock(&search->lock);
     int64_t now_ms = clock_monotonic_ms(tree->clock);
-    if (caller != NULL && is_lister_locked(folder, caller->pid, now_ms)) {
-        note_lister_locked(folder, caller->pid, now_ms);
+    if (caller != NULL && is_lister_locked(search, caller->pid, now_ms)) {
+        remember_lister_locked(search, caller->pid, now_ms);
         any_will_do = true;
     }
     /* Without a cancel this is a thread that must not wait: the answer was fresh when that was looked at. */
     int error = wait_for_answer_locked(tree, number, any_will_do || cancel == NULL, cancel, &query);
     if (error == 0)
         *ret_names = search_names_ref(query->found);
-    pthread_mutex_unlock(&folder->lock);
+    pthread_mutex_unlock(&search->lock);
     return error;
 }
 
-/* ---------------------------------------------------------------- in the folder of a query */
+/* ---------------------------------------------------------------- what was found */
 
-int search_query_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t ino, const char *name,
-                        struct tree_entry *ret)
+/* Where a link leads. */
+static int read_hit_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino, char *ret_target,
+                         size_t size)
 {
-    struct search_names *names = NULL;
-    uint64_t number = inode_number(ino);
-    bool is_note = strcmp(name, search_note_name) == 0;
-    if (name[0] == '.' && !is_note)
+    struct email_view email;
+    struct inbox_view inbox;
+    (void)caller;
+    if (!store_get_email(tree->store, (uint32_t)node_number(ino), &email) ||
+        !store_get_inbox(tree->store, email.inbox, &inbox))
         return -ENOENT;
-    int error = get_answer(tree, caller, number, is_note || search_query_knows(tree, ino, name), &names);
-    if (error != 0)
-        return error;
-    uint64_t found = is_note ? inode_make(INODE_SEARCH_NOTE, number) : search_names_find(names, name);
-    search_names_unref(names);
-    return found != 0 && search_folder_get(tree, found, ret) ? 0 : -ENOENT;
+    int len = snprintf(ret_target, size, "../../inboxes/%s/%s", inbox.name, email.name);
+    return len < 0 || (size_t)len >= size ? -ENAMETOOLONG : 0;
 }
 
+static int get_hit(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret)
+{
+    char target[PATH_MAX];
+    struct email_view view;
+    if (!store_get_email(tree->store, (uint32_t)node_number(ino), &view) ||
+        read_hit_link(tree, caller, ino, target, sizeof(target)) != 0)
+        return -ENOENT;
+    fill(tree, ino, S_IFLNK | 0777, strlen(target), view.date_ms, ret);
+    return 0;
+}
+
+const struct node_ops search_hit_ops = {.get = get_hit, .read_link = read_hit_link};
+
+static int get_query(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                     struct tree_entry *ret)
+{
+    struct search *search = tree->search;
+    (void)caller;
+    pthread_mutex_lock(&search->lock);
+    const struct query *query = query_table_find_number(&search->table, node_number(ino));
+    if (query != NULL)
+        fill_query(tree, query, ret);
+    pthread_mutex_unlock(&search->lock);
+    return query != NULL ? 0 : -ENOENT;
+}
+
+static int get_record(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                      struct tree_entry *ret)
+{
+    struct search *search = tree->search;
+    (void)caller;
+    pthread_mutex_lock(&search->lock);
+    const struct query *query = query_table_find_number(&search->table, node_number(ino));
+    bool is_there = query != NULL && query->record != NULL;
+    if (is_there)
+        fill(tree, ino, S_IFREG | 0444, query->record_len, query->asked_real_ms, ret);
+    pthread_mutex_unlock(&search->lock);
+    return is_there ? 0 : -ENOENT;
+}
+
+static int open_record(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                       struct tree_handle **ret_handle)
+{
+    struct search *search = tree->search;
+    char *text = NULL;
+    size_t len = 0;
+    (void)caller;
+    pthread_mutex_lock(&search->lock);
+    const struct query *query = query_table_find_number(&search->table, node_number(ino));
+    bool is_there = query != NULL && query->record != NULL;
+    if (is_there) {
+        text = strdup(query->record);
+        len = query->record_len;
+    }
+    pthread_mutex_unlock(&search->lock);
+    return is_there ? handle_open_text(tree, flags, text, len, ret_handle) : -ENOENT;
+}
+
+const struct node_ops query_record_ops = {.get = get_record, .open = open_record};
+
+/* ---------------------------------------------------------------- in the folder of a query */
+
+/* Whether a name in the folder of a query is known without asking: tree_lookup_may_wait() in tree.h. */
 bool search_query_knows(struct tree *tree, uint64_t ino, const char *name)
 {
-    struct search_folder *folder = tree->search;
-    bool is_note = strcmp(name, search_note_name) == 0;
-    if (name[0] == '.' && !is_note)
+    struct search *search = tree->search;
+    bool is_record = strcmp(name, record_name) == 0;
+    if (name[0] == '.' && !is_record)
         return true;
-    pthread_mutex_lock(&folder->lock);
-    const struct query *query = query_table_find_number(&folder->table, inode_number(ino));
+    pthread_mutex_lock(&search->lock);
+    const struct query *query = query_table_find_number(&search->table, node_number(ino));
     bool is_known =
-        query == NULL || (query->found != NULL && (is_note || search_names_find(query->found, name) != 0 ||
+        query == NULL || (query->found != NULL && (is_record || search_names_find(query->found, name) != 0 ||
                                                    is_fresh_locked(query, clock_monotonic_ms(tree->clock))));
-    pthread_mutex_unlock(&folder->lock);
+    pthread_mutex_unlock(&search->lock);
     return is_known;
+}
+
+/* -EINTR, -EAGAIN (too many searches at once) and what the store says, where it asks. */
+static int lookup_in_query(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
+                           const char *name, struct tree_entry *ret)
+{
+    struct search_names *names = NULL;
+    uint64_t number = node_number(folder);
+    bool is_record = strcmp(name, record_name) == 0;
+    if (name[0] == '.' && !is_record)
+        return -ENOENT;
+    int error = get_answer(tree, caller, number, is_record || search_query_knows(tree, folder, name), &names);
+    if (error != 0)
+        return error;
+    uint64_t hit = is_record ? 0 : search_names_find(names, name);
+    search_names_unref(names);
+    if (is_record)
+        return get_record(tree, caller, node_ino(NODE_QUERY_RECORD, number), ret);
+    return hit != 0 ? get_hit(tree, caller, hit, ret) : -ENOENT;
 }
 
 bool search_query_is_fresh(struct tree *tree, uint64_t ino)
 {
-    struct search_folder *folder = tree->search;
-    pthread_mutex_lock(&folder->lock);
-    const struct query *query = query_table_find_number(&folder->table, inode_number(ino));
+    struct search *search = tree->search;
+    pthread_mutex_lock(&search->lock);
+    const struct query *query = query_table_find_number(&search->table, node_number(ino));
     bool is_fresh = query == NULL || is_fresh_locked(query, clock_monotonic_ms(tree->clock));
-    pthread_mutex_unlock(&folder->lock);
+    pthread_mutex_unlock(&search->lock);
     return is_fresh;
 }
 
+/* ---------------------------------------------------------------- listings */
+
 static int list_queries(struct tree *tree, const struct tree_caller *caller, struct search_names **ret_names)
 {
-    struct search_folder *folder = tree->search;
+    struct search *search = tree->search;
     const char *texts[SEARCH_QUERIES_SHOWN];
     uint64_t inos[SEARCH_QUERIES_SHOWN];
     size_t len = 0;
-    pthread_mutex_lock(&folder->lock);
-    for (size_t i = 0; i < folder->table.len && len < SEARCH_QUERIES_SHOWN; i++) {
-        const struct query *query = folder->table.queries[i];
+    pthread_mutex_lock(&search->lock);
+    for (size_t i = 0; i < search->table.len && len < SEARCH_QUERIES_SHOWN; i++) {
+        const struct query *query = search->table.queries[i];
         if (query->found == NULL)
             continue;
         texts[len] = query->text;
-        inos[len++] = inode_make(INODE_SEARCH, query->number);
+        inos[len++] = node_ino(NODE_QUERY, query->number);
     }
     *ret_names = search_names_of_queries(texts, inos, len);
     if (caller != NULL)
-        note_lister_locked(folder, caller->pid, clock_monotonic_ms(tree->clock));
-    pthread_mutex_unlock(&folder->lock);
+        remember_lister_locked(search, caller->pid, clock_monotonic_ms(tree->clock));
+    pthread_mutex_unlock(&search->lock);
     return *ret_names == NULL ? -ENOMEM : 0;
 }
 
-int search_folder_list(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
-                       struct search_names **ret_names)
+static int open_search(const struct tree_caller *caller, struct tree_dir *dir)
 {
-    return inode_kind(ino) == INODE_SEARCH ? get_answer(tree, caller, inode_number(ino), false, ret_names)
-                                           : list_queries(tree, caller, ret_names);
-}
-
-int search_hit_read_link(struct tree *tree, uint64_t ino, char *ret_target, size_t size)
-{
-    struct email_view email;
-    struct inbox_view inbox;
-    if (!store_get_email(tree->store, (uint32_t)inode_number(ino), &email) ||
-        !store_get_inbox(tree->store, email.inbox, &inbox))
-        return -ENOENT;
-    int len =
-        snprintf(ret_target, size, "../../%s/%s/%s", fixed_get(FIXED_INBOXES)->name, inbox.name, email.name);
-    return len < 0 || (size_t)len >= size ? -ENAMETOOLONG : 0;
-}
-
-int search_note_read(struct tree *tree, uint64_t ino, char **ret_text, size_t *ret_len)
-{
-    struct search_folder *folder = tree->search;
-    int error = -ENOENT;
-    pthread_mutex_lock(&folder->lock);
-    const struct query *query = query_table_find_number(&folder->table, inode_number(ino));
-    if (query != NULL && query->note != NULL) {
-        *ret_text = strdup(query->note);
-        *ret_len = query->note_len;
-        error = *ret_text == NULL ? -ENOMEM : 0;
-    }
-    pthread_mutex_unlock(&folder->lock);
+    struct search_names *names = NULL;
+    int error = list_queries(dir->tree, caller, &names);
+    dir->state = names;
     return error;
 }
 
-int search_note_open(struct tree *tree, uint64_t ino, int flags, struct tree_handle **ret_handle)
+static int open_query(const struct tree_caller *caller, struct tree_dir *dir)
 {
-    char *text = NULL;
-    size_t len = 0;
-    int error = search_note_read(tree, ino, &text, &len);
-    return error != 0 ? error : text_open(tree, flags, text, len, ret_handle);
+    struct search_names *names = NULL;
+    int error = get_answer(dir->tree, caller, node_number(dir->ino), false, &names);
+    dir->state = names;
+    return error;
 }
+
+static void release_names(struct tree_dir *dir)
+{
+    search_names_unref(dir->state);
+}
+
+/* Names alone: the kernel asks for each anyway. */
+static void put_names(const struct tree_dir *dir, mode_t mode, uint64_t position, uint64_t first)
+{
+    const struct search_names *names = dir->state;
+    for (uint64_t i = position - first; i < names->len; i++)
+        if (!dir_put_name(dir, names->items[i].name, names->items[i].ino, mode, i + 1 + first))
+            return;
+}
+
+static int read_search(struct tree_dir *dir, uint64_t position)
+{
+    put_names(dir, S_IFDIR, position, 0);
+    return 0;
+}
+
+static int read_query(struct tree_dir *dir, uint64_t position)
+{
+    uint64_t ino = node_ino(NODE_QUERY_RECORD, node_number(dir->ino));
+    if (position > 0 || dir_put_name(dir, record_name, ino, S_IFREG, 1))
+        put_names(dir, S_IFLNK, position > 0 ? position : 1, 1);
+    return 0;
+}
+
+static uint64_t parent_of_query(struct tree *tree, uint64_t folder)
+{
+    (void)tree;
+    (void)folder;
+    return node_ino(NODE_SEARCH, 0);
+}
+
+const struct node_ops search_ops = {
+    .init = init_search,
+    .release = release_search,
+    .state_name = "search",
+    .get = get_search,
+    .lookup = lookup_query,
+    .open_dir = open_search,
+    .read_dir = read_search,
+    .release_dir = release_names,
+    .remove_dir = remove_query,
+};
+
+const struct node_ops query_ops = {
+    .get = get_query,
+    .lookup = lookup_in_query,
+    .open_dir = open_query,
+    .read_dir = read_query,
+    .release_dir = release_names,
+    .parent = parent_of_query,
+};

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * status.json: reachability, capabilities, last sync, queue, quota, counters.
+ *
+ * Each open gets a fresh text. What stat(2) says is of the last one, unless that is old, so that a program
+ * that opens, asks for the size and reads finds them fit. The file's time is when the text last differed from
+ * the one before: tar(1) and its kind take a new time for a file that changes while they read it.
  */
-#include "tree/status.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,25 +13,22 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "mail/json_writer.h"
-#include "tree/handle_type.h"
-#include "tree/tree_state.h"
+#include "tree/node.h"
 
 enum {
     STATUS_MAX_BYTES = 64 * 1024,
     TEXT_LASTS_MS = 1000,
 };
 
-void status_file_init(struct status_file *status)
-{
-    *status = (struct status_file){.text = NULL};
-    pthread_mutex_init(&status->lock, NULL);
-}
+struct status {
+    pthread_mutex_t lock;
+    char *text;          /* protected by lock, like all below: the last one; NULL: none yet */
+    size_t len;          /* of it */
+    int64_t rendered_ms; /* monotonic time of it */
+    int64_t changed_ms;  /* realtime of the first such text */
+};
 
-void status_file_release(struct status_file *status)
-{
-    free(status->text);
-    pthread_mutex_destroy(&status->lock);
-}
+/* ---------------------------------------------------------------- the text */
 
 static const char *capability_name(enum service_capability capability)
 {
@@ -142,10 +141,12 @@ static int write_text(const struct tree *tree, char **ret_text, size_t *ret_len)
     return 0;
 }
 
+/* ---------------------------------------------------------------- the last text */
+
 /* Takes a text as the last one. */
 static void remember_locked(struct tree *tree, char *text, size_t len)
 {
-    struct status_file *status = &tree->status;
+    struct status *status = tree->status;
     if (status->text == NULL || len != status->len || memcmp(text, status->text, len) != 0)
         status->changed_ms = clock_realtime_ms(tree->clock);
     free(status->text);
@@ -162,15 +163,16 @@ static int render(struct tree *tree)
     int error = write_text(tree, &text, &len);
     if (error != 0)
         return error;
-    pthread_mutex_lock(&tree->status.lock);
+    pthread_mutex_lock(&tree->status->lock);
     remember_locked(tree, text, len);
-    pthread_mutex_unlock(&tree->status.lock);
+    pthread_mutex_unlock(&tree->status->lock);
     return 0;
 }
 
-int status_file_render(struct tree *tree, char **ret_text, size_t *ret_len)
+/* A new text; the caller frees. 0 or -ENOMEM. */
+static int copy_text(struct tree *tree, char **ret_text, size_t *ret_len)
 {
-    struct status_file *status = &tree->status;
+    struct status *status = tree->status;
     int error = render(tree);
     if (error != 0)
         return error;
@@ -184,7 +186,7 @@ int status_file_render(struct tree *tree, char **ret_text, size_t *ret_len)
 
 static bool is_fresh(struct tree *tree)
 {
-    struct status_file *status = &tree->status;
+    struct status *status = tree->status;
     pthread_mutex_lock(&status->lock);
     bool result =
         status->text != NULL && clock_monotonic_ms(tree->clock) - status->rendered_ms < TEXT_LASTS_MS;
@@ -192,21 +194,55 @@ static bool is_fresh(struct tree *tree)
     return result;
 }
 
-void status_file_stat(struct tree *tree, size_t *ret_len, int64_t *ret_changed_ms)
+/* ---------------------------------------------------------------- the file */
+
+static int init_status(struct tree *tree, int state_dir_fd)
 {
-    struct status_file *status = &tree->status;
+    (void)state_dir_fd;
+    tree->status = calloc(1, sizeof(*tree->status));
+    if (tree->status == NULL)
+        return -ENOMEM;
+    pthread_mutex_init(&tree->status->lock, NULL);
+    return 0;
+}
+
+static void release_status(struct tree *tree)
+{
+    if (tree->status == NULL)
+        return;
+    free(tree->status->text);
+    pthread_mutex_destroy(&tree->status->lock);
+    free(tree->status);
+}
+
+static int get_status(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                      struct tree_entry *ret)
+{
+    struct status *status = tree->status;
+    (void)caller;
     if (!is_fresh(tree) && render(tree) != 0)
         log_debug("status.json cannot be written anew: out of memory");
     pthread_mutex_lock(&status->lock);
-    *ret_len = status->len;
-    *ret_changed_ms = status->changed_ms;
+    entry_fill_ms(tree, ino, S_IFREG | 0444, status->len, status->changed_ms, LASTING_NAME, ret);
     pthread_mutex_unlock(&status->lock);
+    return 0;
 }
 
-int status_open(struct tree *tree, int flags, struct tree_handle **ret_handle)
+static int open_status(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                       struct tree_handle **ret_handle)
 {
     char *text = NULL;
     size_t len = 0;
-    int error = status_file_render(tree, &text, &len);
-    return error != 0 ? error : text_open(tree, flags, text, len, ret_handle);
+    (void)caller;
+    (void)ino;
+    int error = copy_text(tree, &text, &len);
+    return error != 0 ? error : handle_open_text(tree, flags, text, len, ret_handle);
 }
+
+const struct node_ops status_ops = {
+    .init = init_status,
+    .release = release_status,
+    .state_name = "status.json",
+    .get = get_status,
+    .open = open_status,
+};

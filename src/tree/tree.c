@@ -1,75 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tree as a whole: made and freed, and told of changes by the store and the outbox.
+ * The tree as a whole: it is made and freed, told of changes by the store and the outbox, and asked by the
+ * kernel's side. Each request goes to the operations of the node that it is about (node.h); what is decided
+ * here holds for nodes of every kind.
  */
 #include "tree/tree.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/cleanup.h"
 #include "mail/receipt.h"
 #include "tree/email_folder.h"
-#include "tree/inode.h"
+#include "tree/events.h"
+#include "tree/inboxes.h"
+#include "tree/items.h"
 #include "tree/maildir.h"
-#include "tree/root.h"
+#include "tree/node.h"
 #include "tree/search.h"
-#include "tree/tree_state.h"
 
-static const char event_log_name[] = "events.jsonl";
-
-/* ---------------------------------------------------------------- telling the watcher */
-
-static void tell_folder_changed(struct tree *tree, uint64_t ino)
-{
-    pthread_mutex_lock(&tree->watcher_lock);
-    if (tree->watcher.folder_changed != NULL)
-        tree->watcher.folder_changed(tree->watcher.context, ino);
-    pthread_mutex_unlock(&tree->watcher_lock);
-}
-
-static void tell_entry_gone(struct tree *tree, uint64_t folder_ino, const char *name)
-{
-    pthread_mutex_lock(&tree->watcher_lock);
-    if (tree->watcher.entry_gone != NULL)
-        tree->watcher.entry_gone(tree->watcher.context, folder_ino, name);
-    pthread_mutex_unlock(&tree->watcher_lock);
-}
-
-static void tell_content_changed(struct tree *tree, uint64_t ino)
-{
-    pthread_mutex_lock(&tree->watcher_lock);
-    if (tree->watcher.content_changed != NULL)
-        tree->watcher.content_changed(tree->watcher.context, ino);
-    pthread_mutex_unlock(&tree->watcher_lock);
-}
-
-static void tell_stream_grew(struct tree *tree)
-{
-    pthread_mutex_lock(&tree->watcher_lock);
-    if (tree->watcher.stream_grew != NULL)
-        tree->watcher.stream_grew(tree->watcher.context);
-    pthread_mutex_unlock(&tree->watcher_lock);
-}
-
-/* `format` makes the path below the mount point. */
-__attribute__((format(printf, 2, 3))) static void tell_appeared(struct tree *tree, const char *format, ...)
-{
-    char path[PATH_MAX];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(path, sizeof(path), format, arguments);
-    va_end(arguments);
-    pthread_mutex_lock(&tree->watcher_lock);
-    if (tree->watcher.appeared != NULL)
-        tree->watcher.appeared(tree->watcher.context, path);
-    pthread_mutex_unlock(&tree->watcher_lock);
-}
+/* ---------------------------------------------------------------- changes */
 
 void tree_set_watcher(struct tree *tree, const struct tree_watcher *watcher)
 {
@@ -78,90 +32,58 @@ void tree_set_watcher(struct tree *tree, const struct tree_watcher *watcher)
     pthread_mutex_unlock(&tree->watcher_lock);
 }
 
-/* ---------------------------------------------------------------- being told */
-
-/* Remembers the folder's name, and returns the one it had when that was another. Names live as long as the
- * store. */
-static const char *exchange_inbox_name(struct tree *tree, uint32_t inbox, const char *name)
-{
-    const char *before = NULL;
-    pthread_mutex_lock(&tree->names_lock);
-    if (inbox >= tree->inbox_names_len) {
-        size_t len = (size_t)inbox + 64;
-        const char **names = realloc(tree->inbox_names, len * sizeof(*names));
-        if (names != NULL) {
-            memset(names + tree->inbox_names_len, 0, (len - tree->inbox_names_len) * sizeof(*names));
-            tree->inbox_names = names;
-            tree->inbox_names_len = len;
-        }
-    }
-    if (inbox < tree->inbox_names_len) {
-        before = tree->inbox_names[inbox];
-        tree->inbox_names[inbox] = name;
-    }
-    pthread_mutex_unlock(&tree->names_lock);
-    return before != NULL && (name == NULL || strcmp(before, name) != 0) ? before : NULL;
-}
-
-/* All that show the time at which the inbox, or mail of it, held back or not, last changed. */
-static void tell_mail_changed(struct tree *tree, uint32_t inbox)
-{
-    tell_folder_changed(tree, inode_make(INODE_HELD, inbox));
-    tell_folder_changed(tree, inode_make(INODE_INBOX, inbox));
-    tell_content_changed(tree, inode_make(INODE_INBOX_INDEX, inbox));
-}
-
 static void inbox_changed(void *context, uint32_t inbox, enum store_change change)
 {
     struct tree *tree = context;
     struct inbox_view view;
-    uint64_t inboxes_ino = inode_make(INODE_FIXED, FIXED_INBOXES);
-    uint64_t maildirs_ino = inode_make(INODE_FIXED, FIXED_MAILDIR);
+    uint64_t inboxes_ino = node_ino(NODE_INBOXES, 0);
+    uint64_t maildirs_ino = node_ino(NODE_MAILDIRS, 0);
     if (tree->store == NULL)
         return;
 
     bool is_there = change != STORE_REMOVED && store_get_inbox(tree->store, inbox, &view);
-    const char *old_name = exchange_inbox_name(tree, inbox, is_there ? view.name : NULL);
+    const char *old_name = inboxes_exchange_name(tree, inbox, is_there ? view.name : NULL);
     if (old_name != NULL) {
-        tell_entry_gone(tree, inboxes_ino, old_name);
-        tell_entry_gone(tree, maildirs_ino, old_name);
+        notify_entry_gone(tree, inboxes_ino, old_name);
+        notify_entry_gone(tree, maildirs_ino, old_name);
     }
     if (old_name != NULL || change != STORE_CHANGED) {
-        tell_folder_changed(tree, inboxes_ino);
-        tell_folder_changed(tree, maildirs_ino);
+        notify_folder_changed(tree, inboxes_ino);
+        notify_folder_changed(tree, maildirs_ino);
     }
-    tell_folder_changed(tree, maildir_ino(inbox, MAILDIR_NODE_BOX));
+    maildir_notify_box(tree, inbox);
     maildir_inbox_changed(tree, inbox);
-    tell_mail_changed(tree, inbox);
-    tell_content_changed(tree, inode_make(INODE_INBOX_RECORD, inbox));
-}
-
-static void tell_content_gone(struct tree *tree, const struct email_view *view)
-{
-    char name[NAME_MAX + 1];
-    if (!store_has_content(tree->store))
-        return;
-    content_folder_name(view, name, sizeof(name));
-    tell_entry_gone(tree, inode_make(INODE_INBOX, view->inbox), name);
+    inbox_notify(tree, inbox);
 }
 
 /* There may be a folder maildir/ now, or none any more. Each inbox is told of by itself. */
 static void content_changed(void *context)
 {
-    tell_folder_changed(context, TREE_ROOT_INO);
+    notify_folder_changed(context, TREE_ROOT_INO);
+}
+
+static void notify_email_gone(struct tree *tree, const struct email_view *view)
+{
+    char folder_name[NAME_MAX + 1];
+    uint64_t inbox_ino = node_ino(NODE_INBOX, view->inbox);
+    notify_entry_gone(tree, inbox_ino, view->name);
+    if (store_has_content(tree->store)) {
+        email_folder_name(view, folder_name, sizeof(folder_name));
+        notify_entry_gone(tree, inbox_ino, folder_name);
+    }
+    maildir_email_gone(tree, view->inbox, view->number);
 }
 
 /* Of .invalid/; what is left to tell of the inbox is returned. */
-static enum store_change held_changed(struct tree *tree, const struct email_view *view,
-                                      enum store_change change)
+static enum store_change invalid_changed(struct tree *tree, const struct email_view *view,
+                                         enum store_change change)
 {
-    uint64_t folder_ino = inode_make(INODE_HELD, view->inbox);
     bool leaves = view->is_held ? change == STORE_REMOVED : change == STORE_MOVED;
     /* First of all: what follows about names waits for the rename that brought it about. */
     if (change == STORE_MOVED)
-        tell_content_changed(tree, inode_make(INODE_EMAIL, view->number));
+        notify_content_changed(tree, node_ino(NODE_EMAIL, view->number));
     if (leaves)
-        tell_entry_gone(tree, folder_ino, view->name);
+        notify_entry_gone(tree, node_ino(NODE_INVALID, view->inbox), view->name);
     if (change != STORE_MOVED)
         return change;
     return view->is_held ? STORE_REMOVED : STORE_ADDED;
@@ -175,69 +97,17 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
     if (tree->store == NULL || !store_get_email(tree->store, email, &view))
         return;
 
-    uint64_t folder_ino = inode_make(INODE_INBOX, view.inbox);
-    bool was_held = view.is_held && change != STORE_MOVED;
-    change = held_changed(tree, &view, change);
-    if (was_held) {
-        tell_content_changed(tree, inode_make(INODE_EMAIL, email));
-        tell_mail_changed(tree, view.inbox);
-        return;
-    }
-    if (change == STORE_REMOVED) {
-        tell_entry_gone(tree, folder_ino, view.name);
-        tell_content_gone(tree, &view);
-        maildir_email_gone(tree, view.inbox, email);
-        tell_content_changed(tree, inode_make(INODE_MAILDIR_MESSAGE, email));
-    }
-    if (change == STORE_ADDED)
+    bool was_invalid = view.is_held && change != STORE_MOVED;
+    change = invalid_changed(tree, &view, change);
+    if (was_invalid || change == STORE_CHANGED)
+        notify_content_changed(tree, node_ino(NODE_EMAIL, email));
+    else if (change == STORE_REMOVED)
+        notify_email_gone(tree, &view);
+    else if (change == STORE_ADDED)
         maildir_inbox_changed(tree, view.inbox);
-    if (change == STORE_CHANGED)
-        tell_content_changed(tree, inode_make(INODE_EMAIL, email));
-    tell_mail_changed(tree, view.inbox);
-    if (change == STORE_ADDED && store_get_inbox(tree->store, view.inbox, &inbox))
-        tell_appeared(tree, "inboxes/%s/%s", inbox.name, view.name);
-}
-
-/* outbox/ and attachments/ are never cached, and never told of: a request that waits there would meet the
- * notification. */
-static void tell_item_folder(struct tree *tree, enum outbox_folder folder)
-{
-    if (folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED)
-        tell_folder_changed(tree, inode_make(INODE_FIXED, fixed_of_outbox_folder(folder)));
-}
-
-static void item_moved(void *context, const char *name, enum outbox_folder from, enum outbox_folder to)
-{
-    struct tree *tree = context;
-    tell_item_folder(tree, from);
-    if (to == from)
-        return; /* names there are not cached */
-    tell_item_folder(tree, to);
-    uint64_t to_ino = inode_make(INODE_FIXED, fixed_of_outbox_folder(to));
-    if (tree_is_announced(to_ino)) {
-        const char *folder = fixed_get(fixed_of_outbox_folder(to))->name;
-        tell_appeared(tree, "%s/%s", folder, name);
-        tell_appeared(tree, "%s/%s" RECEIPT_SUFFIX, folder, name);
-    }
-}
-
-static void event_happened(void *context, const struct event *event)
-{
-    struct tree *tree = context;
-    event_log_append(tree->event_log, event);
-    tell_stream_grew(tree);
-    /* What waits in the queue need not wait for its turn any longer. */
-    if (event->kind == EVENT_ONLINE && tree->outbox != NULL)
-        outbox_wake(tree->outbox);
-}
-
-void tree_report(struct tree *tree, enum event_kind kind, const char *path, const char *error)
-{
-    if (error == NULL)
-        return;
-    const struct event event = {
-        .time_ms = clock_realtime_ms(tree->clock), .kind = kind, .path = path, .error = error};
-    event_happened(tree, &event);
+    inbox_notify_mail(tree, view.inbox);
+    if (!was_invalid && change == STORE_ADDED && store_get_inbox(tree->store, view.inbox, &inbox))
+        notify_appeared(tree, "inboxes/%s/%s", inbox.name, view.name);
 }
 
 static void sent_changed(void *context, uint32_t sent, enum store_change change)
@@ -246,8 +116,39 @@ static void sent_changed(void *context, uint32_t sent, enum store_change change)
     (void)change;
     if (tree->store == NULL)
         return;
-    tell_content_changed(tree, inode_make(INODE_SENT, sent));
-    tell_folder_changed(tree, inode_make(INODE_FIXED, FIXED_SENT));
+    notify_content_changed(tree, node_ino(NODE_SENT_RECORD, sent));
+    notify_folder_changed(tree, items_folder_ino(OUTBOX_FOLDER_SENT));
+}
+
+/* outbox/ and attachments/ are never cached, and never told of: a request that waits there would meet the
+ * notification. */
+static void notify_item_folder(struct tree *tree, enum outbox_folder folder)
+{
+    if (folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED)
+        notify_folder_changed(tree, items_folder_ino(folder));
+}
+
+static void item_moved(void *context, const char *name, enum outbox_folder from, enum outbox_folder to)
+{
+    struct tree *tree = context;
+    notify_item_folder(tree, from);
+    if (to == from)
+        return; /* names there are not cached */
+    notify_item_folder(tree, to);
+    if (tree_is_announced(items_folder_ino(to))) {
+        const char *folder = to == OUTBOX_FOLDER_SENT ? "sent" : "failed";
+        notify_appeared(tree, "%s/%s", folder, name);
+        notify_appeared(tree, "%s/%s" RECEIPT_SUFFIX, folder, name);
+    }
+}
+
+static void event_happened(void *context, const struct event *event)
+{
+    struct tree *tree = context;
+    events_add(tree, event);
+    /* What waits in the queue need not wait for its turn any longer. */
+    if (event->kind == EVENT_ONLINE && tree->outbox != NULL)
+        outbox_wake(tree->outbox);
 }
 
 struct store_listener tree_store_listener(struct tree *tree)
@@ -273,20 +174,26 @@ struct event_listener tree_event_listener(struct tree *tree)
 
 /* ---------------------------------------------------------------- made and freed */
 
-static int open_drafts(struct tree *tree, int state_dir_fd)
-{
-    int fd = file_open_dir(state_dir_fd, "drafts");
-    return fd < 0 ? fd : draft_table_init(&tree->drafts, tree->clock, fd);
-}
-
 static char *reason_in_words(const char *what, int error)
 {
     char *reason = NULL;
     return asprintf(&reason, "%s: %s", what, strerror(-error)) < 0 ? NULL : reason;
 }
 
+static int init_kinds(struct tree *tree, int state_dir_fd, const char **ret_what)
+{
+    int error = 0;
+    for (enum node_kind kind = NODE_NOTHING; kind < NODE_KIND_COUNT && error == 0; kind++) {
+        const struct node_ops *ops = node_ops_of(node_ino(kind, 0));
+        error = ops->init == NULL ? 0 : ops->init(tree, state_dir_fd);
+        *ret_what = ops->state_name;
+    }
+    return error;
+}
+
 int tree_new(const struct tree_config *config, struct tree **ret_tree, char **ret_reason)
 {
+    const char *what = NULL;
     struct tree *tree = calloc(1, sizeof(*tree));
     if (tree == NULL)
         return -ENOMEM;
@@ -297,31 +204,16 @@ int tree_new(const struct tree_config *config, struct tree **ret_tree, char **re
     tree->uid = getuid();
     tree->gid = getgid();
     tree->drafts.root.fd = -1;
-    maildir_init(&tree->maildir);
     tree->open_handles = (struct tree_link){&tree->open_handles, &tree->open_handles};
     tree->open_dirs = (struct tree_link){&tree->open_dirs, &tree->open_dirs};
     pthread_mutex_init(&tree->open_lock, NULL);
     pthread_mutex_init(&tree->watcher_lock, NULL);
-    pthread_mutex_init(&tree->names_lock, NULL);
-    status_file_init(&tree->status);
     removed_names_init(&tree->removed);
-    tree->search = search_folder_new();
-    first_opens_init(&tree->first_opens);
 
-    const char *what = "events.jsonl";
-    int error = event_log_new(config->state_dir_fd, event_log_name, EVENT_LOG_MAX_BYTES, &tree->event_log);
-    if (error == 0) {
-        what = "drafts";
-        error = open_drafts(tree, config->state_dir_fd);
-    }
-    if (error == 0) {
-        what = "maildir";
-        error = maildir_open(&tree->maildir, config->clock, config->state_dir_fd);
-    }
-    if (error == 0 && (tree->search == NULL || (tree->source = strdup(config->source)) == NULL))
-        error = -ENOMEM;
+    tree->source = strdup(config->source);
+    int error = tree->source == NULL ? -ENOMEM : init_kinds(tree, config->state_dir_fd, &what);
     if (error != 0) {
-        *ret_reason = reason_in_words(what, error);
+        *ret_reason = reason_in_words(what != NULL ? what : "the file tree", error);
         tree_free(tree);
         return error;
     }
@@ -336,25 +228,456 @@ void tree_attach(struct tree *tree, struct store *store, struct outbox *outbox)
     tree->store = store;
     tree->outbox = outbox;
     while (store_list_inboxes(store, position, &view, &position, 1) == 1)
-        exchange_inbox_name(tree, view.number, view.name);
+        inboxes_exchange_name(tree, view.number, view.name);
 }
 
 void tree_free(struct tree *tree)
 {
     if (tree == NULL)
         return;
-    if (tree->drafts.root.fd >= 0)
-        draft_table_release(&tree->drafts);
-    maildir_release(&tree->maildir);
-    event_log_free(tree->event_log);
-    status_file_release(&tree->status);
+    for (enum node_kind kind = NODE_NOTHING; kind < NODE_KIND_COUNT; kind++)
+        if (node_ops_of(node_ino(kind, 0))->release != NULL)
+            node_ops_of(node_ino(kind, 0))->release(tree);
     removed_names_release(&tree->removed);
-    search_folder_free(tree->search);
-    first_opens_release(&tree->first_opens);
-    free(tree->inbox_names);
     free(tree->source);
-    pthread_mutex_destroy(&tree->names_lock);
     pthread_mutex_destroy(&tree->watcher_lock);
     pthread_mutex_destroy(&tree->open_lock);
     free(tree);
+}
+
+/* ---------------------------------------------------------------- names and attributes */
+
+int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
+                struct tree_entry *ret)
+{
+    const struct node_ops *ops = node_ops_of(parent);
+    return ops->lookup == NULL ? -ENOTDIR : ops->lookup(tree, caller, parent, name, ret);
+}
+
+void tree_forget(struct tree *tree, uint64_t ino, uint64_t lookups)
+{
+    const struct node_ops *ops = node_ops_of(ino);
+    if (ops->forget != NULL)
+        ops->forget(tree, ino, lookups);
+}
+
+int tree_get_attributes(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                        struct tree_attributes *ret)
+{
+    struct tree_entry entry;
+    int error = node_ops_of(ino)->get(tree, caller, ino, &entry);
+    if (error == 0)
+        *ret = entry.attributes;
+    return error;
+}
+
+int tree_set_attributes(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                        struct tree_handle *handle, const struct tree_change *change)
+{
+    const struct node_ops *ops = node_ops_of(ino);
+    if (change->fields == 0)
+        return 0;
+    return ops->set_attributes == NULL ? node_set_size(caller, handle, change, -EACCES)
+                                       : ops->set_attributes(tree, caller, ino, handle, change);
+}
+
+int tree_read_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino, char *ret_target,
+                   size_t size)
+{
+    const struct node_ops *ops = node_ops_of(ino);
+    return ops->read_link == NULL ? -EINVAL : ops->read_link(tree, caller, ino, ret_target, size);
+}
+
+int tree_get_statistics(struct tree *tree, struct statvfs *ret)
+{
+    return fstatvfs(tree->drafts.root.fd, ret) == 0 ? 0 : -errno;
+}
+
+/* ---------------------------------------------------------------- what is open */
+
+static void add_link(struct tree *tree, struct tree_link *list, struct tree_link *link)
+{
+    pthread_mutex_lock(&tree->open_lock);
+    *link = (struct tree_link){.previous = list->previous, .next = list};
+    list->previous->next = link;
+    list->previous = link;
+    pthread_mutex_unlock(&tree->open_lock);
+}
+
+static void remove_link(struct tree *tree, struct tree_link *link)
+{
+    pthread_mutex_lock(&tree->open_lock);
+    link->previous->next = link->next;
+    link->next->previous = link->previous;
+    pthread_mutex_unlock(&tree->open_lock);
+}
+
+/* ---------------------------------------------------------------- listings */
+
+/* Before a folder's own positions are "." and "..". */
+enum {
+    POSITION_SELF,
+    POSITION_PARENT,
+    POSITION_FIRST,
+};
+
+int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                  struct tree_dir **ret_dir)
+{
+    const struct node_ops *ops = node_ops_of(ino);
+    if (ops->lookup == NULL)
+        return -ENOTDIR;
+    _cleanup_free_ struct tree_dir *dir = calloc(1, sizeof(*dir));
+    if (dir == NULL)
+        return -ENOMEM;
+    *dir = (struct tree_dir){.tree = tree, .ino = ino, .ops = ops, .is_lasting = ops->is_listing_lasting};
+    int error = ops->open_dir == NULL ? 0 : ops->open_dir(caller, dir);
+    if (error != 0)
+        return error;
+    add_link(tree, &tree->open_dirs, &dir->link);
+    *ret_dir = TAKE_PTR(dir);
+    return 0;
+}
+
+void tree_release_dir(struct tree_dir *dir)
+{
+    remove_link(dir->tree, &dir->link);
+    if (dir->ops->release_dir != NULL)
+        dir->ops->release_dir(dir);
+    free(dir);
+}
+
+bool tree_dir_is_lasting(const struct tree_dir *dir)
+{
+    return dir->is_lasting;
+}
+
+static uint64_t parent_of(const struct tree_dir *dir)
+{
+    return dir->ops->parent == NULL ? (uint64_t)TREE_ROOT_INO : dir->ops->parent(dir->tree, dir->ino);
+}
+
+/* False: there is no room. */
+static bool put_dots(const struct tree_dir *dir, uint64_t position)
+{
+    return (position > POSITION_SELF || dir_put_name(dir, ".", dir->ino, S_IFDIR, POSITION_PARENT)) &&
+           (position > POSITION_PARENT || dir_put_name(dir, "..", parent_of(dir), S_IFDIR, POSITION_FIRST));
+}
+
+int tree_read_dir(struct tree_dir *dir, uint64_t position, tree_dir_sink sink, void *context)
+{
+    dir->sink = sink;
+    dir->context = context;
+    dir->first_position = 0;
+    if (dir->ops->has_own_dots)
+        return dir->ops->read_dir(dir, position);
+    if (!put_dots(dir, position) || dir->ops->read_dir == NULL)
+        return 0;
+    dir->first_position = POSITION_FIRST;
+    return dir->ops->read_dir(dir, position > POSITION_FIRST ? position - POSITION_FIRST : 0);
+}
+
+/* ---------------------------------------------------------------- open files */
+
+/* What open(2) says of a node that has no `open`. */
+static int refuse_open(const struct node_ops *ops)
+{
+    if (ops->lookup != NULL)
+        return -EISDIR;
+    return ops->read_link != NULL ? -ELOOP : -ENOENT;
+}
+
+int tree_open(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+              struct tree_handle **ret_handle)
+{
+    const struct node_ops *ops = node_ops_of(ino);
+    int error = ops->open == NULL ? refuse_open(ops) : ops->open(tree, caller, ino, flags, ret_handle);
+    if (error == 0)
+        add_link(tree, &tree->open_handles, &(*ret_handle)->link);
+    return error;
+}
+
+int tree_create(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
+                mode_t mode, int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle)
+{
+    const struct node_ops *ops = node_ops_of(parent);
+    int error = ops->create == NULL
+                    ? -EPERM
+                    : ops->create(tree, caller, parent, name, mode, flags, ret_entry, ret_handle);
+    if (error == 0)
+        add_link(tree, &tree->open_handles, &(*ret_handle)->link);
+    return error;
+}
+
+bool tree_is_announced(uint64_t folder_ino)
+{
+    return node_ops_of(folder_ino)->is_announced;
+}
+
+int tree_create_announced(struct tree *tree, uint64_t folder_ino, const char *name,
+                          struct tree_entry *ret_entry, struct tree_handle **ret_handle)
+{
+    /* What the kernel has cached of it stays true: nothing is written. */
+    static const struct handle_ops ops = {.caching = TREE_CACHE_LASTING, .release = tree_handle_free};
+    if (!tree_is_announced(folder_ino))
+        return -EPERM;
+    int error = tree_lookup(tree, NULL, folder_ino, name, ret_entry);
+    if (error != 0)
+        return error;
+    struct tree_handle *handle = handle_new(tree, &ops, sizeof(*handle), O_RDONLY);
+    if (handle == NULL)
+        return -ENOMEM;
+    add_link(tree, &tree->open_handles, &handle->link);
+    *ret_handle = handle;
+    return 0;
+}
+
+enum tree_caching tree_handle_caching(const struct tree_handle *handle)
+{
+    return handle->ops->caching;
+}
+
+bool tree_handle_is_writable(const struct tree_handle *handle)
+{
+    return handle_is_writable(handle);
+}
+
+int tree_read(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
+{
+    *ret = (struct tree_data){.fd = -1};
+    return handle->ops->read == NULL ? -EBADF : handle->ops->read(handle, len, offset, ret);
+}
+
+bool tree_take_first_content(struct tree_handle *handle, struct tree_data *ret)
+{
+    *ret = (struct tree_data){.fd = -1};
+    return handle->ops->take_first_content != NULL && handle->ops->take_first_content(handle, ret);
+}
+
+bool tree_is_readable(struct tree_handle *handle)
+{
+    return handle->ops->is_readable == NULL || handle->ops->is_readable(handle);
+}
+
+ssize_t tree_write(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
+                   size_t len, off_t offset)
+{
+    return handle->ops->write == NULL ? -EBADF : handle->ops->write(handle, caller, bytes, len, offset);
+}
+
+int tree_allocate(struct tree_handle *handle, const struct tree_caller *caller, int mode, off_t offset,
+                  off_t len)
+{
+    return handle->ops->allocate == NULL ? -EOPNOTSUPP
+                                         : handle->ops->allocate(handle, caller, mode, offset, len);
+}
+
+off_t tree_seek(struct tree_handle *handle, const struct tree_caller *caller, uint64_t ino, off_t offset,
+                int whence)
+{
+    struct tree_attributes attributes;
+    off_t found = handle->ops->seek == NULL ? -EOPNOTSUPP : handle->ops->seek(handle, offset, whence);
+    if (found != -EOPNOTSUPP)
+        return found;
+    int error = tree_get_attributes(handle->tree, caller, ino, &attributes);
+    if (error != 0)
+        return error;
+    off_t size = attributes.stat.st_size;
+    if (offset < 0 || offset >= size)
+        return -ENXIO;
+    return whence == SEEK_HOLE ? size : offset;
+}
+
+ssize_t tree_copy_range(struct tree_handle *from, off_t from_offset, struct tree_handle *to, off_t to_offset,
+                        size_t len)
+{
+    if (from->ops != to->ops || from->ops->copy_range == NULL)
+        return -EOPNOTSUPP;
+    return from->ops->copy_range(from, from_offset, to, to_offset, len);
+}
+
+int tree_sync_file(struct tree_handle *handle, bool is_data_only)
+{
+    return handle->ops->sync == NULL ? 0 : handle->ops->sync(handle, is_data_only);
+}
+
+int tree_flush(struct tree_handle *handle, const struct tree_caller *caller)
+{
+    return handle->ops->flush == NULL ? 0 : handle->ops->flush(handle, caller);
+}
+
+void tree_release(struct tree_handle *handle)
+{
+    remove_link(handle->tree, &handle->link);
+    handle->ops->release(handle);
+}
+
+/* ---------------------------------------------------------------- what is left open in the end */
+
+static struct tree_handle *handle_at(struct tree_link *link)
+{
+    return (struct tree_handle *)(void *)((char *)link - offsetof(struct tree_handle, link));
+}
+
+void tree_close_handles(struct tree *tree)
+{
+    struct tree_link *next;
+    for (struct tree_link *link = tree->open_handles.next; link != &tree->open_handles; link = next) {
+        struct tree_handle *handle = handle_at(link);
+        next = link->next;
+        if (handle->ops->is_closed_well == NULL || handle->ops->is_closed_well(handle))
+            tree_release(handle);
+    }
+}
+
+static void abandon(struct tree_handle *handle)
+{
+    remove_link(handle->tree, &handle->link);
+    if (handle->ops->abandon != NULL)
+        handle->ops->abandon(handle);
+    else
+        handle->ops->release(handle);
+}
+
+void tree_abandon_handles(struct tree *tree)
+{
+    while (tree->open_handles.next != &tree->open_handles)
+        abandon(handle_at(tree->open_handles.next));
+    while (tree->open_dirs.next != &tree->open_dirs) {
+        char *link = (char *)tree->open_dirs.next;
+        tree_release_dir((struct tree_dir *)(void *)(link - offsetof(struct tree_dir, link)));
+    }
+}
+
+/* ---------------------------------------------------------------- changes in a folder */
+
+int tree_make_dir(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
+                  mode_t mode, struct tree_entry *ret)
+{
+    const struct node_ops *ops = node_ops_of(parent);
+    return ops->make_dir == NULL ? -EPERM : ops->make_dir(tree, caller, parent, name, mode, ret);
+}
+
+int tree_make_node(struct tree *tree, uint64_t parent, const char *name, mode_t mode, struct tree_entry *ret)
+{
+    const struct node_ops *ops = node_ops_of(parent);
+    return ops->make_node == NULL ? -EPERM : ops->make_node(tree, parent, name, mode, ret);
+}
+
+int tree_make_symlink(struct tree *tree, const char *target, uint64_t parent, const char *name,
+                      struct tree_entry *ret)
+{
+    const struct node_ops *ops = node_ops_of(parent);
+    return ops->make_symlink == NULL ? -EPERM : ops->make_symlink(tree, target, parent, name, ret);
+}
+
+int tree_make_link(struct tree *tree, uint64_t ino, uint64_t new_parent, const char *new_name,
+                   struct tree_entry *ret)
+{
+    const struct node_ops *ops = node_ops_of(new_parent);
+    return ops->make_link == NULL ? -EPERM : ops->make_link(tree, ino, new_parent, new_name, ret);
+}
+
+int tree_remove_dir(struct tree *tree, uint64_t parent, const char *name)
+{
+    const struct node_ops *ops = node_ops_of(parent);
+    return ops->remove_dir == NULL ? -EPERM : ops->remove_dir(tree, parent, name);
+}
+
+int tree_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name)
+{
+    const struct node_ops *ops = node_ops_of(parent);
+    return ops->unlink == NULL ? -EPERM : ops->unlink(tree, caller, parent, name);
+}
+
+int tree_rename(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
+                uint64_t new_parent, const char *new_name, unsigned int flags)
+{
+    const struct node_ops *ops = node_ops_of(new_parent);
+    return ops->rename == NULL ? node_refuse_rename(flags)
+                               : ops->rename(tree, caller, parent, name, new_parent, new_name, flags);
+}
+
+int tree_sync_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino)
+{
+    const struct node_ops *ops = node_ops_of(ino);
+    return ops->sync == NULL ? 0 : ops->sync(tree, caller, ino);
+}
+
+bool tree_is_barrier(uint64_t folder_ino)
+{
+    return node_ops_of(folder_ino)->is_barrier;
+}
+
+/* ---------------------------------------------------------------- requests that may wait */
+
+bool tree_get_attributes_may_wait(uint64_t ino)
+{
+    return node_kind(ino) == NODE_EMAIL_FOLDER && email_node_of(ino).kind >= EMAIL_NODE_MESSAGE;
+}
+
+bool tree_may_wait(uint64_t ino)
+{
+    switch (node_kind(ino)) {
+    case NODE_INBOXES:
+    case NODE_INBOX_FILE:
+    case NODE_INVALID:
+    case NODE_CONTROL:
+    case NODE_OUTBOX_FOLDER:
+    case NODE_SETTLED_FOLDER:
+    case NODE_EMAIL_FOLDER:
+    case NODE_REPLY_FILE:
+    case NODE_ITEM:
+    case NODE_SETTLED_ITEM:
+    case NODE_MAILDIR:
+    case NODE_UIDVALIDITY:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool tree_lookup_may_wait(struct tree *tree, uint64_t parent, const char *name)
+{
+    switch (node_kind(parent)) {
+    case NODE_MAILDIR:
+        return maildir_lookup_may_wait(tree, parent, name);
+    case NODE_EMAIL_FOLDER:
+        return !email_folder_has_reply_file(tree, parent, name);
+    case NODE_QUERY:
+        return !search_query_knows(tree, parent, name);
+    default:
+        return false;
+    }
+}
+
+bool tree_open_dir_may_wait(struct tree *tree, uint64_t ino)
+{
+    if (node_kind(ino) == NODE_EMAIL_FOLDER || node_kind(ino) == NODE_MAILDIR)
+        return true;
+    return node_kind(ino) == NODE_QUERY && !search_query_is_fresh(tree, ino);
+}
+
+bool tree_open_may_wait(struct tree *tree, uint64_t ino, int flags)
+{
+    (void)tree;
+    if (node_kind(ino) == NODE_MAILDIR_MESSAGE || node_kind(ino) == NODE_EMAIL_FOLDER)
+        return true;
+    return !handle_is_for_reading(flags) && tree_may_wait(ino);
+}
+
+bool tree_handle_may_wait(const struct tree_handle *handle)
+{
+    return handle->ops->may_wait;
+}
+
+bool tree_handle_write_may_wait(const struct tree_handle *handle)
+{
+    return handle->ops->write_may_wait;
+}
+
+bool tree_handle_next_write_may_wait(struct tree_handle *handle)
+{
+    const struct handle_ops *ops = handle->ops;
+    return ops->write_may_wait || (ops->next_write_may_wait != NULL && ops->next_write_may_wait(handle));
 }

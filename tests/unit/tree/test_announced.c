@@ -4,7 +4,6 @@
  */
 #include "tree_fixture.h"
 
-#include "tree/inode.h"
 #include "tree/tree.h"
 
 struct told {

@@ -9,9 +9,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "base/cancel.h"
 #include "base/cleanup.h"
-#include "base/thread.h"
 
 static const char inbox[] = "inboxes/alice@inbox.example";
 
@@ -346,48 +344,6 @@ static void a_receipt_that_went_with_its_file_is_removed_once_more_by_the_same_p
     assert_int_equal(tree_unlink(fixture->tree, &rm, sent, "hello.receipt.json"), -ENOENT);
 }
 
-/* ---------------------------------------------------------------- search */
-
-struct asking {
-    struct tree_fixture *fixture;
-    struct cancel cancel;
-    uint64_t query;
-    int error;
-};
-
-static void *ask(void *argument)
-{
-    struct asking *asking = argument;
-    const struct tree_caller caller = {.pid = 7, .cancel = &asking->cancel};
-    struct tree_entry entry;
-    asking->error = tree_lookup(asking->fixture->tree, &caller, asking->query, "nothing", &entry);
-    return NULL;
-}
-
-static void a_query_that_is_being_asked_stays(void **state)
-{
-    static const struct service_capabilities extended = {.inbox_list = CAPABILITY_PRESENT};
-    struct tree_fixture *fixture = *state;
-    struct asking asking = {.fixture = fixture};
-    struct tree_entry entry;
-    pthread_t thread;
-    fake_service_set_capabilities(fixture->fake, &extended);
-    uint64_t search = fixture_ino(fixture, "search");
-    asking.query = fixture_ino(fixture, "search/hello");
-    cancel_init(&asking.cancel);
-    fake_service_close_gate(fixture->fake, FAKE_LIST_EMAILS);
-    assert_int_equal(thread_start(&thread, "ask", ask, &asking), 0);
-    fake_service_wait_at_gate(fixture->fake, FAKE_LIST_EMAILS, 1);
-    assert_int_equal(tree_remove_dir(fixture->tree, search, "hello"), -EBUSY);
-    fake_service_open_gate(fixture->fake, FAKE_LIST_EMAILS);
-    pthread_join(thread, NULL);
-    assert_int_equal(asking.error, -ENOENT);
-    assert_int_equal(tree_remove_dir(fixture->tree, search, "hello"), 0);
-    assert_int_equal(tree_remove_dir(fixture->tree, search, "hello"), -ENOENT);
-    assert_int_equal(tree_lookup(fixture->tree, NULL, asking.query, "nothing", &entry), -ENOENT);
-    cancel_release(&asking.cancel);
-}
-
 /* ---------------------------------------------------------------- the end */
 
 static size_t count_descriptors(void)
@@ -441,7 +397,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(drafts_are_renamed_as_posix_says, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(the_modes_of_drafts_are_what_was_asked_for, fixture_set_up,
                                         fixture_tear_down),
-        cmocka_unit_test_setup_teardown(a_query_that_is_being_asked_stays, fixture_set_up, fixture_tear_down),
         cmocka_unit_test(what_is_open_at_the_end_is_closed),
         cmocka_unit_test_setup_teardown(
             a_receipt_that_went_with_its_file_is_removed_once_more_by_the_same_program, fixture_set_up,

@@ -2,82 +2,123 @@
 /*
  * The commands of `ctl`.
  */
-#include "tree/control.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tree_fixture.h"
 
 #include "base/cleanup.h"
+
+static struct tree_handle *open_control(struct tree_fixture *fixture)
+{
+    struct tree_handle *handle = NULL;
+    assert_int_equal(
+        tree_open(fixture->tree, &nobody, fixture_ino(fixture, "ctl"), O_WRONLY | O_TRUNC, &handle), 0);
+    return handle;
+}
+
+static void put(struct tree_handle *handle, const char *text)
+{
+    assert_int_equal(tree_write(handle, &nobody, text, strlen(text), 0), strlen(text));
+}
 
 static const struct {
     const char *line;
     int error;
-    enum control_verb verb;
-    const char *argument;
 } cases[] = {
-    {"sync", 0, CONTROL_SYNC_ALL, ""},
-    {"  sync\t", 0, CONTROL_SYNC_ALL, ""},
-    {"sync\r", 0, CONTROL_SYNC_ALL, ""},
-    {"sync alice@inbox.example", 0, CONTROL_SYNC, "alice@inbox.example"},
-    {"sync   alice@inbox.example  ", 0, CONTROL_SYNC, "alice@inbox.example"},
-    {"retry all", 0, CONTROL_RETRY_ALL, "all"},
-    {"retry hello", 0, CONTROL_RETRY, "hello"},
-    {"retry two words.txt", 0, CONTROL_RETRY, "two words.txt"},
-    {"retry alles", 0, CONTROL_RETRY, "alles"},
-    {"", 0, CONTROL_NOTHING, ""},
-    {"   ", 0, CONTROL_NOTHING, ""},
-    {"retry", -EINVAL, CONTROL_NOTHING, NULL},
-    {"retry  ", -EINVAL, CONTROL_NOTHING, NULL},
-    {"Sync", -EINVAL, CONTROL_NOTHING, NULL},
-    {"syncx", -EINVAL, CONTROL_NOTHING, NULL},
-    {"delete everything", -EINVAL, CONTROL_NOTHING, NULL},
+    {"sync", 0},
+    {"  sync\t", 0},
+    {"sync\r", 0},
+    {"sync alice@inbox.example", 0},
+    {"sync   alice@inbox.example  ", 0},
+    {"sync bob@inbox.example", -ENOENT},
+    {"retry all", 0},
+    {"retry two words.txt", 0},
+    {"  retry   two words.txt\t", 0},
+    {"retry two", -ENOENT},
+    {"retry alles", -ENOENT},
+    {"", 0},
+    {"   ", 0},
+    {"retry", -EINVAL},
+    {"retry  ", -EINVAL},
+    {"Sync", -EINVAL},
+    {"syncx", -EINVAL},
+    {"delete everything", -EINVAL},
 };
+
+/* Fails for good as often as it is tried. */
+static void put_into_failed(struct tree_fixture *fixture, const char *name)
+{
+    const struct fake_outcome rejected = {.outcome = SERVICE_REJECTED, .http_status = 400};
+    struct tree_entry entry;
+    struct tree_handle *handle = NULL;
+    uint64_t outbox = fixture_ino(fixture, "outbox");
+    fake_service_set(fixture->fake, FAKE_SEND, rejected);
+    assert_int_equal(
+        tree_create(fixture->tree, &nobody, outbox, name, 0600, O_WRONLY | O_CREAT, &entry, &handle), 0);
+    put(handle, message);
+    assert_int_equal(tree_flush(handle, &nobody), 0);
+    tree_release(handle);
+    assert_int_equal(tree_sync_folder(fixture->tree, &nobody, outbox), -EIO);
+}
 
 static void each_line_is_understood_or_refused(void **state)
 {
-    (void)state;
+    struct tree_fixture *fixture = *state;
+    put_into_failed(fixture, "two words.txt");
+    struct tree_handle *handle = open_control(fixture);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct control_command command = {.verb = CONTROL_NOTHING};
+        ssize_t len = (ssize_t)strlen(cases[i].line);
         print_message("# %s\n", cases[i].line);
-        assert_int_equal(control_parse(cases[i].line, strlen(cases[i].line), &command), cases[i].error);
-        if (cases[i].error == 0) {
-            assert_int_equal(command.verb, cases[i].verb);
-            assert_string_equal(command.argument, cases[i].argument);
-        }
+        assert_int_equal(tree_write(handle, &nobody, cases[i].line, (size_t)len, 0),
+                         cases[i].error != 0 ? cases[i].error : len);
+        /* What is tried again fails again, before the next line. */
+        tree_sync_folder(fixture->tree, &nobody, fixture_ino(fixture, "outbox"));
     }
+    tree_release(handle);
 }
 
 static void an_argument_can_be_as_long_as_a_name_and_no_longer(void **state)
 {
     char line[400] = "retry ";
-    struct control_command command;
-    (void)state;
+    struct tree_handle *handle = open_control(*state);
     memset(line + 6, 'x', 300);
-    assert_int_equal(control_parse(line, 6 + CONTROL_ARGUMENT_MAX_BYTES, &command), 0);
-    assert_int_equal(strlen(command.argument), CONTROL_ARGUMENT_MAX_BYTES);
-    assert_int_equal(control_parse(line, 6 + CONTROL_ARGUMENT_MAX_BYTES + 1, &command), -EINVAL);
+    assert_int_equal(tree_write(handle, &nobody, line, 6 + 255, 0), -ENOENT);
+    assert_int_equal(tree_write(handle, &nobody, line, 6 + 255 + 1, 0), -EINVAL);
+    tree_release(handle);
 }
 
 static void a_nul_is_no_part_of_a_command(void **state)
 {
-    struct control_command command;
-    (void)state;
-    assert_int_equal(control_parse("sync\0x", 6, &command), -EINVAL);
-    assert_int_equal(control_parse("retry a\0b", 9, &command), -EINVAL);
+    struct tree_handle *handle = open_control(*state);
+    assert_int_equal(tree_write(handle, &nobody, "sync\0x", 6, 0), -EINVAL);
+    assert_int_equal(tree_write(handle, &nobody, "retry a\0b", 9, 0), -EINVAL);
+    tree_release(handle);
+}
+
+static void ctl_runs_its_commands_before_the_write_returns(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_handle *handle = open_control(fixture);
+    unsigned int before = fake_service_count(fixture->fake, FAKE_LIST_EMAILS);
+    put(handle, "sync\n");
+    assert_true(fake_service_count(fixture->fake, FAKE_LIST_EMAILS) > before);
+    put(handle, "sync alice@inbox.example\nretry all\n");
+    assert_int_equal(tree_write(handle, &nobody, "sync bob@x\n", 11, 0), -ENOENT);
+    assert_int_equal(tree_write(handle, &nobody, "retry nothing", 13, 0), -ENOENT);
+    assert_int_equal(tree_write(handle, &nobody, "jump\n", 5, 0), -EINVAL);
+    fake_service_set_reachable(fixture->fake, false);
+    assert_int_equal(tree_write(handle, &nobody, "sync\n", 5, 0), -EHOSTUNREACH);
+    tree_release(handle);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_line_is_understood_or_refused),
-        cmocka_unit_test(an_argument_can_be_as_long_as_a_name_and_no_longer),
-        cmocka_unit_test(a_nul_is_no_part_of_a_command),
+        cmocka_unit_test_setup_teardown(each_line_is_understood_or_refused, fixture_set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(an_argument_can_be_as_long_as_a_name_and_no_longer, fixture_set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(a_nul_is_no_part_of_a_command, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(ctl_runs_its_commands_before_the_write_returns, fixture_set_up,
+                                        fixture_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

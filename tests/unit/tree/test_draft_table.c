@@ -25,8 +25,6 @@
 #include "base/thread.h"
 #include "support/fake_clock.h"
 #include "support/temp_dir.h"
-#include "tree/root.h"
-#include "tree/inode.h"
 
 struct fixture {
     struct temp_dir dir;
@@ -79,8 +77,8 @@ static void a_file_has_one_node_under_all_its_names(void **state)
     assert_ptr_equal(find(fixture, "a"), a);
     assert_ptr_equal(find(fixture, "c"), a);
     assert_ptr_not_equal(find(fixture, "b"), a);
-    assert_ptr_equal(draft_table_get(&fixture->table, draft_node_ino(&fixture->table, a)), a);
-    assert_int_equal(inode_kind(draft_node_ino(&fixture->table, a)), INODE_DRAFT);
+    assert_ptr_equal(draft_table_find_number(&fixture->table, a->number), a);
+    assert_int_not_equal(a->number, 0);
     draft_node_unref(&fixture->table, a, 3);
     assert_int_equal(fixture->table.nodes.len, 1);
 }
@@ -91,9 +89,8 @@ static void names_that_lead_nowhere_are_errors(void **state)
     struct draft_node *node = NULL;
     struct stat stat;
     assert_int_equal(draft_table_find(&fixture->table, &fixture->table.root, "no", &node, &stat), -ENOENT);
-    assert_null(draft_table_get(&fixture->table, inode_make(INODE_EMAIL, 3)));
-    assert_ptr_equal(draft_table_get(&fixture->table, inode_make(INODE_FIXED, FIXED_DRAFTS)),
-                     &fixture->table.root);
+    assert_null(draft_table_find_number(&fixture->table, 3));
+    assert_ptr_equal(draft_table_find_number(&fixture->table, 0), &fixture->table.root);
 }
 
 static void a_symbolic_link_is_not_followed(void **state)
@@ -148,15 +145,15 @@ static void a_number_never_comes_back(void **state)
     uint64_t last = 0;
     for (int i = 0; i < 1000; i++) {
         struct draft_node *node = find(fixture, "a");
-        uint64_t ino = draft_node_ino(&fixture->table, node);
-        assert_true(ino > last);
-        assert_ptr_equal(draft_table_get(&fixture->table, ino), node);
+        uint64_t number = node->number;
+        assert_true(number > last);
+        assert_ptr_equal(draft_table_find_number(&fixture->table, number), node);
         draft_node_unref(&fixture->table, node, 1);
-        assert_null(draft_table_get(&fixture->table, ino));
-        last = ino;
+        assert_null(draft_table_find_number(&fixture->table, number));
+        last = number;
     }
-    assert_null(draft_table_get(&fixture->table, inode_make(INODE_DRAFT, 0)));
-    assert_null(draft_table_get(&fixture->table, inode_make(INODE_DRAFT, UINT64_MAX)));
+    assert_null(draft_table_find_number(&fixture->table, UINT64_MAX >> 6));
+    assert_null(draft_table_find_number(&fixture->table, UINT64_MAX));
 }
 
 static void what_is_known_needs_no_descriptor(void **state)

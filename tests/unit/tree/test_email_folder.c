@@ -168,15 +168,15 @@ static void what_is_not_there(void **state)
 static void a_number_that_means_something_else_now_opens_nothing(void **state)
 {
     struct tree_fixture *fixture = *state;
-    struct content_node node = content_node_of(fixture_ino(fixture, BOX "/" STEM "/body.txt"));
+    struct email_node node = email_node_of(fixture_ino(fixture, BOX "/" STEM "/body.txt"));
     struct tree_attributes attributes;
     struct tree_handle *handle;
-    node.kind = CONTENT_NODE_ATTACHMENT;
-    uint64_t ino = content_node_ino(&node);
+    node.kind = EMAIL_NODE_ATTACHMENT;
+    uint64_t ino = email_node_ino(&node);
     assert_int_equal(tree_get_attributes(fixture->tree, &nobody, ino, &attributes), -ENOENT);
     assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_RDONLY, &handle), -ENOENT);
-    node.kind = CONTENT_NODE_EARLIER;
-    assert_int_equal(tree_open(fixture->tree, &nobody, content_node_ino(&node), O_RDONLY, &handle), -ENOENT);
+    node.kind = EMAIL_NODE_EARLIER;
+    assert_int_equal(tree_open(fixture->tree, &nobody, email_node_ino(&node), O_RDONLY, &handle), -ENOENT);
 }
 
 static void looking_at_the_inbox_asks_nothing(void **state)

@@ -3,8 +3,9 @@
  * What becomes of open files when the filesystem goes: a file that was closed well goes out, though nobody
  * came to say that it was closed; of any other it is not known.
  */
-#include "tree/tree_state.h"
 #include "tree_fixture.h"
+
+#include "tree/node.h"
 
 static struct tree_handle *begin(struct tree_fixture *fixture, const char *name, const char *text)
 {

@@ -2,88 +2,146 @@
 /*
  * The queries that search/ remembers.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tree_fixture.h"
 
-#include <cmocka.h>
+#include "base/cancel.h"
+#include "base/cleanup.h"
+#include "base/thread.h"
 
-#include "tree/search.h"
+enum {
+    QUERIES_SHOWN = 50,
+    NAMES_KNOWN = 1024,
+};
 
-static struct query *add(struct query_table *table, int number)
+static uint64_t look_up(struct tree_fixture *fixture, int number)
 {
-    char text[32];
-    snprintf(text, sizeof(text), "query %d", number);
-    struct query *query = query_table_add(table, text);
-    assert_non_null(query);
-    return query;
+    char path[32];
+    snprintf(path, sizeof(path), "search/query %d", number);
+    return fixture_ino(fixture, path);
 }
 
-static void settle(struct query_table *table, struct query *query)
+static bool is_there(struct tree_fixture *fixture, uint64_t ino)
 {
-    struct search_names *found = search_names_of_queries(NULL, NULL, 0);
-    assert_non_null(found);
-    query_table_settle(table, query, found, strdup("note"), strlen("note"));
+    struct tree_attributes attributes;
+    return tree_get_attributes(fixture->tree, NULL, ino, &attributes) == 0;
 }
 
-static void a_query_is_found_by_text_and_number_until_it_is_removed(void **state)
+/* Whoever lists its folder asks. */
+static void ask_for(struct tree_fixture *fixture, int number)
 {
-    struct query_table table = {.len = 0};
-    (void)state;
-    struct query *first = add(&table, 1);
-    struct query *second = add(&table, 2);
-    uint64_t number = first->number;
-    assert_ptr_equal(query_table_find_text(&table, "query 1"), first);
-    assert_ptr_equal(query_table_find_number(&table, second->number), second);
-    query_table_remove(&table, first);
-    assert_null(query_table_find_text(&table, "query 1"));
-    assert_null(query_table_find_number(&table, number));
+    struct cancel cancel;
+    const struct tree_caller caller = {.pid = 7, .cancel = &cancel};
+    struct tree_dir *dir = NULL;
+    cancel_init(&cancel);
+    assert_int_equal(tree_open_dir(fixture->tree, &caller, look_up(fixture, number), &dir), 0);
+    tree_release_dir(dir);
+    cancel_release(&cancel);
+}
+
+static void list(struct tree_fixture *fixture, struct fixture_names *ret)
+{
+    struct tree_dir *dir = NULL;
+    *ret = (struct fixture_names){.at_most = 0};
+    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, "search"), &dir), 0);
+    assert_int_equal(tree_read_dir(dir, 0, fixture_take_name, ret), 0);
+    tree_release_dir(dir);
+}
+
+static void a_query_is_the_same_folder_until_it_is_removed(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    uint64_t first = look_up(fixture, 1);
+    uint64_t second = look_up(fixture, 2);
+    assert_int_equal(look_up(fixture, 1), first);
+    assert_true(is_there(fixture, second));
+    assert_int_equal(tree_remove_dir(fixture->tree, fixture_ino(fixture, "search"), "query 1"), 0);
+    assert_false(is_there(fixture, first));
     /* Its number is not given again. */
-    assert_true(add(&table, 1)->number > second->number);
-    query_table_release(&table);
+    assert_true(look_up(fixture, 1) > second);
 }
 
-static void names_are_bounded_and_what_is_being_asked_stays(void **state)
+static void names_are_bounded(void **state)
 {
-    struct query_table table = {.len = 0};
-    (void)state;
-    struct query *asking = add(&table, 0);
-    asking->is_asking = true;
-    for (int i = 1; i < 3 * SEARCH_NAMES_KNOWN; i++)
-        add(&table, i);
-    assert_int_equal(table.len, SEARCH_NAMES_KNOWN);
-    assert_ptr_equal(query_table_find_text(&table, "query 0"), asking);
-    assert_null(query_table_find_text(&table, "query 1"));
-    query_table_release(&table);
+    struct tree_fixture *fixture = *state;
+    uint64_t first = look_up(fixture, 0);
+    uint64_t second = look_up(fixture, 1);
+    for (int i = 2; i <= NAMES_KNOWN; i++)
+        look_up(fixture, i);
+    assert_false(is_there(fixture, first));
+    assert_true(is_there(fixture, second));
 }
 
 static void the_latest_that_were_asked_hold_what_was_found(void **state)
 {
-    struct query_table table = {.len = 0};
-    (void)state;
-    struct query *again = add(&table, 0);
-    settle(&table, again);
-    for (int i = 1; i <= SEARCH_QUERIES_SHOWN; i++) {
-        settle(&table, add(&table, i));
-        if (i == SEARCH_QUERIES_SHOWN / 2)
-            settle(&table, again);
-    }
-    assert_non_null(again->found);
-    assert_null(query_table_find_text(&table, "query 1")->found);
-    assert_null(query_table_find_text(&table, "query 1")->note);
-    assert_non_null(query_table_find_text(&table, "query 2")->found);
-    query_table_release(&table);
+    struct tree_fixture *fixture = *state;
+    struct fixture_names names;
+    ask_for(fixture, 0);
+    for (int i = 1; i <= QUERIES_SHOWN; i++)
+        ask_for(fixture, i);
+    list(fixture, &names);
+    assert_int_equal(names.taken, 2 + QUERIES_SHOWN);
+    assert_null(strstr(names.text, "query 0 "));
+    assert_non_null(strstr(names.text, "query 1 "));
+    /* Those that are not shown can be asked again. */
+    ask_for(fixture, 0);
+    list(fixture, &names);
+    assert_int_equal(names.taken, 2 + QUERIES_SHOWN);
+    assert_non_null(strstr(names.text, "query 0 "));
+    assert_null(strstr(names.text, "query 1 "));
+}
+
+struct asking {
+    struct tree_fixture *fixture;
+    struct cancel cancel;
+    uint64_t query;
+    int error;
+};
+
+static void *ask(void *argument)
+{
+    struct asking *asking = argument;
+    const struct tree_caller caller = {.pid = 7, .cancel = &asking->cancel};
+    struct tree_entry entry;
+    asking->error = tree_lookup(asking->fixture->tree, &caller, asking->query, "nothing", &entry);
+    return NULL;
+}
+
+static void a_query_that_is_being_asked_stays(void **state)
+{
+    static const struct service_capabilities extended = {.inbox_list = CAPABILITY_PRESENT};
+    struct tree_fixture *fixture = *state;
+    struct asking asking = {.fixture = fixture};
+    struct tree_entry entry;
+    pthread_t thread;
+    fake_service_set_capabilities(fixture->fake, &extended);
+    uint64_t search = fixture_ino(fixture, "search");
+    asking.query = fixture_ino(fixture, "search/hello");
+    cancel_init(&asking.cancel);
+    fake_service_close_gate(fixture->fake, FAKE_LIST_EMAILS);
+    assert_int_equal(thread_start(&thread, "ask", ask, &asking), 0);
+    fake_service_wait_at_gate(fixture->fake, FAKE_LIST_EMAILS, 1);
+    assert_int_equal(tree_remove_dir(fixture->tree, search, "hello"), -EBUSY);
+    for (int i = 0; i < 3 * NAMES_KNOWN; i++)
+        look_up(fixture, i);
+    assert_int_equal(fixture_ino(fixture, "search/hello"), asking.query);
+    fake_service_open_gate(fixture->fake, FAKE_LIST_EMAILS);
+    pthread_join(thread, NULL);
+    assert_int_equal(asking.error, -ENOENT);
+    assert_int_equal(tree_remove_dir(fixture->tree, search, "hello"), 0);
+    assert_int_equal(tree_remove_dir(fixture->tree, search, "hello"), -ENOENT);
+    assert_int_equal(tree_lookup(fixture->tree, NULL, asking.query, "nothing", &entry), -ENOENT);
+    cancel_release(&asking.cancel);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_query_is_found_by_text_and_number_until_it_is_removed),
-        cmocka_unit_test(names_are_bounded_and_what_is_being_asked_stays),
-        cmocka_unit_test(the_latest_that_were_asked_hold_what_was_found),
+        cmocka_unit_test_setup_teardown(a_query_is_the_same_folder_until_it_is_removed, fixture_set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(names_are_bounded, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(the_latest_that_were_asked_hold_what_was_found, fixture_set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(a_query_that_is_being_asked_stays, fixture_set_up, fixture_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,657 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * drafts/: the user's own files, passed through to the folder of the state directory that holds them. What is
+ * added is who may write to one (draft_table.h), and that a file of the outbox can be taken back into it.
+ * Handing in is the business of the folder that a draft is moved to (items.h).
+ *
+ * Nothing of it is lasting, and open files are read and written through their own descriptor.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "tree/drafts.h"
+#include "tree/items.h"
+#include "tree/node.h"
+
+/* ---------------------------------------------------------------- entries */
+
+/* What the user sees as a draft's inode number stays the same while the kernel forgets the draft and asks
+ * again. */
+uint64_t draft_shown_ino(ino_t ino)
+{
+    return node_ino(NODE_DRAFT, ino);
+}
+
+static uint64_t ino_of(const struct draft_node *node)
+{
+    return node_ino(NODE_DRAFT, node->number);
+}
+
+static struct draft_node *find_node(struct tree *tree, uint64_t ino)
+{
+    return draft_table_find_number(&tree->drafts, node_number(ino));
+}
+
+static bool is_draft(uint64_t ino)
+{
+    return node_kind(ino) == NODE_DRAFT;
+}
+
+static void fill_entry(const struct draft_node *node, const struct stat *stat, struct tree_entry *ret)
+{
+    *ret = (struct tree_entry){.ino = ino_of(node), .attributes = {.stat = *stat}};
+    ret->attributes.stat.st_ino = draft_shown_ino(stat->st_ino);
+}
+
+static int get_draft(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                     struct tree_entry *ret)
+{
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+    struct draft_node *node = find_node(tree, ino);
+    struct stat stat;
+    (void)caller;
+    if (node == NULL)
+        return -ENOENT;
+    int error = draft_hold(&tree->drafts, node, &hold);
+    if (error != 0)
+        return error;
+    if (fstat(hold.fd, &stat) != 0)
+        return -errno;
+    fill_entry(node, &stat, ret);
+    if (node == &tree->drafts.root) {
+        ret->is_name_lasting = true;
+        ret->attributes.stat.st_ino = ino;
+        ret->attributes.stat.st_mode = S_IFDIR | 0700;
+    }
+    return 0;
+}
+
+int draft_lookup_in(struct tree *tree, struct draft_node *parent, const char *name, struct tree_entry *ret)
+{
+    struct draft_node *node = NULL;
+    struct stat stat;
+    int error = draft_table_find(&tree->drafts, parent, name, &node, &stat);
+    if (error == 0)
+        fill_entry(node, &stat, ret);
+    return error;
+}
+
+static int lookup_draft(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
+                        const char *name, struct tree_entry *ret)
+{
+    struct draft_node *parent = find_node(tree, folder);
+    (void)caller;
+    return parent == NULL ? -ENOTDIR : draft_lookup_in(tree, parent, name, ret);
+}
+
+static void forget_draft(struct tree *tree, uint64_t ino, uint64_t lookups)
+{
+    struct draft_node *node = find_node(tree, ino);
+    if (node != NULL)
+        draft_node_unref(&tree->drafts, node, lookups);
+}
+
+static int init_drafts(struct tree *tree, int state_dir_fd)
+{
+    int fd = file_open_dir(state_dir_fd, "drafts");
+    return fd < 0 ? fd : draft_table_init(&tree->drafts, tree->clock, fd);
+}
+
+static void release_drafts(struct tree *tree)
+{
+    if (tree->drafts.root.fd >= 0)
+        draft_table_release(&tree->drafts);
+}
+
+/* ---------------------------------------------------------------- open files */
+
+struct draft_handle {
+    struct tree_handle base;
+    struct draft_hold hold; /* so that the draft is known by whatever name it has, or none */
+    int fd;
+    atomic_bool is_flushed; /* closed by somebody, and not written to since */
+};
+
+static int fd_of(const struct tree_handle *handle)
+{
+    return ((const struct draft_handle *)handle)->fd;
+}
+
+static int read_draft(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
+{
+    ret->fd = fd_of(handle);
+    ret->len = len;
+    ret->offset = offset;
+    return 0;
+}
+
+/* A descriptor that goes on writing after a close(2) was a duplicate: not the last close. */
+static void note_write(struct tree_handle *handle)
+{
+    struct draft_handle *draft = (struct draft_handle *)handle;
+    if (draft->is_flushed && atomic_exchange(&draft->is_flushed, false))
+        draft_node_set_flushed(&handle->tree->drafts, draft->hold.node, false);
+}
+
+static ssize_t write_draft(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
+                           size_t len, off_t offset)
+{
+    (void)caller;
+    note_write(handle);
+    ssize_t written = pwrite(fd_of(handle), bytes, len, offset);
+    return written < 0 ? -errno : written;
+}
+
+static int set_draft_size(struct tree_handle *handle, const struct tree_caller *caller, off_t size)
+{
+    (void)caller;
+    note_write(handle);
+    return ftruncate(fd_of(handle), size) == 0 ? 0 : -errno;
+}
+
+static int allocate_draft(struct tree_handle *handle, const struct tree_caller *caller, int mode,
+                          off_t offset, off_t len)
+{
+    (void)caller;
+    note_write(handle);
+    return fallocate(fd_of(handle), mode, offset, len) == 0 ? 0 : -errno;
+}
+
+/* What others write through a mapping the kernel keeps to itself for a while: it may be in a hole. */
+static off_t seek_draft(struct tree_handle *handle, off_t offset, int whence)
+{
+    const struct draft_handle *draft = (struct draft_handle *)handle;
+    unsigned int own = handle_is_writable(handle) ? 1 : 0;
+    if (draft_node_count_writers(&handle->tree->drafts, draft->hold.node) > own)
+        return -EOPNOTSUPP;
+    off_t found = lseek(fd_of(handle), offset, whence);
+    return found < 0 ? -errno : found;
+}
+
+static int sync_draft(struct tree_handle *handle, bool is_data_only)
+{
+    int fd = fd_of(handle);
+    return (is_data_only ? fdatasync(fd) : fsync(fd)) == 0 ? 0 : -errno;
+}
+
+static ssize_t copy_draft_range(struct tree_handle *from, off_t from_offset, struct tree_handle *to,
+                                off_t to_offset, size_t len)
+{
+    ssize_t copied = copy_file_range(fd_of(from), &from_offset, fd_of(to), &to_offset, len, 0);
+    return copied < 0 ? -errno : copied;
+}
+
+static int flush_draft(struct tree_handle *handle, const struct tree_caller *caller)
+{
+    struct draft_handle *draft = (struct draft_handle *)handle;
+    (void)caller;
+    if (handle_is_writable(handle) && !atomic_exchange(&draft->is_flushed, true))
+        draft_node_set_flushed(&handle->tree->drafts, draft->hold.node, true);
+    /* Closing a duplicate says what close(2) would say (EDQUOT, EIO) without closing the file itself. */
+    int duplicate = fcntl(draft->fd, F_DUPFD_CLOEXEC, 0);
+    return duplicate >= 0 && close(duplicate) != 0 ? -errno : 0;
+}
+
+static void release_draft(struct tree_handle *handle)
+{
+    struct draft_handle *draft = (struct draft_handle *)handle;
+    struct draft_table *drafts = &handle->tree->drafts;
+    close(draft->fd);
+    if (handle_is_writable(handle))
+        draft_node_end_write(drafts, draft->hold.node, draft->is_flushed);
+    draft_hold_release(&draft->hold);
+    free(draft);
+}
+
+static const struct handle_ops draft_handle_ops = {
+    .caching = TREE_CACHE_OPEN,
+    .read = read_draft,
+    .write = write_draft,
+    .set_size = set_draft_size,
+    .allocate = allocate_draft,
+    .seek = seek_draft,
+    .copy_range = copy_draft_range,
+    .sync = sync_draft,
+    .flush = flush_draft,
+    .release = release_draft,
+};
+
+/* Offsets come from the kernel, which appends by itself: with O_APPEND, pwrite(2) would not heed them. */
+static int flags_for_file(int flags)
+{
+    return (flags & (O_ACCMODE | O_TRUNC | O_EXCL | O_SYNC | O_DSYNC)) | O_NOFOLLOW | O_CLOEXEC;
+}
+
+static bool may_change(int flags)
+{
+    return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
+}
+
+/* Takes over the hold and `fd`, also when it fails. */
+static int new_draft_handle(struct tree *tree, struct draft_hold *hold, int fd, int flags,
+                            struct tree_handle **ret_handle)
+{
+    struct draft_handle *draft = handle_new(tree, &draft_handle_ops, sizeof(*draft), flags);
+    if (draft == NULL) {
+        close(fd);
+        return -ENOMEM;
+    }
+    draft->hold = *hold;
+    draft->fd = fd;
+    hold->table = NULL;
+    *ret_handle = &draft->base;
+    return 0;
+}
+
+static int open_by_descriptor(struct tree *tree, struct draft_hold *hold, int flags,
+                              struct tree_handle **ret_handle)
+{
+    char path[DRAFT_FD_PATH_SIZE];
+    draft_fd_path(hold->fd, path);
+    int fd = open(path, flags_for_file(flags) & ~(O_NOFOLLOW | O_EXCL));
+    return fd < 0 ? -errno : new_draft_handle(tree, hold, fd, flags, ret_handle);
+}
+
+static int open_draft(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                      struct tree_handle **ret_handle)
+{
+    struct draft_node *node = find_node(tree, ino);
+    (void)caller;
+    if (node == NULL)
+        return -ESTALE;
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+    int error = draft_hold(&tree->drafts, node, &hold);
+    if (error == 0 && may_change(flags))
+        error = draft_node_begin_write(&tree->drafts, node);
+    if (error != 0)
+        return error;
+    error = open_by_descriptor(tree, &hold, flags, ret_handle);
+    /* O_RDONLY | O_TRUNC has done all its writing. */
+    if (may_change(flags) && (error != 0 || (flags & O_ACCMODE) == O_RDONLY))
+        draft_node_end_write(&tree->drafts, node, false);
+    return error;
+}
+
+/* The mode is set apart, for this process has a umask of its own, and the kernel has applied the caller's. */
+static int create_file(int dir_fd, const char *name, mode_t mode, int flags)
+{
+    int fd = openat(dir_fd, name, flags_for_file(flags) | O_CREAT | O_EXCL, mode & 07777);
+    if (fd < 0 && errno == EEXIST && (flags & O_EXCL) == 0)
+        fd = openat(dir_fd, name, flags_for_file(flags));
+    else if (fd >= 0)
+        fchmod(fd, mode & 07777);
+    return fd < 0 ? -errno : fd;
+}
+
+/* Takes over `fd`. */
+static int open_created(struct tree *tree, struct draft_node *node, int fd, int flags,
+                        struct tree_handle **ret_handle)
+{
+    _cleanup_close_ int owned_fd = fd;
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+    bool is_writer = (flags & O_ACCMODE) != O_RDONLY;
+    int error = draft_hold(&tree->drafts, node, &hold);
+    if (error == 0 && is_writer)
+        error = draft_node_begin_write(&tree->drafts, node);
+    if (error != 0)
+        return error;
+    error = new_draft_handle(tree, &hold, TAKE_FD(owned_fd), flags, ret_handle);
+    if (error != 0 && is_writer)
+        draft_node_end_write(&tree->drafts, node, false);
+    return error;
+}
+
+int draft_create_in(struct tree *tree, struct draft_node *parent, const char *name, mode_t mode, int flags,
+                    struct tree_entry *ret_entry, struct tree_handle **ret_handle)
+{
+    _cleanup_draft_hold_ struct draft_hold folder = {.table = NULL};
+    struct draft_node *node = NULL;
+    struct stat stat;
+    int error = draft_hold(&tree->drafts, parent, &folder);
+    if (error != 0)
+        return error;
+    _cleanup_close_ int fd = create_file(folder.fd, name, mode, flags);
+    if (fd < 0)
+        return fd;
+    error = draft_table_find(&tree->drafts, parent, name, &node, &stat);
+    if (error != 0)
+        return error;
+    error = open_created(tree, node, TAKE_FD(fd), flags, ret_handle);
+    if (error != 0) {
+        draft_node_unref(&tree->drafts, node, 1);
+        return error;
+    }
+    fill_entry(node, &stat, ret_entry);
+    return 0;
+}
+
+static int create_draft(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
+                        const char *name, mode_t mode, int flags, struct tree_entry *ret_entry,
+                        struct tree_handle **ret_handle)
+{
+    struct draft_node *parent = find_node(tree, folder);
+    (void)caller;
+    return parent == NULL ? -EPERM : draft_create_in(tree, parent, name, mode, flags, ret_entry, ret_handle);
+}
+
+/* ---------------------------------------------------------------- listings */
+
+static uint64_t listed_ino(const struct tree_dir *dir, const struct dirent *item)
+{
+    bool is_root = node_number(dir->ino) == 0;
+    if (is_root && strcmp(item->d_name, ".") == 0)
+        return dir->ino;
+    if (is_root && strcmp(item->d_name, "..") == 0)
+        return TREE_ROOT_INO;
+    return draft_shown_ino(item->d_ino);
+}
+
+static int open_draft_dir(const struct tree_caller *caller, struct tree_dir *dir)
+{
+    struct draft_node *node = find_node(dir->tree, dir->ino);
+    (void)caller;
+    if (node == NULL)
+        return -ENOTDIR;
+    int fd = draft_node_open_folder(&dir->tree->drafts, node);
+    if (fd < 0)
+        return fd;
+    dir->state = fdopendir(fd);
+    if (dir->state != NULL)
+        return 0;
+    close(fd);
+    return -ENOMEM;
+}
+
+/* Positions are what the filesystem there uses. */
+static int read_draft_dir(struct tree_dir *dir, uint64_t position)
+{
+    const struct dirent *item;
+    DIR *stream = dir->state;
+    if (position == 0)
+        rewinddir(stream);
+    else
+        seekdir(stream, (long)position);
+    errno = 0;
+    while ((item = readdir(stream)) != NULL)
+        if (!dir_put_name(dir, item->d_name, listed_ino(dir, item), DTTOIF(item->d_type),
+                          (uint64_t)item->d_off))
+            return 0;
+    return -errno;
+}
+
+static void release_draft_dir(struct tree_dir *dir)
+{
+    closedir(dir->state);
+}
+
+static int sync_draft_folder(struct tree *tree, const struct tree_caller *caller, uint64_t folder)
+{
+    struct draft_node *node = find_node(tree, folder);
+    (void)caller;
+    if (node == NULL)
+        return 0;
+    _cleanup_close_ int fd = draft_node_open_folder(&tree->drafts, node);
+    return fd < 0 ? fd : file_sync(fd);
+}
+
+/* ---------------------------------------------------------------- attributes */
+
+enum {
+    SET_OWNER = TREE_SET_UID | TREE_SET_GID
+};
+
+static int set_size_by_path(struct tree *tree, struct draft_node *draft, const char *path, off_t size)
+{
+    int error = draft_node_begin_write(&tree->drafts, draft);
+    if (error != 0)
+        return error;
+    if (truncate(path, size) != 0)
+        error = -errno;
+    draft_node_end_write(&tree->drafts, draft, false);
+    return error;
+}
+
+static int set_draft_owner(int fd, const struct tree_change *change)
+{
+    uid_t uid = (change->fields & TREE_SET_UID) != 0 ? change->uid : (uid_t)-1;
+    gid_t gid = (change->fields & TREE_SET_GID) != 0 ? change->gid : (gid_t)-1;
+    return fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) == 0 ? 0 : -errno;
+}
+
+static int set_node(struct tree *tree, const struct tree_caller *caller, struct draft_node *draft,
+                    struct tree_handle *handle, const struct tree_change *change)
+{
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+    char path[DRAFT_FD_PATH_SIZE];
+    struct stat stat;
+    int error = draft_hold(&tree->drafts, draft, &hold);
+    if (error != 0)
+        return error;
+    if (fstat(hold.fd, &stat) != 0)
+        return -errno;
+    /* The mode of a symbolic link cannot be set at all, nor does it have a size. */
+    if (S_ISLNK(stat.st_mode) && (change->fields & (TREE_SET_MODE | TREE_SET_SIZE)) != 0)
+        return -EOPNOTSUPP;
+
+    draft_fd_path(hold.fd, path);
+    if ((change->fields & TREE_SET_MODE) != 0 && chmod(path, change->mode & 07777) != 0)
+        return -errno;
+    if ((change->fields & SET_OWNER) != 0 && (error = set_draft_owner(hold.fd, change)) != 0)
+        return error;
+    if ((change->fields & TREE_SET_SIZE) != 0) {
+        bool has_handle = handle != NULL && handle->ops->set_size != NULL;
+        error = has_handle ? handle->ops->set_size(handle, caller, change->size)
+                           : set_size_by_path(tree, draft, path, change->size);
+        if (error != 0)
+            return error;
+    }
+    if ((change->fields & TREE_SET_TIMES) != 0 && utimensat(hold.fd, "", change->times, AT_EMPTY_PATH) != 0)
+        return -errno;
+    return 0;
+}
+
+/* Programs that copy a folder give drafts/ its mode, owner and times in the end: accepted, to no effect but
+ * on the times, so that nobody repeats the copying. */
+static int set_draft(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                     struct tree_handle *handle, const struct tree_change *change)
+{
+    struct draft_node *node = find_node(tree, ino);
+    struct tree_change effective = *change;
+    if (node == NULL)
+        return node_set_size(caller, handle, change, -EACCES);
+    if (node == &tree->drafts.root)
+        effective.fields &= TREE_SET_SIZE | TREE_SET_TIMES;
+    return set_node(tree, caller, node, handle, &effective);
+}
+
+/* ---------------------------------------------------------------- names made and removed */
+
+/* The kernel has applied the caller's umask; this process has one of its own. Below a folder that hands on
+ * its group, the new one does so, too. */
+static int make_folder(int parent_fd, const char *name, mode_t mode)
+{
+    struct stat stat;
+    if (mkdirat(parent_fd, name, 0700) != 0 || fstatat(parent_fd, name, &stat, AT_SYMLINK_NOFOLLOW) != 0)
+        return -errno;
+    mode_t all = (mode & 07777) | (stat.st_mode & S_ISGID);
+    return fchmodat(parent_fd, name, all, 0) == 0 ? 0 : -errno;
+}
+
+static int make_draft_dir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
+                          const char *name, mode_t mode, struct tree_entry *ret)
+{
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+    struct draft_node *parent = find_node(tree, folder);
+    (void)caller;
+    if (parent == NULL)
+        return -EPERM;
+    int error = draft_hold(&tree->drafts, parent, &hold);
+    error = error != 0 ? error : make_folder(hold.fd, name, mode);
+    return error != 0 ? error : draft_lookup_in(tree, parent, name, ret);
+}
+
+static int make_draft_node(struct tree *tree, uint64_t folder, const char *name, mode_t mode,
+                           struct tree_entry *ret)
+{
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+    struct draft_node *parent = find_node(tree, folder);
+    if (parent == NULL || (!S_ISREG(mode) && !S_ISFIFO(mode) && !S_ISSOCK(mode)))
+        return -EPERM;
+    int error = draft_hold(&tree->drafts, parent, &hold);
+    if (error != 0)
+        return error;
+    if (mknodat(hold.fd, name, mode, 0) != 0 || fchmodat(hold.fd, name, mode & 07777, 0) != 0)
+        return -errno;
+    return draft_lookup_in(tree, parent, name, ret);
+}
+
+static int make_draft_symlink(struct tree *tree, const char *target, uint64_t folder, const char *name,
+                              struct tree_entry *ret)
+{
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+    struct draft_node *parent = find_node(tree, folder);
+    if (parent == NULL)
+        return -EPERM;
+    int error = draft_hold(&tree->drafts, parent, &hold);
+    if (error != 0)
+        return error;
+    if (symlinkat(target, hold.fd, name) != 0)
+        return -errno;
+    return draft_lookup_in(tree, parent, name, ret);
+}
+
+static int link_node(struct tree *tree, struct draft_node *draft, struct draft_node *parent,
+                     const char *new_name)
+{
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+    _cleanup_draft_hold_ struct draft_hold folder = {.table = NULL};
+    char path[DRAFT_FD_PATH_SIZE];
+    int error = draft_hold(&tree->drafts, draft, &hold);
+    error = error != 0 ? error : draft_hold(&tree->drafts, parent, &folder);
+    if (error != 0)
+        return error;
+    /* That /proc leads here is followed; a symbolic link that is found here is not. */
+    draft_fd_path(hold.fd, path);
+    return linkat(AT_FDCWD, path, folder.fd, new_name, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
+}
+
+static int make_draft_link(struct tree *tree, uint64_t ino, uint64_t folder, const char *name,
+                           struct tree_entry *ret)
+{
+    struct draft_node *draft = is_draft(ino) ? find_node(tree, ino) : NULL;
+    struct draft_node *parent = find_node(tree, folder);
+    if (draft == NULL || parent == NULL)
+        return -EPERM;
+    /* What is on its way into the spool must not keep a name here: it could be changed afterwards. */
+    int error = draft_node_begin_write(&tree->drafts, draft);
+    if (error != 0)
+        return error;
+    error = link_node(tree, draft, parent, name);
+    draft_node_end_write(&tree->drafts, draft, false);
+    return error != 0 ? error : draft_lookup_in(tree, parent, name, ret);
+}
+
+static int read_draft_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                           char *ret_target, size_t size)
+{
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+    struct draft_node *node = find_node(tree, ino);
+    (void)caller;
+    if (node == NULL)
+        return -EINVAL;
+    int error = draft_hold(&tree->drafts, node, &hold);
+    if (error != 0)
+        return error;
+    ssize_t len = readlinkat(hold.fd, "", ret_target, size);
+    if (len < 0)
+        return -errno;
+    if ((size_t)len >= size)
+        return -ENAMETOOLONG;
+    ret_target[len] = '\0';
+    return 0;
+}
+
+static int remove_draft(struct tree *tree, uint64_t folder, const char *name, int flags)
+{
+    struct draft_node *parent = find_node(tree, folder);
+    return parent == NULL ? -EPERM : draft_table_remove(&tree->drafts, parent, name, flags);
+}
+
+static int remove_draft_dir(struct tree *tree, uint64_t folder, const char *name)
+{
+    return remove_draft(tree, folder, name, AT_REMOVEDIR);
+}
+
+static int unlink_draft(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
+                        const char *name)
+{
+    (void)caller;
+    return remove_draft(tree, folder, name, 0);
+}
+
+/* ---------------------------------------------------------------- renames into drafts/ */
+
+static int take_out(struct tree *tree, uint64_t folder, const char *name, struct draft_node *new_parent,
+                    const char *new_name, unsigned int flags)
+{
+    struct draft_leaving replaced;
+    int error = items_check_rename(tree, folder, name, flags);
+    if (error != 0)
+        return error;
+    _cleanup_close_ int dir_fd = draft_node_open_folder(&tree->drafts, new_parent);
+    if (dir_fd < 0)
+        return dir_fd;
+    error = draft_leave_begin(&tree->drafts, new_parent, new_name, &replaced);
+    if (error != 0)
+        return error;
+    error = items_take_out(tree, folder, name, dir_fd, new_name, flags);
+    draft_leave_end(&replaced, error == 0);
+    return error;
+}
+
+static int rename_into_drafts(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
+                              const char *name, uint64_t new_folder, const char *new_name, unsigned int flags)
+{
+    struct draft_node *parent = is_draft(folder) ? find_node(tree, folder) : NULL;
+    struct draft_node *new_parent = find_node(tree, new_folder);
+    (void)caller;
+    if (parent != NULL && new_parent != NULL)
+        return draft_table_rename(&tree->drafts, parent, name, new_parent, new_name, flags);
+    if (new_parent != NULL && items_is_folder(folder))
+        return take_out(tree, folder, name, new_parent, new_name, flags);
+    return node_refuse_rename(flags);
+}
+
+const struct node_ops draft_ops = {
+    .init = init_drafts,
+    .release = release_drafts,
+    .state_name = "drafts",
+    .get = get_draft,
+    .forget = forget_draft,
+    .set_attributes = set_draft,
+    .open = open_draft,
+    .read_link = read_draft_link,
+    .lookup = lookup_draft,
+    .open_dir = open_draft_dir,
+    .read_dir = read_draft_dir,
+    .release_dir = release_draft_dir,
+    .has_own_dots = true,
+    .create = create_draft,
+    .make_dir = make_draft_dir,
+    .make_node = make_draft_node,
+    .make_symlink = make_draft_symlink,
+    .make_link = make_draft_link,
+    .remove_dir = remove_draft_dir,
+    .unlink = unlink_draft,
+    .rename = rename_into_drafts,
+    .sync = sync_draft_folder,
+};

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Inboxes. inbox.json is put to the service once, when it is complete, and its errors come from the close. An
+ * email is handed over with its first open alone. What a listing tells of the emails of a very large inbox.
+ */
+#include "tree_fixture.h"
+
+#include <limits.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "tree/inboxes.h"
+#include "tree/node.h"
+
+enum {
+    MANY = INBOX_LISTED_WITH_ATTRIBUTES + 4 * INBOX_LOOKUPS_OF_DEMAND
+};
+
+static const char alice[] = "inboxes/alice@inbox.example";
+static const char bob[] = "inboxes/bob@inbox.example";
+
+/* ---------------------------------------------------------------- inbox.json */
+
+static const char record[] = "inboxes/alice@inbox.example/inbox.json";
+
+/* Who opens: this process. Another one may close what it was given. */
+static struct tree_caller opener(void)
+{
+    return (struct tree_caller){.pid = getpid()};
+}
+
+static const struct tree_caller started_by_it = {.pid = 1};
+
+static struct tree_handle *open_record(struct tree_fixture *fixture, int flags)
+{
+    const struct tree_caller caller = opener();
+    struct tree_handle *handle = NULL;
+    assert_int_equal(tree_open(fixture->tree, &caller, fixture_ino(fixture, record), flags, &handle), 0);
+    return handle;
+}
+
+static void put(struct tree_handle *handle, const char *text, off_t offset)
+{
+    assert_int_equal(tree_write(handle, &nobody, text, strlen(text), offset), strlen(text));
+}
+
+static unsigned int upserts(struct tree_fixture *fixture)
+{
+    return fake_service_count(fixture->fake, FAKE_UPSERT);
+}
+
+static void a_complete_text_is_put_to_the_service_once(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_handle *handle = open_record(fixture, O_WRONLY | O_TRUNC);
+    assert_int_equal(tree_flush(handle, &nobody), 0); /* a duplicate closed before the first write */
+    put(handle, "{\"name\":", 0);
+    assert_int_equal(tree_flush(handle, &started_by_it), 0);
+    assert_int_equal(upserts(fixture), 0);
+    put(handle, "\"Al\"}\n", 8);
+    assert_int_equal(tree_flush(handle, &nobody), 0);
+    assert_int_equal(tree_flush(handle, &nobody), 0);
+    tree_release(handle);
+    assert_int_equal(upserts(fixture), 1);
+    _cleanup_free_ char *text = fixture_read(fixture, record);
+    assert_non_null(strstr(text, "\"Al\""));
+}
+
+static void closing_unchanged_asks_nothing(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_handle *handle = open_record(fixture, O_RDWR);
+    assert_int_equal(tree_flush(handle, &nobody), 0);
+    tree_release(handle);
+    assert_int_equal(upserts(fixture), 0);
+}
+
+static void an_incomplete_text_fails_the_close_of_its_opener(void **state)
+{
+    const struct tree_caller caller = opener();
+    struct tree_fixture *fixture = *state;
+    struct tree_handle *handle = open_record(fixture, O_WRONLY | O_TRUNC);
+    put(handle, "{\"name\":", 0);
+    assert_int_equal(tree_flush(handle, &started_by_it), 0);
+    assert_int_equal(tree_flush(handle, &caller), -EINVAL);
+    tree_release(handle);
+    assert_int_equal(upserts(fixture), 0);
+    _cleanup_free_ char *events = fixture_read(fixture, "events.jsonl");
+    assert_non_null(strstr(events, "not a complete JSON value"));
+}
+
+static void errors_come_from_the_close(void **state)
+{
+    static const struct {
+        const char *text;
+        int error;
+    } cases[] = {
+        {"[1]", -EINVAL},
+        {"{\"id\":\"another\"}", -EINVAL},
+        {"{\"allow_cc\":\"perhaps\"}", -EINVAL},
+    };
+    struct tree_fixture *fixture = *state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct tree_handle *handle = open_record(fixture, O_WRONLY | O_TRUNC);
+        print_message("# %s\n", cases[i].text);
+        put(handle, cases[i].text, 0);
+        assert_int_equal(tree_flush(handle, &nobody), cases[i].error);
+        assert_int_equal(tree_flush(handle, &nobody), 0);
+        tree_release(handle);
+    }
+    assert_int_equal(upserts(fixture), 0);
+}
+
+static void a_text_is_bounded(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_handle *handle = open_record(fixture, O_WRONLY | O_TRUNC);
+    assert_int_equal(tree_write(handle, &nobody, "x", 1, 1024 * 1024), -EFBIG);
+    assert_int_equal(tree_write(handle, &nobody, "x", 1, -1), -EFBIG);
+    const struct tree_change size = {.fields = TREE_SET_SIZE, .size = 2 * 1024 * 1024};
+    assert_int_equal(tree_set_attributes(fixture->tree, &nobody, fixture_ino(fixture, record), handle, &size),
+                     -EFBIG);
+    tree_release(handle);
+}
+
+static void a_hole_is_zeros_and_truncating_shortens(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_handle *handle = open_record(fixture, O_RDWR | O_TRUNC);
+    struct tree_data data;
+    put(handle, "x", 3);
+    assert_int_equal(tree_read(handle, 10, 0, &data), 0);
+    assert_int_equal(data.len, 4);
+    assert_memory_equal(data.bytes, "\0\0\0x", 4);
+    tree_data_release(&data);
+    const struct tree_change size = {.fields = TREE_SET_SIZE, .size = 1};
+    assert_int_equal(tree_set_attributes(fixture->tree, &nobody, fixture_ino(fixture, record), handle, &size),
+                     0);
+    assert_int_equal(tree_read(handle, 10, 0, &data), 0);
+    assert_int_equal(data.len, 1);
+    tree_data_release(&data);
+    tree_release(handle);
+}
+
+/* ---------------------------------------------------------------- first opens */
+
+static struct tree_handle *open_for_reading(struct tree_fixture *fixture, const char *path)
+{
+    struct tree_handle *handle = NULL;
+    assert_int_equal(tree_open(fixture->tree, &nobody, fixture_ino(fixture, path), O_RDONLY, &handle), 0);
+    return handle;
+}
+
+static void an_email_is_handed_over_once(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct email_view view;
+    struct tree_data handed;
+    struct tree_data read;
+    char path[512];
+    assert_true(store_get_email(fixture->store, 0, &view));
+    snprintf(path, sizeof(path), "inboxes/alice@inbox.example/%s", view.name);
+
+    struct tree_handle *handle = open_for_reading(fixture, path);
+    assert_true(tree_take_first_content(handle, &handed));
+    assert_int_equal(tree_read(handle, 65536, 0, &read), 0);
+    assert_int_equal(handed.len, read.len);
+    assert_memory_equal(handed.bytes, read.bytes, read.len);
+    tree_data_release(&handed);
+    tree_data_release(&read);
+    assert_false(tree_take_first_content(handle, &handed));
+    tree_release(handle);
+
+    handle = open_for_reading(fixture, path);
+    assert_false(tree_take_first_content(handle, &handed));
+    tree_release(handle);
+}
+
+static void other_files_are_not_handed_over(void **state)
+{
+    static const char *const paths[] = {"README", "status.json", "events.jsonl"};
+    struct tree_data data;
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        struct tree_handle *handle = open_for_reading(*state, paths[i]);
+        assert_false(tree_take_first_content(handle, &data));
+        tree_release(handle);
+    }
+}
+
+/* ---------------------------------------------------------------- very large inboxes */
+
+static int set_up_many(void **state)
+{
+    char id[32];
+    struct tree_fixture *fixture = calloc(1, sizeof(*fixture));
+    temp_dir_init(&fixture->dir);
+    fixture->fake = fake_service_new();
+    fake_service_add_inbox(fixture->fake,
+                           "{\"id\":\"i1\",\"name\":\"alice\",\"email_address\":\"alice@inbox.example\"}");
+    for (int i = 0; i < MANY; i++) {
+        snprintf(id, sizeof(id), "%08x", i);
+        fake_service_add_simple_email(fixture->fake, "i1", id, "Hello");
+    }
+    fake_service_add_inbox(fixture->fake,
+                           "{\"id\":\"i2\",\"name\":\"bob\",\"email_address\":\"bob@inbox.example\"}");
+    fake_service_add_simple_email(fixture->fake, "i2", "b0b", "Hello");
+    fixture_open_layers(fixture);
+    *state = fixture;
+    return 0;
+}
+
+/* How a listing tells of what is in it. */
+struct listed {
+    unsigned int entries;
+    unsigned int with_attributes;
+    unsigned int first_without; /* how many came before it */
+    char last[NAME_MAX + 1];
+};
+
+static bool take(void *context, const char *name, const struct tree_entry *entry, uint64_t next)
+{
+    struct listed *listed = context;
+    (void)next;
+    assert_true(entry->attributes.stat.st_ino != 0);
+    assert_true(entry->attributes.stat.st_mode != 0);
+    if (entry->ino != 0)
+        listed->with_attributes++;
+    else if (listed->first_without == 0 && name[0] != '.')
+        listed->first_without = listed->entries;
+    listed->entries++;
+    snprintf(listed->last, sizeof(listed->last), "%s", name);
+    return true;
+}
+
+static struct listed list(struct tree_fixture *fixture, const char *box)
+{
+    struct listed listed = {.entries = 0};
+    struct tree_dir *dir = NULL;
+    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, box), &dir), 0);
+    assert_int_equal(tree_read_dir(dir, 0, take, &listed), 0);
+    tree_release_dir(dir);
+    return listed;
+}
+
+enum {
+    OWN = 2,  /* inbox.json, index.jsonl */
+    DOTS = 2, /* known to the kernel anyway */
+};
+
+static void a_usual_inbox_is_listed_with_all_attributes(void **state)
+{
+    struct listed listed = list(*state, alice);
+    assert_int_equal(listed.entries, 1 + OWN + DOTS);
+    assert_int_equal(listed.with_attributes, 1 + OWN);
+}
+
+static void a_very_large_inbox_is_listed_by_names_until_they_are_looked_up(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct listed listed = list(fixture, alice);
+    assert_int_equal(listed.entries, MANY + OWN + DOTS);
+    assert_int_equal(listed.with_attributes, INBOX_LISTED_WITH_ATTRIBUTES + OWN);
+    assert_int_equal(listed.first_without, INBOX_LISTED_WITH_ATTRIBUTES + OWN + DOTS);
+
+    struct tree_entry entry;
+    for (int i = 0; i < INBOX_LOOKUPS_OF_DEMAND; i++)
+        assert_int_equal(tree_lookup(fixture->tree, NULL, fixture_ino(fixture, alice), listed.last, &entry),
+                         0);
+    listed = list(fixture, alice);
+    assert_int_equal(listed.entries, MANY + OWN + DOTS);
+    assert_int_equal(listed.with_attributes, MANY + OWN);
+
+    /* Those of the inbox that is looked at now. */
+    struct listed other = list(fixture, bob);
+    assert_int_equal(tree_lookup(fixture->tree, NULL, fixture_ino(fixture, bob), other.last, &entry), 0);
+    listed = list(fixture, alice);
+    assert_int_equal(listed.with_attributes, INBOX_LISTED_WITH_ATTRIBUTES + OWN);
+}
+
+/* What is remembered of it grows with the numbers. */
+static void every_one_of_many_emails_is_handed_over_once(void **state)
+{
+    static const uint32_t numbers[] = {0, 1, 63, 64, 65, 16383, 16384, MANY, 5};
+    struct tree_fixture *fixture = *state;
+    for (unsigned int is_again = 0; is_again < 2; is_again++)
+        for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+            struct tree_handle *handle = NULL;
+            struct tree_data data;
+            uint64_t ino = node_ino(NODE_EMAIL, numbers[i]);
+            assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_RDONLY, &handle), 0);
+            assert_int_equal(tree_take_first_content(handle, &data), is_again == 0);
+            if (is_again == 0)
+                tree_data_release(&data);
+            tree_release(handle);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_complete_text_is_put_to_the_service_once, fixture_set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(closing_unchanged_asks_nothing, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(an_incomplete_text_fails_the_close_of_its_opener, fixture_set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(errors_come_from_the_close, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(a_text_is_bounded, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(a_hole_is_zeros_and_truncating_shortens, fixture_set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(an_email_is_handed_over_once, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(other_files_are_not_handed_over, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(a_usual_inbox_is_listed_with_all_attributes, fixture_set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(a_very_large_inbox_is_listed_by_names_until_they_are_looked_up,
+                                        set_up_many, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(every_one_of_many_emails_is_handed_over_once, set_up_many,
+                                        fixture_tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
