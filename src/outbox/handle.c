@@ -349,7 +349,7 @@ static void writer_finish(struct outbox *outbox, struct item *item)
 
 /* ================================================================ creating and opening */
 
-static struct outbox_handle *handle_new(struct outbox *outbox, pid_t pid)
+static struct outbox_handle *new_handle(struct outbox *outbox, pid_t pid)
 {
     struct outbox_handle *handle = calloc(1, sizeof(*handle));
     if (handle == NULL)
@@ -361,7 +361,7 @@ static struct outbox_handle *handle_new(struct outbox *outbox, pid_t pid)
 }
 
 /* The handle is not the item's writer any more. NULL-safe. */
-static void handle_free(struct outbox_handle *handle)
+static void free_handle(struct outbox_handle *handle)
 {
     if (handle == NULL)
         return;
@@ -456,14 +456,14 @@ static int create(struct outbox_handle *handle, const struct new_file *file, str
 static int create_file(struct outbox *outbox, const struct new_file *file, pid_t pid,
                        struct outbox_handle **ret_handle, struct outbox_stat *ret)
 {
-    struct outbox_handle *handle = handle_new(outbox, pid);
+    struct outbox_handle *handle = new_handle(outbox, pid);
     if (handle == NULL)
         return -ENOMEM;
     handle->may_write = true;
     handle->kind = file->kind;
     int error = create(handle, file, ret);
     if (error != 0)
-        handle_free(handle);
+        free_handle(handle);
     else
         *ret_handle = handle;
     return error;
@@ -621,7 +621,7 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect 
     bool wants_write = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
     if (aspect == OUTBOX_RECEIPT && wants_write)
         return -EACCES;
-    struct outbox_handle *handle = handle_new(outbox, pid);
+    struct outbox_handle *handle = new_handle(outbox, pid);
     if (handle == NULL)
         return -ENOMEM;
     int error = find_item(handle, number);
@@ -914,10 +914,10 @@ void outbox_release(struct outbox_handle *handle)
 {
     if (handle->may_write)
         release_writer(handle);
-    handle_free(handle);
+    free_handle(handle);
 }
 
 void outbox_abandon(struct outbox_handle *handle)
 {
-    handle_free(handle);
+    free_handle(handle);
 }

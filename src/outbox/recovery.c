@@ -256,7 +256,7 @@ static int enqueue(struct outbox *outbox, struct item *item)
 
 static void count_sent(struct outbox *outbox, struct item *const *items, size_t len)
 {
-    int64_t today = quota_day(outbox_realtime_ms(outbox));
+    int64_t today = quota_day_of(outbox_realtime_ms(outbox));
     int64_t count = 0;
     for (size_t i = 0; i < len; i++)
         if (items[i]->envelope.quota_day == today)
@@ -269,7 +269,7 @@ static void settle_sending(struct outbox *outbox, struct item *item)
     if (item->envelope.quota_day == 0) {
         int64_t now = outbox_realtime_ms(outbox);
         quota_count(&outbox->quota, now);
-        item->envelope.quota_day = quota_day(now);
+        item->envelope.quota_day = quota_day_of(now);
     }
     if (outbox_trusts_keys(outbox)) {
         item->envelope.may_have_been_sent = true;

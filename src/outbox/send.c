@@ -366,7 +366,7 @@ static void count_in_quota(struct attempt *attempt)
         return; /* the same message, counted at an earlier attempt */
     quota_count(&outbox->quota, now);
     pthread_mutex_lock(&outbox->lock);
-    attempt->item->envelope.quota_day = quota_day(now);
+    attempt->item->envelope.quota_day = quota_day_of(now);
     pthread_mutex_unlock(&outbox->lock);
 }
 

@@ -263,7 +263,7 @@ enum {
     DAY_MS = 24 * 3600 * 1000
 };
 
-int64_t quota_day(int64_t realtime_ms)
+int64_t quota_day_of(int64_t realtime_ms)
 {
     return realtime_ms / DAY_MS;
 }
@@ -277,7 +277,7 @@ void quota_init(struct quota *quota, struct spool *spool, int64_t limit, int64_t
 {
     int64_t day;
     int64_t count;
-    *quota = (struct quota){.spool = spool, .limit = limit, .day = quota_day(now_ms)};
+    *quota = (struct quota){.spool = spool, .limit = limit, .day = quota_day_of(now_ms)};
     pthread_mutex_init(&quota->lock, NULL);
     pthread_mutex_init(&quota->saving, NULL);
     if (spool_read_count(spool, &day, &count) == 0)
@@ -300,7 +300,7 @@ void quota_raise(struct quota *quota, int64_t day, int64_t count)
 
 static void turn_day_locked(struct quota *quota, int64_t now_ms)
 {
-    int64_t day = quota_day(now_ms);
+    int64_t day = quota_day_of(now_ms);
     if (day == quota->day)
         return;
     quota->day = day;

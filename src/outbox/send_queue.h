@@ -121,7 +121,7 @@ struct quota {
 void quota_init(struct quota *quota, struct spool *spool, int64_t limit, int64_t now_ms);
 void quota_release(struct quota *quota);
 
-int64_t quota_day(int64_t realtime_ms);
+int64_t quota_day_of(int64_t realtime_ms);
 
 /* The count is at least this, whatever the file said: what the envelopes say. */
 void quota_raise(struct quota *quota, int64_t day, int64_t count);

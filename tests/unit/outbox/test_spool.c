@@ -4,6 +4,10 @@
  */
 #include "outbox_world.h"
 
+#include <dirent.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "outbox/spool.h"
 
 static int setup(void **state)
@@ -268,6 +272,161 @@ static void an_envelope_of_a_newer_version_is_refused(void **state)
 
 #define SPOOL_TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
+/* ---------------------------------------------------------------- envelopes are replaced */
+
+enum {
+    WRITERS = 4,
+    TURNS = 150,
+    TEXT_MAX = 6000,
+};
+
+static void write_envelope(struct spool *spool, uint64_t number, const char *text)
+{
+    assert_int_equal(spool_write_envelope(spool, number, text, strlen(text)), 0);
+}
+
+static void expect_envelope(struct spool *spool, uint64_t number, const char *text)
+{
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    assert_int_equal(spool_read_envelope(spool, number, &bytes, &len), 0);
+    assert_int_equal(len % 4096, 0);
+    assert_memory_equal(bytes, text, strlen(text));
+    assert_int_equal(strspn(bytes + strlen(text), " "), len - strlen(text));
+}
+
+static ino_t inode_of(struct temp_dir *dir, const char *name)
+{
+    struct stat status;
+    assert_int_equal(fstatat(dir->fd, name, &status, AT_SYMLINK_NOFOLLOW), 0);
+    return status.st_ino;
+}
+
+/* Envelopes, and what they are written into. */
+static unsigned int count_envelope_files(struct temp_dir *dir)
+{
+    unsigned int count = 0;
+    DIR *folder = fdopendir(openat(dir->fd, "spool", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const struct dirent *entry;
+    while ((entry = readdir(folder)) != NULL)
+        count += strstr(entry->d_name, ".json") != NULL || strstr(entry->d_name, ".new") != NULL ? 1 : 0;
+    closedir(folder);
+    return count;
+}
+
+static void an_envelope_takes_the_place_of_the_one_before(void **state)
+{
+    struct spool *spool = open_spool(*state);
+    write_envelope(spool, 1, "the first, which is the longest of them");
+    expect_envelope(spool, 1, "the first, which is the longest of them");
+    write_envelope(spool, 1, "the second");
+    expect_envelope(spool, 1, "the second");
+    write_envelope(spool, 1, "3");
+    expect_envelope(spool, 1, "3");
+    write_envelope(spool, 1, "the fourth, longer again");
+    expect_envelope(spool, 1, "the fourth, longer again");
+    spool_free(spool);
+}
+
+static void two_files_serve_all_changes(void **state)
+{
+    struct temp_dir *dir = *state;
+    struct spool *spool = open_spool(dir);
+    write_envelope(spool, 1, "a");
+    write_envelope(spool, 1, "b");
+    ino_t one = inode_of(dir, "spool/1.json");
+    write_envelope(spool, 1, "c");
+    ino_t other = inode_of(dir, "spool/1.json");
+    assert_true(one != other);
+    for (int i = 0; i < 10; i++) {
+        write_envelope(spool, 1, "d");
+        assert_int_equal(inode_of(dir, "spool/1.json"), i % 2 == 0 ? one : other);
+    }
+    assert_int_equal(count_envelope_files(dir), 2);
+    write_envelope(spool, 2, "takes the spare");
+    assert_int_equal(count_envelope_files(dir), 2);
+    expect_envelope(spool, 1, "d");
+    spool_free(spool);
+}
+
+static void what_could_not_be_written_is_not_tried_again(void **state)
+{
+    struct temp_dir *dir = *state;
+    struct spool *spool = open_spool(dir);
+    write_envelope(spool, 1, "whole");
+    assert_int_equal(mkdirat(dir->fd, "spool/spare-1.new", 0700), 0);
+    assert_int_equal(spool_write_envelope(spool, 1, "not to be seen", 14), -EISDIR);
+    expect_envelope(spool, 1, "whole");
+    write_envelope(spool, 1, "after it");
+    expect_envelope(spool, 1, "after it");
+    spool_free(spool);
+}
+
+static void a_link_is_not_written_through(void **state)
+{
+    struct temp_dir *dir = *state;
+    struct spool *spool = open_spool(dir);
+    write_envelope(spool, 7, "of somebody");
+    assert_int_equal(
+        symlinkat("7.json", openat(dir->fd, "spool", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "spare-1.new"), 0);
+    assert_int_equal(spool_write_envelope(spool, 1, "x", 1), -ELOOP);
+    expect_envelope(spool, 7, "of somebody");
+    spool_free(spool);
+}
+
+struct writer {
+    struct spool *spool;
+    uint64_t number;
+    atomic_int *writing;
+};
+
+/* A text is its writer's digit, over and over. */
+static void *write_texts(void *argument)
+{
+    const struct writer *writer = argument;
+    char text[TEXT_MAX];
+    memset(text, '0' + (int)writer->number, sizeof(text));
+    for (size_t i = 0; i < TURNS; i++)
+        assert_int_equal(spool_write_envelope(writer->spool, writer->number, text, 1 + i * 997 % TEXT_MAX),
+                         0);
+    atomic_fetch_sub(writer->writing, 1);
+    return NULL;
+}
+
+static void expect_own_text(const struct writer *writer)
+{
+    const char digit[2] = {(char)('0' + (int)writer->number)};
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    int error = spool_read_envelope(writer->spool, writer->number, &bytes, &len);
+    if (error == -ENOENT)
+        return;
+    assert_int_equal(error, 0);
+    size_t text_len = strspn(bytes, digit);
+    assert_true(text_len > 0);
+    assert_int_equal(strspn(bytes + text_len, " "), len - text_len);
+}
+
+/* What one has open to read becomes what another writes into. */
+static void envelopes_written_and_read_at_once_do_not_mix(void **state)
+{
+    struct temp_dir *dir = *state;
+    struct spool *spool = open_spool(dir);
+    struct writer writers[WRITERS];
+    pthread_t threads[WRITERS];
+    atomic_int writing = WRITERS;
+    for (int i = 0; i < WRITERS; i++) {
+        writers[i] = (struct writer){.spool = spool, .number = (uint64_t)i + 1, .writing = &writing};
+        assert_int_equal(pthread_create(&threads[i], NULL, write_texts, &writers[i]), 0);
+    }
+    for (int i = 0; atomic_load(&writing) > 0; i = (i + 1) % WRITERS)
+        expect_own_text(&writers[i]);
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(threads[i], NULL);
+    assert_true(count_envelope_files(dir) <= 2 * WRITERS);
+    spool_free(spool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +438,11 @@ int main(void)
         cmocka_unit_test(a_damaged_spool_does_not_stop_the_rest),
         cmocka_unit_test(of_two_attachments_of_one_name_the_newer_shows),
         cmocka_unit_test(an_envelope_of_a_newer_version_is_refused),
+        SPOOL_TEST(an_envelope_takes_the_place_of_the_one_before),
+        SPOOL_TEST(two_files_serve_all_changes),
+        SPOOL_TEST(what_could_not_be_written_is_not_tried_again),
+        SPOOL_TEST(a_link_is_not_written_through),
+        SPOOL_TEST(envelopes_written_and_read_at_once_do_not_mix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
