@@ -265,11 +265,11 @@ static int thread_load_previous(sqlite3 *db, const struct thread_email *email, j
     return 0;
 }
 
-/* ---------------------------------------------------------------- content records */
+/* ---------------------------------------------------------------- what is shown of an email */
 
-enum content_side {
-    CONTENT_RECEIVED,
-    CONTENT_SENT,
+enum email_side {
+    SIDE_RECEIVED,
+    SIDE_SENT,
 };
 
 enum {
@@ -277,33 +277,32 @@ enum {
 };
 
 static const char *const email_sql[] = {
-    [CONTENT_RECEIVED] = "SELECT m.seq, m.thread, e.inbox, e.record, m.header, c.plain_text, c.html"
-                         " FROM emails e JOIN messages m ON m.seq = e.message"
-                         " JOIN contents c ON c.message = e.message WHERE e.id = ? AND e.is_valid",
-    [CONTENT_SENT] = "SELECT m.seq, m.thread, o.inbox, o.record, m.header, c.plain_text, c.html"
-                     " FROM outbound o JOIN messages m ON m.seq = o.message"
-                     " JOIN contents c ON c.message = o.message WHERE o.id = ?",
+    [SIDE_RECEIVED] = "SELECT m.seq, m.thread, e.inbox, e.record, m.header, c.plain_text, c.html"
+                      " FROM emails e JOIN messages m ON m.seq = e.message"
+                      " JOIN contents c ON c.message = e.message WHERE e.id = ? AND e.is_valid",
+    [SIDE_SENT] = "SELECT m.seq, m.thread, o.inbox, o.record, m.header, c.plain_text, c.html"
+                  " FROM outbound o JOIN messages m ON m.seq = o.message"
+                  " JOIN contents c ON c.message = o.message WHERE o.id = ?",
 };
 
 static const char *const raw_sql[] = {
-    [CONTENT_RECEIVED] = "SELECT m.header, c.raw FROM emails e JOIN messages m ON m.seq = e.message"
-                         " JOIN contents c ON c.message = e.message WHERE e.id = ? AND e.is_valid",
-    [CONTENT_SENT] = "SELECT m.header, c.raw FROM outbound o JOIN messages m ON m.seq = o.message"
-                     " JOIN contents c ON c.message = o.message WHERE o.id = ?",
+    [SIDE_RECEIVED] = "SELECT m.header, c.raw FROM emails e JOIN messages m ON m.seq = e.message"
+                      " JOIN contents c ON c.message = e.message WHERE e.id = ? AND e.is_valid",
+    [SIDE_SENT] = "SELECT m.header, c.raw FROM outbound o JOIN messages m ON m.seq = o.message"
+                  " JOIN contents c ON c.message = o.message WHERE o.id = ?",
 };
 
-static int step_to(sqlite3 *db, const char *sql, const char *id, sqlite3_stmt **ret_statement)
+/* Steps to the row of an id. 0, -ENOENT or -errno. The caller finalises. */
+static int find_row(sqlite3 *db, const char *sql, const char *id, sqlite3_stmt **ret_statement)
 {
-    sqlite3_stmt *statement = NULL;
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
     int error = query_prepare(db, &statement, sql, "s", id);
     if (error != 0)
         return error;
     int step = query_step(statement);
-    if (step <= 0) {
-        sqlite3_finalize(statement);
+    if (step <= 0)
         return step < 0 ? step : -ENOENT;
-    }
-    *ret_statement = statement;
+    *ret_statement = TAKE_PTR(statement);
     return 0;
 }
 
@@ -322,202 +321,119 @@ static int add_thread(sqlite3 *db, const struct thread_email *email)
     return prompt.error;
 }
 
-/* The record with its prompts and the thread before it. The caller owns *ret_record. 0, -ENOENT or -errno. */
-static int content_load(sqlite3 *db, enum content_side side, const char *id, json_t **ret_record)
+/* The loaders fill the reply with what is asked of an email. 0, -ENOENT (it is not there, or not to be seen
+ * from that side) or -errno. */
+
+static int load_content(sqlite3 *db, enum email_side side, const struct request *request, struct reply *reply)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
     struct thread_email email = {0};
-    int error = step_to(db, email_sql[side], id, &statement);
+    int error = find_row(db, email_sql[side], request->parameters[0], &statement);
     if (error == 0)
         error = thread_email_from_row(statement, &email);
-    if (error != 0)
-        return error;
-    error = add_thread(db, &email);
-    if (error != 0) {
-        json_decref(email.record);
-        return error;
-    }
-    *ret_record = email.record;
-    return 0;
+    if (error == 0)
+        error = add_thread(db, &email);
+    if (error == 0)
+        reply_json(reply, MHD_HTTP_OK, json_incref(email.record));
+    json_decref(email.record);
+    return error;
 }
 
-static int content_load_raw(sqlite3 *db, enum content_side side, const char *id, char **ret_raw,
-                            size_t *ret_len)
+static int load_raw(sqlite3 *db, enum email_side side, const struct request *request, struct reply *reply)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = step_to(db, raw_sql[side], id, &statement);
+    int error = find_row(db, raw_sql[side], request->parameters[0], &statement);
     if (error != 0)
         return error;
-    char *raw = query_column_copy(statement, 1, ret_len);
+    size_t len = 0;
+    char *raw = query_column_copy(statement, 1, &len);
     if (raw == NULL)
         return -ENOMEM;
-    *ret_raw = raw;
+    reply_bytes(reply, "message/rfc822", raw, len);
+    reply->file_name = strdup("message.eml");
     return 0;
 }
 
-/* The attachment's place in the message; -1: it has none of this id. */
-static json_int_t find_attachment(const json_t *list, const char *attachment_id)
+/* From a row of raw_sql; `list`: the message's attachments, in the order in which its text has them. */
+static int read_attachment(sqlite3_stmt *statement, const json_t *list, const char *id, struct reply *reply)
 {
     size_t i;
-    const json_t *item;
+    const json_t *item = NULL;
     json_array_foreach (list, i, item) {
-        if (strcmp(json_string_value(json_object_get(item, "id")), attachment_id) == 0)
-            return (json_int_t)i;
+        if (strcmp(json_string_value(json_object_get(item, "id")), id) == 0)
+            break;
     }
-    return -1;
-}
-
-struct attachment {
-    char *name;
-    char *content_type;
-    char *bytes;
-    size_t len;
-};
-
-static void attachment_release(struct attachment *attachment)
-{
-    free(attachment->name);
-    free(attachment->content_type);
-    free(attachment->bytes);
-    *attachment = (struct attachment){0};
-}
-
-static int read_attachment(sqlite3_stmt *statement, const json_t *header, const char *attachment_id,
-                           struct attachment *ret_attachment)
-{
-    const json_t *list = json_object_get(header, "attachments");
-    json_int_t index = find_attachment(list, attachment_id);
-    if (index < 0)
+    if (i >= json_array_size(list))
         return -ENOENT;
-    const json_t *item = json_array_get(list, (size_t)index);
-    struct attachment attachment = {
-        .name = strdup(json_string_value(json_object_get(item, "filename"))),
-        .content_type = strdup(json_string_value(json_object_get(item, "content_type"))),
-    };
+    char *bytes = NULL;
+    size_t len = 0;
     const char *raw = sqlite3_column_blob(statement, 1);
-    size_t len = (size_t)sqlite3_column_bytes(statement, 1);
-    int error = attachment.name == NULL || attachment.content_type == NULL ? -ENOMEM : 0;
-    if (error == 0)
-        error = message_read_attachment(raw, len, (size_t)index, &attachment.bytes, &attachment.len);
-    if (error != 0) {
-        attachment_release(&attachment);
+    int error = message_read_attachment(raw, (size_t)sqlite3_column_bytes(statement, 1), i, &bytes, &len);
+    if (error != 0)
         return error == -ENOENT ? -EUCLEAN : error;
-    }
-    *ret_attachment = attachment;
-    return 0;
+    reply_bytes(reply, json_string_value(json_object_get(item, "content_type")), bytes, len);
+    reply->file_name = strdup(json_string_value(json_object_get(item, "filename")));
+    return reply->file_name != NULL ? 0 : -ENOMEM;
 }
 
-static int content_load_attachment(sqlite3 *db, enum content_side side, const char *id,
-                                   const char *attachment_id, struct attachment *ret_attachment)
+static int load_attachment(sqlite3 *db, enum email_side side, const struct request *request,
+                           struct reply *reply)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = step_to(db, raw_sql[side], id, &statement);
+    int error = find_row(db, raw_sql[side], request->parameters[0], &statement);
     if (error != 0)
         return error;
-    json_t *header = json_loads((const char *)sqlite3_column_text(statement, 0), 0, NULL);
-    error = header != NULL ? read_attachment(statement, header, attachment_id, ret_attachment) : -EUCLEAN;
+    json_t *header = column_json(statement, 0);
+    if (header == NULL)
+        return -EUCLEAN;
+    const json_t *list = json_object_get(header, "attachments");
+    error = read_attachment(statement, list, request->parameters[1], reply);
     json_decref(header);
     return error;
 }
 
-/* ---------------------------------------------------------------- content over HTTP */
-
-static void reply_no_email(struct reply *reply)
-{
-    reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no such email.");
-}
-
-static int answer_content(struct request *request, enum content_side side, struct reply *reply)
+static int answer(struct request *request, struct reply *reply, enum email_side side,
+                  int (*load)(sqlite3 *, enum email_side, const struct request *, struct reply *))
 {
     sqlite3 *db = NULL;
     int error = database_begin_read(request->context->database, &db);
     if (error != 0)
         return error;
-    json_t *record = NULL;
-    error = content_load(db, side, request->parameters[0], &record);
+    error = load(db, side, request, reply);
     database_end_read(request->context->database, db);
-    if (error == 0)
-        reply_json(reply, MHD_HTTP_OK, record);
-    else if (error == -ENOENT)
-        reply_no_email(reply);
-    return error == -ENOENT ? 0 : error;
+    if (error != -ENOENT)
+        return error;
+    reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no such %s.",
+                load == load_attachment ? "attachment" : "email");
+    return 0;
 }
 
 int endpoint_email_content(struct request *request, struct reply *reply)
 {
-    return answer_content(request, CONTENT_RECEIVED, reply);
+    return answer(request, reply, SIDE_RECEIVED, load_content);
 }
 
 int endpoint_outbound_content(struct request *request, struct reply *reply)
 {
-    return answer_content(request, CONTENT_SENT, reply);
-}
-
-static int answer_attachment(struct request *request, enum content_side side, struct reply *reply)
-{
-    sqlite3 *db = NULL;
-    int error = database_begin_read(request->context->database, &db);
-    if (error != 0)
-        return error;
-    struct attachment attachment = {0};
-    error = content_load_attachment(db, side, request->parameters[0], request->parameters[1], &attachment);
-    database_end_read(request->context->database, db);
-    if (error == -ENOENT)
-        reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no such attachment.");
-    if (error != 0)
-        return error == -ENOENT ? 0 : error;
-    reply_bytes(reply, attachment.content_type, TAKE_PTR(attachment.bytes), attachment.len);
-    reply->file_name = TAKE_PTR(attachment.name);
-    attachment_release(&attachment);
-    return 0;
+    return answer(request, reply, SIDE_SENT, load_content);
 }
 
 int endpoint_email_attachment(struct request *request, struct reply *reply)
 {
-    return answer_attachment(request, CONTENT_RECEIVED, reply);
+    return answer(request, reply, SIDE_RECEIVED, load_attachment);
 }
 
 int endpoint_outbound_attachment(struct request *request, struct reply *reply)
 {
-    return answer_attachment(request, CONTENT_SENT, reply);
+    return answer(request, reply, SIDE_SENT, load_attachment);
 }
 
 int endpoint_email_raw(struct request *request, struct reply *reply)
 {
-    sqlite3 *db = NULL;
-    int error = database_begin_read(request->context->database, &db);
-    if (error != 0)
-        return error;
-    char *raw = NULL;
-    size_t len = 0;
-    error = content_load_raw(db, CONTENT_RECEIVED, request->parameters[0], &raw, &len);
-    database_end_read(request->context->database, db);
-    if (error == 0) {
-        reply_bytes(reply, "message/rfc822", raw, len);
-        reply->file_name = strdup("message.eml");
-    } else if (error == -ENOENT) {
-        reply_no_email(reply);
-    }
-    return error == -ENOENT ? 0 : error;
+    return answer(request, reply, SIDE_RECEIVED, load_raw);
 }
 
 /* ---------------------------------------------------------------- marks */
-
-static int load_record(sqlite3 *db, const char *id, json_t **ret_record)
-{
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_prepare(db, &statement, "SELECT record FROM emails WHERE id = ?", "s", id);
-    if (error != 0)
-        return error;
-    int step = query_step(statement);
-    if (step <= 0)
-        return step < 0 ? step : -ENOENT;
-    json_t *record = json_loads((const char *)sqlite3_column_text(statement, 0), 0, NULL);
-    if (record == NULL)
-        return -EUCLEAN;
-    *ret_record = record;
-    return 0;
-}
 
 static int store_mark(sqlite3 *db, const char *id, bool mark, json_t *record)
 {
@@ -533,18 +449,18 @@ static int store_mark(sqlite3 *db, const char *id, bool mark, json_t *record)
 
 /* Sets the record's user_mark_status, inside a write transaction. An email counts as valid when its status is
  * `valid` or it is so marked. The caller owns *ret_record. 0, -ENOENT or -errno. */
-static int emails_mark(sqlite3 *db, const char *id, bool mark, json_t **ret_record)
+static int mark_email(sqlite3 *db, const char *id, bool mark, json_t **ret_record)
 {
-    json_t *record = NULL;
-    int error = load_record(db, id, &record);
-    if (error == 0)
-        error = store_mark(db, id, mark, record);
-    if (error != 0) {
-        json_decref(record);
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    int error = find_row(db, "SELECT record FROM emails WHERE id = ?", id, &statement);
+    if (error != 0)
         return error;
-    }
-    *ret_record = record;
-    return 0;
+    json_t *record = column_json(statement, 0);
+    error = record != NULL ? store_mark(db, id, mark, record) : -EUCLEAN;
+    if (error == 0)
+        *ret_record = json_incref(record);
+    json_decref(record);
+    return error;
 }
 
 int endpoint_email_mark(struct request *request, struct reply *reply)
@@ -562,12 +478,12 @@ int endpoint_email_mark(struct request *request, struct reply *reply)
     if (error != 0)
         return error;
     json_t *record = NULL;
-    error = emails_mark(db, request->parameters[0], is_valid, &record);
+    error = mark_email(db, request->parameters[0], is_valid, &record);
     error = database_end_write(request->context->database, error);
     if (error == 0)
-        reply_json(reply, MHD_HTTP_OK, json_incref(record));
+        reply_json(reply, MHD_HTTP_OK, TAKE_PTR(record));
     else if (error == -ENOENT)
-        reply_no_email(reply);
+        reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no such email.");
     json_decref(record);
     return error == -ENOENT ? 0 : error;
 }
