@@ -207,12 +207,12 @@ static void appeared(void *context, const char *path)
     announcer_push(notifier->announcer, path);
 }
 
-struct tree_watcher notifier_watcher(struct notifier *notifier)
+struct tree_listener notifier_listener(struct notifier *notifier)
 {
-    return (struct tree_watcher){
+    return (struct tree_listener){
         .folder_changed = inode_changed,
         .entry_gone = entry_gone,
-        .content_changed = inode_changed,
+        .file_changed = inode_changed,
         .stream_grew = stream_grew,
         .appeared = appeared,
         .context = notifier,

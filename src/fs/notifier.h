@@ -54,7 +54,7 @@ void notifier_forget_content(struct notifier *notifier, uint64_t ino);
  * for requests that wait for their turn behind this one. Never while a folder is locked by this request. */
 void notifier_wait(struct notifier *notifier, struct cancel *cancel);
 
-/* For tree_set_watcher(). */
-struct tree_watcher notifier_watcher(struct notifier *notifier);
+/* For tree_set_listener(). */
+struct tree_listener notifier_listener(struct notifier *notifier);
 
 #endif

@@ -295,8 +295,8 @@ int fs_session_start(struct fs_session *session)
     if (error != 0)
         return error;
     session->is_started = true;
-    const struct tree_watcher watcher = notifier_watcher(&session->notifier);
-    tree_set_watcher(session->tree, &watcher);
+    const struct tree_listener listener = notifier_listener(&session->notifier);
+    tree_set_listener(session->tree, &listener);
     error = notifier_start(&session->notifier);
     if (error == 0)
         error = announcer_start(&session->announcer, session->device, session->mountpoint);
@@ -350,7 +350,7 @@ void fs_session_stop(struct fs_session *session)
         return;
     session->is_stopped = true;
     if (session->is_started) {
-        tree_set_watcher(session->tree, NULL);
+        tree_set_listener(session->tree, NULL);
         request_loop_expect_end(&session->loop);
         waiting_room_close(&session->waiting);
         stream_readers_close(&session->readers);

@@ -156,7 +156,7 @@ void maildir_notify_box(struct tree *tree, uint32_t inbox)
 void maildir_email_gone(struct tree *tree, uint32_t inbox, uint32_t email)
 {
     maildir_memory_note_gone(tree->maildir->memory, inbox, email);
-    notify_content_changed(tree, node_ino(NODE_MAILDIR_MESSAGE, email));
+    notify_file_changed(tree, node_ino(NODE_MAILDIR_MESSAGE, email));
 }
 
 struct sightings {

@@ -14,7 +14,7 @@ bool maildir_is_shown(const struct tree *tree);
 void maildir_inbox_changed(struct tree *tree, uint32_t inbox);
 /* An email left its inbox. */
 void maildir_email_gone(struct tree *tree, uint32_t inbox, uint32_t email);
-/* Tells the watcher that the folder of an inbox may be another. */
+/* Tells the listener that the folder of an inbox may be another. */
 void maildir_notify_box(struct tree *tree, uint32_t inbox);
 
 /* tree_lookup_may_wait() in maildir/ and below. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The table of kinds, and what the folders share: entries filled in, listings handed out, texts opened, and
- * the watcher called.
+ * the listener called.
  */
 #include "tree/node.h"
 
@@ -181,38 +181,38 @@ int handle_open_text(struct tree *tree, int flags, char *text, size_t len, struc
     return 0;
 }
 
-/* ---------------------------------------------------------------- the watcher */
+/* ---------------------------------------------------------------- the listener */
 
 void notify_folder_changed(struct tree *tree, uint64_t ino)
 {
-    pthread_mutex_lock(&tree->watcher_lock);
-    if (tree->watcher.folder_changed != NULL)
-        tree->watcher.folder_changed(tree->watcher.context, ino);
-    pthread_mutex_unlock(&tree->watcher_lock);
+    pthread_mutex_lock(&tree->listener_lock);
+    if (tree->listener.folder_changed != NULL)
+        tree->listener.folder_changed(tree->listener.context, ino);
+    pthread_mutex_unlock(&tree->listener_lock);
 }
 
 void notify_entry_gone(struct tree *tree, uint64_t folder_ino, const char *name)
 {
-    pthread_mutex_lock(&tree->watcher_lock);
-    if (tree->watcher.entry_gone != NULL)
-        tree->watcher.entry_gone(tree->watcher.context, folder_ino, name);
-    pthread_mutex_unlock(&tree->watcher_lock);
+    pthread_mutex_lock(&tree->listener_lock);
+    if (tree->listener.entry_gone != NULL)
+        tree->listener.entry_gone(tree->listener.context, folder_ino, name);
+    pthread_mutex_unlock(&tree->listener_lock);
 }
 
-void notify_content_changed(struct tree *tree, uint64_t ino)
+void notify_file_changed(struct tree *tree, uint64_t ino)
 {
-    pthread_mutex_lock(&tree->watcher_lock);
-    if (tree->watcher.content_changed != NULL)
-        tree->watcher.content_changed(tree->watcher.context, ino);
-    pthread_mutex_unlock(&tree->watcher_lock);
+    pthread_mutex_lock(&tree->listener_lock);
+    if (tree->listener.file_changed != NULL)
+        tree->listener.file_changed(tree->listener.context, ino);
+    pthread_mutex_unlock(&tree->listener_lock);
 }
 
 void notify_stream_grew(struct tree *tree)
 {
-    pthread_mutex_lock(&tree->watcher_lock);
-    if (tree->watcher.stream_grew != NULL)
-        tree->watcher.stream_grew(tree->watcher.context);
-    pthread_mutex_unlock(&tree->watcher_lock);
+    pthread_mutex_lock(&tree->listener_lock);
+    if (tree->listener.stream_grew != NULL)
+        tree->listener.stream_grew(tree->listener.context);
+    pthread_mutex_unlock(&tree->listener_lock);
 }
 
 void notify_appeared(struct tree *tree, const char *format, ...)
@@ -222,8 +222,8 @@ void notify_appeared(struct tree *tree, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(path, sizeof(path), format, arguments);
     va_end(arguments);
-    pthread_mutex_lock(&tree->watcher_lock);
-    if (tree->watcher.appeared != NULL)
-        tree->watcher.appeared(tree->watcher.context, path);
-    pthread_mutex_unlock(&tree->watcher_lock);
+    pthread_mutex_lock(&tree->listener_lock);
+    if (tree->listener.appeared != NULL)
+        tree->listener.appeared(tree->listener.context, path);
+    pthread_mutex_unlock(&tree->listener_lock);
 }

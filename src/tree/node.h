@@ -117,15 +117,15 @@ struct tree {
     struct tree_link open_handles; /* protected by open_lock */
     struct tree_link open_dirs;    /* protected by open_lock */
 
-    pthread_mutex_t watcher_lock;
-    struct tree_watcher watcher; /* protected by watcher_lock; functions are NULL while there is none */
+    pthread_mutex_t listener_lock;
+    struct tree_listener listener; /* protected by listener_lock; functions are NULL while there is none */
 };
 
-/* To the tree's watcher (tree.h). No lock may be held, and none but outbox/, attachments/ and drafts/, of
+/* To the tree's listener (tree.h). No lock may be held, and none but outbox/, attachments/ and drafts/, of
  * which the kernel keeps nothing, need it. */
 void notify_folder_changed(struct tree *tree, uint64_t ino);
 void notify_entry_gone(struct tree *tree, uint64_t folder_ino, const char *name);
-void notify_content_changed(struct tree *tree, uint64_t ino);
+void notify_file_changed(struct tree *tree, uint64_t ino);
 void notify_stream_grew(struct tree *tree);
 /* `format` makes the path below the mount point. */
 __attribute__((format(printf, 2, 3))) void notify_appeared(struct tree *tree, const char *format, ...);

@@ -25,11 +25,11 @@
 
 /* ---------------------------------------------------------------- changes */
 
-void tree_set_watcher(struct tree *tree, const struct tree_watcher *watcher)
+void tree_set_listener(struct tree *tree, const struct tree_listener *listener)
 {
-    pthread_mutex_lock(&tree->watcher_lock);
-    tree->watcher = watcher != NULL ? *watcher : (struct tree_watcher){.context = NULL};
-    pthread_mutex_unlock(&tree->watcher_lock);
+    pthread_mutex_lock(&tree->listener_lock);
+    tree->listener = listener != NULL ? *listener : (struct tree_listener){.context = NULL};
+    pthread_mutex_unlock(&tree->listener_lock);
 }
 
 static void inbox_changed(void *context, uint32_t inbox, enum store_change change)
@@ -81,7 +81,7 @@ static enum store_change invalid_changed(struct tree *tree, const struct email_v
     bool leaves = view->is_held ? change == STORE_REMOVED : change == STORE_MOVED;
     /* First of all: what follows about names waits for the rename that brought it about. */
     if (change == STORE_MOVED)
-        notify_content_changed(tree, node_ino(NODE_EMAIL, view->number));
+        notify_file_changed(tree, node_ino(NODE_EMAIL, view->number));
     if (leaves)
         notify_entry_gone(tree, node_ino(NODE_INVALID, view->inbox), view->name);
     if (change != STORE_MOVED)
@@ -100,7 +100,7 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
     bool was_invalid = view.is_held && change != STORE_MOVED;
     change = invalid_changed(tree, &view, change);
     if (was_invalid || change == STORE_CHANGED)
-        notify_content_changed(tree, node_ino(NODE_EMAIL, email));
+        notify_file_changed(tree, node_ino(NODE_EMAIL, email));
     else if (change == STORE_REMOVED)
         notify_email_gone(tree, &view);
     else if (change == STORE_ADDED)
@@ -116,7 +116,7 @@ static void sent_changed(void *context, uint32_t sent, enum store_change change)
     (void)change;
     if (tree->store == NULL)
         return;
-    notify_content_changed(tree, node_ino(NODE_SENT_RECORD, sent));
+    notify_file_changed(tree, node_ino(NODE_SENT_RECORD, sent));
     notify_folder_changed(tree, items_folder_ino(OUTBOX_FOLDER_SENT));
 }
 
@@ -207,7 +207,7 @@ int tree_new(const struct tree_config *config, struct tree **ret_tree, char **re
     tree->open_handles = (struct tree_link){&tree->open_handles, &tree->open_handles};
     tree->open_dirs = (struct tree_link){&tree->open_dirs, &tree->open_dirs};
     pthread_mutex_init(&tree->open_lock, NULL);
-    pthread_mutex_init(&tree->watcher_lock, NULL);
+    pthread_mutex_init(&tree->listener_lock, NULL);
     removed_names_init(&tree->removed);
 
     tree->source = strdup(config->source);
@@ -240,7 +240,7 @@ void tree_free(struct tree *tree)
             node_ops_of(node_ino(kind, 0))->release(tree);
     removed_names_release(&tree->removed);
     free(tree->source);
-    pthread_mutex_destroy(&tree->watcher_lock);
+    pthread_mutex_destroy(&tree->listener_lock);
     pthread_mutex_destroy(&tree->open_lock);
     free(tree);
 }

@@ -48,10 +48,10 @@ void tree_attach(struct tree *tree, struct store *store, struct outbox *outbox);
 
 /* Told of what the kernel may have cached and is no longer true, from any thread, with no lock held. Must not
  * block or call back. Never called for outbox/, attachments/ and drafts/, which are not cached. */
-struct tree_watcher {
+struct tree_listener {
     void (*folder_changed)(void *context, uint64_t folder_ino);
     void (*entry_gone)(void *context, uint64_t folder_ino, const char *name);
-    void (*content_changed)(void *context, uint64_t ino);
+    void (*file_changed)(void *context, uint64_t ino);
     void (*stream_grew)(void *context); /* readers of `events` have something to read */
     /* A file appeared that no user put there: in an inbox (not what was there before the first sync), in
      * sent/ or failed/. `path` is below the mount point. */
@@ -59,7 +59,7 @@ struct tree_watcher {
     void *context;
 };
 /* NULL: nobody any more; when it returns, the one before is not called again. */
-void tree_set_watcher(struct tree *tree, const struct tree_watcher *watcher);
+void tree_set_listener(struct tree *tree, const struct tree_listener *listener);
 
 /* After the session, the store's sync and the outbox have ended; all handles must be released. Writes
  * what the event log still holds to the disk. NULL-safe. */
@@ -84,7 +84,7 @@ struct tree_caller {
 
 struct tree_attributes {
     struct stat stat; /* st_ino is what the user sees */
-    bool is_lasting;  /* true until the watcher is told otherwise; else true at this moment */
+    bool is_lasting;  /* true until the listener is told otherwise; else true at this moment */
 };
 
 struct tree_entry {
@@ -128,7 +128,7 @@ int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t 
 bool tree_open_dir_may_wait(struct tree *tree, uint64_t ino);
 void tree_release_dir(struct tree_dir *dir);
 
-/* Whether the kernel may keep the listing until the watcher is told. */
+/* Whether the kernel may keep the listing until the listener is told. */
 bool tree_dir_is_lasting(const struct tree_dir *dir);
 
 /* Takes an entry; false: it has no room, and the entry is to come again. `next` is the position behind it.
@@ -150,7 +150,7 @@ struct tree_handle;
 enum tree_caching {
     TREE_CACHE_NONE,    /* every read comes here, whatever the size is said to be */
     TREE_CACHE_OPEN,    /* keep until the next open, or until size or mtime change */
-    TREE_CACHE_LASTING, /* keep until the watcher is told */
+    TREE_CACHE_LASTING, /* keep until the listener is told */
     TREE_CACHE_STREAM,  /* as NONE, and offsets mean nothing: seeking succeeds, to no effect. A read of 0
                            bytes means: not yet, wait for stream_grew. One thread at a time reads */
 };
@@ -274,7 +274,7 @@ bool tree_is_barrier(uint64_t folder_ino);
  * events that inotify watchers wait for (fs/watch_helper.h). To that process alone these are free names. Only
  * in folders where no request waits for the service: an inbox, sent/, failed/. */
 
-/* Whether the watcher is told of what appears in this folder (tree_watcher.appeared). */
+/* Whether the listener is told of what appears in this folder (tree_listener.appeared). */
 bool tree_is_announced(uint64_t folder_ino);
 
 /* Answers that process's open(2) with O_CREAT | O_EXCL with the file that is there. The handle is for closing

@@ -23,15 +23,15 @@ static void new_mail_is_told_of_by_a_path_that_is_there(void **state)
     struct tree_fixture *fixture = *state;
     struct told told = {.count = 0};
     struct tree_entry entry;
-    const struct tree_watcher watcher = {.appeared = appeared, .context = &told};
+    const struct tree_listener listener = {.appeared = appeared, .context = &told};
     char *reason = NULL;
-    tree_set_watcher(fixture->tree, &watcher);
+    tree_set_listener(fixture->tree, &listener);
     fake_service_add_simple_email(fixture->fake, "i1", "ffffffff-1", "Second");
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
     fake_service_remove_email(fixture->fake, "ffffffff-1");
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
-    tree_set_watcher(fixture->tree, NULL);
+    tree_set_listener(fixture->tree, NULL);
 
     assert_int_equal(told.count, 1);
     assert_int_equal(strncmp(told.path, "inboxes/alice@inbox.example/", 28), 0);

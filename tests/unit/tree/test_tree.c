@@ -258,33 +258,33 @@ static void entry_gone(void *context, uint64_t folder_ino, const char *name)
     snprintf(told->gone, sizeof(told->gone), "%s", name);
 }
 
-static void content_changed(void *context, uint64_t ino)
+static void file_changed(void *context, uint64_t ino)
 {
     ((struct told *)context)->content = ino;
 }
 
-static void the_watcher_is_told_of_mail(void **state)
+static void the_listener_is_told_of_mail(void **state)
 {
     struct tree_fixture *fixture = *state;
     struct told told = {.folder = 0};
-    const struct tree_watcher watcher = {.folder_changed = folder_changed,
-                                         .entry_gone = entry_gone,
-                                         .content_changed = content_changed,
-                                         .context = &told};
+    const struct tree_listener listener = {.folder_changed = folder_changed,
+                                           .entry_gone = entry_gone,
+                                           .file_changed = file_changed,
+                                           .context = &told};
     char *reason = NULL;
     uint64_t folder = fixture_ino(fixture, inbox);
-    tree_set_watcher(fixture->tree, &watcher);
+    tree_set_listener(fixture->tree, &listener);
 
     fake_service_add_simple_email(fixture->fake, "i1", "ffffffff-1", "Second");
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
-    tree_set_watcher(fixture->tree, NULL);
+    tree_set_listener(fixture->tree, NULL);
     assert_int_equal(told.folder, folder);
     assert_string_equal(told.gone, "");
 
-    tree_set_watcher(fixture->tree, &watcher);
+    tree_set_listener(fixture->tree, &listener);
     fake_service_remove_email(fixture->fake, "ffffffff-1");
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
-    tree_set_watcher(fixture->tree, NULL);
+    tree_set_listener(fixture->tree, NULL);
     assert_non_null(strstr(told.gone, "_second_ffffffff"));
 }
 
@@ -300,7 +300,7 @@ int main(void)
                                         tear_down_names),
         cmocka_unit_test_setup_teardown(sizes_are_those_of_the_contents, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(status_is_json_with_its_parts, fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(the_watcher_is_told_of_mail, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(the_listener_is_told_of_mail, fixture_set_up, fixture_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
