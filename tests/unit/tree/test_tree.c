@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is seen: names, attributes, listings and contents.
+ * The tree as the kernel's side asks it: what is seen (names, attributes, listings, contents), what may be
+ * done where and what a rename does, what its listener is told, and what becomes of open files when the
+ * filesystem goes.
  */
 #include "tree_fixture.h"
 
+#include <dirent.h>
+#include <glib.h>
+#include <sched.h>
+#include <stdio.h>
 #include <sys/stat.h>
 
-#include <glib.h>
 #include <jansson.h>
 
 #include "base/cleanup.h"
+#include "tree/node.h"
+#include "tree/tree.h"
 
 static const char inbox[] = "inboxes/alice@inbox.example";
 
@@ -288,6 +295,499 @@ static void the_listener_is_told_of_mail(void **state)
     assert_non_null(strstr(told.gone, "_second_ffffffff"));
 }
 
+/* ---------------------------------------------------------------- what may be done where: one table */
+
+static const struct {
+    const char *folder;
+    int create;
+    int make_dir;
+    int symlink;
+    int link; /* of the draft */
+    int unlink_missing;
+    int remove_dir;
+    int rename_draft_here;
+} folders[] = {
+    {"", -EPERM, -EPERM, -EPERM, -EPERM, -EPERM, -EPERM, -EPERM},
+    {"inboxes", -EPERM, -EINVAL, -EPERM, -EPERM, -EPERM, -EPERM, -EPERM},
+    {"inboxes/alice@inbox.example", -EPERM, -EPERM, -EPERM, -EPERM, -EPERM, -EPERM, -EPERM},
+    {"outbox", 0, -EPERM, -EPERM, -EPERM, -ENOENT, -EPERM, 0},
+    {"attachments", 0, -EPERM, -EPERM, -EPERM, -ENOENT, -EPERM, 0},
+    {"sent", -EPERM, -EPERM, -EPERM, -EPERM, -ENOENT, -EPERM, -EPERM},
+    {"failed", -EPERM, -EPERM, -EPERM, -EPERM, -ENOENT, -EPERM, -EPERM},
+    {"drafts", 0, 0, 0, 0, -ENOENT, -ENOENT, 0},
+};
+
+static void each_folder_allows_what_the_contract_says(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree *tree = fixture->tree;
+    struct tree_entry entry;
+    for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
+        struct tree_handle *handle = NULL;
+        uint64_t folder = fixture_ino(fixture, folders[i].folder);
+        print_message("# in /%s\n", folders[i].folder);
+        assert_int_equal(tree_create(tree, &nobody, folder, ".new", 0600, O_WRONLY, &entry, &handle),
+                         folders[i].create);
+        if (folders[i].create == 0)
+            tree_release(handle);
+        assert_int_equal(tree_make_dir(tree, &nobody, folder, "folder", 0700, &entry), folders[i].make_dir);
+        assert_int_equal(tree_make_symlink(tree, "x", folder, "symlink", &entry), folders[i].symlink);
+        assert_int_equal(tree_make_link(tree, fixture_ino(fixture, "drafts/draft"), folder, "link", &entry),
+                         folders[i].link);
+        if (folders[i].link == 0)
+            assert_int_equal(tree_unlink(tree, &nobody, folder, "link"), 0);
+        assert_int_equal(tree_unlink(tree, &nobody, folder, "missing"), folders[i].unlink_missing);
+        assert_int_equal(tree_remove_dir(tree, folder, "missing"), folders[i].remove_dir);
+        assert_int_equal(
+            tree_rename(tree, &nobody, fixture_ino(fixture, "drafts"), "draft", folder, ".renamed", 0),
+            folders[i].rename_draft_here);
+        if (folders[i].rename_draft_here == 0)
+            assert_int_equal(
+                tree_rename(tree, &nobody, folder, ".renamed", fixture_ino(fixture, "drafts"), "draft", 0),
+                0);
+    }
+}
+
+/* The name of the one email. */
+static void find_email(struct tree_fixture *fixture, char *name, size_t size)
+{
+    struct fixture_names names = {.at_most = 0};
+    struct tree_dir *dir = NULL;
+    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, inbox), &dir), 0);
+    assert_int_equal(tree_read_dir(dir, 0, fixture_take_name, &names), 0);
+    tree_release_dir(dir);
+    const char *email = strstr(names.text, "20");
+    assert_non_null(email);
+    snprintf(name, size, "%.*s", (int)strcspn(email, " "), email);
+    assert_non_null(strstr(name, "_hello_"));
+}
+
+static const struct {
+    const char *path;
+    int flags;
+    int error;
+} opens[] = {
+    {"README", O_RDONLY, 0},
+    {"README", O_WRONLY, -EACCES},
+    {"README", O_RDONLY | O_TRUNC, -EACCES},
+    {"status.json", O_RDWR, -EACCES},
+    {"events.jsonl", O_WRONLY | O_APPEND, -EACCES},
+    {"events", O_WRONLY, -EACCES},
+    {"events", O_RDONLY, 0},
+    {"ctl", O_WRONLY, 0},
+    {"ctl", O_RDONLY, -EACCES},
+    {"ctl", O_RDWR, -EACCES},
+    {"inboxes", O_RDONLY, -EISDIR},
+    {"inboxes/alice@inbox.example", O_RDONLY, -EISDIR},
+    {"inboxes/alice@inbox.example/inbox.json", O_RDWR, 0},
+    {"drafts/draft", O_RDWR, 0},
+    {"drafts/draft", O_WRONLY | O_APPEND, 0},
+};
+
+static void files_open_as_the_contract_says(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    for (size_t i = 0; i < ARRAY_LEN(opens); i++) {
+        struct tree_handle *handle = NULL;
+        print_message("# %s %o\n", opens[i].path, (unsigned int)opens[i].flags);
+        assert_int_equal(
+            tree_open(fixture->tree, &nobody, fixture_ino(fixture, opens[i].path), opens[i].flags, &handle),
+            opens[i].error);
+        if (opens[i].error == 0)
+            tree_release(handle);
+    }
+    static const int writing[] = {O_WRONLY, O_RDWR, O_WRONLY | O_APPEND, O_RDONLY | O_TRUNC};
+    char email[256];
+    char path[512];
+    find_email(fixture, email, sizeof(email));
+    snprintf(path, sizeof(path), "%s/%s", inbox, email);
+    uint64_t ino = fixture_ino(fixture, path);
+    struct tree_handle *handle = NULL;
+    for (size_t i = 0; i < ARRAY_LEN(writing); i++)
+        assert_int_equal(tree_open(fixture->tree, &nobody, ino, writing[i], &handle), -EACCES);
+    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_RDONLY, &handle), 0);
+    tree_release(handle);
+}
+
+static void attributes_of_what_is_not_the_users_stay(void **state)
+{
+    static const char *const paths[] = {"", "README", "inboxes", "inboxes/alice@inbox.example",
+                                        "inboxes/alice@inbox.example/inbox.json"};
+    const struct tree_change mode = {.fields = TREE_SET_MODE, .mode = 0777};
+    const struct tree_change nothing = {.fields = 0};
+    struct tree_fixture *fixture = *state;
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        uint64_t ino = fixture_ino(fixture, paths[i]);
+        assert_int_equal(tree_set_attributes(fixture->tree, &nobody, ino, NULL, &mode), -EPERM);
+        assert_int_equal(tree_set_attributes(fixture->tree, &nobody, ino, NULL, &nothing), 0);
+    }
+    const struct tree_change size = {.fields = TREE_SET_SIZE};
+    assert_int_equal(tree_set_attributes(fixture->tree, &nobody, fixture_ino(fixture, "README"), NULL, &size),
+                     -EACCES);
+    assert_int_equal(tree_set_attributes(fixture->tree, &nobody, fixture_ino(fixture, "ctl"), NULL, &size),
+                     0);
+}
+
+static void folders_that_are_copied_into_take_attributes_to_no_effect(void **state)
+{
+    static const char *const paths[] = {"outbox", "attachments", "drafts"};
+    const struct tree_change change = {
+        .fields = TREE_SET_MODE | TREE_SET_UID | TREE_SET_GID | TREE_SET_TIMES,
+        .mode = 0777,
+        .uid = 12345,
+        .gid = 12345,
+        .times = {{.tv_sec = 1}, {.tv_sec = 1}},
+    };
+    struct tree_fixture *fixture = *state;
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        struct tree_attributes attributes;
+        uint64_t ino = fixture_ino(fixture, paths[i]);
+        assert_int_equal(tree_set_attributes(fixture->tree, &nobody, ino, NULL, &change), 0);
+        assert_int_equal(tree_get_attributes(fixture->tree, &nobody, ino, &attributes), 0);
+        assert_int_equal(attributes.stat.st_mode, S_IFDIR | 0700);
+        assert_int_equal(attributes.stat.st_uid, getuid());
+        assert_int_equal(attributes.stat.st_mtime == 1, i == 2);
+    }
+}
+
+/* ---------------------------------------------------------------- renames */
+
+static int rename_path(struct tree_fixture *fixture, const char *folder, const char *name,
+                       const char *new_folder, const char *new_name, unsigned int flags)
+{
+    return tree_rename(fixture->tree, &nobody, fixture_ino(fixture, folder), name,
+                       fixture_ino(fixture, new_folder), new_name, flags);
+}
+
+static void mail_stays_where_it_is(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    char email[256];
+    find_email(fixture, email, sizeof(email));
+
+    static const char *const targets[] = {
+        "", "inboxes", "inboxes/alice@inbox.example", "drafts", "outbox", "attachments", "sent", "failed"};
+    for (size_t i = 0; i < ARRAY_LEN(targets); i++)
+        assert_int_equal(rename_path(fixture, inbox, email, targets[i], "new", 0), -EPERM);
+    assert_int_equal(tree_unlink(fixture->tree, &nobody, fixture_ino(fixture, inbox), email), -EPERM);
+    assert_int_equal(rename_path(fixture, "inboxes", "alice@inbox.example", "inboxes", "b@inbox.example", 0),
+                     -EPERM);
+    assert_int_equal(rename_path(fixture, "", "README", "drafts", "README", 0), -EPERM);
+}
+
+static void a_draft_is_sent_by_renaming_it(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "hello", 0), 0);
+    assert_int_equal(tree_sync_folder(fixture->tree, &nobody, fixture_ino(fixture, "outbox")), 0);
+    assert_int_equal(fake_service_count_sent(fixture->fake, true), 1);
+    assert_int_equal(fixture_find(fixture, "drafts/draft", &entry), -ENOENT);
+    _cleanup_free_ char *sent = fixture_read(fixture, "sent/hello");
+    assert_string_equal(sent, message);
+    _cleanup_free_ char *receipt = fixture_read(fixture, "sent/hello.receipt.json");
+    assert_non_null(strstr(receipt, "\"sent\""));
+    assert_int_equal(rename_path(fixture, "sent", "hello.receipt.json", "drafts", "r", 0), -EPERM);
+    /* The sender may still hold the item for a moment after it shows in sent/. */
+    int error;
+    while ((error = rename_path(fixture, "sent", "hello", "drafts", "again", 0)) == -EBUSY)
+        sched_yield();
+    assert_int_equal(error, 0);
+    _cleanup_free_ char *again = fixture_read(fixture, "drafts/again");
+    assert_string_equal(again, message);
+}
+
+static void a_listing_of_sent_goes_on_where_the_kernel_lost_what_it_had_of_it(void **state)
+{
+    enum {
+        BEHIND_DOTS_AND_ONE = 3
+    };
+    struct tree_fixture *fixture = *state;
+    struct fixture_names names = {.at_most = 0};
+    struct tree_dir *dir = NULL;
+    assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "hello", 0), 0);
+    assert_int_equal(tree_sync_folder(fixture->tree, &nobody, fixture_ino(fixture, "outbox")), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, "sent"), &dir), 0);
+    assert_int_equal(tree_read_dir(dir, BEHIND_DOTS_AND_ONE, fixture_take_name, &names), 0);
+    tree_release_dir(dir);
+    assert_string_equal(names.text, "hello.receipt.json ");
+}
+
+static void what_cannot_be_sent_stays_a_draft(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    uint64_t drafts = fixture_ino(fixture, "drafts");
+    assert_int_equal(tree_make_dir(fixture->tree, &nobody, drafts, "folder", 0700, &entry), 0);
+    assert_int_equal(tree_make_symlink(fixture->tree, "draft", drafts, "symlink", &entry), 0);
+    assert_int_equal(tree_make_node(fixture->tree, drafts, "fifo", S_IFIFO | 0600, &entry), 0);
+    assert_int_equal(rename_path(fixture, "drafts", "folder", "outbox", "x", 0), -EISDIR);
+    assert_int_equal(rename_path(fixture, "drafts", "symlink", "outbox", "x", 0), -ELOOP);
+    assert_int_equal(rename_path(fixture, "drafts", "fifo", "outbox", "x", 0), -EBADMSG);
+    assert_int_equal(rename_path(fixture, "drafts", "none", "outbox", "x", 0), -ENOENT);
+    assert_int_equal(
+        tree_make_link(fixture->tree, fixture_ino(fixture, "drafts/draft"), drafts, "second", &entry), 0);
+    assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "x", 0), -EMLINK);
+    assert_int_equal(tree_unlink(fixture->tree, &nobody, drafts, "second"), 0);
+    assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "x", RENAME_EXCHANGE), -EINVAL);
+    assert_int_equal(fixture_find(fixture, "drafts/draft", &entry), 0);
+}
+
+static void a_folder_that_cannot_be_removed_stays_what_it_was(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_entry folder;
+    struct tree_entry entry;
+    struct tree_attributes attributes;
+    uint64_t drafts = fixture_ino(fixture, "drafts");
+    assert_int_equal(tree_make_dir(fixture->tree, &nobody, drafts, "folder", 0700, &folder), 0);
+    assert_int_equal(tree_make_node(fixture->tree, folder.ino, "fifo", S_IFIFO | 0600, &entry), 0);
+    assert_int_equal(tree_remove_dir(fixture->tree, drafts, "folder"), -ENOTEMPTY);
+    /* By the inode that the kernel has, without looking it up again. */
+    assert_int_equal(tree_get_attributes(fixture->tree, NULL, folder.ino, &attributes), 0);
+    assert_int_equal(tree_lookup(fixture->tree, NULL, folder.ino, "fifo", &entry), 0);
+    assert_int_equal(tree_make_node(fixture->tree, folder.ino, "socket", S_IFSOCK | 0600, &entry), 0);
+    assert_true(S_ISSOCK(entry.attributes.stat.st_mode));
+    assert_int_equal(tree_unlink(fixture->tree, &nobody, folder.ino, "fifo"), 0);
+    assert_int_equal(tree_unlink(fixture->tree, &nobody, folder.ino, "socket"), 0);
+    assert_int_equal(tree_remove_dir(fixture->tree, drafts, "folder"), 0);
+}
+
+static void a_draft_that_is_being_written_is_busy(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_handle *handle = NULL;
+    uint64_t ino = fixture_ino(fixture, "drafts/draft");
+    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_WRONLY, &handle), 0);
+    assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "x", 0), -EBUSY);
+    /* A duplicate was closed, and the file written on. */
+    assert_int_equal(tree_flush(handle, &nobody), 0);
+    assert_int_equal(tree_write(handle, &nobody, "T", 1, 0), 1);
+    assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "x", 0), -EBUSY);
+    tree_release(handle);
+    assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "x", 0), 0);
+    /* It is no draft any more: upon this the kernel looks the name up again. */
+    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_WRONLY, &handle), -ESTALE);
+    const struct tree_change size = {.fields = TREE_SET_SIZE};
+    assert_int_equal(tree_set_attributes(fixture->tree, &nobody, ino, NULL, &size), -ESTALE);
+}
+
+static void drafts_are_renamed_as_posix_says(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    struct tree_handle *handle = NULL;
+    uint64_t drafts = fixture_ino(fixture, "drafts");
+    assert_int_equal(tree_create(fixture->tree, &nobody, drafts, "b", 0640, O_RDWR, &entry, &handle), 0);
+    tree_release(handle);
+    assert_int_equal(entry.attributes.stat.st_mode & 07777, 0640);
+    assert_int_equal(rename_path(fixture, "drafts", "b", "drafts", "draft", RENAME_NOREPLACE), -EEXIST);
+    assert_int_equal(rename_path(fixture, "drafts", "b", "drafts", "draft", RENAME_EXCHANGE), 0);
+    _cleanup_free_ char *text = fixture_read(fixture, "drafts/b");
+    assert_string_equal(text, message);
+}
+
+/* The kernel has applied the caller's umask; the daemon's own must not take more away. */
+static void the_modes_of_drafts_are_what_was_asked_for(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    struct tree_handle *handle = NULL;
+    uint64_t drafts = fixture_ino(fixture, "drafts");
+    mode_t before = umask(0077);
+    assert_int_equal(tree_create(fixture->tree, &nobody, drafts, "file", 0664, O_WRONLY, &entry, &handle), 0);
+    tree_release(handle);
+    assert_int_equal(entry.attributes.stat.st_mode, S_IFREG | 0664);
+    assert_int_equal(tree_make_dir(fixture->tree, &nobody, drafts, "dir", 0775, &entry), 0);
+    assert_int_equal(entry.attributes.stat.st_mode, S_IFDIR | 0775);
+    assert_int_equal(tree_make_node(fixture->tree, drafts, "fifo", S_IFIFO | 0666, &entry), 0);
+    assert_int_equal(entry.attributes.stat.st_mode, S_IFIFO | 0666);
+    umask(before);
+}
+
+/* `rm sent/<all>` comes to the receipt when its file has taken it along. */
+static void a_receipt_that_went_with_its_file_is_removed_once_more_by_the_same_program(void **state)
+{
+    const struct tree_caller rm = {.pid = 7};
+    const struct tree_caller other = {.pid = 8};
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "hello", 0), 0);
+    assert_int_equal(tree_sync_folder(fixture->tree, &nobody, fixture_ino(fixture, "outbox")), 0);
+    uint64_t sent = fixture_ino(fixture, "sent");
+    int error;
+    while ((error = tree_unlink(fixture->tree, &rm, sent, "hello")) == -EBUSY)
+        sched_yield();
+    assert_int_equal(error, 0);
+    assert_int_equal(fixture_find(fixture, "sent/hello", &entry), -ENOENT);
+    assert_int_equal(fixture_find(fixture, "sent/hello.receipt.json", &entry), -ENOENT);
+    assert_int_equal(tree_unlink(fixture->tree, &other, sent, "hello.receipt.json"), -ENOENT);
+    assert_int_equal(tree_unlink(fixture->tree, &rm, sent, "hello.receipt.json"), 0);
+    assert_int_equal(tree_unlink(fixture->tree, &rm, sent, "hello.receipt.json"), -ENOENT);
+}
+
+/* ---------------------------------------------------------------- the end */
+
+static size_t count_descriptors(void)
+{
+    size_t count = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    assert_non_null(dir);
+    while (readdir(dir) != NULL)
+        count++;
+    closedir(dir);
+    return count;
+}
+
+/* Unmounting does not wait for what programs have open. */
+static void what_is_open_at_the_end_is_closed(void **state)
+{
+    (void)state;
+    size_t before = count_descriptors();
+    void *own_state = NULL;
+    fixture_set_up(&own_state);
+    struct tree_fixture *fixture = own_state;
+    struct tree_handle *handle = NULL;
+    struct tree_dir *dir = NULL;
+    assert_int_equal(
+        tree_open(fixture->tree, &nobody, fixture_ino(fixture, "drafts/draft"), O_RDONLY, &handle), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, "drafts"), &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, "sent"), &dir), 0);
+    fixture_tear_down(&own_state);
+    assert_int_equal(count_descriptors(), before);
+}
+
+/* ---------------------------------------------------------------- what appeared, once more */
+
+struct appeared_path {
+    unsigned int count;
+    char path[512];
+};
+
+static void appeared(void *context, const char *path)
+{
+    struct appeared_path *last = context;
+    last->count++;
+    snprintf(last->path, sizeof(last->path), "%s", path);
+}
+
+static void new_mail_is_told_of_by_a_path_that_is_there(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct appeared_path last = {.count = 0};
+    struct tree_entry entry;
+    const struct tree_listener listener = {.appeared = appeared, .context = &last};
+    char *reason = NULL;
+    tree_set_listener(fixture->tree, &listener);
+    fake_service_add_simple_email(fixture->fake, "i1", "ffffffff-1", "Second");
+    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    fake_service_remove_email(fixture->fake, "ffffffff-1");
+    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    tree_set_listener(fixture->tree, NULL);
+
+    assert_int_equal(last.count, 1);
+    assert_int_equal(strncmp(last.path, "inboxes/alice@inbox.example/", 28), 0);
+    assert_non_null(strstr(last.path, "_second_ffffffff"));
+    assert_int_equal(fixture_find(fixture, last.path, &entry), -ENOENT); /* it was removed since */
+}
+
+static void creating_what_is_there_gives_it_as_it_is(void **state)
+{
+    static const char record[] = "inboxes/alice@inbox.example/inbox.json";
+    struct tree_fixture *fixture = *state;
+    struct tree_handle *handle = NULL;
+    struct tree_entry entry;
+    uint64_t folder = fixture_ino(fixture, "inboxes/alice@inbox.example");
+    assert_int_equal(tree_create_announced(fixture->tree, folder, "inbox.json", &entry, &handle), 0);
+    assert_int_equal(entry.ino, fixture_ino(fixture, record));
+    assert_false(tree_handle_is_writable(handle));
+    assert_int_equal(tree_write(handle, &nobody, "x", 1, 0), -EBADF);
+    assert_int_equal(tree_flush(handle, &nobody), 0);
+    tree_release(handle);
+    assert_int_equal(tree_create_announced(fixture->tree, folder, "missing", &entry, &handle), -ENOENT);
+}
+
+static void only_where_no_request_waits_for_the_service(void **state)
+{
+    static const struct {
+        const char *folder;
+        bool is_announced;
+    } cases[] = {
+        {"inboxes/alice@inbox.example", true},
+        {"sent", true},
+        {"failed", true},
+        {"outbox", false},
+        {"inboxes", false},
+        {"attachments", false},
+        {"drafts", false},
+    };
+    struct tree_fixture *fixture = *state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct tree_handle *handle = NULL;
+        struct tree_entry entry;
+        uint64_t folder = fixture_ino(fixture, cases[i].folder);
+        print_message("# %s\n", cases[i].folder);
+        assert_int_equal(tree_is_announced(folder), cases[i].is_announced);
+        assert_int_equal(tree_create_announced(fixture->tree, folder, "missing", &entry, &handle),
+                         cases[i].is_announced ? -ENOENT : -EPERM);
+    }
+    assert_false(tree_is_announced(TREE_ROOT_INO));
+}
+
+/* ---------------------------------------------------------------- open files, when the filesystem goes */
+
+/* A file that was closed well goes out, though nobody came to say that it was closed; of any other it is not
+ * known. */
+
+static struct tree_handle *begin(struct tree_fixture *fixture, const char *name, const char *text)
+{
+    struct tree_handle *handle = NULL;
+    struct tree_entry entry;
+    uint64_t outbox = fixture_ino(fixture, "outbox");
+    assert_int_equal(
+        tree_create(fixture->tree, &nobody, outbox, name, 0600, O_WRONLY | O_CREAT, &entry, &handle), 0);
+    assert_int_equal(tree_write(handle, &nobody, text, strlen(text), 0), strlen(text));
+    return handle;
+}
+
+/* Waits until what was handed in is settled. */
+static void settle(struct tree_fixture *fixture)
+{
+    assert_int_equal(tree_sync_folder(fixture->tree, &nobody, fixture_ino(fixture, "outbox")), 0);
+}
+
+static bool is_there(struct tree_fixture *fixture, const char *path)
+{
+    struct tree_entry entry;
+    return fixture_find(fixture, path, &entry) == 0;
+}
+
+static void what_was_closed_well_goes_out(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_handle *handle = NULL;
+    assert_int_equal(tree_flush(begin(fixture, "closed", message), &nobody), 0);
+    assert_int_equal(tree_open(fixture->tree, &nobody, fixture_ino(fixture, "README"), O_RDONLY, &handle), 0);
+    tree_close_handles(fixture->tree);
+    settle(fixture);
+    assert_true(is_there(fixture, "sent/closed"));
+    assert_true(fixture->tree->open_handles.next == &fixture->tree->open_handles);
+}
+
+static void what_was_written_after_a_close_does_not(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_handle *handle = begin(fixture, "half", message);
+    assert_int_equal(tree_flush(handle, &nobody), 0);
+    assert_int_equal(tree_write(handle, &nobody, "more", 4, (off_t)strlen(message)), 4);
+    begin(fixture, "open", message);
+    tree_close_handles(fixture->tree);
+    assert_true(is_there(fixture, "outbox/half"));
+    assert_true(is_there(fixture, "outbox/open"));
+    assert_int_equal(fake_service_count(fixture->fake, FAKE_SEND), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -301,6 +801,38 @@ int main(void)
         cmocka_unit_test_setup_teardown(sizes_are_those_of_the_contents, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(status_is_json_with_its_parts, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(the_listener_is_told_of_mail, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(each_folder_allows_what_the_contract_says, fixture_set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(files_open_as_the_contract_says, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(attributes_of_what_is_not_the_users_stay, fixture_set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(folders_that_are_copied_into_take_attributes_to_no_effect,
+                                        fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(mail_stays_where_it_is, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(a_draft_is_sent_by_renaming_it, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(a_listing_of_sent_goes_on_where_the_kernel_lost_what_it_had_of_it,
+                                        fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(what_cannot_be_sent_stays_a_draft, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(a_folder_that_cannot_be_removed_stays_what_it_was, fixture_set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(a_draft_that_is_being_written_is_busy, fixture_set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(drafts_are_renamed_as_posix_says, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(the_modes_of_drafts_are_what_was_asked_for, fixture_set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test(what_is_open_at_the_end_is_closed),
+        cmocka_unit_test_setup_teardown(
+            a_receipt_that_went_with_its_file_is_removed_once_more_by_the_same_program, fixture_set_up,
+            fixture_tear_down),
+        cmocka_unit_test_setup_teardown(new_mail_is_told_of_by_a_path_that_is_there, fixture_set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(creating_what_is_there_gives_it_as_it_is, fixture_set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(only_where_no_request_waits_for_the_service, fixture_set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(what_was_closed_well_goes_out, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(what_was_written_after_a_close_does_not, fixture_set_up,
+                                        fixture_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
