@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inbox records, and the requests that make and change inboxes.
+ * Records as the service gave them; then the requests that create and change an inbox. The types of a
+ * request's fields are checked here, so that a user's slip is told in words instead of being sent.
  */
 #include "mail/inbox_record.h"
 
@@ -11,22 +12,25 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/address.h"
+#include "mail/file_name.h"
 #include "mail/json_value.h"
 #include "mail/json_writer.h"
+#include "mail/reason.h"
 
 enum {
     INBOX_RECORD_MAX_BYTES = 4 * 1024 * 1024
 };
 
-static int write_text(const json_t *object, char **ret_text, size_t *ret_len)
+static int write_text(const json_t *object, unsigned int indent, char **ret_text, size_t *ret_len)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(INBOX_RECORD_MAX_BYTES);
     struct json_writer writer;
-    json_writer_init(&writer, &text, 2);
+    json_writer_init(&writer, &text, indent);
     json_value_write(object, &writer);
-    strbuf_append_char(&text, '\n');
+    if (indent > 0)
+        strbuf_append_char(&text, '\n');
     if (text.error != 0)
-        return text.error == -ENOMEM ? -ENOMEM : -EBADMSG;
+        return text.error == -ENOMEM ? -ENOMEM : -EINVAL;
     *ret_text = strbuf_take(&text, ret_len);
     return *ret_text == NULL ? -ENOMEM : 0;
 }
@@ -35,20 +39,20 @@ static int fill_in(const json_t *object, struct inbox_record *record)
 {
     int error = json_value_read_id(json_object_get(object, "id"), &record->id);
     if (error != 0 || record->id == NULL)
-        return error != 0 ? error : -EBADMSG;
+        return error != 0 ? error : -EINVAL;
     const char *address = json_string_value(json_object_get(object, "email_address"));
     if (address != NULL && address_is_valid(address)) {
         record->address = strdup(address);
         if (record->address == NULL)
             return -ENOMEM;
     }
-    return write_text(object, &record->json, &record->json_len);
+    return write_text(object, 2, &record->json, &record->json_len);
 }
 
-int inbox_record_from_json(const json_t *object, struct inbox_record *ret_record)
+static int from_json(const json_t *object, struct inbox_record *ret_record)
 {
     struct inbox_record record = {0};
-    int error = json_is_object(object) ? fill_in(object, &record) : -EBADMSG;
+    int error = json_is_object(object) ? fill_in(object, &record) : -EINVAL;
     if (error != 0) {
         inbox_record_release(&record);
         return error;
@@ -60,13 +64,29 @@ int inbox_record_from_json(const json_t *object, struct inbox_record *ret_record
 int inbox_record_from_id(const char *id, struct inbox_record *ret_record)
 {
     _cleanup_json_ json_t *object = json_pack("{s:s}", "id", id);
-    return inbox_record_from_json(object, ret_record);
+    return from_json(object, ret_record);
 }
 
-int inbox_record_from_text(const char *json, size_t len, struct inbox_record *ret_record)
+static int error_of(const json_error_t *problem)
 {
-    _cleanup_json_ json_t *object = json_loadb(json, len, JSON_ALLOW_NUL, NULL);
-    return inbox_record_from_json(object, ret_record);
+    switch (json_error_code(problem)) {
+    case json_error_invalid_utf8:
+        return -EILSEQ;
+    case json_error_duplicate_key:
+        return -EEXIST;
+    case json_error_out_of_memory:
+        return -ENOMEM;
+    default:
+        return -EBADMSG;
+    }
+}
+
+int inbox_record_from_text(const char *text, size_t len, struct inbox_record *ret_record)
+{
+    json_error_t problem;
+    /* Text may well have a NUL in it, escaped; it is carried like any other character. */
+    _cleanup_json_ json_t *object = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &problem);
+    return object == NULL ? error_of(&problem) : from_json(object, ret_record);
 }
 
 static char *copy_string(const char *text)
@@ -106,5 +126,144 @@ int inbox_record_created(const char *request, const char *id, struct inbox_recor
         return -EBADMSG;
     if (json_object_set_new(object, "id", json_string(id)) != 0)
         return -EBADMSG;
-    return inbox_record_from_json(object, ret_record);
+    return from_json(object, ret_record);
+}
+
+/* ---------------------------------------------------------------- requests */
+
+static bool is_text(const json_t *value)
+{
+    return json_is_string(value);
+}
+
+static bool is_text_or_null(const json_t *value)
+{
+    return json_is_string(value) || json_is_null(value);
+}
+
+static bool is_address(const json_t *value)
+{
+    return json_is_string(value) && address_is_valid(json_string_value(value));
+}
+
+static bool is_boolean(const json_t *value)
+{
+    return json_is_boolean(value);
+}
+
+static bool is_list_of_text(const json_t *value)
+{
+    if (!json_is_array(value))
+        return false;
+    for (size_t i = 0; i < json_array_size(value); i++)
+        if (!json_is_string(json_array_get(value, i)))
+            return false;
+    return true;
+}
+
+static bool is_rule_or_null(const json_t *value)
+{
+    json_t *borrowed = (json_t *)value; /* jansson's iterators take no const */
+    if (json_is_null(value))
+        return true;
+    if (!json_is_object(value))
+        return false;
+    for (void *at = json_object_iter(borrowed); at != NULL; at = json_object_iter_next(borrowed, at)) {
+        const char *key = json_object_iter_key(at);
+        if (strcmp(key, "addresses") != 0 && strcmp(key, "domains") != 0)
+            return false;
+        if (!is_list_of_text(json_object_iter_value(at)))
+            return false;
+    }
+    return true;
+}
+
+static const char rule_words[] = "null or {\"addresses\": [\u2026], \"domains\": [\u2026]}";
+
+static const struct {
+    const char *name;
+    bool (*is_right)(const json_t *value);
+    const char *words; /* what it has to be */
+} fields[] = {
+    {"name", is_text, "a string"},
+    {"email_address", is_address, "an email address"},
+    {"allow_cc", is_boolean, "true or false"},
+    {"allow_bcc", is_boolean, "true or false"},
+    {"spf_pass_required", is_boolean, "true or false"},
+    {"dkim_pass_required", is_boolean, "true or false"},
+    {"dmarc_pass_required", is_boolean, "true or false"},
+    {"allowed_from_addresses", is_rule_or_null, rule_words},
+    {"blocked_from_addresses", is_rule_or_null, rule_words},
+    {"webhook_url", is_text_or_null, "a string or null"},
+    {"webhook_signing_secret_id", is_text_or_null, "a string or null"},
+    {"open_and_click_tracking", is_boolean, "true or false"},
+};
+
+/* Given by the service, and not to be sent back. */
+static const char *const read_only_fields[] = {"updated_at", "webhook_secret"};
+
+int inbox_request_create(const char *address, char **ret_request)
+{
+    if (!address_is_valid(address) || !file_name_is_harmless(address))
+        return -EINVAL;
+    size_t local_len = strcspn(address, "@");
+    _cleanup_json_ json_t *request =
+        json_pack("{s:n, s:s%, s:s}", "id", "name", address, local_len, "email_address", address);
+    return request == NULL ? -ENOMEM : write_text(request, 0, ret_request, NULL);
+}
+
+static int check_fields(const json_t *request, char **ret_reason)
+{
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+        const json_t *value = json_object_get(request, fields[i].name);
+        if (value != NULL && !fields[i].is_right(value))
+            return reason_give(ret_reason, -EINVAL, "%s: has to be %s", fields[i].name, fields[i].words);
+    }
+    for (size_t i = 0; i < 2; i++)
+        if (json_object_get(request, fields[i].name) == NULL)
+            return reason_give(ret_reason, -EINVAL, "%s: is missing", fields[i].name);
+    return 0;
+}
+
+/* The id of an inbox is the service's; a text without one, or with null, is taken to mean this inbox. */
+static int check_id(const json_t *id, const json_t *edited, char **ret_reason)
+{
+    const json_t *edited_id = json_object_get(edited, "id");
+    if (edited_id == NULL || json_is_null(edited_id) || json_equal(id, edited_id))
+        return 0;
+    return reason_give(ret_reason, -EINVAL, "id: is another inbox's; the id of an inbox cannot be changed");
+}
+
+int inbox_request_update(const struct inbox_record *current, const char *edited, size_t edited_len,
+                         char **ret_request, char **ret_reason)
+{
+    json_error_t problem;
+    *ret_reason = NULL;
+    _cleanup_json_ json_t *request = json_loadb(current->json, current->json_len, JSON_ALLOW_NUL, NULL);
+    _cleanup_json_ json_t *changes = json_loadb(edited, edited_len, JSON_REJECT_DUPLICATES, &problem);
+    if (changes == NULL)
+        return reason_give(ret_reason, -EINVAL, "not JSON: line %d, column %d: %s", problem.line,
+                           problem.column, problem.text);
+    if (!json_is_object(changes))
+        return reason_give(ret_reason, -EINVAL, "not a JSON object");
+    if (!json_is_object(request))
+        return reason_give(ret_reason, -EINVAL, "the record of the inbox cannot be read");
+
+    _cleanup_json_ json_t *id = json_incref(json_object_get(request, "id"));
+    int error = check_id(id, changes, ret_reason);
+    if (error != 0)
+        return error;
+    if (json_object_update(request, changes) != 0 || json_object_set(request, "id", id) != 0)
+        return -ENOMEM;
+    for (size_t i = 0; i < ARRAY_LEN(read_only_fields); i++)
+        json_object_del(request, read_only_fields[i]);
+
+    error = check_fields(request, ret_reason);
+    return error != 0 ? error : write_text(request, 0, ret_request, NULL);
+}
+
+bool inbox_text_is_complete(const char *text, size_t len)
+{
+    _cleanup_json_ json_t *value = json_loadb(text, len, 0, NULL);
+    return value != NULL;
 }

@@ -6,7 +6,6 @@
 #ifndef INBOXFS_MAIL_INBOX_RECORD_H
 #define INBOXFS_MAIL_INBOX_RECORD_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -17,14 +16,12 @@ struct inbox_record {
     size_t json_len; /* bytes */
 };
 
-/* `object` is borrowed. 0, -EBADMSG (no object, no usable id), -ENOMEM. */
-int inbox_record_from_json(const json_t *object, struct inbox_record *ret_record);
+/* Reads the JSON text of one record. 0, or for a record that cannot be read: -EBADMSG (not JSON), -EILSEQ
+ * (not UTF-8), -EEXIST (a key twice in an object), -EINVAL (no object, no usable id); or -ENOMEM. */
+int inbox_record_from_text(const char *text, size_t len, struct inbox_record *ret_record);
 
-/* A record of which only the id is known: what mail named. */
+/* A record of which only the id is known: what mail named. 0, -EINVAL (no usable id), -ENOMEM. */
 int inbox_record_from_id(const char *id, struct inbox_record *ret_record);
-
-/* From the JSON text that was made by these functions earlier (a cache). */
-int inbox_record_from_text(const char *json, size_t len, struct inbox_record *ret_record);
 
 int inbox_record_copy(const struct inbox_record *record, struct inbox_record *ret_record);
 void inbox_record_release(struct inbox_record *record);
@@ -39,9 +36,8 @@ int inbox_record_created(const char *request, const char *id, struct inbox_recor
 
 /* The upsert request for a record `current` (just read from the service) edited into `edited` (what a user
  * wrote): every field of `current`, overridden by those of `edited`; the id is always the record's; read-only
- * fields
- * (`updated_at`, `webhook_secret`) are left out. `ret_reason`: words for the user on -EINVAL (caller frees).
- * 0, -EINVAL (no JSON object, another id, a field of a wrong type), -ENOMEM. */
+ * fields (`updated_at`, `webhook_secret`) are left out. `ret_reason`: words for the user on -EINVAL (caller
+ * frees). 0, -EINVAL (no JSON object, another id, a field of a wrong type), -ENOMEM. */
 int inbox_request_update(const struct inbox_record *current, const char *edited, size_t edited_len,
                          char **ret_request, char **ret_reason);
 

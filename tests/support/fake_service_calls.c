@@ -166,7 +166,8 @@ static void list_inboxes(struct mail_service *service, inbox_sink sink, void *co
     int error = 0;
     for (size_t i = 0; i < json_array_size(records) && error == 0; i++) {
         struct inbox_record record;
-        error = inbox_record_from_json(json_array_get(records, i), &record);
+        _cleanup_free_ char *text = json_dumps(json_array_get(records, i), JSON_ENCODE_ANY);
+        error = inbox_record_from_text(text, strlen(text), &record);
         if (error == 0) {
             error = sink(context, &record);
             inbox_record_release(&record);

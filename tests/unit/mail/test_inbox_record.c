@@ -61,14 +61,16 @@ static void odd_records(void **state)
         {"{\"id\":\"1\",\"email_address\":\"../../x\"}", 0, "1", NULL},
         {"{\"id\":\"1\",\"email_address\":5}", 0, "1", NULL},
         {"{\"id\":\"1\",\"email_address\":null}", 0, "1", NULL},
-        {"{}", -EBADMSG, NULL, NULL},
-        {"{\"id\":null}", -EBADMSG, NULL, NULL},
-        {"{\"id\":\"\"}", -EBADMSG, NULL, NULL},
-        {"{\"id\":\"a\\u0000b\"}", -EBADMSG, NULL, NULL},
-        {"{\"id\":[1]}", -EBADMSG, NULL, NULL},
-        {"[]", -EBADMSG, NULL, NULL},
+        {"{}", -EINVAL, NULL, NULL},
+        {"{\"id\":null}", -EINVAL, NULL, NULL},
+        {"{\"id\":\"\"}", -EINVAL, NULL, NULL},
+        {"{\"id\":\"a\\u0000b\"}", -EINVAL, NULL, NULL},
+        {"{\"id\":[1]}", -EINVAL, NULL, NULL},
+        {"[]", -EINVAL, NULL, NULL},
         {"{\"id\":\"1\"", -EBADMSG, NULL, NULL},
         {"", -EBADMSG, NULL, NULL},
+        {"{\"id\":\"\xff\"}", -EILSEQ, NULL, NULL},
+        {"{\"id\":\"1\",\"id\":\"2\"}", -EEXIST, NULL, NULL},
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -96,8 +98,8 @@ static void an_id_alone_makes_a_record(void **state)
     assert_null(record.address);
     assert_string_equal(record.json, "{\n  \"id\": \"box \\\"1\\\"\"\n}\n");
     inbox_record_release(&record);
-    assert_int_equal(inbox_record_from_id("", &record), -EBADMSG);
-    assert_int_equal(inbox_record_from_id("\xff", &record), -EBADMSG);
+    assert_int_equal(inbox_record_from_id("", &record), -EINVAL);
+    assert_int_equal(inbox_record_from_id("\xff", &record), -EINVAL);
 }
 
 static void creation_asks_for_id_null_and_the_local_part_as_name(void **state)
