@@ -12,6 +12,7 @@
 #include <sys/un.h>
 
 #include "api/api_service.h"
+#include "api/base_url.h"
 #include "api_key.h"
 #include "base/cleanup.h"
 #include "base/file.h"
@@ -178,7 +179,7 @@ static int open_local(const struct options *options, struct account *account)
 static int open_remote(const struct options *options, struct account *account)
 {
     _cleanup_free_ char *reason = NULL;
-    int error = api_base_url_check(options->source, options->allows_http, &account->shown_source, &reason);
+    int error = base_url_check(options->source, options->allows_http, &account->shown_source, &reason);
     if (error != 0) {
         /* The source is not repeated: it may hold credentials. */
         log_error("cannot use this service: %s%s", reason != NULL ? reason : strerror(-error),

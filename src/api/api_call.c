@@ -1,74 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls.
+ * Requests through the one HTTP client, and what is made of their answers.
  */
 #include "api/api_call.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "api/error_body.h"
 #include "api/outcome.h"
-#include "api/words.h"
-#include "base/cleanup.h"
 
-enum {
-    ID_MAX_BYTES = 1024
-};
-
-/* ---------------------------------------------------------------- words */
-
-static const char *hint_of(int status)
-{
-    if (status >= 300 && status < 400)
-        return " (a redirect, which is not followed: check the base URL)";
-    return status == 401 ? " (the service refuses the API key)" : "";
-}
-
-static void append_body_words(const struct api_service *api, const struct http_response *response,
-                              const struct strbuf *body, struct strbuf *words)
-{
-    struct error_body parsed;
-    error_body_init(&parsed, strbuf_str(body), body->len, response->is_html);
-    _cleanup_strbuf_ struct strbuf raw = STRBUF_INIT(2 * API_REPLY_MAX_BYTES);
-    error_body_append_words(&parsed, &raw);
-    error_body_release(&parsed);
-    if (raw.len == 0)
-        return;
-    http_client_redact(api->http, raw.data, raw.len); /* before anything is cut in two */
-    size_t status_len = words->len;
-    strbuf_append_str(words, ": ");
-    words_append(words, raw.data, raw.len);
-    if (words->len == status_len + 2)
-        strbuf_truncate(words, status_len);
-}
-
-static char *describe(const struct api_service *api, const struct http_response *response,
-                      const struct strbuf *body)
-{
-    _cleanup_strbuf_ struct strbuf words = STRBUF_INIT(WORDS_MAX_BYTES);
-    if (response->status < 300) {
-        words_append(&words, response->words, strlen(response->words));
-        if (response->status > 0)
-            strbuf_appendf(&words, " (the answer, HTTP %d, was cut off)", response->status);
-    } else {
-        strbuf_appendf(&words, "HTTP %d%s", response->status, hint_of(response->status));
-        append_body_words(api, response, body, &words);
-    }
-    return strbuf_take(&words, NULL);
-}
-
-void api_result_set(struct service_result *result, enum service_outcome outcome, int error, const char *words)
-{
-    _cleanup_strbuf_ struct strbuf cleaned = STRBUF_INIT(WORDS_MAX_BYTES);
-    words_append(&cleaned, words, strlen(words));
-    free(result->detail);
-    result->detail = outcome != SERVICE_OK ? strbuf_take(&cleaned, NULL) : NULL;
-    result->outcome = outcome;
-    result->error = error;
-}
-
-/* ---------------------------------------------------------------- requests */
+#define LIST_MAX_BYTES (2ULL * 1024 * 1024 * 1024)
 
 void api_perform(struct api_service *api, const struct http_request *request, const struct strbuf *body,
                  struct http_response *ret_response, struct service_result *ret)
@@ -83,7 +26,7 @@ void api_perform(struct api_service *api, const struct http_request *request, co
     /* 304 is what was hoped for. */
     if (ret_response->status != 304)
         atomic_fetch_add(&api->failures, 1);
-    ret->detail = describe(api, ret_response, body);
+    ret->detail = outcome_describe(api->http, ret_response, body);
 }
 
 static int collect(void *context, int status, const void *bytes, size_t len)
@@ -111,35 +54,81 @@ void api_post(struct api_service *api, const char *target, const struct http_bod
     api_perform(api, &request, body, &response, ret);
 }
 
-/* ---------------------------------------------------------------- replies */
+/* ---------------------------------------------------------------- lists */
 
-int api_reply_parse(const struct strbuf *body, json_t **ret_value)
+struct list_transfer {
+    struct list_reader *reader;
+    struct strbuf error_body;
+    int error; /* what the reader said of the list's text */
+};
+
+static int feed_list(void *context, int status, const void *bytes, size_t len)
 {
-    *ret_value = NULL;
-    const char *text = strbuf_str(body);
-    if (strspn(text, " \t\r\n") == body->len)
-        return 0;
-    *ret_value = json_loadb(text, body->len, JSON_DECODE_ANY, NULL);
-    return *ret_value != NULL ? 0 : -EBADMSG;
+    struct list_transfer *transfer = context;
+    if (status < 200 || status > 299)
+        return strbuf_append(&transfer->error_body, bytes, len);
+    return transfer->error = list_reader_feed(transfer->reader, bytes, len);
 }
 
-static char *text_of(const json_t *value)
+static void pause_list(void *context)
 {
-    const char *text = json_string_value(value);
-    if (text != NULL)
-        return *text != '\0' && strlen(text) <= ID_MAX_BYTES ? strdup(text) : NULL;
-    char *number = NULL;
-    if (json_is_integer(value) && asprintf(&number, "%" JSON_INTEGER_FORMAT, json_integer_value(value)) < 0)
-        return NULL;
-    return number;
+    const struct list_transfer *transfer = context;
+    if (transfer->reader->pause != NULL)
+        transfer->reader->pause(transfer->reader->context);
 }
 
-char *api_reply_id(const json_t *value, const char *other)
+static void judge_list(const struct list_transfer *transfer, struct api_list_answer *answer,
+                       struct service_result *ret)
 {
-    if (!json_is_object(value))
-        return text_of(value);
-    char *id = text_of(json_object_get(value, "id"));
-    if (id == NULL && other != NULL)
-        id = text_of(json_object_get(value, other));
-    return id;
+    const struct list_reader *reader = transfer->reader;
+    if (reader->stopped_by == -EOVERFLOW && reader->count >= reader->max_records) {
+        char words[LIST_WORDS_MAX_BYTES];
+        snprintf(
+            words, sizeof(words),
+            "the service's list is longer than what was asked for by far: %u records were taken, no more",
+            reader->count);
+        outcome_set(ret, SERVICE_RETRY, EIO, words);
+    } else if (reader->stopped_by != 0) {
+        answer->is_stopped = true;
+        outcome_set(ret, SERVICE_RETRY, -reader->stopped_by, "the list was not read to its end");
+    } else if (transfer->error == -ENOMSG) {
+        answer->is_no_list = true;
+        outcome_set(ret, SERVICE_RETRY, EIO, "the service answered with something that is not a JSON list");
+    } else if (transfer->error == -EBADMSG) {
+        outcome_set(ret, SERVICE_RETRY, EIO, "the service's list is damaged JSON, or was cut off");
+    } else if (transfer->error != 0) {
+        outcome_set(ret, SERVICE_RETRY, ENOMEM, "out of memory");
+    } else if (ret->outcome == SERVICE_OK && reader->words[0] != '\0') {
+        outcome_set(ret, SERVICE_RETRY, EIO, reader->words);
+    }
+}
+
+void api_get_list(struct api_service *api, const struct api_list_request *list,
+                  struct api_list_answer *ret_answer, struct service_result *ret)
+{
+    struct list_transfer transfer = {.reader = list->reader, .error_body = STRBUF_INIT(API_REPLY_MAX_BYTES)};
+    struct http_request request = {
+        .method = "GET",
+        .target = list->target,
+        .if_none_match = list->if_none_match,
+        .sink = feed_list,
+        .pause = pause_list,
+        .context = &transfer,
+        .max_body_bytes = LIST_MAX_BYTES,
+        .timeout_ms = list->timeout_ms,
+        .stall_ms = API_STALL_MS,
+        .cancel = list->cancel,
+    };
+    struct http_response response;
+    api_perform(api, &request, &transfer.error_body, &response, ret);
+    int error = list_reader_finish(list->reader);
+    if (ret->outcome == SERVICE_OK && transfer.error == 0)
+        transfer.error = error;
+    *ret_answer = (struct api_list_answer){.count = list->reader->count};
+    judge_list(&transfer, ret_answer, ret);
+    if (ret->outcome == SERVICE_OK) {
+        server_profile_note_authenticated(&api->profile);
+        memcpy(ret_answer->etag, response.etag, sizeof(ret_answer->etag));
+    }
+    strbuf_release(&transfer.error_body);
 }

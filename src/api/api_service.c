@@ -1,18 +1,787 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The mail_service made of the endpoints.
+ * An operation of the mail_service for each endpoint of the service, in the order of its lists, contents and
+ * posts; the service that is made of them is at the end.
  */
 #include "api/api_service.h"
 
 #include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "api/api_call.h"
-#include "api/endpoints.h"
+#include "api/base_url.h"
+#include "api/outcome.h"
 #include "base/cleanup.h"
+#include "base/file.h"
+#include "mail/json_value.h"
+
+enum {
+    KEY_TIMEOUT_MS = 20 * 1000,
+    INBOXES_TIMEOUT_MS = 120 * 1000,
+    EMAILS_TIMEOUT_MS = 30 * 60 * 1000, /* a million records over a slow line; a stall ends sooner */
+    CONTENT_TIMEOUT_MS = 2 * 60 * 1000,
+    BYTES_TIMEOUT_MS = 10 * 60 * 1000, /* a big file over a slow line; a stall ends sooner */
+    UPLOAD_TIMEOUT_MS = 5 * 60 * 1000,
+    SEND_TIMEOUT_MS = 90 * 1000,
+    ID_MAX_BYTES = 1024, /* in a reply */
+};
+
+static const char no_json[] = "the service answered with something that is not JSON";
+
+static struct api_service *api_service_of(struct mail_service *service)
+{
+    return (struct api_service *)service;
+}
+
+/* ---------------------------------------------------------------- replies to a POST */
+
+static void post_json(struct api_service *api, const char *target, const char *json, int64_t timeout_ms,
+                      struct cancel *cancel, struct strbuf *body, struct service_result *ret)
+{
+    const struct http_body content = {
+        .content_type = "application/json", .head = json, .head_len = strlen(json)};
+    api_post(api, target, &content, timeout_ms, cancel, body, ret);
+}
+
+/* The value in a successful answer, NULL in an empty one (caller releases). False: it is no JSON, so that the
+ * outcome is unknown, as `words` say. */
+static bool read_reply(struct api_service *api, const struct strbuf *body, const char *words,
+                       json_t **ret_value, struct service_result *ret)
+{
+    const char *text = strbuf_str(body);
+    bool is_empty = strspn(text, " \t\r\n") == body->len;
+    *ret_value = is_empty ? NULL : json_loadb(text, body->len, JSON_DECODE_ANY, NULL);
+    if (*ret_value == NULL && !is_empty) {
+        outcome_set(ret, SERVICE_UNKNOWN, EIO, words);
+        return false;
+    }
+    server_profile_note_authenticated(&api->profile);
+    return true;
+}
+
+static char *read_id(const json_t *value)
+{
+    char *id = NULL;
+    json_value_read_id(value, &id);
+    if (id == NULL || strlen(id) <= ID_MAX_BYTES)
+        return id;
+    free(id);
+    return NULL;
+}
+
+/* The id in a reply: `id`, `other` (may be NULL), or the bare value. The caller frees; NULL when there is
+ * none that could be used. */
+static char *read_reply_id(const json_t *value, const char *other)
+{
+    if (!json_is_object(value))
+        return read_id(value);
+    char *id = read_id(json_object_get(value, "id"));
+    if (id == NULL && other != NULL)
+        id = read_id(json_object_get(value, other));
+    return id;
+}
+
+/* ---------------------------------------------------------------- endpoints that a server may lack */
+
+static void set_absent(struct service_result *ret, enum optional_endpoint endpoint, int status)
+{
+    static const char *const words[] = {
+        [ENDPOINT_INBOX_LIST] = "the service has no list of inboxes",
+        [ENDPOINT_CONTENT] = "the service has no content of emails",
+        [ENDPOINT_RAW] = "the service has no raw messages",
+        [ENDPOINT_OUTBOUND] = "the service has no list of sent mail",
+    };
+    outcome_set(ret, SERVICE_ABSENT, ENOSYS, words[endpoint]);
+    ret->http_status = status;
+}
+
+/* True: the endpoint is absent, and is not to be asked this time; `ret` says so. */
+static bool is_skipped(struct api_service *api, enum optional_endpoint endpoint, struct service_result *ret)
+{
+    *ret = (struct service_result){.retry_after_ms = -1};
+    if (!server_profile_skips(&api->profile, endpoint))
+        return false;
+    set_absent(ret, endpoint, 0);
+    return true;
+}
+
+static int stop_at_once(void *context, const char *text, size_t len)
+{
+    (void)context, (void)text, (void)len;
+    return -ECANCELED;
+}
+
+/* Whether the key is good, asked of an endpoint that every server has. A server that does not know `limit` is
+ * hung up on after the first record. */
+static bool is_key_accepted(struct api_service *api, struct cancel *cancel, struct service_result *ret)
+{
+    _cleanup_(list_reader_release) struct list_reader reader;
+    list_reader_init(&reader, EMAIL_RECORD_MAX_BYTES, 1, stop_at_once, NULL);
+    const struct api_list_request list = {
+        .target = API_PREFIX "/email?limit=1",
+        .timeout_ms = KEY_TIMEOUT_MS,
+        .reader = &reader,
+        .cancel = cancel,
+    };
+    struct api_list_answer answer;
+    service_result_release(ret);
+    api_get_list(api, &list, &answer, ret);
+    if (ret->outcome != SERVICE_OK && !answer.is_stopped)
+        return false;
+    server_profile_note_authenticated(&api->profile);
+    return true;
+}
+
+static bool looks_absent(struct api_service *api, enum optional_endpoint endpoint,
+                         const struct service_result *result, bool is_no_list)
+{
+    int status = result->http_status;
+    if (status == 404 || status == 405 || status == 501)
+        return true;
+    /* A page where a list was a minute ago is a fault, not an absence. */
+    return is_no_list && !server_profile_is_present(&api->profile, endpoint);
+}
+
+/* After a call of a list: remembers what its outcome tells, and makes of it SERVICE_ABSENT, where that is
+ * what it means. What speaks against the list speaks against a key that the server does not know, too; so the
+ * key is tried first, and where it is refused, that is the outcome (interface section 3, "Absence"). */
+static void judge_list_absence(struct api_service *api, enum optional_endpoint endpoint,
+                               const struct api_list_answer *answer, struct cancel *cancel,
+                               struct service_result *ret)
+{
+    if (ret->outcome == SERVICE_OK)
+        server_profile_note(&api->profile, endpoint, true);
+    if (ret->outcome == SERVICE_OK || !looks_absent(api, endpoint, ret, answer->is_no_list))
+        return;
+    int status = ret->http_status;
+    if (!server_profile_is_authenticated(&api->profile) && !is_key_accepted(api, cancel, ret))
+        return;
+    server_profile_note(&api->profile, endpoint, false);
+    set_absent(ret, endpoint, status);
+}
+
+/* ---------------------------------------------------------------- GET /inbox */
+
+struct inbox_receiver {
+    inbox_sink sink;
+    void *context;
+};
+
+static int hand_on_inbox(void *context, const char *text, size_t len)
+{
+    struct inbox_receiver *receiver = context;
+    struct inbox_record record;
+    int error = inbox_record_from_text(text, len, &record);
+    if (error != 0)
+        return error == -ENOMEM ? error : -error;
+    error = receiver->sink(receiver->context, &record);
+    inbox_record_release(&record);
+    return error;
+}
+
+static void list_inboxes(struct mail_service *service, inbox_sink sink, void *context, struct cancel *cancel,
+                         struct service_result *ret)
+{
+    struct api_service *api = api_service_of(service);
+    if (is_skipped(api, ENDPOINT_INBOX_LIST, ret))
+        return;
+    struct inbox_receiver receiver = {.sink = sink, .context = context};
+    _cleanup_(list_reader_release) struct list_reader reader;
+    list_reader_init(&reader, EMAIL_RECORD_MAX_BYTES, MAIL_INBOXES_MAX, hand_on_inbox, &receiver);
+    const struct api_list_request list = {
+        .target = API_PREFIX "/inbox",
+        .timeout_ms = INBOXES_TIMEOUT_MS,
+        .reader = &reader,
+        .cancel = cancel,
+    };
+    struct api_list_answer answer;
+    api_get_list(api, &list, &answer, ret);
+    judge_list_absence(api, ENDPOINT_INBOX_LIST, &answer, cancel, ret);
+}
+
+/* ---------------------------------------------------------------- GET /email and GET /email/outbound */
+
+struct email_receiver {
+    const char *inbox_id; /* or NULL */
+    email_sink sink;
+    void *context;
+};
+
+/* Published clients disagree on the encoding of `inbox_ids`, so a server may have ignored it: what is of
+ * another inbox is passed over. */
+static int pass_on(const struct email_receiver *receiver, struct email_record *record)
+{
+    if (receiver->inbox_id != NULL && record->inbox_id == NULL)
+        record->inbox_id = receiver->inbox_id;
+    else if (receiver->inbox_id != NULL && strcmp(record->inbox_id, receiver->inbox_id) != 0)
+        return 0;
+    return receiver->sink(receiver->context, record);
+}
+
+static int hand_on_email(void *context, const char *text, size_t len)
+{
+    struct email_record record;
+    int error = email_record_from_text(text, len, &record);
+    if (error != 0)
+        return error == -ENOMEM ? error : -error;
+    error = pass_on(context, &record);
+    email_record_release(&record);
+    return error;
+}
+
+static void pause_emails(void *context)
+{
+    const struct email_receiver *receiver = context;
+    receiver->sink(receiver->context, NULL);
+}
+
+static int build_list_target(const char *path, const struct email_query *query, struct strbuf *target)
+{
+    char limit[16];
+    snprintf(limit, sizeof(limit), "%u", query->limit > 0 ? query->limit : 1);
+    strbuf_append_str(target, path);
+    if (query->inbox_id != NULL)
+        http_path_add_query(target, "inbox_ids", query->inbox_id);
+    if (query->search_term != NULL)
+        http_path_add_query(target, "search_term", query->search_term);
+    if (query->with_invalid)
+        http_path_add_query(target, "valid_only", "false");
+    return http_path_add_query(target, "limit", limit);
+}
+
+/* Searches come in any number, and are not asked again. */
+static bool keeps_etag(const struct email_query *query)
+{
+    return query->search_term == NULL;
+}
+
+static void list_records(struct api_service *api, const char *path, const struct email_query *query,
+                         email_sink sink, void *context, struct cancel *cancel,
+                         struct api_list_answer *ret_answer, struct service_result *ret)
+{
+    _cleanup_strbuf_ struct strbuf target = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
+    *ret = (struct service_result){.retry_after_ms = -1};
+    *ret_answer = (struct api_list_answer){.count = 0};
+    if (build_list_target(path, query, &target) < 0) {
+        outcome_set(ret, SERVICE_REJECTED, EINVAL, "the inbox's id, or what is searched for, is too long");
+        return;
+    }
+    char etag[HTTP_ETAG_MAX_BYTES];
+    unsigned int known_count = 0;
+    bool is_conditional =
+        query->may_be_unchanged && server_profile_find_etag(&api->profile, target.data, etag, &known_count);
+    struct email_receiver receiver = {.inbox_id = query->inbox_id, .sink = sink, .context = context};
+    size_t most = (query->limit > query->known ? query->limit : query->known) + MAIL_LIST_SURPLUS;
+    _cleanup_(list_reader_release) struct list_reader reader;
+    list_reader_init(&reader, EMAIL_RECORD_MAX_BYTES, most, hand_on_email, &receiver);
+    reader.pause = pause_emails;
+    const struct api_list_request list = {
+        .target = target.data,
+        .if_none_match = is_conditional ? etag : NULL,
+        .timeout_ms = EMAILS_TIMEOUT_MS,
+        .reader = &reader,
+        .cancel = cancel,
+    };
+    api_get_list(api, &list, ret_answer, ret);
+    if (is_conditional && ret->http_status == 304) {
+        outcome_set(ret, SERVICE_OK, 0, "");
+        server_profile_note_authenticated(&api->profile);
+        ret_answer->count = known_count;
+        return;
+    }
+    /* Only what was handed on whole may be skipped the next time. */
+    if (keeps_etag(query))
+        server_profile_set_etag(&api->profile, target.data,
+                                ret->outcome == SERVICE_OK ? ret_answer->etag : "", ret_answer->count);
+}
+
+static void list_emails(struct mail_service *service, const struct email_query *query, email_sink sink,
+                        void *context, struct cancel *cancel, unsigned int *ret_count,
+                        struct service_result *ret)
+{
+    struct api_list_answer answer;
+    list_records(api_service_of(service), API_PREFIX "/email", query, sink, context, cancel, &answer, ret);
+    *ret_count = answer.count;
+}
+
+static void list_outbound(struct mail_service *service, const struct email_query *query, email_sink sink,
+                          void *context, struct cancel *cancel, unsigned int *ret_count,
+                          struct service_result *ret)
+{
+    struct api_service *api = api_service_of(service);
+    struct api_list_answer answer;
+    *ret_count = 0;
+    if (is_skipped(api, ENDPOINT_OUTBOUND, ret))
+        return;
+    list_records(api, API_PREFIX "/email/outbound", query, sink, context, cancel, &answer, ret);
+    judge_list_absence(api, ENDPOINT_OUTBOUND, &answer, cancel, ret);
+    *ret_count = answer.count;
+}
+
+/* ---------------------------------------------------------------- GET /email/{id} and what is below it */
+
+static int build_content_target(const struct content_query *query, const char *below, const char *below_id,
+                                struct strbuf *target)
+{
+    strbuf_append_str(target, query->is_outbound ? API_PREFIX "/email/outbound" : API_PREFIX "/email");
+    http_path_add_segment(target, query->email_id);
+    if (below != NULL)
+        http_path_add_segment(target, below);
+    if (below_id != NULL)
+        http_path_add_segment(target, below_id);
+    return target->error;
+}
+
+static void set_too_long(struct service_result *ret)
+{
+    *ret = (struct service_result){.retry_after_ms = -1};
+    outcome_set(ret, SERVICE_REJECTED, EINVAL, "the id is too long");
+}
+
+static void set_too_big(struct service_result *ret)
+{
+    outcome_set(ret, SERVICE_REJECTED, EFBIG, "the service's answer is longer than allowed");
+}
+
+/* A 404 is about an email, and only perhaps about the endpoint. */
+static void judge_missing(struct service_result *ret)
+{
+    if (ret->outcome == SERVICE_REJECTED && (ret->http_status == 404 || ret->http_status == 410))
+        ret->error = ENOENT;
+}
+
+/* That an email is not found is no evidence by itself, since it may be gone. Sent mail tells nothing about
+ * the content of received mail. */
+static void judge_content_absence(struct api_service *api, enum optional_endpoint endpoint,
+                                  const struct content_query *query, bool is_no_content,
+                                  struct service_result *ret)
+{
+    int status = ret->http_status;
+    if (query->is_outbound)
+        return;
+    if (ret->outcome == SERVICE_OK) {
+        server_profile_note_authenticated(&api->profile);
+        server_profile_note(&api->profile, endpoint, true);
+        return;
+    }
+    bool is_evidence = status == 404 || status == 405 || is_no_content;
+    if (is_evidence && query->is_known_to_exist &&
+        server_profile_note_missing(&api->profile, endpoint, query->email_id))
+        set_absent(ret, endpoint, status);
+}
+
+static int collect_content(void *context, int status, const void *bytes, size_t len)
+{
+    struct strbuf *body = context;
+    if (status < 200 || status > 299)
+        body->max_bytes = API_REPLY_MAX_BYTES;
+    return strbuf_append(body, bytes, len);
+}
+
+/* Whether the answer was JSON, and no content: a record, as a Core server may have it. */
+static bool read_content(const struct strbuf *body, const struct content_query *query,
+                         struct email_content *content, struct service_result *ret)
+{
+    int error = email_content_from_text(strbuf_str(body), body->len, content);
+    if (error == 0 && content->id != NULL && strcmp(content->id, query->email_id) != 0) {
+        email_content_release(content);
+        outcome_set(ret, SERVICE_RETRY, EIO, "the service answered with another email");
+        return false;
+    }
+    if (error == -ENOMEM)
+        outcome_set(ret, SERVICE_RETRY, ENOMEM, "out of memory");
+    else if (error != 0)
+        outcome_set(ret, SERVICE_RETRY, EIO,
+                    "the service answered with something that is not the content of an email");
+    return error == -EBADMSG;
+}
+
+static void get_content(struct mail_service *service, const struct content_query *query,
+                        struct cancel *cancel, struct email_content *ret_content, struct service_result *ret)
+{
+    struct api_service *api = api_service_of(service);
+    _cleanup_strbuf_ struct strbuf target = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
+    _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(EMAIL_CONTENT_MAX_BYTES);
+    if (build_content_target(query, NULL, NULL, &target) < 0) {
+        set_too_long(ret);
+        return;
+    }
+    if (!query->is_outbound && is_skipped(api, ENDPOINT_CONTENT, ret))
+        return;
+    struct http_request request = {
+        .method = "GET",
+        .target = target.data,
+        .sink = collect_content,
+        .context = &body,
+        .max_body_bytes = EMAIL_CONTENT_MAX_BYTES,
+        .timeout_ms = CONTENT_TIMEOUT_MS,
+        .stall_ms = API_STALL_MS,
+        .cancel = cancel,
+    };
+    struct http_response response;
+    struct email_content content = {0};
+    if (query->max_bytes > 0 && query->max_bytes < request.max_body_bytes)
+        request.max_body_bytes = query->max_bytes;
+    api_perform(api, &request, &body, &response, ret);
+    if (query->max_bytes > 0 && response.error == -EFBIG && response.status < 300)
+        set_too_big(ret);
+    bool is_no_content = ret->outcome == SERVICE_OK && read_content(&body, query, &content, ret);
+    judge_missing(ret);
+    judge_content_absence(api, ENDPOINT_CONTENT, query, is_no_content, ret);
+    if (ret->outcome == SERVICE_OK)
+        *ret_content = content;
+}
+
+struct download {
+    const struct content_target *target;
+    uint64_t len;
+    int error;            /* -errno of writing */
+    struct strbuf failed; /* the body of an answer that is no success */
+};
+
+static int write_bytes(void *context, int status, const void *bytes, size_t len)
+{
+    struct download *download = context;
+    if (status < 200 || status > 299)
+        return strbuf_append(&download->failed, bytes, len);
+    download->error = len > download->target->max_bytes - download->len
+                          ? -EFBIG
+                          : file_pwrite_all(download->target->fd, bytes, len, (off_t)download->len);
+    if (download->error == 0)
+        download->len += len;
+    return download->error;
+}
+
+static void judge_writing(const struct download *download, struct service_result *ret)
+{
+    if (download->error == -EFBIG)
+        set_too_big(ret);
+    else if (download->error != 0)
+        outcome_set(ret, SERVICE_RETRY, -download->error, strerror(-download->error));
+}
+
+static void get_bytes(struct api_service *api, const char *path, const struct content_target *target,
+                      struct cancel *cancel, uint64_t *ret_len, bool *ret_is_page, struct service_result *ret)
+{
+    struct download download = {.target = target, .failed = STRBUF_INIT(API_REPLY_MAX_BYTES)};
+    struct http_request request = {
+        .method = "GET",
+        .target = path,
+        .takes_any_type = true,
+        .sink = write_bytes,
+        .context = &download,
+        .max_body_bytes = UINT64_MAX,
+        .timeout_ms = BYTES_TIMEOUT_MS,
+        .stall_ms = API_STALL_MS,
+        .cancel = cancel,
+    };
+    struct http_response response;
+    api_perform(api, &request, &download.failed, &response, ret);
+    judge_writing(&download, ret);
+    judge_missing(ret);
+    *ret_len = download.len;
+    *ret_is_page = response.is_html;
+    strbuf_release(&download.failed);
+}
+
+static void get_attachment(struct mail_service *service, const struct content_query *query,
+                           const char *attachment_id, const struct content_target *target,
+                           struct cancel *cancel, uint64_t *ret_len, struct service_result *ret)
+{
+    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
+    bool is_page;
+    if (build_content_target(query, "attachment", attachment_id, &path) < 0)
+        set_too_long(ret);
+    else
+        get_bytes(api_service_of(service), path.data, target, cancel, ret_len, &is_page, ret);
+}
+
+static void get_raw(struct mail_service *service, const struct content_query *query,
+                    const struct content_target *target, struct cancel *cancel, uint64_t *ret_len,
+                    struct service_result *ret)
+{
+    struct api_service *api = api_service_of(service);
+    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
+    if (build_content_target(query, "raw", NULL, &path) < 0) {
+        set_too_long(ret);
+        return;
+    }
+    if (is_skipped(api, ENDPOINT_RAW, ret))
+        return;
+    bool is_page = false;
+    get_bytes(api, path.data, target, cancel, ret_len, &is_page, ret);
+    bool is_no_message = ret->outcome == SERVICE_OK && is_page;
+    if (is_no_message)
+        outcome_set(ret, SERVICE_RETRY, EIO, "the service answered with a web page");
+    judge_content_absence(api, ENDPOINT_RAW, query, is_no_message, ret);
+}
+
+/* ---------------------------------------------------------------- POST /inbox/upsert */
+
+/* Creating needs the id that it made; an update has one already. */
+static bool needs_id(const char *request)
+{
+    _cleanup_json_ json_t *value = json_loads(request, 0, NULL);
+    return !json_is_string(json_object_get(value, "id"));
+}
+
+static void upsert_inbox(struct mail_service *service, const char *request, int64_t timeout_ms,
+                         struct cancel *cancel, char **ret_id, struct service_result *ret)
+{
+    struct api_service *api = api_service_of(service);
+    _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(API_REPLY_MAX_BYTES);
+    _cleanup_json_ json_t *value = NULL;
+    *ret_id = NULL;
+    post_json(api, API_PREFIX "/inbox/upsert", request, timeout_ms, cancel, &body, ret);
+    if (ret->outcome != SERVICE_OK || !read_reply(api, &body, no_json, &value, ret))
+        return;
+    *ret_id = read_reply_id(value, NULL);
+    if (*ret_id == NULL && needs_id(request))
+        outcome_set(ret, SERVICE_UNKNOWN, EIO, "the service's answer carries no id of an inbox");
+}
+
+/* ---------------------------------------------------------------- POST /email/{id}/mark/{true|false} */
+
+/* The mark is set whatever the answer looks like: it only spares a look at the list. */
+static void read_marked(const struct strbuf *body, struct email_record *ret_record)
+{
+    struct email_record record;
+    if (email_record_from_text(strbuf_str(body), body->len, &record) == 0)
+        *ret_record = record;
+}
+
+static void mark_email(struct mail_service *service, const char *email_id, bool is_valid, int64_t timeout_ms,
+                       struct cancel *cancel, struct email_record *ret_record, struct service_result *ret)
+{
+    struct api_service *api = api_service_of(service);
+    _cleanup_strbuf_ struct strbuf target = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
+    _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(API_REPLY_MAX_BYTES);
+    *ret = (struct service_result){.retry_after_ms = -1};
+    *ret_record = (struct email_record){.key = NULL};
+    strbuf_append_str(&target, API_PREFIX "/email");
+    http_path_add_segment(&target, email_id);
+    http_path_add_segment(&target, "mark");
+    if (http_path_add_segment(&target, is_valid ? "true" : "false") < 0) {
+        outcome_set(ret, SERVICE_REJECTED, EINVAL, "the email's id is too long");
+        return;
+    }
+    post_json(api, target.data, "{}", timeout_ms, cancel, &body, ret);
+    if (ret->outcome == SERVICE_OK) {
+        server_profile_note_authenticated(&api->profile);
+        read_marked(&body, ret_record);
+    } else if (ret->http_status == 404) {
+        ret->error = ENOENT;
+    }
+}
+
+/* ---------------------------------------------------------------- POST /email/add-attachment-to-pool */
+
+static void upload(struct mail_service *service, const struct upload_request *request, struct cancel *cancel,
+                   char **ret_id, struct service_result *ret)
+{
+    struct api_service *api = api_service_of(service);
+    struct http_multipart multipart;
+    *ret = (struct service_result){.retry_after_ms = -1};
+    *ret_id = NULL;
+    if (http_multipart_init(&multipart, "file", request->name, request->content_type) < 0) {
+        outcome_set(ret, SERVICE_REJECTED, EINVAL, "the file's name cannot be sent");
+        return;
+    }
+    struct http_body content = {
+        .content_type = multipart.content_type,
+        .head = multipart.head,
+        .head_len = strlen(multipart.head),
+        .file_bytes = request->fd < 0 ? request->bytes : NULL,
+        .fd = request->fd,
+        .file_len = request->len,
+        .tail = multipart.tail,
+        .tail_len = strlen(multipart.tail),
+    };
+    _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(API_REPLY_MAX_BYTES);
+    api_post(api, API_PREFIX "/email/add-attachment-to-pool", &content, UPLOAD_TIMEOUT_MS, cancel, &body,
+             ret);
+    _cleanup_json_ json_t *value = NULL;
+    if (ret->outcome != SERVICE_OK || !read_reply(api, &body, no_json, &value, ret))
+        return;
+    *ret_id = read_reply_id(value, "attachment_id");
+    if (*ret_id == NULL)
+        outcome_set(ret, SERVICE_UNKNOWN, EIO, "the service's answer carries no id of an attachment");
+}
+
+/* ---------------------------------------------------------------- POST /email/send */
+
+/* The request in the form that the server takes. Only a 400 or 422 leads to another form, for after that
+ * answer nothing was sent; whatever else comes is the outcome. */
+
+#define FROM "from_address"
+#define KEY "idempotency_key"
+
+struct send_forms {
+    struct api_service *api;
+    const struct send_request *request;
+    json_t *message; /* as it was handed in, with the key last */
+    struct cancel *cancel;
+    struct strbuf body; /* of the answer */
+    bool as_text;       /* from_address is sent as a string */
+    bool with_key;
+    bool is_flipped; /* the other form of from_address was tried */
+    bool is_guess;   /* the key was left out although nothing named it */
+};
+
+static json_t *from_as_object(const json_t *from)
+{
+    return json_is_string(from) ? json_pack("{s:O, s:n}", "address", from, "name") : NULL;
+}
+
+static char *write_request(const struct send_forms *forms)
+{
+    _cleanup_json_ json_t *form = json_copy(forms->message);
+    if (form == NULL)
+        return NULL;
+    json_t *from = forms->as_text ? NULL : from_as_object(json_object_get(form, FROM));
+    if (from != NULL && json_object_set_new(form, FROM, from) < 0)
+        return NULL;
+    if (!forms->with_key)
+        json_object_del(form, KEY);
+    return json_dumps(form, JSON_COMPACT);
+}
+
+static void post_form(struct send_forms *forms, struct service_result *ret)
+{
+    _cleanup_free_ char *text = write_request(forms);
+    if (text == NULL) {
+        *ret = (struct service_result){.retry_after_ms = -1};
+        outcome_set(ret, SERVICE_RETRY, ENOMEM, "out of memory");
+        return;
+    }
+    post_json(forms->api, API_PREFIX "/email/send", text, SEND_TIMEOUT_MS, forms->cancel, &forms->body, ret);
+}
+
+/* Looks for what the server did not like, and changes the form. False: nothing is left to change. */
+static bool change_form(struct send_forms *forms, const struct error_body *body)
+{
+    bool is_changed = false;
+    if (!forms->is_flipped && json_is_string(json_object_get(forms->message, FROM)) &&
+        error_body_names(body, FROM)) {
+        forms->is_flipped = true;
+        forms->as_text = !forms->as_text;
+        is_changed = true;
+    }
+    /* What may have gone out already must not go out again without its key. */
+    bool may_drop_key = forms->with_key && !forms->request->is_repeat;
+    if (forms->with_key && error_body_names(body, KEY)) {
+        server_profile_note_key_refused(&forms->api->profile);
+        forms->with_key = !may_drop_key;
+        return may_drop_key;
+    }
+    if (!is_changed && may_drop_key && !error_body_names_any(body, forms->message)) {
+        forms->with_key = false;
+        forms->is_guess = true;
+        return true;
+    }
+    return is_changed;
+}
+
+/* Whether another form of the request is worth a try after this answer. */
+static bool may_try_again(struct send_forms *forms, const struct service_result *result)
+{
+    if (result->http_status != 400 && result->http_status != 422)
+        return false;
+    struct error_body body;
+    error_body_init(&body, strbuf_str(&forms->body), forms->body.len, false);
+    bool is_changed = change_form(forms, &body);
+    error_body_release(&body);
+    return is_changed;
+}
+
+/* Of several refusals, the one that tells the user most. */
+static bool is_first_refusal_better(const struct send_forms *forms, const struct service_result *last)
+{
+    if (last->outcome != SERVICE_REJECTED)
+        return false;
+    struct error_body body;
+    error_body_init(&body, strbuf_str(&forms->body), forms->body.len, false);
+    bool names_from = error_body_names(&body, FROM);
+    error_body_release(&body);
+    return forms->is_guess || (forms->is_flipped && names_from);
+}
+
+static void try_forms(struct send_forms *forms, struct service_result *ret)
+{
+    struct service_result first = {.retry_after_ms = -1};
+    post_form(forms, ret);
+    while (may_try_again(forms, ret)) {
+        if (first.detail == NULL)
+            first = *ret;
+        else
+            service_result_release(ret);
+        post_form(forms, ret);
+    }
+    if (first.detail != NULL && is_first_refusal_better(forms, ret)) {
+        service_result_release(ret);
+        *ret = first;
+    } else {
+        service_result_release(&first);
+    }
+}
+
+static void read_send_reply(struct send_forms *forms, char **ret_id, struct service_result *ret)
+{
+    static const char words[] =
+        "the service answered with something that is not JSON: whether the message was sent is unknown";
+    struct server_profile *profile = &forms->api->profile;
+    _cleanup_json_ json_t *value = NULL;
+    if (!read_reply(forms->api, &forms->body, words, &value, ret))
+        return;
+    if (forms->is_flipped)
+        server_profile_note_from_address(profile, forms->as_text);
+    if (forms->is_guess)
+        server_profile_note_key_refused(profile);
+    *ret_id = read_reply_id(value, "email_id");
+}
+
+static void send_message(struct mail_service *service, const struct send_request *request,
+                         struct cancel *cancel, char **ret_id, struct service_result *ret)
+{
+    struct api_service *api = api_service_of(service);
+    struct service_capabilities known = server_profile_get(&api->profile);
+    _cleanup_json_ json_t *message = json_loads(request->json, JSON_ALLOW_NUL, NULL);
+    *ret = (struct service_result){.retry_after_ms = -1};
+    *ret_id = NULL;
+    if (!json_is_object(message) ||
+        json_object_set_new(message, KEY, json_string(request->idempotency_key)) < 0) {
+        outcome_set(ret, SERVICE_REJECTED, EINVAL, "the send request is no JSON object");
+        return;
+    }
+    struct send_forms forms = {
+        .api = api,
+        .request = request,
+        .message = message,
+        .cancel = cancel,
+        .body = STRBUF_INIT(API_REPLY_MAX_BYTES),
+        .as_text = known.from_address_text != CAPABILITY_ABSENT,
+        .with_key = known.idempotency_key != CAPABILITY_ABSENT,
+    };
+    if (!forms.with_key && request->is_repeat) {
+        outcome_set(ret, SERVICE_REJECTED, EINVAL,
+                    "an earlier try may have been sent, and the service does not take the idempotency key "
+                    "that would make another one safe");
+        return;
+    }
+    try_forms(&forms, ret);
+    if (ret->outcome == SERVICE_OK)
+        read_send_reply(&forms, ret_id, ret);
+    strbuf_release(&forms.body);
+}
+
+/* ---------------------------------------------------------------- the service */
 
 static void get_capabilities(struct mail_service *service, struct service_capabilities *ret)
 {
-    *ret = capability_memory_get(&api_service_of(service)->memory);
+    *ret = server_profile_get(&api_service_of(service)->profile);
 }
 
 static void get_counters(struct mail_service *service, struct service_counters *ret)
@@ -27,16 +796,16 @@ static void get_counters(struct mail_service *service, struct service_counters *
 }
 
 static const struct mail_service_ops api_ops = {
-    .list_inboxes = inboxes_list,
-    .list_emails = emails_list,
-    .upsert_inbox = inboxes_upsert,
-    .upload = attachments_upload,
-    .send = send_email,
-    .list_outbound = emails_list_outbound,
-    .get_content = content_get,
-    .get_attachment = content_get_attachment,
-    .get_raw = content_get_raw,
-    .mark_email = marks_set,
+    .list_inboxes = list_inboxes,
+    .list_emails = list_emails,
+    .upsert_inbox = upsert_inbox,
+    .upload = upload,
+    .send = send_message,
+    .list_outbound = list_outbound,
+    .get_content = get_content,
+    .get_attachment = get_attachment,
+    .get_raw = get_raw,
+    .mark_email = mark_email,
     .get_capabilities = get_capabilities,
     .get_counters = get_counters,
 };
@@ -45,7 +814,7 @@ int api_service_new(const struct api_config *config, struct mail_service **ret_s
 {
     _cleanup_free_ char *base = NULL;
     _cleanup_free_ char *reason = NULL;
-    int rc = api_base_url_check(config->base_url, true, &base, &reason);
+    int rc = base_url_check(config->base_url, true, &base, &reason);
     if (rc < 0)
         return rc;
     struct api_service *api = calloc(1, sizeof(*api));
@@ -59,8 +828,7 @@ int api_service_new(const struct api_config *config, struct mail_service **ret_s
         return rc;
     }
     api->service.ops = &api_ops;
-    capability_memory_init(&api->memory, clock_system(), &config->known);
-    etag_memory_init(&api->etags);
+    server_profile_init(&api->profile, clock_system(), &config->known);
     *ret_service = &api->service;
     return 0;
 }
@@ -71,7 +839,6 @@ void api_service_free(struct mail_service *service)
         return;
     struct api_service *api = api_service_of(service);
     http_client_free(api->http);
-    etag_memory_release(&api->etags);
-    capability_memory_release(&api->memory);
+    server_profile_release(&api->profile);
     free(api);
 }

@@ -14,12 +14,6 @@ struct api_config {
     struct service_capabilities known; /* what was learned of this server earlier; all zeros: nothing */
 };
 
-/* Whether the URL can be used, and how. 0; -EINVAL (not http or https, credentials or a query in it); -EACCES
- * (plain HTTP to a host that is not loopback, without `allow_http`); -ENOMEM. *ret_base: the normalised base
- * URL, which names the account's state too (scheme and host in lower case, default port left out, no trailing
- * slash, no /api/v1); the caller frees. *ret_reason on failure: words (caller frees). */
-int api_base_url_check(const char *url, bool allow_http, char **ret_base, char **ret_reason);
-
 /* 0, -EINVAL, or -ENOMEM. Starts no thread and makes no request. */
 int api_service_new(const struct api_config *config, struct mail_service **ret_service);
 

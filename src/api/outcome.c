@@ -1,12 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table.
+ * The table first, then reading the bodies of refusals, then the words made of both.
  */
 #include "api/outcome.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <glib.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
+
+enum {
+    LISTED_MAX = 8, /* entries of FastAPI's list that are told */
+    BODY_WORDS_MAX_BYTES = 2 * 1024 * 1024,
+};
+
+/* ---------------------------------------------------------------- the table */
 
 /* The first row that fits counts. */
 static const struct {
@@ -71,4 +83,250 @@ void outcome_decide(const struct http_response *response, bool is_safe, struct s
     }
     if (is_safe && ret->outcome == SERVICE_UNKNOWN)
         ret->outcome = SERVICE_RETRY;
+}
+
+/* ---------------------------------------------------------------- the body of a refusal */
+
+static bool starts_like_html(const char *text, size_t len)
+{
+    size_t i = 0;
+    while (i < len && isspace((unsigned char)text[i]))
+        i++;
+    return i < len && text[i] == '<';
+}
+
+void error_body_init(struct error_body *body, const char *text, size_t len, bool is_html)
+{
+    *body = (struct error_body){
+        .json = json_loadb(text, len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL),
+        .text = text,
+        .len = len,
+    };
+    body->is_html = body->json == NULL && (is_html || starts_like_html(text, len));
+}
+
+void error_body_release(struct error_body *body)
+{
+    json_decref(body->json);
+    body->json = NULL;
+}
+
+static void append_place(const json_t *loc, struct strbuf *out)
+{
+    size_t i;
+    const json_t *step;
+    const char *separator = "";
+    json_array_foreach (loc, i, step) {
+        if (json_is_string(step) && strcmp(json_string_value(step), "body") != 0) {
+            strbuf_appendf(out, "%s%s", separator, json_string_value(step));
+            separator = ".";
+        } else if (json_is_integer(step)) {
+            strbuf_appendf(out, "%s%" JSON_INTEGER_FORMAT, separator, json_integer_value(step));
+            separator = ".";
+        }
+    }
+    if (*separator != '\0')
+        strbuf_append_str(out, ": ");
+}
+
+static void append_list(const json_t *list, struct strbuf *out)
+{
+    size_t i;
+    const json_t *entry;
+    json_array_foreach (list, i, entry) {
+        const char *text = json_is_string(entry) ? json_string_value(entry)
+                                                 : json_string_value(json_object_get(entry, "msg"));
+        if (text == NULL || i >= LISTED_MAX)
+            continue;
+        if (out->len > 0)
+            strbuf_append_str(out, "; ");
+        append_place(json_object_get(entry, "loc"), out);
+        strbuf_append_str(out, text);
+    }
+}
+
+/* Words of one value: a string, a list of FastAPI's, an object with words in it. */
+static void append_value(const json_t *value, struct strbuf *out, unsigned int depth)
+{
+    static const char *const names[] = {"detail", "error", "message", "msg", "error_description"};
+    if (json_is_string(value))
+        strbuf_append(out, json_string_value(value), json_string_length(value));
+    else if (json_is_array(value))
+        append_list(value, out);
+    for (size_t i = 0; json_is_object(value) && depth < 3 && out->len == 0 && i < ARRAY_LEN(names); i++)
+        append_value(json_object_get(value, names[i]), out, depth + 1);
+}
+
+void error_body_append_words(const struct error_body *body, struct strbuf *out)
+{
+    if (body->is_html) {
+        strbuf_append_str(out, "an HTML page instead of an answer");
+        return;
+    }
+    if (body->json != NULL)
+        append_value(body->json, out, 0);
+    if (out->len == 0)
+        strbuf_append(out, body->text, body->len);
+}
+
+static bool is_word_byte(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+static bool has_word(const char *text, size_t len, const char *word)
+{
+    size_t word_len = strlen(word);
+    const char *hit = text;
+    while ((hit = memmem(hit, len - (size_t)(hit - text), word, word_len)) != NULL) {
+        const char *end = hit + word_len;
+        bool starts = hit == text || !is_word_byte(hit[-1]);
+        if (starts && (end == text + len || !is_word_byte(*end)))
+            return true;
+        hit++;
+    }
+    return false;
+}
+
+static bool value_names(const json_t *value, const char *field, unsigned int depth)
+{
+    if (depth > 4)
+        return false;
+    if (json_is_string(value))
+        return has_word(json_string_value(value), json_string_length(value), field);
+    size_t i;
+    const json_t *item;
+    json_array_foreach (value, i, item) {
+        if (value_names(item, field, depth + 1))
+            return true;
+    }
+    if (!json_is_object(value))
+        return false;
+    const char *key;
+    json_object_foreach ((json_t *)(uintptr_t)value, key, item) {
+        if (strcmp(key, "input") == 0 || strcmp(key, "ctx") == 0 || strcmp(key, "url") == 0)
+            continue;
+        /* Some servers answer {"field": ["what is wrong"]}. */
+        if (strcmp(key, field) == 0 || value_names(item, field, depth + 1))
+            return true;
+    }
+    return false;
+}
+
+bool error_body_names(const struct error_body *body, const char *field)
+{
+    if (body->is_html)
+        return false;
+    return body->json != NULL ? value_names(body->json, field, 0) : has_word(body->text, body->len, field);
+}
+
+static bool has_place(const json_t *detail)
+{
+    size_t i, j;
+    const json_t *entry, *step;
+    json_array_foreach (detail, i, entry) {
+        json_array_foreach (json_object_get(entry, "loc"), j, step) {
+            const char *name = json_string_value(step);
+            if (name != NULL && strcmp(name, "body") != 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+bool error_body_names_any(const struct error_body *body, const json_t *request)
+{
+    if (has_place(json_object_get(body->json, "detail")))
+        return true;
+    const char *key;
+    json_t *value;
+    json_object_foreach ((json_t *)(uintptr_t)request, key, value) {
+        if (error_body_names(body, key))
+            return true;
+    }
+    return false;
+}
+
+/* ---------------------------------------------------------------- words */
+
+static bool is_blank(gunichar code)
+{
+    return code <= ' ' || (code >= 0x7f && code <= 0xa0) || code == 0x200e || code == 0x200f ||
+           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+}
+
+/* Appends the text, as much as fits, cut at a character's end. Runs of white space and control characters
+ * (C0, DEL, C1, bidirectional controls) become one space, invalid UTF-8 `?`. */
+static void append_words(struct strbuf *words, const char *text, size_t len)
+{
+    bool is_pending = false; /* a space, if more follows */
+    for (size_t i = 0; i < len;) {
+        gunichar code = (unsigned char)text[i];
+        if (code >= 0x80)
+            code = g_utf8_get_char_validated(text + i, (gssize)(len - i));
+        bool is_valid = code != (gunichar)-1 && code != (gunichar)-2;
+        const char *character = is_valid ? text + i : "?";
+        size_t width = is_valid ? (size_t)(g_utf8_next_char(character) - character) : 1;
+        i += width;
+        if (is_valid && is_blank(code)) {
+            is_pending = words->len > 0;
+            continue;
+        }
+        if (words->len + width + (is_pending ? 1 : 0) >= OUTCOME_WORDS_MAX_BYTES)
+            return;
+        if (is_pending && strbuf_str(words)[words->len - 1] != ' ')
+            strbuf_append_char(words, ' ');
+        is_pending = false;
+        strbuf_append(words, character, width);
+    }
+}
+
+static const char *hint_of(int status)
+{
+    if (status >= 300 && status < 400)
+        return " (a redirect, which is not followed: check the base URL)";
+    return status == 401 ? " (the service refuses the API key)" : "";
+}
+
+static void append_body_words(const struct http_client *client, const struct http_response *response,
+                              const struct strbuf *body, struct strbuf *words)
+{
+    struct error_body parsed;
+    error_body_init(&parsed, strbuf_str(body), body->len, response->is_html);
+    _cleanup_strbuf_ struct strbuf raw = STRBUF_INIT(BODY_WORDS_MAX_BYTES);
+    error_body_append_words(&parsed, &raw);
+    error_body_release(&parsed);
+    if (raw.len == 0)
+        return;
+    http_client_redact(client, raw.data, raw.len); /* before anything is cut in two */
+    size_t status_len = words->len;
+    strbuf_append_str(words, ": ");
+    append_words(words, raw.data, raw.len);
+    if (words->len == status_len + 2)
+        strbuf_truncate(words, status_len);
+}
+
+char *outcome_describe(const struct http_client *client, const struct http_response *response,
+                       const struct strbuf *body)
+{
+    _cleanup_strbuf_ struct strbuf words = STRBUF_INIT(OUTCOME_WORDS_MAX_BYTES);
+    if (response->status < 300) {
+        append_words(&words, response->words, strlen(response->words));
+        if (response->status > 0)
+            strbuf_appendf(&words, " (the answer, HTTP %d, was cut off)", response->status);
+    } else {
+        strbuf_appendf(&words, "HTTP %d%s", response->status, hint_of(response->status));
+        append_body_words(client, response, body, &words);
+    }
+    return strbuf_take(&words, NULL);
+}
+
+void outcome_set(struct service_result *result, enum service_outcome outcome, int error, const char *words)
+{
+    _cleanup_strbuf_ struct strbuf cleaned = STRBUF_INIT(OUTCOME_WORDS_MAX_BYTES);
+    append_words(&cleaned, words, strlen(words));
+    free(result->detail);
+    result->detail = outcome != SERVICE_OK ? strbuf_take(&cleaned, NULL) : NULL;
+    result->outcome = outcome;
+    result->error = error;
 }

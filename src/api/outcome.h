@@ -1,16 +1,60 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an HTTP answer, or the lack of one, means: the one table from status to outcome and errno (filesystem
- * contract, "what happened | what follows").
+ * What came of a request: the one table from HTTP status to outcome and errno (filesystem contract, "what
+ * happened | what follows"), the words that go with it, and what the body of a refusal says (interface
+ * section 1, "Errors").
+ *
+ * Words come from strangers. They are shown as one line of valid UTF-8 without control characters, of at most
+ * OUTCOME_WORDS_MAX_BYTES, and without the API key, which servers echo.
  */
 #ifndef INBOXFS_API_OUTCOME_H
 #define INBOXFS_API_OUTCOME_H
 
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/strbuf.h"
 #include "http/http_client.h"
 #include "mail/mail_service.h"
+
+enum {
+    OUTCOME_WORDS_MAX_BYTES = 1000
+};
 
 /* Fills in outcome, http_status, error and retry_after_ms; detail becomes NULL. `is_safe`: the request
  * changes nothing at the service (GET), so SERVICE_UNKNOWN becomes SERVICE_RETRY. */
 void outcome_decide(const struct http_response *response, bool is_safe, struct service_result *ret);
+
+/* The words for an answer that is no success, or for the lack of one. `body`: what came of the answer's body.
+ * The caller frees; NULL without memory. */
+char *outcome_describe(const struct http_client *client, const struct http_response *response,
+                       const struct strbuf *body);
+
+/* Replaces outcome, error and detail; the words are cleaned and bounded. */
+void outcome_set(struct service_result *result, enum service_outcome outcome, int error, const char *words);
+
+/* ---------------------------------------------------------------- the body of a refusal */
+
+struct error_body {
+    json_t *json; /* owned; NULL when it is not JSON */
+    bool is_html;
+    const char *text; /* borrowed */
+    size_t len;
+};
+
+void error_body_init(struct error_body *body, const char *text, size_t len, bool is_html);
+void error_body_release(struct error_body *body);
+
+/* Appends `detail` (a string, or FastAPI's list), `error` or `message`, else the text; an HTML page is called
+ * one. Not cleaned. Nothing for an empty body. */
+void error_body_append_words(const struct error_body *body, struct strbuf *out);
+
+/* Whether its words or places (`loc`) name the field, as a word of its own. Values that it echoes (FastAPI's
+ * `input` and `ctx`) do not count. */
+bool error_body_names(const struct error_body *body, const char *field);
+
+/* Whether it names any field: one of the request's, or any place within the body. */
+bool error_body_names_any(const struct error_body *body, const json_t *request);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * Base URLs. What is accepted is accepted again as it was normalised, and is the same then.
  */
-#include "api/api_service.h"
+#include "api/base_url.h"
 #include "fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
@@ -11,13 +11,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     _cleanup_free_ char *base = NULL;
     _cleanup_free_ char *again = NULL;
     _cleanup_free_ char *reason = NULL;
-    if (api_base_url_check(url, len % 2 == 0, &base, &reason) != 0) {
+    if (base_url_check(url, len % 2 == 0, &base, &reason) != 0) {
         FUZZ_CHECK(reason != NULL);
         return 0;
     }
     FUZZ_CHECK(strpbrk(base, " \r\n\t?#") == NULL);
     const char *host = strstr(base, "://") + strlen("://");
     FUZZ_CHECK(host[0] != '\0' && memchr(host, '@', strcspn(host, "/")) == NULL);
-    FUZZ_CHECK(api_base_url_check(base, len % 2 == 0, &again, &reason) == 0 && strcmp(base, again) == 0);
+    FUZZ_CHECK(base_url_check(base, len % 2 == 0, &again, &reason) == 0 && strcmp(base, again) == 0);
     return 0;
 }

@@ -4,7 +4,7 @@
  */
 #include <jansson.h>
 
-#include "api/error_body.h"
+#include "api/outcome.h"
 #include "base/strbuf.h"
 #include "fuzz/fuzz.h"
 #include "mail/json_value.h"

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "api/api_service.h"
+#include "api/base_url.h"
 #include "base/cleanup.h"
 
 static const struct {
@@ -69,7 +69,7 @@ static void urls_are_normalised_or_refused(void **state)
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         _cleanup_free_ char *base = NULL;
         _cleanup_free_ char *reason = NULL;
-        int rc = api_base_url_check(cases[i].url, cases[i].allow_http, &base, &reason);
+        int rc = base_url_check(cases[i].url, cases[i].allow_http, &base, &reason);
         if (rc != cases[i].rc)
             fail_msg("%s: %d (%s)", cases[i].url, rc, reason != NULL ? reason : base);
         if (rc == 0) {
