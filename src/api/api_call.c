@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests through the one HTTP client, and what is made of their answers.
+ * Makes requests through the one HTTP client and lets outcome.h decide what came of them. Of a list, the
+ * outcome is decided twice: by the answer's status, and by what the reader of its text says.
  */
 #include "api/api_call.h"
 

@@ -13,9 +13,12 @@
 
 #include "api/api_call.h"
 #include "api/base_url.h"
+#include "api/list_reader.h"
 #include "api/outcome.h"
+#include "api/server_profile.h"
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "http/http_request.h"
 #include "mail/json_value.h"
 
 enum {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table first, then reading the bodies of refusals, then the words made of both.
+ * The table from status to outcome comes first, then the reading of the bodies of refusals, which servers
+ * write in many ways, then the words that are made of both.
  */
 #include "api/outcome.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Short sections under the one lock. The ETags are in a map by the target of their query.
+ * Every function takes the one lock for a few instructions and copies what it gives out. The ETags are in a
+ * map by the target of their query.
  */
 #include "api/server_profile.h"
 

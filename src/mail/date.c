@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Dates in ISO 8601, read liberally and written in one form, in the proleptic Gregorian calendar and without
- * the C library's time zones.
+ * Days are counted in the proleptic Gregorian calendar, without the C library's time zones.
  */
-#include <errno.h>
-#include <string.h>
+#include "mail/date.h"
 
-#include "mail/email_record.h"
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
 
 enum {
     MS_PER_SECOND = 1000,

@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
-#include "mail/email_record.h"
+#include "mail/date.h"
 #include "mail/json_reader.h"
 #include "mail/json_value.h"
 

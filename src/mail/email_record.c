@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/content_digest.h"
+#include "mail/date.h"
 #include "mail/file_name.h"
 #include "mail/index_line.h"
 #include "mail/json_reader.h"
@@ -50,7 +51,7 @@ struct field {
     enum field_kind kind;
 };
 
-struct reading {
+struct record_reading {
     struct json_reader json;
     struct json_writer writer; /* to `fields` */
     struct strbuf fields;
@@ -67,7 +68,7 @@ struct reading {
 
 /* ---------------------------------------------------------------- fields */
 
-static const char *key_of(const struct reading *reading, const struct field *field)
+static const char *key_of(const struct record_reading *reading, const struct field *field)
 {
     return reading->fields.data + field->start + KEY_START;
 }
@@ -93,7 +94,7 @@ static enum field_kind kind_of(const char *key, size_t len)
     return FIELD_OTHER;
 }
 
-static bool is_key_twice(const struct reading *reading, const struct field *field)
+static bool is_key_twice(const struct record_reading *reading, const struct field *field)
 {
     const char *key = key_of(reading, field);
     for (const struct field *other = reading->table; other < field; other++)
@@ -103,7 +104,7 @@ static bool is_key_twice(const struct reading *reading, const struct field *fiel
 }
 
 /* Services give strings as ids, or numbers. "", and what holds a NUL, is none. */
-static int keep_id(struct reading *reading, const struct json_scalar *value, size_t *ret_at)
+static int keep_id(struct record_reading *reading, const struct json_scalar *value, size_t *ret_at)
 {
     bool is_id = value->kind == JSON_SCALAR_STRING || value->kind == JSON_SCALAR_INTEGER;
     if (!is_id || value->len == 0 || memchr(value->text, '\0', value->len) != NULL)
@@ -128,7 +129,7 @@ static bool is_text(const struct json_scalar *value, const char *text)
     return value->len == strlen(text) && memcmp(value->text, text, value->len) == 0;
 }
 
-static int note_value(struct reading *reading, enum field_kind kind, const struct json_scalar *value,
+static int note_value(struct record_reading *reading, enum field_kind kind, const struct json_scalar *value,
                       struct email_record *record)
 {
     switch (kind) {
@@ -154,7 +155,7 @@ static int note_value(struct reading *reading, enum field_kind kind, const struc
     }
 }
 
-static int read_key(struct reading *reading, struct field *field)
+static int read_key(struct record_reading *reading, struct field *field)
 {
     struct json_scalar key;
     int error = json_reader_take_string(&reading->json, &key);
@@ -171,7 +172,7 @@ static int read_key(struct reading *reading, struct field *field)
     return is_key_twice(reading, field) ? -EEXIST : 0;
 }
 
-static int read_field(struct reading *reading, struct email_record *record)
+static int read_field(struct record_reading *reading, struct email_record *record)
 {
     struct json_scalar value;
     if (reading->count == EMAIL_RECORD_MAX_FIELDS)
@@ -189,7 +190,7 @@ static int read_field(struct reading *reading, struct email_record *record)
     return note_value(reading, field->kind, &value, record);
 }
 
-static int read_fields(struct reading *reading, struct email_record *record)
+static int read_fields(struct record_reading *reading, struct email_record *record)
 {
     if (!json_reader_take(&reading->json, '{'))
         return -EBADMSG;
@@ -205,14 +206,14 @@ static int read_fields(struct reading *reading, struct email_record *record)
 
 /* ---------------------------------------------------------------- the text */
 
-static void append_field(struct reading *reading, const struct field *field)
+static void append_field(struct record_reading *reading, const struct field *field)
 {
     strbuf_append(&reading->texts, reading->fields.data + field->start, field->end - field->start);
 }
 
 /* *ret_at: where the text begins among the texts. Each field brought a comma, the first one's becomes the
  * bracket. */
-static int write_json(struct reading *reading, struct email_record *record, size_t *ret_at)
+static int write_json(struct record_reading *reading, struct email_record *record, size_t *ret_at)
 {
     struct strbuf *texts = &reading->texts;
     bool is_empty = reading->count == 0;
@@ -237,7 +238,7 @@ static int write_json(struct reading *reading, struct email_record *record, size
 
 /* The same record gives the same key whatever the order of its fields. What jansson does not take (numbers
  * that no machine holds, say) is told apart by its text. */
-static int make_key(struct reading *reading, const char *text, size_t len, size_t json_at)
+static int make_key(struct record_reading *reading, const char *text, size_t len, size_t json_at)
 {
     struct strbuf *texts = &reading->texts;
     char digest[65];
@@ -250,7 +251,8 @@ static int make_key(struct reading *reading, const char *text, size_t len, size_
     return strbuf_append_char(texts, '\0');
 }
 
-static int write_texts(struct reading *reading, const char *text, size_t len, struct email_record *record)
+static int write_texts(struct record_reading *reading, const char *text, size_t len,
+                       struct email_record *record)
 {
     struct strbuf *texts = &reading->texts;
     size_t json_at;
@@ -276,7 +278,8 @@ static int write_texts(struct reading *reading, const char *text, size_t len, st
 
 /* ---------------------------------------------------------------- the record */
 
-static int read_record(struct reading *reading, const char *text, size_t len, struct email_record *record)
+static int read_record(struct record_reading *reading, const char *text, size_t len,
+                       struct email_record *record)
 {
     reading->json.depth = 1;                   /* the record's own bracket */
     strbuf_reserve(&reading->fields, 2 * len); /* enough for most layouts */
@@ -292,7 +295,7 @@ int email_record_from_text(const char *text, size_t len, struct email_record *re
 {
     struct field table[EMAIL_RECORD_MAX_FIELDS];
     struct email_record record = {.key = NULL};
-    struct reading reading = {
+    struct record_reading reading = {
         .writer = {.out = &reading.fields, .indent = 2, .depth = 1}, /* inside an object that has a field */
         .fields = STRBUF_INIT(2 * EMAIL_RECORD_MAX_BYTES),
         .texts = STRBUF_INIT(3 * EMAIL_RECORD_MAX_BYTES),

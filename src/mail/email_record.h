@@ -39,11 +39,4 @@ int email_record_from_text(const char *text, size_t len, struct email_record *re
 
 void email_record_release(struct email_record *record);
 
-/* ISO 8601 in UTC with any number of fraction digits and `Z`, an offset, or no suffix (interface section 1);
- * a date alone is its midnight. 0 or -EBADMSG. */
-int date_parse(const char *text, int64_t *ret_ms);
-
-/* "2026-11-20T10:14:36.123Z" and a NUL: 24 characters for the years 0000 to 9999, to which it is clamped. */
-void date_format(int64_t ms, char ret_text[32]);
-
 #endif

@@ -4,7 +4,7 @@
  */
 #include "mail/event.h"
 
-#include "mail/email_record.h"
+#include "mail/date.h"
 #include "mail/json_writer.h"
 
 const char *event_kind_name(enum event_kind kind)

@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/content_digest.h"
-#include "mail/email_record.h"
+#include "mail/date.h"
 
 enum {
     KEY_CHARS = 8,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * jansson's values as text.
+ * Walks a value and calls the writer for each part of it. Of a real number, jansson's own text is taken.
  */
 #include "mail/json_value.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * JSON text, written as it comes. Runs of harmless bytes are copied whole; only what needs an escape is
- * looked at character by character.
+ * Writes what it is given at once, with the comma, the line break and the indentation that go before it. Runs
+ * of harmless bytes are copied whole; only what needs an escape is looked at character by character.
  */
 #include "mail/json_writer.h"
 
@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "mail/email_record.h"
+#include "mail/date.h"
 
 static const char replacement_character[] = "\xef\xbf\xbd";
 

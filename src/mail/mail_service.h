@@ -134,7 +134,7 @@ struct mail_service_ops {
     void (*list_emails)(struct mail_service *service, const struct email_query *query, email_sink sink,
                         void *context, struct cancel *cancel, unsigned int *ret_count,
                         struct service_result *ret);
-    /* `request`: inbox_request_create() or _update(). `timeout_ms`: the caller's patience. */
+    /* `request`: inbox_request_create() or _update(). `timeout_ms`: how long the caller waits. */
     void (*upsert_inbox)(struct mail_service *service, const char *request, int64_t timeout_ms,
                          struct cancel *cancel, char **ret_id, struct service_result *ret);
     void (*upload)(struct mail_service *service, const struct upload_request *request, struct cancel *cancel,

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "mail/address.h"
-#include "mail/email_record.h"
+#include "mail/date.h"
 #include "service/endpoints.h"
 #include "service/inbox.h"
 #include "service/sending.h"

@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "mail/content_digest.h"
-#include "mail/email_record.h"
+#include "mail/date.h"
 #include "service/service.h"
 #include "sql/query.h"
 

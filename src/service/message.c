@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 #include "base/random.h"
 #include "base/strbuf.h"
-#include "mail/email_record.h"
+#include "mail/date.h"
 #include "mail/html_text.h"
 
 /* ---------------------------------------------------------------- values and records */

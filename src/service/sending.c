@@ -20,7 +20,7 @@
 #include "mail/address.h"
 #include "mail/content_digest.h"
 #include "mail/draft.h"
-#include "mail/email_record.h"
+#include "mail/date.h"
 #include "service/endpoints.h"
 #include "service/inbox.h"
 #include "service/message.h"

@@ -5,7 +5,7 @@
  */
 #include "mail/file_name.h"
 #include "fuzz/fuzz.h"
-#include "mail/email_record.h"
+#include "mail/date.h"
 
 static void check_numbered(const char *name)
 {

@@ -2,7 +2,7 @@
 /*
  * Dates: what services write is read, anything else refused, and what is written can be read again.
  */
-#include "mail/email_record.h"
+#include "mail/date.h"
 
 #include <errno.h>
 #include <setjmp.h>
