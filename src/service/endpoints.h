@@ -11,6 +11,7 @@
 #ifndef INBOXFS_SERVICE_ENDPOINTS_H
 #define INBOXFS_SERVICE_ENDPOINTS_H
 
+#include "service/reply.h"
 #include "service/request.h"
 
 int endpoint_inbox_list(struct request *request, struct reply *reply);

@@ -6,7 +6,7 @@ import shutil
 import time
 
 from programs import Mount, Way, message
-from rows import Row, must, seconds
+from rows import Row, must, seconds, take_turns
 
 MESSAGES = 1000
 IN_TURN = 100
@@ -84,6 +84,18 @@ def measure_messages(rows, service, place):
             rows.append(Row("sending", f"{MESSAGES} by 4 mv at once", MESSAGES, ours, "s", "xargs -P 8 curl", curl))
         mount.stop()
     way.stop()
+
+
+def measure_service(rows, service, place):
+    """inboxd alone: clients that wait together share a commit. After measure_messages(), whose requests these are."""
+    config = place / "sends"
+    config.write_text("next\n".join(
+        f'url = "{service.url}/api/v1/email/send"\nheader = "Authorization: Bearer {service.key}"\n'
+        f'header = "Content-Type: application/json"\ndata = "@{request}"\noutput = "{place}/answer"\nsilent\n'
+        for request in sorted((place / "requests").iterdir())))
+    eight, one = take_turns(f"curl --parallel --parallel-max 8 -K {config} 2>{place}/progress", f"curl -K {config}", 3)
+    rows.append(Row("sending", f"{MESSAGES} sends to inboxd, 8 clients", MESSAGES, eight, "s", "1 client", one,
+                    1 / 2.5))
 
 
 def expect(mount, count):
