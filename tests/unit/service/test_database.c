@@ -149,6 +149,23 @@ static void who_waits_together_shares_a_commit(void **state)
     assert_int_equal(0, returned_before_sync);
 }
 
+static void a_commit_is_not_put_off_for_ever(void **state)
+{
+    enum {
+        MANY = 100, /* more than share one */
+    };
+    const struct fixture *fixture = *state;
+    struct writer writers[MANY];
+    for (size_t i = 0; i < MANY; i++)
+        writers[i] =
+            (struct writer){.statement = "INSERT INTO settings SELECT 'test ' || count(*), 1 FROM settings"};
+    write_together(fixture->database, writers, MANY);
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(0, writers[i].result);
+    assert_int_equal(MANY, count(fixture->database));
+    assert_int_equal(2, syncs);
+}
+
 static void a_turn_is_undone_by_itself(void **state)
 {
     const struct fixture *fixture = *state;
@@ -225,6 +242,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(who_waits_together_shares_a_commit, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_commit_is_not_put_off_for_ever, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_turn_is_undone_by_itself, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_writes_nothing_waits_for_what_it_saw, set_up, tear_down),
         cmocka_unit_test_setup_teardown(where_the_commit_fails_all_hear_of_it, set_up, tear_down),
