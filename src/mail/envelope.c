@@ -204,7 +204,7 @@ static int take_texts(const json_t *root, struct envelope *to)
     error = error != 0 ? error : take_short_text(root, "state", to->state, sizeof(to->state));
     error = error != 0 ? error : take_short_text(root, "digest", to->digest, sizeof(to->digest));
     error = error != 0 ? error : take_short_text(root, "idempotency_key", to->key, sizeof(to->key));
-    error = error != 0 ? error : take_short_text(root, "lane", to->lane, sizeof(to->lane));
+    error = error != 0 ? error : take_short_text(root, "lane", to->sequence, sizeof(to->sequence));
     return error;
 }
 
@@ -268,7 +268,7 @@ static void write_message(struct json_writer *writer, const struct envelope *env
 {
     json_member_string(writer, "answers", envelope->answers);
     json_member_string(writer, "from", envelope->from);
-    json_member_string(writer, "lane", envelope->lane);
+    json_member_string(writer, "lane", envelope->sequence);
     json_key(writer, "attachments");
     json_begin_array(writer);
     for (size_t i = 0; i < envelope->attachments_len; i++) {

@@ -44,7 +44,7 @@ struct envelope {
     /* of a message */
     char *answers; /* what reply_make() (reply.h) made of the email it answers; NULL: none */
     char *from;    /* the sending address, settled at hand-in */
-    char lane[ENVELOPE_DIGEST_SIZE]; /* messages of one lane go out in order (send_order.h) */
+    char sequence[ENVELOPE_DIGEST_SIZE]; /* messages of one sequence go out in order (send_order.h) */
     struct envelope_attachment *attachments;
     size_t attachments_len;
     char **part_ids; /* pool ids of its MIME parts, NULL where one is not uploaded yet */

@@ -48,7 +48,7 @@ static void append_lower(struct strbuf *out, const char *text)
     strbuf_append_char(out, '\n');
 }
 
-static int digest_lane(const struct recipients *recipients, const char *from, char ret_lane[65])
+static int digest_sequence(const struct recipients *recipients, const char *from, char ret_sequence[65])
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT((DRAFT_RECIPIENTS_MAX + 2) * (ADDRESS_MAX_BYTES + 1));
     append_lower(&text, from);
@@ -56,11 +56,11 @@ static int digest_lane(const struct recipients *recipients, const char *from, ch
         append_lower(&text, recipients->addresses[i]);
     if (text.error != 0)
         return text.error == -ENOMEM ? -ENOMEM : -EBADMSG;
-    content_digest(text.data, text.len, ret_lane);
+    content_digest(text.data, text.len, ret_sequence);
     return 0;
 }
 
-int send_order_lane(const char *request, const char *from, char ret_lane[65])
+int send_order_sequence(const char *request, const char *from, char ret_sequence[65])
 {
     static const char *const lists[] = {"to_addresses", "cc_addresses", "bcc_addresses"};
     json_t *root = json_loads(request, JSON_ALLOW_NUL, NULL);
@@ -75,7 +75,7 @@ int send_order_lane(const char *request, const char *from, char ret_lane[65])
     if (error == 0) {
         if (recipients.len > 1)
             qsort(recipients.addresses, recipients.len, sizeof(*recipients.addresses), compare_addresses);
-        error = digest_lane(&recipients, from, ret_lane);
+        error = digest_sequence(&recipients, from, ret_sequence);
     }
     free(recipients.addresses);
     json_decref(root);

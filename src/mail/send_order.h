@@ -6,8 +6,8 @@
 #ifndef INBOXFS_MAIL_SEND_ORDER_H
 #define INBOXFS_MAIL_SEND_ORDER_H
 
-/* The lane of a message: equal for equal senders and recipients, whatever their case, order and names.
+/* The sequence of a message: equal for equal senders and recipients, whatever their case, order and names.
  * `request` as draft_parse() makes it. 0, -EBADMSG, -ENOMEM. */
-int send_order_lane(const char *request, const char *from, char ret_lane[65]);
+int send_order_sequence(const char *request, const char *from, char ret_sequence[65]);
 
 #endif

@@ -207,7 +207,7 @@ static int check_message(struct acceptance *acceptance, const char *bytes, size_
     acceptance->transition.state = ITEM_QUEUED;
     int error = draft_parse_answer(bytes, len, next->answers, &draft, ret_reason);
     error = error != 0 ? error : find_sender(acceptance, draft, ret_reason);
-    error = error != 0 ? error : send_order_lane(draft->request, next->from, next->lane);
+    error = error != 0 ? error : send_order_sequence(draft->request, next->from, next->sequence);
     error = error != 0 ? error : allocate_part_ids(next, draft);
     error = error != 0 ? error : choose_key(acceptance, bytes, len);
     return error != 0 ? error : pin_attachments(acceptance, draft, ret_reason);

@@ -245,7 +245,7 @@ static int enqueue(struct outbox *outbox, struct item *item)
     if (item->envelope.kind == ENVELOPE_MESSAGE) {
         error = binding_recover_locked(outbox, item);
         if (error == 0)
-            error = send_queue_open_sequence(&outbox->queue, item->envelope.lane, &item->sequence);
+            error = send_queue_open_sequence(&outbox->queue, item->envelope.sequence, &item->sequence);
     }
     if (error == 0)
         send_queue_add(&outbox->queue, item);

@@ -465,7 +465,7 @@ int transition_reserve_locked(struct transition *transition, const struct item *
                              item_state_is_unsettled(transition->state) && !item->is_queued;
     int error = reserve_name_locked(transition, item);
     if (error == 0 && is_queued_message)
-        error = send_queue_open_sequence(&transition->outbox->queue, transition->next.lane,
+        error = send_queue_open_sequence(&transition->outbox->queue, transition->next.sequence,
                                          &transition->sequence);
     return error;
 }

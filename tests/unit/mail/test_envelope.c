@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Envelopes survive their file, whatever is in them; receipts are JSON; lanes are the same for the same
+ * Envelopes survive their file, whatever is in them; receipts are JSON; sequences are the same for the same
  * people.
  */
 #include <setjmp.h>
@@ -33,7 +33,7 @@ static void fill(struct envelope *envelope)
         .answers = strdup("{\"existing_email_id\":\"e1\"}"),
         .digest = "digest",
         .from = strdup("me@inbox.example"),
-        .lane = "lane",
+        .sequence = "lane",
         .attachments = calloc(1, sizeof(struct envelope_attachment)),
         .attachments_len = 1,
         .part_ids = calloc(2, sizeof(char *)),
@@ -68,7 +68,7 @@ static void assert_as_filled(const struct envelope *envelope)
     assert_string_equal(envelope->key, "3c90c3cc-0d44-4b50-8888-8dd25736052a");
     assert_string_equal(envelope->answers, "{\"existing_email_id\":\"e1\"}");
     assert_string_equal(envelope->from, "me@inbox.example");
-    assert_string_equal(envelope->lane, "lane");
+    assert_string_equal(envelope->sequence, "lane");
     assert_int_equal(envelope->attachments_len, 1);
     assert_int_equal(envelope->attachments[0].content, 5);
     assert_string_equal(envelope->attachments[0].name, "a.pdf");
@@ -237,16 +237,16 @@ static void lanes_are_the_same_for_the_same_people(void **state)
         "{\"to_addresses\":[{\"address\":\"B@x.example\",\"name\":null}],"
         "\"cc_addresses\":[{\"address\":\"A@X.example\",\"name\":null}],\"subject\":\"s\"}";
     static const char other[] = "{\"to_addresses\":[{\"address\":\"a@x.example\",\"name\":null}]}";
-    char lanes[4][65];
+    char sequences[4][65];
     (void)state;
-    assert_int_equal(send_order_lane(one, "me@i.example", lanes[0]), 0);
-    assert_int_equal(send_order_lane(same, "ME@i.example", lanes[1]), 0);
-    assert_int_equal(send_order_lane(other, "me@i.example", lanes[2]), 0);
-    assert_int_equal(send_order_lane(one, "you@i.example", lanes[3]), 0);
-    assert_string_equal(lanes[0], lanes[1]);
-    assert_string_not_equal(lanes[0], lanes[2]);
-    assert_string_not_equal(lanes[0], lanes[3]);
-    assert_int_equal(send_order_lane("[]", "me@i.example", lanes[0]), -EBADMSG);
+    assert_int_equal(send_order_sequence(one, "me@i.example", sequences[0]), 0);
+    assert_int_equal(send_order_sequence(same, "ME@i.example", sequences[1]), 0);
+    assert_int_equal(send_order_sequence(other, "me@i.example", sequences[2]), 0);
+    assert_int_equal(send_order_sequence(one, "you@i.example", sequences[3]), 0);
+    assert_string_equal(sequences[0], sequences[1]);
+    assert_string_not_equal(sequences[0], sequences[2]);
+    assert_string_not_equal(sequences[0], sequences[3]);
+    assert_int_equal(send_order_sequence("[]", "me@i.example", sequences[0]), -EBADMSG);
 }
 
 int main(void)
