@@ -35,6 +35,7 @@ struct connections {
     struct connection *first; /* this and all below protected by lock, the connections too */
     size_t open;
     size_t busy;
+    int64_t next_ms; /* when the thread wakes by itself */
     bool is_draining;
     bool is_closed; /* see connections_close() */
     bool is_ending;
@@ -74,8 +75,8 @@ static void *watch(void *argument)
     struct clock *clock = connections->clock;
     pthread_mutex_lock(&connections->lock);
     while (!connections->is_ending) {
-        int64_t until_ms = cut_off_late_locked(connections, clock_monotonic_ms(clock));
-        clock_wait(clock, &connections->changed, &connections->lock, until_ms);
+        connections->next_ms = cut_off_late_locked(connections, clock_monotonic_ms(clock));
+        clock_wait(clock, &connections->changed, &connections->lock, connections->next_ms);
     }
     pthread_mutex_unlock(&connections->lock);
     return NULL;
@@ -126,7 +127,10 @@ static void enter_locked(struct connections *connections, struct connection *con
         connection->was_accepted = true;
     connection->phase = phase;
     connection->deadline_ms = clock_monotonic_ms(connections->clock) + limits_ms[phase];
-    pthread_cond_broadcast(&connections->changed);
+    /* Most deadlines move away: the thread finds out when it wakes for the one before. */
+    if (connection->deadline_ms < connections->next_ms ||
+        (connections->is_draining && connections->busy == 0))
+        pthread_cond_broadcast(&connections->changed);
 }
 
 /* Whether `one` is to be cut off before `other`. */
