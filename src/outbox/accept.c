@@ -48,7 +48,7 @@ static struct item *key_memory_claim_locked(struct outbox *outbox, const char *d
     return NULL;
 }
 
-/* It was taken over: removes it. Waits for the disk. Consumes the claim. */
+/* Its key was taken over: removes the item. Waits for the disk. Consumes the claim. */
 static void key_memory_forget(struct outbox *outbox, struct item *memory)
 {
     int error = transition_remove(outbox, memory);
@@ -98,7 +98,7 @@ int accept_begin(struct outbox *outbox, const struct item *item, enum envelope_k
     envelope_clear_outcome(next);
     next->was_unknown = item_may_have_been_sent(item);
     next->kind = kind;
-    if (item->state == ITEM_SENT) { /* what was sent may be sent once more: as another message */
+    if (item->state == ITEM_SENT) { /* the user sends it once more, as another message */
         next->key[0] = '\0';
         next->digest[0] = '\0';
     }
@@ -179,7 +179,8 @@ static void digest_message(const struct envelope *envelope, const char *bytes, s
     content_digest(both, sizeof(both), ret_digest);
 }
 
-/* The key belongs to the content: the same content keeps its key, wherever it has been meanwhile. */
+/* A key belongs to a content. The item's own key is kept if the content is still the same; else a
+ * remembered key of the same content is taken over; else there is a new one. */
 static int choose_key(struct acceptance *acceptance, const char *bytes, size_t len)
 {
     struct outbox *outbox = acceptance->transition.outbox;

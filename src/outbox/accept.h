@@ -23,8 +23,7 @@ struct acceptance {
     struct item *memory;          /* whose idempotency key it takes over; claimed, or NULL */
 };
 
-/* Begins the hand-in of an item (new or not; claimed) under this name. A key that its envelope has is kept if
- * the content is still that of its digest. 0 or -ENOMEM. */
+/* Begins the hand-in of an item under this name. The item is new or claimed. 0 or -ENOMEM. */
 int accept_begin(struct outbox *outbox, const struct item *item, enum envelope_kind kind, const char *name,
                  struct acceptance *ret);
 
@@ -34,10 +33,11 @@ int accept_begin(struct outbox *outbox, const struct item *item, enum envelope_k
  * *ret_reason). */
 int accept_check(struct acceptance *acceptance, const char *bytes, size_t len, char **ret_reason);
 
-/* The change was committed: the key that was taken over is forgotten elsewhere. Waits for the disk. */
+/* The transition was committed: a remembered key that was taken over is removed where it was. Waits for
+ * the disk. */
 void accept_done(struct acceptance *acceptance);
 
-/* Of a hand-in that was begun, done or not. */
+/* Releases an acceptance that was begun, whether it was committed or not. */
 void accept_release(struct acceptance *acceptance);
 #define _cleanup_acceptance_ _cleanup_(accept_release)
 
@@ -48,9 +48,10 @@ size_t accept_max_bytes(enum envelope_kind kind);
 
 struct outbox;
 
-/* Whether an item that is taken out must be remembered. */
+/* Whether the key of an item that goes back to drafts/ must be remembered: its content may have been sent
+ * under it. */
 bool key_memory_is_needed(const struct item *item);
-/* Drops the oldest beyond a bound. Waits for the disk. */
+/* Drops the oldest remembered key if there are more than 1000. Waits for the disk. */
 void key_memory_prune(struct outbox *outbox);
 
 #endif

@@ -6,13 +6,14 @@
 #include <errno.h>
 
 #include "outbox/handle.h"
+#include "outbox/send_queue.h"
 #include "outbox/transition.h"
 
 struct barrier {
     struct outbox *outbox;
     enum envelope_kind kind;
     enum outbox_folder folder;
-    uint64_t up_to_order; /* what came later does not count */
+    uint64_t up_to_order; /* what was handed in later does not count */
     uint64_t reported;    /* failures up to here were reported before this barrier began */
 };
 
@@ -22,7 +23,8 @@ static bool counts(const struct barrier *barrier, const struct item *item)
            !item_is_unneeded(item);
 }
 
-/* Whether only time, the service or somebody's help brings it on. */
+/* Whether the item cannot go on now: it waits for a time, for the service, or for somebody to change the
+ * key. */
 static bool has_to_wait(struct outbox *outbox, const struct item *item)
 {
     const struct suspension *suspension = &outbox->suspensions[item->envelope.kind];

@@ -23,7 +23,7 @@
 #include "outbox/transition.h"
 #include "outbox/writer_fate.h"
 
-/* A place in the list; of a handle. */
+/* The place of a handle in the list of pending releases. */
 struct pending_release {
     struct outbox_handle *next;
     struct outbox_handle *previous;
@@ -53,7 +53,7 @@ static struct pending_releases *list_of(const struct outbox_handle *handle)
     return &handle->outbox->release[handle->kind];
 }
 
-/* Written again, or released. */
+/* The file was written to again, or is released. */
 static void release_remove_locked(struct outbox_handle *handle)
 {
     struct pending_release *release = &handle->release;
@@ -66,7 +66,7 @@ static void release_remove_locked(struct outbox_handle *handle)
     outbox_broadcast_locked(handle->outbox);
 }
 
-/* A close(2); of one that was closed before, once more. */
+/* A close(2). A handle that was closed before goes to the end of the list. */
 static void release_add_locked(struct outbox_handle *handle)
 {
     struct pending_releases *list = list_of(handle);
@@ -80,14 +80,14 @@ static void release_add_locked(struct outbox_handle *handle)
     list->last = handle;
 }
 
-/* The release has begun: it is waited for, however long the disk takes. */
+/* The release has begun: others wait for it, however long the disk takes. */
 static void release_begin_locked(struct outbox_handle *handle)
 {
     if (handle->release.number != 0)
         handle->release.is_releasing = true;
 }
 
-/* How long to wait for the handles closed up to `number`: 0 where there is none to wait for. */
+/* Until when to wait for the handles that were closed up to `number`; 0: none of them is to be waited for. */
 static int64_t find_until_locked(const struct pending_releases *list, uint64_t number,
                                  const struct item *item, int64_t now_ms)
 {
@@ -218,7 +218,7 @@ static int writer_begin(struct outbox *outbox, struct item *item, off_t keep_byt
     if (error != 0)
         return error == -EALREADY ? 0 : error;
 
-    /* What was interrupted is not whole because somebody adds to it. */
+    /* A text that was interrupted does not become whole by appending to it. */
     const char *interrupted = item->state == ITEM_ON_HOLD && keep_bytes > 0 ? item->envelope.error : NULL;
     _cleanup_free_ char *interruption = interrupted == NULL ? NULL : strdup(interrupted);
     error = interrupted != NULL && interruption == NULL ? -ENOMEM : begin_claimed(outbox, item);
@@ -226,7 +226,8 @@ static int writer_begin(struct outbox *outbox, struct item *item, off_t keep_byt
     if (error == 0) {
         reset_writing_locked(item);
         item->interruption = TAKE_PTR(interruption);
-        item->wrote_len = 0; /* not before: to who wrote it, its name goes on answering when it is out */
+        /* Not at the hand-in: who wrote the file may use its former name when it is sent. */
+        item->wrote_len = 0;
     }
     claim_release_locked(outbox, item);
     pthread_mutex_unlock(&outbox->lock);
@@ -280,8 +281,9 @@ static void writer_judge(struct outbox *outbox, struct item *item, pid_t pid)
     if (item->state == ITEM_WRITING) {
         bool has_written = item_was_written_by(item, process);
         item->last_end = is_well ? NULL : words_for_end(fate, has_written);
-        /* Ctrl-C ends what a shell waits for, not the shell that writes. Of whom nothing can be seen, the
-         * worst is assumed. */
+        /* An exit status counts for the process that wrote: where Ctrl-C ends a program that inherited the
+         * file, the shell that writes goes on. Where nothing can be seen of a process, the worst is
+         * assumed. */
         if (fate == WRITER_KILLED || fate == WRITER_HIDDEN || (fate == WRITER_EXITED && has_written))
             item_interrupt(item, item->last_end);
     }
@@ -290,7 +292,7 @@ static void writer_judge(struct outbox *outbox, struct item *item, pid_t pid)
 
 /* ---------------------------------------------------------------- the last close */
 
-/* Attachments are checked by their size alone; what is on hold, not at all. */
+/* Reads what the check needs: of an attachment the size alone, of what is never sent nothing. */
 static int read_content(struct outbox *outbox, const struct item *item, char **ret_bytes, size_t *ret_len)
 {
     const struct envelope *envelope = &item->envelope;
@@ -312,8 +314,7 @@ static int try_hand_in(struct outbox *outbox, struct item *item, char **ret_reas
     if (error == 0)
         error = accept_check(&acceptance, bytes, len, ret_reason);
     crash_point("checked");
-    acceptance.transition.is_own_doing =
-        true; /* RELEASE is no call that anyone waits for: a receipt may appear */
+    acceptance.transition.is_own_doing = true; /* nobody waits for RELEASE: the listener is called */
     if (error == 0)
         error = transition_commit(&acceptance.transition, item);
     crash_point("accepted");
@@ -322,8 +323,8 @@ static int try_hand_in(struct outbox *outbox, struct item *item, char **ret_reas
     return error;
 }
 
-/* The last close: hands in, holds, or fails what was written. The item is claimed and in ITEM_WRITING. Waits
- * for the disk. */
+/* The last release: hands in what was written, puts it on hold, or moves it into failed/. The item is
+ * claimed and in ITEM_WRITING. Waits for the disk. */
 static void writer_finish(struct outbox *outbox, struct item *item)
 {
     _cleanup_free_ char *reason = NULL;
@@ -360,7 +361,7 @@ static struct outbox_handle *new_handle(struct outbox *outbox, pid_t pid)
     return handle;
 }
 
-/* The handle is not the item's writer any more. NULL-safe. */
+/* The handle no longer counts as the item's writer. NULL-safe. */
 static void free_handle(struct outbox_handle *handle)
 {
     if (handle == NULL)
@@ -490,7 +491,7 @@ int outbox_create_answer(struct outbox *outbox, const char *answers, const char 
     int error = item_check_name(OUTBOX_FOLDER_OUTBOX, name);
     if (error != 0)
         return error;
-    do { /* until nobody takes the name first */
+    do { /* until no other thread takes the name first */
         _cleanup_free_ char *free_name = outbox_choose_name(outbox, OUTBOX_FOLDER_OUTBOX, name);
         const struct new_file file = {.kind = ENVELOPE_MESSAGE, .name = free_name, .answers = answers};
         error = free_name == NULL ? -ENOMEM : create_file(outbox, &file, pid, ret_handle, ret);
@@ -509,7 +510,7 @@ static int open_receipt(struct outbox_handle *handle)
     size_t len;
 
     pthread_mutex_lock(&outbox->lock);
-    bool is_unsaved = handle->item->is_unsaved; /* then memory knows better, and has all of it */
+    bool is_unsaved = handle->item->is_unsaved; /* then memory is newer than the disk, and complete */
     int error = item_state_has_receipt(handle->item->state) ? 0 : -ENOENT;
     if (error == 0 && is_unsaved)
         error = envelope_copy(&handle->item->envelope, &envelope);
@@ -527,8 +528,8 @@ static int open_receipt(struct outbox_handle *handle)
     return error != 0 ? error : handle->receipt == NULL ? -ENOMEM : 0;
 }
 
-/* Counts as a writer from here on, so that nobody hands the item in meanwhile; and not in the middle of
- * somebody's doing so. -EALREADY: messages have bound the item as it is. */
+/* Waits while another thread hands the item in. From here on the handle counts as a writer, so that nobody
+ * hands the item in meanwhile. -EALREADY: messages have bound the item as it is. */
 static int enter_writer_locked(struct outbox_handle *handle)
 {
     struct item *item = handle->item;
@@ -561,7 +562,7 @@ static int find_item(struct outbox_handle *handle, uint64_t number)
     return item == NULL ? -ENOENT : 0;
 }
 
-/* Its messages keep the item, and a copy takes the name, unless somebody else was quicker. */
+/* Messages keep the item, and a copy takes its name, unless another thread did that already. */
 static int leave_name(struct outbox *outbox, struct item *item)
 {
     pthread_mutex_lock(&outbox->lock);
@@ -576,8 +577,8 @@ static int leave_name(struct outbox *outbox, struct item *item)
     return error;
 }
 
-/* What was closed is handed in first: nobody writes into it, or empties it, before that is done. -ESTALE:
- * another item has the name now. */
+/* Waits until what was closed before is handed in, so that nobody writes to it before. -ESTALE: another
+ * item has the name now. */
 static int enter_writer(struct outbox_handle *handle)
 {
     struct outbox *outbox = handle->outbox;
@@ -588,7 +589,7 @@ static int enter_writer(struct outbox_handle *handle)
     return error == -EALREADY ? leave_name(outbox, handle->item) : error;
 }
 
-/* Who reads what waits may put an edited text in its place (names.c). */
+/* A process that reads a waiting message may replace it by an edited text (rename.c). */
 static void remember_reader(struct outbox_handle *handle)
 {
     struct outbox *outbox = handle->outbox;
@@ -604,7 +605,7 @@ static void remember_reader(struct outbox_handle *handle)
     pthread_mutex_unlock(&outbox->lock);
 }
 
-/* What is written under a former name begins something new. Upon -ESTALE the kernel makes one more LOOKUP,
+/* Who opens a former name for writing begins a new file. Upon -ESTALE the kernel makes one more LOOKUP,
  * which now finds the name free. */
 static bool forget_former_names(struct outbox *outbox, uint64_t number, pid_t pid)
 {
@@ -676,8 +677,8 @@ static int check_end(const struct outbox_handle *handle, off_t offset, uint64_t 
     return (uint64_t)offset > max || len > max - (uint64_t)offset ? -EFBIG : 0;
 }
 
-/* Content that was closed begins to be written anew. What was unlinked while it was open lives on for those
- * who have it open, and is never sent. */
+/* Before each change of the content. An item that was unlinked while it was open can still be written to,
+ * and is never sent. */
 static int begin_writing(struct outbox_handle *handle, off_t keep_bytes)
 {
     if (!handle->may_write || handle->fd < 0)
@@ -699,7 +700,7 @@ bool outbox_write_may_wait(struct outbox_handle *handle)
     return may_wait;
 }
 
-/* The kernel does not say whose pages of a mapping it writes (task 0). */
+/* For pages of a mapping the kernel names no task (0). */
 static void remember_writer(struct outbox_handle *handle, pid_t pid)
 {
     struct outbox *outbox = handle->outbox;
@@ -734,8 +735,8 @@ static void record_failed_write(struct outbox_handle *handle, int error)
     pthread_mutex_unlock(&handle->outbox->lock);
 }
 
-/* Each block that the write reached the end of: a big file is on the disk for the most part when it is
- * closed, for its writer has other things to do between its writes. */
+/* Starts writing out each block that the write has completed. So most of a big file is on the disk when it
+ * is closed, and FLUSH has little to wait for. */
 static void write_behind(const struct outbox_handle *handle, off_t offset, size_t len)
 {
     off_t end = offset + (off_t)len;
@@ -807,8 +808,8 @@ int outbox_set_size(struct outbox *outbox, uint64_t number, struct outbox_handle
         record_failed_write(handle, error);
         return error;
     }
-    /* O_TRUNC by a shell is no write of the program that it starts, nor of itself: nothing can be half yet.
-     */
+    /* O_TRUNC does not make the caller a writer: a shell truncates for the program that it starts, and
+     * nothing can be half written yet. */
     record_write(handle);
     return 0;
 }
@@ -871,7 +872,7 @@ bool outbox_is_flushed(const struct outbox_handle *handle)
     return is_flushed;
 }
 
-/* Whether it was the last writer of an item that is being written; then the item is claimed. */
+/* Whether this was the last writer of an item in ITEM_WRITING. Then the item is claimed. */
 static bool leave_writer_locked(struct outbox_handle *handle)
 {
     struct item *item = handle->item;
@@ -894,7 +895,8 @@ static void release_writer(struct outbox_handle *handle)
     bool is_unflushed = handle->has_written && handle->release.number == 0;
     release_begin_locked(handle);
     pthread_mutex_unlock(&outbox->lock);
-    if (is_unflushed) /* its descriptors were closed before a mapping of it ended, or in another task */
+    if (is_unflushed) /* its last write came after its last close(2), as through a mapping, or in another task
+                       */
         writer_judge(outbox, handle->item, handle->opener);
 
     pthread_mutex_lock(&outbox->lock);

@@ -40,8 +40,7 @@ enum {
     ATTACHED = OUTBOX_FOLDER_ATTACHMENTS,
 };
 
-/* What a user does to an item that is settled or waiting: hand it in (again), keep it from being sent, take
- * it away. */
+/* What a user may do to an item that is settled or waits: hand it in again, put it on hold, take it away. */
 #define HAND_IN (TO(ITEM_QUEUED) | TO(ITEM_UPLOADING) | TO(ITEM_ON_HOLD))
 #define TAKE_AWAY (TO(ITEM_GONE) | TO(ITEM_DRAFTED))
 
@@ -295,7 +294,7 @@ void item_interrupt(struct item *item, const char *why)
 struct former_name {
     char *name;
     enum outbox_folder folder;
-    uint64_t number; /* the item's; nothing is found any more when it was removed, or is no longer settled */
+    uint64_t number; /* of the item. When that was removed, or is no longer settled, the name finds nothing */
     int64_t until_ms;
     struct former_name *same; /* the next older one of the same name */
     struct former_name *older;
@@ -308,7 +307,7 @@ struct known_id {
     char text[];
 };
 
-/* What stands in `names` for a name that is reserved. */
+/* `names` has this for a name that is reserved. */
 static char reservation;
 
 static void remove_former_name(struct item_table *table, struct former_name *former_name)

@@ -50,7 +50,7 @@ enum {
     ITEM_STATES = ITEM_DRAFTED + 1
 };
 
-/* As in envelopes and receipts: "writing", "unknown outcome". */
+/* The state's name in envelopes and receipts: "writing", "unknown outcome". */
 const char *item_state_name(enum item_state state);
 /* 0 or -EBADMSG. ITEM_GONE has no name. */
 int item_state_from_name(const char *name, enum item_state *ret_state);
@@ -268,8 +268,8 @@ enum {
  * -EILSEQ (not UTF-8; of an attachment, whose name is sent in a header, also: a control character). */
 int item_check_name(enum outbox_folder folder, const char *name);
 bool item_is_receipt_name(const char *name);
-/* Whether a file of this name is left alone for ever. The backup of a message would be sent as a second
- * message; a backup may well be what somebody wants to attach. */
+/* Whether a file of this name is never sent: a temporary file, and the backup of a message, which would be
+ * sent as a second message. A backup may be attached. */
 bool item_is_never_sent(enum envelope_kind kind, const char *name);
 
 /* `name`, shortened so that a receipt's name fits beside it, and numbered so that it is free in the folder.

@@ -14,6 +14,7 @@
 #include "mail/receipt.h"
 #include "outbox/item.h"
 #include "outbox/send.h"
+#include "outbox/send_queue.h"
 #include "outbox/transition.h"
 #include "outbox/writer_fate.h"
 

@@ -16,6 +16,7 @@
 #include "outbox/accept.h"
 #include "outbox/item.h"
 #include "outbox/send.h"
+#include "outbox/send_queue.h"
 #include "outbox/spool.h"
 #include "outbox/transition.h"
 
@@ -23,7 +24,7 @@ DEFINE_CLEANUP_FREE(outbox)
 
 /* ---------------------------------------------------------------- loading */
 
-/* The receipt must be measured while the request is here; then the request can go. */
+/* The receipt shows the request, so its size is found before the request is dropped from memory. */
 static int measure_receipt(struct item *item)
 {
     _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(ENVELOPE_MAX_BYTES);
@@ -81,7 +82,8 @@ static int load_without_data(struct outbox *outbox, const struct spool_item *fou
     return error;
 }
 
-/* An empty content without a whole envelope is a creation that was cut short: its caller got no answer. */
+/* An empty content without a whole envelope comes from a creation that was cut short: its caller got no
+ * answer. */
 static int load_without_envelope(struct outbox *outbox, const struct spool_item *found)
 {
     if (found->size == 0)
@@ -118,7 +120,8 @@ static int load(void *context, struct spool_item *found)
 
 /* ---------------------------------------------------------------- attachments that were being split */
 
-/* A copy is always younger. */
+/* The original of a copy that version 0.1 made: a copy has the greater number, and the same content
+ * number. */
 static struct item *find_original(struct item *const *items, size_t len, const struct item *copy)
 {
     for (size_t i = 0; i < len; i++)
@@ -137,8 +140,9 @@ static int drop(struct outbox *outbox, struct item *item)
     return error;
 }
 
-/* binding_split() ended in its middle. Where both have one content file, nothing has happened to the
- * original: the copy goes. Where they are of different length, somebody had begun to write. */
+/* Version 0.1 ended while it split an attachment in two. Where both have one content file, nothing had
+ * happened to the original: the copy is dropped. Where they are of different length, somebody had begun to
+ * write. */
 static int mend_split(struct outbox *outbox, struct item **items, size_t len, size_t copy)
 {
     struct item *original = find_original(items, len, items[copy]);
@@ -193,8 +197,8 @@ static int list_items(const struct outbox *outbox, struct item ***ret_items, siz
     return 0;
 }
 
-/* Of two attachments of one name, whether the one made later took it from the other. A rename hands in anew;
- * and what is being written is not replaced. */
+/* Whether `item` took the name from `older`, which has the smaller number. The later hand-in has the name;
+ * but what is being written is never replaced. */
 static bool has_replaced(const struct item *item, const struct item *older)
 {
     if ((item->state == ITEM_WRITING) != (older->state == ITEM_WRITING))
@@ -202,8 +206,9 @@ static bool has_replaced(const struct item *item, const struct item *older)
     return item->envelope.order >= older->envelope.order;
 }
 
-/* Two items of one name: in attachments/, and where the older one is on hold, the newer has replaced it, and
- * the crash came before the older was removed. Elsewhere it cannot be; then both stay. */
+/* Two items have one name. In attachments/, and where the older is on hold, the newer has replaced it, and
+ * a crash came before the older was hidden or removed. Elsewhere this should not be: both stay, and one
+ * gets a number. */
 static int resolve_clash(struct outbox *outbox, struct item *older, struct item *item, int folder)
 {
     if (folder == OUTBOX_FOLDER_ATTACHMENTS || older->state == ITEM_ON_HOLD) {
@@ -287,7 +292,7 @@ static void settle_item(struct outbox *outbox, struct item *item)
     } else if (item->state == ITEM_WRITING) {
         settle_interrupted(outbox, item, "interrupted: the program ended while the file was being written");
     }
-    item->failure = 0; /* of an earlier run: no barrier waits for it */
+    item->failure = 0; /* it failed in an earlier run: no barrier reports it */
 }
 
 static void check_all(struct outbox *outbox, struct item *const *items, size_t len)

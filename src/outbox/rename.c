@@ -24,11 +24,11 @@
 
 /* ---------------------------------------------------------------- what stands in the way */
 
-/* What stands in the way of a rename onto a name: claims it into *ret_replaced when it may be replaced, NULL
- * when there is nothing. 0, -EEXIST (queued, or `is_exclusive`), -EBUSY (being written). The lock is held; it
- * must not be that a claim is waited for: -EAGAIN when it would be. */
-static int names_claim_target_locked(struct outbox *outbox, enum outbox_folder folder, const char *name,
-                                     bool is_exclusive, struct item **ret_replaced)
+/* Claims the item that has the name now, if a rename may replace it: *ret_replaced, or NULL where the name
+ * is free. 0; -EEXIST: it is queued, or `is_exclusive`; -EBUSY: it is being written; -EAGAIN: its claim
+ * would have to be waited for. The lock is held. */
+static int claim_target_locked(struct outbox *outbox, enum outbox_folder folder, const char *name,
+                               bool is_exclusive, struct item **ret_replaced)
 {
     struct item *item = item_table_find(&outbox->table, folder, name);
     *ret_replaced = NULL;
@@ -48,9 +48,9 @@ static int names_claim_target_locked(struct outbox *outbox, enum outbox_folder f
     return 0;
 }
 
-/* After a change that replaced an item: gives up the claim; what nobody needs is removed, and what messages
- * need is hidden durably. NULL-safe. Waits for the disk. */
-static void names_release_target(struct outbox *outbox, struct item *replaced)
+/* Ends the claim of claim_target_locked(). A replaced item that messages need is hidden durably, any other
+ * one is removed. NULL-safe. Waits for the disk. */
+static void release_target(struct outbox *outbox, struct item *replaced)
 {
     if (replaced == NULL)
         return;
@@ -93,12 +93,13 @@ struct renaming {
     const char *new_name;
     struct item_asker asker;
     bool is_borrowed;
-    bool is_out;     /* settled: the old name answers to the asker alone */
+    bool is_out;     /* settled: found by its former name */
     char *free_name; /* owned: `new_name`, where it had to be numbered */
     char *reason;    /* owned */
 };
 
-/* What it is about: the item shown, be it on its way to the service, or one that left under this name. */
+/* Takes the item of this name: one that is shown, even while its request is under way, or one whose former
+ * name it is. */
 static int take_item_locked(struct renaming *renaming, const char *name)
 {
     struct outbox *outbox = renaming->outbox;
@@ -132,8 +133,8 @@ static void leave_item_locked(struct renaming *renaming)
         claim_release_locked(renaming->outbox, renaming->item);
 }
 
-/* Whether the name of the message is all that can still be changed: it goes out in any case, so its writer
- * must not get an error for the rename, and try once more. */
+/* Whether the message is handed in already, by the process that renames it. It goes out in any case, so
+ * that this process must not get an error for the rename, and send it once more. */
 static bool is_handed_in_by_asker(const struct renaming *renaming)
 {
     const struct item *item = renaming->item;
@@ -142,8 +143,8 @@ static bool is_handed_in_by_asker(const struct renaming *renaming)
            item_was_made_by(item, &renaming->asker);
 }
 
-/* Who has read a message that waits, and puts another in its place, has edited it: it gives way. But not to a
- * text that was refused already: then nothing would go out. */
+/* A process that has read a waiting message and renames another onto it has edited it: the waiting one is
+ * withdrawn. Not for a text that was refused already, for then neither would be sent. */
 static bool is_superseded(const struct renaming *renaming, const struct item *waiting)
 {
     const struct item_reader asker = {renaming->asker.process, renaming->asker.started};
@@ -170,8 +171,8 @@ static int supersede_locked(struct renaming *renaming)
 static int take_target_locked(struct renaming *renaming, bool is_exclusive)
 {
     struct outbox *outbox = renaming->outbox;
-    int error = names_claim_target_locked(outbox, renaming->to, renaming->new_name, is_exclusive,
-                                          &renaming->replaced);
+    int error =
+        claim_target_locked(outbox, renaming->to, renaming->new_name, is_exclusive, &renaming->replaced);
     if (is_exclusive || (error != -EEXIST && error != -EBUSY))
         return error;
     int edited = supersede_locked(renaming);
@@ -179,14 +180,14 @@ static int take_target_locked(struct renaming *renaming, bool is_exclusive)
         return edited;
     if (!is_handed_in_by_asker(renaming) || (edited == -EBUSY && renaming->item->state == ITEM_QUEUED))
         return edited == -EBUSY ? edited : error;
-    if (renaming->is_out) /* it needs no name here */
+    if (renaming->is_out) /* it has its name in sent/ or failed/ */
         return 0;
     renaming->free_name = item_table_choose_name(&outbox->table, renaming->to, renaming->new_name);
     renaming->new_name = renaming->free_name;
     return renaming->free_name == NULL ? -ENOMEM : 0;
 }
 
-/* Both or none: two renames in opposite directions must not wait for each other. */
+/* Takes both items or none: two renames in opposite directions must not wait for each other. */
 static int take_pair(struct renaming *renaming, const char *name, bool is_exclusive)
 {
     struct outbox *outbox = renaming->outbox;
@@ -207,7 +208,8 @@ static int take_pair(struct renaming *renaming, const char *name, bool is_exclus
     return error;
 }
 
-/* A message gives way before the other takes its name: a crash in between must not leave both to be sent. */
+/* The replaced message is removed before the other takes its name: a crash in between must not leave both
+ * to be sent. */
 static int remove_replaced(struct renaming *renaming)
 {
     struct item *replaced = renaming->replaced;
@@ -237,7 +239,7 @@ static int set_name(struct transition *transition, const char *name)
     return transition->next.name == NULL ? -ENOMEM : 0;
 }
 
-/* The name alone: of what is still written, or waits in the queue. */
+/* Changes the name alone: of what is being written, waits in the queue, or is at the service. */
 static int rename_only(struct renaming *renaming, enum item_state state)
 {
     _cleanup_transition_ struct transition transition;
@@ -247,7 +249,8 @@ static int rename_only(struct renaming *renaming, enum item_state state)
     return error != 0 ? error : commit(renaming, &transition);
 }
 
-/* In sent/ or failed/, receipt and all. The new name goes on answering here as the old one did. */
+/* Renames in sent/ or failed/, with the receipt. In outbox/ the new name becomes a former name, as the old
+ * one was. */
 static int rename_settled(struct renaming *renaming)
 {
     _cleanup_transition_ struct transition transition = {.outbox = NULL};
@@ -297,7 +300,7 @@ static int read_message(struct renaming *renaming, char **ret_bytes, size_t *ret
     return error == -EFBIG ? -EMSGSIZE : error;
 }
 
-/* Under its new name it is handed in, or on hold, whatever it was before. */
+/* Hands the item in under its new name, or puts it on hold, whatever its state was. */
 static int hand_in_again(struct renaming *renaming)
 {
     _cleanup_acceptance_ struct acceptance acceptance = {.memory = NULL};
@@ -325,7 +328,7 @@ static int rename_attachment(struct renaming *renaming)
                : hand_in_again(renaming);
 }
 
-/* NULL: it may go there. */
+/* Why the item may not go to the other folder; NULL: it may. */
 static const char *check_folders(const struct renaming *renaming)
 {
     bool is_message = renaming->item->envelope.kind == ENVELOPE_MESSAGE;
@@ -384,7 +387,7 @@ static int rename_taken(struct renaming *renaming, const char *name, unsigned in
     }
     leave_item_locked(renaming);
     pthread_mutex_unlock(&outbox->lock);
-    names_release_target(outbox, renaming->replaced);
+    release_target(outbox, renaming->replaced);
     if (error == -EINVAL || error == -EXDEV)
         error = -EIO; /* mv(1) would misread them */
     if (error != 0 && error != -EBUSY && error != -EEXIST && error != -ESTALE)
@@ -430,7 +433,7 @@ int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *na
 
 /* ---------------------------------------------------------------- retry */
 
-/* Whether something waits under this name; then it waits no longer. */
+/* Whether something waits under this name. Then it is tried now. */
 static bool retry_waiting(struct outbox *outbox, enum outbox_folder folder, const char *name)
 {
     pthread_mutex_lock(&outbox->lock);
@@ -521,7 +524,7 @@ struct moving_in {
     const char *name;
     const char *answers; /* or NULL */
     char *free_name;     /* `name`, where it was chosen here */
-    pid_t mover;         /* the process; -1: it has no name here that this process knows */
+    pid_t mover;         /* the process that moves it; -1: nobody knows its name here */
     enum envelope_kind kind;
     int fd; /* of the draft */
     struct stat status;
@@ -575,8 +578,8 @@ static int claim_target(struct moving_in *moving, enum outbox_folder folder, boo
     struct outbox *outbox = moving->outbox;
     int error;
     pthread_mutex_lock(&outbox->lock);
-    while ((error = names_claim_target_locked(outbox, folder, moving->name, is_exclusive,
-                                              &moving->replaced)) == -EAGAIN)
+    while ((error = claim_target_locked(outbox, folder, moving->name, is_exclusive, &moving->replaced)) ==
+           -EAGAIN)
         pthread_cond_wait(&outbox->changed, &outbox->lock);
     pthread_mutex_unlock(&outbox->lock);
     if (error == -EEXIST)
@@ -671,8 +674,8 @@ static void drop_item(struct moving_in *moving)
     moving->item = NULL;
 }
 
-/* Of answers the name is a proposal. The name is free when it is chosen, and reserved when it is accepted:
- * somebody else may be first. */
+/* For answers `name` is a proposal. Between choosing a free name and reserving it another thread may take
+ * it: then the next is chosen. */
 static int accept_answer(struct moving_in *moving)
 {
     int error = item_check_name(OUTBOX_FOLDER_OUTBOX, moving->name);
@@ -708,7 +711,7 @@ static int hand_in_draft(struct moving_in *moving, unsigned int flags)
 static int end_moving(struct moving_in *moving, const char *shown_path, int error)
 {
     struct outbox *outbox = moving->outbox;
-    names_release_target(outbox, moving->replaced);
+    release_target(outbox, moving->replaced);
     if (error == -EINVAL || error == -EXDEV)
         error = -EIO; /* mv(1) would copy, or speak of subdirectories */
     if (error != 0)
@@ -757,7 +760,8 @@ int outbox_hand_in_answer(struct outbox *outbox, int draft_dir_fd, const char *d
 
 /* ---------------------------------------------------------------- out */
 
-/* The content has left. Recovery draws the same conclusion from an envelope without content. */
+/* The content has left the spool: the envelope is removed, or kept to remember the key. Recovery does the
+ * same to an envelope without content. */
 static void forget_or_remember(struct outbox *outbox, struct item *item)
 {
     _cleanup_transition_ struct transition transition = {.outbox = NULL};

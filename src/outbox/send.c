@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "mail/draft.h"
+#include "outbox/send_queue.h"
 #include "outbox/transition.h"
 
 /* ================================================================ what an answer means */
@@ -39,7 +40,7 @@ static int ignore_email(void *context, struct email_record *record)
     return 0;
 }
 
-/* True also when that cannot be found out: better to wait than to give up. */
+/* True also when this cannot be found out: then the message waits, instead of failing. */
 static bool is_key_refused(struct outbox *outbox, struct item *item, struct cancel *cancel)
 {
     struct mail_service *service = outbox->config.service;
@@ -56,8 +57,8 @@ static bool is_key_refused(struct outbox *outbox, struct item *item, struct canc
 
 enum attempt_meaning {
     ATTEMPT_ACCEPTED, /* done */
-    ATTEMPT_REJECTED, /* for good, and this one alone */
-    ATTEMPT_AGAIN,    /* to be tried again, or of unknown outcome */
+    ATTEMPT_REJECTED, /* this item, for good */
+    ATTEMPT_AGAIN,    /* it is tried again, or its outcome is unknown */
 };
 
 static enum attempt_meaning find_meaning(struct outbox *outbox, struct item *item,
@@ -77,7 +78,7 @@ static enum attempt_meaning find_meaning(struct outbox *outbox, struct item *ite
     }
 }
 
-/* SUSPENSION_NONE where the service answered, whatever it said of this one. */
+/* SUSPENSION_NONE: the service works, whatever it answered to this item. */
 static enum suspension_reason find_reason(const struct service_result *result, enum attempt_meaning meaning)
 {
     if (meaning != ATTEMPT_AGAIN)
@@ -126,7 +127,7 @@ static void record_answer_locked(struct outbox *outbox, struct item *item,
         put_off_locked(outbox, item, result->retry_after_ms);
 }
 
-/* That it is busy says neither. */
+/* A busy service is neither reached nor unreachable. */
 static void notify_contact(const struct outbox *outbox, const struct service_result *result,
                            enum attempt_meaning meaning)
 {
@@ -203,7 +204,7 @@ static int load_draft(struct attempt *attempt)
     return error;
 }
 
-/* The answer to an upload or a send that was not a success. A refusal is the end; the rest waits. */
+/* After an answer that was no success: a rejection ends in failed/, all else waits. */
 static void settle_not_sent(struct attempt *attempt, const struct service_result *result)
 {
     struct outbox *outbox = attempt->outbox;
@@ -342,7 +343,7 @@ static void settle_unknown(struct attempt *attempt, int http_status, const char 
     settle_into_failed(attempt->outbox, attempt->item, ITEM_UNKNOWN, http_status, words);
 }
 
-/* The same key again sends nothing a second time, where the service is trusted to honour it. */
+/* Where the service is trusted to honour keys, repeating the request with its key sends nothing twice. */
 static void settle_may_have_been_sent(struct attempt *attempt, const struct service_result *result)
 {
     struct outbox *outbox = attempt->outbox;
@@ -370,7 +371,7 @@ static void count_in_quota(struct attempt *attempt)
     pthread_mutex_unlock(&outbox->lock);
 }
 
-/* Not their size (413), but what they are. */
+/* Whether the rejection is about the ids of attachments, and not about their size (413). */
 static bool names_attachments(const struct service_result *result)
 {
     return result->detail != NULL && result->http_status != 413 &&
@@ -452,7 +453,7 @@ static void settle_message(struct attempt *attempt, const struct service_result 
 static void send_request(struct attempt *attempt)
 {
     struct mail_service *service = attempt->outbox->config.service;
-    char key[ENVELOPE_KEY_SIZE]; /* the envelope is lent */
+    char key[ENVELOPE_KEY_SIZE]; /* another thread may change the envelope during the request */
     memcpy(key, attempt->item->envelope.key, sizeof(key));
     const struct send_request request = {
         .json = attempt->request,
@@ -470,8 +471,8 @@ static void send_request(struct attempt *attempt)
     service_result_release(&result);
 }
 
-/* One attempt, in a place of the day's quota (which it leaves). The item is claimed for the service and in
- * ITEM_QUEUED; afterwards it is settled, or waits. Waits for the network. */
+/* Makes one attempt, and leaves the quota that the caller entered. The item is claimed for the service and
+ * in ITEM_QUEUED; afterwards it is settled, or waits. Waits for the network. */
 static void send_message(struct outbox *outbox, struct item *item, struct cancel *cancel)
 {
     struct attempt attempt = {
@@ -612,7 +613,7 @@ static void content_type_find(struct content_type *type, const char *name, const
 /* ================================================================ attachments */
 
 enum {
-    MAGIC_BYTES = 64 * 1024 /* what libmagic gets to see */
+    MAGIC_BYTES = 64 * 1024 /* the beginning of the file, for libmagic */
 };
 
 static unsigned int count_touches(struct outbox *outbox, const struct item *item)
@@ -647,9 +648,9 @@ static int open_content(struct outbox *outbox, const struct item *item, struct c
     return 0;
 }
 
-/* The claim keeps everybody of this program from it. Whoever else writes into the spool may not make the
- * service take half of one content and half of another for uploaded. Times say nothing where they were set by
- * a user, as programs that copy do when they have closed the file. */
+/* The claim keeps other threads from changing the content, but another program may write into the spool;
+ * then the upload may be half of one content and half of another. The time says nothing where a user set
+ * it meanwhile, as programs do that copy files. */
 static bool has_changed(int fd, const struct stat *before, bool was_touched)
 {
     struct stat now;
@@ -676,8 +677,8 @@ static void settle_upload(struct outbox *outbox, struct item *item, const struct
         settle_later(outbox, item, result->http_status, result->detail);
 }
 
-/* One attempt. The item is claimed for the service and in ITEM_UPLOADING; afterwards it is uploaded, failed,
- * or waits. Waits for the network. */
+/* Makes one attempt. The item is claimed for the service and in ITEM_UPLOADING; afterwards it is uploaded,
+ * failed, or waits. Waits for the network. */
 static void upload_attachment(struct outbox *outbox, struct item *item, struct content_type *type,
                               struct cancel *cancel)
 {
@@ -714,7 +715,7 @@ enum {
     KINDS = 2,
     AT_START = 4,
     AT_MOST_OF_A_KIND =
-        16, /* so many messages, or uploads, at a time: slow ones of one kind leave the other its threads */
+        16, /* messages, or uploads, at a time, so that slow uploads leave threads to messages */
     STOP_GRACE_MS = 3000,
     MIDNIGHT_CHECK_MS =
         60 * 1000, /* the machine's clock may be set while one waits for the turn of the day */
@@ -758,7 +759,7 @@ static int start_locked(struct send_pool *pool)
     return 0;
 }
 
-/* When all are busy. Without a thread for it, those that there are go on. */
+/* Starts one more thread when all are busy. Where that fails, those that there are go on. */
 static void start_another_locked(struct send_pool *pool)
 {
     unsigned int busy = pool->busy[ENVELOPE_MESSAGE] + pool->busy[ENVELOPE_ATTACHMENT];
@@ -803,7 +804,8 @@ static struct item *find_locked(struct worker *worker, enum envelope_kind kind, 
                                     : send_queue_find_upload(queue, now, until_ms);
 }
 
-/* Who is let through by the suspension has to ask; so it is left again where the day has no place. */
+/* A thread that suspension_try() lets through has to ask the service, or to leave the suspension, as here
+ * when the quota is used up. */
 static struct item *take_locked(struct worker *worker, enum envelope_kind kind, int64_t now,
                                 int64_t *until_ms)
 {

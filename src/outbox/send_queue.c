@@ -138,8 +138,9 @@ static bool is_due(const struct item *item, int64_t now_ms, int64_t *ret_until_m
     return false;
 }
 
-/* Whoever waits holds up those behind it, for the sake of order; but not one that waits for somebody to
- * finish writing an attachment, which can take for ever. One that lost an attachment is about to fail. */
+/* The first message of a sequence that cannot go now holds up those behind it, to keep the order. One
+ * whose attachment is still being written is passed over, for that may take for ever. One that lost an
+ * attachment is about to fail. */
 static struct item *find_in_sequence(const struct sequence *sequence, int64_t now_ms, int64_t *ret_until_ms)
 {
     for (struct item *item = sequence->list.first; item != NULL; item = item->next) {
@@ -227,8 +228,7 @@ void suspension_end(struct suspension *suspension)
     suspension->probe = probe;
 }
 
-/* Several requests that were under way together fail together: that is one failure, and makes the wait longer
- * once. */
+/* Requests that were under way together fail together. That is one failure, and the backoff grows once. */
 void suspension_begin(struct suspension *suspension, enum suspension_reason reason, int64_t now_ms,
                       int64_t wait_ms, const char *words)
 {

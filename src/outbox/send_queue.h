@@ -33,7 +33,7 @@ struct item_list {
 
 struct sequence {
     char *key;
-    unsigned int refs; /* items in it, or about to be */
+    unsigned int refs; /* items that are in it, or are about to be added */
     struct item_list list;
     struct sequence *next; /* sequences with items, in the order of their turns */
     struct sequence *previous;
@@ -55,9 +55,10 @@ int send_queue_open_sequence(struct send_queue *queue, const char *key, struct s
 /* Takes back send_queue_open_sequence(), where no item was added by it. */
 void send_queue_close_sequence(struct send_queue *queue, struct sequence *sequence);
 
-/* At its place by envelope.order. A message's `sequence` is set, by send_queue_open_sequence(). */
+/* Adds the item at its place by envelope.order. item->sequence of a message comes from
+ * send_queue_open_sequence(). */
 void send_queue_add(struct send_queue *queue, struct item *item);
-/* Its sequence goes to the end of the line. */
+/* Removes the item. Its sequence has its next turn after all others. */
 void send_queue_remove(struct send_queue *queue, struct item *item);
 
 /* The next whose turn it is now, or NULL; then *ret_until_ms is brought forward to when the next one may be
@@ -82,7 +83,7 @@ enum suspension_reason {
 
 struct suspension {
     enum suspension_reason reason;
-    int64_t until_ms; /* closed to all before; then one may try */
+    int64_t until_ms; /* nobody asks before; then one may */
     bool is_probing;  /* one is trying: the try of this number */
     uint64_t probe;
     struct backoff backoff;
@@ -97,7 +98,7 @@ bool suspension_try(struct suspension *suspension, int64_t now_ms, uint64_t *ret
 int64_t suspension_until_ms(const struct suspension *suspension);
 /* The service answered, and took the key. */
 void suspension_end(struct suspension *suspension);
-/* It did not. `wait_ms`: what it asked for; -1: nothing. */
+/* The service did not answer, was busy, or refused the key. `wait_ms`: Retry-After; -1: none. */
 void suspension_begin(struct suspension *suspension, enum suspension_reason reason, int64_t now_ms,
                       int64_t wait_ms, const char *words);
 /* A try is over, whether it asked or not. */
@@ -114,7 +115,7 @@ struct quota {
     pthread_mutex_t lock;
     int64_t day;       /* protected by lock, like all below; days since 1970 */
     int64_t count;     /* sent, or perhaps sent, that day */
-    int64_t under_way; /* entered and not left */
+    int64_t under_way; /* attempts that entered and did not leave */
 };
 
 /* Reads the count. */
@@ -126,10 +127,10 @@ int64_t quota_day_of(int64_t realtime_ms);
 /* The count is at least this, whatever the file said: what the envelopes say. */
 void quota_raise(struct quota *quota, int64_t day, int64_t count);
 
-/* Takes one of the day's places; false: none is left. */
+/* Counts an attempt as under way; false: the quota of the day is used up. */
 bool quota_enter(struct quota *quota, int64_t now_ms);
 bool quota_is_left(struct quota *quota, int64_t now_ms);
-/* Gives it back, or makes it count (waits for the disk where there is a limit). */
+/* Ends an attempt that entered; and counts an email as sent (waits for the disk where there is a limit). */
 void quota_leave(struct quota *quota);
 void quota_count(struct quota *quota, int64_t now_ms);
 

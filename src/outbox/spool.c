@@ -250,7 +250,7 @@ static int dir_sync_wait(struct dir_sync *sync)
  * for minutes, and whoever makes a file looks at each of those first. Names end in ".new", so that what is
  * left of them is removed at the next start. */
 enum {
-    SPARE_FILES_MAX = 48 /* kept; senders, uploaders and closes write one each at a time */
+    SPARE_FILES_MAX = 48 /* kept; each thread writes one at a time */
 };
 
 struct spare_files {
@@ -285,7 +285,7 @@ static void spare_files_release(struct spare_files *spares)
     pthread_rwlock_destroy(&spares->content);
 }
 
-/* Its file may have to be made yet. The one used last is the likeliest to be in memory. */
+/* The spare used last, for it is likely in memory; or the name of a new one. */
 static struct spare take(struct spare_files *spares)
 {
     struct spare spare;
@@ -335,8 +335,8 @@ static int write_durably(struct spare_files *spares, const struct spare *spare, 
     return error != 0 ? error : file_sync_data(fd);
 }
 
-/* Whether there is a file under the spare's name afterwards: not where there was none to change places with,
- * or the filesystem knows no such thing. */
+/* *ret_is_exchanged: the old envelope's file has the spare's name now. Not where there was no envelope, or
+ * the filesystem cannot exchange names. */
 static int put_in_place(const struct spare_files *spares, const struct spare *spare, const char *name,
                         bool *ret_is_exchanged)
 {
@@ -348,8 +348,8 @@ static int put_in_place(const struct spare_files *spares, const struct spare *sp
     return is_plain && renameat(dir_fd, spare->name, dir_fd, name) == 0 ? 0 : -errno;
 }
 
-/* Only what the disk, too, knows for a spare becomes one: before, a power cut would bring it back as the
- * envelope, with what somebody else wrote into it. */
+/* The old envelope's file becomes a spare only after the fsync of the folder. Before, a power cut could
+ * bring it back as the envelope, with what another item wrote into it. */
 static int spare_files_replace(struct spare_files *spares, const char *name, const char *text, size_t len)
 {
     struct spare spare = take(spares);

@@ -25,7 +25,7 @@ int spool_take_number(struct spool *spool, uint64_t *ret_number);
 
 /* ---- envelopes */
 
-/* Durable. */
+/* Replaces the envelope, durably. */
 int spool_write_envelope(struct spool *spool, uint64_t number, const char *text, size_t len);
 int spool_read_envelope(struct spool *spool, uint64_t number, char **ret_text, size_t *ret_len);
 
@@ -48,7 +48,7 @@ bool spool_shares_data(struct spool *spool, uint64_t number);
 /* Renames a file in, to be the content of `number`: durable in both folders. When it fails, the file is where
  * it was. */
 int spool_take_in(struct spool *spool, uint64_t number, int dir_fd, const char *name);
-/* The other way. `flags`: RENAME_NOREPLACE or 0. */
+/* Renames the content of `number` out. `flags`: RENAME_NOREPLACE or 0. */
 int spool_take_out(struct spool *spool, uint64_t number, int dir_fd, const char *name, unsigned int flags);
 
 /* Removes content and envelope, in that order; what is not there is no error. */

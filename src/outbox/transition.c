@@ -64,7 +64,7 @@ bool claim_would_wait_locked(struct item *item)
     return item->claim == CLAIM_DISK || (item->claim == CLAIM_SERVICE && item->is_called_off);
 }
 
-/* Whoever called its upload off is done with it: it need not wait any longer. */
+/* Its upload was called off for a change that is done now: it is due at once. */
 static void resume_locked(struct item *item)
 {
     if (!item->is_called_off)
@@ -318,7 +318,7 @@ static void unpin(struct outbox *outbox, struct item *attachment)
     item_unref(attachment);
 }
 
-/* Lets go. */
+/* Unpins what was not moved into an item. */
 static void binding_unpin_locked(struct outbox *outbox, struct binding *binding)
 {
     for (size_t i = 0; i < binding->len; i++)
@@ -329,7 +329,7 @@ static void binding_unpin_locked(struct outbox *outbox, struct binding *binding)
     *binding = (struct binding){NULL, 0};
 }
 
-/* The message is queued: the pins are its own now. */
+/* The message is queued: the pins move into it. */
 static void binding_move_locked(struct binding *binding, struct item *message)
 {
     message->bound = TAKE_PTR(binding->items);
@@ -541,7 +541,7 @@ static void wake_locked(struct outbox *outbox, const struct item *item, bool was
         outbox_wake_worker_locked(outbox);
 }
 
-/* Its name is about to be the new item's. */
+/* The new item takes its name. */
 static void hide_replaced_locked(const struct transition *transition)
 {
     if (transition->replaced != NULL)
@@ -762,8 +762,7 @@ void transition_hide(struct outbox *outbox, struct item *item)
         log_warning("the spool could not record that a file was replaced: %s", strerror(-error));
 }
 
-/* An envelope without content means that the copy was not finished; so the last of its steps gives it its
- * content. */
+/* The content comes last: recovery removes an envelope without content. */
 static int save_copy(struct transition *transition, const struct item *item, struct item *copy)
 {
     struct spool *spool = transition->outbox->spool;
@@ -784,7 +783,7 @@ static int show_copy(struct transition *transition, struct item *copy)
     if (error == 0) {
         transition_apply_locked(transition, item_ref(copy));
         copy->is_awaited = !copy->envelope.is_hidden;
-        copy->users = copy->envelope.is_hidden ? 1 : 0; /* before anybody finds that nobody needs it */
+        copy->users = copy->envelope.is_hidden ? 1 : 0; /* set with the lock held: nobody finds it unneeded */
     }
     pthread_mutex_unlock(&outbox->lock);
     return error;

@@ -59,7 +59,7 @@ struct outbox {
     struct send_pool *pool;
 
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* something below changed: for those who wait for an item */
+    pthread_cond_t changed; /* an item changed, or its claim ended */
     struct sleepers idle_workers;
     struct item_table table; /* protected by lock, like all below */
     struct send_queue queue;
@@ -97,11 +97,11 @@ void claim_release_locked(struct outbox *outbox, struct item *item);
  * the envelope, and another may change its name. claim_take_back() waits for who does. */
 void claim_lend(struct outbox *outbox, struct item *item);
 void claim_take_back(struct outbox *outbox, struct item *item);
-/* 0; -EAGAIN: not at this moment, but soon. Holds a reference. */
+/* 0; -EAGAIN: not lent at this moment, but soon. Holds a reference. */
 int claim_borrow_locked(struct item *item);
 void claim_give_back_locked(struct outbox *outbox, struct item *item);
-/* Whether that would wait now, for who must not: wait for `changed` instead, and ask again. An upload is
- * called off by asking. */
+/* Whether claim_take_locked() would wait now. A caller that must not wait holding another claim waits for
+ * `changed` and asks again. Asking calls an upload off. */
 bool claim_would_wait_locked(struct item *item);
 void claim_release(struct outbox *outbox, struct item *item);
 
@@ -136,8 +136,8 @@ struct binding {
 
 struct transition {
     struct outbox *outbox;  /* borrowed */
-    enum item_state state;  /* to be */
-    struct envelope next;   /* to be; `state` in it is filled in */
+    enum item_state state;  /* the next one */
+    struct envelope next;   /* the next one; `state` is filled in when it is saved */
     struct binding binding; /* of a message that is queued: moves into the item */
     struct item *replaced;  /* shown under the new name until now, claimed by the caller: becomes hidden; or
                                NULL */
@@ -146,7 +146,7 @@ struct transition {
     bool is_own_doing;      /* nobody asked for it in a system call: names that leave can still be found for
                                a while, and the listener is called */
 
-    /* of the change itself */
+    /* set while it is committed */
     int reserved_folder; /* -1: none */
     struct sequence *sequence;
     size_t receipt_bytes;
@@ -156,22 +156,21 @@ struct transition {
 /* The item's envelope as it is now, to be edited. The item is claimed. 0 or -ENOMEM. */
 int transition_begin(struct outbox *outbox, const struct item *item, enum item_state state,
                      struct transition *ret_transition);
-/* The same of a settled item, in the state that it has; with what only the disk still has of it. Waits for
- * the disk. */
+/* The same of a settled item, in its state, from the envelope on disk: memory has dropped the request.
+ * Waits for the disk. */
 int transition_begin_settled(struct outbox *outbox, const struct item *item,
                              struct transition *ret_transition);
-/* Writes the name of the state to be into the envelope, for who saves it otherwise than by transition_save().
- */
+/* Writes the name of the next state into the envelope. For a caller that does not use transition_save(). */
 void transition_stamp(struct transition *transition);
-/* Of a change that was begun, done or not. */
+/* Releases a transition that was begun, whether it was committed or not. */
 void transition_release(struct transition *transition);
 #define _cleanup_transition_ _cleanup_(transition_release)
 
-/* All of it. The item is claimed, the lock not held. Waits for the disk. In sent/ and failed/ a name that is
- * taken gets a number. 0, -EEXIST, -ENOMEM, or of the disk. */
+/* Reserves, saves and applies. The item is claimed, the lock not held. Waits for the disk. In sent/ and
+ * failed/ a name that is taken gets a number. 0, -EEXIST, -ENOMEM, or an error of the disk. */
 int transition_commit(struct transition *transition, struct item *item);
 
-/* The same in steps, for changes whose content must move in between: reserve, save, (move,) apply. */
+/* The same in steps, for a new item whose content is moved in between saving and applying. */
 int transition_reserve_locked(struct transition *transition, const struct item *item);
 int transition_save(struct transition *transition, struct item *item);
 void transition_apply_locked(struct transition *transition, struct item *item);
@@ -199,7 +198,7 @@ int binding_pin(struct outbox *outbox, char *const *names, size_t len, struct en
                 struct binding *ret, int64_t *ret_bytes, const char **ret_missing);
 /* Finds what the envelope of a recovered message bound, and pins it: directly into the item. 0 or -ENOMEM. */
 int binding_recover_locked(struct outbox *outbox, struct item *message);
-/* The same for what an item holds. */
+/* Unpins all that an item has bound. */
 void binding_unpin_item_locked(struct outbox *outbox, struct item *message);
 
 /* Before the content or the name of an attachment that messages bind is changed: a copy of it, an item of its
@@ -217,14 +216,14 @@ int binding_leave_name(struct outbox *outbox, struct item *item);
 
 /* Puts the item into the list or takes it out, and wakes a worker if there is something to do. */
 void binding_check_locked(struct outbox *outbox, struct item *item);
-/* Whether a message needs it. The lock is not held; with the item claimed, yes may become no, not no yes. */
+/* Whether a message needs the item. The lock is not held. While the item is claimed, false stays false. */
 bool binding_is_needed(struct outbox *outbox, const struct item *item);
 /* Whether binding_collect() has something to do now; else *ret_until_ms is brought forward to when it may. */
 bool binding_must_collect_locked(const struct outbox *outbox, int64_t now_ms, int64_t *ret_until_ms);
 /* A message that has to fail for what it binds, and that nobody has claimed; or NULL. */
 struct item *binding_find_failing_locked(const struct outbox *outbox);
 
-/* At the end of the outbox: they are for the next start. */
+/* When the outbox is freed. The next start finds them again. */
 void binding_forget_loose_ends(struct outbox *outbox);
 
 /* Removes what is unneeded. No lock, no claim may be held. Waits for the disk; where that fails, it is tried
@@ -245,7 +244,7 @@ void settle_interrupted(struct outbox *outbox, struct item *item, const char *wo
 void settle_sent(struct outbox *outbox, struct item *item, int http_status, const char *id);
 /* The file is in the pool. */
 void settle_uploaded(struct outbox *outbox, struct item *item, int http_status, const char *id);
-/* Back to where it waits; until when is not said here. */
+/* Back to the queue. The caller sets when it is tried again. */
 void settle_later(struct outbox *outbox, struct item *item, int http_status, const char *words);
 
 #endif
