@@ -29,6 +29,11 @@ enum content_part {
     CONTENT_PART_ATTACHMENT, /* one attachment */
 };
 
+enum content_check {
+    CONTENT_CHECK_TABLE, /* what the entries are, and how long: costs the same for every file */
+    CONTENT_CHECK_ALL,   /* their bytes, too: reads the whole file */
+};
+
 struct content_cache {
     int dir_fd;
     uint64_t max_bytes;
@@ -61,9 +66,9 @@ int content_cache_open(struct content_cache *cache, const char *name);
 bool content_cache_has(struct content_cache *cache, const char *name);
 /* It is damaged. */
 void content_cache_remove(struct content_cache *cache, const char *name);
-/* Reads the table of a file, and checks all of it. Entries have `offset` and `len` instead of `bytes`. 0;
- * -EBADMSG: the file is damaged, or of another form; -errno. */
-int content_cache_read(int fd, struct content_folder *ret_folder);
+/* Reads the table of a file. Entries have `offset` and `len` instead of `bytes`. 0; -EBADMSG: what was
+ * checked is damaged, or of another form; -errno. */
+int content_cache_read(int fd, enum content_check check, struct content_folder *ret_folder);
 
 /* A file to be written. 0 or -errno; then content_cache_end() has nothing to do. */
 int content_cache_create(struct content_cache *cache, struct content_temporary *ret);

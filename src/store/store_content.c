@@ -428,13 +428,13 @@ enum urgency {
     AHEAD_OF_READERS,
 };
 
-static int open_cached(struct contents *contents, const char *name, struct content_folder *ret_folder,
-                       int *ret_fd)
+static int open_cached(struct contents *contents, const char *name, enum content_check check,
+                       struct content_folder *ret_folder, int *ret_fd)
 {
     _cleanup_close_ int fd = content_cache_open(&contents->cache, name);
     if (fd < 0)
         return fd;
-    int error = content_cache_read(fd, ret_folder);
+    int error = content_cache_read(fd, check, ret_folder);
     if (error == -EBADMSG)
         content_cache_remove(&contents->cache, name);
     if (error == 0)
@@ -444,11 +444,12 @@ static int open_cached(struct contents *contents, const char *name, struct conte
 
 /* From the disk, or else from the service. */
 static int open_part(struct contents *contents, const struct content_request *request, enum urgency urgency,
-                     struct cancel *cancel, struct content_folder *ret_folder, int *ret_fd)
+                     enum content_check check, struct cancel *cancel, struct content_folder *ret_folder,
+                     int *ret_fd)
 {
     char name[CONTENT_NAME_SIZE];
     content_cache_name(request->part, request->email_id, request->attachment_id, name);
-    if (open_cached(contents, name, ret_folder, ret_fd) == 0)
+    if (open_cached(contents, name, check, ret_folder, ret_fd) == 0)
         return 0;
     _cleanup_close_ int fd = -1;
     int error = urgency == FOR_A_READER ? fetch(contents, request, READER_WAIT_MS, cancel, &fd)
@@ -457,7 +458,7 @@ static int open_part(struct contents *contents, const struct content_request *re
     if (error == -ENOENT)
         atomic_store(&contents->must_probe, true);
     if (error == 0)
-        error = content_cache_read(fd, ret_folder);
+        error = content_cache_read(fd, check, ret_folder);
     if (error == 0)
         *ret_fd = TAKE_FD(fd);
     return error == -EBADMSG ? -EIO : error;
@@ -527,7 +528,8 @@ static int load(struct contents *contents, uint32_t email, enum urgency urgency,
         return -ENOMEM;
     *content = (struct store_content){.email = email, .references = 1};
     const struct content_request request = {.part = CONTENT_PART_FOLDER, .email_id = id};
-    int error = open_part(contents, &request, urgency, cancel, &content->folder, &content->fd);
+    int error =
+        open_part(contents, &request, urgency, CONTENT_CHECK_ALL, cancel, &content->folder, &content->fd);
     if (error == 0) {
         search_text_note(mirror->search_feed, content);
         *ret_content = keep_loaded(contents, TAKE_PTR(content));
@@ -762,18 +764,21 @@ int store_content_read_head(const struct store_content *content, struct email_co
     return email_content_from_text(text, entry->len, ret_head) == 0 ? 0 : -EIO;
 }
 
-static int open_bytes(struct store *store, uint32_t email, enum content_part part, const char *attachment_id,
-                      struct cancel *cancel, struct store_bytes *ret_bytes)
+static int open_bytes(struct store *store, uint32_t email, const char *attachment_id,
+                      enum content_check check, struct cancel *cancel, struct store_bytes *ret_bytes)
 {
     struct contents *contents = store->contents;
     const struct content_request request = {
-        .part = part, .email_id = mirror_email_id(&store->mirror, email), .attachment_id = attachment_id};
+        .part = attachment_id != NULL ? CONTENT_PART_ATTACHMENT : CONTENT_PART_RAW,
+        .email_id = mirror_email_id(&store->mirror, email),
+        .attachment_id = attachment_id,
+    };
     if (contents == NULL || request.email_id == NULL)
         return -ENOENT;
-    note_reading(contents, email, part);
+    note_reading(contents, email, request.part);
     struct content_folder folder = {.len = 0};
     _cleanup_close_ int fd = -1;
-    int error = open_part(contents, &request, FOR_A_READER, cancel, &folder, &fd);
+    int error = open_part(contents, &request, FOR_A_READER, check, cancel, &folder, &fd);
     if (error != 0)
         return error;
     bool is_right = folder.len == 1 && folder.entries[0].kind == CONTENT_BYTES;
@@ -783,15 +788,21 @@ static int open_bytes(struct store *store, uint32_t email, enum content_part par
     return is_right ? 0 : -EIO;
 }
 
-int store_attachment_open(struct store *store, uint32_t email, const char *attachment_id,
-                          struct cancel *cancel, struct store_bytes *ret_bytes)
+int store_bytes_open(struct store *store, uint32_t email, const char *attachment_id, struct cancel *cancel,
+                     struct store_bytes *ret_bytes)
 {
-    return open_bytes(store, email, CONTENT_PART_ATTACHMENT, attachment_id, cancel, ret_bytes);
+    return open_bytes(store, email, attachment_id, CONTENT_CHECK_ALL, cancel, ret_bytes);
 }
 
-int store_raw_open(struct store *store, uint32_t email, struct cancel *cancel, struct store_bytes *ret_bytes)
+int store_bytes_size(struct store *store, uint32_t email, const char *attachment_id, struct cancel *cancel,
+                     uint64_t *ret_len)
 {
-    return open_bytes(store, email, CONTENT_PART_RAW, NULL, cancel, ret_bytes);
+    struct store_bytes bytes = {.fd = -1};
+    int error = open_bytes(store, email, attachment_id, CONTENT_CHECK_TABLE, cancel, &bytes);
+    cleanup_close(&bytes.fd);
+    if (error == 0)
+        *ret_len = bytes.len;
+    return error;
 }
 
 /* ---------------------------------------------------------------- the probe: what the service has */

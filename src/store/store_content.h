@@ -40,14 +40,17 @@ int store_content_get(struct store *store, uint32_t email, struct cancel *cancel
 struct store_content *store_content_find(struct store *store, uint32_t email);
 void store_content_unref(struct store *store, struct store_content *content);
 
-/* The bytes of an attachment (an entry's id), or of the raw message: from offset 0 on, `len` bytes. */
+/* The bytes of an attachment (an entry's id), or of the raw message (NULL): from offset 0 on, `len` bytes.
+ * These wait as store_content_get(). */
 struct store_bytes {
     int fd; /* the caller closes */
     uint64_t len;
 };
-int store_attachment_open(struct store *store, uint32_t email, const char *attachment_id,
-                          struct cancel *cancel, struct store_bytes *ret_bytes);
-int store_raw_open(struct store *store, uint32_t email, struct cancel *cancel, struct store_bytes *ret_bytes);
+int store_bytes_open(struct store *store, uint32_t email, const char *attachment_id, struct cancel *cancel,
+                     struct store_bytes *ret_bytes);
+/* How many they are. Bytes that are on the disk are not read for that. */
+int store_bytes_size(struct store *store, uint32_t email, const char *attachment_id, struct cancel *cancel,
+                     uint64_t *ret_len);
 
 /* Has raw messages fetched in the background, several at a time. Does not wait. What is asked for while many
  * are still to come is passed over. */

@@ -161,35 +161,26 @@ static void describe(struct tree *tree, const struct store_content *content, con
     }
 }
 
-/* The size that only the bytes tell. */
-static int open_bytes(struct tree *tree, const struct tree_caller *caller,
-                      const struct store_content *content, const struct email_node *node,
-                      struct store_bytes *ret)
-{
-    struct cancel *cancel = caller != NULL ? caller->cancel : NULL;
-    if (node->kind == EMAIL_NODE_MESSAGE)
-        return store_raw_open(tree->store, node->email, cancel, ret);
-    return store_attachment_open(tree->store, node->email, content->folder.entries[node->index].id, cancel,
-                                 ret);
-}
-
 static bool has_bytes(const struct email_node *node)
 {
     return node->kind == EMAIL_NODE_MESSAGE || node->kind == EMAIL_NODE_ATTACHMENT;
 }
 
+/* The size that is known when the bytes have been fetched. */
 static int measure(struct tree *tree, const struct tree_caller *caller, const struct store_content *content,
                    const struct email_node *node, struct tree_entry *entry)
 {
-    struct store_bytes bytes;
+    uint64_t len = 0;
     if (!has_bytes(node))
         return 0;
-    int error = open_bytes(tree, caller, content, node, &bytes);
+    const char *attachment_id =
+        node->kind == EMAIL_NODE_ATTACHMENT ? content->folder.entries[node->index].id : NULL;
+    int error = store_bytes_size(tree->store, node->email, attachment_id,
+                                 caller != NULL ? caller->cancel : NULL, &len);
     if (error != 0)
         return error;
-    entry->attributes.stat.st_size = (off_t)bytes.len;
-    entry->attributes.stat.st_blocks = (blkcnt_t)((bytes.len + 511) / 512);
-    close(bytes.fd);
+    entry->attributes.stat.st_size = (off_t)len;
+    entry->attributes.stat.st_blocks = (blkcnt_t)((len + 511) / 512);
     return 0;
 }
 
@@ -471,10 +462,10 @@ static int open_node(struct tree *tree, struct cancel *cancel, const struct emai
         handle->len = entry->len;
         return handle->fd < 0 ? -errno : 0;
     case EMAIL_NODE_MESSAGE:
-        error = store_raw_open(tree->store, node->email, cancel, &bytes);
+        error = store_bytes_open(tree->store, node->email, NULL, cancel, &bytes);
         break;
     case EMAIL_NODE_ATTACHMENT:
-        error = store_attachment_open(tree->store, node->email, entry->id, cancel, &bytes);
+        error = store_bytes_open(tree->store, node->email, entry->id, cancel, &bytes);
         break;
     case EMAIL_NODE_LINK:
         return -ELOOP;

@@ -504,12 +504,12 @@ static int find_message(struct tree *tree, uint64_t folder, const char *text, st
 static int fetch_size(struct tree *tree, const struct tree_caller *caller, const struct email_view *email,
                       struct maildir_mail *mail)
 {
-    struct store_bytes bytes;
-    int error = store_raw_open(tree->store, email->number, caller == NULL ? NULL : caller->cancel, &bytes);
+    uint64_t len;
+    int error =
+        store_bytes_size(tree->store, email->number, NULL, caller == NULL ? NULL : caller->cancel, &len);
     if (error != 0)
         return error;
-    cleanup_close(&bytes.fd);
-    mail->size = (int64_t)bytes.len;
+    mail->size = (int64_t)len;
     maildir_memory_note_size(tree->maildir->memory, email->inbox, mail->uid, mail->size);
     return 0;
 }
@@ -940,7 +940,7 @@ static int open_message(struct tree *tree, const struct tree_caller *caller, uin
     struct message_handle *message = handle_new(tree, &ops, sizeof(*message), flags);
     if (message == NULL)
         return -ENOMEM;
-    error = store_raw_open(tree->store, (uint32_t)node_number(ino), caller->cancel, &message->bytes);
+    error = store_bytes_open(tree->store, (uint32_t)node_number(ino), NULL, caller->cancel, &message->bytes);
     if (error != 0) {
         free(message);
         return error;

@@ -44,10 +44,10 @@ static void check_damaged(int fd, const uint8_t *bytes, size_t len)
     FUZZ_CHECK(pread(fd, &byte, 1, damaged) == 1);
     byte ^= 1;
     FUZZ_CHECK(pwrite(fd, &byte, 1, damaged) == 1);
-    FUZZ_CHECK(content_cache_read(fd, &read) != 0);
+    FUZZ_CHECK(content_cache_read(fd, CONTENT_CHECK_ALL, &read) != 0);
     byte ^= 1;
     FUZZ_CHECK(pwrite(fd, &byte, 1, damaged) == 1);
-    FUZZ_CHECK(content_cache_read(fd, &read) == 0 && is_same(&written, &read));
+    FUZZ_CHECK(content_cache_read(fd, CONTENT_CHECK_ALL, &read) == 0 && is_same(&written, &read));
     content_folder_release(&written);
     content_folder_release(&read);
 }
@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     FUZZ_CHECK(fd >= 0);
     if (bytes[0] % 4 != 0)
         check_damaged(fd, bytes + 1, len - 1);
-    else if (write(fd, bytes + 1, len - 1) > 0 && content_cache_read(fd, &folder) == 0)
+    else if (write(fd, bytes + 1, len - 1) > 0 && content_cache_read(fd, CONTENT_CHECK_ALL, &folder) == 0)
         content_folder_release(&folder);
     close(fd);
     return 0;

@@ -156,7 +156,7 @@ static void content_is_fetched_once_and_read_offline(void **state)
     assert_text(&world, "00000001-in-1", "body 1");
     struct store_bytes bytes;
     uint32_t email = find(&world, "00000001-in-1");
-    assert_int_equal(store_attachment_open(world.store, email, "a1", NULL, &bytes), 0);
+    assert_int_equal(store_bytes_open(world.store, email, "a1", NULL, &bytes), 0);
     assert_int_equal(bytes.len, 3);
     close(bytes.fd);
     world_close(&world);
@@ -166,7 +166,7 @@ static void content_is_fetched_once_and_read_offline(void **state)
     world_open(&world);
     assert_text(&world, "00000001-in-1", "body 1");
     email = find(&world, "00000001-in-1");
-    assert_int_equal(store_attachment_open(world.store, email, "a1", NULL, &bytes), 0);
+    assert_int_equal(store_bytes_open(world.store, email, "a1", NULL, &bytes), 0);
     close(bytes.fd);
     assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before);
     world_release(&world);
@@ -413,18 +413,46 @@ static void damage_is_found_out_and_fetched_again(void **state)
     for (size_t i = 0; i < ARRAY_LEN(damages); i++) {
         struct store_bytes bytes;
         assert_text(&world, "00000001-in-1", "body 1");
-        assert_int_equal(store_raw_open(world.store, find(&world, "00000001-in-1"), NULL, &bytes), 0);
+        assert_int_equal(store_bytes_open(world.store, find(&world, "00000001-in-1"), NULL, NULL, &bytes), 0);
         close(bytes.fd);
         world_close(&world);
         assert_true(for_each_file(&world, damages[i]) >= 2);
         world_start(&world);
         assert_text(&world, "00000001-in-1", "body 1");
-        assert_int_equal(store_raw_open(world.store, find(&world, "00000001-in-1"), NULL, &bytes), 0);
+        assert_int_equal(store_bytes_open(world.store, find(&world, "00000001-in-1"), NULL, NULL, &bytes), 0);
         char raw[16] = "";
         assert_int_equal(file_pread_all(bytes.fd, raw, bytes.len, 0), 6);
         assert_string_equal(raw, "body 1");
         close(bytes.fd);
     }
+    world_release(&world);
+}
+
+/* A raw message may have 512 MB. */
+static void a_size_is_told_without_a_look_at_the_bytes(void **state)
+{
+    struct store_world world;
+    struct store_bytes bytes;
+    uint64_t len = 0;
+    (void)state;
+    set_up(&world, 3);
+    start_and_sync(&world);
+    await(has_all, &world);
+    uint32_t email = find(&world, "00000001-in-1");
+    assert_int_equal(store_bytes_size(world.store, email, NULL, NULL, &len), 0);
+    assert_int_equal(len, strlen("body 1"));
+    assert_true(for_each_file(&world, flip_a_byte) >= 1);
+    unsigned int before = fake_service_count(world.fake, FAKE_GET_RAW);
+    len = 0;
+    assert_int_equal(store_bytes_size(world.store, email, NULL, NULL, &len), 0);
+    assert_int_equal(len, strlen("body 1"));
+    assert_int_equal(fake_service_count(world.fake, FAKE_GET_RAW), before);
+    assert_int_equal(store_bytes_open(world.store, email, NULL, NULL, &bytes), 0);
+    close(bytes.fd);
+    assert_int_equal(fake_service_count(world.fake, FAKE_GET_RAW), before + 1);
+    assert_true(for_each_file(&world, empty_it) >= 1);
+    assert_int_equal(store_bytes_size(world.store, email, NULL, NULL, &len), 0);
+    assert_int_equal(fake_service_count(world.fake, FAKE_GET_RAW), before + 2);
     world_release(&world);
 }
 
@@ -708,6 +736,7 @@ int main(void)
         cmocka_unit_test(patience_ends_after_half_a_minute_and_the_transfer_goes_on),
         cmocka_unit_test(failures_have_their_errno),
         cmocka_unit_test(damage_is_found_out_and_fetched_again),
+        cmocka_unit_test(a_size_is_told_without_a_look_at_the_bytes),
         cmocka_unit_test(what_a_kill_left_half_written_is_cleared_away),
         cmocka_unit_test(the_least_recently_used_go_first),
         cmocka_unit_test(room_is_made_by_the_time_of_the_last_use),
