@@ -1,13 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Online and offline.
+ * What requests show of the service, and the first request of a mount: is it there, does it take the key, and
+ * is what the cache holds of the account that the key belongs to.
  */
 #include "store/contact.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "mail/reason.h"
+#include "store/bounded_call.h"
+#include "store/inbox_list.h"
+#include "store/mirror_inboxes.h"
+#include "store/mirror_view.h"
 #include "store/result_errno.h"
+#include "store/store_private.h"
+
+enum {
+    FIRST_CONTACT_TIMEOUT_MS = 10 * 1000,
+    UNREACHABLE_MS = 2 * 1000,
+    BUSY_MIN_MS = 5 * 1000,
+    BUSY_MAX_MS = 5 * 60 * 1000,
+};
 
 void contact_init(struct contact *contact, const struct mirror *mirror)
 {
@@ -20,16 +34,17 @@ void contact_release(struct contact *contact)
     pthread_mutex_destroy(&contact->lock);
 }
 
-void contact_note_online(struct contact *contact)
+/* ---------------------------------------------------------------- what requests show */
+
+static void note_online(struct contact *contact)
 {
     pthread_mutex_lock(&contact->lock);
-    bool is_news = contact->is_told_offline;
-    contact->is_online = true;
-    contact->is_told_offline = false;
+    bool was_offline = contact->state == CONTACT_OFFLINE;
+    contact->state = CONTACT_ONLINE;
     contact->last_answer_ms = clock_realtime_ms(contact->mirror->clock);
     contact->error[0] = '\0';
     pthread_mutex_unlock(&contact->lock);
-    if (is_news)
+    if (was_offline)
         mirror_tell_event(contact->mirror, EVENT_ONLINE, NULL, NULL, NULL);
 }
 
@@ -47,19 +62,33 @@ static void copy_words(char *to, size_t size, const char *words)
 void contact_note_offline(struct contact *contact, const char *words)
 {
     pthread_mutex_lock(&contact->lock);
-    bool is_news = !contact->is_told_offline;
-    contact->is_online = false;
-    contact->is_told_offline = true;
+    bool was_offline = contact->state == CONTACT_OFFLINE;
+    contact->state = CONTACT_OFFLINE;
     copy_words(contact->error, sizeof(contact->error), words);
     pthread_mutex_unlock(&contact->lock);
-    if (is_news)
+    if (!was_offline)
         mirror_tell_event(contact->mirror, EVENT_OFFLINE, NULL, NULL, words);
+}
+
+static void note_times(struct contact *contact, const struct service_result *result)
+{
+    bool is_unreachable = result->outcome == SERVICE_RETRY && result->error == EHOSTUNREACH;
+    int64_t now_ms = clock_monotonic_ms(contact->mirror->clock);
+    int64_t busy_ms = result->retry_after_ms > BUSY_MIN_MS ? result->retry_after_ms : BUSY_MIN_MS;
+    if (busy_ms > BUSY_MAX_MS)
+        busy_ms = BUSY_MAX_MS;
+    pthread_mutex_lock(&contact->lock);
+    contact->unreachable_until_ms = is_unreachable ? now_ms + UNREACHABLE_MS : 0;
+    if (result_is_busy(result))
+        contact->busy_until_ms = now_ms + busy_ms;
+    pthread_mutex_unlock(&contact->lock);
 }
 
 void contact_note(struct contact *contact, const struct service_result *result)
 {
+    note_times(contact, result);
     if (result_is_answer(result))
-        contact_note_online(contact);
+        note_online(contact);
     else if (result->outcome == SERVICE_UNAUTHORIZED ||
              (result->http_status == 0 && result->error != EINTR && result->error != ETIMEDOUT))
         contact_note_offline(contact, result_words(result));
@@ -72,12 +101,151 @@ void contact_note_sync(struct contact *contact, const char *words)
     pthread_mutex_unlock(&contact->lock);
 }
 
+/* ---------------------------------------------------------------- what is known */
+
+bool contact_is_online(struct contact *contact)
+{
+    pthread_mutex_lock(&contact->lock);
+    bool is_online = contact->state == CONTACT_ONLINE;
+    pthread_mutex_unlock(&contact->lock);
+    return is_online;
+}
+
+static bool is_to_come(struct contact *contact, const int64_t *until_ms)
+{
+    int64_t now_ms = clock_monotonic_ms(contact->mirror->clock);
+    pthread_mutex_lock(&contact->lock);
+    bool is_to_come = now_ms < *until_ms;
+    pthread_mutex_unlock(&contact->lock);
+    return is_to_come;
+}
+
+bool contact_is_unreachable(struct contact *contact)
+{
+    return is_to_come(contact, &contact->unreachable_until_ms);
+}
+
+bool contact_is_busy(struct contact *contact)
+{
+    return is_to_come(contact, &contact->busy_until_ms);
+}
+
 void contact_get_status(struct contact *contact, struct store_status *ret)
 {
     pthread_mutex_lock(&contact->lock);
-    ret->is_online = contact->is_online;
+    ret->is_online = contact->state == CONTACT_ONLINE;
     ret->last_sync_ms = contact->last_answer_ms;
     memcpy(ret->error, contact->error, sizeof(ret->error));
     memcpy(ret->sync_error, contact->sync_error, sizeof(ret->sync_error));
     pthread_mutex_unlock(&contact->lock);
+}
+
+/* ---------------------------------------------------------------- a request that decides */
+
+static int stop_at_once(void *context, struct email_record *record)
+{
+    (void)context, (void)record;
+    return 0;
+}
+
+/* Every service lists mail, and none without the key. */
+static void ask_for_one_email(struct mail_service *service, struct cancel *cancel, struct service_result *ret)
+{
+    const struct email_query query = {.inbox_id = NULL, .limit = 1};
+    unsigned int count;
+    service->ops->list_emails(service, &query, stop_at_once, NULL, cancel, &count, ret);
+}
+
+void contact_check(struct contact *contact, struct mail_service *service, struct cancel *cancel)
+{
+    struct service_result result;
+    ask_for_one_email(service, cancel, &result);
+    if (result_is_answer(&result))
+        note_online(contact);
+    else if (result.error != EINTR)
+        contact_note_offline(contact, result_words(&result));
+    service_result_release(&result);
+}
+
+/* ---------------------------------------------------------------- the first contact */
+
+struct first_contact {
+    struct mail_service *service;
+    struct inbox_list inboxes;
+    bool is_listed; /* the service has a list of inboxes, and this is it */
+    struct service_result result;
+};
+
+static void ask_first(void *context, struct cancel *cancel)
+{
+    struct first_contact *first = context;
+    inbox_list_fetch(&first->inboxes, first->service, cancel, &first->result);
+    first->is_listed = first->result.outcome == SERVICE_OK;
+    if (first->result.outcome != SERVICE_ABSENT && first->result.outcome != SERVICE_REJECTED)
+        return;
+    service_result_release(&first->result);
+    ask_for_one_email(first->service, cancel, &first->result);
+}
+
+/* Inboxes are never deleted at the service, so an account that has none of those in the cache is another. */
+static bool is_foreign(struct mirror *mirror, const struct inbox_list *inboxes)
+{
+    uint64_t position = 0;
+    bool has_any = false;
+    struct inbox_view view;
+    while (mirror_list_inboxes(mirror, position, &view, &position, 1) > 0) {
+        uint32_t of_no_name;
+        if (mirror_find_inbox_of_no_name(mirror, &of_no_name) && view.number == of_no_name)
+            continue;
+        has_any = true;
+        if (inbox_list_find(inboxes, view.id) != NULL)
+            return false;
+    }
+    return has_any;
+}
+
+static int take_over(struct mirror *mirror, const struct inbox_list *inboxes)
+{
+    uint32_t look = mirror_begin_look(mirror);
+    uint32_t known_before = mirror_inbox_numbers(mirror);
+    for (size_t i = 0; i < inboxes->len; i++) {
+        int error = mirror_put_inbox(mirror, &inboxes->items[i], INBOX_LISTED, look, NULL);
+        if (error != 0)
+            return error;
+    }
+    mirror_end_inbox_list(mirror, look, known_before);
+    return 0;
+}
+
+static int judge(struct store *store, const struct first_contact *first, char **ret_reason)
+{
+    const struct service_result *result = &first->result;
+    if (result->outcome == SERVICE_UNAUTHORIZED)
+        return reason_give(ret_reason, -EACCES, "the service does not let this key in: %s",
+                           result_words(result));
+    if (result->outcome != SERVICE_OK) {
+        contact_note_offline(&store->contact, result_words(result));
+        return reason_give(ret_reason, -EHOSTUNREACH, "%s", result_words(result));
+    }
+    note_online(&store->contact);
+    if (!first->is_listed)
+        return 0;
+    if (!store->adopt_state && is_foreign(&store->mirror, &first->inboxes))
+        return reason_give(ret_reason, -ESTALE,
+                           "the state is of another account, since none of its inboxes is this key's: give "
+                           "--state-dir=DIR for a state of its own, or --adopt-state to take this one over");
+    return take_over(&store->mirror, &first->inboxes);
+}
+
+int store_first_contact(struct store *store, struct cancel *cancel, char **ret_reason)
+{
+    struct first_contact first = {.service = store->service, .result = {.retry_after_ms = -1}};
+    int error = bounded_call(store->mirror.clock, FIRST_CONTACT_TIMEOUT_MS, cancel, ask_first, &first);
+    if (error != 0)
+        error = reason_give(ret_reason, error, "no thread can be started");
+    else
+        error = judge(store, &first, ret_reason);
+    inbox_list_release(&first.inboxes);
+    service_result_release(&first.result);
+    return error;
 }

@@ -1,6 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether the service answers: known by what became of the last requests, told once when it changes.
+ * Whether the service is there. One object knows it for all who ask: status.json, the events, search,
+ * content.
+ *
+ * Whoever in the store makes a request hands its outcome in (contact_note()). An answer that shows that the
+ * service works and takes the key makes it online; that it cannot be reached, or refuses the key, makes it
+ * offline. Both are told once, as an event, when they change: `online` only after an `offline`. The outbox
+ * makes requests of its own; where what it finds is not what is known here, the sync's thread checks
+ * (contact_check()).
+ *
+ * Two more things are known for a while: that no connection could be made a moment ago (a reader is then told
+ * so without another attempt), and that the service has more to do than it likes (nothing is then fetched
+ * ahead of readers).
  */
 #ifndef INBOXFS_STORE_CONTACT_H
 #define INBOXFS_STORE_CONTACT_H
@@ -9,33 +20,47 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/cancel.h"
+#include "mail/mail_service.h"
 #include "store/mirror.h"
 #include "store/store.h"
 
+enum contact_state {
+    CONTACT_UNKNOWN, /* nothing was asked yet */
+    CONTACT_ONLINE,
+    CONTACT_OFFLINE,
+};
+
 struct contact {
     const struct mirror *mirror; /* borrowed: its clock, and who is told */
-    pthread_mutex_t lock;
-    bool is_online;         /* protected by lock, like all below */
-    bool is_told_offline;   /* an `offline` event stands without its `online` */
-    int64_t last_answer_ms; /* realtime; 0: never */
-    char error[256];        /* words of the last failure, "" when online */
-    char sync_error[256];   /* of the last look at everything, "" when it brought all */
+    pthread_mutex_t lock;        /* a leaf */
+    enum contact_state state;    /* protected by lock, like all below */
+    int64_t last_answer_ms;      /* realtime; 0: never */
+    int64_t unreachable_until_ms;
+    int64_t busy_until_ms;
+    char error[256];      /* words of the last failure, "" when online */
+    char sync_error[256]; /* of the last sync of everything, "" when it brought all */
 };
 
 void contact_init(struct contact *contact, const struct mirror *mirror);
 void contact_release(struct contact *contact);
 
-/* The service was asked, and answered. */
-void contact_note_online(struct contact *contact);
-/* It did not, or refuses the key. Words are cut to what fits. */
-void contact_note_offline(struct contact *contact, const char *words);
-/* A single request: a success shows that it answers; a failure to reach it, or to be let in, that it does
- * not. Other outcomes say nothing. */
+/* A request has ended. Most failures of one request say nothing. */
 void contact_note(struct contact *contact, const struct service_result *result);
-
-/* A look at everything has ended; NULL: it brought all. An answer that makes no sense is no outage, but has
+/* The service is as good as away, whatever single requests showed. Words are cut to what fits. */
+void contact_note_offline(struct contact *contact, const char *words);
+/* A sync of everything has ended; NULL: it brought all. An answer that makes no sense is no outage, but has
  * to be told. */
 void contact_note_sync(struct contact *contact, const char *words);
+
+/* Lists one email, which decides (waits for the network). */
+void contact_check(struct contact *contact, struct mail_service *service, struct cancel *cancel);
+
+bool contact_is_online(struct contact *contact);
+/* No connection could be made a moment ago. */
+bool contact_is_unreachable(struct contact *contact);
+/* A moment ago the service asked for patience (429, 503). */
+bool contact_is_busy(struct contact *contact);
 
 /* Fills in is_online, last_sync_ms, error and sync_error. */
 void contact_get_status(struct contact *contact, struct store_status *ret);

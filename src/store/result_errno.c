@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Outcomes turned into errno values.
+ * The errno of each outcome of a request, by what was asked for: a list, a change, content.
  */
 #include "store/result_errno.h"
 
 #include <errno.h>
 
 enum {
-    TOO_MANY_REQUESTS = 429
+    TOO_MANY_REQUESTS = 429,
+    UNAVAILABLE = 503,
 };
 
 static int errno_of_retry(const struct service_result *result)
@@ -86,6 +87,12 @@ bool result_is_answer(const struct service_result *result)
         break;
     }
     return false;
+}
+
+bool result_is_busy(const struct service_result *result)
+{
+    return result->outcome == SERVICE_RETRY &&
+           (result->http_status == TOO_MANY_REQUESTS || result->http_status == UNAVAILABLE);
 }
 
 const char *result_words(const struct service_result *result)

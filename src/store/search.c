@@ -311,9 +311,7 @@ static void run(void *context, struct cancel *cancel)
 
 static int64_t timeout_ms(const struct searcher *searcher)
 {
-    struct store_status status = {.is_online = false};
-    contact_get_status(searcher->contact, &status);
-    return status.is_online ? SEARCH_TIMEOUT_MS : OFFLINE_TIMEOUT_MS;
+    return contact_is_online(searcher->contact) ? SEARCH_TIMEOUT_MS : OFFLINE_TIMEOUT_MS;
 }
 
 static int search_both(struct search *search, struct cancel *cancel, struct store_search *ret)

@@ -13,9 +13,9 @@
 #include "base/cancel.h"
 #include "store/contact.h"
 #include "store/mirror.h"
-#include "store/sync.h"
 #include "store/search_feed.h"
 #include "store/store.h"
+#include "store/sync.h"
 
 enum search_ability {
     SEARCH_ABILITY_UNKNOWN,

@@ -11,7 +11,6 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "mail/reason.h"
-#include "store/first_contact.h"
 #include "store/inbox_index.h"
 #include "store/mirror_cache.h"
 #include "store/mirror_order.h"
@@ -86,12 +85,6 @@ int store_open(const struct store_config *config, struct store **ret_store, char
     }
     *ret_store = store;
     return 0;
-}
-
-int store_first_contact(struct store *store, struct cancel *cancel, char **ret_reason)
-{
-    return first_contact(&store->mirror, store->service, &store->contact, store->adopt_state, cancel,
-                         ret_reason);
 }
 
 int store_start(struct store *store)

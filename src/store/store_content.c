@@ -34,14 +34,9 @@ enum {
 
     READER_WAIT_MS = 30 * 1000,
     READER_TRANSFERS_MAX = 16,
-    ATTEMPTS_MAX = 3,          /* where the service says "later" */
-    LATER_MS = 500,            /* unless it says when, */
-    LATER_MAX_MS = 10 * 1000,  /* and if that is not too far away */
-    UNREACHABLE_MS = 2 * 1000, /* who asks within this time is told the same */
-    REST_MS = 5 * 1000,        /* without fetching ahead, for a service that has too much to do */
-    REST_MAX_MS = 5 * 60 * 1000,
-    TOO_MANY_REQUESTS = 429,
-    UNAVAILABLE = 503,
+    ATTEMPTS_MAX = 3,         /* where the service says "later" */
+    LATER_MS = 500,           /* unless it says when, */
+    LATER_MAX_MS = 10 * 1000, /* and if that is not too far away */
 
     AHEAD_AT_ONCE = 50,                /* emails being fetched ahead; so they hold 100 MB of text at most, */
     AHEAD_MAX_BYTES = 2 * 1024 * 1024, /* each this much of JSON */
@@ -92,9 +87,7 @@ struct contents {
     bool is_stopping;       /* protected by lock, like all below */
     bool is_probing;
     struct store_content *loaded[CONTENTS_IN_MEMORY]; /* by number of email */
-    struct map transfers;         /* of struct content_transfer, by the name of the file */
-    int64_t unreachable_until_ms; /* the service is not asked before */
-    int64_t busy_until_ms;        /* nothing is fetched ahead before */
+    struct map transfers; /* of struct content_transfer, by the name of the file */
     struct reading_run runs[RUNS_MAX];
     uint64_t run_uses;
     unsigned int ahead_queued; /* emails to be fetched ahead, and being fetched */
@@ -178,33 +171,12 @@ static void pause_ms(struct contents *contents, int64_t delay_ms)
     pthread_mutex_unlock(&contents->lock);
 }
 
-static bool is_busy(const struct service_result *result)
-{
-    return result->outcome == SERVICE_RETRY &&
-           (result->http_status == TOO_MANY_REQUESTS || result->http_status == UNAVAILABLE);
-}
-
 /* How long to wait before asking again; -1: that is of no use. */
 static int64_t retry_delay_ms(const struct service_result *result)
 {
-    if (!is_busy(result) || result->retry_after_ms > LATER_MAX_MS)
+    if (!result_is_busy(result) || result->retry_after_ms > LATER_MAX_MS)
         return -1;
     return result->retry_after_ms >= 0 ? result->retry_after_ms : LATER_MS;
-}
-
-static void note_reachable(struct contents *contents, const struct service_result *result)
-{
-    contact_note(&contents->store->contact, result);
-    bool is_unreachable = result->outcome == SERVICE_RETRY && result->error == EHOSTUNREACH;
-    int64_t now_ms = clock_monotonic_ms(contents->clock);
-    int64_t rest_ms = result->retry_after_ms > REST_MS ? result->retry_after_ms : REST_MS;
-    if (rest_ms > REST_MAX_MS)
-        rest_ms = REST_MAX_MS;
-    pthread_mutex_lock(&contents->lock);
-    contents->unreachable_until_ms = is_unreachable ? now_ms + UNREACHABLE_MS : 0;
-    if (is_busy(result))
-        contents->busy_until_ms = now_ms + rest_ms;
-    pthread_mutex_unlock(&contents->lock);
 }
 
 static int ask_until_answered(const struct content_transfer *transfer, const struct content_temporary *file)
@@ -214,7 +186,7 @@ static int ask_until_answered(const struct content_transfer *transfer, const str
         if (ftruncate(file->fd, 0) != 0)
             return -errno;
         int error = ask(transfer, file, &result);
-        note_reachable(transfer->contents, &result);
+        contact_note(&transfer->contents->store->contact, &result);
         int64_t delay_ms = retry_delay_ms(&result);
         if (error == 0)
             error = result_errno_of_content(&result);
@@ -312,7 +284,7 @@ static int join_locked(struct contents *contents, const struct content_request *
     if (contents->is_stopping)
         return -EINTR;
     if (transfer == NULL) {
-        if (clock_monotonic_ms(contents->clock) < contents->unreachable_until_ms)
+        if (contact_is_unreachable(&contents->store->contact))
             return -EHOSTUNREACH;
         transfer = new_transfer(contents, request, name);
         if (transfer == NULL)
@@ -404,8 +376,9 @@ static int fetch_ahead_of_readers(struct contents *contents, const struct conten
     struct content_transfer *transfer = NULL;
     bool is_new;
     pthread_mutex_lock(&contents->lock);
-    bool is_resting = clock_monotonic_ms(contents->clock) < contents->busy_until_ms;
-    int error = is_resting ? -EAGAIN : join_locked(contents, request, &transfer, &is_new);
+    int error = contact_is_busy(&contents->store->contact)
+                    ? -EAGAIN
+                    : join_locked(contents, request, &transfer, &is_new);
     if (error == 0 && is_new) {
         transfer->is_ahead = true;
         pthread_mutex_unlock(&contents->lock);

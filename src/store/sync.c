@@ -692,26 +692,11 @@ static void run_poll_locked(struct sync *sync)
     run_all_locked(sync, is_complete_due ? SYNC_COMPLETE : SYNC_NEWEST);
 }
 
-static int ignore(void *context, struct email_record *record)
-{
-    (void)context, (void)record;
-    return 0;
-}
-
 static void check_contact_locked(struct sync *sync)
 {
-    struct mail_service *service = sync->store->service;
-    const struct email_query query = {.inbox_id = NULL, .limit = 1};
-    struct service_result result;
-    unsigned int count;
     sync->must_check_contact = false;
     pthread_mutex_unlock(&sync->lock);
-    service->ops->list_emails(service, &query, ignore, NULL, &sync->cancel, &count, &result);
-    if (result_is_answer(&result))
-        contact_note_online(&sync->store->contact);
-    else if (result.error != EINTR)
-        contact_note_offline(&sync->store->contact, result_words(&result));
-    service_result_release(&result);
+    contact_check(&sync->store->contact, sync->store->service, &sync->cancel);
     pthread_mutex_lock(&sync->lock);
 }
 
@@ -884,9 +869,7 @@ int store_sync(struct store *store, const char *inbox_name, struct cancel *cance
 void store_note_contact(struct store *store, bool is_reached)
 {
     struct sync *sync = store->sync;
-    struct store_status status;
-    contact_get_status(&store->contact, &status);
-    if (status.is_online == is_reached)
+    if (contact_is_online(&store->contact) == is_reached)
         return;
     pthread_mutex_lock(&sync->lock);
     sync->must_check_contact = true;
