@@ -150,7 +150,8 @@ int store_index_read(const struct store_index *index, uint64_t offset, char *ret
 /* When the set of inboxes last changed: mtime of inboxes/. */
 int64_t store_inboxes_changed_ms(struct store *store);
 
-/* Brings one inbox (by folder name), or with NULL everything, fully up to date (waits for the network).
+/* Brings one inbox (by folder name), or with NULL everything, fully up to date (waits for the network). After
+ * everything, it is known whether the service has content, unless finding that out takes it half a minute.
  * Callers at the same time share the work, but each gets an answer that was asked for after its call. 0,
  * -ENOENT, -EHOSTUNREACH, -EACCES, -EAGAIN (429), -EINTR (cancelled), -EIO (an answer that cannot be
  * understood). *ret_reason: words (caller frees). */

@@ -83,9 +83,11 @@ struct contents {
     unsigned int probes_spared; /* the probe's: since they were asked for */
 
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* is_stopping */
+    pthread_cond_t changed; /* the end of a probe, and is_stopping */
     bool is_stopping;       /* protected by lock, like all below */
     bool is_probing;
+    bool is_probe_wanted;  /* another one: emails were listed since the one under way began */
+    bool is_probe_overdue; /* somebody waited for the one under way, and had to give up */
     struct store_content *loaded[CONTENTS_IN_MEMORY]; /* by number of email */
     struct map transfers; /* of struct content_transfer, by the name of the file */
     struct reading_run runs[RUNS_MAX];
@@ -884,18 +886,30 @@ static void conclude(struct contents *contents)
         listener->content_changed(listener->context);
 }
 
-static void run_probe(struct worker_job *job)
+static void probe(struct contents *contents)
 {
-    struct content_job *content_job = (struct content_job *)job;
-    struct contents *contents = content_job->contents;
-    free(content_job);
     bool must_ask = atomic_exchange(&contents->must_probe, false);
     const struct service_capabilities before = get_capabilities(contents);
     if (must_ask || before.content != CAPABILITY_PRESENT || before.raw == CAPABILITY_UNKNOWN)
         probe_some(contents, must_ask);
     conclude(contents);
+}
+
+static void run_probe(struct worker_job *job)
+{
+    struct content_job *content_job = (struct content_job *)job;
+    struct contents *contents = content_job->contents;
+    free(content_job);
     pthread_mutex_lock(&contents->lock);
+    while (contents->is_probe_wanted && !contents->is_stopping) {
+        contents->is_probe_wanted = false;
+        pthread_mutex_unlock(&contents->lock);
+        probe(contents);
+        pthread_mutex_lock(&contents->lock);
+    }
     contents->is_probing = false;
+    contents->is_probe_overdue = false;
+    pthread_cond_broadcast(&contents->changed);
     pthread_mutex_unlock(&contents->lock);
 }
 
@@ -914,10 +928,28 @@ static bool submit_job_locked(struct contents *contents, void (*run)(struct work
 
 void contents_probe(struct contents *contents)
 {
+    if (contents == NULL)
+        return;
     pthread_mutex_lock(&contents->lock);
+    contents->is_probe_wanted = true;
     if (!contents->is_probing)
         contents->is_probing = submit_job_locked(contents, run_probe);
     pthread_mutex_unlock(&contents->lock);
+}
+
+int contents_await_probe(struct contents *contents, struct cancel *cancel)
+{
+    int error = 0;
+    if (contents == NULL)
+        return 0;
+    int64_t until_ms = clock_monotonic_ms(contents->clock) + READER_WAIT_MS;
+    pthread_mutex_lock(&contents->lock);
+    while (contents->is_probing && !contents->is_stopping && !contents->is_probe_overdue && error == 0)
+        error = wait_until(contents->clock, &contents->changed, &contents->lock, until_ms, cancel);
+    if (error == -ETIMEDOUT)
+        contents->is_probe_overdue = true;
+    pthread_mutex_unlock(&contents->lock);
+    return error == -EINTR ? error : 0;
 }
 
 bool store_has_content(struct store *store)

@@ -70,7 +70,10 @@ void contents_stop(struct contents *contents);
 /* NULL-safe. */
 void contents_free(struct contents *contents);
 
-/* The list of emails was brought up to date: probes the service in the background. */
+/* The list of emails was brought up to date: probes the service in the background. NULL-safe. */
 void contents_probe(struct contents *contents);
+/* Waits until the probe under way has ended, as long as a reader of content waits; what takes longer is not
+ * waited for again. 0, -EINTR. NULL-safe. */
+int contents_await_probe(struct contents *contents, struct cancel *cancel);
 
 #endif

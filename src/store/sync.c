@@ -653,7 +653,7 @@ static void run_all_locked(struct sync *sync, enum sync_depth depth)
     init_run(&run, sync);
     pthread_mutex_unlock(&sync->lock);
     run_all(&run, depth);
-    if (run.error == 0 && sync->store->contents != NULL)
+    if (run.error == 0)
         contents_probe(sync->store->contents);
     pthread_mutex_lock(&sync->lock);
     if (depth == SYNC_COMPLETE && !run.must_wait)
@@ -863,7 +863,10 @@ int store_sync(struct store *store, const char *inbox_name, struct cancel *cance
             return reason_give(ret_reason, -ENOENT, "there is no inbox of this name");
         inbox = view.number;
     }
-    return sync_wait(store->sync, inbox, cancel, ret_reason);
+    int error = sync_wait(store->sync, inbox, cancel, ret_reason);
+    if (error == 0 && inbox == SYNC_ALL && contents_await_probe(store->contents, cancel) != 0)
+        error = reason_give(ret_reason, -EINTR, "interrupted");
+    return error;
 }
 
 void store_note_contact(struct store *store, bool is_reached)

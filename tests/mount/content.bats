@@ -59,6 +59,16 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
 
 # ---------------------------------------------------------------- what it holds
 
+@test "after the first sync of all the folders are there, at once" {
+  start_service
+  start_mount
+  mkdir "$MOUNT/inboxes/$ALICE"
+  ls "$MOUNT" "$MOUNT/inboxes/$ALICE" >/dev/null
+  echo sync >"$MOUNT/ctl"
+  has_folders "$ALICE"
+  [ -d "$MOUNT/maildir/$ALICE/cur" ]
+}
+
 @test "the folder of an email holds its body, its raw message and its attachments" {
   start_service
   create_inbox "$ALICE" >/dev/null

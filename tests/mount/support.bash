@@ -368,7 +368,8 @@ wait_for_probes()
     wait_until 20 jq -e '.capabilities | [.content, .raw, .outbound] | index("unknown") == null' "$MOUNT/status.json"
 }
 
-# Folders appear when the service was found to have content, some time after the first sync.
+# Folders appear when the service was found to have content: at once after a sync of everything, else some time after
+# the first mail came.
 wait_for_folders() # ADDRESS...
 {
     local address

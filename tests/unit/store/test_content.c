@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -95,6 +96,15 @@ static void assert_text(struct store_world *world, const char *id, const char *e
     assert_string_equal(text, expected);
 }
 
+struct reader {
+    struct store_world *world;
+    uint32_t email;
+    struct cancel *cancel; /* or NULL */
+    char *text;
+    int error;
+    atomic_bool is_done;
+};
+
 /* ---------------------------------------------------------------- what there is */
 
 static void content_is_found_out_after_the_first_sync(void **state)
@@ -107,6 +117,76 @@ static void content_is_found_out_after_the_first_sync(void **state)
     world_restart(&world);
     assert_true(store_has_content(world.store)); /* remembered, before the service is asked */
     assert_true(store_has_raw(world.store));
+    world_release(&world);
+}
+
+static void a_sync_of_everything_shows_the_content_it_found(void **state)
+{
+    struct store_world world;
+    (void)state;
+    set_up(&world, 3);
+    start_and_sync(&world);
+    assert_true(has_all(&world));
+    world_release(&world);
+}
+
+static void what_comes_while_an_account_is_empty_is_shown_with_the_next_sync(void **state)
+{
+    struct store_world world;
+    (void)state;
+    set_up(&world, 0);
+    start_and_sync(&world);
+    assert_false(store_has_content(world.store));
+    world_add_emails(&world, "in-1", 0, 1);
+    add_content(&world, "00000000-in-1", "body 0");
+    assert_int_equal(world_sync(&world), 0);
+    assert_true(has_all(&world));
+    world_release(&world);
+}
+
+static void *sync_it(void *argument)
+{
+    struct reader *reader = argument;
+    _cleanup_free_ char *reason = NULL;
+    reader->error = store_sync(reader->world->store, NULL, reader->cancel, &reason);
+    reader->is_done = true;
+    return NULL;
+}
+
+/* Who interrupts it is told so; and content that takes for ever holds up one sync, for half a minute. */
+static void a_sync_does_not_wait_for_ever_for_content(void **state)
+{
+    struct store_world world;
+    struct cancel cancel;
+    pthread_t thread;
+    (void)state;
+    set_up(&world, 3);
+    cancel_init(&cancel);
+    world_start(&world);
+    fake_service_close_gate(world.fake, FAKE_GET_CONTENT);
+    struct reader interrupted = {.world = &world, .cancel = &cancel};
+    assert_int_equal(pthread_create(&thread, NULL, sync_it, &interrupted), 0);
+    fake_service_wait_at_gate(world.fake, FAKE_GET_CONTENT, 1);
+    cancel_set(&cancel);
+    pthread_join(thread, NULL);
+    assert_int_equal(interrupted.error, -EINTR);
+
+    struct reader patient = {.world = &world};
+    assert_int_equal(pthread_create(&thread, NULL, sync_it, &patient), 0);
+    fake_service_wait_count(world.fake, FAKE_LIST_INBOXES, 2);
+    /* The probe itself gives up after eight minutes: two for each of four emails. */
+    for (int i = 0; i < 6 * 60 && !patient.is_done; i++) {
+        fake_clock_advance(&world.clock, 1000);
+        usleep(10 * 1000);
+    }
+    assert_true(patient.is_done);
+    pthread_join(thread, NULL);
+    assert_int_equal(patient.error, 0);
+    assert_int_equal(world_sync(&world), 0); /* at once */
+    assert_false(store_has_content(world.store));
+    fake_service_open_gate(world.fake, FAKE_GET_CONTENT);
+    await(has_all, &world);
+    cancel_release(&cancel);
     world_release(&world);
 }
 
@@ -171,14 +251,6 @@ static void content_is_fetched_once_and_read_offline(void **state)
     assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before);
     world_release(&world);
 }
-
-struct reader {
-    struct store_world *world;
-    uint32_t email;
-    struct cancel *cancel; /* or NULL */
-    char *text;
-    int error;
-};
 
 static void *read_it(void *argument)
 {
@@ -727,6 +799,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(content_is_found_out_after_the_first_sync),
+        cmocka_unit_test(a_sync_of_everything_shows_the_content_it_found),
+        cmocka_unit_test(what_comes_while_an_account_is_empty_is_shown_with_the_next_sync),
+        cmocka_unit_test(a_sync_does_not_wait_for_ever_for_content),
         cmocka_unit_test(a_service_without_content_shows_none),
         cmocka_unit_test(without_a_cache_nothing_is_asked),
         cmocka_unit_test(content_is_fetched_once_and_read_offline),
