@@ -46,8 +46,6 @@ size_t accept_max_bytes(enum envelope_kind kind);
 
 /* ================================================================ keys */
 
-struct outbox;
-
 /* Whether the key of an item that goes back to drafts/ must be remembered: its content may have been sent
  * under it. */
 bool key_memory_is_needed(const struct item *item);

@@ -9,6 +9,10 @@
 #include "outbox/send_queue.h"
 #include "outbox/transition.h"
 
+enum {
+    SETTLE_WAIT_MS = 10 * 1000, /* the longest barrier */
+};
+
 struct barrier {
     struct outbox *outbox;
     enum envelope_kind kind;

@@ -23,6 +23,10 @@
 #include "outbox/transition.h"
 #include "outbox/writer_fate.h"
 
+enum {
+    RELEASE_WAIT_MS = 2 * 1000, /* from a close until its release begins */
+};
+
 /* The place of a handle in the list of pending releases. */
 struct pending_release {
     struct outbox_handle *next;

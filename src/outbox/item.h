@@ -145,10 +145,9 @@ struct item {
     /* who needs whom */
     struct item **bound; /* a message's attachments, as envelope.attachments; NULL where it is lost */
     size_t bound_len;
-    bool is_awaited; /* an attachment, made for somebody who is about to open it for writing, or to rename it
-                      */
+    bool is_awaited;    /* a copy, made for somebody who is about to open it for writing, or to rename it */
     unsigned int users; /* an attachment's messages that are not settled */
-    bool is_loose;      /* it stands in outbox->loose_ends (binding.h), linked by: */
+    bool is_loose;      /* it stands in outbox->loose_ends (transition.h), linked by: */
     struct item *next_loose;
     int64_t remove_again_ms; /* monotonic; unneeded, and the disk did not let it go */
 

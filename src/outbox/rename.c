@@ -59,9 +59,34 @@ static void release_target(struct outbox *outbox, struct item *replaced)
     pthread_mutex_unlock(&outbox->lock);
     crash_point("replaced");
     if (is_needed)
-        transition_hide(outbox, replaced);
+        transition_hide_replaced(outbox, replaced);
     claim_release(outbox, replaced);
     binding_collect(outbox);
+}
+
+/* The item of this name, claimed for the disk, or an error: -ENOENT, or of claim_take_locked(). */
+static int claim_by_name(struct outbox *outbox, enum outbox_folder folder, const char *name,
+                         struct item **ret_item)
+{
+    int error = -ENOENT;
+    pthread_mutex_lock(&outbox->lock);
+    for (;;) {
+        struct item *item = item_table_find(&outbox->table, folder, name);
+        if (item == NULL)
+            break;
+        error = claim_take_locked(outbox, item, CLAIM_DISK);
+        if (error == 0 && item_table_find(&outbox->table, folder, name) != item) {
+            claim_release_locked(outbox, item); /* it was renamed while we waited */
+            error = -ENOENT;
+            continue;
+        }
+        if (error == 0)
+            *ret_item = item;
+        if (error != -ENOENT)
+            break;
+    }
+    pthread_mutex_unlock(&outbox->lock);
+    return error;
 }
 
 /* release_wait_before_change() for the item of this name, if there is one. */
@@ -482,15 +507,6 @@ int outbox_retry(struct outbox *outbox, const char *name)
 
 /* ---------------------------------------------------------------- unlink */
 
-/* Its content is kept for the messages that need it. */
-static int hide(struct outbox *outbox, struct item *item)
-{
-    _cleanup_transition_ struct transition transition;
-    int error = transition_begin(outbox, item, item->state, &transition);
-    transition.next.is_hidden = true;
-    return error != 0 ? error : transition_commit(&transition, item);
-}
-
 static int unlink_receipt(struct outbox *outbox, enum outbox_folder folder, const char *name)
 {
     struct outbox_stat stat;
@@ -504,10 +520,10 @@ int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *
         return unlink_receipt(outbox, folder, name);
     if (folder == OUTBOX_FOLDER_ATTACHMENTS)
         wait_released(outbox, folder, name, NULL);
-    int error = claim_take_by_name(outbox, folder, name, &item);
+    int error = claim_by_name(outbox, folder, name, &item);
     if (error != 0)
         return error;
-    error = binding_is_needed(outbox, item) ? hide(outbox, item) : transition_remove(outbox, item);
+    error = binding_is_needed(outbox, item) ? transition_hide(outbox, item) : transition_remove(outbox, item);
     claim_release(outbox, item);
     binding_collect(outbox);
     return error;
@@ -803,7 +819,7 @@ int outbox_take_out(struct outbox *outbox, enum outbox_folder from, const char *
         return -EPERM;
     int error = wait_released(outbox, from, name, NULL);
     if (error == 0)
-        error = claim_take_by_name(outbox, from, name, &item);
+        error = claim_by_name(outbox, from, name, &item);
     if (error != 0)
         return error;
     error = take_out_claimed(outbox, item, draft_dir_fd, draft_name, flags);

@@ -34,11 +34,8 @@
 #define SPOOL_NEW_SUFFIX ".new"
 
 enum {
-    NAME_SIZE = 32
-};
-
-enum {
-    QUARANTINE_TRIES = 1000
+    NAME_SIZE = 32,
+    QUARANTINE_TRIES = 1000,
 };
 
 static void data_name(uint64_t number, char ret_name[NAME_SIZE])

@@ -17,6 +17,11 @@
 #include "mail/receipt.h"
 #include "outbox/item.h"
 
+enum {
+    FORMER_NAME_MS = 10 * 1000, /* how long a former name is still found */
+    SAVE_AGAIN_MS = 10 * 1000,  /* until an envelope that could not be written is tried again, or a removal */
+};
+
 int64_t outbox_monotonic_ms(const struct outbox *outbox)
 {
     return clock_monotonic_ms(outbox->config.clock);
@@ -138,30 +143,6 @@ void claim_give_back_locked(struct outbox *outbox, struct item *item)
     item->lending = LENDING_LENT;
     item_unref(item);
     outbox_broadcast_locked(outbox);
-}
-
-int claim_take_by_name(struct outbox *outbox, enum outbox_folder folder, const char *name,
-                       struct item **ret_item)
-{
-    int error = -ENOENT;
-    pthread_mutex_lock(&outbox->lock);
-    for (;;) {
-        struct item *item = item_table_find(&outbox->table, folder, name);
-        if (item == NULL)
-            break;
-        error = claim_take_locked(outbox, item, CLAIM_DISK);
-        if (error == 0 && item_table_find(&outbox->table, folder, name) != item) {
-            claim_release_locked(outbox, item); /* it was renamed while we waited */
-            error = -ENOENT;
-            continue;
-        }
-        if (error == 0)
-            *ret_item = item;
-        if (error != -ENOENT)
-            break;
-    }
-    pthread_mutex_unlock(&outbox->lock);
-    return error;
 }
 
 void outbox_add_former_name_locked(struct outbox *outbox, enum outbox_folder folder, const char *name,
@@ -751,13 +732,17 @@ void transition_save_again(struct outbox *outbox)
 
 /* ---------------------------------------------------------------- copies */
 
-void transition_hide(struct outbox *outbox, struct item *item)
+int transition_hide(struct outbox *outbox, struct item *item)
 {
     _cleanup_transition_ struct transition transition;
     int error = transition_begin(outbox, item, item->state, &transition);
     transition.next.is_hidden = true;
-    if (error == 0)
-        error = transition_commit(&transition, item);
+    return error != 0 ? error : transition_commit(&transition, item);
+}
+
+void transition_hide_replaced(struct outbox *outbox, struct item *item)
+{
+    int error = transition_hide(outbox, item);
     if (error != 0)
         log_warning("the spool could not record that a file was replaced: %s", strerror(-error));
 }
@@ -838,7 +823,7 @@ int binding_leave_name(struct outbox *outbox, struct item *item)
     if (error != 0)
         return error;
     crash_point("replaced");
-    transition_hide(outbox, item);
+    transition_hide_replaced(outbox, item);
     pthread_mutex_lock(&outbox->lock);
     item_unref(copy);
     pthread_mutex_unlock(&outbox->lock);

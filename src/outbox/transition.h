@@ -33,19 +33,13 @@
 #include "outbox/send_queue.h"
 #include "outbox/spool.h"
 
-/* ================================================================ what the parts share */
+/* ================================================================ the outbox in memory, claims, events */
 
 struct send_pool;
 struct outbox_handle;
 
-enum {
-    FORMER_NAME_MS = 10 * 1000, /* how long a name that left is still found */
-    RELEASE_WAIT_MS = 2 * 1000, /* for handles that are flushed and not yet released */
-    SETTLE_WAIT_MS = 10 * 1000, /* the longest barrier */
-    SAVE_AGAIN_MS = 10 * 1000,  /* until an envelope that could not be written is tried again */
-};
-
-/* All zeros is an empty list. In order of closing. */
+/* Handles that are closed and not yet released (handle.h), in order of closing. All zeros is an empty list.
+ */
 struct pending_releases {
     struct outbox_handle *first;
     struct outbox_handle *last;
@@ -63,16 +57,16 @@ struct outbox {
     struct sleepers idle_workers;
     struct item_table table; /* protected by lock, like all below */
     struct send_queue queue;
-    struct suspension
-        suspensions[2]; /* by kind: a full day for messages does not keep files from being uploaded */
-    uint64_t failures;  /* counted, so that a barrier knows what is new */
+    struct suspension suspensions[2];  /* by kind of item: what keeps messages back does not keep files from
+                                          being uploaded */
+    uint64_t failures;                 /* counted, so that a barrier knows what is new */
     uint64_t reported[OUTBOX_FOLDERS]; /* failures that a barrier has reported */
     unsigned int unsaved;              /* items whose envelope on disk is old */
     int64_t save_again_ms;
     unsigned int memories;              /* items in ITEM_DRAFTED */
     uint64_t last_order;                /* the greatest of all items */
     struct pending_releases release[2]; /* by kind */
-    unsigned int events_due;            /* items that are */
+    unsigned int events_due;            /* settled items whose event is not published yet */
     struct item *loose_ends;            /* see "loose ends" below; referenced */
     bool is_stopping;
 };
@@ -105,10 +99,6 @@ void claim_give_back_locked(struct outbox *outbox, struct item *item);
 bool claim_would_wait_locked(struct item *item);
 void claim_release(struct outbox *outbox, struct item *item);
 
-/* The item of this name, claimed for the disk, or an error: -ENOENT, or of claim_take_locked(). */
-int claim_take_by_name(struct outbox *outbox, enum outbox_folder folder, const char *name,
-                       struct item **ret_item);
-
 /* The item's name in the folder, which it has left, goes on answering for a while to the process that wrote
  * it. */
 void outbox_add_former_name_locked(struct outbox *outbox, enum outbox_folder folder, const char *name,
@@ -125,8 +115,6 @@ void outbox_notify_path(struct outbox *outbox, enum event_kind kind, const char 
                         const char *error);
 
 /* ================================================================ transitions */
-
-struct outbox;
 
 /* The pins of a message that is just being handed in. */
 struct binding {
@@ -175,9 +163,12 @@ int transition_reserve_locked(struct transition *transition, const struct item *
 int transition_save(struct transition *transition, struct item *item);
 void transition_apply_locked(struct transition *transition, struct item *item);
 
-/* Records durably that an item is hidden. It is claimed. Where the disk refuses, that is logged: the next
- * start finds two items of one name, and hides the older. */
-void transition_hide(struct outbox *outbox, struct item *item);
+/* Hides an item durably, for the messages that need it. It is claimed, the lock not held. Waits for the disk.
+ */
+int transition_hide(struct outbox *outbox, struct item *item);
+/* The same of an item whose name another has taken. Where the disk refuses, that is logged: the next start
+ * finds two items of one name, and hides the older. */
+void transition_hide_replaced(struct outbox *outbox, struct item *item);
 
 /* Removes the item from the spool and from memory. It is claimed, the lock not held. Waits for the disk. */
 int transition_remove(struct outbox *outbox, struct item *item);
@@ -186,9 +177,6 @@ int transition_remove(struct outbox *outbox, struct item *item);
 void transition_save_again(struct outbox *outbox);
 
 /* ================================================================ bindings */
-
-struct transition;
-struct outbox;
 
 /* Pins the attachments of these names, writes them into the envelope, and adds up their sizes. Waits for
  * those whose files are changing. Of one that is open for writing a copy is bound. No lock may be held, and
@@ -230,9 +218,10 @@ void binding_forget_loose_ends(struct outbox *outbox);
  * again later. */
 void binding_collect(struct outbox *outbox);
 
-/* ================================================================ ends */
+/* ================================================================ named ends */
 
-struct outbox;
+/* All wait for the disk. The item is claimed by the caller and stays so; the lock is not held. What the
+ * service did cannot be undone by a disk that fails: these transitions are forced. */
 
 /* To failed/, in one of the states of failure, for this reason. `http_status`: 0: no answer. */
 void settle_into_failed(struct outbox *outbox, struct item *item, enum item_state state, int http_status,
