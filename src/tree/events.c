@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The event log, and the files events.jsonl and events over it. One lock over the text in memory; the writer
- * copies what is new and writes it unlocked.
+ * What happened, a line of JSON each: the bounded file events.jsonl, and the stream `events`. All of it is in
+ * memory, under one lock, so that appending and reading never wait for the disk; a thread copies what is new
+ * and writes it behind, with the lock free. The disk failing costs the lines their next life, never the
+ * program.
+ *
+ * A position counts the bytes ever logged in this process (plus what the file held at the start), so that a
+ * reader keeps its place when the older half is cut away. For the same reason events.jsonl is another inode
+ * to whoever opens it after a cut: each begins at the position where it was first found, and goes on growing
+ * for those who have it open.
  */
 #include "tree/events.h"
 
@@ -19,10 +26,14 @@
 #include "base/thread.h"
 #include "tree/node.h"
 
+enum {
+    EVENT_LOG_MAX_BYTES = 1024 * 1024
+};
+
+static const char log_name[] = "events.jsonl";
+
 struct event_log {
     int dir_fd; /* borrowed */
-    const char *name;
-    size_t max_bytes;
     pthread_t writer;
     bool has_failed; /* the writer's: a failure is said once */
 
@@ -46,9 +57,9 @@ struct pending {
 static int write_pending(const struct event_log *log, const struct pending *pending)
 {
     if (pending->is_whole)
-        return file_replace_lazily_at(log->dir_fd, log->name, pending->bytes, pending->len, 0600);
+        return file_replace_lazily_at(log->dir_fd, log_name, pending->bytes, pending->len, 0600);
     _cleanup_close_ int fd =
-        openat(log->dir_fd, log->name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        openat(log->dir_fd, log_name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -errno;
     return file_write_all(fd, pending->bytes, pending->len);
@@ -89,7 +100,7 @@ static void *write_behind(void *argument)
         int error = write_pending(log, &pending);
         free(pending.bytes);
         if (error != 0 && !log->has_failed)
-            log_warning("cannot write %s: %s", log->name, strerror(-error));
+            log_warning("cannot write %s: %s", log_name, strerror(-error));
         log->has_failed = error != 0;
         pthread_mutex_lock(&log->lock);
         /* The file may hold half a line now. It is made anew with the next event, not in a loop. */
@@ -122,7 +133,7 @@ static void read_file(struct event_log *log)
 {
     _cleanup_free_ char *bytes = NULL;
     size_t len = 0;
-    int error = file_read_at(log->dir_fd, log->name, log->max_bytes, &bytes, &len);
+    int error = file_read_at(log->dir_fd, log_name, EVENT_LOG_MAX_BYTES, &bytes, &len);
     log->must_rewrite = error != 0 && error != -ENOENT;
     if (error != 0)
         return;
@@ -134,15 +145,15 @@ static void read_file(struct event_log *log)
     log->written = log->text.len;
 }
 
-int event_log_new(int state_dir_fd, const char *name, size_t max_bytes, struct event_log **ret_log)
+/* Reads what the file holds, and starts the writer. A file that cannot be read, or is too long, is begun
+ * anew. 0, -ENOMEM, or no thread could be started. */
+static int event_log_new(int state_dir_fd, struct event_log **ret_log)
 {
     struct event_log *log = calloc(1, sizeof(*log));
     if (log == NULL)
         return -ENOMEM;
     log->dir_fd = state_dir_fd;
-    log->name = name;
-    log->max_bytes = max_bytes;
-    log->text = STRBUF_INIT(2 * max_bytes);
+    log->text = STRBUF_INIT(2 * EVENT_LOG_MAX_BYTES);
     pthread_mutex_init(&log->lock, NULL);
     pthread_cond_init(&log->changed, NULL);
     read_file(log);
@@ -157,7 +168,8 @@ int event_log_new(int state_dir_fd, const char *name, size_t max_bytes, struct e
     return 0;
 }
 
-void event_log_free(struct event_log *log)
+/* Writes out what is left, and frees. NULL-safe. */
+static void event_log_free(struct event_log *log)
 {
     if (log == NULL)
         return;
@@ -173,7 +185,8 @@ void event_log_free(struct event_log *log)
     free(log);
 }
 
-void event_log_append(struct event_log *log, const struct event *event)
+/* Past the bound the older half, up to a line's end, is cut away. */
+static void event_log_append(struct event_log *log, const struct event *event)
 {
     pthread_mutex_lock(&log->lock);
     size_t before = log->text.len;
@@ -183,7 +196,7 @@ void event_log_append(struct event_log *log, const struct event *event)
         strbuf_truncate(&log->text, before);
         log->text.error = 0;
     }
-    if (log->text.len > log->max_bytes)
+    if (log->text.len > EVENT_LOG_MAX_BYTES)
         cut_locked(log);
     pthread_cond_signal(&log->changed);
     pthread_mutex_unlock(&log->lock);
@@ -211,7 +224,8 @@ static size_t read_locked(const struct event_log *log, char *ret_bytes, size_t l
     return gone + copy_locked(log, ret_bytes + gone, len - gone, position + gone);
 }
 
-uint64_t event_log_begin(struct event_log *log)
+/* Where the file begins for whoever opens it now: at a line. */
+static uint64_t event_log_begin(struct event_log *log)
 {
     pthread_mutex_lock(&log->lock);
     uint64_t begin = log->cut_bytes;
@@ -219,7 +233,9 @@ uint64_t event_log_begin(struct event_log *log)
     return begin;
 }
 
-size_t event_log_read(struct event_log *log, uint64_t begin, void *ret_bytes, size_t len, off_t offset)
+/* The file that begins at `begin`, as it is now: bytes from `offset` on, fewer at its end. What was cut away
+ * reads as empty lines. */
+static size_t event_log_read(struct event_log *log, uint64_t begin, void *ret_bytes, size_t len, off_t offset)
 {
     if (offset < 0)
         return 0;
@@ -229,21 +245,7 @@ size_t event_log_read(struct event_log *log, uint64_t begin, void *ret_bytes, si
     return copied;
 }
 
-size_t event_log_size(struct event_log *log, uint64_t begin)
-{
-    uint64_t end = event_log_end(log);
-    return begin < end ? (size_t)(end - begin) : 0;
-}
-
-int64_t event_log_changed_ms(struct event_log *log)
-{
-    pthread_mutex_lock(&log->lock);
-    int64_t changed_ms = log->changed_ms;
-    pthread_mutex_unlock(&log->lock);
-    return changed_ms;
-}
-
-uint64_t event_log_end(struct event_log *log)
+static uint64_t event_log_end(struct event_log *log)
 {
     pthread_mutex_lock(&log->lock);
     uint64_t end = log->cut_bytes + log->text.len;
@@ -251,7 +253,24 @@ uint64_t event_log_end(struct event_log *log)
     return end;
 }
 
-size_t event_log_follow(struct event_log *log, uint64_t *position, void *ret_bytes, size_t len)
+static size_t event_log_size(struct event_log *log, uint64_t begin)
+{
+    uint64_t end = event_log_end(log);
+    return begin < end ? (size_t)(end - begin) : 0;
+}
+
+/* Realtime of the last event; 0: none in this process. */
+static int64_t event_log_changed_ms(struct event_log *log)
+{
+    pthread_mutex_lock(&log->lock);
+    int64_t changed_ms = log->changed_ms;
+    pthread_mutex_unlock(&log->lock);
+    return changed_ms;
+}
+
+/* The stream: the bytes behind *position, which moves on; 0: none yet. What was cut away meanwhile is passed
+ * over. */
+static size_t event_log_follow(struct event_log *log, uint64_t *position, void *ret_bytes, size_t len)
 {
     pthread_mutex_lock(&log->lock);
     if (*position < log->cut_bytes)
@@ -318,7 +337,7 @@ static int open_event_log(struct tree *tree, const struct tree_caller *caller, u
 
 static int init_event_log(struct tree *tree, int state_dir_fd)
 {
-    return event_log_new(state_dir_fd, "events.jsonl", EVENT_LOG_MAX_BYTES, &tree->event_log);
+    return event_log_new(state_dir_fd, &tree->event_log);
 }
 
 static void release_event_log(struct tree *tree)
@@ -365,14 +384,6 @@ static bool is_stream_readable(struct tree_handle *handle)
     return stream->position < event_log_end(handle->tree->event_log);
 }
 
-static int get_event_stream(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
-                            struct tree_entry *ret)
-{
-    (void)caller;
-    entry_fill_ms(tree, ino, S_IFREG | 0400, 0, 0, LASTING_NAME, ret);
-    return 0;
-}
-
 static int open_event_stream(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                              struct tree_handle **ret_handle)
 {
@@ -394,7 +405,8 @@ static int open_event_stream(struct tree *tree, const struct tree_caller *caller
     return 0;
 }
 
-const struct node_ops event_stream_ops = {.get = get_event_stream, .open = open_event_stream};
+const struct node_ops event_stream_ops = {
+    .mode = S_IFREG | 0400, .lasting = LASTING_NAME, .open = open_event_stream};
 
 /* ---------------------------------------------------------------- what happens */
 

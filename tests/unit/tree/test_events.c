@@ -1,28 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The event log: what is read is what was appended, the file is the same after a restart, the older half
- * goes.
+ * events.jsonl and `events`: what is read is what was appended, the file is the same after a restart, the
+ * older half goes.
  */
-#include "tree/events.h"
+#include "tree_fixture.h"
 
-#include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
-#include <cmocka.h>
-
 #include "base/cleanup.h"
-#include "base/file.h"
-#include "support/temp_dir.h"
 
 enum {
-    BOUND = 4096
+    BOUND = 1024 * 1024,
+    MANY = 30 * 1000, /* events, more than go in twice */
 };
 
 static const char name[] = "events.jsonl";
@@ -42,64 +31,109 @@ static int tear_down(void **state)
     return 0;
 }
 
-static struct event_log *open_log(const struct temp_dir *dir)
+/* A tree with neither store nor outbox: it has a log. */
+static struct tree *open_log(const struct temp_dir *dir)
 {
-    struct event_log *log = NULL;
-    assert_int_equal(event_log_new(dir->fd, name, BOUND, &log), 0);
-    return log;
+    const struct tree_config config = {
+        .clock = clock_system(), .state_dir_fd = dir->fd, .source = "https://inbox.example"};
+    struct tree *tree = NULL;
+    char *reason = NULL;
+    assert_int_equal(tree_new(&config, &tree, &reason), 0);
+    return tree;
 }
 
-static void append(struct event_log *log, int number)
+static void append(struct tree *tree, int number)
 {
     char path[32];
     snprintf(path, sizeof(path), "sent/%06d", number);
     const struct event event = {.time_ms = 1000 + number, .kind = EVENT_SENT, .path = path};
-    event_log_append(log, &event);
+    struct event_listener listener = tree_event_listener(tree);
+    listener.notify(listener.context, &event);
 }
 
-static char *read_all(struct event_log *log)
+static struct tree_entry find(struct tree *tree, const char *file)
 {
-    uint64_t begin = event_log_begin(log);
-    size_t size = event_log_size(log, begin);
+    struct tree_entry entry;
+    assert_int_equal(tree_lookup(tree, NULL, TREE_ROOT_INO, file, &entry), 0);
+    return entry;
+}
+
+static size_t size_of(struct tree *tree, uint64_t ino)
+{
+    struct tree_attributes attributes;
+    assert_int_equal(tree_get_attributes(tree, NULL, ino, &attributes), 0);
+    return (size_t)attributes.stat.st_size;
+}
+
+static struct tree_handle *open_file(struct tree *tree, uint64_t ino)
+{
+    struct tree_handle *handle = NULL;
+    assert_int_equal(tree_open(tree, &nobody, ino, O_RDONLY, &handle), 0);
+    return handle;
+}
+
+static size_t read_at(struct tree_handle *handle, char *ret_bytes, size_t len, off_t offset)
+{
+    struct tree_data data;
+    assert_int_equal(tree_read(handle, len, offset, &data), 0);
+    if (data.len > 0)
+        memcpy(ret_bytes, data.bytes, data.len);
+    size_t count = data.len;
+    tree_data_release(&data);
+    return count;
+}
+
+static char *read_all(struct tree *tree)
+{
+    uint64_t ino = find(tree, name).ino;
+    struct tree_handle *handle = open_file(tree, ino);
+    size_t size = size_of(tree, ino);
     char *text = calloc(1, size + 1);
-    assert_int_equal(event_log_read(log, begin, text, size + 1, 0), size);
+    assert_int_equal(read_at(handle, text, size + 1, 0), size);
+    tree_release(handle);
     return text;
 }
 
 static void what_is_appended_is_read(void **state)
 {
-    struct event_log *log = open_log(*state);
-    assert_int_equal(event_log_size(log, 0), 0);
-    append(log, 1);
-    append(log, 2);
-    _cleanup_free_ char *text = read_all(log);
+    struct tree *tree = open_log(*state);
+    uint64_t ino = find(tree, name).ino;
+    struct tree_handle *handle = open_file(tree, ino);
+    assert_int_equal(size_of(tree, ino), 0);
+    append(tree, 1);
+    append(tree, 2);
+    _cleanup_free_ char *text = read_all(tree);
     assert_non_null(strstr(text, "sent/000001"));
     assert_non_null(strstr(text, "sent/000002"));
     assert_int_equal(text[strlen(text) - 1], '\n');
-    assert_int_equal(event_log_changed_ms(log), 1002);
+    struct timespec time = find(tree, name).attributes.stat.st_mtim;
+    assert_int_equal(time.tv_sec, 1);
+    assert_int_equal(time.tv_nsec, 2 * 1000 * 1000);
 
+    struct tree_data data;
     char part[5] = "";
-    assert_int_equal(event_log_read(log, 0, part, 4, 1), 4);
+    assert_int_equal(read_at(handle, part, 4, 1), 4);
     assert_memory_equal(part, text + 1, 4);
-    assert_int_equal(event_log_read(log, 0, part, 4, (off_t)strlen(text)), 0);
-    assert_int_equal(event_log_read(log, 0, part, 4, 1 << 30), 0);
-    assert_int_equal(event_log_read(log, 0, part, 4, -1), 0);
-    event_log_free(log);
+    assert_int_equal(read_at(handle, part, 4, (off_t)strlen(text)), 0);
+    assert_int_equal(read_at(handle, part, 4, 1 << 30), 0);
+    assert_int_equal(tree_read(handle, 4, -1, &data), -EINVAL);
+    tree_release(handle);
+    tree_free(tree);
 }
 
 static void it_is_the_same_after_a_restart(void **state)
 {
-    struct event_log *log = open_log(*state);
-    append(log, 1);
-    append(log, 2);
-    _cleanup_free_ char *before = read_all(log);
-    event_log_free(log);
+    struct tree *tree = open_log(*state);
+    append(tree, 1);
+    append(tree, 2);
+    _cleanup_free_ char *before = read_all(tree);
+    tree_free(tree);
 
-    log = open_log(*state);
-    _cleanup_free_ char *after = read_all(log);
+    tree = open_log(*state);
+    _cleanup_free_ char *after = read_all(tree);
     assert_string_equal(before, after);
-    append(log, 3);
-    event_log_free(log);
+    append(tree, 3);
+    tree_free(tree);
 
     const struct temp_dir *dir = *state;
     _cleanup_free_ char *bytes = NULL;
@@ -112,17 +146,17 @@ static void it_is_the_same_after_a_restart(void **state)
 static void the_older_half_is_cut_at_a_line(void **state)
 {
     const struct temp_dir *dir = *state;
-    struct event_log *log = open_log(dir);
-    for (int i = 0; i < 1000; i++) {
-        append(log, i);
-        assert_true(event_log_size(log, event_log_begin(log)) <= BOUND);
+    struct tree *tree = open_log(dir);
+    for (int i = 0; i < MANY; i++) {
+        append(tree, i);
+        assert_true(find(tree, name).attributes.stat.st_size <= BOUND);
     }
-    _cleanup_free_ char *text = read_all(log);
+    _cleanup_free_ char *text = read_all(tree);
     assert_true(strlen(text) > BOUND / 4);
     assert_int_equal(text[0], '{');
-    assert_non_null(strstr(text, "sent/000999"));
+    assert_non_null(strstr(text, "sent/029999"));
     assert_null(strstr(text, "sent/000000"));
-    event_log_free(log);
+    tree_free(tree);
 
     _cleanup_free_ char *bytes = NULL;
     size_t len = 0;
@@ -132,44 +166,50 @@ static void the_older_half_is_cut_at_a_line(void **state)
 
 static void a_stream_gets_each_byte_once(void **state)
 {
-    struct event_log *log = open_log(*state);
-    append(log, 1);
-    uint64_t position = event_log_end(log);
+    struct tree *tree = open_log(*state);
+    append(tree, 1);
+    struct tree_handle *stream = open_file(tree, find(tree, "events").ino);
     char bytes[512];
-    assert_int_equal(event_log_follow(log, &position, bytes, sizeof(bytes)), 0);
-    append(log, 2);
-    assert_int_equal(event_log_follow(log, &position, bytes, 1), 1);
+    assert_false(tree_is_readable(stream));
+    assert_int_equal(read_at(stream, bytes, sizeof(bytes), 0), 0);
+    append(tree, 2);
+    assert_true(tree_is_readable(stream));
+    assert_int_equal(read_at(stream, bytes, 1, 0), 1);
     assert_int_equal(bytes[0], '{');
-    size_t len = event_log_follow(log, &position, bytes, sizeof(bytes) - 1);
+    size_t len = read_at(stream, bytes, sizeof(bytes) - 1, 0);
     bytes[len] = '\0';
     assert_non_null(strstr(bytes, "sent/000002"));
     assert_null(strstr(bytes, "sent/000001"));
-    assert_int_equal(event_log_follow(log, &position, bytes, sizeof(bytes)), 0);
-    event_log_free(log);
+    assert_int_equal(read_at(stream, bytes, sizeof(bytes), 0), 0);
+    tree_release(stream);
+    tree_free(tree);
 }
 
 static void a_slow_stream_goes_on_at_a_line(void **state)
 {
-    struct event_log *log = open_log(*state);
-    uint64_t position = event_log_end(log);
-    for (int i = 0; i < 1000; i++)
-        append(log, i);
-    char bytes[2] = "";
-    assert_int_equal(event_log_follow(log, &position, bytes, 1), 1);
+    struct tree *tree = open_log(*state);
+    struct tree_handle *stream = open_file(tree, find(tree, "events").ino);
+    for (int i = 0; i < MANY; i++)
+        append(tree, i);
+    char bytes[512] = "";
+    assert_int_equal(read_at(stream, bytes, sizeof(bytes) - 1, 0), sizeof(bytes) - 1);
     assert_int_equal(bytes[0], '{');
-    assert_true(position > 1);
-    event_log_free(log);
+    assert_null(strstr(bytes, "sent/000000"));
+    tree_release(stream);
+    tree_free(tree);
 }
 
 static void who_has_the_file_open_reads_on_when_it_is_cut(void **state)
 {
-    struct event_log *log = open_log(*state);
-    char bytes[BOUND];
+    struct tree *tree = open_log(*state);
+    uint64_t ino = find(tree, name).ino;
+    struct tree_handle *handle = open_file(tree, ino);
+    char bytes[4096];
     size_t at = 0;
-    for (int i = 0; i < 1000; i++) {
-        append(log, i);
-        assert_true(event_log_size(log, 0) > at);
-        size_t len = event_log_read(log, 0, bytes, sizeof(bytes) - 1, (off_t)at);
+    for (int i = 0; i < MANY; i++) {
+        append(tree, i);
+        assert_true(size_of(tree, ino) > at);
+        size_t len = read_at(handle, bytes, sizeof(bytes) - 1, (off_t)at);
         bytes[len] = '\0';
         char path[32];
         snprintf(path, sizeof(path), "sent/%06d\"", i);
@@ -177,31 +217,38 @@ static void who_has_the_file_open_reads_on_when_it_is_cut(void **state)
         assert_string_equal(strchr(bytes, '\n'), "\n"); /* that line and no other */
         at += len;
     }
-    assert_int_equal(event_log_size(log, 0), at);
+    assert_int_equal(size_of(tree, ino), at);
+    /* Who opens it now finds another inode, which looks the same. */
+    struct tree_entry now = find(tree, name);
+    assert_int_not_equal(now.ino, ino);
+    struct tree_attributes before;
+    assert_int_equal(tree_get_attributes(tree, NULL, ino, &before), 0);
+    assert_int_equal(now.attributes.stat.st_ino, before.stat.st_ino);
     /* What is gone reads as empty lines, up to the first that is there. */
-    uint64_t begin = event_log_begin(log);
+    size_t begin = at - (size_t)now.attributes.stat.st_size;
     assert_true(begin > BOUND);
-    assert_int_equal(event_log_read(log, 0, bytes, 3, 1), 3);
+    assert_int_equal(read_at(handle, bytes, 3, 1), 3);
     assert_memory_equal(bytes, "\n\n\n", 3);
-    assert_int_equal(event_log_read(log, 0, bytes, 3, (off_t)begin - 1), 3);
+    assert_int_equal(read_at(handle, bytes, 3, (off_t)begin - 1), 3);
     assert_memory_equal(bytes, "\n{\"", 3);
-    event_log_free(log);
+    tree_release(handle);
+    tree_free(tree);
 }
 
 static void half_a_line_from_a_crash_stays_apart(void **state)
 {
     const struct temp_dir *dir = *state;
     assert_int_equal(file_replace_at(dir->fd, name, "{\"a\":1}\n{\"b", 11, 0600), 0);
-    struct event_log *log = open_log(dir);
-    append(log, 1);
-    _cleanup_free_ char *text = read_all(log);
+    struct tree *tree = open_log(dir);
+    append(tree, 1);
+    _cleanup_free_ char *text = read_all(tree);
     assert_memory_equal(text, "{\"a\":1}\n{\"b\n{", 13);
-    event_log_free(log);
+    tree_free(tree);
     /* In the file, too, which the next start reads. */
-    log = open_log(dir);
-    _cleanup_free_ char *again = read_all(log);
+    tree = open_log(dir);
+    _cleanup_free_ char *again = read_all(tree);
     assert_string_equal(again, text);
-    event_log_free(log);
+    tree_free(tree);
 }
 
 static void a_file_that_is_too_long_is_begun_anew(void **state)
@@ -210,9 +257,9 @@ static void a_file_that_is_too_long_is_begun_anew(void **state)
     _cleanup_free_ char *junk = calloc(1, BOUND + 1);
     struct stat stat;
     assert_int_equal(file_replace_at(dir->fd, name, junk, BOUND + 1, 0600), 0);
-    struct event_log *log = open_log(dir);
-    assert_int_equal(event_log_size(log, 0), 0);
-    event_log_free(log);
+    struct tree *tree = open_log(dir);
+    assert_int_equal(find(tree, name).attributes.stat.st_size, 0);
+    tree_free(tree);
     assert_int_equal(fstatat(dir->fd, name, &stat, 0), 0);
     assert_int_equal(stat.st_size, 0);
 }
@@ -221,12 +268,12 @@ static void a_file_that_cannot_be_written_loses_nothing_in_memory(void **state)
 {
     const struct temp_dir *dir = *state;
     assert_int_equal(mkdirat(dir->fd, name, 0700), 0);
-    struct event_log *log = open_log(dir);
-    append(log, 1);
-    append(log, 2);
-    _cleanup_free_ char *text = read_all(log);
+    struct tree *tree = open_log(dir);
+    append(tree, 1);
+    append(tree, 2);
+    _cleanup_free_ char *text = read_all(tree);
     assert_non_null(strstr(text, "sent/000001"));
-    event_log_free(log);
+    tree_free(tree);
 }
 
 int main(void)

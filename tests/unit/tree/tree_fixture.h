@@ -76,7 +76,7 @@ static void fixture_open_layers(struct tree_fixture *fixture)
     assert_int_equal(outbox_start(fixture->outbox), 0);
 }
 
-static int fixture_set_up(void **state)
+static inline int fixture_set_up(void **state)
 {
     struct tree_fixture *fixture = calloc(1, sizeof(*fixture));
     temp_dir_init(&fixture->dir);
@@ -92,7 +92,7 @@ static int fixture_set_up(void **state)
     return 0;
 }
 
-static int fixture_tear_down(void **state)
+static inline int fixture_tear_down(void **state)
 {
     struct tree_fixture *fixture = *state;
     store_stop(fixture->store);
