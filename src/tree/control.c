@@ -134,14 +134,6 @@ static int set_control_size(struct tree_handle *handle, const struct tree_caller
     return size == 0 ? 0 : -EINVAL;
 }
 
-static int get_control(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
-                       struct tree_entry *ret)
-{
-    (void)caller;
-    entry_fill_ms(tree, ino, S_IFREG | 0200, 0, 0, LASTING_NAME, ret);
-    return 0;
-}
-
 static int open_control(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                         struct tree_handle **ret_handle)
 {
@@ -170,4 +162,5 @@ static int set_control(struct tree *tree, const struct tree_caller *caller, uint
     return node_set_size(caller, handle, change, -EACCES);
 }
 
-const struct node_ops control_ops = {.get = get_control, .open = open_control, .set_attributes = set_control};
+const struct node_ops control_ops = {
+    .mode = S_IFREG | 0200, .lasting = LASTING_NAME, .open = open_control, .set_attributes = set_control};

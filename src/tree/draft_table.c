@@ -249,8 +249,8 @@ static struct draft_node *new_node_locked(struct draft_table *table, const char 
     return node;
 }
 
-/* What has no name left is held, so that its inode number is not given to another file, and the key tells
- * files apart; but for what is removed behind the mount's back. */
+/* What has no name left keeps its descriptor, so that its inode number is not given to another file, and the
+ * key tells files apart; but for what is removed behind the mount's back. */
 static struct draft_node *intern_locked(struct draft_table *table, struct draft_node *parent,
                                         const char *name, const struct stat *stat, struct draft_node **dead)
 {
@@ -326,8 +326,8 @@ int draft_leave_begin(struct draft_table *table, struct draft_node *parent, cons
     return 0;
 }
 
-/* A file that is gone stays held for as long as the kernel knows it, which is no longer than somebody needs
- * it: it has no name by which it could be found again. */
+/* The descriptor of a file that is gone stays open for as long as the kernel knows it, which is no longer
+ * than somebody needs it: it has no name by which it could be found again. */
 static void end_hold(struct draft_hold *hold)
 {
     struct stat stat;

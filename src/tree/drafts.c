@@ -135,7 +135,7 @@ static int read_draft(struct tree_handle *handle, size_t len, off_t offset, stru
 }
 
 /* A descriptor that goes on writing after a close(2) was a duplicate: not the last close. */
-static void note_write(struct tree_handle *handle)
+static void mark_unflushed(struct tree_handle *handle)
 {
     struct draft_handle *draft = (struct draft_handle *)handle;
     if (draft->is_flushed && atomic_exchange(&draft->is_flushed, false))
@@ -146,7 +146,7 @@ static ssize_t write_draft(struct tree_handle *handle, const struct tree_caller 
                            size_t len, off_t offset)
 {
     (void)caller;
-    note_write(handle);
+    mark_unflushed(handle);
     ssize_t written = pwrite(fd_of(handle), bytes, len, offset);
     return written < 0 ? -errno : written;
 }
@@ -154,7 +154,7 @@ static ssize_t write_draft(struct tree_handle *handle, const struct tree_caller 
 static int set_draft_size(struct tree_handle *handle, const struct tree_caller *caller, off_t size)
 {
     (void)caller;
-    note_write(handle);
+    mark_unflushed(handle);
     return ftruncate(fd_of(handle), size) == 0 ? 0 : -errno;
 }
 
@@ -162,7 +162,7 @@ static int allocate_draft(struct tree_handle *handle, const struct tree_caller *
                           off_t offset, off_t len)
 {
     (void)caller;
-    note_write(handle);
+    mark_unflushed(handle);
     return fallocate(fd_of(handle), mode, offset, len) == 0 ? 0 : -errno;
 }
 

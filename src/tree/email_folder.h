@@ -2,8 +2,8 @@
 /*
  * The folder of an email, STEM/ beside STEM.json: its texts, attachments, raw message, and the thread before
  * it. The folder itself costs nothing; what is in it is known when it was first looked into, which may wait
- * for the service (store_content.h: errors, deadline). Nothing in it ever changes, so nobody is ever told of
- * it: a notification would meet the request that waits.
+ * for the service (store_content.h: errors, deadline). Nothing in it ever changes, so the kernel is never
+ * notified of it: a notification would meet the request that waits.
  *
  * For this layer alone.
  */

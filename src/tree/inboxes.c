@@ -4,7 +4,7 @@
  * with the mail that its rules or checks hold back, where the service tells of it. An email is two entries in
  * its inbox: its record, and the folder with what it holds (email_folder.h).
  *
- * All of it is told from the memory of the store. Nothing waits but making an inbox, changing inbox.json and
+ * All of it comes from the memory of the store. Nothing waits but making an inbox, changing inbox.json and
  * marking an email, which ask the service.
  */
 #include "tree/inboxes.h"
@@ -43,7 +43,7 @@ struct inboxes {
     pthread_mutex_t lock;
     uint64_t *opened; /* protected by lock: a bit for each email that was opened since the mount */
     size_t opened_len;
-    const char **names; /* protected by lock: by number, the folder name last told of */
+    const char **names; /* protected by lock: by number, the folder name that the kernel last knew */
     size_t names_len;
 };
 
@@ -196,8 +196,8 @@ const struct node_ops email_ops = {.get = get_email, .open = open_email};
  *
  * A text that is not one fails the close, so that no edit is dropped in silence; but nobody sees which close
  * is the last. A shell closes a duplicate before anything is written (an empty text is no error), and what it
- * starts closes the one it was given, perhaps after a part of the text. So only the process that opened the
- * file is told: whatever else has it open, has it from there. */
+ * starts closes the one it was given, perhaps after a part of the text. So the error goes to the
+ * process that opened the file alone: whatever else has it open, has it from there. */
 
 struct inbox_handle {
     struct tree_handle base;
@@ -290,7 +290,7 @@ static int set_inbox_size(struct tree_handle *handle, const struct tree_caller *
 }
 
 /* The text to put to the service, or NULL where there is nothing to do. Once taken it counts as put, so that
- * an error is told to one close(2), and the service asked once. -EINVAL: it is not complete. */
+ * an error goes to one close(2), and the service asked once. -EINVAL: it is not complete. */
 static int take_change_locked(struct inbox_handle *inbox, char **ret_text, size_t *ret_len)
 {
     if (!inbox->is_changed || inbox->text.len == 0)
@@ -401,7 +401,7 @@ static void release_index(struct tree_handle *handle)
 }
 
 /* Not kept by the kernel: two readers who opened it before and after new mail each read their own, and lines
- * are put together faster than the kernel would have to find room for them. */
+ * are put together faster than the kernel would cache them. */
 static int open_index(struct tree *tree, const struct tree_caller *caller, uint32_t inbox, int flags,
                       struct tree_handle **ret_handle)
 {
@@ -761,12 +761,10 @@ const struct node_ops inbox_ops = {
 
 /* ---------------------------------------------------------------- inboxes/ */
 
-static int get_inboxes(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
-                       struct tree_entry *ret)
+static int64_t inboxes_changed_ms(const struct tree *tree, uint64_t ino)
 {
-    (void)caller;
-    entry_fill_ms(tree, ino, S_IFDIR | 0700, 0, store_inboxes_changed_ms(tree->store), LASTING, ret);
-    return 0;
+    (void)ino;
+    return store_inboxes_changed_ms(tree->store);
 }
 
 static int lookup_inbox(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
@@ -815,7 +813,9 @@ const struct node_ops inboxes_ops = {
     .init = init_inboxes,
     .release = release_inboxes,
     .state_name = "inboxes",
-    .get = get_inboxes,
+    .mode = S_IFDIR | 0700,
+    .lasting = LASTING,
+    .changed_ms = inboxes_changed_ms,
     .lookup = lookup_inbox,
     .read_dir = read_inboxes,
     .is_listing_lasting = true,

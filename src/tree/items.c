@@ -55,21 +55,9 @@ static enum outbox_folder folder_of(uint64_t ino)
     return (enum outbox_folder)node_number(ino);
 }
 
-static int get_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
-                      struct tree_entry *ret)
+static int64_t folder_changed_ms(const struct tree *tree, uint64_t ino)
 {
-    (void)caller;
-    entry_fill_ms(tree, ino, S_IFDIR | 0700, 0, outbox_folder_changed_ms(tree->outbox, folder_of(ino)),
-                  LASTING_NAME, ret);
-    return 0;
-}
-
-static int get_rsync_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
-                            struct tree_entry *ret)
-{
-    (void)caller;
-    entry_fill_ms(tree, ino, S_IFDIR | 0700, 0, 0, 0, ret);
-    return 0;
+    return outbox_folder_changed_ms(tree->outbox, folder_of(ino));
 }
 
 static int lookup_in_rsync_folder(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
@@ -90,7 +78,7 @@ static uint64_t parent_of_rsync_folder(struct tree *tree, uint64_t folder)
 }
 
 const struct node_ops rsync_folder_ops = {
-    .get = get_rsync_folder, .lookup = lookup_in_rsync_folder, .parent = parent_of_rsync_folder};
+    .mode = S_IFDIR | 0700, .lookup = lookup_in_rsync_folder, .parent = parent_of_rsync_folder};
 
 /* ---------------------------------------------------------------- what the service tells of sent mail */
 
@@ -246,7 +234,7 @@ static int lookup_item(struct tree *tree, const struct tree_caller *caller, uint
         return 0;
     }
     if (!is_settled(folder) && strcmp(name, rsync_folder_name) == 0)
-        return get_rsync_folder(tree, caller, node_ino(NODE_RSYNC_FOLDER, folder), ret);
+        return node_get(tree, caller, node_ino(NODE_RSYNC_FOLDER, folder), ret);
     bool is_removed = caller != NULL && removed_names_find(&tree->removed, folder_ino, name, caller->pid,
                                                            clock_monotonic_ms(tree->clock), ret);
     return is_removed ? 0 : -ENOENT;
@@ -577,7 +565,7 @@ static int unlink_item(struct tree *tree, const struct tree_caller *caller, uint
 /* ---------------------------------------------------------------- handing in: drafts/ → outbox/,
  * attachments/ */
 
-/* "drafts/sub/name": for words only, so the name alone will do where the folder's path cannot be told. */
+/* "drafts/sub/name": for words only, so the name alone will do where the folder's path is not known. */
 static void show_path(struct tree *tree, struct draft_node *folder_node, const char *name,
                       char ret_path[PATH_MAX])
 {
@@ -731,7 +719,9 @@ static int wait_until_settled(struct tree *tree, const struct tree_caller *calle
 }
 
 const struct node_ops outbox_folder_ops = {
-    .get = get_folder,
+    .mode = S_IFDIR | 0700,
+    .lasting = LASTING_NAME,
+    .changed_ms = folder_changed_ms,
     .set_attributes = set_outbox_folder,
     .lookup = lookup_item,
     .open_dir = open_items,
@@ -745,7 +735,9 @@ const struct node_ops outbox_folder_ops = {
 };
 
 const struct node_ops settled_folder_ops = {
-    .get = get_folder,
+    .mode = S_IFDIR | 0700,
+    .lasting = LASTING_NAME,
+    .changed_ms = folder_changed_ms,
     .lookup = lookup_item,
     .open_dir = open_items,
     .read_dir = read_items,

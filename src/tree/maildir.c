@@ -340,14 +340,6 @@ static int get_message(struct tree *tree, const struct tree_caller *caller, uint
     return 0;
 }
 
-static int get_maildirs(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
-                        struct tree_entry *ret)
-{
-    (void)caller;
-    entry_fill_ms(tree, ino, S_IFDIR | 0700, 0, store_inboxes_changed_ms(tree->store), LASTING, ret);
-    return 0;
-}
-
 static void name_of(const struct maildir_mail *mail, char ret_name[MAILDIR_NAME_SIZE])
 {
     struct maildir_name name = {
@@ -358,7 +350,7 @@ static void name_of(const struct maildir_mail *mail, char ret_name[MAILDIR_NAME_
 
 /* ---------------------------------------------------------------- programs' own files */
 
-/* notmuch(1) makes its index where the mail is, unless it is told otherwise. */
+/* notmuch(1) makes its index where the mail is, unless it is configured otherwise. */
 static const char notmuch_name[] = ".notmuch";
 
 /* Whether a program may have a file of this name in this folder. */
@@ -863,6 +855,12 @@ static int read_maildir(struct tree_dir *dir, uint64_t position)
     return 0;
 }
 
+static int64_t maildirs_changed_ms(const struct tree *tree, uint64_t ino)
+{
+    (void)ino;
+    return store_inboxes_changed_ms(tree->store);
+}
+
 static uint64_t parent_of_maildir(struct tree *tree, uint64_t folder)
 {
     (void)tree;
@@ -873,7 +871,9 @@ const struct node_ops maildirs_ops = {
     .init = init_maildir,
     .release = release_maildir,
     .state_name = "maildir",
-    .get = get_maildirs,
+    .mode = S_IFDIR | 0700,
+    .lasting = LASTING,
+    .changed_ms = maildirs_changed_ms,
     .lookup = lookup_maildir,
     .open_dir = open_maildir,
     .read_dir = read_maildirs,

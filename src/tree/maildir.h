@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What maildir/ needs to be told of, and whether there is one at all. For this layer alone.
+ * The changes that maildir/ follows, and whether there is one at all. For this layer alone.
  */
 #ifndef INBOXFS_TREE_MAILDIR_H
 #define INBOXFS_TREE_MAILDIR_H

@@ -20,19 +20,9 @@ enum {
 
 /* ---------------------------------------------------------------- the table of kinds */
 
-static int get_nothing(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
-                       struct tree_entry *ret)
-{
-    (void)tree;
-    (void)caller;
-    (void)ino;
-    (void)ret;
-    return -ENOENT;
-}
-
 const struct node_ops *node_ops_of(uint64_t ino)
 {
-    static const struct node_ops nothing_ops = {.get = get_nothing};
+    static const struct node_ops nothing_ops;
 #define NODE_KIND_ROW(NAME, ops) [NODE_##NAME] = &ops##_ops,
     static const struct node_ops *const kinds[] = {[NODE_NOTHING] = &nothing_ops, NODE_KINDS(NODE_KIND_ROW)};
 #undef NODE_KIND_ROW
@@ -77,6 +67,18 @@ void entry_fill_ms(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t 
 {
     entry_fill(tree, ino, mode, size, timespec_of_ms(changed_ms != 0 ? changed_ms : tree->started_ms),
                lasting, ret);
+}
+
+int node_get(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret)
+{
+    const struct node_ops *ops = node_ops_of(ino);
+    if (ops->get != NULL)
+        return ops->get(tree, caller, ino, ret);
+    if (ops->mode == 0)
+        return -ENOENT;
+    entry_fill_ms(tree, ino, ops->mode, 0, ops->changed_ms == NULL ? 0 : ops->changed_ms(tree, ino),
+                  ops->lasting, ret);
+    return 0;
 }
 
 /* ---------------------------------------------------------------- changes that most nodes refuse */

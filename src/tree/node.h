@@ -11,7 +11,7 @@
  * its folder fills in. tree.c finds the table by the number and calls it. A new kind of node is a line in
  * NODE_KINDS and its table; what is in the root has a row in root.c, too.
  *
- * An *entry* is what the kernel is told of a node. Parts of it are *lasting*: the kernel may keep them until
+ * An *entry* is what the kernel learns of a node. Parts of it are *lasting*: the kernel may keep them until
  * it is notified. What requests may have to wait for is never lasting: a notification would meet the request.
  * A *handle* is an open file, a *listing* an open folder; each belongs to the kind that opened it.
  */
@@ -108,7 +108,7 @@ struct tree {
     struct draft_table drafts;
     struct removed_names removed;
     struct inboxes *inboxes;
-    struct search *search;
+    struct queries *queries;
     struct maildir *maildir;
     struct event_log *event_log;
     struct status *status;
@@ -161,8 +161,12 @@ struct node_ops {
     void (*release)(struct tree *tree);
     const char *state_name;
 
-    /* What the node is like. 0; -ENOENT: it is gone; -errno. Never NULL. */
+    /* What the node is like. 0; -ENOENT: it is gone; -errno. NULL: as the next three say, and always there.
+     */
     int (*get)(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret);
+    mode_t mode;                                                  /* type and permission bits */
+    unsigned int lasting;                                         /* of LASTING_… */
+    int64_t (*changed_ms)(const struct tree *tree, uint64_t ino); /* NULL: when it was mounted */
     /* Gives lookups back. NULL: nothing is counted. */
     void (*forget)(struct tree *tree, uint64_t ino, uint64_t lookups);
     /* NULL: -EPERM, but for a size alone as node_set_size() has it. `change` has a field at least. */
@@ -187,7 +191,7 @@ struct node_ops {
     bool is_listing_lasting;
     bool has_own_dots; /* read_dir hands out "." and "..", and positions are its own */
     bool is_barrier;   /* fsync(2) waits there until what was handed in is settled (tree_is_barrier()) */
-    bool is_announced; /* inotify watchers are told of what appears in it (tree_is_announced()) */
+    bool is_announced; /* inotify watchers learn of what appears in it (tree_is_announced()) */
 
     /* Changes in a folder. NULL: -EPERM. `new_folder` is the one that `rename` belongs to. */
     int (*create)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
@@ -212,8 +216,11 @@ struct node_ops {
 NODE_KINDS(NODE_KIND_OPS)
 #undef NODE_KIND_OPS
 
-/* The operations of a node; of what is none, all are NULL but `get`, which is -ENOENT. */
+/* The operations of a node; of what is none, all are NULL. */
 const struct node_ops *node_ops_of(uint64_t ino);
+
+/* What the node is like: 0; -ENOENT: it is gone, or was never there; -errno. */
+int node_get(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret);
 
 /* What a change of attributes comes to where the size alone can be set, through an open file: what that says;
  * without one `size_error`; other attributes: -EPERM. */
@@ -240,9 +247,10 @@ struct tree_dir {
     uint64_t first_position;
 };
 
-/* Hands an entry out; `next` is the position behind it. False: there is no room, and it is to come again. */
+/* Hands an entry out; `next` is the position behind it. False: the buffer is full, and the entry is to come
+ * again. */
 bool dir_put(const struct tree_dir *dir, const char *name, const struct tree_entry *entry, uint64_t next);
-/* The same of an entry of which the kernel is told name, inode number as shown, and type alone: it looks the
+/* The same of an entry of which the kernel learns name, inode number as shown, and type alone: it looks the
  * name up if it wants to know more. */
 bool dir_put_name(const struct tree_dir *dir, const char *name, uint64_t shown_ino, mode_t mode,
                   uint64_t next);
@@ -277,7 +285,7 @@ struct handle_ops {
     /* NULL: nothing to do */
     int (*sync)(struct tree_handle *handle, bool is_data_only);
     int (*flush)(struct tree_handle *handle, const struct tree_caller *caller);
-    /* Whether a close that nobody told of may be taken for one that went well. NULL: yes */
+    /* Whether a close of which no FLUSH came may be taken for one that went well. NULL: yes */
     bool (*is_closed_well)(const struct tree_handle *handle);
     /* Frees the handle. Never NULL. */
     void (*release)(struct tree_handle *handle);

@@ -2,8 +2,8 @@
 /*
  * Names that are for one process alone what others do not see, since it removed something a moment ago.
  * Receipts that went because their file was removed: `rm sent/<all>` and `find failed -type f -delete` come
- * to the receipt next, and it is no failure that it is gone already. And doors (answer_door.h), which never
- * go: who removed one goes on to create it.
+ * to the receipt next, and it is no failure that it is gone already. And reply files (reply_file.h), which
+ * never go: who removed one goes on to create it.
  */
 #ifndef INBOXFS_TREE_REMOVED_NAMES_H
 #define INBOXFS_TREE_REMOVED_NAMES_H

@@ -35,13 +35,6 @@ static const struct root_entry {
     {"ctl", NODE_CONTROL, 0, true, NULL},
 };
 
-static int get_root(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret)
-{
-    (void)caller;
-    entry_fill_ms(tree, ino, S_IFDIR | 0700, 0, 0, LASTING, ret);
-    return 0;
-}
-
 static bool is_there(const struct tree *tree, const struct root_entry *entry)
 {
     return entry->is_there == NULL || entry->is_there(tree);
@@ -50,7 +43,7 @@ static bool is_there(const struct tree *tree, const struct root_entry *entry)
 static int get_entry(struct tree *tree, const struct root_entry *entry, struct tree_entry *ret)
 {
     uint64_t ino = node_ino(entry->kind, entry->number);
-    return node_ops_of(ino)->get(tree, NULL, ino, ret);
+    return node_get(tree, NULL, ino, ret);
 }
 
 static int lookup_in_root(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
@@ -78,7 +71,8 @@ static int read_root(struct tree_dir *dir, uint64_t position)
 }
 
 const struct node_ops root_ops = {
-    .get = get_root,
+    .mode = S_IFDIR | 0700,
+    .lasting = LASTING,
     .lookup = lookup_in_root,
     .read_dir = read_root,
     .is_listing_lasting = true,

@@ -294,7 +294,7 @@ struct lister {
     int64_t until_ms; /* monotonic */
 };
 
-struct search {
+struct queries {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct query_table table; /* protected by lock, like all below */
@@ -306,23 +306,23 @@ struct search {
 static int init_search(struct tree *tree, int state_dir_fd)
 {
     (void)state_dir_fd;
-    tree->search = calloc(1, sizeof(*tree->search));
-    if (tree->search == NULL)
+    tree->queries = calloc(1, sizeof(*tree->queries));
+    if (tree->queries == NULL)
         return -ENOMEM;
-    pthread_mutex_init(&tree->search->lock, NULL);
-    clock_condition_init(&tree->search->changed);
+    pthread_mutex_init(&tree->queries->lock, NULL);
+    clock_condition_init(&tree->queries->changed);
     return 0;
 }
 
 static void release_search(struct tree *tree)
 {
-    struct search *search = tree->search;
-    if (search == NULL)
+    struct queries *queries = tree->queries;
+    if (queries == NULL)
         return;
-    query_table_release(&search->table);
-    pthread_cond_destroy(&search->changed);
-    pthread_mutex_destroy(&search->lock);
-    free(search);
+    query_table_release(&queries->table);
+    pthread_cond_destroy(&queries->changed);
+    pthread_mutex_destroy(&queries->lock);
+    free(queries);
 }
 
 /* What desktops, shells and their prompts look for in every folder. */
@@ -357,72 +357,64 @@ static void fill_query(const struct tree *tree, const struct query *query, struc
     fill(tree, node_ino(NODE_QUERY, query->number), S_IFDIR | 0700, 0, query->asked_real_ms, ret);
 }
 
-static int get_search(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
-                      struct tree_entry *ret)
-{
-    (void)caller;
-    entry_fill_ms(tree, ino, S_IFDIR | 0700, 0, 0, LASTING_NAME, ret);
-    return 0;
-}
-
 /* Does not wait. */
 static int lookup_query(struct tree *tree, const struct tree_caller *caller, uint64_t parent,
                         const char *name, struct tree_entry *ret)
 {
-    struct search *search = tree->search;
+    struct queries *queries = tree->queries;
     (void)caller;
     (void)parent;
     if (strlen(name) > NAME_MAX)
         return -ENAMETOOLONG;
     if (!is_query(name))
         return -ENOENT;
-    pthread_mutex_lock(&search->lock);
-    struct query *query = query_table_find_text(&search->table, name);
+    pthread_mutex_lock(&queries->lock);
+    struct query *query = query_table_find_text(&queries->table, name);
     if (query == NULL)
-        query = query_table_add(&search->table, name);
+        query = query_table_add(&queries->table, name);
     if (query != NULL)
         fill_query(tree, query, ret);
-    pthread_mutex_unlock(&search->lock);
+    pthread_mutex_unlock(&queries->lock);
     return query != NULL ? 0 : -ENOMEM;
 }
 
 /* rmdir(2) of a query forgets it. */
 static int remove_query(struct tree *tree, uint64_t parent, const char *name)
 {
-    struct search *search = tree->search;
+    struct queries *queries = tree->queries;
     int error = -ENOENT;
     (void)parent;
-    pthread_mutex_lock(&search->lock);
-    struct query *query = query_table_find_text(&search->table, name);
+    pthread_mutex_lock(&queries->lock);
+    struct query *query = query_table_find_text(&queries->table, name);
     if (query != NULL && query->is_asking) {
         error = -EBUSY;
     } else if (query != NULL) {
-        query_table_remove(&search->table, query);
+        query_table_remove(&queries->table, query);
         error = 0;
     }
-    pthread_mutex_unlock(&search->lock);
+    pthread_mutex_unlock(&queries->lock);
     return error;
 }
 
 /* ---------------------------------------------------------------- asking */
 
-static bool is_lister_locked(const struct search *search, pid_t pid, int64_t now_ms)
+static bool is_lister_locked(const struct queries *queries, pid_t pid, int64_t now_ms)
 {
     for (size_t i = 0; i < LISTERS_MAX; i++)
-        if (search->listers[i].pid == pid && search->listers[i].until_ms > now_ms)
+        if (queries->listers[i].pid == pid && queries->listers[i].until_ms > now_ms)
             return true;
     return false;
 }
 
 /* Each thing that it goes on to look at gives it some more time. */
-static void remember_lister_locked(struct search *search, pid_t pid, int64_t now_ms)
+static void remember_lister_locked(struct queries *queries, pid_t pid, int64_t now_ms)
 {
     struct lister *lister = NULL;
     for (size_t i = 0; i < LISTERS_MAX && lister == NULL; i++)
-        if (search->listers[i].pid == pid)
-            lister = &search->listers[i];
+        if (queries->listers[i].pid == pid)
+            lister = &queries->listers[i];
     if (lister == NULL)
-        lister = &search->listers[search->next_lister++ % LISTERS_MAX];
+        lister = &queries->listers[queries->next_lister++ % LISTERS_MAX];
     *lister = (struct lister){pid, now_ms + SEARCH_FRESH_MS};
 }
 
@@ -452,28 +444,28 @@ static char *write_record(const char *text, const struct store_search *found, in
 static void settle_locked(struct tree *tree, struct query *query, struct search_names *names, char *record,
                           size_t record_len)
 {
-    struct search *search = tree->search;
+    struct queries *queries = tree->queries;
     query->is_asking = false;
     if (names != NULL && record != NULL) {
         query->asked_ms = clock_monotonic_ms(tree->clock);
         query->asked_real_ms = clock_realtime_ms(tree->clock);
-        query_table_settle(&search->table, query, TAKE_PTR(names), TAKE_PTR(record), record_len);
+        query_table_settle(&queries->table, query, TAKE_PTR(names), TAKE_PTR(record), record_len);
     }
     search_names_unref(names);
     free(record);
-    pthread_cond_broadcast(&search->changed);
+    pthread_cond_broadcast(&queries->changed);
 }
 
 /* Called with the lock held, which is given up meanwhile. Nobody forgets the query while it is asking. */
 static int ask_locked(struct tree *tree, struct query *query, struct cancel *cancel)
 {
-    struct search *search = tree->search;
+    struct queries *queries = tree->queries;
     struct store_search found = {.len = 0};
     struct search_names *names = NULL;
     char *record = NULL;
     size_t record_len = 0;
     query->is_asking = true;
-    pthread_mutex_unlock(&search->lock);
+    pthread_mutex_unlock(&queries->lock);
     int error = store_search(tree->store, query->text, cancel, &found);
     if (error == 0) {
         names = search_names_of_emails(tree->store, &found);
@@ -482,7 +474,7 @@ static int ask_locked(struct tree *tree, struct query *query, struct cancel *can
             error = -ENOMEM;
     }
     store_search_release(&found);
-    pthread_mutex_lock(&search->lock);
+    pthread_mutex_lock(&queries->lock);
     settle_locked(tree, query, names, record, record_len);
     return error;
 }
@@ -491,16 +483,16 @@ static int ask_locked(struct tree *tree, struct query *query, struct cancel *can
  * meanwhile: a cancel is bound and unbound without it, and by one at a time. */
 static void wait_locked(struct tree *tree, uint64_t number, struct cancel *cancel)
 {
-    struct search *search = tree->search;
-    pthread_mutex_unlock(&search->lock);
-    cancel_bind(cancel, &search->changed, &search->lock);
-    pthread_mutex_lock(&search->lock);
-    const struct query *query = query_table_find_number(&search->table, number);
+    struct queries *queries = tree->queries;
+    pthread_mutex_unlock(&queries->lock);
+    cancel_bind(cancel, &queries->changed, &queries->lock);
+    pthread_mutex_lock(&queries->lock);
+    const struct query *query = query_table_find_number(&queries->table, number);
     if (query != NULL && query->is_asking && !cancel_is_set(cancel))
-        clock_wait(tree->clock, &search->changed, &search->lock, CLOCK_FOREVER);
-    pthread_mutex_unlock(&search->lock);
+        clock_wait(tree->clock, &queries->changed, &queries->lock, CLOCK_FOREVER);
+    pthread_mutex_unlock(&queries->lock);
     cancel_unbind(cancel);
-    pthread_mutex_lock(&search->lock);
+    pthread_mutex_lock(&queries->lock);
 }
 
 /* Until the query has an answer that will do: `any_will_do` the one that it has, however old. Called with the
@@ -508,10 +500,10 @@ static void wait_locked(struct tree *tree, uint64_t number, struct cancel *cance
 static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool any_will_do, struct cancel *cancel,
                                   struct query **ret_query)
 {
-    struct search *search = tree->search;
+    struct queries *queries = tree->queries;
     int error = 0;
     for (;;) {
-        struct query *query = query_table_find_number(&search->table, number);
+        struct query *query = query_table_find_number(&queries->table, number);
         if (query == NULL)
             return -ENOENT;
         *ret_query = query;
@@ -521,14 +513,14 @@ static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool any_w
             return -EAGAIN; /* and has been forgotten since */
         if (cancel_is_set(cancel))
             return -EINTR;
-        if (search->waiting == SEARCHES_AT_ONCE)
+        if (queries->waiting == SEARCHES_AT_ONCE)
             return -EAGAIN;
-        search->waiting++;
+        queries->waiting++;
         if (query->is_asking)
             wait_locked(tree, number, cancel);
         else
             error = ask_locked(tree, query, cancel);
-        search->waiting--;
+        queries->waiting--;
         if (error != 0)
             return error;
     }
@@ -538,20 +530,20 @@ static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool any_w
 static int get_answer(struct tree *tree, const struct tree_caller *caller, uint64_t number, bool any_will_do,
                       struct search_names **ret_names)
 {
-    struct search *search = tree->search;
+    struct queries *queries = tree->queries;
     struct cancel *cancel = caller != NULL ? caller->cancel : NULL;
     struct query *query = NULL;
-    pthread_mutex_lock(&search->lock);
+    pthread_mutex_lock(&queries->lock);
     int64_t now_ms = clock_monotonic_ms(tree->clock);
-    if (caller != NULL && is_lister_locked(search, caller->pid, now_ms)) {
-        remember_lister_locked(search, caller->pid, now_ms);
+    if (caller != NULL && is_lister_locked(queries, caller->pid, now_ms)) {
+        remember_lister_locked(queries, caller->pid, now_ms);
         any_will_do = true;
     }
     /* Without a cancel this is a thread that must not wait: the answer was fresh when that was looked at. */
     int error = wait_for_answer_locked(tree, number, any_will_do || cancel == NULL, cancel, &query);
     if (error == 0)
         *ret_names = search_names_ref(query->found);
-    pthread_mutex_unlock(&search->lock);
+    pthread_mutex_unlock(&queries->lock);
     return error;
 }
 
@@ -587,45 +579,45 @@ const struct node_ops search_hit_ops = {.get = get_hit, .read_link = read_hit_li
 static int get_query(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                      struct tree_entry *ret)
 {
-    struct search *search = tree->search;
+    struct queries *queries = tree->queries;
     (void)caller;
-    pthread_mutex_lock(&search->lock);
-    const struct query *query = query_table_find_number(&search->table, node_number(ino));
+    pthread_mutex_lock(&queries->lock);
+    const struct query *query = query_table_find_number(&queries->table, node_number(ino));
     if (query != NULL)
         fill_query(tree, query, ret);
-    pthread_mutex_unlock(&search->lock);
+    pthread_mutex_unlock(&queries->lock);
     return query != NULL ? 0 : -ENOENT;
 }
 
 static int get_record(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                       struct tree_entry *ret)
 {
-    struct search *search = tree->search;
+    struct queries *queries = tree->queries;
     (void)caller;
-    pthread_mutex_lock(&search->lock);
-    const struct query *query = query_table_find_number(&search->table, node_number(ino));
+    pthread_mutex_lock(&queries->lock);
+    const struct query *query = query_table_find_number(&queries->table, node_number(ino));
     bool is_there = query != NULL && query->record != NULL;
     if (is_there)
         fill(tree, ino, S_IFREG | 0444, query->record_len, query->asked_real_ms, ret);
-    pthread_mutex_unlock(&search->lock);
+    pthread_mutex_unlock(&queries->lock);
     return is_there ? 0 : -ENOENT;
 }
 
 static int open_record(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                        struct tree_handle **ret_handle)
 {
-    struct search *search = tree->search;
+    struct queries *queries = tree->queries;
     char *text = NULL;
     size_t len = 0;
     (void)caller;
-    pthread_mutex_lock(&search->lock);
-    const struct query *query = query_table_find_number(&search->table, node_number(ino));
+    pthread_mutex_lock(&queries->lock);
+    const struct query *query = query_table_find_number(&queries->table, node_number(ino));
     bool is_there = query != NULL && query->record != NULL;
     if (is_there) {
         text = strdup(query->record);
         len = query->record_len;
     }
-    pthread_mutex_unlock(&search->lock);
+    pthread_mutex_unlock(&queries->lock);
     return is_there ? handle_open_text(tree, flags, text, len, ret_handle) : -ENOENT;
 }
 
@@ -636,16 +628,16 @@ const struct node_ops query_record_ops = {.get = get_record, .open = open_record
 /* Whether a name in the folder of a query is known without asking: tree_lookup_may_wait() in tree.h. */
 bool search_query_knows(struct tree *tree, uint64_t ino, const char *name)
 {
-    struct search *search = tree->search;
+    struct queries *queries = tree->queries;
     bool is_record = strcmp(name, record_name) == 0;
     if (name[0] == '.' && !is_record)
         return true;
-    pthread_mutex_lock(&search->lock);
-    const struct query *query = query_table_find_number(&search->table, node_number(ino));
+    pthread_mutex_lock(&queries->lock);
+    const struct query *query = query_table_find_number(&queries->table, node_number(ino));
     bool is_known =
         query == NULL || (query->found != NULL && (is_record || search_names_find(query->found, name) != 0 ||
                                                    is_fresh_locked(query, clock_monotonic_ms(tree->clock))));
-    pthread_mutex_unlock(&search->lock);
+    pthread_mutex_unlock(&queries->lock);
     return is_known;
 }
 
@@ -670,11 +662,11 @@ static int lookup_in_query(struct tree *tree, const struct tree_caller *caller, 
 
 bool search_query_is_fresh(struct tree *tree, uint64_t ino)
 {
-    struct search *search = tree->search;
-    pthread_mutex_lock(&search->lock);
-    const struct query *query = query_table_find_number(&search->table, node_number(ino));
+    struct queries *queries = tree->queries;
+    pthread_mutex_lock(&queries->lock);
+    const struct query *query = query_table_find_number(&queries->table, node_number(ino));
     bool is_fresh = query == NULL || is_fresh_locked(query, clock_monotonic_ms(tree->clock));
-    pthread_mutex_unlock(&search->lock);
+    pthread_mutex_unlock(&queries->lock);
     return is_fresh;
 }
 
@@ -682,13 +674,13 @@ bool search_query_is_fresh(struct tree *tree, uint64_t ino)
 
 static int list_queries(struct tree *tree, const struct tree_caller *caller, struct search_names **ret_names)
 {
-    struct search *search = tree->search;
+    struct queries *queries = tree->queries;
     const char *texts[SEARCH_QUERIES_SHOWN];
     uint64_t inos[SEARCH_QUERIES_SHOWN];
     size_t len = 0;
-    pthread_mutex_lock(&search->lock);
-    for (size_t i = 0; i < search->table.len && len < SEARCH_QUERIES_SHOWN; i++) {
-        const struct query *query = search->table.queries[i];
+    pthread_mutex_lock(&queries->lock);
+    for (size_t i = 0; i < queries->table.len && len < SEARCH_QUERIES_SHOWN; i++) {
+        const struct query *query = queries->table.queries[i];
         if (query->found == NULL)
             continue;
         texts[len] = query->text;
@@ -696,8 +688,8 @@ static int list_queries(struct tree *tree, const struct tree_caller *caller, str
     }
     *ret_names = search_names_of_queries(texts, inos, len);
     if (caller != NULL)
-        remember_lister_locked(search, caller->pid, clock_monotonic_ms(tree->clock));
-    pthread_mutex_unlock(&search->lock);
+        remember_lister_locked(queries, caller->pid, clock_monotonic_ms(tree->clock));
+    pthread_mutex_unlock(&queries->lock);
     return *ret_names == NULL ? -ENOMEM : 0;
 }
 
@@ -756,7 +748,8 @@ const struct node_ops search_ops = {
     .init = init_search,
     .release = release_search,
     .state_name = "search",
-    .get = get_search,
+    .mode = S_IFDIR | 0700,
+    .lasting = LASTING_NAME,
     .lookup = lookup_query,
     .open_dir = open_search,
     .read_dir = read_search,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tree as a whole: it is made and freed, told of changes by the store and the outbox, and asked by the
- * kernel's side. Each request goes to the operations of the node that it is about (node.h); what is decided
- * here holds for nodes of every kind.
+ * The tree as a whole: it is made and freed, it passes changes of the store and the outbox on to the
+ * kernel's side, and answers its requests. Each request goes to the operations of the node that it is about
+ * (node.h); what is decided here holds for nodes of every kind.
  */
 #include "tree/tree.h"
 
@@ -56,7 +56,7 @@ static void inbox_changed(void *context, uint32_t inbox, enum store_change chang
     inbox_notify(tree, inbox);
 }
 
-/* There may be a folder maildir/ now, or none any more. Each inbox is told of by itself. */
+/* There may be a folder maildir/ now, or none any more. For each inbox a change comes by itself. */
 static void content_changed(void *context)
 {
     notify_folder_changed(context, TREE_ROOT_INO);
@@ -120,8 +120,8 @@ static void sent_changed(void *context, uint32_t sent, enum store_change change)
     notify_folder_changed(tree, items_folder_ino(OUTBOX_FOLDER_SENT));
 }
 
-/* outbox/ and attachments/ are never cached, and never told of: a request that waits there would meet the
- * notification. */
+/* outbox/ and attachments/ are never cached, and nobody is notified: a request that waits there would meet
+ * the notification. */
 static void notify_item_folder(struct tree *tree, enum outbox_folder folder)
 {
     if (folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED)
@@ -265,7 +265,7 @@ int tree_get_attributes(struct tree *tree, const struct tree_caller *caller, uin
                         struct tree_attributes *ret)
 {
     struct tree_entry entry;
-    int error = node_ops_of(ino)->get(tree, caller, ino, &entry);
+    int error = node_get(tree, caller, ino, &entry);
     if (error == 0)
         *ret = entry.attributes;
     return error;
@@ -357,7 +357,7 @@ static uint64_t parent_of(const struct tree_dir *dir)
     return dir->ops->parent == NULL ? (uint64_t)TREE_ROOT_INO : dir->ops->parent(dir->tree, dir->ino);
 }
 
-/* False: there is no room. */
+/* False: the buffer is full. */
 static bool put_dots(const struct tree_dir *dir, uint64_t position)
 {
     return (position > POSITION_SELF || dir_put_name(dir, ".", dir->ino, S_IFDIR, POSITION_PARENT)) &&

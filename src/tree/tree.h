@@ -38,7 +38,8 @@ struct tree_config {
 /* Opens drafts/ and the event log (waits for the disk). 0 or -errno; *ret_reason in words (caller frees). */
 int tree_new(const struct tree_config *config, struct tree **ret_tree, char **ret_reason);
 
-/* Who is to be told by the store and the outbox. Usable as soon as there is a tree, until tree_free(). */
+/* What the store and the outbox call when something changed. Usable as soon as there is a tree, until
+ * tree_free(). */
 struct store_listener tree_store_listener(struct tree *tree);
 struct outbox_listener tree_outbox_listener(struct tree *tree);
 struct event_listener tree_event_listener(struct tree *tree);
@@ -46,8 +47,8 @@ struct event_listener tree_event_listener(struct tree *tree);
 /* Hands the tree what it shows (both borrowed). Once, before anything but the listeners is used. */
 void tree_attach(struct tree *tree, struct store *store, struct outbox *outbox);
 
-/* Told of what the kernel may have cached and is no longer true, from any thread, with no lock held. Must not
- * block or call back. Never called for outbox/, attachments/ and drafts/, which are not cached. */
+/* Called with what the kernel may have cached and is no longer true, from any thread, with no lock held. Must
+ * not block or call back. Never called for outbox/, attachments/ and drafts/, which are not cached. */
 struct tree_listener {
     void (*folder_changed)(void *context, uint64_t folder_ino);
     void (*entry_gone)(void *context, uint64_t folder_ino, const char *name);
@@ -84,7 +85,7 @@ struct tree_caller {
 
 struct tree_attributes {
     struct stat stat; /* st_ino is what the user sees */
-    bool is_lasting;  /* true until the listener is told otherwise; else true at this moment */
+    bool is_lasting;  /* true until the listener is called; else true at this moment */
 };
 
 struct tree_entry {
@@ -128,10 +129,10 @@ int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t 
 bool tree_open_dir_may_wait(struct tree *tree, uint64_t ino);
 void tree_release_dir(struct tree_dir *dir);
 
-/* Whether the kernel may keep the listing until the listener is told. */
+/* Whether the kernel may keep the listing until the listener is called. */
 bool tree_dir_is_lasting(const struct tree_dir *dir);
 
-/* Takes an entry; false: it has no room, and the entry is to come again. `next` is the position behind it.
+/* Takes an entry; false: it is full, and the entry is to come again. `next` is the position behind it.
  * entry->ino is 0 where the name is to be looked up first (then type and st_ino alone are right); with
  * another number the entry counts as no lookup. */
 typedef bool (*tree_dir_sink)(void *context, const char *name, const struct tree_entry *entry, uint64_t next);
@@ -150,7 +151,7 @@ struct tree_handle;
 enum tree_caching {
     TREE_CACHE_NONE,    /* every read comes here, whatever the size is said to be */
     TREE_CACHE_OPEN,    /* keep until the next open, or until size or mtime change */
-    TREE_CACHE_LASTING, /* keep until the listener is told */
+    TREE_CACHE_LASTING, /* keep until the listener is called */
     TREE_CACHE_STREAM,  /* as NONE, and offsets mean nothing: seeking succeeds, to no effect. A read of 0
                            bytes means: not yet, wait for stream_grew. One thread at a time reads */
 };
@@ -274,7 +275,7 @@ bool tree_is_barrier(uint64_t folder_ino);
  * events that inotify watchers wait for (fs/watch_helper.h). To that process alone these are free names. Only
  * in folders where no request waits for the service: an inbox, sent/, failed/. */
 
-/* Whether the listener is told of what appears in this folder (tree_listener.appeared). */
+/* Whether the listener is called for what appears in this folder (tree_listener.appeared). */
 bool tree_is_announced(uint64_t folder_ino);
 
 /* Answers that process's open(2) with O_CREAT | O_EXCL with the file that is there. The handle is for closing
