@@ -156,7 +156,6 @@ static int mount_session(struct daemon *daemon)
         .source = daemon->account.shown_source,
         .mount_options = daemon->options->mount_options,
         .is_debug = daemon->options->is_debug,
-        .is_single_threaded = daemon->options->is_single_threaded,
         .ended = mount_ended,
     };
     char *reason = NULL;

@@ -46,7 +46,6 @@ struct raw_options {
     int metadata_only;
     int foreground;
     int debug;
-    int single_threaded;
     int help;
     int version;
 };
@@ -78,7 +77,7 @@ static const struct fuse_opt specification[] = {
     {"-f", offsetof(struct raw_options, foreground), 1},
     {"-d", offsetof(struct raw_options, debug), 1},
     {"debug", offsetof(struct raw_options, debug), 1},
-    {"-s", offsetof(struct raw_options, single_threaded), 1},
+    {"-s", UINT_MAX, FUSE_OPT_KEY_DISCARD}, /* FUSE_OPT_KEY(), which clang finds fault with */
     {"-h", offsetof(struct raw_options, help), 1},
     {"--help", offsetof(struct raw_options, help), 1},
     {"-V", offsetof(struct raw_options, version), 1},
@@ -94,7 +93,7 @@ static const char usage[] =
     "\n"
     "    -f                         stay in the foreground\n"
     "    -d, -o debug               foreground, and show every request of the kernel\n"
-    "    -s                         single-threaded\n"
+    "    -s                         accepted, to no effect\n"
     "    -o OPT[,OPT...]            mount options; each option below is also -o name=value with _ for -\n"
     "    --api-key-file=FILE        file with the API key, readable by its owner only\n"
     "    --api-key-command=CMD      command that prints the API key\n"
@@ -384,7 +383,6 @@ static int check_values(struct raw_options *raw, struct options *options)
     options->is_metadata_only = raw->metadata_only != 0;
     options->is_foreground = raw->foreground != 0 || raw->debug != 0;
     options->is_debug = raw->debug != 0;
-    options->is_single_threaded = raw->single_threaded != 0;
     return 0;
 }
 

@@ -27,7 +27,6 @@ struct options {
     bool is_metadata_only;
     bool is_foreground;
     bool is_debug;
-    bool is_single_threaded;
     char *mount_options; /* what is left of -o for libfuse and the kernel; NULL: nothing */
 };
 

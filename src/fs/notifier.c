@@ -102,17 +102,15 @@ void notifier_wait(struct notifier *notifier, struct cancel *cancel)
 {
     struct clock *clock = clock_system();
     int64_t until_ms = clock_monotonic_ms(clock) + NOTIFIER_WAIT_MS;
-    cancel_bind(cancel, &notifier->changed, &notifier->lock);
+    int error = 0;
     pthread_mutex_lock(&notifier->lock);
     uint64_t queued = notifier->queued;
     notifier->waiting++;
     pthread_cond_signal(&notifier->rested);
-    while (notifier->told < queued && !notifier->is_ending && !cancel_is_set(cancel) &&
-           clock_monotonic_ms(clock) < until_ms)
-        clock_wait(clock, &notifier->changed, &notifier->lock, until_ms);
+    while (notifier->told < queued && !notifier->is_ending && error == 0)
+        error = wait_until(clock, &notifier->changed, &notifier->lock, until_ms, cancel);
     notifier->waiting--;
     pthread_mutex_unlock(&notifier->lock);
-    cancel_unbind(cancel);
 }
 
 int notifier_start(struct notifier *notifier)

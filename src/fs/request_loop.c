@@ -1,37 +1,217 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The request loop. Waking a thread costs more than most requests do, so after an answer one thread looks for
- * the next request for some microseconds before it sleeps.
+ * The request loop: reading the device, the slots, and the threads. Waking a thread costs more than most
+ * requests do, so after an answer one thread looks for the next request for some microseconds before it
+ * sleeps.
  */
 #include "fs/request_loop.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fuse.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "tree/tree.h"
 
 enum {
+    BUFFER_BYTES = REQUEST_LOOP_MAX_WRITE + 4096,
     SPIN_NS = 50 * 1000,
     LAST_REQUESTS_MAX = 1000,
 };
 
-int request_loop_init(struct request_loop *loop, struct fuse_session *fuse, void (*ended)(void *context),
-                      void *context)
+/* What a thread needs. */
+struct reader {
+    struct request_loop *loop;
+    int epoll_fd;
+    char *buffer;
+};
+
+/* The message of a request that waits for a slot. */
+struct set_aside {
+    struct set_aside *next;
+    size_t len;
+    char message[];
+};
+
+/* ---------------------------------------------------------------- slots */
+
+static void carry_out(const struct request_loop *loop, char *message, size_t len)
 {
-    *loop = (struct request_loop){.fuse = fuse, .ended = ended, .context = context};
-    atomic_flag_clear(&loop->is_spinning);
-    atomic_flag_clear(&loop->has_told);
-    loop->may_spin = sysconf(_SC_NPROCESSORS_ONLN) > 1;
-    loop->end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return loop->end_fd < 0 ? -errno : 0;
+    const struct fuse_buf buffer = {.mem = message, .size = len};
+    fuse_session_process_buf(loop->fuse, &buffer);
 }
+
+static const struct fuse_in_header *header_of(const void *message)
+{
+    return message;
+}
+
+/* A request that needs a slot and takes none only makes another one wait; so this decides by what is quickly
+ * known. */
+static bool needs_slot(const struct fuse_in_header *header)
+{
+    switch (header->opcode) {
+    case FUSE_FORGET:
+    case FUSE_BATCH_FORGET:
+    case FUSE_INTERRUPT:
+    case FUSE_READ:
+    case FUSE_READDIR:
+    case FUSE_READDIRPLUS:
+    case FUSE_RELEASE:
+    case FUSE_RELEASEDIR:
+    case FUSE_STATFS:
+        return false;
+    default:
+        return tree_waits_for_service(header->nodeid, header->opcode == FUSE_FLUSH);
+    }
+}
+
+/* All are taken, or all threads but this one have one. Somebody has one, so that what is set aside is found.
+ */
+static bool is_slot_wanting_locked(const struct request_loop *loop)
+{
+    return loop->slots_taken > 0 &&
+           (loop->slots_taken >= REQUEST_LOOP_SLOTS || loop->slots_taken + 1 >= loop->threads);
+}
+
+/* False: there is no memory for it. */
+static bool set_aside_locked(struct request_loop *loop, const char *message, size_t len)
+{
+    struct set_aside *aside = malloc(sizeof(*aside) + len);
+    if (aside == NULL)
+        return false;
+    aside->next = NULL;
+    aside->len = len;
+    memcpy(aside->message, message, len);
+    *loop->aside_end = aside;
+    loop->aside_end = &aside->next;
+    return true;
+}
+
+static struct set_aside *unlink_locked(struct request_loop *loop, struct set_aside **link)
+{
+    struct set_aside *aside = *link;
+    *link = aside->next;
+    if (loop->aside_end == &aside->next)
+        loop->aside_end = link;
+    return aside;
+}
+
+/* The request in whose favour a slot is given up; NULL: nobody wants it. */
+static struct set_aside *give_up_slot(struct request_loop *loop)
+{
+    struct set_aside *next = NULL;
+    pthread_mutex_lock(&loop->lock);
+    if (loop->first_aside != NULL)
+        next = unlink_locked(loop, &loop->first_aside);
+    else
+        loop->slots_taken--;
+    pthread_mutex_unlock(&loop->lock);
+    return next;
+}
+
+static void carry_out_in_slot(struct request_loop *loop, char *message, size_t len)
+{
+    pthread_mutex_lock(&loop->lock);
+    bool is_set_aside = is_slot_wanting_locked(loop) && set_aside_locked(loop, message, len);
+    if (!is_set_aside)
+        loop->slots_taken++;
+    pthread_mutex_unlock(&loop->lock);
+    if (is_set_aside)
+        return;
+    carry_out(loop, message, len);
+    struct set_aside *aside;
+    while ((aside = give_up_slot(loop)) != NULL) {
+        carry_out(loop, aside->message, aside->len);
+        free(aside);
+    }
+}
+
+/* The request of this number, if it is set aside. */
+static struct set_aside *find_aside(struct request_loop *loop, uint64_t unique)
+{
+    struct set_aside *found = NULL;
+    pthread_mutex_lock(&loop->lock);
+    struct set_aside **link = &loop->first_aside;
+    while (*link != NULL && header_of((*link)->message)->unique != unique)
+        link = &(*link)->next;
+    if (*link != NULL)
+        found = unlink_locked(loop, link);
+    pthread_mutex_unlock(&loop->lock);
+    return found;
+}
+
+/* libfuse remembers an interrupt of a request that it has not seen, and so request_begin() learns of it. */
+static void carry_out_interrupt(struct request_loop *loop, char *message, size_t len)
+{
+    const struct fuse_interrupt_in *interrupt = (const void *)(message + sizeof(struct fuse_in_header));
+    struct set_aside *aside = find_aside(loop, interrupt->unique);
+    carry_out(loop, message, len);
+    if (aside != NULL)
+        carry_out(loop, aside->message, aside->len);
+    free(aside);
+}
+
+static void take_message(struct request_loop *loop, char *message, size_t len)
+{
+    if (len < sizeof(struct fuse_in_header) + sizeof(struct fuse_interrupt_in))
+        carry_out(loop, message, len);
+    else if (header_of(message)->opcode == FUSE_INTERRUPT)
+        carry_out_interrupt(loop, message, len);
+    else if (needs_slot(header_of(message)))
+        carry_out_in_slot(loop, message, len);
+    else
+        carry_out(loop, message, len);
+}
+
+/* ---------------------------------------------------------------- reading */
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* Receives a message without waiting: its length, 0 (none is there, or the request was interrupted before it
+ * was read), or -errno: the mount has ended. Not by libfuse, which prints an error where a mount ends in the
+ * middle. */
+static ssize_t receive(const struct reader *reader)
+{
+    ssize_t len = read(fuse_session_fd(reader->loop->fuse), reader->buffer, BUFFER_BYTES);
+    if (len < 0)
+        return errno == EINTR || errno == EAGAIN || errno == ENOENT ? 0 : -errno;
+    return len > 0 ? len : -ENODEV;
+}
+
+/* The same, for some time: at most one thread at a time spins. Work that is there goes before work that may
+ * come, so others are let run between two attempts; the kernel wakes one of those who sleep on the device all
+ * the same. */
+static ssize_t receive_soon(const struct reader *reader)
+{
+    struct request_loop *loop = reader->loop;
+    ssize_t len = receive(reader);
+    if (len != 0 || !loop->may_spin || atomic_flag_test_and_set(&loop->is_spinning))
+        return len;
+    int64_t until_ns = now_ns() + SPIN_NS;
+    while ((len = receive(reader)) == 0 && !loop->is_ending && now_ns() < until_ns)
+        sched_yield();
+    atomic_flag_clear(&loop->is_spinning);
+    return len;
+}
+
+/* ---------------------------------------------------------------- threads */
+
+static void *read_device(void *argument);
 
 /* An epoll of its own for each thread: EPOLLEXCLUSIVE wakes one of them for a request, not all. */
 static int open_epoll(const struct request_loop *loop)
@@ -45,93 +225,154 @@ static int open_epoll(const struct request_loop *loop)
     return TAKE_FD(fd);
 }
 
-static int64_t now_ns(void)
+static void free_reader(struct reader *reader)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+    if (reader->epoll_fd >= 0)
+        close(reader->epoll_fd);
+    free(reader->buffer);
+    free(reader);
 }
 
-/* Receives a request without waiting: 1, 0 (none is there, or it was interrupted before it was read), or
- * -errno: the mount has ended. Not by libfuse, which prints an error where a mount ends in the middle. */
-static int receive(const struct request_loop *loop, struct fuse_buf *buffer)
+static int new_reader(struct request_loop *loop, struct reader **ret_reader)
 {
-    ssize_t len = read(fuse_session_fd(loop->fuse), buffer->mem, REQUEST_LOOP_BUFFER_BYTES);
-    if (len < 0)
-        return errno == EINTR || errno == EAGAIN || errno == ENOENT ? 0 : -errno;
-    buffer->size = (size_t)len;
-    return len > 0 ? 1 : -ENODEV;
+    struct reader *reader = calloc(1, sizeof(*reader));
+    if (reader == NULL)
+        return -ENOMEM;
+    *reader = (struct reader){.loop = loop, .buffer = malloc(BUFFER_BYTES)};
+    reader->epoll_fd = open_epoll(loop);
+    int error = reader->buffer == NULL ? -ENOMEM : reader->epoll_fd < 0 ? reader->epoll_fd : 0;
+    if (error != 0)
+        free_reader(reader);
+    else
+        *ret_reader = reader;
+    return error;
 }
 
-/* The same, with patience: at most one thread at a time spins. Work that is there goes before work that may
- * come, so others are let run between two looks; the kernel wakes one of those who sleep on the device all
- * the same. */
-static int receive_soon(struct request_loop *loop, struct fuse_buf *buffer)
+/* Counts this thread out: the loop may be released from now on. */
+static void leave(struct request_loop *loop)
 {
-    int count = receive(loop, buffer);
-    if (count != 0 || !loop->may_spin || atomic_flag_test_and_set(&loop->is_spinning))
-        return count;
-    int64_t until_ns = now_ns() + SPIN_NS;
-    while ((count = receive(loop, buffer)) == 0 && !loop->is_ending && now_ns() < until_ns)
-        sched_yield();
-    atomic_flag_clear(&loop->is_spinning);
-    return count;
+    atomic_fetch_sub(&loop->idle, 1);
+    pthread_mutex_lock(&loop->lock);
+    loop->threads--;
+    pthread_cond_broadcast(&loop->thread_ended);
+    pthread_mutex_unlock(&loop->lock);
 }
 
-static void serve(struct request_loop *loop, int epoll_fd, struct fuse_buf *buffer)
+static int start_thread(struct request_loop *loop)
 {
-    struct epoll_event event;
-    while (!loop->is_ending) {
-        int count = receive_soon(loop, buffer);
-        if (count > 0)
-            fuse_session_process_buf(loop->fuse, buffer);
-        if (count < 0) {
-            fuse_session_exit(loop->fuse);
-            return;
-        }
-        if (count == 0 && epoll_wait(epoll_fd, &event, 1, -1) < 0 && errno != EINTR)
-            return;
-    }
-    /* What waits already may be the last close of a message. */
-    for (int i = 0; i < LAST_REQUESTS_MAX && receive(loop, buffer) > 0; i++)
-        fuse_session_process_buf(loop->fuse, buffer);
+    struct reader *reader = NULL;
+    pthread_t thread;
+    int error = new_reader(loop, &reader);
+    if (error != 0)
+        return error;
+    error = thread_start(&thread, "fs-request", read_device, reader);
+    if (error == 0)
+        pthread_detach(thread);
+    else
+        free_reader(reader);
+    return error;
 }
 
-static void wake_all(const struct request_loop *loop)
+/* One more thread reads the device. 0, -EAGAIN: there are as many as there may be, or another -errno. */
+static int add_thread(struct request_loop *loop)
+{
+    pthread_mutex_lock(&loop->lock);
+    bool may_start = loop->threads < REQUEST_LOOP_THREADS_MAX;
+    if (may_start)
+        loop->threads++;
+    pthread_mutex_unlock(&loop->lock);
+    if (!may_start)
+        return -EAGAIN;
+    atomic_fetch_add(&loop->idle, 1);
+    int error = start_thread(loop);
+    if (error != 0)
+        leave(loop);
+    return error;
+}
+
+static void end_all_threads(const struct request_loop *loop)
 {
     uint64_t one = 1;
     if (write(loop->end_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
         log_error("cannot end the request loop: eventfd");
 }
 
-static void *work(void *argument)
+static void tell_end(struct request_loop *loop)
 {
-    struct request_loop *loop = argument;
-    struct fuse_buf buffer = {.mem = malloc(REQUEST_LOOP_BUFFER_BYTES)};
-    _cleanup_close_ int epoll_fd = open_epoll(loop);
-    if (epoll_fd >= 0 && buffer.mem != NULL)
-        serve(loop, epoll_fd, &buffer);
-    free(buffer.mem);
-
-    wake_all(loop);
-    if (!loop->is_end_expected && !atomic_flag_test_and_set(&loop->has_told))
+    fuse_session_exit(loop->fuse);
+    end_all_threads(loop);
+    if (!loop->is_end_expected && !atomic_flag_test_and_set(&loop->is_end_told))
         loop->ended(loop->context);
+}
+
+/* Without another idle thread, and without one that can be started, requests wait in the kernel until this
+ * one is carried out. */
+static void take_and_let_others_read(const struct reader *reader, ssize_t len)
+{
+    if (atomic_fetch_sub(&reader->loop->idle, 1) == 1)
+        (void)add_thread(reader->loop);
+    take_message(reader->loop, reader->buffer, (size_t)len);
+}
+
+/* Reads and carries out until this thread is one too many, or the mount ends: -errno. */
+static int serve(const struct reader *reader)
+{
+    struct request_loop *loop = reader->loop;
+    struct epoll_event event;
+    while (!loop->is_ending) {
+        ssize_t len = receive_soon(reader);
+        if (len < 0)
+            return (int)len;
+        if (len == 0 && epoll_wait(reader->epoll_fd, &event, 1, -1) < 0 && errno != EINTR)
+            return -errno;
+        if (len == 0)
+            continue;
+        take_and_let_others_read(reader, len);
+        if (atomic_fetch_add(&loop->idle, 1) >= REQUEST_LOOP_IDLE_MAX)
+            return 0;
+    }
+    /* What the kernel has handed out already may be the last close of a message. */
+    ssize_t len;
+    for (int i = 0; i < LAST_REQUESTS_MAX && (len = receive(reader)) > 0; i++)
+        take_message(loop, reader->buffer, (size_t)len);
+    return 0;
+}
+
+static void *read_device(void *argument)
+{
+    struct reader *reader = argument;
+    struct request_loop *loop = reader->loop;
+    int error = serve(reader);
+    free_reader(reader);
+    if (error != 0)
+        tell_end(loop);
+    leave(loop);
     return NULL;
 }
 
-int request_loop_start(struct request_loop *loop, unsigned int threads)
+/* ---------------------------------------------------------------- the loop */
+
+int request_loop_init(struct request_loop *loop, struct fuse_session *fuse, void (*ended)(void *context),
+                      void *context)
+{
+    *loop = (struct request_loop){.fuse = fuse, .ended = ended, .context = context};
+    atomic_flag_clear(&loop->is_spinning);
+    atomic_flag_clear(&loop->is_end_told);
+    pthread_mutex_init(&loop->lock, NULL);
+    clock_condition_init(&loop->thread_ended);
+    loop->aside_end = &loop->first_aside;
+    loop->may_spin = sysconf(_SC_NPROCESSORS_ONLN) > 1;
+    loop->end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return loop->end_fd < 0 ? -errno : 0;
+}
+
+int request_loop_start(struct request_loop *loop)
 {
     int fd = fuse_session_fd(loop->fuse);
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
         return -errno;
-    while (loop->threads_len < threads && loop->threads_len < REQUEST_LOOP_MAX_THREADS) {
-        int error = thread_start(&loop->threads[loop->threads_len], "fs-loop", work, loop);
-        if (error != 0)
-            return error;
-        loop->threads_len++;
-    }
-    return 0;
+    return add_thread(loop);
 }
 
 void request_loop_expect_end(struct request_loop *loop)
@@ -143,14 +384,17 @@ void request_loop_stop(struct request_loop *loop)
 {
     loop->is_end_expected = true;
     loop->is_ending = true;
-    wake_all(loop);
-    for (unsigned int i = 0; i < loop->threads_len; i++)
-        pthread_join(loop->threads[i], NULL);
-    loop->threads_len = 0;
+    end_all_threads(loop);
+    pthread_mutex_lock(&loop->lock);
+    while (loop->threads > 0)
+        pthread_cond_wait(&loop->thread_ended, &loop->lock);
+    pthread_mutex_unlock(&loop->lock);
 }
 
 void request_loop_release(struct request_loop *loop)
 {
     if (loop->end_fd >= 0)
         close(loop->end_fd);
+    pthread_cond_destroy(&loop->thread_ended);
+    pthread_mutex_destroy(&loop->lock);
 }

@@ -1,7 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The threads that take requests from the kernel and answer them. Each sleeps on the FUSE device and on an
- * event that ends it, so that they end cleanly, without signals.
+ * The threads that read the kernel's requests and carry them out. There is one kind: a thread reads a
+ * request, carries it out, waits in it where it must, and reads the next. Whoever reads a request while no
+ * other thread is idle starts one more, up to REQUEST_LOOP_THREADS_MAX; a thread that is idle beside
+ * REQUEST_LOOP_IDLE_MAX others ends.
+ *
+ * What may wait for the service (tree_waits_for_service()) needs one of REQUEST_LOOP_SLOTS slots, so that the
+ * other threads are left for closes, which barriers and renames wait for, and for what is answered from
+ * memory. A request that finds no slot free is set aside, without a thread: its message is copied, and the
+ * next thread that is done with its slot carries it out in that slot, the oldest first. While it is set aside
+ * it can be interrupted: it is carried out at once then, without a slot, and finds its cancel set.
+ *
+ * What needs no slot may wait for the disk, and for other requests: for a close, as a barrier does. It is
+ * never many that wait so: the kernel holds a folder's lock, or a file's, for most of them.
+ *
+ * A thread without a request sleeps on the FUSE device and on an event that ends it, so that threads end
+ * cleanly, without signals; and none wakes by the clock.
  */
 #ifndef INBOXFS_FS_REQUEST_LOOP_H
 #define INBOXFS_FS_REQUEST_LOOP_H
@@ -12,31 +26,40 @@
 #include <stdbool.h>
 
 enum {
-    REQUEST_LOOP_MAX_THREADS = 4,
+    REQUEST_LOOP_SLOTS = 64,
+    REQUEST_LOOP_THREADS_MAX = REQUEST_LOOP_SLOTS + 64,
+    REQUEST_LOOP_IDLE_MAX = 8,
     REQUEST_LOOP_MAX_WRITE = 1024 * 1024, /* bytes of one write request */
-    REQUEST_LOOP_BUFFER_BYTES = REQUEST_LOOP_MAX_WRITE + 4096,
 };
 
 struct request_loop {
-    struct fuse_session *fuse; /* borrowed */
-    int end_fd;                /* readable when the threads are to end; never read */
-    pthread_t threads[REQUEST_LOOP_MAX_THREADS];
-    unsigned int threads_len;
+    struct fuse_session *fuse;   /* borrowed */
+    int end_fd;                  /* readable when the threads are to end; never read */
     bool may_spin;               /* look for the next request for a moment before sleeping */
+    atomic_uint idle;            /* threads that have no request, or are about to start */
     atomic_bool is_ending;       /* request_loop_stop() was called */
     atomic_bool is_end_expected; /* the mount may go away without `ended` being called */
     atomic_flag is_spinning;
-    atomic_flag has_told;
+    atomic_flag is_end_told;
     void (*ended)(void *context); /* the mount went away: called once at most, by one of the threads */
     void *context;
+    pthread_mutex_t lock; /* a leaf */
+    pthread_cond_t thread_ended;
+    unsigned int threads;          /* protected by lock, like all below */
+    unsigned int slots_taken;      /* not 0 while something is set aside */
+    struct set_aside *first_aside; /* the oldest */
+    struct set_aside **aside_end;
 };
 
+/* 0 or -errno; to be released in any case. */
 int request_loop_init(struct request_loop *loop, struct fuse_session *fuse, void (*ended)(void *context),
                       void *context);
-int request_loop_start(struct request_loop *loop, unsigned int threads);
+/* Starts the first threads. 0 or -errno. */
+int request_loop_start(struct request_loop *loop);
 /* The mount is about to be unmounted by this program: `ended` is not called from now on. */
 void request_loop_expect_end(struct request_loop *loop);
-/* Ends the threads after the requests that they are at. Idempotent. */
+/* Waits for the requests under way and for those that the kernel has handed out already, and ends the
+ * threads. Their waits must have been cut short before. Idempotent. */
 void request_loop_stop(struct request_loop *loop);
 void request_loop_release(struct request_loop *loop);
 

@@ -24,7 +24,8 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "fs/operations.h"
-#include "fs/session_state.h"
+#include "fs/request.h"
+#include "fs/request_loop.h"
 #include "tree/tree.h"
 
 /* ---------------------------------------------------------------- libfuse's messages */
@@ -144,6 +145,23 @@ enum {
     OPTIONS_MAX_BYTES = 64 * 1024
 };
 
+struct fs_session {
+    char *mountpoint;
+    void (*ended)(void *context);
+    void *context;
+    dev_t device; /* of the mount */
+    bool is_mounted;
+    bool is_started;
+    bool is_stopped;
+    atomic_bool is_gone;          /* unmount_is_complete(): all files are closed */
+    struct operations operations; /* has the libfuse session and the tree */
+    struct request_list requests;
+    struct request_loop loop;
+    struct stream_readers readers;
+    struct notifier notifier;
+    struct announcer announcer;
+};
+
 /* ---------------------------------------------------------------- options */
 
 /* A comma or backslash in the source must not end the option. */
@@ -182,11 +200,11 @@ static char *words_of_library(const struct strbuf *words)
 static int read_max_read(struct fs_session *session, struct fuse_args *arguments)
 {
     static const struct fuse_opt known[] = {
-        {"max_read=%u", offsetof(struct fs_session, max_read), 0},
+        {"max_read=%u", offsetof(struct operations, max_read), 0},
         {"max_read=", UINT_MAX, FUSE_OPT_KEY_KEEP}, /* FUSE_OPT_KEY(), which clang finds fault with */
         FUSE_OPT_END,
     };
-    return fuse_opt_parse(arguments, session, known, NULL);
+    return fuse_opt_parse(arguments, &session->operations, known, NULL);
 }
 
 static int new_fuse_session(struct fs_session *session, const struct fs_session_config *config,
@@ -204,12 +222,13 @@ static int new_fuse_session(struct fs_session *session, const struct fs_session_
         fuse_opt_add_arg(&arguments, options) == 0 &&
         (!config->is_debug || fuse_opt_add_arg(&arguments, "-d") == 0) &&
         read_max_read(session, &arguments) == 0)
-        session->fuse = fuse_session_new(&arguments, operations(), sizeof(struct fuse_lowlevel_ops), session);
+        session->operations.fuse = fuse_session_new(&arguments, operations_table(),
+                                                    sizeof(struct fuse_lowlevel_ops), &session->operations);
     library_log_collect(NULL);
     fuse_opt_free_args(&arguments);
-    if (session->fuse == NULL)
+    if (session->operations.fuse == NULL)
         *ret_reason = words_of_library(&words);
-    return session->fuse == NULL ? -EINVAL : 0;
+    return session->operations.fuse == NULL ? -EINVAL : 0;
 }
 
 /* ---------------------------------------------------------------- made and mounted */
@@ -223,20 +242,25 @@ static void mount_ended(void *context)
 
 static int init_session(struct fs_session *session, const struct fs_session_config *config, char **ret_reason)
 {
-    session->tree = config->tree;
-    session->is_single_threaded = config->is_single_threaded;
     session->ended = config->ended;
     session->context = config->context;
+    session->operations = (struct operations){
+        .tree = config->tree,
+        .requests = &session->requests,
+        .readers = &session->readers,
+        .notifier = &session->notifier,
+        .announcer = &session->announcer,
+    };
+    atomic_flag_clear(&session->operations.is_giving_content);
     stream_readers_init(&session->readers);
-    session->loop.end_fd = -1;
-    atomic_flag_clear(&session->is_giving);
+    announcer_init(&session->announcer, config->watch_helper);
     session->mountpoint = strdup(config->mountpoint);
-    int error = waiting_room_init(&session->waiting);
+    int error = request_list_init(&session->requests);
     if (error == 0)
         error = session->mountpoint == NULL ? -ENOMEM : new_fuse_session(session, config, ret_reason);
-    notifier_init(&session->notifier, session->fuse, &session->readers, &session->announcer);
-    announcer_init(&session->announcer, config->watch_helper);
-    return error;
+    notifier_init(&session->notifier, session->operations.fuse, &session->readers, &session->announcer);
+    int loop_error = request_loop_init(&session->loop, session->operations.fuse, mount_ended, session);
+    return error != 0 ? error : loop_error;
 }
 
 int fs_session_new(const struct fs_session_config *config, struct fs_session **ret_session, char **ret_reason)
@@ -265,7 +289,7 @@ static dev_t mounted_device(const char *mountpoint)
 int fs_session_mount(struct fs_session *session, char **ret_reason)
 {
     errno = 0;
-    if (fuse_session_mount(session->fuse, session->mountpoint) != 0) {
+    if (fuse_session_mount(session->operations.fuse, session->mountpoint) != 0) {
         int error = errno != 0 ? -errno : -EIO;
         struct strbuf reason = STRBUF_INIT(OPTIONS_MAX_BYTES);
         strbuf_appendf(&reason, "%s: cannot be mounted on: %s", session->mountpoint, strerror(-error));
@@ -291,18 +315,14 @@ static void allow_many_files(void)
 int fs_session_start(struct fs_session *session)
 {
     allow_many_files();
-    int error = request_loop_init(&session->loop, session->fuse, mount_ended, session);
-    if (error != 0)
-        return error;
     session->is_started = true;
     const struct tree_listener listener = notifier_listener(&session->notifier);
-    tree_set_listener(session->tree, &listener);
-    error = notifier_start(&session->notifier);
+    tree_set_listener(session->operations.tree, &listener);
+    int error = notifier_start(&session->notifier);
     if (error == 0)
         error = announcer_start(&session->announcer, session->device, session->mountpoint);
     if (error == 0)
-        error =
-            request_loop_start(&session->loop, session->is_single_threaded ? 1 : REQUEST_LOOP_MAX_THREADS);
+        error = request_loop_start(&session->loop);
     return error;
 }
 
@@ -312,7 +332,7 @@ int fs_session_start(struct fs_session *session)
  * by now. */
 static bool has_mountpoint(const struct fs_session *session)
 {
-    return session->is_mounted && !fuse_session_exited(session->fuse) &&
+    return session->is_mounted && !fuse_session_exited(session->operations.fuse) &&
            mounted_device(session->mountpoint) == session->device;
 }
 
@@ -324,7 +344,7 @@ static void cut_off(struct fs_session *session)
     if (pipe2(ends, O_CLOEXEC) != 0)
         return;
     close(ends[0]);
-    if (dup3(ends[1], fuse_session_fd(session->fuse), O_CLOEXEC) < 0)
+    if (dup3(ends[1], fuse_session_fd(session->operations.fuse), O_CLOEXEC) < 0)
         log_debug("cannot close the FUSE device before the end");
     close(ends[1]);
 }
@@ -335,7 +355,7 @@ static void let_go(struct fs_session *session)
         return;
     if (!has_mountpoint(session))
         cut_off(session);
-    fuse_session_unmount(session->fuse);
+    fuse_session_unmount(session->operations.fuse);
     /* libfuse leaves alone what it finds cut off already. */
     if (fs_mountpoint_is_dead(session->mountpoint))
         fs_mountpoint_detach(session->mountpoint);
@@ -350,21 +370,19 @@ void fs_session_stop(struct fs_session *session)
         return;
     session->is_stopped = true;
     if (session->is_started) {
-        tree_set_listener(session->tree, NULL);
+        tree_set_listener(session->operations.tree, NULL);
         request_loop_expect_end(&session->loop);
-        waiting_room_close(&session->waiting);
+        request_list_close(&session->requests);
         stream_readers_close(&session->readers);
         notifier_stop(&session->notifier);
         announcer_stop(&session->announcer);
     }
     if (session->is_started && has_mountpoint(session) && unmount_cleanly(session->mountpoint) == 0)
         session->is_gone = unmount_is_complete(session->device);
-    if (session->is_started) {
+    if (session->is_started)
         request_loop_stop(&session->loop);
-        waiting_room_drain(&session->waiting);
-    }
     if (session->is_gone)
-        tree_close_handles(session->tree);
+        tree_close_handles(session->operations.tree);
     let_go(session);
 }
 
@@ -373,23 +391,15 @@ void fs_session_free(struct fs_session *session)
     if (session == NULL)
         return;
     fs_session_stop(session);
-    waiting_room_release(&session->waiting);
     if (session->is_started)
-        tree_abandon_handles(session->tree);
-    if (session->fuse != NULL)
-        fuse_session_destroy(session->fuse);
-    if (session->is_started)
-        request_loop_release(&session->loop);
+        tree_abandon_handles(session->operations.tree);
+    if (session->operations.fuse != NULL)
+        fuse_session_destroy(session->operations.fuse);
+    request_loop_release(&session->loop);
+    request_list_release(&session->requests);
     notifier_release(&session->notifier);
     announcer_release(&session->announcer);
     stream_readers_release(&session->readers);
     free(session->mountpoint);
     free(session);
-}
-
-void fs_session_print_options(FILE *out)
-{
-    /* libfuse prints to standard output alone. */
-    fflush(out);
-    fuse_lowlevel_help();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tree, mounted: a libfuse session, the threads that answer the kernel, the pool for requests that may
- * wait, and the notifier that tells the kernel what changed. Signals are the daemon's business: all threads
+ * The tree, mounted: a libfuse session, the threads that carry out the kernel's requests, and the notifier
+ * that tells the kernel what changed. Signals are the daemon's business: all threads
  * here have them blocked, and fs_session_stop() is what a signal leads to.
  *
  *     fs_session_new()  →  _mount()  →  _start()  →  …  →  _stop()  →  _free()
@@ -10,7 +10,6 @@
 #define INBOXFS_FS_SESSION_H
 
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "base/cleanup.h"
 #include "fs/watch_helper.h"
@@ -26,7 +25,6 @@ struct fs_session_config {
     const char *source;        /* what mount(8) and df(1) show as the device; copied */
     const char *mount_options; /* as after -o: "allow_other,ro", or NULL; libfuse and the kernel check them */
     bool is_debug;             /* print every request (-d) */
-    bool is_single_threaded;   /* one thread answers requests (-s) */
     /* The mount ended by itself (fusermount3 -u, umount, or the device failed): called once, from a thread of
      * the session, not after fs_session_stop() began. It only wakes the main thread, which then calls
      * fs_session_stop(). */
@@ -51,9 +49,6 @@ void fs_session_stop(struct fs_session *session);
 
 /* NULL-safe. Stops first when that was not done. */
 void fs_session_free(struct fs_session *session);
-
-/* The mount options that fs_session_config.mount_options takes, as text for --help. */
-void fs_session_print_options(FILE *out);
 
 /* Whether the path is the mount point of a FUSE daemon that died ("Transport endpoint is not connected"), and
  * taking such a mount away. 0 or -errno. */

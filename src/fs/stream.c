@@ -10,8 +10,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
-#include "fs/reply.h"
-#include "fs/session_state.h"
+#include "fs/request.h"
 
 struct parked_read {
     struct stream_readers *readers;
@@ -77,16 +76,13 @@ static void answer(struct parked_read *read)
 {
     /* Waits until an interrupt that is being delivered has been. */
     fuse_req_interrupt_func(read->request, NULL, NULL);
-    if (read->error != 0)
-        reply_status(read->request, read->error);
-    else
-        reply_data(read->request, &read->data);
+    reply_data(read->request, read->error, &read->data);
     free(read);
 }
 
-void stream_read(fuse_req_t request, struct tree_handle *handle, size_t size, int flags)
+void stream_read(struct stream_readers *readers, fuse_req_t request, struct tree_handle *handle, size_t size,
+                 int flags)
 {
-    struct stream_readers *readers = &session_of(request)->readers;
     struct parked_read *read = calloc(1, sizeof(*read));
     if (read == NULL) {
         reply_status(request, -ENOMEM);
@@ -112,9 +108,9 @@ void stream_read(fuse_req_t request, struct tree_handle *handle, size_t size, in
         answer(read);
 }
 
-void stream_poll(fuse_req_t request, struct tree_handle *handle, struct fuse_pollhandle *poll)
+void stream_poll(struct stream_readers *readers, fuse_req_t request, struct tree_handle *handle,
+                 struct fuse_pollhandle *poll)
 {
-    struct stream_readers *readers = &session_of(request)->readers;
     struct parked_poll *parked = poll != NULL ? malloc(sizeof(*parked)) : NULL;
 
     pthread_mutex_lock(&readers->lock);

@@ -27,8 +27,10 @@ void stream_readers_release(struct stream_readers *readers);
 
 /* Answer READ and POLL of a stream, at once or later. `flags`: of the open file; with O_NONBLOCK a read does
  * not wait. */
-void stream_read(fuse_req_t request, struct tree_handle *handle, size_t size, int flags);
-void stream_poll(fuse_req_t request, struct tree_handle *handle, struct fuse_pollhandle *poll);
+void stream_read(struct stream_readers *readers, fuse_req_t request, struct tree_handle *handle, size_t size,
+                 int flags);
+void stream_poll(struct stream_readers *readers, fuse_req_t request, struct tree_handle *handle,
+                 struct fuse_pollhandle *poll);
 
 /* Answers all who now find something. Not from within a request. */
 void stream_readers_answer(struct stream_readers *readers);

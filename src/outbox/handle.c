@@ -694,16 +694,6 @@ static int begin_writing(struct outbox_handle *handle, off_t keep_bytes)
     return is_gone ? 0 : error;
 }
 
-bool outbox_write_may_wait(struct outbox_handle *handle)
-{
-    if (!handle->may_write)
-        return false;
-    pthread_mutex_lock(&handle->outbox->lock);
-    bool may_wait = handle->item->state != ITEM_WRITING;
-    pthread_mutex_unlock(&handle->outbox->lock);
-    return may_wait;
-}
-
 /* For pages of a mapping the kernel names no task (0). */
 static void remember_writer(struct outbox_handle *handle, pid_t pid)
 {

@@ -149,8 +149,6 @@ int outbox_create_answer(struct outbox *outbox, const char *answers, const char 
 int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, int flags, pid_t pid,
                      struct outbox_handle **ret_handle);
 ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, off_t offset);
-/* Whether a write would wait: the first one into what was handed in, as above. Does not wait. */
-bool outbox_write_may_wait(struct outbox_handle *handle);
 /* All of it or an error; a failed write keeps the item from ever being sent. -EFBIG, -ENOSPC, -EIO. */
 ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len, off_t offset, pid_t pid);
 int outbox_allocate(struct outbox_handle *handle, int mode, off_t offset, off_t len);

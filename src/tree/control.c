@@ -138,7 +138,7 @@ static int open_control(struct tree *tree, const struct tree_caller *caller, uin
                         struct tree_handle **ret_handle)
 {
     static const struct handle_ops ops = {
-        .write_may_wait = true,
+        .is_control = true,
         .write = write_control,
         .set_size = set_control_size,
         .release = tree_handle_free,

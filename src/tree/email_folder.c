@@ -262,12 +262,6 @@ static bool is_reply_file(struct tree *tree, const struct email_node *folder, co
     return folder->kind == EMAIL_NODE_FOLDER && reply_file_has_name(name) && store_has_content(tree->store);
 }
 
-bool email_folder_has_reply_file(struct tree *tree, uint64_t folder, const char *name)
-{
-    const struct email_node node = email_node_of(folder);
-    return is_reply_file(tree, &node, name);
-}
-
 static int lookup_in_email_folder(struct tree *tree, const struct tree_caller *caller, uint64_t parent,
                                   const char *name, struct tree_entry *ret)
 {
@@ -539,6 +533,7 @@ static int rename_into_email_folder(struct tree *tree, const struct tree_caller 
 
 const struct node_ops email_folder_ops = {
     .get = get_in_email_folder,
+    .waits_for_service = true,
     .open = open_in_email_folder,
     .read_link = read_email_link,
     .lookup = lookup_in_email_folder,

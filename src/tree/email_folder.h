@@ -42,7 +42,4 @@ void email_folder_fill(const struct tree *tree, const struct email_view *view, s
 /* Its name: without the ".json" of the email's. `size` as NAME_MAX + 1. */
 void email_folder_name(const struct email_view *view, char *ret_name, size_t size);
 
-/* Whether looking `name` up there answers from memory: tree_lookup_may_wait(). */
-bool email_folder_has_reply_file(struct tree *tree, uint64_t folder, const char *name);
-
 #endif

@@ -343,7 +343,6 @@ static int open_record(struct tree *tree, const struct tree_caller *caller, uint
                        struct tree_handle **ret_handle)
 {
     static const struct handle_ops ops = {
-        .may_wait = true,
         .read = read_inbox,
         .write = write_inbox,
         .set_size = set_inbox_size,
@@ -543,7 +542,8 @@ static int set_file(struct tree *tree, const struct tree_caller *caller, uint64_
     return node_set_size(caller, handle, change, is_writable ? -EPERM : -EACCES);
 }
 
-const struct node_ops inbox_file_ops = {.get = get_file, .open = open_file, .set_attributes = set_file};
+const struct node_ops inbox_file_ops = {
+    .get = get_file, .open = open_file, .set_attributes = set_file, .is_closed_at_service = true};
 
 /* ---------------------------------------------------------------- .invalid/ */
 
@@ -629,6 +629,7 @@ static int mark_email(struct tree *tree, const struct tree_caller *caller, uint6
 
 const struct node_ops invalid_ops = {
     .get = get_invalid,
+    .waits_for_service = true,
     .lookup = lookup_in_invalid,
     .read_dir = read_invalid,
     .parent = parent_of_invalid,

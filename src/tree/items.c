@@ -356,11 +356,6 @@ static int read_item(struct tree_handle *handle, size_t len, off_t offset, struc
     return 0;
 }
 
-static bool item_write_may_wait(struct tree_handle *handle)
-{
-    return outbox_write_may_wait(file_of(handle));
-}
-
 static ssize_t write_item(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                           size_t len, off_t offset)
 {
@@ -410,8 +405,6 @@ static void abandon_item(struct tree_handle *handle)
 
 static const struct handle_ops item_handle_ops = {
     .caching = TREE_CACHE_OPEN,
-    .may_wait = true,
-    .next_write_may_wait = item_write_may_wait,
     .read = read_item,
     .write = write_item,
     .set_size = set_item_size,

@@ -577,17 +577,6 @@ static int lookup_maildir(struct tree *tree, const struct tree_caller *caller, u
     return 0;
 }
 
-/* False only for what stays so: an inbox may change, and a message come, before the lookup is made. */
-bool maildir_lookup_may_wait(struct tree *tree, uint64_t folder, const char *name)
-{
-    struct maildir_mail mail;
-    struct email_view email;
-    enum maildir_part part;
-    if (is_box(folder))
-        return strcmp(name, uidvalidity_name) == 0 || find_part(name, &part);
-    return holds_messages(folder) && (find_message(tree, folder, name, &mail, &email) != 0 || mail.size < 0);
-}
-
 /* ---------------------------------------------------------------- names made */
 
 static int check_can_make(const struct tree *tree, uint64_t folder)
@@ -886,6 +875,7 @@ const struct node_ops maildirs_ops = {
 
 const struct node_ops maildir_ops = {
     .get = get_part,
+    .waits_for_service = true,
     .lookup = lookup_in_maildir,
     .open_dir = open_maildir,
     .read_dir = read_maildir,
@@ -949,7 +939,8 @@ static int open_message(struct tree *tree, const struct tree_caller *caller, uin
     return 0;
 }
 
-const struct node_ops maildir_message_ops = {.get = get_message, .open = open_message};
+const struct node_ops maildir_message_ops = {
+    .get = get_message, .open = open_message, .waits_for_service = true};
 
 struct uidvalidity_handle {
     struct tree_handle base;

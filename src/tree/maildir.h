@@ -17,7 +17,4 @@ void maildir_email_gone(struct tree *tree, uint32_t inbox, uint32_t email);
 /* Tells the listener that the folder of an inbox may be another. */
 void maildir_notify_box(struct tree *tree, uint32_t inbox);
 
-/* tree_lookup_may_wait() in maildir/ and below. */
-bool maildir_lookup_may_wait(struct tree *tree, uint64_t folder, const char *name);
-
 #endif

@@ -179,6 +179,10 @@ struct node_ops {
     int (*read_link)(struct tree *tree, const struct tree_caller *caller, uint64_t ino, char *ret_target,
                      size_t size);
 
+    /* tree_waits_for_service() */
+    bool waits_for_service;
+    bool is_closed_at_service;
+
     /* Of folders. lookup NULL: it is none. */
     int (*lookup)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                   struct tree_entry *ret);
@@ -260,10 +264,7 @@ bool dir_put_name(const struct tree_dir *dir, const char *name, uint64_t shown_i
 /* What can be done with an open file. A kind of handle embeds struct tree_handle as its first member. */
 struct handle_ops {
     enum tree_caching caching;
-    bool may_wait;       /* flush and release */
-    bool write_may_wait; /* write */
-    /* The same now and then: asked before each write. NULL: never */
-    bool (*next_write_may_wait)(struct tree_handle *handle);
+    bool is_control; /* tree_handle_is_control() */
     /* NULL: -EBADF */
     int (*read)(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret);
     ssize_t (*write)(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,

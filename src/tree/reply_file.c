@@ -257,12 +257,6 @@ static int need_file(struct tree_handle *handle, const struct tree_caller *calle
     return error;
 }
 
-static bool reply_write_may_wait(struct tree_handle *handle)
-{
-    struct outbox_handle *file = outbox_file_of(handle);
-    return file == NULL || outbox_write_may_wait(file);
-}
-
 /* The kernel lets one write at a time through. */
 static ssize_t write_reply(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                            size_t len, off_t offset)
@@ -351,8 +345,6 @@ static struct reply_handle *new_reply(struct tree *tree, const struct reply_targ
 {
     static const struct handle_ops ops = {
         .caching = TREE_CACHE_NONE,
-        .may_wait = true,
-        .next_write_may_wait = reply_write_may_wait,
         .write = write_reply,
         .set_size = set_reply_size,
         .allocate = allocate_reply,
@@ -432,5 +424,7 @@ static int set_reply_file(struct tree *tree, const struct tree_caller *caller, u
     return has_handle ? handle->ops->set_size(handle, caller, change->size) : -EINVAL;
 }
 
-const struct node_ops reply_file_ops = {
-    .get = get_reply_file, .open = open_reply_file, .set_attributes = set_reply_file};
+const struct node_ops reply_file_ops = {.get = get_reply_file,
+                                        .open = open_reply_file,
+                                        .set_attributes = set_reply_file,
+                                        .waits_for_service = true};

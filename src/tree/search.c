@@ -9,7 +9,6 @@
  * Nothing of this is lasting, since requests wait here. All of it is bounded: the latest queries show in
  * search/, some more names are remembered.
  */
-#include "tree/search.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -509,8 +508,6 @@ static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool any_w
         *ret_query = query;
         if (is_fresh_locked(query, clock_monotonic_ms(tree->clock)) || (any_will_do && query->found != NULL))
             return 0;
-        if (cancel == NULL)
-            return -EAGAIN; /* and has been forgotten since */
         if (cancel_is_set(cancel))
             return -EINTR;
         if (queries->waiting == SEARCHES_AT_ONCE)
@@ -539,8 +536,7 @@ static int get_answer(struct tree *tree, const struct tree_caller *caller, uint6
         remember_lister_locked(queries, caller->pid, now_ms);
         any_will_do = true;
     }
-    /* Without a cancel this is a thread that must not wait: the answer was fresh when that was looked at. */
-    int error = wait_for_answer_locked(tree, number, any_will_do || cancel == NULL, cancel, &query);
+    int error = wait_for_answer_locked(tree, number, any_will_do, cancel, &query);
     if (error == 0)
         *ret_names = search_names_ref(query->found);
     pthread_mutex_unlock(&queries->lock);
@@ -625,8 +621,8 @@ const struct node_ops query_record_ops = {.get = get_record, .open = open_record
 
 /* ---------------------------------------------------------------- in the folder of a query */
 
-/* Whether a name in the folder of a query is known without asking: tree_lookup_may_wait() in tree.h. */
-bool search_query_knows(struct tree *tree, uint64_t ino, const char *name)
+/* Whether the answer that there is, however old, has this name, or is fresh enough to tell. */
+static bool can_tell(struct tree *tree, uint64_t ino, const char *name)
 {
     struct queries *queries = tree->queries;
     bool is_record = strcmp(name, record_name) == 0;
@@ -650,7 +646,7 @@ static int lookup_in_query(struct tree *tree, const struct tree_caller *caller, 
     bool is_record = strcmp(name, record_name) == 0;
     if (name[0] == '.' && !is_record)
         return -ENOENT;
-    int error = get_answer(tree, caller, number, is_record || search_query_knows(tree, folder, name), &names);
+    int error = get_answer(tree, caller, number, is_record || can_tell(tree, folder, name), &names);
     if (error != 0)
         return error;
     uint64_t hit = is_record ? 0 : search_names_find(names, name);
@@ -658,16 +654,6 @@ static int lookup_in_query(struct tree *tree, const struct tree_caller *caller, 
     if (is_record)
         return get_record(tree, caller, node_ino(NODE_QUERY_RECORD, number), ret);
     return hit != 0 ? get_hit(tree, caller, hit, ret) : -ENOENT;
-}
-
-bool search_query_is_fresh(struct tree *tree, uint64_t ino)
-{
-    struct queries *queries = tree->queries;
-    pthread_mutex_lock(&queries->lock);
-    const struct query *query = query_table_find_number(&queries->table, node_number(ino));
-    bool is_fresh = query == NULL || is_fresh_locked(query, clock_monotonic_ms(tree->clock));
-    pthread_mutex_unlock(&queries->lock);
-    return is_fresh;
 }
 
 /* ---------------------------------------------------------------- listings */
@@ -759,6 +745,7 @@ const struct node_ops search_ops = {
 
 const struct node_ops query_ops = {
     .get = get_query,
+    .waits_for_service = true,
     .lookup = lookup_in_query,
     .open_dir = open_query,
     .read_dir = read_query,

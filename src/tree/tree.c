@@ -21,7 +21,6 @@
 #include "tree/items.h"
 #include "tree/maildir.h"
 #include "tree/node.h"
-#include "tree/search.h"
 
 /* ---------------------------------------------------------------- changes */
 
@@ -609,75 +608,13 @@ bool tree_is_barrier(uint64_t folder_ino)
     return node_ops_of(folder_ino)->is_barrier;
 }
 
-/* ---------------------------------------------------------------- requests that may wait */
-
-bool tree_get_attributes_may_wait(uint64_t ino)
+bool tree_waits_for_service(uint64_t ino, bool is_close)
 {
-    return node_kind(ino) == NODE_EMAIL_FOLDER && email_node_of(ino).kind >= EMAIL_NODE_MESSAGE;
+    const struct node_ops *ops = node_ops_of(ino);
+    return is_close ? ops->is_closed_at_service : ops->waits_for_service;
 }
 
-bool tree_may_wait(uint64_t ino)
+bool tree_handle_is_control(const struct tree_handle *handle)
 {
-    switch (node_kind(ino)) {
-    case NODE_INBOXES:
-    case NODE_INBOX_FILE:
-    case NODE_INVALID:
-    case NODE_CONTROL:
-    case NODE_OUTBOX_FOLDER:
-    case NODE_SETTLED_FOLDER:
-    case NODE_EMAIL_FOLDER:
-    case NODE_REPLY_FILE:
-    case NODE_ITEM:
-    case NODE_SETTLED_ITEM:
-    case NODE_MAILDIR:
-    case NODE_UIDVALIDITY:
-        return true;
-    default:
-        return false;
-    }
-}
-
-bool tree_lookup_may_wait(struct tree *tree, uint64_t parent, const char *name)
-{
-    switch (node_kind(parent)) {
-    case NODE_MAILDIR:
-        return maildir_lookup_may_wait(tree, parent, name);
-    case NODE_EMAIL_FOLDER:
-        return !email_folder_has_reply_file(tree, parent, name);
-    case NODE_QUERY:
-        return !search_query_knows(tree, parent, name);
-    default:
-        return false;
-    }
-}
-
-bool tree_open_dir_may_wait(struct tree *tree, uint64_t ino)
-{
-    if (node_kind(ino) == NODE_EMAIL_FOLDER || node_kind(ino) == NODE_MAILDIR)
-        return true;
-    return node_kind(ino) == NODE_QUERY && !search_query_is_fresh(tree, ino);
-}
-
-bool tree_open_may_wait(struct tree *tree, uint64_t ino, int flags)
-{
-    (void)tree;
-    if (node_kind(ino) == NODE_MAILDIR_MESSAGE || node_kind(ino) == NODE_EMAIL_FOLDER)
-        return true;
-    return !handle_is_for_reading(flags) && tree_may_wait(ino);
-}
-
-bool tree_handle_may_wait(const struct tree_handle *handle)
-{
-    return handle->ops->may_wait;
-}
-
-bool tree_handle_write_may_wait(const struct tree_handle *handle)
-{
-    return handle->ops->write_may_wait;
-}
-
-bool tree_handle_next_write_may_wait(struct tree_handle *handle)
-{
-    const struct handle_ops *ops = handle->ops;
-    return ops->write_may_wait || (ops->next_write_may_wait != NULL && ops->next_write_may_wait(handle));
+    return handle->ops->is_control;
 }

@@ -103,18 +103,14 @@ void tree_forget(struct tree *tree, uint64_t ino, uint64_t lookups);
 /* 0, or -ENOENT: it is gone; where it may wait, what that came to. `caller` may be NULL. */
 int tree_get_attributes(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                         struct tree_attributes *ret);
-/* Whether that, or reading it as a link, may wait: false where it is answered from memory. */
-bool tree_get_attributes_may_wait(uint64_t ino);
 
 /* Of the filesystem that holds drafts and spool. */
 int tree_get_statistics(struct tree *tree, struct statvfs *ret);
 
-/* Whether changing calls on this file, or on names in this folder, may wait for the disk, the network or
- * other requests, so that no thread that answers everybody should make them. */
-bool tree_may_wait(uint64_t ino);
-
-/* The same of looking a name up: false where that is answered from memory. */
-bool tree_lookup_may_wait(struct tree *tree, uint64_t parent, const char *name);
+/* Whether calls about this inode, or about names in it, may wait for the service: closing it (`is_close`), or
+ * the others. Decided by its kind alone, so that asking costs nothing; reading, listing and releasing what is
+ * open never wait for the service. */
+bool tree_waits_for_service(uint64_t ino, bool is_close);
 
 /* ---------------------------------------------------------------- listings */
 
@@ -125,8 +121,6 @@ struct tree_dir;
 /* `caller` may be NULL. */
 int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                   struct tree_dir **ret_dir);
-/* Whether opening it may wait, as tree_may_wait(). */
-bool tree_open_dir_may_wait(struct tree *tree, uint64_t ino);
 void tree_release_dir(struct tree_dir *dir);
 
 /* Whether the kernel may keep the listing until the listener is called. */
@@ -178,13 +172,8 @@ int tree_create(struct tree *tree, const struct tree_caller *caller, uint64_t pa
 enum tree_caching tree_handle_caching(const struct tree_handle *handle);
 /* Whether it was opened for writing: else tree_flush() has nothing to do. */
 bool tree_handle_is_writable(const struct tree_handle *handle);
-/* Whether tree_open() may wait (as tree_may_wait()). */
-bool tree_open_may_wait(struct tree *tree, uint64_t ino, int flags);
-/* Whether tree_flush() and tree_release() may wait, and tree_write(); and the next tree_write() or
- * tree_allocate(). */
-bool tree_handle_may_wait(const struct tree_handle *handle);
-bool tree_handle_write_may_wait(const struct tree_handle *handle);
-bool tree_handle_next_write_may_wait(struct tree_handle *handle);
+/* Whether it is ctl: what a command brought is to be seen when its write is answered. */
+bool tree_handle_is_control(const struct tree_handle *handle);
 
 int tree_read(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret);
 /* The whole content of a file that is opened for the first time and lasts in the kernel's cache: true once

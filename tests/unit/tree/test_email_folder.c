@@ -194,15 +194,13 @@ static void waiting_is_where_it_says_so(void **state)
 {
     struct tree_fixture *fixture = *state;
     uint64_t folder = fixture_ino(fixture, BOX "/" STEM);
-    uint64_t body = fixture_ino(fixture, BOX "/" STEM "/body.txt");
-    uint64_t box = fixture_ino(fixture, BOX);
-    assert_false(tree_lookup_may_wait(fixture->tree, box, STEM));
-    assert_false(tree_open_dir_may_wait(fixture->tree, box));
-    assert_false(tree_get_attributes_may_wait(folder));
-    assert_true(tree_lookup_may_wait(fixture->tree, folder, "body.txt"));
-    assert_true(tree_open_dir_may_wait(fixture->tree, folder));
-    assert_true(tree_open_may_wait(fixture->tree, body, O_RDONLY));
-    assert_true(tree_get_attributes_may_wait(body));
+    assert_false(tree_waits_for_service(fixture_ino(fixture, BOX), false));
+    assert_false(tree_waits_for_service(fixture_ino(fixture, BOX "/" STEM ".json"), false));
+    assert_true(tree_waits_for_service(folder, false));
+    assert_true(tree_waits_for_service(fixture_ino(fixture, BOX "/" STEM "/body.txt"), false));
+    assert_true(tree_waits_for_service(fixture_ino(fixture, BOX "/" STEM "/reply"), false));
+    /* What is closed is never behind those who wait for content. */
+    assert_false(tree_waits_for_service(fixture_ino(fixture, BOX "/" STEM "/reply"), true));
 }
 
 #define CONTENT_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, fixture_tear_down)

@@ -139,7 +139,7 @@ static void every_inbox_is_a_maildir(void **state)
     for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
         assert_int_equal(fixture_find(fixture, folders[i], &entry), 0);
         assert_int_equal(entry.attributes.stat.st_mode, S_IFDIR | 0700);
-        assert_true(tree_may_wait(entry.ino) || i == 0);
+        assert_true(tree_waits_for_service(entry.ino, false) || i == 0);
     }
     assert_int_equal(fixture_find(fixture, BOX "/other", &entry), -ENOENT);
     assert_int_equal(fixture_find(fixture, BOX "/.lock", &entry), -ENOENT);
@@ -178,16 +178,12 @@ static void looking_a_message_up_tells_its_size_and_from_then_on_without_waiting
     assert_int_equal(entry.attributes.stat.st_size, 10);
     assert_int_equal(entry.attributes.stat.st_mode, S_IFREG | 0444);
     assert_true(entry.attributes.is_lasting && entry.is_name_lasting);
-    assert_false(tree_lookup_may_wait(fixture->tree, folder, name));
-    assert_true(tree_lookup_may_wait(fixture->tree, folder, "comes meanwhile"));
-    assert_true(tree_lookup_may_wait(fixture->tree, fixture_ino(fixture, BOX), "new"));
-    assert_true(tree_open_may_wait(fixture->tree, entry.ino, O_RDONLY));
+    assert_true(tree_waits_for_service(entry.ino, false));
     assert_int_equal(list(fixture, BOX "/new", 0).by_uid[1].ino, entry.ino);
 
     _cleanup_free_ char *path = path_of(BOX "/new", name);
     _cleanup_free_ char *text = fixture_read(fixture, path);
     assert_string_equal(text, "first, raw");
-    assert_true(tree_lookup_may_wait(fixture->tree, folder, listing.by_uid[3].name));
     assert_int_equal(tree_lookup(fixture->tree, &nobody, folder, listing.by_uid[3].name, &entry), -ENOENT);
 }
 

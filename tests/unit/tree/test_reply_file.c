@@ -69,7 +69,7 @@ static void assert_sent(struct tree_fixture *fixture, unsigned int index, const 
         fail_msg("%s is not in %s", part, record.text);
 }
 
-static void looking_at_doors_asks_nothing_and_never_waits(void **state)
+static void looking_at_doors_asks_nothing(void **state)
 {
     static const char *const names[] = {"reply", "reply-all", "forward"};
     struct tree_fixture *fixture = *state;
@@ -77,16 +77,11 @@ static void looking_at_doors_asks_nothing_and_never_waits(void **state)
     unsigned int before = fake_service_count(fixture->fake, FAKE_GET_CONTENT);
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         struct tree_entry entry;
-        assert_false(tree_lookup_may_wait(fixture->tree, folder, names[i]));
         assert_int_equal(tree_lookup(fixture->tree, &nobody, folder, names[i], &entry), 0);
         assert_int_equal(entry.attributes.stat.st_mode, S_IFREG | 0200);
         assert_int_equal(entry.attributes.stat.st_size, 0);
         assert_false(entry.is_name_lasting || entry.attributes.is_lasting);
-        assert_false(tree_get_attributes_may_wait(entry.ino));
-        assert_true(tree_open_may_wait(fixture->tree, entry.ino, O_WRONLY));
     }
-    assert_true(tree_lookup_may_wait(fixture->tree, folder, "replies"));
-    assert_true(tree_may_wait(folder));
     assert_int_equal(fake_service_count(fixture->fake, FAKE_GET_CONTENT), before);
 }
 
@@ -128,14 +123,12 @@ static void who_reserves_room_first_can_be_interrupted(void **state)
     assert_int_equal(fake_service_count(fixture->fake, FAKE_SEND), 0);
 }
 
-static void only_the_first_write_may_wait(void **state)
+static void an_answer_is_written_piece_by_piece(void **state)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = open_door(fixture, "reply", O_WRONLY);
     assert_int_equal(tree_handle_caching(handle), TREE_CACHE_NONE);
-    assert_true(tree_handle_next_write_may_wait(handle));
     write_text(handle, "Hi", 0);
-    assert_false(tree_handle_next_write_may_wait(handle));
     write_text(handle, " Bob.\n", 2);
     finish(handle);
     settle(fixture);
@@ -205,9 +198,12 @@ static void a_draft_moved_onto_a_door_is_an_answer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        DOOR_TEST(looking_at_doors_asks_nothing_and_never_waits), DOOR_TEST(doors_open_for_writing_alone),
-        DOOR_TEST(who_reserves_room_first_can_be_interrupted),    DOOR_TEST(only_the_first_write_may_wait),
-        DOOR_TEST(appending_goes_behind_what_this_writer_wrote),  DOOR_TEST(who_removes_a_door_can_create_it),
+        DOOR_TEST(looking_at_doors_asks_nothing),
+        DOOR_TEST(doors_open_for_writing_alone),
+        DOOR_TEST(who_reserves_room_first_can_be_interrupted),
+        DOOR_TEST(an_answer_is_written_piece_by_piece),
+        DOOR_TEST(appending_goes_behind_what_this_writer_wrote),
+        DOOR_TEST(who_removes_a_door_can_create_it),
         DOOR_TEST(a_draft_moved_onto_a_door_is_an_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The list of the requests that are carried out, what an interrupt does to one, and how each is answered.
+ */
+#include "fs/request.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+enum {
+    PROC_STATUS_MAX_BYTES = 8192,
+    LOOK_INTERVAL_MS = 100,
+    ERRNO_MAX = 511, /* the kernel takes nothing beyond for an answer, and the request would hang */
+};
+
+/* ---------------------------------------------------------------- pending signals */
+
+static uint64_t bit_of(int signal_number)
+{
+    return UINT64_C(1) << (signal_number - 1);
+}
+
+/* The mask in the line of /proc/TASK/status that begins so; 0 where there is none. */
+static uint64_t mask_of(const char *status, const char *line_start)
+{
+    const char *line = strstr(status, line_start);
+    return line == NULL ? 0 : strtoull(line + strlen(line_start), NULL, 16);
+}
+
+bool request_signals_only_inform(pid_t task)
+{
+    const uint64_t informing = bit_of(SIGCHLD) | bit_of(SIGCONT) | bit_of(SIGURG) | bit_of(SIGWINCH);
+    char path[32];
+    char status[PROC_STATUS_MAX_BYTES];
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)task);
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (task <= 0 || fd < 0)
+        return false;
+    ssize_t len = read(fd, status, sizeof(status) - 1);
+    if (len <= 0)
+        return false;
+    status[len] = '\0';
+    uint64_t pending = mask_of(status, "\nSigPnd:") | mask_of(status, "\nShdPnd:");
+    pending &= ~mask_of(status, "\nSigBlk:");
+    return pending != 0 && (pending & ~informing) == 0;
+}
+
+/* ---------------------------------------------------------------- interrupts */
+
+/* Whether any request is left whose signals only informed so far. */
+static bool look_for_signals_locked(struct request_list *list)
+{
+    bool is_any = false;
+    for (struct fs_request *request = list->requests; request != NULL; request = request->next) {
+        if (request->is_informed && request_signals_only_inform(request->caller.pid)) {
+            is_any = true;
+        } else if (request->is_informed) {
+            request->is_informed = false;
+            cancel_set(&request->cancel);
+        }
+    }
+    return is_any;
+}
+
+static void look_for_signals(struct worker_job *job)
+{
+    struct request_list *list = (struct request_list *)((char *)job - offsetof(struct request_list, look));
+    struct clock *clock = clock_system();
+    pthread_mutex_lock(&list->lock);
+    while (look_for_signals_locked(list))
+        clock_wait(clock, &list->changed, &list->lock, clock_monotonic_ms(clock) + LOOK_INTERVAL_MS);
+    list->is_looking = false;
+    pthread_mutex_unlock(&list->lock);
+}
+
+/* Whether the request may go on waiting, and is looked after from now on. */
+static bool keep_informed(struct request_list *list, struct fs_request *request)
+{
+    pthread_mutex_lock(&list->lock);
+    if (!list->is_closed && !list->is_looking)
+        list->is_looking = worker_pool_submit(list->pool, &list->look) == 0;
+    request->is_informed = !list->is_closed && list->is_looking;
+    bool is_kept = request->is_informed;
+    pthread_mutex_unlock(&list->lock);
+    return is_kept;
+}
+
+/* libfuse calls this with its own lock of the request held. */
+static void interrupted(fuse_req_t fuse, void *context)
+{
+    struct fs_request *request = context;
+    (void)fuse;
+    if (!request_signals_only_inform(request->caller.pid) || !keep_informed(request->list, request))
+        cancel_set(&request->cancel);
+}
+
+/* ---------------------------------------------------------------- the list */
+
+int request_list_init(struct request_list *list)
+{
+    *list = (struct request_list){.look.run = look_for_signals};
+    pthread_mutex_init(&list->lock, NULL);
+    clock_condition_init(&list->changed);
+    return worker_pool_new("fs-signals", 1, &list->pool);
+}
+
+void request_list_close(struct request_list *list)
+{
+    pthread_mutex_lock(&list->lock);
+    list->is_closed = true;
+    for (struct fs_request *request = list->requests; request != NULL; request = request->next)
+        cancel_set(&request->cancel);
+    pthread_mutex_unlock(&list->lock);
+}
+
+void request_list_release(struct request_list *list)
+{
+    worker_pool_free(list->pool);
+    pthread_cond_destroy(&list->changed);
+    pthread_mutex_destroy(&list->lock);
+}
+
+void request_begin(struct fs_request *request, struct request_list *list, fuse_req_t fuse)
+{
+    *request = (struct fs_request){.list = list, .fuse = fuse};
+    request->caller = (struct tree_caller){.pid = fuse_req_ctx(fuse)->pid, .cancel = &request->cancel};
+    cancel_init(&request->cancel);
+    pthread_mutex_lock(&list->lock);
+    request->next = list->requests;
+    if (list->requests != NULL)
+        list->requests->previous = request;
+    list->requests = request;
+    bool is_closed = list->is_closed;
+    pthread_mutex_unlock(&list->lock);
+    if (is_closed)
+        cancel_set(&request->cancel);
+    /* Calls interrupted() at once when that has happened already. */
+    fuse_req_interrupt_func(fuse, interrupted, request);
+}
+
+void request_end(struct fs_request *request)
+{
+    struct request_list *list = request->list;
+    /* Waits until an interrupt that is being delivered has been. */
+    fuse_req_interrupt_func(request->fuse, NULL, NULL);
+    pthread_mutex_lock(&list->lock);
+    if (request->previous != NULL)
+        request->previous->next = request->next;
+    else
+        list->requests = request->next;
+    if (request->next != NULL)
+        request->next->previous = request->previous;
+    if (request->is_informed)
+        pthread_cond_signal(&list->changed);
+    pthread_mutex_unlock(&list->lock);
+    cancel_release(&request->cancel);
+}
+
+/* ---------------------------------------------------------------- answers */
+
+/* The notifier tells the kernel when something changes. */
+static const double lasting_seconds = 24 * 60 * 60;
+
+void reply_status(fuse_req_t fuse, int error)
+{
+    if (error > 0 || error < -ERRNO_MAX)
+        error = -EIO;
+    fuse_reply_err(fuse, -error);
+}
+
+struct fuse_entry_param request_entry(const struct tree_entry *entry)
+{
+    return (struct fuse_entry_param){
+        .ino = entry->ino,
+        .attr = entry->attributes.stat,
+        .entry_timeout = entry->is_name_lasting ? lasting_seconds : 0,
+        .attr_timeout = entry->attributes.is_lasting ? lasting_seconds : 0,
+    };
+}
+
+void reply_entry(fuse_req_t fuse, struct tree *tree, int error, const struct tree_entry *entry)
+{
+    if (error != 0) {
+        reply_status(fuse, error);
+        return;
+    }
+    const struct fuse_entry_param parameters = request_entry(entry);
+    if (fuse_reply_entry(fuse, &parameters) != 0)
+        tree_forget(tree, entry->ino, 1);
+}
+
+void reply_attributes(fuse_req_t fuse, int error, const struct tree_attributes *attributes)
+{
+    if (error != 0)
+        reply_status(fuse, error);
+    else
+        fuse_reply_attr(fuse, &attributes->stat, attributes->is_lasting ? lasting_seconds : 0);
+}
+
+void reply_data(fuse_req_t fuse, int error, struct tree_data *data)
+{
+    if (error != 0) {
+        reply_status(fuse, error);
+        return;
+    }
+    if (data->fd >= 0) {
+        struct fuse_bufvec bytes = FUSE_BUFVEC_INIT(data->len);
+        bytes.buf[0].flags = FUSE_BUF_IS_FD | FUSE_BUF_FD_SEEK;
+        bytes.buf[0].fd = data->fd;
+        bytes.buf[0].pos = data->offset;
+        fuse_reply_data(fuse, &bytes, 0);
+    } else {
+        /* Written from where it is: nothing is copied on this side. */
+        fuse_reply_buf(fuse, data->bytes, data->len);
+    }
+    tree_data_release(data);
+}
+
+void reply_count(fuse_req_t fuse, ssize_t count)
+{
+    if (count < 0)
+        reply_status(fuse, (int)count);
+    else
+        fuse_reply_write(fuse, (size_t)count);
+}
+
+static void fill_file(const struct tree_handle *handle, struct fuse_file_info *file)
+{
+    enum tree_caching caching = tree_handle_caching(handle);
+    file->fh = (uint64_t)(uintptr_t)handle;
+    file->keep_cache = caching == TREE_CACHE_LASTING;
+    file->direct_io = caching == TREE_CACHE_NONE || caching == TREE_CACHE_STREAM;
+    file->noflush = !tree_handle_is_writable(handle);
+}
+
+void reply_open(fuse_req_t fuse, int error, struct tree_handle *handle)
+{
+    struct fuse_file_info file = {.flags = 0};
+    if (error != 0) {
+        reply_status(fuse, error);
+        return;
+    }
+    fill_file(handle, &file);
+    if (fuse_reply_open(fuse, &file) != 0)
+        tree_release(handle);
+}
+
+void reply_open_dir(fuse_req_t fuse, int error, struct tree_dir *dir)
+{
+    if (error != 0) {
+        reply_status(fuse, error);
+        return;
+    }
+    const struct fuse_file_info file = {
+        .fh = (uint64_t)(uintptr_t)dir,
+        .cache_readdir = tree_dir_is_lasting(dir),
+        .keep_cache = tree_dir_is_lasting(dir),
+    };
+    if (fuse_reply_open(fuse, &file) != 0)
+        tree_release_dir(dir);
+}
+
+void reply_create(fuse_req_t fuse, struct tree *tree, int error, const struct tree_entry *entry,
+                  struct tree_handle *handle, struct fuse_file_info *file)
+{
+    if (error != 0) {
+        reply_status(fuse, error);
+        return;
+    }
+    const struct fuse_entry_param parameters = request_entry(entry);
+    fill_file(handle, file);
+    if (fuse_reply_create(fuse, &parameters, file) != 0) {
+        tree_release(handle);
+        tree_forget(tree, entry->ino, 1);
+    }
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which signals cut a wait short, and which only inform the program: told from a process in which they are
+ * pending. It is stopped, so that it takes none.
+ */
+#include "fs/request.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+
+static void ignore(int signal_number)
+{
+    (void)signal_number;
+}
+
+/* Has handlers, for a signal that is ignored is never pending. */
+static _Noreturn void stop(int blocked)
+{
+    static const int handled[] = {SIGCHLD, SIGWINCH, SIGINT, SIGALRM, SIGURG};
+    sigset_t mask;
+    for (size_t i = 0; i < ARRAY_LEN(handled); i++)
+        signal(handled[i], ignore);
+    sigemptyset(&mask);
+    if (blocked != 0)
+        sigaddset(&mask, blocked);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    raise(SIGSTOP);
+    _exit(0);
+}
+
+static pid_t start_stopped(int blocked)
+{
+    int status = 0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        stop(blocked);
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    assert_true(WIFSTOPPED(status));
+    return child;
+}
+
+static void end(pid_t child)
+{
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+static void signals_that_inform_are_told_from_orders(void **state)
+{
+    static const struct {
+        const char *what;
+        int to_thread;
+        int to_process;
+        int blocked;
+        bool only_informs;
+    } cases[] = {
+        {"nothing", 0, 0, 0, false},
+        {"a child ended", 0, SIGCHLD, 0, true},
+        {"the window changed, for the thread", SIGWINCH, 0, 0, true},
+        {"urgent data", 0, SIGURG, 0, true},
+        {"Ctrl-C", 0, SIGINT, 0, false},
+        {"a child ended, and Ctrl-C", SIGINT, SIGCHLD, 0, false},
+        {"a child ended, Ctrl-C is blocked", SIGINT, SIGCHLD, SIGINT, true},
+        {"an alarm", 0, SIGALRM, 0, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        pid_t child = start_stopped(cases[i].blocked);
+        print_message("# %s\n", cases[i].what);
+        if (cases[i].to_thread != 0)
+            assert_int_equal(syscall(SYS_tgkill, child, child, cases[i].to_thread), 0);
+        if (cases[i].to_process != 0)
+            assert_int_equal(kill(child, cases[i].to_process), 0);
+        assert_int_equal(request_signals_only_inform(child), cases[i].only_informs);
+        end(child);
+    }
+}
+
+static void what_cannot_be_seen_is_an_order(void **state)
+{
+    (void)state;
+    assert_false(request_signals_only_inform(0));
+    assert_false(request_signals_only_inform(-1));
+    assert_false(request_signals_only_inform(getpid()));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(signals_that_inform_are_told_from_orders),
+        cmocka_unit_test(what_cannot_be_seen_is_an_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
