@@ -189,8 +189,6 @@ static void stop_layers(struct daemon *daemon)
     if (daemon->outbox != NULL)
         outbox_stop(daemon->outbox);
     fs_session_free(daemon->session);
-    watch_helper_end(&daemon->watch_helper);
-    watch_helper_reap(&daemon->watch_helper);
     watch_helper_release(&daemon->watch_helper);
     outbox_free(daemon->outbox);
     store_free(daemon->store);
@@ -230,7 +228,7 @@ static void forbid_core_files(void)
  * no more amiss than that inotify sees less. */
 static void start_watch_helper(struct daemon *daemon)
 {
-    int error = watch_helper_start(&daemon->watch_helper);
+    int error = watch_helper_init(&daemon->watch_helper);
     if (error != 0)
         log_warning("inotify will not see what arrives: %s", strerror(-error));
 }
@@ -269,7 +267,6 @@ int daemon_run(const struct options *options)
         log_error("cannot go into the background: %s", strerror(-error));
         return EXIT_FAILURE;
     }
-    struct daemon daemon = {
-        .options = options, .watch_helper = WATCH_HELPER_NONE, .failure_status = EXIT_FAILURE};
+    struct daemon daemon = {.options = options, .failure_status = EXIT_FAILURE};
     return serve(&daemon, ready_fd) == 0 ? EXIT_SUCCESS : daemon.failure_status;
 }

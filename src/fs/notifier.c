@@ -24,9 +24,9 @@ struct notice {
 };
 
 void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct stream_readers *readers,
-                   struct announcer *announcer)
+                   struct watch_helper *watch_helper)
 {
-    *notifier = (struct notifier){.fuse = fuse, .readers = readers, .announcer = announcer};
+    *notifier = (struct notifier){.fuse = fuse, .readers = readers, .watch_helper = watch_helper};
     notifier->end = &notifier->first;
     pthread_mutex_init(&notifier->lock, NULL);
     clock_condition_init(&notifier->changed);
@@ -202,7 +202,7 @@ static void stream_grew(void *context)
 static void appeared(void *context, const char *path)
 {
     const struct notifier *notifier = context;
-    announcer_push(notifier->announcer, path);
+    watch_helper_announce(notifier->watch_helper, path);
 }
 
 struct tree_listener notifier_listener(struct notifier *notifier)

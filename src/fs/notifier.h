@@ -23,9 +23,9 @@ enum {
 struct notice;
 
 struct notifier {
-    struct fuse_session *fuse;      /* borrowed */
-    struct stream_readers *readers; /* borrowed */
-    struct announcer *announcer;    /* borrowed */
+    struct fuse_session *fuse;         /* borrowed */
+    struct stream_readers *readers;    /* borrowed */
+    struct watch_helper *watch_helper; /* borrowed */
     pthread_t thread;
     bool is_running;
     pthread_mutex_t lock;
@@ -41,7 +41,7 @@ struct notifier {
 };
 
 void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct stream_readers *readers,
-                   struct announcer *announcer);
+                   struct watch_helper *watch_helper);
 int notifier_start(struct notifier *notifier);
 /* Drops what is queued and ends the thread. */
 void notifier_stop(struct notifier *notifier);

@@ -75,7 +75,7 @@ static void op_lookup(fuse_req_t fuse, fuse_ino_t parent, const char *name)
     struct fs_request request;
     struct tree_entry entry;
     /* What the watch helper is to create must not be there. */
-    if (announcer_is_helper(operations->announcer, fuse_req_ctx(fuse)->pid) && tree_is_announced(parent)) {
+    if (watch_helper_is(operations->watch_helper, fuse_req_ctx(fuse)->pid) && tree_is_announced(parent)) {
         reply_status(fuse, -ENOENT);
         return;
     }
@@ -264,7 +264,7 @@ static void op_create(fuse_req_t fuse, fuse_ino_t parent, const char *name, mode
     struct tree_entry entry;
     int error;
     const struct tree_caller *caller = begin(&request, fuse);
-    if (announcer_is_helper(operations->announcer, caller->pid))
+    if (watch_helper_is(operations->watch_helper, caller->pid))
         error = tree_create_announced(operations->tree, parent, name, &entry, &handle);
     else
         error = tree_create(operations->tree, caller, parent, name, mode, file->flags, &entry, &handle);
@@ -297,7 +297,7 @@ static void op_write(fuse_req_t fuse, fuse_ino_t ino, const char *bytes, size_t 
     /* After `echo sync >ctl`, `ls` lists what the sync brought, and a watcher knows. */
     if (tree_handle_is_control(handle)) {
         notifier_wait(operations->notifier, caller->cancel);
-        announcer_wait(operations->announcer, caller->cancel);
+        watch_helper_wait(operations->watch_helper, caller->cancel);
     }
     request_end(&request);
     reply_count(fuse, written);
@@ -465,7 +465,7 @@ static void op_fsyncdir(fuse_req_t fuse, fuse_ino_t ino, int is_data_only, struc
     const struct tree_caller *caller = begin(&request, fuse);
     int error = tree_sync_folder(operations->tree, caller, ino);
     if (tree_is_barrier(ino))
-        announcer_wait(operations->announcer, caller->cancel);
+        watch_helper_wait(operations->watch_helper, caller->cancel);
     request_end(&request);
     reply_status(fuse, error);
 }

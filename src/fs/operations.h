@@ -26,7 +26,7 @@ struct operations {
     struct request_list *requests;
     struct stream_readers *readers;
     struct notifier *notifier;
-    struct announcer *announcer;
+    struct watch_helper *watch_helper;
     unsigned int max_read;         /* bytes a READ asks for at most (-o max_read); 0: the kernel decides */
     atomic_flag is_giving_content; /* see give_first_content() */
 };

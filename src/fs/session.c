@@ -159,7 +159,7 @@ struct fs_session {
     struct request_loop loop;
     struct stream_readers readers;
     struct notifier notifier;
-    struct announcer announcer;
+    struct watch_helper *watch_helper; /* borrowed */
 };
 
 /* ---------------------------------------------------------------- options */
@@ -249,16 +249,16 @@ static int init_session(struct fs_session *session, const struct fs_session_conf
         .requests = &session->requests,
         .readers = &session->readers,
         .notifier = &session->notifier,
-        .announcer = &session->announcer,
+        .watch_helper = config->watch_helper,
     };
     atomic_flag_clear(&session->operations.is_giving_content);
     stream_readers_init(&session->readers);
-    announcer_init(&session->announcer, config->watch_helper);
+    session->watch_helper = config->watch_helper;
     session->mountpoint = strdup(config->mountpoint);
     int error = request_list_init(&session->requests);
     if (error == 0)
         error = session->mountpoint == NULL ? -ENOMEM : new_fuse_session(session, config, ret_reason);
-    notifier_init(&session->notifier, session->operations.fuse, &session->readers, &session->announcer);
+    notifier_init(&session->notifier, session->operations.fuse, &session->readers, session->watch_helper);
     int loop_error = request_loop_init(&session->loop, session->operations.fuse, mount_ended, session);
     return error != 0 ? error : loop_error;
 }
@@ -320,7 +320,7 @@ int fs_session_start(struct fs_session *session)
     tree_set_listener(session->operations.tree, &listener);
     int error = notifier_start(&session->notifier);
     if (error == 0)
-        error = announcer_start(&session->announcer, session->device, session->mountpoint);
+        error = watch_helper_start(session->watch_helper, session->device, session->mountpoint);
     if (error == 0)
         error = request_loop_start(&session->loop);
     return error;
@@ -375,7 +375,7 @@ void fs_session_stop(struct fs_session *session)
         request_list_close(&session->requests);
         stream_readers_close(&session->readers);
         notifier_stop(&session->notifier);
-        announcer_stop(&session->announcer);
+        watch_helper_stop(session->watch_helper);
     }
     if (session->is_started && has_mountpoint(session) && unmount_cleanly(session->mountpoint) == 0)
         session->is_gone = unmount_is_complete(session->device);
@@ -398,7 +398,6 @@ void fs_session_free(struct fs_session *session)
     request_loop_release(&session->loop);
     request_list_release(&session->requests);
     notifier_release(&session->notifier);
-    announcer_release(&session->announcer);
     stream_readers_release(&session->readers);
     free(session->mountpoint);
     free(session);

@@ -19,8 +19,8 @@ struct fs_session;
 
 struct fs_session_config {
     struct tree *tree; /* borrowed */
-    /* Borrowed until fs_session_free(), then to be reaped; NULL: inotify watchers see nothing. */
-    struct watch_helper *watch_helper;
+    struct watch_helper
+        *watch_helper;         /* initialised; borrowed until fs_session_free(), then to be released */
     const char *mountpoint;    /* copied */
     const char *source;        /* what mount(8) and df(1) show as the device; copied */
     const char *mount_options; /* as after -o: "allow_other,ro", or NULL; libfuse and the kernel check them */

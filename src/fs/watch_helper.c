@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process that creates what is new, and the queue to it. Where the process is forked from a program with
- * threads, nothing but system calls may be made in it, so it allocates nothing and uses no stdio.
+ * The process that creates what is new, then the daemon's side: starting the process, and handing paths over.
+ * What passes through the pipe are NUL-terminated strings: the device number of the mount in decimal, the
+ * mount point, and then the path of each new file below it.
  */
 #include "fs/watch_helper.h"
 
@@ -27,16 +28,29 @@
 #include "base/thread.h"
 
 enum {
-    BUFFER_BYTES = 2 * WATCH_HELPER_MAX_BYTES
+    PIPE_BYTES = 4096, /* of all strings handed over at once: they go into the pipe whole, or not at all */
+    QUEUE_MAX = 20 * 1000,
+    FULL_PIPE_MS = 20, /* how long its end can go unnoticed while the process is behind */
+    DONE_INTERVAL_MS = 1,
+    RESTART_MS = 1000, /* from one start to the next: one that cannot live takes no machine's time */
+};
+
+struct announcement {
+    struct announcement *next;
+    size_t len; /* with the NUL */
+    char path[];
 };
 
 /* ---------------------------------------------------------------- the process */
 
+/* It may be forked from a program with threads. Nothing but system calls may be made in it then, so it
+ * allocates nothing and uses no stdio. */
+
 struct helper_state {
-    char mountpoint[WATCH_HELPER_MAX_BYTES];
+    char mountpoint[PIPE_BYTES];
     uint64_t device;
-    unsigned int told; /* of the two strings that come first */
-    int root_fd;       /* open while there is something to do, for it keeps the mount busy */
+    unsigned int introduced; /* how many of the two strings that come first have come */
+    int root_fd;             /* open while there is something to do, for it keeps the mount busy */
     atomic_ulong *done;
 };
 
@@ -78,15 +92,15 @@ static void create(struct helper_state *state, const char *path)
 /* The number of paths that it was: 0 for what comes first. */
 static unsigned long take_string(struct helper_state *state, const char *string)
 {
-    if (state->told == 0)
+    if (state->introduced == 0)
         state->device = parse_number(string);
-    else if (state->told == 1)
+    else if (state->introduced == 1)
         memcpy(state->mountpoint, string, strlen(string) + 1);
     else
         create(state, string);
-    if (state->told == 2)
+    if (state->introduced == 2)
         return 1;
-    state->told++;
+    state->introduced++;
     return 0;
 }
 
@@ -110,7 +124,7 @@ static size_t take_strings(struct helper_state *state, const char *bytes, size_t
 static _Noreturn void run(int fd, atomic_ulong *done)
 {
     struct helper_state state = {.root_fd = -1, .done = done};
-    char buffer[BUFFER_BYTES];
+    char buffer[2 * PIPE_BYTES];
     size_t len = 0;
     for (;;) {
         ssize_t got = read(fd, buffer + len, sizeof(buffer) - len);
@@ -154,12 +168,10 @@ static _Noreturn void become_helper(int fd, pid_t daemon, atomic_ulong *done)
     run(STDIN_FILENO, done);
 }
 
-/* ---------------------------------------------------------------- the daemon's side */
+/* ---------------------------------------------------------------- starting it */
 
 static int share_counter(struct watch_helper *helper)
 {
-    if (helper->done != NULL)
-        return 0;
     void *page = mmap(NULL, sizeof(*helper->done), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
         return -errno;
@@ -167,13 +179,11 @@ static int share_counter(struct watch_helper *helper)
     return 0;
 }
 
-int watch_helper_start(struct watch_helper *helper)
+/* By the thread that is to live on; it may have other threads beside it. */
+static int start_process(struct watch_helper *helper)
 {
     int ends[2];
     pid_t daemon = getpid();
-    int error = share_counter(helper);
-    if (error != 0)
-        return error;
     if (pipe2(ends, O_CLOEXEC) != 0)
         return -errno;
     _cleanup_close_ int read_end = ends[0];
@@ -181,7 +191,7 @@ int watch_helper_start(struct watch_helper *helper)
     if (fcntl(write_end, F_SETFL, O_NONBLOCK) != 0)
         return -errno;
     /* What is in the pipe is lost with the process. */
-    fcntl(write_end, F_SETPIPE_SZ, WATCH_HELPER_MAX_BYTES);
+    fcntl(write_end, F_SETPIPE_SZ, PIPE_BYTES);
     pid_t pid = fork();
     if (pid < 0)
         return -errno;
@@ -192,15 +202,7 @@ int watch_helper_start(struct watch_helper *helper)
     return 0;
 }
 
-int watch_helper_send(const struct watch_helper *helper, const char *strings, size_t len)
-{
-    if (helper->fd < 0)
-        return -EPIPE;
-    ssize_t sent = write(helper->fd, strings, len);
-    return sent < 0 ? -errno : 0;
-}
-
-void watch_helper_end(struct watch_helper *helper)
+static void tell_process_to_end(struct watch_helper *helper)
 {
     cleanup_close(&helper->fd);
     helper->fd = -1;
@@ -208,246 +210,216 @@ void watch_helper_end(struct watch_helper *helper)
         kill(helper->pid, SIGKILL);
 }
 
-void watch_helper_reap(struct watch_helper *helper)
+static void reap(struct watch_helper *helper)
 {
-    if (helper->pid <= 0)
-        return;
-    while (waitpid(helper->pid, NULL, 0) < 0 && errno == EINTR)
+    int pid = atomic_exchange(&helper->pid, 0);
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    helper->pid = 0;
 }
 
-void watch_helper_release(struct watch_helper *helper)
+int watch_helper_init(struct watch_helper *helper)
 {
-    if (helper->done != NULL)
-        munmap(helper->done, sizeof(*helper->done));
-    helper->done = NULL;
+    *helper = (struct watch_helper){.fd = -1};
+    helper->end = &helper->first;
+    pthread_mutex_init(&helper->lock, NULL);
+    clock_condition_init(&helper->changed);
+    int error = share_counter(helper);
+    return error != 0 ? error : start_process(helper);
 }
 
-enum {
-    QUEUE_MAX = 20 * 1000,
-    FULL_PIPE_MS = 20, /* how long its end can go unnoticed while the helper is behind */
-    DONE_INTERVAL_MS = 1,
-    RESTART_MS =
-        1000, /* from one start of a helper to the next: one that cannot live takes no machine's time */
-};
+/* ---------------------------------------------------------------- handing over */
 
-struct announcement {
-    struct announcement *next;
-    size_t len; /* with the NUL */
-    char path[];
-};
-
-void announcer_init(struct announcer *announcer, struct watch_helper *helper)
+static bool is_ending(struct watch_helper *helper)
 {
-    *announcer = (struct announcer){.helper = helper};
-    announcer->end = &announcer->first;
-    pthread_mutex_init(&announcer->lock, NULL);
-    clock_condition_init(&announcer->changed);
-}
-
-void announcer_release(struct announcer *announcer)
-{
-    while (announcer->first != NULL) {
-        struct announcement *next = announcer->first->next;
-        free(announcer->first);
-        announcer->first = next;
-    }
-    free(announcer->greeting);
-    pthread_cond_destroy(&announcer->changed);
-    pthread_mutex_destroy(&announcer->lock);
-}
-
-/* ---------------------------------------------------------------- the helper */
-
-static bool is_ending(struct announcer *announcer)
-{
-    pthread_mutex_lock(&announcer->lock);
-    bool is_it = announcer->is_ending;
-    pthread_mutex_unlock(&announcer->lock);
+    pthread_mutex_lock(&helper->lock);
+    bool is_it = helper->is_ending;
+    pthread_mutex_unlock(&helper->lock);
     return is_it;
 }
 
-/* 0; -EPIPE: the helper died; -ECANCELED: this is the end. */
-static int send_whole(struct announcer *announcer, const char *strings, size_t len)
+/* 0; -EPIPE: the process died; -ECANCELED: this is the end. */
+static int send_whole(struct watch_helper *helper, const char *strings, size_t len)
 {
-    int error;
-    while ((error = watch_helper_send(announcer->helper, strings, len)) == -EAGAIN) {
-        struct pollfd room = {.fd = announcer->helper->fd, .events = POLLOUT};
-        if (is_ending(announcer))
+    if (helper->fd < 0)
+        return -EPIPE;
+    while (write(helper->fd, strings, len) < 0) {
+        struct pollfd room = {.fd = helper->fd, .events = POLLOUT};
+        if (errno != EAGAIN)
+            return -errno;
+        if (is_ending(helper))
             return -ECANCELED;
         /* A pipe with some room counts as writable before these bytes fit: then this waits by the clock. */
         if (poll(&room, 1, FULL_PIPE_MS) > 0 && (room.revents & POLLOUT) != 0)
             poll(NULL, 0, 1);
     }
-    return error;
+    return 0;
 }
 
-/* Whatever was taken so far is told of or lost. */
-static void set_all_done(struct announcer *announcer)
+/* Once at the start, and then by the thread: to be waited for by nobody any more. */
+static void count_all_done(struct watch_helper *helper)
 {
-    if (announcer->done != NULL)
-        *announcer->done = announcer->taken;
+    *helper->done = helper->taken;
 }
 
-static void lose_helper(struct announcer *announcer)
+static int restart_process(struct watch_helper *helper)
 {
-    announcer->helper_pid = 0;
-    watch_helper_end(announcer->helper);
-    watch_helper_reap(announcer->helper);
-    set_all_done(announcer);
+    struct clock *clock = clock_system();
+    int64_t until_ms = helper->started_ms + RESTART_MS;
+    int error = 0;
+    tell_process_to_end(helper);
+    reap(helper);
+    count_all_done(helper);
+    pthread_mutex_lock(&helper->lock);
+    while (!helper->is_ending && error == 0)
+        error = wait_until(clock, &helper->changed, &helper->lock, until_ms, NULL);
+    pthread_mutex_unlock(&helper->lock);
+    if (error == 0)
+        return -ECANCELED;
+    helper->started_ms = clock_monotonic_ms(clock);
+    error = start_process(helper);
+    return error != 0 ? error : send_whole(helper, helper->introduction, helper->introduction_len);
 }
 
-static int start_helper(struct announcer *announcer)
+static void hand_over(struct watch_helper *helper, const char *strings, size_t len, unsigned long paths)
 {
-    announcer->started_ms = clock_monotonic_ms(clock_system());
-    int error = watch_helper_start(announcer->helper);
-    if (error == 0) {
-        announcer->helper_pid = announcer->helper->pid;
-        error = send_whole(announcer, announcer->greeting, announcer->greeting_len);
-    }
-    return error;
-}
-
-static int restart_helper(struct announcer *announcer)
-{
-    int64_t until_ms = announcer->started_ms + RESTART_MS;
-    lose_helper(announcer);
-    pthread_mutex_lock(&announcer->lock);
-    while (!announcer->is_ending && clock_monotonic_ms(clock_system()) < until_ms)
-        clock_wait(clock_system(), &announcer->changed, &announcer->lock, until_ms);
-    bool is_end = announcer->is_ending;
-    pthread_mutex_unlock(&announcer->lock);
-    return is_end ? -ECANCELED : start_helper(announcer);
-}
-
-static void hand_over(struct announcer *announcer, const char *strings, size_t len, unsigned long paths)
-{
-    int error = send_whole(announcer, strings, len);
+    int error = send_whole(helper, strings, len);
     while (error == -EPIPE)
-        error = restart_helper(announcer) == 0 ? send_whole(announcer, strings, len) : -ECANCELED;
-    announcer->taken += paths;
+        error = restart_process(helper) == 0 ? send_whole(helper, strings, len) : -ECANCELED;
+    helper->taken += paths;
     if (error != 0)
-        set_all_done(announcer);
+        count_all_done(helper);
 }
-
-/* ---------------------------------------------------------------- the thread */
 
 /* As many as go into the pipe at once. */
-static size_t pop_locked(struct announcer *announcer, char ret_strings[WATCH_HELPER_MAX_BYTES],
-                         unsigned long *ret_paths)
+static size_t pop_locked(struct watch_helper *helper, char ret_strings[PIPE_BYTES], unsigned long *ret_paths)
 {
     size_t len = 0;
     *ret_paths = 0;
     struct announcement *announcement;
-    while ((announcement = announcer->first) != NULL && len + announcement->len <= WATCH_HELPER_MAX_BYTES) {
+    while ((announcement = helper->first) != NULL && len + announcement->len <= PIPE_BYTES) {
         memcpy(ret_strings + len, announcement->path, announcement->len);
         len += announcement->len;
-        announcer->first = announcement->next;
-        announcer->len--;
+        helper->first = announcement->next;
+        helper->len--;
         ++*ret_paths;
         free(announcement);
     }
-    if (announcer->first == NULL)
-        announcer->end = &announcer->first;
+    if (helper->first == NULL)
+        helper->end = &helper->first;
     return len;
 }
 
 static void *work(void *argument)
 {
-    struct announcer *announcer = argument;
-    char strings[WATCH_HELPER_MAX_BYTES];
-    if (announcer->helper->pid != 0)
-        send_whole(announcer, announcer->greeting, announcer->greeting_len);
-    pthread_mutex_lock(&announcer->lock);
-    while (!announcer->is_ending) {
+    struct watch_helper *helper = argument;
+    char strings[PIPE_BYTES];
+    if (helper->pid != 0)
+        send_whole(helper, helper->introduction, helper->introduction_len);
+    pthread_mutex_lock(&helper->lock);
+    while (!helper->is_ending) {
         unsigned long paths;
-        size_t len = pop_locked(announcer, strings, &paths);
+        size_t len = pop_locked(helper, strings, &paths);
         if (len == 0) {
-            pthread_cond_wait(&announcer->changed, &announcer->lock);
+            pthread_cond_wait(&helper->changed, &helper->lock);
             continue;
         }
-        pthread_mutex_unlock(&announcer->lock);
-        hand_over(announcer, strings, len, paths);
-        pthread_mutex_lock(&announcer->lock);
+        pthread_mutex_unlock(&helper->lock);
+        hand_over(helper, strings, len, paths);
+        pthread_mutex_lock(&helper->lock);
     }
-    pthread_mutex_unlock(&announcer->lock);
+    pthread_mutex_unlock(&helper->lock);
     return NULL;
 }
 
-int announcer_start(struct announcer *announcer, dev_t device, const char *mountpoint)
+/* ---------------------------------------------------------------- for others */
+
+int watch_helper_start(struct watch_helper *helper, dev_t device, const char *mountpoint)
 {
-    if (announcer->helper == NULL)
+    if (helper->done == NULL)
         return 0;
-    int len = asprintf(&announcer->greeting, "%ju%c%s", (uintmax_t)device, '\0', mountpoint);
+    int len = asprintf(&helper->introduction, "%ju%c%s", (uintmax_t)device, '\0', mountpoint);
     if (len < 0) {
-        announcer->greeting = NULL;
+        helper->introduction = NULL;
         return -ENOMEM;
     }
-    announcer->greeting_len = (size_t)len + 1;
-    if (announcer->greeting_len > WATCH_HELPER_MAX_BYTES)
+    helper->introduction_len = (size_t)len + 1;
+    if (helper->introduction_len > PIPE_BYTES)
         return -ENAMETOOLONG;
-    announcer->helper_pid = announcer->helper->pid;
-    announcer->done = announcer->helper->done;
-    int error = thread_start(&announcer->thread, "fs-announcer", work, announcer);
-    announcer->is_running = error == 0;
+    int error = thread_start(&helper->thread, "fs-announce", work, helper);
+    helper->is_running = error == 0;
     return error;
 }
 
-void announcer_stop(struct announcer *announcer)
+void watch_helper_stop(struct watch_helper *helper)
 {
-    if (!announcer->is_running)
+    if (!helper->is_running)
         return;
-    pthread_mutex_lock(&announcer->lock);
-    announcer->is_ending = true;
-    pthread_cond_broadcast(&announcer->changed);
-    pthread_mutex_unlock(&announcer->lock);
-    pthread_join(announcer->thread, NULL);
-    announcer->is_running = false;
-    watch_helper_end(announcer->helper);
+    pthread_mutex_lock(&helper->lock);
+    helper->is_ending = true;
+    pthread_cond_broadcast(&helper->changed);
+    pthread_mutex_unlock(&helper->lock);
+    pthread_join(helper->thread, NULL);
+    helper->is_running = false;
+    tell_process_to_end(helper);
 }
 
-void announcer_push(struct announcer *announcer, const char *path)
+void watch_helper_release(struct watch_helper *helper)
+{
+    watch_helper_stop(helper);
+    tell_process_to_end(helper);
+    reap(helper);
+    while (helper->first != NULL) {
+        struct announcement *next = helper->first->next;
+        free(helper->first);
+        helper->first = next;
+    }
+    if (helper->done != NULL)
+        munmap(helper->done, sizeof(*helper->done));
+    free(helper->introduction);
+    pthread_cond_destroy(&helper->changed);
+    pthread_mutex_destroy(&helper->lock);
+}
+
+void watch_helper_announce(struct watch_helper *helper, const char *path)
 {
     size_t len = strlen(path) + 1;
     struct announcement *announcement = NULL;
-    if (announcer->helper == NULL)
+    if (helper->done == NULL)
         return;
-    pthread_mutex_lock(&announcer->lock);
-    if (!announcer->is_ending && announcer->len < QUEUE_MAX && len <= WATCH_HELPER_MAX_BYTES)
+    pthread_mutex_lock(&helper->lock);
+    if (!helper->is_ending && helper->len < QUEUE_MAX && len <= PIPE_BYTES)
         announcement = malloc(sizeof(*announcement) + len);
     if (announcement != NULL) {
         announcement->next = NULL;
         announcement->len = len;
         memcpy(announcement->path, path, len);
-        *announcer->end = announcement;
-        announcer->end = &announcement->next;
-        announcer->len++;
-        announcer->pushed++;
-        pthread_cond_broadcast(&announcer->changed);
+        *helper->end = announcement;
+        helper->end = &announcement->next;
+        helper->len++;
+        helper->queued++;
+        pthread_cond_broadcast(&helper->changed);
     }
-    pthread_mutex_unlock(&announcer->lock);
+    pthread_mutex_unlock(&helper->lock);
 }
 
-void announcer_wait(struct announcer *announcer, struct cancel *cancel)
+/* The process counts in shared memory, and wakes nobody. */
+void watch_helper_wait(struct watch_helper *helper, struct cancel *cancel)
 {
     struct clock *clock = clock_system();
-    int64_t until_ms = clock_monotonic_ms(clock) + ANNOUNCER_WAIT_MS;
-    if (announcer->done == NULL)
+    int64_t until_ms = clock_monotonic_ms(clock) + WATCH_HELPER_WAIT_MS;
+    if (helper->done == NULL)
         return;
-    cancel_bind(cancel, &announcer->changed, &announcer->lock);
-    pthread_mutex_lock(&announcer->lock);
-    unsigned long pushed = announcer->pushed;
-    while (*announcer->done < pushed && !announcer->is_ending && !cancel_is_set(cancel) &&
+    pthread_mutex_lock(&helper->lock);
+    unsigned long queued = helper->queued;
+    while (*helper->done < queued && !helper->is_ending && !cancel_is_set(cancel) &&
            clock_monotonic_ms(clock) < until_ms)
-        clock_wait(clock, &announcer->changed, &announcer->lock,
-                   clock_monotonic_ms(clock) + DONE_INTERVAL_MS);
-    pthread_mutex_unlock(&announcer->lock);
-    cancel_unbind(cancel);
+        (void)wait_until(clock, &helper->changed, &helper->lock, clock_monotonic_ms(clock) + DONE_INTERVAL_MS,
+                         cancel);
+    pthread_mutex_unlock(&helper->lock);
 }
 
-bool announcer_is_helper(struct announcer *announcer, pid_t pid)
+bool watch_helper_is(const struct watch_helper *helper, pid_t pid)
 {
-    int helper = announcer->helper_pid;
-    return helper > 0 && pid == helper;
+    int process = helper->pid;
+    return process > 0 && pid == process;
 }

@@ -24,7 +24,9 @@ static void ended(void *context)
 
 static int new_session(const char *options, struct fs_session **ret_session, char **ret_reason)
 {
-    const struct fs_session_config config = {.mountpoint = "/nowhere",
+    static struct watch_helper nobody;
+    const struct fs_session_config config = {.watch_helper = &nobody,
+                                             .mountpoint = "/nowhere",
                                              .source = "https://inbox.example/a,b\\c",
                                              .mount_options = options,
                                              .ended = ended};

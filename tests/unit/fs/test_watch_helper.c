@@ -5,6 +5,7 @@
  */
 #include "fs/watch_helper.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,13 +25,12 @@
 #include "support/temp_dir.h"
 
 enum {
-    PATIENCE_MS = 10 * 1000
+    DEADLINE_MS = 10 * 1000
 };
 
 struct world {
     struct temp_dir dir;
     struct watch_helper helper;
-    struct announcer announcer;
     dev_t device;
 };
 
@@ -40,8 +41,7 @@ static int set_up(void **state)
     temp_dir_init(&world->dir);
     assert_int_equal(fstat(world->dir.fd, &status), 0);
     world->device = status.st_dev;
-    assert_int_equal(watch_helper_start(&world->helper), 0);
-    announcer_init(&world->announcer, &world->helper);
+    assert_int_equal(watch_helper_init(&world->helper), 0);
     *state = world;
     return 0;
 }
@@ -49,10 +49,6 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct world *world = *state;
-    announcer_stop(&world->announcer);
-    announcer_release(&world->announcer);
-    watch_helper_end(&world->helper);
-    watch_helper_reap(&world->helper);
     watch_helper_release(&world->helper);
     temp_dir_release(&world->dir);
     free(world);
@@ -66,7 +62,7 @@ static bool is_there(const struct world *world, const char *name)
 
 static bool appears(const struct world *world, const char *name)
 {
-    int64_t until_ms = clock_monotonic_ms(clock_system()) + PATIENCE_MS;
+    int64_t until_ms = clock_monotonic_ms(clock_system()) + DEADLINE_MS;
     while (!is_there(world, name) && clock_monotonic_ms(clock_system()) < until_ms)
         usleep(1000);
     return is_there(world, name);
@@ -76,34 +72,31 @@ static void what_is_told_is_created_in_order(void **state)
 {
     struct world *world = *state;
     char name[32];
-    assert_int_equal(announcer_start(&world->announcer, world->device, world->dir.path), 0);
+    assert_int_equal(watch_helper_start(&world->helper, world->device, world->dir.path), 0);
     for (int i = 0; i < 2000; i++) {
         snprintf(name, sizeof(name), "file %d", i);
-        announcer_push(&world->announcer, name);
+        watch_helper_announce(&world->helper, name);
     }
     /* A wait is over after two seconds; a busy machine may take longer for so many. */
     for (int i = 0; i < 20 && !is_there(world, "file 1999"); i++)
-        announcer_wait(&world->announcer, NULL);
+        watch_helper_wait(&world->helper, NULL);
     for (int i = 0; i < 2000; i++) {
         snprintf(name, sizeof(name), "file %d", i);
         assert_true(is_there(world, name));
     }
-    assert_true(announcer_is_helper(&world->announcer, world->helper.pid));
-    assert_false(announcer_is_helper(&world->announcer, getpid()));
-    assert_false(announcer_is_helper(&world->announcer, 0));
+    assert_true(watch_helper_is(&world->helper, world->helper.pid));
+    assert_false(watch_helper_is(&world->helper, getpid()));
+    assert_false(watch_helper_is(&world->helper, 0));
 }
 
 static void nothing_is_created_on_another_device(void **state)
 {
     struct world *world = *state;
-    char strings[512];
-    int len = snprintf(strings, sizeof(strings), "%ju%c%s%cforeign", (uintmax_t)world->device + 1, '\0',
-                       world->dir.path, '\0');
-    assert_int_equal(watch_helper_send(&world->helper, strings, (size_t)len + 1), 0);
-    /* It has read all when it has met the end of its pipe, and ended by itself. */
-    close(world->helper.fd);
-    world->helper.fd = -1;
-    watch_helper_reap(&world->helper);
+    assert_int_equal(watch_helper_start(&world->helper, world->device + 1, world->dir.path), 0);
+    watch_helper_announce(&world->helper, "foreign");
+    for (int i = 0; i < 20 && *world->helper.done == 0; i++)
+        watch_helper_wait(&world->helper, NULL);
+    assert_int_equal(*world->helper.done, 1);
     assert_false(is_there(world, "foreign"));
 }
 
@@ -111,9 +104,9 @@ static void links_are_not_followed(void **state)
 {
     struct world *world = *state;
     assert_int_equal(symlinkat("elsewhere", world->dir.fd, "link"), 0);
-    assert_int_equal(announcer_start(&world->announcer, world->device, world->dir.path), 0);
-    announcer_push(&world->announcer, "link");
-    announcer_push(&world->announcer, "last");
+    assert_int_equal(watch_helper_start(&world->helper, world->device, world->dir.path), 0);
+    watch_helper_announce(&world->helper, "link");
+    watch_helper_announce(&world->helper, "last");
     assert_true(appears(world, "last"));
     assert_false(is_there(world, "elsewhere"));
 }
@@ -121,34 +114,36 @@ static void links_are_not_followed(void **state)
 static void one_that_was_killed_is_replaced(void **state)
 {
     struct world *world = *state;
-    assert_int_equal(announcer_start(&world->announcer, world->device, world->dir.path), 0);
-    announcer_push(&world->announcer, "first");
+    assert_int_equal(watch_helper_start(&world->helper, world->device, world->dir.path), 0);
+    watch_helper_announce(&world->helper, "first");
     assert_true(appears(world, "first"));
     assert_int_equal(kill(world->helper.pid, SIGKILL), 0);
-    int64_t until_ms = clock_monotonic_ms(clock_system()) + PATIENCE_MS;
+    int64_t until_ms = clock_monotonic_ms(clock_system()) + DEADLINE_MS;
     /* What is handed over while it dies may be lost. */
     for (int i = 0; !is_there(world, "again") && clock_monotonic_ms(clock_system()) < until_ms; i++) {
-        announcer_push(&world->announcer, "again");
+        watch_helper_announce(&world->helper, "again");
         usleep(1000);
     }
     assert_true(is_there(world, "again"));
     /* What was lost is not waited for. */
     int64_t before_ms = clock_monotonic_ms(clock_system());
-    announcer_wait(&world->announcer, NULL);
-    assert_true(clock_monotonic_ms(clock_system()) < before_ms + ANNOUNCER_WAIT_MS);
+    watch_helper_wait(&world->helper, NULL);
+    assert_true(clock_monotonic_ms(clock_system()) < before_ms + WATCH_HELPER_WAIT_MS);
 }
 
-static void without_a_helper_nobody_is_told(void **state)
+static void one_that_could_not_be_forked_is_started_later(void **state)
 {
-    struct announcer announcer;
-    (void)state;
-    announcer_init(&announcer, NULL);
-    assert_int_equal(announcer_start(&announcer, 1, "/nowhere"), 0);
-    announcer_push(&announcer, "file");
-    announcer_wait(&announcer, NULL);
-    assert_false(announcer_is_helper(&announcer, getpid()));
-    announcer_stop(&announcer);
-    announcer_release(&announcer);
+    struct world *world = *state;
+    struct rlimit before;
+    watch_helper_release(&world->helper);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, before.rlim_max}), 0);
+    assert_int_equal(watch_helper_init(&world->helper), -EMFILE);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_false(watch_helper_is(&world->helper, 0));
+    assert_int_equal(watch_helper_start(&world->helper, world->device, world->dir.path), 0);
+    watch_helper_announce(&world->helper, "file");
+    assert_true(appears(world, "file"));
 }
 
 static void a_wait_is_cut_short(void **state)
@@ -158,12 +153,12 @@ static void a_wait_is_cut_short(void **state)
     cancel_init(&cancel);
     cancel_set(&cancel);
     assert_int_equal(kill(world->helper.pid, SIGSTOP), 0);
-    assert_int_equal(announcer_start(&world->announcer, world->device, world->dir.path), 0);
-    announcer_push(&world->announcer, "stopped");
-    announcer_wait(&world->announcer, &cancel);
+    assert_int_equal(watch_helper_start(&world->helper, world->device, world->dir.path), 0);
+    watch_helper_announce(&world->helper, "stopped");
+    watch_helper_wait(&world->helper, &cancel);
     assert_false(is_there(world, "stopped"));
     /* It ends by the clock, too. */
-    announcer_wait(&world->announcer, NULL);
+    watch_helper_wait(&world->helper, NULL);
     assert_false(is_there(world, "stopped"));
     cancel_release(&cancel);
 }
@@ -176,7 +171,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(links_are_not_followed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_that_was_killed_is_replaced, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_wait_is_cut_short, set_up, tear_down),
-        cmocka_unit_test(without_a_helper_nobody_is_told),
+        cmocka_unit_test_setup_teardown(one_that_could_not_be_forked_is_started_later, set_up, tear_down),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);
