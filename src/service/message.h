@@ -46,8 +46,6 @@ struct message {
 /* Accepts a half-filled or zeroed message. */
 void message_release(struct message *message);
 
-#define _cleanup_message_ __attribute__((cleanup(message_release)))
-
 /* Makes up message_id, "<random@domain>". 0 or -errno. */
 int message_name(struct message *message, const char *domain);
 

@@ -3,10 +3,10 @@
  * POST /api/v1/email/send, from the request's JSON to the delivered message; and the email that greets the
  * account's first inbox.
  *
- * What takes long (attachments, composing) is done before the turn to write, so that senders do not wait for
- * each other's megabytes. What must not change in between (the idempotency key, the daily limit) is asked
- * again inside the transaction, which stores the message, delivers it, records it as sent, and remembers its
- * key.
+ * What takes long (attachments, the text of the message) is done before the turn to write, so that senders do
+ * not wait for each other's megabytes. What must not change in between (the idempotency key, the daily limit)
+ * is asked again inside the transaction, which stores the message, delivers it, records it as sent, and
+ * remembers its key.
  */
 #include "service/sending.h"
 
@@ -19,8 +19,8 @@
 #include "base/random.h"
 #include "mail/address.h"
 #include "mail/content_digest.h"
-#include "mail/draft.h"
 #include "mail/date.h"
+#include "mail/draft.h"
 #include "service/endpoints.h"
 #include "service/inbox.h"
 #include "service/message.h"
@@ -224,10 +224,13 @@ void submission_release(struct submission *submission)
 /* A reply carries In-Reply-To and References (RFC 5322 section 3.6.4) and joins the thread; a forward
  * encloses the original whole and starts a thread of its own. */
 
+/* A message, and what is stored of it. */
 struct composition {
     struct inbox_row sender;
     struct message message;
-    char *raw; /* the message's text */
+    char *header;      /* what the content records of all who see it have in common, as JSON */
+    char *search_text; /* what a search reads */
+    char *raw;         /* the message's text */
     size_t raw_len;
 };
 
@@ -236,6 +239,8 @@ static void composition_release(struct composition *composition)
 {
     inbox_row_release(&composition->sender);
     message_release(&composition->message);
+    free(composition->header);
+    free(composition->search_text);
     free(composition->raw);
     *composition = (struct composition){0};
 }
@@ -375,6 +380,19 @@ static int fill_in(const struct service_context *context, const struct submissio
     return message_name(message, context->domain);
 }
 
+/* Makes of the message what is stored of it. */
+static int write_out(struct composition *composition)
+{
+    const struct message *message = &composition->message;
+    json_t *header = message_header(message);
+    composition->header = header != NULL ? json_dumps(header, JSON_COMPACT) : NULL;
+    json_decref(header);
+    composition->search_text = message_search_text(message);
+    if (composition->header == NULL || composition->search_text == NULL)
+        return -ENOMEM;
+    return message_write(message, &composition->raw, &composition->raw_len);
+}
+
 /* Fills a composition of zeros; result->outcome is changed when the request cannot be carried out. `db`
  * reads. 0 or -errno. */
 static int compose(const struct service_context *context, sqlite3 *db, const struct submission *submission,
@@ -396,7 +414,7 @@ static int compose(const struct service_context *context, sqlite3 *db, const str
         return error;
     if (message->subject == NULL)
         return -ENOMEM;
-    return message_write(message, &composition->raw, &composition->raw_len);
+    return write_out(composition);
 }
 
 /* ---------------------------------------------------------------- storing and delivering */
@@ -411,35 +429,24 @@ static json_t *date_value(int64_t date_ms)
     return json_string(date);
 }
 
-static int insert_message(sqlite3 *db, const struct message *message)
+static int store_message(sqlite3 *db, const struct composition *composition, int64_t *ret_seq)
 {
-    json_t *header = message_header(message);
-    _cleanup_free_ char *header_text = header != NULL ? json_dumps(header, JSON_COMPACT) : NULL;
-    json_decref(header);
-    _cleanup_free_ char *search_text = message_search_text(message);
-    if (header_text == NULL || search_text == NULL)
-        return -ENOMEM;
-    return query_execute(
-        db,
-        "INSERT INTO messages (message_id, thread, forward_depth, date_ms, header, search_text)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
-        "siiiss", message->message_id, message->thread, message->forward_depth, message->date_ms, header_text,
-        search_text);
-}
-
-/* Stores a message and its text. */
-static int store_message(sqlite3 *db, const struct message *message, const char *raw, size_t raw_len,
-                         int64_t *ret_seq)
-{
-    int error = insert_message(db, message);
+    const struct message *message = &composition->message;
+    int error =
+        query_execute(db,
+                      "INSERT INTO messages (message_id, thread, forward_depth, date_ms, header, search_text)"
+                      " VALUES (?, ?, ?, ?, ?, ?)",
+                      "siiiss", message->message_id, message->thread, message->forward_depth,
+                      message->date_ms, composition->header, composition->search_text);
     if (error != 0)
         return error;
     int64_t seq = sqlite3_last_insert_rowid(db);
     if (message->thread == 0)
         error = query_execute(db, "UPDATE messages SET thread = seq WHERE seq = ?", "i", seq);
     if (error == 0)
-        error = query_execute(db, "INSERT INTO contents VALUES (?, ?, ?, ?)", "issb", seq,
-                              message->plain_text, message->html, (const void *)raw, raw_len);
+        error =
+            query_execute(db, "INSERT INTO contents VALUES (?, ?, ?, ?)", "issb", seq, message->plain_text,
+                          message->html, (const void *)composition->raw, composition->raw_len);
     if (error == 0)
         *ret_seq = seq;
     return error;
@@ -606,7 +613,7 @@ static int store(sqlite3 *db, const struct submission *submission, const struct 
     const struct message *message = &composition->message;
     int64_t seq = 0;
     bool is_complete = false;
-    int error = store_message(db, message, composition->raw, composition->raw_len, &seq);
+    int error = store_message(db, composition, &seq);
     if (error == 0)
         error = distribute(db, message, seq, &is_complete);
     if (error == 0)
@@ -768,16 +775,13 @@ int sending_welcome(sqlite3 *db, const struct inbox_row *inbox, const char *doma
     if (strcmp(verdict.status, "valid") != 0)
         return 0;
 
-    _cleanup_message_ struct message message = {0};
-    int error = write_welcome(inbox, domain, support, &message);
-    if (error != 0)
-        return error;
-    _cleanup_free_ char *raw = NULL;
-    size_t raw_len = 0;
-    error = message_write(&message, &raw, &raw_len);
+    _cleanup_composition_ struct composition composition = {0};
+    int error = write_welcome(inbox, domain, support, &composition.message);
+    if (error == 0)
+        error = write_out(&composition);
     int64_t seq = 0;
     if (error == 0)
-        error = store_message(db, &message, raw, raw_len, &seq);
+        error = store_message(db, &composition, &seq);
     bool is_delivered = false;
-    return error == 0 ? distribute(db, &message, seq, &is_delivered) : error;
+    return error == 0 ? distribute(db, &composition.message, seq, &is_delivered) : error;
 }

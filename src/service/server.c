@@ -117,7 +117,7 @@ static int open_unix(const char *path, int *ret_fd)
     return 0;
 }
 
-/* The library would take 65616 for 80. */
+/* getaddrinfo() would take 65616 for 80. */
 static bool is_port(const char *text)
 {
     size_t len = strlen(text);
@@ -266,7 +266,7 @@ static bool is_loopback_name(const char *host)
            (len == name_len || host[len - name_len - 1] == '.');
 }
 
-/* An address is nobody's name, so that nobody can have it resolved to another one. */
+/* A browser sends an address as Host for pages from that address alone: no stranger's page can. */
 static bool is_address(const char *host)
 {
     struct in6_addr address;
