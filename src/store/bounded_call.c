@@ -32,12 +32,11 @@ static void *run(void *argument)
 static void wait_for_end(struct call *call, struct clock *clock, int64_t timeout_ms, struct cancel *cancel)
 {
     int64_t until_ms = clock_monotonic_ms(clock) + timeout_ms;
-    cancel_bind(cancel, &call->ended, &call->lock);
+    int error = 0;
     pthread_mutex_lock(&call->lock);
-    while (!call->has_ended && !cancel_is_set(cancel) && clock_monotonic_ms(clock) < until_ms)
-        clock_wait(clock, &call->ended, &call->lock, until_ms);
+    while (!call->has_ended && error == 0)
+        error = wait_until(clock, &call->ended, &call->lock, until_ms, cancel);
     pthread_mutex_unlock(&call->lock);
-    cancel_unbind(cancel);
 }
 
 int bounded_call(struct clock *clock, int64_t timeout_ms, struct cancel *cancel,

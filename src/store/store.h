@@ -60,8 +60,8 @@ struct store_listener {
     /* Mail that was sent, by its number (store_get_sent()); of many at once, when they are first seen, by
      * any. */
     void (*sent_changed)(void *context, uint32_t sent, enum store_change change);
-    /* What store_has_content() or store_has_raw() says. */
-    void (*content_changed)(void *context);
+    /* store_has_content() or store_has_raw() says something else. */
+    void (*abilities_changed)(void *context);
     void *context;
 };
 

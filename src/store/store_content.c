@@ -703,11 +703,6 @@ void store_prefetch_raw(struct store *store, const uint32_t *emails, size_t len)
 
 /* ---------------------------------------------------------------- reading */
 
-struct store_content *store_content_find(struct store *store, uint32_t email)
-{
-    return store->contents != NULL ? find_loaded(store->contents, email) : NULL;
-}
-
 int store_content_get(struct store *store, uint32_t email, struct cancel *cancel,
                       struct store_content **ret_content)
 {
@@ -882,8 +877,8 @@ static void conclude(struct contents *contents)
     set_mark(contents, content_mark, has_content);
     set_mark(contents, raw_mark, has_raw);
     mirror_touch_inboxes(&contents->store->mirror);
-    if (listener->content_changed != NULL)
-        listener->content_changed(listener->context);
+    if (listener->abilities_changed != NULL)
+        listener->abilities_changed(listener->context);
 }
 
 static void probe(struct contents *contents)

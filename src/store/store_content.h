@@ -21,7 +21,7 @@
 
 /* Whether the service is known to have content of emails, and raw messages: by asking it after the first sync
  * of this mount, before that by what an earlier one found. Never where store_config says that there is none.
- * No wait. store_listener.content_changed tells when it changes. */
+ * No wait. store_listener.abilities_changed tells when it changes. */
 bool store_has_content(struct store *store);
 bool store_has_raw(struct store *store);
 
@@ -36,8 +36,6 @@ struct store_content {
 /* Waits for the disk, and for the service where it is not there. */
 int store_content_get(struct store *store, uint32_t email, struct cancel *cancel,
                       struct store_content **ret_content);
-/* The same where it is in memory: NULL, when it is not. No wait. */
-struct store_content *store_content_find(struct store *store, uint32_t email);
 void store_content_unref(struct store *store, struct store_content *content);
 
 /* The bytes of an attachment (an entry's id), or of the raw message (NULL): from offset 0 on, `len` bytes.

@@ -2,8 +2,10 @@
 /*
  * The folder of an email, STEM/ beside STEM.json: its texts, attachments, raw message, and the thread before
  * it. The folder itself costs nothing; what is in it is known when it was first looked into, which may wait
- * for the service (store_content.h: errors, deadline). Nothing in it ever changes, so the kernel is never
- * notified of it: a notification would meet the request that waits.
+ * for the service (store_content.h: errors, deadline). The content of an email does not change at the service
+ * under its id, so the kernel may keep what it was told, and is not notified of changes: a notification would
+ * meet the request that waits. Only what is fetched anew, from another service or by another version of this
+ * program, may have other entries: each use of a node checks that its entry is there.
  *
  * For this layer alone.
  */

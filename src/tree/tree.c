@@ -56,7 +56,7 @@ static void inbox_changed(void *context, uint32_t inbox, enum store_change chang
 }
 
 /* There may be a folder maildir/ now, or none any more. For each inbox a change comes by itself. */
-static void content_changed(void *context)
+static void abilities_changed(void *context)
 {
     notify_folder_changed(context, TREE_ROOT_INO);
 }
@@ -156,7 +156,7 @@ struct store_listener tree_store_listener(struct tree *tree)
         .inbox_changed = inbox_changed,
         .email_changed = email_changed,
         .sent_changed = sent_changed,
-        .content_changed = content_changed,
+        .abilities_changed = abilities_changed,
         .context = tree,
     };
 }

@@ -110,7 +110,7 @@ static inline void world_open(struct store_world *world)
         .listener = {.inbox_changed = world_hear_inbox,
                      .email_changed = world_hear_email,
                      .sent_changed = world->hears_sent ? world_hear_sent : NULL,
-                     .content_changed = world_hear_content,
+                     .abilities_changed = world_hear_content,
                      .context = world},
         .events = {world_hear_event, world},
     };
