@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A state machine over bytes. The bulk of a list is strings inside records, so that is the loop to be fast.
+ * The states follow the grammar of the outer value. Inside a record, and inside a value of no interest, only
+ * strings and brackets are told apart; most of a list is strings, and memchr(3) finds their ends.
  */
 #include "api/list_reader.h"
 

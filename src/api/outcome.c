@@ -158,7 +158,9 @@ static void append_value(const json_t *value, struct strbuf *out, unsigned int d
         append_value(json_object_get(value, names[i]), out, depth + 1);
 }
 
-void error_body_append_words(const struct error_body *body, struct strbuf *out)
+/* `detail` (a string, or FastAPI's list), `error` or `message`, else the text; an HTML page is called one.
+ * Not cleaned. Nothing for an empty body. */
+static void append_raw_words(const struct error_body *body, struct strbuf *out)
 {
     if (body->is_html) {
         strbuf_append_str(out, "an HTML page instead of an answer");
@@ -295,7 +297,7 @@ static void append_body_words(const struct http_client *client, const struct htt
     struct error_body parsed;
     error_body_init(&parsed, strbuf_str(body), body->len, response->is_html);
     _cleanup_strbuf_ struct strbuf raw = STRBUF_INIT(BODY_WORDS_MAX_BYTES);
-    error_body_append_words(&parsed, &raw);
+    append_raw_words(&parsed, &raw);
     error_body_release(&parsed);
     if (raw.len == 0)
         return;

@@ -46,10 +46,6 @@ struct error_body {
 void error_body_init(struct error_body *body, const char *text, size_t len, bool is_html);
 void error_body_release(struct error_body *body);
 
-/* Appends `detail` (a string, or FastAPI's list), `error` or `message`, else the text; an HTML page is called
- * one. Not cleaned. Nothing for an empty body. */
-void error_body_append_words(const struct error_body *body, struct strbuf *out);
-
 /* Whether its words or places (`loc`) name the field, as a word of its own. Values that it echoes (FastAPI's
  * `input` and `ctx`) do not count. */
 bool error_body_names(const struct error_body *body, const char *field);

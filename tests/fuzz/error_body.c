@@ -11,15 +11,23 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
+    static const struct http_config config = {.base_url = "http://localhost"};
+    static struct http_client *client;
     struct error_body body;
-    _cleanup_strbuf_ struct strbuf words = STRBUF_INIT(1 << 24);
     _cleanup_json_ json_t *request = json_pack("{s:s, s:[]}", "subject", "x", "to_addresses");
     if (len == 0)
         return 0;
     error_body_init(&body, (const char *)bytes + 1, len - 1, bytes[0] % 2 == 0);
-    error_body_append_words(&body, &words);
-    FUZZ_CHECK(words.error == 0);
     FUZZ_CHECK(!error_body_names(&body, "subject") || error_body_names_any(&body, request));
     error_body_release(&body);
+
+    struct strbuf text = STRBUF_INIT(len);
+    const struct http_response response = {.status = 400, .is_html = bytes[0] % 2 == 0};
+    FUZZ_CHECK(client != NULL || http_client_new(&config, &client) == 0);
+    strbuf_append(&text, bytes + 1, len - 1);
+    _cleanup_free_ char *words = outcome_describe(client, &response, &text);
+    FUZZ_CHECK(words != NULL && strlen(words) <= OUTCOME_WORDS_MAX_BYTES);
+    fuzz_check_harmless(words, strlen(words), "");
+    strbuf_release(&text);
     return 0;
 }

@@ -45,17 +45,22 @@ static void words_are_found(void **state)
         {"maintenance", true, "an HTML page instead of an answer"},
         {"{\"detail\": \"json all the same\"}", true, "json all the same"},
         {"", false, ""},
+        {"{\"detail\": \"key the-key is unknown\"}", false, "key ******* is unknown"},
     };
+    const struct http_config config = {.base_url = "http://localhost", .api_key = "the-key"};
+    struct http_client *client;
     (void)state;
+    assert_int_equal(http_client_new(&config, &client), 0);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct error_body body;
-        error_body_init(&body, cases[i].body, strlen(cases[i].body), cases[i].is_html);
-        _cleanup_strbuf_ struct strbuf raw = STRBUF_INIT(4096);
-        error_body_append_words(&body, &raw);
-        _cleanup_free_ char *words = shown(strbuf_str(&raw));
-        assert_string_equal(words, cases[i].words);
-        error_body_release(&body);
+        const struct http_response response = {.status = 400, .is_html = cases[i].is_html};
+        _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(4096);
+        _cleanup_strbuf_ struct strbuf expected = STRBUF_INIT(4096);
+        strbuf_append_str(&body, cases[i].body);
+        strbuf_appendf(&expected, "HTTP 400%s%s", *cases[i].words != '\0' ? ": " : "", cases[i].words);
+        _cleanup_free_ char *words = outcome_describe(client, &response, &body);
+        assert_string_equal(words, expected.data);
     }
+    http_client_free(client);
 }
 
 static void fields_are_named(void **state)
