@@ -56,9 +56,9 @@ static int find_sender(void *context, const char *address, char **ret_address)
 }
 
 /* What sending finds out of the service, status.json and the events are to say. */
-static void note_contact(void *context, bool is_reached)
+static void report_contact(void *context, bool is_reached)
 {
-    store_note_contact(context, is_reached);
+    store_report_contact(context, is_reached);
 }
 
 static int open_tree(struct daemon *daemon)
@@ -104,7 +104,7 @@ static int open_outbox(struct daemon *daemon)
         .trusts_idempotency = daemon->options->trusts_idempotency || daemon->account.is_local,
         .daily_limit = daemon->options->daily_limit,
         .listener = tree_outbox_listener(daemon->tree),
-        .contact = {.asked = note_contact, .context = daemon->store},
+        .contact = {.asked = report_contact, .context = daemon->store},
         .events = tree_event_listener(daemon->tree),
     };
     char *reason = NULL;

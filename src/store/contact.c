@@ -36,7 +36,7 @@ void contact_release(struct contact *contact)
 
 /* ---------------------------------------------------------------- what requests show */
 
-static void note_online(struct contact *contact)
+static void report_online(struct contact *contact)
 {
     pthread_mutex_lock(&contact->lock);
     bool was_offline = contact->state == CONTACT_OFFLINE;
@@ -59,7 +59,7 @@ static void copy_words(char *to, size_t size, const char *words)
     to[len] = '\0';
 }
 
-void contact_note_offline(struct contact *contact, const char *words)
+void contact_report_offline(struct contact *contact, const char *words)
 {
     pthread_mutex_lock(&contact->lock);
     bool was_offline = contact->state == CONTACT_OFFLINE;
@@ -70,7 +70,7 @@ void contact_note_offline(struct contact *contact, const char *words)
         mirror_tell_event(contact->mirror, EVENT_OFFLINE, NULL, NULL, words);
 }
 
-static void note_times(struct contact *contact, const struct service_result *result)
+static void report_times(struct contact *contact, const struct service_result *result)
 {
     bool is_unreachable = result->outcome == SERVICE_RETRY && result->error == EHOSTUNREACH;
     int64_t now_ms = clock_monotonic_ms(contact->mirror->clock);
@@ -84,17 +84,17 @@ static void note_times(struct contact *contact, const struct service_result *res
     pthread_mutex_unlock(&contact->lock);
 }
 
-void contact_note(struct contact *contact, const struct service_result *result)
+void contact_report(struct contact *contact, const struct service_result *result)
 {
-    note_times(contact, result);
+    report_times(contact, result);
     if (result_is_answer(result))
-        note_online(contact);
+        report_online(contact);
     else if (result->outcome == SERVICE_UNAUTHORIZED ||
              (result->http_status == 0 && result->error != EINTR && result->error != ETIMEDOUT))
-        contact_note_offline(contact, result_words(result));
+        contact_report_offline(contact, result_words(result));
 }
 
-void contact_note_sync(struct contact *contact, const char *words)
+void contact_report_sync(struct contact *contact, const char *words)
 {
     pthread_mutex_lock(&contact->lock);
     copy_words(contact->sync_error, sizeof(contact->sync_error), words != NULL ? words : "");
@@ -161,9 +161,9 @@ void contact_check(struct contact *contact, struct mail_service *service, struct
     struct service_result result;
     ask_for_one_email(service, cancel, &result);
     if (result_is_answer(&result))
-        note_online(contact);
+        report_online(contact);
     else if (result.error != EINTR)
-        contact_note_offline(contact, result_words(&result));
+        contact_report_offline(contact, result_words(&result));
     service_result_release(&result);
 }
 
@@ -224,10 +224,10 @@ static int judge(struct store *store, const struct first_contact *first, char **
         return reason_give(ret_reason, -EACCES, "the service does not let this key in: %s",
                            result_words(result));
     if (result->outcome != SERVICE_OK) {
-        contact_note_offline(&store->contact, result_words(result));
+        contact_report_offline(&store->contact, result_words(result));
         return reason_give(ret_reason, -EHOSTUNREACH, "%s", result_words(result));
     }
-    note_online(&store->contact);
+    report_online(&store->contact);
     if (!first->is_listed)
         return 0;
     if (!store->adopt_state && is_foreign(&store->mirror, &first->inboxes))

@@ -3,7 +3,7 @@
  * Whether the service is there. One object knows it for all who ask: status.json, the events, search,
  * content.
  *
- * Whoever in the store makes a request hands its outcome in (contact_note()). An answer that shows that the
+ * Whoever in the store makes a request hands its outcome in (contact_report()). An answer that shows that the
  * service works and takes the key makes it online; that it cannot be reached, or refuses the key, makes it
  * offline. Both are told once, as an event, when they change: `online` only after an `offline`. The outbox
  * makes requests of its own; where what it finds is not what is known here, the sync's thread checks
@@ -46,12 +46,12 @@ void contact_init(struct contact *contact, const struct mirror *mirror);
 void contact_release(struct contact *contact);
 
 /* A request has ended. Most failures of one request say nothing. */
-void contact_note(struct contact *contact, const struct service_result *result);
+void contact_report(struct contact *contact, const struct service_result *result);
 /* The service is as good as away, whatever single requests showed. Words are cut to what fits. */
-void contact_note_offline(struct contact *contact, const char *words);
+void contact_report_offline(struct contact *contact, const char *words);
 /* A sync of everything has ended; NULL: it brought all. An answer that makes no sense is no outage, but has
  * to be told. */
-void contact_note_sync(struct contact *contact, const char *words);
+void contact_report_sync(struct contact *contact, const char *words);
 
 /* Lists one email, which decides (waits for the network). */
 void contact_check(struct contact *contact, struct mail_service *service, struct cancel *cancel);

@@ -349,7 +349,8 @@ static int compare_use(const void *one, const void *other)
     return (a->tv_nsec > b->tv_nsec) - (a->tv_nsec < b->tv_nsec);
 }
 
-/* Whether there is no more to do: what came meanwhile counts, perhaps twice, until it is looked at again. */
+/* Removes files down to KEPT_PERCENT where there are too many. Returns whether that was enough: files that
+ * were added meanwhile may be counted twice, until the folder is read again. */
 static bool trim_once(struct content_cache *cache)
 {
     struct kept_files files = {.len = 0};
@@ -407,7 +408,7 @@ static void count(struct content_cache *cache, int fd)
 
 /* ---------------------------------------------------------------- names in it */
 
-static void note_use(int fd)
+static void set_used(int fd)
 {
     struct stat status;
     struct timespec now;
@@ -422,7 +423,7 @@ int content_cache_open(struct content_cache *cache, const char *name)
     int fd = openat(cache->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return -errno;
-    note_use(fd);
+    set_used(fd);
     return fd;
 }
 

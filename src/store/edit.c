@@ -58,7 +58,7 @@ static int upsert_new(struct store *store, const char *address, const char *requ
     struct service_result result;
     _cleanup_free_ char *id = NULL;
     store->service->ops->upsert_inbox(store->service, request, UPSERT_TIMEOUT_MS, cancel, &id, &result);
-    contact_note(&store->contact, &result);
+    contact_report(&store->contact, &result);
     int error = result_errno_of_change(&result);
     if (error == 0 && id == NULL)
         error = -EHOSTUNREACH;
@@ -115,7 +115,7 @@ static bool fetch(struct update *update, struct cancel *cancel, struct inbox_rec
     struct inbox_list list = {0};
     struct service_result result;
     inbox_list_fetch(&list, store->service, cancel, &result);
-    contact_note(&store->contact, &result);
+    contact_report(&store->contact, &result);
     const struct inbox_record *record = NULL;
     if (result.outcome == SERVICE_ABSENT)
         fail(update, -EPERM,
@@ -137,7 +137,7 @@ static bool upsert(struct update *update, const char *request, struct cancel *ca
     struct service_result result;
     _cleanup_free_ char *id = NULL;
     store->service->ops->upsert_inbox(store->service, request, UPSERT_TIMEOUT_MS, cancel, &id, &result);
-    contact_note(&store->contact, &result);
+    contact_report(&store->contact, &result);
     int error = result_errno_of_change(&result);
     if (error != 0)
         fail(update, error, result_words(&result));
@@ -251,7 +251,7 @@ int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct 
     if (id == NULL || !mirror_get_email(mirror, email, &view))
         return reason_give(ret_reason, -EPERM, "this email has no id");
     store->service->ops->mark_email(store->service, id, is_valid, MARK_TIMEOUT_MS, cancel, &record, &result);
-    contact_note(&store->contact, &result);
+    contact_report(&store->contact, &result);
     int error = errno_of_mark(&result);
     if (error != 0)
         error = refuse_mark(store, &view, id, error, result_words(&result), ret_reason);

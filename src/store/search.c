@@ -121,7 +121,7 @@ static enum service_outcome ask(struct search *search, const struct email_query 
     struct service_result result;
     *ret_count = 0;
     service->ops->list_emails(service, query, sink, search, search->cancel, ret_count, &result);
-    contact_note(search->searcher->contact, &result);
+    contact_report(search->searcher->contact, &result);
     enum service_outcome outcome = result.outcome;
     service_result_release(&result);
     return outcome;

@@ -157,9 +157,9 @@ int64_t store_inboxes_changed_ms(struct store *store);
  * understood). *ret_reason: words (caller frees). */
 int store_sync(struct store *store, const char *inbox_name, struct cancel *cancel, char **ret_reason);
 
-/* Others have asked the service, and it answered, or could not be reached. Where that is not what was known,
- * a listing of one email decides, and is told of; nothing else comes of it. Does not wait. */
-void store_note_contact(struct store *store, bool is_reached);
+/* The outbox has asked the service, which answered, or could not be reached. Where that is not what is known,
+ * the sync's thread lists one email, which decides (contact.h). Does not wait. */
+void store_report_contact(struct store *store, bool is_reached);
 
 /* Creates an inbox (waits for the network, 5 s). 0 and *ret_inbox, or -EINVAL (no address, or refused),
  * -EEXIST, -EACCES, -EAGAIN, -EHOSTUNREACH, -EINTR. A sync of it (the welcome email) follows by itself. */

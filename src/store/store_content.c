@@ -42,7 +42,7 @@ enum {
     AHEAD_MAX_BYTES = 2 * 1024 * 1024, /* each this much of JSON */
     AHEAD_QUEUE_MAX = 1000,            /* emails to be fetched ahead */
     AHEAD_MAX_EMAILS = 160,            /* from the reader */
-    RUNS_MAX = 8,                      /* readers that are told apart */
+    RUNS_MAX = 8,                      /* readers that are followed at the same time */
     RUN_STRIDE_MAX = 8,       /* places that a reader may pass over, for what is gone or was read before */
     RUN_DOUBTS_MAX = 8,       /* emails read against the direction before it is another one */
     RUN_LEN_TO_BEGIN = 2,     /* emails read before any is fetched ahead */
@@ -63,7 +63,7 @@ struct reading_run {
     size_t place;        /* of the email read last */
     int step;            /* 1 or -1; 0: not known yet */
     unsigned int len;    /* emails read in this direction */
-    size_t ahead;        /* the first place that nobody was told to fetch */
+    size_t ahead;        /* the first place that is not fetched ahead yet */
     content_parts parts; /* what was read of them */
     unsigned int doubts; /* emails read against it, one after the other */
     uint64_t used;       /* when, by counting */
@@ -188,7 +188,7 @@ static int ask_until_answered(const struct content_transfer *transfer, const str
         if (ftruncate(file->fd, 0) != 0)
             return -errno;
         int error = ask(transfer, file, &result);
-        contact_note(&transfer->contents->store->contact, &result);
+        contact_report(&transfer->contents->store->contact, &result);
         int64_t delay_ms = retry_delay_ms(&result);
         if (error == 0)
             error = result_errno_of_content(&result);
@@ -203,7 +203,7 @@ static int bring(const struct content_transfer *transfer, int *ret_fd)
 {
     struct content_cache *cache = &transfer->contents->cache;
     struct content_temporary file;
-    /* It may have come since the reader looked into the cache. */
+    /* It may have come since the reader searched the cache. */
     int fd = transfer->request.must_ask ? -ENOENT : content_cache_open(cache, transfer->name);
     if (fd >= 0) {
         *ret_fd = fd;
@@ -656,9 +656,9 @@ static void fetch_along_locked(struct contents *contents, struct reading_run *ru
     uint32_t emails[AHEAD_MAX_EMAILS];
     size_t first;
     size_t places = plan_locked(contents, run, &first);
-    size_t room = AHEAD_MAX_EMAILS - contents->ahead_queued;
-    if (places > room)
-        places = room;
+    size_t left = AHEAD_MAX_EMAILS - contents->ahead_queued;
+    if (places > left)
+        places = left;
     if (places == 0)
         return;
     size_t len = mirror_list_places(&contents->store->mirror, run->inbox, first, run->step, emails, places);
@@ -671,7 +671,7 @@ static void fetch_along_locked(struct contents *contents, struct reading_run *ru
 
 /* Somebody reads this of an email, whether it is in the cache or not: the longer the run, the further ahead
  * the next ones are fetched, several at a time, up to a bound. Does not wait. */
-static void note_reading(struct contents *contents, uint32_t email, enum content_part part)
+static void follow_reader(struct contents *contents, uint32_t email, enum content_part part)
 {
     uint32_t inbox;
     size_t place;
@@ -709,7 +709,7 @@ int store_content_get(struct store *store, uint32_t email, struct cancel *cancel
     struct contents *contents = store->contents;
     if (contents == NULL)
         return -ENOENT;
-    note_reading(contents, email, CONTENT_PART_FOLDER);
+    follow_reader(contents, email, CONTENT_PART_FOLDER);
     *ret_content = find_loaded(contents, email);
     return *ret_content != NULL ? 0 : load(contents, email, FOR_A_READER, cancel, ret_content);
 }
@@ -745,7 +745,7 @@ static int open_bytes(struct store *store, uint32_t email, const char *attachmen
     };
     if (contents == NULL || request.email_id == NULL)
         return -ENOENT;
-    note_reading(contents, email, request.part);
+    follow_reader(contents, email, request.part);
     struct content_folder folder = {.len = 0};
     _cleanup_close_ int fd = -1;
     int error = open_part(contents, &request, FOR_A_READER, check, cancel, &folder, &fd);

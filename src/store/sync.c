@@ -43,7 +43,8 @@ enum {
     JITTER_PARTS = 10, /* of an interval, either way */
 };
 
-/* A wish for a run. Those with somebody waiting live on that thread's stack, the others are freed when done.
+/* A request for a run. Those with somebody waiting live on that thread's stack, the others are freed when
+ * done.
  */
 struct sync_request {
     struct sync_request *next;
@@ -280,7 +281,7 @@ static bool ask_to_depth(struct mail_listing *listing, enum sync_depth depth, si
 /* ---------------------------------------------------------------- listings */
 
 /* What the mirror shows is the last complete answer as long as nothing was added to it since. */
-static void note_reconciled(struct mail_listing *listing, bool is_complete)
+static void set_reconciled(struct mail_listing *listing, bool is_complete)
 {
     if (is_complete)
         listing->memory->is_reconciled = true;
@@ -324,7 +325,7 @@ static void list_inbox(struct mirror *mirror, struct mail_service *service, uint
     listing.with_held = with_held && !listing.memory->refuses_held;
     bool is_complete = ask_for_inbox(&listing, depth, view.emails + view.held, ret);
     email_batch_release(&listing.batch);
-    note_reconciled(&listing, is_complete);
+    set_reconciled(&listing, is_complete);
     if (is_complete && !listing.is_unchanged)
         mirror_remove_unseen(mirror, inbox, listing.batch.look, listing.with_held);
     if (listing.with_held && ret->outcome == SERVICE_OK)
@@ -390,7 +391,7 @@ static bool concerns_all_locked(const struct sync_run *run, const struct service
     return result->http_status == TOO_MANY_REQUESTS;
 }
 
-static void note_locked(struct sync_run *run, const struct service_result *result)
+static void report_locked(struct sync_run *run, const struct service_result *result)
 {
     int error = result_errno_of_listing(result);
     if (result_is_answer(result))
@@ -406,28 +407,28 @@ static void note_locked(struct sync_run *run, const struct service_result *resul
 }
 
 /* Takes the outcome of one request into that of the run, and releases it. */
-static void note(struct sync_run *run, struct service_result *result)
+static void report(struct sync_run *run, struct service_result *result)
 {
     if (result->outcome == SERVICE_OK && result->http_status == 0)
         return; /* nothing was asked: the inbox went meanwhile */
     pthread_mutex_lock(&run->lock);
-    note_locked(run, result);
+    report_locked(run, result);
     pthread_mutex_unlock(&run->lock);
-    contact_note(&run->store->contact, result);
+    contact_report(&run->store->contact, result);
     service_result_release(result);
 }
 
 /* A service that has answered nothing but that it is in trouble is as good as away. */
-static void note_end(struct sync_run *run)
+static void report_end(struct sync_run *run)
 {
     const char *words = run->words != NULL ? run->words : "the service is in trouble";
     if (run->error == -EINTR)
         return;
-    contact_note_sync(&run->store->contact, run->error != 0 ? words : NULL);
+    contact_report_sync(&run->store->contact, run->error != 0 ? words : NULL);
     if (run->error == 0 || run->has_answer)
         return;
     run->must_wait = true;
-    contact_note_offline(&run->store->contact, words);
+    contact_report_offline(&run->store->contact, words);
 }
 
 /* ---------------------------------------------------------------- the list of inboxes */
@@ -458,7 +459,7 @@ static bool list_inboxes(struct sync_run *run)
     if (result.outcome == SERVICE_ABSENT)
         service_result_release(&result);
     else
-        note(run, &result);
+        report(run, &result);
     return is_listed;
 }
 
@@ -503,7 +504,7 @@ static void *work_off(void *argument)
         struct service_result result;
         list_inbox(&store->mirror, store->service, inbox, is_extended(store->service), queue->depth,
                    run->cancel, &result);
-        note(run, &result);
+        report(run, &result);
     }
     return NULL;
 }
@@ -534,7 +535,7 @@ static bool list_mail_of_all(struct sync_run *run, enum sync_depth depth)
     bool needs_all = mirror_inbox_numbers(mirror) == 0 || mirror_find_inbox_of_no_name(mirror, &of_no_name);
     list_all(mirror, run->store->service, needs_all ? depth : SYNC_NEWEST, run->cancel, &result);
     bool is_found = result.outcome == SERVICE_OK;
-    note(run, &result);
+    report(run, &result);
     return is_found;
 }
 
@@ -563,7 +564,7 @@ static void run_all(struct sync_run *run, enum sync_depth depth)
         is_found = list_mail_of_all(run, depth);
         list_mail_of_inboxes(run, known, mirror_inbox_numbers(mirror), depth);
     }
-    note_end(run);
+    report_end(run);
     if (is_found && depth == SYNC_COMPLETE && !run->must_wait)
         mirror_end_first_sync(mirror);
     /* All lists came whole, and what the cache had lost was found to be another. */
@@ -585,7 +586,7 @@ static void run_inbox(struct sync_run *run, uint32_t inbox)
     else
         list_inbox(&store->mirror, store->service, inbox, is_extended(store->service), SYNC_COMPLETE,
                    run->cancel, &result);
-    note(run, &result);
+    report(run, &result);
 }
 
 /* ---------------------------------------------------------------- when runs are made */
@@ -869,7 +870,7 @@ int store_sync(struct store *store, const char *inbox_name, struct cancel *cance
     return error;
 }
 
-void store_note_contact(struct store *store, bool is_reached)
+void store_report_contact(struct store *store, bool is_reached)
 {
     struct sync *sync = store->sync;
     if (contact_is_online(&store->contact) == is_reached)

@@ -762,22 +762,22 @@ static void what_others_find_out_is_looked_into_where_it_is_news(void **state)
     assert_int_equal(world_sync(&world), 0);
     world_add_emails(&world, "in-1", 0, 2);
     unsigned int before = lists(&world);
-    store_note_contact(world.store, true);
-    store_note_contact(world.store, false); /* of one request; others are answered */
+    store_report_contact(world.store, true);
+    store_report_contact(world.store, false); /* of one request; others are answered */
     fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, before + 1);
     fake_clock_await_waiters(&world.clock, 1);
     assert_events(&world, "");
 
     fake_service_set_reachable(world.fake, false);
-    store_note_contact(world.store, false);
+    store_report_contact(world.store, false);
     fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, before + 2);
     fake_clock_await_waiters(&world.clock, 1);
-    store_note_contact(world.store, false);
+    store_report_contact(world.store, false);
     assert_events(&world, "offline - - the service cannot be reached;");
 
     world_forget(&world);
     fake_service_set_reachable(world.fake, true);
-    store_note_contact(world.store, true);
+    store_report_contact(world.store, true);
     fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, before + 3);
     fake_clock_await_waiters(&world.clock, 1);
     assert_events(&world, "online - - -;");
