@@ -99,7 +99,7 @@ struct outbox_config {
  * the disk. 0 or -errno; *ret_reason in words (caller frees). -EPROTO: the spool is of a newer version. */
 int outbox_open(const struct outbox_config *config, struct outbox **ret_outbox, char **ret_reason);
 
-/* Starts the senders and uploaders. */
+/* Starts the threads that send and upload. */
 int outbox_start(struct outbox *outbox);
 /* Ends them, bounded to a few seconds; a request under way is given that time to finish. Wakes all waits. */
 void outbox_stop(struct outbox *outbox);

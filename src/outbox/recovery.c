@@ -118,7 +118,8 @@ static int load(void *context, struct spool_item *found)
     return error;
 }
 
-/* ---------------------------------------------------------------- attachments that were being split */
+/* ---------------------------------------------------------------- attachments that version 0.1 was splitting
+ */
 
 /* The original of a copy that version 0.1 made: a copy has the greater number, and the same content
  * number. */

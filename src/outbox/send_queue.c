@@ -15,7 +15,7 @@
 
 /* ================================================================ what waits */
 
-/* ---------------------------------------------------------------- rows */
+/* ---------------------------------------------------------------- lists */
 
 static void insert_in_list(struct item_list *list, struct item *item)
 {
@@ -189,7 +189,7 @@ struct item *send_queue_next(const struct send_queue *queue, const struct item *
     return sequence != NULL ? sequence->list.first : queue->uploads.first;
 }
 
-/* ================================================================ the service */
+/* ================================================================ suspensions */
 
 enum {
     WAIT_MIN_MS = 1000,
@@ -257,7 +257,7 @@ void suspension_wake(struct suspension *suspension)
     suspension->until_ms = 0;
 }
 
-/* ================================================================ the day */
+/* ================================================================ the quota */
 
 enum {
     DAY_MS = 24 * 3600 * 1000

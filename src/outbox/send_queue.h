@@ -72,7 +72,7 @@ void send_queue_wake(struct item *item);
 /* Walks over all: start with NULL; NULL at the end. Messages first. */
 struct item *send_queue_next(const struct send_queue *queue, const struct item *item);
 
-/* ================================================================ the service */
+/* ================================================================ suspensions */
 
 enum suspension_reason {
     SUSPENSION_NONE,
@@ -106,7 +106,7 @@ void suspension_leave(struct suspension *suspension, uint64_t probe);
 /* One may try at once. */
 void suspension_wake(struct suspension *suspension);
 
-/* ================================================================ the day */
+/* ================================================================ the quota */
 
 struct quota {
     struct spool *spool;    /* borrowed */

@@ -193,7 +193,7 @@ void outbox_notify(struct outbox *outbox, enum event_kind kind, enum outbox_fold
 }
 
 /* The event of the item's end is published: barriers may return. */
-static void outbox_notified(struct outbox *outbox, struct item *item)
+static void record_published(struct outbox *outbox, struct item *item)
 {
     pthread_mutex_lock(&outbox->lock);
     if (item->is_event_due)
@@ -203,9 +203,9 @@ static void outbox_notified(struct outbox *outbox, struct item *item)
     pthread_mutex_unlock(&outbox->lock);
 }
 
-/* ================================================================ bindings */
+/* ================================================================ bindings in memory */
 
-/* ---------------------------------------------------------------- looking */
+/* ---------------------------------------------------------------- loose ends */
 
 static bool fails_messages(const struct item *item)
 {
@@ -696,7 +696,7 @@ int transition_remove(struct outbox *outbox, struct item *item)
     return 0;
 }
 
-/* ---------------------------------------------------------------- once more */
+/* ---------------------------------------------------------------- envelopes that the disk did not take */
 
 static struct item *claim_unsaved_locked(struct outbox *outbox)
 {
@@ -729,6 +729,8 @@ void transition_save_again(struct outbox *outbox)
     claim_release_locked(outbox, item);
     pthread_mutex_unlock(&outbox->lock);
 }
+
+/* ================================================================ bindings on disk */
 
 /* ---------------------------------------------------------------- copies */
 
@@ -910,7 +912,7 @@ int binding_pin(struct outbox *outbox, char *const *names, size_t len, struct en
     return error;
 }
 
-/* ---------------------------------------------------------------- collecting */
+/* ---------------------------------------------------------------- removing what is unneeded */
 
 static struct item *claim_unneeded_locked(struct outbox *outbox)
 {
@@ -939,7 +941,7 @@ void binding_collect(struct outbox *outbox)
     pthread_mutex_unlock(&outbox->lock);
 }
 
-/* ================================================================ ends */
+/* ================================================================ named ends */
 
 static void set_text(char **text, const char *value)
 {
@@ -973,7 +975,7 @@ void settle_into_failed(struct outbox *outbox, struct item *item, enum item_stat
     if (transition_commit(&transition, item) == 0 && is_shown)
         outbox_notify(outbox, EVENT_FAILED, OUTBOX_FOLDER_FAILED, item->envelope.name, NULL,
                       item->envelope.error);
-    outbox_notified(outbox, item);
+    record_published(outbox, item);
 }
 
 /* A file that is never sent stays where it is: its program may want it back, as vim does its swap file. What
@@ -1002,7 +1004,7 @@ void settle_sent(struct outbox *outbox, struct item *item, int http_status, cons
     set_text(&transition.next.id, id);
     if (transition_commit(&transition, item) == 0)
         outbox_notify(outbox, EVENT_SENT, OUTBOX_FOLDER_SENT, item->envelope.name, item->envelope.id, NULL);
-    outbox_notified(outbox, item);
+    record_published(outbox, item);
 }
 
 void settle_uploaded(struct outbox *outbox, struct item *item, int http_status, const char *id)
@@ -1019,7 +1021,7 @@ void settle_uploaded(struct outbox *outbox, struct item *item, int http_status, 
     if (transition_commit(&transition, item) == 0 && is_shown)
         outbox_notify(outbox, EVENT_UPLOADED, OUTBOX_FOLDER_ATTACHMENTS, item->envelope.name,
                       item->envelope.id, NULL);
-    outbox_notified(outbox, item);
+    record_published(outbox, item);
 }
 
 void settle_later(struct outbox *outbox, struct item *item, int http_status, const char *words)
