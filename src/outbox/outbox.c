@@ -286,8 +286,8 @@ static int64_t next_attempt_locked(struct outbox *outbox)
 void outbox_get_status(struct outbox *outbox, struct outbox_status *ret)
 {
     *ret = (struct outbox_status){.daily_limit = outbox->config.daily_limit};
-    ret->sent_today = quota_get_count(&outbox->quota, outbox_realtime_ms(outbox));
     pthread_mutex_lock(&outbox->lock);
+    ret->sent_today = quota_get_count(&outbox->quota, outbox_realtime_ms(outbox));
     ret->queued = outbox->queue.messages;
     for (const struct item *item = outbox->queue.uploads.first; item != NULL; item = item->next)
         ret->uploading += !item_is_unneeded(item);

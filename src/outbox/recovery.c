@@ -359,7 +359,7 @@ int outbox_open(const struct outbox_config *config, struct outbox **ret_outbox, 
     int error = spool_open(config->state_dir_fd, &outbox->spool, ret_reason);
     if (error != 0)
         return error;
-    quota_init(&outbox->quota, outbox->spool, config->daily_limit, outbox_realtime_ms(outbox));
+    quota_init(&outbox->quota, outbox->spool, config->daily_limit, &outbox->lock, outbox_realtime_ms(outbox));
     error = recovery_run(outbox);
     if (error == -EPROTO)
         return reason_give(ret_reason, error, "the spool has messages of a newer version of this program");

@@ -471,7 +471,7 @@ static void send_request(struct attempt *attempt)
     service_result_release(&result);
 }
 
-/* Makes one attempt, and leaves the quota that the caller entered. The item is claimed for the service and
+/* Makes one attempt. The item is claimed for the service and
  * in ITEM_QUEUED; afterwards it is settled, or waits. Waits for the network. */
 static void send_message(struct outbox *outbox, struct item *item, struct cancel *cancel)
 {
@@ -486,7 +486,6 @@ static void send_message(struct outbox *outbox, struct item *item, struct cancel
     else if (load_draft(&attempt) == 0 && upload_parts(&attempt) == 0 && complete_request(&attempt) == 0 &&
              record_sending(&attempt) == 0)
         send_request(&attempt);
-    quota_leave(&outbox->quota);
     draft_free(attempt.draft);
     free(attempt.request);
 }
@@ -833,6 +832,8 @@ static void run(struct worker *worker, struct item *item)
     else
         send_message(outbox, item, &worker->cancel);
     pthread_mutex_lock(&outbox->lock);
+    if (item->envelope.kind == ENVELOPE_MESSAGE)
+        quota_leave(&outbox->quota);
     suspension_leave(&outbox->suspensions[item->envelope.kind], worker->probe);
     claim_release_locked(outbox, item);
     pthread_mutex_unlock(&outbox->lock);

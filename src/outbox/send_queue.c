@@ -273,12 +273,12 @@ int64_t quota_wait_ms(int64_t now_ms)
     return DAY_MS - now_ms % DAY_MS;
 }
 
-void quota_init(struct quota *quota, struct spool *spool, int64_t limit, int64_t now_ms)
+void quota_init(struct quota *quota, struct spool *spool, int64_t limit, pthread_mutex_t *lock,
+                int64_t now_ms)
 {
     int64_t day;
     int64_t count;
-    *quota = (struct quota){.spool = spool, .limit = limit, .day = quota_day_of(now_ms)};
-    pthread_mutex_init(&quota->lock, NULL);
+    *quota = (struct quota){.spool = spool, .limit = limit, .lock = lock, .day = quota_day_of(now_ms)};
     pthread_mutex_init(&quota->saving, NULL);
     if (spool_read_count(spool, &day, &count) == 0)
         quota_raise(quota, day, count);
@@ -287,18 +287,15 @@ void quota_init(struct quota *quota, struct spool *spool, int64_t limit, int64_t
 void quota_release(struct quota *quota)
 {
     pthread_mutex_destroy(&quota->saving);
-    pthread_mutex_destroy(&quota->lock);
 }
 
 void quota_raise(struct quota *quota, int64_t day, int64_t count)
 {
-    pthread_mutex_lock(&quota->lock);
     if (day == quota->day && count > quota->count)
         quota->count = count;
-    pthread_mutex_unlock(&quota->lock);
 }
 
-static void turn_day_locked(struct quota *quota, int64_t now_ms)
+static void turn_day(struct quota *quota, int64_t now_ms)
 {
     int64_t day = quota_day_of(now_ms);
     if (day == quota->day)
@@ -307,46 +304,33 @@ static void turn_day_locked(struct quota *quota, int64_t now_ms)
     quota->count = 0;
 }
 
-static bool is_left_locked(const struct quota *quota)
+bool quota_is_left(struct quota *quota, int64_t now_ms)
 {
+    turn_day(quota, now_ms);
     return quota->limit < 0 || quota->count + quota->under_way < quota->limit;
 }
 
 bool quota_enter(struct quota *quota, int64_t now_ms)
 {
-    pthread_mutex_lock(&quota->lock);
-    turn_day_locked(quota, now_ms);
-    bool is_left = is_left_locked(quota);
+    bool is_left = quota_is_left(quota, now_ms);
     if (is_left)
         quota->under_way++;
-    pthread_mutex_unlock(&quota->lock);
-    return is_left;
-}
-
-bool quota_is_left(struct quota *quota, int64_t now_ms)
-{
-    pthread_mutex_lock(&quota->lock);
-    turn_day_locked(quota, now_ms);
-    bool is_left = is_left_locked(quota);
-    pthread_mutex_unlock(&quota->lock);
     return is_left;
 }
 
 void quota_leave(struct quota *quota)
 {
-    pthread_mutex_lock(&quota->lock);
     quota->under_way--;
-    pthread_mutex_unlock(&quota->lock);
 }
 
 void quota_count(struct quota *quota, int64_t now_ms)
 {
     pthread_mutex_lock(&quota->saving);
-    pthread_mutex_lock(&quota->lock);
-    turn_day_locked(quota, now_ms);
+    pthread_mutex_lock(quota->lock);
+    turn_day(quota, now_ms);
     int64_t day = quota->day;
     int64_t count = ++quota->count;
-    pthread_mutex_unlock(&quota->lock);
+    pthread_mutex_unlock(quota->lock);
     int error = spool_write_count(quota->spool, day, count, quota->limit >= 0);
     pthread_mutex_unlock(&quota->saving);
     if (error != 0)
@@ -355,9 +339,6 @@ void quota_count(struct quota *quota, int64_t now_ms)
 
 int64_t quota_get_count(struct quota *quota, int64_t now_ms)
 {
-    pthread_mutex_lock(&quota->lock);
-    turn_day_locked(quota, now_ms);
-    int64_t count = quota->count;
-    pthread_mutex_unlock(&quota->lock);
-    return count;
+    turn_day(quota, now_ms);
+    return quota->count;
 }

@@ -7,8 +7,8 @@
  * (next_attempt_ms); a *suspension*, one for messages and one for uploads, while the service does not answer,
  * is busy or refuses the key; and the *quota*, a number of emails a UTC day.
  *
- * The queue and suspensions are protected by outbox->lock, which the caller holds; nothing of them waits. The
- * quota locks for itself. Times are monotonic, but for the quota's.
+ * All of it is protected by outbox->lock, which the caller holds, and nothing waits, but in quota_count().
+ * Times are monotonic, but for the quota's.
  */
 #ifndef INBOXFS_OUTBOX_SEND_QUEUE_H
 #define INBOXFS_OUTBOX_SEND_QUEUE_H
@@ -109,17 +109,19 @@ void suspension_wake(struct suspension *suspension);
 /* ================================================================ the quota */
 
 struct quota {
-    struct spool *spool;    /* borrowed */
-    int64_t limit;          /* -1: none */
-    pthread_mutex_t saving; /* before `lock`: a smaller count never overwrites a greater */
-    pthread_mutex_t lock;
-    int64_t day;       /* protected by lock, like all below; days since 1970 */
+    struct spool *spool;   /* borrowed */
+    int64_t limit;         /* -1: none */
+    pthread_mutex_t *lock; /* borrowed: outbox->lock */
+    pthread_mutex_t
+        saving;  /* held over a write of the count: a smaller one never overwrites a greater. Before `lock` */
+    int64_t day; /* protected by lock, like all below; days since 1970 */
     int64_t count;     /* sent, or perhaps sent, that day */
     int64_t under_way; /* attempts that entered and did not leave */
 };
 
-/* Reads the count. */
-void quota_init(struct quota *quota, struct spool *spool, int64_t limit, int64_t now_ms);
+/* Reads the count from the disk. */
+void quota_init(struct quota *quota, struct spool *spool, int64_t limit, pthread_mutex_t *lock,
+                int64_t now_ms);
 void quota_release(struct quota *quota);
 
 int64_t quota_day_of(int64_t realtime_ms);
@@ -130,8 +132,9 @@ void quota_raise(struct quota *quota, int64_t day, int64_t count);
 /* Counts an attempt as under way; false: the quota of the day is used up. */
 bool quota_enter(struct quota *quota, int64_t now_ms);
 bool quota_is_left(struct quota *quota, int64_t now_ms);
-/* Ends an attempt that entered; and counts an email as sent (waits for the disk where there is a limit). */
+/* Ends an attempt that entered. */
 void quota_leave(struct quota *quota);
+/* Counts an email as sent. Takes the lock; waits for the disk where there is a limit. */
 void quota_count(struct quota *quota, int64_t now_ms);
 
 int64_t quota_get_count(struct quota *quota, int64_t now_ms);

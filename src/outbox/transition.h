@@ -49,7 +49,6 @@ struct pending_releases {
 struct outbox {
     struct outbox_config config; /* default_from is owned */
     struct spool *spool;
-    struct quota quota;
     struct send_pool *pool;
 
     pthread_mutex_t lock;
@@ -57,6 +56,7 @@ struct outbox {
     struct sleepers idle_workers;
     struct item_table table; /* protected by lock, like all below */
     struct send_queue queue;
+    struct quota quota;
     struct suspension suspensions[2];  /* by kind of item: what keeps messages back does not keep files from
                                           being uploaded */
     uint64_t failures;                 /* counted, so that a barrier knows what is new */
