@@ -420,11 +420,9 @@ static int add_new(struct outbox_handle *handle, struct transition *transition, 
     struct outbox *outbox = handle->outbox;
     struct item *item = handle->item;
     pthread_mutex_lock(&outbox->lock);
-    int error = item_table_add(&outbox->table, item);
+    int error = transition_add_locked(transition, item);
     if (error == 0) {
-        item_ref(item);
         item_update_stat(item, handle->fd);
-        transition_apply_locked(transition, item);
         item->is_durable = false;
         item->writers = 1;
         item->opener = handle->opener;
@@ -603,7 +601,8 @@ static void remember_reader(struct outbox_handle *handle)
     if (!is_waiting || handle->kind != ENVELOPE_MESSAGE)
         return;
     pid_t process = writer_process(handle->opener);
-    const struct item_reader reader = {.process = process, .started = writer_started(process)};
+    const struct item_asker reader = {
+        .task = handle->opener, .process = process, .started = writer_started(process)};
     pthread_mutex_lock(&outbox->lock);
     item_add_reader(handle->item, &reader);
     pthread_mutex_unlock(&outbox->lock);

@@ -268,7 +268,7 @@ bool item_was_made_by(const struct item *item, const struct item_asker *asker)
     return item->wrote_len <= ITEM_WRITERS_MAX && item_was_written_by(item, asker->process);
 }
 
-bool item_was_read_by(const struct item *item, const struct item_reader *reader)
+bool item_was_read_by(const struct item *item, const struct item_asker *reader)
 {
     for (size_t i = 0; i < ITEM_READERS_MAX; i++)
         if (reader->process > 0 && item->read_by[i].process == reader->process &&
@@ -277,7 +277,7 @@ bool item_was_read_by(const struct item *item, const struct item_reader *reader)
     return false;
 }
 
-void item_add_reader(struct item *item, const struct item_reader *reader)
+void item_add_reader(struct item *item, const struct item_asker *reader)
 {
     if (!item_was_read_by(item, reader))
         item->read_by[item->reads++ % ITEM_READERS_MAX] = *reader;

@@ -97,11 +97,6 @@ struct item_asker {
     uint64_t started; /* when the process began (writer_started()); 0: not known */
 };
 
-struct item_reader {
-    pid_t process; /* 0: none */
-    uint64_t started;
-};
-
 struct item {
     uint64_t number;
     char number_text[24]; /* key of the table */
@@ -128,7 +123,7 @@ struct item {
     pid_t wrote[ITEM_WRITERS_MAX];
     size_t wrote_len; /* ITEM_WRITERS_MAX + 1: it is no longer known who did not */
 
-    struct item_reader read_by[ITEM_READERS_MAX]; /* processes that read it while it waited, the latest */
+    struct item_asker read_by[ITEM_READERS_MAX]; /* processes that read it while it waited, the latest */
     unsigned int reads;
 
     /* waiting its turn */
@@ -193,8 +188,8 @@ bool item_was_written_by(const struct item *item, pid_t process);
 /* Whether the asker opened it for writing, wrote it, or moved it where it is. */
 bool item_was_made_by(const struct item *item, const struct item_asker *asker);
 /* Remembers that a process read it; whether one did. */
-void item_add_reader(struct item *item, const struct item_reader *reader);
-bool item_was_read_by(const struct item *item, const struct item_reader *reader);
+void item_add_reader(struct item *item, const struct item_asker *reader);
+bool item_was_read_by(const struct item *item, const struct item_asker *reader);
 /* From now on it must not go out; the first reason stays. */
 void item_interrupt(struct item *item, const char *why);
 

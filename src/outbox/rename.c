@@ -172,10 +172,9 @@ static bool is_handed_in_by_asker(const struct renaming *renaming)
  * withdrawn. Not for a text that was refused already, for then neither would be sent. */
 static bool is_superseded(const struct renaming *renaming, const struct item *waiting)
 {
-    const struct item_reader asker = {renaming->asker.process, renaming->asker.started};
     bool is_refused = renaming->item->state == ITEM_FAILED || renaming->item->state == ITEM_INTERRUPTED;
     return waiting != renaming->item && waiting->envelope.kind == ENVELOPE_MESSAGE &&
-           item_state_is_unsettled(waiting->state) && item_was_read_by(waiting, &asker) &&
+           item_state_is_unsettled(waiting->state) && item_was_read_by(waiting, &renaming->asker) &&
            !(renaming->is_out && is_refused);
 }
 
@@ -642,20 +641,15 @@ static int move_file(struct moving_in *moving, struct transition *transition)
     return error;
 }
 
-static int show_item(struct moving_in *moving, struct transition *transition)
+static void show_item(struct moving_in *moving, struct transition *transition)
 {
     struct outbox *outbox = moving->outbox;
     pthread_mutex_lock(&outbox->lock);
-    int error = item_table_add(&outbox->table, moving->item);
-    if (error == 0) {
-        item_ref(moving->item);
-        transition_apply_locked(transition, moving->item);
-    }
+    int error = transition_add_locked(transition, moving->item);
     pthread_mutex_unlock(&outbox->lock);
     /* Without memory the message is in the spool all the same: it goes out after the next start. */
     if (error != 0)
         log_error("no memory for a message that was handed in; it waits for the next start");
-    return 0;
 }
 
 static int accept_draft(struct moving_in *moving)
@@ -675,10 +669,10 @@ static int accept_draft(struct moving_in *moving)
     }
     if (error == 0)
         error = move_file(moving, &acceptance.transition);
-    if (error == 0)
-        error = show_item(moving, &acceptance.transition);
-    if (error == 0)
+    if (error == 0) {
+        show_item(moving, &acceptance.transition);
         accept_done(&acceptance);
+    }
     return error;
 }
 

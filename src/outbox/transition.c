@@ -568,7 +568,7 @@ static void move_in_queue_locked(struct transition *transition, struct item *ite
     }
 }
 
-void transition_apply_locked(struct transition *transition, struct item *item)
+static void apply_locked(struct transition *transition, struct item *item)
 {
     struct outbox *outbox = transition->outbox;
     int from = item_folder(item);
@@ -604,6 +604,14 @@ void transition_apply_locked(struct transition *transition, struct item *item)
     show_name_locked(transition, item);
     move_in_queue_locked(transition, item);
     wake_locked(outbox, item, was_unsettled);
+}
+
+int transition_add_locked(struct transition *transition, struct item *item)
+{
+    int error = item_table_add(&transition->outbox->table, item);
+    if (error == 0)
+        apply_locked(transition, item_ref(item));
+    return error;
 }
 
 /* ---------------------------------------------------------------- all of it */
@@ -654,7 +662,7 @@ int transition_commit(struct transition *transition, struct item *item)
     pthread_mutex_lock(&outbox->lock);
     char *old_name = transition->is_own_doing ? strdup(item->envelope.name) : NULL;
     int from = item_folder(item);
-    transition_apply_locked(transition, item);
+    apply_locked(transition, item);
     if (transition->is_own_doing)
         record_move_locked(&move, item, from, old_name);
     pthread_mutex_unlock(&outbox->lock);
@@ -766,9 +774,8 @@ static int show_copy(struct transition *transition, struct item *copy)
 {
     struct outbox *outbox = transition->outbox;
     pthread_mutex_lock(&outbox->lock);
-    int error = item_table_add(&outbox->table, copy);
+    int error = transition_add_locked(transition, copy);
     if (error == 0) {
-        transition_apply_locked(transition, item_ref(copy));
         copy->is_awaited = !copy->envelope.is_hidden;
         copy->users = copy->envelope.is_hidden ? 1 : 0; /* set with the lock held: nobody finds it unneeded */
     }

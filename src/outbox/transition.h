@@ -158,10 +158,10 @@ void transition_release(struct transition *transition);
  * failed/ a name that is taken gets a number. 0, -EEXIST, -ENOMEM, or an error of the disk. */
 int transition_commit(struct transition *transition, struct item *item);
 
-/* The same in steps, for a new item whose content is moved in between saving and applying. */
+/* The same in steps, for a new item: reserve, save, give it its content, and add it to the table. */
 int transition_reserve_locked(struct transition *transition, const struct item *item);
 int transition_save(struct transition *transition, struct item *item);
-void transition_apply_locked(struct transition *transition, struct item *item);
+int transition_add_locked(struct transition *transition, struct item *item);
 
 /* Hides an item durably, for the messages that need it. It is claimed, the lock not held. Waits for the disk.
  */

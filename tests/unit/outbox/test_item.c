@@ -140,9 +140,9 @@ static void what_takes_a_name_hides_who_had_it(void **state)
 /* Ids are given again. */
 static void a_process_of_the_same_id_is_another_reader(void **state)
 {
-    const struct item_reader reader = {.process = 7, .started = 100};
-    const struct item_reader later = {.process = 7, .started = 101};
-    const struct item_reader unknown = {.process = 0, .started = 0};
+    const struct item_asker reader = {.process = 7, .started = 100};
+    const struct item_asker later = {.process = 7, .started = 101};
+    const struct item_asker unknown = {.process = 0, .started = 0};
     struct item *item = item_new(1);
     (void)state;
     item_add_reader(item, &reader);
