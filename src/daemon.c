@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The daemon: builds the layers on each other, goes into the background, waits for its end, and takes them
- * down.
+ * inboxfs: mounts an account of an email inbox service as directories. The daemon builds the layers on each
+ * other, goes into the background, waits for its end, and takes the layers down. Before that stand the two
+ * things that have to do with how it was started: the background, and the mount point.
  */
-#include "daemon.h"
-
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <mntent.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#include "account.h"
-#include "background.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "fs/session.h"
 #include "fs/watch_helper.h"
-#include "mountpoint.h"
+#include "mail_account.h"
+#include "options.h"
 #include "outbox/outbox.h"
 #include "store/store.h"
 #include "tree/tree.h"
@@ -29,9 +34,141 @@ enum {
     EXIT_USAGE = 2 /* a wrong command line */
 };
 
+/* ---------------------------------------------------------------- the background */
+
+/* Does not return: the child's word is the exit status; without one, it failed and said why. */
+static _Noreturn void wait_for_child(int fd, pid_t child)
+{
+    char status = 1;
+    ssize_t got;
+    do
+        got = read(fd, &status, 1);
+    while (got < 0 && errno == EINTR);
+    if (got != 1) {
+        int how = 0;
+        while (waitpid(child, &how, 0) < 0 && errno == EINTR)
+            ;
+        if (WIFSIGNALED(how))
+            log_error("ended by signal %d before the mount answered", WTERMSIG(how));
+        status = (char)(WIFEXITED(how) && WEXITSTATUS(how) != 0 ? WEXITSTATUS(how) : 1);
+    }
+    _exit(status);
+}
+
+/* Goes into the background before any thread exists, for threads do not survive fork(2). In the child:
+ * returns 0 and *ret_ready_fd. The parent, the command that the user typed, does not return: it waits until
+ * the mount answers or the reason why not was printed, and exits with the status that the child hands to
+ * background_ready(), or 1 when the child ends without. -errno when there can be no child. */
+static int background_start(int *ret_ready_fd)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return -errno;
+    pid_t child = fork();
+    if (child < 0) {
+        int error = -errno;
+        close(ends[0]);
+        close(ends[1]);
+        return error;
+    }
+    if (child > 0) {
+        close(ends[1]);
+        wait_for_child(ends[0], child);
+    }
+    close(ends[0]);
+    setsid();
+    *ret_ready_fd = ends[1];
+    return 0;
+}
+
+/* In the child: ends the wait of the parent with success, and leaves the terminal. Consumes `ready_fd`. */
+static void background_ready(int ready_fd)
+{
+    log_to_syslog("inboxfs");
+    if (chdir("/") != 0)
+        log_warning("cannot leave the working directory, which stays busy: %s", strerror(errno));
+    _cleanup_close_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null >= 0) {
+        dup2(null, STDIN_FILENO);
+        dup2(null, STDOUT_FILENO);
+        dup2(null, STDERR_FILENO);
+    }
+    if (write(ready_fd, "\0", 1) != 1)
+        log_warning("the command that started this mount is gone");
+    close(ready_fd);
+}
+
+/* ---------------------------------------------------------------- the mount point */
+
+static int unmount_dead(const char *path)
+{
+    int error = fs_mountpoint_detach(path);
+    if (error != 0)
+        log_error("a dead mount is in the way on %s and cannot be removed: try fusermount3 -uz %s", path,
+                  path);
+    else
+        log_warning("removed a dead mount from %s", path);
+    return error;
+}
+
+static bool is_inboxfs_mount(const char *path)
+{
+    FILE *mounts = setmntent("/proc/self/mounts", "re");
+    if (mounts == NULL)
+        return false;
+    bool found = false;
+    const struct mntent *entry;
+    while ((entry = getmntent(mounts)) != NULL)
+        if (strcmp(entry->mnt_dir, path) == 0)
+            found = strcmp(entry->mnt_type, "fuse.inboxfs") == 0;
+    endmntent(mounts);
+    return found;
+}
+
+static bool is_empty(const char *path)
+{
+    DIR *directory = opendir(path);
+    if (directory == NULL)
+        return true;
+    unsigned int entries = 0;
+    while (entries < 3 && readdir(directory) != NULL)
+        entries++;
+    closedir(directory);
+    return entries < 3; /* "." and ".." */
+}
+
+/* Makes sure that it is a directory that can be mounted on. A mount there whose daemon died ("Transport
+ * endpoint is not connected") is unmounted. 0 or -errno, said on the log: -EBUSY when a living inboxfs is
+ * mounted there. */
+static int mountpoint_prepare(const char *path)
+{
+    struct stat status;
+    if (fs_mountpoint_is_dead(path)) {
+        int error = unmount_dead(path);
+        if (error != 0)
+            return error;
+    }
+    int error = stat(path, &status) == 0 ? 0 : -errno;
+    if (error == 0 && !S_ISDIR(status.st_mode))
+        error = -ENOTDIR;
+    if (error != 0) {
+        log_error("cannot mount on %s: %s", path, strerror(-error));
+        return error;
+    }
+    if (is_inboxfs_mount(path)) {
+        log_error("an inboxfs is mounted on %s already: fusermount3 -u %s ends it", path, path);
+        return -EBUSY;
+    }
+    if (!is_empty(path))
+        log_warning("%s is not empty: what it holds is hidden meanwhile", path);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- the daemon */
+
 struct daemon {
     const struct options *options; /* borrowed */
-    struct account account;
+    struct mail_account account;
     struct tree *tree;
     struct store *store;
     struct outbox *outbox;
@@ -181,7 +318,7 @@ static int start_layers(struct daemon *daemon)
 /* Half-built daemons too. The service inside goes last: the senders may still be talking to it. */
 static void stop_layers(struct daemon *daemon)
 {
-    account_announce_end(&daemon->account);
+    mail_account_announce_end(&daemon->account);
     if (daemon->session != NULL)
         fs_session_stop(daemon->session);
     if (daemon->store != NULL)
@@ -193,7 +330,7 @@ static void stop_layers(struct daemon *daemon)
     outbox_free(daemon->outbox);
     store_free(daemon->store);
     tree_free(daemon->tree);
-    account_release(&daemon->account);
+    mail_account_release(&daemon->account);
 }
 
 /* ---------------------------------------------------------------- signals */
@@ -239,7 +376,7 @@ static int serve(struct daemon *daemon, int ready_fd)
     block_signals(&ending);
     start_watch_helper(daemon);
 
-    int error = account_open(daemon->options, &daemon->account);
+    int error = mail_account_open(daemon->options, &daemon->account);
     if (error == 0)
         error = open_layers(daemon);
     if (error == 0)
@@ -255,7 +392,7 @@ static int serve(struct daemon *daemon, int ready_fd)
     return error;
 }
 
-int daemon_run(const struct options *options)
+static int daemon_run(const struct options *options)
 {
     int ready_fd = -1;
     int error = mountpoint_prepare(options->mountpoint);
@@ -269,4 +406,24 @@ int daemon_run(const struct options *options)
     }
     struct daemon daemon = {.options = options, .failure_status = EXIT_FAILURE};
     return serve(&daemon, ready_fd) == 0 ? EXIT_SUCCESS : daemon.failure_status;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options;
+    int status = EXIT_SUCCESS;
+    switch (options_read(argc, argv, &options)) {
+    case OPTIONS_RUN:
+        if (options.is_debug)
+            log_set_level(LOG_LEVEL_DEBUG);
+        status = daemon_run(&options);
+        break;
+    case OPTIONS_FAILED:
+        status = EXIT_USAGE;
+        break;
+    case OPTIONS_DONE:
+        break;
+    }
+    options_release(&options);
+    return status;
 }

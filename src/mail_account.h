@@ -3,8 +3,8 @@
  * Which service to speak to, as whom, and where its state is kept: from the options to an open mail_service.
  * For SOURCE `local[:DIR]` this starts the local service inside the program, on a Unix socket.
  */
-#ifndef INBOXFS_ACCOUNT_H
-#define INBOXFS_ACCOUNT_H
+#ifndef INBOXFS_MAIL_ACCOUNT_H
+#define INBOXFS_MAIL_ACCOUNT_H
 
 #include <stdbool.h>
 
@@ -13,7 +13,7 @@
 
 struct service;
 
-struct account {
+struct mail_account {
     struct service *local; /* the service inside; NULL for one elsewhere */
     struct mail_service *service;
     char *shown_source; /* for users and the mount table: base URL or "local:DIR", never a key */
@@ -25,11 +25,11 @@ struct account {
 
 /* Opens everything, makes no request. 0 or -errno, said on the log; *ret_account is to be released in any
  * case. */
-int account_open(const struct options *options, struct account *ret_account);
+int mail_account_open(const struct options *options, struct mail_account *ret_account);
 
 /* Tells the next daemon on this state that this one is ending. */
-void account_announce_end(const struct account *account);
+void mail_account_announce_end(const struct mail_account *account);
 
-void account_release(struct account *account);
+void mail_account_release(struct mail_account *account);
 
 #endif

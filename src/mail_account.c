@@ -1,33 +1,133 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From options to a service: URL, key, state directory, and the local service.
+ * From the options to a service: the API key, the place of the state, then the local service or one
+ * elsewhere. A key never is an argument, and a file that holds one must be readable by its owner only.
  */
-#include "account.h"
+#include "mail_account.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include "api/api_service.h"
 #include "api/base_url.h"
-#include "api_key.h"
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "config_file.h"
 #include "service/service.h"
 #include "state_dir.h"
 
 #define LOCAL_DOMAIN "inbox.localhost"
 #define LOCAL_BASE_URL "http://" LOCAL_DOMAIN
 
-static inline void cleanup_api_key(char **key)
+enum {
+    KEY_MAX_BYTES = 4096
+};
+
+/* ---------------------------------------------------------------- the API key */
+
+/* Wipes and frees. */
+static void api_key_free(char **key)
 {
-    api_key_free(*key);
+    if (*key != NULL)
+        explicit_bzero(*key, strlen(*key));
+    free(*key);
 }
-#define _cleanup_api_key_ _cleanup_(cleanup_api_key)
+#define _cleanup_api_key_ _cleanup_(api_key_free)
+
+/* A key stands in a header line: one word of printable ASCII. */
+static int take_word(const char *text, char **ret_key)
+{
+    const char *start = text + strspn(text, " \t\r\n");
+    size_t len = strcspn(start, " \t\r\n");
+    for (size_t i = 0; i < len; i++)
+        if (start[i] <= ' ' || start[i] > '~')
+            return -EINVAL;
+    if (len == 0 || start[len + strspn(start + len, " \t\r\n")] != '\0')
+        return -EINVAL;
+    *ret_key = strndup(start, len);
+    return *ret_key == NULL ? -ENOMEM : 0;
+}
+
+static int read_key_file(const char *path, char **ret_key)
+{
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat status;
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        int error = -errno;
+        log_error("cannot read the API key file %s: %s", path, strerror(errno));
+        return error;
+    }
+    if ((status.st_mode & 077) != 0) {
+        log_error("the API key file %s can be read by others: chmod 600 %s", path, path);
+        return -EACCES;
+    }
+    int error = config_file_check_owner(&status, "the API key file", path);
+    if (error != 0)
+        return error;
+    _cleanup_free_ char *text = NULL;
+    size_t len = 0;
+    error = file_read_input(fd, KEY_MAX_BYTES, &text, &len);
+    if (error == 0 && (error = take_word(text, ret_key)) == -EINVAL)
+        log_error("the API key file %s does not hold one key", path);
+    else if (error != 0)
+        log_error("cannot read the API key file %s: %s", path, strerror(-error));
+    if (text != NULL)
+        explicit_bzero(text, len);
+    return error;
+}
+
+static int read_key_command(const char *command, char **ret_key)
+{
+    FILE *pipe = popen(command, "re");
+    if (pipe == NULL) {
+        int error = -errno;
+        log_error("cannot run the API key command: %s", strerror(errno));
+        return error;
+    }
+    /* Unbuffered, so that no copy of the key stays in stdio's memory. */
+    setvbuf(pipe, NULL, _IONBF, 0);
+    char text[KEY_MAX_BYTES + 1];
+    size_t len = fread(text, 1, sizeof(text) - 1, pipe);
+    text[len] = '\0';
+    int status = pclose(pipe);
+    int error = 0;
+    if (status != 0) {
+        log_error("the API key command failed (%s %d)", WIFEXITED(status) ? "exit status" : "signal",
+                  WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+        error = -EACCES;
+    } else if ((error = take_word(text, ret_key)) != 0) {
+        log_error("the API key command did not print one key");
+    }
+    explicit_bzero(text, sizeof(text));
+    return error;
+}
+
+/* By the order of the filesystem contract: file, environment, command, configuration. 0 or -errno, said on
+ * the log. */
+static int api_key_read(const struct options *options, char **ret_key)
+{
+    if (options->api_key_file != NULL)
+        return read_key_file(options->api_key_file, ret_key);
+    if (options->api_key != NULL) {
+        int error = take_word(options->api_key, ret_key);
+        if (error != 0)
+            log_error("the API key given is not one word of printable characters");
+        return error;
+    }
+    if (options->api_key_command != NULL)
+        return read_key_command(options->api_key_command, ret_key);
+    log_error("no API key: use --api-key-file, INBOXFS_API_KEY or --api-key-command");
+    return -EACCES;
+}
+
+/* ---------------------------------------------------------------- the state, and the local service */
 
 static void log_reason(const char *what, const char *reason, int error)
 {
@@ -40,8 +140,6 @@ static const char *place_variable(const char *preferred)
     const char *base = getenv(preferred);
     return base != NULL && base[0] == '/' ? preferred : "HOME";
 }
-
-/* ---------------------------------------------------------------- the local service */
 
 static bool is_local_source(const char *source)
 {
@@ -90,7 +188,7 @@ static int local_socket_path(const char *data_dir, int data_dir_fd, char ret_pat
     return len > 0 && len < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-static int start_local(const char *data_dir, int data_dir_fd, struct account *account,
+static int start_local(const char *data_dir, int data_dir_fd, struct mail_account *account,
                        char ret_socket[PATH_MAX])
 {
     char listen[PATH_MAX + 8];
@@ -113,7 +211,7 @@ static int start_local(const char *data_dir, int data_dir_fd, struct account *ac
 }
 
 static int open_state(const struct options *options, const char *name, const char *key,
-                      struct account *account)
+                      struct mail_account *account)
 {
     _cleanup_free_ char *path = NULL;
     int error = options->state_dir != NULL ? 0 : state_dir_default(name, key, &path);
@@ -134,7 +232,7 @@ static int open_state(const struct options *options, const char *name, const cha
     return 0;
 }
 
-static int open_local(const struct options *options, struct account *account)
+static int open_local(const struct options *options, struct mail_account *account)
 {
     _cleanup_free_ char *data_dir = NULL;
     int error = local_data_dir(options->source, &data_dir);
@@ -176,7 +274,7 @@ static int open_local(const struct options *options, struct account *account)
 
 /* ---------------------------------------------------------------- a service elsewhere */
 
-static int open_remote(const struct options *options, struct account *account)
+static int open_remote(const struct options *options, struct mail_account *account)
 {
     _cleanup_free_ char *reason = NULL;
     int error = base_url_check(options->source, options->allows_http, &account->shown_source, &reason);
@@ -194,19 +292,19 @@ static int open_remote(const struct options *options, struct account *account)
     return api_service_new(&config, &account->service);
 }
 
-int account_open(const struct options *options, struct account *ret_account)
+int mail_account_open(const struct options *options, struct mail_account *ret_account)
 {
-    *ret_account = (struct account){.state_dir_fd = -1, .lock_fd = -1, .data_dir_fd = -1};
+    *ret_account = (struct mail_account){.state_dir_fd = -1, .lock_fd = -1, .data_dir_fd = -1};
     return is_local_source(options->source) ? open_local(options, ret_account)
                                             : open_remote(options, ret_account);
 }
 
-void account_announce_end(const struct account *account)
+void mail_account_announce_end(const struct mail_account *account)
 {
     state_dir_announce_end(account->lock_fd);
 }
 
-void account_release(struct account *account)
+void mail_account_release(struct mail_account *account)
 {
     api_service_free(account->service);
     service_stop(account->local);
