@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "mail/content_digest.h"
 #include "service/endpoints.h"
 #include "service/message.h"
 #include "service/validation.h"
@@ -206,6 +207,40 @@ static int prepare(sqlite3 *db, const struct list_query *query, enum list_side s
     return 0;
 }
 
+/* Answers 304 and true when the client has the state that `etag` names. */
+static bool is_unchanged(const struct request *request, const char *etag, struct reply *reply)
+{
+    const char *known = request_header(request, MHD_HTTP_HEADER_IF_NONE_MATCH);
+    if (known == NULL || (strcmp(known, "*") != 0 && strstr(known, etag) == NULL))
+        return false;
+    reply_release(reply);
+    reply->status = MHD_HTTP_NOT_MODIFIED;
+    snprintf(reply->etag, sizeof(reply->etag), "%s", etag);
+    return true;
+}
+
+/* Names what this request's answer shows, by the number that counts the changes of it. 0 or -errno. */
+static int make_etag(const struct request *request, sqlite3 *db, int64_t changes,
+                     char ret_etag[REPLY_ETAG_SIZE])
+{
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    int error = query_prepare(db, &statement, "SELECT value FROM settings WHERE name = 'instance'", "");
+    if (error != 0)
+        return error;
+    int step = query_step(statement);
+    if (step <= 0)
+        return step < 0 ? step : -EUCLEAN;
+    _cleanup_free_ char *state = NULL;
+    int len = asprintf(&state, "%s %s %lld %s", INBOXFS_VERSION,
+                       (const char *)sqlite3_column_text(statement, 0), (long long)changes, request->target);
+    if (len < 0)
+        return -ENOMEM;
+    char digest[65];
+    content_digest(state, (size_t)len, digest);
+    snprintf(ret_etag, REPLY_ETAG_SIZE, "\"%s\"", digest);
+    return 0;
+}
+
 /* A list is prepared with the reader, and what counts its changes. */
 struct list {
     sqlite3 *db;
@@ -218,8 +253,8 @@ static int answer(const struct request *request, struct list *list, int error, s
 {
     char etag[REPLY_ETAG_SIZE];
     if (error == 0)
-        error = request_make_etag(request, list->db, list->changes, etag);
-    if (error == 0 && !request_is_unchanged(request, etag, reply))
+        error = make_etag(request, list->db, list->changes, etag);
+    if (error == 0 && !is_unchanged(request, etag, reply))
         return reply_records(reply, request->context->database, list->db, list->statement, etag);
     sqlite3_finalize(list->statement);
     database_end_read(request->context->database, list->db);

@@ -51,14 +51,8 @@ int pool_sweep(const struct service_context *context)
     return error;
 }
 
-void pool_file_release(struct pool_file *file)
-{
-    free(file->name);
-    free(file->content_type);
-    *file = (struct pool_file){0};
-}
-
-int pool_find(sqlite3 *db, const char *id, struct pool_file *ret_file)
+int pool_load(const struct service_context *context, sqlite3 *db, const char *id, size_t max_bytes,
+              struct message_attachment *attachment)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
     int error =
@@ -68,22 +62,16 @@ int pool_find(sqlite3 *db, const char *id, struct pool_file *ret_file)
     int step = query_step(statement);
     if (step <= 0)
         return step < 0 ? step : -ENOENT;
-    struct pool_file file = {
-        .name = query_column_copy(statement, 0, NULL),
-        .content_type = query_column_copy(statement, 1, NULL),
-        .bytes = sqlite3_column_int64(statement, 2),
-    };
-    if (file.name == NULL || file.content_type == NULL) {
-        pool_file_release(&file);
+    if (sqlite3_column_int64(statement, 2) > (int64_t)max_bytes)
+        return -EMSGSIZE;
+    attachment->name = query_column_copy(statement, 0, NULL);
+    attachment->content_type = query_column_copy(statement, 1, NULL);
+    if (attachment->name == NULL || attachment->content_type == NULL)
         return -ENOMEM;
-    }
-    *ret_file = file;
-    return 0;
-}
-
-int pool_read(const struct service_context *context, const char *id, char **ret_bytes, size_t *ret_len)
-{
-    return file_read_at(context->pool_fd, id, ATTACHMENTS_MAX_BYTES, ret_bytes, ret_len);
+    error = random_uuid(attachment->id);
+    if (error == 0)
+        error = file_read_at(context->pool_fd, id, max_bytes, &attachment->bytes, &attachment->len);
+    return error == -ENOENT ? -EUCLEAN : error;
 }
 
 /* ---------------------------------------------------------------- uploads */

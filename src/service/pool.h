@@ -10,24 +10,16 @@
 
 #include <sqlite3.h>
 #include <stddef.h>
-#include <stdint.h>
 
+#include "service/message.h"
 #include "service/request.h"
 
 /* Removes files without a row: what an interrupted upload left. Before anything is added. 0 or -errno. */
 int pool_sweep(const struct service_context *context);
 
-struct pool_file {
-    char *name;
-    char *content_type; /* "type/subtype" */
-    int64_t bytes;      /* its size */
-};
-
-/* 0, -ENOENT or -errno. The caller releases *ret_file. */
-int pool_find(sqlite3 *db, const char *id, struct pool_file *ret_file);
-void pool_file_release(struct pool_file *file);
-
-/* The content of a file found. The caller frees. 0 or -errno. */
-int pool_read(const struct service_context *context, const char *id, char **ret_bytes, size_t *ret_len);
+/* Fills an attachment of zeros from a file of the pool; what is in it is the caller's, on failure too. `db`
+ * reads. 0, -ENOENT (there is no such file), -EMSGSIZE (it is larger) or -errno. */
+int pool_load(const struct service_context *context, sqlite3 *db, const char *id, size_t max_bytes,
+              struct message_attachment *attachment);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests as endpoints read them: headers, JSON bodies, forms, ETags.
+ * Requests as endpoints read them: headers, JSON bodies, forms.
  *
  * The boundaries of a form are found here, since GMime would take apart parts that are messages themselves.
  * libmicrohttpd's post processor (0.9.75) would take apart parts that are multipart, refuse a file with a
@@ -16,9 +16,7 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
-#include "mail/content_digest.h"
 #include "mail/file_name.h"
-#include "sql/query.h"
 
 const char *request_header(const struct request *request, const char *name)
 {
@@ -46,38 +44,6 @@ json_t *request_read_object(const struct request *request, struct reply *reply)
     reply_invalid_at(reply, &(struct location){.name = "body"}, "model_attributes_type",
                      "Input should be a valid dictionary");
     return NULL;
-}
-
-bool request_is_unchanged(const struct request *request, const char *etag, struct reply *reply)
-{
-    const char *known = request_header(request, MHD_HTTP_HEADER_IF_NONE_MATCH);
-    if (known == NULL || (strcmp(known, "*") != 0 && strstr(known, etag) == NULL))
-        return false;
-    reply_release(reply);
-    reply->status = MHD_HTTP_NOT_MODIFIED;
-    snprintf(reply->etag, sizeof(reply->etag), "%s", etag);
-    return true;
-}
-
-int request_make_etag(const struct request *request, sqlite3 *db, int64_t changes,
-                      char ret_etag[REPLY_ETAG_SIZE])
-{
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_prepare(db, &statement, "SELECT value FROM settings WHERE name = 'instance'", "");
-    if (error != 0)
-        return error;
-    int step = query_step(statement);
-    if (step <= 0)
-        return step < 0 ? step : -EUCLEAN;
-    _cleanup_free_ char *state = NULL;
-    int len = asprintf(&state, "%s %s %lld %s", INBOXFS_VERSION,
-                       (const char *)sqlite3_column_text(statement, 0), (long long)changes, request->target);
-    if (len < 0)
-        return -ENOMEM;
-    char digest[65];
-    content_digest(state, (size_t)len, digest);
-    snprintf(ret_etag, REPLY_ETAG_SIZE, "\"%s\"", digest);
-    return 0;
 }
 
 /* ---------------------------------------------------------------- forms */

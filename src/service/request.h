@@ -44,13 +44,6 @@ const char *request_header(const struct request *request, const char *name);
 /* The body's JSON object. NULL: it is none, and the reply says so. The caller owns it. */
 json_t *request_read_object(const struct request *request, struct reply *reply);
 
-/* Answers 304 and true when the client has the state that `etag` names. */
-bool request_is_unchanged(const struct request *request, const char *etag, struct reply *reply);
-
-/* Names what this request's answer shows, by the number that counts the changes of it. 0 or -errno. */
-int request_make_etag(const struct request *request, sqlite3 *db, int64_t changes,
-                      char ret_etag[REPLY_ETAG_SIZE]);
-
 /* The file in a multipart/form-data body (RFC 7578). The body is a stranger's: it is read within its bounds,
  * and not changed. */
 struct multipart_file {

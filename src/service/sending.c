@@ -320,26 +320,6 @@ static int find_existing(sqlite3 *db, const struct submission *submission, struc
     return error;
 }
 
-static int attach_one(const struct service_context *context, sqlite3 *db, const char *pool_id,
-                      struct message_attachment *attachment, int64_t *total, struct sending_result *result)
-{
-    struct pool_file file = {0};
-    int error = pool_find(db, pool_id, &file);
-    if (error == -ENOENT)
-        result->outcome = SENDING_NO_ATTACHMENT;
-    if (error != 0)
-        return error == -ENOENT ? 0 : error;
-    attachment->name = TAKE_PTR(file.name);
-    attachment->content_type = TAKE_PTR(file.content_type);
-    *total += file.bytes;
-    if (*total > ATTACHMENTS_MAX_BYTES) {
-        result->outcome = SENDING_TOO_LARGE;
-        return 0;
-    }
-    error = random_uuid(attachment->id);
-    return error != 0 ? error : pool_read(context, pool_id, &attachment->bytes, &attachment->len);
-}
-
 static int attach(const struct service_context *context, sqlite3 *db, const json_t *ids,
                   struct message *message, struct sending_result *result)
 {
@@ -350,14 +330,20 @@ static int attach(const struct service_context *context, sqlite3 *db, const json
     if (message->attachments == NULL)
         return -ENOMEM;
     message->attachments_len = count;
-    int64_t total = 0;
-    int error = 0;
-    for (size_t i = 0; i < count && error == 0 && result->outcome == SENDING_DONE; i++) {
-        result->index = i;
-        error = attach_one(context, db, json_string_value(json_array_get(ids, i)), &message->attachments[i],
-                           &total, result);
+    size_t left = ATTACHMENTS_MAX_BYTES;
+    for (size_t i = 0; i < count; i++) {
+        struct message_attachment *attachment = &message->attachments[i];
+        int error = pool_load(context, db, json_string_value(json_array_get(ids, i)), left, attachment);
+        if (error == -ENOENT || error == -EMSGSIZE) {
+            result->outcome = error == -ENOENT ? SENDING_NO_ATTACHMENT : SENDING_TOO_LARGE;
+            result->index = i;
+            return 0;
+        }
+        if (error != 0)
+            return error;
+        left -= attachment->len;
     }
-    return error;
+    return 0;
 }
 
 static int fill_in(const struct service_context *context, const struct submission *submission,

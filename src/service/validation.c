@@ -66,7 +66,7 @@ static json_t *member(const struct json_input *in, const char *name, bool is_req
     return NULL;
 }
 
-bool validate_is_line(const char *text)
+static bool is_line(const char *text)
 {
     size_t len = 0;
     for (; text[len] != '\0'; len++) {
@@ -88,7 +88,7 @@ const char *validate_text(const struct json_input *in, const char *name, bool is
 const char *validate_line(const struct json_input *in, const char *name, bool is_required)
 {
     const char *text = validate_text(in, name, is_required);
-    if (text == NULL || validate_is_line(text))
+    if (text == NULL || is_line(text))
         return text;
     fail_member(in, name, "value_error", "Value should be one line without control characters, not too long");
     return NULL;

@@ -51,9 +51,6 @@ bool validate_boolean(const struct json_input *in, const char *name, bool fallba
 json_t *validate_array(const struct json_input *in, const char *name, bool is_required, size_t max_len);
 json_t *validate_object(const struct json_input *in, const char *name, bool is_required);
 
-/* Whether `text` is a single line as above. */
-bool validate_is_line(const char *text);
-
 /* Whether it can stand behind the "@" of an address. */
 bool validate_is_domain(const char *text);
 
