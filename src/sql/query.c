@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SQLite statements: prepare and bind, step, result codes.
+ * Binding by a string of letters keeps each call to one line; SQLite copies what could change meanwhile.
  */
 #include "sql/query.h"
 
@@ -10,6 +10,9 @@
 
 int query_error(int sqlite_result)
 {
+    /* Somebody cut the file off. */
+    if (sqlite_result == SQLITE_IOERR_SHORT_READ)
+        return -EUCLEAN;
     switch (sqlite_result & 0xff) {
     case SQLITE_OK:
     case SQLITE_ROW:
@@ -92,7 +95,11 @@ int query_prepare(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, co
 
 int query_step(sqlite3_stmt *statement)
 {
+    errno = 0;
     int result = sqlite3_step(statement);
+    /* Why a file could not be read or written, is nowhere else. */
+    if ((result & 0xff) == SQLITE_IOERR && result != SQLITE_IOERR_SHORT_READ && errno != 0)
+        return -errno;
     return result == SQLITE_ROW ? 1 : query_error_on(sqlite3_db_handle(statement), result);
 }
 
@@ -143,4 +150,92 @@ char *query_column_copy(sqlite3_stmt *statement, int column, size_t *ret_len)
     if (ret_len != NULL)
         *ret_len = len;
     return copy;
+}
+
+/* ---------------------------------------------------------------- statements that are kept */
+
+void statements_init(struct statements *statements, sqlite3 *db, const char *const *texts)
+{
+    *statements = (struct statements){.db = db, .texts = texts};
+}
+
+void statements_release(struct statements *statements)
+{
+    for (size_t i = 0; i < STATEMENTS_MAX; i++)
+        sqlite3_finalize(statements->prepared[i]);
+    statements_init(statements, NULL, statements->texts);
+}
+
+/* Ready to be stepped through; statements_end() in any case. */
+static int bind_kept(struct statements *statements, size_t number, const char *types, va_list arguments)
+{
+    sqlite3_stmt **statement = &statements->prepared[number];
+    if (statements->db == NULL)
+        return -EINVAL;
+    if (*statement == NULL) {
+        int error =
+            query_error_on(statements->db, sqlite3_prepare_v3(statements->db, statements->texts[number], -1,
+                                                              SQLITE_PREPARE_PERSISTENT, statement, NULL));
+        if (error != 0)
+            return error;
+    }
+    return query_bind(*statement, types, arguments);
+}
+
+/* A statement that is not reset keeps its transaction open. What failed was told by step. */
+void statements_end(sqlite3_stmt *statement)
+{
+    if (statement == NULL)
+        return;
+    sqlite3_reset(statement);
+    sqlite3_clear_bindings(statement);
+}
+
+int statements_vexecute(struct statements *statements, size_t number, const char *types, va_list arguments)
+{
+    int result = bind_kept(statements, number, types, arguments);
+    if (result == 0)
+        do
+            result = query_step(statements->prepared[number]);
+        while (result > 0);
+    statements_end(statements->prepared[number]);
+    return result;
+}
+
+int statements_execute(struct statements *statements, size_t number, const char *types, ...)
+{
+    va_list arguments;
+    va_start(arguments, types);
+    int error = statements_vexecute(statements, number, types, arguments);
+    va_end(arguments);
+    return error;
+}
+
+int statements_begin(struct statements *statements, size_t number, sqlite3_stmt **ret_statement,
+                     const char *types, ...)
+{
+    va_list arguments;
+    va_start(arguments, types);
+    int result = bind_kept(statements, number, types, arguments);
+    va_end(arguments);
+    *ret_statement = statements->prepared[number];
+    return result != 0 ? result : query_step(*ret_statement);
+}
+
+int statements_integers(struct statements *statements, size_t number, int64_t *ret_values, size_t len,
+                        const char *types, ...)
+{
+    va_list arguments;
+    va_start(arguments, types);
+    int result = bind_kept(statements, number, types, arguments);
+    va_end(arguments);
+    sqlite3_stmt *statement = statements->prepared[number];
+    if (result == 0)
+        result = query_step(statement);
+    for (size_t i = 0; result > 0 && i < len; i++)
+        ret_values[i] = sqlite3_column_int64(statement, (int)i);
+    statements_end(statement);
+    if (result > 0)
+        return 0;
+    return result < 0 ? result : -ENOENT;
 }

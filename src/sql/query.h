@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * SQLite statements with their arguments bound in one call, and its result codes as errno.
+ *
+ * A statement that is run once goes through query_execute() and its like. One that is run over and over
+ * belongs to a set: it is prepared when it is first run, and kept for the next time.
  */
 #ifndef INBOXFS_SQL_QUERY_H
 #define INBOXFS_SQL_QUERY_H
@@ -10,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* -errno for a result code: -ENOSPC, -ENOMEM, -EBUSY, -EEXIST (a constraint), -EIO … */
+/* -errno for a result code: -ENOSPC, -ENOMEM, -EBUSY, -EEXIST (a constraint), -EUCLEAN (damaged), -EIO … */
 int query_error(int sqlite_result);
 /* The same of a call on `db` (NULL: it could not even be made) that may open a file: where that failed, the
  * system's own reason. */
@@ -24,7 +27,7 @@ int query_prepare(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, co
 /* Binds the parameters of a prepared statement, as above. */
 int query_bind(sqlite3_stmt *statement, const char *types, va_list arguments);
 
-/* 1: a row, 0: no more, or -errno. */
+/* 1: a row, 0: no more, or -errno: the system's own where a file could not be read or written. */
 int query_step(sqlite3_stmt *statement);
 
 /* Prepares, runs to the end, finalises. 0 or -errno. */
@@ -36,6 +39,36 @@ int query_integer(sqlite3 *db, int64_t *ret_value, const char *sql, const char *
 /* A copy of a text or blob column, NUL-terminated; NULL for an SQL NULL or without memory. `ret_len` may be
  * NULL. The caller frees. */
 char *query_column_copy(sqlite3_stmt *statement, int column, size_t *ret_len);
+
+/* ---------------------------------------------------------------- statements that are kept */
+
+enum {
+    STATEMENTS_MAX = 40
+};
+
+struct statements {           /* of one connection, one thread at a time; all zeros: everything fails */
+    sqlite3 *db;              /* borrowed, to be closed after statements_release() */
+    const char *const *texts; /* by number; static */
+    sqlite3_stmt *prepared[STATEMENTS_MAX];
+};
+
+void statements_init(struct statements *statements, sqlite3 *db, const char *const *texts);
+/* All zeros are fine, too. */
+void statements_release(struct statements *statements);
+
+/* Runs statement `number` to its end, with its parameters bound as by query_prepare(). 0 or -errno. */
+int statements_execute(struct statements *statements, size_t number, const char *types, ...);
+int statements_vexecute(struct statements *statements, size_t number, const char *types, va_list arguments);
+
+/* The first row's columns, which are `len` integers; -ENOENT without a row. */
+int statements_integers(struct statements *statements, size_t number, int64_t *ret_values, size_t len,
+                        const char *types, ...);
+
+/* Binds the parameters of a statement and steps to its first row: 1, 0: there is none, or -errno.
+ * query_step() goes on; statements_end() has to follow in any case. */
+int statements_begin(struct statements *statements, size_t number, sqlite3_stmt **ret_statement,
+                     const char *types, ...);
+void statements_end(sqlite3_stmt *statement);
 
 static inline void cleanup_statement(sqlite3_stmt **statement)
 {

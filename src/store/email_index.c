@@ -36,7 +36,7 @@ void email_index_free(struct email_index *index)
 {
     if (index == NULL)
         return;
-    for (size_t i = 0; i < CHUNKS_MAX && index->chunks[i] != NULL; i++)
+    for (size_t i = 0; i < CHUNKS_MAX; i++)
         free(index->chunks[i]);
     text_arena_release(&index->texts);
     free(index);
@@ -62,7 +62,10 @@ static struct email_entry *get_entry(const struct email_index *index, uint32_t n
 
 struct email_entry *email_index_find(const struct email_index *index, uint32_t number)
 {
-    return number < index->len ? get_entry(index, number) : NULL;
+    if (number >= index->len || index->chunks[number / CHUNK_ENTRIES] == NULL)
+        return NULL;
+    struct email_entry *entry = get_entry(index, number);
+    return entry->name == NULL ? NULL : entry;
 }
 
 /* ---------------------------------------------------------------- the two tables of an inbox */
@@ -118,13 +121,13 @@ static int prepare_order(const struct email_list *list, uint32_t more, struct em
     return 0;
 }
 
-static int prepare_chunks(struct email_index *index, uint32_t more)
+static int prepare_chunks(struct email_index *index, uint32_t first, uint32_t more)
 {
-    uint64_t last = ((uint64_t)index->len + more - 1) / CHUNK_ENTRIES;
+    uint64_t last = ((uint64_t)first + more - 1) / CHUNK_ENTRIES;
     if (last >= CHUNKS_MAX)
         return -EOVERFLOW;
     /* No reader looks at a chunk before one of its entries has a number. */
-    for (uint64_t i = index->len / CHUNK_ENTRIES; i <= last; i++) {
+    for (uint64_t i = first / CHUNK_ENTRIES; i <= last; i++) {
         if (index->chunks[i] == NULL)
             index->chunks[i] = calloc(CHUNK_ENTRIES, sizeof(*index->chunks[i]));
         if (index->chunks[i] == NULL)
@@ -138,11 +141,11 @@ const char *email_index_keep_texts(struct email_index *index, const char *name, 
     return text_arena_add_two(&index->texts, name, key);
 }
 
-int email_index_prepare(struct email_index *index, const struct email_list *list, uint32_t more,
-                        struct email_room *ret_room)
+int email_index_prepare(struct email_index *index, const struct email_list *list, uint32_t first,
+                        uint32_t more, struct email_room *ret_room)
 {
     struct email_room room = {0};
-    int error = prepare_chunks(index, more);
+    int error = prepare_chunks(index, first, more);
     if (error == 0)
         error = prepare_order(list, more, &room);
     if (error == 0)
@@ -177,16 +180,15 @@ void email_list_take_room(struct email_list *list, struct email_room *room)
     room->by_key = number_table_exchange(&list->by_key, room->by_key);
 }
 
-uint32_t email_index_add(struct email_index *index, struct email_list *list, const struct email_entry *entry,
-                         uint32_t key_hash, uint32_t name_hash)
+void email_index_add(struct email_index *index, struct email_list *list, uint32_t number,
+                     const struct email_entry *entry, uint32_t key_hash, uint32_t name_hash)
 {
-    uint32_t number = index->len++;
+    index->len = number + 1;
     *get_entry(index, number) = *entry;
     list->order[list->len++] = number;
     email_list_count_in(list, entry);
     number_table_add(&list->by_name, name_hash, number);
     number_table_add(&list->by_key, key_hash, number);
-    return number;
 }
 
 void email_list_count_in(struct email_list *list, const struct email_entry *entry)

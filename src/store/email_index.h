@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which emails there are: numbered from 0 in order of appearance over all inboxes, and for each inbox in
- * order, by file name and by key. Memory only; what an email says stays in the record log. An email that is
- * gone keeps its number and its name, so that it gets both back should it return.
+ * Which emails there are: numbered from 0 in order of appearance over all inboxes (with gaps where some went
+ * before this start), and for each inbox in order, by file name and by key. Memory only; what an email says
+ * is on the disk. An email that is gone keeps its number and its name, so that it gets both back should it
+ * return.
  *
  * Locks are the caller's. Adding is in two steps: email_index_prepare() takes what memory and time it needs
  * and only reads what readers read; the rest is short and cannot fail.
@@ -15,18 +16,17 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "store/cache_frame.h"
 #include "store/number_table.h"
+#include "store/records.h"
 #include "store/text_arena.h"
 
 enum {
-    EMAIL_ROOM_MAX = 1024,
     EMAIL_INBOX_MAX = (1 << 24) - 1, /* numbers of inboxes are far below: inbox_table.h */
 };
 
 struct email_entry {
-    uint64_t position; /* of its record in the log */
-    const char *name;  /* email_index_keep_texts(): the key follows */
+    uint64_t text;    /* number of its record's text (records.h) */
+    const char *name; /* email_index_keep_texts(): the key follows */
     int64_t date_ms;
     uint32_t json_len;
     uint32_t line_len;   /* in index.jsonl, without the name */
@@ -46,12 +46,6 @@ struct hashed_text {
 static inline const char *email_entry_key(const struct email_entry *entry)
 {
     return entry->name + strlen(entry->name) + 1;
-}
-
-/* The length of its record. */
-static inline size_t email_entry_record_len(const struct email_entry *entry)
-{
-    return email_frame_len(entry->json_len, strlen(email_entry_key(entry)), strlen(entry->name));
 }
 
 static inline bool email_entry_is_shown(const struct email_entry *entry)
@@ -86,7 +80,7 @@ struct email_index *email_index_new(void);
 void email_index_free(struct email_index *index);
 void email_list_release(struct email_list *list);
 
-/* How many numbers have been given. */
+/* Numbers given so far are below this. */
 uint32_t email_index_len(const struct email_index *index);
 
 /* NULL: no such number. */
@@ -104,17 +98,18 @@ uint32_t email_list_find_key(const struct email_index *index, const struct email
 /* A copy of a name and, behind it, of a key, that lives as long as the index; NULL without memory. */
 const char *email_index_keep_texts(struct email_index *index, const char *name, const char *key);
 
-/* Makes room for `more` emails in an inbox, as many as EMAIL_ROOM_MAX. 0, -ENOMEM, or -EOVERFLOW. */
-int email_index_prepare(struct email_index *index, const struct email_list *list, uint32_t more,
-                        struct email_room *ret_room);
+/* Makes room for `more` emails in an inbox, with the numbers from `first` on. 0, -ENOMEM, or -EOVERFLOW. */
+int email_index_prepare(struct email_index *index, const struct email_list *list, uint32_t first,
+                        uint32_t more, struct email_room *ret_room);
 
 /* Puts the list where the room is; what is in the room afterwards is no longer looked at and is freed with
  * email_room_release(), without a lock. */
 void email_list_take_room(struct email_list *list, struct email_room *room);
 
-/* Adds an email, for which there must be room, found by these hashes of its key and name; its number. */
-uint32_t email_index_add(struct email_index *index, struct email_list *list, const struct email_entry *entry,
-                         uint32_t key_hash, uint32_t name_hash);
+/* Adds an email, for which there must be room, found by these hashes of its key and name. Its number is not
+ * below email_index_len(). */
+void email_index_add(struct email_index *index, struct email_list *list, uint32_t number,
+                     const struct email_entry *entry, uint32_t key_hash, uint32_t name_hash);
 
 /* Takes an email, as it is, into the sums of its list; or out of them, before it changes. One that is gone
  * counts nowhere. */

@@ -12,17 +12,16 @@
 #include "mail/index_line.h"
 
 struct line {
-    uint64_t position; /* of the record */
+    uint64_t text; /* number of the record's text */
     const char *name;
     int64_t date_ms;
     uint64_t start; /* where it begins */
-    uint32_t record_len;
     uint32_t json_len;
     uint32_t line_len; /* without the name */
 };
 
 struct store_index {
-    struct mirror *mirror; /* whose records are not discarded as long as this lives */
+    struct mirror *mirror; /* whose texts are not deleted as long as this lives */
     size_t len;
     uint64_t bytes;
     struct line lines[];
@@ -35,10 +34,9 @@ static void collect_locked(const struct mirror *mirror, const struct inbox *inbo
         if (!email_entry_is_shown(entry))
             continue;
         index->lines[index->len++] = (struct line){
-            .position = entry->position,
+            .text = entry->text,
             .name = entry->name,
             .date_ms = entry->date_ms,
-            .record_len = (uint32_t)email_entry_record_len(entry),
             .json_len = entry->json_len,
             .line_len = entry->line_len,
         };
@@ -112,38 +110,28 @@ static size_t find_line(const struct store_index *index, uint64_t offset)
     return low;
 }
 
-/* Where lines come from: emails of one answer lie side by side, newest first. */
-struct source {
-    const struct record_log *log;
-    struct record_window window;
-};
-
-static int write_line(struct source *source, const struct line *line, char *ret_bytes)
+static int write_line(const struct store_index *index, const struct line *line, char *ret_bytes)
 {
-    struct email_parts parts;
-    const void *record;
-    int error = record_window_read(&source->window, source->log, line->position, line->record_len, &record);
-    if (error != 0)
-        return error;
-    email_frame_get_parts(record, &parts);
-    index_line_write(parts.json, line->json_len, line->name, strlen(line->name), line->line_len, ret_bytes);
-    return 0;
+    _cleanup_free_ char *json = NULL;
+    int error = records_read_text(&index->mirror->records, line->text, line->json_len, &json);
+    if (error == 0)
+        index_line_write(json, line->json_len, line->name, strlen(line->name), line->line_len, ret_bytes);
+    return error;
 }
 
 /* Of a line that does not fit whole, what lies within the `len` bytes from `from` on. */
-static int write_part(struct source *source, const struct line *line, size_t bytes, size_t from, size_t len,
-                      char *ret_bytes)
+static int write_part(const struct store_index *index, const struct line *line, size_t bytes, size_t from,
+                      size_t len, char *ret_bytes)
 {
     _cleanup_free_ char *whole = malloc(bytes);
-    int error = whole == NULL ? -ENOMEM : write_line(source, line, whole);
+    int error = whole == NULL ? -ENOMEM : write_line(index, line, whole);
     if (error == 0)
         memcpy(ret_bytes, whole + from, len);
     return error;
 }
 
 /* `len` bytes, which there are. */
-static int write_lines(const struct store_index *index, struct source *source, uint64_t offset,
-                       char *ret_bytes, size_t len)
+static int write_lines(const struct store_index *index, uint64_t offset, char *ret_bytes, size_t len)
 {
     size_t done = 0;
     for (size_t i = len > 0 ? find_line(index, offset) : 0; done < len; i++) {
@@ -151,8 +139,8 @@ static int write_lines(const struct store_index *index, struct source *source, u
         size_t bytes = line_bytes(line);
         size_t from = offset + done - line->start;
         size_t part = bytes - from < len - done ? bytes - from : len - done;
-        int error = part == bytes ? write_line(source, line, ret_bytes + done)
-                                  : write_part(source, line, bytes, from, part, ret_bytes + done);
+        int error = part == bytes ? write_line(index, line, ret_bytes + done)
+                                  : write_part(index, line, bytes, from, part, ret_bytes + done);
         if (error != 0)
             return error;
         done += part;
@@ -169,9 +157,7 @@ int inbox_index_read(const struct store_index *index, uint64_t offset, char *ret
         len = 0;
     else if (len > index->bytes - offset)
         len = index->bytes - offset;
-    struct source source = {.log = index->mirror->log};
-    int error = write_lines(index, &source, offset, ret_bytes, len);
-    record_window_release(&source.window);
+    int error = write_lines(index, offset, ret_bytes, len);
     if (error == -EIO)
         mirror_note_lost(index->mirror);
     *ret_len = len;

@@ -92,28 +92,27 @@ static int make_room(struct inbox_table *table, uint32_t number)
     return 0;
 }
 
-static int add(struct inbox_table *table, const struct inbox_frame *frame, const struct inbox_parts *texts,
-               struct inbox **ret_inbox)
+static int add(struct inbox_table *table, const struct inbox_row *row, struct inbox **ret_inbox)
 {
-    bool has_no_name = frame->origin == INBOX_OF_NO_NAME;
-    if (has_no_name ? table->of_no_name != NULL : inbox_table_find_id(table, texts->id) != NULL)
+    bool has_no_name = row->origin == INBOX_OF_NO_NAME;
+    if (has_no_name ? table->of_no_name != NULL : inbox_table_find_id(table, row->id) != NULL)
         return -EBADMSG;
-    int error = make_room(table, frame->number);
+    int error = make_room(table, row->number);
     if (error != 0)
         return error;
     _cleanup_free_ struct inbox *inbox = calloc(1, sizeof(*inbox));
     if (inbox == NULL)
         return -ENOMEM;
-    inbox->number = frame->number;
-    inbox->texts.id = texts->id;
+    inbox->number = row->number;
+    inbox->row.id = row->id;
     inbox->is_gone = true;
     if (!has_no_name)
-        error = map_set(&table->by_id, texts->id, inbox);
+        error = map_set(&table->by_id, row->id, inbox);
     if (error != 0)
         return error;
     if (has_no_name)
         table->of_no_name = inbox;
-    table->items[frame->number] = inbox;
+    table->items[row->number] = inbox;
     *ret_inbox = TAKE_PTR(inbox);
     return 0;
 }
@@ -127,34 +126,31 @@ static const char *keep_text(struct inbox_table *table, const char *before, cons
 }
 
 /* Copies what is not there yet, but for the JSON. 0 or -ENOMEM. */
-static int keep_texts(struct inbox_table *table, const struct inbox_parts *before,
-                      const struct inbox_parts *texts, struct inbox_parts *ret)
+static int keep_texts(struct inbox_table *table, const struct inbox_row *before, struct inbox_row *row)
 {
-    *ret = (struct inbox_parts){.id = keep_text(table, before->id, texts->id),
-                                .address = keep_text(table, before->address, texts->address),
-                                .name = keep_text(table, before->name, texts->name)};
-    bool is_whole = ret->id != NULL && ret->name != NULL && (ret->address != NULL || texts->address == NULL);
-    return is_whole ? 0 : -ENOMEM;
+    bool has_address = row->address != NULL;
+    row->id = keep_text(table, before->id, row->id);
+    row->address = keep_text(table, before->address, row->address);
+    row->name = keep_text(table, before->name, row->name);
+    return row->id != NULL && row->name != NULL && (row->address != NULL || !has_address) ? 0 : -ENOMEM;
 }
 
-int inbox_table_put(struct inbox_table *table, const struct inbox_frame *frame,
-                    const struct inbox_parts *texts)
+int inbox_table_put(struct inbox_table *table, const struct inbox_row *row)
 {
-    static const struct inbox_parts nothing = {.id = NULL};
-    struct inbox_parts kept;
-    struct inbox *inbox = inbox_table_get(table, frame->number);
-    if (!name_is_free(table, inbox, texts->name))
+    static const struct inbox_row nothing = {.id = NULL};
+    struct inbox_row kept = *row;
+    struct inbox *inbox = inbox_table_get(table, row->number);
+    if (!name_is_free(table, inbox, row->name))
         return -EBADMSG;
-    if (inbox != NULL && strcmp(inbox->texts.id, texts->id) != 0)
+    if (inbox != NULL && strcmp(inbox->row.id, row->id) != 0)
         return -EBADMSG;
-    _cleanup_free_ char *folded = file_name_fold(texts->name);
+    _cleanup_free_ char *folded = file_name_fold(row->name);
     if (folded == NULL)
         return -EBADMSG;
-    _cleanup_free_ char *json = malloc((size_t)frame->json_len + 1);
-    int error =
-        json == NULL ? -ENOMEM : keep_texts(table, inbox == NULL ? &nothing : &inbox->texts, texts, &kept);
+    _cleanup_free_ char *json = malloc(row->json_len + 1);
+    int error = json == NULL ? -ENOMEM : keep_texts(table, inbox == NULL ? &nothing : &inbox->row, &kept);
     if (error == 0 && inbox == NULL)
-        error = add(table, frame, &kept, &inbox);
+        error = add(table, &kept, &inbox);
     if (error == 0)
         error = map_set(&table->by_name, folded, inbox);
     if (error != 0)
@@ -163,16 +159,16 @@ int inbox_table_put(struct inbox_table *table, const struct inbox_frame *frame,
         map_remove(&table->by_name, inbox->folded_name);
     free(inbox->folded_name);
     inbox->folded_name = TAKE_PTR(folded);
-    memcpy(json, texts->json, (size_t)frame->json_len + 1);
+    memcpy(json, row->json, row->json_len);
+    json[row->json_len] = '\0';
     free(inbox->json);
     kept.json = inbox->json = TAKE_PTR(json);
-    inbox->frame = *frame;
-    inbox->texts = kept;
+    inbox->row = kept;
     inbox->name = kept.name;
     inbox->is_gone = false;
-    inbox->is_quiet = (frame->flags & INBOX_IS_QUIET) != 0;
-    if (inbox->changed_ms < frame->changed_ms)
-        inbox->changed_ms = frame->changed_ms;
+    inbox->is_quiet = row->is_quiet;
+    if (inbox->changed_ms < row->changed_ms)
+        inbox->changed_ms = row->changed_ms;
     return 0;
 }
 

@@ -11,7 +11,6 @@
 #include <stdint.h>
 
 #include "base/map.h"
-#include "store/cache_frame.h"
 #include "store/email_index.h"
 
 enum {
@@ -27,12 +26,11 @@ struct look_memory {
 
 struct inbox {
     uint32_t number;
-    struct inbox_frame frame; /* the record as it is now */
-    struct inbox_parts texts;
-    char *json;         /* that of `texts`, owned */
-    const char *name;   /* of its folder; NULL while it is gone */
-    char *folded_name;  /* file_name_fold() of it */
-    int64_t changed_ms; /* the record, or the set of emails */
+    struct inbox_row row; /* the record as it is now; its texts are the table's, but for the JSON */
+    char *json;           /* that of `row`, owned */
+    const char *name;     /* of its folder; NULL while it is gone */
+    char *folded_name;    /* file_name_fold() of it */
+    int64_t changed_ms;   /* the record, or the set of emails */
     bool is_gone;
     bool is_quiet; /* what it holds was there before this account was first looked at */
     struct email_list emails;
@@ -65,8 +63,7 @@ char *inbox_table_choose_name(const struct inbox_table *table, const struct inbo
 
 /* Puts a record (copied) under its number, new or not, with the folder name that is in it (nobody else may
  * have that). 0; -EBADMSG: the number or name is another's; -ENOMEM. */
-int inbox_table_put(struct inbox_table *table, const struct inbox_frame *frame,
-                    const struct inbox_parts *texts);
+int inbox_table_put(struct inbox_table *table, const struct inbox_row *row);
 
 /* It keeps its number and loses its name. */
 void inbox_table_remove(struct inbox_table *table, struct inbox *inbox);

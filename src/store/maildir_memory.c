@@ -1,33 +1,768 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory of the Maildirs: boxes by inbox, and the file that holds them.
+ * A box is the memory of one inbox. What changes is written to the file as whole rows, in one transaction
+ * that is on the disk when it returns, and only then put into the box.
  */
 #include "store/maildir_memory.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "store/maildir_file.h"
-#include "store/maildir_frame.h"
-#include "store/maildir_plan.h"
+#include "base/cleanup.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "mail/content_digest.h"
+#include "store/old_log.h"
+#include "store/state_file.h"
 
 enum {
-    NS_PER_MS = 1000 * 1000
+    NS_PER_MS = 1000 * 1000,
+    FIRST_CAPACITY = 16,
+    BOXES_MAX = 1 << 20,
 };
+
+/* ---------------------------------------------------------------- boxes */
+
+struct maildir_box {
+    uint32_t number; /* in the file */
+    uint32_t uidvalidity;
+    char *id;                   /* the inbox's; owned */
+    struct maildir_mail *mails; /* the place of U number n is n - 1 */
+    uint32_t len;
+    uint32_t capacity;
+    struct number_table by_email;      /* of places */
+    struct number_table by_digest;     /* of places */
+    uint32_t present[MAILDIR_FOLDERS]; /* messages that are not gone */
+    int64_t changed_ns[MAILDIR_FOLDERS];
+    bool is_stale; /* the inbox may hold other emails than these */
+};
+
+struct boxes {                  /* empty: all zeros */
+    struct maildir_box **items; /* by number; NULL where there is none */
+    uint32_t len;
+    uint32_t capacity;
+};
+
+/* Empty, and stale. NULL without memory. */
+static struct maildir_box *box_new(uint32_t number, uint32_t uidvalidity, const char *id)
+{
+    struct maildir_box *box = calloc(1, sizeof(*box));
+    if (box == NULL)
+        return NULL;
+    *box = (struct maildir_box){.number = number, .uidvalidity = uidvalidity, .is_stale = true};
+    box->id = strdup(id);
+    if (box->id != NULL)
+        return box;
+    free(box);
+    return NULL;
+}
+
+static void box_free(struct maildir_box *box)
+{
+    if (box == NULL)
+        return;
+    free(box->id);
+    free(box->mails);
+    number_table_release(&box->by_email);
+    number_table_release(&box->by_digest);
+    free(box);
+}
+
+/* Numbers in a row, spread over the table. */
+static uint32_t hash_email(uint32_t email)
+{
+    return email * UINT32_C(2654435761);
+}
+
+static uint32_t hash_digest(const unsigned char *digest)
+{
+    uint32_t hash;
+    memcpy(&hash, digest, sizeof(hash));
+    return hash;
+}
+
+static bool email_equals(const void *context, uint32_t place, const void *key)
+{
+    return ((const struct maildir_box *)context)->mails[place].email == *(const uint32_t *)key;
+}
+
+static bool digest_equals(const void *context, uint32_t place, const void *key)
+{
+    return memcmp(((const struct maildir_box *)context)->mails[place].digest, key, MAILDIR_DIGEST_BYTES) == 0;
+}
+
+static struct maildir_mail *mail_at(const struct maildir_box *box, uint32_t place)
+{
+    return place == NUMBER_NONE ? NULL : &box->mails[place];
+}
+
+static struct maildir_mail *find_uid(const struct maildir_box *box, uint32_t uid)
+{
+    if (uid == 0 || uid > box->len || box->mails[uid - 1].uid == 0)
+        return NULL;
+    return &box->mails[uid - 1];
+}
+
+static struct maildir_mail *find_email(const struct maildir_box *box, uint32_t email)
+{
+    const struct number_kind kind = {email_equals, box};
+    return mail_at(box, number_table_find(&box->by_email, &kind, hash_email(email), &email));
+}
+
+static struct maildir_mail *find_digest(const struct maildir_box *box, const unsigned char *digest)
+{
+    const struct number_kind kind = {digest_equals, box};
+    return mail_at(box, number_table_find(&box->by_digest, &kind, hash_digest(digest), digest));
+}
+
+static int reserve_places(struct maildir_box *box, uint32_t len)
+{
+    uint32_t capacity = box->capacity == 0 ? FIRST_CAPACITY : box->capacity;
+    if (len > MAILDIR_UID_MAX)
+        return -EOVERFLOW;
+    while (capacity < len)
+        capacity *= 2;
+    if (capacity == box->capacity)
+        return 0;
+    struct maildir_mail *mails = realloc(box->mails, capacity * sizeof(*mails));
+    if (mails == NULL)
+        return -ENOMEM;
+    box->mails = mails;
+    box->capacity = capacity;
+    return 0;
+}
+
+static int enlarge(struct number_table *table, uint32_t more)
+{
+    struct number_table larger;
+    int error = number_table_enlarge(table, more, &larger);
+    if (error != 0)
+        return error;
+    struct number_table old = number_table_exchange(table, larger);
+    number_table_release(&old);
+    return 0;
+}
+
+/* Makes room for `more` new messages, and for as many emails to be bound. 0, -ENOMEM, or -EOVERFLOW. */
+static int box_reserve(struct maildir_box *box, uint32_t more, uint32_t more_emails)
+{
+    if (more > MAILDIR_UID_MAX - box->len)
+        return -EOVERFLOW;
+    int error = reserve_places(box, box->len + more);
+    if (error == 0)
+        error = enlarge(&box->by_digest, more);
+    if (error == 0)
+        error = enlarge(&box->by_email, more_emails);
+    return error;
+}
+
+static int make_place(struct maildir_box *box, uint32_t place)
+{
+    int error = place < box->len ? 0 : reserve_places(box, place + 1);
+    if (error == 0)
+        error = enlarge(&box->by_digest, 1);
+    while (error == 0 && box->len <= place)
+        box->mails[box->len++] = (struct maildir_mail){.email = NUMBER_NONE, .is_gone = true};
+    return error;
+}
+
+/* Adds a message or, where its U number is known, replaces what was known of it (not its email). A place that
+ * lies beyond the next one leaves the ones between without a message. 0, -EBADMSG (not a U number), -ENOMEM.
+ */
+static int box_put(struct maildir_box *box, const struct maildir_mail *mail)
+{
+    if (mail->uid == 0 || mail->uid > MAILDIR_UID_MAX || mail->folder >= MAILDIR_FOLDERS)
+        return -EBADMSG;
+    uint32_t place = mail->uid - 1;
+    int error = make_place(box, place);
+    if (error != 0)
+        return error;
+    struct maildir_mail *known = &box->mails[place];
+    if (known->uid != 0 && memcmp(known->digest, mail->digest, sizeof(mail->digest)) != 0)
+        return -EBADMSG;
+    bool is_new = known->uid == 0;
+    uint32_t email = known->email;
+    box->present[known->folder] -= !is_new && !known->is_gone;
+    box->present[mail->folder] += !mail->is_gone;
+    *known = *mail;
+    known->email = email;
+    if (is_new)
+        number_table_add(&box->by_digest, hash_digest(mail->digest), place);
+    return 0;
+}
+
+/* From now on the message is found by this email. There must be room. */
+static void box_bind(struct maildir_box *box, struct maildir_mail *mail, uint32_t email)
+{
+    mail->email = email;
+    number_table_add(&box->by_email, hash_email(email), mail->uid - 1);
+}
+
+/* Moves the folder's time on: to `now_ns`, and past what it was in any case. */
+static void box_touch(struct maildir_box *box, unsigned int folder, int64_t now_ns)
+{
+    int64_t *changed_ns = &box->changed_ns[folder];
+    *changed_ns = now_ns > *changed_ns ? now_ns : *changed_ns + 1;
+}
+
+static void boxes_release(struct boxes *boxes)
+{
+    for (uint32_t i = 0; i < boxes->len; i++)
+        box_free(boxes->items[i]);
+    free(boxes->items);
+    *boxes = (struct boxes){0};
+}
+
+static struct maildir_box *boxes_find(const struct boxes *boxes, const char *id)
+{
+    for (uint32_t i = 0; i < boxes->len; i++)
+        if (boxes->items[i] != NULL && strcmp(boxes->items[i]->id, id) == 0)
+            return boxes->items[i];
+    return NULL;
+}
+
+static int boxes_reserve(struct boxes *boxes, uint32_t number)
+{
+    if (number < boxes->capacity)
+        return 0;
+    uint32_t capacity = (number + 1) * 2;
+    struct maildir_box **items = realloc(boxes->items, capacity * sizeof(struct maildir_box *));
+    if (items == NULL)
+        return -ENOMEM;
+    boxes->items = items;
+    boxes->capacity = capacity;
+    return 0;
+}
+
+static void boxes_add(struct boxes *boxes, struct maildir_box *box)
+{
+    while (boxes->len <= box->number)
+        boxes->items[boxes->len++] = NULL;
+    boxes->items[box->number] = box;
+}
+
+/* ---------------------------------------------------------------- what a look changes */
+
+struct plan {
+    struct maildir_mail *changed; /* as they are to be */
+    size_t changed_len;
+    struct maildir_mail *met; /* digest and email of those met for the first time in this mount */
+    size_t met_len;
+    uint32_t added;       /* new messages among the changed */
+    unsigned int touched; /* 1 << enum maildir_folder for each folder that changes */
+    int64_t folder_ns[MAILDIR_FOLDERS];
+};
+
+static void add_change(struct plan *plan, const struct maildir_mail *mail)
+{
+    plan->changed[plan->changed_len++] = *mail;
+    plan->touched |= 1U << mail->folder;
+}
+
+static void make_digest(const char *id, unsigned char ret_digest[MAILDIR_DIGEST_BYTES])
+{
+    char hex[65];
+    content_digest(id, strlen(id), hex);
+    for (size_t i = 0; i < MAILDIR_DIGEST_BYTES; i++) {
+        const char byte[] = {hex[2 * i], hex[2 * i + 1], '\0'};
+        ret_digest[i] = (unsigned char)strtoul(byte, NULL, 16);
+    }
+}
+
+static void add_sighting(struct plan *plan, const struct maildir_box *box, uint8_t *is_seen,
+                         const struct maildir_sighting *sighting)
+{
+    const struct maildir_mail *known = find_email(box, sighting->email);
+    struct maildir_mail mail = {.epoch_s = sighting->epoch_s, .size = -1, .email = sighting->email};
+    if (known == NULL && sighting->id == NULL)
+        return;
+    if (known == NULL) {
+        make_digest(sighting->id, mail.digest);
+        plan->met[plan->met_len++] = mail;
+        known = find_digest(box, mail.digest);
+    }
+    if (known == NULL) {
+        mail.uid = box->len + ++plan->added;
+        mail.folder = MAILDIR_NEW;
+        add_change(plan, &mail);
+        return;
+    }
+    is_seen[known->uid - 1] = 1;
+    if (known->is_gone) {
+        mail = *known;
+        mail.is_gone = false;
+        add_change(plan, &mail);
+    }
+}
+
+static void add_gone(struct plan *plan, const struct maildir_box *box, const uint8_t *is_seen)
+{
+    for (uint32_t i = 0; i < box->len; i++) {
+        struct maildir_mail mail = box->mails[i];
+        if (mail.uid == 0 || mail.is_gone || is_seen[i])
+            continue;
+        mail.is_gone = true;
+        add_change(plan, &mail);
+    }
+}
+
+/* What left or came back may have done so at any time since. */
+static void choose_times(struct plan *plan, const struct maildir_box *box, int64_t arrived_ns, int64_t now_ns)
+{
+    struct maildir_box times = *box;
+    box_touch(&times, MAILDIR_NEW, plan->changed_len == plan->added ? arrived_ns : now_ns);
+    box_touch(&times, MAILDIR_CUR, now_ns);
+    memcpy(plan->folder_ns, times.changed_ns, sizeof(plan->folder_ns));
+}
+
+/* Finds out what is to change before anything does. Reads the box alone. `arrived_ns`: when the inbox
+ * changed: the time of new/ where mail came and none left. Release the plan also after an error. 0 or
+ * -ENOMEM. */
+static int plan_make(const struct maildir_box *box, const struct maildir_sighting *seen, size_t seen_len,
+                     int64_t arrived_ns, int64_t now_ns, struct plan *ret)
+{
+    *ret = (struct plan){.changed = malloc((seen_len + box->len + 1) * sizeof(*ret->changed)),
+                         .met = malloc((seen_len + 1) * sizeof(*ret->met))};
+    _cleanup_free_ uint8_t *is_seen = calloc((size_t)box->len + 1, 1);
+    if (ret->changed == NULL || ret->met == NULL || is_seen == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < seen_len; i++)
+        add_sighting(ret, box, is_seen, &seen[i]);
+    add_gone(ret, box, is_seen);
+    choose_times(ret, box, arrived_ns, now_ns);
+    return 0;
+}
+
+static void plan_release(struct plan *plan)
+{
+    free(plan->changed);
+    free(plan->met);
+    *plan = (struct plan){0};
+}
+
+/* 0, -ENOMEM, -EOVERFLOW. After it plan_apply() cannot fail. */
+static int plan_make_room(const struct plan *plan, struct maildir_box *box)
+{
+    return box_reserve(box, plan->added, (uint32_t)plan->met_len);
+}
+
+/* The folders' times as they are to be. */
+static void plan_get_times(const struct plan *plan, const struct maildir_box *box,
+                           int64_t ret_ns[MAILDIR_FOLDERS])
+{
+    for (unsigned int i = 0; i < MAILDIR_FOLDERS; i++)
+        ret_ns[i] = (plan->touched >> i & 1) != 0 ? plan->folder_ns[i] : box->changed_ns[i];
+}
+
+static void plan_apply(const struct plan *plan, struct maildir_box *box)
+{
+    for (size_t i = 0; i < plan->changed_len; i++)
+        box_put(box, &plan->changed[i]);
+    for (size_t i = 0; i < plan->met_len; i++) {
+        struct maildir_mail *mail = find_digest(box, plan->met[i].digest);
+        if (mail != NULL && mail->email == NUMBER_NONE)
+            box_bind(box, mail, plan->met[i].email);
+    }
+    plan_get_times(plan, box, box->changed_ns);
+}
+
+/* ---------------------------------------------------------------- the file */
 
 struct maildir_memory {
     struct clock *clock; /* borrowed */
     pthread_mutex_t write_lock;
     pthread_rwlock_t read_lock;
-    struct record_log *log;        /* protected by write_lock */
-    struct record_batch batch;     /* protected by write_lock: being put together */
-    struct maildir_boxes boxes;    /* protected by both, like all below */
+    struct state_file file;        /* protected by write_lock */
+    int error;                     /* what keeps changes from the file; 0: nothing */
+    struct boxes boxes;            /* protected by both, like all below */
     struct maildir_box **by_inbox; /* by the store's number; NULL: not known */
     uint32_t by_inbox_len;
-    bool has_sizes;
 };
+
+enum statement {
+    PUT_BOX,
+    PUT_MAIL,
+    LIST_BOXES,
+    LIST_MAILS,
+    LIST_MAILS_BACKWARDS,
+};
+
+static const char *const statements[] = {
+    [PUT_BOX] = "INSERT OR REPLACE INTO boxes VALUES (?, ?, ?, ?, ?, ?)",
+    [PUT_MAIL] = "INSERT OR REPLACE INTO mails VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    [LIST_BOXES] = "SELECT * FROM boxes ORDER BY number",
+    [LIST_MAILS] = "SELECT * FROM mails ORDER BY place",
+    [LIST_MAILS_BACKWARDS] = "SELECT * FROM mails ORDER BY place DESC",
+};
+
+static const struct state_file_format format = {
+    .name = "maildir.sqlite3",
+    .version = 1,
+    .schema = "CREATE TABLE boxes (number INTEGER PRIMARY KEY, uidvalidity INTEGER NOT NULL,"
+              " new_ns INTEGER NOT NULL, cur_ns INTEGER NOT NULL, id TEXT NOT NULL, hash INTEGER NOT NULL);"
+              "CREATE TABLE mails (place INTEGER PRIMARY KEY, digest BLOB NOT NULL, epoch_s INTEGER NOT NULL,"
+              " size INTEGER NOT NULL, flags INTEGER NOT NULL, folder INTEGER NOT NULL,"
+              " bits INTEGER NOT NULL, hash INTEGER NOT NULL);",
+    .statements = statements,
+    .page_bytes = 4096,
+    .log_pages = 1000,
+};
+
+enum mail_bit {
+    MAIL_HAS_INFO = 1,
+    MAIL_IS_GONE = 2,
+};
+
+/* Boxes and U numbers in one number, which rows are ordered by. */
+static int64_t place_of(uint32_t box, uint32_t uid)
+{
+    return (int64_t)box << 32 | uid;
+}
+
+static int64_t bits_of(const struct maildir_mail *mail)
+{
+    return (mail->has_info ? MAIL_HAS_INFO : 0) | (mail->is_gone ? MAIL_IS_GONE : 0);
+}
+
+/* A bit that the disk flips must not become a mark: a row whose hash is wrong counts as lost. */
+static int64_t hash_box(const struct maildir_box *box, const int64_t changed_ns[MAILDIR_FOLDERS])
+{
+    const int64_t numbers[] = {box->number, box->uidvalidity, changed_ns[MAILDIR_NEW],
+                               changed_ns[MAILDIR_CUR]};
+    return (int64_t)hash_bytes(hash_bytes(0, numbers, sizeof(numbers)), box->id, strlen(box->id));
+}
+
+static int64_t hash_mail(int64_t place, const struct maildir_mail *mail)
+{
+    const int64_t numbers[] = {place,        mail->epoch_s,         mail->size, (int64_t)mail->flags,
+                               mail->folder, (int64_t)bits_of(mail)};
+    return (int64_t)hash_bytes(hash_bytes(0, numbers, sizeof(numbers)), mail->digest, sizeof(mail->digest));
+}
+
+static int put_box(struct maildir_memory *memory, const struct maildir_box *box,
+                   const int64_t changed_ns[MAILDIR_FOLDERS])
+{
+    return state_file_execute(&memory->file, PUT_BOX, "iiiisi", (int64_t)box->number,
+                              (int64_t)box->uidvalidity, changed_ns[MAILDIR_NEW], changed_ns[MAILDIR_CUR],
+                              box->id, hash_box(box, changed_ns));
+}
+
+static int put_mail(struct maildir_memory *memory, const struct maildir_box *box,
+                    const struct maildir_mail *mail)
+{
+    int64_t place = place_of(box->number, mail->uid);
+    return state_file_execute(&memory->file, PUT_MAIL, "ibiiiiii", place, (const void *)mail->digest,
+                              sizeof(mail->digest), mail->epoch_s, mail->size, (int64_t)mail->flags,
+                              (int64_t)mail->folder, bits_of(mail), hash_mail(place, mail));
+}
+
+static int put_all(struct maildir_memory *memory)
+{
+    int error = 0;
+    for (uint32_t i = 0; error == 0 && i < memory->boxes.len; i++) {
+        const struct maildir_box *box = memory->boxes.items[i];
+        if (box != NULL)
+            error = put_box(memory, box, box->changed_ns);
+        for (uint32_t k = 0; box != NULL && error == 0 && k < box->len; k++)
+            if (box->mails[k].uid != 0)
+                error = put_mail(memory, box, &box->mails[k]);
+    }
+    return error;
+}
+
+/* All of it, durably. 0 or -errno. */
+static int write_all(struct maildir_memory *memory)
+{
+    int error = state_file_begin(&memory->file, true);
+    if (error != 0)
+        return error;
+    error = put_all(memory);
+    if (error == 0)
+        return state_file_commit(&memory->file);
+    state_file_abandon(&memory->file);
+    return error;
+}
+
+/* A file that was found damaged is made anew first, from what is in memory. */
+static int begin(struct maildir_memory *memory, bool is_durable)
+{
+    if (memory->error == 0 && atomic_load(&memory->file.is_damaged)) {
+        memory->error = state_file_renew(&memory->file);
+        if (memory->error == 0)
+            memory->error = write_all(memory);
+    }
+    return memory->error != 0 ? memory->error : state_file_begin(&memory->file, is_durable);
+}
+
+static int end(struct maildir_memory *memory, int error)
+{
+    if (error == 0)
+        return state_file_commit(&memory->file);
+    state_file_abandon(&memory->file);
+    return error;
+}
+
+/* Some messages of a box, and its folders' times. On the disk when it returns 0; else nothing is. */
+static int write_mails(struct maildir_memory *memory, const struct maildir_box *box,
+                       const int64_t changed_ns[MAILDIR_FOLDERS], const struct maildir_mail *mails,
+                       size_t len)
+{
+    int error = begin(memory, true);
+    if (error != 0)
+        return error;
+    error = put_box(memory, box, changed_ns);
+    for (size_t i = 0; error == 0 && i < len; i++)
+        error = put_mail(memory, box, &mails[i]);
+    return end(memory, error);
+}
+
+/* ---------------------------------------------------------------- loading */
+
+/* A new box, where neither its number nor its id is another's. 0 or -ENOMEM; *ret_box may be NULL. */
+static int add_loaded_box(struct boxes *boxes, uint32_t number, uint32_t uidvalidity, const char *id,
+                          struct maildir_box **ret_box)
+{
+    *ret_box = NULL;
+    if (number >= BOXES_MAX || uidvalidity == 0 || boxes_find(boxes, id) != NULL ||
+        (number < boxes->len && boxes->items[number] != NULL))
+        return 0;
+    if (boxes_reserve(boxes, number) != 0)
+        return -ENOMEM;
+    struct maildir_box *box = box_new(number, uidvalidity, id);
+    if (box == NULL)
+        return -ENOMEM;
+    boxes_add(boxes, box);
+    *ret_box = box;
+    return 0;
+}
+
+static int load_box(struct maildir_memory *memory, sqlite3_stmt *row)
+{
+    int64_t number = sqlite3_column_int64(row, 0);
+    const char *id = (const char *)sqlite3_column_text(row, 4);
+    struct maildir_box *box = NULL;
+    int error = id == NULL || number < 0 || number >= BOXES_MAX
+                    ? 0
+                    : add_loaded_box(&memory->boxes, (uint32_t)number, (uint32_t)sqlite3_column_int64(row, 1),
+                                     id, &box);
+    if (error != 0)
+        return error;
+    if (box != NULL) {
+        box->changed_ns[MAILDIR_NEW] = sqlite3_column_int64(row, 2);
+        box->changed_ns[MAILDIR_CUR] = sqlite3_column_int64(row, 3);
+    }
+    if (box == NULL || sqlite3_column_int64(row, 5) != hash_box(box, box->changed_ns)) {
+        if (box != NULL) {
+            memory->boxes.items[number] = NULL;
+            box_free(box);
+        }
+        state_file_note(&memory->file, -EUCLEAN);
+    }
+    return 0;
+}
+
+static int load_mail(struct maildir_memory *memory, sqlite3_stmt *row)
+{
+    int64_t place = sqlite3_column_int64(row, 0);
+    uint64_t number = (uint64_t)place >> 32;
+    const void *digest = sqlite3_column_blob(row, 1);
+    int64_t bits = sqlite3_column_int64(row, 6);
+    struct maildir_box *box = number < memory->boxes.len ? memory->boxes.items[number] : NULL;
+    struct maildir_mail mail = {
+        .epoch_s = sqlite3_column_int64(row, 2),
+        .size = sqlite3_column_int64(row, 3),
+        .flags = (uint64_t)sqlite3_column_int64(row, 4),
+        .uid = (uint32_t)place,
+        .email = NUMBER_NONE,
+        .folder = (uint8_t)sqlite3_column_int64(row, 5),
+        .has_info = (bits & MAIL_HAS_INFO) != 0,
+        .is_gone = (bits & MAIL_IS_GONE) != 0,
+    };
+    int error = -EBADMSG;
+    if (digest != NULL && sqlite3_column_bytes(row, 1) == MAILDIR_DIGEST_BYTES)
+        memcpy(mail.digest, digest, sizeof(mail.digest));
+    if (box != NULL && mail.size >= -1 && sqlite3_column_int64(row, 7) == hash_mail(place, &mail))
+        error = box_put(box, &mail);
+    if (error == -EBADMSG)
+        state_file_note(&memory->file, -EUCLEAN);
+    return error == -ENOMEM ? error : 0;
+}
+
+/* 0; -ENOMEM; -errno: not all of it could be read. Nobody else uses the file yet. */
+static int load_rows(struct maildir_memory *memory, enum statement statement,
+                     int (*load)(struct maildir_memory *memory, sqlite3_stmt *row))
+{
+    sqlite3_stmt *row;
+    int error = 0;
+    int more = statements_begin(&memory->file.statements, statement, &row, "");
+    for (; more > 0 && error == 0; more = query_step(row))
+        error = load(memory, row);
+    statements_end(row);
+    return error != 0 ? error : more;
+}
+
+/* What lies behind a page that cannot be read is read from the other end. */
+static int load_all(struct maildir_memory *memory)
+{
+    if (memory->file.db == NULL)
+        return 0;
+    int error = load_rows(memory, LIST_BOXES, load_box);
+    if (error == 0)
+        error = load_rows(memory, LIST_MAILS, load_mail);
+    if (error != 0 && error != -ENOMEM) {
+        state_file_note(&memory->file, -EUCLEAN);
+        error = load_rows(memory, LIST_MAILS_BACKWARDS, load_mail);
+    }
+    return error == -ENOMEM ? error : 0;
+}
+
+/* ---------------------------------------------------------------- what version 0.1 left */
+
+/* A log (old_log.h) of boxes and messages, of each the last counts, but for the folders' times, of which the
+ * latest does. */
+static const char old_name[] = "maildir";
+
+enum {
+    OLD_BOX = 1,
+    OLD_MAIL = 2,
+    OLD_IN_CUR = 1,
+    OLD_HAS_INFO = 2,
+    OLD_IS_GONE = 4,
+    OLD_CHANGED_NEW = 8,
+    OLD_CHANGED_CUR = 16,
+};
+
+struct old_box {
+    uint32_t number;
+    uint32_t uidvalidity;
+    int64_t changed_ns[MAILDIR_FOLDERS];
+    char id[];
+};
+
+struct old_mail {
+    uint32_t box;
+    uint32_t uid;
+    unsigned char digest[MAILDIR_DIGEST_BYTES];
+    int64_t epoch_s;
+    int64_t size;
+    uint64_t flags;
+    int64_t changed_ns;
+    uint32_t bits;
+    uint32_t spare;
+};
+
+static int take_old_box(struct boxes *boxes, const struct old_box *old, size_t len)
+{
+    struct maildir_box *box;
+    if (len <= sizeof(*old) || ((const char *)old)[len - 1] != '\0')
+        return 0;
+    int error = add_loaded_box(boxes, old->number, old->uidvalidity, old->id, &box);
+    if (error == 0 && box != NULL)
+        memcpy(box->changed_ns, old->changed_ns, sizeof(box->changed_ns));
+    return error;
+}
+
+static int take_old_mail(struct boxes *boxes, const struct old_mail *old, size_t len)
+{
+    static const uint32_t bits[MAILDIR_FOLDERS] = {OLD_CHANGED_NEW, OLD_CHANGED_CUR};
+    if (len != sizeof(*old) || old->box >= boxes->len || boxes->items[old->box] == NULL || old->size < -1)
+        return 0;
+    struct maildir_box *box = boxes->items[old->box];
+    struct maildir_mail mail = {
+        .epoch_s = old->epoch_s,
+        .size = old->size,
+        .flags = old->flags,
+        .uid = old->uid,
+        .email = NUMBER_NONE,
+        .folder = (old->bits & OLD_IN_CUR) != 0 ? MAILDIR_CUR : MAILDIR_NEW,
+        .has_info = (old->bits & OLD_HAS_INFO) != 0,
+        .is_gone = (old->bits & OLD_IS_GONE) != 0,
+    };
+    memcpy(mail.digest, old->digest, sizeof(mail.digest));
+    int error = box_put(box, &mail);
+    for (int i = 0; error == 0 && i < MAILDIR_FOLDERS; i++)
+        if ((old->bits & bits[i]) != 0 && old->changed_ns > box->changed_ns[i])
+            box->changed_ns[i] = old->changed_ns;
+    return error == -ENOMEM ? error : 0;
+}
+
+static int take_old_frame(void *context, unsigned int kind, const void *payload, size_t len)
+{
+    if (kind == OLD_BOX)
+        return take_old_box(context, payload, len);
+    return kind == OLD_MAIL ? take_old_mail(context, payload, len) : 0;
+}
+
+static int set_old_aside(int dir_fd)
+{
+    if (renameat(dir_fd, old_name, dir_fd, "maildir.set-aside") != 0)
+        return -errno;
+    log_warning("the state file %s cannot be read and is set aside as %s.set-aside; it is built anew",
+                old_name, old_name);
+    return 0;
+}
+
+/* The log goes when all of it is in the new file, durably; a new file with anything in it is newer than the
+ * log. */
+static int take_over_old(struct maildir_memory *memory, int dir_fd)
+{
+    if (memory->boxes.len > 0) {
+        unlinkat(dir_fd, old_name, 0);
+        return 0;
+    }
+    int error = old_log_visit(dir_fd, old_name, take_old_frame, &memory->boxes);
+    if (error == -ENOENT)
+        return 0;
+    if (error == -EBADMSG)
+        return set_old_aside(dir_fd);
+    if (error == 0)
+        error = write_all(memory);
+    if (error == 0 && unlinkat(dir_fd, old_name, 0) == 0)
+        log_info("marks and numbers of Maildirs were taken over from version 0.1");
+    return error;
+}
+
+/* ---------------------------------------------------------------- opened and freed */
+
+int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory **ret_memory)
+{
+    struct maildir_memory *memory = calloc(1, sizeof(*memory));
+    if (memory == NULL)
+        return -ENOMEM;
+    memory->clock = clock;
+    pthread_mutex_init(&memory->write_lock, NULL);
+    pthread_rwlock_init(&memory->read_lock, NULL);
+    int error = state_file_open(&memory->file, dir_fd, &format);
+    if (error == 0)
+        error = load_all(memory);
+    if (error != 0) {
+        maildir_memory_free(memory);
+        return error;
+    }
+    memory->error = memory->file.error;
+    if (memory->error == 0)
+        memory->error = take_over_old(memory, dir_fd);
+    if (memory->error != 0)
+        log_warning("what Maildirs are to remember cannot be kept: %s", strerror(-memory->error));
+    *ret_memory = memory;
+    return 0;
+}
+
+void maildir_memory_free(struct maildir_memory *memory)
+{
+    if (memory == NULL)
+        return;
+    state_file_release(&memory->file);
+    boxes_release(&memory->boxes);
+    free(memory->by_inbox);
+    pthread_rwlock_destroy(&memory->read_lock);
+    pthread_mutex_destroy(&memory->write_lock);
+    free(memory);
+}
 
 static int64_t now_ns(const struct maildir_memory *memory)
 {
@@ -50,66 +785,21 @@ static struct maildir_box *box_of(const struct maildir_memory *memory, uint32_t 
     return inbox < memory->by_inbox_len ? memory->by_inbox[inbox] : NULL;
 }
 
-/* ---------------------------------------------------------------- made and freed */
-
-static bool has_size(const struct maildir_box *box)
-{
-    for (uint32_t i = 0; i < box->len; i++)
-        if (box->mails[i].size >= 0)
-            return true;
-    return false;
-}
-
-int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory **ret_memory)
-{
-    struct maildir_memory *memory = calloc(1, sizeof(*memory));
-    if (memory == NULL)
-        return -ENOMEM;
-    memory->clock = clock;
-    pthread_mutex_init(&memory->write_lock, NULL);
-    pthread_rwlock_init(&memory->read_lock, NULL);
-    int error = maildir_file_open(dir_fd, &memory->boxes, &memory->log);
-    if (error != 0) {
-        maildir_memory_free(memory);
-        return error;
-    }
-    for (uint32_t i = 0; i < memory->boxes.len && !memory->has_sizes; i++)
-        memory->has_sizes = memory->boxes.items[i] != NULL && has_size(memory->boxes.items[i]);
-    *ret_memory = memory;
-    return 0;
-}
-
-void maildir_memory_free(struct maildir_memory *memory)
-{
-    if (memory == NULL)
-        return;
-    record_log_free(memory->log);
-    record_batch_release(&memory->batch);
-    maildir_boxes_release(&memory->boxes);
-    free(memory->by_inbox);
-    pthread_rwlock_destroy(&memory->read_lock);
-    pthread_mutex_destroy(&memory->write_lock);
-    free(memory);
-}
-
 /* ---------------------------------------------------------------- inboxes */
 
 /* A box that the file does not have yet, and has when it returns. */
 static int make_box_locked(struct maildir_memory *memory, const char *id, struct maildir_box **ret_box)
 {
-    if (memory->boxes.len >= MAILDIR_BOXES_MAX)
+    if (memory->boxes.len >= BOXES_MAX)
         return -EOVERFLOW;
     /* The time it was made: when this file is lost, the next one has others. */
     struct maildir_box *box =
-        maildir_box_new(memory->boxes.len, (uint32_t)(clock_realtime_ms(memory->clock) / 1000), id);
+        box_new(memory->boxes.len, (uint32_t)(clock_realtime_ms(memory->clock) / 1000), id);
     if (box == NULL)
         return -ENOMEM;
-    record_batch_clear(&memory->batch);
-    int error = maildir_frame_add_box(&memory->batch, box);
-    if (error == 0)
-        error = record_log_append_durably(memory->log, &memory->batch);
+    int error = write_mails(memory, box, box->changed_ns, NULL, 0);
     if (error != 0)
-        maildir_box_free(box);
+        box_free(box);
     else
         *ret_box = box;
     return error;
@@ -134,10 +824,10 @@ static int add_inbox_locked(struct maildir_memory *memory, uint32_t inbox, const
     lock_for_writing(memory);
     int error = reserve_inboxes(memory, inbox + 1);
     if (error == 0)
-        error = maildir_boxes_reserve(&memory->boxes, memory->boxes.len);
+        error = boxes_reserve(&memory->boxes, memory->boxes.len);
     unlock(memory);
 
-    struct maildir_box *box = maildir_boxes_find(&memory->boxes, id);
+    struct maildir_box *box = boxes_find(&memory->boxes, id);
     bool is_new = box == NULL;
     if (error == 0 && is_new)
         error = make_box_locked(memory, id, &box);
@@ -145,7 +835,7 @@ static int add_inbox_locked(struct maildir_memory *memory, uint32_t inbox, const
         return error;
     lock_for_writing(memory);
     if (is_new)
-        maildir_boxes_add(&memory->boxes, box);
+        boxes_add(&memory->boxes, box);
     memory->by_inbox[inbox] = box;
     unlock(memory);
     return 0;
@@ -174,7 +864,7 @@ bool maildir_memory_find_uid(struct maildir_memory *memory, uint32_t inbox, uint
 {
     pthread_rwlock_rdlock(&memory->read_lock);
     const struct maildir_box *box = box_of(memory, inbox);
-    const struct maildir_mail *mail = box == NULL ? NULL : maildir_box_find_uid(box, uid);
+    const struct maildir_mail *mail = box == NULL ? NULL : find_uid(box, uid);
     if (mail != NULL)
         *ret = *mail;
     unlock(memory);
@@ -186,7 +876,7 @@ bool maildir_memory_find_email(struct maildir_memory *memory, uint32_t inbox, ui
 {
     pthread_rwlock_rdlock(&memory->read_lock);
     const struct maildir_box *box = box_of(memory, inbox);
-    const struct maildir_mail *mail = box == NULL ? NULL : maildir_box_find_email(box, email);
+    const struct maildir_mail *mail = box == NULL ? NULL : find_email(box, email);
     if (mail != NULL)
         *ret = *mail;
     unlock(memory);
@@ -205,14 +895,6 @@ bool maildir_memory_get_state(struct maildir_memory *memory, uint32_t inbox, str
     }
     unlock(memory);
     return box != NULL;
-}
-
-bool maildir_memory_has_sizes(struct maildir_memory *memory)
-{
-    pthread_rwlock_rdlock(&memory->read_lock);
-    bool has_sizes = memory->has_sizes;
-    unlock(memory);
-    return has_sizes;
 }
 
 /* ---------------------------------------------------------------- following the inbox */
@@ -245,24 +927,24 @@ bool maildir_memory_begin_sync(struct maildir_memory *memory, uint32_t inbox)
 static int sync_locked(struct maildir_memory *memory, struct maildir_box *box,
                        const struct maildir_sighting *seen, size_t seen_len, int64_t arrived_ns)
 {
-    struct maildir_plan plan;
-    int error = maildir_plan_make(box, seen, seen_len, arrived_ns, now_ns(memory), &plan);
+    struct plan plan;
+    int error = plan_make(box, seen, seen_len, arrived_ns, now_ns(memory), &plan);
     if (error == 0) {
         lock_for_writing(memory);
-        error = maildir_plan_make_room(&plan, box);
+        error = plan_make_room(&plan, box);
         unlock(memory);
     }
-    record_batch_clear(&memory->batch);
-    if (error == 0)
-        error = maildir_plan_add_frames(&plan, box, &memory->batch);
-    if (error == 0 && memory->batch.len > 0)
-        error = record_log_append_durably(memory->log, &memory->batch);
+    if (error == 0 && plan.changed_len > 0) {
+        int64_t times[MAILDIR_FOLDERS];
+        plan_get_times(&plan, box, times);
+        error = write_mails(memory, box, times, plan.changed, plan.changed_len);
+    }
     if (error == 0) {
         lock_for_writing(memory);
-        maildir_plan_apply(&plan, box);
+        plan_apply(&plan, box);
         unlock(memory);
     }
-    maildir_plan_release(&plan);
+    plan_release(&plan);
     return error;
 }
 
@@ -283,9 +965,9 @@ void maildir_memory_note_gone(struct maildir_memory *memory, uint32_t inbox, uin
 {
     lock_for_writing(memory);
     struct maildir_box *box = box_of(memory, inbox);
-    const struct maildir_mail *mail = box == NULL ? NULL : maildir_box_find_email(box, email);
+    const struct maildir_mail *mail = box == NULL ? NULL : find_email(box, email);
     if (mail != NULL)
-        maildir_box_touch(box, mail->folder, now_ns(memory));
+        box_touch(box, mail->folder, now_ns(memory));
     if (box != NULL)
         box->is_stale = true;
     unlock(memory);
@@ -296,30 +978,25 @@ void maildir_memory_note_gone(struct maildir_memory *memory, uint32_t inbox, uin
 static int mark_locked(struct maildir_memory *memory, struct maildir_box *box, uint32_t uid,
                        const struct maildir_mark *mark)
 {
-    const struct maildir_mail *known = maildir_box_find_uid(box, uid);
+    const struct maildir_mail *known = find_uid(box, uid);
     if (known == NULL || known->is_gone)
         return -ENOENT;
     struct maildir_mail mail = *known;
-    struct maildir_box times = *box;
+    struct maildir_box after = *box;
     unsigned int touched = 1U << known->folder | 1U << mark->folder;
     mail.folder = (uint8_t)mark->folder;
     mail.has_info = mark->has_info;
     mail.flags = mark->flags;
     int64_t ns = now_ns(memory);
     for (unsigned int i = 0; i < MAILDIR_FOLDERS; i++)
-        if ((touched >> i & 1) != 0 && ns <= times.changed_ns[i])
-            ns = times.changed_ns[i] + 1;
-    record_batch_clear(&memory->batch);
-    int error = maildir_frame_add_mail(&memory->batch, box, &mail, touched, ns);
-    if (error == 0)
-        error = record_log_append_durably(memory->log, &memory->batch);
+        if ((touched >> i & 1) != 0)
+            box_touch(&after, i, ns);
+    int error = write_mails(memory, box, after.changed_ns, &mail, 1);
     if (error != 0)
         return error;
     lock_for_writing(memory);
-    maildir_box_put(box, &mail);
-    for (unsigned int i = 0; i < MAILDIR_FOLDERS; i++)
-        if ((touched >> i & 1) != 0)
-            maildir_box_touch(box, i, ns);
+    box_put(box, &mail);
+    memcpy(box->changed_ns, after.changed_ns, sizeof(box->changed_ns));
     unlock(memory);
     return 0;
 }
@@ -339,17 +1016,15 @@ int maildir_memory_mark(struct maildir_memory *memory, uint32_t inbox, uint32_t 
 static void note_size_locked(struct maildir_memory *memory, struct maildir_box *box, uint32_t uid,
                              int64_t size)
 {
-    const struct maildir_mail *known = maildir_box_find_uid(box, uid);
+    const struct maildir_mail *known = find_uid(box, uid);
     if (known == NULL || known->size == size || size < 0)
         return;
     struct maildir_mail mail = *known;
     mail.size = size;
-    record_batch_clear(&memory->batch);
-    if (maildir_frame_add_mail(&memory->batch, box, &mail, 0, 0) == 0)
-        record_log_append_batch(memory->log, &memory->batch);
+    if (begin(memory, false) == 0)
+        (void)end(memory, put_mail(memory, box, &mail));
     lock_for_writing(memory);
-    maildir_box_put(box, &mail);
-    memory->has_sizes = true;
+    box_put(box, &mail);
     unlock(memory);
 }
 

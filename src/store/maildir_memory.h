@@ -2,8 +2,12 @@
 /*
  * What Maildirs need to be remembered and no service keeps: of every inbox its uidvalidity, and of each
  * message its U number, where it lies and how it is marked, and its size, which takes a fetch to learn. All
- * of it is in memory, and in an append-only file of the state directory (record_log.h), in which U numbers
- * and marks are before anybody sees them.
+ * of it is in memory, and in a file of the state directory (state_file.h), in which U numbers and marks are,
+ * durably, before anybody sees them. It is a file of its own: the cache beside it may be deleted, or found
+ * damaged, and no mark is lost with it.
+ *
+ * U numbers are given from 1 on in the order of first sight and never again: a message that is gone keeps its
+ * own, and gets it back should it return. Messages are known by a digest of the email's id.
  *
  * An inbox is known by the store's number once maildir_memory_add_inbox() was called with it; other numbers
  * have nothing. Callable from any thread at once; only what says so waits, and for the disk alone.
@@ -19,13 +23,42 @@
 #include <stdint.h>
 
 #include "base/clock.h"
-#include "store/maildir_box.h"
-#include "store/maildir_plan.h"
+#include "store/number_table.h"
+
+enum {
+    MAILDIR_DIGEST_BYTES = 16,
+    MAILDIR_UID_MAX = 1 << 24,
+};
+
+enum maildir_folder {
+    MAILDIR_NEW,
+    MAILDIR_CUR,
+    MAILDIR_FOLDERS /* how many */
+};
+
+struct maildir_mail {
+    unsigned char digest[MAILDIR_DIGEST_BYTES]; /* of the email's id */
+    int64_t epoch_s;                            /* its date when it was first seen */
+    int64_t size;                               /* bytes of the raw message; -1: not known yet */
+    uint64_t flags;                             /* maildir_name.h */
+    uint32_t uid;                               /* 0: no such message */
+    uint32_t email;                             /* the store's number; NUMBER_NONE: not seen in this mount */
+    uint8_t folder;                             /* enum maildir_folder */
+    bool has_info;
+    bool is_gone; /* the inbox does not hold it now */
+};
+
+/* An email that the inbox holds. */
+struct maildir_sighting {
+    uint32_t email;  /* the store's number */
+    const char *id;  /* the service's; NULL will do where the box knows the email */
+    int64_t epoch_s; /* its date */
+};
 
 struct maildir_memory;
 
-/* Opens or makes the file in `dir_fd`, made anew where it holds little that counts (waits for the disk). 0,
- * -ENOMEM. */
+/* Opens or makes the file in `dir_fd`, and takes over what version 0.1 left there (waits for the disk). 0,
+ * -ENOMEM. What can be neither read nor written is an error of each change. */
 int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory **ret_memory);
 /* NULL-safe. Waits for the disk. */
 void maildir_memory_free(struct maildir_memory *memory);
@@ -50,9 +83,6 @@ struct maildir_state {
 };
 /* False: no such inbox. */
 bool maildir_memory_get_state(struct maildir_memory *memory, uint32_t inbox, struct maildir_state *ret);
-
-/* Whether the size of any message was ever learned: the service has had raw messages. */
-bool maildir_memory_has_sizes(struct maildir_memory *memory);
 
 /* The set of emails in the inbox may have changed. */
 void maildir_memory_mark_stale(struct maildir_memory *memory, uint32_t inbox);

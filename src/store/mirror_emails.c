@@ -45,199 +45,149 @@ static int choose_name(const struct mirror *mirror, const struct email_list *lis
     }
 }
 
-/* *ret_frame: what was appended. The position of that, or RECORD_NOWHERE. */
-static uint64_t append(struct mirror *mirror, const struct email_entry *entry,
-                       const struct email_record *record, struct email_frame *ret_frame)
-{
-    *ret_frame = (struct email_frame){
-        .inbox = entry->inbox,
-        .json_len = (uint32_t)record->json_len,
-        .date_ms = record->has_date ? record->date_ms : entry->date_ms,
-        .seen_ms = clock_realtime_ms(mirror->clock),
-        .key_len = (uint32_t)strlen(record->key),
-        .name_len = (uint32_t)strlen(entry->name),
-        .line_len = (uint32_t)record->line_len,
-        .flags = record->is_held ? EMAIL_IS_HELD : 0,
-    };
-    const struct email_parts parts = {.key = record->key, .name = entry->name, .json = record->json};
-    return email_frame_append(mirror->log, ret_frame, &parts);
-}
-
-static void touch_inbox(struct inbox *inbox, int64_t now_ms)
-{
-    if (inbox->changed_ms < now_ms)
-        inbox->changed_ms = now_ms;
-}
-
-static void replace(struct mirror *mirror, struct inbox *inbox, struct email_entry *entry,
-                    const struct email_frame *frame, uint64_t position)
-{
-    pthread_rwlock_wrlock(&mirror->read_lock);
-    email_list_count_out(&inbox->emails, entry);
-    entry->is_gone = false;
-    entry->is_held = (frame->flags & EMAIL_IS_HELD) != 0;
-    entry->position = position;
-    entry->json_len = frame->json_len;
-    entry->line_len = frame->line_len;
-    entry->date_ms = frame->date_ms;
-    email_list_count_in(&inbox->emails, entry);
-    touch_inbox(inbox, frame->seen_ms);
-    pthread_rwlock_unlock(&mirror->read_lock);
-}
-
-static void hide(struct mirror *mirror, struct inbox *inbox, struct email_entry *entry, int64_t now_ms)
-{
-    pthread_rwlock_wrlock(&mirror->read_lock);
-    email_list_count_out(&inbox->emails, entry);
-    entry->is_gone = true;
-    touch_inbox(inbox, now_ms);
-    pthread_rwlock_unlock(&mirror->read_lock);
-}
-
-/* ---------------------------------------------------------------- from the service */
-
 /* What the cache has lost is not the same, so that it is written once more. */
-static bool has_same_text(const struct mirror *mirror, const struct email_entry *entry,
+static bool has_same_text(struct mirror *mirror, const struct email_entry *entry,
                           const struct email_record *record)
 {
-    struct email_parts parts;
-    _cleanup_free_ void *known = NULL;
-    if (entry->json_len != record->json_len ||
-        record_log_read(mirror->log, entry->position, email_entry_record_len(entry), &known) != 0)
-        return false;
-    email_frame_get_parts(known, &parts);
-    return memcmp(parts.json, record->json, record->json_len) == 0;
+    _cleanup_free_ char *known = NULL;
+    return entry->json_len == record->json_len &&
+           records_read_text(&mirror->records, entry->text, entry->json_len, &known) == 0 &&
+           memcmp(known, record->json, record->json_len) == 0;
 }
 
-static int update_locked(struct mirror *mirror, struct inbox *inbox, struct email_entry *entry,
-                         const struct email_record *record, enum mirror_put *put)
+static enum mirror_put compare(struct mirror *mirror, const struct email_entry *entry,
+                               const struct email_record *record)
 {
-    bool returns = entry->is_gone;
-    bool moves = entry->is_held != record->is_held;
-    if (!returns && !moves && has_same_text(mirror, entry, record))
-        return 0;
-    struct email_frame frame;
-    uint64_t position = append(mirror, entry, record, &frame);
-    if (position == RECORD_NOWHERE)
-        return -ENOMEM;
-    uint64_t old = entry->position;
-    uint64_t old_bytes = record_log_frame_bytes(email_entry_record_len(entry));
-    replace(mirror, inbox, entry, &frame, position);
-    /* What did not reach the disk does not replace what is there. */
-    if ((position & RECORD_IN_MEMORY) == 0)
-        dead_frames_add(&mirror->dead, old, old_bytes);
-    *put = returns ? MIRROR_ADDED : moves ? MIRROR_MOVED : MIRROR_CHANGED;
-    return 0;
+    if (entry == NULL || entry->is_gone)
+        return MIRROR_ADDED;
+    if (entry->is_held != record->is_held)
+        return MIRROR_MOVED;
+    return has_same_text(mirror, entry, record) ? MIRROR_UNCHANGED : MIRROR_CHANGED;
 }
 
 /* -EAGAIN: the batch is to be flushed first. */
-static int add_new_locked(struct mirror *mirror, struct email_batch *batch, const struct inbox *inbox,
-                          const struct email_record *record, struct hashed_text key, enum mirror_put *put)
-{
-    if (batch->len > 0 &&
-        (batch->inbox != inbox->number || email_batch_is_full(batch) || email_batch_has_key(batch, key.hash)))
-        return -EAGAIN;
-    char buffer[NAME_MAX_BYTES];
-    struct hashed_text name;
-    int error = choose_name(mirror, &inbox->emails, record, buffer, &name);
-    if (error != 0)
-        return error;
-    if (email_batch_has_name(batch, name.hash))
-        return -EAGAIN;
-    batch->inbox = inbox->number;
-    *put = MIRROR_ADDED;
-    return email_batch_add_locked(batch, mirror, record, key, name);
-}
-
 static int put_locked(struct mirror *mirror, struct email_batch *batch, uint32_t inbox_number,
-                      const struct email_record *record, enum mirror_put *put, uint32_t *ret_email)
+                      const struct email_record *record, enum mirror_put *put)
 {
     struct inbox *inbox = inbox_table_get(&mirror->inboxes, inbox_number);
     if (inbox == NULL || inbox->is_gone)
         return -ENOENT;
     if (record->json_len > EMAIL_RECORD_MAX_BYTES || strlen(record->key) > EMAIL_RECORD_MAX_BYTES)
         return -EMSGSIZE;
-    struct hashed_text key = email_index_hash(mirror->emails, record->key);
-    *ret_email = email_list_find_key(mirror->emails, &inbox->emails, key);
-    struct email_entry *entry = email_index_find(mirror->emails, *ret_email);
-    if (entry == NULL)
-        return add_new_locked(mirror, batch, inbox, record, key, put);
-    int error = update_locked(mirror, inbox, entry, record, put);
-    if (error == 0)
+    const struct hashed_text key = email_index_hash(mirror->emails, record->key);
+    if (batch->len > 0 &&
+        (batch->inbox != inbox_number || email_batch_is_full(batch) || email_batch_has_key(batch, key.hash)))
+        return -EAGAIN;
+    uint32_t email = email_list_find_key(mirror->emails, &inbox->emails, key);
+    struct email_entry *entry = email_index_find(mirror->emails, email);
+    char buffer[NAME_MAX_BYTES];
+    struct hashed_text name = {.text = NULL};
+    *put = compare(mirror, entry, record);
+    if (entry != NULL)
         entry->seen_in = batch->look;
-    return error;
-}
-
-/* Mail that is no longer held back is news to whoever waits for mail. */
-static void tell_of_release(struct mirror *mirror, uint32_t email)
-{
-    struct email_view view;
-    struct inbox_view inbox;
-    _cleanup_free_ char *path = NULL;
-    if (!mirror_get_email(mirror, email, &view) || view.is_held ||
-        !mirror_get_inbox(mirror, view.inbox, &inbox))
-        return;
-    if (asprintf(&path, "inboxes/%s/%s", inbox.name, view.name) < 0)
-        path = NULL;
-    mirror_tell_event(mirror, EVENT_MAIL, path, mirror_email_id(mirror, email), NULL);
-}
-
-static void tell(struct mirror *mirror, uint32_t email, enum mirror_put put)
-{
-    static const enum store_change changes[] = {
-        [MIRROR_CHANGED] = STORE_CHANGED, [MIRROR_MOVED] = STORE_MOVED, [MIRROR_ADDED] = STORE_ADDED};
-    mirror_tell_email(mirror, email, changes[put]);
-    if (put == MIRROR_MOVED)
-        tell_of_release(mirror, email);
+    if (*put == MIRROR_UNCHANGED)
+        return 0;
+    int error = entry != NULL ? 0 : choose_name(mirror, &inbox->emails, record, buffer, &name);
+    if (error != 0)
+        return error;
+    if (entry == NULL && email_batch_has_name(batch, name.hash))
+        return -EAGAIN;
+    batch->inbox = inbox_number;
+    return email_batch_add_locked(batch, mirror, *put, email, record, key, name);
 }
 
 int mirror_put_email(struct mirror *mirror, struct email_batch *batch, uint32_t inbox,
                      const struct email_record *record, enum mirror_put *ret_put)
 {
-    uint32_t email = NUMBER_NONE;
     int error;
     enum mirror_put put = MIRROR_UNCHANGED;
     do {
         pthread_mutex_lock(&mirror->write_lock);
-        error = put_locked(mirror, batch, inbox, record, &put, &email);
+        error = put_locked(mirror, batch, inbox, record, &put);
         pthread_mutex_unlock(&mirror->write_lock);
     } while (error == -EAGAIN && (error = email_batch_flush(batch, mirror)) == 0);
-    if (error != 0)
-        return error;
-    /* What is in the batch is told of when that is flushed. */
-    if (email != NUMBER_NONE && put != MIRROR_UNCHANGED)
-        tell(mirror, email, put);
-    *ret_put = put;
-    return 0;
+    if (error == 0)
+        *ret_put = put;
+    return error;
 }
 
-static bool remove_locked(struct mirror *mirror, struct inbox *inbox, uint32_t email, uint32_t look,
-                          bool with_held)
+/* ---------------------------------------------------------------- removing */
+
+/* Emails from `place` on that `look` did not meet: how many. *place moves on. */
+static size_t find_unseen(const struct mirror *mirror, const struct inbox *inbox, uint32_t look,
+                          bool with_held, size_t *place, uint32_t ret_emails[EMAIL_BATCH_MAX])
 {
-    struct email_entry *entry = email_index_find(mirror->emails, email);
-    if (entry->is_gone || entry->seen_in == look || (entry->is_held && !with_held))
-        return false;
-    int64_t now_ms = clock_realtime_ms(mirror->clock);
-    /* Not noted for want of memory or disk: found to be gone again after the next start. */
-    gone_frame_append(mirror->log, CACHE_EMAIL_GONE, inbox->number, email_entry_key(entry), now_ms);
-    hide(mirror, inbox, entry, now_ms);
-    return true;
+    size_t len = 0;
+    for (; *place < inbox->emails.len && len < EMAIL_BATCH_MAX; ++*place) {
+        uint32_t email = inbox->emails.order[*place];
+        const struct email_entry *entry = email_index_find(mirror->emails, email);
+        if (!entry->is_gone && entry->seen_in != look && (!entry->is_held || with_held))
+            ret_emails[len++] = email;
+    }
+    return len;
+}
+
+static void hide(struct mirror *mirror, struct inbox *inbox, const uint32_t *emails, size_t len,
+                 int64_t now_ms)
+{
+    pthread_rwlock_wrlock(&mirror->read_lock);
+    for (size_t i = 0; i < len; i++) {
+        struct email_entry *entry = email_index_find(mirror->emails, emails[i]);
+        email_list_count_out(&inbox->emails, entry);
+        entry->is_gone = true;
+    }
+    if (inbox->changed_ms < now_ms)
+        inbox->changed_ms = now_ms;
+    pthread_rwlock_unlock(&mirror->read_lock);
+}
+
+/* What is not written for want of memory or disk is found to be gone again after the next start. */
+static void write_gone(struct mirror *mirror, const uint32_t *emails, size_t len, int64_t now_ms)
+{
+    int error = mirror_begin_write_locked(mirror);
+    if (error != 0)
+        return;
+    for (size_t i = 0; i < len && error == 0; i++) {
+        const struct email_entry *entry = email_index_find(mirror->emails, emails[i]);
+        struct email_row row = mirror_email_row(emails[i], entry, now_ms);
+        if ((row.text & RECORDS_IN_MEMORY) == 0)
+            error = records_put_email(&mirror->records, &row);
+    }
+    if (error == 0)
+        (void)records_commit(&mirror->records);
+    else
+        records_abandon(&mirror->records);
+}
+
+/* The place to go on from. */
+static size_t remove_some(struct mirror *mirror, uint32_t inbox_number, uint32_t look, bool with_held,
+                          size_t place, uint32_t ret_emails[EMAIL_BATCH_MAX], size_t *ret_len)
+{
+    pthread_mutex_lock(&mirror->write_lock);
+    struct inbox *inbox = inbox_table_get(&mirror->inboxes, inbox_number);
+    size_t len = inbox == NULL ? 0 : find_unseen(mirror, inbox, look, with_held, &place, ret_emails);
+    if (len > 0) {
+        int64_t now_ms = clock_realtime_ms(mirror->clock);
+        hide(mirror, inbox, ret_emails, len, now_ms);
+        write_gone(mirror, ret_emails, len, now_ms);
+    }
+    pthread_mutex_unlock(&mirror->write_lock);
+    *ret_len = len;
+    return place;
 }
 
 void mirror_remove_unseen(struct mirror *mirror, uint32_t inbox_number, uint32_t look, bool with_held)
 {
-    for (size_t i = 0;; i++) {
-        pthread_mutex_lock(&mirror->write_lock);
-        struct inbox *inbox = inbox_table_get(&mirror->inboxes, inbox_number);
-        bool is_end = inbox == NULL || i >= inbox->emails.len;
-        uint32_t email = is_end ? NUMBER_NONE : inbox->emails.order[i];
-        bool removed = !is_end && remove_locked(mirror, inbox, email, look, with_held);
-        pthread_mutex_unlock(&mirror->write_lock);
-        if (is_end)
-            return;
-        if (removed)
-            mirror_tell_email(mirror, email, STORE_REMOVED);
-    }
+    uint32_t emails[EMAIL_BATCH_MAX];
+    size_t place = 0;
+    size_t len;
+    /* What the user hid of sent mail stays hidden, whether the service lists it now or later. */
+    with_held = with_held && mirror->records.list != RECORDS_SENT;
+    do {
+        place = remove_some(mirror, inbox_number, look, with_held, place, emails, &len);
+        for (size_t i = 0; i < len; i++)
+            mirror_tell_email(mirror, emails[i], STORE_REMOVED);
+    } while (len > 0);
 }
 
 bool mirror_has_home(struct mirror *mirror, const char *key)
@@ -254,68 +204,4 @@ bool mirror_has_home(struct mirror *mirror, const char *key)
     }
     pthread_mutex_unlock(&mirror->write_lock);
     return found;
-}
-
-/* ---------------------------------------------------------------- from the cache */
-
-/* Nobody reads yet. */
-static int add(struct mirror *mirror, struct inbox *inbox, const struct email_frame *frame,
-               struct hashed_text key, struct hashed_text name, uint64_t position)
-{
-    struct email_room room;
-    const struct email_entry entry = {
-        .position = position,
-        .name = email_index_keep_texts(mirror->emails, name.text, key.text),
-        .date_ms = frame->date_ms,
-        .json_len = frame->json_len,
-        .line_len = frame->line_len,
-        .inbox = frame->inbox & EMAIL_INBOX_MAX,
-        .is_held = (frame->flags & EMAIL_IS_HELD) != 0,
-    };
-    int error = entry.name == NULL ? -ENOMEM : email_index_prepare(mirror->emails, &inbox->emails, 1, &room);
-    if (error != 0)
-        return error;
-    email_list_take_room(&inbox->emails, &room);
-    email_index_add(mirror->emails, &inbox->emails, &entry, key.hash, name.hash);
-    touch_inbox(inbox, frame->seen_ms);
-    email_room_release(&room);
-    return 0;
-}
-
-int mirror_load_email(struct mirror *mirror, const struct email_frame *frame, const struct email_parts *parts,
-                      uint64_t position)
-{
-    struct inbox *inbox = inbox_table_get(&mirror->inboxes, frame->inbox);
-    if (inbox == NULL)
-        return 0; /* its record was lost; its mail is fetched again */
-    const struct hashed_text key = email_index_hash(mirror->emails, parts->key);
-    const struct hashed_text name = email_index_hash(mirror->emails, parts->name);
-    struct email_entry *entry =
-        email_index_find(mirror->emails, email_list_find_key(mirror->emails, &inbox->emails, key));
-    if (entry == NULL && email_list_find_name(mirror->emails, &inbox->emails, name) != NUMBER_NONE)
-        return 0;
-    mirror->loaded_bytes +=
-        record_log_frame_bytes(email_frame_len(frame->json_len, frame->key_len, frame->name_len));
-    if ((frame->flags & EMAIL_IS_HELD) != 0)
-        mirror->shows_held = true;
-    if (entry == NULL)
-        return add(mirror, inbox, frame, key, name, position);
-    if (!entry->is_gone)
-        mirror->loaded_bytes -= record_log_frame_bytes(email_entry_record_len(entry));
-    replace(mirror, inbox, entry, frame, position);
-    return 0;
-}
-
-void mirror_load_email_gone(struct mirror *mirror, const struct gone_frame *frame, const char *key)
-{
-    struct inbox *inbox = inbox_table_get(&mirror->inboxes, frame->inbox);
-    if (inbox == NULL)
-        return;
-    uint32_t number =
-        email_list_find_key(mirror->emails, &inbox->emails, email_index_hash(mirror->emails, key));
-    struct email_entry *entry = email_index_find(mirror->emails, number);
-    if (entry == NULL || entry->is_gone)
-        return;
-    mirror->loaded_bytes -= record_log_frame_bytes(email_entry_record_len(entry));
-    hide(mirror, inbox, entry, frame->changed_ms);
 }

@@ -9,13 +9,6 @@
 #include "store/email_batch.h"
 #include "store/mirror.h"
 
-enum mirror_put {
-    MIRROR_UNCHANGED,
-    MIRROR_CHANGED,
-    MIRROR_MOVED, /* it is held back from now on, or no longer */
-    MIRROR_ADDED,
-};
-
 /* Takes over what changed of an email, or adds one: that is in `batch` from then on, which is flushed first
  * when there is no room in it, or what it holds has to be known before. A `mail` event tells of a new one,
  * unless its inbox is quiet. 0, -ENOENT (no such inbox), -EMSGSIZE, -EOVERFLOW, -ENOMEM. */
@@ -28,10 +21,5 @@ void mirror_remove_unseen(struct mirror *mirror, uint32_t inbox, uint32_t look, 
 
 /* Whether an inbox other than the one that collects mail without an inbox has an email of this key. */
 bool mirror_has_home(struct mirror *mirror, const char *key);
-
-/* From the cache, at `position` in it. 0, -EOVERFLOW, -ENOMEM. */
-int mirror_load_email(struct mirror *mirror, const struct email_frame *frame, const struct email_parts *parts,
-                      uint64_t position);
-void mirror_load_email_gone(struct mirror *mirror, const struct gone_frame *frame, const char *key);
 
 #endif

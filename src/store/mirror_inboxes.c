@@ -39,27 +39,36 @@ static void tell(const struct mirror *mirror, const struct change *change)
 
 /* ---------------------------------------------------------------- adding and changing */
 
-static int append_and_put(struct mirror *mirror, const struct inbox_frame *frame,
-                          const struct inbox_parts *texts)
+/* What cannot be written for want of space is found again after the next start. */
+static void write_row(struct mirror *mirror, const struct inbox *inbox)
 {
-    if (inbox_frame_append(mirror->log, frame, texts) == RECORD_NOWHERE)
-        return -ENOMEM;
-    const struct inbox *before = inbox_table_get(&mirror->inboxes, frame->number);
-    bool set_changes = before == NULL || before->is_gone || strcmp(before->name, texts->name) != 0;
+    if (mirror_begin_write_locked(mirror) != 0)
+        return;
+    if (mirror_write_inbox_locked(mirror, inbox) == 0)
+        (void)records_commit(&mirror->records);
+    else
+        records_abandon(&mirror->records);
+}
+
+static int put_row(struct mirror *mirror, const struct inbox_row *row)
+{
+    const struct inbox *before = inbox_table_get(&mirror->inboxes, row->number);
+    bool set_changes = before == NULL || before->is_gone || strcmp(before->name, row->name) != 0;
     pthread_rwlock_wrlock(&mirror->read_lock);
-    int error = inbox_table_put(&mirror->inboxes, frame, texts);
+    int error = inbox_table_put(&mirror->inboxes, row);
     if (error == 0 && set_changes)
-        mirror->inboxes_changed_ms = frame->changed_ms;
+        mirror->inboxes_changed_ms = row->record_ms;
     pthread_rwlock_unlock(&mirror->read_lock);
+    if (error == 0)
+        write_row(mirror, inbox_table_get(&mirror->inboxes, row->number));
     return error;
 }
 
-/* Whether there is nothing in `texts` that the inbox does not show already. */
-static bool is_up_to_date(const struct inbox *inbox, const struct inbox_parts *texts, size_t json_len,
-                          enum inbox_origin origin)
+/* Whether there is nothing in `row` that the inbox does not show already. */
+static bool is_up_to_date(const struct inbox *inbox, const struct inbox_row *row)
 {
-    return !inbox->is_gone && inbox->frame.origin >= origin && strcmp(inbox->name, texts->name) == 0 &&
-           inbox->frame.json_len == json_len && memcmp(inbox->texts.json, texts->json, json_len) == 0;
+    return !inbox->is_gone && inbox->row.origin >= row->origin && strcmp(inbox->name, row->name) == 0 &&
+           inbox->row.json_len == row->json_len && memcmp(inbox->row.json, row->json, row->json_len) == 0;
 }
 
 /* Before the first sync only what is made here is news. That the service then lists it, with more of its
@@ -69,40 +78,42 @@ static bool is_news(const struct mirror *mirror, const struct inbox *inbox, enum
 {
     if (origin == INBOX_CREATED)
         return true;
-    bool completes = inbox != NULL && !inbox->is_gone && inbox->frame.origin == INBOX_CREATED &&
+    bool completes = inbox != NULL && !inbox->is_gone && inbox->row.origin == INBOX_CREATED &&
                      strcmp(inbox->name, name) == 0;
-    return mirror->first_sync_done && !completes;
+    return mirror->records.first_sync_done && !completes;
 }
 
 static int write_inbox(struct mirror *mirror, struct inbox *inbox, const struct inbox_record *record,
                        enum inbox_origin origin, const char *name, struct change *change)
 {
-    const struct inbox_parts texts = {record->id, record->address, name, record->json};
-    if (inbox != NULL && is_up_to_date(inbox, &texts, record->json_len, origin))
+    int64_t now_ms = clock_realtime_ms(mirror->clock);
+    const struct inbox_row row = {
+        .number = inbox == NULL ? mirror->inboxes.len : inbox->number,
+        .origin = origin,
+        .is_quiet =
+            inbox == NULL ? !mirror->records.first_sync_done && origin != INBOX_CREATED : inbox->is_quiet,
+        .record_ms = now_ms,
+        .changed_ms = now_ms,
+        .id = record->id,
+        .address = record->address,
+        .name = name,
+        .json = record->json,
+        .json_len = record->json_len,
+    };
+    if (inbox != NULL && is_up_to_date(inbox, &row))
         return 0;
     bool is_new = inbox == NULL || inbox->is_gone;
-    bool is_quiet = inbox == NULL ? !mirror->first_sync_done && origin != INBOX_CREATED : inbox->is_quiet;
     bool must_tell = is_news(mirror, inbox, origin, name);
-    const struct inbox_frame frame = {
-        .number = inbox == NULL ? mirror->inboxes.len : inbox->number,
-        .origin = (uint16_t)origin,
-        .flags = is_quiet ? INBOX_IS_QUIET : 0,
-        .changed_ms = clock_realtime_ms(mirror->clock),
-        .id_len = (uint32_t)strlen(record->id),
-        .address_len = record->address == NULL ? 0 : (uint32_t)strlen(record->address),
-        .name_len = (uint32_t)strlen(name),
-        .json_len = (uint32_t)record->json_len,
-    };
-    int error = append_and_put(mirror, &frame, &texts);
+    int error = put_row(mirror, &row);
     if (error != 0)
         return error;
-    inbox = inbox_table_get(&mirror->inboxes, frame.number);
+    inbox = inbox_table_get(&mirror->inboxes, row.number);
     *change = (struct change){
         .happened = true,
         .change = is_new ? STORE_ADDED : STORE_CHANGED,
-        .inbox = frame.number,
+        .inbox = row.number,
         .name = inbox->name,
-        .id = inbox->texts.id,
+        .id = inbox->row.id,
         .is_news = must_tell,
     };
     return 0;
@@ -193,6 +204,7 @@ static void hide(struct mirror *mirror, struct inbox *inbox, int64_t now_ms)
 {
     pthread_rwlock_wrlock(&mirror->read_lock);
     inbox_table_remove(&mirror->inboxes, inbox);
+    inbox->row.record_ms = now_ms;
     mirror->inboxes_changed_ms = now_ms;
     pthread_rwlock_unlock(&mirror->read_lock);
 }
@@ -201,13 +213,12 @@ static void remove_unlisted_locked(struct mirror *mirror, uint32_t number, uint3
                                    struct change *change)
 {
     struct inbox *inbox = inbox_table_get(&mirror->inboxes, number);
-    if (inbox == NULL || inbox->is_gone || inbox->seen_in == look ||
-        inbox->frame.origin == INBOX_OF_NO_NAME ||
-        (inbox->frame.origin == INBOX_FROM_MAIL && inbox->emails.live > 0))
+    if (inbox == NULL || inbox->is_gone || inbox->seen_in == look || inbox->row.origin == INBOX_OF_NO_NAME ||
+        (inbox->row.origin == INBOX_FROM_MAIL && inbox->emails.live > 0))
         return;
     int64_t now_ms = clock_realtime_ms(mirror->clock);
-    gone_frame_append(mirror->log, CACHE_INBOX_GONE, number, NULL, now_ms);
     hide(mirror, inbox, now_ms);
+    write_row(mirror, inbox);
     *change = (struct change){.happened = true, .change = STORE_REMOVED, .inbox = number};
 }
 
@@ -247,33 +258,7 @@ void mirror_end_quiet(struct mirror *mirror, uint32_t number)
     struct inbox *inbox = inbox_table_get(&mirror->inboxes, number);
     if (inbox != NULL && inbox->is_quiet) {
         inbox->is_quiet = false;
-        gone_frame_append(mirror->log, CACHE_INBOX_QUIET, number, NULL, clock_realtime_ms(mirror->clock));
+        write_row(mirror, inbox);
     }
     pthread_mutex_unlock(&mirror->write_lock);
-}
-
-/* ---------------------------------------------------------------- from the cache */
-
-int mirror_load_inbox(struct mirror *mirror, const struct inbox_frame *frame, const struct inbox_parts *texts)
-{
-    int error = inbox_table_put(&mirror->inboxes, frame, texts);
-    if (error == 0)
-        mirror->loaded_bytes += inbox_frame_bytes(frame);
-    if (error == 0 && mirror->inboxes_changed_ms < frame->changed_ms)
-        mirror->inboxes_changed_ms = frame->changed_ms;
-    return error == -EBADMSG ? 0 : error;
-}
-
-void mirror_load_inbox_gone(struct mirror *mirror, const struct gone_frame *frame)
-{
-    struct inbox *inbox = inbox_table_get(&mirror->inboxes, frame->inbox);
-    if (inbox != NULL)
-        hide(mirror, inbox, frame->changed_ms);
-}
-
-void mirror_load_inbox_quiet(struct mirror *mirror, const struct gone_frame *frame)
-{
-    struct inbox *inbox = inbox_table_get(&mirror->inboxes, frame->inbox);
-    if (inbox != NULL)
-        inbox->is_quiet = false;
 }

@@ -35,11 +35,4 @@ void mirror_end_quiet(struct mirror *mirror, uint32_t number);
  * the kernel tells a listing that it got before from one that it got after. Tells of each. */
 void mirror_touch_inboxes(struct mirror *mirror);
 
-/* Takes over an inbox as it is in the cache, while that is being loaded. -ENOMEM; what contradicts itself is
- * passed over. */
-int mirror_load_inbox(struct mirror *mirror, const struct inbox_frame *frame,
-                      const struct inbox_parts *texts);
-void mirror_load_inbox_gone(struct mirror *mirror, const struct gone_frame *frame);
-void mirror_load_inbox_quiet(struct mirror *mirror, const struct gone_frame *frame);
-
 #endif

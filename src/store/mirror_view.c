@@ -19,11 +19,11 @@ static void view_inbox(const struct inbox *inbox, struct inbox_view *ret)
     *ret = (struct inbox_view){
         .number = inbox->number,
         .name = inbox->name,
-        .id = inbox->texts.id,
-        .address = inbox->texts.address,
-        .json_len = inbox->frame.json_len,
+        .id = inbox->row.id,
+        .address = inbox->row.address,
+        .json_len = inbox->row.json_len,
         .changed_ms = inbox->changed_ms,
-        .record_ms = inbox->frame.changed_ms,
+        .record_ms = inbox->row.record_ms,
         .emails = inbox->emails.live,
         .held = inbox->emails.held,
         .index_bytes = inbox->emails.index_bytes,
@@ -113,42 +113,35 @@ bool mirror_get_email(struct mirror *mirror, uint32_t number, struct email_view 
     return entry != NULL;
 }
 
-/* Where the record of an email is now; RECORD_NOWHERE: no such email. */
-static uint64_t find_record(struct mirror *mirror, uint32_t number, size_t *ret_len, size_t *ret_json_len)
+/* The number of the text that an email's record is now, and its length; false: no such email. */
+static bool find_text(struct mirror *mirror, uint32_t number, uint64_t *ret_text, size_t *ret_len)
 {
-    uint64_t position = RECORD_NOWHERE;
     pthread_rwlock_rdlock(&mirror->read_lock);
     const struct email_entry *entry = email_index_find(mirror->emails, number);
     if (entry != NULL) {
-        position = entry->position;
-        *ret_len = email_entry_record_len(entry);
-        *ret_json_len = entry->json_len;
+        *ret_text = entry->text;
+        *ret_len = entry->json_len;
     }
     pthread_rwlock_unlock(&mirror->read_lock);
-    return position;
+    return entry != NULL;
 }
 
-/* With no lock held. What took the place of a record while it was read is read instead. */
+/* With no lock held. A text that was replaced and deleted while it was read is read in its new form instead.
+ */
 int mirror_read_email(struct mirror *mirror, uint32_t email, char **ret_json, size_t *ret_len)
 {
-    size_t len = 0;
-    void *record = NULL;
-    uint64_t position = find_record(mirror, email, &len, ret_len);
-    int error = -ENOENT;
-    for (uint64_t tried = RECORD_NOWHERE; position != tried;) {
-        tried = position;
-        error = record_log_read(mirror->log, position, len, &record);
-        if (error == 0)
-            break;
-        position = find_record(mirror, email, &len, ret_len);
-    }
+    uint64_t text = 0;
+    uint64_t tried;
+    int error;
+    if (!find_text(mirror, email, &text, ret_len))
+        return -ENOENT;
+    do {
+        tried = text;
+        error = records_read_text(&mirror->records, text, *ret_len, ret_json);
+    } while (error == -EIO && find_text(mirror, email, &text, ret_len) && text != tried);
     if (error == -EIO)
         mirror_note_lost(mirror);
-    if (error != 0)
-        return error;
-    memmove(record, (const struct email_frame *)record + 1, *ret_len + 1);
-    *ret_json = record;
-    return 0;
+    return error;
 }
 
 int mirror_read_inbox(struct mirror *mirror, uint32_t number, char **ret_json, size_t *ret_len)
@@ -157,7 +150,7 @@ int mirror_read_inbox(struct mirror *mirror, uint32_t number, char **ret_json, s
     pthread_rwlock_rdlock(&mirror->read_lock);
     const struct inbox *inbox = get_live_locked(mirror, number);
     if (inbox != NULL) {
-        *ret_len = inbox->frame.json_len;
+        *ret_len = inbox->row.json_len;
         *ret_json = malloc(*ret_len + 1);
         error = *ret_json == NULL ? -ENOMEM : 0;
     }
@@ -273,9 +266,9 @@ static const struct inbox *find_sender_locked(const struct mirror *mirror, const
     const struct inbox *found = NULL;
     for (uint32_t i = 0; i < mirror->inboxes.len; i++) {
         const struct inbox *inbox = get_live_locked(mirror, i);
-        if (inbox == NULL || inbox->texts.address == NULL)
+        if (inbox == NULL || inbox->row.address == NULL)
             continue;
-        if (address != NULL && !address_equals(inbox->texts.address, address))
+        if (address != NULL && !address_equals(inbox->row.address, address))
             continue;
         if (address == NULL && found != NULL)
             return NULL;
@@ -290,7 +283,7 @@ int mirror_find_sender(struct mirror *mirror, const char *address, char **ret_ad
 {
     pthread_rwlock_rdlock(&mirror->read_lock);
     const struct inbox *inbox = find_sender_locked(mirror, address);
-    const char *sender = inbox != NULL ? inbox->texts.address : NULL;
+    const char *sender = inbox != NULL ? inbox->row.address : NULL;
     if (sender == NULL && !mirror->inboxes_are_listed)
         sender = address;
     pthread_rwlock_unlock(&mirror->read_lock);

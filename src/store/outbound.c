@@ -5,16 +5,19 @@
 #include "store/outbound.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/json_writer.h"
-#include "store/mirror_cache.h"
 #include "store/mirror_emails.h"
 #include "store/mirror_inboxes.h"
 #include "store/mirror_order.h"
 #include "store/mirror_view.h"
+#include "store/old_log.h"
 
 /* Nobody sees it. */
 static const char inbox_id[] = "sent";
@@ -72,18 +75,6 @@ static int make_inbox(struct outbound *outbound)
     return error;
 }
 
-int outbound_open(struct outbound *outbound, struct mail_service *service, struct clock *clock,
-                  const struct store_listener *listener, int dir_fd)
-{
-    static const struct mail_service_ops ops = {.list_emails = list_as_inbox};
-    static const struct event_listener nobody = {.notify = NULL};
-    *outbound = (struct outbound){.as_inbox = {&ops}, .service = service};
-    int error = mirror_init(&outbound->mirror, clock, listener, &nobody);
-    if (error == 0)
-        error = mirror_cache_open(&outbound->mirror, dir_fd);
-    return error != 0 ? error : make_inbox(outbound);
-}
-
 void outbound_release(struct outbound *outbound)
 {
     mirror_release(&outbound->mirror);
@@ -122,5 +113,62 @@ int outbound_hide(struct outbound *outbound, const char *id)
     if (batch != NULL)
         email_batch_release(batch);
     email_record_release(&record);
+    return error;
+}
+
+/* ---------------------------------------------------------------- opened and released */
+
+enum {
+    OLD_EMAIL = 3,
+    OLD_IS_HELD = 1,
+};
+
+/* How version 0.1 wrote an email down; then its JSON, key and name, each with a NUL. */
+struct old_email {
+    uint32_t inbox;
+    uint32_t json_len;
+    int64_t date_ms;
+    int64_t seen_ms;
+    uint32_t key_len;
+    uint32_t name_len;
+    uint32_t line_len;
+    uint32_t flags;
+};
+
+/* Only what is hidden is not fetched again. */
+static int take_old_frame(void *context, unsigned int kind, const void *payload, size_t len)
+{
+    const struct old_email *old = payload;
+    const char *key = (const char *)(old + 1) + (len < sizeof(*old) ? 0 : old->json_len) + 1;
+    if (kind != OLD_EMAIL || len < sizeof(*old) || (old->flags & OLD_IS_HELD) == 0 ||
+        (uint64_t)old->json_len + old->key_len + 2 > len - sizeof(*old) ||
+        strnlen(key, old->key_len + 1) != old->key_len)
+        return 0;
+    return outbound_hide(context, key);
+}
+
+/* What does not get on the disk now is tried again the next time. */
+static void hide_old(struct outbound *outbound, int dir_fd)
+{
+    static const char name[] = "sent/records";
+    int error = old_log_visit(dir_fd, name, take_old_frame, outbound);
+    bool is_kept = error == 0 && !outbound->mirror.records.has_warned;
+    if (!is_kept && error != -EBADMSG)
+        return;
+    unlinkat(dir_fd, name, 0);
+    unlinkat(dir_fd, "sent", AT_REMOVEDIR);
+}
+
+int outbound_open(struct outbound *outbound, struct mail_service *service, struct clock *clock,
+                  const struct store_listener *listener, struct state_file *file, int dir_fd)
+{
+    static const struct mail_service_ops ops = {.list_emails = list_as_inbox};
+    static const struct event_listener nobody = {.notify = NULL};
+    *outbound = (struct outbound){.as_inbox = {&ops}, .service = service};
+    int error = mirror_open(&outbound->mirror, clock, listener, &nobody, file, RECORDS_SENT);
+    if (error == 0)
+        error = make_inbox(outbound);
+    if (error == 0)
+        hide_old(outbound, dir_fd);
     return error;
 }

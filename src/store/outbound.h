@@ -17,10 +17,11 @@ struct outbound {
     uint32_t inbox;
 };
 
-/* Opens the cache in `dir_fd`. `listener`: its email_changed is told, of numbers of this mirror. 0, -ENOMEM.
+/* Loads what is in `file`, and takes over what version 0.1 left in `dir_fd`. `listener`: its email_changed is
+ * told, of numbers of this mirror. 0, -ENOMEM.
  */
 int outbound_open(struct outbound *outbound, struct mail_service *service, struct clock *clock,
-                  const struct store_listener *listener, int dir_fd);
+                  const struct store_listener *listener, struct state_file *file, int dir_fd);
 /* What was never opened, too. */
 void outbound_release(struct outbound *outbound);
 

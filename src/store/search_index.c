@@ -14,7 +14,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "mail/search_record.h"
-#include "sql/kept_queries.h"
+#include "sql/query.h"
 #include "store/search_file.h"
 
 /* What the writer runs. */
@@ -40,7 +40,7 @@ enum {
     SET_MARK,
 };
 
-static const char *const statements[] = {
+static const char *const texts[] = {
     [BEGIN] = "BEGIN IMMEDIATE",
     [COMMIT] = "COMMIT",
     [ROLLBACK] = "ROLLBACK",
@@ -61,12 +61,12 @@ static const char *const statements[] = {
     [GET_MARK] = "SELECT value FROM marks WHERE name = ?",
     [SET_MARK] = "INSERT OR REPLACE INTO marks (name, value) VALUES (?, ?)",
 };
-_Static_assert(ARRAY_LEN(statements) <= KEPT_QUERIES_MAX, "room for all of them");
+_Static_assert(ARRAY_LEN(texts) <= STATEMENTS_MAX, "room for all of them");
 
 struct search_index {
     struct search_file file;
     sqlite3 *writer; /* the writing thread's, as is the next; NULL: there is no index now */
-    struct kept_queries queries;
+    struct statements kept;
     bool is_filling;
     bool has_names;             /* can find emails by their names */
     pthread_rwlock_t file_lock; /* held for writing while the file is replaced */
@@ -86,13 +86,13 @@ static int note(struct search_index *index, int error)
 static int open_writer(struct search_index *index)
 {
     int error = search_file_open_to_write(&index->file, &index->writer);
-    kept_queries_init(&index->queries, index->writer, statements);
+    statements_init(&index->kept, index->writer, texts);
     return error;
 }
 
 static void close_writer(struct search_index *index)
 {
-    kept_queries_release(&index->queries);
+    statements_release(&index->kept);
     sqlite3_close(index->writer);
     index->writer = NULL;
     index->is_filling = index->has_names = false;
@@ -150,12 +150,12 @@ void search_index_free(struct search_index *index)
 
 int search_index_begin(struct search_index *index)
 {
-    return note(index, kept_queries_execute(&index->queries, BEGIN, ""));
+    return note(index, statements_execute(&index->kept, BEGIN, ""));
 }
 
 int search_index_end(struct search_index *index)
 {
-    int error = kept_queries_execute(&index->queries, COMMIT, "");
+    int error = statements_execute(&index->kept, COMMIT, "");
     if (error != 0)
         search_index_abandon(index);
     return note(index, error);
@@ -165,13 +165,13 @@ void search_index_abandon(struct search_index *index)
 {
     index->has_names = false; /* perhaps */
     if (index->writer != NULL && sqlite3_get_autocommit(index->writer) == 0)
-        (void)kept_queries_execute(&index->queries, ROLLBACK, "");
+        (void)statements_execute(&index->kept, ROLLBACK, "");
 }
 
 void search_index_begin_filling(struct search_index *index)
 {
     int64_t has_emails = 0;
-    int error = kept_queries_integers(&index->queries, HAS_EMAILS, &has_emails, 1, "");
+    int error = statements_integers(&index->kept, HAS_EMAILS, &has_emails, 1, "");
     index->is_filling = note(index, error) == 0 && has_emails == 0;
 }
 
@@ -196,7 +196,7 @@ static int64_t name_hash(const char *inbox_id, const char *key)
  * every transaction. Made at once, it is sorted and written once. */
 static int index_names(struct search_index *index)
 {
-    int error = index->has_names ? 0 : kept_queries_execute(&index->queries, INDEX_NAMES, "");
+    int error = index->has_names ? 0 : statements_execute(&index->kept, INDEX_NAMES, "");
     index->has_names = error == 0;
     return error;
 }
@@ -207,8 +207,8 @@ static int find_email(struct search_index *index, const char *inbox_id, const ch
     int64_t values[2];
     int error = index_names(index);
     if (error == 0)
-        error = kept_queries_integers(&index->queries, FIND_EMAIL, values, 2, "iss", name_hash(inbox_id, key),
-                                      key, inbox_id);
+        error = statements_integers(&index->kept, FIND_EMAIL, values, 2, "iss", name_hash(inbox_id, key), key,
+                                    inbox_id);
     if (error == 0)
         *ret = (struct found){.row = values[0], .digest = values[1]};
     return error;
@@ -217,22 +217,21 @@ static int find_email(struct search_index *index, const char *inbox_id, const ch
 static int add(struct search_index *index, const struct search_entry *entry,
                const struct search_record *record, int64_t pass)
 {
-    int error = kept_queries_execute(&index->queries, ADD_EMAIL, "issiiis",
-                                     name_hash(entry->inbox_id, entry->key), entry->inbox_id, entry->key,
-                                     entry->digest, pass, entry->date_ms, record->sender);
-    return error != 0
-               ? error
-               : kept_queries_execute(&index->queries, ADD_TEXTS, "ss", record->subject, record->people);
+    int error =
+        statements_execute(&index->kept, ADD_EMAIL, "issiiis", name_hash(entry->inbox_id, entry->key),
+                           entry->inbox_id, entry->key, entry->digest, pass, entry->date_ms, record->sender);
+    return error != 0 ? error
+                      : statements_execute(&index->kept, ADD_TEXTS, "ss", record->subject, record->people);
 }
 
 static int change(struct search_index *index, int64_t row, const struct search_entry *entry,
                   const struct search_record *record, int64_t pass)
 {
-    int error = kept_queries_execute(&index->queries, CHANGE_EMAIL, "iiisi", entry->digest, pass,
-                                     entry->date_ms, record->sender, row);
-    return error != 0 ? error
-                      : kept_queries_execute(&index->queries, CHANGE_TEXTS, "ssi", record->subject,
-                                             record->people, row);
+    int error = statements_execute(&index->kept, CHANGE_EMAIL, "iiisi", entry->digest, pass, entry->date_ms,
+                                   record->sender, row);
+    return error != 0
+               ? error
+               : statements_execute(&index->kept, CHANGE_TEXTS, "ssi", record->subject, record->people, row);
 }
 
 int search_index_put(struct search_index *index, const struct search_entry *entry, int64_t pass)
@@ -242,7 +241,7 @@ int search_index_put(struct search_index *index, const struct search_entry *entr
     int error = index->is_filling ? -ENOENT : find_email(index, entry->inbox_id, entry->key, &found);
     bool is_new = error == -ENOENT;
     if (error == 0 && found.digest == entry->digest)
-        return note(index, kept_queries_execute(&index->queries, MEET_EMAIL, "ii", pass, found.row));
+        return note(index, statements_execute(&index->kept, MEET_EMAIL, "ii", pass, found.row));
     if (error != 0 && !is_new)
         return note(index, error);
     error = search_record_read(entry->json, entry->json_len, &record);
@@ -274,10 +273,10 @@ int search_index_put_body(struct search_index *index, const char *inbox_id, cons
         return -ENOMEM;
     int error = find_email(index, inbox_id, key, &found);
     if (error == 0)
-        error = kept_queries_integers(&index->queries, BODY_LENGTH, &len_before, 1, "i", found.row);
+        error = statements_integers(&index->kept, BODY_LENGTH, &len_before, 1, "i", found.row);
     /* What an id stands for never changes. */
     if (error == 0 && (size_t)len_before != strlen(body))
-        error = kept_queries_execute(&index->queries, CHANGE_BODY, "si", body, found.row);
+        error = statements_execute(&index->kept, CHANGE_BODY, "si", body, found.row);
     return note(index, error);
 }
 
@@ -286,31 +285,31 @@ int search_index_remove(struct search_index *index, const char *inbox_id, const 
     struct found found;
     int error = find_email(index, inbox_id, key, &found);
     if (error == 0)
-        error = kept_queries_execute(&index->queries, REMOVE_TEXTS, "i", found.row);
+        error = statements_execute(&index->kept, REMOVE_TEXTS, "i", found.row);
     if (error == 0)
-        error = kept_queries_execute(&index->queries, REMOVE_EMAIL, "i", found.row);
+        error = statements_execute(&index->kept, REMOVE_EMAIL, "i", found.row);
     return error == -ENOENT ? 0 : note(index, error);
 }
 
 int search_index_remove_others(struct search_index *index, int64_t pass)
 {
-    int error = kept_queries_execute(&index->queries, REMOVE_OTHER_TEXTS, "i", pass);
+    int error = statements_execute(&index->kept, REMOVE_OTHER_TEXTS, "i", pass);
     if (error == 0)
-        error = kept_queries_execute(&index->queries, REMOVE_OTHER_EMAILS, "i", pass);
+        error = statements_execute(&index->kept, REMOVE_OTHER_EMAILS, "i", pass);
     return note(index, error);
 }
 
 int search_index_get_mark(struct search_index *index, const char *name, int64_t *ret_value)
 {
     int64_t value = 0;
-    int error = kept_queries_integers(&index->queries, GET_MARK, &value, 1, "s", name);
+    int error = statements_integers(&index->kept, GET_MARK, &value, 1, "s", name);
     *ret_value = error == 0 ? value : 0;
     return error == -ENOENT ? 0 : note(index, error);
 }
 
 int search_index_set_mark(struct search_index *index, const char *name, int64_t value)
 {
-    return note(index, kept_queries_execute(&index->queries, SET_MARK, "si", name, value));
+    return note(index, statements_execute(&index->kept, SET_MARK, "si", name, value));
 }
 
 /* ---------------------------------------------------------------- finding */

@@ -39,7 +39,7 @@ static void item_release(struct item *item)
 static const char *inbox_id_locked(const struct mirror *mirror, uint32_t number)
 {
     const struct inbox *inbox = inbox_table_get(&mirror->inboxes, number);
-    return inbox == NULL || inbox == mirror->inboxes.of_no_name ? "" : inbox->texts.id;
+    return inbox == NULL || inbox == mirror->inboxes.of_no_name ? "" : inbox->row.id;
 }
 
 /* False: no such email, it was indexed before, or the cache has lost it (then it comes again, as a change).
@@ -50,8 +50,7 @@ static bool get_item(struct search_progress *progress, uint32_t email, bool is_n
     *ret = (struct item){.json = NULL};
     pthread_rwlock_rdlock(&mirror->read_lock);
     const struct email_entry *entry = email_index_find(mirror->emails, email);
-    bool is_wanted =
-        entry != NULL && (is_noted || (!entry->is_gone && entry->position >= progress->indexed_end));
+    bool is_wanted = entry != NULL && (is_noted || (!entry->is_gone && entry->text >= progress->indexed_end));
     if (is_wanted) {
         ret->is_gone = entry->is_gone;
         ret->entry = (struct search_entry){.inbox_id = inbox_id_locked(mirror, entry->inbox),
@@ -179,7 +178,7 @@ int search_round_keep_texts(struct search_progress *progress, struct search_text
 /* What the next start need not look at. */
 static int keep_marks(struct search_progress *progress, const struct search_round *round)
 {
-    int64_t identity = record_log_identity(progress->mirror->log);
+    int64_t identity = progress->mirror->records.identity;
     int error = search_index_begin(progress->index);
     if (error == 0 && progress->is_verifying)
         error = search_index_remove_others(progress->index, progress->pass);
@@ -202,12 +201,12 @@ static int keep_marks(struct search_progress *progress, const struct search_roun
     return error;
 }
 
-/* Everything before `end` is in the mirror: it is appended and shown under one lock. */
+/* Every text with a number below `end` is in the mirror: it is written and shown under one lock. */
 static void measure(struct search_progress *progress, struct search_round *round)
 {
     struct mirror *mirror = progress->mirror;
     pthread_mutex_lock(&mirror->write_lock);
-    round->end = record_log_end(mirror->log);
+    round->end = mirror->records.next_text;
     round->emails = email_index_len(mirror->emails);
     pthread_mutex_unlock(&mirror->write_lock);
 }
@@ -256,7 +255,7 @@ int search_progress_read(struct search_progress *progress)
         return error;
     struct search_round round;
     measure(progress, &round);
-    int64_t identity_now = record_log_identity(progress->mirror->log);
+    int64_t identity_now = progress->mirror->records.identity;
     if (identity_now == 0 || identity != identity_now || end < 0 || (uint64_t)end > round.end)
         search_progress_start_over(progress);
     else

@@ -4,10 +4,10 @@
  * time, resting in between, so that it never gets in the way of anybody who waits. A batch is a transaction:
  * large enough that it is not the transactions that cost, small enough that searches see what was done.
  *
- * What a round need not look at is told by where in the record log an email's record is: everything before
- * the end that the log had when the last round but one began is in the index. (The last one may have missed a
- * change that was made before it and told of after.) The index keeps that for the next start; one that is
- * new, damaged or of another log is compared with every email.
+ * What a round need not look at is told by the number of an email's text, for these grow: every text below
+ * the number that was the next one when the last round but one began is in the index. (The last one may have
+ * missed a change that was made before it and told of after.) The index keeps that for the next start; one
+ * that is new, damaged or of other records is compared with every email.
  *
  * One thread at a time.
  */
@@ -23,8 +23,8 @@ struct search_progress {
     struct mirror *mirror;      /* borrowed */
     struct search_index *index; /* borrowed */
     int64_t pass;               /* the emails of this one count */
-    uint64_t indexed_end;       /* in the record log */
-    uint64_t last_end;          /* the log's when the last round began */
+    uint64_t indexed_end;       /* texts below this number are in the index */
+    uint64_t last_end;          /* the next number when the last round began */
     uint32_t walked_to;         /* emails below this number were looked at */
     bool is_verifying;          /* every email has to be met */
 };
@@ -40,7 +40,7 @@ struct search_round {
     bool (*is_over)(void *context); /* the batch is to end, with what it has, and the round */
     void *context;
     uint32_t emails; /* filled in: how many numbers there are */
-    uint64_t end;    /* filled in: of the record log */
+    uint64_t end;    /* filled in: texts have numbers below this */
 };
 
 /* Reads from the index how far it had come. 0 or -errno. */

@@ -12,7 +12,6 @@
 #include "base/file.h"
 #include "mail/reason.h"
 #include "store/inbox_index.h"
-#include "store/mirror_cache.h"
 #include "store/mirror_order.h"
 #include "store/mirror_view.h"
 #include "store/search_feed.h"
@@ -34,25 +33,25 @@ static int open_contents(struct store *store, const struct store_config *config)
 }
 
 /* Its listener takes the place of that for emails. */
-static int open_outbound(struct store *store, const struct store_config *config)
+static int open_outbound(struct store *store, const struct store_config *config, int dir_fd)
 {
-    _cleanup_close_ int dir_fd = file_open_dir(config->state_dir_fd, "cache/sent");
     const struct store_listener listener = {.inbox_changed = config->listener.sent_changed,
                                             .email_changed = config->listener.sent_changed,
                                             .context = config->listener.context};
-    return dir_fd < 0 ? dir_fd
-                      : outbound_open(&store->outbound, config->service, config->clock, &listener, dir_fd);
+    return outbound_open(&store->outbound, config->service, config->clock, &listener, &store->records,
+                         dir_fd);
 }
 
 static int open_parts(struct store *store, const struct store_config *config, int dir_fd)
 {
-    int error = mirror_init(&store->mirror, config->clock, &config->listener, &config->events);
+    int error = records_open_file(&store->records, dir_fd);
     if (error == 0)
-        error = mirror_cache_open(&store->mirror, dir_fd);
+        error = mirror_open(&store->mirror, config->clock, &config->listener, &config->events,
+                            &store->records, RECORDS_RECEIVED);
     if (error == 0)
         error = open_contents(store, config);
     if (error == 0)
-        error = open_outbound(store, config);
+        error = open_outbound(store, config, dir_fd);
     if (error != 0)
         return error;
     store->sync = sync_new(store);
@@ -111,6 +110,7 @@ void store_free(struct store *store)
     outbound_release(&store->outbound);
     contact_release(&store->contact);
     mirror_release(&store->mirror);
+    state_file_release(&store->records);
     free(store);
 }
 

@@ -17,6 +17,7 @@ struct store {
     struct mail_service *service; /* borrowed */
     int64_t poll_interval_ms;     /* 0: only when asked */
     bool adopt_state;
+    struct state_file records; /* what both mirrors are loaded from */
     struct mirror mirror;
     struct contact contact;
     struct contents *contents; /* NULL: emails are shown without what they hold */

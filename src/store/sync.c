@@ -170,7 +170,7 @@ static unsigned int ask(struct mail_listing *listing, unsigned int limit, bool m
         .limit = limit,
         .known = mirror_email_numbers(listing->mirror),
         .with_invalid = listing->with_held,
-        .may_be_unchanged = may_be_unchanged && !atomic_load(&listing->mirror->has_lost),
+        .may_be_unchanged = may_be_unchanged && atomic_load(&listing->mirror->lost) == 0,
     };
     listing->batch.look = mirror_begin_look(listing->mirror);
     listing->unknown = 0;
@@ -555,7 +555,8 @@ static void list_sent(struct sync_run *run, enum sync_depth depth)
 static void run_all(struct sync_run *run, enum sync_depth depth)
 {
     struct mirror *mirror = &run->store->mirror;
-    bool had_lost = atomic_load(&mirror->has_lost);
+    mirror_repair(mirror);
+    unsigned int lost = atomic_load(&mirror->lost);
     bool is_listed = list_inboxes(run);
     bool is_found = is_listed; /* which inboxes there are */
     uint32_t known = mirror_inbox_numbers(mirror);
@@ -567,9 +568,9 @@ static void run_all(struct sync_run *run, enum sync_depth depth)
     report_end(run);
     if (is_found && depth == SYNC_COMPLETE && !run->must_wait)
         mirror_end_first_sync(mirror);
-    /* All lists came whole, and what the cache had lost was found to be another. */
-    if (had_lost && depth == SYNC_COMPLETE && run->error == 0)
-        atomic_store(&mirror->has_lost, false);
+    /* All lists came whole, and what the cache had lost when they began was found to be another. */
+    if (depth == SYNC_COMPLETE && run->error == 0)
+        (void)atomic_compare_exchange_strong(&mirror->lost, &lost, 0);
     if (!run->must_wait)
         list_sent(run, depth);
     if (depth == SYNC_COMPLETE)

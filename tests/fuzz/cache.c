@@ -9,7 +9,6 @@
 #include "base/hash.h"
 #include "fuzz/state_folder.h"
 #include "store/mirror.h"
-#include "store/mirror_cache.h"
 #include "store/mirror_view.h"
 
 static void on_event(void *context, const struct event *event)
@@ -25,8 +24,7 @@ static uint64_t hash_emails(struct mirror *mirror, uint32_t inbox, uint64_t hash
         char *json = NULL;
         size_t len = 0;
         FUZZ_CHECK(mirror_find_email(mirror, inbox, view.name, &found));
-        /* A record may be listed and lost, where a frame with a forged checksum says that it was given back.
-         */
+        /* A record may be listed and its text lost. */
         int error = mirror_read_email(mirror, view.number, &json, &len);
         FUZZ_CHECK(error == 0 ? len == view.json_len : error == -EIO);
         hash = hash_bytes(hash, view.name, strlen(view.name));
@@ -42,12 +40,13 @@ static uint64_t open_mirror(int dir_fd)
 {
     static const struct store_listener listener = {.context = NULL};
     static const struct event_listener events = {.notify = on_event};
+    struct state_file file;
     struct mirror mirror;
     struct inbox_view inbox;
     struct inbox_view found;
     uint64_t hash = 0;
-    FUZZ_CHECK(mirror_init(&mirror, clock_system(), &listener, &events) == 0);
-    FUZZ_CHECK(mirror_cache_open(&mirror, dir_fd) == 0);
+    FUZZ_CHECK(records_open_file(&file, dir_fd) == 0);
+    FUZZ_CHECK(mirror_open(&mirror, clock_system(), &listener, &events, &file, RECORDS_RECEIVED) == 0);
     for (uint64_t position = 0; mirror_list_inboxes(&mirror, position, &inbox, &position, 1) == 1;) {
         char *json = NULL;
         size_t len = 0;
@@ -59,13 +58,85 @@ static uint64_t open_mirror(int dir_fd)
         hash = hash_emails(&mirror, inbox.number, hash);
     }
     mirror_release(&mirror);
+    state_file_release(&file);
     return hash;
+}
+
+static int visit_no_inbox(void *context, const struct inbox_row *row)
+{
+    (void)context, (void)row;
+    return 0;
+}
+
+static int visit_no_email(void *context, const struct email_row *row)
+{
+    (void)context, (void)row;
+    return 0;
+}
+
+/* A row of what the first bytes say: of any numbers, that are anybody's else, and any texts. */
+static void put_row(struct records *records, const uint8_t *bytes, size_t len)
+{
+    _cleanup_free_ char *rest = fuzz_string(bytes + 4, len - 4);
+    size_t half = strlen(rest) / 2;
+    _cleanup_free_ char *key = fuzz_string(rest, half);
+    const struct inbox_row inbox = {.number = bytes[1],
+                                    .origin = (enum inbox_origin)(bytes[2] % 4),
+                                    .is_quiet = (bytes[3] & 1) != 0,
+                                    .is_gone = (bytes[3] & 2) != 0,
+                                    .id = key,
+                                    .name = rest + half,
+                                    .json = rest,
+                                    .json_len = strlen(rest)};
+    const struct email_row email = {.number = bytes[1],
+                                    .inbox = bytes[2],
+                                    .json_len = bytes[2],
+                                    .line_len = bytes[3],
+                                    .is_held = (bytes[3] & 1) != 0,
+                                    .is_gone = (bytes[3] & 2) != 0,
+                                    .text = bytes[3],
+                                    .key = key,
+                                    .name = rest + half};
+    if (bytes[0] % 4 == 0)
+        (void)records_put_inbox(records, &inbox);
+    else if (bytes[0] % 4 == 1)
+        (void)records_put_email(records, &email);
+    else if (bytes[0] % 4 == 2)
+        (void)records_add_text(records, bytes[3], rest, strlen(rest));
+    else
+        (void)records_note_replaced(records, bytes[3]);
+}
+
+/* A file of rows that are intact and need not belong together: each a length, then its bytes. */
+static void put_rows(int dir_fd, const uint8_t *bytes, size_t len)
+{
+    static const struct records_visitor visitor = {visit_no_inbox, visit_no_email, NULL};
+    struct state_file file;
+    struct records records;
+    FUZZ_CHECK(records_open_file(&file, dir_fd) == 0);
+    FUZZ_CHECK(records_load(&records, &file, RECORDS_RECEIVED, &visitor) == 0);
+    FUZZ_CHECK(records_begin(&records) == 0);
+    for (size_t at = 0; at + 1 < len;) {
+        size_t left = len - at - 1;
+        size_t row = bytes[at] < left ? bytes[at] : left;
+        if (row >= 4)
+            put_row(&records, bytes + at + 1, row);
+        at += 1 + row;
+    }
+    FUZZ_CHECK(records_commit(&records) == 0);
+    records_release(&records);
+    state_file_release(&file);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     int dir_fd = state_folder();
-    state_folder_put(dir_fd, "records", bytes, len, NULL);
+    size_t rows = len > 1 ? (len - 1) * (bytes[0] & 15) / 15 : 0;
+    put_rows(dir_fd, bytes + 1, rows);
+    if (len > 1)
+        state_folder_damage(dir_fd, "records.sqlite3", bytes + 1 + rows, len - 1 - rows);
+    (void)open_mirror(dir_fd);
+    /* What was damaged is mended by then. */
     uint64_t hash = open_mirror(dir_fd);
     FUZZ_CHECK(open_mirror(dir_fd) == hash);
     return 0;

@@ -6,6 +6,7 @@
 #include "store/maildir_memory.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "fuzz/state_folder.h"
 
 static uint32_t open_memory(int dir_fd)
@@ -24,18 +25,57 @@ static uint32_t open_memory(int dir_fd)
 }
 
 /* A box may have 16 million numbers, which take a gigabyte: here 65,536 are enough. Its own number and this
- * one are the two that a record begins with. */
+ * one are the two that a record of version 0.1 begins with. */
 static void tame(char *payload, size_t len)
 {
     if (len >= 8)
         payload[6] = payload[7] = 0;
 }
 
+/* What version 0.1 left: a log that is intact and holds what these bytes say, a kind and a length before each
+ * record. */
+static void put_old_log(int dir_fd, const uint8_t *bytes, size_t len)
+{
+    static const struct {
+        char magic[8];
+        uint32_t numbers[2];
+    } header = {"inboxfs", {3, 0x01020304}};
+    GByteArray *log = g_byte_array_new();
+    g_byte_array_append(log, (const guint8 *)&header, sizeof(header));
+    for (size_t at = 0; at + 2 <= len;) {
+        size_t left = len - at - 2;
+        uint32_t part = bytes[at + 1] < left ? bytes[at + 1] : (uint32_t)left;
+        size_t padded = (part + 7) & ~(size_t)7;
+        uint16_t kind = bytes[at] % 4;
+        uint16_t check = (uint16_t)(hash_bytes(kind, &part, sizeof(part)) >> 48);
+        _cleanup_free_ char *payload = calloc(1, padded + 1);
+        memcpy(payload, bytes + at + 2, part);
+        tame(payload, part);
+        uint64_t checksum = hash_bytes((uint64_t)part << 32 | (uint64_t)kind << 16 | check, payload, padded);
+        g_byte_array_append(log, (const guint8 *)&part, sizeof(part));
+        g_byte_array_append(log, (const guint8 *)&kind, sizeof(kind));
+        g_byte_array_append(log, (const guint8 *)&check, sizeof(check));
+        g_byte_array_append(log, (const guint8 *)&checksum, sizeof(checksum));
+        g_byte_array_append(log, (const guint8 *)payload, (guint)padded);
+        at += 2 + part;
+    }
+    state_folder_put(dir_fd, "maildir", log->data, log->len);
+    g_byte_array_free(log, TRUE);
+}
+
+/* The first byte chooses: any bytes as what 0.1 left, or records; then damage of what became of them. */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     int dir_fd = state_folder();
-    state_folder_put(dir_fd, "maildir", bytes, len, tame);
+    if (len > 0 && bytes[0] % 4 == 0)
+        state_folder_put(dir_fd, "maildir", bytes + 1, len - 1);
+    else if (len > 0)
+        put_old_log(dir_fd, bytes + 1, len - 1);
     uint32_t uidvalidity = open_memory(dir_fd);
+    FUZZ_CHECK(open_memory(dir_fd) == uidvalidity);
+    if (len > 0 && bytes[0] % 4 == 1)
+        state_folder_damage(dir_fd, "maildir.sqlite3", bytes + 1, len - 1);
+    uidvalidity = open_memory(dir_fd);
     FUZZ_CHECK(open_memory(dir_fd) == uidvalidity);
     return 0;
 }

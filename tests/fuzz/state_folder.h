@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "fuzz/fuzz.h"
-#include "store/record_log.h"
 
 static char state_folder_path[] = "/dev/shm/inboxfs-fuzz-XXXXXX";
 static int state_folder_fd = -1;
@@ -45,38 +44,27 @@ static inline int state_folder(void)
     return state_folder_fd;
 }
 
-static inline int state_folder_visit_nothing(void *context, unsigned int kind, const void *payload,
-                                             size_t len, uint64_t position)
+static inline void state_folder_put(int dir_fd, const char *name, const void *bytes, size_t len)
 {
-    (void)context, (void)kind, (void)payload, (void)len, (void)position;
-    return 0;
+    int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    FUZZ_CHECK(fd >= 0 && write(fd, bytes, len) == (ssize_t)len);
+    close(fd);
 }
 
-/* Makes the file. The first byte chooses: any bytes, or a log that is intact and holds what the rest says, a
- * kind and a length before each record. `tame`, or NULL, may change these. */
-static inline void state_folder_put(int dir_fd, const char *name, const uint8_t *bytes, size_t len,
-                                    void (*tame)(char *payload, size_t len))
+/* Flips bits of what is in the file: each two bytes say where, and how many. */
+static inline void state_folder_damage(int dir_fd, const char *name, const uint8_t *bytes, size_t len)
 {
-    bool is_raw = len > 0 && bytes[0] % 4 == 0;
-    if (is_raw) {
-        int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-        FUZZ_CHECK(fd >= 0 && write(fd, bytes + 1, len - 1) == (ssize_t)(len - 1));
+    int fd = openat(dir_fd, name, O_RDWR | O_CLOEXEC);
+    off_t end = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+    for (size_t i = 0; i + 3 <= len && end > 0; i += 3) {
+        uint8_t byte;
+        off_t at = (off_t)(((size_t)bytes[i] << 8 | bytes[i + 1]) * 5 % (size_t)end);
+        FUZZ_CHECK(pread(fd, &byte, 1, at) == 1);
+        byte ^= bytes[i + 2];
+        FUZZ_CHECK(pwrite(fd, &byte, 1, at) == 1);
+    }
+    if (fd >= 0)
         close(fd);
-        return;
-    }
-    struct record_log *log = NULL;
-    FUZZ_CHECK(record_log_open(dir_fd, name, state_folder_visit_nothing, NULL, &log) == 0);
-    for (size_t at = 1; at + 3 <= len;) {
-        size_t left = len - at - 3;
-        size_t part = (size_t)bytes[at + 1] | (size_t)bytes[at + 2] << 8;
-        size_t payload_len = part < left ? part : left;
-        _cleanup_free_ char *payload = fuzz_string(bytes + at + 3, payload_len);
-        if (tame != NULL)
-            tame(payload, payload_len);
-        record_log_append(log, bytes[at] % (RECORD_KIND_MAX + 1), &(struct iovec){payload, payload_len}, 1);
-        at += 3 + payload_len;
-    }
-    record_log_free(log);
 }
 
 #endif

@@ -161,6 +161,14 @@ read_all() {
 
 @test "cut off or overwritten while it is in use: errors or what was there, and a sync makes it whole" {
   local part
+  # More than is kept in memory of the file.
+  start_mount
+  send_many_from_elsewhere "$ALICE" "$BOB" "long $(head -c 8000 /dev/zero | tr '\0' x)" 200
+  refresh
+  EMAILS=$((EMAILS + 200))
+  (cd "$BOX" && sha256sum 2*.json) >"$DIR/sums"
+  equal "$(wc -l <"$DIR/sums")" "$EMAILS"
+  stop_mount
   zero_all() { dd if=/dev/zero of="$1" bs=4096 count="$(($(stat -c %s "$1") / 4096 + 1))" conv=notrunc status=none; }
   for part in 0 40 zeros; do
     start_mount

@@ -244,7 +244,7 @@ teardown() {
   mv "$(message_of two)" "$BOX/cur/$(basename "$(message_of two)"):2,S"
   before=$(head -n1 "$BOX/.uidvalidity")
   stop_mount
-  head -c 5000 /dev/urandom >"$STATE/maildir/maildir"
+  head -c 5000 /dev/urandom >"$STATE/maildir/maildir.sqlite3"
   wait_until 3 clock_is_past "$before"
   start_mount
   wait_maildirs

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SQLite's result codes as errno: what a file could not be opened for is told as it is.
+ * SQLite's result codes as errno: what a file could not be opened for is told as it is. Statements that are
+ * kept: each run stands for itself.
  */
 #include "sql/query.h"
 
@@ -106,12 +107,100 @@ static void what_is_bound_is_what_is_read(void **state)
     sqlite3_close(db);
 }
 
+/* ---------------------------------------------------------------- statements that are kept */
+
+enum {
+    BEGIN,
+    COMMIT,
+    ADD,
+    COUNT,
+    GET,
+    BROKEN,
+};
+
+static const char *const texts[] = {
+    [BEGIN] = "BEGIN",
+    [COMMIT] = "COMMIT",
+    [ADD] = "INSERT INTO t (id, name) VALUES (?, ?)",
+    [COUNT] = "SELECT count(*), max(id) FROM t WHERE name IS ?",
+    [GET] = "SELECT id FROM t WHERE name = ?",
+    [BROKEN] = "SELECT nothing FROM nowhere",
+};
+
+static int set_up(void **state)
+{
+    static struct statements statements;
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT)", NULL, NULL, NULL),
+                     SQLITE_OK);
+    statements_init(&statements, db, texts);
+    *state = &statements;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct statements *statements = *state;
+    sqlite3 *db = statements->db;
+    statements_release(statements);
+    return sqlite3_close(db) == SQLITE_OK ? 0 : -1;
+}
+
+static void statements_are_run_again_with_other_arguments(void **state)
+{
+    struct statements *statements = *state;
+    int64_t values[2];
+    int64_t id = 0;
+    assert_int_equal(statements_execute(statements, ADD, "is", (int64_t)7, "one"), 0);
+    assert_int_equal(statements_execute(statements, ADD, "is", (int64_t)9, "one"), 0);
+    assert_int_equal(statements_execute(statements, ADD, "is", (int64_t)8, NULL), 0);
+    assert_int_equal(statements_integers(statements, COUNT, values, 2, "s", "one"), 0);
+    assert_int_equal(values[0], 2);
+    assert_int_equal(values[1], 9);
+    /* What was bound before does not stay. */
+    assert_int_equal(statements_integers(statements, COUNT, values, 2, ""), 0);
+    assert_int_equal(values[0], 1);
+    assert_int_equal(values[1], 8);
+    assert_int_equal(statements_integers(statements, GET, &id, 1, "s", "one"), 0);
+    assert_int_equal(id, 7);
+    assert_int_equal(statements_integers(statements, GET, &id, 1, "s", "two"), -ENOENT);
+    assert_int_equal(id, 7);
+}
+
+static void what_fails_can_be_run_again(void **state)
+{
+    struct statements *statements = *state;
+    int64_t value;
+    assert_int_equal(statements_execute(statements, BEGIN, ""), 0);
+    assert_int_equal(statements_execute(statements, ADD, "is", (int64_t)1, "one"), 0);
+    assert_int_equal(statements_execute(statements, ADD, "is", (int64_t)1, "again"), -EEXIST);
+    assert_int_equal(statements_execute(statements, ADD, "is", (int64_t)2, "two"), 0);
+    assert_int_equal(statements_integers(statements, GET, &value, 1, "s", "two"), 0);
+    /* A statement left open would keep this from succeeding. */
+    assert_int_equal(statements_execute(statements, COMMIT, ""), 0);
+    assert_int_equal(statements_integers(statements, BROKEN, &value, 1, ""), -EINVAL);
+    assert_int_equal(statements_integers(statements, BROKEN, &value, 1, ""), -EINVAL);
+}
+
+static void without_a_database_everything_fails(void **state)
+{
+    struct statements statements;
+    (void)state;
+    statements_init(&statements, NULL, texts);
+    assert_int_equal(statements_execute(&statements, BEGIN, ""), -EINVAL);
+    statements_release(&statements);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_bound_is_what_is_read),
         cmocka_unit_test(a_file_that_cannot_be_opened_says_why),
         cmocka_unit_test(too_many_open_files_are_no_lack_of_permission),
+        cmocka_unit_test_setup_teardown(statements_are_run_again_with_other_arguments, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_fails_can_be_run_again, set_up, tear_down),
+        cmocka_unit_test(without_a_database_everything_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,15 +31,20 @@ static char *read_index(const struct store_index *index, size_t at_once)
     return strbuf_take(&text, NULL);
 }
 
-static char *read_now(struct store_world *world, const char *inbox)
+static char *read_now_by(struct store_world *world, const char *inbox, size_t at_once)
 {
     struct inbox_view view;
     struct store_index *index = open_index(world, inbox);
-    char *text = read_index(index, 4096);
+    char *text = read_index(index, at_once);
     store_index_free(index);
     assert_true(store_find_inbox(world->store, inbox, &view));
     assert_int_equal(strlen(text), view.index_bytes);
     return text;
+}
+
+static char *read_now(struct store_world *world, const char *inbox)
+{
+    return read_now_by(world, inbox, 4096);
 }
 
 static void add(struct store_world *world, const char *id, const char *date, const char *rest)
@@ -97,27 +102,47 @@ static void any_piece_of_it_can_be_read(void **state)
     world_release(&world);
 }
 
+static void cut_off(const struct store_world *world, const char *path)
+{
+    _cleanup_close_ int fd = openat(world->dir.fd, path, O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, 16), 0);
+}
+
 /* Nobody but a reader of index.jsonl noticed. The service would say that nothing changed. */
 static void what_it_cannot_read_comes_back_with_the_next_sync(void **state)
 {
     (void)state;
+    enum {
+        FILLER_BYTES = 900 * 1000
+    };
     struct store_world world;
     char byte;
     size_t len;
+    /* More than SQLite keeps in memory. */
+    _cleanup_free_ char *filler = malloc(FILLER_BYTES + 1);
+    memset(filler, 'x', FILLER_BYTES);
+    filler[FILLER_BYTES] = '\0';
     world_init_with_alice(&world);
     fake_service_use_etags(world.fake);
-    world_add_emails(&world, "in-1", 0, 3);
+    for (int i = 0; i < 3; i++) {
+        _cleanup_free_ char *json = NULL;
+        assert_true(asprintf(&json,
+                             "{\"id\": \"0000000%d\", \"inbox_id\": \"in-1\", \"x\": \"%s\","
+                             " \"date\": \"2026-11-20T10:00:00Z\"}",
+                             i, filler) > 0);
+        fake_service_add_email(world.fake, "in-1", json);
+    }
     world_start(&world);
     assert_int_equal(world_sync(&world), 0);
-    _cleanup_free_ char *before = read_now(&world, "alice@inbox.example");
-    _cleanup_close_ int fd = openat(world.dir.fd, "cache/records", O_RDWR | O_CLOEXEC);
-    assert_true(fd >= 0);
-    assert_int_equal(ftruncate(fd, 16), 0);
+    _cleanup_free_ char *before = read_now_by(&world, "alice@inbox.example", 4 << 20);
+    cut_off(&world, "cache/records.sqlite3");
+    cut_off(&world, "cache/records.sqlite3-wal");
     struct store_index *index = open_index(&world, "alice@inbox.example");
     assert_int_equal(store_index_read(index, 0, &byte, 1, &len), -EIO);
     store_index_free(index);
     assert_int_equal(world_sync(&world), 0);
-    _cleanup_free_ char *after = read_now(&world, "alice@inbox.example");
+    _cleanup_free_ char *after = read_now_by(&world, "alice@inbox.example", 4 << 20);
     assert_string_equal(after, before);
     /* And that was that. */
     unsigned int delivered = fake_service_count_delivered(world.fake);

@@ -17,15 +17,9 @@
 
 static int put(struct inbox_table *table, uint32_t number, const char *id, const char *name)
 {
-    const struct inbox_parts texts = {.id = id, .address = NULL, .name = name, .json = "{}\n"};
-    const struct inbox_frame frame = {
-        .number = number,
-        .origin = INBOX_LISTED,
-        .id_len = (uint32_t)strlen(id),
-        .name_len = (uint32_t)strlen(name),
-        .json_len = 3,
-    };
-    return inbox_table_put(table, &frame, &texts);
+    const struct inbox_row row = {
+        .number = number, .origin = INBOX_LISTED, .id = id, .name = name, .json = "{}\n", .json_len = 3};
+    return inbox_table_put(table, &row);
 }
 
 static void names_are_addresses_or_safe_ids(void **state)

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "store/mirror_cache.h"
 #include "store/mirror_emails.h"
 #include "store/mirror_inboxes.h"
 #include "store/mirror_view.h"
@@ -40,12 +39,12 @@ static int64_t now_ms(void)
     return clock_monotonic_ms(clock_system());
 }
 
-static void open_mirror(struct mirror *mirror, int dir_fd)
+static void open_mirror(struct mirror *mirror, struct state_file *file, int dir_fd)
 {
     const struct store_listener nobody = {0};
     const struct event_listener no_ears = {0};
-    assert_int_equal(mirror_init(mirror, clock_system(), &nobody, &no_ears), 0);
-    assert_int_equal(mirror_cache_open(mirror, dir_fd), 0);
+    assert_int_equal(records_open_file(file, dir_fd), 0);
+    assert_int_equal(mirror_open(mirror, clock_system(), &nobody, &no_ears, file, RECORDS_RECEIVED), 0);
 }
 
 static void put(struct mirror *mirror, struct email_batch *batch, uint32_t inbox, uint32_t number)
@@ -87,13 +86,14 @@ static void a_full_cache_opens_quickly(void **state)
     (void)state;
     struct temp_dir dir;
     struct mirror mirror;
+    struct state_file file;
     struct email_batch batch = {.look = 1};
     uint32_t emails = emails_wanted();
     uint32_t inbox;
     struct inbox_record record;
     temp_dir_init(&dir);
     long empty_mb = memory_mb("VmRSS");
-    open_mirror(&mirror, dir.fd);
+    open_mirror(&mirror, &file, dir.fd);
     assert_int_equal(inbox_record_from_id("in-1", &record), 0);
     assert_int_equal(mirror_put_inbox(&mirror, &record, INBOX_CREATED, 0, &inbox), 0);
     inbox_record_release(&record);
@@ -109,9 +109,10 @@ static void a_full_cache_opens_quickly(void **state)
     int64_t compared = now_ms();
     email_batch_release(&batch);
     mirror_release(&mirror);
+    state_file_release(&file);
 
     int64_t closed = now_ms();
-    open_mirror(&mirror, dir.fd);
+    open_mirror(&mirror, &file, dir.fd);
     int64_t opened = now_ms();
     list_all(&mirror, emails);
     int64_t listed = now_ms();
@@ -121,6 +122,7 @@ static void a_full_cache_opens_quickly(void **state)
                   (long long)(closed - compared), (long long)(opened - closed), (long long)(listed - opened),
                   memory_mb("VmRSS") - empty_mb);
     mirror_release(&mirror);
+    state_file_release(&file);
     temp_dir_release(&dir);
 }
 

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -25,11 +24,14 @@
 #include "support/fake_clock.h"
 #include "support/temp_dir.h"
 
-static const char name[] = "maildir";
+static const char name[] = "maildir.sqlite3";
+static const char log_name[] = "maildir.sqlite3-wal";
 
 enum {
     INBOX = 3, /* the store's number, of no meaning here */
     OTHER = 0,
+    STEP_BYTES = 61,
+    DAMAGE_STEP_BYTES = 23,
     NS_PER_MS = 1000 * 1000,
 };
 
@@ -40,28 +42,23 @@ static const int64_t start_ms = INT64_C(1795169676000);
 static struct stat synced[16];
 static size_t syncs;
 
-static int sync_and_note(int fd, long number)
+int fsync(int fd)
 {
     struct stat file;
     if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode))
         synced[syncs++ % ARRAY_LEN(synced)] = file;
-    return (int)syscall(number, fd);
-}
-
-int fsync(int fd)
-{
-    return sync_and_note(fd, SYS_fsync);
+    return 0;
 }
 
 int fdatasync(int fd)
 {
-    return sync_and_note(fd, SYS_fdatasync);
+    return fsync(fd);
 }
 
 static void assert_durable(const struct temp_dir *dir)
 {
     struct stat file;
-    assert_int_equal(fstatat(dir->fd, name, &file, 0), 0);
+    assert_int_equal(fstatat(dir->fd, log_name, &file, 0), 0);
     for (size_t i = 0; i < ARRAY_LEN(synced); i++)
         if (synced[i].st_ino == file.st_ino && synced[i].st_size == file.st_size)
             return;
@@ -102,17 +99,44 @@ static void open_again(struct world *world)
     assert_int_equal(maildir_memory_add_inbox(world->memory, INBOX, "inbox-a"), 0);
 }
 
+/* The file and its log, as a kill leaves them. */
+struct left {
+    char *file;
+    size_t file_len;
+    char *log;
+    size_t log_len;
+};
+
+static struct left read_left(const struct world *world)
+{
+    struct left left;
+    assert_int_equal(file_read_at(world->dir.fd, name, 1 << 24, &left.file, &left.file_len), 0);
+    assert_int_equal(file_read_at(world->dir.fd, log_name, 1 << 24, &left.log, &left.log_len), 0);
+    return left;
+}
+
+static void free_left(struct left *left)
+{
+    free(left->file);
+    free(left->log);
+}
+
+/* The next mount finds these, and `log_len` bytes of the log. */
+static void open_left(struct world *world, const struct left *left, size_t log_len)
+{
+    maildir_memory_free(world->memory);
+    assert_int_equal(file_replace_at(world->dir.fd, name, left->file, left->file_len, 0600), 0);
+    assert_int_equal(file_replace_at(world->dir.fd, log_name, left->log, log_len, 0600), 0);
+    assert_int_equal(maildir_memory_open(world->dir.fd, &world->clock.clock, &world->memory), 0);
+    assert_int_equal(maildir_memory_add_inbox(world->memory, INBOX, "inbox-a"), 0);
+}
+
 /* The mount after a kill: what a process has in memory is lost, what it wrote is there. */
 static void open_after_kill(struct world *world)
 {
-    char *bytes = NULL;
-    size_t len = 0;
-    assert_int_equal(file_read_at(world->dir.fd, name, 1 << 20, &bytes, &len), 0);
-    maildir_memory_free(world->memory);
-    assert_int_equal(file_replace_at(world->dir.fd, name, bytes, len, 0600), 0);
-    free(bytes);
-    assert_int_equal(maildir_memory_open(world->dir.fd, &world->clock.clock, &world->memory), 0);
-    assert_int_equal(maildir_memory_add_inbox(world->memory, INBOX, "inbox-a"), 0);
+    struct left left = read_left(world);
+    open_left(world, &left, left.log_len);
+    free_left(&left);
 }
 
 /* The inbox holds the emails of these letters; an email's number is its letter's, plus `shift`. */
@@ -302,12 +326,9 @@ static void sizes_are_there_in_the_next_mount(void **state)
 {
     struct world *world = *state;
     assert_int_equal(see(world, "ab", 0), 0);
-    assert_false(maildir_memory_has_sizes(world->memory));
     maildir_memory_note_size(world->memory, INBOX, 1, 12345678901);
     maildir_memory_note_size(world->memory, INBOX, 9, 1);
-    assert_true(maildir_memory_has_sizes(world->memory));
     open_again(world);
-    assert_true(maildir_memory_has_sizes(world->memory));
     assert_int_equal(see(world, "ab", 0), 0);
     assert_int_equal(get(world, 'a', 0).size, 12345678901);
     assert_int_equal(get(world, 'b', 0).size, -1);
@@ -368,25 +389,21 @@ static void a_folder_is_stale_until_it_was_looked_at(void **state)
 static void a_torn_end_costs_what_was_being_written(void **state)
 {
     struct world *world = *state;
-    char *bytes = NULL;
-    size_t len = 0;
     assert_int_equal(see(world, "ab", 0), 0);
     assert_int_equal(mark(world, 1, MAILDIR_CUR, 'S'), 0);
     struct stat before;
-    assert_int_equal(fstatat(world->dir.fd, name, &before, 0), 0);
+    assert_int_equal(fstatat(world->dir.fd, log_name, &before, 0), 0);
     assert_int_equal(mark(world, 2, MAILDIR_CUR, 'S'), 0);
-    assert_int_equal(file_read_at(world->dir.fd, name, 1 << 20, &bytes, &len), 0);
-    for (size_t cut = (size_t)before.st_size; cut < len; cut++) {
-        maildir_memory_free(world->memory);
-        assert_int_equal(file_replace_at(world->dir.fd, name, bytes, cut, 0600), 0);
-        assert_int_equal(maildir_memory_open(world->dir.fd, &world->clock.clock, &world->memory), 0);
-        assert_int_equal(maildir_memory_add_inbox(world->memory, INBOX, "inbox-a"), 0);
+    struct left left = read_left(world);
+    assert_true(left.log_len > (size_t)before.st_size);
+    for (size_t cut = (size_t)before.st_size; cut < left.log_len; cut += STEP_BYTES) {
+        open_left(world, &left, cut);
         assert_int_equal(see(world, "ab", 0), 0);
         assert_int_equal(get(world, 'a', 0).folder, MAILDIR_CUR);
         assert_int_equal(get(world, 'b', 0).folder, MAILDIR_NEW);
         assert_int_equal(get(world, 'b', 0).uid, 2);
     }
-    free(bytes);
+    free_left(&left);
 }
 
 static void a_foreign_file_is_set_aside_and_uidvalidity_is_another(void **state)
@@ -400,7 +417,7 @@ static void a_foreign_file_is_set_aside_and_uidvalidity_is_another(void **state)
     assert_int_equal(maildir_memory_open(world->dir.fd, &world->clock.clock, &world->memory), 0);
     assert_int_equal(maildir_memory_add_inbox(world->memory, INBOX, "inbox-a"), 0);
     assert_int_not_equal(state_of(world).uidvalidity, before);
-    assert_int_equal(faccessat(world->dir.fd, "maildir.set-aside", F_OK, 0), 0);
+    assert_int_equal(faccessat(world->dir.fd, "maildir.sqlite3.set-aside", F_OK, 0), 0);
 }
 
 /* Damage of any byte loses what stands there, never the program, and never a number to another message. */
@@ -411,13 +428,16 @@ static void damage_anywhere_is_survived(void **state)
     size_t len = 0;
     assert_int_equal(see(world, "abc", 0), 0);
     assert_int_equal(see(world, "abcd", 0), 0);
+    open_again(world); /* with all of it in the file */
+    maildir_memory_free(world->memory);
+    world->memory = NULL;
     assert_int_equal(file_read_at(world->dir.fd, name, 1 << 20, &bytes, &len), 0);
-    for (size_t i = 0; i < len; i++) {
+    for (size_t i = 0; i < len; i += DAMAGE_STEP_BYTES) {
         maildir_memory_free(world->memory);
         bytes[i] ^= 0x55;
         assert_int_equal(file_replace_at(world->dir.fd, name, bytes, len, 0600), 0);
         bytes[i] ^= 0x55;
-        unlinkat(world->dir.fd, "maildir.set-aside", 0);
+        unlinkat(world->dir.fd, "maildir.sqlite3.set-aside", 0);
         assert_int_equal(maildir_memory_open(world->dir.fd, &world->clock.clock, &world->memory), 0);
         assert_int_equal(maildir_memory_add_inbox(world->memory, INBOX, "inbox-a"), 0);
         assert_int_equal(see(world, "abcd", 0), 0);
@@ -439,12 +459,11 @@ static void many_marks_do_not_pile_up(void **state)
         maildir_memory_note_size(world->memory, INBOX, 1, i);
     assert_int_equal(mark(world, 2, MAILDIR_CUR, 'S'), 0);
     struct maildir_state marked = state_of(world);
-    assert_int_equal(fstatat(world->dir.fd, name, &file, 0), 0);
-    assert_true(file.st_size > 1024 * 1024);
+    assert_int_equal(fstatat(world->dir.fd, log_name, &file, 0), 0);
+    assert_true(file.st_size < 8 * 1024 * 1024);
     open_again(world);
     assert_int_equal(fstatat(world->dir.fd, name, &file, 0), 0);
-    assert_true(file.st_size < 1024);
-    assert_durable(&world->dir); /* before it took the place of the other */
+    assert_true(file.st_size < 64 * 1024);
     open_again(world);
     assert_int_equal(see(world, "abc", 0), 0);
     assert_uid(world, 'c', 3);
@@ -468,7 +487,7 @@ static void nothing_changes_that_cannot_be_written(void **state)
     struct world *world = *state;
     struct stat file;
     assert_int_equal(see(world, "ab", 0), 0);
-    assert_int_equal(fstatat(world->dir.fd, name, &file, 0), 0);
+    assert_int_equal(fstatat(world->dir.fd, log_name, &file, 0), 0);
     signal(SIGXFSZ, SIG_IGN);
 
     set_file_limit((rlim_t)file.st_size + 10);
@@ -489,6 +508,139 @@ static void nothing_changes_that_cannot_be_written(void **state)
     open_after_kill(world);
     assert_int_equal(see(world, "abc", 0), 0);
     assert_int_equal(get(world, 'c', 0).folder, MAILDIR_CUR);
+}
+
+/* ---------------------------------------------------------------- version 0.1 */
+
+/* Written by inboxfs 0.1: of inbox-a the emails a to d, of inbox-b one that is z. */
+static const char old_path[] = "tests/data/valid/state-0.1/maildir/maildir";
+
+static void read_old(char **ret_bytes, size_t *ret_len)
+{
+    assert_int_equal(file_read_at(AT_FDCWD, old_path, 1 << 20, ret_bytes, ret_len), 0);
+}
+
+/* A mount that finds these bytes, and nothing else. */
+static void open_old(struct world *world, const char *bytes, size_t len)
+{
+    maildir_memory_free(world->memory);
+    unlinkat(world->dir.fd, name, 0);
+    assert_int_equal(file_replace_at(world->dir.fd, "maildir", bytes, len, 0600), 0);
+    fake_clock_advance(&world->clock, 60000);
+    assert_int_equal(maildir_memory_open(world->dir.fd, &world->clock.clock, &world->memory), 0);
+    assert_int_equal(maildir_memory_add_inbox(world->memory, INBOX, "inbox-a"), 0);
+}
+
+static void assert_as_in_0_1(struct world *world)
+{
+    struct maildir_state other;
+    struct maildir_mail mail;
+    assert_int_equal(state_of(world).uidvalidity, start_ms / 1000);
+    assert_int_equal(state_of(world).uid_max, 4);
+    assert_present(world, 1, 2);
+    assert_int_equal(see(world, "dcba", 0), 0);
+    assert_uid(world, 'a', 1);
+    assert_int_equal(get(world, 'a', 0).folder, MAILDIR_CUR);
+    assert_int_equal(get(world, 'a', 0).flags, maildir_flag('F') | maildir_flag('S'));
+    assert_uid(world, 'b', 2);
+    assert_int_equal(get(world, 'b', 0).flags, maildir_flag('x'));
+    assert_uid(world, 'c', 3);
+    assert_int_equal(get(world, 'c', 0).folder, MAILDIR_NEW);
+    assert_int_equal(get(world, 'c', 0).size, 12345678901);
+    assert_uid(world, 'd', 4);
+    assert_int_equal(maildir_memory_add_inbox(world->memory, OTHER, "inbox-b"), 0);
+    assert_true(maildir_memory_get_state(world->memory, OTHER, &other));
+    assert_int_equal(other.present[MAILDIR_CUR], 1);
+    assert_true(maildir_memory_find_uid(world->memory, OTHER, 1, &mail));
+    assert_false(mail.has_info);
+}
+
+static void what_version_0_1_remembered_is_taken_over(void **state)
+{
+    struct world *world = *state;
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    read_old(&bytes, &len);
+    open_old(world, bytes, len);
+    assert_durable(&world->dir);
+    assert_int_equal(faccessat(world->dir.fd, "maildir", F_OK, 0), -1);
+    struct left left = read_left(world);
+    assert_as_in_0_1(world);
+    /* A kill right after it, with and without the old file. */
+    for (int with_old = 0; with_old < 2; with_old++) {
+        if (with_old)
+            assert_int_equal(file_replace_at(world->dir.fd, "maildir", bytes, len, 0600), 0);
+        open_left(world, &left, left.log_len);
+        assert_as_in_0_1(world);
+        assert_int_equal(faccessat(world->dir.fd, "maildir", F_OK, 0), -1);
+    }
+    free_left(&left);
+}
+
+/* A power cut took the new file before the old one went. */
+static void what_was_taken_over_in_part_is_taken_over_again(void **state)
+{
+    struct world *world = *state;
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    read_old(&bytes, &len);
+    open_old(world, bytes, len);
+    struct left left = read_left(world);
+    for (size_t cut = 0; cut < left.log_len; cut += 4096) {
+        assert_int_equal(file_replace_at(world->dir.fd, "maildir", bytes, len, 0600), 0);
+        open_left(world, &left, cut);
+        assert_as_in_0_1(world);
+    }
+    free_left(&left);
+}
+
+static void damage_of_what_0_1_left_costs_what_stood_there(void **state)
+{
+    struct world *world = *state;
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    read_old(&bytes, &len);
+    for (size_t i = 16; i < len; i += 7) {
+        bytes[i] ^= 0x55;
+        open_old(world, bytes, len);
+        bytes[i] ^= 0x55;
+        assert_int_equal(see(world, "abcd", 0), 0);
+        uint32_t numbers = 0;
+        for (char letter = 'a'; letter <= 'd'; letter++)
+            numbers |= 1U << get(world, letter, 0).uid;
+        assert_int_equal(__builtin_popcount(numbers), 4);
+    }
+    open_old(world, "not ours at all", 15);
+    assert_int_equal(faccessat(world->dir.fd, "maildir.set-aside", F_OK, 0), 0);
+    assert_int_equal(see(world, "abcd", 0), 0);
+}
+
+/* Nothing is taken over half: without room for it the old file stays, and changes are refused. */
+static void what_cannot_be_taken_over_now_is_the_next_time(void **state)
+{
+    struct world *world = *state;
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    struct stat file;
+    read_old(&bytes, &len);
+    maildir_memory_free(world->memory);
+    unlinkat(world->dir.fd, name, 0);
+    assert_int_equal(maildir_memory_open(world->dir.fd, &world->clock.clock, &world->memory), 0);
+    assert_int_equal(fstatat(world->dir.fd, log_name, &file, 0), 0);
+    maildir_memory_free(world->memory);
+    assert_int_equal(file_replace_at(world->dir.fd, "maildir", bytes, len, 0600), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    set_file_limit(4096);
+    assert_int_equal(maildir_memory_open(world->dir.fd, &world->clock.clock, &world->memory), 0);
+    assert_int_equal(maildir_memory_add_inbox(world->memory, INBOX, "inbox-a"), 0);
+    int of_mark = mark(world, 2, MAILDIR_CUR, 'S');
+    set_file_limit(RLIM_INFINITY);
+    assert_int_equal(of_mark, -EFBIG);
+    assert_int_equal(faccessat(world->dir.fd, "maildir", F_OK, 0), 0);
+    maildir_memory_free(world->memory);
+    assert_int_equal(maildir_memory_open(world->dir.fd, &world->clock.clock, &world->memory), 0);
+    assert_int_equal(maildir_memory_add_inbox(world->memory, INBOX, "inbox-a"), 0);
+    assert_as_in_0_1(world);
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -513,6 +665,10 @@ int main(void)
         TEST(damage_anywhere_is_survived),
         TEST(many_marks_do_not_pile_up),
         TEST(nothing_changes_that_cannot_be_written),
+        TEST(what_version_0_1_remembered_is_taken_over),
+        TEST(what_was_taken_over_in_part_is_taken_over_again),
+        TEST(damage_of_what_0_1_left_costs_what_stood_there),
+        TEST(what_cannot_be_taken_over_now_is_the_next_time),
     };
     return cmocka_run_group_tests_name("maildir_memory", tests, NULL, NULL);
 }

@@ -299,7 +299,7 @@ static void an_index_of_other_records_is_compared_with_them(void **state)
     struct store_world *world = *state;
     assert_found(world, "invoice", "b1 a1");
     world_close(world);
-    remove_state(world, "cache/records");
+    remove_state(world, "cache/records.sqlite3");
     fake_service_remove_email(world->fake, "b1");
     world_start(world);
     assert_int_equal(world_sync(world), 0);

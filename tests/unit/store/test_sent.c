@@ -2,6 +2,10 @@
 /*
  * The service's list of sent mail.
  */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/file.h"
 #include "unit/store/store_world.h"
 
 static const struct service_capabilities extended = {.inbox_list = CAPABILITY_PRESENT};
@@ -132,6 +136,31 @@ static void what_is_hidden_stays_hidden(void **state)
     assert_sent(world, FIRST " 20261120T100000Z_s_00000004.json");
 }
 
+/* A cache of inboxfs 0.1, in which 00000002 and 00000009 were hidden. */
+static void what_version_0_1_hid_stays_hidden(void **state)
+{
+    struct store_world world;
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    (void)state;
+    assert_int_equal(
+        file_read_at(AT_FDCWD, "tests/data/valid/state-0.1/cache/sent/records", 1 << 20, &bytes, &len), 0);
+    world_init_with_alice(&world);
+    fake_service_set_capabilities(world.fake, &extended);
+    _cleanup_close_ int dir_fd = file_open_dir(world.dir.fd, "cache/sent");
+    assert_true(dir_fd >= 0);
+    assert_int_equal(file_replace_at(dir_fd, "records", bytes, len, 0600), 0);
+    for (int i = 1; i <= 9; i += 4) {
+        add(&world, i == 1 ? "00000001" : i == 5 ? "00000002" : "00000009", "");
+        world_start(&world);
+        assert_int_equal(world_sync(&world), 0);
+        assert_sent(&world, FIRST);
+        assert_int_equal(faccessat(world.dir.fd, "cache/sent", F_OK, 0), -1);
+        world_close(&world);
+    }
+    world_release(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -141,6 +170,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(its_failure_is_no_failure_of_a_sync, set_up, tear_down),
         cmocka_unit_test(a_core_server_is_not_asked),
         cmocka_unit_test_setup_teardown(what_is_hidden_stays_hidden, set_up, tear_down),
+        cmocka_unit_test(what_version_0_1_hid_stays_hidden),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
