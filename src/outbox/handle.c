@@ -569,7 +569,9 @@ static int leave_name(struct outbox *outbox, struct item *item)
 {
     pthread_mutex_lock(&outbox->lock);
     int error = claim_take_locked(outbox, item, CLAIM_DISK);
-    bool is_bound = error == 0 && !item->envelope.is_hidden && item->users > 0;
+    if (error == 0 && (error = writer_may_open_locked(item)) != 0) /* its upload was refused meanwhile */
+        claim_release_locked(outbox, item);
+    bool is_bound = !item->envelope.is_hidden && item->users > 0 && item->state != ITEM_WRITING;
     pthread_mutex_unlock(&outbox->lock);
     if (error != 0)
         return error;

@@ -760,14 +760,9 @@ void transition_hide_replaced(struct outbox *outbox, struct item *item)
 /* The content comes last: recovery removes an envelope without content. */
 static int save_copy(struct transition *transition, const struct item *item, struct item *copy)
 {
-    struct spool *spool = transition->outbox->spool;
     int error = transition_save(transition, copy);
     crash_point("copied_envelope");
-    if (error == 0)
-        error = spool_copy_data(spool, item->number, copy->number);
-    if (error != 0)
-        spool_remove(spool, copy->number);
-    return error;
+    return error != 0 ? error : spool_copy_data(transition->outbox->spool, item->number, copy->number);
 }
 
 static int show_copy(struct transition *transition, struct item *copy)
@@ -786,16 +781,19 @@ static int show_copy(struct transition *transition, struct item *copy)
 static int fill_copy(struct transition *transition, const struct item *item, struct item *copy)
 {
     struct outbox *outbox = transition->outbox;
-    copy->size = item->size;
-    copy->mtime = item->mtime;
     transition->next.number = copy->number;
     transition->next.order = copy->number;
     transition->next.content = copy->number;
     pthread_mutex_lock(&outbox->lock);
+    copy->size = item->size;
+    copy->mtime = item->mtime;
     int error = transition_reserve_locked(transition, copy);
     pthread_mutex_unlock(&outbox->lock);
     error = error != 0 ? error : save_copy(transition, item, copy);
-    return error != 0 ? error : show_copy(transition, copy);
+    error = error != 0 ? error : show_copy(transition, copy);
+    if (error != 0)
+        spool_remove(outbox->spool, copy->number);
+    return error;
 }
 
 /* A copy of an attachment, in its state: `replaced` is that attachment, whose name the copy takes; NULL: the
@@ -863,9 +861,10 @@ static int pin_copy_locked(struct outbox *outbox, struct item *item, struct item
 {
     if (claim_take_locked(outbox, item, CLAIM_DISK) != 0)
         return -EAGAIN;
-    bool is_shown = item_folder(item) == OUTBOX_FOLDER_ATTACHMENTS && must_be_copied(item);
+    bool is_copied = item_folder(item) == OUTBOX_FOLDER_ATTACHMENTS &&
+                     item_attachment_state(item) != BINDING_LOST && must_be_copied(item);
     pthread_mutex_unlock(&outbox->lock);
-    int error = is_shown ? make_copy(outbox, item, NULL, ret_item) : -EAGAIN;
+    int error = is_copied ? make_copy(outbox, item, NULL, ret_item) : -EAGAIN;
     pthread_mutex_lock(&outbox->lock);
     claim_release_locked(outbox, item);
     return error;
