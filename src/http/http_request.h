@@ -65,11 +65,10 @@ ssize_t http_body_read(const struct http_body *body, size_t position, char *ret_
 
 /* ---------------------------------------------------------------- path and query */
 
-/* What is put in is percent-encoded (RFC 3986), all but letters, digits and `-._~`. 0 or the buffer's error.
- */
+/* What is put in is percent-encoded (RFC 3986), all but letters, digits and `-._~`. Both: 0 or the buffer's
+ * error. */
 
-/* "/" and the segment. An id of "." or ".." is encoded too (a server would take it for a folder otherwise).
- */
+/* "/" and the segment. An id of "." or ".." is encoded, too: a server would take it for a folder. */
 int http_path_add_segment(struct strbuf *path, const char *segment);
 
 /* "?" or "&", name and value. */
