@@ -128,8 +128,7 @@ static void enter_locked(struct connections *connections, struct connection *con
     connection->phase = phase;
     connection->deadline_ms = clock_monotonic_ms(connections->clock) + limits_ms[phase];
     /* Most deadlines move away: the thread finds out when it wakes for the one before. */
-    if (connection->deadline_ms < connections->next_ms ||
-        (connections->is_draining && connections->busy == 0))
+    if (connection->deadline_ms < connections->next_ms || connections->is_draining || connections->is_closed)
         pthread_cond_broadcast(&connections->changed);
 }
 
