@@ -7,9 +7,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -69,6 +71,29 @@ static void a_leftover_of_a_crash_is_replaced(void **state)
     assert_int_equal(file_replace_at(dir, "a.new", "a much longer leftover", 22, 0600), 0);
     assert_int_equal(file_replace_at(dir, "a", "new", 3, 0600), 0);
     assert_content(dir, "a", "new");
+}
+
+/* As on a full disk: half a file never takes the place of the whole one. */
+static void what_cannot_be_written_whole_replaces_nothing(void **state)
+{
+    int dir = dir_fd(state);
+    char bytes[10000];
+    struct rlimit before;
+    struct rlimit small = {.rlim_cur = 5000};
+    memset(bytes, 'n', sizeof(bytes));
+    assert_int_equal(file_replace_at(dir, "a", "old", 3, 0600), 0);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small.rlim_max = before.rlim_max;
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    int error = file_replace_at(dir, "a", bytes, sizeof(bytes), 0600);
+    int lazy_error = file_replace_lazily_at(dir, "a", bytes, sizeof(bytes), 0600);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, handler);
+    assert_int_equal(error, -EFBIG);
+    assert_int_equal(lazy_error, -EFBIG);
+    assert_content(dir, "a", "old");
+    assert_int_equal(faccessat(dir, "a.new", F_OK, 0), -1);
 }
 
 static void reading_is_bounded(void **state)
@@ -195,6 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_was_written_is_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_leftover_of_a_crash_is_replaced, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_cannot_be_written_whole_replaces_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reading_is_bounded, set_up, tear_down),
         cmocka_unit_test(a_pipe_is_read_to_its_end),
         cmocka_unit_test_setup_teardown(input_may_be_a_file, set_up, tear_down),
