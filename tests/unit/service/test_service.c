@@ -2,6 +2,7 @@
 /*
  * The service's life: first start, files and modes, keys, locks, restarts, being killed.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -366,6 +367,39 @@ static void requests_that_cannot_be_parsed_do_not_crash_a_service_that_ends(void
         pthread_join(busy[i], NULL);
 }
 
+static unsigned int count_descriptors(void)
+{
+    unsigned int count = 0;
+    DIR *directory = opendir("/proc/self/fd");
+    assert_non_null(directory);
+    while (readdir(directory) != NULL)
+        count++;
+    closedir(directory);
+    return count;
+}
+
+/* As many as of requests at one time, not as of all that there were. */
+static void no_request_leaves_a_descriptor_behind(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture_start(fixture, SERVICE_TIER_NONE);
+    free(create_inbox(fixture, ANN, NULL));
+    unsigned int before = count_descriptors();
+    char *bytes = calloc(1, 300000);
+    for (int i = 0; i < 40; i++) {
+        free(upload(fixture, "a.bin", "application/octet-stream", bytes, 300000, 200));
+        free(send_message(fixture, message_to(ANN, ANN, "Hello")));
+        json_decref(get(fixture, "/api/v1/email"));
+        json_decref(get(fixture, "/api/v1/inbox"));
+        json_decref(call(fixture, "GET", "/api/v1/nothing", NULL, 404));
+    }
+    free(bytes);
+    unsigned int after = count_descriptors();
+    for (int i = 0; i < 1000 && after > before + 20; i++, after = count_descriptors())
+        usleep(10 * 1000);
+    assert_in_range(after, 1, before + 20);
+}
+
 /* A read that stays open keeps all that is written after it in the log beside the database, which grows. */
 static void nobody_goes_on_reading(void **state)
 {
@@ -407,6 +441,7 @@ int main(void)
         LIFE_TEST(a_service_that_is_alone_maps_no_file),
         LIFE_TEST(data_of_a_newer_version_is_left_alone),
         LIFE_TEST(requests_that_cannot_be_parsed_do_not_crash_a_service_that_ends),
+        LIFE_TEST(no_request_leaves_a_descriptor_behind),
         LIFE_TEST(nobody_goes_on_reading),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
