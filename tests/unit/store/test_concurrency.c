@@ -27,6 +27,9 @@ static void check_email(struct store *store, uint32_t inbox, const struct email_
     assert_int_equal(store_read_email(store, view->number, &json, &len), 0);
     assert_int_equal(json[len - 1], '\n');
     assert_int_equal(strlen(json), len);
+    assert_true(store_get_email(store, view->number, &found));
+    assert_int_equal(found.inbox, inbox);
+    assert_string_equal(found.name, view->name);
     if (store_find_email(store, inbox, view->name, &found))
         assert_int_equal(found.number, view->number);
 }

@@ -323,6 +323,45 @@ static void who_is_interrupted_leaves_the_transfer_to_others(void **state)
     world_release(&world);
 }
 
+struct ending {
+    struct store_world *world;
+    atomic_bool is_over;
+};
+
+static void *end_it(void *argument)
+{
+    struct ending *ending = argument;
+    store_stop(ending->world->store);
+    ending->is_over = true;
+    return NULL;
+}
+
+/* An unmount must not last as long as the service takes. */
+static void ending_waits_for_no_transfer(void **state)
+{
+    struct store_world world;
+    struct ending ending = {.world = &world};
+    pthread_t reading;
+    pthread_t stopping;
+    (void)state;
+    set_up(&world, 6);
+    start_and_sync(&world);
+    await(has_all, &world);
+    fake_service_close_gate(world.fake, FAKE_GET_CONTENT);
+    struct reader reader = {.world = &world, .email = find(&world, "00000003-in-1")};
+    assert_int_equal(pthread_create(&reading, NULL, get_it, &reader), 0);
+    fake_service_wait_at_gate(world.fake, FAKE_GET_CONTENT, 1);
+    assert_int_equal(pthread_create(&stopping, NULL, end_it, &ending), 0);
+    for (int i = 0; i < 2000 && !ending.is_over; i++)
+        usleep(10 * 1000);
+    assert_true(ending.is_over);
+    pthread_join(stopping, NULL);
+    pthread_join(reading, NULL);
+    assert_int_not_equal(reader.error, 0);
+    fake_service_open_gate(world.fake, FAKE_GET_CONTENT);
+    world_release(&world);
+}
+
 static void what_nobody_waits_for_any_more_is_not_begun(void **state)
 {
     enum {
@@ -808,6 +847,7 @@ int main(void)
         cmocka_unit_test(content_is_fetched_once_and_read_offline),
         cmocka_unit_test(twenty_readers_share_a_fetch),
         cmocka_unit_test(who_is_interrupted_leaves_the_transfer_to_others),
+        cmocka_unit_test(ending_waits_for_no_transfer),
         cmocka_unit_test(what_nobody_waits_for_any_more_is_not_begun),
         cmocka_unit_test(patience_ends_after_half_a_minute_and_the_transfer_goes_on),
         cmocka_unit_test(failures_have_their_errno),

@@ -179,6 +179,36 @@ static struct maildir_state state_of(struct world *world)
     return state;
 }
 
+/* Many more than a test of letters has: what is prepared for one change must have room for all of them. */
+static void a_large_inbox_that_is_emptied_is_empty(void **state)
+{
+    enum {
+        MANY = 2000
+    };
+    struct world *world = *state;
+    struct maildir_sighting *seen = calloc(MANY, sizeof(*seen));
+    char(*ids)[16] = calloc(MANY, sizeof(*ids));
+    struct maildir_mail mail;
+    for (uint32_t i = 0; i < MANY; i++) {
+        snprintf(ids[i], sizeof(ids[i]), "id-%u", i);
+        seen[i] = (struct maildir_sighting){.email = i, .id = ids[i], .epoch_s = 1000 + i};
+    }
+    for (int round = 0; round < 2; round++) {
+        maildir_memory_begin_sync(world->memory, INBOX);
+        assert_int_equal(maildir_memory_sync(world->memory, INBOX, seen, MANY, start_ms * NS_PER_MS), 0);
+        for (uint32_t i = 0; i < MANY; i++) {
+            assert_true(maildir_memory_find_email(world->memory, INBOX, i, &mail));
+            assert_int_equal(mail.uid, i + 1);
+        }
+        maildir_memory_begin_sync(world->memory, INBOX);
+        assert_int_equal(maildir_memory_sync(world->memory, INBOX, seen, 0, start_ms * NS_PER_MS), 0);
+        for (uint32_t i = 0; i < MANY; i++)
+            assert_true(!maildir_memory_find_email(world->memory, INBOX, i, &mail) || mail.is_gone);
+    }
+    free(ids);
+    free(seen);
+}
+
 /* ---------------------------------------------------------------- numbers */
 
 static void numbers_ascend_in_the_order_of_sight(void **state)
@@ -649,6 +679,7 @@ int main(void)
 {
     log_set_level(LOG_LEVEL_ERROR);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_large_inbox_that_is_emptied_is_empty, set_up, tear_down),
         TEST(numbers_ascend_in_the_order_of_sight),
         TEST(numbers_and_uidvalidity_are_the_same_in_the_next_mount),
         TEST(what_left_keeps_its_number_and_gets_it_back),
