@@ -4,6 +4,9 @@
  */
 #include "outbox_world.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+
 static void names_that_are_taken_get_a_number(void **state)
 {
     struct world *world = *state;
@@ -146,6 +149,29 @@ static void a_queued_message_keeps_its_place_under_another_name(void **state)
     await_news(world, EVENT_SENT, "sent/2.eml");
     assert_true(sent_contains(world, before, "first"));
     assert_true(sent_contains(world, before + 1, "second"));
+}
+
+/* Else the old name would be back after a restart. */
+static void a_rename_that_cannot_be_recorded_is_none(void **state)
+{
+    struct world *world = *state;
+    struct rlimit limit;
+    fake_service_set_reachable(world->fake, false);
+    assert_int_equal(mail(world, "old.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    await_paused(world, true);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    struct rlimit full = {.rlim_cur = 0, .rlim_max = limit.rlim_max};
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
+    int error = move(world, OUT, "old.eml", OUT, "new.eml");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    signal(SIGXFSZ, handler);
+    assert_int_equal(error, -EFBIG);
+    assert_true(is_listed(world, OUT, "old.eml"));
+    assert_false(is_listed(world, OUT, "new.eml"));
+    assert_int_equal(move(world, OUT, "old.eml", OUT, "new.eml"), 0);
+    assert_true(is_listed(world, OUT, "new.eml"));
 }
 
 static void a_rename_to_a_name_never_sent_cancels(void **state)
@@ -468,6 +494,7 @@ int main(void)
         WORLD_TEST(names_may_hold_any_text),
         WORLD_TEST(what_may_be_renamed_where),
         WORLD_TEST(a_queued_message_keeps_its_place_under_another_name),
+        WORLD_TEST(a_rename_that_cannot_be_recorded_is_none),
         WORLD_TEST(a_rename_to_a_name_never_sent_cancels),
         WORLD_TEST(rm_cancels),
         WORLD_TEST(a_temporary_file_that_is_renamed_into_place_is_sent),

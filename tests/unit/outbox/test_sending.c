@@ -405,6 +405,42 @@ static void one_slow_message_does_not_block_others(void **state)
     assert_int_equal(settle(world), 0);
 }
 
+/* However often it is tried, it is one message of the day. */
+static void a_message_that_is_tried_again_counts_once(void **state)
+{
+    struct world *world = *state;
+    struct outbox_status status;
+    world->config.trusts_idempotency = true;
+    world_reopen(world);
+    for (int i = 0; i < 3; i++)
+        fake_service_push(world->fake, FAKE_SEND,
+                          (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 502});
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(settle(world), -EAGAIN);
+        outbox_wake(world->outbox);
+    }
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), 4);
+    outbox_get_status(world->outbox, &status);
+    assert_int_equal(status.sent_today, 1);
+}
+
+static void a_message_whose_part_got_no_id_is_not_sent_without_it(void **state)
+{
+    struct world *world = *state;
+    const char *message = "To: bob@x.example\nSubject: s\nMIME-Version: 1.0\n"
+                          "Content-Type: multipart/mixed; boundary=b\n\n"
+                          "--b\nContent-Type: text/plain\n\nhello\n"
+                          "--b\nContent-Type: text/csv\nContent-Disposition: attachment; filename=a.csv\n\n"
+                          "1,2\n--b--\n";
+    fake_service_push(world->fake, FAKE_UPLOAD, (struct fake_outcome){.without_id = true});
+    assert_int_equal(mail(world, "m.eml", message), 0);
+    assert_int_equal(settle(world), -EIO);
+    assert_int_equal(sends(world), 0);
+    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "gave it no id"));
+}
+
 static void mime_parts_are_uploaded_first_and_once(void **state)
 {
     struct world *world = *state;
@@ -509,6 +545,8 @@ int main(void)
         WORLD_TEST(the_order_is_kept_for_one_set_of_recipients),
         WORLD_TEST(many_slow_messages_do_not_block_others),
         WORLD_TEST(one_slow_message_does_not_block_others),
+        WORLD_TEST(a_message_that_is_tried_again_counts_once),
+        WORLD_TEST(a_message_whose_part_got_no_id_is_not_sent_without_it),
         WORLD_TEST(mime_parts_are_uploaded_first_and_once),
         WORLD_TEST(a_full_disk_between_upload_and_send_only_delays),
         WORLD_TEST(a_refused_pool_id_is_uploaded_again_once),
