@@ -156,6 +156,29 @@ static void a_number_never_comes_back(void **state)
     assert_null(draft_table_find_number(&fixture->table, UINT64_MAX));
 }
 
+/* Any other would be another file's, which goes on as if it were its own. */
+static void only_its_own_descriptors_are_closed(void **state)
+{
+    struct fixture *fixture = *state;
+    struct stat before;
+    struct stat after;
+    int kept = dup(0); /* the lowest: what a number of 0 would mean */
+    int file = openat(fixture->dir.fd, "file", O_CREAT | O_RDWR, 0600);
+    assert_true(file > 0);
+    assert_int_equal(dup2(file, 0), 0);
+    make_file(fixture, "a");
+    make_file(fixture, "b");
+    for (int i = 0; i < 3; i++) {
+        draft_node_unref(&fixture->table, find(fixture, i % 2 == 0 ? "a" : "b"), 1);
+        assert_int_equal(fstat(file, &before), 0);
+        assert_int_equal(fstat(0, &after), 0);
+        assert_int_equal(before.st_ino, after.st_ino);
+    }
+    close(file);
+    assert_int_equal(kept < 0 ? close(0) : dup2(kept, 0), 0);
+    close(kept);
+}
+
 static void what_is_known_needs_no_descriptor(void **state)
 {
     struct fixture *fixture = *state;
@@ -409,6 +432,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(names_that_lead_nowhere_are_errors, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_symbolic_link_is_not_followed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_number_never_comes_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(only_its_own_descriptors_are_closed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_known_needs_no_descriptor, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_removed_draft_is_held_until_it_is_forgotten, set_up, tear_down),
         cmocka_unit_test_setup_teardown(names_follow_the_renames_above_them, set_up, tear_down),

@@ -7,6 +7,7 @@
 #include "base/cancel.h"
 #include "base/cleanup.h"
 #include "base/thread.h"
+#include "support/fake_clock.h"
 
 enum {
     QUERIES_SHOWN = 50,
@@ -133,6 +134,61 @@ static void a_query_that_is_being_asked_stays(void **state)
     cancel_release(&asking.cancel);
 }
 
+static size_t count_listed(struct tree_fixture *fixture, const struct tree_caller *caller, uint64_t ino)
+{
+    struct fixture_names names = {.at_most = 0};
+    struct tree_dir *dir = NULL;
+    assert_int_equal(tree_open_dir(fixture->tree, caller, ino, &dir), 0);
+    assert_int_equal(tree_read_dir(dir, 0, fixture_take_name, &names), 0);
+    tree_release_dir(dir);
+    return names.taken;
+}
+
+static struct fake_clock clock_of_searches;
+
+/* A file manager that listed search/ is not asked for each of them; but what it looks at later is asked anew.
+ */
+static void who_listed_the_queries_sees_new_mail_all_the_same(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct cancel cancel;
+    const struct tree_caller caller = {.pid = 77, .cancel = &cancel};
+    struct tree_entry query;
+    char *reason = NULL;
+    uint64_t search = fixture_ino(fixture, "search");
+    cancel_init(&cancel);
+    assert_int_equal(tree_lookup(fixture->tree, &caller, search, "hello", &query), 0);
+    size_t before = count_listed(fixture, &caller, query.ino);
+    (void)count_listed(fixture, &caller, search);
+    fake_service_add_simple_email(fixture->fake, "i1", "ffffffff-1", "Hello again");
+    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    size_t after = before;
+    for (int i = 0; i < 500 && after == before; i++) {
+        fake_clock_advance(&clock_of_searches, 11000);
+        assert_int_equal(tree_lookup(fixture->tree, &caller, search, "hello", &query), 0);
+        after = count_listed(fixture, &caller, query.ino);
+        if (after == before)
+            usleep(10 * 1000); /* it may not be in the index yet */
+    }
+    assert_int_equal(after, before + 1);
+    cancel_release(&cancel);
+}
+
+static int set_up_clock(void **state)
+{
+    fake_clock_init(&clock_of_searches, INT64_C(1795168800000));
+    fixture_clock = &clock_of_searches.clock;
+    return fixture_set_up(state);
+}
+
+static int tear_down_clock(void **state)
+{
+    int error = fixture_tear_down(state);
+    fixture_clock = NULL;
+    fake_clock_release(&clock_of_searches);
+    return error;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -142,6 +198,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_latest_that_were_asked_hold_what_was_found, fixture_set_up,
                                         fixture_tear_down),
         cmocka_unit_test_setup_teardown(a_query_that_is_being_asked_stays, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(who_listed_the_queries_sees_new_mail_all_the_same, set_up_clock,
+                                        tear_down_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
