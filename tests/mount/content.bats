@@ -184,6 +184,23 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   grep -qx 'x*\.pdf' "$DIR/names"
 }
 
+@test "each of hundreds of attachments is itself" {
+  start_scripted_service
+  server_has_email '{"id": "e-1", "inbox_id": "in-1", "subject": "many", "date": "2026-11-20T10:00:00Z"}'
+  jq -nc '[range(300)] |
+    {contents: {"e-1": {id: "e-1", attachments: [.[] | {id: "a\(.)", filename: "file-\(.).txt"}]}},
+     files: ([.[] | {key: "e-1/a\(.)", value: "content \(.)"}] | from_entries)}' >"$DIR/control"
+  control "@$DIR/control"
+  start_mount
+  refresh
+  wait_for_folders in-1
+  local it number
+  it=$(folder in-1 many)/attachments
+  for number in 0 1 43 44 255 256 257 299; do
+    equal "$(cat "$it/file-$number.txt")" "content $number"
+  done
+}
+
 @test "tar cf x * among the attachments runs nothing that a sender wrote" {
   start_scripted_service
   server_has_email '{"id": "e-1", "inbox_id": "in-1", "subject": "names", "date": "2026-11-20T10:00:00Z"}'

@@ -240,6 +240,25 @@ wait_settled() {
 
 # ---------------------------------------------------------------- more of it
 
+@test "whoever waits for the next event reads the end of the file" {
+  local way reader
+  for way in TERM lazy; do
+    start_mount
+    head -n1 "$MOUNT/events" >"$DIR/next" 2>&1 3>&- &
+    reader=$!
+    wait_until 10 eval 'readlink /proc/'$reader'/fd/* | grep -qx "$MOUNT/events"'
+    wait_until 10 grep -q "^0 " "/proc/$reader/syscall" # read(2)
+    [ "$way" != lazy ] || fusermount3 -uz "$MOUNT"
+    kill -TERM "$MOUNT_PID"
+    wait_until "$END_S" process_is_gone "$reader"
+    wait "$reader"
+    equal "$(cat "$DIR/next")" ""
+    wait_until "$END_S" process_is_gone "$MOUNT_PID"
+    wait "$MOUNT_PID"
+    MOUNT_PID=
+  done
+}
+
 @test "a full disk at the end: in time, nothing lost, nothing twice" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   mkdir "$SMALL"

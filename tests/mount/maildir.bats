@@ -376,6 +376,21 @@ has_asked() { # COUNT
   cmp "$DIR/read" <(cat "$BOX"/new/*)
 }
 
+@test "without the service what was thrown out of the cache is there, and fails with the reason" {
+  start_maildirs one two
+  local one two
+  one=$(message_of one)
+  two=$(message_of two)
+  stop_mount
+  grep -rlZ "^Subject: one" "$STATE/content" | xargs -0 rm
+  stop_service
+  start_mount
+  wait_maildirs
+  present "$one" "$two"
+  expect EHOSTUNREACH open "$one" r
+  grep -q "^Subject: two" "$two"
+}
+
 @test "without the service what was never fetched is listed, and fails alone" {
   start_maildirs one
   message_of one
