@@ -647,20 +647,17 @@ static int wait_for_writers_locked(struct draft_table *table, const struct draft
                                    struct cancel *cancel)
 {
     int64_t until_ms = clock_monotonic_ms(table->clock) + RELEASE_PATIENCE_MS;
-    while (node->writers > 0) {
-        if (cancel_is_set(cancel))
-            return -EINTR;
-        if (node->flushed_writers < node->writers || clock_monotonic_ms(table->clock) >= until_ms)
-            return -EBUSY;
-        clock_wait(table->clock, &table->writer_left, &table->lock, until_ms);
-    }
-    return 0;
+    int error = 0;
+    while (node->writers > 0 && error == 0)
+        error = node->flushed_writers < node->writers
+                    ? -EBUSY
+                    : wait_until(table->clock, &table->writer_left, &table->lock, until_ms, cancel);
+    return node->writers == 0 ? 0 : error == -ETIMEDOUT ? -EBUSY : error;
 }
 
 int draft_node_begin_move(struct draft_table *table, struct draft_node *node, struct cancel *cancel)
 {
     int error = -EBUSY;
-    cancel_bind(cancel, &table->writer_left, &table->lock);
     pthread_mutex_lock(&table->lock);
     if (node->state == DRAFT_HERE) {
         node->state = DRAFT_MOVING;
@@ -669,7 +666,6 @@ int draft_node_begin_move(struct draft_table *table, struct draft_node *node, st
             node->state = DRAFT_HERE;
     }
     pthread_mutex_unlock(&table->lock);
-    cancel_unbind(cancel);
     return error;
 }
 

@@ -478,22 +478,6 @@ static int ask_locked(struct tree *tree, struct query *query, struct cancel *can
     return error;
 }
 
-/* Until whoever asks has done so, or the cancel is set. Called with the lock held, which is given up
- * meanwhile: a cancel is bound and unbound without it, and by one at a time. */
-static void wait_locked(struct tree *tree, uint64_t number, struct cancel *cancel)
-{
-    struct queries *queries = tree->queries;
-    pthread_mutex_unlock(&queries->lock);
-    cancel_bind(cancel, &queries->changed, &queries->lock);
-    pthread_mutex_lock(&queries->lock);
-    const struct query *query = query_table_find_number(&queries->table, number);
-    if (query != NULL && query->is_asking && !cancel_is_set(cancel))
-        clock_wait(tree->clock, &queries->changed, &queries->lock, CLOCK_FOREVER);
-    pthread_mutex_unlock(&queries->lock);
-    cancel_unbind(cancel);
-    pthread_mutex_lock(&queries->lock);
-}
-
 /* Until the query has an answer that will do: `any_will_do` the one that it has, however old. Called with the
  * lock held, which is given up meanwhile. */
 static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool any_will_do, struct cancel *cancel,
@@ -508,13 +492,11 @@ static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool any_w
         *ret_query = query;
         if (is_fresh_locked(query, clock_monotonic_ms(tree->clock)) || (any_will_do && query->found != NULL))
             return 0;
-        if (cancel_is_set(cancel))
-            return -EINTR;
         if (queries->waiting == SEARCHES_AT_ONCE)
             return -EAGAIN;
         queries->waiting++;
         if (query->is_asking)
-            wait_locked(tree, number, cancel);
+            error = wait_until(tree->clock, &queries->changed, &queries->lock, CLOCK_FOREVER, cancel);
         else
             error = ask_locked(tree, query, cancel);
         queries->waiting--;
