@@ -161,13 +161,10 @@ static int open_connection(const struct database *database, sqlite3 **ret_db)
     int error = query_error_on(db, result);
     if (error == 0)
         sqlite3_busy_timeout(db, BUSY_MS);
-    /* What a savepoint or a statement may have to undo is kept in memory: in a file it would be written and
-     * unlinked with every turn. */
     if (error == 0)
         error = query_error_on(db, sqlite3_exec(db,
                                                 "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-                                                "PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;"
-                                                "PRAGMA temp_store = MEMORY",
+                                                "PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF",
                                                 NULL, NULL, NULL));
     if (error != 0) {
         sqlite3_close(db);
@@ -197,6 +194,10 @@ int database_open(const char *dir, enum database_sharing sharing, struct databas
         return -errno;
     close(fd);
     int error = open_connection(database, &database->writer);
+    /* What a turn may have to undo is kept in memory: a file would be written and unlinked with each. Readers
+     * keep to files, for they sort whole lists. */
+    if (error == 0)
+        error = query_execute(database->writer, "PRAGMA temp_store = MEMORY", "");
     if (error == 0)
         error = migrate(database->writer);
     if (error != 0)
