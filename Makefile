@@ -122,10 +122,10 @@ $(BUILD)/tests/tools/%: $(BUILD)/obj/tests/tools/%.o
 # A harness with a main that replays what is kept for it; with FUZZ_WITH=libfuzzer with libFuzzer's, see `make fuzz`.
 FUZZ_MAIN := $(if $(filter libfuzzer,$(FUZZ_WITH)),-fsanitize=fuzzer,$(BUILD)/obj/tests/fuzz/replay.o)
 FUZZ_LIBS := $(call archives,store api service http sql mail base)
-$(BUILD)/tests/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/obj/tests/fuzz/replay.o $(BUILD)/obj/config_file.o $(FUZZ_LIBS)
+$(BUILD)/tests/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/obj/tests/fuzz/replay.o $(BUILD)/obj/options.o $(FUZZ_LIBS)
 	@mkdir -p $(@D)
 	@echo "  LINK   $@"
-	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(FUZZ_MAIN) $(BUILD)/obj/config_file.o -Wl,--start-group $(FUZZ_LIBS) -Wl,--end-group \
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(FUZZ_MAIN) $(BUILD)/obj/options.o -Wl,--start-group $(FUZZ_LIBS) -Wl,--end-group \
 	    $(PKG_LIBS)
 
 # Loaded into inboxfs by a test (LD_PRELOAD), so never built with a sanitizer.

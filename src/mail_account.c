@@ -19,7 +19,6 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "config_file.h"
 #include "service/service.h"
 #include "state_dir.h"
 
@@ -68,7 +67,7 @@ static int read_key_file(const char *path, char **ret_key)
         log_error("the API key file %s can be read by others: chmod 600 %s", path, path);
         return -EACCES;
     }
-    int error = config_file_check_owner(&status, "the API key file", path);
+    int error = options_check_owner(&status, "the API key file", path);
     if (error != 0)
         return error;
     _cleanup_free_ char *text = NULL;

@@ -1,116 +1,196 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The command line (by fuse_opt, so that -o works as in every FUSE program), the environment, the
- * configuration file.
+ * The table of options; then the command line (by fuse_opt, so that -o works as in every FUSE program), the
+ * environment and the configuration file, which fill in what was given for each row; then the values.
  */
 #include "options.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <fuse_opt.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/log.h"
-#include "config_file.h"
 #include "mail/address.h"
 
 enum {
-    CONFIG_MAX_BYTES = 64 * 1024,
-    POLL_INTERVAL_DEFAULT_S = 30,
-    POLL_INTERVAL_MAX_S = 24 * 60 * 60,
-    CONTENT_CACHE_DEFAULT_MB = 1000,
-    CONTENT_CACHE_MAX_MB = 1000 * 1000 * 1000,
+    CONFIG_MAX_BYTES = 64 * 1024
 };
 
-/* What is given as text, before it is checked. */
-struct raw_options {
-    char *source;
+/* ---------------------------------------------------------------- the table */
+
+enum option_kind {
+    OPTION_TEXT,
+    OPTION_ADDRESS, /* text, checked */
+    OPTION_FLAG,    /* takes no value; in the configuration yes or no */
+    OPTION_NUMBER,
+    OPTION_LIMIT, /* a number, or a word for one */
+};
+
+enum option_place {
+    ON_COMMAND_LINE = 1 << 0, /* --name=VALUE, and -o name=VALUE */
+    IN_CONFIGURATION = 1 << 1,
+    EVERYWHERE = ON_COMMAND_LINE | IN_CONFIGURATION,
+};
+
+enum option {
+    OPTION_API_KEY_FILE,
+    OPTION_API_KEY_COMMAND,
+    OPTION_API_KEY,
+    OPTION_CONFIG,
+    OPTION_STATE_DIR,
+    OPTION_POLL_INTERVAL,
+    OPTION_DAILY_LIMIT,
+    OPTION_FROM,
+    OPTION_TRUST_IDEMPOTENCY,
+    OPTION_ALLOW_HTTP,
+    OPTION_ADOPT_STATE,
+    OPTION_METADATA_ONLY,
+    OPTION_CONTENT_CACHE,
+    OPTION_SOURCE,
+    OPTION_BASE_URL, /* another name for it */
+    OPTION_COUNT,
+};
+
+#define VALUE(member) offsetof(struct options, member)
+#define NO_VALUE SIZE_MAX
+
+static const struct option_row {
+    const char *name;
+    enum option_kind kind;
+    enum option_place places;
+    size_t value;      /* where it goes in struct options; NO_VALUE: this file looks for it by itself */
+    int64_t otherwise; /* of numbers: what it is when nothing is given, and between what it must be */
+    int64_t least;
+    int64_t most;
+    const char *wanted;  /* of numbers and addresses: what to give, in words */
+    const char *example; /* how --help shows its value; NULL: it takes none */
+    const char *help;    /* NULL: not in --help */
+} option_rows[OPTION_COUNT] = {
+    [OPTION_API_KEY_FILE] = {"api-key-file", OPTION_TEXT, EVERYWHERE, VALUE(api_key_file), .example = "FILE",
+                             .help = "file with the API key, readable by its owner only"},
+    [OPTION_API_KEY_COMMAND] = {"api-key-command", OPTION_TEXT, EVERYWHERE, VALUE(api_key_command),
+                                .example = "CMD", .help = "command that prints the API key"},
+    [OPTION_API_KEY] = {"api-key", OPTION_TEXT, IN_CONFIGURATION, VALUE(api_key)},
+    [OPTION_CONFIG] = {"config", OPTION_TEXT, ON_COMMAND_LINE, NO_VALUE, .example = "FILE",
+                       .help = "configuration (default $XDG_CONFIG_HOME/inboxfs/config)"},
+    [OPTION_STATE_DIR] = {"state-dir", OPTION_TEXT, EVERYWHERE, VALUE(state_dir), .example = "DIR",
+                          .help = "spool and cache (default under $XDG_STATE_HOME/inboxfs)"},
+    [OPTION_POLL_INTERVAL] = {"poll-interval", OPTION_NUMBER, EVERYWHERE, VALUE(poll_interval_s), 30, 0,
+                              24 * 60 * 60, "a number of seconds from 0 to 86400 is wanted",
+                              .example = "SECONDS",
+                              .help = "how often to ask for new mail (default 30; 0: only when told to)"},
+    [OPTION_DAILY_LIMIT] = {"daily-limit", OPTION_LIMIT, EVERYWHERE, VALUE(daily_limit), -1, 0,
+                            1000 * 1000 * 1000, "free, paid, none or a number is wanted", .example = "LIMIT",
+                            .help = "free, paid, none, or emails a day (default none)"},
+    [OPTION_FROM] = {"from", OPTION_ADDRESS, EVERYWHERE, VALUE(default_from),
+                     .wanted = "an email address is wanted", .example = "ADDRESS",
+                     .help = "sending inbox where a message names none"},
+    [OPTION_TRUST_IDEMPOTENCY] = {"trust-idempotency", OPTION_FLAG, EVERYWHERE, VALUE(trusts_idempotency),
+                                  .help = "the service honours idempotency keys"},
+    [OPTION_ALLOW_HTTP] = {"allow-http", OPTION_FLAG, EVERYWHERE, VALUE(allows_http),
+                           .help = "allow plain HTTP to a host that is not this machine"},
+    [OPTION_ADOPT_STATE] = {"adopt-state", OPTION_FLAG, EVERYWHERE, VALUE(adopts_state),
+                            .help = "take over a state directory of another account"},
+    [OPTION_METADATA_ONLY] = {"metadata-only", OPTION_FLAG, EVERYWHERE, VALUE(is_metadata_only),
+                              .help = "no folders with what emails hold"},
+    [OPTION_CONTENT_CACHE] = {"content-cache", OPTION_NUMBER, EVERYWHERE, VALUE(content_cache_mb), 1000, 1,
+                              1000 * 1000 * 1000, "a number of megabytes is wanted, at least 1",
+                              .example = "MB", .help = "how much of that is kept on disk (default 1000)"},
+    [OPTION_SOURCE] = {"source", OPTION_TEXT, IN_CONFIGURATION, VALUE(source)},
+    [OPTION_BASE_URL] = {"base-url", OPTION_TEXT, IN_CONFIGURATION, NO_VALUE},
+};
+
+/* What was given so far, as text. */
+struct given {
+    char *values[OPTION_COUNT]; /* by row; NULL: nothing. A flag that is set: "yes" */
     char *mountpoint;
-    char *api_key_file;
-    char *api_key_command;
-    char *api_key; /* configuration and environment only */
-    char *config;
-    char *state_dir;
-    char *poll_interval;
-    char *daily_limit;
-    char *content_cache;
-    char *from;
     char *mount_options;
-    int trust_idempotency;
-    int allow_http;
-    int adopt_state;
-    int metadata_only;
     int foreground;
     int debug;
     int help;
     int version;
 };
 
-#define TEXT_OPTION(dashed, underscored, member)                   \
-    {"--" dashed "=%s", offsetof(struct raw_options, member), 0},  \
-    {                                                              \
-        underscored "=%s", offsetof(struct raw_options, member), 0 \
-    }
-#define FLAG_OPTION(dashed, underscored, member)             \
-    {"--" dashed, offsetof(struct raw_options, member), 1},  \
-    {                                                        \
-        underscored, offsetof(struct raw_options, member), 1 \
-    }
-
-static const struct fuse_opt specification[] = {
-    TEXT_OPTION("api-key-file", "api_key_file", api_key_file),
-    TEXT_OPTION("api-key-command", "api_key_command", api_key_command),
-    TEXT_OPTION("config", "config", config),
-    TEXT_OPTION("state-dir", "state_dir", state_dir),
-    TEXT_OPTION("poll-interval", "poll_interval", poll_interval),
-    TEXT_OPTION("daily-limit", "daily_limit", daily_limit),
-    TEXT_OPTION("content-cache", "content_cache", content_cache),
-    TEXT_OPTION("from", "from", from),
-    FLAG_OPTION("trust-idempotency", "trust_idempotency", trust_idempotency),
-    FLAG_OPTION("allow-http", "allow_http", allow_http),
-    FLAG_OPTION("adopt-state", "adopt_state", adopt_state),
-    FLAG_OPTION("metadata-only", "metadata_only", metadata_only),
-    {"-f", offsetof(struct raw_options, foreground), 1},
-    {"-d", offsetof(struct raw_options, debug), 1},
-    {"debug", offsetof(struct raw_options, debug), 1},
+/* Where libfuse looks for what has no row. */
+static const struct fuse_opt switches[] = {
+    {"-f", offsetof(struct given, foreground), 1},
+    {"-d", offsetof(struct given, debug), 1},
+    {"debug", offsetof(struct given, debug), 1},
     {"-s", UINT_MAX, FUSE_OPT_KEY_DISCARD}, /* FUSE_OPT_KEY(), which clang finds fault with */
-    {"-h", offsetof(struct raw_options, help), 1},
-    {"--help", offsetof(struct raw_options, help), 1},
-    {"-V", offsetof(struct raw_options, version), 1},
-    {"--version", offsetof(struct raw_options, version), 1},
+    {"-h", offsetof(struct given, help), 1},
+    {"--help", offsetof(struct given, help), 1},
+    {"-V", offsetof(struct given, version), 1},
+    {"--version", offsetof(struct given, version), 1},
     FUSE_OPT_END,
 };
 
-static const char usage[] =
-    "usage: inboxfs [OPTIONS] [SOURCE] MOUNTPOINT\n"
-    "\n"
-    "SOURCE is the base URL of an email inbox service, or local[:DIR] for the local service inside this "
-    "program.\n"
-    "\n"
-    "    -f                         stay in the foreground\n"
-    "    -d, -o debug               foreground, and show every request of the kernel\n"
-    "    -s                         accepted, to no effect\n"
-    "    -o OPT[,OPT...]            mount options; each option below is also -o name=value with _ for -\n"
-    "    --api-key-file=FILE        file with the API key, readable by its owner only\n"
-    "    --api-key-command=CMD      command that prints the API key\n"
-    "    --config=FILE              configuration (default $XDG_CONFIG_HOME/inboxfs/config)\n"
-    "    --state-dir=DIR            spool and cache (default under $XDG_STATE_HOME/inboxfs)\n"
-    "    --poll-interval=SECONDS    how often to ask for new mail (default 30; 0: only when told to)\n"
-    "    --daily-limit=LIMIT        free, paid, none, or emails a day (default none)\n"
-    "    --from=ADDRESS             sending inbox where a message names none\n"
-    "    --trust-idempotency        the service honours idempotency keys\n"
-    "    --allow-http               allow plain HTTP to a host that is not this machine\n"
-    "    --adopt-state              take over a state directory of another account\n"
-    "    --metadata-only            no folders with what emails hold\n"
-    "    --content-cache=MB         how much of that is kept on disk (default 1000)\n"
-    "    -h, --help; -V, --version\n"
-    "\n"
-    "The API key comes from --api-key-file, INBOXFS_API_KEY, --api-key-command or the configuration. See "
-    "inboxfs(8).\n";
+static void print_help(void)
+{
+    fputs(
+        "usage: inboxfs [OPTIONS] [SOURCE] MOUNTPOINT\n"
+        "\n"
+        "SOURCE is the base URL of an email inbox service, or local[:DIR] for the local service inside this "
+        "program.\n"
+        "\n"
+        "    -f                         stay in the foreground\n"
+        "    -d, -o debug               foreground, and show every request of the kernel\n"
+        "    -s                         accepted, to no effect\n"
+        "    -o OPT[,OPT...]            mount options; each option below is also -o name=value with _ for "
+        "-\n",
+        stdout);
+    for (const struct option_row *row = option_rows; row < option_rows + OPTION_COUNT; row++) {
+        char left[32];
+        snprintf(left, sizeof(left), "--%s%s%s", row->name, row->example != NULL ? "=" : "",
+                 row->example != NULL ? row->example : "");
+        if (row->help != NULL)
+            printf("    %-27s%s\n", left, row->help);
+    }
+    fputs(
+        "    -h, --help; -V, --version\n"
+        "\n"
+        "The API key comes from --api-key-file, INBOXFS_API_KEY, --api-key-command or the configuration. See "
+        "inboxfs(8).\n",
+        stdout);
+}
+
+/* Names may be written with _ for -, or with - as they are. */
+static bool is_name(const char *given, size_t len, const char *name)
+{
+    for (size_t i = 0; i < len; i++)
+        if (given[i] != name[i] && !(given[i] == '_' && name[i] == '-'))
+            return false;
+    return name[len] == '\0';
+}
+
+/* Of this name, in this place. OPTION_COUNT: there is none. */
+static enum option find_option(const char *name, size_t len, enum option_place place)
+{
+    int found = 0;
+    while (found < OPTION_COUNT &&
+           ((option_rows[found].places & place) == 0 || !is_name(name, len, option_rows[found].name)))
+        found++;
+    return (enum option)found;
+}
+
+/* Takes the place of what was given before. */
+static int give(struct given *given, enum option option, const char *value)
+{
+    char *copy = strdup(value);
+    if (copy == NULL)
+        return -ENOMEM;
+    free(given->values[option]);
+    given->values[option] = copy;
+    return 0;
+}
 
 /* A secret is overwritten where it stood before its memory is given back. */
 static void wipe_and_free(char **secret)
@@ -121,26 +201,17 @@ static void wipe_and_free(char **secret)
     *secret = NULL;
 }
 
-static void raw_options_release(struct raw_options *raw)
+static void given_release(struct given *given)
 {
-    free(raw->source);
-    free(raw->mountpoint);
-    free(raw->api_key_file);
-    free(raw->api_key_command);
-    wipe_and_free(&raw->api_key);
-    free(raw->config);
-    free(raw->state_dir);
-    free(raw->poll_interval);
-    free(raw->daily_limit);
-    free(raw->content_cache);
-    free(raw->from);
-    free(raw->mount_options);
+    for (int i = 0; i < OPTION_COUNT; i++)
+        wipe_and_free(&given->values[i]);
+    free(given->mountpoint);
+    free(given->mount_options);
 }
 
-/* ---------------------------------------------------------------- command line */
+/* ---------------------------------------------------------------- the command line */
 
 enum {
-    KEEP = 1,
     DISCARD = 0,
     FAIL = -1
 };
@@ -153,19 +224,14 @@ static bool is_key(const char *argument)
 /* Not with the key in the words: they may go to a log. */
 static void refuse_option(const char *argument)
 {
-    size_t len = strlen(argument);
-    if (is_key(argument)) {
+    bool is_long = strncmp(argument, "--", 2) == 0;
+    if (is_key(argument))
         log_error(
             "a key is never taken from the command line, where everyone can read it: use --api-key-file");
-        return;
-    }
-    for (const struct fuse_opt *option = specification; option->templ != NULL; option++) {
-        if (strncmp(option->templ, argument, len) == 0 && strcmp(option->templ + len, "=%s") == 0) {
-            log_error("%s needs its value behind an equals sign: %s=VALUE", argument, argument);
-            return;
-        }
-    }
-    log_error("unknown option %s; see inboxfs --help", argument);
+    else if (is_long && find_option(argument + 2, strlen(argument + 2), ON_COMMAND_LINE) != OPTION_COUNT)
+        log_error("%s needs its value behind an equals sign: %s=VALUE", argument, argument);
+    else
+        log_error("unknown option %s; see inboxfs --help", argument);
 }
 
 /* What fstab says to mount(8) alone, and times of reading, of which there are none here. */
@@ -189,91 +255,222 @@ static bool is_without_effect(const char *argument)
     return false;
 }
 
+/* Whether it is an option of the table, and then *ret: DISCARD or FAIL. With `--` before it names are written
+ * with -, else (behind -o) with _. */
+static bool take_option(struct given *given, const char *argument, int *ret)
+{
+    bool is_long = strncmp(argument, "--", 2) == 0;
+    const char *name = argument + (is_long ? 2 : 0);
+    size_t len = strcspn(name, "=");
+    if (memchr(name, is_long ? '_' : '-', len) != NULL)
+        return false;
+    enum option option = find_option(name, len, ON_COMMAND_LINE);
+    if (option == OPTION_COUNT || (option_rows[option].kind == OPTION_FLAG) != (name[len] == '\0'))
+        return false;
+    *ret = give(given, option, name[len] == '\0' ? "yes" : name + len + 1) == 0 ? DISCARD : FAIL;
+    return true;
+}
+
 static int take_argument(void *data, const char *argument, int key, struct fuse_args *left)
 {
-    struct raw_options *raw = data;
+    struct given *given = data;
+    int result = DISCARD;
     (void)left;
     if (key == FUSE_OPT_KEY_NONOPT) {
-        if (raw->mountpoint != NULL && raw->source != NULL) {
+        if (given->mountpoint != NULL && given->values[OPTION_SOURCE] != NULL) {
             log_error("too many arguments, from '%s' on; see inboxfs --help", argument);
             return FAIL;
         }
         /* The last one is the mount point: what was taken for it moves up when another follows. */
-        raw->source = TAKE_PTR(raw->mountpoint);
-        raw->mountpoint = strdup(argument);
-        return raw->mountpoint == NULL ? FAIL : DISCARD;
+        given->values[OPTION_SOURCE] = TAKE_PTR(given->mountpoint);
+        given->mountpoint = strdup(argument);
+        return given->mountpoint == NULL ? FAIL : DISCARD;
     }
+    if (take_option(given, argument, &result))
+        return result;
     if (argument[0] == '-' || is_key(argument)) {
         refuse_option(argument);
         return FAIL;
     }
     if (is_without_effect(argument))
         return DISCARD;
-    return fuse_opt_add_opt_escaped(&raw->mount_options, argument) == 0 ? DISCARD : FAIL;
+    return fuse_opt_add_opt_escaped(&given->mount_options, argument) == 0 ? DISCARD : FAIL;
 }
 
-/* ---------------------------------------------------------------- configuration and environment */
+/* ---------------------------------------------------------------- the environment */
 
-/* What is set already weighs more than the configuration; of the ways to get the key, any given one weighs
- * more than all in the configuration. */
-static int read_config_file(struct raw_options *raw, const char *path, bool is_required)
+static int read_environment(struct given *given)
 {
-    bool has_key = raw->api_key != NULL || raw->api_key_file != NULL || raw->api_key_command != NULL;
-    const struct config_setting settings[] = {
-        {.name = "source", .text = &raw->source},
-        {.name = "base-url", .text = &raw->source},
-        {.name = "api-key", .text = has_key ? NULL : &raw->api_key, .is_secret = true},
-        {.name = "api-key-file", .text = has_key ? NULL : &raw->api_key_file},
-        {.name = "api-key-command", .text = has_key ? NULL : &raw->api_key_command},
-        {.name = "state-dir", .text = &raw->state_dir},
-        {.name = "poll-interval", .text = &raw->poll_interval},
-        {.name = "daily-limit", .text = &raw->daily_limit},
-        {.name = "content-cache", .text = &raw->content_cache},
-        {.name = "from", .text = &raw->from},
-        {.name = "trust-idempotency", .flag = &raw->trust_idempotency},
-        {.name = "allow-http", .flag = &raw->allow_http},
-        {.name = "adopt-state", .flag = &raw->adopt_state},
-        {.name = "metadata-only", .flag = &raw->metadata_only},
+    const char *url = getenv("INBOXFS_BASE_URL");
+    if (given->values[OPTION_SOURCE] == NULL && url != NULL && *url != '\0' &&
+        give(given, OPTION_SOURCE, url) != 0)
+        return -ENOMEM;
+    char *key = getenv("INBOXFS_API_KEY");
+    if (key == NULL)
+        return 0;
+    if (given->values[OPTION_API_KEY_FILE] == NULL && *key != '\0' && give(given, OPTION_API_KEY, key) != 0)
+        return -ENOMEM;
+    explicit_bzero(key, strlen(key));
+    unsetenv("INBOXFS_API_KEY");
+    return 0;
+}
+
+/* ---------------------------------------------------------------- the configuration file */
+
+/*
+ * Lines of `name = value`; `#` begins a comment line. The file is read whole, and any mistake is an error
+ * with its line number. Nothing of the line is shown: it may hold a key.
+ */
+
+/* What the file that is being read may still set. */
+struct config {
+    struct given *given;
+    bool is_private; /* readable by its owner only */
+    bool has_key;    /* from elsewhere: of the ways to get the key, any given one weighs more than all here */
+};
+
+static char *trim(char *text)
+{
+    while (isspace((unsigned char)*text))
+        text++;
+    char *end = text + strlen(text);
+    while (end > text && isspace((unsigned char)end[-1]))
+        *--end = '\0';
+    return text;
+}
+
+static bool is_ignored(const struct config *config, enum option option)
+{
+    bool is_about_key =
+        option == OPTION_API_KEY || option == OPTION_API_KEY_FILE || option == OPTION_API_KEY_COMMAND;
+    return config->given->values[option] != NULL || (is_about_key && config->has_key);
+}
+
+static int set_flag(const struct config *config, enum option option, const char *value)
+{
+    if (strcmp(value, "true") == 0 || strcmp(value, "yes") == 0 || strcmp(value, "1") == 0)
+        return give(config->given, option, "yes");
+    return strcmp(value, "false") == 0 || strcmp(value, "no") == 0 || strcmp(value, "0") == 0 ? 0 : -EINVAL;
+}
+
+static int apply_line(const struct config *config, char *line)
+{
+    char *value = strchr(line, '=');
+    if (value == NULL)
+        return -EINVAL;
+    *value++ = '\0';
+    const char *name = trim(line);
+    enum option option = find_option(name, strlen(name), IN_CONFIGURATION);
+    if (option == OPTION_COUNT)
+        return -ENOENT;
+    if (option == OPTION_API_KEY && !config->is_private)
+        return -EACCES;
+    if (option_rows[option].kind == OPTION_FLAG)
+        return set_flag(config, option, trim(value));
+    if (option == OPTION_BASE_URL)
+        option = OPTION_SOURCE;
+    return is_ignored(config, option) ? 0 : give(config->given, option, trim(value));
+}
+
+static const char *line_error_words(int error)
+{
+    switch (error) {
+    case -EACCES:
+        return "a secret in a file that others can read: chmod 600 it";
+    case -ENOENT:
+        return "unknown option";
+    case -ENOMEM:
+        return "out of memory";
+    default:
+        return "not 'name = value', or a value that is not allowed";
+    }
+}
+
+static int apply_text(const struct config *config, const char *path, char *text)
+{
+    char *rest = text;
+    char *line;
+    for (unsigned int number = 1; (line = strsep(&rest, "\n")) != NULL; number++) {
+        line = trim(line);
+        if (*line == '\0' || *line == '#')
+            continue;
+        int error = apply_line(config, line);
+        if (error != 0) {
+            log_error("%s:%u: %s", path, number, line_error_words(error));
+            return error;
+        }
+    }
+    return 0;
+}
+
+int options_check_owner(const struct stat *status, const char *what, const char *path)
+{
+    /* /dev/null is nobody's to write to. */
+    if (!S_ISREG(status->st_mode))
+        return 0;
+    if (status->st_uid != geteuid() && status->st_uid != 0) {
+        log_error("%s %s belongs to another user: it must be yours, or root's", what, path);
+        return -EPERM;
+    }
+    if ((status->st_mode & 022) != 0) {
+        log_error("%s %s can be written by others: chmod go-w %s", what, path, path);
+        return -EPERM;
+    }
+    return 0;
+}
+
+/* A default that is out of reach is none: started for a user by mount(8), HOME may still be root's. */
+static bool counts_as_none(int error, bool is_required)
+{
+    return !is_required && (error == ENOENT || error == EACCES);
+}
+
+static int read_config_file(struct given *given, const char *path, bool is_required)
+{
+    static const char what[] = "the configuration";
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 && counts_as_none(errno, is_required)) {
+        if (errno != ENOENT)
+            log_warning("going on without %s %s: %s", what, path, strerror(errno));
+        return 0;
+    }
+    _cleanup_free_ char *text = NULL;
+    size_t len = 0;
+    struct stat status = {0};
+    int error =
+        fd < 0 || fstat(fd, &status) != 0 ? -errno : file_read_input(fd, CONFIG_MAX_BYTES, &text, &len);
+    if (error != 0) {
+        log_error("cannot read %s %s: %s", what, path, strerror(-error));
+        return error;
+    }
+    const struct config config = {
+        .given = given,
+        .is_private = (status.st_mode & 077) == 0,
+        .has_key = given->values[OPTION_API_KEY] != NULL || given->values[OPTION_API_KEY_FILE] != NULL ||
+                   given->values[OPTION_API_KEY_COMMAND] != NULL,
     };
-    return config_file_read(path, is_required, settings, ARRAY_LEN(settings));
+    error = options_check_owner(&status, what, path);
+    if (error == 0)
+        error = apply_text(&config, path, text);
+    if (text != NULL)
+        explicit_bzero(text, len);
+    return error;
 }
 
-static int read_config(struct raw_options *raw)
+static int read_config(struct given *given)
 {
-    if (raw->config != NULL)
-        return read_config_file(raw, raw->config, true);
-
     char path[PATH_MAX];
     const char *base = getenv("XDG_CONFIG_HOME");
     const char *home = getenv("HOME");
+    if (given->values[OPTION_CONFIG] != NULL)
+        return read_config_file(given, given->values[OPTION_CONFIG], true);
     if (base != NULL && base[0] == '/')
         snprintf(path, sizeof(path), "%s/inboxfs/config", base);
     else if (home != NULL && home[0] == '/')
         snprintf(path, sizeof(path), "%s/.config/inboxfs/config", home);
     else
         return 0;
-    return read_config_file(raw, path, false);
-}
-
-static int read_environment(struct raw_options *raw)
-{
-    const char *url = getenv("INBOXFS_BASE_URL");
-    if (raw->source == NULL && url != NULL && *url != '\0') {
-        raw->source = strdup(url);
-        if (raw->source == NULL)
-            return -ENOMEM;
-    }
-    char *key = getenv("INBOXFS_API_KEY");
-    if (key == NULL)
-        return 0;
-    if (raw->api_key_file == NULL && *key != '\0') {
-        raw->api_key = strdup(key);
-        if (raw->api_key == NULL)
-            return -ENOMEM;
-    }
-    explicit_bzero(key, strlen(key));
-    unsetenv("INBOXFS_API_KEY");
-    return 0;
+    return read_config_file(given, path, false);
 }
 
 /* ---------------------------------------------------------------- values */
@@ -289,38 +486,48 @@ static int parse_number(const char *text, int64_t min, int64_t max, int64_t *ret
     return 0;
 }
 
-static int parse_poll_interval(const char *text, int64_t *ret_seconds)
+static int parse_limit(const struct option_row *row, const char *text, int64_t *ret_limit)
 {
-    *ret_seconds = POLL_INTERVAL_DEFAULT_S;
-    if (text == NULL || parse_number(text, 0, POLL_INTERVAL_MAX_S, ret_seconds) == 0)
-        return 0;
-    log_error("--poll-interval=%s: a number of seconds from 0 to %d is wanted", text, POLL_INTERVAL_MAX_S);
-    return -EINVAL;
-}
-
-static int parse_daily_limit(const char *text, int64_t *ret_limit)
-{
-    *ret_limit = -1;
-    if (text == NULL || strcmp(text, "none") == 0)
-        return 0;
-    if (strcmp(text, "free") == 0)
-        *ret_limit = 10;
-    else if (strcmp(text, "paid") == 0)
-        *ret_limit = 1000;
-    else if (parse_number(text, 0, 1000000000, ret_limit) != 0) {
-        log_error("--daily-limit=%s: free, paid, none or a number is wanted", text);
-        return -EINVAL;
+    static const struct {
+        const char *word;
+        int64_t limit;
+    } words[] = {{"none", -1}, {"free", 10}, {"paid", 1000}};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+        if (strcmp(text, words[i].word) == 0) {
+            *ret_limit = words[i].limit;
+            return 0;
+        }
     }
-    return 0;
+    return parse_number(text, row->least, row->most, ret_limit);
 }
 
-static int parse_content_cache(const char *text, int64_t *ret_mb)
+/* Takes what was given for a row. */
+static int set_value(const struct option_row *row, char **given, void *value)
 {
-    *ret_mb = CONTENT_CACHE_DEFAULT_MB;
-    if (text == NULL || parse_number(text, 1, CONTENT_CACHE_MAX_MB, ret_mb) == 0)
-        return 0;
-    log_error("--content-cache=%s: a number of megabytes is wanted, at least 1", text);
-    return -EINVAL;
+    int error = 0;
+    switch (row->kind) {
+    case OPTION_ADDRESS:
+        error = *given == NULL || address_is_valid(*given) ? 0 : -EINVAL;
+        break;
+    case OPTION_NUMBER:
+    case OPTION_LIMIT:
+        *(int64_t *)value = row->otherwise;
+        if (*given != NULL && row->kind == OPTION_LIMIT)
+            error = parse_limit(row, *given, value);
+        else if (*given != NULL)
+            error = parse_number(*given, row->least, row->most, value);
+        break;
+    case OPTION_FLAG:
+        *(bool *)value = *given != NULL;
+        break;
+    case OPTION_TEXT:
+        break;
+    }
+    if (error != 0)
+        log_error("--%s=%s: %s", row->name, *given, row->wanted);
+    else if (row->kind == OPTION_TEXT || row->kind == OPTION_ADDRESS)
+        *(char **)value = TAKE_PTR(*given);
+    return error;
 }
 
 /* The daemon leaves this directory, so the path must not depend on it. What realpath(3) cannot resolve
@@ -339,84 +546,59 @@ static int make_absolute(const char *path, char **ret_path)
     return absolute == NULL ? -ENOMEM : 0;
 }
 
-static int check_from(const char *from)
+static int set_values(struct given *given, struct options *options)
 {
-    if (from == NULL || address_is_valid(from))
-        return 0;
-    log_error("--from=%s: an email address is wanted", from);
-    return -EINVAL;
-}
-
-static int check_values(struct raw_options *raw, struct options *options)
-{
-    if (raw->mountpoint == NULL) {
+    if (given->mountpoint == NULL) {
         log_error("no mount point given; see inboxfs --help");
         return -EINVAL;
     }
-    if (raw->source == NULL) {
+    if (given->values[OPTION_SOURCE] == NULL) {
         log_error(
             "no service given: name its base URL or 'local' before the mount point, or set INBOXFS_BASE_URL");
         return -EINVAL;
     }
-    int error = make_absolute(raw->mountpoint, &options->mountpoint);
-    if (error != 0) {
-        log_error("cannot mount on %s: %s", raw->mountpoint, strerror(-error));
-        return error;
-    }
-    if ((error = check_from(raw->from)) != 0 ||
-        (error = parse_poll_interval(raw->poll_interval, &options->poll_interval_s)) != 0 ||
-        (error = parse_daily_limit(raw->daily_limit, &options->daily_limit)) != 0 ||
-        (error = parse_content_cache(raw->content_cache, &options->content_cache_mb)) != 0)
-        return error;
-
-    options->source = TAKE_PTR(raw->source);
-    options->api_key_file = TAKE_PTR(raw->api_key_file);
-    options->api_key_command = TAKE_PTR(raw->api_key_command);
-    options->api_key = TAKE_PTR(raw->api_key);
-    options->config = TAKE_PTR(raw->config);
-    options->state_dir = TAKE_PTR(raw->state_dir);
-    options->default_from = TAKE_PTR(raw->from);
-    options->mount_options = TAKE_PTR(raw->mount_options);
-    options->trusts_idempotency = raw->trust_idempotency != 0;
-    options->allows_http = raw->allow_http != 0;
-    options->adopts_state = raw->adopt_state != 0;
-    options->is_metadata_only = raw->metadata_only != 0;
-    options->is_foreground = raw->foreground != 0 || raw->debug != 0;
-    options->is_debug = raw->debug != 0;
-    return 0;
+    int error = make_absolute(given->mountpoint, &options->mountpoint);
+    if (error != 0)
+        log_error("cannot mount on %s: %s", given->mountpoint, strerror(-error));
+    for (int i = 0; i < OPTION_COUNT && error == 0; i++)
+        if (option_rows[i].value != NO_VALUE)
+            error = set_value(&option_rows[i], &given->values[i], (char *)options + option_rows[i].value);
+    options->mount_options = TAKE_PTR(given->mount_options);
+    options->is_foreground = given->foreground != 0 || given->debug != 0;
+    options->is_debug = given->debug != 0;
+    return error;
 }
 
 enum options_result options_read(int argc, char **argv, struct options *ret_options)
 {
-    _cleanup_(raw_options_release) struct raw_options raw = {0};
-    *ret_options = (struct options){0};
+    _cleanup_(given_release) struct given given = {.mountpoint = NULL};
+    *ret_options = (struct options){.source = NULL};
 
     struct fuse_args arguments = FUSE_ARGS_INIT(argc, argv);
-    int failed = fuse_opt_parse(&arguments, &raw, specification, take_argument);
+    int failed = fuse_opt_parse(&arguments, &given, switches, take_argument);
     fuse_opt_free_args(&arguments);
     if (failed)
         return OPTIONS_FAILED;
-    if (raw.help) {
-        fputs(usage, stdout);
+    if (given.help) {
+        print_help();
         return OPTIONS_DONE;
     }
-    if (raw.version) {
+    if (given.version) {
         puts("inboxfs " INBOXFS_VERSION);
         return OPTIONS_DONE;
     }
-    if (read_environment(&raw) != 0 || read_config(&raw) != 0 || check_values(&raw, ret_options) != 0)
+    if (read_environment(&given) != 0 || read_config(&given) != 0 || set_values(&given, ret_options) != 0)
         return OPTIONS_FAILED;
     return OPTIONS_RUN;
 }
 
 void options_release(struct options *options)
 {
+    wipe_and_free(&options->api_key);
     free(options->source);
     free(options->mountpoint);
     free(options->api_key_file);
     free(options->api_key_command);
-    wipe_and_free(&options->api_key);
-    free(options->config);
     free(options->state_dir);
     free(options->default_from);
     free(options->mount_options);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the user asked for: the command line, the environment and the configuration file, in that order of
- * weight (filesystem contract, "Starting"; inboxfs(8)).
+ * What the user asked for. A value is taken from the command line, else from the environment, else from the
+ * configuration file, else it is the default (filesystem contract, "Starting"; inboxfs(8)). Each option is a
+ * row of the table in options.c: its name, what it takes, its default, where it may stand, and its line of
+ * --help.
  */
 #ifndef INBOXFS_OPTIONS_H
 #define INBOXFS_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 struct options {
     char *source;       /* base URL, or "local[:DIR]"; never NULL after options_read() */
@@ -15,7 +18,6 @@ struct options {
     char *api_key_file; /* each NULL when not given */
     char *api_key_command;
     char *api_key; /* from the environment or the configuration; wiped by options_release() */
-    char *config;
     char *state_dir;
     char *default_from;
     int64_t poll_interval_s;
@@ -41,5 +43,9 @@ enum options_result {
 enum options_result options_read(int argc, char **argv, struct options *ret_options);
 
 void options_release(struct options *options);
+
+/* Whether nobody but this user and root can change what a file says that the options come from. `what` it is,
+ * for the words. 0, or -EPERM, said on the log. */
+int options_check_owner(const struct stat *status, const char *what, const char *path);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * The configuration file: read, or refused; a value is what stands behind its name, on one line.
  */
-#include "config_file.h"
+#include "options.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -10,26 +10,30 @@
 #include "base/log.h"
 #include "fuzz/fuzz.h"
 
+static bool is_one_line(const char *value)
+{
+    return value == NULL || strchr(value, '\n') == NULL;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
-    char path[64];
-    char *source = NULL;
-    char *key = NULL;
-    int flag = 0;
-    const struct config_setting settings[] = {
-        {.name = "source", .text = &source},
-        {.name = "api-key", .text = &key, .is_secret = true},
-        {.name = "allow-http", .flag = &flag},
-    };
+    char config[64];
+    struct options options;
     int fd = memfd_create("config", MFD_CLOEXEC);
     FUZZ_CHECK(fd >= 0 && write(fd, bytes, len) == (ssize_t)len);
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    (void)config_file_read(path, true, settings, ARRAY_LEN(settings));
-    FUZZ_CHECK(source == NULL || strchr(source, '\n') == NULL);
-    FUZZ_CHECK(key == NULL || strchr(key, '\n') == NULL);
-    FUZZ_CHECK(flag == 0 || flag == 1);
-    free(source);
-    free(key);
+    FUZZ_CHECK(fchmod(fd, 0600) == 0);
+    snprintf(config, sizeof(config), "--config=/proc/self/fd/%d", fd);
+    char program[] = "inboxfs";
+    char mountpoint[] = "/";
+    char *arguments[] = {program, config, mountpoint, NULL};
+    if (options_read(3, arguments, &options) == OPTIONS_RUN) {
+        FUZZ_CHECK(options.source != NULL);
+        FUZZ_CHECK(options.content_cache_mb >= 1 && options.poll_interval_s >= 0 &&
+                   options.daily_limit >= -1);
+    }
+    FUZZ_CHECK(is_one_line(options.source) && is_one_line(options.api_key));
+    FUZZ_CHECK(is_one_line(options.api_key_command) && is_one_line(options.default_from));
+    options_release(&options);
     close(fd);
     return 0;
 }
