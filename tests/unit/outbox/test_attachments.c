@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 
+#include "mail/envelope.h"
 #include "outbox/transition.h"
 
 #define WITH_A "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n"
@@ -513,6 +514,72 @@ static void who_is_about_to_open_the_copy_finds_it_free(void **state)
     assert_int_equal(count_contents(world, 3), 3);
 }
 
+/* ---------------------------------------------------------------- spools of version 0.1 */
+
+/* Version 0.1 split an attachment that messages had bound: a hidden copy got the content's number and a
+ * second name of its file, then the original got a new file. */
+static void leave_half_split(struct world *world, uint64_t number, bool is_cut)
+{
+    const uint64_t copy = number + 500;
+    char name[64];
+    char other[64];
+    char text[4097] = "";
+    struct strbuf out = STRBUF_INIT(10000);
+    struct envelope envelope = {0};
+    snprintf(name, sizeof(name), "spool/%d.json", (int)number);
+    _cleanup_close_ int fd = openat(world->dir.fd, name, O_RDONLY | O_CLOEXEC);
+    assert_true(file_pread_all(fd, text, sizeof(text) - 1, 0) > 0);
+    assert_int_equal(envelope_parse(text, strlen(text), &envelope), 0);
+    envelope.number = copy;
+    envelope.is_hidden = true;
+    assert_int_equal(envelope_format(&envelope, &out), 0);
+    snprintf(name, sizeof(name), "spool/%d.json", (int)copy);
+    assert_int_equal(file_replace_at(world->dir.fd, name, out.data, out.len, 0600), 0);
+    snprintf(name, sizeof(name), "spool/%d.data", (int)number);
+    snprintf(other, sizeof(other), "spool/%d.data", (int)copy);
+    assert_int_equal(linkat(world->dir.fd, name, world->dir.fd, other, 0), 0);
+    if (is_cut)
+        assert_int_equal(file_replace_at(world->dir.fd, name, "ver", 3, 0600), 0);
+    envelope_release(&envelope);
+    strbuf_release(&out);
+}
+
+static void run_half_split(struct world *world, bool is_cut)
+{
+    copy_in(world, ATTACHED, "a.txt", "version 1");
+    assert_int_equal(settle_uploads(world), 0);
+    fake_service_set(world->fake, FAKE_SEND,
+                     (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 503});
+    assert_int_equal(mail(world, "m.eml", WITH_A), 0);
+    await_paused(world, true);
+    _cleanup_free_ char *id = id_in_receipt(world);
+    uint64_t number = number_of(world, ATTACHED, "a.txt");
+    world_close(world);
+    leave_half_split(world, number, is_cut);
+    world_open(world);
+    assert_int_equal(is_listed(world, FAILED, "a.txt"), is_cut);
+    _cleanup_free_ char *content = read_shown(world, is_cut ? FAILED : ATTACHED, "a.txt");
+    assert_string_equal(content, is_cut ? "ver" : "version 1");
+    if (!is_cut)
+        rewrite(world, "a.txt", "another");
+    fake_service_set(world->fake, FAKE_SEND, (struct fake_outcome){0});
+    outbox_wake(world->outbox);
+    await_news(world, EVENT_SENT, "sent/m.eml");
+    assert_true(sent_contains(world, sends(world) - 1, id));
+    assert_int_equal(settle_uploads(world), 0);
+    assert_int_equal(count_contents(world, 2), 2);
+}
+
+static void an_attachment_that_was_being_split_is_as_it_was(void **state)
+{
+    run_half_split(*state, false);
+}
+
+static void an_attachment_that_was_split_and_written_is_interrupted(void **state)
+{
+    run_half_split(*state, true);
+}
+
 /* Nobody changes a content while it is uploaded; but were it so, its size would be the same, and the service
  * content with it. */
 static void what_changed_while_it_was_uploaded_is_uploaded_again(void **state)
@@ -580,6 +647,8 @@ int main(void)
         WORLD_TEST(a_copy_that_nobody_needs_any_more_holds_nobody_up),
         WORLD_TEST(a_handle_from_before_cannot_write_into_what_a_message_binds),
         WORLD_TEST(who_is_about_to_open_the_copy_finds_it_free),
+        WORLD_TEST(an_attachment_that_was_being_split_is_as_it_was),
+        WORLD_TEST(an_attachment_that_was_split_and_written_is_interrupted),
         WORLD_TEST(what_changed_while_it_was_uploaded_is_uploaded_again),
         WORLD_TEST(held_files_are_no_attachments),
         WORLD_TEST(a_backup_can_be_attached),

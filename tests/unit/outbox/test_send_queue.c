@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The gate before the service: who may ask when, and who tries.
+ * The suspension of the queue: who may ask the service when, and who tries.
  */
 #include "outbox/send_queue.h"
 

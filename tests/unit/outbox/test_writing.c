@@ -371,7 +371,7 @@ static void a_name_that_left_is_found_for_a_while(void **state)
     assert_true(outbox_get(world->outbox, number, OUTBOX_CONTENT, &stat));
     assert_int_not_equal(stat.mtime.tv_sec, 1);
 
-    copy_in(world, OUT, "m.eml", ""); /* the ghost gives way */
+    copy_in(world, OUT, "m.eml", ""); /* the former name gives way */
     assert_true(is_listed(world, OUT, "m.eml"));
     assert_int_not_equal(number_of(world, OUT, "m.eml"), number);
     assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml"), 0);
