@@ -532,6 +532,31 @@ static void an_inbox_not_read_at_the_beginning_is_no_news_later(void **state)
     world_release(&world);
 }
 
+/* A thread goes through several inboxes, and asks each of them for what came to the others. */
+static void an_email_is_found_by_its_id_from_every_inbox(void **state)
+{
+    static const char *const inboxes[] = {"alice@inbox.example", "bob@inbox.example", "carol@inbox.example"};
+    static const char *const ids[] = {"00000000-in-1", "00000000-in-2", "00000000-in-3"};
+    (void)state;
+    struct store_world world;
+    struct email_view view;
+    world_init_with_alice(&world);
+    fake_service_add_inbox(world.fake, "{\"id\": \"in-2\", \"email_address\": \"bob@inbox.example\"}");
+    fake_service_add_inbox(world.fake, "{\"id\": \"in-3\", \"email_address\": \"carol@inbox.example\"}");
+    world_add_emails(&world, "in-1", 0, 1);
+    world_add_emails(&world, "in-2", 0, 1);
+    world_add_emails(&world, "in-3", 0, 1);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    for (size_t from = 0; from < ARRAY_LEN(inboxes); from++)
+        for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
+            uint32_t inbox = world_inbox(&world, inboxes[from]);
+            assert_true(store_find_email_by_id(world.store, inbox, ids[i], &view));
+            assert_int_equal(view.inbox, world_inbox(&world, inboxes[i]));
+        }
+    world_release(&world);
+}
+
 /* A backup by time must not take all mail for new after each restart, nor miss what came before it. */
 static void the_time_of_an_inbox_is_that_of_its_newest_mail_over_a_restart(void **state)
 {
@@ -983,6 +1008,7 @@ int main(void)
         cmocka_unit_test(what_was_there_at_the_beginning_is_no_news),
         cmocka_unit_test(news_are_told_after_a_restart_and_of_new_inboxes),
         cmocka_unit_test(an_inbox_not_read_at_the_beginning_is_no_news_later),
+        cmocka_unit_test(an_email_is_found_by_its_id_from_every_inbox),
         cmocka_unit_test(the_time_of_an_inbox_is_that_of_its_newest_mail_over_a_restart),
         cmocka_unit_test(it_looks_at_once_and_then_at_intervals),
         cmocka_unit_test(intervals_differ_so_that_many_do_not_ask_at_once),
