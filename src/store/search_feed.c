@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * When rounds are made, and what is told in between.
+ * Three parts: the queue of texts; rounds, each of which puts what was noted and what was added since into
+ * the index; and the thread that decides when a round is made.
  */
 #include "store/search_feed.h"
 
@@ -11,10 +12,410 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/file.h"
+#include "base/hash.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "base/thread.h"
-#include "store/search_round.h"
+#include "store/mirror_view.h"
+
+/* ---------------------------------------------------------------- texts on their way */
+
+struct search_text_item {
+    struct search_text_item *next;
+    uint32_t email;
+    size_t len;
+    char bytes[];
+};
+
+struct search_texts { /* search_texts_init() */
+    struct search_text_item *first;
+    struct search_text_item **end;
+    size_t bytes;
+    unsigned char *known; /* a bit for each email whose text was taken */
+    size_t known_bytes;
+};
+
+enum {
+    TEXTS_MAX_BYTES = 8 * 1024 * 1024
+};
+
+static void search_texts_init(struct search_texts *texts)
+{
+    *texts = (struct search_texts){.first = NULL};
+    texts->end = &texts->first;
+}
+
+static void search_text_items_free(struct search_text_item *first)
+{
+    while (first != NULL) {
+        struct search_text_item *next = first->next;
+        free(first);
+        first = next;
+    }
+}
+
+static void search_texts_release(struct search_texts *texts)
+{
+    search_text_items_free(texts->first);
+    free(texts->known);
+    search_texts_init(texts);
+}
+
+static bool is_known(const struct search_texts *texts, uint32_t email)
+{
+    return email / 8 < texts->known_bytes && (texts->known[email / 8] & 1U << email % 8) != 0;
+}
+
+static bool note_known(struct search_texts *texts, uint32_t email)
+{
+    if (email / 8 >= texts->known_bytes) {
+        size_t bytes = (size_t)email / 4 + 64;
+        unsigned char *known = realloc(texts->known, bytes);
+        if (known == NULL)
+            return false;
+        memset(known + texts->known_bytes, 0, bytes - texts->known_bytes);
+        texts->known = known;
+        texts->known_bytes = bytes;
+    }
+    texts->known[email / 8] |= (unsigned char)(1U << email % 8);
+    return true;
+}
+
+static bool search_texts_want(const struct search_texts *texts, uint32_t email)
+{
+    return texts->bytes <= TEXTS_MAX_BYTES && !is_known(texts, email);
+}
+
+static bool search_texts_are_many(const struct search_texts *texts)
+{
+    return texts->bytes > TEXTS_MAX_BYTES / 2;
+}
+
+static struct search_text_item *search_text_item_new(uint32_t email, const char *text, size_t len)
+{
+    struct search_text_item *item = malloc(sizeof(*item) + len + 1);
+    if (item == NULL)
+        return NULL;
+    *item = (struct search_text_item){.email = email, .len = len};
+    memcpy(item->bytes, text, len);
+    item->bytes[len] = '\0';
+    return item;
+}
+
+static bool search_texts_add(struct search_texts *texts, struct search_text_item *item)
+{
+    if (!search_texts_want(texts, item->email) || !note_known(texts, item->email))
+        return false;
+    *texts->end = item;
+    texts->end = &item->next;
+    texts->bytes += sizeof(*item) + item->len;
+    return true;
+}
+
+static struct search_text_item *search_texts_take(struct search_texts *texts)
+{
+    struct search_text_item *first = texts->first;
+    texts->first = NULL;
+    texts->end = &texts->first;
+    texts->bytes = 0;
+    return first;
+}
+
+static void search_texts_forget(struct search_texts *texts)
+{
+    if (texts->known_bytes > 0)
+        memset(texts->known, 0, texts->known_bytes);
+}
+
+/* ---------------------------------------------------------------- rounds */
+
+/*
+ * Rounds of indexing. Each puts what was noted and what was added since into the index, some emails at a
+ * time, resting in between, so that it never gets in the way of anybody who waits. A batch is a transaction:
+ * large enough that it is not the transactions that cost, small enough that searches see what was done.
+ *
+ * What a round need not look at is told by the number of an email's text, for these grow: every text below
+ * the number that was the next one when the last round but one began is in the index. (The last one may have
+ * missed a change that was made before it and told of after.) The index keeps that for the next start; one
+ * that is new, damaged or of other records is compared with every email.
+ *
+ * One thread at a time.
+ */
+
+/* How far the index has come. */
+struct search_progress {
+    struct mirror *mirror;      /* borrowed */
+    struct search_index *index; /* borrowed */
+    int64_t pass;               /* the emails of this one count */
+    uint64_t indexed_end;       /* texts below this number are in the index */
+    uint64_t last_end;          /* the next number when the last round began */
+    uint32_t walked_to;         /* emails below this number were looked at */
+    bool is_verifying;          /* every email has to be met */
+};
+
+/* What there is to do in one round. */
+struct search_round {
+    uint32_t *noted; /* emails that changed */
+    size_t noted_len;
+    bool is_noted_in_part;          /* there are more: all have to be looked at */
+    struct search_text_item *texts; /* taken; those that are left are the caller's again */
+    /* Rests as long as the last batch took, if there is time; false: the round is to end. */
+    bool (*rest)(void *context, int64_t batch_started_ms);
+    bool (*is_over)(void *context); /* the batch is to end, with what it has, and the round */
+    void *context;
+    uint32_t emails; /* filled in: how many numbers there are */
+    uint64_t end;    /* filled in: texts have numbers below this */
+};
+
+enum {
+    BATCH_COST = 1024,      /* in emails */
+    BYTES_PER_EMAIL = 1024, /* text that takes about as long */
+};
+
+/* Marks in the index. */
+static const char mark_pass[] = "pass";
+static const char mark_end[] = "end";
+static const char mark_log[] = "log";
+
+/* What is to be done about one email, and what it takes. */
+struct item {
+    bool is_gone;
+    struct search_entry entry;
+    char *json; /* owned */
+};
+
+static void item_release(struct item *item)
+{
+    free(item->json);
+}
+
+static const char *inbox_id_locked(const struct mirror *mirror, uint32_t number)
+{
+    const struct inbox *inbox = inbox_table_get(&mirror->inboxes, number);
+    return inbox == NULL || inbox == mirror->inboxes.of_no_name ? "" : inbox->row.id;
+}
+
+/* False: no such email, it was indexed before, or the cache has lost it (then it comes again, as a change).
+ * What is noted was changed since. */
+static bool get_item(struct search_progress *progress, uint32_t email, bool is_noted, struct item *ret)
+{
+    struct mirror *mirror = progress->mirror;
+    *ret = (struct item){.json = NULL};
+    pthread_rwlock_rdlock(&mirror->read_lock);
+    const struct email_entry *entry = email_index_find(mirror->emails, email);
+    bool is_wanted = entry != NULL && (is_noted || (!entry->is_gone && entry->text >= progress->indexed_end));
+    if (is_wanted) {
+        ret->is_gone = entry->is_gone;
+        ret->entry = (struct search_entry){.inbox_id = inbox_id_locked(mirror, entry->inbox),
+                                           .key = email_entry_key(entry),
+                                           .date_ms = entry->date_ms};
+    }
+    pthread_rwlock_unlock(&mirror->read_lock);
+    if (!is_wanted || ret->is_gone)
+        return is_wanted;
+    if (mirror_read_email(mirror, email, &ret->json, &ret->entry.json_len) != 0)
+        return false;
+    ret->entry.json = ret->json;
+    ret->entry.digest = (int64_t)hash_bytes(0, ret->json, ret->entry.json_len);
+    return true;
+}
+
+static int put_item(struct search_progress *progress, const struct item *item)
+{
+    if (item->is_gone)
+        return search_index_remove(progress->index, item->entry.inbox_id, item->entry.key);
+    return search_index_put(progress->index, &item->entry, progress->pass);
+}
+
+static int put_text(struct search_progress *progress, const struct search_text_item *text)
+{
+    _cleanup_(item_release) struct item item;
+    if (!get_item(progress, text->email, true, &item) || item.is_gone)
+        return 0;
+    int error = put_item(progress, &item);
+    if (error == 0)
+        error = search_index_put_body(progress->index, item.entry.inbox_id, item.entry.key, text->bytes,
+                                      text->len);
+    return error == -ENOENT ? 0 : error;
+}
+
+typedef int (*round_step)(struct search_progress *progress, struct search_round *round, size_t position);
+
+/* Carries out a step for each position, many in a transaction. -ECANCELED: it is to end. */
+static int run_steps(struct search_progress *progress, struct search_round *round, size_t from, size_t to,
+                     round_step step)
+{
+    int error = 0;
+    while (from < to && error == 0) {
+        int left = BATCH_COST;
+        int64_t started_ms = clock_monotonic_ms(clock_system());
+        error = search_index_begin(progress->index);
+        while (from < to && error == 0 && left > 0 && !round->is_over(round->context)) {
+            int cost = step(progress, round, from++);
+            left -= cost;
+            error = cost < 0 ? cost : 0;
+        }
+        if (error == 0)
+            error = search_index_end(progress->index);
+        else
+            search_index_abandon(progress->index);
+        if (error == 0 && !round->rest(round->context, started_ms))
+            return -ECANCELED;
+    }
+    return error;
+}
+
+/* Steps: what it cost, 0 when there was nothing to do, or -errno. */
+
+static int step_noted(struct search_progress *progress, struct search_round *round, size_t position)
+{
+    _cleanup_(item_release) struct item item = {.json = NULL};
+    bool was_walked = round->noted[position] >= progress->walked_to; /* in this round, or is in the next */
+    if (was_walked || !get_item(progress, round->noted[position], true, &item))
+        return 0;
+    int error = put_item(progress, &item);
+    return error != 0 ? error : 1;
+}
+
+static int step_email(struct search_progress *progress, struct search_round *round, size_t position)
+{
+    _cleanup_(item_release) struct item item;
+    (void)round;
+    if (!get_item(progress, (uint32_t)position, false, &item))
+        return 0;
+    int error = put_item(progress, &item);
+    return error != 0 ? error : 1;
+}
+
+static int step_text(struct search_progress *progress, struct search_round *round, size_t position)
+{
+    struct search_text_item *text = round->texts;
+    (void)position;
+    round->texts = text->next;
+    int error = put_text(progress, text);
+    int cost = 1 + (int)(text->len / BYTES_PER_EMAIL);
+    free(text);
+    return error != 0 ? error : cost;
+}
+
+static size_t count_texts(const struct search_text_item *text)
+{
+    size_t count = 0;
+    for (; text != NULL; text = text->next)
+        count++;
+    return count;
+}
+
+static bool never(void *context)
+{
+    (void)context;
+    return false;
+}
+
+static bool end_after_batch(void *context, int64_t batch_started_ms)
+{
+    (void)context, (void)batch_started_ms;
+    return false;
+}
+
+static int search_round_keep_texts(struct search_progress *progress, struct search_text_item **texts)
+{
+    struct search_round round = {.texts = *texts, .rest = end_after_batch, .is_over = never};
+    int error = run_steps(progress, &round, 0, count_texts(*texts), step_text);
+    *texts = round.texts;
+    return error == -ECANCELED ? 0 : error;
+}
+
+/* What the next start need not look at. */
+static int keep_marks(struct search_progress *progress, const struct search_round *round)
+{
+    int64_t identity = progress->mirror->records.identity;
+    int error = search_index_begin(progress->index);
+    if (error == 0 && progress->is_verifying)
+        error = search_index_remove_others(progress->index, progress->pass);
+    if (error == 0)
+        error = search_index_set_mark(progress->index, mark_pass, progress->pass);
+    if (error == 0)
+        error = search_index_set_mark(progress->index, mark_log, identity);
+    if (error == 0)
+        error = search_index_set_mark(progress->index, mark_end, (int64_t)progress->last_end);
+    if (error != 0) {
+        search_index_abandon(progress->index);
+        return error;
+    }
+    error = search_index_end(progress->index);
+    if (error == 0) {
+        progress->is_verifying = false;
+        progress->indexed_end = progress->last_end;
+        progress->last_end = round->end;
+    }
+    return error;
+}
+
+/* Every text with a number below `end` is in the mirror: it is written and shown under one lock. */
+static void measure(struct search_progress *progress, struct search_round *round)
+{
+    struct mirror *mirror = progress->mirror;
+    pthread_mutex_lock(&mirror->write_lock);
+    round->end = mirror->records.next_text;
+    round->emails = email_index_len(mirror->emails);
+    pthread_mutex_unlock(&mirror->write_lock);
+}
+
+static int search_round_run(struct search_progress *progress, struct search_round *round)
+{
+    measure(progress, round);
+    if (round->is_noted_in_part)
+        progress->walked_to = 0;
+    search_index_begin_filling(progress->index);
+    int error = run_steps(progress, round, progress->walked_to, round->emails, step_email);
+    search_index_end_filling(progress->index);
+    if (error == 0)
+        error = run_steps(progress, round, 0, round->noted_len, step_noted);
+    if (error == 0)
+        error = run_steps(progress, round, 0, count_texts(round->texts), step_text);
+    if (error == 0)
+        error = keep_marks(progress, round);
+    if (error == 0)
+        progress->walked_to = round->emails;
+    return error;
+}
+
+/* The index has nothing, or what it has must be compared with every email. */
+static void search_progress_start_over(struct search_progress *progress)
+{
+    progress->walked_to = 0;
+    progress->indexed_end = 0;
+    progress->last_end = 0;
+    progress->is_verifying = true;
+    progress->pass++;
+}
+
+static int search_progress_read(struct search_progress *progress)
+{
+    int64_t end = 0;
+    int64_t identity = 0;
+    int error = search_index_get_mark(progress->index, mark_pass, &progress->pass);
+    if (error == 0)
+        error = search_index_get_mark(progress->index, mark_log, &identity);
+    if (error == 0)
+        error = search_index_get_mark(progress->index, mark_end, &end);
+    if (error != 0)
+        return error;
+    struct search_round round;
+    measure(progress, &round);
+    int64_t identity_now = progress->mirror->records.identity;
+    if (identity_now == 0 || identity != identity_now || end < 0 || (uint64_t)end > round.end)
+        search_progress_start_over(progress);
+    else
+        progress->indexed_end = progress->last_end = (uint64_t)end;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- the feed */
 
 enum {
     NOTED_MAX = 4096,
@@ -291,7 +692,7 @@ void search_feed_wake(struct search_feed *feed)
     pthread_mutex_unlock(&feed->lock);
 }
 
-bool search_feed_wants_text(struct search_feed *feed, uint32_t email)
+static bool search_feed_wants_text(struct search_feed *feed, uint32_t email)
 {
     if (feed == NULL)
         return false;
@@ -301,7 +702,7 @@ bool search_feed_wants_text(struct search_feed *feed, uint32_t email)
     return is_wanted;
 }
 
-void search_feed_add_text(struct search_feed *feed, uint32_t email, const char *text, size_t len)
+static void search_feed_add_text(struct search_feed *feed, uint32_t email, const char *text, size_t len)
 {
     struct search_text_item *item = feed == NULL ? NULL : search_text_item_new(email, text, len);
     if (item == NULL)
@@ -338,4 +739,34 @@ struct search_index *search_feed_index(struct search_feed *feed)
     struct search_index *index = feed->index;
     pthread_mutex_unlock(&feed->lock);
     return index;
+}
+
+/* ---------------------------------------------------------------- content */
+
+static const char body_name[] = "body.txt";
+
+static void append_body(struct strbuf *text, int fd, const struct content_folder *folder)
+{
+    const struct content_entry *body = content_folder_find(folder, CONTENT_TEXT, body_name);
+    if (body == NULL)
+        return;
+    size_t len = body->len < SEARCH_BODY_MAX_BYTES ? body->len : (size_t)SEARCH_BODY_MAX_BYTES;
+    _cleanup_free_ char *bytes = malloc(len + 1);
+    if (bytes == NULL || file_pread_all(fd, bytes, len, (off_t)body->offset) != (ssize_t)len)
+        return;
+    strbuf_append(text, bytes, len);
+}
+
+void search_feed_note_content(struct search_feed *feed, uint32_t email, int fd,
+                              const struct content_folder *folder)
+{
+    if (!search_feed_wants_text(feed, email))
+        return;
+    /* Names first: a long body is cut. */
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(2 * SEARCH_BODY_MAX_BYTES);
+    for (size_t i = 0; i < folder->len; i++)
+        if (folder->entries[i].kind == CONTENT_ATTACHMENT)
+            strbuf_appendf(&text, "%s\n", folder->entries[i].name);
+    append_body(&text, fd, folder);
+    search_feed_add_text(feed, email, strbuf_str(&text), text.len);
 }

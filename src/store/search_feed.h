@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/cancel.h"
+#include "mail/content_folder.h"
 #include "store/mirror.h"
 #include "store/search_index.h"
 
@@ -33,12 +34,12 @@ void search_feed_note(struct search_feed *feed, uint32_t email);
 /* Some emails were added, or the index was found to be damaged. NULL-safe. */
 void search_feed_wake(struct search_feed *feed);
 
-/* Whether the text of this email is not in the index as far as is known, and there is room for it. NULL: no.
+/* The content of an email was read, what is in `folder`, with texts in `fd`: its body and the names of its
+ * attachments are to be found by from now on, unless they were handed over before in this mount. Where there
+ * is no room for them, they are the next time. Does not wait for more than the content's own file. NULL-safe.
  */
-bool search_feed_wants_text(struct search_feed *feed, uint32_t email);
-/* The text of an email, to be found by from now on (copied; UTF-8). Where there is no room for it, it stays
- * wanted. Does not wait. NULL-safe. */
-void search_feed_add_text(struct search_feed *feed, uint32_t email, const char *text, size_t len);
+void search_feed_note_content(struct search_feed *feed, uint32_t email, int fd,
+                              const struct content_folder *folder);
 
 /* Waits until what is known now is in the index, at most `timeout_ms`; false: some of it may not be. */
 bool search_feed_settle(struct search_feed *feed, int64_t timeout_ms, struct cancel *cancel);

@@ -1,21 +1,148 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One connection writes, and a search has one of its own, so that they do not wait for each other.
+ * A table of emails, and beside it, by the same row numbers, one of texts. One connection writes, and a
+ * search has one of its own, so that they do not wait for each other.
  */
 #include "store/search_index.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "mail/search_record.h"
 #include "sql/query.h"
-#include "store/search_file.h"
+
+/* ---------------------------------------------------------------- the file */
+
+enum {
+    FORMAT_VERSION = 2,
+    /* A connection that opens the file first after a kill reads its log, and others wait for that. */
+    BUSY_TIMEOUT_MS = 10 * 1000,
+};
+
+struct file {
+    char path[PATH_MAX];
+};
+
+static const char file_name[] = "search.sqlite3";
+static const char *const file_suffixes[] = {"", "-wal", "-shm", "-journal"};
+
+static int locate_file(int dir_fd, struct file *ret_file)
+{
+    char link[64];
+    char dir[PATH_MAX];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", dir_fd);
+    ssize_t len = readlink(link, dir, sizeof(dir) - 1);
+    if (len < 0)
+        return -errno;
+    dir[len] = '\0';
+    int written = snprintf(ret_file->path, PATH_MAX, "%s/%s", dir, file_name);
+    return written < 0 || written >= PATH_MAX ? -ENAMETOOLONG : 0;
+}
+
+/* With this, SQLite keeps what its connections share in memory. Else that is a file, which SQLite maps, and
+ * which another program could cut off: a signal that ends this one. The file is locked against others. */
+static const char vfs_name[] = "unix-excl";
+
+static int open_connection(const char *path, int flags, sqlite3 **ret_db)
+{
+    sqlite3 *db = NULL;
+    int result = sqlite3_open_v2(
+        path, &db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW, vfs_name);
+    int error = query_error_on(db, result);
+    if (error != 0) {
+        sqlite3_close(db);
+        return error;
+    }
+    sqlite3_busy_timeout(db, BUSY_TIMEOUT_MS);
+    *ret_db = db;
+    return 0;
+}
+
+static int make_tables(sqlite3 *db)
+{
+    static const char schema[] =
+        "BEGIN;"
+        "CREATE TABLE emails (id INTEGER PRIMARY KEY, name_hash INTEGER NOT NULL, inbox TEXT NOT NULL,"
+        " key TEXT NOT NULL, digest INTEGER NOT NULL, pass INTEGER NOT NULL, date_ms INTEGER NOT NULL,"
+        " sender TEXT NOT NULL);"
+        "CREATE TABLE marks (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;"
+        "CREATE VIRTUAL TABLE texts USING fts5 (subject, people, body, columnsize = 0,"
+        " tokenize = 'unicode61 remove_diacritics 2');"
+        "PRAGMA user_version = 2;"
+        "COMMIT";
+    _Static_assert(FORMAT_VERSION == 2, "user_version in the schema");
+    return query_error(sqlite3_exec(db, schema, NULL, NULL, NULL));
+}
+
+/* -EUCLEAN: what is there is not an index of this version. */
+static int check_tables(sqlite3 *db)
+{
+    int64_t version = 0;
+    int64_t tables = 0;
+    int error = query_integer(db, &version, "PRAGMA user_version", "");
+    if (error == 0)
+        error = query_integer(db, &tables, "SELECT count(*) FROM sqlite_schema", "");
+    if (error == 0 && version == 0 && tables == 0)
+        return make_tables(db);
+    return error == 0 && version != FORMAT_VERSION ? -EUCLEAN : error;
+}
+
+/* SQLite would make it by the umask; its other files take their mode from this one. Closed before SQLite
+ * opens it: a later close would drop the process's locks. */
+static int make_file(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return fd < 0 ? -errno : close(fd);
+}
+
+/* Losing the last moments to a power cut is nothing; being damaged by it would be. */
+static int open_to_write(const struct file *file, sqlite3 **ret_db)
+{
+    sqlite3 *db = NULL;
+    int error = make_file(file->path);
+    if (error == 0)
+        error = open_connection(file->path, SQLITE_OPEN_READWRITE, &db);
+    if (error == 0)
+        error = query_error_on(
+            db, sqlite3_exec(db,
+                             "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
+                             "PRAGMA trusted_schema = OFF; PRAGMA journal_size_limit = 4194304",
+                             NULL, NULL, NULL));
+    if (error == 0)
+        error = check_tables(db);
+    if (error != 0) {
+        sqlite3_close(db);
+        return error;
+    }
+    *ret_db = db;
+    return 0;
+}
+
+static int open_to_read(const struct file *file, sqlite3 **ret_db)
+{
+    return open_connection(file->path, SQLITE_OPEN_READWRITE, ret_db);
+}
+
+static void remove_file(const struct file *file)
+{
+    for (size_t i = 0; i < ARRAY_LEN(file_suffixes); i++) {
+        char path[PATH_MAX + 16];
+        snprintf(path, sizeof(path), "%s%s", file->path, file_suffixes[i]);
+        unlink(path);
+    }
+}
 
 /* What the writer runs. */
 enum {
@@ -64,7 +191,7 @@ static const char *const texts[] = {
 _Static_assert(ARRAY_LEN(texts) <= STATEMENTS_MAX, "room for all of them");
 
 struct search_index {
-    struct search_file file;
+    struct file file;
     sqlite3 *writer; /* the writing thread's, as is the next; NULL: there is no index now */
     struct statements kept;
     bool is_filling;
@@ -81,11 +208,11 @@ static int note(struct search_index *index, int error)
     return error;
 }
 
-/* ---------------------------------------------------------------- the file */
+/* ---------------------------------------------------------------- opened and renewed */
 
 static int open_writer(struct search_index *index)
 {
-    int error = search_file_open_to_write(&index->file, &index->writer);
+    int error = open_to_write(&index->file, &index->writer);
     statements_init(&index->kept, index->writer, texts);
     return error;
 }
@@ -102,7 +229,7 @@ int search_index_renew(struct search_index *index)
 {
     pthread_rwlock_wrlock(&index->file_lock);
     close_writer(index);
-    search_file_remove(&index->file);
+    remove_file(&index->file);
     atomic_store(&index->is_damaged, false);
     int error = open_writer(index);
     if (error != 0) /* to be tried again: nothing can be written until then */
@@ -122,7 +249,7 @@ int search_index_open(int dir_fd, struct search_index **ret_index)
     if (index == NULL)
         return -ENOMEM;
     pthread_rwlock_init(&index->file_lock, NULL);
-    int error = search_file_locate(dir_fd, &index->file);
+    int error = locate_file(dir_fd, &index->file);
     if (error == 0)
         error = open_writer(index);
     if (error == -EUCLEAN) {
@@ -314,14 +441,88 @@ int search_index_set_mark(struct search_index *index, const char *name, int64_t 
 
 /* ---------------------------------------------------------------- finding */
 
+enum {
+    MATCH_MAX_BYTES = 64 * 1024,
+    STEPS_BETWEEN_LOOKS = 20000, /* of SQLite's machine: some milliseconds */
+};
+
+/* A string of FTS5, in which nothing but a quote has a meaning, and terms hold none. "*" behind it: the last
+ * word of it goes on. NULL: no words at all, or no memory. */
+static char *match_expression(const struct search_query *query)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(MATCH_MAX_BYTES);
+    for (size_t i = 0; i < query->len; i++) {
+        const struct search_term *term = &query->terms[i];
+        if (term->kind == SEARCH_WORD || term->kind == SEARCH_PHRASE)
+            strbuf_appendf(&text, "%s\"%s\"%s", text.len > 0 ? " AND " : "", term->text,
+                           term->kind == SEARCH_WORD ? "*" : "");
+    }
+    return strbuf_take(&text, NULL);
+}
+
+struct finding {
+    const struct search_query *query;
+    search_hit_sink sink;
+    search_stop stop;
+    void *context;
+};
+
+static int look_whether_to_stop(void *context)
+{
+    const struct finding *finding = context;
+    return finding->stop(finding->context) ? 1 : 0;
+}
+
+static int step_through(struct finding *finding, sqlite3_stmt *statement)
+{
+    int more;
+    while ((more = query_step(statement)) > 0) {
+        const char *inbox_id = (const char *)sqlite3_column_text(statement, 0);
+        const char *key = (const char *)sqlite3_column_text(statement, 1);
+        const char *sender = (const char *)sqlite3_column_text(statement, 2);
+        if (inbox_id == NULL || key == NULL || sender == NULL)
+            return -ENOMEM;
+        if (search_query_accepts(finding->query, SEARCH_FROM, sender) &&
+            !finding->sink(finding->context, inbox_id, key))
+            return 0;
+    }
+    return more;
+}
+
+static int find_with(sqlite3 *db, struct finding *finding)
+{
+    static const char by_text[] = "SELECT e.inbox, e.key, e.sender FROM texts AS t JOIN emails AS e"
+                                  " ON e.id = t.rowid WHERE texts MATCH ? ORDER BY e.date_ms DESC, e.id DESC";
+    static const char all[] = "SELECT inbox, key, sender FROM emails ORDER BY date_ms DESC, id DESC";
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    bool has_words =
+        search_query_has(finding->query, SEARCH_WORD) || search_query_has(finding->query, SEARCH_PHRASE);
+    _cleanup_free_ char *expression = has_words ? match_expression(finding->query) : NULL;
+    if (has_words && expression == NULL)
+        return -ENOMEM;
+    int error = has_words ? query_prepare(db, &statement, by_text, "s", expression)
+                          : query_prepare(db, &statement, all, "");
+    return error != 0 ? error : step_through(finding, statement);
+}
+
+static int find_in(sqlite3 *db, const struct search_query *query, search_hit_sink sink, search_stop stop,
+                   void *context)
+{
+    struct finding finding = {.query = query, .sink = sink, .stop = stop, .context = context};
+    sqlite3_progress_handler(db, STEPS_BETWEEN_LOOKS, look_whether_to_stop, &finding);
+    int error = find_with(db, &finding);
+    sqlite3_progress_handler(db, 0, NULL, NULL);
+    return error;
+}
+
 int search_index_find(struct search_index *index, const struct search_query *query, search_hit_sink sink,
                       search_stop stop, void *context)
 {
     sqlite3 *db = NULL;
     pthread_rwlock_rdlock(&index->file_lock);
-    int error = search_file_open_to_read(&index->file, &db);
+    int error = open_to_read(&index->file, &db);
     if (error == 0) {
-        error = search_match_find(db, query, sink, stop, context);
+        error = find_in(db, query, sink, stop, context);
         sqlite3_close(db);
     }
     pthread_rwlock_unlock(&index->file_lock);

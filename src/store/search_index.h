@@ -15,7 +15,6 @@
 #include <stdint.h>
 
 #include "mail/search_query.h"
-#include "store/search_match.h"
 
 enum {
     SEARCH_BODY_MAX_BYTES = 256 * 1024 /* of a body; what follows is not found */
@@ -66,6 +65,12 @@ int search_index_remove_others(struct search_index *index, int64_t pass);
 /* A number that is kept with the index; 0 where there is none. */
 int search_index_get_mark(struct search_index *index, const char *name, int64_t *ret_value);
 int search_index_set_mark(struct search_index *index, const char *name, int64_t value);
+
+/* Takes a hit; false: no more are wanted. */
+typedef bool (*search_hit_sink)(void *context, const char *inbox_id, const char *key);
+
+/* Looks at this from time to time; true: give up. */
+typedef bool (*search_stop)(void *context);
 
 /* Finds what has all words and phrases of the query and a sender that it accepts, newest first; `in:` is the
  * sink's business. From any thread. 0, -EINTR (stopped), -errno. */

@@ -24,7 +24,7 @@
 #include "store/mirror_inboxes.h"
 #include "store/mirror_order.h"
 #include "store/result_errno.h"
-#include "store/search_text.h"
+#include "store/search_feed.h"
 #include "store/store_private.h"
 
 enum {
@@ -506,7 +506,7 @@ static int load(struct contents *contents, uint32_t email, enum urgency urgency,
     int error =
         open_part(contents, &request, urgency, CONTENT_CHECK_ALL, cancel, &content->folder, &content->fd);
     if (error == 0) {
-        search_text_note(mirror->search_feed, content);
+        search_feed_note_content(mirror->search_feed, content->email, content->fd, &content->folder);
         *ret_content = keep_loaded(contents, TAKE_PTR(content));
     }
     return error;
