@@ -63,6 +63,8 @@ static int error_without_answer(int error)
     case -EHOSTUNREACH:
     case -ETIMEDOUT:
     case -ENOMEM:
+    case -EMFILE:
+    case -ENFILE:
         return -error;
     case -ECONNRESET:
         return EHOSTUNREACH;

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -449,6 +450,20 @@ static void note_long_line(CURLcode code, struct transfer *transfer)
     snprintf(transfer->words, sizeof(transfer->words), "a header of the answer is longer than can be read");
 }
 
+/* Of a connection for which there is no file descriptor libcurl says nothing but that there is none. */
+static void note_descriptors(CURLcode code, struct transfer *transfer)
+{
+    if (code != CURLE_COULDNT_CONNECT && code != CURLE_COULDNT_RESOLVE_HOST &&
+        code != CURLE_COULDNT_RESOLVE_PROXY)
+        return;
+    _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 || (errno != EMFILE && errno != ENFILE))
+        return;
+    transfer->error = -errno;
+    snprintf(transfer->words, sizeof(transfer->words), "no file descriptor is left for a connection: %s",
+             strerror(errno));
+}
+
 static const char *words_of(CURLcode code, const struct transfer *transfer)
 {
     if (transfer->error != 0)
@@ -497,6 +512,7 @@ static void run_transfer(CURLM *multi, CURL *easy, const struct http_target *tar
     if (rc == 0 && code == CURLE_OK) {
         code = drive(multi, &transfer);
         note_long_line(code, &transfer);
+        note_descriptors(code, &transfer);
         read_head(easy, ret);
     }
     if (rc == 0)

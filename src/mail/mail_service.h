@@ -33,6 +33,7 @@ struct service_result {
     enum service_outcome outcome;
     int http_status; /* 0: no answer */
     int error;       /* 0 when SERVICE_OK; else the positive errno that fits a system call: EHOSTUNREACH,
+                        EMFILE, ENFILE (no connection can be made here),
                         ETIMEDOUT, EACCES, EAGAIN, EEXIST (409), EFBIG (413, or an answer longer than the
                         caller takes), EINVAL, EIO, EINTR, ENOSYS; ENOENT: no such email or attachment */
     int64_t retry_after_ms; /* what the service asked for; -1: nothing */

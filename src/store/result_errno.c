@@ -13,7 +13,15 @@ enum {
 
 static int errno_of_retry(const struct service_result *result)
 {
-    return result->error == EINTR || result->error == EAGAIN ? -result->error : -EHOSTUNREACH;
+    switch (result->error) {
+    case EINTR:
+    case EAGAIN:
+    case EMFILE: /* no descriptor was left for a connection */
+    case ENFILE:
+        return -result->error;
+    default:
+        return -EHOSTUNREACH;
+    }
 }
 
 int result_errno_of_listing(const struct service_result *result)

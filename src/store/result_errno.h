@@ -9,6 +9,8 @@
 
 #include "mail/mail_service.h"
 
+/* Each passes on -EMFILE and -ENFILE: this program has no descriptor for a connection. */
+
 /* For a listing: 0, -EINTR, -EAGAIN, -EACCES, -EHOSTUNREACH, or -EIO: an answer that cannot be used. */
 int result_errno_of_listing(const struct service_result *result);
 

@@ -416,6 +416,33 @@ except OSError as error:
   equal "$(cat "$D/file")" text
 }
 
+@test "with too many open files, a sync says so, and the next one goes well" {
+  # No connection is left that could be used again.
+  stop_service
+  start_service
+  echo text >"$D/file"
+  allow_descriptors 64
+  run python3 -c '
+import errno, os, sys
+ctl = os.open(sys.argv[2], os.O_WRONLY)
+held = []
+try:
+    while len(held) < 100:
+        held.append(os.open(sys.argv[1], os.O_RDONLY))
+except OSError as error:
+    print(errno.errorcode[error.errno])
+try:
+    os.write(ctl, b"sync\n")
+except OSError as error:
+    print(errno.errorcode[error.errno])
+for fd in held:
+    os.close(fd)
+' "$D/file" "$MOUNT/ctl"
+  equal "$output" $'EMFILE\nEMFILE'
+  jq -re '.error, .sync.error' "$MOUNT/status.json" | grep -q 'no file descriptor'
+  wait_until 10 refresh
+}
+
 @test "a link in drafts cannot be used to leave it through the daemon" {
   ln -s /etc "$D/etc"
   ln -s / "$D/root"

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -424,6 +425,26 @@ static void nobody_listening_is_not_written(void **state)
     http_client_free(client);
 }
 
+static void a_connection_without_a_descriptor_is_not_written(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    int lowest = dup(STDIN_FILENO);
+    assert_true(lowest >= 0);
+    close(lowest);
+    const struct rlimit none = {(rlim_t)lowest, before.rlim_max};
+    struct http_request request = post_request(fixture, "{}");
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    struct http_response response = perform(fixture, &request);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(response.error, -EMFILE);
+    assert_false(response.is_written);
+    assert_non_null(strstr(response.words, "no file descriptor is left"));
+    scripted_server_push(fixture->server, (struct scripted_step){.body = "[]"});
+    assert_int_equal(perform(fixture, &request).error, 0);
+}
+
 static void a_server_without_tls_is_not_spoken_to_over_https(void **state)
 {
     struct fixture *fixture = *state;
@@ -659,6 +680,7 @@ int main(void)
         TEST(a_body_cut_off_on_its_way_is_not_written),
         TEST(an_early_refusal_is_heard_or_not_written),
         TEST(nobody_listening_is_not_written),
+        TEST(a_connection_without_a_descriptor_is_not_written),
         TEST(a_server_without_tls_is_not_spoken_to_over_https),
         TEST(a_deadline_ends_a_request),
         TEST(a_cancel_ends_a_request_at_once),
