@@ -17,29 +17,29 @@
 
 /* ---------------------------------------------------------------- rows */
 
-void inbox_row_release(struct inbox_row *inbox)
+void service_inbox_release(struct service_inbox *inbox)
 {
     json_decref(inbox->record);
     inbox->record = NULL;
 }
 
-const char *inbox_row_id(const struct inbox_row *inbox)
+const char *service_inbox_id(const struct service_inbox *inbox)
 {
     return json_string_value(json_object_get(inbox->record, "id"));
 }
 
-const char *inbox_row_address(const struct inbox_row *inbox)
+const char *service_inbox_address(const struct service_inbox *inbox)
 {
     return json_string_value(json_object_get(inbox->record, "email_address"));
 }
 
-const char *inbox_row_name(const struct inbox_row *inbox)
+const char *service_inbox_name(const struct service_inbox *inbox)
 {
     const char *name = json_string_value(json_object_get(inbox->record, "name"));
     return name != NULL && name[0] != '\0' ? name : NULL;
 }
 
-static int find(sqlite3 *db, const char *sql, const char *value, struct inbox_row *ret_inbox)
+static int find(sqlite3 *db, const char *sql, const char *value, struct service_inbox *ret_inbox)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
     int error = query_prepare(db, &statement, sql, "s", value);
@@ -51,42 +51,42 @@ static int find(sqlite3 *db, const char *sql, const char *value, struct inbox_ro
     json_t *record = json_loads((const char *)sqlite3_column_text(statement, 1), 0, NULL);
     if (record == NULL)
         return -EUCLEAN;
-    *ret_inbox = (struct inbox_row){.seq = sqlite3_column_int64(statement, 0), .record = record};
+    *ret_inbox = (struct service_inbox){.seq = sqlite3_column_int64(statement, 0), .record = record};
     return 0;
 }
 
-int inbox_row_find_by_id(sqlite3 *db, const char *id, struct inbox_row *ret_inbox)
+int service_inbox_find_by_id(sqlite3 *db, const char *id, struct service_inbox *ret_inbox)
 {
     return find(db, "SELECT seq, record FROM inboxes WHERE id = ?", id, ret_inbox);
 }
 
-int inbox_row_find_by_address(sqlite3 *db, const char *address, struct inbox_row *ret_inbox)
+int service_inbox_find_by_address(sqlite3 *db, const char *address, struct service_inbox *ret_inbox)
 {
     return find(db, "SELECT seq, record FROM inboxes WHERE address = ?", address, ret_inbox);
 }
 
-int inbox_row_insert(sqlite3 *db, struct inbox_row *inbox)
+int service_inbox_insert(sqlite3 *db, struct service_inbox *inbox)
 {
     _cleanup_free_ char *record = json_dumps(inbox->record, JSON_COMPACT);
     if (record == NULL)
         return -ENOMEM;
     int error = query_execute(db, "INSERT INTO inboxes (id, address, record) VALUES (?, ?, ?)", "sss",
-                              inbox_row_id(inbox), inbox_row_address(inbox), record);
+                              service_inbox_id(inbox), service_inbox_address(inbox), record);
     if (error == 0)
         inbox->seq = sqlite3_last_insert_rowid(db);
     return error;
 }
 
-int inbox_row_update(sqlite3 *db, const struct inbox_row *inbox)
+int service_inbox_update(sqlite3 *db, const struct service_inbox *inbox)
 {
     _cleanup_free_ char *record = json_dumps(inbox->record, JSON_COMPACT);
     if (record == NULL)
         return -ENOMEM;
     return query_execute(db, "UPDATE inboxes SET address = ?, record = ? WHERE seq = ?", "ssi",
-                         inbox_row_address(inbox), record, inbox->seq);
+                         service_inbox_address(inbox), record, inbox->seq);
 }
 
-int inbox_row_is_none(sqlite3 *db)
+int service_inbox_is_none(sqlite3 *db)
 {
     int64_t count = 0;
     int error = query_integer(db, &count, "SELECT count(*) FROM (SELECT 1 FROM inboxes LIMIT 1)", "");

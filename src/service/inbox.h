@@ -13,33 +13,33 @@
 
 #include "service/validation.h"
 
-struct inbox_row {
+struct service_inbox {
     int64_t seq;    /* its key in the database */
     json_t *record; /* owned */
 };
 
 /* Accepts an inbox of zeros. */
-void inbox_row_release(struct inbox_row *inbox);
+void service_inbox_release(struct service_inbox *inbox);
 
-#define _cleanup_inbox_ __attribute__((cleanup(inbox_row_release)))
+#define _cleanup_inbox_ __attribute__((cleanup(service_inbox_release)))
 
 /* Borrowed from the record; never NULL. */
-const char *inbox_row_id(const struct inbox_row *inbox);
-const char *inbox_row_address(const struct inbox_row *inbox);
+const char *service_inbox_id(const struct service_inbox *inbox);
+const char *service_inbox_address(const struct service_inbox *inbox);
 /* NULL when it has none. */
-const char *inbox_row_name(const struct inbox_row *inbox);
+const char *service_inbox_name(const struct service_inbox *inbox);
 
 /* 0, -ENOENT or -errno. Addresses are compared without regard to the case of ASCII letters. */
-int inbox_row_find_by_id(sqlite3 *db, const char *id, struct inbox_row *ret_inbox);
-int inbox_row_find_by_address(sqlite3 *db, const char *address, struct inbox_row *ret_inbox);
+int service_inbox_find_by_id(sqlite3 *db, const char *id, struct service_inbox *ret_inbox);
+int service_inbox_find_by_address(sqlite3 *db, const char *address, struct service_inbox *ret_inbox);
 
 /* Inside a write transaction; `inbox->record` is stored. Insertion sets `seq`. -EEXIST: the address is taken.
  */
-int inbox_row_insert(sqlite3 *db, struct inbox_row *inbox);
-int inbox_row_update(sqlite3 *db, const struct inbox_row *inbox);
+int service_inbox_insert(sqlite3 *db, struct service_inbox *inbox);
+int service_inbox_update(sqlite3 *db, const struct service_inbox *inbox);
 
 /* Whether the account has no inbox yet: 1, 0 or -errno. */
-int inbox_row_is_none(sqlite3 *db);
+int service_inbox_is_none(sqlite3 *db);
 
 /* How a message reached an inbox; of several ways the most open one counts. */
 enum delivery_way {

@@ -41,19 +41,19 @@ static int create(const struct service_context *context, sqlite3 *db, json_t *se
         error = stamp(settings, id);
     if (error != 0)
         return error;
-    int is_first = inbox_row_is_none(db);
+    int is_first = service_inbox_is_none(db);
     if (is_first < 0)
         return is_first;
-    struct inbox_row inbox = {.record = settings};
-    error = inbox_row_insert(db, &inbox);
+    struct service_inbox inbox = {.record = settings};
+    error = service_inbox_insert(db, &inbox);
     return error == 0 && is_first ? sending_welcome(db, &inbox, context->domain) : error;
 }
 
-static int update(sqlite3 *db, const struct inbox_row *current, json_t *settings)
+static int update(sqlite3 *db, const struct service_inbox *current, json_t *settings)
 {
-    int error = stamp(settings, inbox_row_id(current));
-    struct inbox_row inbox = {.seq = current->seq, .record = settings};
-    return error == 0 ? inbox_row_update(db, &inbox) : error;
+    int error = stamp(settings, service_inbox_id(current));
+    struct service_inbox inbox = {.seq = current->seq, .record = settings};
+    return error == 0 ? service_inbox_update(db, &inbox) : error;
 }
 
 static bool is_on_domain(const char *address, const char *domain)
@@ -63,11 +63,11 @@ static bool is_on_domain(const char *address, const char *domain)
 }
 
 /* An inbox keeps the address it has, even where the service now runs for another domain. */
-static bool check_address(const struct service_context *context, const struct inbox_row *current,
+static bool check_address(const struct service_context *context, const struct service_inbox *current,
                           const json_t *settings, struct validation *validation)
 {
     const char *address = json_string_value(json_object_get(settings, "email_address"));
-    bool is_kept = current->record != NULL && address_equals(address, inbox_row_address(current));
+    bool is_kept = current->record != NULL && address_equals(address, service_inbox_address(current));
     if (is_kept || is_on_domain(address, context->domain))
         return true;
     struct location body = {.name = "body"};
@@ -87,9 +87,9 @@ enum upsert_outcome {
 static int upsert(const struct service_context *context, sqlite3 *db, const struct inbox_request *asked,
                   struct validation *validation, enum upsert_outcome *ret_outcome)
 {
-    _cleanup_inbox_ struct inbox_row current = {0};
+    _cleanup_inbox_ struct service_inbox current = {0};
     *ret_outcome = UPSERT_DONE;
-    int error = asked->id != NULL ? inbox_row_find_by_id(db, asked->id, &current) : 0;
+    int error = asked->id != NULL ? service_inbox_find_by_id(db, asked->id, &current) : 0;
     if (error == -ENOENT)
         *ret_outcome = UPSERT_NO_INBOX;
     else if (error == 0 && !check_address(context, &current, asked->settings, validation))

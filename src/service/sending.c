@@ -226,7 +226,7 @@ void submission_release(struct submission *submission)
 
 /* A message, and what is stored of it. */
 struct composition {
-    struct inbox_row sender;
+    struct service_inbox sender;
     struct message message;
     char *header;      /* what the content records of all who see it have in common, as JSON */
     char *search_text; /* what a search reads */
@@ -237,7 +237,7 @@ struct composition {
 /* Accepts a composition of zeros. */
 static void composition_release(struct composition *composition)
 {
-    inbox_row_release(&composition->sender);
+    service_inbox_release(&composition->sender);
     message_release(&composition->message);
     free(composition->header);
     free(composition->search_text);
@@ -347,11 +347,11 @@ static int attach(const struct service_context *context, sqlite3 *db, const json
 }
 
 static int fill_in(const struct service_context *context, const struct submission *submission,
-                   const struct inbox_row *sender, struct message *message)
+                   const struct service_inbox *sender, struct message *message)
 {
-    const char *name = submission->from_name != NULL ? submission->from_name : inbox_row_name(sender);
+    const char *name = submission->from_name != NULL ? submission->from_name : service_inbox_name(sender);
     message->date_ms = clock_realtime_ms(clock_system());
-    message->from = json_pack("{s:s, s:s?}", "address", inbox_row_address(sender), "name", name);
+    message->from = json_pack("{s:s, s:s?}", "address", service_inbox_address(sender), "name", name);
     message->to = json_incref(submission->to);
     message->cc = json_incref(submission->cc);
     message->bcc = json_incref(submission->bcc);
@@ -384,7 +384,7 @@ static int write_out(struct composition *composition)
 static int compose(const struct service_context *context, sqlite3 *db, const struct submission *submission,
                    struct composition *composition, struct sending_result *result)
 {
-    int error = inbox_row_find_by_address(db, submission->from_address, &composition->sender);
+    int error = service_inbox_find_by_address(db, submission->from_address, &composition->sender);
     if (error == -ENOENT)
         result->outcome = SENDING_NO_INBOX;
     if (error != 0)
@@ -438,7 +438,7 @@ static int store_message(sqlite3 *db, const struct composition *composition, int
     return error;
 }
 
-static json_t *email_record(const struct message *message, const struct inbox_row *inbox, const char *id,
+static json_t *email_record(const struct message *message, const struct service_inbox *inbox, const char *id,
                             struct verdict verdict, const json_t *reached_by_bcc)
 {
     json_t *bcc = json_array();
@@ -446,13 +446,13 @@ static json_t *email_record(const struct message *message, const struct inbox_ro
         json_array_append(bcc, (json_t *)reached_by_bcc);
     return json_pack("{s:s, s:s, s:s?, s:b, s:s, s:s, s:O, s:O, s:O, s:o, s:O, s:o, s:n}", "id", id, "status",
                      verdict.status, "status_message", verdict.message, "user_mark_status", false, "inbox_id",
-                     inbox_row_id(inbox), "subject", message->subject, "from_address", message->from,
+                     service_inbox_id(inbox), "subject", message->subject, "from_address", message->from,
                      "to_addresses", message->to, "cc_addresses", message->cc, "bcc_addresses", bcc,
                      "reply_to_addresses", message->reply_to, "date", date_value(message->date_ms),
                      "latest_webhook_log");
 }
 
-static int deliver(sqlite3 *db, const struct message *message, int64_t seq, const struct inbox_row *inbox,
+static int deliver(sqlite3 *db, const struct message *message, int64_t seq, const struct service_inbox *inbox,
                    enum delivery_way way, const json_t *recipient)
 {
     const char *from = json_string_value(json_object_get(message->from, "address"));
@@ -477,9 +477,9 @@ static int deliver(sqlite3 *db, const struct message *message, int64_t seq, cons
 static int deliver_to(sqlite3 *db, const struct message *message, int64_t seq, enum delivery_way way,
                       const json_t *recipient)
 {
-    _cleanup_inbox_ struct inbox_row inbox = {0};
+    _cleanup_inbox_ struct service_inbox inbox = {0};
     const char *address = json_string_value(json_object_get(recipient, "address"));
-    int error = inbox_row_find_by_address(db, address, &inbox);
+    int error = service_inbox_find_by_address(db, address, &inbox);
     if (error != 0)
         return error;
     int64_t found = 0;
@@ -513,7 +513,7 @@ static int distribute(sqlite3 *db, const struct message *message, int64_t seq, b
 
 /* The record of what an inbox sent (interface, GET /api/v1/email/outbound). */
 static int record_sent(sqlite3 *db, const struct message *message, int64_t seq,
-                       const struct inbox_row *sender, enum message_type type, bool is_complete,
+                       const struct service_inbox *sender, enum message_type type, bool is_complete,
                        char ret_id[37])
 {
     char id[37];
@@ -523,7 +523,7 @@ static int record_sent(sqlite3 *db, const struct message *message, int64_t seq,
     bool is_tracked = json_is_true(json_object_get(sender->record, "open_and_click_tracking"));
     json_t *record =
         json_pack("{s:s, s:s, s:s, s:s, s:O, s:O, s:O, s:O, s:O, s:o, s:s, s:b, s:n}", "id", id, "status",
-                  is_complete ? "sent" : "pending", "inbox_id", inbox_row_id(sender), "subject",
+                  is_complete ? "sent" : "pending", "inbox_id", service_inbox_id(sender), "subject",
                   message->subject, "from_address", message->from, "to_addresses", message->to,
                   "cc_addresses", message->cc, "bcc_addresses", message->bcc, "reply_to_addresses",
                   message->reply_to, "date", date_value(message->date_ms), "message_type",
@@ -730,7 +730,7 @@ static const char welcome_text[] =
     "\n"
     "Your local email inbox service\n";
 
-static int write_welcome(const struct inbox_row *inbox, const char *domain, const char *support,
+static int write_welcome(const struct service_inbox *inbox, const char *domain, const char *support,
                          struct message *ret_message)
 {
     struct message *message = ret_message;
@@ -739,20 +739,20 @@ static int write_welcome(const struct inbox_row *inbox, const char *domain, cons
         return error;
     message->date_ms = clock_realtime_ms(clock_system());
     message->from = json_pack("{s:s, s:s}", "address", support, "name", "Support");
-    message->to =
-        json_pack("[{s:s, s:s?}]", "address", inbox_row_address(inbox), "name", inbox_row_name(inbox));
+    message->to = json_pack("[{s:s, s:s?}]", "address", service_inbox_address(inbox), "name",
+                            service_inbox_name(inbox));
     message->cc = json_array();
     message->bcc = json_array();
     message->reply_to = json_array();
     message->subject = strdup(welcome_subject);
-    if (asprintf(&message->plain_text, welcome_text, inbox_row_address(inbox)) < 0)
+    if (asprintf(&message->plain_text, welcome_text, service_inbox_address(inbox)) < 0)
         message->plain_text = NULL;
     bool is_complete = message->from != NULL && message->to != NULL && message->subject != NULL &&
                        message->plain_text != NULL;
     return is_complete ? 0 : -ENOMEM;
 }
 
-int sending_welcome(sqlite3 *db, const struct inbox_row *inbox, const char *domain)
+int sending_welcome(sqlite3 *db, const struct service_inbox *inbox, const char *domain)
 {
     _cleanup_free_ char *support = NULL;
     if (asprintf(&support, "support@%s", domain) < 0)

@@ -19,7 +19,7 @@
 
 /* Greets the account's first inbox from support@domain, inside a write transaction; nothing happens where the
  * inbox's rules are against it. 0 or -errno. */
-int sending_welcome(sqlite3 *db, const struct inbox_row *inbox, const char *domain);
+int sending_welcome(sqlite3 *db, const struct service_inbox *inbox, const char *domain);
 
 /* A request to send (interface, POST /api/v1/email/send). What only the database knows of it (the inbox, the
  * attachments, the email replied to) is not checked here. */
