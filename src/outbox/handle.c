@@ -54,7 +54,7 @@ struct outbox_handle {
 
 static struct pending_releases *list_of(const struct outbox_handle *handle)
 {
-    return &handle->outbox->release[handle->kind];
+    return &handle->outbox->pending_releases[handle->kind];
 }
 
 /* The file was written to again, or is released. */
@@ -110,7 +110,7 @@ static int64_t find_until_locked(const struct pending_releases *list, uint64_t n
 static int wait_for(struct outbox *outbox, enum envelope_kind kind, const struct item *item,
                     struct cancel *cancel)
 {
-    const struct pending_releases *list = &outbox->release[kind];
+    const struct pending_releases *list = &outbox->pending_releases[kind];
     int64_t until_ms;
     int error = 0;
     pthread_mutex_lock(&outbox->lock);
