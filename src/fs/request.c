@@ -51,7 +51,7 @@ bool request_signals_only_inform(pid_t task)
     status[len] = '\0';
     uint64_t pending = mask_of(status, "\nSigPnd:") | mask_of(status, "\nShdPnd:");
     pending &= ~mask_of(status, "\nSigBlk:");
-    return pending != 0 && (pending & ~informing) == 0;
+    return (pending & ~informing) == 0;
 }
 
 /* ---------------------------------------------------------------- interrupts */

@@ -56,8 +56,10 @@ void request_list_release(struct request_list *list);
 void request_begin(struct fs_request *request, struct request_list *list, fuse_req_t fuse);
 void request_end(struct fs_request *request);
 
-/* Whether signals are pending for the task (a thread's id), all of them of the kind that is ignored by
- * default: SIGCHLD, SIGCONT, SIGURG, SIGWINCH. False where that cannot be seen. */
+/* Whether no signal is pending for the task (a thread's id) but of the kind that is ignored by default:
+ * SIGCHLD, SIGCONT, SIGURG, SIGWINCH. True where none is pending: another thread of the program took it, or
+ * the kernel woke the task for something of its own, and would go on with other system calls, too. False
+ * where that cannot be seen. */
 bool request_signals_only_inform(pid_t task);
 
 /* ---------------------------------------------------------------- answers */

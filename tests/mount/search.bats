@@ -77,6 +77,7 @@ requests() {
 
 @test "the folder says what was asked, and whether the service answered" {
   start_with_mail
+  wait_until 30 answer_is_whole invoice
   holds "$MOUNT/search/invoice/.search.json" \
     '.query == "invoice" and .found == 2 and .service and (.truncated | not) and (.asked_at | startswith("20"))'
   expect EACCES open "$MOUNT/search/invoice/.search.json" w
