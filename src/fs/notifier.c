@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The notifier: a queue, and the thread that works it off.
+ * The queue of invalidations, and the thread that notifies the kernel of them.
  */
 #include "fs/notifier.h"
 
@@ -11,14 +11,14 @@
 #include "base/thread.h"
 
 enum {
-    /* How many of the queue are looked through for the same notice: many emails at once make one for their
+    /* How many of the queue are compared with a new one: many emails at once make one invalidation of their
      * folder. */
     SAME_SEARCH_MAX = 16
 };
 
 /* name[0] == '\0': the inode's attributes, content or listing; else an entry of the folder `ino`. */
-struct notice {
-    struct notice *next;
+struct invalidation {
+    struct invalidation *next;
     uint64_t ino;
     char name[];
 };
@@ -30,69 +30,70 @@ void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct 
     notifier->end = &notifier->first;
     pthread_mutex_init(&notifier->lock, NULL);
     clock_condition_init(&notifier->changed);
-    clock_condition_init(&notifier->rested);
+    clock_condition_init(&notifier->pause_ended);
 }
 
-static void tell_kernel(const struct notifier *notifier, const struct notice *notice)
+static void notify_kernel(const struct notifier *notifier, const struct invalidation *invalidation)
 {
     /* Errors say that the kernel does not know the inode or is gone: nothing is out of date then. */
-    if (notice->name[0] != '\0')
-        fuse_lowlevel_notify_inval_entry(notifier->fuse, notice->ino, notice->name, strlen(notice->name));
+    if (invalidation->name[0] != '\0')
+        fuse_lowlevel_notify_inval_entry(notifier->fuse, invalidation->ino, invalidation->name,
+                                         strlen(invalidation->name));
     else
-        fuse_lowlevel_notify_inval_inode(notifier->fuse, notice->ino, 0, 0);
+        fuse_lowlevel_notify_inval_inode(notifier->fuse, invalidation->ino, 0, 0);
 }
 
-static struct notice *pop_locked(struct notifier *notifier)
+static struct invalidation *pop_locked(struct notifier *notifier)
 {
-    struct notice *notice = notifier->first;
-    if (notice == NULL)
+    struct invalidation *invalidation = notifier->first;
+    if (invalidation == NULL)
         return NULL;
-    notifier->first = notice->next;
+    notifier->first = invalidation->next;
     if (notifier->first == NULL)
         notifier->end = &notifier->first;
-    return notice;
+    return invalidation;
 }
 
-/* Changes come in swarms, several notices each: the first is told of at once, the others together, rather
- * than that each pushes whoever brought it off its CPU. */
-static void rest_locked(struct notifier *notifier)
+/* Changes come in swarms. The kernel is notified of the first at once and of the others together, since each
+ * wake-up of this thread may take the CPU from the one that brings them. */
+static void pause_locked(struct notifier *notifier)
 {
     struct clock *clock = clock_system();
-    int64_t until_ms = clock_monotonic_ms(clock) + NOTIFIER_REST_MS;
+    int64_t until_ms = clock_monotonic_ms(clock) + NOTIFIER_PAUSE_MS;
     while (!notifier->is_ending && !notifier->must_answer_readers && notifier->waiting == 0 &&
            clock_monotonic_ms(clock) < until_ms)
-        clock_wait(clock, &notifier->rested, &notifier->lock, until_ms);
+        clock_wait(clock, &notifier->pause_ended, &notifier->lock, until_ms);
 }
 
 static void *work(void *argument)
 {
     struct notifier *notifier = argument;
-    bool must_rest = false;
+    bool must_pause = false;
     pthread_mutex_lock(&notifier->lock);
     while (!notifier->is_ending) {
-        struct notice *notice = pop_locked(notifier);
+        struct invalidation *invalidation = pop_locked(notifier);
         bool must_answer_readers = notifier->must_answer_readers;
         notifier->must_answer_readers = false;
-        if (notice == NULL && !must_answer_readers) {
-            if (must_rest)
-                rest_locked(notifier);
+        if (invalidation == NULL && !must_answer_readers) {
+            if (must_pause)
+                pause_locked(notifier);
             else
                 pthread_cond_wait(&notifier->changed, &notifier->lock);
-            must_rest = false;
+            must_pause = false;
             continue;
         }
         pthread_mutex_unlock(&notifier->lock);
         if (must_answer_readers)
             stream_readers_answer(notifier->readers);
-        if (notice != NULL)
-            tell_kernel(notifier, notice);
+        if (invalidation != NULL)
+            notify_kernel(notifier, invalidation);
         pthread_mutex_lock(&notifier->lock);
-        if (notice != NULL) {
-            notifier->told++;
-            must_rest = true;
+        if (invalidation != NULL) {
+            notifier->done++;
+            must_pause = true;
             pthread_cond_broadcast(&notifier->changed);
         }
-        free(notice);
+        free(invalidation);
     }
     pthread_mutex_unlock(&notifier->lock);
     return NULL;
@@ -106,8 +107,8 @@ void notifier_wait(struct notifier *notifier, struct cancel *cancel)
     pthread_mutex_lock(&notifier->lock);
     uint64_t queued = notifier->queued;
     notifier->waiting++;
-    pthread_cond_signal(&notifier->rested);
-    while (notifier->told < queued && !notifier->is_ending && error == 0)
+    pthread_cond_signal(&notifier->pause_ended);
+    while (notifier->done < queued && !notifier->is_ending && error == 0)
         error = wait_until(clock, &notifier->changed, &notifier->lock, until_ms, cancel);
     notifier->waiting--;
     pthread_mutex_unlock(&notifier->lock);
@@ -127,7 +128,7 @@ void notifier_stop(struct notifier *notifier)
     pthread_mutex_lock(&notifier->lock);
     notifier->is_ending = true;
     pthread_cond_broadcast(&notifier->changed);
-    pthread_cond_signal(&notifier->rested);
+    pthread_cond_signal(&notifier->pause_ended);
     pthread_mutex_unlock(&notifier->lock);
     pthread_join(notifier->thread, NULL);
     notifier->is_running = false;
@@ -135,10 +136,10 @@ void notifier_stop(struct notifier *notifier)
 
 void notifier_release(struct notifier *notifier)
 {
-    struct notice *notice;
-    while ((notice = pop_locked(notifier)) != NULL)
-        free(notice);
-    pthread_cond_destroy(&notifier->rested);
+    struct invalidation *invalidation;
+    while ((invalidation = pop_locked(notifier)) != NULL)
+        free(invalidation);
+    pthread_cond_destroy(&notifier->pause_ended);
     pthread_cond_destroy(&notifier->changed);
     pthread_mutex_destroy(&notifier->lock);
 }
@@ -146,9 +147,9 @@ void notifier_release(struct notifier *notifier)
 /* One that waits in the queue has not been carried out, so it serves for this change too. */
 static bool is_queued_locked(const struct notifier *notifier, uint64_t ino, const char *name)
 {
-    const struct notice *notice = notifier->first;
-    for (int i = 0; i < SAME_SEARCH_MAX && notice != NULL; i++, notice = notice->next)
-        if (notice->ino == ino && strcmp(notice->name, name) == 0)
+    const struct invalidation *invalidation = notifier->first;
+    for (int i = 0; i < SAME_SEARCH_MAX && invalidation != NULL; i++, invalidation = invalidation->next)
+        if (invalidation->ino == ino && strcmp(invalidation->name, name) == 0)
             return true;
     return false;
 }
@@ -158,19 +159,19 @@ static void push(struct notifier *notifier, uint64_t ino, const char *name)
 {
     size_t name_size = strlen(name) + 1;
     pthread_mutex_lock(&notifier->lock);
-    struct notice *notice = NULL;
+    struct invalidation *invalidation = NULL;
     if (!notifier->is_ending && !is_queued_locked(notifier, ino, name))
-        notice = malloc(sizeof(*notice) + name_size);
-    if (notice != NULL) {
-        notice->next = NULL;
-        notice->ino = ino;
-        memcpy(notice->name, name, name_size);
-        *notifier->end = notice;
-        notifier->end = &notice->next;
+        invalidation = malloc(sizeof(*invalidation) + name_size);
+    if (invalidation != NULL) {
+        invalidation->next = NULL;
+        invalidation->ino = ino;
+        memcpy(invalidation->name, name, name_size);
+        *notifier->end = invalidation;
+        notifier->end = &invalidation->next;
         notifier->queued++;
     }
     pthread_mutex_unlock(&notifier->lock);
-    if (notice != NULL)
+    if (invalidation != NULL)
         pthread_cond_broadcast(&notifier->changed);
 }
 
@@ -196,7 +197,7 @@ static void stream_grew(void *context)
     notifier->must_answer_readers = true;
     pthread_mutex_unlock(&notifier->lock);
     pthread_cond_broadcast(&notifier->changed);
-    pthread_cond_signal(&notifier->rested);
+    pthread_cond_signal(&notifier->pause_ended);
 }
 
 static void appeared(void *context, const char *path)

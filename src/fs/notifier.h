@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tells the kernel what is no longer true, from a thread of its own: a notification can wait for requests
- * that are under way, so it is never made from within one, nor with a lock held that one could need.
+ * The listener of the tree, on the kernel's side. What the kernel may have cached and is no longer true
+ * becomes an *invalidation*, of an inode or of a name in a folder; a queue of these is worked off by one
+ * thread. A notification can wait in the kernel for requests that are under way: so it is made by this thread
+ * alone, never from within a request, and with no lock held. The same thread answers the readers of `events`,
+ * and what appeared is handed to the watch helper.
  */
 #ifndef INBOXFS_FS_NOTIFIER_H
 #define INBOXFS_FS_NOTIFIER_H
@@ -17,10 +20,10 @@
 
 enum {
     NOTIFIER_WAIT_MS = 2 * 1000,
-    NOTIFIER_REST_MS = 2, /* after it told something, and unless somebody waits for what is told next */
+    NOTIFIER_PAUSE_MS = 2, /* after a notification, unless somebody waits for the next */
 };
 
-struct notice;
+struct invalidation;
 
 struct notifier {
     struct fuse_session *fuse;         /* borrowed */
@@ -30,18 +33,20 @@ struct notifier {
     bool is_running;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    pthread_cond_t rested; /* the thread alone waits for this */
-    struct notice *first;  /* protected by lock, like all below */
-    struct notice **end;
-    uint64_t queued;      /* notices, ever */
-    uint64_t told;        /* of them, in order: those that are done with */
+    pthread_cond_t pause_ended; /* the thread alone waits on this */
+    struct invalidation *first; /* protected by lock, like all below */
+    struct invalidation **end;
+    uint64_t queued;      /* ever */
+    uint64_t done;        /* of them, in order: those that the kernel was notified of */
     unsigned int waiting; /* in notifier_wait() */
     bool must_answer_readers;
     bool is_ending;
 };
 
+/* `fuse` may be NULL, if it is never started. */
 void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct stream_readers *readers,
                    struct watch_helper *watch_helper);
+/* 0 or -errno. */
 int notifier_start(struct notifier *notifier);
 /* Drops what is queued and ends the thread. */
 void notifier_stop(struct notifier *notifier);
@@ -50,8 +55,8 @@ void notifier_release(struct notifier *notifier);
 /* What the kernel keeps of this file's content is out of date. */
 void notifier_forget_content(struct notifier *notifier, uint64_t ino);
 
-/* Waits until the kernel was told of all that is queued now, at most NOTIFIER_WAIT_MS, for telling can wait
- * for requests that wait for their turn behind this one. Never while a folder is locked by this request. */
+/* Waits until the kernel was notified of all that is queued now, at most NOTIFIER_WAIT_MS, since that can
+ * wait for requests that wait for this one. Never while the kernel has locked a folder for this request. */
 void notifier_wait(struct notifier *notifier, struct cancel *cancel);
 
 /* For tree_set_listener(). */

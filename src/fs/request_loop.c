@@ -28,8 +28,8 @@ enum {
     LAST_REQUESTS_MAX = 1000,
 };
 
-/* What a thread needs. */
-struct reader {
+/* What a thread of the loop needs. */
+struct request_thread {
     struct request_loop *loop;
     int epoll_fd;
     char *buffer;
@@ -185,9 +185,9 @@ static int64_t now_ns(void)
 /* Receives a message without waiting: its length, 0 (none is there, or the request was interrupted before it
  * was read), or -errno: the mount has ended. Not by libfuse, which prints an error where a mount ends in the
  * middle. */
-static ssize_t receive(const struct reader *reader)
+static ssize_t receive(const struct request_thread *thread)
 {
-    ssize_t len = read(fuse_session_fd(reader->loop->fuse), reader->buffer, BUFFER_BYTES);
+    ssize_t len = read(fuse_session_fd(thread->loop->fuse), thread->buffer, BUFFER_BYTES);
     if (len < 0)
         return errno == EINTR || errno == EAGAIN || errno == ENOENT ? 0 : -errno;
     return len > 0 ? len : -ENODEV;
@@ -196,14 +196,14 @@ static ssize_t receive(const struct reader *reader)
 /* The same, for some time: at most one thread at a time spins. Work that is there goes before work that may
  * come, so others are let run between two attempts; the kernel wakes one of those who sleep on the device all
  * the same. */
-static ssize_t receive_soon(const struct reader *reader)
+static ssize_t receive_soon(const struct request_thread *thread)
 {
-    struct request_loop *loop = reader->loop;
-    ssize_t len = receive(reader);
+    struct request_loop *loop = thread->loop;
+    ssize_t len = receive(thread);
     if (len != 0 || !loop->may_spin || atomic_flag_test_and_set(&loop->is_spinning))
         return len;
     int64_t until_ns = now_ns() + SPIN_NS;
-    while ((len = receive(reader)) == 0 && !loop->is_ending && now_ns() < until_ns)
+    while ((len = receive(thread)) == 0 && !loop->is_ending && now_ns() < until_ns)
         sched_yield();
     atomic_flag_clear(&loop->is_spinning);
     return len;
@@ -225,26 +225,26 @@ static int open_epoll(const struct request_loop *loop)
     return TAKE_FD(fd);
 }
 
-static void free_reader(struct reader *reader)
+static void free_thread(struct request_thread *thread)
 {
-    if (reader->epoll_fd >= 0)
-        close(reader->epoll_fd);
-    free(reader->buffer);
-    free(reader);
+    if (thread->epoll_fd >= 0)
+        close(thread->epoll_fd);
+    free(thread->buffer);
+    free(thread);
 }
 
-static int new_reader(struct request_loop *loop, struct reader **ret_reader)
+static int new_thread(struct request_loop *loop, struct request_thread **ret_thread)
 {
-    struct reader *reader = calloc(1, sizeof(*reader));
-    if (reader == NULL)
+    struct request_thread *thread = calloc(1, sizeof(*thread));
+    if (thread == NULL)
         return -ENOMEM;
-    *reader = (struct reader){.loop = loop, .buffer = malloc(BUFFER_BYTES)};
-    reader->epoll_fd = open_epoll(loop);
-    int error = reader->buffer == NULL ? -ENOMEM : reader->epoll_fd < 0 ? reader->epoll_fd : 0;
+    *thread = (struct request_thread){.loop = loop, .buffer = malloc(BUFFER_BYTES)};
+    thread->epoll_fd = open_epoll(loop);
+    int error = thread->buffer == NULL ? -ENOMEM : thread->epoll_fd < 0 ? thread->epoll_fd : 0;
     if (error != 0)
-        free_reader(reader);
+        free_thread(thread);
     else
-        *ret_reader = reader;
+        *ret_thread = thread;
     return error;
 }
 
@@ -260,16 +260,16 @@ static void leave(struct request_loop *loop)
 
 static int start_thread(struct request_loop *loop)
 {
-    struct reader *reader = NULL;
-    pthread_t thread;
-    int error = new_reader(loop, &reader);
+    struct request_thread *thread = NULL;
+    pthread_t id;
+    int error = new_thread(loop, &thread);
     if (error != 0)
         return error;
-    error = thread_start(&thread, "fs-request", read_device, reader);
+    error = thread_start(&id, "fs-request", read_device, thread);
     if (error == 0)
-        pthread_detach(thread);
+        pthread_detach(id);
     else
-        free_reader(reader);
+        free_thread(thread);
     return error;
 }
 
@@ -307,43 +307,43 @@ static void tell_end(struct request_loop *loop)
 
 /* Without another idle thread, and without one that can be started, requests wait in the kernel until this
  * one is carried out. */
-static void take_and_let_others_read(const struct reader *reader, ssize_t len)
+static void take_and_let_others_read(const struct request_thread *thread, ssize_t len)
 {
-    if (atomic_fetch_sub(&reader->loop->idle, 1) == 1)
-        (void)add_thread(reader->loop);
-    take_message(reader->loop, reader->buffer, (size_t)len);
+    if (atomic_fetch_sub(&thread->loop->idle, 1) == 1)
+        (void)add_thread(thread->loop);
+    take_message(thread->loop, thread->buffer, (size_t)len);
 }
 
 /* Reads and carries out until this thread is one too many, or the mount ends: -errno. */
-static int serve(const struct reader *reader)
+static int serve(const struct request_thread *thread)
 {
-    struct request_loop *loop = reader->loop;
+    struct request_loop *loop = thread->loop;
     struct epoll_event event;
     while (!loop->is_ending) {
-        ssize_t len = receive_soon(reader);
+        ssize_t len = receive_soon(thread);
         if (len < 0)
             return (int)len;
-        if (len == 0 && epoll_wait(reader->epoll_fd, &event, 1, -1) < 0 && errno != EINTR)
+        if (len == 0 && epoll_wait(thread->epoll_fd, &event, 1, -1) < 0 && errno != EINTR)
             return -errno;
         if (len == 0)
             continue;
-        take_and_let_others_read(reader, len);
+        take_and_let_others_read(thread, len);
         if (atomic_fetch_add(&loop->idle, 1) >= REQUEST_LOOP_IDLE_MAX)
             return 0;
     }
     /* What the kernel has handed out already may be the last close of a message. */
     ssize_t len;
-    for (int i = 0; i < LAST_REQUESTS_MAX && (len = receive(reader)) > 0; i++)
-        take_message(loop, reader->buffer, (size_t)len);
+    for (int i = 0; i < LAST_REQUESTS_MAX && (len = receive(thread)) > 0; i++)
+        take_message(loop, thread->buffer, (size_t)len);
     return 0;
 }
 
 static void *read_device(void *argument)
 {
-    struct reader *reader = argument;
-    struct request_loop *loop = reader->loop;
-    int error = serve(reader);
-    free_reader(reader);
+    struct request_thread *thread = argument;
+    struct request_loop *loop = thread->loop;
+    int error = serve(thread);
+    free_thread(thread);
     if (error != 0)
         tell_end(loop);
     leave(loop);
