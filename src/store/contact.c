@@ -11,8 +11,8 @@
 #include "mail/reason.h"
 #include "store/bounded_call.h"
 #include "store/inbox_list.h"
-#include "store/mirror_inboxes.h"
-#include "store/mirror_view.h"
+#include "store/index.h"
+#include "store/index_changes.h"
 #include "store/result_errno.h"
 #include "store/store_private.h"
 
@@ -23,9 +23,9 @@ enum {
     BUSY_MAX_MS = 5 * 60 * 1000,
 };
 
-void contact_init(struct contact *contact, const struct mirror *mirror)
+void contact_init(struct contact *contact, const struct index *index)
 {
-    *contact = (struct contact){.mirror = mirror};
+    *contact = (struct contact){.index = index};
     pthread_mutex_init(&contact->lock, NULL);
 }
 
@@ -41,11 +41,11 @@ static void report_online(struct contact *contact)
     pthread_mutex_lock(&contact->lock);
     bool was_offline = contact->state == CONTACT_OFFLINE;
     contact->state = CONTACT_ONLINE;
-    contact->last_answer_ms = clock_realtime_ms(contact->mirror->clock);
+    contact->last_answer_ms = clock_realtime_ms(contact->index->clock);
     contact->error[0] = '\0';
     pthread_mutex_unlock(&contact->lock);
     if (was_offline)
-        mirror_tell_event(contact->mirror, EVENT_ONLINE, NULL, NULL, NULL);
+        index_notify_event(contact->index, EVENT_ONLINE, NULL, NULL, NULL);
 }
 
 /* As much of the text as fits, not cut within a character. */
@@ -67,13 +67,13 @@ void contact_report_offline(struct contact *contact, const char *words)
     copy_words(contact->error, sizeof(contact->error), words);
     pthread_mutex_unlock(&contact->lock);
     if (!was_offline)
-        mirror_tell_event(contact->mirror, EVENT_OFFLINE, NULL, NULL, words);
+        index_notify_event(contact->index, EVENT_OFFLINE, NULL, NULL, words);
 }
 
 static void report_times(struct contact *contact, const struct service_result *result)
 {
     bool is_unreachable = result->outcome == SERVICE_RETRY && result->error == EHOSTUNREACH;
-    int64_t now_ms = clock_monotonic_ms(contact->mirror->clock);
+    int64_t now_ms = clock_monotonic_ms(contact->index->clock);
     int64_t busy_ms = result->retry_after_ms > BUSY_MIN_MS ? result->retry_after_ms : BUSY_MIN_MS;
     if (busy_ms > BUSY_MAX_MS)
         busy_ms = BUSY_MAX_MS;
@@ -113,7 +113,7 @@ bool contact_is_online(struct contact *contact)
 
 static bool is_to_come(struct contact *contact, const int64_t *until_ms)
 {
-    int64_t now_ms = clock_monotonic_ms(contact->mirror->clock);
+    int64_t now_ms = clock_monotonic_ms(contact->index->clock);
     pthread_mutex_lock(&contact->lock);
     bool is_to_come = now_ms < *until_ms;
     pthread_mutex_unlock(&contact->lock);
@@ -188,14 +188,14 @@ static void ask_first(void *context, struct cancel *cancel)
 }
 
 /* Inboxes are never deleted at the service, so an account that has none of those in the cache is another. */
-static bool is_foreign(struct mirror *mirror, const struct inbox_list *inboxes)
+static bool is_foreign(struct index *index, const struct inbox_list *inboxes)
 {
     uint64_t position = 0;
     bool has_any = false;
     struct inbox_view view;
-    while (mirror_list_inboxes(mirror, position, &view, &position, 1) > 0) {
+    while (index_list_inboxes(index, position, &view, &position, 1) > 0) {
         uint32_t of_no_name;
-        if (mirror_find_inbox_of_no_name(mirror, &of_no_name) && view.number == of_no_name)
+        if (index_find_inbox_of_no_name(index, &of_no_name) && view.number == of_no_name)
             continue;
         has_any = true;
         if (inbox_list_find(inboxes, view.id) != NULL)
@@ -204,16 +204,16 @@ static bool is_foreign(struct mirror *mirror, const struct inbox_list *inboxes)
     return has_any;
 }
 
-static int take_over(struct mirror *mirror, const struct inbox_list *inboxes)
+static int take_over(struct index *index, const struct inbox_list *inboxes)
 {
-    uint32_t look = mirror_begin_look(mirror);
-    uint32_t known_before = mirror_inbox_numbers(mirror);
+    uint32_t listing = index_begin_listing(index);
+    uint32_t known_before = index_inbox_numbers(index);
     for (size_t i = 0; i < inboxes->len; i++) {
-        int error = mirror_put_inbox(mirror, &inboxes->items[i], INBOX_LISTED, look, NULL);
+        int error = index_put_inbox(index, &inboxes->items[i], INBOX_LISTED, listing, NULL);
         if (error != 0)
             return error;
     }
-    mirror_end_inbox_list(mirror, look, known_before);
+    index_end_inbox_list(index, listing, known_before);
     return 0;
 }
 
@@ -230,17 +230,17 @@ static int judge(struct store *store, const struct first_contact *first, char **
     report_online(&store->contact);
     if (!first->is_listed)
         return 0;
-    if (!store->adopt_state && is_foreign(&store->mirror, &first->inboxes))
+    if (!store->adopt_state && is_foreign(&store->index, &first->inboxes))
         return reason_give(ret_reason, -ESTALE,
                            "the state is of another account, since none of its inboxes is this key's: give "
                            "--state-dir=DIR for a state of its own, or --adopt-state to take this one over");
-    return take_over(&store->mirror, &first->inboxes);
+    return take_over(&store->index, &first->inboxes);
 }
 
 int store_first_contact(struct store *store, struct cancel *cancel, char **ret_reason)
 {
     struct first_contact first = {.service = store->service, .result = {.retry_after_ms = -1}};
-    int error = bounded_call(store->mirror.clock, FIRST_CONTACT_TIMEOUT_MS, cancel, ask_first, &first);
+    int error = bounded_call(store->index.clock, FIRST_CONTACT_TIMEOUT_MS, cancel, ask_first, &first);
     if (error != 0)
         error = reason_give(ret_reason, error, "no thread can be started");
     else

@@ -22,7 +22,7 @@
 
 #include "base/cancel.h"
 #include "mail/mail_service.h"
-#include "store/mirror.h"
+#include "store/index.h"
 #include "store/store.h"
 
 enum contact_state {
@@ -32,17 +32,17 @@ enum contact_state {
 };
 
 struct contact {
-    const struct mirror *mirror; /* borrowed: its clock, and who is told */
-    pthread_mutex_t lock;        /* a leaf */
-    enum contact_state state;    /* protected by lock, like all below */
-    int64_t last_answer_ms;      /* realtime; 0: never */
+    const struct index *index; /* borrowed: its clock, and who is told */
+    pthread_mutex_t lock;      /* a leaf */
+    enum contact_state state;  /* protected by lock, like all below */
+    int64_t last_answer_ms;    /* realtime; 0: never */
     int64_t unreachable_until_ms;
     int64_t busy_until_ms;
     char error[256];      /* words of the last failure, "" when online */
     char sync_error[256]; /* of the last sync of everything, "" when it brought all */
 };
 
-void contact_init(struct contact *contact, const struct mirror *mirror);
+void contact_init(struct contact *contact, const struct index *index);
 void contact_release(struct contact *contact);
 
 /* A request has ended. Most failures of one request say nothing. */

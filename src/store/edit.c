@@ -13,12 +13,9 @@
 #include "mail/address.h"
 #include "mail/reason.h"
 #include "store/bounded_call.h"
-#include "store/email_batch.h"
 #include "store/inbox_list.h"
-#include "store/mirror_emails.h"
-#include "store/mirror_inboxes.h"
-#include "store/mirror_order.h"
-#include "store/mirror_view.h"
+#include "store/index.h"
+#include "store/index_changes.h"
 #include "store/result_errno.h"
 #include "store/store_private.h"
 #include "store/sync.h"
@@ -36,7 +33,7 @@ static int refuse_edit(struct store *store, const char *name, const char *id, in
     _cleanup_free_ char *path = NULL;
     if (asprintf(&path, "inboxes/%s", name) < 0)
         path = NULL;
-    mirror_tell_event(&store->mirror, EVENT_INBOX, path, id, words);
+    index_notify_event(&store->index, EVENT_INBOX, path, id, words);
     return reason_give(ret_reason, error, "%s", words);
 }
 
@@ -47,7 +44,7 @@ static int take_created(struct store *store, const char *request, const char *id
     struct inbox_record record = {0};
     int error = inbox_record_created(request, id, &record);
     if (error == 0)
-        error = mirror_put_inbox(&store->mirror, &record, INBOX_CREATED, 0, ret_inbox);
+        error = index_put_inbox(&store->index, &record, INBOX_CREATED, 0, ret_inbox);
     inbox_record_release(&record);
     return error;
 }
@@ -85,7 +82,7 @@ int store_create_inbox(struct store *store, const char *address, struct cancel *
                            ret_reason);
     if (error != 0)
         return error;
-    if (mirror_has_address(&store->mirror, address))
+    if (index_has_address(&store->index, address))
         return reason_give(ret_reason, -EEXIST, "there is an inbox with this address already");
     return upsert_new(store, address, request, cancel, ret_inbox, ret_reason);
 }
@@ -148,7 +145,7 @@ static bool upsert(struct update *update, const char *request, struct cancel *ca
 static void run_update(void *context, struct cancel *cancel)
 {
     struct update *update = context;
-    struct mirror *mirror = &update->store->mirror;
+    struct index *index = &update->store->index;
     struct inbox_record current = {0};
     struct inbox_record changed = {0};
     _cleanup_free_ char *request = NULL;
@@ -161,7 +158,7 @@ static void run_update(void *context, struct cancel *cancel)
     /* What was written has been taken, even if it cannot be shown at once. */
     struct update shown = *update;
     shown.words = NULL;
-    if (!fetch(&shown, cancel, &changed) || mirror_put_inbox(mirror, &changed, INBOX_LISTED, 0, NULL) != 0)
+    if (!fetch(&shown, cancel, &changed) || index_put_inbox(index, &changed, INBOX_LISTED, 0, NULL) != 0)
         sync_request(update->store->sync, SYNC_ALL);
     inbox_record_release(&changed);
     free(shown.words);
@@ -172,12 +169,12 @@ int store_update_inbox(struct store *store, uint32_t inbox, const char *text, si
 {
     struct inbox_view view;
     uint32_t of_no_name;
-    if (!mirror_get_inbox(&store->mirror, inbox, &view))
+    if (!index_get_inbox(&store->index, inbox, &view))
         return reason_give(ret_reason, -ENOENT, "there is no such inbox any more");
-    if (mirror_find_inbox_of_no_name(&store->mirror, &of_no_name) && of_no_name == inbox)
+    if (index_find_inbox_of_no_name(&store->index, &of_no_name) && of_no_name == inbox)
         return reason_give(ret_reason, -EPERM, "this is not an inbox of the service");
     struct update update = {.store = store, .id = view.id, .text = text, .len = len};
-    int error = bounded_call(store->mirror.clock, UPDATE_TIMEOUT_MS, cancel, run_update, &update);
+    int error = bounded_call(store->index.clock, UPDATE_TIMEOUT_MS, cancel, run_update, &update);
     if (error == 0)
         error = update.error;
     if (error == -EINTR && !cancel_is_set(cancel))
@@ -196,10 +193,10 @@ static int refuse_mark(struct store *store, const struct email_view *email, cons
 {
     struct inbox_view inbox;
     _cleanup_free_ char *path = NULL;
-    if (mirror_get_inbox(&store->mirror, email->inbox, &inbox) &&
+    if (index_get_inbox(&store->index, email->inbox, &inbox) &&
         asprintf(&path, "inboxes/%s/%s%s", inbox.name, email->is_held ? ".invalid/" : "", email->name) < 0)
         path = NULL;
-    mirror_tell_event(&store->mirror, EVENT_REFUSED, path, id, words);
+    index_notify_event(&store->index, EVENT_REFUSED, path, id, words);
     return reason_give(ret_reason, error, "%s", words);
 }
 
@@ -213,24 +210,24 @@ static int errno_of_mark(const struct service_result *result)
 }
 
 /* Takes over the record that was answered. False: it is not that of the email. */
-static bool take_record(struct mirror *mirror, uint32_t inbox, const char *id,
+static bool take_record(struct index *index, uint32_t inbox, const char *id,
                         const struct email_record *record)
 {
-    enum mirror_put put;
+    enum index_put put;
     _cleanup_free_ struct email_batch *batch = calloc(1, sizeof(*batch));
     if (batch == NULL || record->key == NULL || strcmp(record->key, id) != 0)
         return false;
-    int error = mirror_put_email(mirror, batch, inbox, record, &put);
+    int error = index_put_email(index, batch, inbox, record, &put);
     if (error == 0)
-        error = email_batch_flush(batch, mirror);
+        error = email_batch_flush(batch, index);
     email_batch_release(batch);
     return error == 0;
 }
 
-static bool shows_as(struct mirror *mirror, uint32_t email, bool is_valid)
+static bool shows_as(struct index *index, uint32_t email, bool is_valid)
 {
     struct email_view view;
-    return mirror_get_email(mirror, email, &view) && view.is_held == !is_valid;
+    return index_get_email(index, email, &view) && view.is_held == !is_valid;
 }
 
 /* Without a record in the answer the inbox has to be listed again. */
@@ -243,21 +240,21 @@ static int list_again(struct store *store, uint32_t inbox, struct cancel *cancel
 int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct cancel *cancel,
                      char **ret_reason)
 {
-    struct mirror *mirror = &store->mirror;
+    struct index *index = &store->index;
     struct email_view view;
     struct email_record record = {.key = NULL};
     struct service_result result;
-    const char *id = mirror_email_id(mirror, email);
-    if (id == NULL || !mirror_get_email(mirror, email, &view))
+    const char *id = index_email_id(index, email);
+    if (id == NULL || !index_get_email(index, email, &view))
         return reason_give(ret_reason, -EPERM, "this email has no id");
     store->service->ops->mark_email(store->service, id, is_valid, MARK_TIMEOUT_MS, cancel, &record, &result);
     contact_report(&store->contact, &result);
     int error = errno_of_mark(&result);
     if (error != 0)
         error = refuse_mark(store, &view, id, error, result_words(&result), ret_reason);
-    else if (!take_record(mirror, view.inbox, id, &record))
+    else if (!take_record(index, view.inbox, id, &record))
         error = list_again(store, view.inbox, cancel);
-    if (error == 0 && !shows_as(mirror, email, is_valid))
+    if (error == 0 && !shows_as(index, email, is_valid))
         error = refuse_mark(store, &view, id, -EPERM,
                             is_valid ? "the service holds this email back all the same"
                                      : "the service counts this email as valid all the same",

@@ -13,10 +13,8 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/json_writer.h"
-#include "store/mirror_emails.h"
-#include "store/mirror_inboxes.h"
-#include "store/mirror_order.h"
-#include "store/mirror_view.h"
+#include "store/index.h"
+#include "store/index_changes.h"
 #include "store/old_log.h"
 
 /* Nobody sees it. */
@@ -31,16 +29,16 @@ struct filter {
 
 static bool is_hidden(struct outbound *outbound, const char *key)
 {
-    struct mirror *mirror = &outbound->mirror;
+    struct index *index = &outbound->index;
     bool is_held = false;
-    pthread_rwlock_rdlock(&mirror->read_lock);
-    const struct inbox *inbox = inbox_table_get(&mirror->inboxes, outbound->inbox);
+    pthread_rwlock_rdlock(&index->read_lock);
+    const struct inbox *inbox = inbox_table_get(&index->inboxes, outbound->inbox);
     const struct email_entry *entry =
-        email_index_find(mirror->emails, email_list_find_key(mirror->emails, &inbox->emails,
-                                                             email_index_hash(mirror->emails, key)));
+        email_table_find(index->emails, email_list_find_key(index->emails, &inbox->emails,
+                                                            email_table_hash(index->emails, key)));
     if (entry != NULL)
         is_held = entry->is_held;
-    pthread_rwlock_unlock(&mirror->read_lock);
+    pthread_rwlock_unlock(&index->read_lock);
     return is_held;
 }
 
@@ -70,14 +68,14 @@ static int make_inbox(struct outbound *outbound)
     struct inbox_record record = {.id = NULL};
     int error = inbox_record_from_id(inbox_id, &record);
     if (error == 0)
-        error = mirror_put_inbox(&outbound->mirror, &record, INBOX_CREATED, 0, &outbound->inbox);
+        error = index_put_inbox(&outbound->index, &record, INBOX_CREATED, 0, &outbound->inbox);
     inbox_record_release(&record);
     return error;
 }
 
 void outbound_release(struct outbound *outbound)
 {
-    mirror_release(&outbound->mirror);
+    index_release(&outbound->index);
 }
 
 /* The record of what is known, or of what is to come, in which only the id counts. */
@@ -88,8 +86,8 @@ static int make_record(struct outbound *outbound, const char *id, struct email_r
     size_t len;
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(EMAIL_RECORD_MAX_BYTES);
     struct json_writer writer;
-    if (mirror_find_email_by_id(&outbound->mirror, outbound->inbox, id, &view) &&
-        mirror_read_email(&outbound->mirror, view.number, &json, &len) == 0)
+    if (index_find_email_by_id(&outbound->index, outbound->inbox, id, &view) &&
+        index_read_email(&outbound->index, view.number, &json, &len) == 0)
         return email_record_from_text(json, len, ret_record);
     json_writer_init(&writer, &text, 2);
     json_begin_object(&writer);
@@ -100,16 +98,16 @@ static int make_record(struct outbound *outbound, const char *id, struct email_r
 
 int outbound_hide(struct outbound *outbound, const char *id)
 {
-    enum mirror_put put;
+    enum index_put put;
     struct email_record record = {.key = NULL};
     _cleanup_free_ struct email_batch *batch = calloc(1, sizeof(*batch));
     int error = batch == NULL ? -ENOMEM : make_record(outbound, id, &record);
     if (error == 0) {
         record.is_held = true;
-        error = mirror_put_email(&outbound->mirror, batch, outbound->inbox, &record, &put);
+        error = index_put_email(&outbound->index, batch, outbound->inbox, &record, &put);
     }
     if (error == 0)
-        error = email_batch_flush(batch, &outbound->mirror);
+        error = email_batch_flush(batch, &outbound->index);
     if (batch != NULL)
         email_batch_release(batch);
     email_record_release(&record);
@@ -152,7 +150,7 @@ static void hide_old(struct outbound *outbound, int dir_fd)
 {
     static const char name[] = "sent/records";
     int error = old_log_visit(dir_fd, name, take_old_frame, outbound);
-    bool is_kept = error == 0 && !outbound->mirror.records.has_warned;
+    bool is_kept = error == 0 && !outbound->index.records.has_warned;
     if (!is_kept && error != -EBADMSG)
         return;
     unlinkat(dir_fd, name, 0);
@@ -165,7 +163,7 @@ int outbound_open(struct outbound *outbound, struct mail_service *service, struc
     static const struct mail_service_ops ops = {.list_emails = list_as_inbox};
     static const struct event_listener nobody = {.notify = NULL};
     *outbound = (struct outbound){.as_inbox = {&ops}, .service = service};
-    int error = mirror_open(&outbound->mirror, clock, listener, &nobody, file, RECORDS_SENT);
+    int error = index_open(&outbound->index, clock, listener, &nobody, file, RECORDS_SENT);
     if (error == 0)
         error = make_inbox(outbound);
     if (error == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is known of the account, on the disk: the file that the index in memory (mirror.h) is loaded from at
+ * What is known of the account, on the disk: the file that the index in memory (index.h) is loaded from at
  * the start, and that the texts of records are read from.
  *
  * The file has the same tables for each list of records: inboxes, emails (a narrow row with all that the

@@ -15,7 +15,7 @@
 #include "base/random.h"
 #include "mail/search_record.h"
 #include "store/bounded_call.h"
-#include "store/mirror_view.h"
+#include "store/index.h"
 #include "store/result_errno.h"
 #include "store/store.h"
 
@@ -40,65 +40,64 @@ static void search_hits_release(struct search_hits *hits)
 
 /* ---------------------------------------------------------------- what is a hit */
 
-static const struct inbox *find_inbox_locked(const struct mirror *mirror, const char *id)
+static const struct inbox *find_inbox_locked(const struct index *index, const char *id)
 {
     if (id == NULL || id[0] == '\0')
-        return mirror->inboxes.of_no_name;
-    return inbox_table_find_id(&mirror->inboxes, id);
+        return index->inboxes.of_no_name;
+    return inbox_table_find_id(&index->inboxes, id);
 }
 
-static int find_email_locked(const struct mirror *mirror, const char *inbox_id, const char *key,
+static int find_email_locked(const struct index *index, const char *inbox_id, const char *key,
                              uint32_t *ret_inbox, uint32_t *ret_email)
 {
-    const struct inbox *inbox = find_inbox_locked(mirror, inbox_id);
+    const struct inbox *inbox = find_inbox_locked(index, inbox_id);
     if (inbox == NULL || inbox->is_gone)
         return -ENODEV;
     *ret_inbox = inbox->number;
-    uint32_t email =
-        email_list_find_key(mirror->emails, &inbox->emails, email_index_hash(mirror->emails, key));
+    uint32_t email = email_list_find_key(index->emails, &inbox->emails, email_table_hash(index->emails, key));
     if (email == NUMBER_NONE)
         return -ENOENT;
     *ret_email = email;
-    return email_entry_is_shown(email_index_find(mirror->emails, email)) ? 0 : -ESTALE;
+    return email_entry_is_shown(email_table_find(index->emails, email)) ? 0 : -ESTALE;
 }
 
-static int search_hits_find_email(struct mirror *mirror, const char *inbox_id, const char *key,
+static int search_hits_find_email(struct index *index, const char *inbox_id, const char *key,
                                   uint32_t *ret_inbox, uint32_t *ret_email)
 {
-    pthread_rwlock_rdlock(&mirror->read_lock);
-    int error = find_email_locked(mirror, inbox_id, key, ret_inbox, ret_email);
-    pthread_rwlock_unlock(&mirror->read_lock);
+    pthread_rwlock_rdlock(&index->read_lock);
+    int error = find_email_locked(index, inbox_id, key, ret_inbox, ret_email);
+    pthread_rwlock_unlock(&index->read_lock);
     return error;
 }
 
-static bool accepts_inbox(struct mirror *mirror, const struct search_query *query, uint32_t inbox)
+static bool accepts_inbox(struct index *index, const struct search_query *query, uint32_t inbox)
 {
     struct inbox_view view;
     if (!search_query_has(query, SEARCH_IN))
         return true;
-    _cleanup_free_ char *name = mirror_get_inbox(mirror, inbox, &view) ? search_fold(view.name) : NULL;
+    _cleanup_free_ char *name = index_get_inbox(index, inbox, &view) ? search_fold(view.name) : NULL;
     return name != NULL && search_query_accepts(query, SEARCH_IN, name);
 }
 
-static bool accepts_sender(struct mirror *mirror, const struct search_query *query, uint32_t email)
+static bool accepts_sender(struct index *index, const struct search_query *query, uint32_t email)
 {
     struct search_record record;
     _cleanup_free_ char *json = NULL;
     size_t len;
     if (!search_query_has(query, SEARCH_FROM))
         return true;
-    if (mirror_read_email(mirror, email, &json, &len) != 0 || search_record_read(json, len, &record) != 0)
+    if (index_read_email(index, email, &json, &len) != 0 || search_record_read(json, len, &record) != 0)
         return false;
     bool is_accepted = search_query_accepts(query, SEARCH_FROM, record.sender);
     search_record_release(&record);
     return is_accepted;
 }
 
-static bool search_hits_accepts(struct mirror *mirror, const struct search_query *query, uint32_t email)
+static bool search_hits_accepts(struct index *index, const struct search_query *query, uint32_t email)
 {
     struct email_view view;
-    return mirror_get_email(mirror, email, &view) && accepts_inbox(mirror, query, view.inbox) &&
-           accepts_sender(mirror, query, email);
+    return index_get_email(index, email, &view) && accepts_inbox(index, query, view.inbox) &&
+           accepts_sender(index, query, email);
 }
 
 /* ---------------------------------------------------------------- sets */
@@ -187,14 +186,14 @@ static int compare_dates(const void *one, const void *other)
     return a->email < b->email ? -1 : a->email > b->email;
 }
 
-static void search_hits_sort_by_date(struct search_hits *hits, struct mirror *mirror)
+static void search_hits_sort_by_date(struct search_hits *hits, struct index *index)
 {
     _cleanup_free_ struct dated *dated = malloc((hits->len + 1) * sizeof(*dated));
     if (dated == NULL)
         return; /* then they are in another order */
     for (size_t i = 0; i < hits->len; i++) {
         struct email_view view = {.date_ms = 0};
-        mirror_get_email(mirror, hits->emails[i], &view);
+        index_get_email(index, hits->emails[i], &view);
         dated[i] = (struct dated){hits->emails[i], view.date_ms};
     }
     qsort(dated, hits->len, sizeof(*dated), compare_dates);
@@ -222,16 +221,16 @@ struct search {
     struct search_hits found;
     struct search_hits local;
     struct search_hits *taking; /* where hits go */
-    uint32_t unknown_inbox;     /* of a hit that the mirror does not have yet; NUMBER_NONE: none */
+    uint32_t unknown_inbox;     /* of a hit that the store's index does not have yet; NUMBER_NONE: none */
     bool is_service_asked;      /* and answered */
     int error;                  /* -ENOMEM */
 };
 
-void searcher_init(struct searcher *searcher, struct mirror *mirror, struct mail_service *service,
+void searcher_init(struct searcher *searcher, struct index *index, struct mail_service *service,
                    struct contact *contact, struct sync *sync, struct search_feed *feed)
 {
-    *searcher = (struct searcher){
-        .mirror = mirror, .service = service, .contact = contact, .sync = sync, .feed = feed};
+    *searcher =
+        (struct searcher){.index = index, .service = service, .contact = contact, .sync = sync, .feed = feed};
     pthread_mutex_init(&searcher->lock, NULL);
 }
 
@@ -242,13 +241,13 @@ void searcher_release(struct searcher *searcher)
 
 static int take_hit(struct search *search, const char *inbox_id, const char *key)
 {
-    struct mirror *mirror = search->searcher->mirror;
+    struct index *index = search->searcher->index;
     uint32_t inbox;
     uint32_t email;
-    int error = search_hits_find_email(mirror, inbox_id, key, &inbox, &email);
+    int error = search_hits_find_email(index, inbox_id, key, &inbox, &email);
     if (error == -ENOENT)
         search->unknown_inbox = inbox;
-    if (error != 0 || !search_hits_accepts(mirror, search->query, email))
+    if (error != 0 || !search_hits_accepts(index, search->query, email))
         return 0;
     return search_hits_add(search->taking, email);
 }
@@ -274,10 +273,9 @@ static void search_locally(struct search *search)
 {
     struct search_feed *feed = search->searcher->feed;
     bool is_settled = search_feed_settle(feed, SETTLE_TIMEOUT_MS, search->cancel);
-    struct search_index *index = search_feed_index(feed);
+    struct search_index *fts = search_feed_index(feed);
     search->taking = &search->local;
-    int error =
-        index == NULL ? -EAGAIN : search_index_find(index, search->query, take_local, is_over, search);
+    int error = fts == NULL ? -EAGAIN : search_index_find(fts, search->query, take_local, is_over, search);
     if (error == -EUCLEAN)
         search_feed_wake(feed);
     /* What there is to say about the rest is not known. */
@@ -343,10 +341,10 @@ static bool has_ability(struct search *search)
     size_t inboxes;
     size_t emails;
     searcher->service->ops->get_capabilities(searcher->service, &capabilities);
-    mirror_count(searcher->mirror, &inboxes, &emails);
+    index_count(searcher->index, &inboxes, &emails);
     if (capabilities.inbox_list == CAPABILITY_ABSENT || emails == 0)
         return false;
-    int64_t now_ms = clock_monotonic_ms(searcher->mirror->clock);
+    int64_t now_ms = clock_monotonic_ms(searcher->index->clock);
     pthread_mutex_lock(&searcher->lock);
     enum search_ability ability = searcher->ability;
     bool is_known = ability != SEARCH_ABILITY_UNKNOWN && now_ms - searcher->ability_ms < ABILITY_LASTS_MS;
@@ -369,7 +367,7 @@ static const char *only_inbox(const struct search *search)
     const char *id = NULL;
     if (!search_query_has(search->query, SEARCH_IN))
         return NULL;
-    while (mirror_list_inboxes(search->searcher->mirror, position, &view, &position, 1) == 1) {
+    while (index_list_inboxes(search->searcher->index, position, &view, &position, 1) == 1) {
         _cleanup_free_ char *name = search_fold(view.name);
         if (name == NULL || !search_query_accepts(search->query, SEARCH_IN, name))
             continue;
@@ -458,7 +456,7 @@ static bool fetch_unknown(struct search *search)
 {
     struct searcher *searcher = search->searcher;
     _cleanup_free_ char *reason = NULL;
-    int64_t now_ms = clock_monotonic_ms(searcher->mirror->clock);
+    int64_t now_ms = clock_monotonic_ms(searcher->index->clock);
     pthread_mutex_lock(&searcher->lock);
     bool is_due = searcher->synced_ms == 0 || now_ms - searcher->synced_ms >= SYNC_INTERVAL_MS;
     if (is_due)
@@ -500,8 +498,8 @@ static int64_t timeout_ms(const struct searcher *searcher)
 
 static int search_both(struct search *search, struct cancel *cancel, struct store_search *ret)
 {
-    struct mirror *mirror = search->searcher->mirror;
-    int error = bounded_call(mirror->clock, timeout_ms(search->searcher), cancel, run, search);
+    struct index *index = search->searcher->index;
+    int error = bounded_call(index->clock, timeout_ms(search->searcher), cancel, run, search);
     if (error == 0 && cancel_is_set(cancel))
         error = -EINTR;
     if (error == 0)
@@ -510,7 +508,7 @@ static int search_both(struct search *search, struct cancel *cancel, struct stor
         error = search_hits_unite(&search->found, &search->local);
     if (error != 0)
         return error;
-    search_hits_sort_by_date(&search->found, mirror);
+    search_hits_sort_by_date(&search->found, index);
     *ret = (struct store_search){
         .emails = search->found.emails,
         .len = search->found.len,

@@ -12,7 +12,7 @@
 
 #include "base/cancel.h"
 #include "store/contact.h"
-#include "store/mirror.h"
+#include "store/index.h"
 #include "store/search_feed.h"
 #include "store/store.h"
 #include "store/sync.h"
@@ -24,7 +24,7 @@ enum search_ability {
 };
 
 struct searcher {
-    struct mirror *mirror; /* these five borrowed */
+    struct index *index; /* these five borrowed */
     struct mail_service *service;
     struct contact *contact;
     struct sync *sync;
@@ -35,7 +35,7 @@ struct searcher {
     int64_t synced_ms;           /* when mail that a search showed was fetched last, monotonic */
 };
 
-void searcher_init(struct searcher *searcher, struct mirror *mirror, struct mail_service *service,
+void searcher_init(struct searcher *searcher, struct index *index, struct mail_service *service,
                    struct contact *contact, struct sync *sync, struct search_feed *feed);
 void searcher_release(struct searcher *searcher);
 

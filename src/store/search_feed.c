@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "base/thread.h"
-#include "store/mirror_view.h"
+#include "store/index.h"
 
 /* ---------------------------------------------------------------- texts on their way */
 
@@ -147,13 +147,13 @@ static void search_texts_forget(struct search_texts *texts)
 
 /* How far the index has come. */
 struct search_progress {
-    struct mirror *mirror;      /* borrowed */
-    struct search_index *index; /* borrowed */
-    int64_t pass;               /* the emails of this one count */
-    uint64_t indexed_end;       /* texts below this number are in the index */
-    uint64_t last_end;          /* the next number when the last round began */
-    uint32_t walked_to;         /* emails below this number were looked at */
-    bool is_verifying;          /* every email has to be met */
+    struct index *index;      /* borrowed */
+    struct search_index *fts; /* borrowed */
+    int64_t pass;             /* the emails of this one count */
+    uint64_t indexed_end;     /* texts below this number are in the index */
+    uint64_t last_end;        /* the next number when the last round began */
+    uint32_t walked_to;       /* emails below this number were looked at */
+    bool is_verifying;        /* every email has to be met */
 };
 
 /* What there is to do in one round. */
@@ -192,31 +192,31 @@ static void item_release(struct item *item)
     free(item->json);
 }
 
-static const char *inbox_id_locked(const struct mirror *mirror, uint32_t number)
+static const char *inbox_id_locked(const struct index *index, uint32_t number)
 {
-    const struct inbox *inbox = inbox_table_get(&mirror->inboxes, number);
-    return inbox == NULL || inbox == mirror->inboxes.of_no_name ? "" : inbox->row.id;
+    const struct inbox *inbox = inbox_table_get(&index->inboxes, number);
+    return inbox == NULL || inbox == index->inboxes.of_no_name ? "" : inbox->row.id;
 }
 
 /* False: no such email, it was indexed before, or the cache has lost it (then it comes again, as a change).
  * What is noted was changed since. */
 static bool get_item(struct search_progress *progress, uint32_t email, bool is_noted, struct item *ret)
 {
-    struct mirror *mirror = progress->mirror;
+    struct index *index = progress->index;
     *ret = (struct item){.json = NULL};
-    pthread_rwlock_rdlock(&mirror->read_lock);
-    const struct email_entry *entry = email_index_find(mirror->emails, email);
+    pthread_rwlock_rdlock(&index->read_lock);
+    const struct email_entry *entry = email_table_find(index->emails, email);
     bool is_wanted = entry != NULL && (is_noted || (!entry->is_gone && entry->text >= progress->indexed_end));
     if (is_wanted) {
         ret->is_gone = entry->is_gone;
-        ret->entry = (struct search_entry){.inbox_id = inbox_id_locked(mirror, entry->inbox),
+        ret->entry = (struct search_entry){.inbox_id = inbox_id_locked(index, entry->inbox),
                                            .key = email_entry_key(entry),
                                            .date_ms = entry->date_ms};
     }
-    pthread_rwlock_unlock(&mirror->read_lock);
+    pthread_rwlock_unlock(&index->read_lock);
     if (!is_wanted || ret->is_gone)
         return is_wanted;
-    if (mirror_read_email(mirror, email, &ret->json, &ret->entry.json_len) != 0)
+    if (index_read_email(index, email, &ret->json, &ret->entry.json_len) != 0)
         return false;
     ret->entry.json = ret->json;
     ret->entry.digest = (int64_t)hash_bytes(0, ret->json, ret->entry.json_len);
@@ -226,8 +226,8 @@ static bool get_item(struct search_progress *progress, uint32_t email, bool is_n
 static int put_item(struct search_progress *progress, const struct item *item)
 {
     if (item->is_gone)
-        return search_index_remove(progress->index, item->entry.inbox_id, item->entry.key);
-    return search_index_put(progress->index, &item->entry, progress->pass);
+        return search_index_remove(progress->fts, item->entry.inbox_id, item->entry.key);
+    return search_index_put(progress->fts, &item->entry, progress->pass);
 }
 
 static int put_text(struct search_progress *progress, const struct search_text_item *text)
@@ -237,8 +237,8 @@ static int put_text(struct search_progress *progress, const struct search_text_i
         return 0;
     int error = put_item(progress, &item);
     if (error == 0)
-        error = search_index_put_body(progress->index, item.entry.inbox_id, item.entry.key, text->bytes,
-                                      text->len);
+        error =
+            search_index_put_body(progress->fts, item.entry.inbox_id, item.entry.key, text->bytes, text->len);
     return error == -ENOENT ? 0 : error;
 }
 
@@ -252,16 +252,16 @@ static int run_steps(struct search_progress *progress, struct search_round *roun
     while (from < to && error == 0) {
         int left = BATCH_COST;
         int64_t started_ms = clock_monotonic_ms(clock_system());
-        error = search_index_begin(progress->index);
+        error = search_index_begin(progress->fts);
         while (from < to && error == 0 && left > 0 && !round->is_over(round->context)) {
             int cost = step(progress, round, from++);
             left -= cost;
             error = cost < 0 ? cost : 0;
         }
         if (error == 0)
-            error = search_index_end(progress->index);
+            error = search_index_end(progress->fts);
         else
-            search_index_abandon(progress->index);
+            search_index_abandon(progress->fts);
         if (error == 0 && !round->rest(round->context, started_ms))
             return -ECANCELED;
     }
@@ -332,21 +332,21 @@ static int search_round_keep_texts(struct search_progress *progress, struct sear
 /* What the next start need not look at. */
 static int keep_marks(struct search_progress *progress, const struct search_round *round)
 {
-    int64_t identity = progress->mirror->records.identity;
-    int error = search_index_begin(progress->index);
+    int64_t identity = progress->index->records.identity;
+    int error = search_index_begin(progress->fts);
     if (error == 0 && progress->is_verifying)
-        error = search_index_remove_others(progress->index, progress->pass);
+        error = search_index_remove_others(progress->fts, progress->pass);
     if (error == 0)
-        error = search_index_set_mark(progress->index, mark_pass, progress->pass);
+        error = search_index_set_mark(progress->fts, mark_pass, progress->pass);
     if (error == 0)
-        error = search_index_set_mark(progress->index, mark_log, identity);
+        error = search_index_set_mark(progress->fts, mark_log, identity);
     if (error == 0)
-        error = search_index_set_mark(progress->index, mark_end, (int64_t)progress->last_end);
+        error = search_index_set_mark(progress->fts, mark_end, (int64_t)progress->last_end);
     if (error != 0) {
-        search_index_abandon(progress->index);
+        search_index_abandon(progress->fts);
         return error;
     }
-    error = search_index_end(progress->index);
+    error = search_index_end(progress->fts);
     if (error == 0) {
         progress->is_verifying = false;
         progress->indexed_end = progress->last_end;
@@ -355,14 +355,14 @@ static int keep_marks(struct search_progress *progress, const struct search_roun
     return error;
 }
 
-/* Every text with a number below `end` is in the mirror: it is written and shown under one lock. */
+/* Every text with a number below `end` is in the store's index: it is written and shown under one lock. */
 static void measure(struct search_progress *progress, struct search_round *round)
 {
-    struct mirror *mirror = progress->mirror;
-    pthread_mutex_lock(&mirror->write_lock);
-    round->end = mirror->records.next_text;
-    round->emails = email_index_len(mirror->emails);
-    pthread_mutex_unlock(&mirror->write_lock);
+    struct index *index = progress->index;
+    pthread_mutex_lock(&index->write_lock);
+    round->end = index->records.next_text;
+    round->emails = email_table_len(index->emails);
+    pthread_mutex_unlock(&index->write_lock);
 }
 
 static int search_round_run(struct search_progress *progress, struct search_round *round)
@@ -370,9 +370,9 @@ static int search_round_run(struct search_progress *progress, struct search_roun
     measure(progress, round);
     if (round->is_noted_in_part)
         progress->walked_to = 0;
-    search_index_begin_filling(progress->index);
+    search_index_begin_filling(progress->fts);
     int error = run_steps(progress, round, progress->walked_to, round->emails, step_email);
-    search_index_end_filling(progress->index);
+    search_index_end_filling(progress->fts);
     if (error == 0)
         error = run_steps(progress, round, 0, round->noted_len, step_noted);
     if (error == 0)
@@ -398,16 +398,16 @@ static int search_progress_read(struct search_progress *progress)
 {
     int64_t end = 0;
     int64_t identity = 0;
-    int error = search_index_get_mark(progress->index, mark_pass, &progress->pass);
+    int error = search_index_get_mark(progress->fts, mark_pass, &progress->pass);
     if (error == 0)
-        error = search_index_get_mark(progress->index, mark_log, &identity);
+        error = search_index_get_mark(progress->fts, mark_log, &identity);
     if (error == 0)
-        error = search_index_get_mark(progress->index, mark_end, &end);
+        error = search_index_get_mark(progress->fts, mark_end, &end);
     if (error != 0)
         return error;
     struct search_round round;
     measure(progress, &round);
-    int64_t identity_now = progress->mirror->records.identity;
+    int64_t identity_now = progress->index->records.identity;
     if (identity_now == 0 || identity != identity_now || end < 0 || (uint64_t)end > round.end)
         search_progress_start_over(progress);
     else
@@ -434,7 +434,7 @@ struct search_feed {
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct search_index *index; /* protected by lock, like all below; NULL: not open */
+    struct search_index *fts; /* protected by lock, like all below; NULL: not open */
     bool is_started;
     atomic_bool is_stopping; /* set under it, too */
     bool has_news;
@@ -450,7 +450,7 @@ struct search_feed {
     bool is_behind; /* the last one failed */
 };
 
-struct search_feed *search_feed_new(struct mirror *mirror, int dir_fd)
+struct search_feed *search_feed_new(struct index *index, int dir_fd)
 {
     struct search_feed *feed = calloc(1, sizeof(*feed));
     if (feed == NULL)
@@ -462,7 +462,7 @@ struct search_feed *search_feed_new(struct mirror *mirror, int dir_fd)
         free(feed);
         return NULL;
     }
-    feed->progress.mirror = mirror;
+    feed->progress.index = index;
     search_texts_init(&feed->texts);
     feed->has_news = true; /* what the cache held */
     pthread_mutex_init(&feed->lock, NULL);
@@ -491,22 +491,22 @@ static int64_t now_ms(void)
 
 static int open_index(struct search_feed *feed)
 {
-    struct search_index *index = NULL;
-    int error = search_index_open(feed->dir_fd, &index);
+    struct search_index *fts = NULL;
+    int error = search_index_open(feed->dir_fd, &fts);
     if (error != 0)
         return error;
     pthread_mutex_lock(&feed->lock);
-    feed->index = index;
+    feed->fts = fts;
     pthread_mutex_unlock(&feed->lock);
-    feed->progress.index = index;
+    feed->progress.fts = fts;
     return search_progress_read(&feed->progress);
 }
 
 static int prepare(struct search_feed *feed)
 {
-    if (feed->index == NULL)
+    if (feed->fts == NULL)
         return open_index(feed);
-    if (!search_index_is_damaged(feed->index))
+    if (!search_index_is_damaged(feed->fts))
         return 0;
     if (!feed->has_warned)
         log_warning("the search index is damaged; it is built anew");
@@ -514,7 +514,7 @@ static int prepare(struct search_feed *feed)
     search_texts_forget(&feed->texts);
     pthread_mutex_unlock(&feed->lock);
     search_progress_start_over(&feed->progress);
-    return search_index_renew(feed->index);
+    return search_index_renew(feed->fts);
 }
 
 /* ---------------------------------------------------------------- the thread */
@@ -653,8 +653,8 @@ void search_feed_stop(struct search_feed *feed)
     pthread_mutex_unlock(&feed->lock);
     if (was_started)
         pthread_join(feed->thread, NULL);
-    search_index_free(feed->index);
-    feed->index = NULL;
+    search_index_free(feed->fts);
+    feed->fts = NULL;
 }
 
 /* ---------------------------------------------------------------- being told, and asked */
@@ -736,9 +736,9 @@ bool search_feed_settle(struct search_feed *feed, int64_t timeout_ms, struct can
 struct search_index *search_feed_index(struct search_feed *feed)
 {
     pthread_mutex_lock(&feed->lock);
-    struct search_index *index = feed->index;
+    struct search_index *fts = feed->fts;
     pthread_mutex_unlock(&feed->lock);
-    return index;
+    return fts;
 }
 
 /* ---------------------------------------------------------------- content */

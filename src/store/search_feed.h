@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keeps the search index up to date with what the mirror holds, in a thread of its own: some moments after
- * something changed, or at once when somebody is about to search. What was indexed before the last end is
- * not looked at again; an index that is lost, damaged or of other records is built anew. The thread gives way
- * to all others, and rests as long as it works unless somebody waits for it.
+ * Keeps the search index up to date with what the store's index holds, in a thread of its own: some moments
+ * after something changed, or at once when somebody is about to search. What was indexed before the last end
+ * is not looked at again; an index that is lost, damaged or of other records is built anew. The thread gives
+ * way to all others, and rests as long as it works unless somebody waits for it.
  */
 #ifndef INBOXFS_STORE_SEARCH_FEED_H
 #define INBOXFS_STORE_SEARCH_FEED_H
@@ -13,13 +13,13 @@
 
 #include "base/cancel.h"
 #include "mail/content_folder.h"
-#include "store/mirror.h"
+#include "store/index.h"
 #include "store/search_index.h"
 
 struct search_feed;
 
 /* The index is to be in `dir_fd`. NULL without memory. */
-struct search_feed *search_feed_new(struct mirror *mirror, int dir_fd);
+struct search_feed *search_feed_new(struct index *index, int dir_fd);
 /* After search_feed_stop(). NULL-safe. */
 void search_feed_free(struct search_feed *feed);
 

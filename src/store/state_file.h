@@ -70,8 +70,8 @@ void state_file_lock(struct state_file *file);
 void state_file_unlock(struct state_file *file);
 int state_file_note(struct state_file *file, int error);
 
-/* Sets the file aside and makes a new one without anything in it. Within no transaction. What the old one held can
- * be read from then on as schema `aside`, as far as SQLite can. 0 or -errno. */
+/* Sets the file aside and makes a new one without anything in it. Within no transaction. What the old one
+ * held can be read from then on as schema `aside`, as far as SQLite can. 0 or -errno. */
 int state_file_renew(struct state_file *file);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The store: the mirror, what keeps it fresh, and what changes it, behind one door.
+ * The store: the index, what keeps it fresh, and what changes it, behind one door.
  */
 #include "store/store.h"
 
@@ -11,9 +11,8 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "mail/reason.h"
-#include "store/inbox_index.h"
-#include "store/mirror_order.h"
-#include "store/mirror_view.h"
+#include "store/index.h"
+#include "store/index_jsonl.h"
 #include "store/search_feed.h"
 #include "store/store_content.h"
 #include "store/store_private.h"
@@ -46,8 +45,8 @@ static int open_parts(struct store *store, const struct store_config *config, in
 {
     int error = records_open_file(&store->records, dir_fd);
     if (error == 0)
-        error = mirror_open(&store->mirror, config->clock, &config->listener, &config->events,
-                            &store->records, RECORDS_RECEIVED);
+        error = index_open(&store->index, config->clock, &config->listener, &config->events, &store->records,
+                           RECORDS_RECEIVED);
     if (error == 0)
         error = open_contents(store, config);
     if (error == 0)
@@ -55,12 +54,12 @@ static int open_parts(struct store *store, const struct store_config *config, in
     if (error != 0)
         return error;
     store->sync = sync_new(store);
-    store->search_feed = search_feed_new(&store->mirror, dir_fd);
+    store->search_feed = search_feed_new(&store->index, dir_fd);
     if (store->sync == NULL || store->search_feed == NULL)
         return -ENOMEM;
-    searcher_init(&store->searcher, &store->mirror, config->service, &store->contact, store->sync,
+    searcher_init(&store->searcher, &store->index, config->service, &store->contact, store->sync,
                   store->search_feed);
-    store->mirror.search_feed = store->search_feed;
+    store->index.search_feed = store->search_feed;
     return 0;
 }
 
@@ -76,7 +75,7 @@ int store_open(const struct store_config *config, struct store **ret_store, char
     store->service = config->service;
     store->adopt_state = config->adopt_state;
     store->poll_interval_ms = config->poll_interval_ms;
-    contact_init(&store->contact, &store->mirror);
+    contact_init(&store->contact, &store->index);
     int error = open_parts(store, config, dir_fd);
     if (error != 0) {
         store_free(store);
@@ -109,7 +108,7 @@ void store_free(struct store *store)
     searcher_release(&store->searcher);
     outbound_release(&store->outbound);
     contact_release(&store->contact);
-    mirror_release(&store->mirror);
+    index_release(&store->index);
     state_file_release(&store->records);
     free(store);
 }
@@ -118,98 +117,98 @@ void store_free(struct store *store)
 
 bool store_find_inbox(struct store *store, const char *name, struct inbox_view *ret)
 {
-    return mirror_find_inbox(&store->mirror, name, ret);
+    return index_find_inbox(&store->index, name, ret);
 }
 
 bool store_get_inbox(struct store *store, uint32_t inbox, struct inbox_view *ret)
 {
-    return mirror_get_inbox(&store->mirror, inbox, ret);
+    return index_get_inbox(&store->index, inbox, ret);
 }
 
 bool store_find_email(struct store *store, uint32_t inbox, const char *name, struct email_view *ret)
 {
-    return mirror_find_email(&store->mirror, inbox, name, ret);
+    return index_find_email(&store->index, inbox, name, ret);
 }
 
 bool store_get_email(struct store *store, uint32_t email, struct email_view *ret)
 {
-    return mirror_get_email(&store->mirror, email, ret);
+    return index_get_email(&store->index, email, ret);
 }
 
 bool store_find_email_by_id(struct store *store, uint32_t inbox, const char *id, struct email_view *ret)
 {
-    return mirror_find_email_by_id(&store->mirror, inbox, id, ret);
+    return index_find_email_by_id(&store->index, inbox, id, ret);
 }
 
 const char *store_get_email_id(struct store *store, uint32_t email)
 {
-    return mirror_email_id(&store->mirror, email);
+    return index_email_id(&store->index, email);
 }
 
 int store_read_inbox(struct store *store, uint32_t inbox, char **ret_json, size_t *ret_len)
 {
-    return mirror_read_inbox(&store->mirror, inbox, ret_json, ret_len);
+    return index_read_inbox(&store->index, inbox, ret_json, ret_len);
 }
 
 int store_read_email(struct store *store, uint32_t email, char **ret_json, size_t *ret_len)
 {
-    return mirror_read_email(&store->mirror, email, ret_json, ret_len);
+    return index_read_email(&store->index, email, ret_json, ret_len);
 }
 
 size_t store_list_inboxes(struct store *store, uint64_t position, struct inbox_view *ret,
                           uint64_t *ret_positions, size_t max)
 {
-    return mirror_list_inboxes(&store->mirror, position, ret, ret_positions, max);
+    return index_list_inboxes(&store->index, position, ret, ret_positions, max);
 }
 
 size_t store_list_emails(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
                          uint64_t *ret_positions, size_t max)
 {
-    return mirror_list_emails(&store->mirror, inbox, position, ret, ret_positions, max);
+    return index_list_emails(&store->index, inbox, position, ret, ret_positions, max);
 }
 
 bool store_shows_held(struct store *store)
 {
-    return mirror_shows_held(&store->mirror);
+    return index_shows_held(&store->index);
 }
 
 bool store_find_held(struct store *store, uint32_t inbox, const char *name, struct email_view *ret)
 {
-    return mirror_find_held(&store->mirror, inbox, name, ret);
+    return index_find_held(&store->index, inbox, name, ret);
 }
 
 size_t store_list_held(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
                        uint64_t *ret_positions, size_t max)
 {
-    return mirror_list_held(&store->mirror, inbox, position, ret, ret_positions, max);
+    return index_list_held(&store->index, inbox, position, ret, ret_positions, max);
 }
 
 bool store_find_sent(struct store *store, const char *name, struct email_view *ret)
 {
-    return mirror_find_email(&store->outbound.mirror, store->outbound.inbox, name, ret);
+    return index_find_email(&store->outbound.index, store->outbound.inbox, name, ret);
 }
 
 bool store_find_sent_by_id(struct store *store, const char *id, struct email_view *ret)
 {
-    struct mirror *mirror = &store->outbound.mirror;
+    struct index *index = &store->outbound.index;
     struct email_view found;
-    return mirror_find_email_by_id(mirror, store->outbound.inbox, id, &found) &&
-           mirror_get_email(mirror, found.number, ret);
+    return index_find_email_by_id(index, store->outbound.inbox, id, &found) &&
+           index_get_email(index, found.number, ret);
 }
 
 bool store_get_sent(struct store *store, uint32_t sent, struct email_view *ret)
 {
-    return mirror_get_email(&store->outbound.mirror, sent, ret);
+    return index_get_email(&store->outbound.index, sent, ret);
 }
 
 int store_read_sent(struct store *store, uint32_t sent, char **ret_json, size_t *ret_len)
 {
-    return mirror_read_email(&store->outbound.mirror, sent, ret_json, ret_len);
+    return index_read_email(&store->outbound.index, sent, ret_json, ret_len);
 }
 
 const char *store_get_sent_id(struct store *store, uint32_t sent)
 {
-    return mirror_email_id(&store->outbound.mirror, sent);
+    return index_email_id(&store->outbound.index, sent);
 }
 
 void store_hide_sent(struct store *store, const char *id)
@@ -224,13 +223,13 @@ void store_hide_sent(struct store *store, const char *id)
 size_t store_list_sent(struct store *store, uint64_t position, struct email_view *ret,
                        uint64_t *ret_positions, size_t max)
 {
-    return mirror_list_emails(&store->outbound.mirror, store->outbound.inbox, position, ret, ret_positions,
-                              max);
+    return index_list_emails(&store->outbound.index, store->outbound.inbox, position, ret, ret_positions,
+                             max);
 }
 
 int store_index_new(struct store *store, uint32_t inbox, struct store_index **ret_index)
 {
-    return inbox_index_new(&store->mirror, inbox, ret_index);
+    return inbox_index_new(&store->index, inbox, ret_index);
 }
 
 void store_index_free(struct store_index *index)
@@ -246,12 +245,12 @@ int store_index_read(const struct store_index *index, uint64_t offset, char *ret
 
 int64_t store_inboxes_changed_ms(struct store *store)
 {
-    return mirror_inboxes_changed_ms(&store->mirror);
+    return index_inboxes_changed_ms(&store->index);
 }
 
 int store_find_sender(struct store *store, const char *address, char **ret_address)
 {
-    return mirror_find_sender(&store->mirror, address, ret_address);
+    return index_find_sender(&store->index, address, ret_address);
 }
 
 void store_get_status(struct store *store, struct store_status *ret)
@@ -259,7 +258,7 @@ void store_get_status(struct store *store, struct store_status *ret)
     *ret = (struct store_status){0};
     contact_get_status(&store->contact, ret);
     sync_get_status(store->sync, ret);
-    mirror_count(&store->mirror, &ret->inboxes, &ret->emails);
+    index_count(&store->index, &ret->inboxes, &ret->emails);
 }
 
 /* ---------------------------------------------------------------- searching */

@@ -4,7 +4,7 @@
  * this order from the top: transfers, the content of an email in memory, bytes of attachments and raw
  * messages, fetching ahead of readers, and the probe that finds out whether the service has any content.
  *
- * One lock protects what is in memory. It is taken before the locks of the mirror, and given up while anybody
+ * One lock protects what is in memory. It is taken before the locks of the index, and given up while anybody
  * waits.
  */
 #include "store/store_content.h"
@@ -21,8 +21,8 @@
 #include "base/map.h"
 #include "base/thread.h"
 #include "store/content_cache.h"
-#include "store/mirror_inboxes.h"
-#include "store/mirror_order.h"
+#include "store/index.h"
+#include "store/index_changes.h"
 #include "store/result_errno.h"
 #include "store/search_feed.h"
 #include "store/store_private.h"
@@ -494,8 +494,8 @@ static struct store_content *keep_loaded(struct contents *contents, struct store
 static int load(struct contents *contents, uint32_t email, enum urgency urgency, struct cancel *cancel,
                 struct store_content **ret_content)
 {
-    struct mirror *mirror = &contents->store->mirror;
-    const char *id = mirror_email_id(mirror, email);
+    struct index *index = &contents->store->index;
+    const char *id = index_email_id(index, email);
     if (id == NULL)
         return -ENOENT;
     _cleanup_free_ struct store_content *content = calloc(1, sizeof(*content));
@@ -506,7 +506,7 @@ static int load(struct contents *contents, uint32_t email, enum urgency urgency,
     int error =
         open_part(contents, &request, urgency, CONTENT_CHECK_ALL, cancel, &content->folder, &content->fd);
     if (error == 0) {
-        search_feed_note_content(mirror->search_feed, content->email, content->fd, &content->folder);
+        search_feed_note_content(index->search_feed, content->email, content->fd, &content->folder);
         *ret_content = keep_loaded(contents, TAKE_PTR(content));
     }
     return error;
@@ -535,7 +535,7 @@ static void fetch_missing(struct contents *contents, const struct content_reques
 /* Errors are those of who asks for it later. */
 static void fetch_parts(struct contents *contents, uint32_t email, content_parts parts)
 {
-    const char *id = mirror_email_id(&contents->store->mirror, email);
+    const char *id = index_email_id(&contents->store->index, email);
     if (id == NULL)
         return;
     struct content_request request = {.part = CONTENT_PART_RAW, .email_id = id};
@@ -661,7 +661,7 @@ static void fetch_along_locked(struct contents *contents, struct reading_run *ru
         places = left;
     if (places == 0)
         return;
-    size_t len = mirror_list_places(&contents->store->mirror, run->inbox, first, run->step, emails, places);
+    size_t len = index_list_places(&contents->store->index, run->inbox, first, run->step, emails, places);
     for (size_t i = 0; i < len; i++)
         if (!submit_ahead_locked(contents, emails[i], run->parts))
             return;
@@ -675,7 +675,7 @@ static void follow_reader(struct contents *contents, uint32_t email, enum conten
 {
     uint32_t inbox;
     size_t place;
-    if (!mirror_find_place(&contents->store->mirror, email, &inbox, &place))
+    if (!index_find_place(&contents->store->index, email, &inbox, &place))
         return;
     pthread_mutex_lock(&contents->lock);
     struct reading_run *run = find_run_locked(contents, inbox, place);
@@ -740,7 +740,7 @@ static int open_bytes(struct store *store, uint32_t email, const char *attachmen
     struct contents *contents = store->contents;
     const struct content_request request = {
         .part = attachment_id != NULL ? CONTENT_PART_ATTACHMENT : CONTENT_PART_RAW,
-        .email_id = mirror_email_id(&store->mirror, email),
+        .email_id = index_email_id(&store->index, email),
         .attachment_id = attachment_id,
     };
     if (contents == NULL || request.email_id == NULL)
@@ -831,16 +831,16 @@ static bool is_asked_for_in_vain(struct contents *contents, uint64_t emails)
 /* Two different emails settle it, unless the service is in trouble. */
 static void probe_some(struct contents *contents, bool must_ask)
 {
-    struct mirror *mirror = &contents->store->mirror;
+    struct index *index = &contents->store->index;
     uint32_t emails[PROBE_EMAILS_MAX];
-    size_t len = mirror_pick_some(mirror, emails, PROBE_EMAILS_MAX);
+    size_t len = index_pick_some(index, emails, PROBE_EMAILS_MAX);
     uint64_t hash = hash_bytes(1, emails, len * sizeof(*emails));
     if (!must_ask && is_asked_for_in_vain(contents, hash))
         return;
     bool is_sure = false;
     bool is_missing = len > 0;
     for (size_t i = 0; i < len && !is_sure; i++) {
-        const char *id = mirror_email_id(mirror, emails[i]);
+        const char *id = index_email_id(index, emails[i]);
         if (id == NULL)
             continue;
         int error = probe_part(contents, id, CONTENT_PART_FOLDER);
@@ -864,7 +864,7 @@ static bool exchange(atomic_bool *flag, bool is_set)
 static void conclude(struct contents *contents)
 {
     const struct service_capabilities capabilities = get_capabilities(contents);
-    const struct store_listener *listener = &contents->store->mirror.listener;
+    const struct store_listener *listener = &contents->store->index.listener;
     bool has_content = capabilities.content == CAPABILITY_PRESENT ||
                        (capabilities.content == CAPABILITY_UNKNOWN && atomic_load(&contents->has_content));
     bool has_raw =
@@ -876,7 +876,7 @@ static void conclude(struct contents *contents)
         return;
     set_mark(contents, content_mark, has_content);
     set_mark(contents, raw_mark, has_raw);
-    mirror_touch_inboxes(&contents->store->mirror);
+    index_touch_inboxes(&contents->store->index);
     if (listener->abilities_changed != NULL)
         listener->abilities_changed(listener->context);
 }
@@ -975,7 +975,7 @@ struct contents *contents_new(struct store *store, int dir_fd, uint64_t max_byte
         return NULL;
     }
     contents->store = store;
-    contents->clock = store->mirror.clock;
+    contents->clock = store->index.clock;
     content_cache_init(&contents->cache, dir_fd, max_bytes);
     cancel_init(&contents->cancel);
     pthread_mutex_init(&contents->lock, NULL);

@@ -8,7 +8,7 @@
 #define INBOXFS_STORE_STORE_PRIVATE_H
 
 #include "store/contact.h"
-#include "store/mirror.h"
+#include "store/index.h"
 #include "store/outbound.h"
 #include "store/search.h"
 #include "store/store.h"
@@ -17,8 +17,8 @@ struct store {
     struct mail_service *service; /* borrowed */
     int64_t poll_interval_ms;     /* 0: only when asked */
     bool adopt_state;
-    struct state_file records; /* what both mirrors are loaded from */
-    struct mirror mirror;
+    struct state_file records; /* what both indexes are loaded from */
+    struct index index;
     struct contact contact;
     struct contents *contents; /* NULL: emails are shown without what they hold */
     struct sync *sync;

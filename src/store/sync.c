@@ -14,9 +14,8 @@
 #include "base/random.h"
 #include "base/thread.h"
 #include "mail/reason.h"
-#include "store/mirror_emails.h"
-#include "store/mirror_inboxes.h"
-#include "store/mirror_view.h"
+#include "store/index.h"
+#include "store/index_changes.h"
 #include "store/result_errno.h"
 #include "store/store_content.h"
 #include "store/store_private.h"
@@ -78,15 +77,15 @@ struct sync {
 
 /* One listing of the mail of one inbox, or of all at once. */
 struct mail_listing {
-    struct mirror *mirror;
-    struct look_memory *memory;
+    struct index *index;
+    struct listing_memory *memory;
     struct mail_service *service;
     struct cancel *cancel;
     const char *inbox_id; /* NULL: all inboxes */
     uint32_t inbox;       /* its number */
     bool with_held;       /* what rules of the inbox hold back, too */
     struct email_batch batch;
-    int error;            /* what kept records that had arrived from the mirror */
+    int error;            /* what kept records that had arrived from the index */
     unsigned int unknown; /* records in it that were not known, or not as they are now */
     unsigned int limit;   /* of the last question that was answered */
     bool has_changed;     /* any answer brought something unknown */
@@ -95,7 +94,7 @@ struct mail_listing {
 
 static int flush(struct mail_listing *listing)
 {
-    int error = email_batch_flush(&listing->batch, listing->mirror);
+    int error = email_batch_flush(&listing->batch, listing->index);
     if (listing->error == 0)
         listing->error = error;
     return listing->error;
@@ -103,9 +102,9 @@ static int flush(struct mail_listing *listing)
 
 static int put(struct mail_listing *listing, uint32_t inbox, const struct email_record *record)
 {
-    enum mirror_put outcome;
-    int error = mirror_put_email(listing->mirror, &listing->batch, inbox, record, &outcome);
-    if (error == 0 && outcome != MIRROR_UNCHANGED) {
+    enum index_put outcome;
+    int error = index_put_email(listing->index, &listing->batch, inbox, record, &outcome);
+    if (error == 0 && outcome != INDEX_UNCHANGED) {
         listing->unknown++;
         listing->has_changed = true;
     }
@@ -127,7 +126,7 @@ static int find_inbox_of(struct mail_listing *listing, const char *id, uint32_t 
     struct inbox_record record = {0};
     int error = inbox_record_from_id(id, &record);
     if (error == 0)
-        error = mirror_put_inbox(listing->mirror, &record, INBOX_FROM_MAIL, 0, ret_inbox);
+        error = index_put_inbox(listing->index, &record, INBOX_FROM_MAIL, 0, ret_inbox);
     inbox_record_release(&record);
     return error;
 }
@@ -139,10 +138,10 @@ static int take_email_of_any(void *context, struct email_record *record)
     int error = record == NULL || record->inbox_id == NULL ? flush(listing) : 0;
     if (record == NULL || error != 0)
         return error;
-    if (record->inbox_id == NULL && mirror_has_home(listing->mirror, record->key))
+    if (record->inbox_id == NULL && index_has_assigned(listing->index, record->key))
         return 0;
     record->is_held = false;
-    error = record->inbox_id == NULL ? mirror_put_inbox_of_no_name(listing->mirror, &inbox)
+    error = record->inbox_id == NULL ? index_put_inbox_of_no_name(listing->index, &inbox)
                                      : find_inbox_of(listing, record->inbox_id, &inbox);
     return error != 0 ? error : put(listing, inbox, record);
 }
@@ -168,11 +167,11 @@ static unsigned int ask(struct mail_listing *listing, unsigned int limit, bool m
     const struct email_query query = {
         .inbox_id = listing->inbox_id,
         .limit = limit,
-        .known = mirror_email_numbers(listing->mirror),
+        .known = index_email_numbers(listing->index),
         .with_invalid = listing->with_held,
-        .may_be_unchanged = may_be_unchanged && atomic_load(&listing->mirror->lost) == 0,
+        .may_be_unchanged = may_be_unchanged && atomic_load(&listing->index->lost) == 0,
     };
-    listing->batch.look = mirror_begin_look(listing->mirror);
+    listing->batch.listing = index_begin_listing(listing->index);
     listing->unknown = 0;
     listing->service->ops->list_emails(listing->service, &query,
                                        listing->inbox_id != NULL ? take_email_of_inbox : take_email_of_any,
@@ -280,7 +279,7 @@ static bool ask_to_depth(struct mail_listing *listing, enum sync_depth depth, si
 
 /* ---------------------------------------------------------------- listings */
 
-/* What the mirror shows is the last complete answer as long as nothing was added to it since. */
+/* What the index shows is the last complete answer as long as nothing was added to it since. */
 static void set_reconciled(struct mail_listing *listing, bool is_complete)
 {
     if (is_complete)
@@ -304,52 +303,52 @@ static bool ask_for_inbox(struct mail_listing *listing, enum sync_depth depth, s
 }
 
 /* Lists one inbox (waits for the network). `with_held`: what the service holds back as well; where it refuses
- * to tell, without. SERVICE_OK: all that was asked for is in the mirror. Nothing is removed on the word of an
+ * to tell, without. SERVICE_OK: all that was asked for is in the index. Nothing is removed on the word of an
  * answer that was cut off, damaged or possibly not all: the service's outcome and the number of its records
  * decide that, not what came of them. */
-static void list_inbox(struct mirror *mirror, struct mail_service *service, uint32_t inbox, bool with_held,
+static void list_inbox(struct index *index, struct mail_service *service, uint32_t inbox, bool with_held,
                        enum sync_depth depth, struct cancel *cancel, struct service_result *ret)
 {
     struct inbox_view view;
     *ret = (struct service_result){.outcome = SERVICE_OK, .retry_after_ms = -1};
-    if (!mirror_get_inbox(mirror, inbox, &view))
+    if (!index_get_inbox(index, inbox, &view))
         return; /* it went meanwhile, and nothing is wrong with that */
     struct mail_listing listing = {
-        .mirror = mirror,
+        .index = index,
         .service = service,
         .cancel = cancel,
         .inbox_id = view.id,
         .inbox = inbox,
-        .memory = mirror_find_look_memory(mirror, inbox),
+        .memory = index_find_listing_memory(index, inbox),
     };
     listing.with_held = with_held && !listing.memory->refuses_held;
     bool is_complete = ask_for_inbox(&listing, depth, view.emails + view.held, ret);
     email_batch_release(&listing.batch);
     set_reconciled(&listing, is_complete);
     if (is_complete && !listing.is_unchanged)
-        mirror_remove_unseen(mirror, inbox, listing.batch.look, listing.with_held);
+        index_remove_unseen(index, inbox, listing.batch.listing, listing.with_held);
     if (listing.with_held && ret->outcome == SERVICE_OK)
-        mirror_note_held_shown(mirror);
+        index_note_held_shown(index);
     if (is_complete || (depth == SYNC_COMPLETE && ret->outcome == SERVICE_OK))
-        mirror_end_quiet(mirror, inbox);
+        index_end_quiet(index, inbox);
 }
 
 /* Lists without asking for an inbox: finds inboxes by the mail that names them, and mail that names none. */
-static void list_all(struct mirror *mirror, struct mail_service *service, enum sync_depth depth,
+static void list_all(struct index *index, struct mail_service *service, enum sync_depth depth,
                      struct cancel *cancel, struct service_result *ret)
 {
-    struct look_memory memory = {0};
-    struct mail_listing listing = {.mirror = mirror, .service = service, .cancel = cancel, .memory = &memory};
+    struct listing_memory memory = {0};
+    struct mail_listing listing = {.index = index, .service = service, .cancel = cancel, .memory = &memory};
     uint32_t of_no_name;
     size_t inboxes;
     size_t emails;
-    mirror_count(mirror, &inboxes, &emails);
+    index_count(index, &inboxes, &emails);
     bool is_complete = ask_to_depth(&listing, depth, emails, ret);
     email_batch_release(&listing.batch);
-    if (!is_complete || listing.is_unchanged || !mirror_find_inbox_of_no_name(mirror, &of_no_name))
+    if (!is_complete || listing.is_unchanged || !index_find_inbox_of_no_name(index, &of_no_name))
         return;
-    mirror_remove_unseen(mirror, of_no_name, listing.batch.look, true);
-    mirror_end_quiet(mirror, of_no_name);
+    index_remove_unseen(index, of_no_name, listing.batch.listing, true);
+    index_end_quiet(index, of_no_name);
 }
 
 /* ---------------------------------------------------------------- a run, and what comes of it */
@@ -434,28 +433,28 @@ static void report_end(struct sync_run *run)
 /* ---------------------------------------------------------------- the list of inboxes */
 
 struct inboxes_listing {
-    struct mirror *mirror;
-    uint32_t look;
+    struct index *index;
+    uint32_t number;
 };
 
 static int take_inbox(void *context, struct inbox_record *record)
 {
     const struct inboxes_listing *listing = context;
-    return mirror_put_inbox(listing->mirror, record, INBOX_LISTED, listing->look, NULL);
+    return index_put_inbox(listing->index, record, INBOX_LISTED, listing->number, NULL);
 }
 
 /* False: the service has no such list, or did not give it now. Having none is not a failure. */
 static bool list_inboxes(struct sync_run *run)
 {
-    struct mirror *mirror = &run->store->mirror;
+    struct index *index = &run->store->index;
     struct mail_service *service = run->store->service;
-    struct inboxes_listing listing = {mirror, mirror_begin_look(mirror)};
-    uint32_t known_before = mirror_inbox_numbers(mirror);
+    struct inboxes_listing listing = {index, index_begin_listing(index)};
+    uint32_t known_before = index_inbox_numbers(index);
     struct service_result result;
     service->ops->list_inboxes(service, take_inbox, &listing, run->cancel, &result);
     bool is_listed = result.outcome == SERVICE_OK;
     if (is_listed)
-        mirror_end_inbox_list(mirror, listing.look, known_before);
+        index_end_inbox_list(index, listing.number, known_before);
     if (result.outcome == SERVICE_ABSENT)
         service_result_release(&result);
     else
@@ -502,7 +501,7 @@ static void *work_off(void *argument)
     struct store *store = run->store;
     for (uint32_t inbox; (inbox = pop(queue)) != NUMBER_NONE;) {
         struct service_result result;
-        list_inbox(&store->mirror, store->service, inbox, is_extended(store->service), queue->depth,
+        list_inbox(&store->index, store->service, inbox, is_extended(store->service), queue->depth,
                    run->cancel, &result);
         report(run, &result);
     }
@@ -515,7 +514,7 @@ static void list_mail_of_inboxes(struct sync_run *run, uint32_t from, uint32_t t
     pthread_t threads[LISTINGS_AT_ONCE - 1];
     size_t started = 0;
     struct inbox_queue queue = {.run = run, .depth = depth, .next = from, .end = to};
-    if (!mirror_find_inbox_of_no_name(&run->store->mirror, &queue.of_no_name))
+    if (!index_find_inbox_of_no_name(&run->store->index, &queue.of_no_name))
         queue.of_no_name = NUMBER_NONE;
     while (started < ARRAY_LEN(threads) && started + 1 < to - from &&
            thread_start(&threads[started], "sync-inbox", work_off, &queue) == 0)
@@ -529,11 +528,11 @@ static void list_mail_of_inboxes(struct sync_run *run, uint32_t from, uint32_t t
  * nothing is known yet, and where mail that names no inbox has to be compared. */
 static bool list_mail_of_all(struct sync_run *run, enum sync_depth depth)
 {
-    struct mirror *mirror = &run->store->mirror;
+    struct index *index = &run->store->index;
     struct service_result result;
     uint32_t of_no_name;
-    bool needs_all = mirror_inbox_numbers(mirror) == 0 || mirror_find_inbox_of_no_name(mirror, &of_no_name);
-    list_all(mirror, run->store->service, needs_all ? depth : SYNC_NEWEST, run->cancel, &result);
+    bool needs_all = index_inbox_numbers(index) == 0 || index_find_inbox_of_no_name(index, &of_no_name);
+    list_all(index, run->store->service, needs_all ? depth : SYNC_NEWEST, run->cancel, &result);
     bool is_found = result.outcome == SERVICE_OK;
     report(run, &result);
     return is_found;
@@ -546,35 +545,35 @@ static void list_sent(struct sync_run *run, enum sync_depth depth)
     struct service_result result;
     if (!is_extended(run->store->service))
         return;
-    list_inbox(&outbound->mirror, &outbound->as_inbox, outbound->inbox, true, depth, run->cancel, &result);
+    list_inbox(&outbound->index, &outbound->as_inbox, outbound->inbox, true, depth, run->cancel, &result);
     service_result_release(&result);
     if (depth == SYNC_COMPLETE)
-        mirror_give_back(&outbound->mirror);
+        index_clean(&outbound->index);
 }
 
 static void run_all(struct sync_run *run, enum sync_depth depth)
 {
-    struct mirror *mirror = &run->store->mirror;
-    mirror_repair(mirror);
-    unsigned int lost = atomic_load(&mirror->lost);
+    struct index *index = &run->store->index;
+    index_repair(index);
+    unsigned int lost = atomic_load(&index->lost);
     bool is_listed = list_inboxes(run);
     bool is_found = is_listed; /* which inboxes there are */
-    uint32_t known = mirror_inbox_numbers(mirror);
+    uint32_t known = index_inbox_numbers(index);
     list_mail_of_inboxes(run, 0, known, depth);
     if (!is_listed && !run->must_wait) {
         is_found = list_mail_of_all(run, depth);
-        list_mail_of_inboxes(run, known, mirror_inbox_numbers(mirror), depth);
+        list_mail_of_inboxes(run, known, index_inbox_numbers(index), depth);
     }
     report_end(run);
     if (is_found && depth == SYNC_COMPLETE && !run->must_wait)
-        mirror_end_first_sync(mirror);
+        index_end_first_sync(index);
     /* All lists came whole, and what the cache had lost when they began was found to be another. */
     if (depth == SYNC_COMPLETE && run->error == 0)
-        (void)atomic_compare_exchange_strong(&mirror->lost, &lost, 0);
+        (void)atomic_compare_exchange_strong(&index->lost, &lost, 0);
     if (!run->must_wait)
         list_sent(run, depth);
     if (depth == SYNC_COMPLETE)
-        mirror_give_back(mirror);
+        index_clean(index);
 }
 
 static void run_inbox(struct sync_run *run, uint32_t inbox)
@@ -582,10 +581,10 @@ static void run_inbox(struct sync_run *run, uint32_t inbox)
     struct store *store = run->store;
     struct service_result result;
     uint32_t of_no_name;
-    if (mirror_find_inbox_of_no_name(&store->mirror, &of_no_name) && inbox == of_no_name)
-        list_all(&store->mirror, store->service, SYNC_COMPLETE, run->cancel, &result);
+    if (index_find_inbox_of_no_name(&store->index, &of_no_name) && inbox == of_no_name)
+        list_all(&store->index, store->service, SYNC_COMPLETE, run->cancel, &result);
     else
-        list_inbox(&store->mirror, store->service, inbox, is_extended(store->service), SYNC_COMPLETE,
+        list_inbox(&store->index, store->service, inbox, is_extended(store->service), SYNC_COMPLETE,
                    run->cancel, &result);
     report(run, &result);
 }
@@ -729,7 +728,7 @@ struct sync *sync_new(struct store *store)
         return NULL;
     *sync = (struct sync){
         .store = store,
-        .clock = store->mirror.clock,
+        .clock = store->index.clock,
         .backoff = {.min_ms = BACKOFF_MIN_MS, .max_ms = BACKOFF_MAX_MS},
         .next_ms = store->poll_interval_ms > 0 ? 0 : CLOCK_FOREVER,
     };
@@ -861,7 +860,7 @@ int store_sync(struct store *store, const char *inbox_name, struct cancel *cance
     uint32_t inbox = SYNC_ALL;
     struct inbox_view view;
     if (inbox_name != NULL) {
-        if (!mirror_find_inbox(&store->mirror, inbox_name, &view))
+        if (!index_find_inbox(&store->index, inbox_name, &view))
             return reason_give(ret_reason, -ENOENT, "there is no inbox of this name");
         inbox = view.number;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The cache on the disk, as anybody may have left it. A mirror is made of it, what it shows can be listed and
+ * The cache on the disk, as anybody may have left it. A index is made of it, what it shows can be listed and
  * found by its name, and it is the same when it is opened again.
  */
 #include <errno.h>
@@ -8,24 +8,23 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "fuzz/state_folder.h"
-#include "store/mirror.h"
-#include "store/mirror_view.h"
+#include "store/index.h"
 
 static void on_event(void *context, const struct event *event)
 {
     (void)context, (void)event;
 }
 
-static uint64_t hash_emails(struct mirror *mirror, uint32_t inbox, uint64_t hash)
+static uint64_t hash_emails(struct index *index, uint32_t inbox, uint64_t hash)
 {
     struct email_view view;
     struct email_view found;
-    for (uint64_t position = 0; mirror_list_emails(mirror, inbox, position, &view, &position, 1) == 1;) {
+    for (uint64_t position = 0; index_list_emails(index, inbox, position, &view, &position, 1) == 1;) {
         char *json = NULL;
         size_t len = 0;
-        FUZZ_CHECK(mirror_find_email(mirror, inbox, view.name, &found));
+        FUZZ_CHECK(index_find_email(index, inbox, view.name, &found));
         /* A record may be listed and its text lost. */
-        int error = mirror_read_email(mirror, view.number, &json, &len);
+        int error = index_read_email(index, view.number, &json, &len);
         FUZZ_CHECK(error == 0 ? len == view.json_len : error == -EIO);
         hash = hash_bytes(hash, view.name, strlen(view.name));
         if (error == 0)
@@ -35,29 +34,29 @@ static uint64_t hash_emails(struct mirror *mirror, uint32_t inbox, uint64_t hash
     return hash;
 }
 
-/* Opens the mirror: a hash of all that it shows. */
-static uint64_t open_mirror(int dir_fd)
+/* Opens the index: a hash of all that it shows. */
+static uint64_t open_index(int dir_fd)
 {
     static const struct store_listener listener = {.context = NULL};
     static const struct event_listener events = {.notify = on_event};
     struct state_file file;
-    struct mirror mirror;
+    struct index index;
     struct inbox_view inbox;
     struct inbox_view found;
     uint64_t hash = 0;
     FUZZ_CHECK(records_open_file(&file, dir_fd) == 0);
-    FUZZ_CHECK(mirror_open(&mirror, clock_system(), &listener, &events, &file, RECORDS_RECEIVED) == 0);
-    for (uint64_t position = 0; mirror_list_inboxes(&mirror, position, &inbox, &position, 1) == 1;) {
+    FUZZ_CHECK(index_open(&index, clock_system(), &listener, &events, &file, RECORDS_RECEIVED) == 0);
+    for (uint64_t position = 0; index_list_inboxes(&index, position, &inbox, &position, 1) == 1;) {
         char *json = NULL;
         size_t len = 0;
-        FUZZ_CHECK(mirror_find_inbox(&mirror, inbox.name, &found) && found.number == inbox.number);
-        FUZZ_CHECK(mirror_read_inbox(&mirror, inbox.number, &json, &len) == 0 && len == inbox.json_len);
+        FUZZ_CHECK(index_find_inbox(&index, inbox.name, &found) && found.number == inbox.number);
+        FUZZ_CHECK(index_read_inbox(&index, inbox.number, &json, &len) == 0 && len == inbox.json_len);
         hash = hash_bytes(hash, inbox.name, strlen(inbox.name));
         hash = hash_bytes(hash, json, len);
         free(json);
-        hash = hash_emails(&mirror, inbox.number, hash);
+        hash = hash_emails(&index, inbox.number, hash);
     }
-    mirror_release(&mirror);
+    index_release(&index);
     state_file_release(&file);
     return hash;
 }
@@ -135,9 +134,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     put_rows(dir_fd, bytes + 1, rows);
     if (len > 1)
         state_folder_damage(dir_fd, "records.sqlite3", bytes + 1 + rows, len - 1 - rows);
-    (void)open_mirror(dir_fd);
+    (void)open_index(dir_fd);
     /* What was damaged is mended by then. */
-    uint64_t hash = open_mirror(dir_fd);
-    FUZZ_CHECK(open_mirror(dir_fd) == hash);
+    uint64_t hash = open_index(dir_fd);
+    FUZZ_CHECK(open_index(dir_fd) == hash);
     return 0;
 }

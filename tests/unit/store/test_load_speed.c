@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How long a cache takes to open, printed and not judged: machines differ. STORE_EMAILS=N sets how many
- * emails there are (default 100,000). The mirror is filled directly, so that nothing but the store is timed.
+ * emails there are (default 100,000). The index is filled directly, so that nothing but the store is timed.
  */
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "base/file.h"
-#include "store/mirror_emails.h"
-#include "store/mirror_inboxes.h"
-#include "store/mirror_view.h"
+#include "store/index.h"
+#include "store/index_changes.h"
 #include "unit/store/store_world.h"
 
 enum {
@@ -39,20 +38,20 @@ static int64_t now_ms(void)
     return clock_monotonic_ms(clock_system());
 }
 
-static void open_mirror(struct mirror *mirror, struct state_file *file, int dir_fd)
+static void open_index(struct index *index, struct state_file *file, int dir_fd)
 {
     const struct store_listener nobody = {0};
     const struct event_listener no_ears = {0};
     assert_int_equal(records_open_file(file, dir_fd), 0);
-    assert_int_equal(mirror_open(mirror, clock_system(), &nobody, &no_ears, file, RECORDS_RECEIVED), 0);
+    assert_int_equal(index_open(index, clock_system(), &nobody, &no_ears, file, RECORDS_RECEIVED), 0);
 }
 
-static void put(struct mirror *mirror, struct email_batch *batch, uint32_t inbox, uint32_t number)
+static void put(struct index *index, struct email_batch *batch, uint32_t inbox, uint32_t number)
 {
     char key[40];
     char stem[80];
     char json[RECORD_BYTES + 1];
-    enum mirror_put outcome;
+    enum index_put outcome;
     memset(json, ' ', RECORD_BYTES);
     json[RECORD_BYTES] = '\0';
     snprintf(key, sizeof(key), "%08x-0000-4000-8000-00000000%04x", number * 2654435761U, number & 0xffff);
@@ -64,17 +63,17 @@ static void put(struct mirror *mirror, struct email_batch *batch, uint32_t inbox
                                   .json_len = RECORD_BYTES,
                                   .date_ms = number,
                                   .has_date = true};
-    assert_int_equal(mirror_put_email(mirror, batch, inbox, &record, &outcome), 0);
+    assert_int_equal(index_put_email(index, batch, inbox, &record, &outcome), 0);
 }
 
-static void list_all(struct mirror *mirror, uint32_t emails)
+static void list_all(struct index *index, uint32_t emails)
 {
     struct email_view views[64];
     uint64_t positions[64];
     uint64_t position = 0;
     uint32_t seen = 0;
     size_t count;
-    while ((count = mirror_list_emails(mirror, 0, position, views, positions, 64)) > 0) {
+    while ((count = index_list_emails(index, 0, position, views, positions, 64)) > 0) {
         seen += (uint32_t)count;
         position = positions[count - 1];
     }
@@ -85,43 +84,43 @@ static void a_full_cache_opens_quickly(void **state)
 {
     (void)state;
     struct temp_dir dir;
-    struct mirror mirror;
+    struct index index;
     struct state_file file;
-    struct email_batch batch = {.look = 1};
+    struct email_batch batch = {.listing = 1};
     uint32_t emails = emails_wanted();
     uint32_t inbox;
     struct inbox_record record;
     temp_dir_init(&dir);
     long empty_mb = memory_mb("VmRSS");
-    open_mirror(&mirror, &file, dir.fd);
+    open_index(&index, &file, dir.fd);
     assert_int_equal(inbox_record_from_id("in-1", &record), 0);
-    assert_int_equal(mirror_put_inbox(&mirror, &record, INBOX_CREATED, 0, &inbox), 0);
+    assert_int_equal(index_put_inbox(&index, &record, INBOX_CREATED, 0, &inbox), 0);
     inbox_record_release(&record);
 
     int64_t started = now_ms();
     for (uint32_t i = 0; i < emails; i++)
-        put(&mirror, &batch, inbox, i);
-    assert_int_equal(email_batch_flush(&batch, &mirror), 0);
+        put(&index, &batch, inbox, i);
+    assert_int_equal(email_batch_flush(&batch, &index), 0);
     int64_t filled = now_ms();
     for (uint32_t i = 0; i < emails; i++)
-        put(&mirror, &batch, inbox, i);
-    assert_int_equal(email_batch_flush(&batch, &mirror), 0);
+        put(&index, &batch, inbox, i);
+    assert_int_equal(email_batch_flush(&batch, &index), 0);
     int64_t compared = now_ms();
     email_batch_release(&batch);
-    mirror_release(&mirror);
+    index_release(&index);
     state_file_release(&file);
 
     int64_t closed = now_ms();
-    open_mirror(&mirror, &file, dir.fd);
+    open_index(&index, &file, dir.fd);
     int64_t opened = now_ms();
-    list_all(&mirror, emails);
+    list_all(&index, emails);
     int64_t listed = now_ms();
     print_message("# %u emails: added in %lld ms, met again unchanged in %lld ms, closed in %lld ms, "
                   "opened in %lld ms, listed in %lld ms; RSS %ld MB more than empty\n",
                   emails, (long long)(filled - started), (long long)(compared - filled),
                   (long long)(closed - compared), (long long)(opened - closed), (long long)(listed - opened),
                   memory_mb("VmRSS") - empty_mb);
-    mirror_release(&mirror);
+    index_release(&index);
     state_file_release(&file);
     temp_dir_release(&dir);
 }

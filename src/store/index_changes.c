@@ -1,0 +1,714 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is slow (the file, larger tables) happens before readers are shut out, for as short a moment as it
+ * takes to put numbers into tables. Inboxes come and go with the service's list, with what is created here,
+ * and with mail that names them.
+ */
+#include "store/index_changes.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "mail/file_name.h"
+
+/* ---------------------------------------------------------------- batches of emails */
+
+void email_batch_release(struct email_batch *batch)
+{
+    strbuf_release(&batch->texts);
+}
+
+static bool email_batch_is_full(const struct email_batch *batch)
+{
+    return batch->len == EMAIL_BATCH_MAX || batch->texts.len >= EMAIL_BATCH_MAX_BYTES;
+}
+
+static bool has_hash(const struct batch_hashes *hashes, size_t len, uint32_t hash)
+{
+    uint32_t bit = hash % BATCH_HASH_BITS;
+    if ((hashes->bits[bit / 64] >> bit % 64 & 1) == 0)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if (hashes->values[i] == hash)
+            return true;
+    return false;
+}
+
+static void put_hash(struct batch_hashes *hashes, size_t i, uint32_t hash)
+{
+    uint32_t bit = hash % BATCH_HASH_BITS;
+    hashes->values[i] = hash;
+    hashes->bits[bit / 64] |= UINT64_C(1) << bit % 64;
+}
+
+static bool email_batch_has_key(const struct email_batch *batch, uint32_t key_hash)
+{
+    return has_hash(&batch->keys, batch->len, key_hash);
+}
+
+static bool email_batch_has_name(const struct email_batch *batch, uint32_t name_hash)
+{
+    return has_hash(&batch->names, batch->len, name_hash);
+}
+
+static int email_batch_add_locked(struct email_batch *batch, struct index *index, enum index_put put,
+                                  uint32_t number, const struct email_record *record, struct hashed_text key,
+                                  struct hashed_text name)
+{
+    struct batch_item *item = &batch->items[batch->len];
+    const struct email_entry *known = email_table_find(index->emails, number);
+    int64_t date_ms = known != NULL ? known->date_ms : clock_realtime_ms(index->clock);
+    *item = (struct batch_item){
+        .put = put,
+        .number = number,
+        .offset = batch->texts.len,
+        .entry =
+            {
+                .name =
+                    known != NULL ? known->name : email_table_keep_texts(index->emails, name.text, key.text),
+                .date_ms = record->has_date ? record->date_ms : date_ms,
+                .json_len = (uint32_t)record->json_len,
+                .line_len = (uint32_t)record->line_len,
+                .inbox = batch->inbox & EMAIL_INBOX_MAX,
+                .seen_in = batch->listing,
+                .is_held = record->is_held,
+            },
+    };
+    if (item->entry.name == NULL)
+        return -ENOMEM;
+    if (batch->texts.max_bytes == 0)
+        batch->texts = STRBUF_INIT(EMAIL_BATCH_MAX_BYTES + EMAIL_RECORD_MAX_BYTES);
+    int error = strbuf_append(&batch->texts, record->json, record->json_len);
+    if (error != 0)
+        return error;
+    put_hash(&batch->keys, batch->len, key.hash);
+    put_hash(&batch->names, batch->len, name.hash);
+    batch->len++;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- flushing */
+
+/* What is told once the locks are released. */
+struct news {
+    bool is_quiet;
+    const char *inbox_name;
+};
+
+static const char *json_of(const struct email_batch *batch, const struct batch_item *item)
+{
+    return batch->texts.data + item->offset;
+}
+
+static int write_item(struct email_batch *batch, struct index *index, const struct batch_item *item,
+                      int64_t now_ms)
+{
+    struct records *records = &index->records;
+    const struct email_entry *before = email_table_find(index->emails, item->number);
+    struct email_row row = index_email_row(item->number, &item->entry, now_ms);
+    int error = records_add_text(records, row.text, json_of(batch, item), row.json_len);
+    if (error == 0)
+        error = records_put_email(records, &row);
+    if (error == 0 && before != NULL)
+        error = records_note_replaced(records, before->text);
+    return error;
+}
+
+static int write_items(struct email_batch *batch, struct index *index, int64_t now_ms)
+{
+    int error = index_begin_write_locked(index);
+    if (error != 0)
+        return error;
+    for (size_t i = 0; i < batch->len && error == 0; i++)
+        error = write_item(batch, index, &batch->items[i], now_ms);
+    if (error == 0)
+        return records_commit(&index->records);
+    records_abandon(&index->records);
+    return error;
+}
+
+/* What the disk does not take does not replace what is there. */
+static int keep_in_memory(struct email_batch *batch, struct index *index, int why)
+{
+    int error = 0;
+    for (size_t i = 0; i < batch->len && error == 0; i++)
+        error = records_keep_in_memory(&index->records, json_of(batch, &batch->items[i]),
+                                       batch->items[i].entry.json_len, why, &batch->items[i].entry.text);
+    return error;
+}
+
+static int write_batch(struct email_batch *batch, struct index *index, int64_t now_ms)
+{
+    for (size_t i = 0; i < batch->len; i++)
+        batch->items[i].entry.text = index->records.next_text++;
+    int error = write_items(batch, index, now_ms);
+    if (error == -EUCLEAN) /* then there is another file now */
+        error = write_items(batch, index, now_ms);
+    return error == 0 ? 0 : keep_in_memory(batch, index, error);
+}
+
+static void show_item(struct index *index, struct inbox *inbox, const struct email_batch *batch, size_t i)
+{
+    const struct batch_item *item = &batch->items[i];
+    struct email_entry *known = email_table_find(index->emails, item->number);
+    if (known == NULL) {
+        email_table_add(index->emails, &inbox->emails, item->number, &item->entry, batch->keys.values[i],
+                        batch->names.values[i]);
+        return;
+    }
+    email_list_count_out(&inbox->emails, known);
+    *known = item->entry;
+    email_list_count_in(&inbox->emails, known);
+}
+
+/* Gives numbers to what is new: how many. What somebody else added meanwhile is not. */
+static uint32_t give_numbers(struct email_batch *batch, const struct index *index, const struct inbox *inbox)
+{
+    uint32_t next = email_table_len(index->emails);
+    uint32_t added = 0;
+    for (size_t i = 0; i < batch->len; i++) {
+        struct batch_item *item = &batch->items[i];
+        if (item->number != NUMBER_NONE)
+            continue;
+        const struct hashed_text key = {email_entry_key(&item->entry), batch->keys.values[i]};
+        item->number = email_list_find_key(index->emails, &inbox->emails, key);
+        item->is_new = item->number == NUMBER_NONE;
+        if (item->is_new)
+            item->number = next + added++;
+        else
+            item->entry.name = email_table_find(index->emails, item->number)->name;
+    }
+    return added;
+}
+
+static int publish_locked(struct email_batch *batch, struct index *index, struct inbox *inbox)
+{
+    struct email_growth growth = {.order = NULL};
+    int64_t now_ms = clock_realtime_ms(index->clock);
+    uint32_t added = give_numbers(batch, index, inbox);
+    int error = added == 0 ? 0
+                           : email_table_prepare(index->emails, &inbox->emails,
+                                                 email_table_len(index->emails), added, &growth);
+    if (error == 0)
+        error = write_batch(batch, index, now_ms);
+    if (error != 0) {
+        email_growth_release(&growth);
+        return error;
+    }
+    pthread_rwlock_wrlock(&index->read_lock);
+    email_list_grow(&inbox->emails, &growth);
+    for (size_t i = 0; i < batch->len; i++)
+        show_item(index, inbox, batch, i);
+    if (inbox->changed_ms < now_ms)
+        inbox->changed_ms = now_ms;
+    pthread_rwlock_unlock(&index->read_lock);
+    email_growth_release(&growth);
+    return 0;
+}
+
+static int flush_locked(struct email_batch *batch, struct index *index, struct news *news)
+{
+    struct inbox *inbox = inbox_table_get(&index->inboxes, batch->inbox);
+    if (inbox == NULL || inbox->is_gone)
+        return -ENOENT;
+    news->is_quiet = inbox->is_quiet;
+    news->inbox_name = inbox->name;
+    return publish_locked(batch, index, inbox);
+}
+
+/* Mail that is no longer held back is news, too, to whoever waits for mail. */
+static void notify_item(const struct index *index, const struct batch_item *item, const struct news *news)
+{
+    static const enum store_change changes[] = {
+        [INDEX_CHANGED] = STORE_CHANGED, [INDEX_MOVED] = STORE_MOVED, [INDEX_ADDED] = STORE_ADDED};
+    const char *key = email_entry_key(&item->entry);
+    _cleanup_free_ char *path = NULL;
+    if (asprintf(&path, "inboxes/%s/%s", news->inbox_name, item->entry.name) < 0)
+        path = NULL;
+    index_notify_email(index, item->number, changes[item->put]);
+    if ((item->is_new || item->put == INDEX_MOVED) && !item->entry.is_held)
+        index_notify_event(index, EVENT_MAIL, path, key[0] == '~' ? NULL : key, NULL);
+}
+
+/* What was there before the account was first looked at makes one change of its inbox, however much it is. */
+static void notify_batch(const struct email_batch *batch, const struct index *index, const struct news *news)
+{
+    bool has_quiet = false;
+    for (size_t i = 0; i < batch->len; i++) {
+        bool is_quiet = news->is_quiet && batch->items[i].is_new;
+        has_quiet |= is_quiet;
+        if (!is_quiet)
+            notify_item(index, &batch->items[i], news);
+    }
+    if (has_quiet)
+        index_notify_inbox(index, batch->inbox, STORE_CHANGED);
+}
+
+static void clear_batch(struct email_batch *batch)
+{
+    strbuf_clear(&batch->texts);
+    if (batch->texts.capacity > 2 * EMAIL_BATCH_MAX_BYTES)
+        strbuf_release(&batch->texts);
+    memset(batch->keys.bits, 0, sizeof(batch->keys.bits));
+    memset(batch->names.bits, 0, sizeof(batch->names.bits));
+    batch->len = 0;
+}
+
+int email_batch_flush(struct email_batch *batch, struct index *index)
+{
+    struct news news = {.is_quiet = true};
+    if (batch->len == 0)
+        return 0;
+    pthread_mutex_lock(&index->write_lock);
+    int error = flush_locked(batch, index, &news);
+    pthread_mutex_unlock(&index->write_lock);
+    if (error == 0)
+        notify_batch(batch, index, &news);
+    clear_batch(batch);
+    return error;
+}
+
+/* ---------------------------------------------------------------- emails */
+
+enum {
+    NAME_MAX_BYTES = FILE_NAME_MAX_BYTES + 16
+};
+
+static bool name_is_reserved(const char *name)
+{
+    return strcmp(name, "inbox.json") == 0 || strcmp(name, "index.jsonl") == 0;
+}
+
+/* "STEM.json", or with more of the key where that is taken: 0 or -ENOMEM. */
+static int choose_name(const struct index *index, const struct email_list *list,
+                       const struct email_record *record, char buffer[NAME_MAX_BYTES],
+                       struct hashed_text *ret_name)
+{
+    for (unsigned int attempt = 0;; attempt++) {
+        _cleanup_free_ char *longer =
+            attempt == 0 ? NULL : file_name_stem_unique(record->stem, record->key, attempt);
+        if (attempt > 0 && longer == NULL)
+            return -ENOMEM;
+        const char *stem = attempt == 0 ? record->stem : longer;
+        size_t len = strlen(stem);
+        if (len > NAME_MAX_BYTES - sizeof(".json"))
+            return -ENOMEM;
+        memcpy(mempcpy(buffer, stem, len), ".json", sizeof(".json"));
+        *ret_name = email_table_hash(index->emails, buffer);
+        if (!name_is_reserved(buffer) && email_list_find_name(index->emails, list, *ret_name) == NUMBER_NONE)
+            return 0;
+    }
+}
+
+/* What the cache has lost is not the same, so that it is written once more. */
+static bool has_same_text(struct index *index, const struct email_entry *entry,
+                          const struct email_record *record)
+{
+    _cleanup_free_ char *known = NULL;
+    return entry->json_len == record->json_len &&
+           records_read_text(&index->records, entry->text, entry->json_len, &known) == 0 &&
+           memcmp(known, record->json, record->json_len) == 0;
+}
+
+static enum index_put compare(struct index *index, const struct email_entry *entry,
+                              const struct email_record *record)
+{
+    if (entry == NULL || entry->is_gone)
+        return INDEX_ADDED;
+    if (entry->is_held != record->is_held)
+        return INDEX_MOVED;
+    return has_same_text(index, entry, record) ? INDEX_UNCHANGED : INDEX_CHANGED;
+}
+
+/* -EAGAIN: the batch is to be flushed first. */
+static int put_email_locked(struct index *index, struct email_batch *batch, uint32_t inbox_number,
+                            const struct email_record *record, enum index_put *put)
+{
+    struct inbox *inbox = inbox_table_get(&index->inboxes, inbox_number);
+    if (inbox == NULL || inbox->is_gone)
+        return -ENOENT;
+    if (record->json_len > EMAIL_RECORD_MAX_BYTES || strlen(record->key) > EMAIL_RECORD_MAX_BYTES)
+        return -EMSGSIZE;
+    const struct hashed_text key = email_table_hash(index->emails, record->key);
+    if (batch->len > 0 &&
+        (batch->inbox != inbox_number || email_batch_is_full(batch) || email_batch_has_key(batch, key.hash)))
+        return -EAGAIN;
+    uint32_t email = email_list_find_key(index->emails, &inbox->emails, key);
+    struct email_entry *entry = email_table_find(index->emails, email);
+    char buffer[NAME_MAX_BYTES];
+    struct hashed_text name = {.text = NULL};
+    *put = compare(index, entry, record);
+    if (entry != NULL)
+        entry->seen_in = batch->listing;
+    if (*put == INDEX_UNCHANGED)
+        return 0;
+    int error = entry != NULL ? 0 : choose_name(index, &inbox->emails, record, buffer, &name);
+    if (error != 0)
+        return error;
+    if (entry == NULL && email_batch_has_name(batch, name.hash))
+        return -EAGAIN;
+    batch->inbox = inbox_number;
+    return email_batch_add_locked(batch, index, *put, email, record, key, name);
+}
+
+int index_put_email(struct index *index, struct email_batch *batch, uint32_t inbox,
+                    const struct email_record *record, enum index_put *ret_put)
+{
+    int error;
+    enum index_put put = INDEX_UNCHANGED;
+    do {
+        pthread_mutex_lock(&index->write_lock);
+        error = put_email_locked(index, batch, inbox, record, &put);
+        pthread_mutex_unlock(&index->write_lock);
+    } while (error == -EAGAIN && (error = email_batch_flush(batch, index)) == 0);
+    if (error == 0)
+        *ret_put = put;
+    return error;
+}
+
+/* Emails from `place` on that `listing` did not meet: how many. *place moves on. */
+static size_t find_unseen(const struct index *index, const struct inbox *inbox, uint32_t listing,
+                          bool with_held, size_t *place, uint32_t ret_emails[EMAIL_BATCH_MAX])
+{
+    size_t len = 0;
+    for (; *place < inbox->emails.len && len < EMAIL_BATCH_MAX; ++*place) {
+        uint32_t email = inbox->emails.order[*place];
+        const struct email_entry *entry = email_table_find(index->emails, email);
+        if (!entry->is_gone && entry->seen_in != listing && (!entry->is_held || with_held))
+            ret_emails[len++] = email;
+    }
+    return len;
+}
+
+static void hide_emails(struct index *index, struct inbox *inbox, const uint32_t *emails, size_t len,
+                        int64_t now_ms)
+{
+    pthread_rwlock_wrlock(&index->read_lock);
+    for (size_t i = 0; i < len; i++) {
+        struct email_entry *entry = email_table_find(index->emails, emails[i]);
+        email_list_count_out(&inbox->emails, entry);
+        entry->is_gone = true;
+    }
+    if (inbox->changed_ms < now_ms)
+        inbox->changed_ms = now_ms;
+    pthread_rwlock_unlock(&index->read_lock);
+}
+
+/* What is not written for want of memory or disk is found to be gone again after the next start. */
+static void write_gone(struct index *index, const uint32_t *emails, size_t len, int64_t now_ms)
+{
+    int error = index_begin_write_locked(index);
+    if (error != 0)
+        return;
+    for (size_t i = 0; i < len && error == 0; i++) {
+        const struct email_entry *entry = email_table_find(index->emails, emails[i]);
+        struct email_row row = index_email_row(emails[i], entry, now_ms);
+        if ((row.text & RECORDS_IN_MEMORY) == 0)
+            error = records_put_email(&index->records, &row);
+    }
+    if (error == 0)
+        (void)records_commit(&index->records);
+    else
+        records_abandon(&index->records);
+}
+
+/* The place to go on from. */
+static size_t remove_some(struct index *index, uint32_t inbox_number, uint32_t listing, bool with_held,
+                          size_t place, uint32_t ret_emails[EMAIL_BATCH_MAX], size_t *ret_len)
+{
+    pthread_mutex_lock(&index->write_lock);
+    struct inbox *inbox = inbox_table_get(&index->inboxes, inbox_number);
+    size_t len = inbox == NULL ? 0 : find_unseen(index, inbox, listing, with_held, &place, ret_emails);
+    if (len > 0) {
+        int64_t now_ms = clock_realtime_ms(index->clock);
+        hide_emails(index, inbox, ret_emails, len, now_ms);
+        write_gone(index, ret_emails, len, now_ms);
+    }
+    pthread_mutex_unlock(&index->write_lock);
+    *ret_len = len;
+    return place;
+}
+
+void index_remove_unseen(struct index *index, uint32_t inbox_number, uint32_t listing, bool with_held)
+{
+    uint32_t emails[EMAIL_BATCH_MAX];
+    size_t place = 0;
+    size_t len;
+    /* What the user hid of sent mail stays hidden, whether the service lists it now or later. */
+    with_held = with_held && index->records.list != RECORDS_SENT;
+    do {
+        place = remove_some(index, inbox_number, listing, with_held, place, emails, &len);
+        for (size_t i = 0; i < len; i++)
+            index_notify_email(index, emails[i], STORE_REMOVED);
+    } while (len > 0);
+}
+
+bool index_has_assigned(struct index *index, const char *key)
+{
+    struct hashed_text hashed = email_table_hash(index->emails, key);
+    bool found = false;
+    pthread_mutex_lock(&index->write_lock);
+    for (uint32_t i = 0; i < index->inboxes.len && !found; i++) {
+        const struct inbox *inbox = index->inboxes.items[i];
+        if (inbox == NULL || inbox->is_gone || inbox == index->inboxes.of_no_name)
+            continue;
+        uint32_t email = email_list_find_key(index->emails, &inbox->emails, hashed);
+        found = email != NUMBER_NONE && !email_table_find(index->emails, email)->is_gone;
+    }
+    pthread_mutex_unlock(&index->write_lock);
+    return found;
+}
+
+/* ---------------------------------------------------------------- inboxes */
+
+enum {
+    INBOX_TEXT_MAX_BYTES = 4 * 1024 * 1024
+};
+
+static const char no_name_id[] = "unknown";
+
+/* What is told once the locks are released. */
+struct change {
+    bool happened;
+    enum store_change change;
+    uint32_t inbox;
+    const char *name; /* lives as long as the index */
+    const char *id;
+    bool is_news;
+};
+
+static void notify_change(const struct index *index, const struct change *change)
+{
+    if (!change->happened)
+        return;
+    index_notify_inbox(index, change->inbox, change->change);
+    _cleanup_free_ char *path = NULL;
+    if (change->is_news && asprintf(&path, "inboxes/%s", change->name) >= 0)
+        index_notify_event(index, EVENT_INBOX, path, change->id, NULL);
+}
+
+/* What cannot be written for want of space is found again after the next start. */
+static void write_row(struct index *index, const struct inbox *inbox)
+{
+    if (index_begin_write_locked(index) != 0)
+        return;
+    if (index_write_inbox_locked(index, inbox) == 0)
+        (void)records_commit(&index->records);
+    else
+        records_abandon(&index->records);
+}
+
+static int put_row(struct index *index, const struct inbox_row *row)
+{
+    const struct inbox *before = inbox_table_get(&index->inboxes, row->number);
+    bool set_changes = before == NULL || before->is_gone || strcmp(before->name, row->name) != 0;
+    pthread_rwlock_wrlock(&index->read_lock);
+    int error = inbox_table_put(&index->inboxes, row);
+    if (error == 0 && set_changes)
+        index->inboxes_changed_ms = row->record_ms;
+    pthread_rwlock_unlock(&index->read_lock);
+    if (error == 0)
+        write_row(index, inbox_table_get(&index->inboxes, row->number));
+    return error;
+}
+
+/* Whether there is nothing in `row` that the inbox does not show already. */
+static bool is_up_to_date(const struct inbox *inbox, const struct inbox_row *row)
+{
+    return !inbox->is_gone && inbox->row.origin >= row->origin && strcmp(inbox->name, row->name) == 0 &&
+           inbox->row.json_len == row->json_len && memcmp(inbox->row.json, row->json, row->json_len) == 0;
+}
+
+/* Before the first sync only what is made here is news. That the service then lists it, with more of its
+ * record, is none. */
+static bool is_news(const struct index *index, const struct inbox *inbox, enum inbox_origin origin,
+                    const char *name)
+{
+    if (origin == INBOX_CREATED)
+        return true;
+    bool completes = inbox != NULL && !inbox->is_gone && inbox->row.origin == INBOX_CREATED &&
+                     strcmp(inbox->name, name) == 0;
+    return index->records.first_sync_done && !completes;
+}
+
+static int write_inbox(struct index *index, struct inbox *inbox, const struct inbox_record *record,
+                       enum inbox_origin origin, const char *name, struct change *change)
+{
+    int64_t now_ms = clock_realtime_ms(index->clock);
+    const struct inbox_row row = {
+        .number = inbox == NULL ? index->inboxes.len : inbox->number,
+        .origin = origin,
+        .is_quiet =
+            inbox == NULL ? !index->records.first_sync_done && origin != INBOX_CREATED : inbox->is_quiet,
+        .record_ms = now_ms,
+        .changed_ms = now_ms,
+        .id = record->id,
+        .address = record->address,
+        .name = name,
+        .json = record->json,
+        .json_len = record->json_len,
+    };
+    if (inbox != NULL && is_up_to_date(inbox, &row))
+        return 0;
+    bool is_new = inbox == NULL || inbox->is_gone;
+    bool must_tell = is_news(index, inbox, origin, name);
+    int error = put_row(index, &row);
+    if (error != 0)
+        return error;
+    inbox = inbox_table_get(&index->inboxes, row.number);
+    *change = (struct change){
+        .happened = true,
+        .change = is_new ? STORE_ADDED : STORE_CHANGED,
+        .inbox = row.number,
+        .name = inbox->name,
+        .id = inbox->row.id,
+        .is_news = must_tell,
+    };
+    return 0;
+}
+
+static int put_inbox_locked(struct index *index, const struct inbox_record *record, enum inbox_origin origin,
+                            uint32_t listing, struct change *change, uint32_t *ret_number)
+{
+    struct inbox *inbox = inbox_table_find_id(&index->inboxes, record->id);
+    if (strlen(record->id) > INBOX_TEXT_MAX_BYTES || record->json_len > INBOX_TEXT_MAX_BYTES)
+        return -EMSGSIZE;
+    if (inbox == NULL || inbox->is_gone || origin != INBOX_FROM_MAIL) {
+        _cleanup_free_ char *name =
+            inbox_table_choose_name(&index->inboxes, inbox, record->id, record->address);
+        int error = name == NULL ? -ENOMEM : write_inbox(index, inbox, record, origin, name, change);
+        if (error != 0)
+            return error;
+        inbox = inbox_table_find_id(&index->inboxes, record->id);
+    }
+    if (listing != 0)
+        inbox->seen_in = listing;
+    *ret_number = inbox->number;
+    return 0;
+}
+
+int index_put_inbox(struct index *index, const struct inbox_record *record, enum inbox_origin origin,
+                    uint32_t listing, uint32_t *ret_number)
+{
+    struct change change = {0};
+    uint32_t number;
+    pthread_mutex_lock(&index->write_lock);
+    int error = put_inbox_locked(index, record, origin, listing, &change, &number);
+    pthread_mutex_unlock(&index->write_lock);
+    if (error != 0)
+        return error;
+    notify_change(index, &change);
+    if (ret_number != NULL)
+        *ret_number = number;
+    return 0;
+}
+
+static int put_no_name_locked(struct index *index, struct change *change)
+{
+    struct inbox *inbox = index->inboxes.of_no_name;
+    if (inbox != NULL && !inbox->is_gone)
+        return 0;
+    struct inbox_record record = {0};
+    _cleanup_free_ char *name = inbox_table_choose_name(&index->inboxes, inbox, no_name_id, NULL);
+    int error = name == NULL ? -ENOMEM : inbox_record_from_id(no_name_id, &record);
+    if (error == 0)
+        error = write_inbox(index, inbox, &record, INBOX_OF_NO_NAME, name, change);
+    inbox_record_release(&record);
+    return error;
+}
+
+int index_put_inbox_of_no_name(struct index *index, uint32_t *ret_number)
+{
+    struct change change = {0};
+    pthread_mutex_lock(&index->write_lock);
+    int error = put_no_name_locked(index, &change);
+    if (error == 0)
+        *ret_number = index->inboxes.of_no_name->number;
+    pthread_mutex_unlock(&index->write_lock);
+    notify_change(index, &change);
+    return error;
+}
+
+void index_touch_inboxes(struct index *index)
+{
+    int64_t now_ms = clock_realtime_ms(index->clock);
+    pthread_mutex_lock(&index->write_lock);
+    pthread_rwlock_wrlock(&index->read_lock);
+    uint32_t len = index->inboxes.len;
+    for (uint32_t i = 0; i < len; i++) {
+        struct inbox *inbox = inbox_table_get(&index->inboxes, i);
+        if (inbox != NULL)
+            inbox->changed_ms = inbox->changed_ms < now_ms ? now_ms : inbox->changed_ms + 1;
+    }
+    pthread_rwlock_unlock(&index->read_lock);
+    pthread_mutex_unlock(&index->write_lock);
+    for (uint32_t i = 0; i < len; i++)
+        index_notify_inbox(index, i, STORE_CHANGED);
+}
+
+static void hide_inbox(struct index *index, struct inbox *inbox, int64_t now_ms)
+{
+    pthread_rwlock_wrlock(&index->read_lock);
+    inbox_table_remove(&index->inboxes, inbox);
+    inbox->row.record_ms = now_ms;
+    index->inboxes_changed_ms = now_ms;
+    pthread_rwlock_unlock(&index->read_lock);
+}
+
+static void remove_unlisted_locked(struct index *index, uint32_t number, uint32_t listing,
+                                   struct change *change)
+{
+    struct inbox *inbox = inbox_table_get(&index->inboxes, number);
+    if (inbox == NULL || inbox->is_gone || inbox->seen_in == listing ||
+        inbox->row.origin == INBOX_OF_NO_NAME ||
+        (inbox->row.origin == INBOX_FROM_MAIL && inbox->emails.live > 0))
+        return;
+    int64_t now_ms = clock_realtime_ms(index->clock);
+    hide_inbox(index, inbox, now_ms);
+    write_row(index, inbox);
+    *change = (struct change){.happened = true, .change = STORE_REMOVED, .inbox = number};
+}
+
+void index_end_inbox_list(struct index *index, uint32_t listing, uint32_t known_before)
+{
+    pthread_rwlock_wrlock(&index->read_lock);
+    index->inboxes_are_listed = true;
+    pthread_rwlock_unlock(&index->read_lock);
+    for (uint32_t number = 0; number < known_before; number++) {
+        struct change change = {0};
+        pthread_mutex_lock(&index->write_lock);
+        remove_unlisted_locked(index, number, listing, &change);
+        pthread_mutex_unlock(&index->write_lock);
+        notify_change(index, &change);
+    }
+}
+
+uint32_t index_inbox_numbers(struct index *index)
+{
+    pthread_rwlock_rdlock(&index->read_lock);
+    uint32_t numbers = index->inboxes.len;
+    pthread_rwlock_unlock(&index->read_lock);
+    return numbers;
+}
+
+struct listing_memory *index_find_listing_memory(struct index *index, uint32_t number)
+{
+    pthread_rwlock_rdlock(&index->read_lock);
+    struct inbox *inbox = inbox_table_get(&index->inboxes, number);
+    pthread_rwlock_unlock(&index->read_lock);
+    return inbox == NULL ? NULL : &inbox->listings;
+}
+
+void index_end_quiet(struct index *index, uint32_t number)
+{
+    pthread_mutex_lock(&index->write_lock);
+    struct inbox *inbox = inbox_table_get(&index->inboxes, number);
+    if (inbox != NULL && inbox->is_quiet) {
+        inbox->is_quiet = false;
+        write_row(index, inbox);
+    }
+    pthread_mutex_unlock(&index->write_lock);
+}

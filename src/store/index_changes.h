@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Changes to the index. Each is written to the records file, shown, and told to whoever listens.
+ *
+ * Emails come one record at a time and are collected in a batch: those of an answer that came together, new
+ * ones and those that changed, are written in one transaction and shown at one moment. Nobody sees them
+ * before email_batch_flush(), which is to follow before the network is waited for.
+ *
+ * When an inbox goes or returns, so do its emails, without a word for each.
+ */
+#ifndef INBOXFS_STORE_INDEX_CHANGES_H
+#define INBOXFS_STORE_INDEX_CHANGES_H
+
+#include "base/strbuf.h"
+#include "mail/email_record.h"
+#include "mail/inbox_record.h"
+#include "store/index.h"
+
+/* ---------------------------------------------------------------- emails */
+
+enum {
+    EMAIL_BATCH_MAX = 512,
+    EMAIL_BATCH_MAX_BYTES = 512 * 1024, /* then it is full, however few there are */
+    BATCH_HASH_BITS = 16 * EMAIL_BATCH_MAX,
+};
+
+/* The hashes of what is in a batch. The bits rule most of them out at once. */
+struct batch_hashes {
+    uint32_t values[EMAIL_BATCH_MAX];
+    uint64_t bits[BATCH_HASH_BITS / 64];
+};
+
+/* What becomes of an email. */
+enum index_put {
+    INDEX_UNCHANGED,
+    INDEX_CHANGED,
+    INDEX_MOVED, /* it is held back from now on, or no longer */
+    INDEX_ADDED,
+};
+
+struct batch_item {
+    enum index_put put;
+    uint32_t number;          /* NUMBER_NONE: it gets one */
+    bool is_new;              /* in this mount */
+    size_t offset;            /* of its JSON */
+    struct email_entry entry; /* as it is to be */
+};
+
+struct email_batch {  /* empty: all zeros */
+    uint32_t inbox;   /* whose these are */
+    uint32_t listing; /* that met them */
+    size_t len;
+    struct strbuf texts; /* the JSON of all */
+    struct batch_hashes keys;
+    struct batch_hashes names;
+    struct batch_item items[EMAIL_BATCH_MAX];
+};
+
+void email_batch_release(struct email_batch *batch);
+
+/* Puts them into the index, and tells. The batch is empty afterwards, also on failure: then the emails are
+ * fetched again another time. 0, -ENOENT (the inbox is gone), -EOVERFLOW, -ENOMEM. */
+int email_batch_flush(struct email_batch *batch, struct index *index);
+
+/* Takes over what changed of an email, or adds one: that is in `batch` from then on, which is flushed first
+ * when there is no room in it, or what it holds has to be known before. A `mail` event tells of a new one,
+ * unless its inbox is quiet. 0, -ENOENT (no such inbox), -EMSGSIZE, -EOVERFLOW, -ENOMEM. */
+int index_put_email(struct index *index, struct email_batch *batch, uint32_t inbox,
+                    const struct email_record *record, enum index_put *ret_put);
+
+/* Removes what the inbox holds and `listing`, which met all there is (what is held back, too, where
+ * `with_held`), did not meet. */
+void index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing, bool with_held);
+
+/* Whether an inbox other than the one that collects mail without an inbox has an email of this key. */
+bool index_has_assigned(struct index *index, const char *key);
+
+/* ---------------------------------------------------------------- inboxes */
+
+/* Adds an inbox, or takes over what changed of it. `listing`: the list of inboxes that had it, or 0. A record
+ * that mail alone names changes nothing of one that is known. *ret_number may be NULL. 0, -EMSGSIZE, -ENOMEM,
+ * -EBADMSG (too many inboxes). */
+int index_put_inbox(struct index *index, const struct inbox_record *record, enum inbox_origin origin,
+                    uint32_t listing, uint32_t *ret_number);
+
+/* The inbox that collects mail that names none. */
+int index_put_inbox_of_no_name(struct index *index, uint32_t *ret_number);
+
+/* After the list of inboxes that is `listing` was complete: it is known which there are, and those that were
+ * known when it began and are not in it go, except where mail still names them. */
+void index_end_inbox_list(struct index *index, uint32_t listing, uint32_t known_before);
+
+/* How many numbers of inboxes have been given. */
+uint32_t index_inbox_numbers(struct index *index);
+
+/* What looks at this inbox remember; NULL: no such inbox. */
+struct listing_memory *index_find_listing_memory(struct index *index, uint32_t number);
+
+/* What the inbox held when it was found is known: mail that comes from here on is news. */
+void index_end_quiet(struct index *index, uint32_t number);
+
+/* What the folder of every inbox lists has changed: another modification time, later than before, by which
+ * the kernel tells a listing that it got before from one that it got after. Tells of each. */
+void index_touch_inboxes(struct index *index);
+
+#endif

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The index: emails found by everything that they have, inboxes with names of their own.
+ */
+#include "store/index_changes.h"
+
+#include "mail/file_name.h"
+#include "unit/store/store_world.h"
+
+enum {
+    INBOXES = 3,
+    EMAILS = 20000,
+};
+
+struct indexed {
+    struct temp_dir dir;
+    struct state_file file;
+    struct index index;
+    struct email_batch *batch;
+};
+
+static int set_up(void **state)
+{
+    static const struct store_listener nobody = {.context = NULL};
+    static const struct event_listener no_events = {.notify = NULL};
+    struct indexed *indexed = calloc(1, sizeof(*indexed));
+    temp_dir_init(&indexed->dir);
+    indexed->batch = calloc(1, sizeof(*indexed->batch));
+    indexed->batch->listing = 1;
+    assert_int_equal(records_open_file(&indexed->file, indexed->dir.fd), 0);
+    assert_int_equal(
+        index_open(&indexed->index, clock_system(), &nobody, &no_events, &indexed->file, RECORDS_RECEIVED),
+        0);
+    *state = indexed;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct indexed *indexed = *state;
+    email_batch_release(indexed->batch);
+    free(indexed->batch);
+    index_release(&indexed->index);
+    state_file_release(&indexed->file);
+    temp_dir_release(&indexed->dir);
+    free(indexed);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- emails */
+
+static void put_email(struct indexed *indexed, uint32_t inbox, const char *key, const char *stem)
+{
+    enum index_put put;
+    struct email_record record = {.key = key, .stem = stem, .json = "{}\n", .json_len = 3, .line_len = 20};
+    assert_int_equal(index_put_email(&indexed->index, indexed->batch, inbox, &record, &put), 0);
+    assert_int_equal(put, INDEX_ADDED);
+}
+
+static uint32_t put_inbox(struct indexed *indexed, const char *id)
+{
+    struct inbox_record record;
+    uint32_t number;
+    assert_int_equal(inbox_record_from_id(id, &record), 0);
+    assert_int_equal(index_put_inbox(&indexed->index, &record, INBOX_LISTED, 0, &number), 0);
+    inbox_record_release(&record);
+    return number;
+}
+
+static void every_email_is_found_by_number_name_and_key(void **state)
+{
+    struct indexed *indexed = *state;
+    struct index *index = &indexed->index;
+    struct email_view view;
+    char key[32];
+    char name[48];
+    for (uint32_t i = 0; i < INBOXES; i++) {
+        snprintf(key, sizeof(key), "in-%u", i);
+        assert_int_equal(put_inbox(indexed, key), i);
+    }
+    for (uint32_t i = 0; i < EMAILS; i++) {
+        snprintf(key, sizeof(key), "key-%u", i);
+        snprintf(name, sizeof(name), "name-%u", i);
+        put_email(indexed, i % INBOXES, key, name);
+    }
+    assert_int_equal(email_batch_flush(indexed->batch, index), 0);
+    assert_int_equal(index_email_numbers(index), EMAILS);
+    for (uint32_t i = 0; i < EMAILS; i++) {
+        snprintf(key, sizeof(key), "key-%u", i);
+        snprintf(name, sizeof(name), "name-%u.json", i);
+        assert_true(index_find_email(index, i % INBOXES, name, &view));
+        assert_int_equal(view.number, i);
+        assert_false(index_find_email(index, (i + 1) % INBOXES, name, &view));
+        assert_true(index_find_email_by_id(index, (i + 1) % INBOXES, key, &view));
+        assert_int_equal(view.number, i);
+        assert_int_equal(view.inbox, i % INBOXES);
+        assert_true(index_get_email(index, i, &view));
+        assert_string_equal(view.name, name);
+    }
+    assert_false(index_get_email(index, EMAILS, &view));
+    assert_false(index_get_email(index, NUMBER_NONE, &view));
+}
+
+static void the_same_key_in_two_inboxes_is_two_emails(void **state)
+{
+    struct indexed *indexed = *state;
+    struct email_view view;
+    for (uint32_t i = 0; i < INBOXES; i++) {
+        char id[8];
+        snprintf(id, sizeof(id), "in-%u", i);
+        put_inbox(indexed, id);
+    }
+    put_email(indexed, 0, "key", "name");
+    put_email(indexed, 1, "key", "name");
+    assert_int_equal(email_batch_flush(indexed->batch, &indexed->index), 0);
+    assert_true(index_find_email_by_id(&indexed->index, 0, "key", &view));
+    assert_int_equal(view.number, 0);
+    assert_true(index_find_email_by_id(&indexed->index, 1, "key", &view));
+    assert_int_equal(view.number, 1);
+    assert_false(index_find_email(&indexed->index, 2, "name.json", &view));
+}
+
+/* ---------------------------------------------------------------- inboxes */
+
+static int put(struct inbox_table *table, uint32_t number, const char *id, const char *name)
+{
+    const struct inbox_row row = {
+        .number = number, .origin = INBOX_LISTED, .id = id, .name = name, .json = "{}\n", .json_len = 3};
+    return inbox_table_put(table, &row);
+}
+
+static struct inbox_table *table_of(void **state)
+{
+    return &((struct indexed *)*state)->index.inboxes;
+}
+
+static void names_are_addresses_or_safe_ids(void **state)
+{
+    static const struct {
+        const char *id;
+        const char *address;
+        const char *name; /* NULL: only safe */
+    } cases[] = {
+        {"in-1", "new@x.example", "new@x.example"},
+        {"in-1", NULL, "in-1"},
+        {"in-1", "taken@x.example", "in-1"},
+        {"in-1", ".hidden@x.example", "in-1"},
+        {"in-1", "-rf@x.example", "in-1"},
+        {"in-1", "Taken@X.example", "in-1"},
+        {"Taken-ID", NULL, "Taken-ID-2"},
+        {"--help", NULL, NULL},
+        {"in-1", "a/b@x.example", "in-1"},
+        {"taken-id", NULL, "taken-id-2"},
+        {"../../etc", NULL, NULL},
+        {"..", NULL, NULL},
+        {"a\nb", NULL, NULL},
+        {"\xff\xfe", NULL, NULL},
+    };
+    struct inbox_table *table = table_of(state);
+    assert_int_equal(put(table, 0, "other", "taken@x.example"), 0);
+    assert_int_equal(put(table, 1, "another", "taken-id"), 0);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_free_ char *name = inbox_table_choose_name(table, NULL, cases[i].id, cases[i].address);
+        assert_true(file_name_is_harmless(name));
+        if (cases[i].name != NULL)
+            assert_string_equal(name, cases[i].name);
+    }
+}
+
+static void an_inbox_may_keep_its_own_name(void **state)
+{
+    struct inbox_table *table = table_of(state);
+    assert_int_equal(put(table, 0, "in-1", "a@x.example"), 0);
+    _cleanup_free_ char *name =
+        inbox_table_choose_name(table, inbox_table_get(table, 0), "in-1", "a@x.example");
+    assert_string_equal(name, "a@x.example");
+}
+
+static void contradictions_are_refused(void **state)
+{
+    struct inbox_table *table = table_of(state);
+    assert_int_equal(put(table, 3, "in-3", "three"), 0);
+    assert_null(inbox_table_get(table, 0));
+    assert_int_equal(put(table, 3, "other", "other"), -EBADMSG);
+    assert_int_equal(put(table, 4, "in-3", "other"), -EBADMSG);
+    assert_int_equal(put(table, 4, "in-4", "three"), -EBADMSG);
+    assert_int_equal(put(table, INBOXES_MAX, "in-4", "four"), -EBADMSG);
+    assert_string_equal(inbox_table_find_id(table, "in-3")->name, "three");
+}
+
+static void renaming_and_removing_free_the_name(void **state)
+{
+    struct inbox_table *table = table_of(state);
+    assert_int_equal(put(table, 0, "in-1", "old"), 0);
+    assert_int_equal(put(table, 0, "in-1", "new"), 0);
+    struct index *index = &((struct indexed *)*state)->index;
+    struct inbox_view view;
+    assert_false(index_find_inbox(index, "old", &view));
+    assert_true(index_find_inbox(index, "new", &view));
+    struct inbox *inbox = inbox_table_get(table, 0);
+    inbox_table_remove(table, inbox);
+    assert_false(index_find_inbox(index, "new", &view));
+    assert_ptr_equal(inbox_table_find_id(table, "in-1"), inbox);
+    assert_int_equal(put(table, 1, "in-2", "new"), 0);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(every_email_is_found_by_number_name_and_key),
+        TEST(the_same_key_in_two_inboxes_is_two_emails),
+        TEST(names_are_addresses_or_safe_ids),
+        TEST(an_inbox_may_keep_its_own_name),
+        TEST(contradictions_are_refused),
+        TEST(renaming_and_removing_free_the_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
