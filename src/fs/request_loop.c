@@ -163,11 +163,11 @@ static void carry_out_interrupt(struct request_loop *loop, char *message, size_t
 
 static void take_message(struct request_loop *loop, char *message, size_t len)
 {
-    if (len < sizeof(struct fuse_in_header) + sizeof(struct fuse_interrupt_in))
-        carry_out(loop, message, len);
-    else if (header_of(message)->opcode == FUSE_INTERRUPT)
+    bool has_header = len >= sizeof(struct fuse_in_header);
+    if (has_header && header_of(message)->opcode == FUSE_INTERRUPT &&
+        len >= sizeof(struct fuse_in_header) + sizeof(struct fuse_interrupt_in))
         carry_out_interrupt(loop, message, len);
-    else if (needs_slot(header_of(message)))
+    else if (has_header && needs_slot(header_of(message)))
         carry_out_in_slot(loop, message, len);
     else
         carry_out(loop, message, len);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The session's life: made, mounted, started, stopped.
+ * A libfuse session from fs_session_new() to fs_session_free(), and before it what that needs: libfuse's
+ * messages, unmounting by fusermount3, and the mount options.
  */
 #include "fs/session.h"
 
