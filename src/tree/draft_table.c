@@ -128,6 +128,13 @@ static void free_slot_locked(struct draft_table *table, uint64_t number)
     table->first_free = index;
 }
 
+/* What tells files apart while they exist. */
+static void write_key(const struct stat *stat, char ret_key[DRAFT_KEY_SIZE])
+{
+    snprintf(ret_key, DRAFT_KEY_SIZE, "%llx:%llx", (unsigned long long)stat->st_dev,
+             (unsigned long long)stat->st_ino);
+}
+
 /* ---------------------------------------------------------------- references and names */
 
 /* The node if nobody needs it any more: the caller frees it, without the lock. Its names are gone with it,
@@ -222,13 +229,182 @@ static void forget_name_locked(struct draft_table *table, struct draft_node *nod
         drop_name_locked(table, link, dead);
 }
 
-/* ---------------------------------------------------------------- looking up */
+/* ---------------------------------------------------------------- descriptors */
 
-void draft_node_key(const struct stat *stat, char ret_key[DRAFT_KEY_SIZE])
+/* Descriptors are opened by name when they are needed, from the nearest folder above that has one. What the
+ * name leads to is compared with what it should be, so that nothing found on the way can lead elsewhere. */
+
+enum {
+    WAY_MAX_BYTES = 1024 * 1024
+};
+
+/* The n-th way to a draft. */
+struct way {
+    struct draft_hold start;
+    char *path;
+};
+
+static void way_release(struct way *way)
 {
-    snprintf(ret_key, DRAFT_KEY_SIZE, "%llx:%llx", (unsigned long long)stat->st_dev,
-             (unsigned long long)stat->st_ino);
+    free(way->path);
+    draft_hold_release(&way->start);
 }
+
+static void hold_locked(struct draft_table *table, struct draft_node *node, struct draft_hold *ret)
+{
+    node->holders++;
+    node->references++;
+    *ret = (struct draft_hold){.table = table, .node = node, .fd = node->fd};
+}
+
+/* Folders have one name, so from the first name on there is one way. -ENOENT: there is no such name; -ESTALE:
+ * a folder on the way has none. */
+static int find_way_locked(struct draft_table *table, const struct draft_node *node, size_t n,
+                           struct way *ret)
+{
+    const struct draft_name *first = node->names;
+    while (first != NULL && n-- > 0)
+        first = first->next;
+    if (first == NULL)
+        return -ENOENT;
+    size_t size = 0;
+    const struct draft_name *name = first;
+    for (; name != NULL && name->parent->holders == 0 && size < WAY_MAX_BYTES; name = name->parent->names)
+        size += strlen(name->name) + 1;
+    if (name == NULL)
+        return -ESTALE;
+    size += strlen(name->name) + 1;
+    if (size > WAY_MAX_BYTES)
+        return -ENAMETOOLONG;
+    ret->path = malloc(size);
+    if (ret->path == NULL)
+        return -ENOMEM;
+    hold_locked(table, name->parent, &ret->start);
+
+    char *end = ret->path + size;
+    const struct draft_name *last = name;
+    for (name = first;; name = name->parent->names) {
+        size_t len = strlen(name->name);
+        end -= len + 1;
+        memcpy(end, name->name, len);
+        end[len] = name == first ? '\0' : '/';
+        if (name == last)
+            return 0;
+    }
+}
+
+/* In pieces, for a path may be longer than what a system call takes. */
+static int open_way(const struct way *way)
+{
+    _cleanup_close_ int folder = -1;
+    char *path = way->path;
+    while (strlen(path) >= PATH_MAX) {
+        char *end = path + PATH_MAX - 1;
+        while (*end != '/')
+            end--;
+        *end = '\0';
+        int next =
+            openat(folder >= 0 ? folder : way->start.fd, path, O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC);
+        if (next < 0)
+            return -errno;
+        cleanup_close(&folder);
+        folder = next;
+        path = end + 1;
+    }
+    int fd = openat(folder >= 0 ? folder : way->start.fd, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+static bool is_file_of(int fd, const struct draft_node *node)
+{
+    char key[sizeof(node->key)];
+    struct stat stat;
+    if (fstat(fd, &stat) != 0)
+        return false;
+    write_key(&stat, key);
+    return strcmp(key, node->key) == 0;
+}
+
+/* -ESTALE: this way does not lead there any more. */
+static int try_way(const struct way *way, const struct draft_node *node)
+{
+    _cleanup_close_ int fd = open_way(way);
+    if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
+        return -ESTALE;
+    if (fd >= 0 && !is_file_of(fd, node))
+        return -ESTALE;
+    return fd < 0 ? fd : TAKE_FD(fd);
+}
+
+/* The first of its names that leads there. */
+static int open_by_names(struct draft_table *table, const struct draft_node *node)
+{
+    int fd = -ESTALE;
+    for (size_t n = 0; fd == -ESTALE; n++) {
+        _cleanup_(way_release) struct way way = {.path = NULL};
+        pthread_mutex_lock(&table->lock);
+        int error = find_way_locked(table, node, n, &way);
+        pthread_mutex_unlock(&table->lock);
+        fd = error == 0 ? try_way(&way, node) : error;
+    }
+    return fd == -ENOENT ? -ESTALE : fd;
+}
+
+int draft_hold(struct draft_table *table, struct draft_node *node, struct draft_hold *ret)
+{
+    int fd = -1;
+    pthread_mutex_lock(&table->lock);
+    while (node->holders == 0 && fd < 0) {
+        uint64_t changes = table->changes;
+        pthread_mutex_unlock(&table->lock);
+        fd = open_by_names(table, node);
+        pthread_mutex_lock(&table->lock);
+        /* What a name leads to may have changed meanwhile, and then it is known by now. */
+        if (fd < 0 && (fd != -ESTALE || changes == table->changes))
+            break;
+    }
+    bool can_be_held = node->holders > 0 || fd >= 0;
+    if (can_be_held && node->holders == 0)
+        node->fd = TAKE_FD(fd);
+    if (can_be_held)
+        hold_locked(table, node, ret);
+    pthread_mutex_unlock(&table->lock);
+    if (can_be_held && fd >= 0)
+        close(fd); /* somebody else was faster */
+    return can_be_held ? 0 : fd;
+}
+
+void draft_hold_release(struct draft_hold *hold)
+{
+    struct draft_table *table = hold->table;
+    struct draft_node *node = hold->node;
+    int fd = -1;
+    if (table == NULL)
+        return;
+    hold->table = NULL;
+    pthread_mutex_lock(&table->lock);
+    if (--node->holders == 0)
+        fd = TAKE_FD(node->fd);
+    pthread_mutex_unlock(&table->lock);
+    if (fd >= 0)
+        close(fd);
+    draft_node_unref(table, node, 1);
+}
+
+/* Not by ".": that takes the permission to search it, which listing does not. */
+int draft_node_open_folder(struct draft_table *table, struct draft_node *node)
+{
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+    char path[DRAFT_FD_PATH_SIZE];
+    int error = draft_hold(table, node, &hold);
+    if (error != 0)
+        return error;
+    draft_fd_path(hold.fd, path);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* ---------------------------------------------------------------- looking up */
 
 static struct draft_node *new_node_locked(struct draft_table *table, const char *key)
 {
@@ -255,7 +431,7 @@ static struct draft_node *intern_locked(struct draft_table *table, struct draft_
                                         const char *name, const struct stat *stat, struct draft_node **dead)
 {
     char key[DRAFT_KEY_SIZE];
-    draft_node_key(stat, key);
+    write_key(stat, key);
     struct draft_node *node = map_find(&table->nodes, key);
     if (node == NULL)
         node = new_node_locked(table, key);
@@ -386,13 +562,13 @@ static void end_rename(struct draft_table *table, struct draft_leaving *from, st
     /* Between two names of one file rename(2) does nothing. */
     if (is_done && from->hold.node != to->hold.node) {
         leave_for_locked(table, from, to, &dead);
-        if (to->hold.table != NULL)
+        if (to->hold.node != NULL)
             leave_for_locked(table, to, is_exchange ? from : NULL, &dead);
     }
     table->changes++;
     pthread_mutex_unlock(&table->lock);
     free_dead(dead);
-    if (to->hold.table != NULL)
+    if (to->hold.node != NULL)
         end_hold(&to->hold);
     end_hold(&from->hold);
 }
@@ -409,7 +585,7 @@ int draft_table_rename(struct draft_table *table, struct draft_node *parent, con
     error = error != 0 ? error : draft_leave_begin(table, parent, name, &from);
     if (error != 0)
         return error;
-    if (from.hold.table == NULL)
+    if (from.hold.node == NULL)
         return -ENOENT;
     error = draft_leave_begin(table, new_parent, new_name, &to);
     if (error != 0) {
@@ -421,183 +597,7 @@ int draft_table_rename(struct draft_table *table, struct draft_node *parent, con
     return error;
 }
 
-/* ---------------------------------------------------------------- descriptors */
-
-/* Descriptors are opened by name when they are needed, from the nearest folder above that has one. What the
- * name leads to is compared with what it should be, so that nothing found on the way can lead elsewhere. */
-
-enum {
-    WAY_MAX_BYTES = 1024 * 1024
-};
-
-/* The n-th way to a draft. */
-struct way {
-    struct draft_hold start;
-    char *path;
-};
-
-static void way_release(struct way *way)
-{
-    free(way->path);
-    draft_hold_release(&way->start);
-}
-
-static void hold_locked(struct draft_table *table, struct draft_node *node, struct draft_hold *ret)
-{
-    node->holders++;
-    node->references++;
-    *ret = (struct draft_hold){.table = table, .node = node, .fd = node->fd};
-}
-
-/* Folders have one name, so from the first name on there is one way. -ENOENT: there is no such name; -ESTALE:
- * a folder on the way has none. */
-static int find_way_locked(struct draft_table *table, const struct draft_node *node, size_t n,
-                           struct way *ret)
-{
-    const struct draft_name *first = node->names;
-    while (first != NULL && n-- > 0)
-        first = first->next;
-    if (first == NULL)
-        return -ENOENT;
-    size_t size = 0;
-    const struct draft_name *name = first;
-    for (; name != NULL && name->parent->holders == 0 && size < WAY_MAX_BYTES; name = name->parent->names)
-        size += strlen(name->name) + 1;
-    if (name == NULL)
-        return -ESTALE;
-    size += strlen(name->name) + 1;
-    if (size > WAY_MAX_BYTES)
-        return -ENAMETOOLONG;
-    ret->path = malloc(size);
-    if (ret->path == NULL)
-        return -ENOMEM;
-    hold_locked(table, name->parent, &ret->start);
-
-    char *end = ret->path + size;
-    const struct draft_name *last = name;
-    for (name = first;; name = name->parent->names) {
-        size_t len = strlen(name->name);
-        end -= len + 1;
-        memcpy(end, name->name, len);
-        end[len] = name == first ? '\0' : '/';
-        if (name == last)
-            return 0;
-    }
-}
-
-/* In pieces, for a path may be longer than what a system call takes. */
-static int open_way(const struct way *way)
-{
-    _cleanup_close_ int folder = -1;
-    char *path = way->path;
-    while (strlen(path) >= PATH_MAX) {
-        char *end = path + PATH_MAX - 1;
-        while (*end != '/')
-            end--;
-        *end = '\0';
-        int next =
-            openat(folder >= 0 ? folder : way->start.fd, path, O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC);
-        if (next < 0)
-            return -errno;
-        cleanup_close(&folder);
-        folder = next;
-        path = end + 1;
-    }
-    int fd = openat(folder >= 0 ? folder : way->start.fd, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
-}
-
-static bool is_file_of(int fd, const struct draft_node *node)
-{
-    char key[sizeof(node->key)];
-    struct stat stat;
-    if (fstat(fd, &stat) != 0)
-        return false;
-    draft_node_key(&stat, key);
-    return strcmp(key, node->key) == 0;
-}
-
-/* -ESTALE: this way does not lead there any more. */
-static int try_way(const struct way *way, const struct draft_node *node)
-{
-    _cleanup_close_ int fd = open_way(way);
-    if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
-        return -ESTALE;
-    if (fd >= 0 && !is_file_of(fd, node))
-        return -ESTALE;
-    return fd < 0 ? fd : TAKE_FD(fd);
-}
-
-/* The first of its names that leads there. */
-static int open_by_names(struct draft_table *table, const struct draft_node *node)
-{
-    int fd = -ESTALE;
-    for (size_t n = 0; fd == -ESTALE; n++) {
-        _cleanup_(way_release) struct way way = {.path = NULL};
-        pthread_mutex_lock(&table->lock);
-        int error = find_way_locked(table, node, n, &way);
-        pthread_mutex_unlock(&table->lock);
-        fd = error == 0 ? try_way(&way, node) : error;
-    }
-    return fd == -ENOENT ? -ESTALE : fd;
-}
-
-int draft_hold(struct draft_table *table, struct draft_node *node, struct draft_hold *ret)
-{
-    int fd = -1;
-    pthread_mutex_lock(&table->lock);
-    while (node->holders == 0 && fd < 0) {
-        uint64_t changes = table->changes;
-        pthread_mutex_unlock(&table->lock);
-        fd = open_by_names(table, node);
-        pthread_mutex_lock(&table->lock);
-        /* What a name leads to may have changed meanwhile, and then it is known by now. */
-        if (fd < 0 && (fd != -ESTALE || changes == table->changes))
-            break;
-    }
-    bool can_be_held = node->holders > 0 || fd >= 0;
-    if (can_be_held && node->holders == 0)
-        node->fd = TAKE_FD(fd);
-    if (can_be_held)
-        hold_locked(table, node, ret);
-    pthread_mutex_unlock(&table->lock);
-    if (can_be_held && fd >= 0)
-        close(fd); /* somebody else was faster */
-    return can_be_held ? 0 : fd;
-}
-
-void draft_hold_release(struct draft_hold *hold)
-{
-    struct draft_table *table = hold->table;
-    struct draft_node *node = hold->node;
-    int fd = -1;
-    if (table == NULL)
-        return;
-    hold->table = NULL;
-    pthread_mutex_lock(&table->lock);
-    if (--node->holders == 0)
-        fd = TAKE_FD(node->fd);
-    pthread_mutex_unlock(&table->lock);
-    if (fd >= 0)
-        close(fd);
-    draft_node_unref(table, node, 1);
-}
-
-/* Not by ".": that takes the permission to search it, which listing does not. */
-int draft_node_open_folder(struct draft_table *table, struct draft_node *node)
-{
-    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
-    char path[DRAFT_FD_PATH_SIZE];
-    int error = draft_hold(table, node, &hold);
-    if (error != 0)
-        return error;
-    draft_fd_path(hold.fd, path);
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
-}
-
-/* ---------------------------------------------------------------- writers, and how a hand-in keeps them away
- */
+/* ---------------------------------------------------------------- writers, kept away by a hand-in */
 
 enum {
     RELEASE_PATIENCE_MS = 2000

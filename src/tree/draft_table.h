@@ -86,9 +86,6 @@ int draft_table_find(struct draft_table *table, struct draft_node *parent, const
                      struct draft_node **ret_node, struct stat *ret_stat);
 void draft_node_unref(struct draft_table *table, struct draft_node *node, uint64_t count);
 
-/* What tells files apart while they exist. */
-void draft_node_key(const struct stat *stat, char ret_key[DRAFT_KEY_SIZE]);
-
 /* ---------------------------------------------------------------- holding */
 
 /* A draft that is held: its descriptor is good for as long. */
@@ -121,7 +118,7 @@ int draft_table_rename(struct draft_table *table, struct draft_node *parent, con
 
 /* A name that may come to lead to another file than this, or nowhere, while it is being left. */
 struct draft_leaving {
-    struct draft_hold hold; /* of what the name leads to; its table is NULL where that is nothing */
+    struct draft_hold hold; /* of what the name leads to; its table and node are NULL where that is nothing */
     struct draft_node *parent;
     const char *name; /* borrowed */
 };

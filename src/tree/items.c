@@ -634,7 +634,7 @@ int items_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t 
     int error = draft_leave_begin(&tree->drafts, parent, name, &leaving);
     if (error != 0)
         return error;
-    if (leaving.hold.table == NULL)
+    if (leaving.hold.node == NULL)
         return -ENOENT;
     error = hand_in_alone(tree, caller, parent, name, to, &leaving.hold);
     draft_leave_end(&leaving, error == 0);
