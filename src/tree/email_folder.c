@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The folder of an email: inodes of content, names in its folders, what they are like, and open files. Those
- * hold their bytes open, whatever becomes of the cache.
+ * The folder of an email: its texts, attachments, raw message and the thread before it, and the reply files.
+ * What is in it comes from the content of the email, which is fetched when it is first needed: so requests
+ * wait here. An open file holds its bytes open, whatever becomes of the cache.
  */
 #include "tree/email_folder.h"
 
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "store/store_content.h"
 #include "tree/node.h"
 #include "tree/reply_file.h"
 
@@ -27,13 +29,33 @@ static const char message_name[] = "message.eml";
 static const char attachments_name[] = "attachments";
 static const char thread_name[] = "thread";
 
-uint64_t email_node_ino(const struct email_node *node)
+/* What an inode of NODE_EMAIL_FOLDER is: its number is that of the email, and one of these with the place of
+ * an entry in the email's struct content_folder. */
+enum email_node_kind {
+    EMAIL_NODE_FOLDER,      /* STEM/ */
+    EMAIL_NODE_MESSAGE,     /* message.eml */
+    EMAIL_NODE_ATTACHMENTS, /* attachments/ */
+    EMAIL_NODE_THREAD,      /* thread/ */
+    EMAIL_NODE_TEXT,        /* body.txt and so on */
+    EMAIL_NODE_ATTACHMENT,  /* a file in attachments/ */
+    EMAIL_NODE_EARLIER,     /* an email in thread/ that is not in the mount */
+    EMAIL_NODE_LINK,        /* one that is: a symbolic link to its folder */
+};
+
+struct email_node {
+    uint32_t email;
+    enum email_node_kind kind;
+    uint16_t index; /* EMAIL_NODE_TEXT and on */
+};
+
+static uint64_t email_node_ino(const struct email_node *node)
 {
     return node_ino(NODE_EMAIL_FOLDER,
                     ((uint64_t)node->email << KIND_BITS | node->kind) << INDEX_BITS | node->index);
 }
 
-struct email_node email_node_of(uint64_t ino)
+/* `ino` is of NODE_EMAIL_FOLDER. */
+static struct email_node email_node_of(uint64_t ino)
 {
     uint64_t number = node_number(ino);
     return (struct email_node){
@@ -293,8 +315,9 @@ static bool has_node(const struct store_content *content, const struct email_nod
                                               [EMAIL_NODE_ATTACHMENT] = CONTENT_ATTACHMENT,
                                               [EMAIL_NODE_EARLIER] = CONTENT_PREVIOUS,
                                               [EMAIL_NODE_LINK] = CONTENT_PREVIOUS};
-    return node->kind < EMAIL_NODE_TEXT || (node->index < content->folder.len &&
-                                            content->folder.entries[node->index].kind == kinds[node->kind]);
+    return node->kind < EMAIL_NODE_TEXT ||
+           (node->kind < ARRAY_LEN(kinds) && node->index < content->folder.len &&
+            content->folder.entries[node->index].kind == kinds[node->kind]);
 }
 
 static int get_in_email_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino,

@@ -12,31 +12,8 @@
 #ifndef INBOXFS_TREE_EMAIL_FOLDER_H
 #define INBOXFS_TREE_EMAIL_FOLDER_H
 
-#include "store/store_content.h"
 #include "tree/tree.h"
 
-/* What an inode of NODE_EMAIL_FOLDER is: its number is that of the email, and one of these with the place of
- * an entry in the email's struct content_folder. */
-enum email_node_kind {
-    EMAIL_NODE_FOLDER,      /* STEM/ */
-    EMAIL_NODE_MESSAGE,     /* message.eml */
-    EMAIL_NODE_ATTACHMENTS, /* attachments/ */
-    EMAIL_NODE_THREAD,      /* thread/ */
-    EMAIL_NODE_TEXT,        /* body.txt and so on */
-    EMAIL_NODE_ATTACHMENT,  /* a file in attachments/ */
-    EMAIL_NODE_EARLIER,     /* an email in thread/ that is not in the mount */
-    EMAIL_NODE_LINK,        /* one that is: a symbolic link to its folder */
-};
-
-struct email_node {
-    uint32_t email;
-    enum email_node_kind kind;
-    uint16_t index; /* EMAIL_NODE_TEXT and on */
-};
-
-uint64_t email_node_ino(const struct email_node *node);
-/* `ino` is of NODE_EMAIL_FOLDER. */
-struct email_node email_node_of(uint64_t ino);
 /* Whether `name` in the inbox is the folder of an email, and that is shown. No wait. */
 bool email_folder_find(struct tree *tree, uint32_t inbox, const char *name, struct tree_entry *ret);
 /* The folder of this email. */

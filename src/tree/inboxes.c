@@ -22,6 +22,7 @@
 #include "base/strbuf.h"
 #include "mail/inbox_record.h"
 #include "outbox/writer_fate.h"
+#include "store/store_content.h"
 #include "tree/email_folder.h"
 #include "tree/events.h"
 #include "tree/node.h"

@@ -32,7 +32,7 @@
     KIND(ROOT, root)                     /* first, so that its inode is the kernel's TREE_ROOT_INO */         \
     KIND(README, readme)                 /* README */                                                         \
     KIND(STATUS, status)                 /* status.json */                                                    \
-    KIND(EVENT_LOG, event_log)           /* events.jsonl: where in the log it begins (events.h) */            \
+    KIND(EVENT_LOG, event_log)           /* events.jsonl: where in the log it begins, and 1 (events.c) */     \
     KIND(EVENT_STREAM, event_stream)     /* events */                                                         \
     KIND(CONTROL, control)               /* ctl */                                                            \
     KIND(INBOXES, inboxes)               /* inboxes/ */                                                       \

@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "mail/receipt.h"
+#include "store/store_content.h"
 #include "tree/email_folder.h"
 #include "tree/events.h"
 #include "tree/inboxes.h"

@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "store/store_content.h"
-#include "tree/email_folder.h"
+#include "tree/node.h"
 
 #define BOX "inboxes/alice@inbox.example"
 #define STEM "20261120T100000Z_hello_3c90c3cc"
@@ -165,18 +165,22 @@ static void what_is_not_there(void **state)
                      -EISDIR);
 }
 
+/* The number of what is in the folder of an email says in its low 16 bits which entry of the content it is,
+ * and above as what it was shown. */
 static void a_number_that_means_something_else_now_opens_nothing(void **state)
 {
+    const uint64_t place = UINT64_C(0xffff) << NODE_KIND_BITS;
     struct tree_fixture *fixture = *state;
-    struct email_node node = email_node_of(fixture_ino(fixture, BOX "/" STEM "/body.txt"));
-    struct tree_attributes attributes;
-    struct tree_handle *handle;
-    node.kind = EMAIL_NODE_ATTACHMENT;
-    uint64_t ino = email_node_ino(&node);
-    assert_int_equal(tree_get_attributes(fixture->tree, &nobody, ino, &attributes), -ENOENT);
-    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_RDONLY, &handle), -ENOENT);
-    node.kind = EMAIL_NODE_EARLIER;
-    assert_int_equal(tree_open(fixture->tree, &nobody, email_node_ino(&node), O_RDONLY, &handle), -ENOENT);
+    uint64_t body = fixture_ino(fixture, BOX "/" STEM "/body.txt");
+    uint64_t file = fixture_ino(fixture, BOX "/" STEM "/attachments/r.pdf");
+    const uint64_t numbers[] = {(body & ~place) | (file & place), (file & ~place) | (body & place),
+                                body | place};
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+        struct tree_attributes attributes;
+        struct tree_handle *handle;
+        assert_int_equal(tree_get_attributes(fixture->tree, &nobody, numbers[i], &attributes), -ENOENT);
+        assert_int_equal(tree_open(fixture->tree, &nobody, numbers[i], O_RDONLY, &handle), -ENOENT);
+    }
 }
 
 static void looking_at_the_inbox_asks_nothing(void **state)
