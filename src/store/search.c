@@ -17,7 +17,7 @@
 #include "store/bounded_call.h"
 #include "store/index.h"
 #include "store/result_errno.h"
-#include "store/store.h"
+#include "store/store_private.h"
 
 /* ---------------------------------------------------------------- emails found */
 
@@ -519,17 +519,22 @@ static int search_both(struct search *search, struct cancel *cancel, struct stor
     return 0;
 }
 
-int searcher_find(struct searcher *searcher, const char *text, struct cancel *cancel,
-                  struct store_search *ret)
+int store_search(struct store *store, const char *text, struct cancel *cancel, struct store_search *ret)
 {
     struct search_query query;
     int error = search_query_parse(text, &query);
     if (error != 0)
         return error;
-    struct search search = {.searcher = searcher, .query = &query};
+    struct search search = {.searcher = &store->searcher, .query = &query};
     error = search_both(&search, cancel, ret);
     search_hits_release(&search.found);
     search_hits_release(&search.local);
     search_query_release(&query);
     return error;
+}
+
+void store_search_release(struct store_search *search)
+{
+    free(search->emails);
+    *search = (struct store_search){.len = 0};
 }

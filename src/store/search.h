@@ -39,8 +39,4 @@ void searcher_init(struct searcher *searcher, struct index *index, struct mail_s
                    struct contact *contact, struct sync *sync, struct search_feed *feed);
 void searcher_release(struct searcher *searcher);
 
-/* Contract: store_search(). */
-int searcher_find(struct searcher *searcher, const char *text, struct cancel *cancel,
-                  struct store_search *ret);
-
 #endif

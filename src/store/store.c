@@ -260,16 +260,3 @@ void store_get_status(struct store *store, struct store_status *ret)
     sync_get_status(store->sync, ret);
     index_count(&store->index, &ret->inboxes, &ret->emails);
 }
-
-/* ---------------------------------------------------------------- searching */
-
-int store_search(struct store *store, const char *text, struct cancel *cancel, struct store_search *ret)
-{
-    return searcher_find(&store->searcher, text, cancel, ret);
-}
-
-void store_search_release(struct store_search *search)
-{
-    free(search->emails);
-    *search = (struct store_search){.len = 0};
-}
