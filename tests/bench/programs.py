@@ -169,7 +169,7 @@ class Mount:
         self.box = self.path / "inboxes" / RECEIVER
         self.debug_log = debug_log
         log = open(debug_log, "wb") if debug_log else None
-        mode = ["-d", "-s"] if debug_log else ["-f"]  # in the log, requests are in order
+        mode = ["-d"] if debug_log else ["-f"]
         self.process = subprocess.Popen(
             [BUILD / "inboxfs", *mode, *metadata_only(), f"--api-key-file={service.key_file}",
              f"--state-dir={place / state}", f"--poll-interval={poll_s}", url or service.url, self.path], stderr=log)
