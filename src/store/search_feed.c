@@ -721,15 +721,14 @@ static void search_feed_add_text(struct search_feed *feed, uint32_t email, const
 bool search_feed_settle(struct search_feed *feed, int64_t timeout_ms, struct cancel *cancel)
 {
     int64_t until_ms = now_ms() + timeout_ms;
-    cancel_bind(cancel, &feed->changed, &feed->lock);
+    int error = 0;
     pthread_mutex_lock(&feed->lock);
     uint64_t wanted = ++feed->rounds_wanted;
     pthread_cond_broadcast(&feed->changed);
-    while (feed->rounds_done < wanted && feed->is_started && !cancel_is_set(cancel) && now_ms() < until_ms)
-        clock_wait(clock_system(), &feed->changed, &feed->lock, until_ms);
+    while (feed->rounds_done < wanted && feed->is_started && error == 0)
+        error = wait_until(clock_system(), &feed->changed, &feed->lock, until_ms, cancel);
     bool is_settled = feed->rounds_done >= wanted && !feed->is_behind;
     pthread_mutex_unlock(&feed->lock);
-    cancel_unbind(cancel);
     return is_settled;
 }
 

@@ -70,7 +70,7 @@ struct fake_service *fake_service_new(void)
     struct fake_service *fake = fake_must(calloc(1, sizeof(*fake)));
     fake->service.ops = &fake_service_ops;
     pthread_mutex_init(&fake->lock, NULL);
-    pthread_cond_init(&fake->changed, NULL);
+    clock_condition_init(&fake->changed);
     return fake;
 }
 
@@ -238,7 +238,7 @@ static void wait_or_die_locked(struct fake_service *fake, const struct timespec 
 static struct timespec patience_end(void)
 {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += PATIENCE_S;
     return until;
 }

@@ -70,24 +70,15 @@ static struct fake_outcome next_outcome_locked(struct fake_service *fake, struct
     return calls->usual;
 }
 
-static void wait_a_little_locked(struct fake_service *fake)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 20 * 1000 * 1000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_cond_timedwait(&fake->changed, &fake->lock, &until);
-}
-
 /* Stands at the gate until it may pass; false: cancelled. Several calls may share a cancel, which wakes one
  * of them at most: they look for themselves. */
 static bool pass_gate_locked(struct fake_service *fake, struct fake_calls *calls, struct cancel *cancel)
 {
+    struct clock *clock = clock_system();
     calls->at_gate++;
     pthread_cond_broadcast(&fake->changed);
     while (calls->gate_is_closed && calls->may_pass == 0 && !cancel_is_set(cancel))
-        wait_a_little_locked(fake);
+        wait_until(clock, &fake->changed, &fake->lock, clock_monotonic_ms(clock) + 20, cancel);
     calls->at_gate--;
     bool may_pass = !calls->gate_is_closed || calls->may_pass > 0;
     if (calls->gate_is_closed && calls->may_pass > 0)
@@ -99,7 +90,6 @@ struct fake_outcome fake_begin_call(struct fake_service *fake, enum fake_call ca
                                     const struct fake_record *record, struct cancel *cancel)
 {
     struct fake_calls *calls = &fake->calls[call];
-    cancel_bind(cancel, &fake->changed, &fake->lock);
     pthread_mutex_lock(&fake->lock);
     calls->records = fake_must(realloc(calls->records, (calls->len + 1) * sizeof(*calls->records)));
     struct fake_record *kept = &calls->records[calls->len];
@@ -111,9 +101,6 @@ struct fake_outcome fake_begin_call(struct fake_service *fake, enum fake_call ca
     if (++calls->under_way > calls->most_at_once)
         calls->most_at_once = calls->under_way;
     bool passed = pass_gate_locked(fake, calls, cancel);
-    pthread_mutex_unlock(&fake->lock);
-    cancel_unbind(cancel);
-    pthread_mutex_lock(&fake->lock);
     if (passed && !cancel_is_set(cancel))
         return next_outcome_locked(fake, calls, record);
     calls->records[index].was_cancelled = true;
