@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/sleepers.h"
+#include "base/wait.h"
 
 enum {
     IDLE_SECONDS = 30

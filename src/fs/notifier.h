@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "base/cancel.h"
+#include "base/wait.h"
 #include "fs/stream.h"
 #include "fs/watch_helper.h"
 #include "tree/tree.h"

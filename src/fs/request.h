@@ -20,8 +20,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "base/cancel.h"
 #include "base/thread.h"
+#include "base/wait.h"
 #include "tree/tree.h"
 
 struct request_list {

@@ -22,7 +22,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/cancel.h"
+#include "base/wait.h"
 
 enum {
     WATCH_HELPER_WAIT_MS = 2 * 1000

@@ -12,8 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/cancel.h"
 #include "base/strbuf.h"
+#include "base/wait.h"
 
 enum {
     HTTP_PATH_MAX_BYTES = 4096,

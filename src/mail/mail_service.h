@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/cancel.h"
+#include "base/wait.h"
 #include "mail/email_content.h"
 #include "mail/email_record.h"
 #include "mail/inbox_record.h"

@@ -12,7 +12,7 @@
 #ifndef INBOXFS_OUTBOX_HANDLE_H
 #define INBOXFS_OUTBOX_HANDLE_H
 
-#include "base/cancel.h"
+#include "base/wait.h"
 #include "mail/envelope.h"
 #include "outbox/item.h"
 

@@ -24,9 +24,8 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include "base/backoff.h"
-#include "base/cancel.h"
 #include "base/map.h"
+#include "base/wait.h"
 #include "mail/envelope.h"
 #include "outbox/outbox.h"
 

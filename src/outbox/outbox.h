@@ -18,8 +18,8 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include "base/cancel.h"
 #include "base/clock.h"
+#include "base/wait.h"
 #include "mail/event.h"
 #include "mail/mail_service.h"
 

@@ -17,12 +17,12 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "base/cancel.h"
 #include "base/cleanup.h"
 #include "base/crash_point.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "base/wait.h"
 #include "mail/draft.h"
 #include "outbox/send_queue.h"
 #include "outbox/transition.h"

@@ -18,8 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/backoff.h"
 #include "base/map.h"
+#include "base/wait.h"
 #include "outbox/item.h"
 #include "outbox/spool.h"
 

@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 #include "base/cleanup.h"
-#include "base/sleepers.h"
+#include "base/wait.h"
 #include "outbox/item.h"
 #include "outbox/outbox.h"
 #include "outbox/send_queue.h"

@@ -8,8 +8,8 @@
 
 #include <stdint.h>
 
-#include "base/cancel.h"
 #include "base/clock.h"
+#include "base/wait.h"
 
 /* Runs `function`, which must return soon after its cancel is set, to its end. `cancel` (may be NULL) and the
  * passing of `timeout_ms` set that. 0, or -errno when no thread can be started (it did not run). */

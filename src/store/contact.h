@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/cancel.h"
+#include "base/wait.h"
 #include "mail/mail_service.h"
 #include "store/index.h"
 #include "store/store.h"

@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-#include "base/cancel.h"
+#include "base/wait.h"
 #include "mail/mail_service.h"
 
 struct inbox_list { /* empty: all zeros */

@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-#include "base/cancel.h"
+#include "base/wait.h"
 #include "store/contact.h"
 #include "store/index.h"
 #include "store/search_feed.h"

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/cancel.h"
+#include "base/wait.h"
 #include "mail/content_folder.h"
 #include "store/index.h"
 #include "store/search_index.h"

@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/cancel.h"
 #include "base/clock.h"
+#include "base/wait.h"
 #include "mail/event.h"
 #include "mail/mail_service.h"
 

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/backoff.h"
 #include "base/cleanup.h"
 #include "base/random.h"
 #include "base/thread.h"
+#include "base/wait.h"
 #include "mail/reason.h"
 #include "store/index.h"
 #include "store/index_changes.h"

@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#include "base/cancel.h"
+#include "base/wait.h"
 #include "store/store.h"
 
 #define SYNC_ALL UINT32_MAX /* in place of the number of an inbox */

@@ -14,9 +14,9 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/map.h"
+#include "base/wait.h"
 
 enum {
     DRAFT_KEY_SIZE = 40

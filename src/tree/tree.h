@@ -17,9 +17,9 @@
 #include <sys/statvfs.h>
 #include <sys/types.h>
 
-#include "base/cancel.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/wait.h"
 #include "mail/event.h"
 #include "mail/mail_service.h"
 #include "outbox/outbox.h"

@@ -4,9 +4,9 @@
  */
 #include "tree_fixture.h"
 
-#include "base/cancel.h"
 #include "base/cleanup.h"
 #include "base/thread.h"
+#include "base/wait.h"
 #include "support/fake_clock.h"
 
 enum {

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Waits that can be cancelled, threads that wait for work, and exponential backoff with equal jitter.
+ *
+ * Cancelling wakes a thread that waits on a condition of somebody else's. The one that cancels must take the
+ * mutex of that condition, and the waiter holds this mutex when it says which condition it is. So neither
+ * holds cancel->lock while it takes the mutex. The waiter does not return before whoever wakes it is done:
+ * the condition may be gone a moment later.
+ */
+#include "base/wait.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+#include "base/random.h"
+
+/* ---------------------------------------------------------------- until it is cancelled */
+
+void cancel_init(struct cancel *cancel)
+{
+    *cancel = (struct cancel){.is_set = false};
+    pthread_mutex_init(&cancel->lock, NULL);
+    pthread_cond_init(&cancel->woken, NULL);
+}
+
+void cancel_release(struct cancel *cancel)
+{
+    pthread_cond_destroy(&cancel->woken);
+    pthread_mutex_destroy(&cancel->lock);
+}
+
+void cancel_set(struct cancel *cancel)
+{
+    pthread_mutex_lock(&cancel->lock);
+    cancel->is_set = true;
+    pthread_cond_t *condition = cancel->condition;
+    pthread_mutex_t *mutex = cancel->condition_of;
+    if (condition != NULL)
+        cancel->waking++;
+    pthread_mutex_unlock(&cancel->lock);
+    if (condition == NULL)
+        return;
+
+    pthread_mutex_lock(mutex);
+    pthread_cond_broadcast(condition);
+    pthread_mutex_unlock(mutex);
+
+    pthread_mutex_lock(&cancel->lock);
+    if (--cancel->waking == 0)
+        pthread_cond_broadcast(&cancel->woken);
+    pthread_mutex_unlock(&cancel->lock);
+}
+
+bool cancel_is_set(struct cancel *cancel)
+{
+    return cancel != NULL && cancel->is_set;
+}
+
+static void enter_condition(struct cancel *cancel, pthread_cond_t *condition, pthread_mutex_t *mutex)
+{
+    pthread_mutex_lock(&cancel->lock);
+    cancel->condition = condition;
+    cancel->condition_of = mutex;
+    pthread_mutex_unlock(&cancel->lock);
+}
+
+/* Returns whether somebody wakes the condition just now, and so needs its mutex. */
+static bool leave_condition(struct cancel *cancel)
+{
+    pthread_mutex_lock(&cancel->lock);
+    cancel->condition = NULL;
+    bool is_being_woken = cancel->waking > 0;
+    pthread_mutex_unlock(&cancel->lock);
+    return is_being_woken;
+}
+
+static void await_waking(struct cancel *cancel)
+{
+    pthread_mutex_lock(&cancel->lock);
+    while (cancel->waking > 0)
+        pthread_cond_wait(&cancel->woken, &cancel->lock);
+    pthread_mutex_unlock(&cancel->lock);
+}
+
+int wait_until(struct clock *clock, pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t until_ms,
+               struct cancel *cancel)
+{
+    int error = 0;
+    if (cancel != NULL)
+        enter_condition(cancel, condition, mutex);
+    if (cancel_is_set(cancel))
+        error = -EINTR;
+    else if (until_ms != CLOCK_FOREVER && clock_monotonic_ms(clock) >= until_ms)
+        error = -ETIMEDOUT;
+    else
+        clock_wait(clock, condition, mutex, until_ms);
+    if (cancel != NULL && leave_condition(cancel)) {
+        pthread_mutex_unlock(mutex);
+        await_waking(cancel);
+        pthread_mutex_lock(mutex);
+    }
+    return error;
+}
+
+/* ---------------------------------------------------------------- for work */
+
+void sleeper_init(struct sleeper *sleeper)
+{
+    *sleeper = (struct sleeper){.is_asleep = false};
+    clock_condition_init(&sleeper->wake);
+}
+
+void sleeper_release(struct sleeper *sleeper)
+{
+    pthread_cond_destroy(&sleeper->wake);
+}
+
+static void leave_sleepers(struct sleepers *sleepers, struct sleeper *self)
+{
+    struct sleeper **at = &sleepers->first;
+    while (*at != self)
+        at = &(*at)->next;
+    *at = self->next;
+    self->is_asleep = false;
+}
+
+void sleepers_wait(struct sleepers *sleepers, struct sleeper *self, struct clock *clock,
+                   pthread_mutex_t *mutex, int64_t until_ms)
+{
+    self->next = sleepers->first;
+    sleepers->first = self;
+    self->is_asleep = true;
+    clock_wait(clock, &self->wake, mutex, until_ms);
+    if (self->is_asleep)
+        leave_sleepers(sleepers, self);
+}
+
+void sleepers_wake_one(struct sleepers *sleepers)
+{
+    struct sleeper *sleeper = sleepers->first;
+    if (sleeper == NULL)
+        return;
+    leave_sleepers(sleepers, sleeper);
+    pthread_cond_signal(&sleeper->wake);
+}
+
+void sleepers_wake_all(struct sleepers *sleepers)
+{
+    while (sleepers->first != NULL)
+        sleepers_wake_one(sleepers);
+}
+
+/* ---------------------------------------------------------------- before another attempt */
+
+int64_t backoff_next_ms(struct backoff *backoff)
+{
+    int64_t delay = backoff->min_ms;
+    for (unsigned int i = 0; i < backoff->attempts && delay < backoff->max_ms; i++)
+        delay *= 2;
+    if (delay > backoff->max_ms)
+        delay = backoff->max_ms;
+    backoff->attempts++;
+
+    uint32_t noise = 0;
+    if (random_bytes(&noise, sizeof(noise)) != 0)
+        return delay;
+    return delay - (int64_t)(noise % (uint64_t)(delay / 2 + 1));
+}
+
+void backoff_reset(struct backoff *backoff)
+{
+    backoff->attempts = 0;
+}

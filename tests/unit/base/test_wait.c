@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Waiting: whoever waits is woken, and time is what the test says. None of the threads that wait for work is
+ * woken without need, and none sleeps on when there is something to do. Attempts back off, and not all alike.
+ */
+#include "base/wait.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "support/fake_clock.h"
+
+struct waiter {
+    struct fake_clock fake;
+    struct cancel cancel;
+    pthread_mutex_t lock;
+    pthread_cond_t condition;
+    int64_t until_ms;
+    int64_t woken_at_ms;
+    int error;
+};
+
+static int set_up(void **state)
+{
+    static struct waiter waiter;
+    waiter = (struct waiter){.until_ms = CLOCK_FOREVER};
+    fake_clock_init(&waiter.fake, 1000000);
+    cancel_init(&waiter.cancel);
+    pthread_mutex_init(&waiter.lock, NULL);
+    clock_condition_init(&waiter.condition);
+    *state = &waiter;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct waiter *waiter = *state;
+    cancel_release(&waiter->cancel);
+    fake_clock_release(&waiter->fake);
+    return 0;
+}
+
+/* Waits until it is cancelled or the time has come. */
+static void *wait_for_either(void *argument)
+{
+    struct waiter *waiter = argument;
+    struct clock *clock = &waiter->fake.clock;
+    pthread_mutex_lock(&waiter->lock);
+    do
+        waiter->error =
+            wait_until(clock, &waiter->condition, &waiter->lock, waiter->until_ms, &waiter->cancel);
+    while (waiter->error == 0);
+    waiter->woken_at_ms = clock_monotonic_ms(clock);
+    pthread_mutex_unlock(&waiter->lock);
+    return NULL;
+}
+
+static void cancelling_wakes_a_waiter(void **state)
+{
+    struct waiter *waiter = *state;
+    pthread_t thread;
+    assert_int_equal(thread_start(&thread, "waiter", wait_for_either, waiter), 0);
+    fake_clock_await_waiters(&waiter->fake, 1);
+    cancel_set(&waiter->cancel);
+    pthread_join(thread, NULL);
+    assert_true(cancel_is_set(&waiter->cancel));
+    assert_int_equal(waiter->error, -EINTR);
+}
+
+/* The condition lives no longer than its wait: a call that is still about to wake it would find nothing. */
+static void *wait_on_a_condition_of_its_own(void *argument)
+{
+    struct waiter *waiter = argument;
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t condition;
+    int error = 0;
+    clock_condition_init(&condition);
+    pthread_mutex_lock(&lock);
+    while (error == 0)
+        error = wait_until(clock_system(), &condition, &lock, CLOCK_FOREVER, &waiter->cancel);
+    pthread_mutex_unlock(&lock);
+    pthread_cond_destroy(&condition);
+    pthread_mutex_destroy(&lock);
+    memset(&condition, 0xff, sizeof(condition));
+    memset(&lock, 0xff, sizeof(lock));
+    waiter->error = error;
+    return NULL;
+}
+
+static void a_condition_may_go_as_soon_as_its_wait_is_over(void **state)
+{
+    struct waiter *waiter = *state;
+    for (int i = 0; i < 2000; i++) {
+        pthread_t thread;
+        cancel_release(&waiter->cancel);
+        cancel_init(&waiter->cancel);
+        assert_int_equal(thread_start(&thread, "waiter", wait_on_a_condition_of_its_own, waiter), 0);
+        cancel_set(&waiter->cancel);
+        pthread_join(thread, NULL);
+        assert_int_equal(waiter->error, -EINTR);
+    }
+}
+
+static void cancelling_before_the_wait_is_seen(void **state)
+{
+    struct waiter *waiter = *state;
+    cancel_set(&waiter->cancel);
+    cancel_set(&waiter->cancel);
+    wait_for_either(waiter);
+    assert_int_equal(waiter->error, -EINTR);
+}
+
+static void no_cancel_is_never_set(void **state)
+{
+    struct waiter *waiter = *state;
+    assert_false(cancel_is_set(NULL));
+    assert_false(cancel_is_set(&waiter->cancel));
+    pthread_mutex_lock(&waiter->lock);
+    assert_int_equal(wait_until(clock_system(), &waiter->condition, &waiter->lock, 1, NULL), -ETIMEDOUT);
+    pthread_mutex_unlock(&waiter->lock);
+}
+
+static void moving_the_time_wakes_a_waiter_when_it_has_come(void **state)
+{
+    struct waiter *waiter = *state;
+    pthread_t thread;
+    int64_t start_ms = clock_monotonic_ms(&waiter->fake.clock);
+    waiter->until_ms = start_ms + 5000;
+    assert_int_equal(thread_start(&thread, "waiter", wait_for_either, waiter), 0);
+    for (int second = 1; second <= 5; second++) {
+        fake_clock_await_waiters(&waiter->fake, 1);
+        fake_clock_advance(&waiter->fake, 1000);
+    }
+    pthread_join(thread, NULL);
+    assert_int_equal(waiter->error, -ETIMEDOUT);
+    assert_int_equal(waiter->woken_at_ms, start_ms + 5000);
+    assert_int_equal(clock_realtime_ms(&waiter->fake.clock), 1005000);
+}
+
+static void a_wait_for_the_past_returns(void **state)
+{
+    struct waiter *waiter = *state;
+    waiter->until_ms = clock_monotonic_ms(&waiter->fake.clock);
+    pthread_mutex_lock(&waiter->lock);
+    clock_wait(&waiter->fake.clock, &waiter->condition, &waiter->lock, waiter->until_ms);
+    clock_wait(clock_system(), &waiter->condition, &waiter->lock, 1);
+    pthread_mutex_unlock(&waiter->lock);
+}
+
+static void the_machines_clock_goes_on(void **state)
+{
+    struct clock *clock = clock_system();
+    struct waiter *waiter = *state;
+    int64_t until_ms = clock_monotonic_ms(clock) + 20;
+    assert_true(clock_realtime_ms(clock) > INT64_C(1500000000000));
+    pthread_mutex_lock(&waiter->lock);
+    while (clock_monotonic_ms(clock) < until_ms)
+        clock_wait(clock, &waiter->condition, &waiter->lock, until_ms);
+    pthread_mutex_unlock(&waiter->lock);
+    assert_true(clock_monotonic_ms(clock) < until_ms + 10000);
+}
+
+/* ---------------------------------------------------------------- for work */
+
+enum {
+    THREADS = 6,
+    TASKS = 20000,
+};
+
+struct shop {
+    pthread_mutex_t lock;
+    struct sleepers idlers;
+    pthread_cond_t changed;
+    unsigned int tasks; /* that wait, */
+    unsigned int done;  /* and that were done */
+    unsigned int asleep;
+    unsigned int last; /* who did the last one */
+    bool is_closed;
+};
+
+struct hand {
+    struct shop *shop;
+    unsigned int number;
+    pthread_t thread;
+};
+
+static void *work(void *argument)
+{
+    struct hand *hand = argument;
+    struct shop *shop = hand->shop;
+    struct sleeper self;
+    sleeper_init(&self);
+    pthread_mutex_lock(&shop->lock);
+    while (!shop->is_closed) {
+        if (shop->tasks > 0) {
+            shop->tasks--;
+            shop->done++;
+            shop->last = hand->number;
+            pthread_cond_broadcast(&shop->changed);
+            continue;
+        }
+        shop->asleep++;
+        pthread_cond_broadcast(&shop->changed);
+        sleepers_wait(&shop->idlers, &self, clock_system(), &shop->lock, CLOCK_FOREVER);
+        shop->asleep--;
+    }
+    pthread_mutex_unlock(&shop->lock);
+    sleeper_release(&self);
+    return NULL;
+}
+
+static void open_shop(struct shop *shop, struct hand hands[THREADS])
+{
+    *shop = (struct shop){.tasks = 0};
+    pthread_mutex_init(&shop->lock, NULL);
+    pthread_cond_init(&shop->changed, NULL);
+    for (unsigned int i = 0; i < THREADS; i++) {
+        hands[i] = (struct hand){.shop = shop, .number = i};
+        assert_int_equal(thread_start(&hands[i].thread, "test", work, &hands[i]), 0);
+        pthread_mutex_lock(&shop->lock);
+        while (shop->asleep != i + 1)
+            pthread_cond_wait(&shop->changed, &shop->lock);
+        pthread_mutex_unlock(&shop->lock);
+    }
+}
+
+static void close_shop(struct shop *shop, struct hand hands[THREADS])
+{
+    pthread_mutex_lock(&shop->lock);
+    shop->is_closed = true;
+    sleepers_wake_all(&shop->idlers);
+    assert_null(shop->idlers.first);
+    pthread_mutex_unlock(&shop->lock);
+    for (unsigned int i = 0; i < THREADS; i++)
+        pthread_join(hands[i].thread, NULL);
+    pthread_cond_destroy(&shop->changed);
+    pthread_mutex_destroy(&shop->lock);
+}
+
+static void put_task_locked(struct shop *shop)
+{
+    shop->tasks++;
+    sleepers_wake_one(&shop->idlers);
+}
+
+static void each_task_wakes_one_thread(void **state)
+{
+    struct shop shop;
+    struct hand hands[THREADS];
+    (void)state;
+    open_shop(&shop, hands);
+    pthread_mutex_lock(&shop.lock);
+    for (unsigned int i = 0; i < TASKS; i++) {
+        put_task_locked(&shop);
+        while (shop.done <= i)
+            pthread_cond_wait(&shop.changed, &shop.lock);
+    }
+    pthread_mutex_unlock(&shop.lock);
+    close_shop(&shop, hands);
+    assert_int_equal(shop.done, TASKS);
+}
+
+static void who_slept_last_is_woken_first(void **state)
+{
+    struct shop shop;
+    struct hand hands[THREADS];
+    (void)state;
+    open_shop(&shop, hands);
+    pthread_mutex_lock(&shop.lock);
+    put_task_locked(&shop);
+    while (shop.done == 0)
+        pthread_cond_wait(&shop.changed, &shop.lock);
+    assert_int_equal(shop.last, THREADS - 1);
+    pthread_mutex_unlock(&shop.lock);
+    close_shop(&shop, hands);
+}
+
+static void a_heap_of_tasks_wakes_all(void **state)
+{
+    struct shop shop;
+    struct hand hands[THREADS];
+    (void)state;
+    open_shop(&shop, hands);
+    pthread_mutex_lock(&shop.lock);
+    for (unsigned int i = 0; i < THREADS; i++)
+        put_task_locked(&shop);
+    assert_null(shop.idlers.first);
+    put_task_locked(&shop); /* nobody sleeps */
+    while (shop.done < THREADS + 1)
+        pthread_cond_wait(&shop.changed, &shop.lock);
+    pthread_mutex_unlock(&shop.lock);
+    close_shop(&shop, hands);
+}
+
+static void a_sleep_ends_when_its_time_is_up(void **state)
+{
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct clock *clock = clock_system();
+    struct sleepers sleepers = {.first = NULL};
+    struct sleeper self;
+    (void)state;
+    sleeper_init(&self);
+    pthread_mutex_lock(&lock);
+    int64_t until = clock_monotonic_ms(clock) + 20;
+    while (clock_monotonic_ms(clock) < until)
+        sleepers_wait(&sleepers, &self, clock, &lock, until);
+    assert_null(sleepers.first);
+    assert_false(self.is_asleep);
+    sleepers_wake_one(&sleepers);
+    pthread_mutex_unlock(&lock);
+    sleeper_release(&self);
+}
+
+/* ---------------------------------------------------------------- before another attempt */
+
+static void delays_double_up_to_the_bound(void **state)
+{
+    static const int64_t full_ms[] = {1000, 2000, 4000, 8000, 16000, 20000, 20000, 20000};
+    (void)state;
+    for (int round = 0; round < 100; round++) {
+        struct backoff backoff = {.min_ms = 1000, .max_ms = 20000};
+        for (size_t i = 0; i < sizeof(full_ms) / sizeof(full_ms[0]); i++) {
+            int64_t delay = backoff_next_ms(&backoff);
+            assert_true(delay >= full_ms[i] / 2 && delay <= full_ms[i]);
+        }
+        backoff_reset(&backoff);
+        assert_true(backoff_next_ms(&backoff) <= 1000);
+    }
+}
+
+static void delays_differ(void **state)
+{
+    bool differs = false;
+    struct backoff backoff = {.min_ms = 1000000, .max_ms = 1000000};
+    (void)state;
+    int64_t first = backoff_next_ms(&backoff);
+    for (int i = 0; i < 100; i++)
+        differs = differs || backoff_next_ms(&backoff) != first;
+    assert_true(differs);
+}
+
+static void a_million_attempts_do_not_overflow(void **state)
+{
+    struct backoff backoff = {.min_ms = 1000, .max_ms = 900000, .attempts = 4294967290U};
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        int64_t delay = backoff_next_ms(&backoff);
+        assert_true(delay > 0 && delay <= 900000);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(cancelling_wakes_a_waiter, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(cancelling_before_the_wait_is_seen, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_condition_may_go_as_soon_as_its_wait_is_over, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(no_cancel_is_never_set, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(moving_the_time_wakes_a_waiter_when_it_has_come, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_wait_for_the_past_returns, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_machines_clock_goes_on, set_up, tear_down),
+        cmocka_unit_test(each_task_wakes_one_thread),
+        cmocka_unit_test(who_slept_last_is_woken_first),
+        cmocka_unit_test(a_heap_of_tasks_wakes_all),
+        cmocka_unit_test(a_sleep_ends_when_its_time_is_up),
+        cmocka_unit_test(delays_double_up_to_the_bound),
+        cmocka_unit_test(delays_differ),
+        cmocka_unit_test(a_million_attempts_do_not_overflow),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
