@@ -248,10 +248,9 @@ static int new_thread(struct request_loop *loop, struct request_thread **ret_thr
     return error;
 }
 
-/* Counts this thread out: the loop may be released from now on. */
+/* The loop may be released from now on. */
 static void leave(struct request_loop *loop)
 {
-    atomic_fetch_sub(&loop->idle, 1);
     pthread_mutex_lock(&loop->lock);
     loop->threads--;
     pthread_cond_broadcast(&loop->thread_ended);
@@ -285,8 +284,10 @@ static int add_thread(struct request_loop *loop)
         return -EAGAIN;
     atomic_fetch_add(&loop->idle, 1);
     int error = start_thread(loop);
-    if (error != 0)
+    if (error != 0) {
+        atomic_fetch_sub(&loop->idle, 1);
         leave(loop);
+    }
     return error;
 }
 
@@ -314,6 +315,17 @@ static void take_and_let_others_read(const struct request_thread *thread, ssize_
     take_message(thread->loop, thread->buffer, (size_t)len);
 }
 
+/* Counts this thread as idle, unless enough others are. A thread that is about to end must not count even for
+ * a moment: the last one that reads would take a request that waits, and start nobody in its place. */
+static bool become_idle(struct request_loop *loop)
+{
+    unsigned int idle = loop->idle;
+    while (idle < REQUEST_LOOP_IDLE_MAX)
+        if (atomic_compare_exchange_weak(&loop->idle, &idle, idle + 1))
+            return true;
+    return false;
+}
+
 /* Reads and carries out until this thread is one too many, or the mount ends: -errno. */
 static int serve(const struct request_thread *thread)
 {
@@ -328,7 +340,7 @@ static int serve(const struct request_thread *thread)
         if (len == 0)
             continue;
         take_and_let_others_read(thread, len);
-        if (atomic_fetch_add(&loop->idle, 1) >= REQUEST_LOOP_IDLE_MAX)
+        if (!become_idle(loop))
             return 0;
     }
     /* What the kernel has handed out already may be the last close of a message. */
