@@ -404,15 +404,15 @@ static bool put_entry(void *context, const char *name, const struct tree_entry *
 {
     struct listing_part *part = context;
     char *end = part->bytes + part->used;
-    size_t room = part->size - part->used;
+    size_t left = part->size - part->used;
     size_t needed;
     if (part->has_attributes) {
         const struct fuse_entry_param parameters = request_entry(entry);
-        needed = fuse_add_direntry_plus(part->fuse, end, room, name, &parameters, (off_t)next);
+        needed = fuse_add_direntry_plus(part->fuse, end, left, name, &parameters, (off_t)next);
     } else {
-        needed = fuse_add_direntry(part->fuse, end, room, name, &entry->attributes.stat, (off_t)next);
+        needed = fuse_add_direntry(part->fuse, end, left, name, &entry->attributes.stat, (off_t)next);
     }
-    if (needed > room)
+    if (needed > left)
         return false;
     part->used += needed;
     return true;

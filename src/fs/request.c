@@ -18,7 +18,7 @@
 
 enum {
     PROC_STATUS_MAX_BYTES = 8192,
-    LOOK_INTERVAL_MS = 100,
+    CHECK_INTERVAL_MS = 100,
     ERRNO_MAX = 511, /* the kernel takes nothing beyond for an answer, and the request would hang */
 };
 
@@ -57,7 +57,7 @@ bool request_signals_only_inform(pid_t task)
 /* ---------------------------------------------------------------- interrupts */
 
 /* Whether any request is left whose signals only informed so far. */
-static bool look_for_signals_locked(struct request_list *list)
+static bool check_signals_locked(struct request_list *list)
 {
     bool is_any = false;
     for (struct fs_request *request = list->requests; request != NULL; request = request->next) {
@@ -71,14 +71,14 @@ static bool look_for_signals_locked(struct request_list *list)
     return is_any;
 }
 
-static void look_for_signals(struct worker_job *job)
+static void check_signals(struct worker_job *job)
 {
-    struct request_list *list = (struct request_list *)((char *)job - offsetof(struct request_list, look));
+    struct request_list *list = (struct request_list *)((char *)job - offsetof(struct request_list, check));
     struct clock *clock = clock_system();
     pthread_mutex_lock(&list->lock);
-    while (look_for_signals_locked(list))
-        clock_wait(clock, &list->changed, &list->lock, clock_monotonic_ms(clock) + LOOK_INTERVAL_MS);
-    list->is_looking = false;
+    while (check_signals_locked(list))
+        clock_wait(clock, &list->changed, &list->lock, clock_monotonic_ms(clock) + CHECK_INTERVAL_MS);
+    list->is_checking = false;
     pthread_mutex_unlock(&list->lock);
 }
 
@@ -86,9 +86,9 @@ static void look_for_signals(struct worker_job *job)
 static bool keep_informed(struct request_list *list, struct fs_request *request)
 {
     pthread_mutex_lock(&list->lock);
-    if (!list->is_closed && !list->is_looking)
-        list->is_looking = worker_pool_submit(list->pool, &list->look) == 0;
-    request->is_informed = !list->is_closed && list->is_looking;
+    if (!list->is_closed && !list->is_checking)
+        list->is_checking = worker_pool_submit(list->pool, &list->check) == 0;
+    request->is_informed = !list->is_closed && list->is_checking;
     bool is_kept = request->is_informed;
     pthread_mutex_unlock(&list->lock);
     return is_kept;
@@ -107,7 +107,7 @@ static void interrupted(fuse_req_t fuse, void *context)
 
 int request_list_init(struct request_list *list)
 {
-    *list = (struct request_list){.look.run = look_for_signals};
+    *list = (struct request_list){.check.run = check_signals};
     pthread_mutex_init(&list->lock, NULL);
     clock_condition_init(&list->changed);
     return worker_pool_new("fs-signals", 1, &list->pool);

@@ -11,7 +11,7 @@
  * The kernel interrupts for any signal, and what is answered EINTR is never restarted. A signal that only
  * informs a program, such as the end of a shell's background job, must not make its `echo sync >ctl` fail. So
  * an interrupt sets the cancel only when a signal is pending that a program does not ignore by default; else
- * a thread looks again from time to time, for the kernel does not tell of a second signal.
+ * a thread checks again from time to time, for the kernel does not tell of a second signal.
  */
 #ifndef INBOXFS_FS_REQUEST_H
 #define INBOXFS_FS_REQUEST_H
@@ -27,11 +27,11 @@
 struct request_list {
     pthread_mutex_t lock; /* taken before the lock of a cancel; libfuse's of a request before it */
     pthread_cond_t changed;
-    struct worker_pool *pool;    /* of one thread, which looks for signals */
-    struct worker_job look;      /* its job */
+    struct worker_pool *pool;    /* of one thread, which checks for signals */
+    struct worker_job check;     /* its job */
     struct fs_request *requests; /* protected by lock, like all below */
     bool is_closed;
-    bool is_looking; /* `look` was handed in and has not ended */
+    bool is_checking; /* `check` was handed in and has not ended */
 };
 
 struct fs_request {

@@ -77,7 +77,7 @@ static bool needs_slot(const struct fuse_in_header *header)
 
 /* All are taken, or all threads but this one have one. Somebody has one, so that what is set aside is found.
  */
-static bool is_slot_wanting_locked(const struct request_loop *loop)
+static bool must_wait_for_slot_locked(const struct request_loop *loop)
 {
     return loop->slots_taken > 0 &&
            (loop->slots_taken >= REQUEST_LOOP_SLOTS || loop->slots_taken + 1 >= loop->threads);
@@ -122,7 +122,7 @@ static struct set_aside *give_up_slot(struct request_loop *loop)
 static void carry_out_in_slot(struct request_loop *loop, char *message, size_t len)
 {
     pthread_mutex_lock(&loop->lock);
-    bool is_set_aside = is_slot_wanting_locked(loop) && set_aside_locked(loop, message, len);
+    bool is_set_aside = must_wait_for_slot_locked(loop) && set_aside_locked(loop, message, len);
     if (!is_set_aside)
         loop->slots_taken++;
     pthread_mutex_unlock(&loop->lock);
@@ -298,11 +298,11 @@ static void end_all_threads(const struct request_loop *loop)
         log_error("cannot end the request loop: eventfd");
 }
 
-static void tell_end(struct request_loop *loop)
+static void report_end(struct request_loop *loop)
 {
     fuse_session_exit(loop->fuse);
     end_all_threads(loop);
-    if (!loop->is_end_expected && !atomic_flag_test_and_set(&loop->is_end_told))
+    if (!loop->is_end_expected && !atomic_flag_test_and_set(&loop->is_end_reported))
         loop->ended(loop->context);
 }
 
@@ -357,7 +357,7 @@ static void *read_device(void *argument)
     int error = serve(thread);
     free_thread(thread);
     if (error != 0)
-        tell_end(loop);
+        report_end(loop);
     leave(loop);
     return NULL;
 }
@@ -369,7 +369,7 @@ int request_loop_init(struct request_loop *loop, struct fuse_session *fuse, void
 {
     *loop = (struct request_loop){.fuse = fuse, .ended = ended, .context = context};
     atomic_flag_clear(&loop->is_spinning);
-    atomic_flag_clear(&loop->is_end_told);
+    atomic_flag_clear(&loop->is_end_reported);
     pthread_mutex_init(&loop->lock, NULL);
     clock_condition_init(&loop->thread_ended);
     loop->aside_end = &loop->first_aside;

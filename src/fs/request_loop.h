@@ -9,10 +9,12 @@
  * other threads are left for closes, which barriers and renames wait for, and for what is answered from
  * memory. A request that finds no slot free is set aside, without a thread: its message is copied, and the
  * next thread that is done with its slot carries it out in that slot, the oldest first. While it is set aside
- * it can be interrupted: it is carried out at once then, without a slot, and finds its cancel set.
+ * it can be interrupted: it is carried out at once then, without a slot, and finds its cancel set (or waits
+ * on, after a signal that only informs: see fs/request.h).
  *
- * What needs no slot may wait for the disk, and for other requests: for a close, as a barrier does. It is
- * never many that wait so: the kernel holds a folder's lock, or a file's, for most of them.
+ * What needs no slot may wait too, for the disk or for other requests, as a barrier does for closes. Few do
+ * at a time, since the kernel locks a folder or a file for most of them. Should all threads wait, then
+ * requests stay in the kernel until one is done.
  *
  * A thread without a request sleeps on the FUSE device and on an event that ends it, so that threads end
  * cleanly, without signals; and none wakes by the clock.
@@ -40,7 +42,7 @@ struct request_loop {
     atomic_bool is_ending;       /* request_loop_stop() was called */
     atomic_bool is_end_expected; /* the mount may go away without `ended` being called */
     atomic_flag is_spinning;
-    atomic_flag is_end_told;
+    atomic_flag is_end_reported;
     void (*ended)(void *context); /* the mount went away: called once at most, by one of the threads */
     void *context;
     pthread_mutex_t lock; /* a leaf */

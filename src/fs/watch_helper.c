@@ -243,13 +243,13 @@ static int send_whole(struct watch_helper *helper, const char *strings, size_t l
     if (helper->fd < 0)
         return -EPIPE;
     while (write(helper->fd, strings, len) < 0) {
-        struct pollfd room = {.fd = helper->fd, .events = POLLOUT};
+        struct pollfd pipe = {.fd = helper->fd, .events = POLLOUT};
         if (errno != EAGAIN)
             return -errno;
         if (is_ending(helper))
             return -ECANCELED;
-        /* A pipe with some room counts as writable before these bytes fit: then this waits by the clock. */
-        if (poll(&room, 1, FULL_PIPE_MS) > 0 && (room.revents & POLLOUT) != 0)
+        /* A pipe with some space counts as writable before these bytes fit: then this waits by the clock. */
+        if (poll(&pipe, 1, FULL_PIPE_MS) > 0 && (pipe.revents & POLLOUT) != 0)
             poll(NULL, 0, 1);
     }
     return 0;

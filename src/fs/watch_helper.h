@@ -37,7 +37,7 @@ struct watch_helper {
      * lost. In memory that all processes share; NULL: there is none, and there can be no process. */
     atomic_ulong *done;
     unsigned long taken; /* paths, ever, from the queue: handed over or lost */
-    char *introduction;  /* what each process is told first; owned */
+    char *introduction;  /* what each process reads first; owned */
     size_t introduction_len;
     int64_t started_ms; /* when the process was started, monotonic; 0: by watch_helper_init() */
     pthread_t thread;
