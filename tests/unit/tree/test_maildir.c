@@ -14,7 +14,6 @@
 #include "mail/maildir_name.h"
 #include "store/store_content.h"
 #include "support/fake_clock.h"
-#include "tree/maildir.h"
 
 #define BOX "maildir/alice@inbox.example"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The doors for answers in the folder of an email: looking at one costs nothing, and each who opens one
+ * The reply files in the folder of an email: looking at one costs nothing, and each who opens one
  * writes a message of his own.
  */
 #include "tree_fixture.h"
@@ -37,7 +37,7 @@ static int set_up(void **state)
     return 0;
 }
 
-static struct tree_handle *open_door(struct tree_fixture *fixture, const char *name, int flags)
+static struct tree_handle *open_reply(struct tree_fixture *fixture, const char *name, int flags)
 {
     char path[200];
     struct tree_handle *handle = NULL;
@@ -69,7 +69,7 @@ static void assert_sent(struct tree_fixture *fixture, unsigned int index, const 
         fail_msg("%s is not in %s", part, record.text);
 }
 
-static void looking_at_doors_asks_nothing(void **state)
+static void looking_at_reply_files_asks_nothing(void **state)
 {
     static const char *const names[] = {"reply", "reply-all", "forward"};
     struct tree_fixture *fixture = *state;
@@ -85,14 +85,14 @@ static void looking_at_doors_asks_nothing(void **state)
     assert_int_equal(fake_service_count(fixture->fake, FAKE_GET_CONTENT), before);
 }
 
-static void doors_open_for_writing_alone(void **state)
+static void reply_files_open_for_writing_alone(void **state)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = NULL;
-    uint64_t door = fixture_ino(fixture, STEM "/reply");
-    assert_int_equal(tree_open(fixture->tree, &nobody, door, O_RDONLY, &handle), -EACCES);
-    assert_int_equal(tree_open(fixture->tree, &nobody, door, O_RDWR, &handle), -EACCES);
-    finish(open_door(fixture, "reply", O_WRONLY | O_TRUNC));
+    uint64_t reply = fixture_ino(fixture, STEM "/reply");
+    assert_int_equal(tree_open(fixture->tree, &nobody, reply, O_RDONLY, &handle), -EACCES);
+    assert_int_equal(tree_open(fixture->tree, &nobody, reply, O_RDWR, &handle), -EACCES);
+    finish(open_reply(fixture, "reply", O_WRONLY | O_TRUNC));
     settle(fixture);
     assert_int_equal(fake_service_count(fixture->fake, FAKE_SEND), 0);
 }
@@ -126,7 +126,7 @@ static void who_reserves_room_first_can_be_interrupted(void **state)
 static void an_answer_is_written_piece_by_piece(void **state)
 {
     struct tree_fixture *fixture = *state;
-    struct tree_handle *handle = open_door(fixture, "reply", O_WRONLY);
+    struct tree_handle *handle = open_reply(fixture, "reply", O_WRONLY);
     assert_int_equal(tree_handle_caching(handle), TREE_CACHE_NONE);
     write_text(handle, "Hi", 0);
     write_text(handle, " Bob.\n", 2);
@@ -140,8 +140,8 @@ static void an_answer_is_written_piece_by_piece(void **state)
 static void appending_goes_behind_what_this_writer_wrote(void **state)
 {
     struct tree_fixture *fixture = *state;
-    struct tree_handle *one = open_door(fixture, "reply", O_WRONLY | O_APPEND);
-    struct tree_handle *two = open_door(fixture, "reply", O_WRONLY | O_APPEND);
+    struct tree_handle *one = open_reply(fixture, "reply", O_WRONLY | O_APPEND);
+    struct tree_handle *two = open_reply(fixture, "reply", O_WRONLY | O_APPEND);
     write_text(one, "one ", 0);
     write_text(two, "two ", 4); /* the kernel has one size for both */
     write_text(one, "more", 0);
@@ -155,7 +155,7 @@ static void appending_goes_behind_what_this_writer_wrote(void **state)
     assert_sent(fixture, 1 - index_of_one, "\"plain_text\":\"two \"");
 }
 
-static void who_removes_a_door_can_create_it(void **state)
+static void who_removes_a_reply_file_can_create_it(void **state)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -178,14 +178,14 @@ static void who_removes_a_door_can_create_it(void **state)
                      -EPERM);
 }
 
-static void a_draft_moved_onto_a_door_is_an_answer(void **state)
+static void a_draft_moved_onto_a_reply_file_is_an_answer(void **state)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
     uint64_t folder = fixture_ino(fixture, STEM);
     uint64_t drafts = fixture_ino(fixture, "drafts");
     assert_int_equal(tree_rename(fixture->tree, &nobody, drafts, "draft", folder, "answer", 0), -EPERM);
-    assert_int_equal(tree_rename(fixture->tree, &nobody, folder, "reply", drafts, "door", 0), -EPERM);
+    assert_int_equal(tree_rename(fixture->tree, &nobody, folder, "reply", drafts, "reply", 0), -EPERM);
     assert_int_equal(tree_rename(fixture->tree, &nobody, drafts, "draft", folder, "forward", 0), 0);
     assert_int_equal(fixture_find(fixture, "drafts/draft", &entry), -ENOENT);
     settle(fixture);
@@ -193,18 +193,18 @@ static void a_draft_moved_onto_a_door_is_an_answer(void **state)
     assert_sent(fixture, 0, "\"message_type\":\"forward\"");
 }
 
-#define DOOR_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, fixture_tear_down)
+#define REPLY_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, fixture_tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        DOOR_TEST(looking_at_doors_asks_nothing),
-        DOOR_TEST(doors_open_for_writing_alone),
-        DOOR_TEST(who_reserves_room_first_can_be_interrupted),
-        DOOR_TEST(an_answer_is_written_piece_by_piece),
-        DOOR_TEST(appending_goes_behind_what_this_writer_wrote),
-        DOOR_TEST(who_removes_a_door_can_create_it),
-        DOOR_TEST(a_draft_moved_onto_a_door_is_an_answer),
+        REPLY_TEST(looking_at_reply_files_asks_nothing),
+        REPLY_TEST(reply_files_open_for_writing_alone),
+        REPLY_TEST(who_reserves_room_first_can_be_interrupted),
+        REPLY_TEST(an_answer_is_written_piece_by_piece),
+        REPLY_TEST(appending_goes_behind_what_this_writer_wrote),
+        REPLY_TEST(who_removes_a_reply_file_can_create_it),
+        REPLY_TEST(a_draft_moved_onto_a_reply_file_is_an_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
