@@ -7,11 +7,11 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <glib.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/character.h"
 #include "base/cleanup.h"
 
 enum {
@@ -254,35 +254,31 @@ bool error_body_names_any(const struct error_body *body, const json_t *request)
 
 /* ---------------------------------------------------------------- words */
 
-static bool is_blank(gunichar code)
+static bool is_blank(const struct character *character)
 {
-    return code <= ' ' || (code >= 0x7f && code <= 0xa0) || code == 0x200e || code == 0x200f ||
-           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+    return character->code == ' ' || character->code == 0xa0 ||
+           (character->kind != CHARACTER_PLAIN && character->kind != CHARACTER_INVALID);
 }
 
-/* Appends the text, as much as fits, cut at a character's end. Runs of white space and control characters
- * (C0, DEL, C1, bidirectional controls) become one space, invalid UTF-8 `?`. */
+/* Appends the text, as much as fits, cut at a character's end. Runs of white space and of characters that a
+ * terminal obeys become one space, invalid UTF-8 `?`. */
 static void append_words(struct strbuf *words, const char *text, size_t len)
 {
     bool is_pending = false; /* a space, if more follows */
     for (size_t i = 0; i < len;) {
-        gunichar code = (unsigned char)text[i];
-        if (code >= 0x80)
-            code = g_utf8_get_char_validated(text + i, (gssize)(len - i));
-        bool is_valid = code != (gunichar)-1 && code != (gunichar)-2;
-        const char *character = is_valid ? text + i : "?";
-        size_t width = is_valid ? (size_t)(g_utf8_next_char(character) - character) : 1;
-        i += width;
-        if (is_valid && is_blank(code)) {
+        const struct character character = character_at(text + i, len - i);
+        const char *shown = character.kind == CHARACTER_INVALID ? "?" : text + i;
+        i += character.len;
+        if (is_blank(&character)) {
             is_pending = words->len > 0;
             continue;
         }
-        if (words->len + width + (is_pending ? 1 : 0) >= OUTCOME_WORDS_MAX_BYTES)
+        if (words->len + character.len + (is_pending ? 1 : 0) >= OUTCOME_WORDS_MAX_BYTES)
             return;
         if (is_pending && strbuf_str(words)[words->len - 1] != ' ')
             strbuf_append_char(words, ' ');
         is_pending = false;
-        strbuf_append(words, character, width);
+        strbuf_append(words, shown, character.len);
     }
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The log: one line for each failure, in words that a user can act on. Only the edges of the program log,
- * once per failure; never a key, a body, or (at the default level) an email address. Control characters are
- * replaced, so that nothing a sender or a server chose reaches a terminal.
+ * once per failure; never a key, a body, or (at the default level) an email address. All characters that
+ * a terminal obeys (base/character.h) are replaced, so that nothing a sender or a server chose acts on one.
  */
 #ifndef INBOXFS_BASE_LOG_H
 #define INBOXFS_BASE_LOG_H

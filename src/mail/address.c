@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/character.h"
 #include "mail/mime_library.h"
 
 void address_list_release(struct address_list *list)
@@ -32,12 +33,7 @@ static bool is_refused(gunichar c)
 
 bool address_name_is_valid(const char *name)
 {
-    if (!g_utf8_validate(name, -1, NULL))
-        return false;
-    for (const char *c = name; *c != '\0'; c = g_utf8_next_char(c))
-        if (g_unichar_iscntrl(g_utf8_get_char(c)))
-            return false;
-    return true;
+    return !character_has(name, CHARACTER_CONTROL | CHARACTER_INVALID);
 }
 
 bool address_is_valid(const char *text)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/character.h"
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/email_record.h"
@@ -89,23 +90,19 @@ struct odd_character {
 
 static const char control_shown[] = "\xef\xbf\xbd";
 
-/* Line ends are LF. Characters that turn the direction of text are for terminals what controls are. */
+/* Line ends are LF. Marks stay: texts in Hebrew and Arabic need them. */
 static struct odd_character odd_character(const char *text, size_t len)
 {
-    unsigned char c = (unsigned char)text[0];
-    if (c == '\r')
+    if (*text == '\r')
         return (struct odd_character){1, len > 1 && (text[1] == '\n' || text[1] == '\r') ? "" : "\n"};
-    if ((c < ' ' && c != '\t' && c != '\n') || c == 0x7f)
-        return (struct odd_character){1, control_shown};
-    if (c == 0xc2 && len > 1 && (unsigned char)text[1] < 0xa0)
-        return (struct odd_character){2, control_shown};
-    if (c != 0xe2 || len < 3)
+    if (*text == '\t' || *text == '\n')
         return (struct odd_character){0, NULL};
-    gunichar character = g_utf8_get_char_validated(text, 3);
-    if (character == 0x2028 || character == 0x2029)
-        return (struct odd_character){3, "\n"};
-    bool turns = (character >= 0x202a && character <= 0x202e) || (character >= 0x2066 && character <= 0x2069);
-    return (struct odd_character){turns ? 3 : 0, control_shown};
+    const struct character character = character_at(text, len);
+    if (character.kind == CHARACTER_LINE_END)
+        return (struct odd_character){character.len, "\n"};
+    if (character.kind == CHARACTER_CONTROL || character.kind == CHARACTER_DIRECTION)
+        return (struct odd_character){character.len, control_shown};
+    return (struct odd_character){0, NULL};
 }
 
 /* Strangers wrote it, and people will cat(1) it. */

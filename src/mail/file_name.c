@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/character.h"
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/content_digest.h"
@@ -225,15 +226,6 @@ char *file_name_stem_unique(const char *stem, const char *key, unsigned int atte
     return strbuf_take(&name, NULL);
 }
 
-/* Whether the text holds a character that acts instead of showing. */
-static bool has_control_character(const char *text)
-{
-    for (const char *c = text; *c != '\0'; c = g_utf8_next_char(c))
-        if (g_unichar_iscntrl(g_utf8_get_char(c)))
-            return true;
-    return false;
-}
-
 bool file_name_is_text(const char *name)
 {
     size_t len = strnlen(name, FILE_NAME_MAX_BYTES + 1);
@@ -243,7 +235,7 @@ bool file_name_is_text(const char *name)
 
 bool file_name_is_valid(const char *name)
 {
-    return file_name_is_text(name) && !has_control_character(name);
+    return file_name_is_text(name) && !character_has(name, CHARACTER_CONTROL);
 }
 
 bool file_name_is_harmless(const char *name)
@@ -273,7 +265,7 @@ char *file_name_from_text(const char *text)
     g_autofree char *valid = g_utf8_make_valid(text, (gssize)strnlen(text, SAFE_TEXT_MAX_BYTES));
     for (char *c = valid; *c != '\0'; c = g_utf8_next_char(c)) {
         gunichar character = g_utf8_get_char(c);
-        bool is_bad = character == '/' || g_unichar_iscntrl(character) ||
+        bool is_bad = character == '/' || character_at(c, strlen(c)).kind == CHARACTER_CONTROL ||
                       (c == valid && (character == '.' || character == '-'));
         size_t len = (size_t)(g_utf8_next_char(c) - c);
         if (name.len + len > SAFE_TEXT_MAX_BYTES)

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/character.h"
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 
@@ -267,21 +268,19 @@ enum {
     LINK_MAX_BYTES = 2048
 };
 
-/* U+0080 to U+009F: to terminals they are commands. */
-static bool is_c1_control(const char *c)
-{
-    return (unsigned char)c[0] == 0xc2 && (unsigned char)c[1] < 0xa0;
-}
-
 /* Only addresses that lead somewhere from a text file, too. */
 static bool is_worth_showing(const char *address, size_t len)
 {
     static const char *const schemes[] = {"http:", "https:", "mailto:", "tel:", "ftp:"};
     if (len > LINK_MAX_BYTES)
         return false;
-    for (const char *c = address; c < address + len; c++)
-        if ((unsigned char)*c <= ' ' || *c == 0x7f || *c == '<' || *c == '>' || is_c1_control(c))
+    for (size_t at = 0; at < len;) {
+        const struct character c = character_at(address + at, len - at);
+        if (c.code == ' ' || c.code == '<' || c.code == '>' ||
+            (c.kind & (CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION)) != 0)
             return false;
+        at += c.len;
+    }
     for (size_t i = 0; i < ARRAY_LEN(schemes); i++)
         if (strncasecmp(address, schemes[i], strlen(schemes[i])) == 0)
             return true;
@@ -516,22 +515,18 @@ static const struct {
     {"\xc2\xad", false},     /* soft hyphen */
     {"\xcd\x8f", false},     /* combining grapheme joiner: with the next, filling of previews */
     {"\xe2\x80\x8b", false}, /* zero width space */
-    {"\xe2\x80\xa8", true},  /* line separator */
-    {"\xe2\x80\xa9", true},  /* paragraph separator */
     {"\xef\xbb\xbf", false}, /* zero width no-break space */
 };
 
 /* The length of what is at `text` and not shown as it is, 0 for ordinary text. */
 static size_t odd_len(const char *text, size_t len, bool *ret_is_blank)
 {
-    unsigned char c = (unsigned char)text[0];
-    *ret_is_blank = c == ' ' || (c >= '\t' && c <= '\r');
-    if (c <= ' ' || c == 0x7f)
-        return 1;
-    if (c < 0xc2 || c > 0xef)
+    const struct character character = character_at(text, len);
+    *ret_is_blank = *text == ' ' || (*text >= '\t' && *text <= '\r') || character.kind == CHARACTER_LINE_END;
+    if (*ret_is_blank || character.kind == CHARACTER_CONTROL)
+        return character.len;
+    if (character.len == 1)
         return 0;
-    if (c == 0xc2 && len >= 2 && (unsigned char)text[1] < 0xa0)
-        return 2; /* C1 controls */
     for (size_t i = 0; i < ARRAY_LEN(odd_characters); i++) {
         size_t odd = strlen(odd_characters[i].text);
         if (len >= odd && memcmp(text, odd_characters[i].text, odd) == 0) {

@@ -5,10 +5,10 @@
  */
 #include "mail/json_writer.h"
 
-#include <glib.h>
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/character.h"
 #include "mail/date.h"
 
 static const char replacement_character[] = "\xef\xbf\xbd";
@@ -86,15 +86,7 @@ void json_end_array(struct json_writer *writer)
     end(writer, ']');
 }
 
-/* A terminal or an editor would act on these instead of showing them: C1 controls, and the marks that turn
- * the direction of the text around them. */
-static bool is_deceptive(gunichar c)
-{
-    return (c >= 0x80 && c < 0xa0) || c == 0x061c || c == 0x200e || c == 0x200f ||
-           (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
-}
-
-static void append_escape(struct strbuf *out, gunichar c)
+static void append_escape(struct strbuf *out, uint32_t c)
 {
     static const char letters[] = {
         ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r', ['"'] = '"', ['\\'] = '\\'};
@@ -127,24 +119,17 @@ int json_append_quoted(struct strbuf *out, const char *text, size_t len)
 
     strbuf_append_char(out, '"');
     while ((at += json_plain_len(at, (size_t)(text_end - at))) < text_end) {
-        gunichar c = (unsigned char)*at;
-        const char *next = at + 1;
-        bool is_valid = true;
-        if (c >= 0x80) {
-            c = g_utf8_get_char_validated(at, text_end - at);
-            is_valid = c != (gunichar)-1 && c != (gunichar)-2;
-            if (is_valid)
-                next = g_utf8_next_char(at);
-            if (is_valid && !is_deceptive(c)) {
-                at = next;
-                continue;
-            }
+        const struct character character = character_at(at, (size_t)(text_end - at));
+        const char *next = at + character.len;
+        if (character.kind == CHARACTER_PLAIN && character.code >= 0x80) {
+            at = next;
+            continue;
         }
         strbuf_append(out, run, (size_t)(at - run));
-        if (is_valid)
-            append_escape(out, c);
-        else
+        if (character.kind == CHARACTER_INVALID)
             strbuf_append_str(out, replacement_character);
+        else
+            append_escape(out, character.code);
         run = at = next;
     }
     strbuf_append(out, run, (size_t)(at - run));

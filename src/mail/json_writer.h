@@ -3,8 +3,8 @@
  * Writes JSON text (RFC 8259) straight into a strbuf: records, events, status, receipts. It is the one place
  * that decides how JSON looks in the mount: its layout, and which characters are escaped.
  *
- * Strings may hold anything: what is not valid UTF-8 becomes U+FFFD; control characters are escaped, DEL, the
- * C1 controls and the marks that turn the direction of text too (a terminal obeys them). The caller keeps to
+ * Strings may hold anything: what is not valid UTF-8 becomes U+FFFD; every character that a terminal or an
+ * editor obeys (base/character.h) is escaped. The caller keeps to
  * the grammar (a key before each value of an object, an end for each beginning); nothing checks that.
  */
 #ifndef INBOXFS_MAIL_JSON_WRITER_H

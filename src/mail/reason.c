@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reasons in words.
+ * Makes words valid UTF-8 without anything that a terminal obeys, for what users wrote is quoted in them.
  */
 #include "mail/reason.h"
 
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/character.h"
 #include "base/strbuf.h"
 
 enum {
@@ -25,9 +26,7 @@ int reason_give(char **ret_reason, int error, const char *format, ...)
     va_end(arguments);
 
     g_autofree char *valid = g_utf8_make_valid(strbuf_str(&words), -1);
-    for (char *c = valid; *c != '\0'; c = g_utf8_next_char(c))
-        if (g_unichar_iscntrl(g_utf8_get_char(c)))
-            memset(c, ' ', (size_t)(g_utf8_next_char(c) - c));
+    character_replace(valid, CHARACTER_NOT_PLAIN, ' ');
     *ret_reason = strdup(valid);
     return *ret_reason == NULL ? -ENOMEM : error;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/character.h"
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/file_name.h"
@@ -61,9 +62,7 @@ static const char *skip_marks(const char *subject, const char *const *marks)
 static char *clean_subject(const char *subject)
 {
     char *clean = g_utf8_make_valid(subject, -1);
-    for (char *c = clean; *c != '\0'; c = g_utf8_next_char(c))
-        if (g_unichar_iscntrl(g_utf8_get_char(c)))
-            memset(c, ' ', (size_t)(g_utf8_next_char(c) - c));
+    character_replace(clean, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, ' ');
     return g_strstrip(clean);
 }
 

@@ -38,7 +38,8 @@ struct reply_original {
 int reply_make(enum reply_kind kind, const struct reply_original *original, char **ret_reply);
 
 /* "Re: Dinner" of "AW: Re: Dinner", "Fwd: Re: Dinner" of "Re: Dinner": what other programs and languages put
- * before a subject is known, and not doubled; control characters become blanks. The caller frees; NULL
+ * before a subject is known, and not doubled; control characters, line ends and what turns the direction of
+ * text become blanks. The caller frees; NULL
  * without memory. `subject` may be NULL. */
 char *reply_subject(enum reply_kind kind, const char *subject);
 

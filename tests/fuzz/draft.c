@@ -42,8 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
         draft_free(draft);
     } else {
         FUZZ_CHECK(reason != NULL && reason[0] != '\0');
-        for (const char *c = reason; *c != '\0'; c = g_utf8_next_char(c))
-            FUZZ_CHECK(!g_unichar_iscntrl(g_utf8_get_char(c)));
+        fuzz_check_harmless(reason, strlen(reason), "");
     }
     return 0;
 }

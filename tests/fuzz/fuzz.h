@@ -50,14 +50,14 @@ static inline char *fuzz_take_line(const uint8_t **bytes, size_t *len)
 }
 
 /* That a text can go to a terminal: UTF-8 without control characters, those of `allowed` apart, and without
- * characters that turn the direction of text. */
+ * characters that turn the direction of text or end a line for some programs. */
 static inline void fuzz_check_harmless(const char *text, size_t len, const char *allowed)
 {
     FUZZ_CHECK(g_utf8_validate(text, (gssize)len, NULL));
     for (const char *at = text; at < text + len; at = g_utf8_next_char(at)) {
         gunichar c = g_utf8_get_char(at);
         FUZZ_CHECK(!g_unichar_iscntrl(c) || (c < 0x80 && strchr(allowed, (int)c) != NULL));
-        FUZZ_CHECK(!(c >= 0x202a && c <= 0x202e) && !(c >= 0x2066 && c <= 0x2069));
+        FUZZ_CHECK(!(c >= 0x2028 && c <= 0x202e) && !(c >= 0x2066 && c <= 0x2069));
     }
 }
 

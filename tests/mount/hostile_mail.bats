@@ -42,12 +42,12 @@ deliver() { # SUBJECT NUMBER
 }
 
 @test "cat of a hostile email does not reach the terminal, and is still the same JSON" {
-  local subject=$'\e]0;title\a\e[2J\u009b31m\u202eevil \u2067x'
+  local subject=$'\e]0;title\a\e[2J\u009b31m\u202eevil \u2067x\u2028y'
   deliver "$subject" 1
   refresh
   cat "$MOUNT/inboxes/box"/2*.json >"$DIR/seen"
   run -1 grep -aP '[\x00-\x09\x0b-\x1f\x7f]' "$DIR/seen"
-  run -1 grep -P '[\x{80}-\x{9f}\x{202a}-\x{202e}\x{2066}-\x{2069}]' "$DIR/seen"
+  run -1 grep -P '[\x{80}-\x{9f}\x{2028}-\x{202e}\x{2066}-\x{2069}]' "$DIR/seen"
   holds "$DIR/seen" '.subject == $subject' --arg subject "$subject"
 }
 

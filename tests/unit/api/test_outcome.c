@@ -115,6 +115,7 @@ static void words_are_cleaned(void **state)
         {"\xed\xa0\x80", "???"},
         {"\xc0\xaf", "??"},
         {"a\xe2\x80\xaetxt", "a txt"},
+        {"a\u061cb\u200e \u2028c", "a b c"},
         {"Grüße, 한글 🙂", "Grüße, 한글 🙂"},
         {"   ", ""},
         {"\xf4\x90\x80\x80", "????"},

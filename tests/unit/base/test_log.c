@@ -43,8 +43,9 @@ static void control_characters_are_replaced(void **state)
         {"\xc2\xa0 stays", "inboxfs: \xc2\xa0 stays\n"},
         {"c1 \xc2\x9b.", "inboxfs: c1 ??.\n"},
         {"\u202atxt.\u202eexe", "inboxfs: ???txt.???exe\n"},
-        {"\u2066a\u2069 \u2065 \u206a \u2029 \u202f", "inboxfs: ???a??? \u2065 \u206a \u2029 \u202f\n"},
-        {"\xe2\x80", "inboxfs: \xe2\x80\n"},
+        {"\u2066a\u2069 \u2065 \u206a \u2029 \u202f", "inboxfs: ???a??? \u2065 \u206a ??? \u202f\n"},
+        {"\u200e\u200f\u061c\u2028.", "inboxfs: ???????????.\n"},
+        {"\xe2\x80 \x9b[2J", "inboxfs: ?? ?[2J\n"},
         {"100%s", "inboxfs: 100%s\n"},
     };
     char text[200];

@@ -186,6 +186,17 @@ static void the_request_is_completed_in_a_stable_order(void **state)
     }
 }
 
+static void words_about_a_message_hold_nothing_that_a_terminal_obeys(void **state)
+{
+    static const char message[] = "{\"\x7f\xc2\x9b"
+                                  "1m \u202etxt \u2028 \u200f \u061c\": 1}";
+    struct draft *draft;
+    _cleanup_free_ char *reason = NULL;
+    (void)state;
+    assert_int_equal(draft_parse(message, strlen(message), &draft, &reason), -EBADMSG);
+    assert_string_equal(reason, "unknown field \"   1m    txt           \"");
+}
+
 /* ---- bounds */
 
 static void assert_refused(const struct strbuf *message, int expected)
@@ -506,6 +517,7 @@ int main(void)
         cmocka_unit_test(several_threads_may_parse), /* first, for it makes GMime ready */
         cmocka_unit_test(valid_messages_come_to_what_is_expected),
         cmocka_unit_test(invalid_messages_are_refused_in_words),
+        cmocka_unit_test(words_about_a_message_hold_nothing_that_a_terminal_obeys),
         cmocka_unit_test(the_request_is_completed_in_a_stable_order),
         cmocka_unit_test(what_is_too_large_is_refused),
         cmocka_unit_test(too_many_recipients_or_attachments_are_refused),

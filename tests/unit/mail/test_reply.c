@@ -60,6 +60,8 @@ static void marks_before_subjects_are_not_doubled(void **state)
         {REPLY_SENDER, "Re: ", "Re:"},
         {REPLY_FORWARD, NULL, "Fwd:"},
         {REPLY_SENDER, "a\r\nBcc: eve@x.example\x1b[1m\xc2\x85", "Re: a  Bcc: eve@x.example [1m"},
+        {REPLY_SENDER, "a\u2028b\u202etxt", "Re: a   b   txt"},
+        {REPLY_SENDER, "\u05d0\u200f!", "Re: \u05d0\u200f!"},
         {REPLY_SENDER, "\xff", "Re: \xef\xbf\xbd"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
