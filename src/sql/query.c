@@ -51,13 +51,14 @@ int query_error_on(sqlite3 *db, int sqlite_result)
     return reason > 0 ? -reason : query_error(sqlite_result);
 }
 
-int query_bind(sqlite3_stmt *statement, const char *types, va_list arguments)
+/* `text_life`: SQLITE_TRANSIENT copies texts, SQLITE_STATIC does not. */
+static int bind_all(sqlite3_stmt *statement, const char *types, va_list arguments,
+                    sqlite3_destructor_type text_life)
 {
     int result = SQLITE_OK;
     for (int i = 0; types[i] != '\0' && result == SQLITE_OK; i++) {
         if (types[i] == 's') {
-            const char *text = va_arg(arguments, const char *);
-            result = sqlite3_bind_text(statement, i + 1, text, -1, SQLITE_TRANSIENT);
+            result = sqlite3_bind_text(statement, i + 1, va_arg(arguments, const char *), -1, text_life);
         } else if (types[i] == 'i') {
             result = sqlite3_bind_int64(statement, i + 1, va_arg(arguments, int64_t));
         } else {
@@ -75,7 +76,7 @@ static int prepare(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, c
     sqlite3_stmt *statement = NULL;
     int error = query_error_on(db, sqlite3_prepare_v2(db, sql, -1, &statement, NULL));
     if (error == 0)
-        error = query_bind(statement, types, arguments);
+        error = bind_all(statement, types, arguments, SQLITE_TRANSIENT);
     if (error != 0) {
         sqlite3_finalize(statement);
         return error;
@@ -179,7 +180,7 @@ static int bind_kept(struct statements *statements, size_t number, const char *t
         if (error != 0)
             return error;
     }
-    return query_bind(*statement, types, arguments);
+    return bind_all(*statement, types, arguments, SQLITE_STATIC);
 }
 
 /* A statement that is not reset keeps its transaction open. What failed was told by step. */

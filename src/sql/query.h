@@ -24,9 +24,6 @@ int query_error_on(sqlite3 *db, int sqlite_result);
  * statement is finalised). 0 or -errno. */
 int query_prepare(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, const char *types, ...);
 
-/* Binds the parameters of a prepared statement, as above. */
-int query_bind(sqlite3_stmt *statement, const char *types, va_list arguments);
-
 /* 1: a row, 0: no more, or -errno: the system's own where a file could not be read or written. */
 int query_step(sqlite3_stmt *statement);
 
@@ -65,7 +62,8 @@ int statements_integers(struct statements *statements, size_t number, int64_t *r
                         const char *types, ...);
 
 /* Binds the parameters of a statement and steps to its first row: 1, 0: there is none, or -errno.
- * query_step() goes on; statements_end() has to follow in any case. */
+ * query_step() goes on; statements_end() has to follow in any case, and until
+ * then texts stay borrowed, too. */
 int statements_begin(struct statements *statements, size_t number, sqlite3_stmt **ret_statement,
                      const char *types, ...);
 void statements_end(sqlite3_stmt *statement);

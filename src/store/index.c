@@ -15,7 +15,6 @@
 #include "base/random.h"
 #include "mail/address.h"
 #include "mail/file_name.h"
-#include "store/search_feed.h"
 
 /* ---------------------------------------------------------------- texts */
 
@@ -677,14 +676,12 @@ void index_clean(struct index *index)
 
 void index_notify_email(const struct index *index, uint32_t email, enum store_change change)
 {
-    search_feed_note(index->search_feed, email);
     if (index->listener.email_changed != NULL)
         index->listener.email_changed(index->listener.context, email, change);
 }
 
 void index_notify_inbox(const struct index *index, uint32_t inbox, enum store_change change)
 {
-    search_feed_wake(index->search_feed);
     if (index->listener.inbox_changed != NULL)
         index->listener.inbox_changed(index->listener.context, inbox, change);
 }

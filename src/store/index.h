@@ -134,8 +134,6 @@ struct inbox_table {      /* empty: all zeros */
     struct text_arena texts;
 };
 
-struct search_feed;
-
 struct index {
     struct clock *clock;
     struct store_listener listener;
@@ -153,8 +151,6 @@ struct index {
     atomic_uint open_indexes;   /* snapshots that know records by the numbers of their texts */
     atomic_uint lost;      /* how often a record could not be read: lists are to be delivered whole again */
     uint32_t last_listing; /* protected by write_lock: numbers listings, see index_begin_listing() */
-
-    struct search_feed *search_feed; /* told of changes, too; NULL: none. Set once, before there are any */
 };
 
 /* ---------------------------------------------------------------- life, and what others note */

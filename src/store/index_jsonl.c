@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Snapshots of an inbox in order of date.
+ * index.jsonl of one inbox as it was at one moment (store.h): where each line begins, and which text it is
+ * made of. As long as a snapshot lives no text is deleted, so lines are written only where somebody reads.
  */
-#include "store/index_jsonl.h"
+#include "store/store_private.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 #include "base/cleanup.h"
 #include "mail/index_line.h"
 
-struct line {
+struct jsonl_line {
     uint64_t text; /* number of the record's text */
     const char *name;
     int64_t date_ms;
@@ -24,7 +25,7 @@ struct store_index {
     struct index *index; /* whose texts are not deleted as long as this lives */
     size_t len;
     uint64_t bytes;
-    struct line lines[];
+    struct jsonl_line lines[];
 };
 
 static void collect_locked(const struct index *index, const struct inbox *inbox, struct store_index *snapshot)
@@ -33,7 +34,7 @@ static void collect_locked(const struct index *index, const struct inbox *inbox,
         const struct email_entry *entry = email_table_find(index->emails, inbox->emails.order[i]);
         if (!email_entry_is_shown(entry))
             continue;
-        snapshot->lines[snapshot->len++] = (struct line){
+        snapshot->lines[snapshot->len++] = (struct jsonl_line){
             .text = entry->text,
             .name = entry->name,
             .date_ms = entry->date_ms,
@@ -46,14 +47,14 @@ static void collect_locked(const struct index *index, const struct inbox *inbox,
 /* Mail of the same moment is in the order of names, which stays the same from one start to the next. */
 static int compare_dates(const void *one, const void *other)
 {
-    const struct line *a = one;
-    const struct line *b = other;
+    const struct jsonl_line *a = one;
+    const struct jsonl_line *b = other;
     if (a->date_ms != b->date_ms)
         return a->date_ms < b->date_ms ? -1 : 1;
     return strcmp(a->name, b->name);
 }
 
-static uint64_t line_bytes(const struct line *line)
+static uint64_t line_bytes(const struct jsonl_line *line)
 {
     return (uint64_t)line->line_len + strlen(line->name);
 }
@@ -67,8 +68,9 @@ static void put_in_order(struct store_index *snapshot)
     }
 }
 
-int inbox_index_new(struct index *index, uint32_t inbox_number, struct store_index **ret_index)
+int store_index_new(struct store *store, uint32_t inbox_number, struct store_index **ret_index)
 {
+    struct index *index = &store->index;
     struct store_index *snapshot = NULL;
     pthread_rwlock_rdlock(&index->read_lock);
     const struct inbox *inbox = inbox_table_get(&index->inboxes, inbox_number);
@@ -88,7 +90,7 @@ int inbox_index_new(struct index *index, uint32_t inbox_number, struct store_ind
     return 0;
 }
 
-void inbox_index_free(struct store_index *snapshot)
+void store_index_free(struct store_index *snapshot)
 {
     if (snapshot != NULL)
         atomic_fetch_sub(&snapshot->index->open_indexes, 1);
@@ -110,7 +112,7 @@ static size_t find_line(const struct store_index *snapshot, uint64_t offset)
     return low;
 }
 
-static int write_line(const struct store_index *snapshot, const struct line *line, char *ret_bytes)
+static int write_line(const struct store_index *snapshot, const struct jsonl_line *line, char *ret_bytes)
 {
     _cleanup_free_ char *json = NULL;
     int error = records_read_text(&snapshot->index->records, line->text, line->json_len, &json);
@@ -120,8 +122,8 @@ static int write_line(const struct store_index *snapshot, const struct line *lin
 }
 
 /* Of a line that does not fit whole, what lies within the `len` bytes from `from` on. */
-static int write_part(const struct store_index *snapshot, const struct line *line, size_t bytes, size_t from,
-                      size_t len, char *ret_bytes)
+static int write_part(const struct store_index *snapshot, const struct jsonl_line *line, size_t bytes,
+                      size_t from, size_t len, char *ret_bytes)
 {
     _cleanup_free_ char *whole = malloc(bytes);
     int error = whole == NULL ? -ENOMEM : write_line(snapshot, line, whole);
@@ -135,7 +137,7 @@ static int write_lines(const struct store_index *snapshot, uint64_t offset, char
 {
     size_t done = 0;
     for (size_t i = len > 0 ? find_line(snapshot, offset) : 0; done < len; i++) {
-        const struct line *line = &snapshot->lines[i];
+        const struct jsonl_line *line = &snapshot->lines[i];
         size_t bytes = line_bytes(line);
         size_t from = offset + done - line->start;
         size_t part = bytes - from < len - done ? bytes - from : len - done;
@@ -148,7 +150,7 @@ static int write_lines(const struct store_index *snapshot, uint64_t offset, char
     return 0;
 }
 
-int inbox_index_read(const struct store_index *snapshot, uint64_t offset, char *ret_bytes, size_t len,
+int store_index_read(const struct store_index *snapshot, uint64_t offset, char *ret_bytes, size_t len,
                      size_t *ret_len)
 {
     if (len > snapshot->bytes)

@@ -18,7 +18,7 @@
 enum {
     VERSION = 1,
     PAGE_BYTES = 16 * 1024, /* half the work of 4 kB where 100,000 records come at once */
-    LOG_PAGES = 2000,
+    LOG_PAGES = 4096,       /* 64 MB: what a long list brings is taken over into the file seldom */
     FREE_PAGES_ALLOWED = 256,
 };
 

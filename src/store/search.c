@@ -17,7 +17,10 @@
 #include "store/bounded_call.h"
 #include "store/index.h"
 #include "store/result_errno.h"
+#include "store/search_feed.h"
+#include "store/store.h"
 #include "store/store_private.h"
+#include "store/sync.h"
 
 /* ---------------------------------------------------------------- emails found */
 
@@ -215,7 +218,7 @@ enum {
 
 /* A search under way. */
 struct search {
-    struct searcher *searcher;
+    struct store *store;
     const struct search_query *query;
     struct cancel *cancel; /* of the call, set when its time is over too */
     struct search_hits found;
@@ -226,11 +229,9 @@ struct search {
     int error;                  /* -ENOMEM */
 };
 
-void searcher_init(struct searcher *searcher, struct index *index, struct mail_service *service,
-                   struct contact *contact, struct sync *sync, struct search_feed *feed)
+void searcher_init(struct searcher *searcher)
 {
-    *searcher =
-        (struct searcher){.index = index, .service = service, .contact = contact, .sync = sync, .feed = feed};
+    *searcher = (struct searcher){.ability = SEARCH_ABILITY_UNKNOWN};
     pthread_mutex_init(&searcher->lock, NULL);
 }
 
@@ -241,7 +242,7 @@ void searcher_release(struct searcher *searcher)
 
 static int take_hit(struct search *search, const char *inbox_id, const char *key)
 {
-    struct index *index = search->searcher->index;
+    struct index *index = &search->store->index;
     uint32_t inbox;
     uint32_t email;
     int error = search_hits_find_email(index, inbox_id, key, &inbox, &email);
@@ -271,7 +272,7 @@ static bool is_over(void *context)
 
 static void search_locally(struct search *search)
 {
-    struct search_feed *feed = search->searcher->feed;
+    struct search_feed *feed = search->store->search_feed;
     bool is_settled = search_feed_settle(feed, SETTLE_TIMEOUT_MS, search->cancel);
     struct search_index *fts = search_feed_index(feed);
     search->taking = &search->local;
@@ -299,11 +300,11 @@ static int take_nothing(void *context, struct email_record *record)
 static enum service_outcome ask(struct search *search, const struct email_query *query, email_sink sink,
                                 unsigned int *ret_count)
 {
-    struct mail_service *service = search->searcher->service;
+    struct mail_service *service = search->store->service;
     struct service_result result;
     *ret_count = 0;
     service->ops->list_emails(service, query, sink, search, search->cancel, ret_count, &result);
-    contact_report(search->searcher->contact, &result);
+    contact_report(&search->store->contact, &result);
     enum service_outcome outcome = result.outcome;
     service_result_release(&result);
     return outcome;
@@ -336,15 +337,16 @@ static enum search_ability find_out_ability(struct search *search)
 /* Whether the service searches; found out now and then, where it has anything to be found. */
 static bool has_ability(struct search *search)
 {
-    struct searcher *searcher = search->searcher;
+    struct store *store = search->store;
+    struct searcher *searcher = &store->searcher;
     struct service_capabilities capabilities;
     size_t inboxes;
     size_t emails;
-    searcher->service->ops->get_capabilities(searcher->service, &capabilities);
-    index_count(searcher->index, &inboxes, &emails);
+    store->service->ops->get_capabilities(store->service, &capabilities);
+    index_count(&store->index, &inboxes, &emails);
     if (capabilities.inbox_list == CAPABILITY_ABSENT || emails == 0)
         return false;
-    int64_t now_ms = clock_monotonic_ms(searcher->index->clock);
+    int64_t now_ms = clock_monotonic_ms(store->index.clock);
     pthread_mutex_lock(&searcher->lock);
     enum search_ability ability = searcher->ability;
     bool is_known = ability != SEARCH_ABILITY_UNKNOWN && now_ms - searcher->ability_ms < ABILITY_LASTS_MS;
@@ -367,7 +369,7 @@ static const char *only_inbox(const struct search *search)
     const char *id = NULL;
     if (!search_query_has(search->query, SEARCH_IN))
         return NULL;
-    while (index_list_inboxes(search->searcher->index, position, &view, &position, 1) == 1) {
+    while (index_list_inboxes(&search->store->index, position, &view, &position, 1) == 1) {
         _cleanup_free_ char *name = search_fold(view.name);
         if (name == NULL || !search_query_accepts(search->query, SEARCH_IN, name))
             continue;
@@ -454,15 +456,16 @@ static bool ask_for_terms(struct search *search, const char *const *terms, size_
  * may find what it does not list. */
 static bool fetch_unknown(struct search *search)
 {
-    struct searcher *searcher = search->searcher;
+    struct store *store = search->store;
+    struct searcher *searcher = &store->searcher;
     _cleanup_free_ char *reason = NULL;
-    int64_t now_ms = clock_monotonic_ms(searcher->index->clock);
+    int64_t now_ms = clock_monotonic_ms(store->index.clock);
     pthread_mutex_lock(&searcher->lock);
     bool is_due = searcher->synced_ms == 0 || now_ms - searcher->synced_ms >= SYNC_INTERVAL_MS;
     if (is_due)
         searcher->synced_ms = now_ms;
     pthread_mutex_unlock(&searcher->lock);
-    return is_due && sync_wait(searcher->sync, search->unknown_inbox, search->cancel, &reason) == 0;
+    return is_due && sync_wait(store->sync, search->unknown_inbox, search->cancel, &reason) == 0;
 }
 
 static void search_service(struct search *search)
@@ -491,15 +494,15 @@ static void run(void *context, struct cancel *cancel)
     search_service(search);
 }
 
-static int64_t timeout_ms(const struct searcher *searcher)
+static int64_t timeout_ms(struct store *store)
 {
-    return contact_is_online(searcher->contact) ? SEARCH_TIMEOUT_MS : OFFLINE_TIMEOUT_MS;
+    return contact_is_online(&store->contact) ? SEARCH_TIMEOUT_MS : OFFLINE_TIMEOUT_MS;
 }
 
 static int search_both(struct search *search, struct cancel *cancel, struct store_search *ret)
 {
-    struct index *index = search->searcher->index;
-    int error = bounded_call(index->clock, timeout_ms(search->searcher), cancel, run, search);
+    struct index *index = &search->store->index;
+    int error = bounded_call(index->clock, timeout_ms(search->store), cancel, run, search);
     if (error == 0 && cancel_is_set(cancel))
         error = -EINTR;
     if (error == 0)
@@ -525,7 +528,7 @@ int store_search(struct store *store, const char *text, struct cancel *cancel, s
     int error = search_query_parse(text, &query);
     if (error != 0)
         return error;
-    struct search search = {.searcher = &store->searcher, .query = &query};
+    struct search search = {.store = store, .query = &query};
     error = search_both(&search, cancel, ret);
     search_hits_release(&search.found);
     search_hits_release(&search.local);

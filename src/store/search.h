@@ -9,13 +9,7 @@
 #define INBOXFS_STORE_SEARCH_H
 
 #include <pthread.h>
-
-#include "base/wait.h"
-#include "store/contact.h"
-#include "store/index.h"
-#include "store/search_feed.h"
-#include "store/store.h"
-#include "store/sync.h"
+#include <stdint.h>
 
 enum search_ability {
     SEARCH_ABILITY_UNKNOWN,
@@ -23,20 +17,15 @@ enum search_ability {
     SEARCH_ABILITY_ABSENT,  /* it is passed over, or refused */
 };
 
+/* What is remembered from one search to the next. */
 struct searcher {
-    struct index *index; /* these five borrowed */
-    struct mail_service *service;
-    struct contact *contact;
-    struct sync *sync;
-    struct search_feed *feed;
     pthread_mutex_t lock;
     enum search_ability ability; /* protected by lock, like all below */
     int64_t ability_ms;          /* when that was found out, monotonic */
     int64_t synced_ms;           /* when mail that a search showed was fetched last, monotonic */
 };
 
-void searcher_init(struct searcher *searcher, struct index *index, struct mail_service *service,
-                   struct contact *contact, struct sync *sync, struct search_feed *feed);
+void searcher_init(struct searcher *searcher);
 void searcher_release(struct searcher *searcher);
 
 #endif

@@ -12,7 +12,6 @@
 #include "base/file.h"
 #include "mail/reason.h"
 #include "store/index.h"
-#include "store/index_jsonl.h"
 #include "store/search_feed.h"
 #include "store/store_content.h"
 #include "store/store_private.h"
@@ -41,11 +40,30 @@ static int open_outbound(struct store *store, const struct store_config *config,
                          dir_fd);
 }
 
+/* What changes in the index is to be found by searches, too. */
+static void on_inbox_changed(void *context, uint32_t inbox, enum store_change change)
+{
+    const struct store *store = context;
+    search_feed_wake(store->search_feed);
+    if (store->listener.inbox_changed != NULL)
+        store->listener.inbox_changed(store->listener.context, inbox, change);
+}
+
+static void on_email_changed(void *context, uint32_t email, enum store_change change)
+{
+    const struct store *store = context;
+    search_feed_note(store->search_feed, email);
+    if (store->listener.email_changed != NULL)
+        store->listener.email_changed(store->listener.context, email, change);
+}
+
 static int open_parts(struct store *store, const struct store_config *config, int dir_fd)
 {
+    const struct store_listener listener = {
+        .inbox_changed = on_inbox_changed, .email_changed = on_email_changed, .context = store};
     int error = records_open_file(&store->records, dir_fd);
     if (error == 0)
-        error = index_open(&store->index, config->clock, &config->listener, &config->events, &store->records,
+        error = index_open(&store->index, config->clock, &listener, &config->events, &store->records,
                            RECORDS_RECEIVED);
     if (error == 0)
         error = open_contents(store, config);
@@ -57,9 +75,7 @@ static int open_parts(struct store *store, const struct store_config *config, in
     store->search_feed = search_feed_new(&store->index, dir_fd);
     if (store->sync == NULL || store->search_feed == NULL)
         return -ENOMEM;
-    searcher_init(&store->searcher, &store->index, config->service, &store->contact, store->sync,
-                  store->search_feed);
-    store->index.search_feed = store->search_feed;
+    searcher_init(&store->searcher);
     return 0;
 }
 
@@ -74,6 +90,7 @@ int store_open(const struct store_config *config, struct store **ret_store, char
         return -ENOMEM;
     store->service = config->service;
     store->adopt_state = config->adopt_state;
+    store->listener = config->listener;
     store->poll_interval_ms = config->poll_interval_ms;
     contact_init(&store->contact, &store->index);
     int error = open_parts(store, config, dir_fd);
@@ -225,22 +242,6 @@ size_t store_list_sent(struct store *store, uint64_t position, struct email_view
 {
     return index_list_emails(&store->outbound.index, store->outbound.inbox, position, ret, ret_positions,
                              max);
-}
-
-int store_index_new(struct store *store, uint32_t inbox, struct store_index **ret_index)
-{
-    return inbox_index_new(&store->index, inbox, ret_index);
-}
-
-void store_index_free(struct store_index *index)
-{
-    inbox_index_free(index);
-}
-
-int store_index_read(const struct store_index *index, uint64_t offset, char *ret_bytes, size_t len,
-                     size_t *ret_len)
-{
-    return inbox_index_read(index, offset, ret_bytes, len, ret_len);
 }
 
 int64_t store_inboxes_changed_ms(struct store *store)

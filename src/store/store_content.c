@@ -494,8 +494,8 @@ static struct store_content *keep_loaded(struct contents *contents, struct store
 static int load(struct contents *contents, uint32_t email, enum urgency urgency, struct cancel *cancel,
                 struct store_content **ret_content)
 {
-    struct index *index = &contents->store->index;
-    const char *id = index_email_id(index, email);
+    struct store *store = contents->store;
+    const char *id = index_email_id(&store->index, email);
     if (id == NULL)
         return -ENOENT;
     _cleanup_free_ struct store_content *content = calloc(1, sizeof(*content));
@@ -506,7 +506,7 @@ static int load(struct contents *contents, uint32_t email, enum urgency urgency,
     int error =
         open_part(contents, &request, urgency, CONTENT_CHECK_ALL, cancel, &content->folder, &content->fd);
     if (error == 0) {
-        search_feed_note_content(index->search_feed, content->email, content->fd, &content->folder);
+        search_feed_note_content(store->search_feed, content->email, content->fd, &content->folder);
         *ret_content = keep_loaded(contents, TAKE_PTR(content));
     }
     return error;
@@ -864,7 +864,7 @@ static bool exchange(atomic_bool *flag, bool is_set)
 static void conclude(struct contents *contents)
 {
     const struct service_capabilities capabilities = get_capabilities(contents);
-    const struct store_listener *listener = &contents->store->index.listener;
+    const struct store_listener *listener = &contents->store->listener;
     bool has_content = capabilities.content == CAPABILITY_PRESENT ||
                        (capabilities.content == CAPABILITY_UNKNOWN && atomic_load(&contents->has_content));
     bool has_raw =

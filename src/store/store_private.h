@@ -22,6 +22,7 @@ struct store {
     struct contact contact;
     struct contents *contents; /* NULL: emails are shown without what they hold */
     struct sync *sync;
+    struct store_listener listener; /* told after the search feed */
     struct search_feed *search_feed;
     struct searcher searcher;
     struct outbound outbound;

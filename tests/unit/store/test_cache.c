@@ -253,8 +253,8 @@ static void what_no_longer_counts_is_cleared_away_while_it_runs(void **state)
     (void)state;
     enum {
         FILLER_BYTES = 500 * 1000,
-        CHANGES = 120,
-        BYTES_MAX = 40 << 20 /* most of it is the log's */
+        CHANGES = 200,
+        BYTES_MAX = 80 << 20 /* most of it is the log's */
     };
     struct store_world world;
     world_init_with_alice(&world);
