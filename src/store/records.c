@@ -234,15 +234,15 @@ void records_clean(struct records *records)
 
 /* ---------------------------------------------------------------- texts */
 
-struct text_block {
-    struct text_block *next;
+struct kept_text {
+    struct kept_text *next;
     char bytes[];
 };
 
 int records_keep_in_memory(struct records *records, const char *json, size_t len, int error,
                            uint64_t *ret_text)
 {
-    struct text_block *block = malloc(sizeof(*block) + len + 1);
+    struct kept_text *block = malloc(sizeof(*block) + len + 1);
     if (block == NULL)
         return -ENOMEM;
     if (!records->has_warned)
@@ -478,7 +478,7 @@ int records_load(struct records *records, struct state_file *file, enum records_
 void records_release(struct records *records)
 {
     while (records->in_memory != NULL) {
-        struct text_block *next = records->in_memory->next;
+        struct kept_text *next = records->in_memory->next;
         free(records->in_memory);
         records->in_memory = next;
     }

@@ -77,7 +77,7 @@ struct records {
     bool has_replaced;       /* there are texts to be deleted */
     bool has_warned;         /* that the disk takes nothing */
     unsigned int generation; /* of the file, when everything was last written to it */
-    struct text_block *in_memory;
+    struct kept_text *in_memory;
 };
 
 /* Opens or makes the file in `dir_fd` (waits for the disk). 0 or -ENOMEM. */

@@ -181,13 +181,13 @@ static const char mark_end[] = "end";
 static const char mark_log[] = "log";
 
 /* What is to be done about one email, and what it takes. */
-struct item {
+struct feed_item {
     bool is_gone;
     struct search_entry entry;
     char *json; /* owned */
 };
 
-static void item_release(struct item *item)
+static void feed_item_release(struct feed_item *item)
 {
     free(item->json);
 }
@@ -200,10 +200,10 @@ static const char *inbox_id_locked(const struct index *index, uint32_t number)
 
 /* False: no such email, it was indexed before, or the cache has lost it (then it comes again, as a change).
  * What is noted was changed since. */
-static bool get_item(struct search_progress *progress, uint32_t email, bool is_noted, struct item *ret)
+static bool get_item(struct search_progress *progress, uint32_t email, bool is_noted, struct feed_item *ret)
 {
     struct index *index = progress->index;
-    *ret = (struct item){.json = NULL};
+    *ret = (struct feed_item){.json = NULL};
     pthread_rwlock_rdlock(&index->read_lock);
     const struct email_entry *entry = email_table_find(index->emails, email);
     bool is_wanted = entry != NULL && (is_noted || (!entry->is_gone && entry->text >= progress->indexed_end));
@@ -223,7 +223,7 @@ static bool get_item(struct search_progress *progress, uint32_t email, bool is_n
     return true;
 }
 
-static int put_item(struct search_progress *progress, const struct item *item)
+static int put_item(struct search_progress *progress, const struct feed_item *item)
 {
     if (item->is_gone)
         return search_index_remove(progress->fts, item->entry.inbox_id, item->entry.key);
@@ -232,7 +232,7 @@ static int put_item(struct search_progress *progress, const struct item *item)
 
 static int put_text(struct search_progress *progress, const struct search_text_item *text)
 {
-    _cleanup_(item_release) struct item item;
+    _cleanup_(feed_item_release) struct feed_item item;
     if (!get_item(progress, text->email, true, &item) || item.is_gone)
         return 0;
     int error = put_item(progress, &item);
@@ -272,7 +272,7 @@ static int run_steps(struct search_progress *progress, struct search_round *roun
 
 static int step_noted(struct search_progress *progress, struct search_round *round, size_t position)
 {
-    _cleanup_(item_release) struct item item = {.json = NULL};
+    _cleanup_(feed_item_release) struct feed_item item = {.json = NULL};
     bool was_walked = round->noted[position] >= progress->walked_to; /* in this round, or is in the next */
     if (was_walked || !get_item(progress, round->noted[position], true, &item))
         return 0;
@@ -282,7 +282,7 @@ static int step_noted(struct search_progress *progress, struct search_round *rou
 
 static int step_email(struct search_progress *progress, struct search_round *round, size_t position)
 {
-    _cleanup_(item_release) struct item item;
+    _cleanup_(feed_item_release) struct feed_item item;
     (void)round;
     if (!get_item(progress, (uint32_t)position, false, &item))
         return 0;
