@@ -17,9 +17,9 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/strbuf.h"
-#include "mail/content_digest.h"
 
 enum {
     PATH_MAX_BYTES = 4096,
@@ -56,7 +56,7 @@ static void append_host(struct strbuf *path, const char *base_url)
 static void append_digest(struct strbuf *path, const char *text)
 {
     char digest[65];
-    content_digest(text, strlen(text), digest);
+    hash_sha256(text, strlen(text), digest);
     strbuf_appendf(path, "-%.*s", DIGEST_SHOWN, digest);
     explicit_bzero(digest, sizeof(digest));
 }

@@ -19,7 +19,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "http/http_request.h"
-#include "mail/json_value.h"
+#include "mail/json_writer.h"
 
 enum {
     KEY_TIMEOUT_MS = 20 * 1000,

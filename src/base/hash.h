@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A fast 64-bit hash of bytes, for tables and for noticing damage. Not for anything that an attacker must not
- * be able to forge. Any change within one aligned word of eight bytes changes it for certain.
+ * Two hashes of bytes: a fast one for tables and for noticing damage, and a digest that nobody can forge,
+ * which tells whether content was edited and stands for ids that are missing.
  */
 #ifndef INBOXFS_BASE_HASH_H
 #define INBOXFS_BASE_HASH_H
@@ -9,7 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Depends on the byte order of the machine. */
+/* 64 bits. Not for anything that an attacker must not be able to forge. Any change within one aligned word of
+ * eight bytes changes it for certain. Depends on the byte order of the machine. */
 uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t len);
+
+/* SHA-256, as 64 hex digits and a NUL. */
+void hash_sha256(const void *bytes, size_t len, char ret_digest[65]);
 
 #endif

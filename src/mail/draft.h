@@ -16,7 +16,6 @@
 #include <stddef.h>
 
 #include "mail/address.h"
-#include "mail/content_digest.h"
 
 enum {
     DRAFT_MAX_BYTES = 24 * 1000 * 1000,      /* a message file: 10 MB of attachments in base64, and bodies */
@@ -67,5 +66,10 @@ void draft_free(struct draft *draft);
  * when empty). No idempotency_key: that is the service client's to add. Caller frees. 0 or -ENOMEM. */
 int draft_complete_request(const struct draft *draft, const char *from, const char *const *attachment_ids,
                            size_t attachment_ids_len, char **ret_request);
+
+/* Which messages must go out one after the other: those from one address to the same set of recipients. To
+ * them, and to nobody else, the order is visible. The sequence is a digest, equal for equal senders and
+ * recipients, whatever their case, order and names. `request` is a draft's. 0, -EBADMSG, -ENOMEM. */
+int draft_sequence(const char *request, const char *from, char ret_sequence[65]);
 
 #endif

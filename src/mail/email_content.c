@@ -12,7 +12,7 @@
 #include "base/strbuf.h"
 #include "mail/date.h"
 #include "mail/json_reader.h"
-#include "mail/json_value.h"
+#include "mail/json_writer.h"
 
 /* ---------------------------------------------------------------- fields */
 

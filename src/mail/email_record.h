@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The metadata record of a received email (interface, GET /api/v1/email): what the rest of the program needs
- * of it, and the text that is shown as its file. Every field that the service sent is in that text, known or
- * not.
+ * of it, the text that is shown as its file, and that text as a line of index.jsonl. Every field that the
+ * service sent is in that text, known or not.
  */
 #ifndef INBOXFS_MAIL_EMAIL_RECORD_H
 #define INBOXFS_MAIL_EMAIL_RECORD_H
@@ -25,7 +25,8 @@ struct email_record {
         *json;       /* the file's content: two-space indent, final newline, unescaped UTF-8; `id`, `date`,
                         `from_address`, `to_addresses`, `subject` first, then the rest in the order received */
     size_t json_len; /* bytes */
-    size_t line_len; /* bytes of the same record in index.jsonl: index_line.h, file name and all apart */
+    size_t line_len; /* bytes of the same record in index.jsonl: email_record_write_line(), without the file
+                        name */
     int64_t date_ms; /* `date` since 1970 UTC; 0 when has_date is false */
     bool has_date;
     bool is_held; /* rules or checks hold it back: its `status` is not "valid", and nobody marked it valid */
@@ -38,5 +39,11 @@ struct email_record {
 int email_record_from_text(const char *text, size_t len, struct email_record *ret_record);
 
 void email_record_release(struct email_record *record);
+
+/* Writes the record as a line of index.jsonl and its line break: compact JSON, with its file name as the last
+ * field. `json` is a record's text, `line_len` goes with it; `name` needs no escapes, as file_name_stem()
+ * makes them. Exactly line_len + name_len bytes are written, whatever the text is. */
+void email_record_write_line(const char *json, size_t json_len, const char *name, size_t name_len,
+                             size_t line_len, char *ret_line);
 
 #endif

@@ -17,7 +17,7 @@ enum {
     ENVELOPE_MAX_BYTES = 64 * 1000 * 1000,
     ENVELOPE_REQUEST_MAX_BYTES = 20 * 1000 * 1000, /* a longer one is sent, but not recorded */
     ENVELOPE_KEY_SIZE = 37,                        /* a UUID in text and its NUL */
-    ENVELOPE_DIGEST_SIZE = 65,                     /* content_digest() */
+    ENVELOPE_DIGEST_SIZE = 65,                     /* hash_sha256() */
     ENVELOPE_STATE_SIZE = 24,
 };
 
@@ -44,7 +44,7 @@ struct envelope {
     /* of a message */
     char *answers; /* what reply_make() (reply.h) made of the email it answers; NULL: none */
     char *from;    /* the sending address, settled at hand-in */
-    char sequence[ENVELOPE_DIGEST_SIZE]; /* messages of one sequence go out in order (send_order.h) */
+    char sequence[ENVELOPE_DIGEST_SIZE]; /* messages of one sequence go out in order (draft_sequence()) */
     struct envelope_attachment *attachments;
     size_t attachments_len;
     char **part_ids; /* pool ids of its MIME parts, NULL where one is not uploaded yet */
@@ -84,5 +84,22 @@ int envelope_parse(const char *text, size_t len, struct envelope *ret_envelope);
 
 /* 0 or the buffer's error. A request that is not loaded must not be lost: -EINVAL. */
 int envelope_format(const struct envelope *envelope, struct strbuf *out);
+
+/* ---------------------------------------------------------------- receipts */
+
+/* NAME.receipt.json says what became of something handed in, for people and scripts (filesystem contract,
+ * "Sending"). */
+#define RECEIPT_SUFFIX ".receipt.json"
+
+/* The receipt of an item with this envelope; its request must be loaded. 0 or the buffer's error. */
+int receipt_format(const struct envelope *envelope, struct strbuf *out);
+
+/* What the service tells of sent mail, from its record there: `status` and `latest_event`, as members to go
+ * before the end of a receipt (receipt_end()). "" where the record has neither. 0 or -ENOMEM; -EBADMSG: no
+ * record. */
+int receipt_delivery_format(const char *record, size_t len, struct strbuf *out);
+
+/* Where, in the text of a receipt, its last members end. */
+size_t receipt_end(const char *receipt, size_t len);
 
 #endif

@@ -11,8 +11,8 @@
 
 #include "base/character.h"
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "base/strbuf.h"
-#include "mail/content_digest.h"
 #include "mail/date.h"
 
 enum {
@@ -176,7 +176,7 @@ static void append_key(struct strbuf *name, const char *key)
         strbuf_append(name, usable, len);
         return;
     }
-    content_digest(key, strlen(key), digest);
+    hash_sha256(key, strlen(key), digest);
     strbuf_append(name, digest, KEY_CHARS);
 }
 
@@ -217,7 +217,7 @@ char *file_name_stem_unique(const char *stem, const char *key, unsigned int atte
 {
     _cleanup_strbuf_ struct strbuf name = STRBUF_INIT(FILE_NAME_MAX_BYTES);
     char digest[DIGEST_CHARS + 1];
-    content_digest(key, strlen(key), digest);
+    hash_sha256(key, strlen(key), digest);
     strbuf_append_str(&name, stem);
     if (attempt <= DIGEST_CHARS / KEY_CHARS)
         strbuf_appendf(&name, "-%.*s", (int)(attempt * KEY_CHARS), digest);
@@ -260,7 +260,7 @@ char *file_name_from_text(const char *text)
 
     /* Two texts that look the same once made safe still differ in their digest. */
     char digest[DIGEST_CHARS + 1];
-    content_digest(text, strlen(text), digest);
+    hash_sha256(text, strlen(text), digest);
     _cleanup_strbuf_ struct strbuf name = STRBUF_INIT(FILE_NAME_MAX_BYTES);
     g_autofree char *valid = g_utf8_make_valid(text, (gssize)strnlen(text, SAFE_TEXT_MAX_BYTES));
     for (char *c = valid; *c != '\0'; c = g_utf8_next_char(c)) {

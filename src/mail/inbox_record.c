@@ -13,7 +13,6 @@
 #include "base/strbuf.h"
 #include "mail/address.h"
 #include "mail/file_name.h"
-#include "mail/json_value.h"
 #include "mail/json_writer.h"
 #include "mail/reason.h"
 

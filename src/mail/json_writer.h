@@ -6,14 +6,18 @@
  * Strings may hold anything: what is not valid UTF-8 becomes U+FFFD; every character that a terminal or an
  * editor obeys (base/character.h) is escaped. The caller keeps to
  * the grammar (a key before each value of an object, an end for each beginning); nothing checks that.
+ * Values of jansson's are written by it too: in the order they have, and with its escapes, which jansson's
+ * own dump lacks.
  */
 #ifndef INBOXFS_MAIL_JSON_WRITER_H
 #define INBOXFS_MAIL_JSON_WRITER_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/cleanup.h"
 #include "base/strbuf.h"
 
 struct json_writer {
@@ -57,5 +61,20 @@ void json_member_string(struct json_writer *writer, const char *key, const char 
 void json_member_integer(struct json_writer *writer, const char *key, int64_t number);
 void json_member_boolean(struct json_writer *writer, const char *key, bool value);
 void json_member_date(struct json_writer *writer, const char *key, int64_t realtime_ms);
+
+/* ---------------------------------------------------------------- values of jansson's */
+
+static inline void cleanup_json(json_t **value)
+{
+    json_decref(*value);
+}
+#define _cleanup_json_ _cleanup_(cleanup_json)
+
+/* Recurses as deep as the value goes, which jansson's parser bounds (JSON_PARSER_MAX_DEPTH). */
+void json_value_write(const json_t *value, struct json_writer *writer);
+
+/* An id as text: services give strings, or numbers. *ret_id (the caller frees) is NULL for anything else, for
+ * "" and for a string that holds a NUL. 0 or -ENOMEM. `value` may be NULL. */
+int json_value_read_id(const json_t *value, char **ret_id);
 
 #endif

@@ -15,7 +15,6 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/file_name.h"
-#include "mail/json_value.h"
 #include "mail/json_writer.h"
 
 /* ---- subjects */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a user looks for. A query is words (at the beginning of
+ * What a user looks for, and what of an email it is compared with. A query is words (at the beginning of
  * words, all of them), "phrases" (as they stand), `from:TEXT` (in the sender's address or name) and `in:TEXT`
  * (in the inbox's folder name), each of these two also as from:"TEXT". Nothing else has a meaning.
  */
@@ -44,5 +44,17 @@ char *search_fold(const char *text);
 /* Whether the (folded) text satisfies all terms of `kind`, each somewhere in it. */
 bool search_query_accepts(const struct search_query *query, enum search_term_kind kind, const char *folded);
 bool search_query_has(const struct search_query *query, enum search_term_kind kind);
+
+/* What of an email is looked in by a search. */
+struct search_record {
+    char *subject;
+    char *sender; /* address and name, search_fold()ed */
+    char *people; /* everybody's addresses and names */
+};
+
+/* From the text of a record (email_record.json). Fields of odd types are passed over. 0, -EBADMSG, -ENOMEM.
+ */
+int search_record_read(const char *json, size_t len, struct search_record *ret_record);
+void search_record_release(struct search_record *record);
 
 #endif

@@ -11,13 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "mail/content_digest.h"
 #include "mail/draft.h"
 #include "mail/file_name.h"
 #include "mail/reason.h"
-#include "mail/send_order.h"
 #include "outbox/transition.h"
 
 /* ================================================================ keys */
@@ -171,12 +170,12 @@ static void digest_message(const struct envelope *envelope, const char *bytes, s
                            char ret_digest[ENVELOPE_DIGEST_SIZE])
 {
     char both[2 * ENVELOPE_DIGEST_SIZE];
-    content_digest(bytes, len, ret_digest);
+    hash_sha256(bytes, len, ret_digest);
     if (envelope->answers == NULL)
         return;
     memcpy(both, ret_digest, ENVELOPE_DIGEST_SIZE);
-    content_digest(envelope->answers, strlen(envelope->answers), both + ENVELOPE_DIGEST_SIZE);
-    content_digest(both, sizeof(both), ret_digest);
+    hash_sha256(envelope->answers, strlen(envelope->answers), both + ENVELOPE_DIGEST_SIZE);
+    hash_sha256(both, sizeof(both), ret_digest);
 }
 
 /* A key belongs to a content. The item's own key is kept if the content is still the same; else a
@@ -208,7 +207,7 @@ static int check_message(struct acceptance *acceptance, const char *bytes, size_
     acceptance->transition.state = ITEM_QUEUED;
     int error = draft_parse_answer(bytes, len, next->answers, &draft, ret_reason);
     error = error != 0 ? error : find_sender(acceptance, draft, ret_reason);
-    error = error != 0 ? error : send_order_sequence(draft->request, next->from, next->sequence);
+    error = error != 0 ? error : draft_sequence(draft->request, next->from, next->sequence);
     error = error != 0 ? error : allocate_part_ids(next, draft);
     error = error != 0 ? error : choose_key(acceptance, bytes, len);
     return error != 0 ? error : pin_attachments(acceptance, draft, ret_reason);

@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "mail/envelope.h"
 #include "mail/file_name.h"
-#include "mail/receipt.h"
 #include "outbox/outbox.h"
 
 /* ================================================================ states */

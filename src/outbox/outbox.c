@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "mail/receipt.h"
+#include "mail/envelope.h"
 #include "outbox/item.h"
 #include "outbox/send.h"
 #include "outbox/send_queue.h"

@@ -11,8 +11,8 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "mail/envelope.h"
 #include "mail/reason.h"
-#include "mail/receipt.h"
 #include "outbox/accept.h"
 #include "outbox/item.h"
 #include "outbox/send.h"

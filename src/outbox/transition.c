@@ -13,8 +13,8 @@
 #include "base/cleanup.h"
 #include "base/crash_point.h"
 #include "base/log.h"
+#include "mail/envelope.h"
 #include "mail/file_name.h"
-#include "mail/receipt.h"
 #include "outbox/item.h"
 
 enum {

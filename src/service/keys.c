@@ -12,8 +12,8 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/random.h"
-#include "mail/content_digest.h"
 #include "mail/date.h"
 #include "service/service.h"
 #include "sql/query.h"
@@ -42,7 +42,7 @@ static int add_key(sqlite3 *db, const char *key)
     if (error != 0)
         return error;
     char digest[65];
-    content_digest(key, strlen(key), digest);
+    hash_sha256(key, strlen(key), digest);
     char prefix[9] = "";
     memcpy(prefix, key, 8);
     return query_execute(db, "INSERT INTO api_keys VALUES (?, ?, ?, ?, NULL)", "sssi", id, digest, prefix,
@@ -68,7 +68,7 @@ int keys_is_known(struct database *database, const char *key)
     if (error != 0)
         return error;
     char digest[65];
-    content_digest(key, strlen(key), digest);
+    hash_sha256(key, strlen(key), digest);
     int64_t count = 0;
     error = query_integer(db, &count, "SELECT count(*) FROM api_keys WHERE digest = ? AND revoked_ms IS NULL",
                           "s", digest);

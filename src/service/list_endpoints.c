@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "mail/content_digest.h"
+#include "base/hash.h"
 #include "service/endpoints.h"
 #include "service/message.h"
 #include "service/validation.h"
@@ -236,7 +236,7 @@ static int make_etag(const struct request *request, sqlite3 *db, int64_t changes
     if (len < 0)
         return -ENOMEM;
     char digest[65];
-    content_digest(state, (size_t)len, digest);
+    hash_sha256(state, (size_t)len, digest);
     snprintf(ret_etag, REPLY_ETAG_SIZE, "\"%s\"", digest);
     return 0;
 }

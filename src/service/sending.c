@@ -16,9 +16,9 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/random.h"
 #include "mail/address.h"
-#include "mail/content_digest.h"
 #include "mail/date.h"
 #include "mail/draft.h"
 #include "service/endpoints.h"
@@ -178,7 +178,7 @@ static int digest_request(const json_t *body, char ret_digest[65])
     json_decref(copy);
     if (text == NULL)
         return -ENOMEM;
-    content_digest(text, strlen(text), ret_digest);
+    hash_sha256(text, strlen(text), ret_digest);
     return 0;
 }
 

@@ -19,7 +19,6 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/strbuf.h"
-#include "mail/content_digest.h"
 
 enum {
     FORM = 2, /* to be raised whenever what an entry says or how it is made changes */
@@ -266,14 +265,14 @@ void content_cache_name(enum content_part part, const char *email_id, const char
     static const char kinds[] = {
         [CONTENT_PART_FOLDER] = 'c', [CONTENT_PART_RAW] = 'r', [CONTENT_PART_ATTACHMENT] = 'a'};
     char digest[65];
-    content_digest(email_id, strlen(email_id), digest);
+    hash_sha256(email_id, strlen(email_id), digest);
     if (part == CONTENT_PART_ATTACHMENT) {
         char digests[128];
         char other[65];
-        content_digest(attachment_id, strlen(attachment_id), other);
+        hash_sha256(attachment_id, strlen(attachment_id), other);
         memcpy(digests, digest, 64);
         memcpy(digests + 64, other, 64);
-        content_digest(digests, sizeof(digests), digest);
+        hash_sha256(digests, sizeof(digests), digest);
     }
     snprintf(ret_name, CONTENT_NAME_SIZE, "%s.%c", digest, kinds[part]);
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "mail/index_line.h"
+#include "mail/email_record.h"
 
 struct jsonl_line {
     uint64_t text; /* number of the record's text */
@@ -117,7 +117,8 @@ static int write_line(const struct store_index *snapshot, const struct jsonl_lin
     _cleanup_free_ char *json = NULL;
     int error = records_read_text(&snapshot->index->records, line->text, line->json_len, &json);
     if (error == 0)
-        index_line_write(json, line->json_len, line->name, strlen(line->name), line->line_len, ret_bytes);
+        email_record_write_line(json, line->json_len, line->name, strlen(line->name), line->line_len,
+                                ret_bytes);
     return error;
 }
 

@@ -15,7 +15,6 @@
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "mail/content_digest.h"
 #include "store/old_log.h"
 #include "store/state_file.h"
 
@@ -266,7 +265,7 @@ static void add_change(struct plan *plan, const struct maildir_mail *mail)
 static void make_digest(const char *id, unsigned char ret_digest[MAILDIR_DIGEST_BYTES])
 {
     char hex[65];
-    content_digest(id, strlen(id), hex);
+    hash_sha256(id, strlen(id), hex);
     for (size_t i = 0; i < MAILDIR_DIGEST_BYTES; i++) {
         const char byte[] = {hex[2 * i], hex[2 * i + 1], '\0'};
         ret_digest[i] = (unsigned char)strtoul(byte, NULL, 16);

@@ -13,7 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/random.h"
-#include "mail/search_record.h"
+#include "mail/search_query.h"
 #include "store/bounded_call.h"
 #include "store/index.h"
 #include "store/result_errno.h"

@@ -20,7 +20,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/strbuf.h"
-#include "mail/search_record.h"
+#include "mail/search_query.h"
 #include "sql/query.h"
 
 /* ---------------------------------------------------------------- the file */

@@ -21,7 +21,7 @@
 #include "base/cleanup.h"
 #include "base/map.h"
 #include "base/strbuf.h"
-#include "mail/receipt.h"
+#include "mail/envelope.h"
 #include "tree/node.h"
 
 enum {

@@ -28,7 +28,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "mail/content_digest.h"
+#include "base/hash.h"
 #include "mail/maildir_name.h"
 #include "store/maildir_memory.h"
 #include "store/store_content.h"
@@ -371,7 +371,7 @@ static int folder_name(const struct tree *tree, uint64_t folder, char ret_name[L
     }
     if (!store_get_inbox(tree->store, inbox_of(folder), &inbox))
         return -ENOENT;
-    content_digest(inbox.id, strlen(inbox.id), digest);
+    hash_sha256(inbox.id, strlen(inbox.id), digest);
     snprintf(ret_name, LOCAL_FOLDER_SIZE, "files/%.32s", digest);
     return 0;
 }

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "mail/receipt.h"
+#include "mail/envelope.h"
 #include "store/store_content.h"
 #include "tree/email_folder.h"
 #include "tree/events.h"

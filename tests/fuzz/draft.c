@@ -10,7 +10,7 @@
 #include "fuzz/fuzz.h"
 #include "mail/draft.h"
 #include "mail/file_name.h"
-#include "mail/json_value.h"
+#include "mail/json_writer.h"
 
 static void check_draft(const struct draft *draft)
 {

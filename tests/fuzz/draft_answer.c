@@ -7,7 +7,7 @@
 
 #include "fuzz/fuzz.h"
 #include "mail/draft.h"
-#include "mail/json_value.h"
+#include "mail/json_writer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {

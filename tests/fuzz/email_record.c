@@ -10,16 +10,15 @@
 #include "fuzz/fuzz.h"
 #include "mail/email_record.h"
 #include "mail/file_name.h"
-#include "mail/index_line.h"
-#include "mail/json_value.h"
-#include "mail/search_record.h"
+#include "mail/json_writer.h"
+#include "mail/search_query.h"
 
 static void check_line(const struct email_record *record)
 {
     static const char name[] = "20261120T101436Z_s_3c90c3cc.json";
     size_t len = record->line_len + strlen(name);
     _cleanup_free_ char *line = malloc(len);
-    index_line_write(record->json, record->json_len, name, strlen(name), record->line_len, line);
+    email_record_write_line(record->json, record->json_len, name, strlen(name), record->line_len, line);
     FUZZ_CHECK(line[len - 1] == '\n' && memchr(line, '\n', len - 1) == NULL);
     _cleanup_json_ json_t *object = json_loadb(line, len, JSON_ALLOW_NUL, NULL);
     /* A member of its own that is called "file" is there, too. */

@@ -8,8 +8,7 @@
 #include "base/strbuf.h"
 #include "fuzz/fuzz.h"
 #include "mail/envelope.h"
-#include "mail/json_value.h"
-#include "mail/receipt.h"
+#include "mail/json_writer.h"
 
 enum {
     TEXT_MAX_BYTES = 1 << 24

@@ -7,7 +7,7 @@
 #include "api/outcome.h"
 #include "base/strbuf.h"
 #include "fuzz/fuzz.h"
-#include "mail/json_value.h"
+#include "mail/json_writer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {

@@ -7,7 +7,7 @@
 
 #include "fuzz/fuzz.h"
 #include "mail/inbox_record.h"
-#include "mail/json_value.h"
+#include "mail/json_writer.h"
 
 static void check_edit(const struct inbox_record *record, const uint8_t *edited, size_t len)
 {

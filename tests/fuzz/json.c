@@ -10,7 +10,6 @@
 #include "base/strbuf.h"
 #include "fuzz/fuzz.h"
 #include "mail/json_reader.h"
-#include "mail/json_value.h"
 #include "mail/json_writer.h"
 
 enum {

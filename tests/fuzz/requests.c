@@ -7,7 +7,7 @@
 
 #include "fuzz/fuzz.h"
 #include "mail/address.h"
-#include "mail/json_value.h"
+#include "mail/json_writer.h"
 #include "service/inbox.h"
 #include "service/sending.h"
 

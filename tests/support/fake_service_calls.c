@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "mail/json_value.h"
+#include "mail/json_writer.h"
 #include "support/fake_service_state.h"
 
 static struct fake_service *fake_of(struct mail_service *service)

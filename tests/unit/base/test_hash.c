@@ -41,12 +41,25 @@ static void the_seed_counts(void **state)
     assert_true(hash_bytes(1, "key", 3) == hash_bytes(1, "key", 3));
 }
 
+static void digests_are_sha_256(void **state)
+{
+    char digest[65];
+    (void)state;
+    hash_sha256("", 0, digest);
+    assert_string_equal(digest, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    hash_sha256("abc", 3, digest);
+    assert_string_equal(digest, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    hash_sha256("a\0b", 3, digest);
+    assert_string_equal(digest, "59b271ae1bbcb1d31d41929817f4b16fb439eb4f31520b5ad1d5ce98920a7138");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_flipped_bit_changes_it),
         cmocka_unit_test(the_length_counts),
         cmocka_unit_test(the_seed_counts),
+        cmocka_unit_test(digests_are_sha_256),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,11 +14,11 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "base/strbuf.h"
-#include "mail/content_digest.h"
 #include "mail/draft.h"
 #include "mail/html_text.h"
-#include "mail/json_value.h"
+#include "mail/json_writer.h"
 #include "mail/new_text.h"
 #include "support/corpus.h"
 
@@ -33,7 +33,7 @@ static json_t *describe_parts(const struct draft *draft)
     for (size_t i = 0; i < draft->parts_len; i++) {
         const struct draft_part *part = &draft->parts[i];
         char digest[65];
-        content_digest(part->bytes, part->len, digest);
+        hash_sha256(part->bytes, part->len, digest);
         json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:s}", "name", part->name, "content_type",
                                               part->content_type, "bytes", (int)part->len, "sha256", digest));
     }

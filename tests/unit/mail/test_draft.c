@@ -19,7 +19,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/strbuf.h"
-#include "mail/json_value.h"
+#include "mail/json_writer.h"
 
 #define VALID "tests/data/valid/messages"
 #define INVALID "tests/data/invalid/messages"
@@ -511,6 +511,26 @@ static void several_threads_may_parse(void **state)
     }
 }
 
+static void sequences_are_the_same_for_the_same_people(void **state)
+{
+    static const char one[] = "{\"to_addresses\":[{\"address\":\"a@x.example\",\"name\":null},"
+                              "{\"address\":\"b@x.example\",\"name\":\"B\"}]}";
+    static const char same[] =
+        "{\"to_addresses\":[{\"address\":\"B@x.example\",\"name\":null}],"
+        "\"cc_addresses\":[{\"address\":\"A@X.example\",\"name\":null}],\"subject\":\"s\"}";
+    static const char other[] = "{\"to_addresses\":[{\"address\":\"a@x.example\",\"name\":null}]}";
+    char sequences[4][65];
+    (void)state;
+    assert_int_equal(draft_sequence(one, "me@i.example", sequences[0]), 0);
+    assert_int_equal(draft_sequence(same, "ME@i.example", sequences[1]), 0);
+    assert_int_equal(draft_sequence(other, "me@i.example", sequences[2]), 0);
+    assert_int_equal(draft_sequence(one, "you@i.example", sequences[3]), 0);
+    assert_string_equal(sequences[0], sequences[1]);
+    assert_string_not_equal(sequences[0], sequences[2]);
+    assert_string_not_equal(sequences[0], sequences[3]);
+    assert_int_equal(draft_sequence("[]", "me@i.example", sequences[0]), -EBADMSG);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -530,6 +550,7 @@ int main(void)
         cmocka_unit_test(a_message_cut_in_its_headers_is_never_accepted),
         cmocka_unit_test(a_cut_multipart_message_is_never_accepted),
         cmocka_unit_test(damaged_messages_are_survived),
+        cmocka_unit_test(sequences_are_the_same_for_the_same_people),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

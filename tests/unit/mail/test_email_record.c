@@ -15,8 +15,7 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/file_name.h"
-#include "mail/index_line.h"
-#include "mail/json_value.h"
+#include "mail/json_writer.h"
 
 static json_t *load(const char *text)
 {
@@ -365,7 +364,7 @@ static void check_line_of(const char *text)
     memcpy(json, record.json, record.json_len);
     size_t len = record.line_len + strlen(name);
     _cleanup_free_ char *exact = malloc(len);
-    index_line_write(json, record.json_len, name, strlen(name), record.line_len, exact);
+    email_record_write_line(json, record.json_len, name, strlen(name), record.line_len, exact);
     _cleanup_free_ char *line = strndup(exact, len);
     assert_int_equal(strlen(line), len);
     assert_ptr_equal(strchr(line, '\n'), line + len - 1);
@@ -427,7 +426,7 @@ static void a_line_of_anything_has_the_length_it_is_to_have(void **state)
         _cleanup_free_ char *exact = malloc(json_len);
         if (json_len > 0)
             memcpy(exact, json, json_len);
-        index_line_write(exact, json_len, "name", 4, line_len, line);
+        email_record_write_line(exact, json_len, "name", 4, line_len, line);
         assert_null(memchr(line, '\0', line_len + 4));
     }
 }

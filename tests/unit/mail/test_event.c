@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events as lines, digests, and what a result leaves behind.
+ * Events as lines, and what a result leaves behind.
  */
 #include "mail/event.h"
 
@@ -13,7 +13,6 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "mail/content_digest.h"
 #include "mail/mail_service.h"
 
 static void an_event_is_one_line(void **state)
@@ -55,18 +54,6 @@ static void kinds_have_the_names_of_the_contract(void **state)
         assert_string_equal(event_kind_name(cases[i].kind), cases[i].name);
 }
 
-static void digests_are_sha_256(void **state)
-{
-    char digest[65];
-    (void)state;
-    content_digest("", 0, digest);
-    assert_string_equal(digest, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-    content_digest("abc", 3, digest);
-    assert_string_equal(digest, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-    content_digest("a\0b", 3, digest);
-    assert_string_equal(digest, "59b271ae1bbcb1d31d41929817f4b16fb439eb4f31520b5ad1d5ce98920a7138");
-}
-
 static void a_result_can_be_released_twice(void **state)
 {
     struct service_result result = {.outcome = SERVICE_REJECTED, .detail = strdup("words")};
@@ -82,7 +69,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_event_is_one_line),
         cmocka_unit_test(kinds_have_the_names_of_the_contract),
-        cmocka_unit_test(digests_are_sha_256),
         cmocka_unit_test(a_result_can_be_released_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

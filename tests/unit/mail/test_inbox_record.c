@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "mail/json_value.h"
+#include "mail/json_writer.h"
 
 static const char full[] =
     "{\"id\":\"box-1\",\"name\":\"Alice\",\"email_address\":\"alice@x.example\","

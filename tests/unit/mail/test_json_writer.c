@@ -13,7 +13,6 @@
 #include <jansson.h>
 
 #include "base/cleanup.h"
-#include "mail/json_value.h"
 
 static void strings_are_escaped(void **state)
 {

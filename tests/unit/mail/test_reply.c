@@ -16,7 +16,7 @@
 
 #include "base/cleanup.h"
 #include "mail/draft.h"
-#include "mail/json_value.h"
+#include "mail/json_writer.h"
 
 DEFINE_CLEANUP_FREE(draft)
 

@@ -3,7 +3,7 @@
  * The messages of the corpus (support/corpus.h) on their way through the service: what is sent as they say
  * arrives with the same bodies and attachments, and its raw message says it once more.
  */
-#include "mail/content_digest.h"
+#include "base/hash.h"
 #include "mail/draft.h"
 #include "service/message.h"
 #include "support/corpus.h"
@@ -55,7 +55,7 @@ static void check_attachment(const struct fixture *fixture, const char *email_id
     struct http_answer answer;
     snprintf(path, sizeof(path), "/attachment/%s", text_of(attachment, "id"));
     load(fixture, email_id, path, &answer);
-    content_digest(answer.body, answer.body_len, digest);
+    hash_sha256(answer.body, answer.body_len, digest);
     assert_string_equal(text_of(expected, "sha256"), digest);
     assert_string_equal(text_of(expected, "name"), text_of(attachment, "filename"));
     http_answer_release(&answer);
@@ -108,7 +108,7 @@ static void check_raw(const struct fixture *fixture, const char *id, const json_
     assert_int_equal(json_array_size(expected_list), draft->parts_len);
     for (size_t i = 0; i < draft->parts_len; i++) {
         char digest[65];
-        content_digest(draft->parts[i].bytes, draft->parts[i].len, digest);
+        hash_sha256(draft->parts[i].bytes, draft->parts[i].len, digest);
         assert_string_equal(text_of(json_array_get(expected_list, i), "sha256"), digest);
     }
     json_decref(request);

@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <unistd.h>
 
-#include "mail/json_value.h"
+#include "mail/json_writer.h"
 #include "unit/store/store_world.h"
 
 static struct store_index *open_index(struct store_world *world, const char *inbox)
