@@ -40,18 +40,6 @@ int strbuf_reserve(struct strbuf *buffer, size_t len)
     return 0;
 }
 
-int strbuf_append_growing(struct strbuf *buffer, const void *bytes, size_t len)
-{
-    int error = strbuf_reserve(buffer, len);
-    if (error != 0)
-        return error;
-    if (len > 0)
-        memcpy(buffer->data + buffer->len, bytes, len);
-    buffer->len += len;
-    buffer->data[buffer->len] = '\0';
-    return 0;
-}
-
 int strbuf_append_str(struct strbuf *buffer, const char *text)
 {
     return strbuf_append(buffer, text, strlen(text));

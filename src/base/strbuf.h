@@ -8,6 +8,7 @@
 #define INBOXFS_BASE_STRBUF_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -21,14 +22,17 @@ struct strbuf {
 
 #define STRBUF_INIT(max) ((struct strbuf){.max_bytes = (max)})
 
-/* What strbuf_append() does where there is no room yet. */
-int strbuf_append_growing(struct strbuf *buffer, const void *bytes, size_t len);
+/* Makes room for `len` more bytes, so that the following appends of that much cannot fail. 0 or the buffer's
+ * sticky error. */
+int strbuf_reserve(struct strbuf *buffer, size_t len);
 
 /* All appends return 0 or the buffer's sticky error. */
 static inline int strbuf_append(struct strbuf *buffer, const void *bytes, size_t len)
 {
-    if (buffer->error != 0 || len >= buffer->capacity - buffer->len || len > buffer->max_bytes - buffer->len)
-        return strbuf_append_growing(buffer, bytes, len);
+    bool has_room =
+        buffer->error == 0 && len < buffer->capacity - buffer->len && len <= buffer->max_bytes - buffer->len;
+    if (!has_room && strbuf_reserve(buffer, len) != 0)
+        return buffer->error;
     if (len > 0)
         memcpy(buffer->data + buffer->len, bytes, len);
     buffer->len += len;
@@ -45,9 +49,6 @@ int strbuf_append_str(struct strbuf *buffer, const char *text);
 int strbuf_appendf(struct strbuf *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int strbuf_vappendf(struct strbuf *buffer, const char *format, va_list arguments)
     __attribute__((format(printf, 2, 0)));
-
-/* Makes room for `len` more bytes, so that the following appends of that much cannot fail. */
-int strbuf_reserve(struct strbuf *buffer, size_t len);
 
 /* Forgets the content and the error, keeps the memory. */
 void strbuf_clear(struct strbuf *buffer);

@@ -1318,8 +1318,8 @@ static int make_draft(struct draft_reading *reading, struct draft **ret_draft)
     return 0;
 }
 
-int draft_parse_answer(const char *bytes, size_t len, const char *answered, struct draft **ret_draft,
-                       char **ret_reason)
+int draft_parse(const char *bytes, size_t len, const char *answered, struct draft **ret_draft,
+                char **ret_reason)
 {
     *ret_reason = NULL;
     _cleanup_(draft_reading_release) struct draft_reading reading = {.ret_reason = ret_reason};
@@ -1327,11 +1327,6 @@ int draft_parse_answer(const char *bytes, size_t len, const char *answered, stru
     if (error == 0)
         error = check_whole(&reading);
     return error != 0 ? error : make_draft(&reading, ret_draft);
-}
-
-int draft_parse(const char *bytes, size_t len, struct draft **ret_draft, char **ret_reason)
-{
-    return draft_parse_answer(bytes, len, NULL, ret_draft, ret_reason);
 }
 
 int draft_complete_request(const struct draft *draft, const char *from, const char *const *attachment_ids,

@@ -48,16 +48,15 @@ struct draft {
 /* Reads a message. On failure *ret_reason (may be NULL on -ENOMEM; the caller frees) says in words what is
  * wrong. 0, -EBADMSG (not a message: unknown JSON field or type, bad header, bad address, no header section,
  * invalid encoding), -EDESTADDRREQ (no recipient), -EMSGSIZE (parts over ATTACHMENTS_MAX_BYTES together, or a
- * bound above passed), -ENOMEM. GMime is initialised on first use. */
-int draft_parse(const char *bytes, size_t len, struct draft **ret_draft, char **ret_reason);
-
-/* The same of an answer: `answered` is what reply_make() (reply.h) made of the email answered; NULL: of none.
- * The text may be a body alone: it has headers if it begins with a header section that holds one of those
- * that count, and it must have one if its first line is such a header. A field that the message gives (as
- * header, or in JSON) takes the place of what comes from the email; which email it answers, and as what, does
- * not change. */
-int draft_parse_answer(const char *bytes, size_t len, const char *answered, struct draft **ret_draft,
-                       char **ret_reason);
+ * bound above passed), -ENOMEM. GMime is initialised on first use.
+ *
+ * `answered` is what reply_make() (reply.h) made of the email that the message answers; NULL: it answers
+ * none. The text of an answer may be a body alone: it has headers if it begins with a header section that
+ * holds one of those that count, and it must have one if its first line is such a header. A field that the
+ * message gives (as header, or in JSON) takes the place of what comes from the email; which email it answers,
+ * and as what, does not change. */
+int draft_parse(const char *bytes, size_t len, const char *answered, struct draft **ret_draft,
+                char **ret_reason);
 
 /* NULL-safe. */
 void draft_free(struct draft *draft);

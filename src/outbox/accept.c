@@ -205,7 +205,7 @@ static int check_message(struct acceptance *acceptance, const char *bytes, size_
     _cleanup_(cleanup_draft_free) struct draft *draft = NULL;
     struct envelope *next = &acceptance->transition.next;
     acceptance->transition.state = ITEM_QUEUED;
-    int error = draft_parse_answer(bytes, len, next->answers, &draft, ret_reason);
+    int error = draft_parse(bytes, len, next->answers, &draft, ret_reason);
     error = error != 0 ? error : find_sender(acceptance, draft, ret_reason);
     error = error != 0 ? error : draft_sequence(draft->request, next->from, next->sequence);
     error = error != 0 ? error : allocate_part_ids(next, draft);

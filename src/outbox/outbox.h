@@ -134,7 +134,7 @@ int64_t outbox_folder_changed_ms(struct outbox *outbox, enum outbox_folder folde
  * attachments/, also: a control character). */
 int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *name, pid_t pid,
                   struct outbox_handle **ret_handle, struct outbox_stat *ret);
-/* The same of a message in outbox/ that answers an email: its text may be a body alone (draft_parse_answer()
+/* The same of a message in outbox/ that answers an email: its text may be a body alone (draft_parse()
  * in draft.h). `answers`: what reply_make() made of that email; the item keeps it wherever it goes in the
  * four folders. `name` is a proposal: one that is taken gets a number. */
 int outbox_create_answer(struct outbox *outbox, const char *answers, const char *name, pid_t pid,

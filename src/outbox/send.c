@@ -194,7 +194,7 @@ static int load_draft(struct attempt *attempt)
     size_t len;
     int error = spool_read_data(attempt->outbox->spool, attempt->item->number, DRAFT_MAX_BYTES, &bytes, &len);
     if (error == 0)
-        error = draft_parse_answer(bytes, len, attempt->item->envelope.answers, &attempt->draft, &reason);
+        error = draft_parse(bytes, len, attempt->item->envelope.answers, &attempt->draft, &reason);
     if (error == 0 && attempt->draft->parts_len != attempt->item->envelope.part_ids_len)
         error = -EBADMSG;
     if (error == -EBADMSG || error == -EDESTADDRREQ || error == -EMSGSIZE)

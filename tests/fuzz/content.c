@@ -38,7 +38,7 @@ static void check_answer(enum reply_kind kind, const struct email_content *head)
         return;
     _cleanup_free_ char *name = reply_file_name(reply);
     FUZZ_CHECK(file_name_is_harmless(name) && g_str_has_suffix(name, ".eml"));
-    int error = draft_parse_answer(text, strlen(text), reply, &draft, &reason);
+    int error = draft_parse(text, strlen(text), reply, &draft, &reason);
     FUZZ_CHECK(error == 0 || reason != NULL);
     draft_free(draft);
 }

@@ -24,7 +24,7 @@ static void check_draft(const struct draft *draft)
     }
     for (size_t i = 0; i < draft->attachment_names_len; i++)
         FUZZ_CHECK(file_name_is_valid(draft->attachment_names[i]));
-    FUZZ_CHECK(draft_parse(draft->request, strlen(draft->request), &again, &reason) == 0);
+    FUZZ_CHECK(draft_parse(draft->request, strlen(draft->request), NULL, &again, &reason) == 0);
     FUZZ_CHECK(strcmp(again->request, draft->request) == 0);
     draft_free(again);
     FUZZ_CHECK(draft_complete_request(draft, "alice@x.example", ids, ARRAY_LEN(ids), &request) == 0);
@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     struct draft *draft = NULL;
     _cleanup_free_ char *reason = NULL;
-    int error = draft_parse((const char *)bytes, len, &draft, &reason);
+    int error = draft_parse((const char *)bytes, len, NULL, &draft, &reason);
     if (error == 0) {
         check_draft(draft);
         draft_free(draft);

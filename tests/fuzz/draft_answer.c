@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
         "\"subject\":\"Re: Lunch\",\"existing_email_id\":\"e-1\",\"message_type\":\"reply\"}";
     struct draft *draft = NULL;
     _cleanup_free_ char *reason = NULL;
-    if (draft_parse_answer((const char *)bytes, len, answered, &draft, &reason) != 0) {
+    if (draft_parse((const char *)bytes, len, answered, &draft, &reason) != 0) {
         FUZZ_CHECK(reason != NULL && reason[0] != '\0');
         return 0;
     }

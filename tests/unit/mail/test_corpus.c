@@ -93,7 +93,7 @@ static void check_message(void *context, const struct corpus_message *message)
     (void)context;
     _cleanup_free_ char *reason = NULL;
     struct draft *draft = NULL;
-    int error = draft_parse(message->bytes, message->len, &draft, &reason);
+    int error = draft_parse(message->bytes, message->len, NULL, &draft, &reason);
     _cleanup_json_ json_t *found = error == 0 ? describe(draft) : describe_failure(error, reason);
     if (error == 0)
         describe_text(message, found);
@@ -135,7 +135,7 @@ static void large_messages_are_read_up_to_the_limits(void **state)
         _cleanup_free_ char *reason = NULL;
         struct draft *draft = NULL;
         make_large(&message, cases[i].attachment_bytes);
-        assert_int_equal(cases[i].error, draft_parse(message.data, message.len, &draft, &reason));
+        assert_int_equal(cases[i].error, draft_parse(message.data, message.len, NULL, &draft, &reason));
         if (draft != NULL)
             assert_in_range(draft->parts[0].len, cases[i].attachment_bytes, cases[i].attachment_bytes + 57);
         draft_free(draft);

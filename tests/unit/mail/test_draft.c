@@ -69,7 +69,7 @@ static void check_valid(const char *name)
     read_data(VALID, name, &bytes, &len);
     _cleanup_json_ json_t *expected = read_expected(VALID, name);
 
-    int error = draft_parse(bytes, len, &draft, &reason);
+    int error = draft_parse(bytes, len, NULL, &draft, &reason);
     if (error != 0)
         fail_msg("%s: %d %s", name, error, reason);
     _cleanup_json_ json_t *found = describe(draft);
@@ -99,7 +99,7 @@ static void check_invalid(const char *name)
     const char *expected_error = json_string_value(json_object_get(expected, "error"));
     const char *expected_reason = json_string_value(json_object_get(expected, "reason"));
 
-    int error = draft_parse(bytes, len, &draft, &reason);
+    int error = draft_parse(bytes, len, NULL, &draft, &reason);
     if (error == 0)
         fail_msg("%s was accepted", name);
     for (size_t i = 0; i < ARRAY_LEN(errors); i++)
@@ -141,7 +141,7 @@ static struct draft *parse_text(const char *text)
 {
     struct draft *draft;
     _cleanup_free_ char *reason = NULL;
-    if (draft_parse(text, strlen(text), &draft, &reason) != 0)
+    if (draft_parse(text, strlen(text), NULL, &draft, &reason) != 0)
         fail_msg("%s: %s", text, reason);
     return draft;
 }
@@ -193,7 +193,7 @@ static void words_about_a_message_hold_nothing_that_a_terminal_obeys(void **stat
     struct draft *draft;
     _cleanup_free_ char *reason = NULL;
     (void)state;
-    assert_int_equal(draft_parse(message, strlen(message), &draft, &reason), -EBADMSG);
+    assert_int_equal(draft_parse(message, strlen(message), NULL, &draft, &reason), -EBADMSG);
     assert_string_equal(reason, "unknown field \"   1m    txt           \"");
 }
 
@@ -204,7 +204,7 @@ static void assert_refused(const struct strbuf *message, int expected)
     struct draft *draft;
     _cleanup_free_ char *reason = NULL;
     assert_int_equal(message->error, 0);
-    assert_int_equal(draft_parse(strbuf_str(message), message->len, &draft, &reason), expected);
+    assert_int_equal(draft_parse(strbuf_str(message), message->len, NULL, &draft, &reason), expected);
     assert_non_null(reason);
 }
 
@@ -309,7 +309,7 @@ static void a_flood_of_recipients_is_refused_before_it_is_read(void **state)
         strbuf_append_str(&message, cases[i].after);
         struct draft *draft = NULL;
         _cleanup_free_ char *reason = NULL;
-        assert_int_equal(draft_parse(message.data, message.len, &draft, &reason), -EMSGSIZE);
+        assert_int_equal(draft_parse(message.data, message.len, NULL, &draft, &reason), -EMSGSIZE);
         assert_non_null(strstr(reason, cases[i].words));
     }
 
@@ -364,7 +364,7 @@ static void deep_nesting_within_attached_messages_is_survived(void **state)
         strbuf_append_str(&message, "To: a@b\n");
         append_many(&message, "Content-Type: message/rfc822\n\n", depths[i]);
         strbuf_append_str(&message, "Subject: innermost\n\ntext\n");
-        int error = draft_parse(strbuf_str(&message), message.len, &draft, &reason);
+        int error = draft_parse(strbuf_str(&message), message.len, NULL, &draft, &reason);
         assert_true(error == -EBADMSG || (error == 0 && strstr(draft->parts[0].bytes, "innermost") != NULL));
         draft_free(draft);
     }
@@ -383,7 +383,7 @@ static void a_cut_json_message_is_never_accepted(void **state)
     for (size_t cut = 0; cut < len; cut++) {
         struct draft *draft;
         _cleanup_free_ char *reason = NULL;
-        assert_int_equal(draft_parse(bytes, cut, &draft, &reason), -EBADMSG);
+        assert_int_equal(draft_parse(bytes, cut, NULL, &draft, &reason), -EBADMSG);
     }
 }
 
@@ -400,7 +400,7 @@ static void a_message_cut_in_its_headers_is_never_accepted(void **state)
         for (size_t cut = 0; messages[i] + cut <= text; cut++) {
             struct draft *draft;
             _cleanup_free_ char *reason = NULL;
-            int error = draft_parse(messages[i], cut, &draft, &reason);
+            int error = draft_parse(messages[i], cut, NULL, &draft, &reason);
             assert_int_equal(error, messages[i] + cut == text ? 0 : -EBADMSG);
             if (error == 0)
                 draft_free(draft);
@@ -421,7 +421,7 @@ static void a_cut_multipart_message_is_never_accepted(void **state)
     for (size_t cut = (size_t)(body - bytes) + 2; cut <= len; cut++) {
         struct draft *draft;
         _cleanup_free_ char *reason = NULL;
-        int error = draft_parse(bytes, cut, &draft, &reason);
+        int error = draft_parse(bytes, cut, NULL, &draft, &reason);
         assert_true(error == -EBADMSG || (error == 0 && cut >= last + strlen("--outer--")));
         if (error == 0)
             draft_free(draft);
@@ -444,13 +444,13 @@ static void survive(const char *folder, const char *name)
         _cleanup_free_ char *copy = malloc(i + 1); /* of its very length, so that reading beyond shows */
         assert_non_null(copy);
         memcpy(copy, bytes, i);
-        int error = draft_parse(copy, i, &draft, &reason_cut);
+        int error = draft_parse(copy, i, NULL, &draft, &reason_cut);
         assert_true((error != 0) == (reason_cut != NULL));
         draft_free(error == 0 ? draft : NULL);
 
         char before = bytes[i];
         bytes[i] = (char)(before ^ (1 << i % 8));
-        error = draft_parse(bytes, len, &draft, &reason_changed);
+        error = draft_parse(bytes, len, NULL, &draft, &reason_changed);
         assert_true((error != 0) == (reason_changed != NULL));
         draft_free(error == 0 ? draft : NULL);
         bytes[i] = before;
@@ -486,7 +486,7 @@ static void *parse_many(void *argument)
     for (int i = 0; i < 100; i++) {
         struct draft *draft = NULL;
         _cleanup_free_ char *reason = NULL;
-        int error = draft_parse(parsing->bytes, parsing->len, &draft, &reason);
+        int error = draft_parse(parsing->bytes, parsing->len, NULL, &draft, &reason);
         parsing->failed += error != 0 || draft->parts_len != 3;
         draft_free(draft);
     }

@@ -188,7 +188,7 @@ static void an_answer_names_sender_email_and_kind(void **state)
 static int parse(enum reply_kind kind, const char *text, struct draft **ret_draft, char **ret_reason)
 {
     _cleanup_free_ char *reply = make(kind, "ann@x.example", NULL, "bob@inbox.example, eve@x.example", NULL);
-    return draft_parse_answer(text, strlen(text), reply, ret_draft, ret_reason);
+    return draft_parse(text, strlen(text), reply, ret_draft, ret_reason);
 }
 
 static void a_text_is_laid_over_the_answer(void **state)

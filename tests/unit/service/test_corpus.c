@@ -95,7 +95,7 @@ static void check_raw(const struct fixture *fixture, const char *id, const json_
     struct draft *draft = NULL;
     char *reason = NULL;
     load(fixture, id, "/raw", &answer);
-    int error = draft_parse(answer.body, answer.body_len, &draft, &reason);
+    int error = draft_parse(answer.body, answer.body_len, NULL, &draft, &reason);
     if (error != 0)
         fail_msg("%d %s: %s", error, reason, answer.body);
     http_answer_release(&answer);
@@ -129,7 +129,7 @@ static void send_and_check(void *context, const struct corpus_message *message)
     if (json_object_get(message->expected, "error") != NULL)
         return;
     print_message("%s\n", message->name);
-    assert_int_equal(0, draft_parse(message->bytes, message->len, &draft, &reason));
+    assert_int_equal(0, draft_parse(message->bytes, message->len, NULL, &draft, &reason));
     free(send_message(place->fixture, make_request(place->fixture, draft)));
     draft_free(draft);
     char *id = take_text(newest_email(place->fixture, place->inbox, ""), "id");
