@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/random.h"
 
 enum {
@@ -17,14 +18,9 @@ enum {
 
 static char deleted_marker;
 
-static uint64_t hash_bytes(const char *key, size_t len)
+static uint64_t hash_key(const char *key, size_t len)
 {
-    uint64_t hash = random_process_seed();
-    for (size_t i = 0; i < len; i++) {
-        hash ^= (unsigned char)key[i];
-        hash *= UINT64_C(0x100000001b3);
-    }
-    return hash ^ (hash >> 32);
+    return hash_bytes(random_process_seed(), key, len);
 }
 
 static bool slot_is_deleted(const struct map_slot *slot)
@@ -38,7 +34,7 @@ static struct map_slot *find_slot(const struct map *map, const char *key, size_t
     if (map->capacity == 0)
         return NULL;
     size_t mask = map->capacity - 1;
-    for (size_t i = hash_bytes(key, len) & mask;; i = (i + 1) & mask) {
+    for (size_t i = hash_key(key, len) & mask;; i = (i + 1) & mask) {
         struct map_slot *slot = &map->slots[i];
         if (slot->key == NULL && slot->value == NULL)
             return NULL;
@@ -51,7 +47,7 @@ static struct map_slot *find_slot(const struct map *map, const char *key, size_t
 static bool insert_new(struct map_slot *slots, size_t capacity, const char *key, void *value)
 {
     size_t mask = capacity - 1;
-    for (size_t i = hash_bytes(key, strlen(key)) & mask;; i = (i + 1) & mask) {
+    for (size_t i = hash_key(key, strlen(key)) & mask;; i = (i + 1) & mask) {
         if (slots[i].key != NULL)
             continue;
         bool reused = slot_is_deleted(&slots[i]);
