@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random bytes by getrandom(2).
+ * Asks getrandom(2) for bytes, and writes them as hex digits or as a UUID. The seed of the process is drawn
+ * once.
  */
 #include "base/random.h"
 

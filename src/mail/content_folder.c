@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From content to files.
+ * Makes the files of an email's folder of its content: texts without what a terminal obeys, a body in plain
+ * text where there is only HTML, safe and unique names for attachments and for earlier emails of the thread.
  */
 #include "mail/content_folder.h"
 

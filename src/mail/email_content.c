@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Content records.
+ * Reads content by jansson, field by field: what has another type than the published one counts as missing,
+ * and each list is bounded.
  */
 #include "mail/email_content.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events as lines of JSON.
+ * Writes an event as a line of JSON: always time, event, path and id, and the error where there is one.
  */
 #include "mail/event.h"
 

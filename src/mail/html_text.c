@@ -778,7 +778,7 @@ enum {
     OPEN_ELEMENTS_MAX = 250
 };
 
-struct reader {
+struct html_reader {
     htmlParserCtxtPtr parser;
     struct html_reading reading;
     long resume_at; /* where the parser was stopped; -1: it was not */
@@ -795,7 +795,7 @@ struct source {
 /* Comes before any HTML: to text outside of a body the parser would add paragraphs of its own. */
 static const char prefix[] = "<html><body>";
 
-static void stop(struct reader *reader)
+static void stop(struct html_reader *reader)
 {
     const xmlParserInput *input = reader->parser->input;
     reader->resume_at = (long)input->consumed + (input->cur - input->base);
@@ -804,7 +804,7 @@ static void stop(struct reader *reader)
 
 static void on_begin(void *context, const xmlChar *name, const xmlChar **attributes)
 {
-    struct reader *reader = context;
+    struct html_reader *reader = context;
     if (reader->resume_at >= 0)
         return;
     html_reading_begin(&reader->reading, (const char *)name, (const char *const *)attributes);
@@ -814,14 +814,14 @@ static void on_begin(void *context, const xmlChar *name, const xmlChar **attribu
 
 static void on_end(void *context, const xmlChar *name)
 {
-    struct reader *reader = context;
+    struct html_reader *reader = context;
     if (reader->resume_at < 0)
         html_reading_end(&reader->reading, (const char *)name);
 }
 
 static void on_text(void *context, const xmlChar *text, int len)
 {
-    struct reader *reader = context;
+    struct html_reader *reader = context;
     if (reader->resume_at < 0)
         html_reading_text(&reader->reading, (const char *)text, (size_t)len);
 }
@@ -840,7 +840,7 @@ static int hand_over(void *context, char *buffer, int size)
 }
 
 /* Reads up to the end, or up to where it has to begin anew: the number of bytes read. */
-static size_t read_some(struct reader *reader, const char *html, size_t len)
+static size_t read_some(struct html_reader *reader, const char *html, size_t len)
 {
     static const int options = HTML_PARSE_RECOVER | HTML_PARSE_NOERROR | HTML_PARSE_NOWARNING |
                                HTML_PARSE_NONET | HTML_PARSE_NOIMPLIED | HTML_PARSE_IGNORE_ENC;
@@ -853,7 +853,7 @@ static size_t read_some(struct reader *reader, const char *html, size_t len)
     return end < len ? end + strspn(html + end, "/>") : len;
 }
 
-static void read_all(struct reader *reader, const char *html, size_t len)
+static void read_all(struct html_reader *reader, const char *html, size_t len)
 {
     while (len > 0 && reader->reading.layout.out->error == 0) {
         size_t count = read_some(reader, html, len);
@@ -863,7 +863,7 @@ static void read_all(struct reader *reader, const char *html, size_t len)
     }
 }
 
-static htmlParserCtxtPtr new_parser(struct reader *reader)
+static htmlParserCtxtPtr new_parser(struct html_reader *reader)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, xmlInitParser);
@@ -883,7 +883,7 @@ static htmlParserCtxtPtr new_parser(struct reader *reader)
 
 int html_to_text(struct strbuf *out, const char *html, size_t len)
 {
-    struct reader reader = {0};
+    struct html_reader reader = {0};
     text_layout_init(&reader.reading.layout, out);
     reader.parser = new_parser(&reader);
     if (reader.parser == NULL)

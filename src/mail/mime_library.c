@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GMime's initialisation and options.
+ * Initialises GMime once, whichever thread needs it first, and makes the options that all parsing of mail
+ * uses.
  */
 #include "mail/mime_library.h"
 

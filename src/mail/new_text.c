@@ -352,7 +352,7 @@ enum {
     SHORT_SIGNATURE_LINES = 15, /* what follows "--" without a blank, where it is a signature */
 };
 
-struct line {
+struct text_line {
     const char *text;
     size_t len;       /* without the newline */
     const char *next; /* NULL: it was the last one */
@@ -366,12 +366,12 @@ struct new_text {
     bool has_left_out;        /* something, since the last line that was kept */
 };
 
-static struct line read_line(const struct new_text *reading, const char *at)
+static struct text_line read_line(const struct new_text *reading, const char *at)
 {
     const char *newline = memchr(at, '\n', (size_t)(reading->end - at));
     const char *line_end = newline != NULL ? newline : reading->end;
     const char *next = newline != NULL && newline + 1 < reading->end ? newline + 1 : NULL;
-    return (struct line){at, (size_t)(line_end - at), next};
+    return (struct text_line){at, (size_t)(line_end - at), next};
 }
 
 /* ---- the text: what is kept */
@@ -386,7 +386,7 @@ static void append_blank_lines(struct new_text *reading)
     reading->has_left_out = false;
 }
 
-static void keep(struct new_text *reading, const struct line *line)
+static void keep(struct new_text *reading, const struct text_line *line)
 {
     if (history_is_blank(line->text, line->len)) {
         reading->blank_lines++;
@@ -418,7 +418,7 @@ static void drop_rules(struct new_text *reading)
 static bool quote_follows(const struct new_text *reading, const char *at)
 {
     while (at != NULL) {
-        struct line line = read_line(reading, at);
+        struct text_line line = read_line(reading, at);
         if (!history_is_blank(line.text, line.len))
             return history_is_quoted(line.text, line.len);
         at = line.next;
@@ -427,7 +427,7 @@ static bool quote_follows(const struct new_text *reading, const char *at)
 }
 
 /* How an attribution that begins with this line ends; *ret_next is what follows it. */
-static enum history_attribution find_attribution(const struct new_text *reading, struct line line,
+static enum history_attribution find_attribution(const struct new_text *reading, struct text_line line,
                                                  const char **ret_next)
 {
     char joined[ATTRIBUTION_MAX_BYTES];
@@ -450,7 +450,7 @@ static enum history_attribution find_attribution(const struct new_text *reading,
 }
 
 /* Whether a block of header lines begins here: the sender's, and two more of other kinds. */
-static bool is_header_block(const struct new_text *reading, struct line line)
+static bool is_header_block(const struct new_text *reading, struct text_line line)
 {
     bool is_there[HISTORY_SUBJECT + 1] = {false};
     if (history_header(line.text, line.len) != HISTORY_FROM)
@@ -462,13 +462,13 @@ static bool is_header_block(const struct new_text *reading, struct line line)
     return is_there[HISTORY_DATE] + is_there[HISTORY_TO] + is_there[HISTORY_SUBJECT] >= 2;
 }
 
-static bool is_near_end(const struct new_text *reading, const struct line *line)
+static bool is_near_end(const struct new_text *reading, const struct text_line *line)
 {
     const char *at = line->next;
     for (unsigned int i = 0; at != NULL; i++) {
         if (i >= SHORT_SIGNATURE_LINES)
             return false;
-        struct line next = read_line(reading, at);
+        struct text_line next = read_line(reading, at);
         if (history_is_quoted(next.text, next.len))
             return true;
         at = next.next;
@@ -476,7 +476,7 @@ static bool is_near_end(const struct new_text *reading, const struct line *line)
     return true;
 }
 
-static bool is_end(const struct new_text *reading, const struct line *line)
+static bool is_end(const struct new_text *reading, const struct text_line *line)
 {
     if (history_is_signature(line->text, line->len))
         return true;
@@ -490,7 +490,7 @@ static bool is_end(const struct new_text *reading, const struct line *line)
 /* Looks at what begins here: the position behind it, NULL at the end of what is new. */
 static const char *read_one(struct new_text *reading, const char *at)
 {
-    struct line line = read_line(reading, at);
+    struct text_line line = read_line(reading, at);
     if (history_is_quoted(line.text, line.len)) {
         reading->has_left_out = true;
         return line.next;

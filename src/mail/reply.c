@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Answers.
+ * Finds the recipients and the subject of an answer, and writes them as the part of a send request that they
+ * are.
  */
 #include "mail/reply.h"
 
