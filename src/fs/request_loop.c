@@ -59,6 +59,7 @@ static const struct fuse_in_header *header_of(const void *message)
  * known. */
 static bool needs_slot(const struct fuse_in_header *header)
 {
+    const void *arguments = header + 1;
     switch (header->opcode) {
     case FUSE_FORGET:
     case FUSE_BATCH_FORGET:
@@ -70,6 +71,12 @@ static bool needs_slot(const struct fuse_in_header *header)
     case FUSE_RELEASEDIR:
     case FUSE_STATFS:
         return false;
+    case FUSE_RENAME:
+        return tree_waits_for_service(header->nodeid, false) ||
+               tree_waits_for_service(((const struct fuse_rename_in *)arguments)->newdir, false);
+    case FUSE_RENAME2:
+        return tree_waits_for_service(header->nodeid, false) ||
+               tree_waits_for_service(((const struct fuse_rename2_in *)arguments)->newdir, false);
     default:
         return tree_waits_for_service(header->nodeid, header->opcode == FUSE_FLUSH);
     }
