@@ -278,7 +278,7 @@ static int read_locked(struct records *records, uint64_t text, size_t len, char 
         statements_begin(&file->statements, NUMBER(records, READ_TEXT), &statement, "i", (int64_t)text);
     if (result > 0) {
         const void *json = sqlite3_column_blob(statement, 1);
-        bool is_intact = (size_t)sqlite3_column_bytes(statement, 1) == len && (json != NULL || len == 0) &&
+        bool is_intact = json != NULL && (size_t)sqlite3_column_bytes(statement, 1) == len &&
                          sqlite3_column_int64(statement, 0) == (int64_t)hash_bytes(text, json, len);
         result = is_intact ? copy_text(json, len, ret_json) : -EIO;
     } else {
