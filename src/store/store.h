@@ -142,9 +142,9 @@ size_t store_list_sent(struct store *store, uint64_t position, struct email_view
  * -ENOMEM. */
 struct store_index;
 int store_index_new(struct store *store, uint32_t inbox, struct store_index **ret_index);
-void store_index_free(struct store_index *index);
+void store_index_free(struct store_index *snapshot);
 /* At most `len` bytes from `offset` on; *ret_len is less at the end alone. 0, -ENOMEM, -EIO as above. */
-int store_index_read(const struct store_index *index, uint64_t offset, char *ret_bytes, size_t len,
+int store_index_read(const struct store_index *snapshot, uint64_t offset, char *ret_bytes, size_t len,
                      size_t *ret_len);
 
 /* When the set of inboxes last changed: mtime of inboxes/. */
