@@ -83,27 +83,28 @@ static int add_bytes(struct content_folder *folder, enum content_kind kind, cons
     return 0;
 }
 
-/* A character that does something instead of being seen, and what stands in its place. */
-struct odd_character {
-    size_t len; /* 0: there is none here */
-    const char *shown;
+/* What stands in the place of a character that does something instead of being seen. */
+struct readable_character {
+    size_t len;
+    const char *shown; /* NULL: the character itself */
 };
 
 static const char control_shown[] = "\xef\xbf\xbd";
 
 /* Line ends are LF. Marks stay: texts in Hebrew and Arabic need them. */
-static struct odd_character odd_character(const char *text, size_t len)
+static struct readable_character readable_character(const char *text, size_t len)
 {
     if (*text == '\r')
-        return (struct odd_character){1, len > 1 && (text[1] == '\n' || text[1] == '\r') ? "" : "\n"};
+        return (struct readable_character){1, len > 1 && (text[1] == '\n' || text[1] == '\r') ? "" : "\n"};
     if (*text == '\t' || *text == '\n')
-        return (struct odd_character){0, NULL};
+        return (struct readable_character){1, NULL};
     const struct character character = character_at(text, len);
+    const char *shown = NULL;
     if (character.kind == CHARACTER_LINE_END)
-        return (struct odd_character){character.len, "\n"};
-    if (character.kind == CHARACTER_CONTROL || character.kind == CHARACTER_DIRECTION)
-        return (struct odd_character){character.len, control_shown};
-    return (struct odd_character){0, NULL};
+        shown = "\n";
+    else if (character.kind == CHARACTER_CONTROL || character.kind == CHARACTER_DIRECTION)
+        shown = control_shown;
+    return (struct readable_character){character.len, shown};
 }
 
 /* Strangers wrote it, and people will cat(1) it. */
@@ -111,13 +112,13 @@ static int append_readable(struct strbuf *out, const char *text, size_t len)
 {
     size_t start = 0;
     for (size_t i = 0; i < len;) {
-        const struct odd_character odd = odd_character(text + i, len - i);
-        if (odd.len > 0) {
+        const struct readable_character character = readable_character(text + i, len - i);
+        if (character.shown != NULL) {
             strbuf_append(out, text + start, i - start);
-            strbuf_append_str(out, odd.shown);
-            start = i + odd.len;
+            strbuf_append_str(out, character.shown);
+            start = i + character.len;
         }
-        i += odd.len > 0 ? odd.len : 1;
+        i += character.len;
     }
     return strbuf_append(out, text + start, len - start);
 }
