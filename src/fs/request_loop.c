@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "fs/request.h"
 #include "tree/tree.h"
 
 enum {
@@ -35,9 +36,17 @@ struct request_thread {
     char *buffer;
 };
 
+/* The message of the kernel that interrupts a request. */
+struct interrupt_message {
+    struct fuse_in_header header;
+    struct fuse_interrupt_in body;
+};
+
 /* The message of a request that waits for a slot. */
 struct set_aside {
     struct set_aside *next;
+    bool is_interrupted;
+    struct interrupt_message interrupt; /* where it is: not handed to libfuse yet */
     size_t len;
     char message[];
 };
@@ -96,8 +105,7 @@ static bool set_aside_locked(struct request_loop *loop, const char *message, siz
     struct set_aside *aside = malloc(sizeof(*aside) + len);
     if (aside == NULL)
         return false;
-    aside->next = NULL;
-    aside->len = len;
+    *aside = (struct set_aside){.len = len};
     memcpy(aside->message, message, len);
     *loop->aside_end = aside;
     loop->aside_end = &aside->next;
@@ -126,6 +134,15 @@ static struct set_aside *give_up_slot(struct request_loop *loop)
     return next;
 }
 
+/* libfuse remembers an interrupt of a request that it has not seen, and so request_begin() learns of it. */
+static void carry_out_aside(const struct request_loop *loop, struct set_aside *aside)
+{
+    if (aside->is_interrupted)
+        carry_out(loop, (char *)&aside->interrupt, sizeof(aside->interrupt));
+    carry_out(loop, aside->message, aside->len);
+    free(aside);
+}
+
 static void carry_out_in_slot(struct request_loop *loop, char *message, size_t len)
 {
     pthread_mutex_lock(&loop->lock);
@@ -137,43 +154,72 @@ static void carry_out_in_slot(struct request_loop *loop, char *message, size_t l
         return;
     carry_out(loop, message, len);
     struct set_aside *aside;
-    while ((aside = give_up_slot(loop)) != NULL) {
-        carry_out(loop, aside->message, aside->len);
-        free(aside);
-    }
+    while ((aside = give_up_slot(loop)) != NULL)
+        carry_out_aside(loop, aside);
 }
 
-/* The request of this number, if it is set aside. */
-static struct set_aside *find_aside(struct request_loop *loop, uint64_t unique)
+/* Where the request of this number is set aside, or NULL. */
+static struct set_aside **find_aside_locked(struct request_loop *loop, uint64_t unique)
 {
-    struct set_aside *found = NULL;
-    pthread_mutex_lock(&loop->lock);
     struct set_aside **link = &loop->first_aside;
     while (*link != NULL && header_of((*link)->message)->unique != unique)
         link = &(*link)->next;
-    if (*link != NULL)
-        found = unlink_locked(loop, link);
-    pthread_mutex_unlock(&loop->lock);
-    return found;
+    return *link == NULL ? NULL : link;
 }
 
-/* libfuse remembers an interrupt of a request that it has not seen, and so request_begin() learns of it. */
-static void carry_out_interrupt(struct request_loop *loop, char *message, size_t len)
+/* Takes out the request that is interrupted, to be carried out without a slot. NULL: it is not set aside; or
+ * (*ret_is_kept) it stays so, because the signal only informs and as many as may wait on without a slot. */
+static struct set_aside *interrupt_aside(struct request_loop *loop, const struct interrupt_message *interrupt,
+                                         bool only_informs, bool *ret_is_kept)
 {
-    const struct fuse_interrupt_in *interrupt = (const void *)(message + sizeof(struct fuse_in_header));
-    struct set_aside *aside = find_aside(loop, interrupt->unique);
-    carry_out(loop, message, len);
-    if (aside != NULL)
-        carry_out(loop, aside->message, aside->len);
-    free(aside);
+    struct set_aside *aside = NULL;
+    pthread_mutex_lock(&loop->lock);
+    struct set_aside **link = find_aside_locked(loop, interrupt->body.unique);
+    *ret_is_kept = link != NULL && only_informs && loop->without_slot >= REQUEST_LOOP_WITHOUT_SLOT_MAX;
+    if (link != NULL) {
+        (*link)->interrupt = *interrupt;
+        (*link)->is_interrupted = true;
+    }
+    if (link != NULL && !*ret_is_kept) {
+        aside = unlink_locked(loop, link);
+        loop->without_slot++;
+    }
+    pthread_mutex_unlock(&loop->lock);
+    return aside;
+}
+
+static pid_t find_task_aside(struct request_loop *loop, uint64_t unique)
+{
+    pthread_mutex_lock(&loop->lock);
+    struct set_aside **link = find_aside_locked(loop, unique);
+    pid_t task = link == NULL ? 0 : (pid_t)header_of((*link)->message)->pid;
+    pthread_mutex_unlock(&loop->lock);
+    return task;
+}
+
+static void carry_out_interrupt(struct request_loop *loop, struct interrupt_message *interrupt)
+{
+    bool is_kept;
+    pid_t task = find_task_aside(loop, interrupt->body.unique);
+    bool only_informs = task > 0 && request_signals_only_inform(task);
+    struct set_aside *aside = interrupt_aside(loop, interrupt, only_informs, &is_kept);
+    if (is_kept)
+        return;
+    if (aside == NULL) {
+        carry_out(loop, (char *)interrupt, sizeof(*interrupt));
+        return;
+    }
+    carry_out_aside(loop, aside);
+    pthread_mutex_lock(&loop->lock);
+    loop->without_slot--;
+    pthread_mutex_unlock(&loop->lock);
 }
 
 static void take_message(struct request_loop *loop, char *message, size_t len)
 {
     bool has_header = len >= sizeof(struct fuse_in_header);
-    if (has_header && header_of(message)->opcode == FUSE_INTERRUPT &&
-        len >= sizeof(struct fuse_in_header) + sizeof(struct fuse_interrupt_in))
-        carry_out_interrupt(loop, message, len);
+    if (has_header && header_of(message)->opcode == FUSE_INTERRUPT && len >= sizeof(struct interrupt_message))
+        carry_out_interrupt(loop, (struct interrupt_message *)(void *)message);
     else if (has_header && needs_slot(header_of(message)))
         carry_out_in_slot(loop, message, len);
     else

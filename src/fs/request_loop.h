@@ -9,8 +9,10 @@
  * other threads are left for closes, which barriers and renames wait for, and for what is answered from
  * memory. A request that finds no slot free is set aside, without a thread: its message is copied, and the
  * next thread that is done with its slot carries it out in that slot, the oldest first. While it is set aside
- * it can be interrupted: it is carried out at once then, without a slot, and finds its cancel set (or waits
- * on, after a signal that only informs: see fs/request.h).
+ * it can be interrupted: it is carried out at once then, without a slot, and finds its cancel set. After a
+ * signal that only informs (fs/request.h) it waits on, on that thread; so beyond
+ * REQUEST_LOOP_WITHOUT_SLOT_MAX such requests stay set aside, and hear of the signal when there is a slot for
+ * them.
  *
  * What needs no slot may wait too, for the disk or for other requests, as a barrier does for closes. Few do
  * at a time, since the kernel locks a folder or a file for most of them. Should all threads wait, then
@@ -29,6 +31,7 @@
 
 enum {
     REQUEST_LOOP_SLOTS = 64,
+    REQUEST_LOOP_WITHOUT_SLOT_MAX = 16,
     REQUEST_LOOP_THREADS_MAX = REQUEST_LOOP_SLOTS + 64,
     REQUEST_LOOP_IDLE_MAX = 8,
     REQUEST_LOOP_MAX_WRITE = 1024 * 1024, /* bytes of one write request */
@@ -49,6 +52,7 @@ struct request_loop {
     pthread_cond_t thread_ended;
     unsigned int threads;          /* protected by lock, like all below */
     unsigned int slots_taken;      /* not 0 while something is set aside */
+    unsigned int without_slot;     /* requests carried out that were set aside and interrupted */
     struct set_aside *first_aside; /* the oldest */
     struct set_aside **aside_end;
 };

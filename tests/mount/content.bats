@@ -500,6 +500,58 @@ write_a_draft() {
   within 10 cat "$MOUNT/inboxes/in-1"/*1/body.txt >/dev/null
 }
 
+# A process for each email, with a handler for a signal that tells of no wish to end.
+start_readers_with_handlers() {
+  python3 - "$MOUNT/inboxes/in-1"/*/ <<'END' 3>&- &
+import os, signal, sys
+readers = []
+signal.signal(signal.SIGWINCH, lambda *_: None)
+for path in sys.argv[1:]:
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(os.open(path + "body.txt", os.O_RDONLY))
+        finally:
+            os._exit(0)
+    readers.append(child)
+signal.signal(signal.SIGWINCH, lambda *_: [os.kill(reader, signal.SIGWINCH) for reader in readers])
+signal.signal(signal.SIGTERM, lambda *_: [os.kill(reader, signal.SIGTERM) for reader in readers])
+for reader in readers:
+    os.waitpid(reader, 0)
+END
+  READERS=$!
+}
+
+readers_with_handlers_wait() { # COUNT
+  local files
+  mapfile -t files < <(pgrep -P "$READERS" | sed 's|.*|/proc/&/wchan|')
+  [ "$(grep -l request_wait_answer "${files[@]}" 2>/dev/null | wc -l)" -ge "$1" ]
+}
+
+# Those with a slot, and those that wait on without one.
+some_wait_without_slot() {
+  [ "$(request_threads)" -ge 80 ]
+}
+
+@test "readers that wait hold up nobody else when they get a signal that only informs, and hear the next one" {
+  local i
+  start_with_contents 200
+  server_answers content '"stall-before"'
+  start_readers_with_handlers
+  wait_until 60 readers_with_handlers_wait 190
+  kill -WINCH "$READERS"
+  wait_until 10 some_wait_without_slot
+  for i in {1..20}; do
+    within 5 ls "$MOUNT/inboxes/in-1" >/dev/null
+  done
+  message "$BOB" "meanwhile" >"$DIR/message"
+  within 5 cp "$DIR/message" "$MOUNT/outbox/meanwhile"
+  wait_sent meanwhile
+  kill -TERM "$READERS"
+  wait_until 10 process_is_gone "$READERS"
+  server_answers content
+}
+
 @test "killed in the middle of a transfer, it begins anew" {
   start_with_contents 10
   local it reader
