@@ -142,7 +142,8 @@ static void search_texts_forget(struct search_texts *texts)
  * missed a change that was made before it and told of after.) The index keeps that for the next start; one
  * that is new, damaged or of other records is compared with every email.
  *
- * One thread at a time.
+ * One thread at a time: as a rule the one of the feed, which gives way to all others; whoever searches, where
+ * there is little to do.
  */
 
 /* How far the index has come. */
@@ -428,7 +429,7 @@ struct search_feed {
     int dir_fd;
     pthread_t thread;
 
-    struct search_progress progress; /* the thread's, as is the next */
+    struct search_progress progress; /* of whoever runs a round, as is the next */
     bool has_warned;                 /* of a failure that lasts */
     bool was_damaged;                /* when the last round ended */
 
@@ -437,6 +438,7 @@ struct search_feed {
     struct search_index *fts; /* protected by lock, like all below; NULL: not open */
     bool is_started;
     atomic_bool is_stopping; /* set under it, too */
+    bool is_running;         /* somebody runs a round */
     bool has_news;
     int64_t first_news_ms; /* monotonic; of what is not indexed */
     int64_t last_news_ms;
@@ -615,18 +617,52 @@ static void run_round_locked(struct search_feed *feed)
     pthread_cond_broadcast(&feed->changed);
 }
 
+/* The thread, and a stop, may have waited for it. */
+static void end_running_locked(struct search_feed *feed)
+{
+    feed->is_running = false;
+    pthread_cond_broadcast(&feed->changed);
+}
+
+/* What the next round costs, in emails, and whether that is one batch at most. */
+static bool is_short_locked(struct search_feed *feed)
+{
+    size_t cost = feed->noted_len + feed->texts.bytes / BYTES_PER_EMAIL;
+    bool looks_at_all = feed->is_noted_in_part;
+    struct search_round round;
+    pthread_mutex_unlock(&feed->lock);
+    measure(&feed->progress, &round);
+    cost += round.emails - (looks_at_all ? 0 : feed->progress.walked_to);
+    pthread_mutex_lock(&feed->lock);
+    return cost <= BATCH_COST;
+}
+
+/* By whoever searches: on a busy machine the thread, with its nice value, may not run for seconds. */
+static void run_short_round_locked(struct search_feed *feed)
+{
+    feed->is_running = true;
+    if (is_short_locked(feed))
+        run_round_locked(feed);
+    end_running_locked(feed);
+}
+
 static void *run(void *argument)
 {
     struct search_feed *feed = argument;
     thread_give_way();
     pthread_mutex_lock(&feed->lock);
     while (!feed->is_stopping) {
-        int64_t due_ms = due_ms_locked(feed);
-        if (due_ms != CLOCK_FOREVER && now_ms() >= due_ms)
+        int64_t due_ms = feed->is_running ? CLOCK_FOREVER : due_ms_locked(feed);
+        if (due_ms != CLOCK_FOREVER && now_ms() >= due_ms) {
+            feed->is_running = true;
             run_round_locked(feed);
-        else
+            end_running_locked(feed);
+        } else {
             clock_wait(clock_system(), &feed->changed, &feed->lock, due_ms);
+        }
     }
+    while (feed->is_running)
+        clock_wait(clock_system(), &feed->changed, &feed->lock, CLOCK_FOREVER);
     struct search_text_item *texts = search_texts_take(&feed->texts);
     pthread_mutex_unlock(&feed->lock);
     keep_texts(feed, texts);
@@ -724,6 +760,8 @@ bool search_feed_settle(struct search_feed *feed, int64_t timeout_ms, struct can
     int error = 0;
     pthread_mutex_lock(&feed->lock);
     uint64_t wanted = ++feed->rounds_wanted;
+    if (feed->is_started && !feed->is_running)
+        run_short_round_locked(feed);
     pthread_cond_broadcast(&feed->changed);
     while (feed->rounds_done < wanted && feed->is_started && error == 0)
         error = wait_until(clock_system(), &feed->changed, &feed->lock, until_ms, cancel);
