@@ -579,8 +579,11 @@ static int save_all_locked(struct index *index)
             continue;
         struct email_row row = index_email_row(i, entry, 0);
         error = records_put_email(&index->records, &row);
-        if (records_save_text(&index->records, entry->text) != 0)
+        int of_text = error != 0 ? error : records_save_text(&index->records, entry->text, entry->json_len);
+        if (of_text == -ENOENT)
             atomic_fetch_add(&index->lost, 1);
+        else
+            error = of_text;
     }
     return error;
 }

@@ -42,7 +42,6 @@ enum statement {
     PUT_EMAIL,
     ADD_TEXT,
     READ_TEXT,
-    SAVE_TEXT,
     LAST_TEXT,
     NOTE_REPLACED,
     DELETE_TEXTS,
@@ -67,9 +66,8 @@ enum statement {
                    "INSERT OR REPLACE INTO " list "_emails VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",    \
                [(first) + ADD_TEXT] = "INSERT OR REPLACE INTO " list "_texts VALUES (?, ?, ?)",             \
                [(first) + READ_TEXT] = "SELECT hash, json FROM " list "_texts WHERE number = ?",            \
-               [(first) + SAVE_TEXT] = "INSERT OR REPLACE INTO " list "_texts SELECT * FROM aside." list    \
-                                       "_texts WHERE number = ?",                                           \
-               [(first) + LAST_TEXT] = "SELECT ifnull(max(number), 0) FROM " list "_texts",                 \
+               [(first) + LAST_TEXT] = "SELECT max(ifnull((SELECT max(number) FROM " list "_texts), 0),"    \
+                                       " ifnull((SELECT max(text) FROM " list "_replaced), 0))",            \
                [(first) + NOTE_REPLACED] = "INSERT OR REPLACE INTO " list "_replaced VALUES (?)",           \
                [(first) + DELETE_TEXTS] =                                                                   \
                    "DELETE FROM " list "_texts WHERE number IN (SELECT text FROM " list "_replaced)"        \
@@ -79,7 +77,7 @@ enum statement {
                [(first) + SET_MARK] = "INSERT OR REPLACE INTO " list "_marks VALUES (?, ?)",                \
                [(first) + GET_MARK] = "SELECT value FROM " list "_marks WHERE name = ?",                    \
                [(first) + LIST_INBOXES] = "SELECT * FROM " list "_inboxes ORDER BY number",                 \
-               [(first) + LIST_EMAILS] = "SELECT * FROM " list "_emails ORDER BY number",                   \
+               [(first) + LIST_EMAILS] = "SELECT * FROM " list "_emails WHERE number >= ? ORDER BY number", \
                [(first) + REPLACE_GONE] = "INSERT OR REPLACE INTO " list "_replaced SELECT text FROM " list \
                                           "_emails WHERE " GONE(list),                                      \
                [(first) + DELETE_GONE_EMAILS] = "DELETE FROM " list "_emails WHERE " GONE(list),            \
@@ -186,20 +184,6 @@ int records_add_text(struct records *records, uint64_t text, const char *json, s
                               (int64_t)hash_bytes(text, json, len), (const void *)json, len);
 }
 
-int records_save_text(struct records *records, uint64_t text)
-{
-    int64_t hash;
-    /* That the old file is damaged is known, and says nothing about the new one. */
-    state_file_lock(records->file);
-    int error =
-        statements_execute(&records->file->statements, NUMBER(records, SAVE_TEXT), "i", (int64_t)text);
-    if (error == 0)
-        error = statements_integers(&records->file->statements, NUMBER(records, READ_TEXT), &hash, 1, "i",
-                                    (int64_t)text);
-    state_file_unlock(records->file);
-    return error == 0 ? 0 : -ENOENT;
-}
-
 int records_note_replaced(struct records *records, uint64_t text)
 {
     if ((text & RECORDS_IN_MEMORY) != 0)
@@ -268,24 +252,46 @@ static int copy_text(const void *json, size_t len, char **ret_json)
     return 0;
 }
 
+/* A text of this row, if it is the one that was written. */
+static int take_text(sqlite3_stmt *row, uint64_t text, size_t len, char **ret_json)
+{
+    const void *json = sqlite3_column_blob(row, 1);
+    bool is_intact = json != NULL && (size_t)sqlite3_column_bytes(row, 1) == len &&
+                     sqlite3_column_int64(row, 0) == (int64_t)hash_bytes(text, json, len);
+    return is_intact ? copy_text(json, len, ret_json) : -EIO;
+}
+
+/* 0; -ENOENT: there is none; another -errno. */
+static int read_from(struct records *records, struct statements *from, uint64_t text, size_t len,
+                     char **ret_json)
+{
+    sqlite3_stmt *row = NULL;
+    if (from->db == NULL)
+        return -EIO;
+    int result = statements_begin(from, NUMBER(records, READ_TEXT), &row, "i", (int64_t)text);
+    if (result >= 0)
+        result = result == 0 ? -ENOENT : take_text(row, text, len, ret_json);
+    statements_end(row);
+    return result;
+}
+
+/* Of a file that was made anew, what was not saved yet is in the one before. */
 static int read_locked(struct records *records, uint64_t text, size_t len, char **ret_json)
 {
     struct state_file *file = records->file;
-    sqlite3_stmt *statement;
-    if (file->db == NULL)
-        return -EIO;
-    int result =
-        statements_begin(&file->statements, NUMBER(records, READ_TEXT), &statement, "i", (int64_t)text);
-    if (result > 0) {
-        const void *json = sqlite3_column_blob(statement, 1);
-        bool is_intact = json != NULL && (size_t)sqlite3_column_bytes(statement, 1) == len &&
-                         sqlite3_column_int64(statement, 0) == (int64_t)hash_bytes(text, json, len);
-        result = is_intact ? copy_text(json, len, ret_json) : -EIO;
-    } else {
-        result = state_file_note(file, result) == -ENOMEM ? -ENOMEM : -EIO;
-    }
-    statements_end(statement);
-    return result;
+    int error = state_file_note(file, read_from(records, &file->statements, text, len, ret_json));
+    if (error == -ENOENT)
+        error = read_from(records, &file->aside, text, len, ret_json);
+    return error == 0 || error == -ENOMEM ? error : -EIO;
+}
+
+int records_save_text(struct records *records, uint64_t text, size_t len)
+{
+    _cleanup_free_ char *json = NULL;
+    state_file_lock(records->file);
+    int error = read_from(records, &records->file->aside, text, len, &json);
+    state_file_unlock(records->file);
+    return error != 0 ? -ENOENT : records_add_text(records, text, json, len);
 }
 
 int records_read_text(struct records *records, uint64_t text, size_t len, char **ret_json)
@@ -364,35 +370,62 @@ static int visit_inboxes(struct records *records, const struct records_visitor *
     return error != 0 ? error : more;
 }
 
-static int visit_emails(struct records *records, const struct records_visitor *visitor, bool *ret_has_gone)
+/* From this number on. *number moves on behind the last that was visited. 0; *ret_error: what the visitor
+ * returned; -errno: what follows cannot be read. */
+static int visit_emails_from(struct records *records, const struct records_visitor *visitor, int64_t *number,
+                             bool *ret_has_gone, int *ret_error)
 {
     sqlite3_stmt *statement;
     struct email_row row;
-    int error = 0;
-    int more = statements_begin(&records->file->statements, NUMBER(records, LIST_EMAILS), &statement, "");
-    for (; more > 0 && error == 0; more = query_step(statement)) {
-        if (!read_email(statement, &row))
+    int more =
+        statements_begin(&records->file->statements, NUMBER(records, LIST_EMAILS), &statement, "i", *number);
+    for (; more > 0 && *ret_error == 0; more = query_step(statement)) {
+        *number = sqlite3_column_int64(statement, 0) + 1;
+        if (!read_email(statement, &row)) {
             state_file_note(records->file, -EUCLEAN);
-        else
-            error = visitor->visit_email(visitor->context, &row);
+            continue;
+        }
+        if (row.text >= records->next_text)
+            records->next_text = row.text + 1;
+        *ret_error = visitor->visit_email(visitor->context, &row);
         *ret_has_gone |= row.is_gone;
     }
     statements_end(statement);
-    return error != 0 ? error : more;
+    return more;
 }
 
-/* Emails that went, and inboxes, with all of theirs. */
-static int delete_gone(struct records *records)
+/* A page that cannot be read costs what stood there: what is behind it is found by larger and larger steps.
+ */
+static int visit_emails(struct records *records, const struct records_visitor *visitor, bool *ret_has_gone)
+{
+    int64_t number = 0;
+    int64_t step = 1;
+    int error = 0;
+    while (number <= UINT32_MAX) {
+        int64_t before = number;
+        int result = visit_emails_from(records, visitor, &number, ret_has_gone, &error);
+        if (result >= 0 || result == -ENOMEM || error != 0)
+            return error != 0 ? error : result;
+        state_file_note(records->file, -EUCLEAN);
+        step = number > before ? 1 : 2 * step;
+        number += step;
+    }
+    return 0;
+}
+
+/* Emails that went, and inboxes, with all of theirs. What the disk does not take now is done at another
+ * start: a full disk is no damage. */
+static void delete_gone(struct records *records)
 {
     int error = records_begin(records);
     if (error != 0)
-        return error;
+        return;
     for (enum statement statement = REPLACE_GONE; statement <= DELETE_GONE_INBOXES && error == 0; statement++)
         error = state_file_execute(records->file, NUMBER(records, statement), "");
     if (error == 0)
-        return records_commit(records);
-    records_abandon(records);
-    return error;
+        (void)records_commit(records);
+    else
+        records_abandon(records);
 }
 
 static int64_t get_mark(struct records *records, const char *name)
@@ -417,7 +450,7 @@ static int make_identity(struct records *records)
     return error;
 }
 
-static int load_marks(struct records *records)
+static void load_marks(struct records *records)
 {
     int64_t last = 0;
     records->first_sync_done = get_mark(records, mark_first_sync) != 0;
@@ -425,8 +458,9 @@ static int load_marks(struct records *records)
     if (records->identity == 0 && make_identity(records) != 0)
         records->identity = 0;
     int error = statements_integers(&records->file->statements, NUMBER(records, LAST_TEXT), &last, 1, "");
-    records->next_text = (uint64_t)last + 1;
-    return error;
+    if (error != 0)
+        state_file_note(records->file, -EUCLEAN);
+    records->next_text = (uint64_t)last + 1; /* or behind those of the emails */
 }
 
 static bool is_wasteful(sqlite3 *db)
@@ -455,16 +489,15 @@ int records_load(struct records *records, struct state_file *file, enum records_
     records->generation = atomic_load(&file->generation);
     if (file->db == NULL)
         return 0;
-    int error = load_marks(records);
-    if (error == 0)
-        error = visit_inboxes(records, visitor, &has_gone);
+    load_marks(records);
+    int error = visit_inboxes(records, visitor, &has_gone);
     if (error == 0 && has_gone)
-        error = delete_gone(records);
+        delete_gone(records);
     has_gone = false;
     if (error == 0)
         error = visit_emails(records, visitor, &has_gone);
     if (error == 0 && has_gone)
-        error = delete_gone(records);
+        delete_gone(records);
     if (error != 0 && error != -ENOMEM && error != -EOVERFLOW) {
         /* What was read is kept: it is written to a new file. */
         state_file_note(file, -EUCLEAN);

@@ -111,8 +111,8 @@ void records_abandon(struct records *records);
 int records_put_inbox(struct records *records, const struct inbox_row *row);
 int records_put_email(struct records *records, const struct email_row *row);
 int records_add_text(struct records *records, uint64_t text, const char *json, size_t len);
-/* Takes a text over from the file that was damaged; -ENOENT: it is lost. */
-int records_save_text(struct records *records, uint64_t text);
+/* Takes a text of `len` bytes over from the file that was damaged; -ENOENT: it is lost. */
+int records_save_text(struct records *records, uint64_t text, size_t len);
 /* The text is no longer an email's. */
 int records_note_replaced(struct records *records, uint64_t text);
 int records_put_marks(struct records *records);

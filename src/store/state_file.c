@@ -106,19 +106,23 @@ static int set_up(struct state_file *file)
 
 static void close_connection(struct state_file *file)
 {
+    sqlite3 *aside = file->aside.db;
+    statements_release(&file->aside);
+    sqlite3_close(aside);
     statements_release(&file->statements);
     sqlite3_close(file->db);
     file->db = NULL;
 }
 
+enum {
+    OPEN_FLAGS = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW
+};
+
 static int open_connection(struct state_file *file)
 {
-    enum {
-        FLAGS = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW
-    };
     int error = make_file(file->path);
     if (error == 0)
-        error = query_error_on(file->db, sqlite3_open_v2(file->path, &file->db, FLAGS, NULL));
+        error = query_error_on(file->db, sqlite3_open_v2(file->path, &file->db, OPEN_FLAGS, NULL));
     if (error == 0)
         error = set_up(file);
     if (error == 0)
@@ -264,17 +268,29 @@ int state_file_execute(struct state_file *file, size_t statement, const char *ty
 
 /* ---------------------------------------------------------------- damage */
 
+static void open_aside(struct state_file *file)
+{
+    char path[PATH_MAX + 32];
+    sqlite3 *db = NULL;
+    snprintf(path, sizeof(path), "%s.set-aside", file->path);
+    if (sqlite3_open_v2(path, &db, OPEN_FLAGS, NULL) != SQLITE_OK ||
+        query_execute(db, "PRAGMA locking_mode = EXCLUSIVE", "") != 0) {
+        log_debug("nothing can be read of %s", path);
+        sqlite3_close(db);
+        return;
+    }
+    statements_init(&file->aside, db, file->format->statements);
+}
+
 int state_file_renew(struct state_file *file)
 {
-    char aside[PATH_MAX + 32];
-    snprintf(aside, sizeof(aside), "%s.set-aside", file->path);
     pthread_mutex_lock(&file->transaction);
     state_file_lock(file);
     close_connection(file);
     set_aside(file);
     int error = open_file(file);
-    if (error == 0 && query_execute(file->db, "ATTACH ? AS aside", "s", aside) != 0)
-        log_debug("nothing can be read of %s", aside);
+    if (error == 0)
+        open_aside(file);
     atomic_fetch_add(&file->generation, 1);
     state_file_unlock(file);
     pthread_mutex_unlock(&file->transaction);

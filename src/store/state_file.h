@@ -42,6 +42,7 @@ struct state_file {
     pthread_mutex_t connection;
     sqlite3 *db;                  /* protected by connection, like what follows; NULL: it cannot be had */
     struct statements statements; /* of it */
+    struct statements aside;      /* of the file that was set aside while it ran; .db is NULL: of none */
     int error;                    /* why it cannot be had */
     bool is_durable;              /* commits wait for the disk */
     atomic_bool is_damaged;       /* SQLite said so since it was opened */
@@ -71,7 +72,8 @@ void state_file_unlock(struct state_file *file);
 int state_file_note(struct state_file *file, int error);
 
 /* Sets the file aside and makes a new one without anything in it. Within no transaction. What the old one
- * held can be read from then on as schema `aside`, as far as SQLite can. 0 or -errno. */
+ * held can be read from then on by file->aside, as far as SQLite can: by a connection of its own, since
+ * SQLite refuses to write in a transaction that met damage. 0 or -errno. */
 int state_file_renew(struct state_file *file);
 
 #endif

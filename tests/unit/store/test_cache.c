@@ -3,6 +3,7 @@
  * The cache on disk: what a kill, a full disk or rot leave of it is shown, and the rest comes back.
  */
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "sql/query.h"
 #include "unit/store/store_world.h"
 
 static const char cache_path[] = "cache/records.sqlite3";
@@ -18,6 +20,9 @@ static const char log_path[] = "cache/records.sqlite3-wal";
 enum {
     CACHE_MAX_BYTES = 64 << 20,
     STEP_BYTES = 509,
+    PAGE_BYTES = 16 * 1024,
+    MANY_EMAILS = 600,
+    PAGE_EMAILS_MAX = 300, /* more than a page holds, and what is passed over behind it */
 };
 
 /* With the log beside it. */
@@ -106,6 +111,121 @@ static void a_lost_inbox_does_not_lend_its_mail_to_another(void **state)
         assert_emails(&world, "bob@inbox.example", "");
         world_close(&world);
     }
+    world_release(&world);
+}
+
+/* A text that was lost leaves its number to nobody: else a new email's text would be taken for it, and
+ * deleted with it. */
+static void the_number_of_a_lost_text_is_not_given_again(void **state)
+{
+    (void)state;
+    struct store_world world;
+    char path[PATH_MAX];
+    sqlite3 *db;
+    world_init_with_alice(&world);
+    world_add_emails(&world, "in-1", 0, 3);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    world_close(&world);
+    snprintf(path, sizeof(path), "%s/%s", world.dir.path, cache_path);
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    assert_int_equal(query_execute(db, "DELETE FROM received_texts", ""), 0);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    world_add_emails(&world, "in-1", 3, 6);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(world_count(&world), 6);
+    for (uint32_t i = 0; i < 6; i++) {
+        _cleanup_free_ char *json = world_read(&world, i);
+        assert_int_equal(json[0], '{');
+    }
+    world_release(&world);
+}
+
+static size_t count_readable(struct store_world *world)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < MANY_EMAILS; i++) {
+        char *json = NULL;
+        size_t len;
+        if (store_read_email(world->store, i, &json, &len) == 0)
+            count++;
+        free(json);
+    }
+    return count;
+}
+
+/* How many emails are shown, and how many records can be read, of a file in which this page was overwritten,
+ * without a service. */
+static void count_left(struct store_world *world, const char *bytes, size_t len, size_t page,
+                       size_t *ret_shown, size_t *ret_read)
+{
+    _cleanup_free_ char *damaged = malloc(len);
+    memcpy(damaged, bytes, len);
+    memset(damaged + page * PAGE_BYTES, 0, PAGE_BYTES);
+    write_cache(world, damaged, len);
+    world_open(world);
+    *ret_shown = world_count(world);
+    *ret_read = count_readable(world);
+    /* What was found damaged is mended by the next sync, even of a service that is down. */
+    assert_int_equal(store_start(world->store), 0);
+    assert_int_not_equal(world_sync(world), 0);
+    assert_in_range(count_readable(world), *ret_read, MANY_EMAILS);
+    world_close(world);
+    world_open(world);
+    assert_in_range(count_readable(world), *ret_read, MANY_EMAILS);
+    world_close(world);
+}
+
+/* But for the few pages that all others hang from. */
+static void a_page_that_cannot_be_read_costs_what_stood_there(void **state)
+{
+    (void)state;
+    struct store_world world;
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    size_t pages_of_much = 0;
+    world_init_with_alice(&world);
+    world_add_emails(&world, "in-1", 0, MANY_EMAILS);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    world_close(&world);
+    read_cache(&world, &bytes, &len);
+    fake_service_set_reachable(world.fake, false);
+    for (size_t page = 0; page < len / PAGE_BYTES; page++) {
+        size_t shown;
+        size_t read;
+        count_left(&world, bytes, len, page, &shown, &read);
+        pages_of_much += shown < MANY_EMAILS - PAGE_EMAILS_MAX || read < MANY_EMAILS - PAGE_EMAILS_MAX;
+    }
+    assert_in_range(pages_of_much, 0, 4); /* the schema, the inbox, and the roots of emails and texts */
+    world_release(&world);
+}
+
+/* With something to be cleared away, which the disk does not take. */
+static void a_full_disk_at_the_start_is_no_damage(void **state)
+{
+    (void)state;
+    struct store_world world;
+    struct rlimit limit;
+    world_init_with_alice(&world);
+    world_add_emails(&world, "in-1", 0, 20);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    fake_service_remove_email(world.fake, "00000007-in-1");
+    assert_int_equal(world_sync(&world), 0);
+    world_close(&world);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = 64;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    world_open(&world);
+    limit.rlim_cur = RLIM_INFINITY;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_int_equal(world_count(&world), 19);
+    _cleanup_free_ char *json = world_read(&world, 19);
+    assert_int_equal(json[0], '{');
+    assert_int_equal(faccessat(world.dir.fd, "cache/records.sqlite3.set-aside", F_OK, 0), -1);
     world_release(&world);
 }
 
@@ -314,6 +434,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cache_torn_anywhere_opens_and_is_made_whole),
         cmocka_unit_test(a_lost_inbox_does_not_lend_its_mail_to_another),
+        cmocka_unit_test(the_number_of_a_lost_text_is_not_given_again),
+        cmocka_unit_test(a_page_that_cannot_be_read_costs_what_stood_there),
+        cmocka_unit_test(a_full_disk_at_the_start_is_no_damage),
         cmocka_unit_test(a_cache_of_another_version_is_built_anew),
         cmocka_unit_test(a_full_disk_hides_no_mail),
         cmocka_unit_test(a_folder_that_cannot_be_made_is_an_error_in_words),
