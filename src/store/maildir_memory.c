@@ -486,15 +486,24 @@ static int write_all(struct maildir_memory *memory)
     return error;
 }
 
-/* A file that was found damaged is made anew first, from what is in memory. */
+/* Makes a file that was found damaged anew, from what is in memory. Where the disk does not take that now,
+ * the damaged one stays: what is intact in it is still there at the next start. */
+static int repair(struct maildir_memory *memory)
+{
+    int error = state_file_renew(&memory->file);
+    if (error == 0)
+        error = write_all(memory);
+    if (error != 0)
+        state_file_take_back(&memory->file);
+    return error;
+}
+
 static int begin(struct maildir_memory *memory, bool is_durable)
 {
-    if (memory->error == 0 && atomic_load(&memory->file.is_damaged)) {
-        memory->error = state_file_renew(&memory->file);
-        if (memory->error == 0)
-            memory->error = write_all(memory);
-    }
-    return memory->error != 0 ? memory->error : state_file_begin(&memory->file, is_durable);
+    int error = memory->error;
+    if (error == 0 && atomic_load(&memory->file.is_damaged))
+        error = repair(memory);
+    return error != 0 ? error : state_file_begin(&memory->file, is_durable);
 }
 
 static int end(struct maildir_memory *memory, int error)

@@ -134,9 +134,10 @@ static int open_connection(struct state_file *file)
     return error;
 }
 
+static const char *const suffixes[] = {"", "-wal"};
+
 static void set_aside(struct state_file *file)
 {
-    static const char *const suffixes[] = {"", "-wal"};
     for (size_t i = 0; i < ARRAY_LEN(suffixes); i++) {
         char from[PATH_MAX + 32];
         char to[PATH_MAX + 32];
@@ -295,4 +296,23 @@ int state_file_renew(struct state_file *file)
     state_file_unlock(file);
     pthread_mutex_unlock(&file->transaction);
     return error;
+}
+
+void state_file_take_back(struct state_file *file)
+{
+    pthread_mutex_lock(&file->transaction);
+    state_file_lock(file);
+    close_connection(file);
+    for (size_t i = 0; i < ARRAY_LEN(suffixes); i++) {
+        char from[PATH_MAX + 32];
+        char to[PATH_MAX + 32];
+        snprintf(from, sizeof(from), "%s.set-aside%s", file->path, suffixes[i]);
+        snprintf(to, sizeof(to), "%s%s", file->path, suffixes[i]);
+        if (rename(from, to) != 0)
+            unlink(to); /* of the one that was made anew */
+    }
+    (void)open_file(file);
+    atomic_store(&file->is_damaged, true);
+    state_file_unlock(file);
+    pthread_mutex_unlock(&file->transaction);
 }

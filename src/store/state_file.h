@@ -76,4 +76,8 @@ int state_file_note(struct state_file *file, int error);
  * SQLite refuses to write in a transaction that met damage. 0 or -errno. */
 int state_file_renew(struct state_file *file);
 
+/* Undoes state_file_renew() where the new file could not be filled: the damaged one is the file again, and
+ * still known to be damaged. Within no transaction. */
+void state_file_take_back(struct state_file *file);
+
 #endif

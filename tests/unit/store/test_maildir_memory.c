@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -21,6 +22,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "mail/maildir_name.h"
+#include "sql/query.h"
 #include "support/fake_clock.h"
 #include "support/temp_dir.h"
 
@@ -540,6 +542,40 @@ static void nothing_changes_that_cannot_be_written(void **state)
     assert_int_equal(get(world, 'c', 0).folder, MAILDIR_CUR);
 }
 
+/* A damaged file that cannot be made anew now stays as it is, and is made anew once there is room. */
+static void a_full_disk_costs_nothing_of_a_damaged_file(void **state)
+{
+    struct world *world = *state;
+    char path[PATH_MAX];
+    sqlite3 *db;
+    assert_int_equal(see(world, "abc", 0), 0);
+    assert_int_equal(mark(world, 1, MAILDIR_CUR, 'S'), 0);
+    uint32_t uidvalidity = state_of(world).uidvalidity;
+    maildir_memory_free(world->memory);
+    snprintf(path, sizeof(path), "%s/%s", world->dir.path, name);
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    assert_int_equal(query_execute(db, "UPDATE mails SET flags = flags + 1 WHERE place & 255 = 3", ""), 0);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    signal(SIGXFSZ, SIG_IGN);
+    for (int i = 0; i < 2; i++) {
+        if (i == 0)
+            assert_int_equal(maildir_memory_open(world->dir.fd, &world->clock.clock, &world->memory), 0);
+        else
+            open_again(world);
+        set_file_limit(64);
+        assert_int_equal(maildir_memory_add_inbox(world->memory, INBOX, "inbox-a"), 0);
+        int of_mark = mark(world, 2, MAILDIR_CUR, 'F');
+        set_file_limit(RLIM_INFINITY);
+        assert_true(of_mark < 0);
+    }
+    assert_int_equal(mark(world, 2, MAILDIR_CUR, 'F'), 0);
+    open_after_kill(world);
+    assert_int_equal(see(world, "abc", 0), 0);
+    assert_int_equal(state_of(world).uidvalidity, uidvalidity);
+    assert_int_equal(get(world, 'a', 0).folder, MAILDIR_CUR);
+    assert_int_equal(get(world, 'b', 0).folder, MAILDIR_CUR);
+}
+
 /* ---------------------------------------------------------------- version 0.1 */
 
 /* Written by inboxfs 0.1: of inbox-a the emails a to d, of inbox-b one that is z. */
@@ -696,6 +732,7 @@ int main(void)
         TEST(damage_anywhere_is_survived),
         TEST(many_marks_do_not_pile_up),
         TEST(nothing_changes_that_cannot_be_written),
+        TEST(a_full_disk_costs_nothing_of_a_damaged_file),
         TEST(what_version_0_1_remembered_is_taken_over),
         TEST(what_was_taken_over_in_part_is_taken_over_again),
         TEST(damage_of_what_0_1_left_costs_what_stood_there),
