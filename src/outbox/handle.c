@@ -621,6 +621,17 @@ static bool forget_former_names(struct outbox *outbox, uint64_t number, pid_t pi
     return found;
 }
 
+/* Else it was removed or replaced since its name was looked up. Another item may have the name, or it is free
+ * to be created: so the kernel is to look it up once more. */
+static bool is_shown(struct outbox *outbox, uint64_t number)
+{
+    pthread_mutex_lock(&outbox->lock);
+    const struct item *item = item_table_get(&outbox->table, number);
+    bool is_shown = item != NULL && item_folder(item) >= 0;
+    pthread_mutex_unlock(&outbox->lock);
+    return is_shown;
+}
+
 int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, int flags, pid_t pid,
                      struct outbox_handle **ret_handle)
 {
@@ -647,7 +658,7 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect 
         outbox_release(handle);
     else
         *ret_handle = handle;
-    return error;
+    return error == -ENOENT && !is_shown(outbox, number) ? -ESTALE : error;
 }
 
 /* ================================================================ reading, writing and closing */

@@ -141,11 +141,11 @@ int outbox_create_answer(struct outbox *outbox, const char *answers, const char 
                          struct outbox_handle **ret_handle, struct outbox_stat *ret);
 /* `flags` as open(2). For writing, this waits for the release of what was closed just before. Writing is
  * -EBUSY for a queued message, -EACCES in sent/ and failed/ and for receipts.
- * -ESTALE: it just left the folder, and its name there is free from now on: the caller looks the name up
- * again. Replacing an attachment's content (O_TRUNC or writing) waits for the release of messages that were
- * closed before, which bind it as it is; calls its upload off, where one is under way; and begins a new one.
- * Messages that have bound it keep the item: a copy, another item, takes its name, and the caller gets
- * -ESTALE. */
+ * -ESTALE: it was removed or replaced, or it just left the folder, and its name there is free from now on:
+ * the caller looks the name up again. Replacing an attachment's content (O_TRUNC or writing) waits for the
+ * release of messages that were closed before, which bind it as it is; calls its upload off, where one is
+ * under way; and begins a new one. Messages that have bound it keep the item: a copy, another item, takes its
+ * name, and the caller gets -ESTALE. */
 int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, int flags, pid_t pid,
                      struct outbox_handle **ret_handle);
 ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, off_t offset);

@@ -204,6 +204,24 @@ static void appending_leaves_queued_messages_as_they_are(void **state)
     assert_true(shown_contains(world, ATTACHED, "a.txt", "version 1, and 2"));
 }
 
+/* The kernel has looked the name up before it opens what it found: it is to look once more. */
+static void what_was_replaced_or_removed_is_looked_up_again(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle;
+    copy_in(world, ATTACHED, "a.txt", "first");
+    uint64_t replaced = number_of(world, ATTACHED, "a.txt");
+    copy_in(world, ATTACHED, "b.txt", "second");
+    assert_int_equal(outbox_rename(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, "b.txt",
+                                   OUTBOX_FOLDER_ATTACHMENTS, "a.txt", 0, getpid(), NULL),
+                     0);
+    uint64_t removed = number_of(world, ATTACHED, "a.txt");
+    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt"), 0);
+    assert_int_equal(outbox_open_item(world->outbox, replaced, OUTBOX_CONTENT, O_RDONLY, 0, &handle),
+                     -ESTALE);
+    assert_int_equal(outbox_open_item(world->outbox, removed, OUTBOX_CONTENT, O_RDWR, 0, &handle), -ESTALE);
+}
+
 static void replacing_by_rename_leaves_queued_messages_as_they_are(void **state)
 {
     struct world *world = *state;
@@ -637,6 +655,7 @@ int main(void)
         WORLD_TEST(a_refused_upload_fails_with_its_messages),
         WORLD_TEST(replacing_by_writing_leaves_queued_messages_as_they_are),
         WORLD_TEST(appending_leaves_queued_messages_as_they_are),
+        WORLD_TEST(what_was_replaced_or_removed_is_looked_up_again),
         WORLD_TEST(replacing_by_rename_leaves_queued_messages_as_they_are),
         WORLD_TEST(a_file_that_cannot_be_begun_again_stays_whole),
         WORLD_TEST(a_removed_file_is_kept_until_nobody_needs_it),

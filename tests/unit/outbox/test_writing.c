@@ -350,7 +350,7 @@ static void queued_and_settled_files_cannot_be_written(void **state)
     assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, 0, &handle), -EACCES);
     assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_RECEIPT, O_RDWR, 0, &handle), -EACCES);
     assert_int_equal(outbox_open_item(world->outbox, number + 1000, OUTBOX_CONTENT, O_RDONLY, 0, &handle),
-                     -ENOENT);
+                     -ESTALE);
 }
 
 static void a_name_that_left_is_found_for_a_while(void **state)
