@@ -37,10 +37,16 @@ static int locate(struct state_file *file, int dir_fd)
 
 /* SQLite would make the file by the umask; its log takes its mode from this one. Closed before SQLite opens
  * it: a later close would drop the process's locks. -EUCLEAN: what has the name is no file. */
-static int make_file(const char *path)
+static int make_file(const char *path, bool *ret_is_new)
 {
+    enum {
+        FLAGS = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK
+    };
     struct stat status;
-    _cleanup_close_ int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    _cleanup_close_ int fd = open(path, FLAGS | O_CREAT | O_EXCL, 0600);
+    *ret_is_new = fd >= 0;
+    if (fd < 0 && errno == EEXIST)
+        fd = open(path, FLAGS);
     if (fd < 0)
         return errno == ELOOP || errno == EISDIR || errno == ENXIO ? -EUCLEAN : -errno;
     if (fstat(fd, &status) != 0)
@@ -76,16 +82,20 @@ static int make_tables(struct state_file *file)
     return error;
 }
 
-/* -EUCLEAN: what is there is not of this format. */
-static int check_tables(struct state_file *file)
+/* -EUCLEAN: what is there is not of this format. A file that lost everything, its log perhaps, looks like a
+ * new one, and nobody is to lose marks without a word. */
+static int check_tables(struct state_file *file, bool is_new)
 {
     int64_t version = 0;
     int64_t tables = 0;
     int error = query_integer(file->db, &version, "PRAGMA user_version", "");
     if (error == 0)
         error = query_integer(file->db, &tables, "SELECT count(*) FROM sqlite_schema", "");
-    if (error == 0 && version == 0 && tables == 0)
+    if (error == 0 && version == 0 && tables == 0) {
+        if (!is_new)
+            log_warning("the state file %s is empty; it is built anew", file->format->name);
         return make_tables(file);
+    }
     return error == 0 && version != file->format->version ? -EUCLEAN : error;
 }
 
@@ -120,13 +130,14 @@ enum {
 
 static int open_connection(struct state_file *file)
 {
-    int error = make_file(file->path);
+    bool is_new = false;
+    int error = make_file(file->path, &is_new);
     if (error == 0)
         error = query_error_on(file->db, sqlite3_open_v2(file->path, &file->db, OPEN_FLAGS, NULL));
     if (error == 0)
         error = set_up(file);
     if (error == 0)
-        error = check_tables(file);
+        error = check_tables(file, is_new);
     if (error != 0)
         close_connection(file);
     else

@@ -452,6 +452,28 @@ static void a_foreign_file_is_set_aside_and_uidvalidity_is_another(void **state)
     assert_int_equal(faccessat(world->dir.fd, "maildir.sqlite3.set-aside", F_OK, 0), 0);
 }
 
+/* What the program says is caught. */
+static void a_file_that_lost_everything_is_told(void **state)
+{
+    struct world *world = *state;
+    _cleanup_free_ char *said = NULL;
+    size_t len;
+    assert_int_equal(see(world, "ab", 0), 0);
+    maildir_memory_free(world->memory);
+    assert_int_equal(file_replace_at(world->dir.fd, name, "", 0, 0600), 0);
+    _cleanup_close_ int said_fd = openat(world->dir.fd, "said", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    _cleanup_close_ int stderr_fd = dup(STDERR_FILENO);
+    assert_true(said_fd >= 0 && stderr_fd >= 0);
+    log_set_level(LOG_LEVEL_WARNING);
+    assert_int_equal(dup2(said_fd, STDERR_FILENO), STDERR_FILENO);
+    int error = maildir_memory_open(world->dir.fd, &world->clock.clock, &world->memory);
+    assert_int_equal(dup2(stderr_fd, STDERR_FILENO), STDERR_FILENO);
+    log_set_level(LOG_LEVEL_ERROR);
+    assert_int_equal(error, 0);
+    assert_int_equal(file_read_at(world->dir.fd, "said", 4096, &said, &len), 0);
+    assert_non_null(strstr(said, "maildir.sqlite3 is empty"));
+}
+
 /* Damage of any byte loses what stands there, never the program, and never a number to another message. */
 static void damage_anywhere_is_survived(void **state)
 {
@@ -729,6 +751,7 @@ int main(void)
         TEST(a_folder_is_stale_until_it_was_looked_at),
         TEST(a_torn_end_costs_what_was_being_written),
         TEST(a_foreign_file_is_set_aside_and_uidvalidity_is_another),
+        TEST(a_file_that_lost_everything_is_told),
         TEST(damage_anywhere_is_survived),
         TEST(many_marks_do_not_pile_up),
         TEST(nothing_changes_that_cannot_be_written),
