@@ -536,7 +536,7 @@ static int read_attach_header(struct draft_reading *reading, const char *raw)
 {
     _cleanup_free_ char *name = NULL;
     int error = decode_text(reading, "Attach", raw, &name);
-    if (error != 0)
+    if (error != 0 || name == NULL)
         return error;
     if (!file_name_is_valid(name))
         return reason_give(reading->ret_reason, -EBADMSG,
@@ -1042,7 +1042,7 @@ static int draft_read_mime(struct draft_reading *reading, const char *bytes, siz
     size_t skipped = mbox_line_len(bytes, len);
     bytes += skipped;
     len -= skipped;
-    bool has_type;
+    bool has_type = false;
     int error = draft_check_header_section(reading, bytes, len, &has_type);
     if (error != 0)
         return error;
@@ -1085,7 +1085,7 @@ static int read_answer_body(struct draft_reading *reading, const char *bytes, si
 
 static int read_answer_text(struct draft_reading *reading, const char *bytes, size_t len)
 {
-    bool has_type;
+    bool has_type = false;
     int error = draft_check_header_section(reading, bytes, len, &has_type);
     if (error == 0)
         return draft_read_mime(reading, bytes, len);
@@ -1113,7 +1113,7 @@ static void take_text(char **text, char **missing)
 /* Which email is answered is settled: by where the message was put. */
 static int check_target(const struct draft_reading *reading, const struct draft_reading *answered)
 {
-    bool is_other = reading->message_type != NULL &&
+    bool is_other = reading->message_type != NULL && answered->message_type != NULL &&
                     (strcmp(reading->message_type, answered->message_type) != 0 ||
                      strcmp(reading->existing_email_id, answered->existing_email_id) != 0);
     return is_other ? reason_give(reading->ret_reason, -EBADMSG,
