@@ -633,10 +633,11 @@ uint32_t index_begin_listing(struct index *index)
     return listing;
 }
 
-void index_end_first_sync(struct index *index)
+bool index_end_first_sync(struct index *index)
 {
     pthread_mutex_lock(&index->write_lock);
-    if (!index->records.first_sync_done) {
+    bool is_first = !index->records.first_sync_done;
+    if (is_first) {
         index->records.first_sync_done = true;
         /* Unwritten for want of memory or disk: known again after the next start. */
         if (index_begin_write_locked(index) == 0) {
@@ -645,6 +646,7 @@ void index_end_first_sync(struct index *index)
         }
     }
     pthread_mutex_unlock(&index->write_lock);
+    return is_first;
 }
 
 void index_note_held_shown(struct index *index)

@@ -178,8 +178,8 @@ struct email_row index_email_row(uint32_t number, const struct email_entry *entr
 /* A number for one listing by the service, by which what it had is told from what it did not. Never 0. */
 uint32_t index_begin_listing(struct index *index);
 
-/* What there was is known: mail in inboxes that appear from here on is news. */
-void index_end_first_sync(struct index *index);
+/* What there was is known: mail in inboxes that appear from here on is news. True: for the first time. */
+bool index_end_first_sync(struct index *index);
 
 /* The service was asked for what it holds back, and answered: told once, as a change of every inbox. */
 void index_note_held_shown(struct index *index);

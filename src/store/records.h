@@ -17,6 +17,7 @@
 #ifndef INBOXFS_STORE_RECORDS_H
 #define INBOXFS_STORE_RECORDS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -71,12 +72,12 @@ struct email_row {
 struct records {
     struct state_file *file; /* borrowed */
     enum records_list list;
-    uint64_t next_text;      /* the number of the next one */
-    int64_t identity;        /* tells this list from any other that had its file; 0: there is none */
-    bool first_sync_done;    /* what the account held at the beginning is known */
-    bool has_replaced;       /* there are texts to be deleted */
-    bool has_warned;         /* that the disk takes nothing */
-    unsigned int generation; /* of the file, when everything was last written to it */
+    uint64_t next_text;          /* the number of the next one */
+    int64_t identity;            /* tells this list from any other that had its file; 0: there is none */
+    atomic_bool first_sync_done; /* what the account held at the beginning is known */
+    bool has_replaced;           /* there are texts to be deleted */
+    bool has_warned;             /* that the disk takes nothing */
+    unsigned int generation;     /* of the file, when everything was last written to it */
     struct kept_text *in_memory;
 };
 

@@ -184,6 +184,11 @@ size_t store_list_emails(struct store *store, uint32_t inbox, uint64_t position,
     return index_list_emails(&store->index, inbox, position, ret, ret_positions, max);
 }
 
+bool store_knows_all_mail(struct store *store)
+{
+    return atomic_load(&store->index.records.first_sync_done);
+}
+
 bool store_shows_held(struct store *store)
 {
     return index_shows_held(&store->index);

@@ -60,7 +60,7 @@ struct store_listener {
     /* Mail that was sent, by its number (store_get_sent()); of many at once, when they are first seen, by
      * any. */
     void (*sent_changed)(void *context, uint32_t sent, enum store_change change);
-    /* store_has_content() or store_has_raw() says something else. */
+    /* store_has_content(), store_has_raw() or store_knows_all_mail() says something else. */
     void (*abilities_changed)(void *context);
     void *context;
 };
@@ -102,6 +102,10 @@ bool store_find_email(struct store *store, uint32_t inbox, const char *name, str
 bool store_get_email(struct store *store, uint32_t email, struct email_view *ret); /* removed ones too */
 /* The email of this id, in this inbox before others; only number, inbox, name and date are filled in. */
 bool store_find_email_by_id(struct store *store, uint32_t inbox, const char *id, struct email_view *ret);
+
+/* Whether all mail that there was has been listed once, since the cache was made. Before that, mail that is
+ * not shown may well exist. store_listener.abilities_changed tells when it becomes true. */
+bool store_knows_all_mail(struct store *store);
 
 /* What the service calls an email; NULL: nothing. Valid as long as the store. */
 const char *store_get_email_id(struct store *store, uint32_t email);

@@ -551,6 +551,14 @@ static void list_sent(struct sync_run *run, enum sync_depth depth)
         index_clean(&outbound->index);
 }
 
+/* That the service has raw messages may be known from an earlier cache: Maildirs are shown from now on. */
+static void notify_first_sync(struct store *store)
+{
+    const struct store_listener *listener = &store->listener;
+    if (store_has_raw(store) && listener->abilities_changed != NULL)
+        listener->abilities_changed(listener->context);
+}
+
 static void run_all(struct sync_run *run, enum sync_depth depth)
 {
     struct index *index = &run->store->index;
@@ -565,8 +573,8 @@ static void run_all(struct sync_run *run, enum sync_depth depth)
         list_mail_of_inboxes(run, known, index_inbox_numbers(index), depth);
     }
     report_end(run);
-    if (is_found && depth == SYNC_COMPLETE && !run->must_wait)
-        index_end_first_sync(index);
+    if (is_found && depth == SYNC_COMPLETE && !run->must_wait && index_end_first_sync(index))
+        notify_first_sync(run->store);
     /* All lists came whole, and what the cache had lost when they began was found to be another. */
     if (depth == SYNC_COMPLETE && run->error == 0)
         (void)atomic_compare_exchange_strong(&index->lost, &lost, 0);

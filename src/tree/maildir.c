@@ -136,9 +136,11 @@ static void release_maildir(struct tree *tree)
     free(maildir);
 }
 
+/* A program that keeps another mailbox in step takes what is not there for removed. So nothing is shown while
+ * a cache that was lost is filled again. */
 bool maildir_is_shown(const struct tree *tree)
 {
-    return store_has_raw(tree->store);
+    return store_has_raw(tree->store) && store_knows_all_mail(tree->store);
 }
 
 /* ---------------------------------------------------------------- following the inboxes */

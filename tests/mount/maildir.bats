@@ -238,6 +238,18 @@ teardown() {
   equal "$(cd "$BOX" && find . -type f | sort && cat .uidvalidity)" "$before"
 }
 
+@test "there are no Maildirs while a lost cache of records is filled again" {
+  start_maildirs one two three
+  stop_mount
+  rm -r "$STATE/cache"
+  kill -STOP "$SERVICE_PID"
+  start_mount
+  missing "$MOUNT/maildir"
+  kill -CONT "$SERVICE_PID"
+  refresh
+  equal "$(find "$BOX/new" -type f | wc -l)" 3
+}
+
 @test "when what was remembered is lost, uidvalidity says so" {
   start_maildirs one two
   local before
