@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The list, filled in as it arrives.
+ * The service's list of inboxes: each record is copied into an array as it arrives, and found there by its
+ * id.
  */
 #include "store/inbox_list.h"
 
