@@ -21,12 +21,12 @@
 enum service_outcome {
     SERVICE_OK,
     SERVICE_RETRY, /* nothing happened at the service: no connection, failure before the request was written,
-                      429, 503, cancelled before. Worth another try later */
+                      429, 503, cancelled before; or it was a question. Worth another try later */
     SERVICE_UNAUTHORIZED, /* 401, 403: the key; nothing happened */
-    SERVICE_REJECTED,     /* other 4xx: the service refuses this for good; nothing happened */
+    SERVICE_REJECTED,     /* 3xx, other 4xx: the service refuses this for good; nothing happened */
     SERVICE_ABSENT,       /* the service lacks this endpoint (interface section 3, "Absence") */
-    SERVICE_UNKNOWN, /* it may have happened: connection lost after the request was written, 408, 5xx, a 2xx
-                        with a body that is neither empty nor JSON */
+    SERVICE_UNKNOWN, /* it may have happened: connection lost after the request was written, 408, other 5xx, a
+                        2xx with a body that is neither empty nor JSON */
 };
 
 struct service_result {

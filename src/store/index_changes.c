@@ -279,7 +279,7 @@ enum {
 
 static bool name_is_reserved(const char *name)
 {
-    return strcmp(name, "inbox.json") == 0 || strcmp(name, "index.jsonl") == 0;
+    return strcmp(name, "inbox.json") == 0; /* they all end in .json */
 }
 
 /* "STEM.json", or with more of the key where that is taken: 0 or -ENOMEM. */

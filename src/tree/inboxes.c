@@ -4,8 +4,8 @@
  * with the mail that its rules or checks hold back, where the service tells of it. An email is two entries in
  * its inbox: its record, and the folder with what it holds (email_folder.h).
  *
- * All of it comes from the memory of the store. Nothing waits but making an inbox, changing inbox.json and
- * marking an email, which ask the service.
+ * Names, sizes and times come from the memory of the store, the text of a record from its file. Nothing waits
+ * for the service but making an inbox, changing inbox.json and marking an email.
  */
 #include "tree/inboxes.h"
 

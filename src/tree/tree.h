@@ -47,8 +47,9 @@ struct event_listener tree_event_listener(struct tree *tree);
 /* Hands the tree what it shows (both borrowed). Once, before anything but the listeners is used. */
 void tree_attach(struct tree *tree, struct store *store, struct outbox *outbox);
 
-/* Called with what the kernel may have cached and is no longer true, from any thread, with no lock held. Must
- * not block or call back. Never called for outbox/, attachments/ and drafts/, which are not cached. */
+/* Called with what the kernel may have cached and is no longer true, from any thread, with no lock held but
+ * the one of the listener. Must not block or call back. Never called for outbox/, attachments/ and drafts/,
+ * which are not cached. */
 struct tree_listener {
     void (*folder_changed)(void *context, uint64_t folder_ino);
     void (*entry_gone)(void *context, uint64_t folder_ino, const char *name);
