@@ -37,7 +37,8 @@ struct maildir_box {
     struct number_table by_digest;     /* of places */
     uint32_t present[MAILDIR_FOLDERS]; /* messages that are not gone */
     int64_t changed_ns[MAILDIR_FOLDERS];
-    bool is_stale; /* the inbox may hold other emails than these */
+    bool is_stale;    /* the inbox may hold other emails than these */
+    bool has_changed; /* the inbox, since a look-through of it began */
 };
 
 struct boxes {                  /* empty: all zeros */
@@ -199,6 +200,13 @@ static void box_bind(struct maildir_box *box, struct maildir_mail *mail, uint32_
 {
     mail->email = email;
     number_table_add(&box->by_email, hash_email(email), mail->uid - 1);
+}
+
+/* A look-through that is under way may have missed this. */
+static void box_mark_stale(struct maildir_box *box)
+{
+    box->is_stale = true;
+    box->has_changed = true;
 }
 
 /* Moves the folder's time on: to `now_ns`, and past what it was in any case. */
@@ -907,29 +915,24 @@ bool maildir_memory_get_state(struct maildir_memory *memory, uint32_t inbox, str
 
 /* ---------------------------------------------------------------- following the inbox */
 
-static void set_stale(struct maildir_memory *memory, uint32_t inbox)
+void maildir_memory_mark_stale(struct maildir_memory *memory, uint32_t inbox)
 {
     lock_for_writing(memory);
     struct maildir_box *box = box_of(memory, inbox);
     if (box != NULL)
-        box->is_stale = true;
+        box_mark_stale(box);
     unlock(memory);
-}
-
-void maildir_memory_mark_stale(struct maildir_memory *memory, uint32_t inbox)
-{
-    set_stale(memory, inbox);
 }
 
 bool maildir_memory_begin_sync(struct maildir_memory *memory, uint32_t inbox)
 {
     lock_for_writing(memory);
     struct maildir_box *box = box_of(memory, inbox);
-    bool was_stale = box != NULL && box->is_stale;
-    if (box != NULL)
-        box->is_stale = false;
+    bool is_stale = box != NULL && box->is_stale;
+    if (is_stale)
+        box->has_changed = false;
     unlock(memory);
-    return was_stale;
+    return is_stale;
 }
 
 static int sync_locked(struct maildir_memory *memory, struct maildir_box *box,
@@ -950,6 +953,7 @@ static int sync_locked(struct maildir_memory *memory, struct maildir_box *box,
     if (error == 0) {
         lock_for_writing(memory);
         plan_apply(&plan, box);
+        box->is_stale = box->has_changed;
         unlock(memory);
     }
     plan_release(&plan);
@@ -963,8 +967,6 @@ int maildir_memory_sync(struct maildir_memory *memory, uint32_t inbox, const str
     struct maildir_box *box = box_of(memory, inbox);
     int error = box == NULL ? -ENOENT : sync_locked(memory, box, seen, seen_len, arrived_ns);
     pthread_mutex_unlock(&memory->write_lock);
-    if (error != 0)
-        set_stale(memory, inbox);
     return error;
 }
 
@@ -977,7 +979,7 @@ void maildir_memory_note_gone(struct maildir_memory *memory, uint32_t inbox, uin
     if (mail != NULL)
         box_touch(box, mail->folder, now_ns(memory));
     if (box != NULL)
-        box->is_stale = true;
+        box_mark_stale(box);
     unlock(memory);
 }
 

@@ -88,11 +88,11 @@ bool maildir_memory_get_state(struct maildir_memory *memory, uint32_t inbox, str
 void maildir_memory_mark_stale(struct maildir_memory *memory, uint32_t inbox);
 
 /* Before all that the inbox holds is looked up for maildir_memory_sync(), by one thread at a time: whether
- * there is any need. */
+ * there is any need. The inbox is stale until that sync has ended, and stays so when it changes meanwhile. */
 bool maildir_memory_begin_sync(struct maildir_memory *memory, uint32_t inbox);
 /* Gives U numbers to the emails not met before, in this order, and puts them into new/; takes note of those
  * that are gone, and of those that are back (waits for the disk). `arrived_ns`: when the inbox changed, which
- * is the time of new/ then. 0 or -errno: nothing was changed, and the inbox is stale again. */
+ * is the time of new/ then. 0 or -errno: nothing was changed, and the inbox is still stale. */
 int maildir_memory_sync(struct maildir_memory *memory, uint32_t inbox, const struct maildir_sighting *seen,
                         size_t seen_len, int64_t arrived_ns);
 

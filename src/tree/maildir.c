@@ -204,8 +204,6 @@ static int look_through(struct tree *tree, uint32_t inbox, int64_t arrived_ns)
     }
     if (error == 0)
         error = maildir_memory_sync(tree->maildir->memory, inbox, sightings.items, sightings.len, arrived_ns);
-    else
-        maildir_memory_mark_stale(tree->maildir->memory, inbox);
     free(sightings.items);
     return error;
 }

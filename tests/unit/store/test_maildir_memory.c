@@ -153,7 +153,8 @@ static int see(struct world *world, const char *letters, uint32_t shift)
         seen[i] = (struct maildir_sighting){
             .email = (uint32_t)letters[i] + shift, .id = ids[i], .epoch_s = 1000 + letters[i]};
     }
-    maildir_memory_begin_sync(world->memory, INBOX);
+    maildir_memory_mark_stale(world->memory, INBOX);
+    assert_true(maildir_memory_begin_sync(world->memory, INBOX));
     return maildir_memory_sync(world->memory, INBOX, seen, len,
                                world->clock.clock.realtime_ms(&world->clock.clock) * NS_PER_MS);
 }
@@ -408,12 +409,39 @@ static void a_folder_is_stale_until_it_was_looked_at(void **state)
 {
     struct world *world = *state;
     assert_true(state_of(world).is_stale);
-    assert_true(maildir_memory_begin_sync(world->memory, INBOX));
+    assert_int_equal(see(world, "a", 0), 0);
+    assert_false(state_of(world).is_stale);
     assert_false(maildir_memory_begin_sync(world->memory, INBOX));
     maildir_memory_mark_stale(world->memory, INBOX);
-    assert_true(maildir_memory_begin_sync(world->memory, INBOX));
+    assert_true(state_of(world).is_stale);
     open_again(world);
     assert_true(state_of(world).is_stale);
+}
+
+/* Who comes while somebody else looks through it must wait for the end of that. */
+static void a_folder_is_stale_while_it_is_looked_through(void **state)
+{
+    struct world *world = *state;
+    const struct maildir_sighting seen = {.email = 'a', .id = "a", .epoch_s = 5};
+    assert_true(maildir_memory_begin_sync(world->memory, INBOX));
+    assert_true(state_of(world).is_stale);
+    assert_int_equal(maildir_memory_sync(world->memory, INBOX, &seen, 1, 1), 0);
+    assert_false(state_of(world).is_stale);
+}
+
+static void a_folder_that_changes_while_it_is_looked_through_is_looked_through_again(void **state)
+{
+    struct world *world = *state;
+    const struct maildir_sighting seen = {.email = 'a', .id = "a", .epoch_s = 5};
+    assert_true(maildir_memory_begin_sync(world->memory, INBOX));
+    maildir_memory_mark_stale(world->memory, INBOX);
+    assert_int_equal(maildir_memory_sync(world->memory, INBOX, &seen, 1, 1), 0);
+    assert_true(maildir_memory_begin_sync(world->memory, INBOX));
+    maildir_memory_note_gone(world->memory, INBOX, 'a');
+    assert_int_equal(maildir_memory_sync(world->memory, INBOX, &seen, 1, 1), 0);
+    assert_true(maildir_memory_begin_sync(world->memory, INBOX));
+    assert_int_equal(maildir_memory_sync(world->memory, INBOX, NULL, 0, 1), 0);
+    assert_false(maildir_memory_begin_sync(world->memory, INBOX));
 }
 
 /* ---------------------------------------------------------------- the file */
@@ -749,6 +777,8 @@ int main(void)
         TEST(sizes_are_there_in_the_next_mount),
         TEST(folders_change_with_what_changes_in_them),
         TEST(a_folder_is_stale_until_it_was_looked_at),
+        TEST(a_folder_is_stale_while_it_is_looked_through),
+        TEST(a_folder_that_changes_while_it_is_looked_through_is_looked_through_again),
         TEST(a_torn_end_costs_what_was_being_written),
         TEST(a_foreign_file_is_set_aside_and_uidvalidity_is_another),
         TEST(a_file_that_lost_everything_is_told),
