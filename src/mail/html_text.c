@@ -248,18 +248,30 @@ static const char *html_attribute(const char *const *attributes, const char *nam
     return NULL;
 }
 
+/* Whether the style has a property that begins with this value. */
+static bool has_style(const char *const *attributes, const char *property, const char *value)
+{
+    const char *style = html_attribute(attributes, "style");
+    const char *at = style != NULL ? strcasestr(style, property) : NULL;
+    if (at == NULL)
+        return false;
+    at += strlen(property);
+    at += strspn(at, " \t\r\n:");
+    return strncasecmp(at, value, strlen(value)) == 0;
+}
+
 /* Whether an element with these attributes is shown. */
 static bool html_is_displayed(const char *const *attributes)
 {
-    const char *style = html_attribute(attributes, "style");
-    const char *display = style != NULL ? strcasestr(style, "display") : NULL;
-    if (display != NULL) {
-        display += strlen("display");
-        display += strspn(display, " \t\r\n:");
-        if (strncasecmp(display, "none", 4) == 0)
-            return false;
-    }
-    return html_attribute(attributes, "hidden") == NULL;
+    return !has_style(attributes, "display", "none") && html_attribute(attributes, "hidden") == NULL;
+}
+
+/* Whether an element that is part of a line by its name is a column by its style. */
+static bool html_is_column(const char *const *attributes)
+{
+    return has_style(attributes, "display", "inline-block") ||
+           has_style(attributes, "display", "table-cell") || has_style(attributes, "float", "left") ||
+           has_style(attributes, "float", "right");
 }
 
 /* ---- addresses of links */
@@ -502,6 +514,7 @@ struct html_reading {
         next_item[HTML_LISTS_MAX + 1]; /* number of each list's next item; 0: not numbered. [0]: no list */
     char *link;                        /* address of the open link, or NULL */
     size_t link_begin;                 /* where its text begins in the output */
+    size_t address_end; /* where the address of the last link ends in the output; 0: no link yet */
 };
 
 /* ---- from elements to text: characters */
@@ -547,6 +560,15 @@ static void read_blank(struct html_reading *reading, char c)
         text_layout_space(&reading->layout, reading->layout.owed_blanks + 1);
 }
 
+/* The address is ours, so the writer left no blank between it and the next word. Punctuation stays close. */
+static void set_apart_from_address(struct html_reading *reading, const char *text, size_t len)
+{
+    bool begins_word =
+        len > 0 && (g_ascii_isalnum(*text) || !g_ascii_isprint(*text) || strchr("(<[", *text) != NULL);
+    if (begins_word && reading->address_end > 0 && reading->address_end == reading->layout.out->len)
+        text_layout_space(&reading->layout, 1);
+}
+
 static void read_text(struct html_reading *reading, const char *text, size_t len)
 {
     size_t at = 0;
@@ -556,6 +578,7 @@ static void read_text(struct html_reading *reading, const char *text, size_t len
         bool is_blank = false;
         while (end < len && (odd = odd_len(text + end, len - end, &is_blank)) == 0)
             end++;
+        set_apart_from_address(reading, text + at, end - at);
         text_layout_append(&reading->layout, text + at, end - at);
         if (is_blank && odd > 0)
             read_blank(reading, text[end]);
@@ -591,12 +614,16 @@ static void end_link(struct html_reading *reading)
         text++;
         len--;
     }
-    if (html_link_is_said(text, len, address))
+    /* What leads somewhere by a picture without a description says nothing to who reads; mail that shows
+     * nothing else is read with all that it has. */
+    if (html_link_is_said(text, len, address) || (len == 0 && !reading->shows_all))
         return;
+    set_apart_from_address(reading, "<", 1);
     text_layout_space(&reading->layout, len > 0);
     text_layout_append(&reading->layout, "<", 1);
     text_layout_append(&reading->layout, address, strlen(address));
     text_layout_append(&reading->layout, ">", 1);
+    reading->address_end = out->len;
 }
 
 static void read_image(struct html_reading *reading, const char *const *attributes)
@@ -605,6 +632,7 @@ static void read_image(struct html_reading *reading, const char *const *attribut
     reading->has_image = true;
     if (description == NULL || description[strspn(description, " \t\r\n")] == '\0')
         return;
+    set_apart_from_address(reading, "[", 1);
     text_layout_append(&reading->layout, "[", 1);
     read_text(reading, description, strlen(description));
     reading->layout.owed_blanks = 0;
@@ -742,6 +770,8 @@ static void end_element(struct html_reading *reading, enum html_meaning meaning)
 static void html_reading_begin(struct html_reading *reading, const char *name, const char *const *attributes)
 {
     enum html_meaning meaning = html_element_meaning(name);
+    if (meaning == HTML_NONE && html_is_column(attributes))
+        meaning = HTML_CELL;
     bool is_hidden = meaning == HTML_HIDDEN || (!reading->shows_all && !html_is_displayed(attributes));
     reading->open++;
     if (reading->hidden > 0 || is_hidden)

@@ -2,8 +2,9 @@
 /*
  * The readable text of an HTML body, for people and for searches, by libxml2's HTML parser. Paragraphs are
  * set apart by blank lines, lists get their marks, quotes "> ", cells of a row two blanks between them; a
- * link is followed by its address in angle brackets, a picture stands as its description. Scripts, styles
- * and what is not displayed are left out, except where nothing else is there to read.
+ * link is followed by its address in angle brackets, a picture stands as its description. Scripts, styles,
+ * links that hold nothing but a picture without a description, and what is not displayed are left out, except
+ * where nothing else is there to read.
  *
  * Senders are strangers: any bytes are taken, in time in proportion to their number. The text is UTF-8
  * without control characters, a few times as long as the HTML at most.

@@ -49,6 +49,7 @@ static void paragraphs_and_lines_are_kept_apart(void **state)
         {"<h1>Head</h1>text", "Head\n\ntext\n"},
         {"<p></p><p> </p><div><br></div>text<p>&nbsp;</p>", "text\n"},
         {"above<hr>below", "above\n\n---\n\nbelow\n"},
+        {"<pre>one</pre>", "one\n"},
         {"<pre>  int x;\n\n    y\n</pre>after", "  int x;\n\n    y\n\nafter\n"},
         {"<b>one </b> <i> two</i>", "one two\n"},
     };
@@ -69,6 +70,9 @@ static void lists_quotes_and_tables_are_marked(void **state)
         {"a<blockquote>b<p>c<blockquote>d</blockquote></blockquote>e", "a\n\n> b\n>\n> c\n>\n> > d\n\ne\n"},
         {"<table><tr><th>Item<th>Price<tr><td>Socks<td>2</table>", "Item  Price\nSocks  2\n"},
         {"<table><tr><td></td><td>only</td></tr></table>", "only\n"},
+        {"<span style='width:50%;display: inline-block'>Item</span><span style='float:right'>Price</span>",
+         "Item  Price\n"},
+        {"<span style='display:inline'>one</span><span style='color:red'>word</span>", "oneword\n"},
     };
     check(examples, ARRAY_LEN(examples));
 }
@@ -84,9 +88,16 @@ static void links_are_followed_by_their_address_where_the_text_does_not_say_it(v
         {"<a href='mailto:ann@x.example?subject=y'>ann@x.example</a>", "ann@x.example\n"},
         {"<a href='mailto:ann@x.example'>Ann</a>", "Ann <ann@x.example>\n"},
         {"<a href='tel:+49'>+49</a>", "+49\n"},
-        {"<a href='https://x.example/'><img src=y></a>", "<https://x.example/>\n"},
         {"<a href='https://x.example/'><img src=y alt='A picture'></a>",
          "[A picture] <https://x.example/>\n"},
+        {"one <a href='https://x.example/'><img src=y></a> two <a href='https://x.example/'></a>three",
+         "one two three\n"},
+        {"<a href='https://x.example/'>text</a>word", "text <https://x.example/> word\n"},
+        {"<a href='https://x.example/'>text</a><b>été</b>, and", "text <https://x.example/> été, and\n"},
+        {"<a href='https://x.example/'>a</a><a href='https://y.example/'>b</a>(c)",
+         "a <https://x.example/> b <https://y.example/> (c)\n"},
+        {"<a href='https://x.example/'>a</a><img src=y alt='picture'>", "a <https://x.example/> [picture]\n"},
+        {"(<a href='https://x.example/'>a</a>)!", "(a <https://x.example/>)!\n"},
         {"<a href='#part'>a</a> <a href='javascript:x()'>b</a> <a href='cid:1'>c</a> <a>d</a>", "a b c d\n"},
         {"<a href='https://x.example/a b'>blank</a>", "blank\n"},
         {"<a href='https://x.example/&#155;0m'>control</a>", "control\n"},
@@ -157,6 +168,7 @@ static void a_mail_that_shows_nothing_has_a_text_all_the_same(void **state)
         {"<div style='display:none'>all there is</div>", "all there is\n"},
         {"<body hidden><img src='cid:1'></body>", "[image]\n"},
         {"<img src='cid:1'>", "[image]\n"},
+        {"<a href='https://x.example/'><img src=y></a>", "<https://x.example/>\n"},
         {"<img src='cid:1' alt=' '>", "[image]\n"},
         {"<img src='cid:1' alt='The news'>", "[The news]\n"},
     };
