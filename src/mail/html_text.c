@@ -146,13 +146,17 @@ enum html_meaning {
     HTML_NONE,
     HTML_LINE,      /* begins and ends a line */
     HTML_PARAGRAPH, /* set apart by blank lines */
+    HTML_HEADING,
     HTML_QUOTE,
     HTML_LIST,
     HTML_NUMBERED_LIST,
     HTML_LIST_ITEM,
     HTML_DEFINITION,
     HTML_PREFORMATTED,
+    HTML_TABLE,
+    HTML_ROW,
     HTML_CELL,
+    HTML_COLUMN, /* by its style */
     HTML_LINE_END,
     HTML_RULE,
     HTML_LINK,
@@ -183,12 +187,12 @@ static const struct element {
     {"figure", HTML_PARAGRAPH},
     {"footer", HTML_LINE},
     {"form", HTML_LINE},
-    {"h1", HTML_PARAGRAPH},
-    {"h2", HTML_PARAGRAPH},
-    {"h3", HTML_PARAGRAPH},
-    {"h4", HTML_PARAGRAPH},
-    {"h5", HTML_PARAGRAPH},
-    {"h6", HTML_PARAGRAPH},
+    {"h1", HTML_HEADING},
+    {"h2", HTML_HEADING},
+    {"h3", HTML_HEADING},
+    {"h4", HTML_HEADING},
+    {"h5", HTML_HEADING},
+    {"h6", HTML_HEADING},
     {"header", HTML_LINE},
     {"hr", HTML_RULE},
     {"img", HTML_IMAGE},
@@ -204,13 +208,13 @@ static const struct element {
     {"section", HTML_LINE},
     {"style", HTML_HIDDEN},
     {"svg", HTML_HIDDEN},
-    {"table", HTML_PARAGRAPH},
+    {"table", HTML_TABLE},
     {"td", HTML_CELL},
     {"template", HTML_HIDDEN},
     {"textarea", HTML_PREFORMATTED},
     {"th", HTML_CELL},
     {"title", HTML_HIDDEN},
-    {"tr", HTML_LINE},
+    {"tr", HTML_ROW},
     {"ul", HTML_LIST},
 };
 
@@ -501,9 +505,31 @@ enum {
     HTML_LISTS_MAX = 12 /* deeper ones are numbered as one */
 };
 
+/* Where a cell's text is in the output. */
+struct cell {
+    size_t begin;
+    size_t end;
+};
+
+enum {
+    TABLE_CELLS_MAX = 10 * 1000
+};
+
+/* The innermost open table, while it may still become a table of Markdown: it holds no table and no heading,
+ * it is in no list and no quote, and its rows have the same number of cells. One of another kind is closed,
+ * and its text stays as in a plain text. */
+struct table {
+    bool is_open;
+    GArray *cells;  /* of struct cell; NULL before the first table of Markdown */
+    size_t rows;    /* that have begun */
+    size_t columns; /* of the first row, once it has ended */
+};
+
 /* Zeros, with the layout initialised. */
 struct html_reading {
     struct text_layout layout;
+    unsigned int markdown_level; /* headings are below this one; 0: the text is plain */
+    struct table table;
     bool shows_all; /* what is not displayed, too */
     bool has_image;
     unsigned int open;         /* elements */
@@ -674,9 +700,156 @@ static void begin_list_item(struct html_reading *reading)
     text_layout_push(&reading->layout, blanks, mark);
 }
 
+/* ---- from elements to text: headings and tables, which Markdown marks */
+
+static void begin_heading(struct html_reading *reading, const char *name)
+{
+    static const char mark[] = "###### ";
+    enum {
+        LEVELS_MAX = sizeof(mark) - 2
+    };
+    text_layout_break(&reading->layout, 2);
+    reading->table.is_open = false;
+    if (reading->markdown_level == 0)
+        return;
+    unsigned int level = reading->markdown_level + (unsigned int)(name[1] - '0');
+    text_layout_push(&reading->layout, "", mark + (level < LEVELS_MAX ? LEVELS_MAX - level : 0));
+}
+
+static void end_heading(struct html_reading *reading)
+{
+    if (reading->markdown_level > 0)
+        text_layout_pop(&reading->layout);
+    text_layout_break(&reading->layout, 2);
+}
+
+static void begin_table(struct html_reading *reading)
+{
+    struct table *table = &reading->table;
+    text_layout_break(&reading->layout, 2);
+    table->is_open = reading->markdown_level > 0 && reading->layout.level == 0;
+    table->rows = 0;
+    table->columns = 0;
+    if (table->is_open && table->cells == NULL)
+        table->cells = g_array_new(FALSE, FALSE, sizeof(struct cell));
+    if (table->is_open)
+        g_array_set_size(table->cells, 0);
+}
+
+/* Whether all rows so far are complete, and nothing but cells is in them. */
+static bool has_whole_rows(const struct html_reading *reading)
+{
+    const struct table *table = &reading->table;
+    size_t cells = table->cells->len;
+    return cells == table->rows * table->columns &&
+           (cells == 0 ||
+            g_array_index(table->cells, struct cell, cells - 1).end == reading->layout.out->len);
+}
+
+static void begin_row(struct html_reading *reading)
+{
+    struct table *table = &reading->table;
+    text_layout_break(&reading->layout, 1);
+    if (!table->is_open)
+        return;
+    if (table->rows == 1)
+        table->columns = table->cells->len;
+    table->is_open = has_whole_rows(reading);
+    table->rows++;
+}
+
+static void begin_cell(struct html_reading *reading)
+{
+    struct table *table = &reading->table;
+    size_t begin = reading->layout.out->len;
+    text_layout_space(&reading->layout, 2);
+    if (!table->is_open)
+        return;
+    size_t cells = table->cells->len;
+    bool is_behind_cell = cells == 0 || g_array_index(table->cells, struct cell, cells - 1).end == begin;
+    table->is_open = table->rows > 0 && cells < TABLE_CELLS_MAX && is_behind_cell;
+    if (table->is_open)
+        g_array_append_val(table->cells, ((struct cell){begin, begin}));
+}
+
+static void end_cell(struct html_reading *reading)
+{
+    const struct table *table = &reading->table;
+    if (table->is_open && table->cells->len > 0)
+        g_array_index(table->cells, struct cell, table->cells->len - 1).end = reading->layout.out->len;
+}
+
+/* The text of the cell without the white space around it, which was paid before it. */
+static struct cell cell_text(const struct html_reading *reading, size_t i)
+{
+    const char *out = strbuf_str(reading->layout.out);
+    struct cell cell = g_array_index(reading->table.cells, struct cell, i);
+    while (cell.begin < cell.end && g_ascii_isspace(out[cell.begin]))
+        cell.begin++;
+    return cell;
+}
+
+static bool is_markdown_table(const struct html_reading *reading)
+{
+    const struct table *table = &reading->table;
+    const struct strbuf *out = reading->layout.out;
+    if (!table->is_open || table->rows < 2 || table->columns < 2 || !has_whole_rows(reading) ||
+        g_array_index(table->cells, struct cell, 0).begin == out->len)
+        return false;
+    for (size_t i = 0; i < table->cells->len; i++) {
+        struct cell cell = cell_text(reading, i);
+        if (memchr(strbuf_str(out) + cell.begin, '\n', cell.end - cell.begin) != NULL)
+            return false;
+    }
+    return true;
+}
+
+static void append_markdown_cell(struct strbuf *rows, const char *text, size_t len)
+{
+    strbuf_append_str(rows, "| ");
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == '|')
+            strbuf_append_char(rows, '\\');
+        strbuf_append_char(rows, text[i]);
+    }
+    if (len > 0)
+        strbuf_append_char(rows, ' ');
+}
+
+/* Writes the table, whose text is the last in the output, anew. */
+static void write_markdown_table(struct html_reading *reading)
+{
+    const struct table *table = &reading->table;
+    struct strbuf *out = reading->layout.out;
+    _cleanup_strbuf_ struct strbuf rows = STRBUF_INIT(out->max_bytes);
+    for (size_t i = 0; i < table->cells->len; i++) {
+        struct cell cell = cell_text(reading, i);
+        append_markdown_cell(&rows, strbuf_str(out) + cell.begin, cell.end - cell.begin);
+        if ((i + 1) % table->columns == 0)
+            strbuf_append_str(&rows, i + 1 < table->cells->len ? "|\n" : "|");
+        if (i + 1 == table->columns) {
+            for (size_t column = 0; column < table->columns; column++)
+                strbuf_append_str(&rows, "| --- ");
+            strbuf_append_str(&rows, "|\n");
+        }
+    }
+    strbuf_truncate(out, g_array_index(table->cells, struct cell, 0).begin);
+    reading->address_end = 0;
+    text_layout_break(&reading->layout, 2);
+    text_layout_append(&reading->layout, strbuf_str(&rows), rows.len);
+}
+
+static void end_table(struct html_reading *reading)
+{
+    if (is_markdown_table(reading))
+        write_markdown_table(reading);
+    reading->table.is_open = false;
+    text_layout_break(&reading->layout, 2);
+}
+
 /* ---- from elements to text: elements */
 
-static void begin_element(struct html_reading *reading, enum html_meaning meaning,
+static void begin_element(struct html_reading *reading, enum html_meaning meaning, const char *name,
                           const char *const *attributes)
 {
     struct text_layout *layout = &reading->layout;
@@ -686,6 +859,9 @@ static void begin_element(struct html_reading *reading, enum html_meaning meanin
         break;
     case HTML_PARAGRAPH:
         text_layout_break(layout, 2);
+        break;
+    case HTML_HEADING:
+        begin_heading(reading, name);
         break;
     case HTML_QUOTE:
         text_layout_break(layout, 2);
@@ -707,7 +883,16 @@ static void begin_element(struct html_reading *reading, enum html_meaning meanin
         reading->preformatted++;
         layout->keeps_blanks = true;
         break;
+    case HTML_TABLE:
+        begin_table(reading);
+        break;
+    case HTML_ROW:
+        begin_row(reading);
+        break;
     case HTML_CELL:
+        begin_cell(reading);
+        break;
+    case HTML_COLUMN:
         text_layout_space(layout, 2);
         break;
     case HTML_LINE_END:
@@ -735,10 +920,20 @@ static void end_element(struct html_reading *reading, enum html_meaning meaning)
     struct text_layout *layout = &reading->layout;
     switch (meaning) {
     case HTML_LINE:
+    case HTML_ROW:
         text_layout_break(layout, 1);
         break;
     case HTML_PARAGRAPH:
         text_layout_break(layout, 2);
+        break;
+    case HTML_HEADING:
+        end_heading(reading);
+        break;
+    case HTML_TABLE:
+        end_table(reading);
+        break;
+    case HTML_CELL:
+        end_cell(reading);
         break;
     case HTML_QUOTE:
         text_layout_pop(layout);
@@ -771,13 +966,13 @@ static void html_reading_begin(struct html_reading *reading, const char *name, c
 {
     enum html_meaning meaning = html_element_meaning(name);
     if (meaning == HTML_NONE && html_is_column(attributes))
-        meaning = HTML_CELL;
+        meaning = HTML_COLUMN;
     bool is_hidden = meaning == HTML_HIDDEN || (!reading->shows_all && !html_is_displayed(attributes));
     reading->open++;
     if (reading->hidden > 0 || is_hidden)
         reading->hidden++;
     else
-        begin_element(reading, meaning, attributes);
+        begin_element(reading, meaning, name, attributes);
 }
 
 static void html_reading_end(struct html_reading *reading, const char *name)
@@ -796,6 +991,7 @@ static void html_reading_close(struct html_reading *reading)
     text_layout_pop_all(&reading->layout);
     reading->layout.keeps_blanks = false;
     free(TAKE_PTR(reading->link));
+    reading->table.is_open = false;
     reading->open = 0;
     reading->hidden = 0;
     reading->preformatted = 0;
@@ -911,9 +1107,9 @@ static htmlParserCtxtPtr new_parser(struct html_reader *reader)
     return parser;
 }
 
-int html_to_text(struct strbuf *out, const char *html, size_t len)
+static int read_html(struct strbuf *out, const char *html, size_t len, unsigned int markdown_level)
 {
-    struct html_reader reader = {0};
+    struct html_reader reader = {.reading.markdown_level = markdown_level};
     text_layout_init(&reader.reading.layout, out);
     reader.parser = new_parser(&reader);
     if (reader.parser == NULL)
@@ -927,6 +1123,18 @@ int html_to_text(struct strbuf *out, const char *html, size_t len)
     if (text_layout_is_empty(&reader.reading.layout) && reader.reading.has_image)
         text_layout_append(&reader.reading.layout, "[image]", strlen("[image]"));
     htmlFreeParserCtxt(reader.parser);
+    if (reader.reading.table.cells != NULL)
+        g_array_free(reader.reading.table.cells, TRUE);
     text_layout_finish(&reader.reading.layout);
     return out->error;
+}
+
+int html_to_text(struct strbuf *out, const char *html, size_t len)
+{
+    return read_html(out, html, len, 0);
+}
+
+int html_to_markdown(struct strbuf *out, const char *html, size_t len, unsigned int level)
+{
+    return read_html(out, html, len, level);
 }

@@ -62,7 +62,7 @@ static void append_attachments(struct strbuf *out, const json_t *list)
     strbuf_append_char(out, '\n');
 }
 
-static void append_body(struct strbuf *out, const json_t *record)
+static void append_body(struct strbuf *out, const json_t *record, unsigned int level)
 {
     const char *plain = json_string_value(json_object_get(record, "plain_text"));
     const char *html = json_string_value(json_object_get(record, "html"));
@@ -72,7 +72,7 @@ static void append_body(struct strbuf *out, const json_t *record)
     if (html != NULL && (plain == NULL || !is_alternative)) {
         if (plain != NULL)
             strbuf_append_str(out, "\n\n");
-        html_to_text(out, html, strlen(html));
+        html_to_markdown(out, html, strlen(html), level);
     }
     if (out->len > 0 && out->data[out->len - 1] != '\n')
         strbuf_append_char(out, '\n');
@@ -94,7 +94,7 @@ static int prompt_append_email(struct strbuf *out, const json_t *record, unsigne
     strbuf_appendf(out, "- **Date:** %s\n", json_string_value(json_object_get(record, "date")));
     append_attachments(out, json_object_get(record, "attachments"));
     strbuf_append_char(out, '\n');
-    append_body(out, record);
+    append_body(out, record, level);
     return out->error;
 }
 
