@@ -94,8 +94,11 @@ static const char control_shown[] = "\xef\xbf\xbd";
 /* Line ends are LF. Marks stay: texts in Hebrew and Arabic need them. */
 static struct readable_character readable_character(const char *text, size_t len)
 {
-    if (*text == '\r')
-        return (struct readable_character){1, len > 1 && (text[1] == '\n' || text[1] == '\r') ? "" : "\n"};
+    if (*text == '\r') {
+        bool is_crlf = len > 1 && text[1] == '\n';
+        bool is_doubled = len > 2 && text[1] == '\r' && text[2] == '\n'; /* CRLF that was converted twice */
+        return (struct readable_character){1, is_crlf || is_doubled ? "" : "\n"};
+    }
     if (*text == '\t' || *text == '\n')
         return (struct readable_character){1, NULL};
     const struct character character = character_at(text, len);

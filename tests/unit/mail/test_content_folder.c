@@ -82,6 +82,7 @@ static void nothing_in_a_text_hides_or_moves_another(void **state)
         {"a\\r\\nb\\r\\n\\r\\nc\\nd", "a\nb\n\nc\nd"},
         {"visible\\rhidden", "visible\nhidden"},
         {"a\\r\\r\\nb\\r", "a\nb\n"},
+        {"a\\r\\rb", "a\n\nb"},
         {"a\\fb\\u000bc\\u0085d\\be\\u007f", "a" SHOWN "b" SHOWN "c" SHOWN "d" SHOWN "e" SHOWN},
         {"a\\u2028b\\u2029c", "a\nb\nc"},
         {"\\u202atxt.exe\\u202e \\u2066a\\u2069", SHOWN "txt.exe" SHOWN " " SHOWN "a" SHOWN},
