@@ -21,6 +21,7 @@
 #include "base/strbuf.h"
 #include "mail/address.h"
 #include "mail/file_name.h"
+#include "mail/header_text.h"
 #include "mail/json_writer.h"
 #include "mail/mime_library.h"
 #include "mail/reason.h"
@@ -514,17 +515,14 @@ static bool draft_begins_with_header(const char *bytes, size_t len)
 /* The decoded value of a header that is text. */
 static int decode_text(struct draft_reading *reading, const char *name, const char *raw, char **ret_text)
 {
-    GMimeParserOptions *options = mime_parser_options_new();
-    g_autofree char *unfolded = g_mime_utils_header_unfold(raw);
-    g_autofree char *decoded = g_mime_utils_header_decode_text(options, unfolded);
-    g_mime_parser_options_free(options);
-
-    g_strdelimit(decoded, "\t", ' ');
-    g_strstrip(decoded);
-    if (!address_name_is_valid(decoded))
+    _cleanup_free_ char *text = NULL;
+    int error = header_text_decode(raw, strlen(raw), &text);
+    if (error != 0)
+        return error;
+    if (!address_name_is_valid(text))
         return reason_give(reading->ret_reason, -EBADMSG, "%s: holds a control character", name);
-    *ret_text = strdup(decoded);
-    return *ret_text == NULL ? -ENOMEM : 0;
+    *ret_text = TAKE_PTR(text);
+    return 0;
 }
 
 static int read_subject_header(struct draft_reading *reading, const char *raw)

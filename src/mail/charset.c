@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Labels of charsets, and iconv(3) behind them.
+ */
+#include "mail/charset.h"
+
+#include <errno.h>
+#include <glib.h>
+#include <iconv.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+enum {
+    LABEL_MAX_BYTES = 40,
+    PIECE_BYTES = 1024, /* converted at a time */
+};
+
+/* Where the WHATWG Encoding Standard differs from iconv, or iconv lacks a label that mail has. Labels are in
+ * small letters, with nothing but letters and digits: programs do not agree about what stands between. */
+static const struct charset {
+    const char *name; /* to iconv */
+    const char *labels;
+} charsets[] = {
+    {"UTF-8", "utf8 unicode11utf8 unicode20utf8 xunicode20utf8"},
+    {"US-ASCII", "ascii usascii csascii ansix341968 iso646us"},
+    {"CP1252",
+     "iso88591 iso885911987 latin1 l1 cp819 ibm819 isoir100 csisolatin1 windows1252 cp1252 xcp1252"},
+    {"CP1250", "windows1250 cp1250 xcp1250"},
+    {"CP1251", "windows1251 cp1251 xcp1251"},
+    {"CP1253", "windows1253 cp1253 xcp1253"},
+    {"CP1254", "iso88599 iso885991989 latin5 l5 isoir148 csisolatin5 windows1254 cp1254 xcp1254"},
+    {"CP1255", "windows1255 cp1255 xcp1255"},
+    {"CP1256", "windows1256 cp1256 xcp1256"},
+    {"CP1257", "windows1257 cp1257 xcp1257"},
+    {"CP1258", "windows1258 cp1258 xcp1258"},
+    {"CP874", "iso885911 tis620 dos874 windows874 cp874"},
+    {"CP932", "shiftjis csshiftjis sjis xsjis mskanji ms932 windows31j cp932"},
+    {"EUC-JP-MS", "eucjp xeucjp cseucpkdfmtjapanese"},
+    {"CP949", "euckr cseuckr korean ksc5601 ksc56011987 ksc56011989 csksc56011987 isoir149 windows949 cp949 "
+              "uhc"},
+    {"GB18030", "gb2312 csgb2312 gb231280 csiso58gb231280 isoir58 chinese euccn gbk xgbk cp936 windows936 "
+                "gb18030"},
+    {"BIG5-HKSCS", "big5 csbig5 cnbig5 xxbig5 big5hkscs"},
+    {"KOI8-R", "koi koi8 koi8r cskoi8r"},
+    {"KOI8-U", "koi8u koi8ru"},
+    {"IBM866", "866 cp866 ibm866 csibm866"},
+    {"ISO-8859-6", "iso88596e iso88596i csiso88596e csiso88596i"},
+    {"ISO-8859-8", "iso88598e iso88598i csiso88598e csiso88598i logical visual"},
+    {"ISO-8859-15", "iso885915 latin9 l9 csisolatin9"},
+    {"MACINTOSH", "macintosh csmacintosh mac xmacroman"},
+    {"MAC-CYRILLIC", "xmaccyrillic xmacukrainian"},
+    {"UTF-16", "utf16 unicode csunicode ucs2 iso10646ucs2"}, /* by its byte order mark */
+};
+
+static bool has_label(const char *labels, const char *label, size_t len)
+{
+    for (const char *at = labels; (at = strstr(at, label)) != NULL; at += len)
+        if ((at == labels || at[-1] == ' ') && (at[len] == ' ' || at[len] == '\0'))
+            return true;
+    return false;
+}
+
+/* The name of the charset to iconv, or NULL. Of the charsets of mail that are not in the table all have a
+ * digit in their names; names that mean something else to iconv, such as the charset of the locale, have
+ * none. */
+static const char *find_name(const char *label, size_t len, char name[LABEL_MAX_BYTES + 1])
+{
+    char simple[LABEL_MAX_BYTES + 1];
+    size_t simple_len = 0;
+    bool has_digit = false;
+    if (len > LABEL_MAX_BYTES)
+        return NULL;
+    for (size_t i = 0; i < len; i++) {
+        if (g_ascii_isalnum(label[i]))
+            simple[simple_len++] = g_ascii_tolower(label[i]);
+        else if (strchr("-_.: ", label[i]) == NULL)
+            return NULL; /* iconv takes options behind a slash */
+        has_digit = has_digit || g_ascii_isdigit(label[i]);
+    }
+    simple[simple_len] = '\0';
+    for (size_t i = 0; i < ARRAY_LEN(charsets) && simple_len > 0; i++)
+        if (has_label(charsets[i].labels, simple, simple_len))
+            return charsets[i].name;
+    memcpy(name, label, len);
+    name[len] = '\0';
+    return has_digit ? name : NULL;
+}
+
+static void close_charset(const iconv_t *charset)
+{
+    if (*charset != (iconv_t)-1)
+        iconv_close(*charset);
+}
+
+/* As charset_append(), by a name that iconv knows or not. */
+static int append_converted(struct strbuf *text, const char *name, const char *bytes, size_t len,
+                            enum charset_damage damage)
+{
+    __attribute__((cleanup(close_charset))) iconv_t charset = iconv_open("UTF-8", name);
+    if (charset == (iconv_t)-1)
+        return -EILSEQ;
+
+    /* A byte that one of these leaves undefined is a control character to WHATWG, as to iso-8859-1. */
+    bool is_windows = g_str_has_prefix(name, "CP125");
+    size_t len_before = text->len;
+    char *in = (char *)bytes; /* iconv does not write to it */
+    bool is_ended = false;
+    while (!is_ended && text->error == 0) {
+        char piece[PIECE_BYTES];
+        char *out = piece;
+        size_t out_len = sizeof(piece);
+        is_ended = len == 0; /* some charsets hold a character back until they are asked without input */
+        bool is_damaged = iconv(charset, is_ended ? NULL : &in, &len, &out, &out_len) == (size_t)-1 &&
+                          (errno == EILSEQ || errno == EINVAL);
+        strbuf_append(text, piece, sizeof(piece) - out_len);
+        if (!is_damaged || len == 0)
+            continue;
+        if (is_windows && ((unsigned char)*in & 0xe0) == 0x80) {
+            strbuf_append(text, (char[]){'\xc2', *in}, 2);
+        } else if (damage == CHARSET_REPLACE) {
+            strbuf_append_str(text, "\xef\xbf\xbd");
+        } else {
+            strbuf_truncate(text, len_before);
+            return -EILSEQ;
+        }
+        in++;
+        len--;
+    }
+    return text->error;
+}
+
+int charset_append(struct strbuf *text, const char *label, size_t label_len, const char *bytes, size_t len,
+                   enum charset_damage damage)
+{
+    char copy[LABEL_MAX_BYTES + 1];
+    const char *name = label_len == 0 ? "US-ASCII" : find_name(label, label_len, copy);
+    bool is_ascii = name != NULL && strcmp(name, "US-ASCII") == 0;
+    bool is_other = name != NULL && !is_ascii && strcmp(name, "UTF-8") != 0;
+    if (is_other && append_converted(text, name, bytes, len, CHARSET_REFUSE) == 0)
+        return 0;
+    if (text->error == 0 && g_utf8_validate_len(bytes, len, NULL))
+        return strbuf_append(text, bytes, len);
+    if (is_ascii)
+        return append_converted(text, "CP1252", bytes, len, CHARSET_REPLACE);
+    if (damage == CHARSET_REFUSE || text->error != 0)
+        return text->error != 0 ? text->error : -EILSEQ;
+    bool is_known = name != NULL && append_converted(text, name, bytes, len, CHARSET_REPLACE) != -EILSEQ;
+    return is_known ? text->error : append_converted(text, "CP1252", bytes, len, CHARSET_REPLACE);
+}

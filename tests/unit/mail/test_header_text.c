@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a person reads of a header: encoded words as mail programs write them, and bytes that nobody declared.
+ */
+#include "mail/header_text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+
+struct reading {
+    const char *value;
+    const char *text;
+};
+
+static void check(int (*decode)(const char *, size_t, char **), const struct reading *readings, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        _cleanup_free_ char *text = NULL;
+        assert_int_equal(decode(readings[i].value, strlen(readings[i].value), &text), 0);
+        if (strcmp(text, readings[i].text) != 0)
+            fail_msg("%s: read as \"%s\", not \"%s\"", readings[i].value, text, readings[i].text);
+    }
+}
+
+static void text_without_encoded_words_stays(void **state)
+{
+    static const struct reading readings[] = {
+        {"", ""},
+        {"Dinner on Friday?", "Dinner on Friday?"},
+        {"  a  b\tc \r\n", "a  b c"},
+        {"folded\r\n here", "folded here"},
+        {"folded\r\n\there", "folded here"},
+        {"Gr\xc3\xbc\xc3\x9f"
+         "e",
+         "Gr\xc3\xbc\xc3\x9f"
+         "e"},
+        {"1 + 1 = 2?= =? ?=", "1 + 1 = 2?= =? ?="},
+    };
+    (void)state;
+    check(header_text_decode, readings, ARRAY_LEN(readings));
+}
+
+static void encoded_words_are_decoded_wherever_they_stand(void **state)
+{
+    static const struct reading readings[] = {
+        {"=?utf-8?q?caf=C3=A9_=26_bar?=", "caf\xc3\xa9 & bar"},
+        {"=?UTF-8?B?Y2Fmw6k=?=", "caf\xc3\xa9"},
+        {"Re: =?UTF-8?B?Y2Fmw6k=?= tonight", "Re: caf\xc3\xa9 tonight"},
+        {"the=?UTF-8?B?Y2Fmw6k=?=,now", "thecaf\xc3\xa9,now"},
+        {"(=?utf-8?q?=C3=A4?=)", "(\xc3\xa4)"},
+        {"=?utf-8*de?q?=C3=A4?=", "\xc3\xa4"},
+        {"=?utf-8?q?what?_really?=", "what? really"},
+        {"=?utf-8?q?a b?=", "a b"},
+        {"=?utf-8?q?=3D=?=", "=="},
+        {"=?utf-8?q?\?=", ""},
+        {"=?utf-8?q?=3D=3Futf-8=3Fq=3Fx=3F=3D?=", "=?utf-8?q?x?="},
+        {"=?utf-8?b?YQ?=", "a"},
+        {"=?utf-8?b?YQ==Yg==?=", "ab"},
+        {"=?utf-8?q?a=00b=09c?=", "a b c"},
+    };
+    (void)state;
+    check(header_text_decode, readings, ARRAY_LEN(readings));
+}
+
+static void neighbouring_words_are_one_text(void **state)
+{
+    static const struct reading readings[] = {
+        {"=?UTF-8?B?w6Q=?= =?UTF-8?B?w7Y=?= =?UTF-8?B?w7w=?=", "\xc3\xa4\xc3\xb6\xc3\xbc"},
+        {"=?UTF-8?B?w6Q=?=\r\n =?utf-8?Q?=C3=B6?=", "\xc3\xa4\xc3\xb6"},
+        {"=?UTF-8?B?w6Q=?==?UTF-8?B?w7Y=?=", "\xc3\xa4\xc3\xb6"},
+        {"=?UTF-8?B?w6Q=?= and =?UTF-8?B?w7Y=?=", "\xc3\xa4 and \xc3\xb6"},
+        {"=?UTF-8?Q?=C3=A4_?= =?UTF-8?Q?=C3=B6?=", "\xc3\xa4 \xc3\xb6"},
+        {"=?iso-8859-1?q?=E4?= =?koi8-r?q?=C4?= =?UTF-8?B?w7w=?=", "\xc3\xa4\xd0\xb4\xc3\xbc"},
+    };
+    (void)state;
+    check(header_text_decode, readings, ARRAY_LEN(readings));
+}
+
+static void a_character_may_begin_in_one_word_and_end_in_the_next(void **state)
+{
+    static const struct reading readings[] = {
+        {"=?UTF-8?B?0J/RgA==?= =?UTF-8?B?0LjQstC1?= =?UTF-8?Q?=D1?= =?UTF-8?Q?=82?=",
+         "\xd0\x9f\xd1\x80\xd0\xb8\xd0\xb2\xd0\xb5\xd1\x82"},
+        {"=?utf-8?b?8J8=?= =?UTF-8?b?mIA=?=", "\xf0\x9f\x98\x80"},
+        {"=?gb2312?Q?=D6?= =?gb2312?Q?=D0?=", "\xe4\xb8\xad"},
+    };
+    (void)state;
+    check(header_text_decode, readings, ARRAY_LEN(readings));
+}
+
+static void what_is_no_encoded_word_stays_as_written(void **state)
+{
+    static const struct reading readings[] = {
+        {"=?utf-8?x?abc?=", "=?utf-8?x?abc?="},
+        {"=?utf-8?q?abc", "=?utf-8?q?abc"},
+        {"=?utf-8?q", "=?utf-8?q"},
+        {"=??q?abc?=", "=??q?abc?="},
+        {"=?utf 8?q?abc?=", "=?utf 8?q?abc?="},
+        {"=?", "=?"},
+    };
+    (void)state;
+    check(header_text_decode, readings, ARRAY_LEN(readings));
+}
+
+static void bytes_that_are_no_text_do_not_hide_the_rest(void **state)
+{
+    static const struct reading readings[] = {
+        {"Gr\xfc\xdf"
+         "e",
+         "Gr\xc3\xbc\xc3\x9f"
+         "e"},
+        {"\x93quoted\x94", "\xe2\x80\x9cquoted\xe2\x80\x9d"},
+        {"=?utf-8?q?a=FFb?=", "a\xef\xbf\xbd"
+                              "b"},
+        {"=?no-charset?q?Gr=FC=DFe?=", "Gr\xc3\xbc\xc3\x9f"
+                                       "e"},
+        {"=?no-charset?q?=C3=A4?=", "\xc3\xa4"},
+        {"=?iso-2022-jp?q?=C3=A4?=", "\xc3\xa4"},
+        {"\xff =?utf-8?q?=C3=A4?= \xc3\xb6", "\xc3\xbf \xc3\xa4 \xc3\xb6"},
+    };
+    (void)state;
+    check(header_text_decode, readings, ARRAY_LEN(readings));
+}
+
+static void a_phrase_loses_its_quotes(void **state)
+{
+    static const struct reading readings[] = {
+        {"Bob", "Bob"},
+        {"  Bob \r\n  B. Builder ", "Bob B. Builder"},
+        {"\"Builder, Bob\"", "Builder, Bob"},
+        {"\"a  \\\"b\\\" \\\\\"", "a  \"b\" \\"},
+        {"\"Bob\" the Builder", "Bob the Builder"},
+        {"=?UTF-8?B?0JjQstCw0L0=?= =?UTF-8?B?0J/QtdGC0YDQvtCy?=",
+         "\xd0\x98\xd0\xb2\xd0\xb0\xd0\xbd\xd0\x9f\xd0\xb5\xd1\x82\xd1\x80\xd0\xbe\xd0\xb2"},
+        {"\"=?UTF-8?B?w6Q=?= =?UTF-8?B?w7Y=?=\"", "\xc3\xa4\xc3\xb6"},
+        {"=?utf-8?q?a\"b?=", "a\"b"},
+        {"\"J\xf6rg\" M\xfcller", "J\xc3\xb6rg M\xc3\xbcller"},
+        {"\"not closed", "not closed"},
+        {"\"\"", ""},
+    };
+    (void)state;
+    check(header_text_decode_phrase, readings, ARRAY_LEN(readings));
+}
+
+/* Looking for its end from each of them would take minutes. */
+static void many_words_without_an_end_take_no_time(void **state)
+{
+    enum {
+        WORDS = 200 * 1000
+    };
+    static const char word[] = "=?a?q?x";
+    _cleanup_free_ char *value = malloc(WORDS * (sizeof(word) - 1) + 1);
+    _cleanup_free_ char *text = NULL;
+    (void)state;
+    assert_non_null(value);
+    for (size_t i = 0; i < WORDS; i++)
+        memcpy(value + i * (sizeof(word) - 1), word, sizeof(word));
+    assert_int_equal(header_text_decode(value, strlen(value), &text), 0);
+    assert_string_equal(text, value);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(text_without_encoded_words_stays),
+        cmocka_unit_test(encoded_words_are_decoded_wherever_they_stand),
+        cmocka_unit_test(neighbouring_words_are_one_text),
+        cmocka_unit_test(a_character_may_begin_in_one_word_and_end_in_the_next),
+        cmocka_unit_test(what_is_no_encoded_word_stays_as_written),
+        cmocka_unit_test(bytes_that_are_no_text_do_not_hide_the_rest),
+        cmocka_unit_test(a_phrase_loses_its_quotes),
+        cmocka_unit_test(many_words_without_an_end_take_no_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
