@@ -17,8 +17,9 @@
 
 enum {
     VERSION = 1,
-    PAGE_BYTES = 16 * 1024, /* half the work of 4 kB where 100,000 records come at once */
-    LOG_PAGES = 4096,       /* 64 MB: what a long list brings is taken over into the file seldom */
+    PAGE_BYTES = 16 * 1024,   /* half the work of 4 kB where 100,000 records come at once */
+    LOG_PAGES = 4096,         /* 64 MB: what a long list brings is taken over into the file seldom */
+    TEXTS_LOST_MAX = 1 << 20, /* by a power cut: more than the log has room for */
     FREE_PAGES_ALLOWED = 256,
 };
 
@@ -503,6 +504,8 @@ int records_load(struct records *records, struct state_file *file, enum records_
         state_file_note(file, -EUCLEAN);
         error = 0;
     }
+    /* Numbers that a power cut took back were given before, perhaps: the search index may know of them. */
+    records->next_text += TEXTS_LOST_MAX;
     records_clean(records);
     compact(file);
     return error;

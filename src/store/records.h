@@ -5,9 +5,10 @@
  *
  * The file has the same tables for each list of records: inboxes, emails (a narrow row with all that the
  * index needs, by the email's number) and texts (by a number of their own, which grows and is never given
- * twice). An email whose record changes gets a new text; the one before is noted as replaced, and deleted
- * when nobody can be reading it any more (records_clean()). Each row carries a hash of what is in it, so that
- * a bit that the disk flipped is found: such a row counts as lost.
+ * twice, not even where a power cut took texts back: each start leaves a gap). An email whose record changes
+ * gets a new text; the one before is noted as replaced, and deleted when nobody can be reading it any more
+ * (records_clean()). Each row carries a hash of what is in it, so that a bit that the disk flipped is found:
+ * such a row counts as lost.
  *
  * All of it can be fetched again: commits do not wait for the disk, and a text that the disk does not take is
  * kept in memory instead, so that no email is hidden for want of space.
