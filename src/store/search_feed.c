@@ -137,10 +137,12 @@ static void search_texts_forget(struct search_texts *texts)
  * time, resting in between, so that it never gets in the way of anybody who waits. A batch is a transaction:
  * large enough that it is not the transactions that cost, small enough that searches see what was done.
  *
- * What a round need not look at is told by the number of an email's text, for these grow: every text below
- * the number that was the next one when the last round but one began is in the index. (The last one may have
- * missed a change that was made before it and told of after.) The index keeps that for the next start; one
- * that is new, damaged or of other records is compared with every email.
+ * What a round need not look at is told by the number of an email's text, for these grow, and none is given
+ * twice (records.h). A round that walks over all emails finds every text below the number that was the next
+ * one when it began. One that looks at what was noted alone may miss a change that was made before it and
+ * told of after: it finds what was there when the round before it began. The index keeps that for the next
+ * start, the first round of which walks over all emails, and so reads nothing where nothing changed. An
+ * index that is new, damaged or of other records is compared with every email.
  *
  * One thread at a time: as a rule the one of the feed, which gives way to all others; whoever searches, where
  * there is little to do.
@@ -153,6 +155,7 @@ struct search_progress {
     int64_t pass;             /* the emails of this one count */
     uint64_t indexed_end;     /* texts below this number are in the index */
     uint64_t last_end;        /* the next number when the last round began */
+    int64_t kept_end;         /* what the index keeps of indexed_end; -1: another one */
     uint32_t walked_to;       /* emails below this number were looked at */
     bool is_verifying;        /* every email has to be met */
 };
@@ -331,29 +334,35 @@ static int search_round_keep_texts(struct search_progress *progress, struct sear
 }
 
 /* What the next start need not look at. */
-static int keep_marks(struct search_progress *progress, const struct search_round *round)
+static int write_marks(struct search_progress *progress, uint64_t end)
 {
-    int64_t identity = progress->index->records.identity;
     int error = search_index_begin(progress->fts);
     if (error == 0 && progress->is_verifying)
         error = search_index_remove_others(progress->fts, progress->pass);
     if (error == 0)
         error = search_index_set_mark(progress->fts, mark_pass, progress->pass);
     if (error == 0)
-        error = search_index_set_mark(progress->fts, mark_log, identity);
+        error = search_index_set_mark(progress->fts, mark_log, progress->index->records.identity);
     if (error == 0)
-        error = search_index_set_mark(progress->fts, mark_end, (int64_t)progress->last_end);
-    if (error != 0) {
-        search_index_abandon(progress->fts);
-        return error;
-    }
-    error = search_index_end(progress->fts);
-    if (error == 0) {
-        progress->is_verifying = false;
-        progress->indexed_end = progress->last_end;
-        progress->last_end = round->end;
-    }
+        error = search_index_set_mark(progress->fts, mark_end, (int64_t)end);
+    if (error == 0)
+        return search_index_end(progress->fts);
+    search_index_abandon(progress->fts);
     return error;
+}
+
+static int end_round(struct search_progress *progress, const struct search_round *round, bool has_walked_all)
+{
+    uint64_t end = has_walked_all ? round->end : progress->last_end;
+    int error = progress->kept_end == (int64_t)end ? 0 : write_marks(progress, end);
+    if (error != 0)
+        return error;
+    progress->is_verifying = false;
+    progress->kept_end = (int64_t)end;
+    progress->indexed_end = end;
+    progress->last_end = round->end;
+    progress->walked_to = round->emails;
+    return 0;
 }
 
 /* Every text with a number below `end` is in the store's index: it is written and shown under one lock. */
@@ -371,6 +380,7 @@ static int search_round_run(struct search_progress *progress, struct search_roun
     measure(progress, round);
     if (round->is_noted_in_part)
         progress->walked_to = 0;
+    bool walks_all = progress->walked_to == 0;
     search_index_begin_filling(progress->fts);
     int error = run_steps(progress, round, progress->walked_to, round->emails, step_email);
     search_index_end_filling(progress->fts);
@@ -378,11 +388,7 @@ static int search_round_run(struct search_progress *progress, struct search_roun
         error = run_steps(progress, round, 0, round->noted_len, step_noted);
     if (error == 0)
         error = run_steps(progress, round, 0, count_texts(round->texts), step_text);
-    if (error == 0)
-        error = keep_marks(progress, round);
-    if (error == 0)
-        progress->walked_to = round->emails;
-    return error;
+    return error != 0 ? error : end_round(progress, round, walks_all);
 }
 
 /* The index has nothing, or what it has must be compared with every email. */
@@ -391,6 +397,7 @@ static void search_progress_start_over(struct search_progress *progress)
     progress->walked_to = 0;
     progress->indexed_end = 0;
     progress->last_end = 0;
+    progress->kept_end = -1;
     progress->is_verifying = true;
     progress->pass++;
 }
@@ -413,6 +420,8 @@ static int search_progress_read(struct search_progress *progress)
         search_progress_start_over(progress);
     else
         progress->indexed_end = progress->last_end = (uint64_t)end;
+    if (!progress->is_verifying)
+        progress->kept_end = end;
     return 0;
 }
 

@@ -7,7 +7,9 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "store/store_content.h"
+#include "store/store_private.h"
 #include "unit/store/store_world.h"
 
 static const struct service_capabilities extended = {.inbox_list = CAPABILITY_PRESENT};
@@ -320,6 +322,64 @@ static void an_index_of_other_records_is_compared_with_them(void **state)
     sqlite3_close(index);
 }
 
+static void execute(struct store_world *world, const char *sql)
+{
+    sqlite3 *records = NULL;
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d/cache/records.sqlite3", world->dir.fd);
+    assert_int_equal(sqlite3_open(path, &records), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(records, sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(records), SQLITE_OK);
+}
+
+/* Records that are not there any more would be missed by whoever reads them. */
+static void a_mount_without_news_reads_no_record_for_the_index(void **state)
+{
+    struct store_world *world = *state;
+    world_restart(world);
+    await_index(world);
+    world_close(world);
+    execute(world, "DELETE FROM received_texts");
+    fake_service_set_reachable(world->fake, false);
+    world_start(world);
+    await_index(world);
+    assert_int_equal(atomic_load(&world->store->index.lost), 0);
+    struct store_search found;
+    assert_int_equal(store_search(world->store, "invoice", NULL, &found), 0);
+    assert_int_equal(found.len, 2);
+    store_search_release(&found);
+}
+
+/* The index for search may have more of what came last than the records have, for each is a file. */
+static void mail_that_takes_the_place_of_what_a_power_cut_took_is_found(void **state)
+{
+    struct store_world *world = *state;
+    _cleanup_free_ char *records = NULL;
+    size_t len;
+    static const char path[] = "cache/records.sqlite3";
+    await_index(world);
+    world_close(world);
+    assert_int_equal(file_read_at(world->dir.fd, path, 1 << 20, &records, &len), 0);
+    add(world, "in-1", "a3", "04", "\"subject\": \"heron\"");
+    world_start(world);
+    assert_int_equal(world_sync(world), 0);
+    await_index(world);
+    world_restart(world);
+    await_index(world);
+    world_close(world);
+    remove_state(world, path);
+    _cleanup_close_ int fd = openat(world->dir.fd, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(file_write_all(fd, records, len), 0);
+    fake_service_remove_email(world->fake, "a3");
+    add(world, "in-1", "a4", "04", "\"subject\": \"walrus\"");
+    world_start(world);
+    assert_int_equal(world_sync(world), 0);
+    fake_service_set_reachable(world->fake, false);
+    await_index(world);
+    assert_found(world, "walrus", "a4");
+    assert_found(world, "heron", "");
+}
+
 static void a_lost_index_is_built_anew(void **state)
 {
     struct store_world *world = *state;
@@ -406,6 +466,10 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_search_can_be_interrupted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_index_of_other_records_is_compared_with_them, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_mount_without_news_reads_no_record_for_the_index, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(mail_that_takes_the_place_of_what_a_power_cut_took_is_found, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_lost_index_is_built_anew, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_damaged_index_is_built_anew, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_search_without_its_index_says_that_there_may_be_more, set_up,
