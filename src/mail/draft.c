@@ -16,10 +16,12 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/character.h"
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "base/strbuf.h"
 #include "mail/address.h"
+#include "mail/charset.h"
 #include "mail/file_name.h"
 #include "mail/header_text.h"
 #include "mail/json_writer.h"
@@ -126,6 +128,11 @@ static void draft_reading_release(struct draft_reading *reading)
 static int draft_refuse_recipients(struct draft_reading *reading)
 {
     return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d recipients", DRAFT_RECIPIENTS_MAX);
+}
+
+static int refuse_large_text(char **ret_reason)
+{
+    return reason_give(ret_reason, -EMSGSIZE, "the text is larger than %d bytes", DRAFT_BODY_MAX_BYTES);
 }
 
 /* ---- the JSON form: the send request of the interface, with its conveniences. Every field and type is
@@ -736,36 +743,6 @@ static int mime_part_read_bytes(GMimeObject *part, char **ret_bytes, size_t *ret
     return take_stream(stream, ret_bytes, ret_len);
 }
 
-/* The bytes in UTF-8, NULL where they are not in that charset. */
-static char *convert(const char *bytes, size_t len, const char *charset, size_t *ret_len)
-{
-    return g_convert(bytes, (gssize)len, "UTF-8", charset, NULL, ret_len, NULL);
-}
-
-static char *convert_undeclared(const char *bytes, size_t len, size_t *ret_len)
-{
-    char *text = convert(bytes, len, "WINDOWS-1252", ret_len);
-    return text != NULL ? text : convert(bytes, len, "ISO-8859-1", ret_len);
-}
-
-/* Freed with g_free(); NULL: the text is in no way readable. */
-static char *to_utf8(const char *bytes, size_t len, const char *charset, size_t *ret_len)
-{
-    bool is_undeclared = charset == NULL || g_ascii_strcasecmp(charset, "us-ascii") == 0;
-    bool is_utf8 = charset != NULL && g_ascii_strcasecmp(charset, "utf-8") == 0;
-    char *text = NULL;
-
-    if (!is_undeclared && !is_utf8)
-        text = convert(bytes, len, g_mime_charset_iconv_name(charset), ret_len);
-    if (text == NULL && g_utf8_validate_len(bytes, len, NULL)) {
-        text = g_strndup(bytes, len);
-        *ret_len = len;
-    }
-    if (text == NULL && is_undeclared)
-        text = convert_undeclared(bytes, len, ret_len);
-    return text;
-}
-
 static char *copy_with_lf(const char *text)
 {
     char *copy = malloc(strlen(text) + 1);
@@ -791,30 +768,49 @@ static int mime_part_read_text(GMimeObject *part, char **ret_text, char **ret_re
         return error;
 
     const char *charset = g_mime_object_get_content_type_parameter(part, "charset");
-    size_t text_len = 0;
-    g_autofree char *text = to_utf8(bytes, len, charset, &text_len);
-    if (text == NULL)
+    size_t charset_len = charset == NULL ? 0 : strlen(charset);
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(2 * DRAFT_MAX_BYTES);
+    error = charset_append(&text, charset, charset_len, bytes, len, CHARSET_REFUSE);
+    if (error == -EILSEQ)
         return reason_give(ret_reason, -EBADMSG, "the text cannot be read as the charset it names, \"%.40s\"",
                            charset);
-    if (strlen(text) != text_len)
+    if (error == -EMSGSIZE)
+        return refuse_large_text(ret_reason);
+    if (error != 0)
+        return error;
+    if (strlen(strbuf_str(&text)) != text.len)
         return reason_give(ret_reason, -EBADMSG, "the text holds a NUL character");
-    *ret_text = copy_with_lf(text);
+    *ret_text = copy_with_lf(strbuf_str(&text));
     return *ret_text == NULL ? -ENOMEM : 0;
 }
 
-/* The part's file name without any folders, or NULL when it gives none that is valid (file_name.h). Caller
- * frees. */
+/* A parameter of one of the part's headers, or NULL. Caller frees. */
+static char *copy_parameter(GMimeObject *part, const char *header_name, const char *name)
+{
+    GMimeHeader *header = g_mime_header_list_get_header(g_mime_object_get_header_list(part), header_name);
+    const char *raw = header == NULL ? NULL : g_mime_header_get_raw_value(header);
+    char *text = NULL;
+    return raw != NULL && header_text_decode_parameter(raw, strlen(raw), name, &text) == 0 ? text : NULL;
+}
+
+/* The part's file name without any folders, or NULL when it gives none. The extension tells what is in a
+ * file, so that a name that is too long or holds a control character is mended, not dropped. Caller frees. */
 static char *mime_part_file_name(GMimeObject *part)
 {
-    const char *name = g_mime_object_get_content_disposition_parameter(part, "filename");
-    if (name == NULL)
-        name = g_mime_object_get_content_type_parameter(part, "name");
-    if (name == NULL)
+    _cleanup_free_ char *given = copy_parameter(part, "Content-Disposition", "filename");
+    if (given == NULL)
+        given = copy_parameter(part, "Content-Type", "name");
+    if (given == NULL)
         return NULL;
+    const char *name = given;
     for (const char *c = name; *c != '\0'; c++)
         if (*c == '/' || *c == '\\')
             name = c + 1;
-    return file_name_is_valid(name) ? strdup(name) : NULL;
+    _cleanup_free_ char *mended = file_name_shortened(name, FILE_NAME_MAX_BYTES);
+    if (mended == NULL)
+        return NULL;
+    character_replace(mended, CHARACTER_CONTROL, '_');
+    return file_name_is_valid(mended) ? TAKE_PTR(mended) : NULL;
 }
 
 static bool is_token(const char *text)
@@ -1174,8 +1170,7 @@ static int check_whole(struct draft_reading *reading)
     if (recipients + reading->reply_to.len > DRAFT_RECIPIENTS_MAX)
         return draft_refuse_recipients(reading);
     if (body_is_too_large(reading->plain_text) || body_is_too_large(reading->html))
-        return reason_give(reading->ret_reason, -EMSGSIZE, "the text is larger than %d bytes",
-                           DRAFT_BODY_MAX_BYTES);
+        return refuse_large_text(reading->ret_reason);
     if (reading->attachment_ids.len + reading->attachment_names.len + reading->parts_len > ATTACHMENTS_MAX)
         return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d attachments", ATTACHMENTS_MAX);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A message as a user wrote it, in either form of the filesystem contract ("Sending"), read into what will be
- * sent. RFC 5322 text is parsed by GMime: MIME, encoded words, charsets, raw UTF-8 headers, `Attach: NAME`.
+ * sent. RFC 5322 text is parsed by GMime; text of headers is read by header_text.h, charsets by charset.h.
  * JSON is the send request itself, with recipients as strings and `attachments` by name allowed.
  *
  * Of RFC 5322 text, To, Cc, Bcc, Reply-To, From, Subject and Attach count; other headers (Date, Message-ID,

@@ -19,6 +19,12 @@
  * may be folded; white space around it is taken off, and each tab is a space. The caller frees. */
 int header_text_decode(const char *value, size_t len, char **ret_text);
 
+/* The parameter of that name in a structured value, as "filename" in that of Content-Disposition. It may be
+ * written in pieces or with a charset (RFC 2231), as encoded words, or in bytes that nobody declared. Of a
+ * backslash in quotes, only one before a quote or another backslash is taken off, since many names in mail
+ * are paths of Windows. -ENOENT: there is none. The caller frees. */
+int header_text_decode_parameter(const char *value, size_t len, const char *name, char **ret_text);
+
 /* A phrase, as of the name before an address: atoms, encoded words and strings in quotes, which are taken
  * off. The caller passes over comments before. The caller frees. */
 int header_text_decode_phrase(const char *value, size_t len, char **ret_text);

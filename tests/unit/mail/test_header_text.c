@@ -4,6 +4,7 @@
  */
 #include "mail/header_text.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -148,6 +149,69 @@ static void a_phrase_loses_its_quotes(void **state)
     check(header_text_decode_phrase, readings, ARRAY_LEN(readings));
 }
 
+static void check_name(const char *value, const char *name)
+{
+    _cleanup_free_ char *text = NULL;
+    int error = header_text_decode_parameter(value, strlen(value), "filename", &text);
+    if (name == NULL ? error != -ENOENT : error != 0 || strcmp(text, name) != 0)
+        fail_msg("%s: read as \"%s\" (%d), not \"%s\"", value, text == NULL ? "" : text, error,
+                 name == NULL ? "" : name);
+}
+
+static void a_parameter_is_found_among_others(void **state)
+{
+    (void)state;
+    check_name("attachment; filename=report.pdf", "report.pdf");
+    check_name("attachment;filename=\"report.pdf\";size=12", "report.pdf");
+    check_name("attachment; size=12;\r\n\tFileName = my report (1).pdf ; x=y", "my report (1).pdf");
+    check_name("attachment; x=\"; filename=a\"; filename=b", "b");
+    check_name("attachment; filename=\"a;b.txt\"", "a;b.txt");
+    check_name("attachment; filename=\"a \\\"b\\\" \\\\ c.txt\"", "a \"b\" \\ c.txt");
+    check_name("attachment; filename=\"C:\\temp\\new.txt\"", "C:\\temp\\new.txt");
+    check_name("attachment; filename=first; filename=second", "first");
+    check_name("attachment; filename=", "");
+    check_name("attachment; filename=\"not closed", "not closed");
+    check_name("attachment", NULL);
+    check_name("", NULL);
+    check_name("filename=x", NULL);
+    check_name("attachment; filename", NULL);
+    check_name("attachment; filenames=x; xfilename=y; filename*x=z", NULL);
+}
+
+static void a_parameter_may_have_a_charset_and_pieces(void **state)
+{
+    (void)state;
+    check_name("attachment; filename*=utf-8''r%C3%A9sum%C3%A9.pdf", "r\xc3\xa9sum\xc3\xa9.pdf");
+    check_name("attachment; filename*=iso-8859-1'fr'r%E9sum%E9.pdf", "r\xc3\xa9sum\xc3\xa9.pdf");
+    check_name("attachment; filename=resume.pdf; filename*=utf-8''r%C3%A9sum%C3%A9.pdf",
+               "r\xc3\xa9sum\xc3\xa9.pdf");
+    check_name("attachment; filename*0=\"a long \"; filename*1=\"name.pdf\"", "a long name.pdf");
+    check_name("attachment; filename*1=\"name.pdf\"; filename*0=\"a long \"", "a long name.pdf");
+    check_name("attachment; filename*0*=utf-8''%D0%BE%D1; filename*1*=%82%D1%87; filename*2=\"%41.pdf\"",
+               "\xd0\xbe\xd1\x82\xd1\x87%41.pdf");
+    check_name("attachment; filename*0=a; filename*2=c", "a");
+    check_name("attachment; filename*0*=\"utf-8''%C3%A4\"; filename*1*=%2", "\xc3\xa4%2");
+    check_name("attachment; filename*=%C3%A4.pdf", "\xc3\xa4.pdf");
+    check_name("attachment; filename*1000000000000000000000=a; filename*100=b", NULL);
+}
+
+static void a_parameter_may_be_encoded_words_or_bare_bytes(void **state)
+{
+    (void)state;
+    check_name("attachment; filename=\"=?UTF-8?B?0L7RgtGH0ZHRgi5wZGY=?=\"",
+               "\xd0\xbe\xd1\x82\xd1\x87\xd1\x91\xd1\x82.pdf");
+    check_name("attachment; filename==?UTF-8?B?0L7RgtGH?=", "\xd0\xbe\xd1\x82\xd1\x87");
+    check_name("attachment; filename=\"=?UTF-8?B?0L7RgtGH0ZE=?=\r\n =?UTF-8?B?0YIucGRm?=\"",
+               "\xd0\xbe\xd1\x82\xd1\x87\xd1\x91\xd1\x82.pdf");
+    check_name("attachment; filename*0=\"=?UTF-8?B?0L7RgtGH\"; filename*1=\"0ZHRgi5wZGY=?=\"",
+               "\xd0\xbe\xd1\x82\xd1\x87\xd1\x91\xd1\x82.pdf");
+    check_name("attachment; filename=\"\xd0\xbe\xd1\x82.pdf\"", "\xd0\xbe\xd1\x82.pdf");
+    check_name("attachment; filename=\"r\xe9sum\xe9.pdf\"", "r\xc3\xa9sum\xc3\xa9.pdf");
+    check_name("attachment; filename=\"100%41.pdf\"", "100%41.pdf");
+    check_name("attachment; filename*=utf-8''%FF%FE.pdf", "\xef\xbf\xbd\xef\xbf\xbd.pdf");
+    check_name("attachment; filename*=utf-8''a%00b.pdf", "a b.pdf");
+}
+
 /* Looking for its end from each of them would take minutes. */
 static void many_words_without_an_end_take_no_time(void **state)
 {
@@ -175,6 +239,9 @@ int main(void)
         cmocka_unit_test(what_is_no_encoded_word_stays_as_written),
         cmocka_unit_test(bytes_that_are_no_text_do_not_hide_the_rest),
         cmocka_unit_test(a_phrase_loses_its_quotes),
+        cmocka_unit_test(a_parameter_is_found_among_others),
+        cmocka_unit_test(a_parameter_may_have_a_charset_and_pieces),
+        cmocka_unit_test(a_parameter_may_be_encoded_words_or_bare_bytes),
         cmocka_unit_test(many_words_without_an_end_take_no_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Charsets as mail names them, and bytes that do not fit what they are called.
+ */
+#include "mail/charset.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+
+static void check(const char *label, const char *bytes, const char *text)
+{
+    static const enum charset_damage both[] = {CHARSET_REFUSE, CHARSET_REPLACE};
+    for (size_t i = 0; i < ARRAY_LEN(both); i++) {
+        _cleanup_strbuf_ struct strbuf got = STRBUF_INIT(1000);
+        strbuf_append_str(&got, "> ");
+        if (charset_append(&got, label, strlen(label), bytes, strlen(bytes), both[i]) != 0)
+            fail_msg("%s: refused", label);
+        if (strcmp(got.data + 2, text) != 0)
+            fail_msg("%s: read as \"%s\", not \"%s\"", label, got.data + 2, text);
+    }
+}
+
+static void labels_are_read_as_browsers_read_them(void **state)
+{
+    (void)state;
+    check("utf-8", "\xc3\xa4", "\xc3\xa4");
+    check("UTF8", "\xc3\xa4", "\xc3\xa4");
+    check("iso-8859-1", "\x93\xe4\x94 \x80", "\u201c\u00e4\u201d \u20ac");
+    check("ISO_8859-1:1987", "\x85", "\u2026");
+    check("latin1", "\xe4", "\u00e4");
+    check("windows-1252", "\xe4", "\u00e4");
+    check("iso-8859-9", "\x93\xfe", "\u201c\u015f");
+    check("ks_c_5601-1987", "\xb0\xa1\x8c\x63", "\uac00\ub620");
+    check("euc-kr", "\x8c\x63", "\ub620");
+    check("gb2312", "\xd6\xd0\x81\x40", "\u4e2d\u4e02");
+    check("GBK", "\x81\x40", "\u4e02");
+    check("shift_jis", "\x87\x40\x93\xfa", "\u2460\u65e5");
+    check("x-sjis", "\x87\x40", "\u2460");
+    check("euc-jp", "\xad\xa1\xc6\xfc", "\u2460\u65e5");
+    check("big5", "\xa4\xa4", "\u4e2d");
+    check("tis-620", "\xa1\x85", "\u0e01\u2026");
+    check("iso-8859-8-i", "\xe0", "\u05d0");
+    check("koi8-u", "\xd0\xa4", "\u043f\u0454");
+}
+
+static void other_labels_are_those_of_iconv(void **state)
+{
+    (void)state;
+    check("iso-8859-2", "\xb1", "\u0105");
+    check("iso-2022-jp", "\x1b$B$3\x1b(B!", "\u3053!");
+    check("cp850", "\x84", "\u00e4");
+    check("utf-7", "+AOQ-", "\u00e4");
+}
+
+static void bytes_undefined_in_windows_are_control_characters(void **state)
+{
+    (void)state;
+    check("iso-8859-1", "a\x81\xe4", "a\xc2\x81\u00e4");
+    check("", "a\x81\xe4", "a\xc2\x81\u00e4");
+}
+
+static void without_a_charset_text_is_utf8_or_windows_1252(void **state)
+{
+    static const char *const labels[] = {"", "us-ascii", "ASCII"};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(labels); i++) {
+        check(labels[i],
+              "Gr\xc3\xbc\xc3\x9f"
+              "e \xe2\x82\xac",
+              "Gr\u00fc\u00dfe \u20ac");
+        check(labels[i],
+              "Gr\xfc\xdf"
+              "e \x80",
+              "Gr\u00fc\u00dfe \u20ac");
+        check(labels[i], "", "");
+    }
+}
+
+static void utf8_under_a_wrong_label_stays(void **state)
+{
+    (void)state;
+    check("iso-2022-jp", "\xc3\xa4", "\u00e4");
+    check("no-such-charset-1", "\xc3\xa4", "\u00e4");
+    check("UTF-8//IGNORE", "\xc3\xa4", "\u00e4");
+    check("a-label-that-is-longer-than-any-charset-has-one-1", "\xc3\xa4", "\u00e4");
+}
+
+static void bytes_that_do_not_fit_are_refused_or_replaced(void **state)
+{
+    static const struct {
+        const char *label;
+        const char *bytes;
+        const char *text;
+    } cases[] = {
+        {"utf-8",
+         "a\xff"
+         "b",
+         "a\ufffd"
+         "b"},
+        {"utf-8", "a\xe2\x82", "a\ufffd\ufffd"},
+        {"gb2312", "\xd6\xd0\xff!", "\u4e2d\ufffd!"},
+        {"shift_jis", "\x93\xfa\x93", "\u65e5\ufffd"},
+        {"no-such-charset-1", "\xe4", "\u00e4"},
+        {"internal",
+         "a\xe4"
+         "bc",
+         "a\u00e4"
+         "bc"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const char *label = cases[i].label;
+        _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(100);
+        strbuf_append_str(&text, "> ");
+        assert_int_equal(charset_append(&text, label, strlen(label), cases[i].bytes, strlen(cases[i].bytes),
+                                        CHARSET_REFUSE),
+                         -EILSEQ);
+        assert_string_equal(text.data, "> ");
+        assert_int_equal(charset_append(&text, label, strlen(label), cases[i].bytes, strlen(cases[i].bytes),
+                                        CHARSET_REPLACE),
+                         0);
+        assert_string_equal(text.data + 2, cases[i].text);
+    }
+}
+
+static void long_text_is_whole_and_bounded(void **state)
+{
+    enum {
+        LEN = 10 * 1000
+    };
+    char bytes[LEN];
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(2 * LEN);
+    _cleanup_strbuf_ struct strbuf small = STRBUF_INIT(2 * LEN - 1);
+    (void)state;
+    memset(bytes, '\xe4', LEN);
+    assert_int_equal(charset_append(&text, "latin1", 6, bytes, LEN, CHARSET_REFUSE), 0);
+    assert_int_equal(text.len, 2 * LEN);
+    assert_memory_equal(text.data + text.len - 4, "\u00e4\u00e4", 4);
+    assert_int_equal(charset_append(&small, "latin1", 6, bytes, LEN, CHARSET_REPLACE), -EMSGSIZE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(labels_are_read_as_browsers_read_them),
+        cmocka_unit_test(other_labels_are_those_of_iconv),
+        cmocka_unit_test(bytes_undefined_in_windows_are_control_characters),
+        cmocka_unit_test(without_a_charset_text_is_utf8_or_windows_1252),
+        cmocka_unit_test(utf8_under_a_wrong_label_stays),
+        cmocka_unit_test(bytes_that_do_not_fit_are_refused_or_replaced),
+        cmocka_unit_test(long_text_is_whole_and_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
