@@ -61,6 +61,7 @@ void envelope_clear_outcome(struct envelope *envelope)
         .answers = TAKE_PTR(envelope->answers),
         .content = envelope->content,
         .is_hidden = envelope->is_hidden,
+        .supersedes = envelope->supersedes,
         .was_unknown = envelope->was_unknown,
     };
     memcpy(cleared.state, envelope->state, sizeof(cleared.state));
@@ -238,6 +239,7 @@ static int take_fields(const json_t *root, struct envelope *to)
     int error = take_number(root, "number", &to->number);
     error = error != 0 ? error : take_number(root, "order", &to->order);
     error = error != 0 ? error : take_number(root, "content", &to->content);
+    error = error != 0 ? error : take_number(root, "supersedes", &to->supersedes);
     error = error != 0 ? error : take_texts(root, to);
     error = error != 0 ? error : take_attachments(json_object_get(root, "attachments"), to);
     error = error != 0 ? error : take_part_ids(json_object_get(root, "part_ids"), to);
@@ -285,6 +287,7 @@ static void write_message(struct json_writer *writer, const struct envelope *env
     for (size_t i = 0; i < envelope->part_ids_len; i++)
         json_write_string(writer, envelope->part_ids[i]);
     json_end_array(writer);
+    json_member_integer(writer, "supersedes", (int64_t)envelope->supersedes);
     json_member_boolean(writer, "may_have_been_sent", envelope->may_have_been_sent);
     json_member_boolean(writer, "was_unknown", envelope->was_unknown);
     json_member_boolean(writer, "was_reuploaded", envelope->was_reuploaded);

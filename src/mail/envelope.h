@@ -49,6 +49,7 @@ struct envelope {
     size_t attachments_len;
     char **part_ids; /* pool ids of its MIME parts, NULL where one is not uploaded yet */
     size_t part_ids_len;
+    uint64_t supersedes; /* number of the message whose name and place it took, as an edited text; 0: none */
     bool may_have_been_sent; /* an attempt since hand-in had an unknown outcome */
     bool was_unknown;    /* so had an earlier hand-in of the same content: a refusal now does not mean that
                             it was never sent. Belongs to the key */
@@ -76,7 +77,7 @@ void envelope_release(struct envelope *envelope);
 int envelope_copy(const struct envelope *envelope, struct envelope *ret_envelope);
 
 /* Forgets what the last hand-in led to: bindings, attempts, times, result. Keeps number, name, kind, key,
- * digest, was_unknown and what it answers. */
+ * digest, was_unknown, what it answers and what it supersedes. */
 void envelope_clear_outcome(struct envelope *envelope);
 
 /* 0, -EPROTO (of a newer version), -EBADMSG (torn or foreign), -ENOMEM. */

@@ -232,6 +232,7 @@ static int writer_begin(struct outbox *outbox, struct item *item, off_t keep_byt
         item->interruption = TAKE_PTR(interruption);
         /* Not at the hand-in: who wrote the file may use its former name when it is sent. */
         item->wrote_len = 0;
+        item_forget_readers(item); /* what they have read is another text */
     }
     claim_release_locked(outbox, item);
     pthread_mutex_unlock(&outbox->lock);

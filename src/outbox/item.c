@@ -283,6 +283,12 @@ void item_add_reader(struct item *item, const struct item_asker *reader)
         item->read_by[item->reads++ % ITEM_READERS_MAX] = *reader;
 }
 
+void item_forget_readers(struct item *item)
+{
+    memset(item->read_by, 0, sizeof(item->read_by));
+    item->reads = 0;
+}
+
 void item_interrupt(struct item *item, const char *why)
 {
     if (item->interruption == NULL)

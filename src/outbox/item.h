@@ -189,6 +189,7 @@ bool item_was_made_by(const struct item *item, const struct item_asker *asker);
 /* Remembers that a process read it; whether one did. */
 void item_add_reader(struct item *item, const struct item_asker *reader);
 bool item_was_read_by(const struct item *item, const struct item_asker *reader);
+void item_forget_readers(struct item *item);
 /* From now on it must not go out; the first reason stays. */
 void item_interrupt(struct item *item, const char *why);
 

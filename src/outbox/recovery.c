@@ -173,6 +173,30 @@ static int mend_splits(struct outbox *outbox, struct item **items, size_t *len)
     return error;
 }
 
+/* ---------------------------------------------------------------- messages that were edited */
+
+/* The program ended after an edited text had taken the place of a message, and before that one was removed.
+ * The items that are left stay in their order. */
+static int drop_superseded(struct outbox *outbox, struct item **items, size_t *len)
+{
+    int error = 0;
+    size_t left = 0;
+    for (size_t i = 0; i < *len; i++) {
+        uint64_t number = items[i]->envelope.supersedes;
+        struct item *superseded = number == 0 ? NULL : item_table_get(&outbox->table, number);
+        if (superseded != NULL && superseded != items[i] && superseded->state == ITEM_QUEUED)
+            superseded->envelope.is_hidden = true;
+    }
+    for (size_t i = 0; i < *len; i++) {
+        if (error == 0 && items[i]->state == ITEM_QUEUED && items[i]->envelope.is_hidden)
+            error = drop(outbox, items[i]);
+        else
+            items[left++] = items[i];
+    }
+    *len = left;
+    return error;
+}
+
 /* ---------------------------------------------------------------- names and places */
 
 static int compare_items(const void *one, const void *other)
@@ -311,6 +335,7 @@ static int recovery_run(struct outbox *outbox)
     int error = spool_visit(outbox->spool, load, outbox);
     error = error != 0 ? error : list_items(outbox, &items, &len);
     error = error != 0 ? error : mend_splits(outbox, items, &len);
+    error = error != 0 ? error : drop_superseded(outbox, items, &len);
     for (size_t i = 0; i < len && error == 0; i++)
         error = show(outbox, items[i]);
     for (size_t i = 0; i < len && error == 0; i++)

@@ -118,9 +118,10 @@ struct renaming {
     const char *new_name;
     struct item_asker asker;
     bool is_borrowed;
-    bool is_out;     /* settled: found by its former name */
-    char *free_name; /* owned: `new_name`, where it had to be numbered */
-    char *reason;    /* owned */
+    bool is_out;      /* settled: found by its former name */
+    bool is_unedited; /* the message that waits under the new name is the same: that one stays */
+    char *free_name;  /* owned: `new_name`, where it had to be numbered */
+    char *reason;     /* owned */
 };
 
 /* Takes the item of this name: one that is shown, even while its request is under way, or one whose former
@@ -178,12 +179,34 @@ static bool is_superseded(const struct renaming *renaming, const struct item *wa
            !(renaming->is_out && is_refused);
 }
 
+/* Whether the two are one message: the same text, with the same attachments. */
+static bool is_same_message(const struct envelope *one, const struct envelope *other)
+{
+    if (one->from == NULL || other->from == NULL || strcmp(one->from, other->from) != 0 ||
+        strcmp(one->digest, other->digest) != 0 || one->attachments_len != other->attachments_len)
+        return false;
+    for (size_t i = 0; i < one->attachments_len; i++)
+        if (one->attachments[i].content != other->attachments[i].content)
+            return false;
+    return true;
+}
+
 static int supersede_locked(struct renaming *renaming)
 {
     struct outbox *outbox = renaming->outbox;
+    const struct item *edited = renaming->item;
     struct item *item = item_table_find(&outbox->table, renaming->to, renaming->new_name);
     if (item == NULL || !is_superseded(renaming, item))
         return -EEXIST;
+    /* It may come to a bad end yet, and then neither would be sent. */
+    if (edited->state == ITEM_WRITING || edited->writers > 0)
+        return -EBUSY;
+    if (edited->state == ITEM_QUEUED && edited->envelope.attempts == 0 && !renaming->is_borrowed &&
+        is_same_message(&item->envelope, &edited->envelope)) {
+        item->opener = renaming->asker.process;
+        renaming->is_unedited = true;
+        return 0;
+    }
     if (claim_would_wait_locked(item))
         return -EAGAIN;
     int error = claim_take_locked(outbox, item, CLAIM_DISK);
@@ -232,28 +255,35 @@ static int take_pair(struct renaming *renaming, const char *name, bool is_exclus
     return error;
 }
 
-/* The replaced message is removed before the other takes its name: a crash in between must not leave both
- * to be sent. */
-static int remove_replaced(struct renaming *renaming)
+static bool replaces_waiting(const struct renaming *renaming)
 {
-    struct item *replaced = renaming->replaced;
-    if (replaced == NULL || (replaced->state != ITEM_QUEUED && !renaming->is_out))
-        return 0;
-    int error = transition_remove(renaming->outbox, replaced);
-    if (error != 0)
-        return error;
-    crash_point("superseded");
-    claim_release(renaming->outbox, TAKE_PTR(renaming->replaced));
-    return 0;
+    return renaming->replaced != NULL && renaming->replaced->state == ITEM_QUEUED;
 }
 
+/* The edited text takes the name and the place in the queue of the message that waits. The same write makes
+ * durable that it does, so that no crash leaves both to be sent, or neither. */
 static int commit(struct renaming *renaming, struct transition *transition)
 {
-    int error = remove_replaced(renaming);
-    if (error != 0)
-        return error;
     transition->replaced = renaming->replaced;
+    if (replaces_waiting(renaming)) {
+        const struct envelope *waiting = &renaming->replaced->envelope;
+        transition->next.supersedes = waiting->number;
+        if (waiting->order < transition->next.order)
+            transition->next.order = waiting->order;
+    }
     return transition_commit(transition, renaming->item);
+}
+
+/* The message was saved as it is. It keeps its key and its attempts, so that it is not sent twice, and the
+ * copy is removed. */
+static int drop_copy(struct renaming *renaming)
+{
+    if (renaming->replaced != NULL) {
+        pthread_mutex_lock(&renaming->outbox->lock);
+        renaming->replaced->opener = renaming->asker.process;
+        pthread_mutex_unlock(&renaming->outbox->lock);
+    }
+    return transition_remove(renaming->outbox, renaming->item);
 }
 
 static int set_name(struct transition *transition, const char *name)
@@ -287,8 +317,10 @@ static int rename_settled(struct renaming *renaming)
     int error = old_name == NULL ? -ENOMEM : transition_begin_settled(outbox, item, &transition);
     if (error == 0)
         error = set_name(&transition, renaming->new_name);
+    if (error == 0 && renaming->replaced != NULL)
+        error = transition_remove(outbox, renaming->replaced); /* the edited text is out already */
     if (error == 0)
-        error = commit(renaming, &transition);
+        error = transition_commit(&transition, item);
     if (error != 0)
         return error;
 
@@ -336,6 +368,13 @@ static int hand_in_again(struct renaming *renaming)
         error = accept_begin(renaming->outbox, renaming->item, kind, renaming->new_name, &acceptance);
     if (error == 0)
         error = accept_check(&acceptance, bytes, len, &renaming->reason);
+    if (error == 0 && replaces_waiting(renaming)) {
+        if (acceptance.transition.state == ITEM_ON_HOLD)
+            return reason_give(&renaming->reason, -EBADMSG,
+                               "the file is empty, and a message waits under that name");
+        if (is_same_message(&renaming->replaced->envelope, &acceptance.transition.next))
+            return drop_copy(renaming);
+    }
     if (error == 0)
         error = commit(renaming, &acceptance.transition);
     if (error == 0)
@@ -373,6 +412,8 @@ static int apply(struct renaming *renaming)
         renaming->reason = strdup(objection);
         return -EPERM;
     }
+    if (renaming->is_unedited)
+        return drop_copy(renaming);
     if (renaming->is_out)
         return rename_settled(renaming);
     if (renaming->is_borrowed)
@@ -402,11 +443,14 @@ static int rename_taken(struct renaming *renaming, const char *name, unsigned in
     int error = take_pair(renaming, name, (flags & RENAME_NOREPLACE) != 0);
     if (error != 0)
         return error;
+    bool is_edit = replaces_waiting(renaming);
     error = apply(renaming);
     crash_point("renamed");
     pthread_mutex_lock(&outbox->lock);
     if (error == 0) {
         renaming->item->opener = renaming->asker.process;
+        if (is_edit) /* who saves again knows what it saved */
+            item_add_reader(renaming->item, &renaming->asker);
         renaming->item->is_awaited = false;
     }
     leave_item_locked(renaming);

@@ -110,6 +110,14 @@ void send_queue_add(struct send_queue *queue, struct item *item)
     queue->messages++;
 }
 
+void send_queue_move(struct send_queue *queue, struct item *item)
+{
+    struct item_list *list =
+        item->envelope.kind == ENVELOPE_ATTACHMENT ? &queue->uploads : &item->sequence->list;
+    remove_from_list(list, item);
+    insert_in_list(list, item);
+}
+
 void send_queue_remove(struct send_queue *queue, struct item *item)
 {
     item->is_queued = false;

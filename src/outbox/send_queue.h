@@ -58,6 +58,8 @@ void send_queue_close_sequence(struct send_queue *queue, struct sequence *sequen
 /* Adds the item at its place by envelope.order. item->sequence of a message comes from
  * send_queue_open_sequence(). */
 void send_queue_add(struct send_queue *queue, struct item *item);
+/* Its envelope.order is another now. */
+void send_queue_move(struct send_queue *queue, struct item *item);
 /* Removes the item. Its sequence has its next turn after all others. */
 void send_queue_remove(struct send_queue *queue, struct item *item);
 

@@ -522,11 +522,16 @@ static void wake_locked(struct outbox *outbox, const struct item *item, bool was
         outbox_wake_worker_locked(outbox);
 }
 
-/* The new item takes its name. */
+/* The new item takes its name. A message that is replaced is not sent any more; an attachment goes on being
+ * uploaded for the messages that bind it. */
 static void hide_replaced_locked(const struct transition *transition)
 {
-    if (transition->replaced != NULL)
-        transition->replaced->envelope.is_hidden = true;
+    struct item *replaced = transition->replaced;
+    if (replaced == NULL)
+        return;
+    replaced->envelope.is_hidden = true;
+    if (replaced->is_queued && replaced->envelope.kind == ENVELOPE_MESSAGE)
+        send_queue_remove(&transition->outbox->queue, replaced);
 }
 
 /* A settled message needs neither its attachments nor, in memory, its request. */
@@ -574,6 +579,7 @@ static void apply_locked(struct transition *transition, struct item *item)
     int from = item_folder(item);
     bool was_unsettled = item_state_is_unsettled(item->state);
     bool is_news = item->state != transition->state;
+    bool is_moved = item->envelope.order != transition->next.order;
 
     hide_replaced_locked(transition);
     hide_name_locked(outbox, item);
@@ -603,6 +609,8 @@ static void apply_locked(struct transition *transition, struct item *item)
     touch_folder_locked(outbox, from);
     show_name_locked(transition, item);
     move_in_queue_locked(transition, item);
+    if (is_moved && item->is_queued)
+        send_queue_move(&outbox->queue, item);
     wake_locked(outbox, item, was_unsettled);
 }
 

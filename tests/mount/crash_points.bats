@@ -125,7 +125,7 @@ moved_out|cancel|drafts|0
 removed_data|remove|nowhere|0
 settled|move|sent|1
 renamed|rename_when_sent|sent|1
-superseded|edit_waiting|nowhere|1
+replaced|edit_waiting|sent|1
 END
 }
 

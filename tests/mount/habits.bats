@@ -377,6 +377,65 @@ edit() { # NAME: with each editor that edits in place; prints how each ended
   done
 }
 
+waiting_key() {
+  jq -er 'select(.state == "queued") | .idempotency_key' "$STATE"/spool/*.json
+}
+
+@test "an editor that saves what waits as it was, by a temporary file of any name: one mail, under its old key" {
+  local temporary key n=0
+  for temporary in saved .saved saved.tmp; do
+    stop_service
+    message "$BOB" "by $temporary" >"$MOUNT/outbox/waiting"
+    wait_waiting
+    key=$(waiting_key)
+    python3 -c '
+import os, sys
+out, temporary = sys.argv[1:]
+with open(out + "/waiting") as file:
+    text = file.read()
+with open(out + "/" + temporary, "w") as file:
+    file.write(text)
+os.replace(out + "/" + temporary, out + "/waiting")
+os.chmod(out + "/waiting", 0o600)
+' "$MOUNT/outbox" "$temporary"
+    equal "$(waiting_key)" "$key"
+    equal "$(cat "$MOUNT/outbox/waiting")" "$(message "$BOB" "by $temporary")"
+    start_service
+    echo "retry all" >"$MOUNT/ctl"
+    wait_until 20 has_received "$BOB" "by $temporary"
+    received_in_all $((++n))
+    equal "$(ls -A "$MOUNT/outbox")" ""
+  done
+}
+
+@test "an empty file, or one that is still open, does not take the place of a message that waits" {
+  stop_service
+  message "$BOB" "not lost" >"$MOUNT/outbox/waiting"
+  wait_waiting
+  python3 -c '
+import errno, os, sys
+out = sys.argv[1]
+open(out + "/waiting").read()
+open(out + "/.empty", "w").close()
+still_open = open(out + "/open.tmp", "w")
+still_open.write("To: ")
+still_open.flush()
+for name, expected in ((".empty", errno.EBADMSG), ("open.tmp", errno.EBUSY)):
+    try:
+        os.rename(out + "/" + name, out + "/waiting")
+    except OSError as error:
+        assert error.errno == expected, (name, error)
+    else:
+        raise AssertionError(name)
+os.unlink(out + "/open.tmp")
+' "$MOUNT/outbox"
+  rm "$MOUNT/outbox/.empty"
+  start_service
+  echo "retry all" >"$MOUNT/ctl"
+  wait_until 20 has_received "$BOB" "not lost"
+  received_in_all 1
+}
+
 @test "an edited text that is out already takes the place of the one that waits" {
   printf 'From: %s\nTo: %s\nSubject: original\nAttach: late\n\nHello.\n' "$ALICE" "$BOB" >"$DIR/original"
   exec 7>"$MOUNT/attachments/late"

@@ -75,6 +75,45 @@ static void ten_seconds_are_the_longest(void **state)
     assert_int_equal(settle(world), 0);
 }
 
+enum {
+    EDITOR = 5000001 /* beyond what Linux gives out */
+};
+
+/* The edited text is the message that was handed in before the sync. */
+static void an_edited_message_is_waited_for(void **state)
+{
+    struct world *world = *state;
+    struct waiting waiting;
+    struct outbox_handle *handle = NULL;
+    struct outbox_stat stat;
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    assert_int_equal(mail(world, "first.eml", MESSAGE), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    assert_int_equal(mail(world, "letter", MESSAGE "Unedited.\n"), 0);
+    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS);
+    begin_wait(&waiting, world);
+    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS + 1);
+
+    assert_int_equal(outbox_open_item(world->outbox, number_of(world, OUT, "letter"), OUTBOX_CONTENT,
+                                      O_RDONLY, EDITOR, &handle),
+                     0);
+    outbox_release(handle);
+    assert_int_equal(outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, ".edited", EDITOR, &handle, &stat),
+                     0);
+    append(handle, MESSAGE "Edited.\n", 0);
+    finish(handle);
+    assert_int_equal(outbox_rename(world->outbox, OUTBOX_FOLDER_OUTBOX, ".edited", OUTBOX_FOLDER_OUTBOX,
+                                   "letter", 0, EDITOR, NULL),
+                     0);
+    fake_service_push(world->fake, FAKE_SEND, (struct fake_outcome){.outcome = SERVICE_OK});
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 422});
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    assert_int_equal(end_wait(&waiting), -EIO);
+    assert_true(is_listed(world, FAILED, "letter"));
+    assert_int_equal(sends(world), 2);
+}
+
 static void a_wait_can_be_interrupted(void **state)
 {
     struct world *world = *state;
@@ -211,6 +250,7 @@ int main(void)
         WORLD_TEST(nothing_to_wait_for),
         WORLD_TEST(a_failure_is_told_once),
         WORLD_TEST(ten_seconds_are_the_longest),
+        WORLD_TEST(an_edited_message_is_waited_for),
         WORLD_TEST(a_wait_can_be_interrupted),
         WORLD_TEST(what_comes_later_does_not_count),
         WORLD_TEST(handles_that_are_flushed_are_waited_for),

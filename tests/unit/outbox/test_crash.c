@@ -17,6 +17,7 @@ enum act {
     ACT_MOVE_ANSWER,
     ACT_RENAME_SENT, /* a program that renames what it wrote, when it is out */
     ACT_EDIT,        /* a program that puts an edited text in the place of one that waits */
+    ACT_SAVE_AGAIN,  /* the same with the text as it is */
 };
 
 #define ANSWERS                                                                                          \
@@ -45,13 +46,13 @@ static void move_message(struct world *world, enum act act)
                        0, 0);
 }
 
-static void write_as(struct world *world, const char *name, pid_t pid)
+static void write_as(struct world *world, const char *name, const char *text, pid_t pid)
 {
     struct outbox_handle *handle = NULL;
     struct outbox_stat stat;
     if (outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, name, pid, &handle, &stat) != 0)
         _exit(3);
-    outbox_write(handle, MESSAGE, strlen(MESSAGE), 0, pid);
+    outbox_write(handle, text, strlen(text), 0, pid);
     outbox_flush(handle, pid);
     outbox_release(handle);
 }
@@ -60,15 +61,15 @@ static void write_and_rename(struct world *world, enum act act)
 {
     struct outbox_handle *handle = NULL;
     struct outbox_stat stat;
-    if (act == ACT_EDIT) {
+    if (act == ACT_EDIT || act == ACT_SAVE_AGAIN) {
         fake_service_set_reachable(world->fake, false);
-        write_as(world, "m.eml", 0);
+        write_as(world, "m.eml", MESSAGE, 0);
         if (!outbox_find(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", &stat) ||
             outbox_open_item(world->outbox, stat.number, OUTBOX_CONTENT, O_RDONLY, getpid(), &handle) != 0)
             _exit(3);
         outbox_release(handle);
     }
-    write_as(world, "new.eml", getpid());
+    write_as(world, "new.eml", act == ACT_EDIT ? MESSAGE "And more.\n" : MESSAGE, getpid());
     outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, NULL);
     while (outbox_rename(world->outbox, OUTBOX_FOLDER_OUTBOX, "new.eml", OUTBOX_FOLDER_OUTBOX, "m.eml", 0,
                          getpid(), NULL) == -EBUSY)
@@ -80,7 +81,7 @@ static void act(struct world *world, enum act act)
     static const char parts[] = "To: b@x.example\nSubject: s\nMIME-Version: 1.0\n"
                                 "Content-Type: multipart/mixed; boundary=b\n\n--b\n\nhello\n"
                                 "--b\nContent-Disposition: attachment; filename=a.csv\n\n1,2\n--b--\n";
-    if (act == ACT_RENAME_SENT || act == ACT_EDIT) {
+    if (act == ACT_RENAME_SENT || act == ACT_EDIT || act == ACT_SAVE_AGAIN) {
         write_and_rename(world, act);
         return;
     }
@@ -153,7 +154,8 @@ static const struct row rows[] = {
     {"moved_out", ACT_CANCEL, -1, NULL, true, 0, -1, 0},
     {"removed_data", ACT_REMOVE, -1, NULL, false, 0, -1, 0},
     {"renamed", ACT_RENAME_SENT, SENT, "sent", false, 1, SENT, 1},
-    {"superseded", ACT_EDIT, -1, NULL, false, 1, -1, 1}, /* the edited text goes out as new.eml */
+    {"replaced", ACT_EDIT, SENT, "sent", false, 1, SENT, 1}, /* the edited text goes out alone */
+    {"removed_data", ACT_SAVE_AGAIN, SENT, "sent", false, 1, SENT, 1},
     {"flushed", ACT_WRITE_ANSWER, FAILED, "interrupted", false, 0, FAILED, 0},
     {"accepted", ACT_WRITE_ANSWER, SENT, "sent", false, 1, SENT, 1},
     {"saved_envelope", ACT_MOVE_ANSWER, -1, NULL, true, 0, -1, 0},
@@ -177,7 +179,8 @@ static void check_after(struct world *world, const struct row *row, bool is_trus
     }
     bool is_same_key;
     size_t sent = count_sends(world, &is_same_key);
-    bool was_offline = row->act == ACT_CANCEL || row->act == ACT_REMOVE || row->act == ACT_EDIT;
+    bool was_offline = row->act == ACT_CANCEL || row->act == ACT_REMOVE || row->act == ACT_EDIT ||
+                       row->act == ACT_SAVE_AGAIN;
     assert_int_equal(sent - (was_offline ? 1 : 0), is_trusted ? row->trusted_sends : row->sends);
     assert_true(is_same_key || row->act == ACT_EDIT);
     _cleanup_free_ char *calls = read_calls(world);

@@ -412,8 +412,172 @@ static void a_name_that_is_taken_by_a_message_that_waits(void **state)
     await_news(world, EVENT_SENT, "sent/letter-2");
     assert_int_equal(settle(world), 0);
     assert_int_equal(sends(world), before + 2);
-    assert_true(sent_contains(world, before, "two"));
-    assert_true(sent_contains(world, before + 1, "edited"));
+    assert_true(sent_contains(world, before, "edited")); /* in the place of the first */
+    assert_true(sent_contains(world, before + 1, "two"));
+}
+
+static void read_as(struct world *world, const char *name, pid_t pid)
+{
+    struct outbox_handle *handle = NULL;
+    assert_int_equal(
+        outbox_open_item(world->outbox, number_of(world, OUT, name), OUTBOX_CONTENT, O_RDONLY, pid, &handle),
+        0);
+    outbox_release(handle);
+}
+
+/* Its first attempt arrived, and was answered by 502: it waits to be repeated with its key. */
+static void mail_of_unknown_outcome(struct world *world, const char *name)
+{
+    world->config.trusts_idempotency = true;
+    world_reopen(world);
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 502, .happens = true});
+    assert_int_equal(mail(world, name, MESSAGE), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    await_next_attempt(world);
+}
+
+/* An editor that saves a message as it is sends it no second time, whether its temporary file is handed in at
+ * once, or has a never-sent name. */
+static void what_is_saved_unedited_is_the_same_message(void **state)
+{
+    static const char *const temporary[] = {"saved", ".saved"};
+    struct world *world = *state;
+    for (size_t i = 0; i < ARRAY_LEN(temporary); i++) {
+        unsigned int before = sends(world);
+        mail_of_unknown_outcome(world, "letter");
+        uint64_t number = number_of(world, OUT, "letter");
+        read_as(world, "letter", WRITER);
+        write_as(world, temporary[i], MESSAGE, WRITER);
+        assert_int_equal(rename_as(world, temporary[i], "letter", WRITER), 0);
+        assert_int_equal(number_of(world, OUT, "letter"), number);
+        assert_false(is_listed(world, OUT, temporary[i]));
+        outbox_wake(world->outbox);
+        assert_int_equal(settle(world), 0);
+        assert_int_equal(sends(world), before + 2);
+        assert_string_equal(fake_service_get(world->fake, FAKE_SEND, before).key,
+                            fake_service_get(world->fake, FAKE_SEND, before + 1).key);
+        assert_true(finds_left(world, "letter", WRITER));
+    }
+    assert_int_equal(fake_service_count_sent(world->fake, true), 2);
+}
+
+static void what_is_saved_unedited_while_it_is_being_sent_is_the_same_message(void **state)
+{
+    struct world *world = *state;
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    assert_int_equal(mail(world, "letter", MESSAGE), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    read_as(world, "letter", WRITER);
+    write_as(world, "saved", MESSAGE, WRITER);
+    assert_int_equal(rename_as(world, "saved", "letter", WRITER), 0);
+    write_as(world, "edited", MESSAGE "And more.\n", WRITER);
+    assert_int_equal(rename_as(world, "edited", "letter", WRITER), -EBUSY);
+    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "edited"), 0);
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), 1);
+    assert_true(is_listed(world, SENT, "letter"));
+}
+
+/* A message that was saved with another attachment of the same name is another message. */
+static void the_same_text_with_another_attachment_is_edited(void **state)
+{
+    static const char text[] = "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n";
+    struct world *world = *state;
+    copy_in(world, ATTACHED, "a.txt", "old");
+    assert_int_equal(settle_uploads(world), 0);
+    fake_service_set_reachable(world->fake, false);
+    assert_int_equal(mail(world, "letter", text), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    await_paused(world, true);
+    read_as(world, "letter", WRITER);
+    uint64_t number = number_of(world, OUT, "letter");
+    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt"), 0);
+    copy_in(world, ATTACHED, "a.txt", "new");
+    write_as(world, "saved", text, WRITER);
+    assert_int_equal(rename_as(world, "saved", "letter", WRITER), 0);
+    assert_int_not_equal(number_of(world, OUT, "letter"), number);
+    fake_service_set_reachable(world->fake, true);
+    outbox_wake(world->outbox);
+    await_news(world, EVENT_SENT, "sent/letter");
+    assert_int_equal(fake_service_count_sent(world->fake, false), 1);
+}
+
+/* Each save takes the place of the one before, also of an editor that reads the file but once. */
+static void an_editor_that_saves_again_supersedes_what_it_saved(void **state)
+{
+    struct world *world = *state;
+    fake_service_set_reachable(world->fake, false);
+    assert_int_equal(mail(world, "letter", MESSAGE), 0);
+    read_as(world, "letter", WRITER);
+    write_as(world, "1st", MESSAGE "first\n", WRITER);
+    assert_int_equal(rename_as(world, "1st", "letter", WRITER), 0);
+    write_as(world, "2nd", MESSAGE "second\n", WRITER);
+    assert_int_equal(rename_as(world, "2nd", "letter", WRITER), 0);
+    assert_false(is_listed(world, OUT, "letter-2"));
+    world_reopen(world);
+    fake_service_set_reachable(world->fake, true);
+    outbox_wake(world->outbox);
+    await_news(world, EVENT_SENT, "sent/letter");
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(fake_service_count_sent(world->fake, false), 1);
+    assert_true(sent_contains(world, sends(world) - 1, "second"));
+}
+
+/* What a program has read was edited meanwhile by another: its own edit takes no place. */
+static void an_edit_of_an_older_text_takes_no_place(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = NULL;
+    fake_service_set_reachable(world->fake, false);
+    assert_int_equal(mail(world, "letter", MESSAGE), 0);
+    read_as(world, "letter", WRITER);
+    read_as(world, "letter", OTHER);
+    write_as(world, "other", MESSAGE "by rename\n", OTHER);
+    assert_int_equal(rename_as(world, "other", "letter", OTHER), 0);
+    write_as(world, "mine", MESSAGE "of the first text\n", WRITER);
+    assert_int_equal(rename_as(world, "mine", "letter", WRITER), 0);
+    assert_true(shown_contains(world, OUT, "letter", "by rename"));
+    assert_true(shown_contains(world, OUT, "letter-2", "of the first text"));
+
+    read_as(world, "letter", WRITER); /* withdrawn, written anew, and handed in again */
+    assert_int_equal(rename_as(world, "letter", "letter~", OTHER), 0);
+    assert_int_equal(outbox_open_item(world->outbox, number_of(world, OUT, "letter~"), OUTBOX_CONTENT,
+                                      O_WRONLY | O_TRUNC, OTHER, &handle),
+                     0);
+    append(handle, MESSAGE "in place\n", 0);
+    finish(handle);
+    assert_int_equal(rename_as(world, "letter~", "letter", OTHER), 0);
+    write_as(world, "mine", MESSAGE "of the second text\n", WRITER);
+    assert_int_equal(rename_as(world, "mine", "letter", WRITER), 0);
+    assert_true(shown_contains(world, OUT, "letter", "in place"));
+    assert_true(shown_contains(world, OUT, "letter-3", "of the second text"));
+}
+
+/* Nothing to send takes no place, and neither does what may still come to a bad end. */
+static void an_empty_or_open_file_takes_no_place(void **state)
+{
+    struct world *world = *state;
+    fake_service_set_reachable(world->fake, false);
+    assert_int_equal(mail(world, "letter", MESSAGE), 0);
+    read_as(world, "letter", WRITER);
+    read_as(world, "letter", 0);
+    write_as(world, ".empty", "", WRITER);
+    assert_int_equal(rename_as(world, ".empty", "letter", WRITER), -EBADMSG);
+    write_as(world, "empty", "", WRITER);
+    assert_int_equal(rename_as(world, "empty", "letter", WRITER), -EBADMSG);
+    assert_true(was_told(world, EVENT_REFUSED, "outbox/empty"));
+    struct outbox_handle *handle = NULL;
+    struct outbox_stat stat;
+    assert_int_equal(outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, "open", WRITER, &handle, &stat), 0);
+    assert_int_equal(outbox_write(handle, "To: ", 4, 0, WRITER), 4);
+    assert_int_equal(rename_as(world, "open", "letter", WRITER), -EBUSY);
+    finish(handle);
+    assert_true(shown_contains(world, OUT, "letter", "How are you?"));
+    fake_service_set_reachable(world->fake, true);
+    outbox_wake(world->outbox);
+    await_news(world, EVENT_SENT, "sent/letter");
 }
 
 /* The file went to failed/, and what it was to replace is another: messages have it still. */
@@ -505,6 +669,12 @@ int main(void)
         WORLD_TEST(what_failed_does_not_take_the_place_of_what_it_was_edited_from),
         WORLD_TEST(what_is_being_sent_is_renamed),
         WORLD_TEST(a_name_that_is_taken_by_a_message_that_waits),
+        WORLD_TEST(what_is_saved_unedited_is_the_same_message),
+        WORLD_TEST(what_is_saved_unedited_while_it_is_being_sent_is_the_same_message),
+        WORLD_TEST(the_same_text_with_another_attachment_is_edited),
+        WORLD_TEST(an_editor_that_saves_again_supersedes_what_it_saved),
+        WORLD_TEST(an_edit_of_an_older_text_takes_no_place),
+        WORLD_TEST(an_empty_or_open_file_takes_no_place),
         WORLD_TEST(an_attachment_that_failed_takes_no_place),
         WORLD_TEST(a_name_under_which_several_left_is_free_at_once),
         WORLD_TEST(retry_brings_back_what_failed),
