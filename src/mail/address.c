@@ -1,57 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Addresses: GMime takes headers apart, but it is liberal, so what it finds is checked here once more.
+ * Reads lists of addresses in one pass. An item of the list is what stands between separators (`,` `;` `:`)
+ * that are not within quotes, brackets or comments. Its tokens are found first (scan_item()): where it has
+ * "<…>", what is before that is its name, whatever it is; else all of it has to be an address.
+ *
+ * GMime reads such lists, too, but for the eyes of a user: it drops what it does not understand, rewrites
+ * quotes, and turns xn-- domains into Unicode.
  */
 #include "mail/address.h"
 
 #include <errno.h>
-#include <gmime/gmime.h>
+#include <glib.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/character.h"
-#include "mail/mime_library.h"
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "mail/file_name.h"
+#include "mail/header_text.h"
+
+/* ---------------------------------------------------------------- lists */
+
+static void truncate_list(struct address_list *list, size_t len)
+{
+    for (; list->len > len; list->len--) {
+        free(list->items[list->len - 1].address);
+        free(list->items[list->len - 1].name);
+    }
+}
 
 void address_list_release(struct address_list *list)
 {
-    for (size_t i = 0; i < list->len; i++) {
-        free(list->items[i].address);
-        free(list->items[i].name);
-    }
+    truncate_list(list, 0);
     free(list->items);
     *list = (struct address_list){0};
-}
-
-/* Characters that end or quote an address in some header or path, or that do not show. Shells quote with "'",
- * too, but people have it in their names, and so in their addresses. */
-static bool is_refused(gunichar c)
-{
-    if (c < 0x80)
-        return c <= 0x20 || c == 0x7f || strchr("/\\\"`<>()[],:;", (int)c) != NULL;
-    return !g_unichar_isgraph(c) || g_unichar_isspace(c);
-}
-
-bool address_name_is_valid(const char *name)
-{
-    return !character_has(name, CHARACTER_CONTROL | CHARACTER_INVALID);
-}
-
-bool address_is_valid(const char *text)
-{
-    size_t len = strnlen(text, ADDRESS_MAX_BYTES + 1);
-    if (len == 0 || len > ADDRESS_MAX_BYTES || !g_utf8_validate(text, (gssize)len, NULL))
-        return false;
-
-    const char *at = strchr(text, '@');
-    if (at == NULL || at == text || at[1] == '\0' || strchr(at + 1, '@') != NULL)
-        return false;
-    if (text[0] == '.' || at[-1] == '.' || at[1] == '.' || at[1] == '-' || text[len - 1] == '.' ||
-        strstr(text, "..") != NULL || strchr(at, '\'') != NULL)
-        return false;
-    for (const char *c = text; *c != '\0'; c = g_utf8_next_char(c))
-        if (is_refused(g_utf8_get_char(c)))
-            return false;
-    return true;
 }
 
 static int append(struct address_list *list, const char *address, const char *name)
@@ -76,6 +59,11 @@ static int append(struct address_list *list, const char *address, const char *na
     return 0;
 }
 
+bool address_name_is_valid(const char *name)
+{
+    return !character_has(name, CHARACTER_CONTROL | CHARACTER_INVALID);
+}
+
 int address_list_append(struct address_list *list, const char *address, const char *name)
 {
     if (!address_is_valid(address) || (name != NULL && !address_name_is_valid(name)))
@@ -83,156 +71,402 @@ int address_list_append(struct address_list *list, const char *address, const ch
     return append(list, address, name);
 }
 
-/* Groups cannot hold groups. */
-static int append_found(struct address_list *list, InternetAddressList *found, bool in_group)
+bool address_equals(const char *one, const char *other)
 {
-    int error = 0;
-    for (int i = 0; i < internet_address_list_length(found) && error == 0; i++) {
-        InternetAddress *one = internet_address_list_get_address(found, i);
-        if (INTERNET_ADDRESS_IS_MAILBOX(one)) {
-            const char *address = internet_address_mailbox_get_addr(INTERNET_ADDRESS_MAILBOX(one));
-            error = address_list_append(list, address == NULL ? "" : address, internet_address_get_name(one));
-        } else if (INTERNET_ADDRESS_IS_GROUP(one) && !in_group) {
-            InternetAddressGroup *group = INTERNET_ADDRESS_GROUP(one);
-            error = append_found(list, internet_address_group_get_members(group), true);
-        } else {
-            error = -EBADMSG;
-        }
-    }
-    return error;
+    return g_ascii_strcasecmp(one, other) == 0;
 }
 
-/* The end of a quoted string or comment that starts here, or NULL: it has none. */
-static const char *skip_enclosed(const char *text)
+/* ---------------------------------------------------------------- tokens */
+
+/* All of these take where a token begins, and return where it ends; NULL: it has no end, or cannot stand
+ * there. Texts end at a NUL. */
+
+static bool is_blank(char c)
 {
-    char closing = *text == '"' ? '"' : ')';
-    unsigned int depth = 1;
-    for (const char *c = text + 1; *c != '\0'; c++) {
-        if (*c == '\\' && c[1] != '\0')
-            c++;
-        else if (*c == closing && --depth == 0)
-            return c;
-        else if (*c == '(' && closing == ')')
-            depth++;
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+static const char *skip_quoted(const char *c)
+{
+    for (c++; *c != '\0'; c++) {
+        if (*c == '"')
+            return c + 1;
+        c += *c == '\\' && c[1] != '\0';
     }
     return NULL;
 }
 
-/* The end of "<local@domain>", or NULL. */
-static const char *skip_bracketed(const char *text)
+/* Comments hold comments: they are counted, so that no nesting is too deep. */
+static const char *skip_comment(const char *c)
 {
-    char address[ADDRESS_MAX_BYTES + 1];
-    const char *start = text + 1 + strspn(text + 1, " \t\r\n");
-    const char *end = strchr(start, '>');
-    size_t len = end == NULL ? 0 : (size_t)(end - start);
-    while (len > 0 && g_ascii_isspace(start[len - 1]))
-        len--;
-    if (len >= sizeof(address))
-        return NULL;
-    memcpy(address, start, len);
-    address[len] = '\0';
-    return address_is_valid(address) ? end : NULL;
+    size_t depth = 0;
+    for (; *c != '\0'; c++) {
+        if (*c == '\\' && c[1] != '\0')
+            c++;
+        else if (*c == '(')
+            depth++;
+        else if (*c == ')' && --depth == 0)
+            return c + 1;
+    }
+    return NULL;
 }
 
-/* What was seen of the address that the count is in. */
-struct list_item {
-    bool is_begun;
-    bool is_ended; /* its "local@domain" was there, in brackets or not */
-};
-
-/* The last character of the word that starts here, or NULL: it has an "@", but is no address. */
-static const char *skip_word(const char *text, struct list_item *item)
+/* Blanks and comments. */
+static const char *skip_gap(const char *c)
 {
-    char address[ADDRESS_MAX_BYTES + 1];
-    size_t len = strcspn(text, " \t\r\n\f\"(),:;<>");
-    if (memchr(text, '@', len) != NULL) {
-        if (item->is_begun || len >= sizeof(address))
-            return NULL;
-        memcpy(address, text, len);
-        address[len] = '\0';
-        if (!address_is_valid(address))
-            return NULL;
-        item->is_ended = true;
-    }
-    return text + len - 1;
-}
-
-/* The last character of what starts here, or NULL: it cannot stand in this place. */
-static const char *skip_token(const char *c, struct list_item *item)
-{
-    if (*c == '(')
-        return skip_enclosed(c);
-    if (g_ascii_isspace(*c))
-        return c;
-    if (item->is_ended || *c == '>' || *c == ')')
-        return NULL;
-    if (*c == '<') {
-        item->is_ended = true;
-        c = skip_bracketed(c);
-    } else {
-        c = *c == '"' ? skip_enclosed(c) : skip_word(c, item);
-    }
-    item->is_begun = true;
+    while (c != NULL && (is_blank(*c) || *c == '('))
+        c = *c == '(' ? skip_comment(c) : c + 1;
     return c;
 }
 
-/* How many addresses the list must hold, going by what stands between commas: GMime drops some of what it
- * does not understand without a word. False: what is opened is not closed or not in its place, or one is no
- * address. GMime would refuse most of that too, but loses memory over it. */
-static bool count_addresses(const char *text, size_t *ret_count)
+/* `[192.0.2.1]` */
+static const char *skip_literal(const char *c)
 {
-    struct list_item item = {false};
-    size_t count = 0;
-    for (const char *c = text; *c != '\0'; c++) {
-        if (*c == ',' || *c == ';' || *c == ':') {
-            if (*c != ':' && item.is_begun && !item.is_ended)
-                return false;
-            count += item.is_begun && *c != ':';
-            item = (struct list_item){false};
-            continue;
-        }
-        c = skip_token(c, &item);
-        if (c == NULL)
+    c++;
+    c += strspn(c, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz.:-");
+    return *c == ']' ? c + 1 : NULL;
+}
+
+/* Senders put characters into "=?utf-8?q?Smith,_John?=" that may not stand there. There is no "?" within, so
+ * that a text of nothing but beginnings is read once. */
+static const char *skip_encoded_word(const char *c)
+{
+    size_t charset_len = strncmp(c, "=?", 2) == 0 ? strcspn(c + 2, "?<>@,;:()\" \t\r\n") : 0;
+    const char *coding = c + 2 + charset_len;
+    if (charset_len == 0 || *coding != '?' || coding[1] == '\0' || strchr("bBqQ", coding[1]) == NULL ||
+        coding[2] != '?')
+        return NULL;
+    const char *end = coding + 3 + strcspn(coding + 3, "? \t\r\n");
+    return strncmp(end, "?=", 2) == 0 ? end + 2 : NULL;
+}
+
+/* A word of a name. */
+static const char *skip_word(const char *c)
+{
+    const char *end = skip_encoded_word(c);
+    if (end != NULL)
+        return end;
+    end = c + strcspn(c, "\"(),:;<>@ \t\r\n");
+    return end == c ? NULL : end;
+}
+
+/* Anything but blanks and separators. */
+static const char *skip_token(const char *c)
+{
+    const char *literal = *c == '[' ? skip_literal(c) : NULL;
+    if (literal != NULL || *c == '@')
+        return literal != NULL ? literal : c + 1;
+    if (*c == '"' || *c == '(')
+        return *c == '"' ? skip_quoted(c) : skip_comment(c);
+    return skip_word(c);
+}
+
+/* ---------------------------------------------------------------- one address */
+
+/* What may stand in an atom, beside letters, digits and what is not ASCII: RFC 5322 section 3.2.3. */
+static size_t atom_len(const char *c)
+{
+    size_t len = 0;
+    while (g_ascii_isalnum(c[len]) || (unsigned char)c[len] >= 0x80 ||
+           (c[len] != '\0' && strchr("!#$%&'*+-/=?^_`{|}~", c[len]) != NULL))
+        len++;
+    return len;
+}
+
+/* Without its line ends, where it was folded. */
+static void append_unfolded(struct strbuf *out, const char *start, const char *end)
+{
+    for (const char *c = start; c < end; c++)
+        if (*c != '\r' && *c != '\n')
+            strbuf_append_char(out, *c);
+}
+
+/* Atoms, dots and, where it may, quoted strings, with gaps before and between them. At least one word, and no
+ * two without a dot between them. */
+static const char *read_words(const char *c, bool may_be_quoted, struct strbuf *out)
+{
+    const char *end = c;
+    bool is_behind_word = false;
+    bool has_word = false;
+    while ((c = skip_gap(end)) != NULL) {
+        bool is_quoted = *c == '"' && may_be_quoted;
+        size_t len = *c == '.' ? 1 : atom_len(c);
+        if (len == 0 && !is_quoted)
+            return has_word ? end : NULL;
+        if (is_behind_word && *c != '.')
+            return NULL;
+        end = is_quoted ? skip_quoted(c) : c + len;
+        if (end == NULL)
+            return NULL;
+        is_behind_word = *c != '.';
+        has_word = has_word || is_behind_word;
+        append_unfolded(out, c, end);
+    }
+    return NULL;
+}
+
+/* Labels of letters, digits, "-" and "_", as resolvers know them; none is empty. */
+static bool is_domain(const char *text)
+{
+    if (text[0] == '[')
+        return true;
+    if (text[0] == '.' || text[0] == '-' || strstr(text, "..") != NULL || text[strlen(text) - 1] == '.')
+        return false;
+    for (const char *c = text; *c != '\0'; c++)
+        if (!g_ascii_isalnum(*c) && strchr("-_.", *c) == NULL && (unsigned char)*c < 0x80)
+            return false;
+    return true;
+}
+
+/* Blanks are in quoted strings. Characters that do not show would make two addresses look like one. */
+static bool is_shown(const char *text)
+{
+    if (!g_utf8_validate(text, -1, NULL))
+        return false;
+    for (const char *c = text; *c != '\0'; c = g_utf8_next_char(c)) {
+        gunichar character = g_utf8_get_char(c);
+        if (character != ' ' && (!g_unichar_isgraph(character) || g_unichar_isspace(character)))
             return false;
     }
-    *ret_count = count + item.is_begun;
-    return item.is_ended || !item.is_begun;
+    return true;
 }
 
-/* GMime passes over what it does not understand, and says so only here. */
-static void note_problem(gint64 offset, GMimeParserWarning problem, const gchar *item, gpointer had_problem)
+/* Reads `local@domain` with gaps before and within it; `address` is without them. Returns where the domain
+ * ends. */
+static const char *read_address(const char *text, struct strbuf *address)
 {
-    (void)offset;
-    (void)problem;
-    (void)item;
-    *(bool *)had_problem = true;
+    const char *at = skip_gap(read_words(text, true, address));
+    const char *start = at != NULL && *at == '@' ? skip_gap(at + 1) : NULL;
+    if (start == NULL)
+        return NULL;
+    strbuf_append_char(address, '@');
+    size_t domain = address->len;
+    const char *end = *start == '[' ? skip_literal(start) : read_words(start, false, address);
+    if (end != NULL && *start == '[')
+        append_unfolded(address, start, end);
+    bool is_one = end != NULL && address->error == 0 && is_domain(strbuf_str(address) + domain) &&
+                  is_shown(strbuf_str(address));
+    return is_one ? end : NULL;
 }
 
-int address_list_parse(struct address_list *list, const char *text)
+bool address_is_valid(const char *text)
 {
-    bool had_problem = false;
-    size_t count = 0;
-    size_t len_before = list->len;
-    if (!count_addresses(text, &count))
-        return -EBADMSG;
-    if (count > ADDRESS_LIST_MAX)
+    _cleanup_strbuf_ struct strbuf address = STRBUF_INIT(ADDRESS_MAX_BYTES);
+    if (strnlen(text, ADDRESS_MAX_BYTES + 1) > ADDRESS_MAX_BYTES)
+        return false;
+    const char *end = read_address(text, &address);
+    return end != NULL && *end == '\0' && strcmp(text, strbuf_str(&address)) == 0;
+}
+
+bool address_is_folder_name(const char *text)
+{
+    return address_is_valid(text) && file_name_is_harmless(text) && strpbrk(text, "\"`[") == NULL;
+}
+
+/* ---------------------------------------------------------------- lists as text */
+
+static bool is_separator(char c)
+{
+    return c == ',' || c == ';' || c == ':';
+}
+
+struct item {
+    const char *start;
+    const char *opening; /* of "<…>"; NULL: there is none */
+    const char *closing; /* behind it */
+    const char *end;     /* the separator behind the item, or the text's end */
+};
+
+/* Behind "<…>". */
+static const char *skip_brackets(const char *c)
+{
+    for (c++; c != NULL && *c != '\0'; c = is_blank(*c) || is_separator(*c) ? c + 1 : skip_token(c))
+        if (*c == '>')
+            return c + 1;
+    return NULL;
+}
+
+/* False: something in it has no end, or stands where it cannot. */
+static bool scan_item(const char *text, struct item *ret)
+{
+    const char *c = text;
+    *ret = (struct item){.start = text};
+    while (c != NULL && *c != '\0' && !is_separator(*c)) {
+        if (*c == '<' && ret->opening == NULL) {
+            ret->opening = c;
+            ret->closing = c = skip_brackets(c);
+        } else {
+            c = is_blank(*c) ? c + 1 : skip_token(c);
+        }
+    }
+    ret->end = c;
+    return c != NULL;
+}
+
+/* A name as it was written, but for its comments; one blank where there is a gap. */
+struct phrase {
+    struct strbuf text;
+    unsigned int words;
+    bool has_at; /* outside quotes: it has the look of an address */
+};
+
+static void phrase_release(struct phrase *phrase)
+{
+    strbuf_release(&phrase->text);
+}
+
+static void read_phrase(const char *start, const char *end, struct phrase *phrase)
+{
+    bool is_behind_gap = false;
+    bool is_behind_word = false;
+    for (const char *c = start; c < end;) {
+        const char *token = c;
+        if (is_blank(*c) || *c == '(') {
+            c = *c == '(' ? skip_comment(c) : c + 1;
+            is_behind_gap = true;
+            continue;
+        }
+        if (is_behind_gap && phrase->words > 0)
+            strbuf_append_char(&phrase->text, ' ');
+        phrase->words += is_behind_gap || !is_behind_word;
+        c = skip_token(c);
+        strbuf_append(&phrase->text, token, (size_t)(c - token));
+        phrase->has_at = phrase->has_at || *token == '@';
+        is_behind_gap = false;
+        is_behind_word = true;
+    }
+}
+
+/* The text of the comment there, if there is one. */
+static int read_comment(const char *start, const char *end, char **ret_text)
+{
+    const char *c = start;
+    while (c < end && is_blank(*c))
+        c++;
+    if (c == end || *c != '(')
+        return 0;
+    const char *closing = skip_comment(c) - 1;
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT((size_t)(end - c));
+    for (c++; c < closing; c++) {
+        c += *c == '\\' && c + 1 < closing;
+        strbuf_append_char(&text, *c);
+    }
+    return text.error != 0 ? text.error : header_text_decode(strbuf_str(&text), text.len, ret_text);
+}
+
+/* What is found on the way through a text. */
+struct list_reading {
+    struct address_list *list;
+    size_t left;       /* of how many addresses the text may have */
+    const char *group; /* where the group begins that this is in; NULL: in none */
+};
+
+static int append_found(struct list_reading *reading, const struct strbuf *address, const char *name)
+{
+    if (reading->left == 0)
         return -EMSGSIZE;
-
-    GMimeParserOptions *options = mime_parser_options_new();
-    g_mime_parser_options_set_address_compliance_mode(options, GMIME_RFC_COMPLIANCE_STRICT);
-    g_mime_parser_options_set_warning_callback(options, note_problem, &had_problem);
-    InternetAddressList *found = internet_address_list_parse(options, text);
-    g_mime_parser_options_free(options);
-
-    int error = had_problem ? -EBADMSG : 0;
-    if (error == 0 && found != NULL)
-        error = append_found(list, found, false);
-    if (found != NULL)
-        g_object_unref(found);
-    return error == 0 && list->len - len_before != count ? -EBADMSG : error;
+    reading->left--;
+    if (name != NULL && !address_name_is_valid(name))
+        return -EBADMSG;
+    return append(reading->list, strbuf_str(address), name);
 }
 
-bool address_equals(const char *one, const char *other)
+/* "<@one.example,@two.example:a@x.example>": the way, which nobody goes any more, does not count. */
+static const char *skip_route(const char *c)
 {
-    return g_ascii_strcasecmp(one, other) == 0;
+    const char *start = skip_gap(c);
+    if (start == NULL || *start != '@')
+        return c;
+    const char *colon = start + strcspn(start, ":>");
+    return *colon == ':' ? colon + 1 : c;
+}
+
+static int take_bracketed(struct list_reading *reading, const struct item *item)
+{
+    _cleanup_strbuf_ struct strbuf address = STRBUF_INIT(ADDRESS_MAX_BYTES);
+    _cleanup_(phrase_release) struct phrase phrase = {.text = STRBUF_INIT(SIZE_MAX / 2)};
+    _cleanup_free_ char *name = NULL;
+    const char *end = read_address(skip_route(item->opening + 1), &address);
+    if (end == NULL || skip_gap(end) != item->closing - 1 || skip_gap(item->closing) != item->end)
+        return -EBADMSG;
+    read_phrase(item->start, item->opening, &phrase);
+    /* "a@x.example Bob <b@x.example>" may lack a comma. */
+    if (phrase.has_at && phrase.words > 1)
+        return -EBADMSG;
+    int error = phrase.text.error;
+    if (error == 0)
+        error = phrase.words > 0 ? header_text_decode_phrase(phrase.text.data, phrase.text.len, &name)
+                                 : read_comment(item->closing, item->end, &name);
+    return error != 0 ? error : append_found(reading, &address, name);
+}
+
+static int take_bare(struct list_reading *reading, const struct item *item)
+{
+    _cleanup_strbuf_ struct strbuf address = STRBUF_INIT(ADDRESS_MAX_BYTES);
+    _cleanup_free_ char *name = NULL;
+    if (skip_gap(item->start) == item->end)
+        return 0;
+    const char *end = read_address(item->start, &address);
+    if (end == NULL || skip_gap(end) != item->end)
+        return -EBADMSG;
+    int error = read_comment(end, item->end, &name);
+    return error != 0 ? error : append_found(reading, &address, name);
+}
+
+/* A group has a name, and no group in it. */
+static int begin_group(struct list_reading *reading, const struct item *item)
+{
+    _cleanup_(phrase_release) struct phrase phrase = {.text = STRBUF_INIT(SIZE_MAX / 2)};
+    if (reading->group != NULL || item->opening != NULL)
+        return -EBADMSG;
+    read_phrase(item->start, item->end, &phrase);
+    reading->group = item->start;
+    return phrase.words == 0 || phrase.has_at ? -EBADMSG : 0;
+}
+
+static int take_item(struct list_reading *reading, const struct item *item)
+{
+    if (*item->end == ':')
+        return begin_group(reading, item);
+    int error = item->opening != NULL ? take_bracketed(reading, item) : take_bare(reading, item);
+    if (*item->end == ';')
+        reading->group = NULL;
+    return error;
+}
+
+static int read_list(struct list_reading *reading, const char *text, struct item *item)
+{
+    int error = 0;
+    for (const char *c = text; error == 0; c = item->end + 1) {
+        error = scan_item(c, item) ? take_item(reading, item) : -EBADMSG;
+        if (error != 0 || *item->end == '\0')
+            break;
+    }
+    if (error == 0 && reading->group != NULL) {
+        item->start = reading->group;
+        error = -EBADMSG;
+    }
+    return error;
+}
+
+static char *copy_item(const struct item *item)
+{
+    const char *end = item->end != NULL ? item->end : item->start + strlen(item->start);
+    _cleanup_strbuf_ struct strbuf copy = STRBUF_INIT(SIZE_MAX / 2);
+    append_unfolded(&copy, item->start, end + (*end == ':'));
+    char *text = strbuf_take(&copy, NULL);
+    return text != NULL ? g_strstrip(text) : NULL;
+}
+
+int address_list_parse(struct address_list *list, const char *text, char **ret_refused)
+{
+    struct list_reading reading = {.list = list, .left = ADDRESS_LIST_MAX};
+    size_t len_before = list->len;
+    struct item item;
+    int error = read_list(&reading, text, &item);
+    if (error != 0)
+        truncate_list(list, len_before);
+    if (error == -EBADMSG && ret_refused != NULL)
+        *ret_refused = copy_item(&item);
+    return error;
 }

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An email address with an optional display name, as the service's interface writes them (section 2).
+ * Email addresses, and lists of them as headers hold them (RFC 5322 section 3.4).
+ *
+ * An address is kept as it was written, for its quotes and the letters of its domain are its owner's: nothing
+ * is normalised but the blanks, line ends and comments that may stand between its parts. Whether something is
+ * an address and whether a folder can be called after it are two questions.
  */
 #ifndef INBOXFS_MAIL_ADDRESS_H
 #define INBOXFS_MAIL_ADDRESS_H
@@ -25,10 +29,15 @@ struct address_list {
 
 void address_list_release(struct address_list *list);
 
-/* Whether it is one bare `local@domain` that can be put into a header, a file name and a request as it is:
- * UTF-8, at most 254 bytes, no space, control character, `/`, quote or angle bracket, no leading dot, a
- * dotless domain allowed. */
+/* Whether it is one bare `local@domain`, which can be put into a header and a request as it is: UTF-8 without
+ * characters that do not show, at most 254 bytes. The local part: atoms, quoted strings ("a b"@x.example) and
+ * dots, wherever these stand (a..b@x.example is somebody's). The domain: labels, one may do, or a literal
+ * ([192.0.2.1]). */
 bool address_is_valid(const char *text);
+
+/* Whether it is an address that a folder can be called after: no quoted string, literal, `/` or "`", no
+ * leading dot or dash, nor anything else that file_name_is_harmless() refuses. */
+bool address_is_folder_name(const char *text);
 
 /* Whether it can be the name of an address: UTF-8 without control characters. */
 bool address_name_is_valid(const char *name);
@@ -36,10 +45,14 @@ bool address_name_is_valid(const char *name);
 /* Appends one address; `name` may be NULL or "": no name. 0, -EBADMSG when either is not valid, -ENOMEM. */
 int address_list_append(struct address_list *list, const char *address, const char *name);
 
-/* Appends the addresses of an RFC 5322 address-list header value (encoded words and raw UTF-8 understood,
- * groups flattened). 0, -EBADMSG when some part is not an address, -EMSGSIZE when there are more than
- * ADDRESS_LIST_MAX, which is found out before there is memory for them, -ENOMEM. */
-int address_list_parse(struct address_list *list, const char *text);
+/* Appends the addresses of an RFC 5322 address-list header value, folded or not. The obsolete forms of its
+ * section 4.4 are read, raw UTF-8 and windows-1252 in names, ";" for ",", names with an "@" in them
+ * ("a@x.example <b@x.example>"). Groups are flattened. The name of "a@x.example (Ann)" is Ann. What can be
+ * understood in more than one way is refused: a list is read whole or not at all.
+ * 0, -EBADMSG (some part is not an address), -EMSGSIZE (more than ADDRESS_LIST_MAX), -ENOMEM; `list` is
+ * unchanged then. With -EBADMSG *ret_refused, unless ret_refused is NULL, is that part as it was written (the
+ * caller frees; NULL without memory). */
+int address_list_parse(struct address_list *list, const char *text, char **ret_refused);
 
 /* ASCII letters of either case are the same, in both parts. */
 bool address_equals(const char *one, const char *other);

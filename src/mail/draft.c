@@ -158,6 +158,14 @@ static int read_text_field(struct draft_reading *reading, const char *path, cons
 
 /* ---- the JSON form: addresses */
 
+/* `address`: the text that is none, or NULL. */
+static int refuse_address(const struct draft_reading *reading, const char *path, const char *address)
+{
+    if (address == NULL)
+        return refuse(reading, path, "not an email address");
+    return reason_give(reading->ret_reason, -EBADMSG, "%s: not an email address: \"%.80s\"", path, address);
+}
+
 static int read_address_object(struct draft_reading *reading, const char *path, const json_t *object,
                                struct address_list *list)
 {
@@ -170,7 +178,7 @@ static int read_address_object(struct draft_reading *reading, const char *path, 
     const char *address = json_string_value(json_object_get(object, "address"));
     const json_t *name = json_object_get(object, "name");
     if (address == NULL || !address_is_valid(address))
-        return refuse(reading, path, "not an email address");
+        return refuse_address(reading, path, address);
     if (name != NULL && !json_is_null(name) && !json_is_string(name))
         return refuse(reading, path, "the name is not a string");
     int error = address_list_append(list, address, json_string_value(name));
@@ -180,10 +188,11 @@ static int read_address_object(struct draft_reading *reading, const char *path, 
 static int read_address_text(struct draft_reading *reading, const char *path, const char *text,
                              struct address_list *list)
 {
-    int error = address_list_parse(list, text);
+    _cleanup_free_ char *refused = NULL;
+    int error = address_list_parse(list, text, &refused);
     if (error == -EMSGSIZE)
         return draft_refuse_recipients(reading);
-    return error == -EBADMSG ? refuse(reading, path, "not an email address") : error;
+    return error == -EBADMSG ? refuse_address(reading, path, refused) : error;
 }
 
 static int read_one_address(struct draft_reading *reading, const char *path, const json_t *value,
@@ -549,23 +558,10 @@ static int read_attach_header(struct draft_reading *reading, const char *raw)
     return string_list_append(&reading->attachment_names, name);
 }
 
-static int read_addresses_header(struct draft_reading *reading, const char *name, const char *raw,
-                                 struct address_list *list)
-{
-    int error = address_list_parse(list, raw);
-    if (error == -EMSGSIZE)
-        return draft_refuse_recipients(reading);
-    if (error != -EBADMSG)
-        return error;
-    g_autofree char *unfolded = g_mime_utils_header_unfold(raw);
-    return reason_give(reading->ret_reason, -EBADMSG, "%s: not a list of email addresses: \"%.80s\"", name,
-                       g_strstrip(unfolded));
-}
-
 static int read_from_header(struct draft_reading *reading, const char *raw)
 {
     struct address_list list = {0};
-    int error = read_addresses_header(reading, "From", raw, &list);
+    int error = read_address_text(reading, "From", raw, &list);
     if (error == 0 && list.len > 1)
         error = reason_give(reading->ret_reason, -EBADMSG, "From: more than one address");
     if (error == 0 && list.len == 1)
@@ -576,22 +572,22 @@ static int read_from_header(struct draft_reading *reading, const char *raw)
 
 static int read_to_header(struct draft_reading *reading, const char *raw)
 {
-    return read_addresses_header(reading, "To", raw, &reading->to);
+    return read_address_text(reading, "To", raw, &reading->to);
 }
 
 static int read_cc_header(struct draft_reading *reading, const char *raw)
 {
-    return read_addresses_header(reading, "Cc", raw, &reading->cc);
+    return read_address_text(reading, "Cc", raw, &reading->cc);
 }
 
 static int read_bcc_header(struct draft_reading *reading, const char *raw)
 {
-    return read_addresses_header(reading, "Bcc", raw, &reading->bcc);
+    return read_address_text(reading, "Bcc", raw, &reading->bcc);
 }
 
 static int read_reply_to_header(struct draft_reading *reading, const char *raw)
 {
-    return read_addresses_header(reading, "Reply-To", raw, &reading->reply_to);
+    return read_address_text(reading, "Reply-To", raw, &reading->reply_to);
 }
 
 static const struct header {

@@ -12,7 +12,6 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/address.h"
-#include "mail/file_name.h"
 #include "mail/json_writer.h"
 #include "mail/reason.h"
 
@@ -203,7 +202,7 @@ static const char *const read_only_fields[] = {"updated_at", "webhook_secret"};
 
 int inbox_request_create(const char *address, char **ret_request)
 {
-    if (!address_is_valid(address) || !file_name_is_harmless(address))
+    if (!address_is_folder_name(address))
         return -EINVAL;
     size_t local_len = strcspn(address, "@");
     _cleanup_json_ json_t *request =

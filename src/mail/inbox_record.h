@@ -26,8 +26,8 @@ int inbox_record_from_id(const char *id, struct inbox_record *ret_record);
 int inbox_record_copy(const struct inbox_record *record, struct inbox_record *ret_record);
 void inbox_record_release(struct inbox_record *record);
 
-/* The request that creates an inbox: id null, name the local part. Caller frees. 0, -EINVAL (no address),
- * -ENOMEM. */
+/* The request that creates an inbox: id null, name the local part. Caller frees. 0, -EINVAL (no address that
+ * a folder can be called after), -ENOMEM. */
 int inbox_request_create(const char *address, char **ret_request);
 
 /* The record after creation, from what was asked and the reply's id: for services whose reply carries the id

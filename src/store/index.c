@@ -330,7 +330,7 @@ static bool name_is_free(const struct inbox_table *table, const struct inbox *in
 char *inbox_table_choose_name(const struct inbox_table *table, const struct inbox *inbox, const char *id,
                               const char *address)
 {
-    if (address != NULL && file_name_is_harmless(address) && name_is_free(table, inbox, address))
+    if (address != NULL && address_is_folder_name(address) && name_is_free(table, inbox, address))
         return strdup(address);
     _cleanup_free_ char *from_id = file_name_from_text(id);
     if (from_id == NULL || name_is_free(table, inbox, from_id))

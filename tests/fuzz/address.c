@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lists of addresses, as they stand in headers. Each that is found can be put into a header, a file name and
- * a request; written as a list they are read as the same.
+ * Lists of addresses, as they stand in headers. Each that is found can be put into a header and a request;
+ * written as a list they are read as the same, and nothing is left of a list that is refused.
  */
 #include "mail/address.h"
 #include "base/strbuf.h"
@@ -13,15 +13,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     struct address_list again = {0};
     _cleanup_free_ char *text = fuzz_string(bytes, len);
     _cleanup_strbuf_ struct strbuf written = STRBUF_INIT(1 << 24);
-    int error = address_list_parse(&list, text);
-    FUZZ_CHECK(list.len <= ADDRESS_LIST_MAX);
+    _cleanup_free_ char *refused = NULL;
+    int error = address_list_parse(&list, text, &refused);
+    FUZZ_CHECK(list.len <= ADDRESS_LIST_MAX && (error == 0 || list.len == 0));
+    FUZZ_CHECK((error == -EBADMSG) == (refused != NULL));
     for (size_t i = 0; i < list.len; i++) {
         FUZZ_CHECK(address_is_valid(list.items[i].address));
         FUZZ_CHECK(list.items[i].name == NULL || address_name_is_valid(list.items[i].name));
         strbuf_appendf(&written, "%s<%s>", i > 0 ? ", " : "", list.items[i].address);
     }
     if (error == 0 && list.len > 0) {
-        FUZZ_CHECK(address_list_parse(&again, strbuf_str(&written)) == 0 && again.len == list.len);
+        FUZZ_CHECK(address_list_parse(&again, strbuf_str(&written), NULL) == 0 && again.len == list.len);
         for (size_t i = 0; i < list.len; i++)
             FUZZ_CHECK(strcmp(again.items[i].address, list.items[i].address) == 0);
     }

@@ -71,7 +71,7 @@ record() { # ADDRESS
   start_mount
   local address
   for address in nobody 'two words@x.example' '@x.example' 'a@' '.a@x.example' '-a@x.example' 'a@b@c' $'a\nb@x.example' \
-    'a"b@x.example' '<a@x.example>'; do
+    'a"b@x.example' '<a@x.example>' '"a b"@inbox.localhost' 'a`b@inbox.localhost' 'a@[192.0.2.1]'; do
     expect EINVAL mkdir "$MOUNT/inboxes/$address"
   done
   api GET /inbox | jq -e 'length == 0'

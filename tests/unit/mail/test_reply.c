@@ -91,7 +91,7 @@ static void files_are_named_by_the_subject(void **state)
 static void fill(struct address_list *list, const char *addresses)
 {
     if (addresses != NULL)
-        assert_int_equal(0, address_list_parse(list, addresses));
+        assert_int_equal(0, address_list_parse(list, addresses, NULL));
 }
 
 static char *make(enum reply_kind kind, const char *from, const char *reply_to, const char *to,
@@ -263,7 +263,7 @@ static void what_is_neither_body_nor_message_is_refused_in_words(void **state)
         {" \n", "not a message: it is empty"},
         {"Subject: Breakfast\nand this\n\nYes.",
          "not a message: line 2 is neither a header nor the blank line after them"},
-        {"To: whom it may concern\n\nYes.", "To: not a list of email addresses: \"whom it may concern\""},
+        {"To: whom it may concern\n\nYes.", "To: not an email address: \"whom it may concern\""},
         {"{\"plain_text\": 1}", "plain_text: not a string"},
         {"{\"existing_email_id\": \"e2\", \"message_type\": \"reply\"}",
          "existing_email_id, message_type: not those of the email answered here"},
