@@ -35,7 +35,7 @@ struct maildir_box {
     uint32_t capacity;
     struct number_table by_email;      /* of places */
     struct number_table by_digest;     /* of places */
-    uint32_t present[MAILDIR_FOLDERS]; /* messages that are not gone */
+    uint32_t present[MAILDIR_FOLDERS]; /* messages that are shown */
     int64_t changed_ns[MAILDIR_FOLDERS];
     bool is_stale;    /* the inbox may hold other emails than these */
     bool has_changed; /* the inbox, since a look-through of it began */
@@ -186,8 +186,8 @@ static int box_put(struct maildir_box *box, const struct maildir_mail *mail)
         return -EBADMSG;
     bool is_new = known->uid == 0;
     uint32_t email = known->email;
-    box->present[known->folder] -= !is_new && !known->is_gone;
-    box->present[mail->folder] += !mail->is_gone;
+    box->present[known->folder] -= !is_new && maildir_mail_is_shown(known);
+    box->present[mail->folder] += maildir_mail_is_shown(mail);
     *known = *mail;
     known->email = email;
     if (is_new)
@@ -267,7 +267,8 @@ struct plan {
 static void add_change(struct plan *plan, const struct maildir_mail *mail)
 {
     plan->changed[plan->changed_len++] = *mail;
-    plan->touched |= 1U << mail->folder;
+    if (!mail->is_removed)
+        plan->touched |= 1U << mail->folder;
 }
 
 static void make_digest(const char *id, unsigned char ret_digest[MAILDIR_DIGEST_BYTES])
@@ -422,6 +423,7 @@ static const struct state_file_format format = {
 enum mail_bit {
     MAIL_HAS_INFO = 1,
     MAIL_IS_GONE = 2,
+    MAIL_IS_REMOVED = 4,
 };
 
 /* Boxes and U numbers in one number, which rows are ordered by. */
@@ -432,7 +434,8 @@ static int64_t place_of(uint32_t box, uint32_t uid)
 
 static int64_t bits_of(const struct maildir_mail *mail)
 {
-    return (mail->has_info ? MAIL_HAS_INFO : 0) | (mail->is_gone ? MAIL_IS_GONE : 0);
+    return (mail->has_info ? MAIL_HAS_INFO : 0) | (mail->is_gone ? MAIL_IS_GONE : 0) |
+           (mail->is_removed ? MAIL_IS_REMOVED : 0);
 }
 
 /* A bit that the disk flips must not become a mark: a row whose hash is wrong counts as lost. */
@@ -597,6 +600,7 @@ static int load_mail(struct maildir_memory *memory, sqlite3_stmt *row)
         .folder = (uint8_t)sqlite3_column_int64(row, 5),
         .has_info = (bits & MAIL_HAS_INFO) != 0,
         .is_gone = (bits & MAIL_IS_GONE) != 0,
+        .is_removed = (bits & MAIL_IS_REMOVED) != 0,
     };
     int error = -EBADMSG;
     if (digest != NULL && sqlite3_column_bytes(row, 1) == MAILDIR_DIGEST_BYTES)
@@ -976,7 +980,7 @@ void maildir_memory_note_gone(struct maildir_memory *memory, uint32_t inbox, uin
     lock_for_writing(memory);
     struct maildir_box *box = box_of(memory, inbox);
     const struct maildir_mail *mail = box == NULL ? NULL : find_email(box, email);
-    if (mail != NULL)
+    if (mail != NULL && !mail->is_removed)
         box_touch(box, mail->folder, now_ns(memory));
     if (box != NULL)
         box_mark_stale(box);
@@ -985,18 +989,23 @@ void maildir_memory_note_gone(struct maildir_memory *memory, uint32_t inbox, uin
 
 /* ---------------------------------------------------------------- marking */
 
+/* `mark` NULL: the message is removed. */
 static int mark_locked(struct maildir_memory *memory, struct maildir_box *box, uint32_t uid,
                        const struct maildir_mark *mark)
 {
     const struct maildir_mail *known = find_uid(box, uid);
-    if (known == NULL || known->is_gone)
+    if (known == NULL || !maildir_mail_is_shown(known))
         return -ENOENT;
     struct maildir_mail mail = *known;
     struct maildir_box after = *box;
-    unsigned int touched = 1U << known->folder | 1U << mark->folder;
-    mail.folder = (uint8_t)mark->folder;
-    mail.has_info = mark->has_info;
-    mail.flags = mark->flags;
+    if (mark != NULL) {
+        mail.folder = (uint8_t)mark->folder;
+        mail.has_info = mark->has_info;
+        mail.flags = mark->flags;
+    } else {
+        mail.is_removed = true;
+    }
+    unsigned int touched = 1U << known->folder | 1U << mail.folder;
     int64_t ns = now_ns(memory);
     for (unsigned int i = 0; i < MAILDIR_FOLDERS; i++)
         if ((touched >> i & 1) != 0)
@@ -1019,6 +1028,11 @@ int maildir_memory_mark(struct maildir_memory *memory, uint32_t inbox, uint32_t 
     int error = box == NULL ? -ENOENT : mark_locked(memory, box, uid, mark);
     pthread_mutex_unlock(&memory->write_lock);
     return error;
+}
+
+int maildir_memory_remove(struct maildir_memory *memory, uint32_t inbox, uint32_t uid)
+{
+    return maildir_memory_mark(memory, inbox, uid, NULL);
 }
 
 /* ---------------------------------------------------------------- sizes */

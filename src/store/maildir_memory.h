@@ -7,7 +7,8 @@
  * damaged, and no mark is lost with it.
  *
  * U numbers are given from 1 on in the order of first sight and never again: a message that is gone keeps its
- * own, and gets it back should it return. Messages are known by a digest of the email's id.
+ * own, and gets it back should it return; one that a user removed keeps its own, too, and is not shown again,
+ * though the inbox holds it. Messages are known by a digest of the email's id.
  *
  * An inbox is known by the store's number once maildir_memory_add_inbox() was called with it; other numbers
  * have nothing. Callable from any thread at once; only what says so waits, and for the disk alone.
@@ -45,8 +46,14 @@ struct maildir_mail {
     uint32_t email;                             /* the store's number; NUMBER_NONE: not seen in this mount */
     uint8_t folder;                             /* enum maildir_folder */
     bool has_info;
-    bool is_gone; /* the inbox does not hold it now */
+    bool is_gone;    /* the inbox does not hold it now */
+    bool is_removed; /* a user took it out of the Maildir, for good */
 };
+
+static inline bool maildir_mail_is_shown(const struct maildir_mail *mail)
+{
+    return !mail->is_gone && !mail->is_removed;
+}
 
 /* An email that the inbox holds. */
 struct maildir_sighting {
@@ -68,7 +75,7 @@ void maildir_memory_free(struct maildir_memory *memory);
 int maildir_memory_add_inbox(struct maildir_memory *memory, uint32_t inbox, const char *id);
 bool maildir_memory_has_inbox(struct maildir_memory *memory, uint32_t inbox);
 
-/* Each fills in a copy, or returns false: no such message. One that is gone is given, too. */
+/* Each fills in a copy, or returns false: no such message. One that is gone or removed is given, too. */
 bool maildir_memory_find_uid(struct maildir_memory *memory, uint32_t inbox, uint32_t uid,
                              struct maildir_mail *ret);
 bool maildir_memory_find_email(struct maildir_memory *memory, uint32_t inbox, uint32_t email,
@@ -77,7 +84,7 @@ bool maildir_memory_find_email(struct maildir_memory *memory, uint32_t inbox, ui
 struct maildir_state {
     uint32_t uidvalidity;
     uint32_t uid_max;                  /* the highest given */
-    uint32_t present[MAILDIR_FOLDERS]; /* messages that are not gone, as far as is known */
+    uint32_t present[MAILDIR_FOLDERS]; /* messages that are shown, as far as is known */
     int64_t changed_ns[MAILDIR_FOLDERS];
     bool is_stale; /* maildir_memory_sync() would find something to do, perhaps */
 };
@@ -108,6 +115,9 @@ struct maildir_mark {
 };
 int maildir_memory_mark(struct maildir_memory *memory, uint32_t inbox, uint32_t uid,
                         const struct maildir_mark *mark);
+
+/* The message is in the Maildir no more, and never again; the same otherwise. */
+int maildir_memory_remove(struct maildir_memory *memory, uint32_t inbox, uint32_t uid);
 
 /* The message is this large. Written without waiting for the disk: it can be learned again. */
 void maildir_memory_note_size(struct maildir_memory *memory, uint32_t inbox, uint32_t uid, int64_t size);

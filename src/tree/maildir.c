@@ -486,7 +486,7 @@ static int find_message(struct tree *tree, uint64_t folder, const char *text, st
     memcpy(known.id, ret_mail->digest, sizeof(known.id));
     bool is_it = maildir_name_is_same_message(&name, &known) && ret_mail->folder == wanted &&
                  ret_mail->has_info == name.has_info && ret_mail->flags == name.flags;
-    return is_it && !ret_mail->is_gone && ret_mail->email != NUMBER_NONE &&
+    return is_it && maildir_mail_is_shown(ret_mail) && ret_mail->email != NUMBER_NONE &&
                    store_get_email(tree->store, ret_mail->email, ret_email) && is_in_inbox(tree, ret_email)
                ? 0
                : -ENOENT;
@@ -608,6 +608,10 @@ static int create_local(struct tree *tree, const struct tree_caller *caller, uin
                         struct tree_handle **ret_handle)
 {
     (void)caller;
+    /* What is made in tmp is to be delivered. Of the errors that say no, an IMAP server takes this one for an
+     * answer to its client, others for defects. */
+    if (node_kind(folder) == NODE_MAILDIR && part_of(folder) == MAILDIR_PART_TMP)
+        return -EDQUOT;
     if (!is_local(folder, name))
         return -EPERM;
     int error = check_can_make(tree, folder);
@@ -625,8 +629,10 @@ static int create_local(struct tree *tree, const struct tree_caller *caller, uin
 /* ---------------------------------------------------------------- names removed and renamed: of messages,
  * these are marks */
 
-/* What a mail program removes, it has in its trash: shown, and marked so. */
-static int trash_message(struct tree *tree, uint64_t folder, const char *name)
+/* What a mail program removes, it has in its trash: shown, and marked so. When it empties the trash, the
+ * message leaves the Maildir: IMAP servers cannot refuse an EXPUNGE, and mbsync(1) would try again each time.
+ */
+static int remove_message(struct tree *tree, uint64_t folder, const char *name)
 {
     struct maildir_mail mail;
     struct email_view email;
@@ -635,7 +641,7 @@ static int trash_message(struct tree *tree, uint64_t folder, const char *name)
         return error;
     uint64_t trashed = maildir_flag('T');
     if ((mail.flags & trashed) != 0)
-        return -EPERM;
+        return maildir_memory_remove(tree->maildir->memory, email.inbox, mail.uid);
     const struct maildir_mark mark = {
         .folder = (enum maildir_folder)mail.folder, .has_info = true, .flags = mail.flags | trashed};
     return maildir_memory_mark(tree->maildir->memory, email.inbox, mail.uid, &mark);
@@ -671,7 +677,7 @@ static int unlink_in_maildir(struct tree *tree, const struct tree_caller *caller
     char path[LOCAL_PATH_SIZE];
     (void)caller;
     if (holds_messages(folder))
-        return trash_message(tree, folder, name);
+        return remove_message(tree, folder, name);
     if (!is_local(folder, name))
         return -EPERM;
     int error = local_path(tree, folder, name, path);
@@ -732,7 +738,7 @@ static void fetch_first(struct tree *tree, uint32_t inbox, enum maildir_folder f
            (count = store_list_emails(tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
         for (size_t i = 0; i < count && len < FETCHED_FIRST; i++)
             if (maildir_memory_find_email(tree->maildir->memory, inbox, views[i].number, &mail) &&
-                mail.folder == folder && mail.size < 0)
+                maildir_mail_is_shown(&mail) && mail.folder == folder && mail.size < 0)
                 wanted[len++] = views[i].number;
         position = next[count - 1];
     }
@@ -824,7 +830,7 @@ static void read_messages(const struct tree_dir *dir, enum maildir_folder folder
     while ((count = store_list_emails(tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
         for (size_t i = 0; i < count; i++) {
             if (!maildir_memory_find_email(tree->maildir->memory, inbox, views[i].number, &mail) ||
-                mail.is_gone || mail.folder != folder)
+                !maildir_mail_is_shown(&mail) || mail.folder != folder)
                 continue;
             name_of(&mail, name);
             fill_message(tree, &views[i], &mail, &entry);

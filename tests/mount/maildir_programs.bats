@@ -230,6 +230,21 @@ copied() # how the copy's files are called, and their marks
   equal "$(copied | wc -l)" 4
 }
 
+@test "mbsync expunges what was deleted in the copy, and has nothing to say the next time" {
+  mbsync_configuration mount copy
+  sed -i 's/^Expunge None/Expunge Both/' "$DIR/mbsyncrc"
+  syncs
+  local copy
+  copy=$(grep -rl '^Subject: two' "$DIR/copy")
+  mv "$copy" "$DIR/copy/INBOX/cur/$(basename "${copy%:2,*}"):2,ST"
+  syncs
+  equal "$(copied | wc -l)" 2
+  equal "$(find "$BOX" -name '*U=*' | wc -l)" 2
+  present "$(mounted "$BOB" two)"
+  syncs
+  equal "$(grep -v 'sleeping due to recent' "$DIR/synced")" ""
+}
+
 @test "mbsync keeps its state beside the folders of the mount, when that is its near side" {
   mbsync_configuration copy mount
   mkdir -p "$DIR/copy/INBOX/cur" "$DIR/copy/INBOX/new" "$DIR/copy/INBOX/tmp"

@@ -262,6 +262,35 @@ static void what_left_keeps_its_number_and_gets_it_back(void **state)
     assert_false(get(world, 'a', 0).is_gone);
 }
 
+/* Not by coming back to the inbox either. */
+static void what_was_removed_never_comes_back(void **state)
+{
+    struct world *world = *state;
+    assert_int_equal(see(world, "ab", 0), 0);
+    struct maildir_state before = state_of(world);
+    assert_int_equal(maildir_memory_remove(world->memory, INBOX, 1), 0);
+    assert_true(state_of(world).changed_ns[MAILDIR_NEW] > before.changed_ns[MAILDIR_NEW]);
+    assert_durable(&world->dir);
+    assert_int_equal(maildir_memory_remove(world->memory, INBOX, 1), -ENOENT);
+    assert_int_equal(maildir_memory_remove(world->memory, INBOX, 3), -ENOENT);
+    open_after_kill(world);
+    struct maildir_state removed = state_of(world);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(see(world, "ab", 0), 0);
+        assert_true(get(world, 'a', 0).is_removed);
+        assert_false(maildir_mail_is_shown(&(struct maildir_mail){.is_removed = true}));
+        assert_int_equal(get(world, 'a', 0).uid, 1);
+        assert_int_equal(state_of(world).present[MAILDIR_NEW], 1);
+        maildir_memory_note_gone(world->memory, INBOX, 'a');
+        assert_int_equal(see(world, "b", 0), 0);
+        assert_true(get(world, 'a', 0).is_gone);
+    }
+    /* That it leaves the inbox and comes back is no change of the Maildir. */
+    assert_memory_equal(state_of(world).changed_ns, removed.changed_ns, sizeof(removed.changed_ns));
+    assert_int_equal(see(world, "abc", 0), 0);
+    assert_uid(world, 'c', 3);
+}
+
 static void assert_present(struct world *world, uint32_t in_new, uint32_t in_cur)
 {
     struct maildir_state state;
@@ -769,6 +798,7 @@ int main(void)
         TEST(numbers_ascend_in_the_order_of_sight),
         TEST(numbers_and_uidvalidity_are_the_same_in_the_next_mount),
         TEST(what_left_keeps_its_number_and_gets_it_back),
+        TEST(what_was_removed_never_comes_back),
         TEST(how_many_each_folder_holds_follows_what_happens),
         TEST(inboxes_count_apart),
         TEST(an_email_without_an_id_has_no_number),

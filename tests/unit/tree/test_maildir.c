@@ -256,6 +256,9 @@ static void nothing_but_marking_is_accepted(void **state)
     assert_int_equal(rename_at(fixture, "drafts", "draft", BOX "/new", "draft"), -EPERM);
     assert_int_equal(rename_at(fixture, BOX "/cur", one, BOX "/cur", one), -ENOENT);
     assert_int_equal(tree_create(tree, &nobody, new, "1.x", 0600, O_WRONLY, &entry, &handle), -EPERM);
+    uint64_t tmp = fixture_ino(fixture, BOX "/tmp");
+    assert_int_equal(tree_create(tree, &nobody, tmp, "1.x", 0600, O_WRONLY, &entry, &handle), -EDQUOT);
+    assert_int_equal(tree_create(tree, &nobody, tmp, ".x", 0600, O_WRONLY, &entry, &handle), -EDQUOT);
     assert_int_equal(tree_make_dir(tree, &nobody, new, "x", 0700, &entry), -EPERM);
     assert_int_equal(tree_make_node(tree, new, "x", S_IFREG | 0600, &entry), -EPERM);
     assert_int_equal(tree_make_symlink(tree, "x", new, "x", &entry), -EPERM);
@@ -268,7 +271,7 @@ static void nothing_but_marking_is_accepted(void **state)
     assert_int_equal(list(fixture, BOX "/new", 0).count, 3);
 }
 
-static void removing_trashes_and_the_trash_stays(void **state)
+static void what_is_removed_is_in_the_trash_and_from_there_for_good(void **state)
 {
     struct tree_fixture *fixture = *state;
     struct listing listing = list(fixture, BOX "/new", 0);
@@ -278,7 +281,40 @@ static void removing_trashes_and_the_trash_stays(void **state)
     assert_int_equal(tree_unlink(fixture->tree, &nobody, new, listing.by_uid[1].name), 0);
     assert_int_equal(tree_unlink(fixture->tree, &nobody, new, listing.by_uid[1].name), -ENOENT);
     assert_string_equal(list(fixture, BOX "/new", 0).by_uid[1].name, trashed);
-    assert_int_equal(tree_unlink(fixture->tree, &nobody, new, trashed), -EPERM);
+    assert_int_equal(tree_unlink(fixture->tree, &nobody, new, trashed), 0);
+    assert_int_equal(tree_unlink(fixture->tree, &nobody, new, trashed), -ENOENT);
+    assert_int_equal(rename_at(fixture, BOX "/new", trashed, BOX "/cur", trashed), -ENOENT);
+    assert_int_equal(list(fixture, BOX "/new", 0).count, 2);
+    /* The inbox has it, and mail that comes gets another number. */
+    fake_service_add_simple_email(fixture->fake, "i1", "6fa3f6ff-0d44", "fourth");
+    sync_all(fixture);
+    listing = list(fixture, BOX "/new", 0);
+    assert_int_equal(listing.count, 3);
+    assert_string_equal(listing.by_uid[1].name, "");
+    assert_string_not_equal(listing.by_uid[4].name, "");
+}
+
+/* As of any file that was removed. */
+static void a_removed_message_is_readable_for_who_has_it_open(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    char trashed[MAILDIR_NAME_SIZE + 80];
+    struct tree_handle *handle = NULL;
+    struct tree_attributes attributes;
+    struct tree_data data;
+    struct listing listing = list(fixture, BOX "/new", 0);
+    const char *name = listing.by_uid[1].name;
+    _cleanup_free_ char *path = path_of(BOX "/new", name);
+    uint64_t ino = fixture_ino(fixture, path);
+    uint64_t new = fixture_ino(fixture, BOX "/new");
+    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_RDONLY, &handle), 0);
+    snprintf(trashed, sizeof(trashed), "%s:2,T", name);
+    assert_int_equal(tree_unlink(fixture->tree, &nobody, new, name), 0);
+    assert_int_equal(tree_unlink(fixture->tree, &nobody, new, trashed), 0);
+    assert_int_equal(tree_get_attributes(fixture->tree, &nobody, ino, &attributes), 0);
+    assert_int_equal(tree_read(handle, 4096, 0, &data), 0);
+    assert_int_equal(data.len, 10);
+    tree_release(handle);
 }
 
 /* ---------------------------------------------------------------- mail that comes and goes */
@@ -481,7 +517,8 @@ int main(void)
         TEST(reads_end_where_the_message_ends),
         TEST(a_message_answers_to_one_name_at_a_time),
         TEST(nothing_but_marking_is_accepted),
-        TEST(removing_trashes_and_the_trash_stays),
+        TEST(what_is_removed_is_in_the_trash_and_from_there_for_good),
+        TEST(a_removed_message_is_readable_for_who_has_it_open),
         TEST(new_mail_changes_new_before_anybody_looks_through_it),
         TEST(a_new_inbox_changes_the_folder_of_maildirs),
         TEST(mail_that_is_gone_is_not_there_and_comes_back_as_what_it_was),
