@@ -429,7 +429,7 @@ static void get_content(struct mail_service *service, const struct content_query
     if (query->max_bytes > 0 && query->max_bytes < request.max_body_bytes)
         request.max_body_bytes = query->max_bytes;
     api_perform(api, &request, &body, &response, ret);
-    if (query->max_bytes > 0 && response.error == -EFBIG && response.status < 300)
+    if (response.error == -EFBIG && response.status >= 200 && response.status < 300)
         set_too_big(ret);
     bool is_no_content = ret->outcome == SERVICE_OK && read_content(&body, query, &content, ret);
     judge_missing(ret);

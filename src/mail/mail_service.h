@@ -113,7 +113,8 @@ struct content_query {
     /* The service showed just now that it has this email (raw: its content was answered). Then a 404 speaks
      * against the endpoint, and two of them of different emails mean that it is absent. */
     bool is_known_to_exist;
-    /* get_content(): a longer answer is SERVICE_REJECTED, EFBIG. 0: as long as content may be. */
+    /* get_content(): a longer answer is SERVICE_REJECTED, EFBIG. 0: as long as content may be
+     * (EMAIL_CONTENT_MAX_BYTES). */
     uint64_t max_bytes;
 };
 

@@ -106,7 +106,7 @@ static void answers_that_are_no_content(void **state)
         {{.body = "{\"id\": \"e-1\", \"subject\": \"a record\"}"}, SERVICE_RETRY, EIO},
         {{.body = "{\"id\": \"other\", \"plain_text\": \"x\"}"}, SERVICE_RETRY, EIO},
         {{.fault = SCRIPTED_HALF_BODY, .body = CONTENT}, SERVICE_RETRY, EHOSTUNREACH},
-        {{.fault = SCRIPTED_ENDLESS_BODY}, SERVICE_RETRY, EIO},
+        {{.fault = SCRIPTED_ENDLESS_HEAD}, SERVICE_RETRY, EIO},
     };
     struct api_fixture *fixture = *state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -116,6 +116,16 @@ static void answers_that_are_no_content(void **state)
         if (outcome != cases[i].outcome || (error != cases[i].error && cases[i].step.fault == SCRIPTED_NONE))
             fail_msg("case %zu: outcome %d, error %d", i, outcome, error);
     }
+    assert_int_equal(knowledge(fixture).content, CAPABILITY_UNKNOWN);
+}
+
+static void content_without_an_end_is_too_big(void **state)
+{
+    struct api_fixture *fixture = *state;
+    int error;
+    scripted_server_push(fixture->server, (struct scripted_step){.fault = SCRIPTED_ENDLESS_BODY});
+    assert_int_equal(get_content(fixture, "e-1", false, &error), SERVICE_REJECTED);
+    assert_int_equal(error, EFBIG);
     assert_int_equal(knowledge(fixture).content, CAPABILITY_UNKNOWN);
 }
 
@@ -403,6 +413,7 @@ int main(void)
         API_TEST(the_content_of_an_email),
         API_TEST(content_longer_than_wanted_is_refused),
         API_TEST(answers_that_are_no_content),
+        API_TEST(content_without_an_end_is_too_big),
         API_TEST(two_missing_emails_mean_that_there_is_no_content),
         API_TEST(a_success_between_two_missing_emails_clears_the_service),
         API_TEST(absent_content_is_looked_for_again_now_and_then),
