@@ -459,7 +459,8 @@ static int init(struct index *index, struct clock *clock, const struct store_lis
     index->emails = email_table_new();
     if (index->emails == NULL)
         return -ENOMEM;
-    pthread_mutex_init(&index->write_lock, NULL);
+    pthread_mutex_init(&index->own_lock, NULL);
+    index->write_lock = &index->own_lock;
 
     /* A stream of readers must not keep new mail out. */
     pthread_rwlockattr_t attributes;
@@ -477,7 +478,7 @@ void index_release(struct index *index)
     inbox_table_release(&index->inboxes);
     email_table_free(index->emails);
     records_release(&index->records);
-    pthread_mutex_destroy(&index->write_lock);
+    pthread_mutex_destroy(&index->own_lock);
     pthread_rwlock_destroy(&index->read_lock);
     *index = (struct index){0};
 }
@@ -596,6 +597,10 @@ int index_begin_write_locked(struct index *index)
         return error;
     records_note_saved(&index->records);
     error = save_all_locked(index);
+    if (error == 0 && index->sibling != NULL) {
+        records_note_saved(&index->sibling->records);
+        error = save_all_locked(index->sibling);
+    }
     if (error != 0)
         records_abandon(&index->records);
     return error;
@@ -603,10 +608,10 @@ int index_begin_write_locked(struct index *index)
 
 void index_repair(struct index *index)
 {
-    pthread_mutex_lock(&index->write_lock);
+    pthread_mutex_lock(index->write_lock);
     if (records_must_save(&index->records) && index_begin_write_locked(index) == 0)
         (void)records_commit(&index->records);
-    pthread_mutex_unlock(&index->write_lock);
+    pthread_mutex_unlock(index->write_lock);
 }
 
 int index_open(struct index *index, struct clock *clock, const struct store_listener *listener,
@@ -614,28 +619,31 @@ int index_open(struct index *index, struct clock *clock, const struct store_list
 {
     const struct records_visitor visitor = {load_inbox, load_email, index};
     int error = init(index, clock, listener, events);
-    if (error == 0)
-        error = records_load(&index->records, file, list, &visitor);
-    if (error == 0)
-        index_repair(index);
-    return error;
+    return error != 0 ? error : records_load(&index->records, file, list, &visitor);
+}
+
+void index_join(struct index *index, struct index *sibling)
+{
+    index->sibling = sibling;
+    sibling->sibling = index;
+    sibling->write_lock = index->write_lock;
 }
 
 /* ---------------------------------------------------------------- what others note */
 
 uint32_t index_begin_listing(struct index *index)
 {
-    pthread_mutex_lock(&index->write_lock);
+    pthread_mutex_lock(index->write_lock);
     if (++index->last_listing == 0)
         index->last_listing = 1;
     uint32_t listing = index->last_listing;
-    pthread_mutex_unlock(&index->write_lock);
+    pthread_mutex_unlock(index->write_lock);
     return listing;
 }
 
 bool index_end_first_sync(struct index *index)
 {
-    pthread_mutex_lock(&index->write_lock);
+    pthread_mutex_lock(index->write_lock);
     bool is_first = !index->records.first_sync_done;
     if (is_first) {
         index->records.first_sync_done = true;
@@ -645,13 +653,13 @@ bool index_end_first_sync(struct index *index)
             (void)records_commit(&index->records);
         }
     }
-    pthread_mutex_unlock(&index->write_lock);
+    pthread_mutex_unlock(index->write_lock);
     return is_first;
 }
 
 void index_note_held_shown(struct index *index)
 {
-    pthread_mutex_lock(&index->write_lock);
+    pthread_mutex_lock(index->write_lock);
     bool is_news = !index->shows_held;
     uint32_t inboxes = index->inboxes.len;
     if (is_news) {
@@ -659,7 +667,7 @@ void index_note_held_shown(struct index *index)
         index->shows_held = true;
         pthread_rwlock_unlock(&index->read_lock);
     }
-    pthread_mutex_unlock(&index->write_lock);
+    pthread_mutex_unlock(index->write_lock);
     for (uint32_t i = 0; is_news && i < inboxes; i++)
         index_notify_inbox(index, i, STORE_CHANGED);
 }
@@ -673,10 +681,10 @@ void index_note_lost(struct index *index)
 
 void index_clean(struct index *index)
 {
-    pthread_mutex_lock(&index->write_lock);
+    pthread_mutex_lock(index->write_lock);
     if (atomic_load(&index->open_indexes) == 0)
         records_clean(&index->records);
-    pthread_mutex_unlock(&index->write_lock);
+    pthread_mutex_unlock(index->write_lock);
 }
 
 void index_notify_email(const struct index *index, uint32_t email, enum store_change change)

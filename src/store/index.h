@@ -139,7 +139,9 @@ struct index {
     struct store_listener listener;
     struct event_listener events;
 
-    pthread_mutex_t write_lock;
+    pthread_mutex_t *write_lock; /* its own, or that of its sibling */
+    pthread_mutex_t own_lock;
+    struct index *sibling; /* the index of the other list in its file; NULL: nobody else uses the file */
     pthread_rwlock_t read_lock;
 
     struct records records;     /* protected by write_lock, but for reading texts */
@@ -156,17 +158,22 @@ struct index {
 /* ---------------------------------------------------------------- life, and what others note */
 
 /* As it was when the program last ran: loaded from `file` (borrowed; waits for the disk), which it uses from
- * then on. On failure it is to be released all the same. 0 or -ENOMEM. */
+ * then on. On failure it is to be released all the same. A file that turns out to be damaged is left as it
+ * is until something is written, or index_repair(). 0 or -ENOMEM. */
 int index_open(struct index *index, struct clock *clock, const struct store_listener *listener,
                const struct event_listener *events, struct state_file *file, enum records_list list);
 void index_release(struct index *index);
+
+/* From now on these two, both just opened, share one file and its damage: whoever makes it anew writes what
+ * both know. They share the lock of `index` for that, which has to outlive the sibling. */
+void index_join(struct index *index, struct index *sibling);
 
 /* Makes a file anew that was found to be damaged; what is lost with it is found to be missing from then on
  * (waits for the disk). */
 void index_repair(struct index *index);
 
 /* Begins a transaction for changes to the file (records_begin()); when that was made anew, all that is known
- * is written to it first. With write_lock held. 0 or -errno. */
+ * here and to the sibling is written to it first. With write_lock held. 0 or -errno. */
 int index_begin_write_locked(struct index *index);
 
 /* Writes what is known of an inbox, in a transaction. With write_lock held. 0 or -errno. */

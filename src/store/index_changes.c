@@ -262,9 +262,9 @@ int email_batch_flush(struct email_batch *batch, struct index *index)
     struct news news = {.is_quiet = true};
     if (batch->len == 0)
         return 0;
-    pthread_mutex_lock(&index->write_lock);
+    pthread_mutex_lock(index->write_lock);
     int error = flush_locked(batch, index, &news);
-    pthread_mutex_unlock(&index->write_lock);
+    pthread_mutex_unlock(index->write_lock);
     if (error == 0)
         notify_batch(batch, index, &news);
     clear_batch(batch);
@@ -360,9 +360,9 @@ int index_put_email(struct index *index, struct email_batch *batch, uint32_t inb
     int error;
     enum index_put put = INDEX_UNCHANGED;
     do {
-        pthread_mutex_lock(&index->write_lock);
+        pthread_mutex_lock(index->write_lock);
         error = put_email_locked(index, batch, inbox, record, &put);
-        pthread_mutex_unlock(&index->write_lock);
+        pthread_mutex_unlock(index->write_lock);
     } while (error == -EAGAIN && (error = email_batch_flush(batch, index)) == 0);
     if (error == 0)
         *ret_put = put;
@@ -419,7 +419,7 @@ static void write_gone(struct index *index, const uint32_t *emails, size_t len, 
 static size_t remove_some(struct index *index, uint32_t inbox_number, uint32_t listing, bool with_held,
                           size_t place, uint32_t ret_emails[EMAIL_BATCH_MAX], size_t *ret_len)
 {
-    pthread_mutex_lock(&index->write_lock);
+    pthread_mutex_lock(index->write_lock);
     struct inbox *inbox = inbox_table_get(&index->inboxes, inbox_number);
     size_t len = inbox == NULL ? 0 : find_unseen(index, inbox, listing, with_held, &place, ret_emails);
     if (len > 0) {
@@ -427,7 +427,7 @@ static size_t remove_some(struct index *index, uint32_t inbox_number, uint32_t l
         hide_emails(index, inbox, ret_emails, len, now_ms);
         write_gone(index, ret_emails, len, now_ms);
     }
-    pthread_mutex_unlock(&index->write_lock);
+    pthread_mutex_unlock(index->write_lock);
     *ret_len = len;
     return place;
 }
@@ -450,7 +450,7 @@ bool index_has_assigned(struct index *index, const char *key)
 {
     struct hashed_text hashed = email_table_hash(index->emails, key);
     bool found = false;
-    pthread_mutex_lock(&index->write_lock);
+    pthread_mutex_lock(index->write_lock);
     for (uint32_t i = 0; i < index->inboxes.len && !found; i++) {
         const struct inbox *inbox = index->inboxes.items[i];
         if (inbox == NULL || inbox->is_gone || inbox == index->inboxes.of_no_name)
@@ -458,7 +458,7 @@ bool index_has_assigned(struct index *index, const char *key)
         uint32_t email = email_list_find_key(index->emails, &inbox->emails, hashed);
         found = email != NUMBER_NONE && !email_table_find(index->emails, email)->is_gone;
     }
-    pthread_mutex_unlock(&index->write_lock);
+    pthread_mutex_unlock(index->write_lock);
     return found;
 }
 
@@ -595,9 +595,9 @@ int index_put_inbox(struct index *index, const struct inbox_record *record, enum
 {
     struct change change = {0};
     uint32_t number;
-    pthread_mutex_lock(&index->write_lock);
+    pthread_mutex_lock(index->write_lock);
     int error = put_inbox_locked(index, record, origin, listing, &change, &number);
-    pthread_mutex_unlock(&index->write_lock);
+    pthread_mutex_unlock(index->write_lock);
     if (error != 0)
         return error;
     notify_change(index, &change);
@@ -623,11 +623,11 @@ static int put_no_name_locked(struct index *index, struct change *change)
 int index_put_inbox_of_no_name(struct index *index, uint32_t *ret_number)
 {
     struct change change = {0};
-    pthread_mutex_lock(&index->write_lock);
+    pthread_mutex_lock(index->write_lock);
     int error = put_no_name_locked(index, &change);
     if (error == 0)
         *ret_number = index->inboxes.of_no_name->number;
-    pthread_mutex_unlock(&index->write_lock);
+    pthread_mutex_unlock(index->write_lock);
     notify_change(index, &change);
     return error;
 }
@@ -635,7 +635,7 @@ int index_put_inbox_of_no_name(struct index *index, uint32_t *ret_number)
 void index_touch_inboxes(struct index *index)
 {
     int64_t now_ms = clock_realtime_ms(index->clock);
-    pthread_mutex_lock(&index->write_lock);
+    pthread_mutex_lock(index->write_lock);
     pthread_rwlock_wrlock(&index->read_lock);
     uint32_t len = index->inboxes.len;
     for (uint32_t i = 0; i < len; i++) {
@@ -644,7 +644,7 @@ void index_touch_inboxes(struct index *index)
             inbox->changed_ms = inbox->changed_ms < now_ms ? now_ms : inbox->changed_ms + 1;
     }
     pthread_rwlock_unlock(&index->read_lock);
-    pthread_mutex_unlock(&index->write_lock);
+    pthread_mutex_unlock(index->write_lock);
     for (uint32_t i = 0; i < len; i++)
         index_notify_inbox(index, i, STORE_CHANGED);
 }
@@ -679,9 +679,9 @@ void index_end_inbox_list(struct index *index, uint32_t listing, uint32_t known_
     pthread_rwlock_unlock(&index->read_lock);
     for (uint32_t number = 0; number < known_before; number++) {
         struct change change = {0};
-        pthread_mutex_lock(&index->write_lock);
+        pthread_mutex_lock(index->write_lock);
         remove_unlisted_locked(index, number, listing, &change);
-        pthread_mutex_unlock(&index->write_lock);
+        pthread_mutex_unlock(index->write_lock);
         notify_change(index, &change);
     }
 }
@@ -704,11 +704,11 @@ struct listing_memory *index_find_listing_memory(struct index *index, uint32_t n
 
 void index_end_quiet(struct index *index, uint32_t number)
 {
-    pthread_mutex_lock(&index->write_lock);
+    pthread_mutex_lock(index->write_lock);
     struct inbox *inbox = inbox_table_get(&index->inboxes, number);
     if (inbox != NULL && inbox->is_quiet) {
         inbox->is_quiet = false;
         write_row(index, inbox);
     }
-    pthread_mutex_unlock(&index->write_lock);
+    pthread_mutex_unlock(index->write_lock);
 }

@@ -157,15 +157,18 @@ static void hide_old(struct outbound *outbound, int dir_fd)
     unlinkat(dir_fd, "sent", AT_REMOVEDIR);
 }
 
-int outbound_open(struct outbound *outbound, struct mail_service *service, struct clock *clock,
-                  const struct store_listener *listener, struct state_file *file, int dir_fd)
+int outbound_open(struct outbound *outbound, struct mail_service *service,
+                  const struct store_listener *listener, struct index *received, int dir_fd)
 {
     static const struct mail_service_ops ops = {.list_emails = list_as_inbox};
     static const struct event_listener nobody = {.notify = NULL};
     *outbound = (struct outbound){.as_inbox = {&ops}, .service = service};
-    int error = index_open(&outbound->index, clock, listener, &nobody, file, RECORDS_SENT);
-    if (error == 0)
-        error = make_inbox(outbound);
+    int error = index_open(&outbound->index, received->clock, listener, &nobody, received->records.file,
+                           RECORDS_SENT);
+    if (error != 0)
+        return error;
+    index_join(received, &outbound->index);
+    error = make_inbox(outbound);
     if (error == 0)
         hide_old(outbound, dir_fd);
     return error;

@@ -17,12 +17,12 @@ struct outbound {
     uint32_t inbox;
 };
 
-/* Loads what is in `file`, and takes over what version 0.1 left in `dir_fd`. `listener`: its email_changed is
- * told, of numbers of this index. 0, -ENOMEM.
+/* Loads what is in the file of `received` (borrowed), just opened, and takes over what version 0.1 left in
+ * `dir_fd`. `listener`: its email_changed is told, of numbers of this index. 0, -ENOMEM.
  */
-int outbound_open(struct outbound *outbound, struct mail_service *service, struct clock *clock,
-                  const struct store_listener *listener, struct state_file *file, int dir_fd);
-/* What was never opened, too. */
+int outbound_open(struct outbound *outbound, struct mail_service *service,
+                  const struct store_listener *listener, struct index *received, int dir_fd);
+/* What was never opened, too. Before `received` is released. */
 void outbound_release(struct outbound *outbound);
 
 /* Hides the mail of this id from now on, known or not. 0, -ENOMEM. */

@@ -369,10 +369,10 @@ static int end_round(struct search_progress *progress, const struct search_round
 static void measure(struct search_progress *progress, struct search_round *round)
 {
     struct index *index = progress->index;
-    pthread_mutex_lock(&index->write_lock);
+    pthread_mutex_lock(index->write_lock);
     round->end = index->records.next_text;
     round->emails = email_table_len(index->emails);
-    pthread_mutex_unlock(&index->write_lock);
+    pthread_mutex_unlock(index->write_lock);
 }
 
 static int search_round_run(struct search_progress *progress, struct search_round *round)

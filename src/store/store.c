@@ -36,8 +36,7 @@ static int open_outbound(struct store *store, const struct store_config *config,
     const struct store_listener listener = {.inbox_changed = config->listener.sent_changed,
                                             .email_changed = config->listener.sent_changed,
                                             .context = config->listener.context};
-    return outbound_open(&store->outbound, config->service, config->clock, &listener, &store->records,
-                         dir_fd);
+    return outbound_open(&store->outbound, config->service, &listener, &store->index, dir_fd);
 }
 
 /* What changes in the index is to be found by searches, too. */
@@ -71,6 +70,7 @@ static int open_parts(struct store *store, const struct store_config *config, in
         error = open_outbound(store, config, dir_fd);
     if (error != 0)
         return error;
+    index_repair(&store->index);
     store->sync = sync_new(store);
     store->search_feed = search_feed_new(&store->index, dir_fd);
     if (store->sync == NULL || store->search_feed == NULL)

@@ -46,6 +46,7 @@ static uint64_t open_index(int dir_fd)
     uint64_t hash = 0;
     FUZZ_CHECK(records_open_file(&file, dir_fd) == 0);
     FUZZ_CHECK(index_open(&index, clock_system(), &listener, &events, &file, RECORDS_RECEIVED) == 0);
+    index_repair(&index);
     for (uint64_t position = 0; index_list_inboxes(&index, position, &inbox, &position, 1) == 1;) {
         char *json = NULL;
         size_t len = 0;

@@ -136,6 +136,40 @@ static void what_is_hidden_stays_hidden(void **state)
     assert_sent(world, FIRST " 20261120T100000Z_s_00000004.json");
 }
 
+/* Both lists are in one file, which is made anew as a whole. */
+static void damage_of_received_mail_costs_nothing_of_sent_mail(void **state)
+{
+    struct store_world *world = *state;
+    static const char path[] = "cache/records.sqlite3";
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    store_hide_sent(world->store, "00000002");
+    world_close(world);
+    assert_int_equal(file_read_at(world->dir.fd, path, 1 << 20, &bytes, &len), 0);
+    char *damaged = memmem(bytes, len, "in-1alice@", strlen("in-1alice@")); /* in the row of the inbox */
+    assert_non_null(damaged);
+    ++*damaged;
+    _cleanup_close_ int fd = openat(world->dir.fd, path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    assert_int_equal(file_write_all(fd, bytes, len), 0);
+    fake_service_set_reachable(world->fake, false);
+    for (int i = 0; i < 2; i++) {
+        world_start(world);
+        assert_inboxes(world, "");
+        assert_sent(world, FIRST);
+        struct email_view view;
+        _cleanup_free_ char *json = NULL;
+        assert_true(store_find_sent(world->store, FIRST, &view));
+        assert_int_equal(store_read_sent(world->store, view.number, &json, &len), 0);
+        world_close(world);
+    }
+    assert_int_equal(faccessat(world->dir.fd, "cache/records.sqlite3.set-aside", F_OK, 0), 0);
+    fake_service_set_reachable(world->fake, true);
+    world_start(world);
+    assert_int_equal(world_sync(world), 0);
+    assert_inboxes(world, "alice@inbox.example");
+    assert_sent(world, FIRST);
+}
+
 /* A cache of inboxfs 0.1, in which 00000002 and 00000009 were hidden. */
 static void what_version_0_1_hid_stays_hidden(void **state)
 {
@@ -170,6 +204,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(its_failure_is_no_failure_of_a_sync, set_up, tear_down),
         cmocka_unit_test(a_core_server_is_not_asked),
         cmocka_unit_test_setup_teardown(what_is_hidden_stays_hidden, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(damage_of_received_mail_costs_nothing_of_sent_mail, set_up,
+                                        tear_down),
         cmocka_unit_test(what_version_0_1_hid_stays_hidden),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
