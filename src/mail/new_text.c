@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One pass over the lines. The first half tells line by line how mail programs mark what is not new: Apple
- * Mail, Gmail, Outlook, Thunderbird and others, as they are localised. The second half goes through the text,
- * keeps what is new, and ends where history begins that is not quoted. In the words of mail programs ASCII
- * letters of either case are the same; others are compared as bytes.
+ * One pass over the lines. The table holds what mail programs write around text that is not new, a row for
+ * each language. The functions after it tell what one line is; the last part goes through the text, keeps
+ * what is new, and ends where history begins that is not quoted. Phrases are compared as bytes, in the case
+ * that programs write.
  */
 #include "mail/new_text.h"
 
@@ -11,351 +11,489 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/cleanup.h"
 
-/* ---- words and marks of history */
+/* ---- what mail programs write */
 
-/* A line of the block that Outlook puts above history: "Sent: Friday". */
-enum history_header {
-    HISTORY_NO_HEADER,
-    HISTORY_FROM,
-    HISTORY_DATE,
-    HISTORY_TO,
-    HISTORY_SUBJECT,
-};
-
-/* "On Friday Ann wrote:", which may have been broken into lines (joined here by blanks). */
-enum history_attribution {
-    HISTORY_NO_ATTRIBUTION,
-    HISTORY_ATTRIBUTION_OF_QUOTE, /* is one where a quote follows */
-    HISTORY_ATTRIBUTION,          /* with date and time or address: is one whatever follows */
+enum phrase {
+    PHRASE_OPENING,   /* begins an attribution that says when, unless a date does */
+    PHRASE_VERB,      /* is in an attribution */
+    PHRASE_ORIGINAL,  /* stands between dashes, above history */
+    PHRASE_FORWARDED, /* stands between dashes or before a colon, above a forward */
+    PHRASE_FROM,      /* is a label in a block of headers, as the next three */
+    PHRASE_DATE,
+    PHRASE_TO,
+    PHRASE_SUBJECT,
+    PHRASE_DEVICE, /* begins the line that a telephone adds to what is written on it */
+    PHRASE_LIST,   /* is in the footer that a mailing list adds, under a rule */
+    PHRASE_COUNT,
 };
 
 enum {
-    RULE_MIN = 3,
-    SEPARATOR_MAX_BYTES = 120,
-    LABEL_MAX_BYTES = 40,
+    ALTERNATIVES_MAX = 8
 };
 
-/* Words that an attribution has. */
-static const char *const verbs[] = {
-    "wrote", "writes",    "schrieb", "a écrit", "escribió", "ha scritto", "escreveu", "schreef",
-    "skrev", "kirjoitti", "napisał", "pisze",   "napsal",   "a scris",    "írta",     "yazdı",
-    "пишет", "написал",   "писал",   "έγραψε",  "写道",     "寫道",       "작성",
+/* A phrase that languages share stands once. */
+static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
+    {
+        /* English */
+        [PHRASE_OPENING] = {"On "},
+        [PHRASE_VERB] = {"wrote", "writes"},
+        [PHRASE_ORIGINAL] = {"Original Message", "Original message", "original message",
+                             "Original Appointment"},
+        [PHRASE_FORWARDED] = {"Forwarded message", "Forwarded Message", "Begin forwarded message",
+                              "Start of forwarded message"},
+        [PHRASE_FROM] = {"From"},
+        [PHRASE_DATE] = {"Sent", "Date"},
+        [PHRASE_TO] = {"To"},
+        [PHRASE_SUBJECT] = {"Subject"},
+        [PHRASE_DEVICE] = {"Sent from ", "Sent via ", "Sent wirelessly ", "Get Outlook for "},
+        [PHRASE_LIST] = {"mailing list"},
+    },
+    {
+        /* German */
+        [PHRASE_OPENING] = {"Am "},
+        [PHRASE_VERB] = {"schrieb"},
+        [PHRASE_ORIGINAL] = {"Ursprüngliche Nachricht", "Originalnachricht", "Original-Nachricht"},
+        [PHRASE_FORWARDED] = {"Weitergeleitete Nachricht", "Anfang der weitergeleiteten Nachricht"},
+        [PHRASE_FROM] = {"Von"},
+        [PHRASE_DATE] = {"Gesendet", "Datum"},
+        [PHRASE_TO] = {"An"},
+        [PHRASE_SUBJECT] = {"Betreff"},
+        [PHRASE_DEVICE] = {"Von meinem ", "Gesendet von ", "Gesendet mit ", "Diese Nachricht wurde von mein"},
+    },
+    {
+        /* French */
+        [PHRASE_OPENING] = {"Le "},
+        [PHRASE_VERB] = {"a écrit"},
+        [PHRASE_ORIGINAL] = {"Message d'origine", "Message d’origine", "Message original",
+                             "Message Original"},
+        [PHRASE_FORWARDED] = {"Message transféré", "Message Transféré", "Début du message"},
+        [PHRASE_FROM] = {"De"},
+        [PHRASE_DATE] = {"Envoyé", "Envoyé le", "Message du"},
+        [PHRASE_TO] = {"À"},
+        [PHRASE_SUBJECT] = {"Objet", "Sujet"},
+        [PHRASE_DEVICE] = {"Envoyé de ", "Envoyé depuis ", "Envoyé à partir ", "Envoyé sans fil ",
+                           "Obtenir Outlook pour ", "Télécharger Outlook pour "},
+    },
+    {
+        /* Spanish */
+        [PHRASE_OPENING] = {"El "},
+        [PHRASE_VERB] = {"escribió"},
+        [PHRASE_ORIGINAL] = {"Mensaje original"},
+        [PHRASE_FORWARDED] = {"Mensaje reenviado", "Inicio del mensaje reenviado"},
+        [PHRASE_DATE] = {"Enviado", "Enviado el", "Fecha"},
+        [PHRASE_TO] = {"Para"},
+        [PHRASE_SUBJECT] = {"Asunto"},
+        [PHRASE_DEVICE] = {"Enviado desde ", "Obtener Outlook para "},
+    },
+    {
+        /* Italian */
+        [PHRASE_OPENING] = {"Il ", "In data "},
+        [PHRASE_VERB] = {"ha scritto"},
+        [PHRASE_ORIGINAL] = {"Messaggio originale", "Messaggio Originale"},
+        [PHRASE_FORWARDED] = {"Messaggio inoltrato", "Inizio messaggio inoltrato"},
+        [PHRASE_FROM] = {"Da"},
+        [PHRASE_DATE] = {"Inviato", "Data"},
+        [PHRASE_TO] = {"A"},
+        [PHRASE_SUBJECT] = {"Oggetto"},
+        [PHRASE_DEVICE] = {"Inviato da ", "Inviato dal ", "Ottieni Outlook per ", "Scarica Outlook per "},
+    },
+    {
+        /* Portuguese */
+        [PHRASE_OPENING] = {"Em ", "No dia "},
+        [PHRASE_VERB] = {"escreveu"},
+        [PHRASE_ORIGINAL] = {"Mensagem original", "Mensagem Original"},
+        [PHRASE_FORWARDED] = {"Mensagem encaminhada", "Início da mensagem "},
+        [PHRASE_DATE] = {"Enviada", "Enviada em"},
+        [PHRASE_SUBJECT] = {"Assunto"},
+        [PHRASE_DEVICE] = {"Enviado do meu ", "Enviado de ", "Enviado a partir ", "Obter o Outlook para ",
+                           "Obtenha o Outlook para "},
+    },
+    {
+        /* Dutch */
+        [PHRASE_OPENING] = {"Op "},
+        [PHRASE_VERB] = {"schreef", "geschreven"},
+        [PHRASE_ORIGINAL] = {"Oorspronkelijk bericht", "Origineel bericht"},
+        [PHRASE_FORWARDED] = {"Doorgestuurd bericht", "Begin doorgestuurd bericht"},
+        [PHRASE_FROM] = {"Van"},
+        [PHRASE_DATE] = {"Verzonden"},
+        [PHRASE_TO] = {"Aan"},
+        [PHRASE_SUBJECT] = {"Onderwerp"},
+        [PHRASE_DEVICE] = {"Verzonden vanaf ", "Verstuurd vanaf ", "Verzonden met "},
+    },
+    {
+        /* Swedish, Danish and Norwegian */
+        [PHRASE_OPENING] = {"Den ", "På "},
+        [PHRASE_VERB] = {"skrev"},
+        [PHRASE_ORIGINAL] = {"Ursprungligt meddelande", "Originalmeddelande", "Oprindelig meddelelse",
+                             "Oprindelig besked", "Opprinnelig melding", "Opprinnelig e-post"},
+        [PHRASE_FORWARDED] = {"Vidarebefordrat meddelande", "Videresendt meddelelse", "Videresendt melding"},
+        [PHRASE_FROM] = {"Från", "Fra"},
+        [PHRASE_DATE] = {"Skickat", "Sendt", "Dato"},
+        [PHRASE_TO] = {"Till", "Til"},
+        [PHRASE_SUBJECT] = {"Ämne", "Emne"},
+        [PHRASE_DEVICE] = {"Skickat från ", "Sendt fra ", "Hämta Outlook för ", "Hent Outlook til ",
+                           "Få Outlook for "},
+    },
+    {
+        /* Finnish */
+        [PHRASE_VERB] = {"kirjoitti"},
+        [PHRASE_ORIGINAL] = {"Alkuperäinen viesti"},
+        [PHRASE_FORWARDED] = {"Välitetty viesti"},
+        [PHRASE_FROM] = {"Lähettäjä"},
+        [PHRASE_DATE] = {"Lähetetty", "Päiväys"},
+        [PHRASE_TO] = {"Vastaanottaja"},
+        [PHRASE_SUBJECT] = {"Aihe"},
+        [PHRASE_DEVICE] = {"Lähetetty "},
+    },
+    {
+        /* Polish */
+        [PHRASE_OPENING] = {"W dniu ", "Dnia "},
+        [PHRASE_VERB] = {"napisał", "pisze"},
+        [PHRASE_ORIGINAL] = {"Wiadomość oryginalna", "Oryginalna wiadomość"},
+        [PHRASE_FORWARDED] = {"Przekazana wiadomość", "Wiadomość przekazana"},
+        [PHRASE_FROM] = {"Od"},
+        [PHRASE_DATE] = {"Wysłano"},
+        [PHRASE_TO] = {"Do"},
+        [PHRASE_SUBJECT] = {"Temat"},
+        [PHRASE_DEVICE] = {"Wysłane z ", "Wysłano z ", "Pobierz program Outlook dla "},
+    },
+    {
+        /* Czech */
+        [PHRASE_OPENING] = {"Dne "},
+        [PHRASE_VERB] = {"napsal"},
+        [PHRASE_ORIGINAL] = {"Původní zpráva"},
+        [PHRASE_FORWARDED] = {"Přeposlaná zpráva"},
+        [PHRASE_DATE] = {"Odesláno"},
+        [PHRASE_TO] = {"Komu"},
+        [PHRASE_SUBJECT] = {"Předmět"},
+        [PHRASE_DEVICE] = {"Odesláno z "},
+    },
+    {
+        /* Hungarian */
+        [PHRASE_VERB] = {"írta"},
+        [PHRASE_ORIGINAL] = {"Eredeti üzenet"},
+        [PHRASE_FORWARDED] = {"Továbbított üzenet"},
+        [PHRASE_FROM] = {"Feladó"},
+        [PHRASE_DATE] = {"Elküldve", "Dátum"},
+        [PHRASE_TO] = {"Címzett"},
+        [PHRASE_SUBJECT] = {"Tárgy"},
+    },
+    {
+        /* Romanian */
+        [PHRASE_OPENING] = {"Pe ", "În "},
+        [PHRASE_VERB] = {"a scris"},
+        [PHRASE_ORIGINAL] = {"Mesaj original"},
+        [PHRASE_FORWARDED] = {"Mesaj redirecționat"},
+        [PHRASE_FROM] = {"De la"},
+        [PHRASE_DATE] = {"Trimis"},
+        [PHRASE_TO] = {"Către"},
+        [PHRASE_SUBJECT] = {"Subiect"},
+        [PHRASE_DEVICE] = {"Trimis de pe "},
+    },
+    {
+        /* Turkish */
+        [PHRASE_VERB] = {"yazdı"},
+        [PHRASE_ORIGINAL] = {"Orijinal Mesaj", "Orijinal mesaj", "Özgün İleti"},
+        [PHRASE_FORWARDED] = {"Yönlendirilen ileti", "Yönlendirilmiş mesaj"},
+        [PHRASE_FROM] = {"Kimden", "Gönderen"},
+        [PHRASE_DATE] = {"Gönderildi", "Tarih"},
+        [PHRASE_TO] = {"Kime"},
+        [PHRASE_SUBJECT] = {"Konu"},
+        [PHRASE_DEVICE] = {"iPhone'umdan ", "iPad'imden "},
+    },
+    {
+        /* Russian */
+        [PHRASE_VERB] = {"пишет", "написал", "писал"},
+        [PHRASE_ORIGINAL] = {"Исходное сообщение", "Оригинальное сообщение"},
+        [PHRASE_FORWARDED] = {"Пересылаемое сообщение", "Пересланное сообщение",
+                              "Начало переадресованного сообщения"},
+        [PHRASE_FROM] = {"От", "От кого"},
+        [PHRASE_DATE] = {"Отправлено", "Дата"},
+        [PHRASE_TO] = {"Кому"},
+        [PHRASE_SUBJECT] = {"Тема"},
+        [PHRASE_DEVICE] = {"Отправлено с ", "Отправлено из "},
+    },
+    {
+        /* Greek */
+        [PHRASE_OPENING] = {"Στις "},
+        [PHRASE_VERB] = {"έγραψε"},
+        [PHRASE_ORIGINAL] = {"Αρχικό μήνυμα"},
+        [PHRASE_FORWARDED] = {"Προωθημένο μήνυμα"},
+        [PHRASE_FROM] = {"Από"},
+        [PHRASE_DATE] = {"Στάλθηκε", "Ημερομηνία"},
+        [PHRASE_TO] = {"Προς"},
+        [PHRASE_SUBJECT] = {"Θέμα"},
+        [PHRASE_DEVICE] = {"Στάλθηκε από "},
+    },
+    {
+        /* Vietnamese */
+        [PHRASE_OPENING] = {"Vào "},
+        [PHRASE_VERB] = {"đã viết"},
+        [PHRASE_FROM] = {"Từ"},
+        [PHRASE_DATE] = {"Đã gửi"},
+        [PHRASE_TO] = {"Đến"},
+        [PHRASE_SUBJECT] = {"Chủ đề"},
+    },
+    {
+        /* Chinese */
+        [PHRASE_OPENING] = {"在", "于", "於"},
+        [PHRASE_VERB] = {"写道", "寫道"},
+        [PHRASE_ORIGINAL] = {"原始邮件", "原始郵件"},
+        [PHRASE_FORWARDED] = {"转发邮件", "轉寄郵件", "转发的邮件"},
+        [PHRASE_FROM] = {"发件人", "寄件者"},
+        [PHRASE_DATE] = {"发送时间", "日期", "寄件日期"},
+        [PHRASE_TO] = {"收件人", "收件者"},
+        [PHRASE_SUBJECT] = {"主题", "主旨"},
+        [PHRASE_DEVICE] = {"发自我的", "從我的"},
+    },
+    {
+        /* Japanese */
+        [PHRASE_VERB] = {"のメール"},
+        [PHRASE_ORIGINAL] = {"元のメッセージ", "オリジナルメッセージ"},
+        [PHRASE_FORWARDED] = {"転送されたメッセージ", "転送メッセージ"},
+        [PHRASE_FROM] = {"差出人"},
+        [PHRASE_DATE] = {"送信日時", "日付"},
+        [PHRASE_TO] = {"宛先"},
+        [PHRASE_SUBJECT] = {"件名"},
+        [PHRASE_DEVICE] = {"iPhoneから送信", "iPadから送信", "Androidから送信"},
+    },
+    {
+        /* Korean */
+        [PHRASE_VERB] = {"작성"},
+        [PHRASE_ORIGINAL] = {"원본 메시지", "원본 메일"},
+        [PHRASE_FROM] = {"보낸 사람", "보낸사람"},
+        [PHRASE_DATE] = {"보낸 날짜", "날짜"},
+        [PHRASE_TO] = {"받는 사람", "받는사람"},
+        [PHRASE_SUBJECT] = {"제목"},
+        [PHRASE_DEVICE] = {"나의 iPhone에서 ", "내 iPhone에서 "},
+    },
 };
 
-/* What an attribution with a date begins with, where that is no digit. */
-static const char *const openings[] = {
-    "On ",     "Am ",  "Le ", "El ",   "Il ", "Em ", "Op ", "Den ",
-    "W dniu ", "Dne ", "Pe ", "Στις ", "在",  "于",  "於",
+/* ---- bytes */
+
+/* A line without its newline, or several joined by blanks, or a part of one. */
+struct text_line {
+    const char *text;
+    size_t len;
+    const char *next; /* what follows the newline; NULL: it was the last line */
 };
 
-/* Without a first letter that may be a capital beyond ASCII. */
-static const char *const separators[] = {
-    "original message",
-    "forwarded message",
-    "original appointment",
-    "ursprüngliche nachricht",
-    "originalnachricht",
-    "original-nachricht",
-    "weitergeleitete nachricht",
-    "message d'origine",
-    "message original",
-    "message transféré",
-    "mensaje original",
-    "mensaje reenviado",
-    "messaggio originale",
-    "messaggio inoltrato",
-    "mensagem original",
-    "mensagem encaminhada",
-    "oorspronkelijk bericht",
-    "doorgestuurd bericht",
-    "ursprungligt meddelande",
-    "vidarebefordrat meddelande",
-    "oprindelig meddelelse",
-    "opprinnelig melding",
-    "wiadomość oryginalna",
-    "oryginalna wiadomość",
-    "сходное сообщение",
-    "ересылаемое сообщение",
-    "原始邮件",
-    "转发邮件",
-    "原始郵件",
-    "元のメッセージ",
-    "転送されたメッセージ",
-};
+static bool begins_with(struct text_line line, const char *beginning)
+{
+    size_t len = strlen(beginning);
+    return line.len >= len && memcmp(line.text, beginning, len) == 0;
+}
 
-/* Separators without dashes. */
-static const char *const beginnings[] = {
-    "begin forwarded message:",          "anfang der weitergeleiteten nachricht:",
-    "début du message réexpédié :",      "début du message transféré :",
-    "inicio del mensaje reenviado:",     "inizio messaggio inoltrato:",
-    "início da mensagem reencaminhada:", "begin doorgestuurd bericht:",
-};
+static bool ends_with(struct text_line line, const char *end)
+{
+    size_t len = strlen(end);
+    return line.len >= len && memcmp(line.text + line.len - len, end, len) == 0;
+}
 
-static const struct {
-    const char *label;
-    enum history_header header;
-} labels[] = {
-    {"From", HISTORY_FROM},
-    {"Von", HISTORY_FROM},
-    {"De", HISTORY_FROM},
-    {"Da", HISTORY_FROM},
-    {"Van", HISTORY_FROM},
-    {"Från", HISTORY_FROM},
-    {"Fra", HISTORY_FROM},
-    {"Od", HISTORY_FROM},
-    {"Lähettäjä", HISTORY_FROM},
-    {"От", HISTORY_FROM},
-    {"差出人", HISTORY_FROM},
-    {"发件人", HISTORY_FROM},
-    {"寄件者", HISTORY_FROM},
-    {"Sent", HISTORY_DATE},
-    {"Date", HISTORY_DATE},
-    {"Gesendet", HISTORY_DATE},
-    {"Datum", HISTORY_DATE},
-    {"Envoyé", HISTORY_DATE},
-    {"Enviado", HISTORY_DATE},
-    {"Enviado el", HISTORY_DATE},
-    {"Enviada em", HISTORY_DATE},
-    {"Fecha", HISTORY_DATE},
-    {"Data", HISTORY_DATE},
-    {"Inviato", HISTORY_DATE},
-    {"Verzonden", HISTORY_DATE},
-    {"Skickat", HISTORY_DATE},
-    {"Sendt", HISTORY_DATE},
-    {"Dato", HISTORY_DATE},
-    {"Wysłano", HISTORY_DATE},
-    {"Lähetetty", HISTORY_DATE},
-    {"Отправлено", HISTORY_DATE},
-    {"Дата", HISTORY_DATE},
-    {"送信日時", HISTORY_DATE},
-    {"日付", HISTORY_DATE},
-    {"发送时间", HISTORY_DATE},
-    {"日期", HISTORY_DATE},
-    {"To", HISTORY_TO},
-    {"An", HISTORY_TO},
-    {"À", HISTORY_TO},
-    {"Para", HISTORY_TO},
-    {"A", HISTORY_TO},
-    {"Aan", HISTORY_TO},
-    {"Till", HISTORY_TO},
-    {"Til", HISTORY_TO},
-    {"Do", HISTORY_TO},
-    {"Vastaanottaja", HISTORY_TO},
-    {"Кому", HISTORY_TO},
-    {"宛先", HISTORY_TO},
-    {"收件人", HISTORY_TO},
-    {"收件者", HISTORY_TO},
-    {"Subject", HISTORY_SUBJECT},
-    {"Betreff", HISTORY_SUBJECT},
-    {"Objet", HISTORY_SUBJECT},
-    {"Asunto", HISTORY_SUBJECT},
-    {"Oggetto", HISTORY_SUBJECT},
-    {"Assunto", HISTORY_SUBJECT},
-    {"Onderwerp", HISTORY_SUBJECT},
-    {"Ämne", HISTORY_SUBJECT},
-    {"Emne", HISTORY_SUBJECT},
-    {"Temat", HISTORY_SUBJECT},
-    {"Aihe", HISTORY_SUBJECT},
-    {"Тема", HISTORY_SUBJECT},
-    {"件名", HISTORY_SUBJECT},
-    {"主题", HISTORY_SUBJECT},
-    {"主旨", HISTORY_SUBJECT},
-};
+static bool is(struct text_line line, const char *text)
+{
+    return line.len == strlen(text) && begins_with(line, text);
+}
 
-/* ---- history: bytes */
+static bool contains(struct text_line line, const char *part)
+{
+    return memmem(line.text, line.len, part, strlen(part)) != NULL;
+}
+
+/* Whether a phrase of the kind is where `how` says, in any language. */
+static bool has_phrase(struct text_line line, bool (*how)(struct text_line, const char *), enum phrase kind)
+{
+    for (size_t i = 0; i < ARRAY_LEN(languages); i++)
+        for (size_t j = 0; j < ALTERNATIVES_MAX && languages[i][kind][j] != NULL; j++)
+            if (how(line, languages[i][kind][j]))
+                return true;
+    return false;
+}
 
 static bool is_blank_byte(char c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '\f';
 }
 
-static bool begins_with(const char *text, size_t len, const char *beginning)
+static bool is_one_of(char c, const char *bytes)
 {
-    size_t beginning_len = strlen(beginning);
-    return len >= beginning_len && strncasecmp(text, beginning, beginning_len) == 0;
+    return is_blank_byte(c) || (c != '\0' && strchr(bytes, c) != NULL);
 }
 
-static bool ends_with(const char *text, size_t len, const char *end)
+/* Without these bytes, blanks and no-break spaces at both ends. */
+static struct text_line trim(struct text_line line, const char *bytes)
 {
-    size_t end_len = strlen(end);
-    return len >= end_len && memcmp(text + len - end_len, end, end_len) == 0;
-}
-
-/* In small letters, as verbs are. */
-static bool has_verb(const char *text, size_t len)
-{
-    for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
-        if (memmem(text, len, verbs[i], strlen(verbs[i])) != NULL)
-            return true;
-    return false;
-}
-
-static bool names_original(const char *text, size_t len)
-{
-    for (size_t at = 0; at < len; at++)
-        for (size_t i = 0; i < ARRAY_LEN(separators); i++)
-            if (begins_with(text + at, len - at, separators[i]))
-                return true;
-    return false;
-}
-
-/* Blanks at both ends, no-break spaces too, and the asterisks that stand for bold. */
-static void trim(const char **text, size_t *len)
-{
-    while (*len > 0 && (is_blank_byte(**text) || **text == '*')) {
-        (*text)++;
-        (*len)--;
+    while (line.len > 0 && is_one_of(*line.text, bytes)) {
+        line.text++;
+        line.len--;
     }
     for (;;) {
-        if (*len > 0 && (is_blank_byte((*text)[*len - 1]) || (*text)[*len - 1] == '*'))
-            *len -= 1;
-        else if (ends_with(*text, *len, "\xc2\xa0"))
-            *len -= 2;
+        if (line.len > 0 && is_one_of(line.text[line.len - 1], bytes))
+            line.len -= 1;
+        else if (ends_with(line, "\xc2\xa0"))
+            line.len -= 2;
         else
-            return;
+            return line;
     }
 }
 
-/* ---- history: lines */
+/* ---- what a line is */
 
-/* All: one line without its end, or where it is said, several joined; any bytes. */
-static bool history_is_blank(const char *line, size_t len)
+enum {
+    RULE_MIN = 3,
+    MARK_MAX_BYTES = 120, /* of a rule, a separator, the line of a telephone */
+    LABEL_MAX_BYTES = 40,
+    ATTRIBUTION_MAX_BYTES = 400,
+};
+
+static bool is_blank(struct text_line line)
 {
-    for (size_t i = 0; i < len; i++)
-        if (!is_blank_byte(line[i]))
+    return trim(line, "").len == 0;
+}
+
+/* "> ". */
+static bool is_quoted(struct text_line line)
+{
+    for (size_t i = 0; i < line.len; i++)
+        if (line.text[i] != ' ')
+            return line.text[i] == '>';
+    return false;
+}
+
+/* Nothing but dashes, underscores or the like; or words between these. */
+static bool is_rule(struct text_line line)
+{
+    line = trim(line, "*");
+    if (line.len < RULE_MIN || line.len > MARK_MAX_BYTES || !is_one_of(line.text[0], "-_="))
+        return false;
+    for (size_t i = 0; i < RULE_MIN; i++)
+        if (line.text[i] != line.text[0] || line.text[line.len - 1 - i] != line.text[0])
             return false;
     return true;
 }
 
-/* "> ". */
-static bool history_is_quoted(const char *line, size_t len)
+/* "-----Original Message-----". */
+static bool is_separator(struct text_line line)
 {
-    for (size_t i = 0; i < len; i++)
-        if (line[i] != ' ')
-            return line[i] == '>';
-    return false;
+    return is_rule(line) && has_phrase(trim(line, "*-_="), begins_with, PHRASE_ORIGINAL);
 }
 
-static bool is_exactly(const char *line, size_t len, const char *text)
+/* "---------- Forwarded message ---------", "Begin forwarded message:". */
+static bool is_forward(struct text_line line)
 {
-    if (len > 0 && line[len - 1] == '\r')
-        len--;
-    return len == strlen(text) && memcmp(line, text, len) == 0;
+    bool is_marked = is_rule(line) || (line.len <= MARK_MAX_BYTES && ends_with(trim(line, ""), ":"));
+    return is_marked && has_phrase(trim(line, "*-_="), begins_with, PHRASE_FORWARDED);
 }
 
-/* "-- "; or without the blank, which many programs drop. */
-static bool history_is_signature(const char *line, size_t len)
+/* "Sent from my iPhone". A comma is in what people write: "Sent from my desk, as the telephone is gone". */
+static bool is_of_device(struct text_line line)
 {
-    return is_exactly(line, len, "-- ");
+    line = trim(line, "");
+    return line.len <= MARK_MAX_BYTES && memchr(line.text, ',', line.len) == NULL &&
+           has_phrase(line, begins_with, PHRASE_DEVICE);
 }
 
-static bool history_is_signature_without_blank(const char *line, size_t len)
+static bool is_rule_or_of_device(struct text_line line)
 {
-    return is_exactly(line, len, "--");
+    return is_rule(line) || is_of_device(line);
 }
 
-/* Nothing but dashes, underscores or the like. */
-static bool history_is_rule(const char *line, size_t len)
+/* Which header "Sent: Friday" is; PHRASE_COUNT: none. The colon may stand apart (French) or be a wide one
+ * (Chinese, Japanese). */
+static enum phrase header_of(struct text_line line)
 {
-    trim(&line, &len);
-    for (size_t i = 0; i < len; i++)
-        if (line[i] != line[0])
-            return false;
-    return len >= RULE_MIN && strchr("-_=", line[0]) != NULL;
+    line = trim(line, "*");
+    size_t len = 0;
+    while (len < line.len && len < LABEL_MAX_BYTES && line.text[len] != ':' &&
+           !begins_with((struct text_line){.text = line.text + len, .len = line.len - len}, "："))
+        len++;
+    if (len == line.len || len == LABEL_MAX_BYTES)
+        return PHRASE_COUNT;
+    struct text_line label = trim((struct text_line){.text = line.text, .len = len}, "*");
+    for (enum phrase kind = PHRASE_FROM; kind <= PHRASE_SUBJECT; kind++)
+        if (has_phrase(label, is, kind))
+            return kind;
+    return PHRASE_COUNT;
 }
 
-/* "-----Original Message-----", "Begin forwarded message:". */
-static bool history_is_separator(const char *line, size_t len)
+/* What is in a line that says when something was sent, and by whom. */
+struct evidence {
+    bool digit;
+    bool year;
+    bool time; /* "10:14", "10.14" */
+    bool address;
+};
+
+static struct evidence find_evidence(struct text_line line)
 {
-    trim(&line, &len);
-    if (len > SEPARATOR_MAX_BYTES)
-        return false;
-    for (size_t i = 0; i < ARRAY_LEN(beginnings); i++)
-        if (len == strlen(beginnings[i]) && begins_with(line, len, beginnings[i]))
-            return true;
-    bool is_between_dashes = begins_with(line, len, "--") && ends_with(line, len, "--");
-    return is_between_dashes && names_original(line, len);
+    struct evidence found = {0};
+    size_t digits = 0;
+    for (size_t i = 0; i < line.len && i < ATTRIBUTION_MAX_BYTES; i++) {
+        char c = line.text[i];
+        bool is_digit = g_ascii_isdigit(c);
+        bool is_last = i + 1 == line.len || !g_ascii_isdigit(line.text[i + 1]);
+        found.time = found.time || (digits > 0 && !is_last && (c == ':' || c == '.'));
+        digits = is_digit ? digits + 1 : 0;
+        found.digit = found.digit || is_digit;
+        found.year = found.year || (digits == 4 && is_last);
+        found.address = found.address || c == '@';
+    }
+    return found;
 }
 
-/* Before the colon, which may stand apart (French) or be a wide one (Chinese, Japanese). */
-static size_t label_len(const char *line, size_t len)
+/* "20.11.2026", "Fri, 20 Nov". */
+static bool begins_with_date(struct text_line line)
 {
-    for (size_t i = 0; i < len && i < LABEL_MAX_BYTES; i++)
-        if (line[i] == ':' || begins_with(line + i, len - i, "："))
-            return i;
-    return 0;
+    const char *blank = memchr(line.text, ' ', line.len);
+    size_t second = blank != NULL ? (size_t)(blank - line.text) + 1 : 0;
+    return line.len > second && (g_ascii_isdigit(line.text[0]) || g_ascii_isdigit(line.text[second]));
 }
 
-static enum history_header history_header(const char *line, size_t len)
-{
-    trim(&line, &len);
-    len = label_len(line, len);
-    trim(&line, &len);
-    for (size_t i = 0; i < ARRAY_LEN(labels); i++)
-        if (len == strlen(labels[i].label) && begins_with(line, len, labels[i].label))
-            return labels[i].header;
-    return HISTORY_NO_HEADER;
-}
+enum attribution {
+    ATTRIBUTION_NONE,
+    ATTRIBUTION_OF_QUOTE, /* "Ann wrote:" is one where a quote follows at once */
+    ATTRIBUTION_SURE,     /* "On Friday at 10:14 Ann wrote:" is one whatever follows */
+};
 
-/* ---- history: attributions */
-
-static bool begins_with_opening(const char *text, size_t len)
+static enum attribution attribution_of(struct text_line line)
 {
-    for (size_t i = 0; i < ARRAY_LEN(openings); i++)
-        if (begins_with(text, len, openings[i]))
-            return true;
-    return len > 0 && g_ascii_isdigit(text[0]);
+    line = trim(line, "*");
+    bool is_marked = ends_with(line, ":") || ends_with(line, "：") || is_rule(line) || ends_with(line, "---");
+    if (!is_marked && !ends_with(line, ">"))
+        return ATTRIBUTION_NONE;
+    line = trim(line, "*-:");
+    struct evidence found = find_evidence(line);
+    bool is_dated = (begins_with_date(line) || has_phrase(line, begins_with, PHRASE_OPENING)) &&
+                    found.digit && (found.time || found.address);
+    bool ends_in_address = found.address && ends_with(line, ">");
+    if (has_phrase(line, contains, PHRASE_VERB))
+        return !is_marked ? ATTRIBUTION_NONE : is_dated ? ATTRIBUTION_SURE : ATTRIBUTION_OF_QUOTE;
+    if (is_marked && is_dated && ends_in_address && found.year && found.time)
+        return ATTRIBUTION_SURE;
+    return (is_dated && ends_in_address) || (is_marked && (is_dated || ends_in_address))
+               ? ATTRIBUTION_OF_QUOTE
+               : ATTRIBUTION_NONE;
 }
 
 /* Whether an attribution of several lines can begin with this one. */
-static bool history_begins_attribution(const char *line, size_t len)
+static bool begins_attribution(struct text_line line)
 {
-    trim(&line, &len);
-    return begins_with_opening(line, len);
-}
-
-/* A digit, and a time or an address. */
-static bool says_when_or_who(const char *text, size_t len)
-{
-    bool has_digit = false;
-    bool has_more = false;
-    for (size_t i = 0; i < len; i++) {
-        has_digit = has_digit || g_ascii_isdigit(text[i]);
-        has_more = has_more || text[i] == '@';
-        has_more = has_more || (i > 0 && i + 1 < len && text[i] == ':' && g_ascii_isdigit(text[i - 1]) &&
-                                g_ascii_isdigit(text[i + 1]));
-    }
-    return has_digit && has_more;
-}
-
-static enum history_attribution history_attribution(const char *text, size_t len)
-{
-    trim(&text, &len);
-    if (!ends_with(text, len, ":") && !ends_with(text, len, "："))
-        return HISTORY_NO_ATTRIBUTION;
-    bool is_full = begins_with_opening(text, len) && says_when_or_who(text, len);
-    if (has_verb(text, len))
-        return is_full ? HISTORY_ATTRIBUTION : HISTORY_ATTRIBUTION_OF_QUOTE;
-    return is_full || ends_with(text, len, ">:") ? HISTORY_ATTRIBUTION_OF_QUOTE : HISTORY_NO_ATTRIBUTION;
+    line = trim(line, "*-");
+    struct evidence found = find_evidence(line);
+    return has_phrase(line, begins_with, PHRASE_OPENING) ||
+           (begins_with_date(line) && (found.year || found.time));
 }
 
 /* ---- the text */
 
 enum {
     ATTRIBUTION_LINES_MAX = 4,
-    ATTRIBUTION_MAX_BYTES = 400,
-    HEADER_BLOCK_LINES = 10,
+    HEADER_BLOCK_LINES = 12,
+    HEADER_VALUE_LINES = 2,     /* without a label, one after the other */
     SHORT_SIGNATURE_LINES = 15, /* what follows "--" without a blank, where it is a signature */
-};
-
-struct text_line {
-    const char *text;
-    size_t len;       /* without the newline */
-    const char *next; /* NULL: it was the last one */
 };
 
 struct new_text {
@@ -364,6 +502,8 @@ struct new_text {
     const char *end;          /* of the text */
     unsigned int blank_lines; /* not appended yet */
     bool has_left_out;        /* something, since the last line that was kept */
+    bool is_signature;        /* what is being read */
+    bool is_forward;          /* the same */
 };
 
 static struct text_line read_line(const struct new_text *reading, const char *at)
@@ -372,6 +512,15 @@ static struct text_line read_line(const struct new_text *reading, const char *at
     const char *line_end = newline != NULL ? newline : reading->end;
     const char *next = newline != NULL && newline + 1 < reading->end ? newline + 1 : NULL;
     return (struct text_line){at, (size_t)(line_end - at), next};
+}
+
+/* The next line with anything in it; an empty one at the end. */
+static struct text_line read_next(const struct new_text *reading, const char *at)
+{
+    struct text_line line = {.text = "", .next = at};
+    while (line.next != NULL && is_blank(line))
+        line = read_line(reading, line.next);
+    return line;
 }
 
 /* ---- the text: what is kept */
@@ -386,129 +535,144 @@ static void append_blank_lines(struct new_text *reading)
     reading->has_left_out = false;
 }
 
-static void keep(struct new_text *reading, const struct text_line *line)
+static void keep(struct new_text *reading, struct text_line line)
 {
-    if (history_is_blank(line->text, line->len)) {
+    if (is_blank(line)) {
         reading->blank_lines++;
         return;
     }
     append_blank_lines(reading);
-    strbuf_append(reading->out, line->text, line->len);
+    strbuf_append(reading->out, line.text, line.len);
     strbuf_append_char(reading->out, '\n');
 }
 
-/* The last line kept is often a rule that sets off the history behind it. */
-static void drop_rules(struct new_text *reading)
+/* Something is left out here. The last lines kept may belong to it: those that `goes` tells, which are
+ * short, so that a long line is not read again and again. */
+static void leave_out(struct new_text *reading, bool (*goes)(struct text_line))
 {
     struct strbuf *out = reading->out;
-    while (out->len > reading->begin) {
-        const char *begin = out->data + reading->begin;
-        const char *newline = memrchr(begin, '\n', out->len - reading->begin - 1);
-        const char *line = newline != NULL ? newline + 1 : begin;
-        size_t len = out->len - 1 - (size_t)(line - out->data);
-        if (!history_is_rule(line, len) && !history_is_blank(line, len))
-            return;
-        strbuf_truncate(out, (size_t)(line - out->data));
+    while (!reading->has_left_out && out->len > reading->begin) {
+        size_t len = out->len - reading->begin - 1;
+        size_t searched = MIN(len, 2 * MARK_MAX_BYTES);
+        const char *end = out->data + out->len - 1;
+        const char *newline = memrchr(end - searched, '\n', searched);
+        const char *begin = newline != NULL ? newline + 1 : end - searched;
+        struct text_line line = {.text = begin, .len = (size_t)(end - begin)};
+        if ((newline == NULL && searched < len) || (!is_blank(line) && !goes(line)))
+            break;
+        strbuf_truncate(out, (size_t)(begin - out->data));
     }
+    reading->has_left_out = true;
 }
 
 /* ---- the text: where history begins */
 
-/* Whether the next line with anything in it is quoted. */
-static bool quote_follows(const struct new_text *reading, const char *at)
-{
-    while (at != NULL) {
-        struct text_line line = read_line(reading, at);
-        if (!history_is_blank(line.text, line.len))
-            return history_is_quoted(line.text, line.len);
-        at = line.next;
-    }
-    return false;
-}
-
-/* How an attribution that begins with this line ends; *ret_next is what follows it. */
-static enum history_attribution find_attribution(const struct new_text *reading, struct text_line line,
-                                                 const char **ret_next)
+/* Whether an attribution begins with this line; *ret_next is what follows it. */
+static enum attribution find_attribution(const struct new_text *reading, struct text_line line,
+                                         const char **ret_next)
 {
     char joined[ATTRIBUTION_MAX_BYTES];
     size_t len = 0;
-    bool may_go_on = history_begins_attribution(line.text, line.len);
-    for (unsigned int i = 0; i < ATTRIBUTION_LINES_MAX; i++) {
-        if (history_is_blank(line.text, line.len) || history_is_quoted(line.text, line.len) ||
-            len + line.len + 1 > sizeof(joined))
+    unsigned int lines = begins_attribution(line) ? ATTRIBUTION_LINES_MAX : 1;
+    for (unsigned int i = 0; i < lines; i++) {
+        bool is_other = i > 0 && has_phrase(line, begins_with, PHRASE_OPENING);
+        if (is_other || is_blank(line) || is_quoted(line) || len + line.len + 1 > sizeof(joined))
             break;
         memcpy(joined + len, line.text, line.len);
         len += line.len;
         joined[len++] = ' ';
-        enum history_attribution found = history_attribution(joined, len);
+        enum attribution found = attribution_of((struct text_line){.text = joined, .len = len});
+        bool is_of_quote = found == ATTRIBUTION_OF_QUOTE && i == 0;
         *ret_next = line.next;
-        if (found != HISTORY_NO_ATTRIBUTION || !may_go_on || line.next == NULL)
+        if (found == ATTRIBUTION_SURE || (is_of_quote && is_quoted(read_next(reading, line.next))))
             return found;
+        if (line.next == NULL)
+            break;
         line = read_line(reading, line.next);
     }
-    return HISTORY_NO_ATTRIBUTION;
+    return ATTRIBUTION_NONE;
 }
 
-/* Whether a block of header lines begins here: the sender's, and two more of other kinds. */
+/* Whether a block of headers begins here: three, the sender among them; or two that say when, and who. */
 static bool is_header_block(const struct new_text *reading, struct text_line line)
 {
-    bool is_there[HISTORY_SUBJECT + 1] = {false};
-    if (history_header(line.text, line.len) != HISTORY_FROM)
+    bool is_there[PHRASE_COUNT + 1] = {false};
+    bool has_time = false;
+    bool has_address = false;
+    unsigned int without_label = 0;
+    if (header_of(line) == PHRASE_COUNT)
         return false;
-    for (unsigned int i = 1; i < HEADER_BLOCK_LINES && line.next != NULL; i++) {
-        line = read_line(reading, line.next);
-        is_there[history_header(line.text, line.len)] = true;
+    for (unsigned int i = 0; i < HEADER_BLOCK_LINES && without_label <= HEADER_VALUE_LINES; i++) {
+        enum phrase header = header_of(line);
+        struct evidence found = find_evidence(line);
+        is_there[header] = true;
+        has_time = has_time || (header == PHRASE_DATE && found.time);
+        has_address = has_address || ((header == PHRASE_FROM || header == PHRASE_TO) && found.address);
+        without_label = header != PHRASE_COUNT ? 0 : without_label + 1;
+        if (line.next == NULL)
+            break;
+        line = read_next(reading, line.next);
     }
-    return is_there[HISTORY_DATE] + is_there[HISTORY_TO] + is_there[HISTORY_SUBJECT] >= 2;
+    int count =
+        is_there[PHRASE_FROM] + is_there[PHRASE_DATE] + is_there[PHRASE_TO] + is_there[PHRASE_SUBJECT];
+    return (has_time && has_address) || (is_there[PHRASE_FROM] && count >= 3);
 }
 
-static bool is_near_end(const struct new_text *reading, const struct text_line *line)
+static bool is_near_end(const struct new_text *reading, struct text_line line)
 {
-    const char *at = line->next;
-    for (unsigned int i = 0; at != NULL; i++) {
+    for (unsigned int i = 0; line.next != NULL; i++) {
         if (i >= SHORT_SIGNATURE_LINES)
             return false;
-        struct text_line next = read_line(reading, at);
-        if (history_is_quoted(next.text, next.len))
+        line = read_line(reading, line.next);
+        if (is_quoted(line))
             return true;
-        at = next.next;
     }
     return true;
 }
 
-static bool is_end(const struct new_text *reading, const struct text_line *line)
+/* "-- "; or without the blank, which many programs drop; or the footer of a mailing list. */
+static bool is_signature(const struct new_text *reading, struct text_line line)
 {
-    if (history_is_signature(line->text, line->len))
+    if (ends_with(line, "\r"))
+        line.len--;
+    if (is(line, "-- ") || (is(line, "--") && is_near_end(reading, line)))
         return true;
-    if (history_is_signature_without_blank(line->text, line->len) && is_near_end(reading, line))
-        return true;
-    return history_is_separator(line->text, line->len) || is_header_block(reading, *line);
+    if (!is_rule(line))
+        return false;
+    struct text_line next = read_next(reading, line.next);
+    return next.len <= MARK_MAX_BYTES && has_phrase(next, contains, PHRASE_LIST);
 }
 
 /* ---- the text: as a whole */
 
-/* Looks at what begins here: the position behind it, NULL at the end of what is new. */
+/* Looks at what begins here: the position behind it, NULL at the end of what is new. A forward is new to who
+ * gets it, with all that it quotes. */
 static const char *read_one(struct new_text *reading, const char *at)
 {
     struct text_line line = read_line(reading, at);
-    if (history_is_quoted(line.text, line.len)) {
-        reading->has_left_out = true;
+    if (is_quoted(line) && !reading->is_forward) {
+        leave_out(reading, is_of_device);
+        return reading->is_signature ? NULL : line.next;
+    }
+    reading->is_forward = reading->is_forward || is_forward(line);
+    if (reading->is_forward) {
+        keep(reading, line);
         return line.next;
     }
-    if (is_end(reading, &line)) {
-        drop_rules(reading);
-        return NULL;
-    }
     const char *next = NULL;
-    enum history_attribution attribution = find_attribution(reading, line, &next);
-    if (attribution != HISTORY_NO_ATTRIBUTION && quote_follows(reading, next)) {
-        reading->has_left_out = true;
+    enum attribution attribution = find_attribution(reading, line, &next);
+    if (attribution != ATTRIBUTION_NONE && is_quoted(read_next(reading, next))) {
+        leave_out(reading, is_of_device);
         return next;
     }
-    if (attribution == HISTORY_ATTRIBUTION)
-        return NULL;
-    keep(reading, &line);
-    return line.next;
+    bool is_end = attribution == ATTRIBUTION_SURE || is_separator(line) || is_header_block(reading, line);
+    bool begins_signature = !reading->is_signature && is_signature(reading, line);
+    if (is_end || begins_signature)
+        leave_out(reading, is_rule_or_of_device);
+    reading->is_signature = reading->is_signature || begins_signature;
+    if (!reading->is_signature && !is_end)
+        keep(reading, line);
+    return is_end ? NULL : line.next;
 }
 
 int new_text(struct strbuf *out, const char *text, size_t len)
@@ -520,6 +684,8 @@ int new_text(struct strbuf *out, const char *text, size_t len)
     do {
         at = read_one(&reading, at);
     } while (at != NULL && out->error == 0);
+    if (out->error == 0 && !reading.is_forward)
+        leave_out(&reading, is_of_device);
     if (out->len == reading.begin)
         strbuf_append(out, text, len);
     return out->error;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a mail adds to its thread: its text without the history that it quotes ("> ", "On … wrote:",
- * "-----Original Message-----", the "From: Sent: To:" block of Outlook, in a dozen languages) and without the
- * signature ("-- "). Answers between the lines of a quote stay, each apart from the next.
+ * "-----Original Message-----", blocks of headers), without the signature ("-- "), the line that a telephone
+ * adds ("Sent from my …") and a mailing list's footer, in some twenty languages. Answers between the lines of
+ * a quote stay, each apart from the next. So does a forward, with all that follows.
  */
 #ifndef INBOXFS_MAIL_NEW_TEXT_H
 #define INBOXFS_MAIL_NEW_TEXT_H

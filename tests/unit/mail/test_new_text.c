@@ -46,6 +46,15 @@ static void what_is_all_new_stays_as_it_is(void **state)
         {"To do:\n- a\n- b\n", "To do:\n- a\n- b\n"},
         {"a -- b\n--c\n---\nd\n", "a -- b\n--c\n---\nd\n"},
         {"-- \xff\xfe --\n", "-- \xff\xfe --\n"},
+        {"Date: Friday 20 November\nTime: 10:14\nPlace: 1 Long Street\n",
+         "Date: Friday 20 November\nTime: 10:14\nPlace: 1 Long Street\n"},
+        {"To: Bob\nSubject: Lunch\n\nis how it begins.\n", "To: Bob\nSubject: Lunch\n\nis how it begins.\n"},
+        {"From: me\n\nfirst\nsecond\nthird\n\nDate: never\nTo: you\n",
+         "From: me\n\nfirst\nsecond\nthird\n\nDate: never\nTo: you\n"},
+        {"2026-11-20 10:14\n20.11.2026 at 10:14\nNov 20, 2026, 10:14 AM\n",
+         "2026-11-20 10:14\n20.11.2026 at 10:14\nNov 20, 2026, 10:14 AM\n"},
+        {"----- Fill in below -----\n\nYes.\n", "----- Fill in below -----\n\nYes.\n"},
+        {"On Friday I read what\nAnn wrote:\nnothing\n", "On Friday I read what\nAnn wrote:\nnothing\n"},
     };
     check(examples, ARRAY_LEN(examples));
 }
@@ -77,6 +86,19 @@ static void quotes_go_with_the_line_above_them(void **state)
         "Ann <ann@x.example> 于2026年11月20日周五 10:14写道：",
         "2026-11-20 10:14 GMT+01:00 Ann <ann@x.example>:",
         "*On Fri, Nov 20, 2026 at 10:14, Ann wrote:*",
+        "2026/11/20 Ann Example <ann@x.example>",
+        "---- Ann Example wrote ----",
+        "Op 20 nov. 2026 om 10:14 heeft Ann <ann@x.example> het volgende geschreven:",
+        "På 20. november 2026 på 10:14, Ann (ann@x.example) skrev:",
+        "pe 20. marraskuuta 2026 klo 10.14 Ann\n<ann@x.example> kirjoitti:",
+        "Dne pá 20. 11. 2026 10:14 uživatel Ann <ann@x.example> napsal:",
+        "2026. 11. 20. 10:14 keltezéssel, Ann írta:",
+        "Pe vin., 20 nov. 2026 la 10:14, Ann <ann@x.example> a scris:",
+        "Ann <ann@x.example>, 20 Kas 2026 Cum, 10:14 tarihinde şunu yazdı:",
+        "Στις Παρ 20 Νοε 2026 στις 10:14, ο Ann <ann@x.example> έγραψε:",
+        "Vào 10:14 20 tháng 11, 2026, Ann <ann@x.example> đã viết:",
+        "2026年11月20日 10:14、Ann <ann@x.example>のメール:",
+        "2026년 11월 20일 (금) 오전 10:14, Ann <ann@x.example>님이 작성:",
     };
     for (size_t i = 0; i < ARRAY_LEN(attributions); i++) {
         char text[1000];
@@ -89,6 +111,22 @@ static void quotes_go_with_the_line_above_them(void **state)
     }
 }
 
+static void words_above_an_attribution_stay(void **state)
+{
+    (void)state;
+    static const char *const words[] = {
+        "2 apples", "On the other hand", "On the 20th at 10:14 I come", "Ann came at 10:14", "From: Bob",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+        char text[1000];
+        char added[100];
+        snprintf(text, sizeof(text),
+                 "%s\nOn Fri, 20 Nov 2026 at 10:14 Ann <ann@x.example> wrote:\n> Will you?\n", words[i]);
+        snprintf(added, sizeof(added), "%s\n", words[i]);
+        check(&(struct example){text, added}, 1);
+    }
+}
+
 static void answers_between_the_lines_stay(void **state)
 {
     (void)state;
@@ -96,6 +134,8 @@ static void answers_between_the_lines_stay(void **state)
         {"Ann wrote:\n> Come?\n\nYes.\n\n\n> When?\nAt ten.\n\nBob\n", "Yes.\n\nAt ten.\n\nBob\n"},
         {" > indented\nnew\n>\n>still\nmore\n", "new\n\nmore\n"},
         {"new\n> last without newline", "new\n"},
+        {"Hello\n\nSent from my iPhone\n\n> Come?\nYes.\n", "Hello\n\nYes.\n"},
+        {"Title\n=====\n> a\nb\n", "Title\n=====\n\nb\n"},
     };
     check(examples, ARRAY_LEN(examples));
 }
@@ -109,12 +149,25 @@ static void history_that_is_not_quoted_ends_what_is_new(void **state)
         "-----Original Message-----\nFrom: Ann",
         "-----Ursprüngliche Nachricht-----\nVon: Ann",
         "-------- Original-Nachricht --------",
-        "---------- Forwarded message ---------\nFrom: Ann",
         "-------- Message original --------",
         "-----Mensaje original-----",
         "-----原始邮件-----",
         "-----Исходное сообщение-----",
-        "Begin forwarded message:",
+        "-----Messaggio originale-----",
+        "-----Mensagem original-----",
+        "-----Oorspronkelijk bericht-----",
+        "-----Ursprungligt meddelande-----",
+        "-----Oprindelig meddelelse-----",
+        "-----Opprinnelig melding-----",
+        "-----Alkuperäinen viesti-----",
+        "-----Wiadomość oryginalna-----",
+        "-----Původní zpráva-----",
+        "-----Eredeti üzenet-----",
+        "-----Orijinal Mesaj-----",
+        "-----Αρχικό μήνυμα-----",
+        "-----元のメッセージ-----",
+        "-----원본 메시지-----",
+        "-------- Bericht van een ander --------\nVan: Ann\nDatum: vrijdag\nAan: Bob",
         "________________________________\nFrom: Ann <ann@x.example>\nSent: Friday, 20 November 2026 "
         "10:14\nTo: Bob\n"
         "Subject: Dinner",
@@ -132,6 +185,33 @@ static void history_that_is_not_quoted_ends_what_is_new(void **state)
         "От: Ann\nОтправлено: пятница\nКому: Bob\nТема: Ужин",
         "差出人: Ann\n送信日時: 金曜日\n宛先: Bob\n件名: 夕食",
         "发件人： Ann\n发送时间： 星期五\n收件人： Bob\n主题： 晚餐",
+        "De : Ann\n À : Bob\n Envoyé le : vendredi 20 novembre\n Objet : Dîner",
+        "====\n\nMessage du : 20/11/2026 10:14\nDe : Ann\nA : Bob\nSujet : Dîner",
+        "De: Ann\nEnviada em: sexta-feira\nPara: Bob\nAssunto: Jantar",
+        "Lähettäjä: Ann\nLähetetty: perjantai\nVastaanottaja: Bob\nAihe: Illallinen",
+        "Od: Ann\nOdesláno: pátek\nKomu: Bob\nPředmět: Večeře",
+        "Feladó: Ann\nElküldve: péntek\nCímzett: Bob\nTárgy: Vacsora",
+        "De la: Ann\nTrimis: vineri\nCătre: Bob\nSubiect: Cina",
+        "Kimden: Ann\nGönderildi: Cuma\nKime: Bob\nKonu: Yemek",
+        "Από: Ann\nΣτάλθηκε: Παρασκευή\nΠρος: Bob\nΘέμα: Δείπνο",
+        "Từ: Ann\nĐã gửi: Thứ Sáu\nĐến: Bob\nChủ đề: Bữa tối",
+        "보낸 사람: Ann\n보낸 날짜: 금요일\n받는 사람: Bob\n제목: 저녁",
+        "Date: Fri, 20 Nov 2026 10:14:00 +0100\nFrom: ann@x.example\nTo: bob@x.example\nSubject: Dinner",
+        "Subject: Dinner\nDate: Friday\nFrom: Ann\nTo: Bob",
+        "Date: Fri, 20 Nov 2026 10:14:00 +0100\nTo: bob@x.example",
+        "From: Ann Example of the Example Company\n<ann@x.example>\nSent: Friday\nTo: Bob",
+        "---- On Fri, 20 Nov 2026 10:14:00 +0100 ann@x.example wrote ----",
+        "--- On Fri, 20/11/26, Ann <ann@x.example> wrote:",
+        "20.11.2026, 10.14, \"Ann\" <ann@x.example>:",
+        "10:14 AM, November 20, 2026, \"Ann\" <ann@x.example>:",
+        "Friday, 20 November 2026, 10:14 AM +0100 from Ann <ann@x.example>:",
+        "пт, 20 нояб. 2026 г. в 10:14, Ann\n<ann@x.example>:",
+        "Dnia 20 listopada 2026 10:14 Ann <ann@x.example> napisał(a):",
+        "W dniu 20 listopada 2026 10:14 użytkownik Ann <ann@x.example>\nnapisał:",
+        "In data 20 novembre 2026 10:14:00 Ann <ann@x.example> ha scritto:",
+        "Den 20 november 2026 10:14:00, Ann (ann@x.example) skrev:",
+        "Sent from my iPhone\n\nOn Nov 20, 2026, at 10:14, Ann <ann@x.example> wrote:",
+        "Get Outlook for iOS<https://x.example/o>\n________\nFrom: Ann\nSent: Friday\nTo: Bob",
     };
     for (size_t i = 0; i < ARRAY_LEN(histories); i++) {
         char text[1000];
@@ -156,13 +236,118 @@ static void signatures_go(void **state)
     check(examples, ARRAY_LEN(examples));
 }
 
+static void lines_that_a_telephone_adds_go(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "Sent from my iPhone",
+        "Sent from Mail for Windows",
+        "Sent from my Android device with K-9 Mail. Please excuse my brevity.",
+        "Get Outlook for Android<https://x.example/o>",
+        "Von meinem iPhone gesendet",
+        "Gesendet von Outlook für Android<https://x.example/o>",
+        "Gesendet mit der mobilen Mail App",
+        "Envoyé de mon iPhone",
+        "Envoyé à partir de Outlook pour iOS<https://x.example/o>",
+        "Enviado desde mi iPhone",
+        "Inviato da iPhone",
+        "Enviado do meu iPhone",
+        "Verstuurd vanaf mijn iPhone",
+        "Skickat från min iPhone",
+        "Sendt fra min iPhone",
+        "Lähetetty iPhonesta",
+        "Wysłane z iPhone'a",
+        "Odesláno z iPhonu",
+        "Trimis de pe iPhone-ul meu",
+        "iPhone'umdan gönderildi",
+        "Отправлено с iPhone",
+        "Στάλθηκε από το iPhone μου",
+        "发自我的 iPhone",
+        "iPhoneから送信",
+        "나의 iPhone에서 보냄",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
+        char text[1000];
+        snprintf(text, sizeof(text), "Yes.\n\n%s\n", lines[i]);
+        check(&(struct example){text, "Yes.\n"}, 1);
+        snprintf(text, sizeof(text), "Yes.\n%s\n\nAnn wrote:\n> Will you?\n\n", lines[i]);
+        check(&(struct example){text, "Yes.\n"}, 1);
+    }
+    static const struct example examples[] = {
+        {"a\n\nSent from my desk, as the telephone is gone.\n",
+         "a\n\nSent from my desk, as the telephone is gone.\n"},
+        {"It was\nsent from my iPhone\n", "It was\nsent from my iPhone\n"},
+        {"Yes.\n\nSent from my iPhone\n\nPS: at ten\n", "Yes.\n\nSent from my iPhone\n\nPS: at ten\n"},
+        {"Sent from my iPhone\n", "Sent from my iPhone\n"},
+    };
+    check(examples, ARRAY_LEN(examples));
+}
+
+static void footers_of_mailing_lists_go(void **state)
+{
+    (void)state;
+    static const struct example examples[] = {
+        {"Yes.\n\nBob\n\n_______________________________________________\nTalk mailing list\ntalk@x.example\n"
+         "https://x.example/listinfo/talk\n",
+         "Yes.\n\nBob\n"},
+        {"> Come?\n\nYes.\n\n> When?\n\n_____\n\nTalk mailing list -- talk@x.example\n", "Yes.\n"},
+        {"Join our\n\nmailing list\n", "Join our\n\nmailing list\n"},
+        {"_____\nNews\nof the mailing list\n", "_____\nNews\nof the mailing list\n"},
+    };
+    check(examples, ARRAY_LEN(examples));
+}
+
+static void forwards_stay_with_the_words_above_them(void **state)
+{
+    (void)state;
+    static const char *const separators[] = {
+        "---------- Forwarded message ---------",
+        "-------- Forwarded Message --------",
+        "----- Forwarded message from Ann <ann@x.example> -----",
+        "Begin forwarded message:",
+        "-------- Weitergeleitete Nachricht --------",
+        "Anfang der weitergeleiteten Nachricht:",
+        "-------- Message transféré --------",
+        "Début du message transféré :",
+        "---------- Mensaje reenviado ---------",
+        "-------- Messaggio inoltrato --------",
+        "---------- Mensagem encaminhada ---------",
+        "-------- Doorgestuurd bericht --------",
+        "-------- Vidarebefordrat meddelande --------",
+        "-------- Välitetty viesti --------",
+        "-------- Przekazana wiadomość --------",
+        "-------- Přeposlaná zpráva --------",
+        "-------- Továbbított üzenet --------",
+        "-------- Пересылаемое сообщение --------",
+        "-------- Προωθημένο μήνυμα --------",
+        "-------- 转发邮件 --------",
+        "-------- 転送されたメッセージ --------",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(separators); i++) {
+        char text[1000];
+        char added[1000];
+        snprintf(
+            text, sizeof(text),
+            "See below.\n\n%s\nFrom: Ann\nDate: Friday\nTo: Bob\n\nYes.\n-- \nAnn\n\nOn 20 Nov at 10:14 Bob "
+            "wrote:\n> Come?\n",
+            separators[i]);
+        check(&(struct example){text, text}, 1);
+        snprintf(text, sizeof(text), "See below.\n-- \nBob\n\n%s\nFrom: Ann\n\nYes.\n", separators[i]);
+        snprintf(added, sizeof(added), "See below.\n\n%s\nFrom: Ann\n\nYes.\n", separators[i]);
+        check(&(struct example){text, added}, 1);
+        snprintf(text, sizeof(text), "Thanks.\n\n-----Original Message-----\nSee below.\n\n%s\nFrom: Ann\n",
+                 separators[i]);
+        check(&(struct example){text, "Thanks.\n"}, 1);
+    }
+}
+
 static void what_has_nothing_new_is_given_whole(void **state)
 {
     (void)state;
     static const struct example examples[] = {
         {"> only\n> a quote\n", "> only\n> a quote\n"},
-        {"\n---------- Forwarded message ---------\nFrom: Ann\nDate: Friday\n\nHello\n",
-         "\n---------- Forwarded message ---------\nFrom: Ann\nDate: Friday\n\nHello\n"},
+        {"---------- Forwarded message ---------\nFrom: Ann\nDate: Friday\n\nHello\n",
+         "---------- Forwarded message ---------\nFrom: Ann\nDate: Friday\n\nHello\n"},
         {"-- \nBob\n", "-- \nBob\n"},
         {"________\nFrom: Ann\nSent: Friday\nTo: Bob\n", "________\nFrom: Ann\nSent: Friday\nTo: Bob\n"},
         {"\n \n", "\n \n"},
@@ -174,10 +359,35 @@ static void what_has_nothing_new_is_given_whole(void **state)
 static void any_bytes_come_to_no_more_than_they_were(void **state)
 {
     (void)state;
-    static const char *const pieces[] = {
-        "> ",    "\n",    "On ",  "1",        "10:14", "@",     "wrote:",           ":",     "-- ",  "--",
-        "From:", "Sent:", "To:",  "Subject:", "\r\n",  "-----", "Original Message", "word ", "\xff", "\xc2",
-        "：",    "*",     "\n\n", "___"};
+    static const char *const pieces[] = {"> ",
+                                         "\n",
+                                         "On ",
+                                         "1",
+                                         "10:14",
+                                         "@",
+                                         "wrote:",
+                                         ":",
+                                         "-- ",
+                                         "--",
+                                         "From:",
+                                         "Sent:",
+                                         "To:",
+                                         "Subject:",
+                                         "\r\n",
+                                         "-----",
+                                         "Original Message",
+                                         "word ",
+                                         "\xff",
+                                         "\xc2",
+                                         "：",
+                                         "*",
+                                         "\n\n",
+                                         "___",
+                                         "Sent from ",
+                                         "mailing list",
+                                         "Forwarded message",
+                                         "2026",
+                                         "Date:"};
     GRand *random = g_rand_new_with_seed(2);
     for (unsigned int round = 0; round < 2000; round++) {
         _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(100 * 1000);
@@ -202,6 +412,11 @@ static void long_texts_are_read_in_one_pass(void **state)
                                         "\n",
                                         "From: a\nTo: b\n",
                                         "On a b c d e f g 1 2 3 @ : :\n",
+                                        "Sent from my telephone\n> a\n",
+                                        "---\n\n\n\n",
+                                        "Date:\n\n\n\n",
+                                        "Ann wrote:\n\n\n\n",
+                                        "20 10:14\n",
                                         "-----",
                                         ":",
                                         ">",
@@ -246,9 +461,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_all_new_stays_as_it_is),
         cmocka_unit_test(quotes_go_with_the_line_above_them),
+        cmocka_unit_test(words_above_an_attribution_stay),
         cmocka_unit_test(answers_between_the_lines_stay),
         cmocka_unit_test(history_that_is_not_quoted_ends_what_is_new),
         cmocka_unit_test(signatures_go),
+        cmocka_unit_test(lines_that_a_telephone_adds_go),
+        cmocka_unit_test(footers_of_mailing_lists_go),
+        cmocka_unit_test(forwards_stay_with_the_words_above_them),
         cmocka_unit_test(what_has_nothing_new_is_given_whole),
         cmocka_unit_test(any_bytes_come_to_no_more_than_they_were),
         cmocka_unit_test(long_texts_are_read_in_one_pass),
