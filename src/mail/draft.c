@@ -52,7 +52,8 @@ struct draft_reading {
     struct string_list attachment_names;
     struct draft_part *parts;
     size_t parts_len;
-    char **ret_reason; /* borrowed */
+    const char *message; /* borrowed, as is the next: where the text begins */
+    char **ret_reason;
 };
 
 enum {
@@ -409,8 +410,9 @@ static int draft_read_json(struct draft_reading *reading, const char *bytes, siz
     return check_reply(reading);
 }
 
-/* ---- the header section: any file may be put into the outbox, and GMime makes a message of anything, so the
- * section is first held against the grammar of RFC 5322 line by line */
+/* ---- header sections: any file may be put into the outbox, and GMime makes headers of anything, so the
+ * section of the message, and of each of its parts, is first held against the grammar of RFC 5322 line by
+ * line */
 
 enum {
     HEADER_SECTION_MAX_BYTES = 1000 * 1000
@@ -428,7 +430,7 @@ static size_t header_name_len(const char *line, size_t len)
     return 0;
 }
 
-/* The headers that matter to the section as a whole. */
+/* The headers that matter to a section as a whole. */
 static const struct known_header {
     const char *name;
     bool makes_a_message; /* one of these has to be there */
@@ -439,6 +441,13 @@ static const struct known_header {
     {"From", true, true},          {"Reply-To", false, false},
     {"Attach", false, false},      {"MIME-Version", false, false},
     {"Content-Type", false, true}, {"Content-Transfer-Encoding", false, true},
+};
+
+/* The header section of a message, or of one of its parts. */
+struct header_section {
+    size_t len; /* bytes, with the blank line */
+    bool is_ended;
+    bool seen[ARRAY_LEN(known_headers)];
 };
 
 static const struct known_header *find_known_header(const char *name, size_t len)
@@ -467,58 +476,83 @@ static bool has_bare_return(const char *line, size_t len)
     return found != NULL && (found + 2 != line + len || found[1] != '\n');
 }
 
-static int check_header_line(struct draft_reading *reading, const char *line, size_t len, unsigned int number,
-                             bool *seen)
+static bool section_has(const struct header_section *section, const char *name)
+{
+    return section->seen[find_known_header(name, strlen(name)) - known_headers];
+}
+
+/* In the file that the user wrote, from 1 on. */
+static unsigned int line_number(const struct draft_reading *reading, const char *line)
+{
+    unsigned int number = 1;
+    for (const char *c = reading->message; c < line; c++)
+        number += *c == '\n';
+    return number;
+}
+
+static int check_header_line(struct draft_reading *reading, const char *where, const char *line, size_t len,
+                             struct header_section *section)
 {
     size_t name_len = header_name_len(line, len);
     if (name_len == 0 || has_bare_return(line, len))
         return reason_give(reading->ret_reason, -EBADMSG,
-                           "not a message: line %u is neither a header nor the blank line after them",
-                           number);
+                           "%sline %u is neither a header nor the blank line after them",
+                           where[0] == '\0' ? "not a message: " : where, line_number(reading, line));
     const struct known_header *known = find_known_header(line, name_len);
     if (known == NULL)
         return 0;
-    if (known->is_single && seen[known - known_headers])
-        return reason_give(reading->ret_reason, -EBADMSG, "%s: given twice", known->name);
-    seen[known - known_headers] = true;
+    bool *is_seen = &section->seen[known - known_headers];
+    if (known->is_single && *is_seen)
+        return reason_give(reading->ret_reason, -EBADMSG, "%s%s: given twice", where, known->name);
+    *is_seen = true;
+    return 0;
+}
+
+/* Reads header lines up to a blank line, or to the end. `where`: begins the words of a refusal, as in struct
+ * part. 0, -EBADMSG (there is another line among them), -EMSGSIZE. */
+static int read_header_section(struct draft_reading *reading, const char *where, const char *bytes,
+                               size_t len, struct header_section *ret_section)
+{
+    struct header_section section = {0};
+    for (size_t step; section.len < len && !section.is_ended; section.len += step) {
+        const char *line = bytes + section.len;
+        step = line_len(line, len - section.len);
+        section.is_ended = is_blank_line(line, step);
+        if (section.len + step > HEADER_SECTION_MAX_BYTES)
+            return reason_give(reading->ret_reason, -EMSGSIZE, "%sthe headers are larger than %d bytes",
+                               where, HEADER_SECTION_MAX_BYTES);
+        bool is_folded =
+            section.len > 0 && (line[0] == ' ' || line[0] == '\t') && !has_bare_return(line, step);
+        if (section.is_ended || is_folded)
+            continue;
+        int error = check_header_line(reading, where, line, step, &section);
+        if (error != 0)
+            return error;
+    }
+    *ret_section = section;
     return 0;
 }
 
 /* Whether the bytes begin with a header section that can be a message's: nothing but header lines up to a
- * blank line, one of To, Cc, Bcc, Subject and From among them (of an answer, any that counts).
- * *ret_has_type: there is a Content-Type, so that it may have parts. 0, -EBADMSG, -EMSGSIZE. */
-static int draft_check_header_section(struct draft_reading *reading, const char *bytes, size_t len,
-                                      bool *ret_has_type)
+ * blank line, one of To, Cc, Bcc, Subject and From among them (of an answer, any that counts). 0, -EBADMSG,
+ * -EMSGSIZE. */
+static int read_message_header_section(struct draft_reading *reading, const char *bytes, size_t len,
+                                       struct header_section *ret_section)
 {
-    bool seen[ARRAY_LEN(known_headers)] = {false};
-    bool is_ended = false;
-    unsigned int number = 1;
-    size_t at = 0;
-    for (size_t step; at < len; at += step, number++) {
-        const char *line = bytes + at;
-        step = line_len(line, len - at);
-        is_ended = is_blank_line(line, step);
-        if (is_ended)
-            break;
-        if (at + step > HEADER_SECTION_MAX_BYTES)
-            return reason_give(reading->ret_reason, -EMSGSIZE, "the headers are larger than %d bytes",
-                               HEADER_SECTION_MAX_BYTES);
-        bool is_folded = at > 0 && (line[0] == ' ' || line[0] == '\t') && !has_bare_return(line, step);
-        int error = is_folded ? 0 : check_header_line(reading, line, step, number, seen);
-        if (error != 0)
-            return error;
-    }
-    *ret_has_type = seen[find_known_header("Content-Type", strlen("Content-Type")) - known_headers];
+    int error = read_header_section(reading, "", bytes, len, ret_section);
+    if (error != 0)
+        return error;
     bool is_message = false;
     for (size_t i = 0; i < ARRAY_LEN(known_headers); i++)
-        is_message = is_message || ((known_headers[i].makes_a_message || reading->is_answer) && seen[i]);
+        is_message =
+            is_message || ((known_headers[i].makes_a_message || reading->is_answer) && ret_section->seen[i]);
     if (!is_message)
         return reason_give(reading->ret_reason, -EBADMSG,
                            "not a message: no To, Cc, Bcc, Subject or From among its headers");
     /* What ends within its headers may be cut in the middle of an address. */
-    return is_ended ? 0
-                    : reason_give(reading->ret_reason, -EBADMSG,
-                                  "the message is cut off: no blank line ends its headers");
+    return ret_section->is_ended ? 0
+                                 : reason_give(reading->ret_reason, -EBADMSG,
+                                               "the message is cut off: no blank line ends its headers");
 }
 
 /* Whether the first line is one of the headers that count. */
@@ -593,7 +627,7 @@ static int read_reply_to_header(struct draft_reading *reading, const char *raw)
 static const struct header {
     const char *name;
     int (*read)(struct draft_reading *reading, const char *raw);
-} headers[] = {
+} header_readers[] = {
     {"To", read_to_header},           {"Cc", read_cc_header},
     {"Bcc", read_bcc_header},         {"Reply-To", read_reply_to_header},
     {"Subject", read_subject_header}, {"Attach", read_attach_header},
@@ -602,16 +636,16 @@ static const struct header {
 
 static int read_header(struct draft_reading *reading, GMimeHeader *header)
 {
-    for (size_t i = 0; i < ARRAY_LEN(headers); i++)
-        if (strcasecmp(headers[i].name, g_mime_header_get_name(header)) == 0)
-            return headers[i].read(reading, g_mime_header_get_raw_value(header));
+    for (size_t i = 0; i < ARRAY_LEN(header_readers); i++)
+        if (strcasecmp(header_readers[i].name, g_mime_header_get_name(header)) == 0)
+            return header_readers[i].read(reading, g_mime_header_get_raw_value(header));
     return 0;
 }
 
 /* Takes over what the message's own headers say. Unknown ones are passed over. */
-static int draft_read_headers(struct draft_reading *reading, GMimeMessage *message)
+static int draft_read_headers(struct draft_reading *reading, GMimeObject *headers)
 {
-    GMimeHeaderList *list = g_mime_object_get_header_list(GMIME_OBJECT(message));
+    GMimeHeaderList *list = g_mime_object_get_header_list(headers);
     int error = 0;
     for (int i = 0; i < g_mime_header_list_get_count(list) && error == 0; i++)
         error = read_header(reading, g_mime_header_list_get_header_at(list, i));
@@ -622,23 +656,24 @@ static int draft_read_headers(struct draft_reading *reading, GMimeMessage *messa
  * part. GMime decodes anything to something; what it would pass over is looked for here. */
 
 enum {
-    TYPE_MAX_BYTES = 2 * 127 /* RFC 6838 section 4.2 */
+    TYPE_MAX_BYTES = 2 * 127, /* RFC 6838 section 4.2 */
+    NESTING_MAX = 32,
+    WHERE_BYTES = 16 + NESTING_MAX * 6,
 };
 
-/* What writing to a stream gave, taken out of it. */
-static int take_stream(GMimeStream *stream, char **ret_bytes, size_t *ret_len)
+/* The whole message, or one of its parts. */
+struct part {
+    GMimeObject *headers; /* what GMime makes of its header section alone */
+    const char *body;     /* borrowed */
+    size_t len;
+    unsigned int depth;
+    const char *alternative; /* the body of the nearest multipart/alternative around, or NULL */
+    char where[WHERE_BYTES]; /* begins the words of a refusal: "" or "part 2.1: " */
+};
+
+static int refuse_part(const struct draft_reading *reading, const struct part *part, const char *words)
 {
-    const GByteArray *array = g_mime_stream_mem_get_byte_array(GMIME_STREAM_MEM(stream));
-    char *bytes = malloc((size_t)array->len + 1);
-    if (bytes != NULL) {
-        if (array->len > 0)
-            memcpy(bytes, array->data, array->len);
-        bytes[array->len] = '\0';
-        *ret_bytes = bytes;
-        *ret_len = array->len;
-    }
-    g_object_unref(stream);
-    return bytes == NULL ? -ENOMEM : 0;
+    return reason_give(reading->ret_reason, -EBADMSG, "%s%s", part->where, words);
 }
 
 /* Base64 with line breaks, in whole groups of four, padding at the end only (RFC 2045 section 6.8). */
@@ -660,83 +695,176 @@ static bool is_whole_base64(const char *text, size_t len)
     return padding <= 2 && (digits + padding) % 4 == 0;
 }
 
-static int check_base64(GMimeDataWrapper *content, char **ret_reason)
+/* GMime drops an escape that ends too early. */
+static bool is_whole_quoted_printable(const char *text, size_t len)
 {
-    GMimeStream *encoded = g_mime_data_wrapper_get_stream(content);
-    GMimeStream *copy = g_mime_stream_mem_new();
-    _cleanup_free_ char *bytes = NULL;
-    size_t len = 0;
-
-    g_mime_stream_reset(encoded);
-    g_mime_stream_write_to_stream(encoded, copy);
-    g_mime_stream_reset(encoded);
-    int error = take_stream(copy, &bytes, &len);
-    if (error == 0 && !is_whole_base64(bytes, len))
-        error = reason_give(ret_reason, -EBADMSG, "a part in base64 is cut off or damaged");
-    return error;
+    return len < 2 || text[len - 2] != '=' || g_ascii_isspace(text[len - 1]);
 }
 
-/* Only what mail programs write: of uuencoded parts GMime does not tell whether they are whole. */
-static int check_encoding(GMimeObject *part, char **ret_reason)
+static int decode_by_gmime(GMimeContentEncoding encoding, const char *bytes, size_t len, char **ret_bytes,
+                           size_t *ret_len)
 {
-    const char *name = g_mime_object_get_header(part, "Content-Transfer-Encoding");
-    if (name == NULL)
-        return 0;
-    switch (g_mime_content_encoding_from_string(name)) {
-    case GMIME_CONTENT_ENCODING_7BIT:
-    case GMIME_CONTENT_ENCODING_8BIT:
-    case GMIME_CONTENT_ENCODING_BINARY:
-    case GMIME_CONTENT_ENCODING_BASE64:
-    case GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE:
-        return 0;
-    default:
-        return reason_give(ret_reason, -EBADMSG, "Content-Transfer-Encoding: \"%.40s\" is not supported",
-                           name);
+    GMimeEncoding state;
+    g_mime_encoding_init_decode(&state, encoding);
+    char *decoded = malloc(g_mime_encoding_outlen(&state, len) + 1);
+    if (decoded == NULL)
+        return -ENOMEM;
+    *ret_len = g_mime_encoding_flush(&state, bytes, len, decoded);
+    decoded[*ret_len] = '\0';
+    *ret_bytes = decoded;
+    return 0;
+}
+
+static int copy_bytes(const char *bytes, size_t len, char **ret_bytes, size_t *ret_len)
+{
+    char *copy = malloc(len + 1);
+    if (copy == NULL)
+        return -ENOMEM;
+    memcpy(copy, bytes, len);
+    copy[len] = '\0';
+    *ret_bytes = copy;
+    *ret_len = len;
+    return 0;
+}
+
+/* ---- uuencode (POSIX, uuencode(1)): GMime does not tell whether it is whole */
+
+/* The line without its end; *at goes to the next one. */
+static size_t take_line(const char **at, const char *end, const char **ret_line)
+{
+    size_t len = line_len(*at, (size_t)(end - *at));
+    *ret_line = *at;
+    *at += len;
+    while (len > 0 && ((*ret_line)[len - 1] == '\n' || (*ret_line)[len - 1] == '\r'))
+        len--;
+    return len;
+}
+
+static unsigned int uu_digit(char c)
+{
+    return ((unsigned char)c - 32U) & 63U;
+}
+
+/* A line's first character says how many bytes it holds; behind them may be a checksum of one character. */
+static bool uu_decode_line(const char *line, size_t len, char *decoded, size_t *ret_len)
+{
+    size_t count = len > 0 ? uu_digit(line[0]) : 0;
+    size_t digits = (count + 2) / 3 * 4;
+    if (len > 0 && (len < 1 + digits || len > 2 + digits))
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if (line[i] < ' ' || line[i] > '`')
+            return false;
+    for (size_t i = 0; i < count; i += 3) {
+        const char *c = line + 1 + i / 3 * 4;
+        unsigned int group =
+            uu_digit(c[0]) << 18 | uu_digit(c[1]) << 12 | uu_digit(c[2]) << 6 | uu_digit(c[3]);
+        for (size_t k = 0; k < 3 && i + k < count; k++)
+            decoded[(*ret_len)++] = (char)(group >> (16 - 8 * k) & 0xff);
     }
+    return true;
 }
 
-/* GMime writes some line ends of its own, so that all are made CRLF. */
-static int read_message_part(GMimeObject *part, char **ret_bytes, size_t *ret_len, char **ret_reason)
+/* Everything from "begin" to "end"; besides, only blank lines. `decoded` has room for as many bytes. */
+static bool uu_decode(const char *bytes, size_t len, char *decoded, size_t *ret_len)
 {
-    GMimeMessage *message = g_mime_message_part_get_message(GMIME_MESSAGE_PART(part));
-    if (message == NULL)
-        return reason_give(ret_reason, -EBADMSG, "an attached message is empty");
-    GMimeStream *stream = g_mime_stream_mem_new();
-    GMimeStream *filtered = g_mime_stream_filter_new(stream);
-    GMimeFilter *to_crlf = g_mime_filter_unix2dos_new(false);
-    g_mime_stream_filter_add(GMIME_STREAM_FILTER(filtered), to_crlf);
-    g_mime_object_write_to_stream(GMIME_OBJECT(message), NULL, filtered);
-    g_mime_stream_flush(filtered);
-    g_object_unref(to_crlf);
-    g_object_unref(filtered);
-    return take_stream(stream, ret_bytes, ret_len);
+    enum {
+        BEFORE,
+        WITHIN,
+        BEHIND
+    } at = BEFORE;
+    const char *end = bytes + len;
+    const char *line;
+    while (bytes < end) {
+        size_t line_bytes = take_line(&bytes, end, &line);
+        if (at == BEFORE && line_bytes > 6 && memcmp(line, "begin ", 6) == 0)
+            at = WITHIN;
+        else if (at == WITHIN && line_bytes == 3 && memcmp(line, "end", 3) == 0)
+            at = BEHIND;
+        else if (at == WITHIN ? !uu_decode_line(line, line_bytes, decoded, ret_len) : line_bytes > 0)
+            return false;
+    }
+    return at == BEHIND;
 }
 
-/* Both: `ret_reason` gets words on -EBADMSG; *ret_bytes and *ret_text are the caller's (free) and
- * NUL-terminated. 0, -EBADMSG, -ENOMEM. */
-/* The bytes of a leaf without their transfer encoding, or a message/rfc822 part's message with CRLF line
- * ends. -EBADMSG: unknown encoding, or base64 that is cut off or holds anything else. */
-static int mime_part_read_bytes(GMimeObject *part, char **ret_bytes, size_t *ret_len, char **ret_reason)
-{
-    if (GMIME_IS_MESSAGE_PART(part))
-        return read_message_part(part, ret_bytes, ret_len, ret_reason);
+/* ---- the content as a whole */
 
-    int error = check_encoding(part, ret_reason);
+/* As the value stands in mail: "8bits" and "quoted-printable;" too. */
+static const struct transfer_encoding {
+    const char *name;
+    GMimeContentEncoding encoding;
+} transfer_encodings[] = {
+    {"", GMIME_CONTENT_ENCODING_DEFAULT},
+    {"7bit", GMIME_CONTENT_ENCODING_DEFAULT},
+    {"7bits", GMIME_CONTENT_ENCODING_DEFAULT},
+    {"7-bit", GMIME_CONTENT_ENCODING_DEFAULT},
+    {"8bit", GMIME_CONTENT_ENCODING_DEFAULT},
+    {"8bits", GMIME_CONTENT_ENCODING_DEFAULT},
+    {"8-bit", GMIME_CONTENT_ENCODING_DEFAULT},
+    {"binary", GMIME_CONTENT_ENCODING_DEFAULT},
+    {"base64", GMIME_CONTENT_ENCODING_BASE64},
+    {"quoted-printable", GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE},
+    {"uuencode", GMIME_CONTENT_ENCODING_UUENCODE},
+    {"x-uuencode", GMIME_CONTENT_ENCODING_UUENCODE},
+    {"uue", GMIME_CONTENT_ENCODING_UUENCODE},
+    {"x-uue", GMIME_CONTENT_ENCODING_UUENCODE},
+};
+
+static int find_encoding(const struct draft_reading *reading, const struct part *part,
+                         GMimeContentEncoding *ret_encoding)
+{
+    static const char around[] = " \t\r\n\"";
+    static const char behind[] = " \t\r\n\";,(";
+    const char *value = g_mime_object_get_header(part->headers, "Content-Transfer-Encoding");
+    const char *name = value == NULL ? "" : value + strspn(value, around);
+    size_t len = strcspn(name, behind);
+    for (size_t i = 0; i < ARRAY_LEN(transfer_encodings); i++)
+        if (strlen(transfer_encodings[i].name) == len &&
+            strncasecmp(transfer_encodings[i].name, name, len) == 0) {
+            *ret_encoding = transfer_encodings[i].encoding;
+            return 0;
+        }
+    return reason_give(reading->ret_reason, -EBADMSG,
+                       "%sContent-Transfer-Encoding: \"%.40s\" is not supported", part->where, value);
+}
+
+static int decode_uuencode(const struct draft_reading *reading, const struct part *part, char **ret_bytes,
+                           size_t *ret_len)
+{
+    _cleanup_free_ char *decoded = malloc(part->len + 1);
+    if (decoded == NULL)
+        return -ENOMEM;
+    *ret_len = 0;
+    if (!uu_decode(part->body, part->len, decoded, ret_len))
+        return refuse_part(reading, part, "the uuencoded content is cut off or damaged");
+    decoded[*ret_len] = '\0';
+    *ret_bytes = TAKE_PTR(decoded);
+    return 0;
+}
+
+/* The bytes of a leaf without their transfer encoding, NUL-terminated; the caller frees. 0, -EBADMSG
+ * (unknown encoding, or one that is cut off or holds anything else), -ENOMEM. */
+static int part_read_bytes(const struct draft_reading *reading, const struct part *part, char **ret_bytes,
+                           size_t *ret_len)
+{
+    GMimeContentEncoding encoding = GMIME_CONTENT_ENCODING_DEFAULT;
+    int error = find_encoding(reading, part, &encoding);
     if (error != 0)
         return error;
-    GMimeStream *stream = g_mime_stream_mem_new();
-    GMimeDataWrapper *content = g_mime_part_get_content(GMIME_PART(part));
-    if (content != NULL) {
-        if (g_mime_data_wrapper_get_encoding(content) == GMIME_CONTENT_ENCODING_BASE64)
-            error = check_base64(content, ret_reason);
-        if (error == 0)
-            g_mime_data_wrapper_write_to_stream(content, stream);
+    switch (encoding) {
+    case GMIME_CONTENT_ENCODING_BASE64:
+        if (!is_whole_base64(part->body, part->len))
+            return refuse_part(reading, part, "the base64 is cut off or damaged");
+        return decode_by_gmime(encoding, part->body, part->len, ret_bytes, ret_len);
+    case GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE:
+        if (!is_whole_quoted_printable(part->body, part->len))
+            return refuse_part(reading, part, "the quoted-printable text is cut off");
+        return decode_by_gmime(encoding, part->body, part->len, ret_bytes, ret_len);
+    case GMIME_CONTENT_ENCODING_UUENCODE:
+        return decode_uuencode(reading, part, ret_bytes, ret_len);
+    default:
+        return copy_bytes(part->body, part->len, ret_bytes, ret_len);
     }
-    if (error != 0) {
-        g_object_unref(stream);
-        return error;
-    }
-    return take_stream(stream, ret_bytes, ret_len);
 }
 
 static char *copy_with_lf(const char *text)
@@ -755,27 +883,28 @@ static char *copy_with_lf(const char *text)
 /* A text leaf as UTF-8 with LF line ends. A charset that is unknown, or that the bytes do not fit, is passed
  * over where the bytes are valid UTF-8, else -EBADMSG. No charset, or US-ASCII: UTF-8 where they are valid
  * UTF-8, else windows-1252. -EBADMSG too: a NUL in the text. */
-static int mime_part_read_text(GMimeObject *part, char **ret_text, char **ret_reason)
+static int part_read_text(const struct draft_reading *reading, const struct part *part, char **ret_text)
 {
     _cleanup_free_ char *bytes = NULL;
     size_t len = 0;
-    int error = mime_part_read_bytes(part, &bytes, &len, ret_reason);
+    int error = part_read_bytes(reading, part, &bytes, &len);
     if (error != 0)
         return error;
 
-    const char *charset = g_mime_object_get_content_type_parameter(part, "charset");
+    const char *charset = g_mime_object_get_content_type_parameter(part->headers, "charset");
     size_t charset_len = charset == NULL ? 0 : strlen(charset);
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(2 * DRAFT_MAX_BYTES);
     error = charset_append(&text, charset, charset_len, bytes, len, CHARSET_REFUSE);
     if (error == -EILSEQ)
-        return reason_give(ret_reason, -EBADMSG, "the text cannot be read as the charset it names, \"%.40s\"",
+        return reason_give(reading->ret_reason, -EBADMSG,
+                           "%sthe text cannot be read as the charset it names, \"%.40s\"", part->where,
                            charset);
     if (error == -EMSGSIZE)
-        return refuse_large_text(ret_reason);
+        return refuse_large_text(reading->ret_reason);
     if (error != 0)
         return error;
     if (strlen(strbuf_str(&text)) != text.len)
-        return reason_give(ret_reason, -EBADMSG, "the text holds a NUL character");
+        return refuse_part(reading, part, "the text holds a NUL character");
     *ret_text = copy_with_lf(strbuf_str(&text));
     return *ret_text == NULL ? -ENOMEM : 0;
 }
@@ -839,21 +968,10 @@ static char *mime_part_content_type(GMimeObject *part)
  * attachment, so that nothing is dropped: signatures and the halves of encrypted parts too. Headers that the
  * service sets itself (Date, Message-ID, References, …) are passed over. */
 
-enum {
-    NESTING_MAX = 32,
-    BOUNDARY_LINES_MAX = 50 * 1000
-};
-
-/* Where in the tree the walk is. */
-struct place {
-    unsigned int depth;
-    const GMimeObject *alternative; /* the nearest multipart/alternative around, or NULL */
-};
-
 struct mime_walk {
     struct draft_reading *reading;
-    const GMimeObject *plain_in; /* the multipart/alternative that the body came from, or NULL */
-    const GMimeObject *html_in;
+    const char *plain_in; /* the body of the multipart/alternative that the text came from, or NULL */
+    const char *html_in;
 };
 
 static bool is_type(GMimeObject *part, const char *media, const char *subtype)
@@ -869,13 +987,13 @@ static bool is_plain_text(GMimeObject *part)
 }
 
 /* A leaf that names a file is meant as one, except for a message that is nothing but its text. */
-static bool is_attachment(GMimeObject *part, const struct place *place)
+static bool is_attachment(const struct part *part)
 {
-    const char *disposition = g_mime_object_get_disposition(part);
+    const char *disposition = g_mime_object_get_disposition(part->headers);
     if (disposition != NULL && g_ascii_strcasecmp(disposition, "attachment") == 0)
         return true;
-    _cleanup_free_ char *name = mime_part_file_name(part);
-    return name != NULL && place->depth > 0;
+    _cleanup_free_ char *name = mime_part_file_name(part->headers);
+    return name != NULL && part->depth > 0;
 }
 
 /* "attachment-2.pdf", for a part without a name of its own. */
@@ -909,14 +1027,14 @@ static char *make_up_name(const char *content_type, size_t number)
     return asprintf(&name, "attachment-%zu%s", number, extension) < 0 ? NULL : name;
 }
 
-static int read_attachment(struct mime_walk *walk, GMimeObject *part)
+static int read_attachment(struct mime_walk *walk, const struct part *part)
 {
     struct draft_reading *reading = walk->reading;
     if (reading->parts_len >= ATTACHMENTS_MAX)
         return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d attachments", ATTACHMENTS_MAX);
 
-    _cleanup_free_ char *content_type = mime_part_content_type(part);
-    _cleanup_free_ char *name = mime_part_file_name(part);
+    _cleanup_free_ char *content_type = mime_part_content_type(part->headers);
+    _cleanup_free_ char *name = mime_part_file_name(part->headers);
     if (name == NULL && content_type != NULL)
         name = make_up_name(content_type, reading->parts_len + 1);
     if (name == NULL)
@@ -924,98 +1042,162 @@ static int read_attachment(struct mime_walk *walk, GMimeObject *part)
 
     char *bytes = NULL;
     size_t len = 0;
-    int error = mime_part_read_bytes(part, &bytes, &len, reading->ret_reason);
+    int error = part_read_bytes(reading, part, &bytes, &len);
     return error != 0 ? error : draft_append_part(reading, name, content_type, bytes, len);
 }
 
-static int read_leaf(struct mime_walk *walk, GMimeObject *part, const struct place *place)
+static int read_leaf(struct mime_walk *walk, const struct part *part)
 {
     struct draft_reading *reading = walk->reading;
-    if (!is_attachment(part, place)) {
-        if (is_plain_text(part) && reading->plain_text == NULL) {
-            walk->plain_in = place->alternative;
-            return mime_part_read_text(part, &reading->plain_text, reading->ret_reason);
+    if (!is_attachment(part)) {
+        if (is_plain_text(part->headers) && reading->plain_text == NULL) {
+            walk->plain_in = part->alternative;
+            return part_read_text(reading, part, &reading->plain_text);
         }
-        if (is_type(part, "text", "html") && reading->html == NULL) {
-            walk->html_in = place->alternative;
-            return mime_part_read_text(part, &reading->html, reading->ret_reason);
+        if (is_type(part->headers, "text", "html") && reading->html == NULL) {
+            walk->html_in = part->alternative;
+            return part_read_text(reading, part, &reading->html);
         }
     }
     return read_attachment(walk, part);
 }
 
-/* A multipart that lacks its end is a message that was cut off. */
-static int check_multipart(struct draft_reading *reading, GMimeMultipart *multipart, unsigned int depth)
+/* What GMime makes of the header lines alone; `default_type`: the Content-Type of a section that has none,
+ * or NULL. The caller unrefs; NULL without memory. */
+static GMimeObject *parse_headers(const char *bytes, const struct header_section *section,
+                                  const char *default_type)
 {
-    if (depth >= NESTING_MAX)
-        return reason_give(reading->ret_reason, -EBADMSG, "parts within parts, more than %d deep",
-                           NESTING_MAX);
-    if (g_mime_multipart_get_count(multipart) == 0)
-        return reason_give(reading->ret_reason, -EBADMSG, "a multipart message without its parts");
-    if (!multipart->write_end_boundary)
-        return reason_give(reading->ret_reason, -EBADMSG,
-                           "the message is cut off: the closing boundary \"--%.70s--\" is missing",
-                           g_mime_multipart_get_boundary(multipart));
-    return 0;
-}
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(HEADER_SECTION_MAX_BYTES + 100);
+    if (default_type != NULL && !section_has(section, "Content-Type"))
+        strbuf_appendf(&text, "Content-Type: %s\n", default_type);
+    strbuf_append(&text, bytes, section->len);
+    strbuf_append_str(&text, "\n\n");
+    if (text.error != 0)
+        return NULL;
 
-static int read_object(struct mime_walk *walk, GMimeObject *object, const struct place *place)
-{
-    if (!GMIME_IS_MULTIPART(object))
-        return read_leaf(walk, object, place);
-
-    GMimeMultipart *multipart = GMIME_MULTIPART(object);
-    int error = check_multipart(walk->reading, multipart, place->depth);
-    struct place inside = {
-        .depth = place->depth + 1,
-        .alternative = is_type(object, "multipart", "alternative") ? object : place->alternative,
-    };
-    for (int i = 0; i < g_mime_multipart_get_count(multipart) && error == 0; i++)
-        error = read_object(walk, g_mime_multipart_get_part(multipart, i), &inside);
-    return error;
-}
-
-static int read_body(struct draft_reading *reading, GMimeObject *body)
-{
-    struct mime_walk walk = {.reading = reading};
-    if (body == NULL)
-        return 0;
-    int error = read_object(&walk, body, &(struct place){0});
-    reading->alternative_content = walk.html_in != NULL && walk.html_in == walk.plain_in;
-    return error;
-}
-
-/* GMime drops what is nested too deeply for it, and says so only here. */
-static void note_nesting(gint64 offset, GMimeParserWarning problem, const gchar *item, gpointer is_too_deep)
-{
-    (void)offset;
-    (void)item;
-    if (problem == GMIME_CRIT_NESTING_OVERFLOW)
-        *(bool *)is_too_deep = true;
-}
-
-static GMimeMessage *parse(const char *bytes, size_t len, bool *ret_is_too_deep)
-{
-    *ret_is_too_deep = false;
     GMimeParserOptions *options = mime_parser_options_new();
-    g_mime_parser_options_set_warning_callback(options, note_nesting, ret_is_too_deep);
-    GMimeStream *stream = g_mime_stream_mem_new_with_buffer(bytes, len);
+    GMimeStream *stream = g_mime_stream_mem_new_with_buffer(text.data, text.len);
     GMimeParser *parser = g_mime_parser_new_with_stream(stream);
-    GMimeMessage *message = g_mime_parser_construct_message(parser, options);
+    GMimeObject *headers = g_mime_parser_construct_part(parser, options);
     g_object_unref(parser);
     g_object_unref(stream);
     g_mime_parser_options_free(options);
-    return message;
+    return headers;
 }
 
-/* GMime makes objects of over a kilobyte of each part, and a part can be a few bytes. */
-static bool has_too_many_parts(const char *bytes, size_t len)
+/* ---- multiparts. They are taken apart here, not by GMime, which changes line ends at the edges of parts and
+ * says of little that it is missing. */
+
+enum boundary_line {
+    LINE_IS_TEXT,
+    LINE_BEGINS_PART,
+    LINE_ENDS_MULTIPART,
+};
+
+/* RFC 2046 section 5.1.1: "--", the boundary, "--" if it is the last one, blanks. */
+static enum boundary_line find_boundary(const char *line, size_t len, const char *boundary)
 {
-    size_t lines = 0;
-    const char *end = bytes + len;
-    for (const char *at = bytes; (at = memchr(at, '\n', (size_t)(end - at))) != NULL; at++)
-        lines += end - at > 2 && at[1] == '-' && at[2] == '-';
-    return lines > BOUNDARY_LINES_MAX;
+    size_t at = 2 + strlen(boundary);
+    if (len < at || line[0] != '-' || line[1] != '-' || memcmp(line + 2, boundary, at - 2) != 0)
+        return LINE_IS_TEXT;
+    bool is_last = len >= at + 2 && line[at] == '-' && line[at + 1] == '-';
+    for (at += is_last ? 2 : 0; at < len; at++)
+        if (strchr(" \t\r\n", line[at]) == NULL)
+            return LINE_IS_TEXT;
+    return is_last ? LINE_ENDS_MULTIPART : LINE_BEGINS_PART;
+}
+
+static int read_object(struct mime_walk *walk, const struct part *part);
+
+static void number_part(const struct part *around, unsigned int number, char ret_where[WHERE_BYTES])
+{
+    size_t len = strlen(around->where);
+    if (len == 0)
+        snprintf(ret_where, WHERE_BYTES, "part %u: ", number);
+    else
+        snprintf(ret_where, WHERE_BYTES, "%.*s.%u: ", (int)len - 2, around->where, number);
+}
+
+/* The `number`th part of one that is around it. */
+static int read_part(struct mime_walk *walk, const struct part *around, unsigned int number,
+                     const char *bytes, size_t len)
+{
+    struct draft_reading *reading = walk->reading;
+    struct header_section section = {0};
+    struct part part = {.depth = around->depth + 1, .alternative = around->alternative};
+    number_part(around, number, part.where);
+    if (is_type(around->headers, "multipart", "alternative"))
+        part.alternative = around->body;
+    int error = read_header_section(reading, part.where, bytes, len, &section);
+    if (error != 0)
+        return error;
+
+    /* A part without a body needs no blank line. */
+    part.body = bytes + section.len;
+    part.len = len - section.len;
+    bool is_digest = is_type(around->headers, "multipart", "digest");
+    part.headers = parse_headers(bytes, &section, is_digest ? "message/rfc822" : NULL);
+    if (part.headers == NULL)
+        return -ENOMEM;
+    error = read_object(walk, &part);
+    g_object_unref(part.headers);
+    return error;
+}
+
+/* The line end before a boundary belongs to the boundary. */
+static size_t part_len(const char *begin, const char *boundary)
+{
+    size_t len = (size_t)(boundary - begin) - 1;
+    return len > 0 && begin[len - 1] == '\r' ? len - 1 : len;
+}
+
+static int read_multipart(struct mime_walk *walk, const struct part *part)
+{
+    struct draft_reading *reading = walk->reading;
+    const char *value = g_mime_object_get_content_type_parameter(part->headers, "boundary");
+    g_autofree char *boundary = g_strchomp(g_strdup(value == NULL ? "" : value));
+    if (part->depth >= NESTING_MAX)
+        return reason_give(reading->ret_reason, -EBADMSG, "parts within parts, more than %d deep",
+                           NESTING_MAX);
+
+    enum boundary_line found = LINE_IS_TEXT;
+    const char *begin = NULL; /* of the part whose end is looked for */
+    unsigned int parts = 0;
+    int error = 0;
+    size_t step;
+    for (size_t at = 0; at < part->len && boundary[0] != '\0' && found != LINE_ENDS_MULTIPART && error == 0;
+         at += step) {
+        const char *line = part->body + at;
+        step = line_len(line, part->len - at);
+        found = find_boundary(line, step, boundary);
+        if (found == LINE_IS_TEXT)
+            continue;
+        if (begin != NULL && begin < line)
+            error = read_part(walk, part, ++parts, begin, part_len(begin, line));
+        begin = line + step;
+    }
+    if (error != 0)
+        return error;
+    if (begin == NULL || (parts == 0 && found == LINE_ENDS_MULTIPART))
+        return refuse_part(reading, part, "a multipart message without its parts");
+    if (found != LINE_ENDS_MULTIPART)
+        return reason_give(reading->ret_reason, -EBADMSG,
+                           "%sthe message is cut off: the closing boundary \"--%.70s--\" is missing",
+                           part->where, boundary);
+    return 0;
+}
+
+static int read_object(struct mime_walk *walk, const struct part *part)
+{
+    return is_type(part->headers, "multipart", "*") ? read_multipart(walk, part) : read_leaf(walk, part);
+}
+
+static int read_body(struct draft_reading *reading, const struct part *message)
+{
+    struct mime_walk walk = {.reading = reading};
+    int error = read_object(&walk, message);
+    reading->alternative_content = walk.html_in != NULL && walk.html_in == walk.plain_in;
+    return error;
 }
 
 /* The line that an mbox file has before each message. */
@@ -1029,28 +1211,26 @@ static size_t mbox_line_len(const char *bytes, size_t len)
 
 static int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len)
 {
+    struct header_section section = {0};
+    reading->message = bytes;
     size_t skipped = mbox_line_len(bytes, len);
     bytes += skipped;
     len -= skipped;
-    bool has_type = false;
-    int error = draft_check_header_section(reading, bytes, len, &has_type);
+    int error = read_message_header_section(reading, bytes, len, &section);
     if (error != 0)
         return error;
-    if (has_type && has_too_many_parts(bytes, len))
-        return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d lines that can begin a part",
-                           BOUNDARY_LINES_MAX);
 
-    bool is_too_deep;
-    GMimeMessage *message = parse(bytes, len, &is_too_deep);
-    if (message == NULL)
-        return reason_give(reading->ret_reason, -EBADMSG, "not a message");
-    if (is_too_deep)
-        error = reason_give(reading->ret_reason, -EBADMSG, "parts within parts, too deep to be read");
+    struct part message = {
+        .headers = parse_headers(bytes, &section, NULL),
+        .body = bytes + section.len,
+        .len = len - section.len,
+    };
+    if (message.headers == NULL)
+        return -ENOMEM;
+    error = draft_read_headers(reading, message.headers);
     if (error == 0)
-        error = draft_read_headers(reading, message);
-    if (error == 0)
-        error = read_body(reading, g_mime_message_get_mime_part(message));
-    g_object_unref(message);
+        error = read_body(reading, &message);
+    g_object_unref(message.headers);
     return error;
 }
 
@@ -1075,8 +1255,9 @@ static int read_answer_body(struct draft_reading *reading, const char *bytes, si
 
 static int read_answer_text(struct draft_reading *reading, const char *bytes, size_t len)
 {
-    bool has_type = false;
-    int error = draft_check_header_section(reading, bytes, len, &has_type);
+    struct header_section section = {0};
+    reading->message = bytes;
+    int error = read_message_header_section(reading, bytes, len, &section);
     if (error == 0)
         return draft_read_mime(reading, bytes, len);
     if (error != -EBADMSG || draft_begins_with_header(bytes, len))

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The parts of a draft: each arrives byte for byte, or the draft is refused with words that name the part.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "mail/draft.h"
+#include "mail/json_writer.h"
+
+#define MULTIPART "To: b@x.example\nContent-Type: multipart/mixed; boundary=B\n\n"
+#define MULTIPART_CRLF "To: b@x.example\r\nContent-Type: multipart/mixed; boundary=B\r\n\r\n"
+#define FILE_PART "--B\nContent-Type: x/y\n"
+#define BASE64 "Content-Transfer-Encoding: base64\n"
+#define UUENCODE "Content-Transfer-Encoding: x-uuencode\n"
+
+static struct draft *parse(const char *message)
+{
+    struct draft *draft = NULL;
+    _cleanup_free_ char *reason = NULL;
+    if (draft_parse(message, strlen(message), NULL, &draft, &reason) != 0)
+        fail_msg("%s: %s", message, reason);
+    return draft;
+}
+
+static void assert_body(const struct draft *draft, const char *field, const char *text)
+{
+    _cleanup_json_ json_t *request = json_loads(draft->request, 0, NULL);
+    const char *found = json_string_value(json_object_get(request, field));
+    assert_string_equal(found == NULL ? "" : found, text);
+}
+
+static void assert_part(const struct draft *draft, size_t index, const char *bytes, size_t len)
+{
+    assert_true(index < draft->parts_len);
+    assert_int_equal(draft->parts[index].len, len);
+    assert_memory_equal(draft->parts[index].bytes, bytes, len);
+}
+
+static void assert_refused(const char *message, const char *words)
+{
+    struct draft *draft = NULL;
+    _cleanup_free_ char *reason = NULL;
+    int error = draft_parse(message, strlen(message), NULL, &draft, &reason);
+    if (error == 0)
+        fail_msg("%s was accepted", message);
+    assert_int_equal(error, -EBADMSG);
+    assert_string_equal(reason, words);
+}
+
+static void a_part_ends_before_the_line_end_of_its_boundary(void **state)
+{
+    static const struct {
+        const char *message;
+        const char *bytes;
+    } cases[] = {
+        {MULTIPART FILE_PART "\nx\n--B--\n", "x"},
+        {MULTIPART FILE_PART "\nx\n--B--", "x"},
+        {MULTIPART FILE_PART "\nx\n\n--B--\n", "x\n"},
+        {MULTIPART FILE_PART "\n\n--B--\n", ""},
+        {MULTIPART FILE_PART "\n--B--\n", ""},
+        {MULTIPART FILE_PART "--B--\n", ""},
+        {MULTIPART FILE_PART "\nx\r\n--B--\n", "x"},
+        {MULTIPART FILE_PART "\nx\r\r\n--B--\n", "x\r"},
+        {MULTIPART FILE_PART "\nx\n--B-- \t\n", "x"},
+        {MULTIPART FILE_PART "\nx\n--Bc\n--B--c\n --B\n--B--\n", "x\n--Bc\n--B--c\n --B"},
+        {MULTIPART "--B\nContent-Type: x/y\n\nx\n--B--\nbehind\n--B\n", "x"},
+        {MULTIPART "before\n--B\n" FILE_PART "\nx\n--B--\n", "x"},
+        {MULTIPART_CRLF "--B\r\nContent-Type: x/y\r\n\r\nx\r\ny\r\n--B--\r\n", "x\r\ny"},
+        {MULTIPART_CRLF "--B\r\nContent-Type: x/y\r\n\r\nx\r\ny\r\n--B--", "x\r\ny"},
+        {MULTIPART_CRLF "--B\r\nContent-Type: x/y\r\n\r\nx\ny\n--B--\r\n", "x\ny"},
+        {MULTIPART_CRLF "--B\r\nContent-Type: x/y\r\n\r\nx\r\n\n--B--\r\n", "x\r\n"},
+        {MULTIPART_CRLF "--B\r\nContent-Type: x/y\r\n\r\n\r\n--B--\r\n", ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct draft *draft = parse(cases[i].message);
+        assert_int_equal(draft->parts_len, 1);
+        assert_part(draft, 0, cases[i].bytes, strlen(cases[i].bytes));
+        draft_free(draft);
+    }
+}
+
+static void the_last_line_of_a_text_keeps_its_end_or_has_none(void **state)
+{
+    static const struct {
+        const char *message;
+        const char *text;
+    } cases[] = {
+        {"To: b@x.example\r\n\r\nx\r\ny", "x\ny"},
+        {"To: b@x.example\r\n\r\nx\r\ny\r\n", "x\ny\n"},
+        {"To: b@x.example\n\nx\r\ny\n", "x\ny\n"},
+        {MULTIPART "--B\n\nx\n\n--B--\n", "x\n"},
+        {MULTIPART_CRLF "--B\r\n\r\nx\r\n\r\n--B--\r\n", "x\n"},
+        {MULTIPART_CRLF "--B\r\n\r\nx\n--B--", "x"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct draft *draft = parse(cases[i].message);
+        assert_body(draft, "plain_text", cases[i].text);
+        draft_free(draft);
+    }
+}
+
+static void an_attached_message_goes_out_as_it_stood(void **state)
+{
+    static const char *const messages[] = {
+        "From: a@b\nSubject: s\n\ntext",
+        "From: a@b\r\nSubject: s\r\n\r\ntext\r\n",
+        "From: a@b\r\nSubject: s\n\nmixed\r\nline\n\rends",
+        "X-Odd : =?x?=\nSubject:no blank\n\n--b\n",
+        "Subject: parts\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\nnever closed",
+        "Content-Type: message/rfc822\n\nContent-Type: message/rfc822\n\nSubject: x\n\n",
+        "not even a header\n",
+        "From someone Fri Nov 20 10:14:36 2026\nSubject: s\n\n>From here\n",
+        "Content-Transfer-Encoding: base64\n\n=",
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(messages); i++) {
+        _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1000);
+        strbuf_append_str(&text, MULTIPART "--B\n\ntext\n--B\nContent-Type: message/rfc822\n\n");
+        strbuf_append_str(&text, messages[i]);
+        strbuf_append_str(&text, "\n--B\nContent-Type: multipart/digest; boundary=C\n\n--C\n\n");
+        strbuf_append_str(&text, messages[i]);
+        strbuf_append_str(&text, "\n--C--\n--B--\n");
+        struct draft *draft = parse(strbuf_str(&text));
+        assert_int_equal(draft->parts_len, 2);
+        for (size_t part = 0; part < 2; part++) {
+            assert_string_equal(draft->parts[part].content_type, "message/rfc822");
+            assert_part(draft, part, messages[i], strlen(messages[i]));
+        }
+        draft_free(draft);
+    }
+}
+
+static void encodings_are_read_as_they_are_written(void **state)
+{
+    static const struct {
+        const char *encoding;
+        const char *content;
+        const char *bytes;
+    } cases[] = {
+        {"quoted-printable;", "a=3D=\nb", "a=b"},
+        {"\"quoted-printable\"", "a=3Db", "a=b"},
+        {"Quoted-Printable (as usual)", "a=3Db", "a=b"},
+        {"quoted-printable", "a=3Db=\n", "a=b"},
+        {"8bits", "a=3Db\xc3\xa4", "a=3Db\xc3\xa4"},
+        {"8-bit", "a=3Db", "a=3Db"},
+        {"7bits", "a=3Db", "a=3Db"},
+        {"7-BIT", "a=3Db", "a=3Db"},
+        {"", "a=3Db", "a=3Db"},
+        {"\n base64", "YT1i", "a=b"},
+        {"base64;", "YT\n1i\n", "a=b"},
+        {"uuencode", "begin 644 x\n#86)C\n`\nend", "abc"},
+        {"x-uue", "\nbegin 644 x y\n#86)C\n`\nend\n\n", "abc"},
+        {"uue", "begin 644 x\r\n#86)C\r\n \r\nend\r\n", "abc"},
+        {"X-UUEncode", "begin 600 x\n$86)C9   \n\nend", "abcd"},
+        {"x-uuencode", "begin 600 x\n$86)C9```a\nend", NULL},
+        {"x-uuencode", "begin 600 x\n$86)C9```^\nend", "abcd"},
+        {"x-uuencode",
+         "begin 644 x\nM86%A86%A86%A86%A86%A86%A86%A86%A86%A86%A86%A86%A86%A86%A86%A\n!80``\n`\nend",
+         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},
+        {"x-uuencode", "begin 644 x\n`\nend", ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1000);
+        strbuf_appendf(&text, MULTIPART FILE_PART "Content-Transfer-Encoding: %s\n\n%s\n--B--\n",
+                       cases[i].encoding, cases[i].content);
+        if (cases[i].bytes == NULL) {
+            assert_refused(strbuf_str(&text), "part 1: the uuencoded content is cut off or damaged");
+            continue;
+        }
+        struct draft *draft = parse(strbuf_str(&text));
+        assert_part(draft, 0, cases[i].bytes, strlen(cases[i].bytes));
+        draft_free(draft);
+    }
+}
+
+static void what_cannot_be_read_whole_is_refused_by_its_part(void **state)
+{
+    static const struct {
+        const char *message;
+        const char *words;
+    } cases[] = {
+        {MULTIPART "--B\n\nx\n--B\nContent-Type: x/y\nno header\n\nx\n--B--\n",
+         "part 2: line 9 is neither a header nor the blank line after them"},
+        {MULTIPART "--B\nHello, this is no header\n--B--\n",
+         "part 1: line 5 is neither a header nor the blank line after them"},
+        {MULTIPART "--B\n folded: at once\n\nx\n--B--\n",
+         "part 1: line 5 is neither a header nor the blank line after them"},
+        {MULTIPART "--B\nX-Bare:\rreturn\n\nx\n--B--\n",
+         "part 1: line 5 is neither a header nor the blank line after them"},
+        {MULTIPART "--B\nContent-Type: x/y\nContent-type: text/plain\n\nx\n--B--\n",
+         "part 1: Content-Type: given twice"},
+        {MULTIPART "--B\n" BASE64 BASE64 "\nYWJj\n--B--\n", "part 1: Content-Transfer-Encoding: given twice"},
+        {MULTIPART "--B\nContent-Type: multipart/mixed; boundary=C\n\n--C\n" BASE64 "\nYWJ\n--C--\n--B--\n",
+         "part 1.1: the base64 is cut off or damaged"},
+        {MULTIPART "--B\nContent-Type: multipart/mixed; boundary=C\n\n--C\n\nx\n--B--\n",
+         "part 1: the message is cut off: the closing boundary \"--C--\" is missing"},
+        {MULTIPART "--B\nContent-Type: multipart/mixed; boundary=C\n\n--C--\n--B--\n",
+         "part 1: a multipart message without its parts"},
+        {MULTIPART "--B\nContent-Type: multipart/mixed\n\n--B--\n",
+         "part 1: a multipart message without its parts"},
+        {MULTIPART "--B\n--B--\n", "a multipart message without its parts"},
+        {MULTIPART FILE_PART "Content-Transfer-Encoding: x-new\n\nx\n--B--\n",
+         "part 1: Content-Transfer-Encoding: \"x-new\" is not supported"},
+        {MULTIPART FILE_PART "Content-Transfer-Encoding: quoted-printable\n\nx=4\n--B--\n",
+         "part 1: the quoted-printable text is cut off"},
+        {MULTIPART "--B\nContent-Type: text/plain; charset=x-none\n\n\xff\n--B--\n",
+         "part 1: the text cannot be read as the charset it names, \"x-none\""},
+        {MULTIPART "--B\n" BASE64 "\nAA==\n--B--\n", "part 1: the text holds a NUL character"},
+        {"To: b@x.example\n" UUENCODE "\nno begin\nend\n", "the uuencoded content is cut off or damaged"},
+        {"To: b@x.example\n" UUENCODE "\nbegin 644 x\n#86)C\n`\n",
+         "the uuencoded content is cut off or damaged"},
+        {"To: b@x.example\n" UUENCODE "\nbegin 644 x\n#86)\n`\nend\n",
+         "the uuencoded content is cut off or damaged"},
+        {"To: b@x.example\n" UUENCODE "\nbegin 644 x\n#86)C9999\n`\nend\n",
+         "the uuencoded content is cut off or damaged"},
+        {"To: b@x.example\n" UUENCODE "\nbegin 644 x\n#86)C\n`\nend\nmore\n",
+         "the uuencoded content is cut off or damaged"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        assert_refused(cases[i].message, cases[i].words);
+}
+
+static void a_text_of_many_lines_with_dashes_is_no_flood_of_parts(void **state)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(DRAFT_MAX_BYTES);
+    (void)state;
+    strbuf_append_str(&text, "To: b@x.example\nContent-Type: text/plain\n\n");
+    for (size_t i = 0; i < 100 * 1000; i++)
+        strbuf_append_str(&text, "-- \n");
+    draft_free(parse(strbuf_str(&text)));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_part_ends_before_the_line_end_of_its_boundary),
+        cmocka_unit_test(the_last_line_of_a_text_keeps_its_end_or_has_none),
+        cmocka_unit_test(an_attached_message_goes_out_as_it_stood),
+        cmocka_unit_test(encodings_are_read_as_they_are_written),
+        cmocka_unit_test(what_cannot_be_read_whole_is_refused_by_its_part),
+        cmocka_unit_test(a_text_of_many_lines_with_dashes_is_no_flood_of_parts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
