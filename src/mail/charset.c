@@ -10,7 +10,10 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/character.h"
 #include "base/cleanup.h"
+
+#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
 enum {
     LABEL_MAX_BYTES = 40,
@@ -94,6 +97,30 @@ static void close_charset(const iconv_t *charset)
         iconv_close(*charset);
 }
 
+static bool is_utf8(const char *bytes, size_t len)
+{
+    for (size_t i = 0; i < len;) {
+        struct character c = character_at(bytes + i, len - i);
+        if (c.kind == CHARACTER_INVALID)
+            return false;
+        i += c.len;
+    }
+    return true;
+}
+
+/* What should be UTF-8, with U+FFFD for each byte that is not. */
+static void append_mended(struct strbuf *text, const char *bytes, size_t len)
+{
+    for (size_t i = 0; i < len;) {
+        struct character c = character_at(bytes + i, len - i);
+        if (c.kind == CHARACTER_INVALID)
+            strbuf_append_str(text, REPLACEMENT);
+        else
+            strbuf_append(text, bytes + i, c.len);
+        i += c.len;
+    }
+}
+
 /* As charset_append(), by a name that iconv knows or not. */
 static int append_converted(struct strbuf *text, const char *name, const char *bytes, size_t len,
                             enum charset_damage damage)
@@ -107,28 +134,29 @@ static int append_converted(struct strbuf *text, const char *name, const char *b
     size_t len_before = text->len;
     char *in = (char *)bytes; /* iconv does not write to it */
     bool is_ended = false;
-    while (!is_ended && text->error == 0) {
+    bool is_refused = false;
+    while (!is_ended && !is_refused && text->error == 0) {
         char piece[PIECE_BYTES];
         char *out = piece;
         size_t out_len = sizeof(piece);
         is_ended = len == 0; /* some charsets hold a character back until they are asked without input */
         bool is_damaged = iconv(charset, is_ended ? NULL : &in, &len, &out, &out_len) == (size_t)-1 &&
-                          (errno == EILSEQ || errno == EINVAL);
-        strbuf_append(text, piece, sizeof(piece) - out_len);
-        if (!is_damaged || len == 0)
-            continue;
-        if (is_windows && ((unsigned char)*in & 0xe0) == 0x80) {
+                          (errno == EILSEQ || errno == EINVAL) && len > 0;
+        bool is_control = is_damaged && is_windows && ((unsigned char)*in & 0xe0) == 0x80;
+        /* glibc also makes characters behind U+10FFFF, which no UTF-8 has. */
+        bool is_valid = is_utf8(piece, sizeof(piece) - out_len);
+        is_refused = damage == CHARSET_REFUSE && ((is_damaged && !is_control) || !is_valid);
+        append_mended(text, piece, sizeof(piece) - out_len);
+        if (is_control)
             strbuf_append(text, (char[]){'\xc2', *in}, 2);
-        } else if (damage == CHARSET_REPLACE) {
-            strbuf_append_str(text, "\xef\xbf\xbd");
-        } else {
-            strbuf_truncate(text, len_before);
-            return -EILSEQ;
-        }
-        in++;
-        len--;
+        else if (is_damaged)
+            strbuf_append_str(text, REPLACEMENT);
+        in += is_damaged;
+        len -= is_damaged;
     }
-    return text->error;
+    if (is_refused)
+        strbuf_truncate(text, len_before);
+    return is_refused ? -EILSEQ : text->error;
 }
 
 int charset_append(struct strbuf *text, const char *label, size_t label_len, const char *bytes, size_t len,
@@ -137,15 +165,18 @@ int charset_append(struct strbuf *text, const char *label, size_t label_len, con
     char copy[LABEL_MAX_BYTES + 1];
     const char *name = label_len == 0 ? "US-ASCII" : find_name(label, label_len, copy);
     bool is_ascii = name != NULL && strcmp(name, "US-ASCII") == 0;
-    bool is_other = name != NULL && !is_ascii && strcmp(name, "UTF-8") != 0;
-    if (is_other && append_converted(text, name, bytes, len, CHARSET_REFUSE) == 0)
-        return 0;
-    if (text->error == 0 && g_utf8_validate_len(bytes, len, NULL))
+    bool is_converted = name != NULL && !is_ascii && strcmp(name, "UTF-8") != 0;
+    if (is_converted && append_converted(text, name, bytes, len, CHARSET_REFUSE) != -EILSEQ)
+        return text->error;
+    if (is_utf8(bytes, len))
         return strbuf_append(text, bytes, len);
-    if (is_ascii)
-        return append_converted(text, "CP1252", bytes, len, CHARSET_REPLACE);
-    if (damage == CHARSET_REFUSE || text->error != 0)
-        return text->error != 0 ? text->error : -EILSEQ;
-    bool is_known = name != NULL && append_converted(text, name, bytes, len, CHARSET_REPLACE) != -EILSEQ;
-    return is_known ? text->error : append_converted(text, "CP1252", bytes, len, CHARSET_REPLACE);
+    if (damage == CHARSET_REFUSE && !is_ascii)
+        return -EILSEQ;
+    if (is_converted && append_converted(text, name, bytes, len, CHARSET_REPLACE) != -EILSEQ)
+        return text->error;
+    if (name != NULL && !is_ascii && !is_converted)
+        append_mended(text, bytes, len);
+    else
+        append_converted(text, "CP1252", bytes, len, CHARSET_REPLACE);
+    return text->error;
 }

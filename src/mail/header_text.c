@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <glib.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/strbuf.h"
@@ -106,8 +107,9 @@ static void append_base64(struct strbuf *bytes, const char *text, size_t len)
         step = len < 4 * 64 ? len : 4 * 64;
         strbuf_append(bytes, decoded, g_base64_decode_step(text, step, decoded, &state, &save));
     }
-    if (state == 2 || state == 3)
-        strbuf_append(bytes, decoded, g_base64_decode_step("==", (gsize)(4 - state), decoded, &state, &save));
+    size_t digits = (size_t)abs(state); /* of the last group; negative where it has padding already */
+    if (digits >= 2)
+        strbuf_append(bytes, decoded, g_base64_decode_step("==", 4 - digits, decoded, &state, &save));
 }
 
 static void end_words(struct decoding *decoding)

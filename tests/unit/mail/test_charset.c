@@ -104,6 +104,8 @@ static void bytes_that_do_not_fit_are_refused_or_replaced(void **state)
          "a\ufffd"
          "b"},
         {"utf-8", "a\xe2\x82", "a\ufffd\ufffd"},
+        {"utf-8", "\xf4\x90\x80\x80", "\ufffd\ufffd\ufffd\ufffd"},
+        {"utf-32be", "\x7f\xff\xff\xff", "\ufffd\ufffd\ufffd\ufffd"},
         {"gb2312", "\xd6\xd0\xff!", "\u4e2d\ufffd!"},
         {"shift_jis", "\x93\xfa\x93", "\u65e5\ufffd"},
         {"no-such-charset-1", "\xe4", "\u00e4"},

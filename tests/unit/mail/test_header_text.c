@@ -62,6 +62,9 @@ static void encoded_words_are_decoded_wherever_they_stand(void **state)
         {"=?utf-8?q?\?=", ""},
         {"=?utf-8?q?=3D=3Futf-8=3Fq=3Fx=3F=3D?=", "=?utf-8?q?x?="},
         {"=?utf-8?b?YQ?=", "a"},
+        {"=?utf-8?b?YQ=?=", "a"},
+        {"=?utf-8?b?YWJj ZGU?=", "abcde"},
+        {"=?utf-8?b?YWJjZ?=", "abc"},
         {"=?utf-8?b?YQ==Yg==?=", "ab"},
         {"=?utf-8?q?a=00b=09c?=", "a b c"},
     };
