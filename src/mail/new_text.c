@@ -567,6 +567,13 @@ static void leave_out(struct new_text *reading, bool (*goes)(struct text_line))
 
 /* ---- the text: where history begins */
 
+/* Whether an address is open at the end: Gmail breaks lines before "> wrote:", which is no quote then. */
+static bool has_open_bracket(const char *text, size_t len)
+{
+    const char *open = memrchr(text, '<', len);
+    return open != NULL && memchr(open, '>', (size_t)(text + len - open)) == NULL;
+}
+
 /* Whether an attribution begins with this line; *ret_next is what follows it. */
 static enum attribution find_attribution(const struct new_text *reading, struct text_line line,
                                          const char **ret_next)
@@ -576,7 +583,8 @@ static enum attribution find_attribution(const struct new_text *reading, struct 
     unsigned int lines = begins_attribution(line) ? ATTRIBUTION_LINES_MAX : 1;
     for (unsigned int i = 0; i < lines; i++) {
         bool is_other = i > 0 && has_phrase(line, begins_with, PHRASE_OPENING);
-        if (is_other || is_blank(line) || is_quoted(line) || len + line.len + 1 > sizeof(joined))
+        bool is_quote = is_quoted(line) && !has_open_bracket(joined, len);
+        if (is_other || is_blank(line) || is_quote || len + line.len + 1 > sizeof(joined))
             break;
         memcpy(joined + len, line.text, line.len);
         len += line.len;

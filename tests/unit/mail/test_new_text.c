@@ -87,6 +87,7 @@ static void quotes_go_with_the_line_above_them(void **state)
         "2026-11-20 10:14 GMT+01:00 Ann <ann@x.example>:",
         "*On Fri, Nov 20, 2026 at 10:14, Ann wrote:*",
         "2026/11/20 Ann Example <ann@x.example>",
+        "On Fri, Nov 20, 2026 at 10:14 AM Ann Example <ann@x.example\n> wrote:",
         "---- Ann Example wrote ----",
         "Op 20 nov. 2026 om 10:14 heeft Ann <ann@x.example> het volgende geschreven:",
         "På 20. november 2026 på 10:14, Ann (ann@x.example) skrev:",
@@ -115,7 +116,8 @@ static void words_above_an_attribution_stay(void **state)
 {
     (void)state;
     static const char *const words[] = {
-        "2 apples", "On the other hand", "On the 20th at 10:14 I come", "Ann came at 10:14", "From: Bob",
+        "2 apples",          "On the other hand", "On the 20th at 10:14 I come",
+        "Ann came at 10:14", "From: Bob",         "On 20 November I saw that 10:14 < 10:15",
     };
     for (size_t i = 0; i < ARRAY_LEN(words); i++) {
         char text[1000];
