@@ -468,14 +468,12 @@ static enum attribution attribution_of(struct text_line line)
     struct evidence found = find_evidence(line);
     bool is_dated = (begins_with_date(line) || has_phrase(line, begins_with, PHRASE_OPENING)) &&
                     found.digit && (found.time || found.address);
-    bool ends_in_address = found.address && ends_with(line, ">");
-    if (has_phrase(line, contains, PHRASE_VERB))
-        return !is_marked ? ATTRIBUTION_NONE : is_dated ? ATTRIBUTION_SURE : ATTRIBUTION_OF_QUOTE;
-    if (is_marked && is_dated && ends_in_address && found.year && found.time)
+    bool has_sender = found.address && ends_with(line, ">");
+    bool has_verb = has_phrase(line, contains, PHRASE_VERB);
+    if (is_marked && is_dated && (has_verb || (has_sender && found.year && found.time)))
         return ATTRIBUTION_SURE;
-    return (is_dated && ends_in_address) || (is_marked && (is_dated || ends_in_address))
-               ? ATTRIBUTION_OF_QUOTE
-               : ATTRIBUTION_NONE;
+    bool may_be = is_marked ? has_verb || is_dated || has_sender : is_dated && has_sender;
+    return may_be ? ATTRIBUTION_OF_QUOTE : ATTRIBUTION_NONE;
 }
 
 /* Whether an attribution of several lines can begin with this one. */
