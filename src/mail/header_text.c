@@ -156,7 +156,7 @@ static int take_text(struct strbuf *text, char **ret_text)
     char *taken = strbuf_take(text, NULL);
     if (taken == NULL)
         return -ENOMEM;
-    *ret_text = g_strstrip(taken);
+    *ret_text = taken;
     return 0;
 }
 
@@ -188,6 +188,15 @@ static int decode(const struct strbuf *flat, char **ret_text)
     return decoding.bytes.error != 0 ? decoding.bytes.error : take_text(&decoding.text, ret_text);
 }
 
+/* The same, without white space around it. */
+static int decode_stripped(const struct strbuf *flat, char **ret_text)
+{
+    int error = decode(flat, ret_text);
+    if (error == 0)
+        g_strstrip(*ret_text);
+    return error;
+}
+
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
@@ -201,7 +210,7 @@ int header_text_decode(const char *value, size_t len, char **ret_text)
         if (!is_fold)
             strbuf_append_char(&flat, is_blank(value[i]) ? ' ' : value[i]);
     }
-    return decode(&flat, ret_text);
+    return decode_stripped(&flat, ret_text);
 }
 
 int header_text_decode_phrase(const char *value, size_t len, char **ret_text)
@@ -225,7 +234,7 @@ int header_text_decode_phrase(const char *value, size_t len, char **ret_text)
             strbuf_append_char(&flat, ' ');
         }
     }
-    return decode(&flat, ret_text);
+    return decode_stripped(&flat, ret_text);
 }
 
 /* ---- parameters */

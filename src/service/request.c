@@ -4,8 +4,8 @@
  *
  * The boundaries of a form are found here, since GMime would take apart parts that are messages themselves.
  * libmicrohttpd's post processor (0.9.75) would take apart parts that are multipart, refuse a file with a
- * line that begins like the boundary, and cut a name at a backslashed quote. Header values are GMime's to
- * read (quoting, encodings).
+ * line that begins like the boundary, and cut a name at a backslashed quote. Content-Types are GMime's to
+ * read; it would take every backslash out of a name.
  */
 #include "service/request.h"
 
@@ -17,6 +17,7 @@
 
 #include "base/cleanup.h"
 #include "mail/file_name.h"
+#include "mail/header_text.h"
 
 const char *request_header(const struct request *request, const char *name)
 {
@@ -154,16 +155,14 @@ static int read_disposition(const char *headers, const char *end, const char *fi
     _cleanup_free_ char *value = copy_header(headers, end, "Content-Disposition");
     if (value == NULL)
         return -ENOENT;
-    GMimeContentDisposition *disposition = g_mime_content_disposition_parse(NULL, value);
-    if (disposition == NULL)
-        return -ENOENT;
-    const char *part = g_mime_content_disposition_get_parameter(disposition, "name");
-    const char *name = g_mime_content_disposition_get_parameter(disposition, "filename");
-    int error = -ENOENT;
-    if (part != NULL && strcmp(part, field) == 0 && name != NULL)
-        error = check_name(name, ret_name);
-    g_object_unref(disposition);
-    return error;
+    _cleanup_free_ char *part = NULL;
+    _cleanup_free_ char *name = NULL;
+    int error = header_text_decode_parameter(value, strlen(value), "name", &part);
+    if (error == 0 && strcmp(part, field) != 0)
+        error = -ENOENT;
+    if (error == 0)
+        error = header_text_decode_parameter(value, strlen(value), "filename", &name);
+    return error != 0 ? error : check_name(name, ret_name);
 }
 
 static bool is_printable(const char *text)

@@ -64,9 +64,9 @@ attachment_type() { # SUBJECT NAME
   equal "$(attachment_type three 1.txt)" text/plain
 }
 
-@test "file names with spaces, quotes and UTF-8 arrive as they are" {
+@test "file names with spaces, quotes, backslashes and UTF-8 arrive as they are" {
   local name
-  for name in 'two words.txt' 'Übersicht 你好.txt' "it's.txt" 'a "quoted" name.txt' 'semi;colon.txt' 'per%cent.txt'; do
+  for name in 'two words.txt' 'back\slash.txt' 'Übersicht 你好.txt' "it's.txt" 'a "quoted" name.txt' 'semi;colon.txt' 'per%cent.txt'; do
     echo "$name" >"$MOUNT/attachments/$name"
     with_attachment "name: $name" "$name" >"$MOUNT/outbox/m"
     wait_until 20 has_received "$BOB" "name: $name"

@@ -83,6 +83,33 @@ MESSAGE
   bob_got 'Grüße🎉' '.to_addresses[0].name == "Böb"'
 }
 
+# As mutt, Python and Perl write them: in words of base64, each with its own end.
+@test "a long subject, a person's name and a file's name in several encoded words" {
+  send words <<MESSAGE
+From: $ALICE
+To: =?UTF-8?B?0JjQstCw0L0=?= =?UTF-8?B?INCf0LXRgtGA0L7Qsg==?= <$BOB>
+Subject: =?UTF-8?B?0J/RgNC40LPQu9Cw0YjQtdC90LjQtSDQvdCwINC+0LE=?=
+ =?UTF-8?B?0LXQtCDQsiDQv9GP0YLQvdC40YbRgywg8J+OgiA=?=
+ =?UTF-8?B?0Lgg0L/RgNC+0LPRg9C70LrRgw==?=
+MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary=sep
+
+--sep
+Content-Type: text/plain
+
+x
+--sep
+Content-Type: application/pdf
+Content-Disposition: attachment; filename="=?UTF-8?B?0L7RgtGH0ZE=?= =?UTF-8?B?0YIucGRm?="
+
+y
+--sep--
+MESSAGE
+  local subject='Приглашение на обед в пятницу, 🎂 и прогулку'
+  bob_got "$subject" '.to_addresses[0].name == "Иван Петров"'
+  bob_got "$subject" '[.attachments[].filename] == ["отчёт.pdf"]'
+}
+
 @test "raw UTF-8 in subject, names and body" {
   send raw <<MESSAGE
 From: $ALICE
@@ -107,6 +134,20 @@ Content-Transfer-Encoding: quoted-printable
 Gr=FC=DFe =3D caf=E9
 MESSAGE
   bob_got charset '.plain_text | rtrimstr("\n") == "Grüße = café"'
+}
+
+@test "what is called iso-8859-1 and is windows-1252" {
+  send windows <<MESSAGE
+From: $ALICE
+To: $BOB
+Subject: =?iso-8859-1?Q?=93windows=94?=
+MIME-Version: 1.0
+Content-Type: text/plain; charset=iso-8859-1
+Content-Transfer-Encoding: quoted-printable
+
+=93caf=E9=94 10 =80
+MESSAGE
+  bob_got '“windows”' '.plain_text | rtrimstr("\n") == "“café” 10 €"'
 }
 
 @test "text and html become both bodies" {

@@ -43,6 +43,8 @@ static const struct {
      "application/octet-stream", "x"},
     {"percent-encoded quotes", "--B\r\n" FILE_PART "\"a %22b%22 100%.txt\"\r\n\r\nx\r\n--B--", 0,
      "a \"b\" 100%.txt", "application/octet-stream", "x"},
+    {"a backslash", "--B\r\n" FILE_PART "\"a\\b.txt\"\r\n\r\nx\r\n--B--", 0, "a\\b.txt",
+     "application/octet-stream", "x"},
     {"raw UTF-8", "--B\r\n" FILE_PART "\"Grüße.txt\"\r\n\r\nx\r\n--B--", 0, "Grüße.txt",
      "application/octet-stream", "x"},
     {"a message",
