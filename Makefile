@@ -64,7 +64,7 @@ DEPS_service := sql mail base
 objects  = $(patsubst src/%.c,$(BUILD)/obj/%.o,$(1))
 archives = $(foreach l,$(1),$(BUILD)/lib/$(l).a)
 
-PROGRAMS  := $(BUILD)/inboxfs $(BUILD)/inboxd
+PROGRAMS  := $(BUILD)/inboxfs $(BUILD)/inboxd $(BUILD)/inboxfs-sendmail
 SUPPORT   := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/support/*.c))
 UNIT_SRC  := $(sort $(wildcard tests/unit/*/test_*.c))
 UNIT      := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
@@ -82,12 +82,17 @@ MANUALS   := $(patsubst man/%.scd,$(BUILD)/man/%,$(wildcard man/*.scd))
 
 all: $(PROGRAMS) $(MANUALS) ## build the programs and manuals into build/
 
-$(BUILD)/inboxfs: $(call objects,$(filter-out src/inboxd_main.c,$(wildcard src/*.c))) $(call archives,$(LAYERS))
+$(BUILD)/inboxfs: $(call objects,$(filter-out src/%_main.c,$(wildcard src/*.c))) $(call archives,$(LAYERS))
 	@mkdir -p $(@D)
 	@echo "  LINK   $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
 
 $(BUILD)/inboxd: $(BUILD)/obj/inboxd_main.o $(call archives,service sql mail base)
+	@mkdir -p $(@D)
+	@echo "  LINK   $@"
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
+
+$(BUILD)/inboxfs-sendmail: $(BUILD)/obj/sendmail_main.o $(call archives,mail base)
 	@mkdir -p $(@D)
 	@echo "  LINK   $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
@@ -215,7 +220,7 @@ install: all ## install under PREFIX (default /usr/local), DESTDIR honoured
 	for m in $(MANUALS); do install -m 0644 $$m $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}; done
 
 uninstall: ## remove what install put there
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,inboxfs inboxd)
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,$(notdir $(PROGRAMS)))
 	for m in $(notdir $(MANUALS)); do rm -f $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}/$$m; done
 
 clean: ## remove what was built

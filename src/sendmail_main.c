@@ -1,0 +1,927 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * inboxfs-sendmail: what programs that send mail call `sendmail`, on a mount of inboxfs. The message on
+ * standard input is read whole, its recipients are settled, and it is moved into outbox/ by a rename, whose
+ * result is that of the outbox's own check. So the exit status says whether the message is accepted; it is
+ * durable by then, and nobody waits for the service.
+ *
+ * The service sends to whom the headers of a message name, and to nobody else. So the recipients that a
+ * program gives (the envelope, RFC 5321) and those of its headers must agree: whom it gives besides becomes
+ * Bcc, and a header that names anybody who was not given is refused, for mail would go to somebody whom the
+ * program did not ask for. With -t the headers are the envelope.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/character.h"
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "base/strbuf.h"
+#include "mail/address.h"
+#include "mail/draft.h"
+
+enum {
+    MESSAGE_MAX_BYTES = DRAFT_MAX_BYTES - 1000 * 1000, /* what is added below fits into a draft besides */
+    ALIASES_MAX_BYTES = 1000 * 1000,
+    ALIAS_DEPTH_MAX = 10, /* aliases of aliases */
+    EVENTS_TAIL_BYTES = 64 * 1024,
+    RECEIPT_MAX_BYTES = 64 * 1000 * 1000,
+    MOUNTINFO_MAX_BYTES = 4 * 1000 * 1000,
+};
+
+struct arguments {
+    const char *mount;   /* --mount, else INBOXFS_MOUNT; NULL: the only one there is */
+    const char *aliases; /* a file as /etc/aliases */
+    const char *root;    /* who gets mail for local names without an alias; or NULL */
+    const char *sender;  /* -f, or NULL */
+    const char *name;    /* -F, or NULL */
+    bool reads_headers;  /* -t: recipients are in the headers, too */
+    bool ignores_dots;   /* -i: a line of a dot is text */
+    bool lists_queue;    /* -bp */
+    bool waits;          /* --wait */
+    bool runs_queue;     /* -q, which the mount does by itself */
+    char **recipients;   /* NULL behind the last */
+};
+
+/* A header field: its lines as they stand, with their line ends. */
+struct field {
+    const char *line;
+    size_t len;
+    size_t name_len;
+    const char *value; /* within the line; ends with it */
+};
+
+struct message {
+    struct strbuf text; /* what was read; its line ends are LF */
+    struct field *fields;
+    size_t fields_len;
+    const char *body; /* behind the blank line */
+    size_t body_len;
+};
+
+/* ---------------------------------------------------------------- words */
+
+/* Says why, and returns the exit status. What strangers wrote is made fit for a terminal. */
+static int complain(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static int complain(int status, const char *format, ...)
+{
+    char *text = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    int len = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    fputs("inboxfs-sendmail: ", stderr);
+    for (int i = 0; i < len;) {
+        struct character character = character_at(text + i, (size_t)(len - i));
+        bool is_plain =
+            (character.kind & (CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION)) == 0;
+        if (is_plain && (unsigned char)text[i] >= ' ')
+            fwrite(text + i, 1, character.len, stderr);
+        else
+            fputc('?', stderr);
+        i += (int)character.len;
+    }
+    fputc('\n', stderr);
+    if (len >= 0)
+        free(text);
+    return status;
+}
+
+static int complain_of_memory(void)
+{
+    return complain(EX_TEMPFAIL, "out of memory");
+}
+
+static const char usage[] =
+    "Usage: inboxfs-sendmail [OPTIONS] [--] [ADDRESS...] < MESSAGE\n"
+    "       inboxfs-sendmail -bp\n"
+    "\n"
+    "Hands a message to the outbox of an inboxfs mount, as sendmail does.\n"
+    "\n"
+    "  -t               send to those whom the headers name, too\n"
+    "  -i, -oi          a line of a single dot does not end the message\n"
+    "  -f, -r ADDRESS   who sends it, where the message has no usable From\n"
+    "  -F NAME          the sender's name, likewise\n"
+    "  -bp              list what waits to be sent (also as mailq)\n"
+    "  --mount=DIR      the mount (default $INBOXFS_MOUNT, else the only one there is)\n"
+    "  --aliases=FILE   addresses for local names (default /etc/aliases)\n"
+    "  --root=ADDRESS   who gets the mail of local names without an alias\n"
+    "  --wait           wait until the service has it, and print its id\n"
+    "  --help, --version\n"
+    "\n"
+    "-B -h -L -m -N -n -O -oX -q -R -U -V -v -X are taken and passed over.\n";
+
+/* ---------------------------------------------------------------- arguments */
+
+/* -1: go on; else the exit status. */
+static int set_mode(const char *mode, struct arguments *arguments)
+{
+    if (strcmp(mode, "p") == 0)
+        arguments->lists_queue = true;
+    else if (strcmp(mode, "m") != 0)
+        return complain(EX_USAGE, "-b%s is not supported: there is no SMTP and no alias database", mode);
+    return -1;
+}
+
+static int parse_arguments(int argc, char **argv, struct arguments *arguments)
+{
+    static const struct option options[] = {
+        {"mount", required_argument, NULL, 'M'},
+        {"aliases", required_argument, NULL, 'A'},
+        {"root", required_argument, NULL, 'T'},
+        {"wait", no_argument, NULL, 'W'},
+        {"help", no_argument, NULL, 'H'},
+        {"version", no_argument, NULL, 'P'},
+        {NULL, 0, NULL, 0},
+    };
+    int option;
+    while ((option = getopt_long(argc, argv, "+B:F:L:N:O:R:UV:X:b:f:h:imno:q::r:tv", options, NULL)) != -1) {
+        if (option == 'M')
+            arguments->mount = optarg;
+        else if (option == 'A')
+            arguments->aliases = optarg;
+        else if (option == 'T')
+            arguments->root = optarg;
+        else if (option == 'W')
+            arguments->waits = true;
+        else if (option == 'f' || option == 'r')
+            arguments->sender = optarg;
+        else if (option == 'F')
+            arguments->name = optarg;
+        else if (option == 't')
+            arguments->reads_headers = true;
+        else if (option == 'q')
+            arguments->runs_queue = true;
+        else if (option == 'i' || (option == 'o' && strcmp(optarg, "i") == 0))
+            arguments->ignores_dots = true;
+        else if (option == 'b' && set_mode(optarg, arguments) >= 0)
+            return EX_USAGE;
+        else if (option == 'H' || option == 'P') {
+            fputs(option == 'H' ? usage : "inboxfs-sendmail " INBOXFS_VERSION "\n", stdout);
+            return EX_OK;
+        } else if (option == '?')
+            return complain(EX_USAGE, "try --help");
+    }
+    arguments->recipients = argv + optind;
+    return -1;
+}
+
+/* ---------------------------------------------------------------- reading */
+
+/* From where the file stands to its end, be it a pipe, a socket, or a file without a size. 0, -EMSGSIZE: it
+ * is longer than the buffer's ceiling, or -errno. */
+static int read_to_end(int fd, struct strbuf *out)
+{
+    char bytes[16 * 1024];
+    ssize_t len = 0;
+    do {
+        len = read(fd, bytes, sizeof(bytes));
+        if (len > 0)
+            strbuf_append(out, bytes, (size_t)len);
+    } while (out->error == 0 && (len > 0 || (len < 0 && errno == EINTR)));
+    return len < 0 ? -errno : out->error;
+}
+
+/* ---------------------------------------------------------------- the mount */
+
+/* "\040" of /proc/self/mountinfo, in place. */
+static void unescape(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from != '\0'; to++) {
+        if (from[0] == '\\' && strspn(from + 1, "01234567") >= 3) {
+            *to = (char)((from[1] - '0') * 64 + (from[2] - '0') * 8 + (from[3] - '0'));
+            from += 4;
+        } else {
+            *to = *from++;
+        }
+    }
+    *to = '\0';
+}
+
+/* Where the file system of a line of mountinfo (proc_pid_mountinfo(5)) is mounted, if it is inboxfs; NULL:
+ * another. */
+static char *find_mount_point(char *line)
+{
+    const char *behind = strstr(line, " - ");
+    if (behind == NULL || strncmp(behind + 3, "fuse.inboxfs ", 13) != 0)
+        return NULL;
+    char *rest = NULL;
+    char *field = strtok_r(line, " ", &rest);
+    for (int i = 1; i < 5 && field != NULL; i++)
+        field = strtok_r(NULL, " ", &rest);
+    if (field != NULL)
+        unescape(field);
+    return field;
+}
+
+/* Opens the only mount that this user can look into. -1: *ret_status is the exit status. */
+static int open_only_mount(int *ret_status)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(MOUNTINFO_MAX_BYTES);
+    _cleanup_close_ int info = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+    _cleanup_close_ int found = -1;
+    bool is_denied = false;
+    if (info < 0 || read_to_end(info, &text) != 0) {
+        *ret_status = complain(EX_TEMPFAIL, "cannot read /proc/self/mountinfo");
+        return -1;
+    }
+    char *rest = NULL;
+    for (char *line = strtok_r(text.data, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        const char *path = find_mount_point(line);
+        int fd = path != NULL ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+        is_denied = is_denied || (path != NULL && fd < 0 && errno == EACCES);
+        if (fd >= 0 && found >= 0) {
+            close(fd);
+            *ret_status =
+                complain(EX_USAGE, "several accounts are mounted: name one by --mount=DIR or INBOXFS_MOUNT");
+            return -1;
+        }
+        if (fd >= 0)
+            found = fd;
+    }
+    if (found < 0)
+        *ret_status = is_denied ? complain(EX_NOPERM, "the inboxfs mount is another user's")
+                                : complain(EX_TEMPFAIL, "no inboxfs is mounted");
+    return TAKE_FD(found);
+}
+
+/* The mount's root folder. -1: *ret_status is the exit status. */
+static int open_mount(const struct arguments *arguments, int *ret_status)
+{
+    const char *path = arguments->mount;
+    if (path == NULL)
+        return open_only_mount(ret_status);
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        *ret_status =
+            complain(errno == EACCES ? EX_NOPERM : EX_TEMPFAIL, "%s: %s", path, strerrordesc_np(errno));
+        return -1;
+    }
+    if (faccessat(fd, "outbox", X_OK, 0) != 0 || faccessat(fd, "drafts", X_OK, 0) != 0) {
+        *ret_status = complain(EX_TEMPFAIL, "%s: no inboxfs is mounted there", path);
+        return -1;
+    }
+    return TAKE_FD(fd);
+}
+
+/* ---------------------------------------------------------------- reading the message */
+
+/* Makes line ends LF, and cuts off at a line of a single dot unless these are text. */
+static void normalise_lines(struct strbuf *text, bool ignores_dots)
+{
+    if (text->len == 0)
+        return;
+    char *to = text->data;
+    const char *end = text->data + text->len;
+    for (const char *line = text->data; line < end;) {
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
+        const char *text_end = newline != NULL ? newline : end;
+        size_t len = (size_t)(text_end - line);
+        if (len > 0 && newline != NULL && line[len - 1] == '\r')
+            len--;
+        if (!ignores_dots && len == 1 && *line == '.')
+            break;
+        memmove(to, line, len);
+        to += len;
+        if (newline != NULL)
+            *to++ = '\n';
+        line = newline != NULL ? newline + 1 : end;
+    }
+    strbuf_truncate(text, (size_t)(to - text->data));
+}
+
+/* The length of the name of the field that begins here; 0: none does. Names of other characters, which RFC
+ * 5322 has too, are nowhere in use, and would take a text in JSON for a header. */
+static size_t field_name_len(const char *line, size_t len)
+{
+    size_t name_len = 0;
+    while (name_len < len &&
+           (isalnum((unsigned char)line[name_len]) || strchr("-_.", line[name_len]) != NULL))
+        name_len++;
+    size_t colon = name_len;
+    while (colon < len && (line[colon] == ' ' || line[colon] == '\t'))
+        colon++;
+    return colon < len && line[colon] == ':' ? name_len : 0;
+}
+
+static size_t line_len(const char *at, const char *end)
+{
+    const char *newline = memchr(at, '\n', (size_t)(end - at));
+    return (size_t)((newline != NULL ? newline + 1 : end) - at);
+}
+
+/* The field that begins at `at`, with the lines that continue it. */
+static bool read_field(const char *at, const char *end, struct field *ret_field)
+{
+    size_t len = line_len(at, end);
+    size_t name_len = field_name_len(at, len);
+    if (name_len == 0)
+        return false;
+    while (at + len < end && (at[len] == ' ' || at[len] == '\t'))
+        len += line_len(at + len, end);
+    *ret_field = (struct field){at, len, name_len, strchr(at + name_len, ':') + 1};
+    return true;
+}
+
+/* The headers are the lines at the beginning that are fields. A text without any is a body. */
+static int split_message(struct message *message)
+{
+    const char *at = strbuf_str(&message->text);
+    const char *end = at + message->text.len;
+    if (strncmp(at, "From ", 5) == 0 || strncmp(at, ">From ", 6) == 0)
+        at += line_len(at, end);
+    struct field field;
+    while (at < end && read_field(at, end, &field)) {
+        struct field *grown = reallocarray(message->fields, message->fields_len + 1, sizeof(*grown));
+        if (grown == NULL)
+            return -ENOMEM;
+        message->fields = grown;
+        message->fields[message->fields_len++] = field;
+        at += field.len;
+    }
+    if (at < end && *at == '\n')
+        at++;
+    message->body = at;
+    message->body_len = (size_t)(end - at);
+    return 0;
+}
+
+static int read_message(const struct arguments *arguments, struct message *message)
+{
+    message->text.max_bytes = MESSAGE_MAX_BYTES;
+    int error = read_to_end(STDIN_FILENO, &message->text);
+    if (error == -EMSGSIZE)
+        return complain(EX_DATAERR, "the message is over %d bytes", MESSAGE_MAX_BYTES);
+    if (error != 0)
+        return complain(EX_TEMPFAIL, "cannot read the message: %s", strerrordesc_np(-error));
+    if (memchr(strbuf_str(&message->text), '\0', message->text.len) != NULL)
+        return complain(EX_DATAERR, "the message holds NUL bytes");
+    normalise_lines(&message->text, arguments->ignores_dots);
+    return split_message(message) == 0 ? EX_OK : complain_of_memory();
+}
+
+static void message_release(struct message *message)
+{
+    strbuf_release(&message->text);
+    free(message->fields);
+}
+
+static bool is_field(const struct field *field, const char *name)
+{
+    return field->name_len == strlen(name) && strncasecmp(field->line, name, field->name_len) == 0;
+}
+
+/* The caller frees; NULL without memory. */
+static char *field_value(const struct field *field)
+{
+    return strndup(field->value, (size_t)(field->line + field->len - field->value));
+}
+
+/* ---------------------------------------------------------------- addresses and local names */
+
+/* A file as aliases(5): NAME: ADDRESS, ADDRESS ... Lines that begin with a blank go on. */
+struct aliases {
+    char *text; /* NULL: there is no file */
+    const char *path;
+    const char *root;
+};
+
+static int read_aliases(const struct arguments *arguments, struct aliases *ret_aliases)
+{
+    size_t len = 0;
+    const char *path = arguments->aliases != NULL ? arguments->aliases : "/etc/aliases";
+    *ret_aliases = (struct aliases){.path = path, .root = arguments->root};
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int error = fd >= 0 ? file_read_fd(fd, ALIASES_MAX_BYTES, &ret_aliases->text, &len) : -errno;
+    if (error == 0 || (arguments->aliases == NULL && (error == -ENOENT || error == -EACCES)))
+        return EX_OK;
+    return complain(EX_TEMPFAIL, "%s: %s", path, strerrordesc_np(-error));
+}
+
+/* The value of a name's line; the caller frees. NULL: it has none, or there is no memory. */
+static char *find_alias(const struct aliases *aliases, const char *name)
+{
+    const char *end = aliases->text != NULL ? aliases->text + strlen(aliases->text) : NULL;
+    for (const char *at = aliases->text; at != NULL && at < end;) {
+        struct field field;
+        if (*at == '#' || !read_field(at, end, &field)) {
+            at += line_len(at, end);
+        } else if (is_field(&field, name)) {
+            return field_value(&field);
+        } else {
+            at += field.len;
+        }
+    }
+    return NULL;
+}
+
+static bool is_local_name(const char *text)
+{
+    size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-");
+    return len > 0 && len < 64 && text[len] == '\0' && text[0] != '-';
+}
+
+/* Cuts off the next part of a list: up to a comma that is in no quotes, brackets or comment. Without the
+ * white space around it; NULL at the end. */
+static char *next_part(char **list)
+{
+    char *begin = *list + strspn(*list, " \t\r\n");
+    char *at = begin;
+    unsigned int depth = 0;
+    bool is_quoted = false;
+    for (; *at != '\0' && (*at != ',' || is_quoted || depth > 0); at++) {
+        if (*at == '\\' && at[1] != '\0')
+            at++;
+        else if (*at == '"')
+            is_quoted = !is_quoted;
+        else if (!is_quoted && (*at == '(' || *at == '<'))
+            depth++;
+        else if (!is_quoted && (*at == ')' || *at == '>') && depth > 0)
+            depth--;
+    }
+    if (*at == '\0' && at == begin)
+        return NULL;
+    *list = *at == ',' ? at + 1 : at;
+    while (at > begin && isspace((unsigned char)at[-1]))
+        at--;
+    *at = '\0';
+    return begin;
+}
+
+/* "root" of "root", "<root>", "Charlie Root <root>" and "root (Charlie Root)", in place; NULL: it is none. */
+static char *find_local_name(char *part)
+{
+    char *open = strrchr(part, '<');
+    size_t len = strlen(part);
+    if (open != NULL && part[len - 1] == '>') {
+        part[len - 1] = '\0';
+        part = open + 1;
+    } else if ((open = strchr(part, '(')) != NULL) {
+        while (open > part && open[-1] == ' ')
+            open--;
+        *open = '\0';
+    }
+    return is_local_name(part) ? part : NULL;
+}
+
+static int add_recipients(const struct aliases *aliases, const char *text, unsigned int depth,
+                          struct address_list *list);
+
+static int add_local_name(const struct aliases *aliases, const char *name, unsigned int depth,
+                          struct address_list *list)
+{
+    _cleanup_free_ char *alias = find_alias(aliases, name);
+    if (alias != NULL && depth < ALIAS_DEPTH_MAX)
+        return add_recipients(aliases, alias, depth + 1, list);
+    if (alias == NULL && aliases->root != NULL && depth < ALIAS_DEPTH_MAX)
+        return add_recipients(&(struct aliases){.path = aliases->path}, aliases->root, depth + 1, list);
+    return complain(EX_NOUSER, "%s is no email address: give it one in %s, or use --root=ADDRESS", name,
+                    aliases->path);
+}
+
+/* Appends those whom a list names, local names by their aliases. EX_OK, or the exit status. */
+static int add_recipients(const struct aliases *aliases, const char *text, unsigned int depth,
+                          struct address_list *list)
+{
+    int error = address_list_parse(list, text, NULL);
+    if (error == 0)
+        return EX_OK;
+    if (error == -ENOMEM)
+        return complain_of_memory();
+    if (error == -EMSGSIZE)
+        return complain(EX_DATAERR, "too many recipients");
+    _cleanup_free_ char *copy = strdup(text);
+    if (copy == NULL)
+        return complain_of_memory();
+    char *rest = copy;
+    char *part = NULL;
+    int status = EX_OK;
+    while (status == EX_OK && (part = next_part(&rest)) != NULL) {
+        if (*part == '\0' || address_list_parse(list, part, NULL) == 0)
+            continue;
+        const char *name = find_local_name(part);
+        status = name != NULL ? add_local_name(aliases, name, depth, list)
+                              : complain(EX_DATAERR, "not an email address: %s", part);
+    }
+    return status;
+}
+
+static bool has_address(const struct address_list *list, const char *address)
+{
+    for (size_t i = 0; i < list->len; i++)
+        if (address_equals(list->items[i].address, address))
+            return true;
+    return false;
+}
+
+/* ---------------------------------------------------------------- the message for the outbox */
+
+/* Writes "NAME: a@x, b@y" of the addresses that `without` lacks (NULL: of all); nothing where there are none.
+ */
+static void append_addresses(struct strbuf *out, const char *name, const struct address_list *list,
+                             const struct address_list *without)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < list->len; i++) {
+        const char *address = list->items[i].address;
+        if (without != NULL && has_address(without, address))
+            continue;
+        if (count++ == 0)
+            strbuf_appendf(out, "%s: %s", name, address);
+        else
+            strbuf_appendf(out, ",\n %s", address);
+    }
+    if (count > 0)
+        strbuf_append_char(out, '\n');
+}
+
+/* A header's To, Cc or Bcc: as it stands where that is a list of addresses; else of what its local names
+ * stand for. */
+static int append_recipients(struct strbuf *out, const struct field *field, const struct aliases *aliases,
+                             struct address_list *named)
+{
+    _cleanup_free_ char *value = field_value(field);
+    struct address_list list = {0};
+    if (value == NULL)
+        return complain_of_memory();
+    int status = EX_OK;
+    if (address_list_parse(&list, value, NULL) == 0) {
+        strbuf_append(out, field->line, field->len);
+        if (field->line[field->len - 1] != '\n')
+            strbuf_append_char(out, '\n');
+    } else {
+        status = add_recipients(aliases, value, 0, &list);
+        _cleanup_free_ char *name = strndup(field->line, field->name_len);
+        if (name == NULL)
+            status = complain_of_memory();
+        else
+            append_addresses(out, name, &list, NULL);
+    }
+    for (size_t i = 0; i < list.len && status == EX_OK; i++)
+        if (address_list_append(named, list.items[i].address, NULL) != 0)
+            status = complain_of_memory();
+    address_list_release(&list);
+    return status;
+}
+
+/* Whether a From can stay: cron's "root (Cron Daemon)" is no address, and is replaced. */
+static bool is_usable_from(const struct field *field)
+{
+    _cleanup_free_ char *value = field_value(field);
+    struct address_list list = {0};
+    bool is_usable = value != NULL && address_list_parse(&list, value, NULL) == 0 && list.len > 0;
+    address_list_release(&list);
+    return is_usable;
+}
+
+/* From -f and -F; without a usable address in -f the mount's own sender stands in. */
+static void append_from(struct strbuf *out, const struct arguments *arguments)
+{
+    struct address_list sender = {0};
+    if (arguments->sender != NULL && address_list_parse(&sender, arguments->sender, NULL) == 0 &&
+        sender.len == 1) {
+        strbuf_append_str(out, "From: \"");
+        for (const char *at = arguments->name != NULL ? arguments->name : ""; *at != '\0'; at++) {
+            if (*at == '"' || *at == '\\')
+                strbuf_append_char(out, '\\');
+            strbuf_append_char(out, (unsigned char)*at < ' ' ? ' ' : *at);
+        }
+        strbuf_appendf(out, "\" <%s>\n", sender.items[0].address);
+    }
+    address_list_release(&sender);
+}
+
+static int append_headers(struct strbuf *out, const struct arguments *arguments,
+                          const struct message *message, const struct aliases *aliases,
+                          struct address_list *named)
+{
+    bool has_from = false;
+    for (size_t i = 0; i < message->fields_len; i++) {
+        const struct field *field = &message->fields[i];
+        int status = EX_OK;
+        if (is_field(field, "To") || is_field(field, "Cc") || is_field(field, "Bcc")) {
+            status = append_recipients(out, field, aliases, named);
+        } else if (arguments->reads_headers && strncasecmp(field->line, "Resent-", 7) == 0) {
+            status = complain(EX_DATAERR, "a message that is resent (%.*s) cannot be sent by its headers",
+                              (int)field->name_len, field->line);
+        } else if (!is_field(field, "From") || is_usable_from(field)) {
+            has_from = has_from || is_field(field, "From");
+            strbuf_append(out, field->line, field->len);
+            if (field->line[field->len - 1] != '\n')
+                strbuf_append_char(out, '\n');
+        }
+        if (status != EX_OK)
+            return status;
+    }
+    if (!has_from)
+        append_from(out, arguments);
+    return EX_OK;
+}
+
+/* `named`: who stands in the headers; `given`: who stands among the arguments. */
+static int check_recipients(const struct arguments *arguments, const struct address_list *named,
+                            const struct address_list *given)
+{
+    if (given->len == 0 && (!arguments->reads_headers || named->len == 0))
+        return complain(arguments->reads_headers ? EX_DATAERR : EX_USAGE, "no recipient is named");
+    for (size_t i = 0; i < named->len && !arguments->reads_headers; i++)
+        if (!has_address(given, named->items[i].address))
+            return complain(EX_DATAERR,
+                            "%s stands in the headers and is not among the recipients given; all whom the "
+                            "headers name would get it: nothing is sent",
+                            named->items[i].address);
+    return EX_OK;
+}
+
+static int compose(const struct arguments *arguments, const struct message *message, struct strbuf *out)
+{
+    struct aliases aliases = {0};
+    struct address_list given = {0};
+    struct address_list named = {0};
+    int status = read_aliases(arguments, &aliases);
+    for (char **recipient = arguments->recipients; *recipient != NULL && status == EX_OK; recipient++)
+        status = add_recipients(&aliases, *recipient, 0, &given);
+    if (status == EX_OK)
+        status = append_headers(out, arguments, message, &aliases, &named);
+    if (status == EX_OK)
+        status = check_recipients(arguments, &named, &given);
+    append_addresses(out, "Bcc", &given, &named);
+    strbuf_append_char(out, '\n');
+    strbuf_append(out, message->body, message->body_len);
+    free(aliases.text);
+    address_list_release(&given);
+    address_list_release(&named);
+    return status != EX_OK || out->error == 0 ? status : complain_of_memory();
+}
+
+/* ---------------------------------------------------------------- handing in */
+
+/* The words in which the mount refused `path`: the last of its events that tell of it. NULL: none does. */
+static char *find_reason(int mount, const char *path)
+{
+    _cleanup_close_ int fd = openat(mount, "events.jsonl", O_RDONLY | O_CLOEXEC);
+    char tail[EVENTS_TAIL_BYTES + 1];
+    off_t end = fd >= 0 ? lseek(fd, 0, SEEK_END) : -1;
+    off_t begin = end > EVENTS_TAIL_BYTES ? end - EVENTS_TAIL_BYTES : 0;
+    ssize_t len = end > 0 ? file_pread_all(fd, tail, (size_t)(end - begin), begin) : 0;
+    char *reason = NULL;
+    char *rest = NULL;
+    tail[len > 0 ? len : 0] = '\0';
+    for (char *line = strtok_r(tail, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        json_t *event = json_loads(line, 0, NULL);
+        const char *told = json_string_value(json_object_get(event, "path"));
+        const char *words = json_string_value(json_object_get(event, "error"));
+        if (told != NULL && words != NULL && strcmp(told, path) == 0) {
+            free(reason);
+            reason = strdup(words);
+        }
+        json_decref(event);
+    }
+    return reason;
+}
+
+static int status_of_errno(int number)
+{
+    switch (number) {
+    case EBADMSG:
+    case EDESTADDRREQ:
+    case EMSGSIZE:
+    case EFBIG:
+    case ENODATA:
+    case EADDRNOTAVAIL:
+        return EX_DATAERR;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return EX_NOPERM;
+    default:
+        return EX_TEMPFAIL;
+    }
+}
+
+static int write_draft(int drafts, const char *name, const struct strbuf *message)
+{
+    _cleanup_close_ int fd = openat(drafts, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -errno;
+    int error = file_write_all(fd, message->data, message->len);
+    if (error == 0)
+        error = close(TAKE_FD(fd)) == 0 ? 0 : -errno;
+    return error;
+}
+
+/* Puts the message into outbox/, as NAME. EX_OK: it is accepted and durable. */
+static int hand_in(int mount, const char *name, const struct strbuf *message)
+{
+    char draft[80];
+    char path[100];
+    snprintf(draft, sizeof(draft), "drafts/.%s", name);
+    snprintf(path, sizeof(path), "outbox/%s", name);
+    int error = write_draft(mount, draft, message);
+    if (error != 0) {
+        unlinkat(mount, draft, 0);
+        return complain(status_of_errno(-error), "cannot write to drafts/: %s", strerrordesc_np(-error));
+    }
+    if (renameat(mount, draft, mount, path) == 0)
+        return EX_OK;
+    int number = errno;
+    _cleanup_free_ char *reason = find_reason(mount, draft);
+    unlinkat(mount, draft, 0);
+    return complain(status_of_errno(number), "refused: %s",
+                    reason != NULL ? reason : strerrordesc_np(number));
+}
+
+/* A name that sorts by time, and that nobody else takes. */
+static int make_name(char ret_name[40])
+{
+    char random[9];
+    struct tm utc;
+    time_t now = time(NULL);
+    int error = random_hex(random, 4);
+    if (error == 0 && gmtime_r(&now, &utc) == NULL)
+        error = -EOVERFLOW;
+    if (error != 0)
+        return error;
+    size_t len = strftime(ret_name, 40, "%Y%m%dT%H%M%SZ_", &utc);
+    snprintf(ret_name + len, 40 - len, "%s.eml", random);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- waiting for the service */
+
+/* Reads the receipt of a message that is out: 1 when it is there, 0 when not yet. */
+static int read_receipt(int mount, const char *folder, const char *name, json_t **ret_receipt)
+{
+    char path[100];
+    _cleanup_free_ char *text = NULL;
+    size_t len = 0;
+    snprintf(path, sizeof(path), "%s/%s.receipt.json", folder, name);
+    if (file_read_at(mount, path, RECEIPT_MAX_BYTES, &text, &len) != 0)
+        return 0;
+    *ret_receipt = json_loadb(text, len, 0, NULL);
+    return *ret_receipt != NULL;
+}
+
+/* -1: it is neither sent nor failed. */
+static int settled_status(int mount, const char *name)
+{
+    json_t *receipt = NULL;
+    if (read_receipt(mount, "sent", name, &receipt)) {
+        const char *id = json_string_value(json_object_get(receipt, "id"));
+        if (id != NULL)
+            puts(id);
+        json_decref(receipt);
+        return EX_OK;
+    }
+    if (!read_receipt(mount, "failed", name, &receipt))
+        return -1;
+    const char *state = json_string_value(json_object_get(receipt, "state"));
+    const char *words = json_string_value(json_object_get(receipt, "error"));
+    int status =
+        complain(EX_UNAVAILABLE, "%s: %s", state != NULL ? state : "failed", words != NULL ? words : "");
+    json_decref(receipt);
+    return status;
+}
+
+static int watch(int mount, const char *folder, int inotify)
+{
+    char path[64];
+    _cleanup_close_ int fd = openat(mount, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    return fd >= 0 ? inotify_add_watch(inotify, path, IN_CREATE | IN_MOVED_TO) : -1;
+}
+
+/* Waits until the message has left outbox/. What is withdrawn there is found out by looking each second. */
+static int wait_for_service(int mount, const char *name)
+{
+    enum {
+        LOOK_AGAIN_MS = 1000
+    };
+    char events[4096];
+    char path[100];
+    struct stat status;
+    _cleanup_close_ int inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    snprintf(path, sizeof(path), "outbox/%s", name);
+    if (inotify < 0 || watch(mount, "sent", inotify) < 0 || watch(mount, "failed", inotify) < 0)
+        return complain(EX_UNAVAILABLE, "accepted, but cannot be waited for: %s", strerrordesc_np(errno));
+    for (;;) {
+        bool is_waiting = fstatat(mount, path, &status, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
+        int settled = settled_status(mount, name);
+        if (settled >= 0)
+            return settled;
+        if (!is_waiting)
+            return complain(EX_UNAVAILABLE, "%s was taken out of outbox/", name);
+        if (fstatat(mount, "outbox", &status, 0) != 0)
+            return complain(EX_UNAVAILABLE, "accepted, but the mount is gone; it goes out when it is back");
+        poll(&(struct pollfd){.fd = inotify, .events = POLLIN}, 1, LOOK_AGAIN_MS);
+        while (read(inotify, events, sizeof(events)) > 0)
+            continue;
+    }
+}
+
+/* ---------------------------------------------------------------- the queue */
+
+static void print_name(const char *name)
+{
+    for (size_t len = strlen(name), at = 0; at < len;) {
+        struct character character = character_at(name + at, len - at);
+        bool is_plain =
+            (character.kind & (CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION)) == 0;
+        if (is_plain && (unsigned char)name[at] >= ' ')
+            fwrite(name + at, 1, character.len, stdout);
+        else
+            putchar('?');
+        at += character.len;
+    }
+    putchar('\n');
+}
+
+/* As mailq: what waits in outbox/, in order of names. */
+static int list_queue(int mount)
+{
+    struct dirent **entries = NULL;
+    int count = scandirat(mount, "outbox", &entries, NULL, alphasort);
+    int waiting = 0;
+    if (count < 0)
+        return complain(status_of_errno(errno), "outbox: %s", strerrordesc_np(errno));
+    for (int i = 0; i < count; i++) {
+        char path[NAME_MAX + sizeof("outbox/")];
+        char date[32] = "";
+        struct stat status;
+        struct tm utc;
+        snprintf(path, sizeof(path), "outbox/%s", entries[i]->d_name);
+        if (entries[i]->d_name[0] != '.' && fstatat(mount, path, &status, AT_SYMLINK_NOFOLLOW) == 0) {
+            if (gmtime_r(&status.st_mtime, &utc) != NULL)
+                strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &utc);
+            printf("%s %9lld ", date, (long long)status.st_size);
+            print_name(entries[i]->d_name);
+            waiting++;
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    if (waiting == 0)
+        puts("Mail queue is empty");
+    return EX_OK;
+}
+
+/* ---------------------------------------------------------------- all of it */
+
+static int send_message(const struct arguments *arguments, int mount)
+{
+    char name[40];
+    struct message message = {0};
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(DRAFT_MAX_BYTES);
+    int status = read_message(arguments, &message);
+    if (status == EX_OK)
+        status = compose(arguments, &message, &text);
+    message_release(&message);
+    if (status == EX_OK && make_name(name) != 0)
+        status = complain(EX_TEMPFAIL, "cannot make up a name");
+    if (status == EX_OK)
+        status = hand_in(mount, name, &text);
+    if (status == EX_OK && arguments->waits)
+        status = wait_for_service(mount, name);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+    const char *program = slash != NULL ? slash + 1 : argc > 0 ? argv[0] : "";
+    struct arguments arguments = {.mount = getenv("INBOXFS_MOUNT"), .recipients = argv};
+    if (strcmp(program, "newaliases") == 0)
+        return EX_OK; /* the aliases are read each time */
+    arguments.lists_queue = strcmp(program, "mailq") == 0;
+    int status = parse_arguments(argc, argv, &arguments);
+    if (status >= 0)
+        return status;
+    if (arguments.runs_queue && !arguments.reads_headers && *arguments.recipients == NULL)
+        return EX_OK;
+    _cleanup_close_ int mount = open_mount(&arguments, &status);
+    if (mount < 0)
+        return status;
+    status = arguments.lists_queue ? list_queue(mount) : send_message(&arguments, mount);
+    /* A message that is accepted stays so; a failure would have it sent again. */
+    if (fflush(stdout) != 0)
+        complain(EX_OK, "cannot write to standard output");
+    return status;
+}

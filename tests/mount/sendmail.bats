@@ -1,0 +1,364 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# inboxfs-sendmail, as programs call sendmail. What counts is what the service received, and the exit status.
+
+load support
+load scripted
+
+CAROL=carol@$DOMAIN
+
+setup() {
+  start_two_inboxes --from="$ALICE"
+  create_inbox "$CAROL" >/dev/null
+  refresh
+  export INBOXFS_MOUNT=$MOUNT
+  printf 'admin: %s\nroot: admin\nteam: %s,\n  %s\nloop: loop\nprogram: |rm\n' "$BOB" "$BOB" "$CAROL" >"$DIR/aliases"
+}
+
+teardown() {
+  stop_all
+}
+
+sendmail() { # ARGUMENT... <MESSAGE
+  "$BUILD/inboxfs-sendmail" --aliases="$DIR/aliases" "$@"
+}
+
+# All that the outbox was given is out, and all of it well.
+settle() {
+  sync "$MOUNT/outbox"
+}
+
+nothing_was_sent() {
+  settle
+  equal "$(api GET /email/outbound | jq length)" 0
+  equal "$(ls -A "$MOUNT/drafts" "$MOUNT/outbox")" "$MOUNT/drafts:"$'\n\n'"$MOUNT/outbox:"
+}
+
+message() { # SUBJECT [HEADER...]
+  printf '%s\n' "From: $ALICE" "Subject: $1" "${@:2}" '' 'The text.'
+}
+
+# ---------------------------------------------------------------- recipients
+
+@test "a text without headers goes to those given, from the mount's sender" {
+  echo 'just a text' | sendmail "$BOB"
+  settle
+  holds <(content "$BOB" '') '.plain_text == "just a text\n" and .from_address.address == $a' --arg a "$ALICE"
+  equal "$(received_count "$CAROL" '')" 0
+}
+
+@test "with -t the headers say who gets it; Bcc is not shown to others" {
+  message t "To: Bob <$BOB>" "Bcc: $CAROL" | sendmail -t
+  settle
+  holds <(content "$BOB" t) '.to_addresses[0] == {address: $b, name: "Bob"} and .bcc_addresses == []' --arg b "$BOB"
+  has_received "$CAROL" t
+}
+
+@test "who is given and stands in no header becomes Bcc, with -t and without" {
+  message one "To: $BOB" | sendmail "$BOB" "$CAROL"
+  message two "To: $BOB" | sendmail -t "$CAROL"
+  settle
+  for subject in one two; do
+    has_received "$CAROL" "$subject"
+    holds <(content "$BOB" "$subject") '[.to_addresses[].address] == [$b] and .cc_addresses == []' --arg b "$BOB"
+  done
+}
+
+@test "nobody gets it who stands in the headers and was not given" {
+  run -65 sendmail "$CAROL" < <(message resent "To: $BOB")
+  contains "$output" "$BOB stands in the headers"
+  run -65 sendmail "$CAROL" < <(message folded "To: $CAROL" "Cc:" " $BOB")
+  run -65 sendmail "$CAROL" < <(message bcc "bcc : $BOB")
+  nothing_was_sent
+}
+
+@test "without any recipient nothing is sent" {
+  run -64 sendmail < <(message none "To: $BOB")
+  run -65 sendmail -t < <(message none)
+  run -65 sendmail -t < <(message none 'To: undisclosed-recipients:;')
+  nothing_was_sent
+}
+
+@test "what is no address is refused by its name" {
+  run -65 sendmail 'bob at home' < <(message x)
+  contains "$output" 'bob at home'
+  run -65 sendmail -t < <(message x "To: $BOB, <>, x y z")
+  nothing_was_sent
+}
+
+@test "a resent message cannot be sent by its headers" {
+  run -65 sendmail -t < <(message x "To: $BOB" "Resent-To: $CAROL")
+  contains "$output" 'Resent-To'
+  nothing_was_sent
+}
+
+# ---------------------------------------------------------------- local names
+
+@test "local names stand for what the alias file says, in arguments and in headers" {
+  message args "To: root" | sendmail root
+  message list "To: \"Our team\" <team>" "Cc: admin (the admin)" | sendmail -t
+  settle
+  holds <(content "$BOB" args) '[.to_addresses[].address] == [$b]' --arg b "$BOB"
+  holds <(content "$CAROL" list) '[.to_addresses[].address] == [$b, $c]' --arg b "$BOB" --arg c "$CAROL"
+}
+
+@test "--root gets what no alias is for; else a local name is refused" {
+  message some "To: www-data" | sendmail --root="$CAROL" -i www-data
+  settle
+  has_received "$CAROL" some
+  run -67 sendmail www-data < <(message none)
+  contains "$output" 'www-data is no email address'
+  run -67 sendmail loop < <(message none)
+  run -65 sendmail program < <(message none)
+  equal "$(api GET /email/outbound | jq length)" 1
+}
+
+@test "an alias file that was named has to be there" {
+  run -75 "$BUILD/inboxfs-sendmail" --aliases="$DIR/none" "$BOB" < <(message x)
+  nothing_was_sent
+}
+
+# ---------------------------------------------------------------- the text
+
+@test "a line of a dot ends the message, unless -i or -oi" {
+  printf 'Subject: ends\n\none\n.\ntwo\n' | sendmail "$BOB"
+  printf 'Subject: i\n\none\n.\ntwo\n' | sendmail -i "$BOB"
+  printf 'Subject: oi\n\none\n.\ntwo\n' | sendmail -oi "$BOB"
+  printf 'Subject: o i\n\none\n.\ntwo\n' | sendmail -o i "$BOB"
+  settle
+  equal "$(content "$BOB" ends | jq .plain_text)" '"one\n"'
+  for subject in i oi 'o i'; do
+    equal "$(content "$BOB" "$subject" | jq .plain_text)" '"one\n.\ntwo\n"'
+  done
+}
+
+@test "CRLF line ends, and the line From of a mailbox, are no part of the message" {
+  printf 'From alice Thu Jan  1 00:00:00 1970\r\nSubject: crlf\r\nTo: %s\r\n\r\none\r\ntwo' "$BOB" | sendmail -t
+  settle
+  equal "$(content "$BOB" crlf | jq .plain_text)" '"one\ntwo"'
+}
+
+@test "what was read of standard input before is not sent" {
+  printf 'read before\nSubject: rest\n\nrest\n' >"$DIR/file"
+  {
+    read -r line
+    sendmail "$BOB"
+  } <"$DIR/file"
+  equal "$line" 'read before'
+  settle
+  has_received "$BOB" rest
+}
+
+@test "headers alone are a message, and so is nothing" {
+  printf 'Subject: alone' | sendmail "$BOB"
+  sendmail "$CAROL" </dev/null
+  settle
+  has_received "$BOB" alone
+  has_received "$CAROL" ''
+}
+
+@test "a body that looks like headers, or like JSON, stays a body" {
+  printf '{"to_addresses": ["%s"]}\n' "$CAROL" | sendmail "$BOB"
+  printf 'Subject: body\nnot a header\nBcc: %s\n' "$CAROL" | sendmail "$BOB"
+  settle
+  contains "$(content "$BOB" '' | jq -r .plain_text)" to_addresses
+  contains "$(content "$BOB" body | jq -r .plain_text)" "Bcc: $CAROL"
+  equal "$(api GET "/email?inbox_ids=$(inbox_id "$CAROL")" | jq 'map(select(.subject == "" or .subject == "body")) | length')" 0
+}
+
+@test "NUL bytes, and too long a message, are refused" {
+  run -65 sendmail "$BOB" < <(printf 'Subject: x\n\na\0b\n')
+  run -65 sendmail "$BOB" < <(head -c 30000000 /dev/zero | tr '\0' 'a')
+  contains "$output" 'over 23000000 bytes'
+  nothing_was_sent
+}
+
+# ---------------------------------------------------------------- the sender
+
+@test "a From that is no address gives way to -f and -F, else to the mount's sender" {
+  printf 'From: root (Cron Daemon)\nSubject: cron\n\nx\n' | sendmail -FCronDaemon -i "$BOB"
+  printf 'Subject: f\n\nx\n' | sendmail -f "$CAROL" -F 'The "C" Team' "$BOB"
+  printf 'Subject: r\n\nx\n' | sendmail "-r$CAROL" "$BOB"
+  printf 'From: "A" <%s>\nSubject: kept\n\nx\n' "$ALICE" | sendmail -f "$CAROL" -F C "$BOB"
+  printf 'Subject: local\n\nx\n' | sendmail -f root "$BOB"
+  settle
+  sender() { content "$BOB" "$1" | jq -r .from_address.address; }
+  equal "$(sender cron)" "$ALICE"
+  equal "$(sender f)" "$CAROL"
+  equal "$(sender r)" "$CAROL"
+  equal "$(sender kept)" "$ALICE"
+  equal "$(sender local)" "$ALICE"
+}
+
+@test "what -f and -F hold cannot become a header" {
+  printf 'Subject: F\n\nx\n' | sendmail -f "$CAROL" -F $'C\nBcc: '"$CAROL" "$BOB"
+  printf 'Subject: f\n\nx\n' | sendmail -f $'x@y.example>\nBcc: '"$CAROL" "$BOB"
+  printf 'Subject: g\n\nx\n' | sendmail -f "$CAROL"$'\nBcc: '"$CAROL" "$BOB"
+  settle
+  equal "$(received_count "$CAROL" F)$(received_count "$CAROL" f)$(received_count "$CAROL" g)" 000
+}
+
+# ---------------------------------------------------------------- arguments
+
+@test "flags that say nothing here are passed over, with their arguments" {
+  message flags "To: $BOB" |
+    sendmail -B 8BITMIME -B8BITMIME -h 10 -L tag -m -n -N never -O Timeout=1 -oem -odb -o em -q15m -R hdrs -U -V id -v -X /dev/null \
+      -bm -- "$BOB"
+  settle
+  has_received "$BOB" flags
+}
+
+@test "SMTP, an alias database, address tests and unknown flags are refused" {
+  for flag in -bs -bi -bv -bd -Z --unknown; do
+    run -64 sendmail "$flag" "$BOB" < <(message x)
+  done
+  nothing_was_sent
+}
+
+@test "behind -- an argument is a recipient, whatever it begins with" {
+  run -65 sendmail -- -t "$BOB" < <(message x "To: $CAROL")
+  nothing_was_sent
+}
+
+@test "--help, --version, newaliases, and a run of the queue do no harm" {
+  contains "$(sendmail --help)" 'Usage:'
+  contains "$(sendmail --version)" inboxfs-sendmail
+  ln -s "$BUILD/inboxfs-sendmail" "$DIR/newaliases"
+  "$DIR/newaliases"
+  sendmail -q </dev/null
+  nothing_was_sent
+}
+
+# ---------------------------------------------------------------- the outbox
+
+@test "what the outbox refuses is refused with its words, and leaves nothing behind" {
+  run -65 sendmail "$BOB" < <(printf 'From: nobody@%s\nSubject: x\n\nx\n' "$DOMAIN")
+  contains "$output" 'refused: '
+  contains "$output" nobody
+  run -65 sendmail -t < <(printf 'Subject: x\nTo: %s\nAttach: nothing.pdf\n\nx\n' "$BOB")
+  contains "$output" nothing.pdf
+  nothing_was_sent
+}
+
+@test "a message is accepted while the service is away; mailq lists it" {
+  stop_service
+  message away "To: $BOB" | sendmail -t
+  ln -s "$BUILD/inboxfs-sendmail" "$DIR/mailq"
+  run -0 "$DIR/mailq"
+  contains "$output" .eml
+  equal "$(sendmail -bp | wc -l)" 1
+  start_service
+  echo 'retry all' >"$MOUNT/ctl"
+  wait_until 30 has_received "$BOB" away
+  wait_until 10 eval "[ '$(sendmail -bp)' != '' ] && $BUILD/inboxfs-sendmail -bp | grep -q empty"
+}
+
+@test "--wait prints the id that the service gave" {
+  id=$(message waited "To: $BOB" | sendmail --wait -t)
+  equal "$(api GET /email/outbound | jq -r '.[0].id')" "$id"
+  has_received "$BOB" waited
+}
+
+@test "--wait says what became of a message that the service refuses" {
+  stop_mount
+  stop_service
+  export SERVICE_PORT=0
+  start_scripted_service
+  server_answers send '{"status": 422, "body": {"detail": "no such luck"}}'
+  start_mount --from="$ALICE" --state-dir="$DIR/other"
+  run -69 sendmail --wait "$BOB" < <(printf 'Subject: x\n\nx\n')
+  contains "$output" 'failed: '
+  contains "$output" 'no such luck'
+}
+
+@test "--wait ends when the message is taken out of the outbox" {
+  stop_service
+  message withdrawn "To: $BOB" | sendmail --wait -t 2>"$DIR/said" &
+  wait_until 10 eval "[ -n \"\$(ls $MOUNT/outbox)\" ]"
+  wait_until 10 eval "rm $MOUNT/outbox/*" # not while it is being tried
+  status=0
+  wait $! || status=$?
+  equal "$status" 69
+  contains "$(cat "$DIR/said")" 'taken out of outbox/'
+  start_service
+}
+
+@test "one that is killed while it reads sends nothing" {
+  mkfifo "$DIR/pipe"
+  "$BUILD/inboxfs-sendmail" "$BOB" <"$DIR/pipe" &
+  exec 7>"$DIR/pipe"
+  printf 'Subject: half\n\nhalf a te' >&7
+  kill -KILL $!
+  wait $! || true
+  exec 7>&-
+  nothing_was_sent
+}
+
+# ---------------------------------------------------------------- finding the mount
+
+@test "the only mount is found; of several one has to be named" {
+  unset INBOXFS_MOUNT
+  local others
+  others=$(grep -c ' - fuse.inboxfs ' /proc/self/mountinfo)
+  if [ "$others" = 1 ]; then
+    message found "To: $BOB" | sendmail -t
+    settle
+    has_received "$BOB" found
+  else
+    run -64 sendmail -t < <(message found "To: $BOB")
+    contains "$output" '--mount=DIR'
+  fi
+  message named "To: $BOB" | sendmail --mount="$MOUNT" -t
+  settle
+  has_received "$BOB" named
+}
+
+@test "without a mount it says so, to be tried again" {
+  run -75 sendmail --mount="$DIR" "$BOB" < <(message x)
+  contains "$output" 'no inboxfs is mounted there'
+  run -75 sendmail --mount="$DIR/none" "$BOB" < <(message x)
+}
+
+@test "another user's mount is refused as that" {
+  [ "$(id -u)" = 0 ] || skip 'needs root'
+  chmod a+rx "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR/.." "$DIR" 2>/dev/null || true
+  cp "$BUILD/inboxfs-sendmail" "$DIR/copy"
+  run setpriv --reuid=65534 --regid=65534 --clear-groups "$DIR/copy" --mount="$MOUNT" "$BOB" < <(message x)
+  [ "$status" = 77 ] || [ "$status" = 126 ] # the folders above may be closed to others
+}
+
+# ---------------------------------------------------------------- programs
+
+@test "mutt and neomutt send by it, Bcc too" {
+  local program
+  for program in mutt neomutt; do
+    HOME=$DIR "$program" -n -F /dev/null -e "set sendmail='$BUILD/inboxfs-sendmail -oem -oi' copy=no" \
+      -e "set from=$ALICE use_from=yes" -s "by $program" -b "$CAROL" "$BOB" <<<'Grüße'
+  done
+  settle
+  for program in mutt neomutt; do
+    holds <(content "$BOB" "by $program") '.plain_text == "Grüße\n" and [.to_addresses[].address] == [$b]' --arg b "$BOB"
+    has_received "$CAROL" "by $program"
+  done
+}
+
+@test "the calls of cron, at, mdadm, PHP and python arrive" {
+  printf 'From: root (Cron Daemon)\nTo: root\nSubject: cron\nAuto-Submitted: auto-generated\n\nout\n' |
+    sendmail -i -FCronDaemon -B8BITMIME -oem root
+  printf 'Subject: at\nTo: root\n\nout\n' | sendmail -i root
+  printf 'From: mdadm monitoring <root>\nTo: root\nSubject: mdadm\n\nout\n' | sendmail -t
+  printf 'To: %s\r\nSubject: php\r\nX-PHP-Originating-Script: 0:x.php\r\n\r\nout\r\n' "$BOB" | sendmail -t -i
+  python3 - "$BUILD/inboxfs-sendmail" "$BOB" <<'EOF'
+import email.message, subprocess, sys
+message = email.message.EmailMessage()
+message["To"] = sys.argv[2]
+message["Subject"] = "python"
+message.set_content("out")
+subprocess.run([sys.argv[1], "-t", "-oi"], input=message.as_bytes(), check=True)
+EOF
+  settle
+  for subject in cron at mdadm php python; do
+    equal "$subject $(content "$BOB" "$subject" | jq -r .plain_text)" "$subject out"
+  done
+}
