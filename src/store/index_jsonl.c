@@ -112,10 +112,13 @@ static size_t find_line(const struct store_index *snapshot, uint64_t offset)
     return low;
 }
 
-static int write_line(const struct store_index *snapshot, const struct jsonl_line *line, char *ret_bytes)
+static int write_line(struct text_reader *reader, const struct store_index *snapshot, size_t i,
+                      char *ret_bytes)
 {
-    _cleanup_free_ char *json = NULL;
-    int error = records_read_text(&snapshot->index->records, line->text, line->json_len, &json);
+    const struct jsonl_line *line = &snapshot->lines[i];
+    bool is_backwards = i + 1 < snapshot->len && line[1].text < line->text;
+    const char *json = NULL;
+    int error = text_reader_read(reader, line->text, line->json_len, is_backwards, &json);
     if (error == 0)
         email_record_write_line(json, line->json_len, line->name, strlen(line->name), line->line_len,
                                 ret_bytes);
@@ -123,32 +126,34 @@ static int write_line(const struct store_index *snapshot, const struct jsonl_lin
 }
 
 /* Of a line that does not fit whole, what lies within the `len` bytes from `from` on. */
-static int write_part(const struct store_index *snapshot, const struct jsonl_line *line, size_t bytes,
-                      size_t from, size_t len, char *ret_bytes)
+static int write_part(struct text_reader *reader, const struct store_index *snapshot, size_t i, size_t from,
+                      size_t len, char *ret_bytes)
 {
-    _cleanup_free_ char *whole = malloc(bytes);
-    int error = whole == NULL ? -ENOMEM : write_line(snapshot, line, whole);
+    _cleanup_free_ char *whole = malloc(line_bytes(&snapshot->lines[i]));
+    int error = whole == NULL ? -ENOMEM : write_line(reader, snapshot, i, whole);
     if (error == 0)
         memcpy(ret_bytes, whole + from, len);
     return error;
 }
 
-/* `len` bytes, which there are. */
+/* `len` bytes, which there are. As a rule mail comes in the order of its dates, newest first or last, so that
+ * the texts of neighbouring lines lie side by side. */
 static int write_lines(const struct store_index *snapshot, uint64_t offset, char *ret_bytes, size_t len)
 {
+    struct text_reader reader;
     size_t done = 0;
-    for (size_t i = len > 0 ? find_line(snapshot, offset) : 0; done < len; i++) {
-        const struct jsonl_line *line = &snapshot->lines[i];
-        size_t bytes = line_bytes(line);
-        size_t from = offset + done - line->start;
+    int error = 0;
+    text_reader_begin(&reader, &snapshot->index->records);
+    for (size_t i = len > 0 ? find_line(snapshot, offset) : 0; done < len && error == 0; i++) {
+        size_t bytes = line_bytes(&snapshot->lines[i]);
+        size_t from = offset + done - snapshot->lines[i].start;
         size_t part = bytes - from < len - done ? bytes - from : len - done;
-        int error = part == bytes ? write_line(snapshot, line, ret_bytes + done)
-                                  : write_part(snapshot, line, bytes, from, part, ret_bytes + done);
-        if (error != 0)
-            return error;
+        error = part == bytes ? write_line(&reader, snapshot, i, ret_bytes + done)
+                              : write_part(&reader, snapshot, i, from, part, ret_bytes + done);
         done += part;
     }
-    return 0;
+    text_reader_end(&reader);
+    return error;
 }
 
 int store_index_read(const struct store_index *snapshot, uint64_t offset, char *ret_bytes, size_t len,

@@ -43,6 +43,8 @@ enum statement {
     PUT_EMAIL,
     ADD_TEXT,
     READ_TEXT,
+    READ_FORWARDS,
+    READ_BACKWARDS,
     LAST_TEXT,
     NOTE_REPLACED,
     DELETE_TEXTS,
@@ -67,6 +69,10 @@ enum statement {
                    "INSERT OR REPLACE INTO " list "_emails VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",    \
                [(first) + ADD_TEXT] = "INSERT OR REPLACE INTO " list "_texts VALUES (?, ?, ?)",             \
                [(first) + READ_TEXT] = "SELECT hash, json FROM " list "_texts WHERE number = ?",            \
+               [(first) + READ_FORWARDS] =                                                                  \
+                   "SELECT hash, json, number FROM " list "_texts WHERE number >= ? ORDER BY number",       \
+               [(first) + READ_BACKWARDS] =                                                                 \
+                   "SELECT hash, json, number FROM " list "_texts WHERE number <= ? ORDER BY number DESC",  \
                [(first) + LAST_TEXT] = "SELECT max(ifnull((SELECT max(number) FROM " list "_texts), 0),"    \
                                        " ifnull((SELECT max(text) FROM " list "_replaced), 0))",            \
                [(first) + NOTE_REPLACED] = "INSERT OR REPLACE INTO " list "_replaced VALUES (?)",           \
@@ -253,13 +259,19 @@ static int copy_text(const void *json, size_t len, char **ret_json)
     return 0;
 }
 
-/* A text of this row, if it is the one that was written. */
-static int take_text(sqlite3_stmt *row, uint64_t text, size_t len, char **ret_json)
+/* The text of this row, as long as the row is the current one; NULL: it is not the one that was written. */
+static const char *row_text(sqlite3_stmt *row, uint64_t text, size_t len)
 {
-    const void *json = sqlite3_column_blob(row, 1);
+    const char *json = sqlite3_column_blob(row, 1);
     bool is_intact = json != NULL && (size_t)sqlite3_column_bytes(row, 1) == len &&
                      sqlite3_column_int64(row, 0) == (int64_t)hash_bytes(text, json, len);
-    return is_intact ? copy_text(json, len, ret_json) : -EIO;
+    return is_intact ? json : NULL;
+}
+
+static int take_text(sqlite3_stmt *row, uint64_t text, size_t len, char **ret_json)
+{
+    const char *json = row_text(row, text, len);
+    return json != NULL ? copy_text(json, len, ret_json) : -EIO;
 }
 
 /* 0; -ENOENT: there is none; another -errno. */
@@ -295,14 +307,81 @@ int records_save_text(struct records *records, uint64_t text, size_t len)
     return error != 0 ? -ENOENT : records_add_text(records, text, json, len);
 }
 
+/* Of a number beyond all others. */
+static const char *memory_text(uint64_t text)
+{
+    return (const char *)(uintptr_t)(text & ~RECORDS_IN_MEMORY);
+}
+
 int records_read_text(struct records *records, uint64_t text, size_t len, char **ret_json)
 {
     if ((text & RECORDS_IN_MEMORY) != 0)
-        return copy_text((const void *)(uintptr_t)(text & ~RECORDS_IN_MEMORY), len, ret_json);
+        return copy_text(memory_text(text), len, ret_json);
     state_file_lock(records->file);
     int error = read_locked(records, text, len, ret_json);
     state_file_unlock(records->file);
     return error;
+}
+
+void text_reader_begin(struct text_reader *reader, struct records *records)
+{
+    *reader = (struct text_reader){.records = records};
+    state_file_lock(records->file);
+}
+
+static void end_rows(struct text_reader *reader)
+{
+    statements_end(reader->rows);
+    reader->rows = NULL;
+}
+
+/* True: the current row is that of the text, if the file has it. */
+static bool find_row(struct text_reader *reader, uint64_t text, bool is_backwards)
+{
+    struct records *records = reader->records;
+    struct statements *kept = &records->file->statements;
+    int more;
+    if (reader->rows != NULL && reader->next == text) {
+        more = query_step(reader->rows);
+    } else {
+        end_rows(reader);
+        if (kept->db == NULL)
+            return false;
+        reader->is_backwards = is_backwards;
+        more = statements_begin(kept, NUMBER(records, is_backwards ? READ_BACKWARDS : READ_FORWARDS),
+                                &reader->rows, "i", (int64_t)text);
+    }
+    if (more > 0 && sqlite3_column_int64(reader->rows, 2) == (int64_t)text) {
+        reader->next = reader->is_backwards ? text - 1 : text + 1;
+        return true;
+    }
+    end_rows(reader);
+    return false;
+}
+
+int text_reader_read(struct text_reader *reader, uint64_t text, size_t len, bool is_backwards,
+                     const char **ret_json)
+{
+    int error = 0;
+    free(reader->copy);
+    reader->copy = NULL;
+    if ((text & RECORDS_IN_MEMORY) != 0) {
+        *ret_json = memory_text(text);
+        return 0;
+    }
+    if (find_row(reader, text, is_backwards) && (*ret_json = row_text(reader->rows, text, len)) != NULL)
+        return 0;
+    end_rows(reader);
+    error = read_locked(reader->records, text, len, &reader->copy);
+    *ret_json = reader->copy;
+    return error;
+}
+
+void text_reader_end(struct text_reader *reader)
+{
+    end_rows(reader);
+    free(reader->copy);
+    state_file_unlock(reader->records->file);
 }
 
 /* ---------------------------------------------------------------- loading */

@@ -126,6 +126,23 @@ int records_keep_in_memory(struct records *records, const char *json, size_t len
 /* Deletes the texts that were replaced. */
 void records_clean(struct records *records);
 
+/* Reads texts one after the other: one whose number is next to that of the text before is a step of SQLite,
+ * not a lookup. It holds the lock of the file, so it is to be ended soon, and nothing else of the records may
+ * be called until then. */
+struct text_reader {
+    struct records *records;
+    sqlite3_stmt *rows; /* NULL: none is being read */
+    bool is_backwards;  /* the numbers fall */
+    uint64_t next;      /* the number of the row to come */
+    char *copy;         /* of a text that was not read in a row; owned */
+};
+void text_reader_begin(struct text_reader *reader, struct records *records);
+/* `is_backwards`: the numbers to come fall, as far as is known. *ret_json, without a NUL behind it, stays
+ * until the next call. 0, -ENOMEM, -EIO as below. */
+int text_reader_read(struct text_reader *reader, uint64_t text, size_t len, bool is_backwards,
+                     const char **ret_json);
+void text_reader_end(struct text_reader *reader);
+
 /* Reads a text of `len` bytes (waits for the disk, mostly for the page cache). The caller frees *ret_json,
  * which has a NUL behind it. 0, -ENOMEM, or -EIO: it cannot be read, is damaged, or was deleted. */
 int records_read_text(struct records *records, uint64_t text, size_t len, char **ret_json);

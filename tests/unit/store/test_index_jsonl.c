@@ -102,6 +102,64 @@ static void any_piece_of_it_can_be_read(void **state)
     world_release(&world);
 }
 
+/* Each line is the record of the file that it names. */
+static void assert_lines_are_records(struct store_world *world, const char *text, size_t expected)
+{
+    uint32_t inbox = world_inbox(world, "alice@inbox.example");
+    _cleanup_free_ char *before = strdup("");
+    size_t lines = 0;
+    for (; *text != '\0'; text = strchr(text, '\n') + 1, lines++) {
+        struct email_view view;
+        json_t *line = json_loadb(text, strcspn(text, "\n"), 0, NULL);
+        const char *date = json_string_value(json_object_get(line, "date"));
+        assert_true(
+            store_find_email(world->store, inbox, json_string_value(json_object_get(line, "file")), &view));
+        assert_true(strcmp(before, date) <= 0);
+        free(before);
+        before = strdup(date);
+        _cleanup_free_ char *record = world_read(world, view.number);
+        json_t *expected_line = json_loads(record, 0, NULL);
+        json_object_del(line, "file");
+        assert_true(json_equal(line, expected_line));
+        json_decref(line);
+        json_decref(expected_line);
+    }
+    assert_int_equal(lines, expected);
+}
+
+/* Its neighbours in the file are not always those in index.jsonl. */
+static void mail_may_come_in_any_order_of_dates(void **state)
+{
+    (void)state;
+    enum {
+        EMAILS = 60
+    };
+    struct store_world world;
+    world_init_with_alice(&world);
+    world_start(&world);
+    for (int i = 0; i < 3 * EMAILS; i++) {
+        /* One after the other, backwards, and all over the place. */
+        int minute = i < EMAILS ? i : i < 2 * EMAILS ? 2 * EMAILS - 1 - i : i * 37 % EMAILS;
+        char id[16];
+        char date[32];
+        snprintf(id, sizeof(id), "%08d", i);
+        snprintf(date, sizeof(date), "2026-11-%dT10:%02d:00Z", 10 + i / EMAILS, minute);
+        add(&world, id, date, "");
+        if (i % 20 == 19)
+            assert_int_equal(world_sync(&world), 0);
+    }
+    fake_service_remove_email(world.fake, "00000100");
+    add(&world, "00000100", "2026-11-11T10:30:00Z", ",\"subject\":\"changed\"");
+    assert_int_equal(world_sync(&world), 0);
+    static const size_t sizes[] = {100, 4096, 1 << 20};
+    for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+        _cleanup_free_ char *text = read_now_by(&world, "alice@inbox.example", sizes[i]);
+        assert_lines_are_records(&world, text, 3 * EMAILS);
+        assert_non_null(strstr(text, "changed"));
+    }
+    world_release(&world);
+}
+
 static void cut_off(const struct store_world *world, const char *path)
 {
     _cleanup_close_ int fd = openat(world->dir.fd, path, O_RDWR | O_CLOEXEC);
@@ -205,6 +263,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_are_lines_in_order_of_date),
         cmocka_unit_test(any_piece_of_it_can_be_read),
+        cmocka_unit_test(mail_may_come_in_any_order_of_dates),
         cmocka_unit_test(what_it_cannot_read_comes_back_with_the_next_sync),
         cmocka_unit_test(the_size_is_always_right),
         cmocka_unit_test(what_is_open_stays_as_it_was),
