@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Checks what is handed in, and chooses its idempotency key. Keys of content that went back to drafts/ are
- * remembered by items without content, in the state ITEM_DRAFTED: the same content, handed in again, takes
- * its key over, once.
+ * remembered by items without content, in the state ITEM_DRAFTED; those of messages that were put on hold
+ * after they may have been sent, as by an editor that renames the old text to a backup, by these. The same
+ * content, handed in again, takes the key over, once.
  */
 #include "outbox/accept.h"
 
@@ -33,24 +34,52 @@ bool key_memory_is_needed(const struct item *item)
             item->state == ITEM_ON_HOLD);
 }
 
-/* The item in ITEM_DRAFTED that remembers this content, claimed for the disk, or NULL. The lock is held. */
-static struct item *key_memory_claim_locked(struct outbox *outbox, const char *digest)
+/* The item that remembers the key of this content, or NULL. The lock is held. */
+static struct item *find_memory_locked(const struct outbox *outbox, const char *digest)
 {
     size_t position = 0;
     struct item *item;
     if (outbox->memories == 0)
         return NULL;
     while ((item = map_next(&outbox->table.by_number, &position)) != NULL)
-        if (item->state == ITEM_DRAFTED && item->claim == CLAIM_NONE &&
-            strcmp(item->envelope.digest, digest) == 0 && claim_take_locked(outbox, item, CLAIM_DISK) == 0)
+        if (item_remembers_key(item) && strcmp(item->envelope.digest, digest) == 0)
             return item;
     return NULL;
 }
 
-/* Its key was taken over: removes the item. Waits for the disk. Consumes the claim. */
-static void key_memory_forget(struct outbox *outbox, struct item *memory)
+static int forget_key(struct outbox *outbox, struct item *held)
 {
-    int error = transition_remove(outbox, memory);
+    _cleanup_transition_ struct transition transition = {.outbox = NULL};
+    int error = transition_begin(outbox, held, held->state, &transition);
+    if (error != 0)
+        return error;
+    transition.next.key[0] = '\0';
+    transition.next.digest[0] = '\0';
+    transition.next.was_unknown = false;
+    return transition_commit(&transition, held);
+}
+
+struct item *key_memory_take(struct outbox *outbox, struct envelope *next, bool may_wait)
+{
+    struct item *memory;
+    pthread_mutex_lock(&outbox->lock);
+    while ((memory = find_memory_locked(outbox, next->digest)) != NULL && memory->claim != CLAIM_NONE &&
+           may_wait)
+        pthread_cond_wait(&outbox->changed, &outbox->lock);
+    if (memory != NULL && (memory->claim != CLAIM_NONE || claim_take_locked(outbox, memory, CLAIM_DISK) != 0))
+        memory = NULL;
+    pthread_mutex_unlock(&outbox->lock);
+    if (memory == NULL)
+        return NULL;
+    memcpy(next->key, memory->envelope.key, sizeof(next->key));
+    next->was_unknown = memory->envelope.was_unknown;
+    return memory;
+}
+
+void key_memory_forget(struct outbox *outbox, struct item *memory)
+{
+    int error =
+        memory->state == ITEM_DRAFTED ? transition_remove(outbox, memory) : forget_key(outbox, memory);
     if (error != 0)
         log_warning("a remembered idempotency key could not be removed: %s", strerror(-error));
     claim_release(outbox, memory);
@@ -190,14 +219,9 @@ static int choose_key(struct acceptance *acceptance, const char *bytes, size_t l
     memcpy(next->digest, digest, sizeof(digest));
     if (is_unedited)
         return 0;
-    pthread_mutex_lock(&outbox->lock);
-    acceptance->memory = key_memory_claim_locked(outbox, digest);
-    pthread_mutex_unlock(&outbox->lock);
-    next->was_unknown = acceptance->memory != NULL && acceptance->memory->envelope.was_unknown;
-    if (acceptance->memory == NULL)
-        return random_uuid(next->key);
-    memcpy(next->key, acceptance->memory->envelope.key, sizeof(next->key));
-    return 0;
+    next->was_unknown = false;
+    acceptance->memory = key_memory_take(outbox, next, false);
+    return acceptance->memory == NULL ? random_uuid(next->key) : 0;
 }
 
 static int check_message(struct acceptance *acceptance, const char *bytes, size_t len, char **ret_reason)

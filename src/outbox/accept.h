@@ -49,6 +49,13 @@ size_t accept_max_bytes(enum envelope_kind kind);
 /* Whether the key of an item that goes back to drafts/ must be remembered: its content may have been sent
  * under it. */
 bool key_memory_is_needed(const struct item *item);
+/* Gives the envelope the remembered key of its digest. The item that remembers it, claimed, or NULL (nothing
+ * has changed): once the envelope is durable it is handed to key_memory_forget(), else its claim is released.
+ * No lock may be held. While another thread has claimed that item, there is none; `may_wait`: that is waited
+ * for. Only a caller for whose own claim nobody waits may do that. */
+struct item *key_memory_take(struct outbox *outbox, struct envelope *next, bool may_wait);
+/* The key was taken over. Waits for the disk. Consumes the claim. */
+void key_memory_forget(struct outbox *outbox, struct item *memory);
 /* Drops the oldest remembered key if there are more than 1000. Waits for the disk. */
 void key_memory_prune(struct outbox *outbox);
 

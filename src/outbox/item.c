@@ -189,6 +189,11 @@ bool item_may_have_been_sent(const struct item *item)
     return item->state == ITEM_UNKNOWN || item->envelope.may_have_been_sent || item->envelope.was_unknown;
 }
 
+bool item_remembers_key(const struct item *item)
+{
+    return item->state == ITEM_DRAFTED || (item->state == ITEM_ON_HOLD && item->envelope.was_unknown);
+}
+
 enum binding_state item_attachment_state(const struct item *attachment)
 {
     if (attachment == NULL)

@@ -161,6 +161,9 @@ void item_stat(const struct item *item, enum outbox_aspect aspect, struct outbox
 /* Whether its content, under its key, may have gone out already. */
 bool item_may_have_been_sent(const struct item *item);
 
+/* Whether the same content, handed in again, takes over its key: it is on hold, or a draft again. */
+bool item_remembers_key(const struct item *item);
+
 enum binding_state {
     BINDING_READY,     /* it is in the pool */
     BINDING_LOST,      /* it will never get there: the message fails */

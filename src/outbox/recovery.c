@@ -60,6 +60,7 @@ static int load_item(struct outbox *outbox, const struct spool_item *found, stru
         item_unref(item);
         return error;
     }
+    outbox->memories += item_remembers_key(item);
     spool_skip_number(outbox->spool, item->envelope.order);
     spool_skip_number(outbox->spool, item->envelope.content);
     if (item->envelope.order > outbox->last_order)
@@ -76,10 +77,7 @@ static int load_without_data(struct outbox *outbox, const struct spool_item *fou
     if (state != ITEM_DRAFTED && !key_memory_is_needed(&probe))
         return spool_remove(outbox->spool, found->number);
     envelope->was_unknown = item_may_have_been_sent(&probe);
-    int error = load_item(outbox, found, envelope, ITEM_DRAFTED);
-    if (error == 0)
-        outbox->memories++;
-    return error;
+    return load_item(outbox, found, envelope, ITEM_DRAFTED);
 }
 
 /* An empty content without a whole envelope comes from a creation that was cut short: its caller got no

@@ -556,6 +556,16 @@ static int unlink_receipt(struct outbox *outbox, enum outbox_folder folder, cons
     return outbox_find(outbox, folder, name, &stat) ? -EPERM : -ENOENT;
 }
 
+/* An editor that has closed the new text, and removes the backup that remembers its key. */
+static bool is_backup_with_key(struct outbox *outbox, enum outbox_folder folder, const char *name)
+{
+    pthread_mutex_lock(&outbox->lock);
+    const struct item *item = item_table_find(&outbox->table, folder, name);
+    bool is_it = item != NULL && item_remembers_key(item);
+    pthread_mutex_unlock(&outbox->lock);
+    return is_it;
+}
+
 int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *name)
 {
     struct item *item;
@@ -563,6 +573,8 @@ int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *
         return unlink_receipt(outbox, folder, name);
     if (folder == OUTBOX_FOLDER_ATTACHMENTS)
         wait_released(outbox, folder, name, NULL);
+    else if (is_backup_with_key(outbox, folder, name))
+        release_wait(outbox, ENVELOPE_MESSAGE, NULL);
     int error = claim_by_name(outbox, folder, name, &item);
     if (error != 0)
         return error;

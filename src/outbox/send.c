@@ -24,6 +24,7 @@
 #include "base/thread.h"
 #include "base/wait.h"
 #include "mail/draft.h"
+#include "outbox/accept.h"
 #include "outbox/send_queue.h"
 #include "outbox/transition.h"
 
@@ -315,12 +316,17 @@ static int complete_request(struct attempt *attempt)
     return error;
 }
 
-/* From here on a crash leaves `sending` behind, and the outcome unknown. */
+/* From here on a crash leaves `sending` behind, and the outcome unknown. What has the same content, and may
+ * have been sent, may have become a backup since this message was accepted, as by `sed -i.bak`: then that one
+ * has the key. */
 static int record_sending(struct attempt *attempt)
 {
     _cleanup_transition_ struct transition transition;
+    struct item *memory = NULL;
     int error = transition_begin(attempt->outbox, attempt->item, ITEM_SENDING, &transition);
     if (error == 0) {
+        if (transition.next.attempts == 0 && !item_may_have_been_sent(attempt->item))
+            memory = key_memory_take(attempt->outbox, &transition.next, true);
         free(transition.next.request);
         bool is_recorded = strlen(attempt->request) <= ENVELOPE_REQUEST_MAX_BYTES;
         transition.next.request = is_recorded ? strdup(attempt->request) : NULL;
@@ -328,6 +334,10 @@ static int record_sending(struct attempt *attempt)
         transition.next.attempts++;
         error = transition_commit(&transition, attempt->item);
     }
+    if (memory != NULL && error == 0)
+        key_memory_forget(attempt->outbox, memory);
+    else if (memory != NULL)
+        claim_release(attempt->outbox, memory);
     if (error != 0)
         settle_failed_here(attempt, error);
     return error;

@@ -588,12 +588,12 @@ static void apply_locked(struct transition *transition, struct item *item)
     if (transition->is_own_doing && from >= 0 && from != folder_after(transition))
         outbox_add_former_name_locked(outbox, (enum outbox_folder)from, item->envelope.name, item);
 
+    outbox->memories -= item_remembers_key(item);
     envelope_release(&item->envelope);
     item->envelope = transition->next;
     transition->next = (struct envelope){0};
     item->state = transition->state;
-    if (item->state == ITEM_DRAFTED)
-        outbox->memories++;
+    outbox->memories += item_remembers_key(item);
     item->receipt_bytes = transition->receipt_bytes;
     item->is_durable = true;
     if (is_news)
@@ -690,8 +690,7 @@ static void transition_forget_locked(struct outbox *outbox, struct item *item)
         send_queue_remove(&outbox->queue, item);
     binding_unpin_item_locked(outbox, item);
     mark_unsaved_locked(outbox, item, false);
-    if (item->state == ITEM_DRAFTED)
-        outbox->memories--;
+    outbox->memories -= item_remembers_key(item);
     item->state = ITEM_GONE;
     touch_folder_locked(outbox, folder);
     wake_locked(outbox, item, was_queued);

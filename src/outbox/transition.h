@@ -63,7 +63,7 @@ struct outbox {
     uint64_t reported[OUTBOX_FOLDERS]; /* failures that a barrier has reported */
     unsigned int unsaved;              /* items whose envelope on disk is old */
     int64_t save_again_ms;
-    unsigned int memories;                       /* items in ITEM_DRAFTED */
+    unsigned int memories;                       /* items of item_remembers_key() */
     uint64_t last_order;                         /* the greatest of all items */
     struct pending_releases pending_releases[2]; /* by kind */
     unsigned int events_due;                     /* settled items whose event is not published yet */

@@ -462,6 +462,37 @@ static void what_is_saved_unedited_is_the_same_message(void **state)
     assert_int_equal(fake_service_count_sent(world->fake, true), 2);
 }
 
+/* An editor that renames the old text to a backup, and writes the new one under its name, or has written it
+ * before (`sed -i.bak`). The backup has the key; it goes to the text that is sent. */
+static void what_is_saved_unedited_beside_its_backup_keeps_its_key(void **state)
+{
+    struct world *world = *state;
+    for (int i = 0; i < 3; i++) {
+        unsigned int before = sends(world);
+        mail_of_unknown_outcome(world, "letter");
+        if (i == 0)
+            write_as(world, "saved", MESSAGE, WRITER);
+        assert_int_equal(rename_as(world, "letter", "letter~", WRITER), 0);
+        if (i == 2) /* the backup remembers it over a restart */
+            world_reopen(world);
+        if (i > 0)
+            write_as(world, "saved", MESSAGE, WRITER);
+        if (i == 1)
+            assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "letter~"), 0);
+        outbox_wake(world->outbox);
+        assert_int_equal(settle(world), 0);
+        assert_int_equal(sends(world), before + 2);
+        assert_string_equal(fake_service_get(world->fake, FAKE_SEND, before).key,
+                            fake_service_get(world->fake, FAKE_SEND, before + 1).key);
+        if (i == 1)
+            continue;
+        assert_int_equal(rename_as(world, "letter~", "again", WRITER), 0); /* once more: another message */
+        assert_int_equal(settle(world), 0);
+        assert_string_not_equal(fake_service_get(world->fake, FAKE_SEND, before).key,
+                                fake_service_get(world->fake, FAKE_SEND, before + 2).key);
+    }
+}
+
 static void what_is_saved_unedited_while_it_is_being_sent_is_the_same_message(void **state)
 {
     struct world *world = *state;
@@ -670,6 +701,7 @@ int main(void)
         WORLD_TEST(what_is_being_sent_is_renamed),
         WORLD_TEST(a_name_that_is_taken_by_a_message_that_waits),
         WORLD_TEST(what_is_saved_unedited_is_the_same_message),
+        WORLD_TEST(what_is_saved_unedited_beside_its_backup_keeps_its_key),
         WORLD_TEST(what_is_saved_unedited_while_it_is_being_sent_is_the_same_message),
         WORLD_TEST(the_same_text_with_another_attachment_is_edited),
         WORLD_TEST(an_editor_that_saves_again_supersedes_what_it_saved),
