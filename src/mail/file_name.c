@@ -292,11 +292,23 @@ bool file_name_is_temporary(const char *name)
     return name[0] == '.' || strcmp(name, "4913") == 0 || has_ending(name, endings, ARRAY_LEN(endings));
 }
 
+/* What nano leaves where it is ended: "x.save", and then "x.save.1". */
+static bool is_rescued(const char *name)
+{
+    size_t len = strlen(name);
+    size_t stem_len = len;
+    while (stem_len > 0 && g_ascii_isdigit(name[stem_len - 1]))
+        stem_len--;
+    bool is_numbered = stem_len < len && stem_len > 0 && name[stem_len - 1] == '.';
+    size_t end = is_numbered ? stem_len - 1 : len;
+    return end >= strlen(".save") && memcmp(name + end - strlen(".save"), ".save", strlen(".save")) == 0;
+}
+
 bool file_name_is_backup(const char *name)
 {
     static const char *const endings[] = {".bak", ".old", ".orig", ".rej", ".sav"};
     bool is_autosave = name[0] == '#' && g_str_has_suffix(name + 1, "#");
-    return is_autosave || has_ending(name, endings, ARRAY_LEN(endings));
+    return is_autosave || is_rescued(name) || has_ending(name, endings, ARRAY_LEN(endings));
 }
 
 /* The last dot and what follows, or the end. */

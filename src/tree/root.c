@@ -126,7 +126,7 @@ static const char *readme_text(void)
            "itself. Use mv there. JSON send requests work like messages with headers do.\n"
            "Never sent: empty files, and names of temporary files and backups: .x x~ #x# x.tmp x.part "
            "x.swp x.bak\n"
-           "x.old x.orig x.rej x.sav 4913.\n"
+           "x.old x.orig x.rej x.sav x.save x.save.1 4913.\n"
            "\n"
            "  tail -f events.jsonl              what happened, a line of JSON each\n"
            "  head -n1 events                   wait for the next thing to happen (not listed by ls)\n"

@@ -223,11 +223,14 @@ static void texts_become_folder_names(void **state)
 
 static void temporary_files_and_backups_are_known_by_their_names(void **state)
 {
-    static const char *const temporary[] = {".",     ".hidden", ".x.swp", "a~",  "~",
-                                            "a.tmp", "a.part",  "a.swp",  "4913"};
-    static const char *const backups[] = {"a.bak", "a.old", "a.orig", "a.rej", "a.sav", "#a#", "##"};
-    static const char *const others[] = {"a",      "a.eml", "tmp", "part", "a.tmp.eml", "~a",  "49130",
-                                         "a.TMPX", "swp",   "#",   "#1",   "a#",        "bak", "a.bak.eml"};
+    static const char *const temporary[] = {".", ".hidden", ".x.swp", ".#a",   "a~",
+                                            "~", "a.tmp",   "a.part", "a.swp", "4913"};
+    static const char *const backups[] = {"a.bak",  "a.old",    "a.orig",    "a.rej", "a.sav",
+                                          "a.save", "a.save.1", "a.save.12", "#a#",   "##"};
+    static const char *const others[] = {"a",       "a.eml",     "tmp",  "part",   "a.tmp.eml", "~a",
+                                         "49130",   "a.TMPX",    "swp",  "#",      "#1",        "a#",
+                                         "bak",     "a.bak.eml", "save", "save.1", "a.save.",   "a.save.x",
+                                         "a.save1", "a.saves",   "1"};
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(temporary); i++)
         assert_true(file_name_is_temporary(temporary[i]) && !file_name_is_backup(temporary[i]));
