@@ -552,23 +552,43 @@ int item_check_name(enum outbox_folder folder, const char *name)
 }
 
 enum {
-    NUMBER_MAX_BYTES = 11 /* "-4294967295" */
+    NUMBER_MAX_BYTES = 12 /* "-4294967295", and "~" */
 };
 
-/* A name that was cut must not end like a receipt's. */
+/* A name that was made of another: where that one is never sent, and this one would be, it gets a "~". */
+static char *keep_never_sent(char *made, enum envelope_kind kind, const char *name)
+{
+    _cleanup_free_ char *owned = made;
+    char *kept = NULL;
+    if (made == NULL || !item_is_never_sent(kind, name) || item_is_never_sent(kind, made))
+        return TAKE_PTR(owned);
+    return asprintf(&kept, "%s~", made) < 0 ? NULL : kept;
+}
+
+static char *make_numbered(enum outbox_folder folder, const char *name, unsigned int number)
+{
+    enum envelope_kind kind = folder == OUTBOX_FOLDER_OUTBOX ? ENVELOPE_MESSAGE : ENVELOPE_ATTACHMENT;
+    return keep_never_sent(file_name_numbered(name, number), kind, name);
+}
+
+/* A name that was cut must not end like a receipt's, and is sent or not as the whole one is. */
 static char *shorten(const char *name, size_t max_bytes)
 {
-    char *shortened = file_name_shortened(name, max_bytes);
-    if (shortened != NULL && item_is_receipt_name(shortened))
-        shortened[strlen(shortened) - 1] = '\0';
-    return shortened;
+    bool may_be_sent = !item_is_never_sent(ENVELOPE_MESSAGE, name);
+    bool is_cut = strlen(name) > max_bytes;
+    char *shortened = file_name_shortened(name, is_cut && !may_be_sent ? max_bytes - strlen("~") : max_bytes);
+    size_t len = shortened == NULL ? 0 : strlen(shortened);
+    while (len > 1 && (item_is_receipt_name(shortened) ||
+                       (may_be_sent && item_is_never_sent(ENVELOPE_MESSAGE, shortened))))
+        shortened[--len] = '\0';
+    return keep_never_sent(shortened, ENVELOPE_MESSAGE, name);
 }
 
 /* 1 for taken, 0 for free, -1 without memory. */
 static int is_taken(const struct item_table *table, enum outbox_folder folder, const char *name,
                     unsigned int number)
 {
-    _cleanup_free_ char *numbered = file_name_numbered(name, number);
+    _cleanup_free_ char *numbered = make_numbered(folder, name, number);
     if (numbered == NULL)
         return -1;
     return item_table_is_taken(table, folder, numbered) ? 1 : 0;
@@ -598,5 +618,5 @@ char *item_table_choose_name(const struct item_table *table, enum outbox_folder 
         state = is_taken(table, folder, base, middle);
         *(state == 1 ? &taken : &number) = middle;
     }
-    return state < 0 ? NULL : file_name_numbered(base, number);
+    return state < 0 ? NULL : make_numbered(folder, base, number);
 }

@@ -152,6 +152,69 @@ static void a_process_of_the_same_id_is_another_reader(void **state)
     item_unref(item);
 }
 
+/* Returns what item_table_choose_name() makes of a name that is taken. The caller frees. */
+static char *choose_beside(const char *name)
+{
+    struct item_table table = {0};
+    assert_int_equal(item_table_reserve(&table, OUTBOX_FOLDER_OUTBOX, name), 0);
+    char *chosen = item_table_choose_name(&table, OUTBOX_FOLDER_OUTBOX, name);
+    item_table_release(&table);
+    assert_non_null(chosen);
+    return chosen;
+}
+
+static void a_number_makes_no_name_one_that_is_sent(void **state)
+{
+    static const struct {
+        const char *name;
+        const char *chosen;
+    } rows[] = {
+        {"x.tmp", "x-2.tmp"}, {"x~", "x~-2~"},        {"#x#", "#x#-2~"},           {"4913", "4913-2~"},
+        {".x", ".x-2"},       {"x.save", "x-2.save"}, {"x.save.1", "x.save-2.1~"}, {"x.eml", "x-2.eml"},
+        {"x", "x-2"},         {"49", "49-2"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char *chosen = choose_beside(rows[i].name);
+        assert_string_equal(chosen, rows[i].chosen);
+        assert_int_equal(item_is_never_sent(ENVELOPE_MESSAGE, chosen),
+                         item_is_never_sent(ENVELOPE_MESSAGE, rows[i].name));
+        free(chosen);
+    }
+}
+
+/* Names that are too long are cut at every place, taken or not. */
+static void a_cut_makes_no_name_one_that_is_sent_or_the_reverse(void **state)
+{
+    static const char *const middles[] = {".tmp", "~", "~~~~~~~~", ".bak", ".save.1", "#", ".receipt.json"};
+    static const char *const ends[] = {"n", "~", "#", "nnnnnnnn", "n.eml", "n.tmp"};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(middles) * ARRAY_LEN(ends) * 30; i++) {
+        char name[256];
+        const char *middle = middles[i % ARRAY_LEN(middles)];
+        const char *end = ends[i / ARRAY_LEN(middles) % ARRAY_LEN(ends)];
+        size_t at = 222 + i / (ARRAY_LEN(middles) * ARRAY_LEN(ends));
+        memset(name, 'n', 255);
+        name[0] = '#';
+        name[255] = '\0';
+        memcpy(name + at, middle, at + strlen(middle) > 255 ? 255 - at : strlen(middle));
+        memcpy(name + 255 - strlen(end), end, strlen(end));
+        struct item_table table = {0};
+        char *taken[2];
+        for (size_t j = 0; j < ARRAY_LEN(taken); j++) {
+            char *chosen = taken[j] = item_table_choose_name(&table, OUTBOX_FOLDER_OUTBOX, name);
+            assert_non_null(chosen);
+            assert_true(strlen(chosen) <= ITEM_NAME_MAX_BYTES && !item_is_receipt_name(chosen));
+            assert_int_equal(item_is_never_sent(ENVELOPE_MESSAGE, chosen),
+                             item_is_never_sent(ENVELOPE_MESSAGE, name));
+            assert_int_equal(item_table_reserve(&table, OUTBOX_FOLDER_OUTBOX, chosen), 0);
+        }
+        item_table_release(&table);
+        free(taken[0]);
+        free(taken[1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +224,8 @@ int main(void)
         cmocka_unit_test(states_show_in_folders),
         cmocka_unit_test(ids_are_known_as_long_as_any_item_of_them_is_shown),
         cmocka_unit_test(what_takes_a_name_hides_who_had_it),
+        cmocka_unit_test(a_number_makes_no_name_one_that_is_sent),
+        cmocka_unit_test(a_cut_makes_no_name_one_that_is_sent_or_the_reverse),
         cmocka_unit_test(a_process_of_the_same_id_is_another_reader),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
