@@ -1075,13 +1075,12 @@ static GMimeObject *parse_headers(const char *bytes, const struct header_section
     if (text.error != 0)
         return NULL;
 
-    GMimeParserOptions *options = mime_parser_options_new();
+    mime_library_init();
     GMimeStream *stream = g_mime_stream_mem_new_with_buffer(text.data, text.len);
     GMimeParser *parser = g_mime_parser_new_with_stream(stream);
-    GMimeObject *headers = g_mime_parser_construct_part(parser, options);
+    GMimeObject *headers = g_mime_parser_construct_part(parser, NULL);
     g_object_unref(parser);
     g_object_unref(stream);
-    g_mime_parser_options_free(options);
     return headers;
 }
 
