@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "mail/address.h"
 #include "mail/reason.h"
 #include "store/index.h"
 #include "store/search_feed.h"
@@ -64,6 +65,8 @@ static int open_parts(struct store *store, const struct store_config *config, in
     if (error == 0)
         error = index_open(&store->index, config->clock, &listener, &config->events, &store->records,
                            RECORDS_RECEIVED);
+    if (error == 0)
+        error = message_ids_open(&store->message_ids, dir_fd, MESSAGE_IDS_MAX);
     if (error == 0)
         error = open_contents(store, config);
     if (error == 0)
@@ -124,6 +127,7 @@ void store_free(struct store *store)
     search_feed_free(store->search_feed);
     searcher_release(&store->searcher);
     outbound_release(&store->outbound);
+    message_ids_release(&store->message_ids);
     contact_release(&store->contact);
     index_release(&store->index);
     state_file_release(&store->records);
@@ -257,6 +261,35 @@ int64_t store_inboxes_changed_ms(struct store *store)
 int store_find_sender(struct store *store, const char *address, char **ret_address)
 {
     return index_find_sender(&store->index, address, ret_address);
+}
+
+/* 0, -ENOENT, -EXDEV, as store_find_by_message_id(). */
+static int check_inbox(struct store *store, const char *email_id, const char *from)
+{
+    struct email_view email;
+    struct inbox_view inbox;
+    /* Ids are the service's own, so it does not matter which inbox is looked through first. */
+    if (!index_find_email_by_id(&store->index, 0, email_id, &email) ||
+        !index_get_inbox(&store->index, email.inbox, &inbox))
+        return -ENOENT;
+    return inbox.address != NULL && address_equals(inbox.address, from) ? 0 : -EXDEV;
+}
+
+int store_find_by_message_id(struct store *store, const char *message_id, const char *from,
+                             char **ret_email_id)
+{
+    char *email_ids[MESSAGE_IDS_EMAILS_MAX];
+    size_t len = message_ids_find(&store->message_ids, message_id, email_ids);
+    int error = -ENOENT;
+    for (size_t i = 0; i < len; i++) {
+        int result = error == 0 ? -ENOENT : check_inbox(store, email_ids[i], from);
+        if (result == 0)
+            *ret_email_id = TAKE_PTR(email_ids[i]);
+        if (result != -ENOENT)
+            error = result;
+        free(email_ids[i]);
+    }
+    return error;
 }
 
 void store_get_status(struct store *store, struct store_status *ret)

@@ -187,6 +187,12 @@ int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct 
  * -EADDRNOTAVAIL: no such inbox, or none named and there is not exactly one; -ENOMEM. */
 int store_find_sender(struct store *store, const char *address, char **ret_address);
 
+/* The email that a Message-ID (without brackets) names, in the inbox of this address: an answer from there
+ * belongs to it. Those are known whose messages were read here (message_ids.h). Waits for the disk. The
+ * caller frees *ret_email_id. 0; -ENOENT: none is known; -EXDEV: it is in other inboxes alone. */
+int store_find_by_message_id(struct store *store, const char *message_id, const char *from,
+                             char **ret_email_id);
+
 /* What a search found, newest first, in all inboxes. */
 enum {
     STORE_SEARCH_MAX = 10000 /* emails */

@@ -20,6 +20,7 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/thread.h"
+#include "mail/message_id.h"
 #include "store/content_cache.h"
 #include "store/index.h"
 #include "store/index_changes.h"
@@ -31,6 +32,7 @@ enum {
     CONTENTS_IN_MEMORY = 256,                   /* each with an open file */
     CONTENT_FILE_MAX_BYTES = 512 * 1024 * 1024, /* of an attachment or a raw message */
     HEAD_MAX_BYTES = 16 * 1024 * 1024,
+    MESSAGE_HEAD_BYTES = 64 * 1024, /* of a raw message, in which its Message-ID is looked for */
 
     READER_WAIT_MS = 30 * 1000,
     READER_TRANSFERS_MAX = 16,
@@ -139,6 +141,14 @@ static int write_folder(const struct content_temporary *file, const struct email
     return error;
 }
 
+static void note_content(struct contents *contents, const char *email_id, const struct email_content *content)
+{
+    char message_id[MESSAGE_ID_SIZE];
+    const char *text = content->message_id;
+    if (text != NULL && message_id_next(&text, message_id))
+        message_ids_note(&contents->store->message_ids, message_id, email_id);
+}
+
 /* Asks once; the error of the disk, or 0. */
 static int ask(const struct content_transfer *transfer, const struct content_temporary *file,
                struct service_result *ret)
@@ -154,7 +164,10 @@ static int ask(const struct content_transfer *transfer, const struct content_tem
     if (request->part == CONTENT_PART_FOLDER) {
         _cleanup_email_content_ struct email_content content = {0};
         service->ops->get_content(service, &query, &contents->cancel, &content, ret);
-        return ret->outcome == SERVICE_OK ? write_folder(file, &content) : 0;
+        if (ret->outcome != SERVICE_OK)
+            return 0;
+        note_content(contents, request->email_id, &content);
+        return write_folder(file, &content);
     }
     if (request->part == CONTENT_PART_RAW)
         service->ops->get_raw(service, &query, &target, &contents->cancel, &len, ret);
@@ -758,10 +771,25 @@ static int open_bytes(struct store *store, uint32_t email, const char *attachmen
     return is_right ? 0 : -EIO;
 }
 
+/* Whenever a message is read, and not when it is fetched: so what was lost of them comes back. */
+static void note_message(struct store *store, uint32_t email, const struct store_bytes *bytes)
+{
+    char message_id[MESSAGE_ID_SIZE];
+    const char *email_id = index_email_id(&store->index, email);
+    size_t len = bytes->len < MESSAGE_HEAD_BYTES ? bytes->len : MESSAGE_HEAD_BYTES;
+    _cleanup_free_ char *head = malloc(len + 1);
+    ssize_t got = head == NULL ? -ENOMEM : file_pread_all(bytes->fd, head, len, 0);
+    if (email_id != NULL && got > 0 && message_id_of(head, (size_t)got, message_id))
+        message_ids_note(&store->message_ids, message_id, email_id);
+}
+
 int store_bytes_open(struct store *store, uint32_t email, const char *attachment_id, struct cancel *cancel,
                      struct store_bytes *ret_bytes)
 {
-    return open_bytes(store, email, attachment_id, CONTENT_CHECK_ALL, cancel, ret_bytes);
+    int error = open_bytes(store, email, attachment_id, CONTENT_CHECK_ALL, cancel, ret_bytes);
+    if (error == 0 && attachment_id == NULL)
+        note_message(store, email, ret_bytes);
+    return error;
 }
 
 int store_bytes_size(struct store *store, uint32_t email, const char *attachment_id, struct cancel *cancel,

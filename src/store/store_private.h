@@ -9,6 +9,7 @@
 
 #include "store/contact.h"
 #include "store/index.h"
+#include "store/message_ids.h"
 #include "store/outbound.h"
 #include "store/search.h"
 #include "store/store.h"
@@ -20,6 +21,7 @@ struct store {
     struct state_file records; /* what both indexes are loaded from */
     struct index index;
     struct contact contact;
+    struct message_ids message_ids;
     struct contents *contents; /* NULL: emails are shown without what they hold */
     struct sync *sync;
     struct store_listener listener; /* told after the search feed */
