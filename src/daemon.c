@@ -192,6 +192,11 @@ static int find_sender(void *context, const char *address, char **ret_address)
     return store_find_sender(context, address, ret_address);
 }
 
+static int find_email(void *context, const char *message_id, const char *from, char **ret_email_id)
+{
+    return store_find_by_message_id(context, message_id, from, ret_email_id);
+}
+
 /* What sending finds out of the service, status.json and the events are to say. */
 static void report_contact(void *context, bool is_reached)
 {
@@ -237,6 +242,7 @@ static int open_outbox(struct daemon *daemon)
         .clock = clock_system(),
         .state_dir_fd = daemon->account.state_dir_fd,
         .senders = {.find_sender = find_sender, .context = daemon->store},
+        .emails = {.find_email = find_email, .context = daemon->store},
         .default_from = daemon->options->default_from,
         .trusts_idempotency = daemon->options->trusts_idempotency || daemon->account.is_local,
         .daily_limit = daemon->options->daily_limit,

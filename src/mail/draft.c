@@ -25,6 +25,7 @@
 #include "mail/file_name.h"
 #include "mail/header_text.h"
 #include "mail/json_writer.h"
+#include "mail/message_id.h"
 #include "mail/mime_library.h"
 #include "mail/reason.h"
 
@@ -52,7 +53,9 @@ struct draft_reading {
     struct string_list attachment_names;
     struct draft_part *parts;
     size_t parts_len;
-    const char *message; /* borrowed, as is the next: where the text begins */
+    struct string_list in_reply_to; /* Message-IDs: the first ones, */
+    struct string_list references;  /* and the last ones */
+    const char *message;            /* borrowed, as is the next: where the text begins */
     char **ret_reason;
 };
 
@@ -122,6 +125,8 @@ static void draft_reading_release(struct draft_reading *reading)
     strings_free(reading->attachment_ids.items, reading->attachment_ids.len);
     strings_free(reading->attachment_names.items, reading->attachment_names.len);
     parts_free(reading->parts, reading->parts_len);
+    strings_free(reading->in_reply_to.items, reading->in_reply_to.len);
+    strings_free(reading->references.items, reading->references.len);
     *reading = (struct draft_reading){.ret_reason = reading->ret_reason};
 }
 
@@ -624,14 +629,46 @@ static int read_reply_to_header(struct draft_reading *reading, const char *raw)
     return read_address_text(reading, "Reply-To", raw, &reading->reply_to);
 }
 
+/* In-Reply-To names one email; in some programs' words the ones behind it are others. */
+static int read_in_reply_to_header(struct draft_reading *reading, const char *raw)
+{
+    char id[MESSAGE_ID_SIZE];
+    struct string_list *list = &reading->in_reply_to;
+    int error = 0;
+    while (error == 0 && list->len < DRAFT_MESSAGE_IDS_MAX && message_id_next(&raw, id))
+        error = string_list_append(list, id);
+    return error;
+}
+
+/* The thread from its beginning: the last one is what is answered. */
+static int read_references_header(struct draft_reading *reading, const char *raw)
+{
+    char id[MESSAGE_ID_SIZE];
+    struct string_list *list = &reading->references;
+    int error = 0;
+    while (error == 0 && message_id_next(&raw, id)) {
+        if (list->len == DRAFT_MESSAGE_IDS_MAX) {
+            free(list->items[0]);
+            memmove(list->items, list->items + 1, --list->len * sizeof(*list->items));
+        }
+        error = string_list_append(list, id);
+    }
+    return error;
+}
+
 static const struct header {
     const char *name;
     int (*read)(struct draft_reading *reading, const char *raw);
 } header_readers[] = {
-    {"To", read_to_header},           {"Cc", read_cc_header},
-    {"Bcc", read_bcc_header},         {"Reply-To", read_reply_to_header},
-    {"Subject", read_subject_header}, {"Attach", read_attach_header},
+    {"To", read_to_header},
+    {"Cc", read_cc_header},
+    {"Bcc", read_bcc_header},
+    {"Reply-To", read_reply_to_header},
+    {"Subject", read_subject_header},
+    {"Attach", read_attach_header},
     {"From", read_from_header},
+    {"In-Reply-To", read_in_reply_to_header},
+    {"References", read_references_header},
 };
 
 static int read_header(struct draft_reading *reading, GMimeHeader *header)
@@ -1329,6 +1366,7 @@ void draft_free(struct draft *draft)
     free(draft->request);
     strings_free(draft->attachment_names, draft->attachment_names_len);
     parts_free(draft->parts, draft->parts_len);
+    strings_free(draft->message_ids, draft->message_ids_len);
     free(draft);
 }
 
@@ -1465,6 +1503,23 @@ static int read_message(struct draft_reading *reading, const char *bytes, size_t
     return bytes[blank] == '{' ? draft_read_json(reading, bytes, len) : draft_read_mime(reading, bytes, len);
 }
 
+/* In-Reply-To, then References from the last to the first. */
+static int take_message_ids(struct draft_reading *reading, struct draft *draft)
+{
+    struct string_list *first = &reading->in_reply_to;
+    struct string_list *then = &reading->references;
+    if (first->len + then->len == 0 || reading->existing_email_id != NULL)
+        return 0;
+    draft->message_ids = calloc(first->len + then->len, sizeof(*draft->message_ids));
+    if (draft->message_ids == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < first->len; i++)
+        draft->message_ids[draft->message_ids_len++] = TAKE_PTR(first->items[i]);
+    for (size_t i = then->len; i-- > 0;)
+        draft->message_ids[draft->message_ids_len++] = TAKE_PTR(then->items[i]);
+    return 0;
+}
+
 /* Hands over what the draft keeps of what was read. */
 static int make_draft(struct draft_reading *reading, struct draft **ret_draft)
 {
@@ -1472,6 +1527,8 @@ static int make_draft(struct draft_reading *reading, struct draft **ret_draft)
     if (draft == NULL)
         return -ENOMEM;
     int error = write_request(reading, &draft->request);
+    if (error == 0)
+        error = take_message_ids(reading, draft);
     if (error != 0) {
         draft_free(draft);
         return error;
@@ -1498,8 +1555,8 @@ int draft_parse(const char *bytes, size_t len, const char *answered, struct draf
     return error != 0 ? error : make_draft(&reading, ret_draft);
 }
 
-int draft_complete_request(const struct draft *draft, const char *from, const char *const *attachment_ids,
-                           size_t attachment_ids_len, char **ret_request)
+int draft_complete_request(const struct draft *draft, const char *from, const char *replies_to,
+                           const char *const *attachment_ids, size_t attachment_ids_len, char **ret_request)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(2 * REQUEST_MAX_BYTES);
     _cleanup_json_ json_t *request = json_loads(draft->request, 0, NULL);
@@ -1517,6 +1574,10 @@ int draft_complete_request(const struct draft *draft, const char *from, const ch
             continue;
         json_key(&writer, key);
         json_value_write(value, &writer);
+    }
+    if (replies_to != NULL && draft->message_ids_len > 0) {
+        json_member_string(&writer, "existing_email_id", replies_to);
+        json_member_string(&writer, "message_type", "reply");
     }
 
     const json_t *ids = json_object_get(request, "attachment_ids");

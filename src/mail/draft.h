@@ -5,12 +5,12 @@
  * charsets by charset.h. `Attach: NAME` attaches a file of attachments/.
  * JSON is the send request itself, with recipients as strings and `attachments` by name allowed.
  *
- * Of RFC 5322 text, To, Cc, Bcc, Reply-To, From, Subject and Attach count; other headers (Date, Message-ID,
- * In-Reply-To, Resent-*, X-*) are passed over. The first text/plain and the first text/html are the bodies,
- * every other leaf is attached, byte for byte; an attached message is such a leaf. A message that is cut off
- * or cannot be read whole is refused: a multipart without its end, a part whose headers are none, damaged
- * base64, a charset that is not followed. A charset that is unknown, or that the bytes do not fit, is passed
- * over where the bytes are valid UTF-8.
+ * Of RFC 5322 text, To, Cc, Bcc, Reply-To, From, Subject, Attach, In-Reply-To and References count; other
+ * headers (Date, Message-ID, Resent-*, X-*) are passed over. The first text/plain and the first text/html are
+ * the bodies, every other leaf is attached, byte for byte; an attached message is such a leaf. A message that
+ * is cut off or cannot be read whole is refused: a multipart without its end, a part whose headers are none,
+ * damaged base64, a charset that is not followed. A charset that is unknown, or that the bytes do not fit, is
+ * passed over where the bytes are valid UTF-8.
  */
 #ifndef INBOXFS_MAIL_DRAFT_H
 #define INBOXFS_MAIL_DRAFT_H
@@ -27,6 +27,7 @@ enum {
     ATTACHMENTS_MAX_BYTES =
         10 * 1000 * 1000, /* of one email together, and of one file: the safe reading of 10 MB */
     ATTACHMENTS_MAX = 1000,
+    DRAFT_MESSAGE_IDS_MAX = 40, /* that are taken from In-Reply-To, or from References */
 };
 
 /* An attached MIME part, to be uploaded before the message is sent. */
@@ -45,6 +46,9 @@ struct draft {
     size_t attachment_names_len;
     struct draft_part *parts;
     size_t parts_len;
+    char **message_ids; /* by which it says what it answers, the likeliest first, without brackets. None where
+                           the request has existing_email_id */
+    size_t message_ids_len;
 };
 
 /* Reads a message. On failure *ret_reason (may be NULL on -ENOMEM; the caller frees) says in words what is
@@ -64,9 +68,10 @@ int draft_parse(const char *bytes, size_t len, const char *answered, struct draf
 void draft_free(struct draft *draft);
 
 /* The complete request: draft->request with `from` and the pool ids behind those it has (the list is left out
- * when empty). No idempotency_key: that is the service client's to add. Caller frees. 0 or -ENOMEM. */
-int draft_complete_request(const struct draft *draft, const char *from, const char *const *attachment_ids,
-                           size_t attachment_ids_len, char **ret_request);
+ * when empty); and as a reply to the email `replies_to`, where the draft has message_ids, and it is not NULL.
+ * No idempotency_key: that is the service client's to add. Caller frees. 0 or -ENOMEM. */
+int draft_complete_request(const struct draft *draft, const char *from, const char *replies_to,
+                           const char *const *attachment_ids, size_t attachment_ids_len, char **ret_request);
 
 /* Which messages must go out one after the other: those from one address to the same set of recipients. To
  * them, and to nobody else, the order is visible. The sequence is a digest, equal for equal senders and

@@ -17,7 +17,8 @@
 #include "mail/json_writer.h"
 
 enum {
-    VERSION = 1
+    VERSION = 1,
+    NOT_CARRIED_MAX = 10 * 1000,
 };
 
 static void release_attachments(struct envelope *envelope)
@@ -38,13 +39,24 @@ static void release_part_ids(struct envelope *envelope)
     envelope->part_ids_len = 0;
 }
 
+static void release_not_carried(struct envelope *envelope)
+{
+    for (size_t i = 0; i < envelope->not_carried_len; i++)
+        free(envelope->not_carried[i]);
+    free(envelope->not_carried);
+    envelope->not_carried = NULL;
+    envelope->not_carried_len = 0;
+}
+
 void envelope_release(struct envelope *envelope)
 {
     release_attachments(envelope);
     release_part_ids(envelope);
+    release_not_carried(envelope);
     free(envelope->name);
     free(envelope->answers);
     free(envelope->from);
+    free(envelope->replies_to);
     free(envelope->request);
     free(envelope->id);
     free(envelope->error);
@@ -59,6 +71,7 @@ void envelope_clear_outcome(struct envelope *envelope)
         .kind = envelope->kind,
         .name = TAKE_PTR(envelope->name),
         .answers = TAKE_PTR(envelope->answers),
+        .replies_to = TAKE_PTR(envelope->replies_to),
         .content = envelope->content,
         .is_hidden = envelope->is_hidden,
         .supersedes = envelope->supersedes,
@@ -69,6 +82,18 @@ void envelope_clear_outcome(struct envelope *envelope)
     memcpy(cleared.key, envelope->key, sizeof(cleared.key));
     envelope_release(envelope);
     *envelope = cleared;
+}
+
+int envelope_add_not_carried(struct envelope *envelope, const char *words)
+{
+    size_t len = envelope->not_carried_len;
+    char **list = realloc(envelope->not_carried, (len + 1) * sizeof(*list));
+    if (list == NULL)
+        return -ENOMEM;
+    envelope->not_carried = list;
+    list[len] = strdup(words);
+    envelope->not_carried_len += list[len] != NULL;
+    return list[len] == NULL ? -ENOMEM : 0;
 }
 
 /* ---------------------------------------------------------------- copying */
@@ -100,21 +125,24 @@ static int copy_lists(const struct envelope *from, struct envelope *to)
         for (size_t i = 0; i < from->part_ids_len && error == 0; i++)
             error = copy_text(from->part_ids[i], &to->part_ids[i]);
     }
+    for (size_t i = 0; i < from->not_carried_len && error == 0; i++)
+        error = envelope_add_not_carried(to, from->not_carried[i]);
     return error;
 }
 
 int envelope_copy(const struct envelope *envelope, struct envelope *ret_envelope)
 {
     struct envelope copy = *envelope;
-    copy.name = copy.answers = copy.from = copy.request = copy.id = copy.error = NULL;
+    copy.name = copy.answers = copy.from = copy.replies_to = copy.request = copy.id = copy.error = NULL;
     copy.attachments = NULL;
-    copy.part_ids = NULL;
-    copy.attachments_len = copy.part_ids_len = 0;
+    copy.part_ids = copy.not_carried = NULL;
+    copy.attachments_len = copy.part_ids_len = copy.not_carried_len = 0;
 
     int error = copy_lists(envelope, &copy);
     error = error != 0 ? error : copy_text(envelope->name, &copy.name);
     error = error != 0 ? error : copy_text(envelope->answers, &copy.answers);
     error = error != 0 ? error : copy_text(envelope->from, &copy.from);
+    error = error != 0 ? error : copy_text(envelope->replies_to, &copy.replies_to);
     error = error != 0 ? error : copy_text(envelope->request, &copy.request);
     error = error != 0 ? error : copy_text(envelope->id, &copy.id);
     error = error != 0 ? error : copy_text(envelope->error, &copy.error);
@@ -196,11 +224,22 @@ static int take_part_ids(const json_t *list, struct envelope *envelope)
     return error;
 }
 
+static int take_not_carried(const json_t *list, struct envelope *envelope)
+{
+    int error = json_array_size(list) > NOT_CARRIED_MAX ? -EBADMSG : 0;
+    for (size_t i = 0; i < json_array_size(list) && error == 0; i++) {
+        const char *words = json_string_value(json_array_get(list, i));
+        error = words == NULL ? -EBADMSG : envelope_add_not_carried(envelope, words);
+    }
+    return error;
+}
+
 static int take_texts(const json_t *root, struct envelope *to)
 {
     int error = take_text(root, "name", &to->name);
     error = error != 0 ? error : take_text(root, "answers", &to->answers);
     error = error != 0 ? error : take_text(root, "from", &to->from);
+    error = error != 0 ? error : take_text(root, "replies_to", &to->replies_to);
     error = error != 0 ? error : take_text(root, "request", &to->request);
     error = error != 0 ? error : take_text(root, "id", &to->id);
     error = error != 0 ? error : take_text(root, "error", &to->error);
@@ -243,6 +282,7 @@ static int take_fields(const json_t *root, struct envelope *to)
     error = error != 0 ? error : take_texts(root, to);
     error = error != 0 ? error : take_attachments(json_object_get(root, "attachments"), to);
     error = error != 0 ? error : take_part_ids(json_object_get(root, "part_ids"), to);
+    error = error != 0 ? error : take_not_carried(json_object_get(root, "not_carried"), to);
     to->has_request = to->request != NULL;
     if (error == 0 && (!has_valid_name(to) || to->state[0] == '\0'))
         error = -EBADMSG;
@@ -268,10 +308,23 @@ int envelope_parse(const char *text, size_t len, struct envelope *ret_envelope)
 
 /* ---------------------------------------------------------------- writing */
 
+static void write_not_carried(struct json_writer *writer, const struct envelope *envelope)
+{
+    if (envelope->not_carried_len == 0)
+        return;
+    json_key(writer, "not_carried");
+    json_begin_array(writer);
+    for (size_t i = 0; i < envelope->not_carried_len; i++)
+        json_write_string(writer, envelope->not_carried[i]);
+    json_end_array(writer);
+}
+
 static void write_message(struct json_writer *writer, const struct envelope *envelope)
 {
     json_member_string(writer, "answers", envelope->answers);
     json_member_string(writer, "from", envelope->from);
+    json_member_string(writer, "replies_to", envelope->replies_to);
+    write_not_carried(writer, envelope);
     json_member_string(writer, "lane", envelope->sequence);
     json_key(writer, "attachments");
     json_begin_array(writer);
@@ -366,6 +419,7 @@ int receipt_format(const struct envelope *envelope, struct strbuf *out)
     else
         json_write_integer(&writer, envelope->http_status);
     json_member_string(&writer, "error", envelope->error);
+    write_not_carried(&writer, envelope);
     json_key(&writer, "request");
     write_request(&writer, envelope->request);
     json_end_object(&writer);

@@ -42,8 +42,12 @@ struct envelope {
     char key[ENVELOPE_KEY_SIZE];       /* idempotency key; "": none yet */
 
     /* of a message */
-    char *answers; /* what reply_make() (reply.h) made of the email it answers; NULL: none */
-    char *from;    /* the sending address, settled at hand-in */
+    char *answers;    /* what reply_make() (reply.h) made of the email it answers; NULL: none */
+    char *from;       /* the sending address, settled at hand-in */
+    char *replies_to; /* id of the email that its In-Reply-To or References name, as far as that was known at
+                         hand-in; or NULL */
+    char **not_carried; /* words: what of the message the request does not say */
+    size_t not_carried_len;
     char sequence[ENVELOPE_DIGEST_SIZE]; /* messages of one sequence go out in order (draft_sequence()) */
     struct envelope_attachment *attachments;
     size_t attachments_len;
@@ -77,8 +81,11 @@ void envelope_release(struct envelope *envelope);
 int envelope_copy(const struct envelope *envelope, struct envelope *ret_envelope);
 
 /* Forgets what the last hand-in led to: bindings, attempts, times, result. Keeps number, name, kind, key,
- * digest, was_unknown, what it answers and what it supersedes. */
+ * digest, was_unknown, what it answers, what it replies to and what it supersedes. */
 void envelope_clear_outcome(struct envelope *envelope);
+
+/* Adds words to not_carried. 0 or -ENOMEM. */
+int envelope_add_not_carried(struct envelope *envelope, const char *words);
 
 /* 0, -EPROTO (of a newer version), -EBADMSG (torn or foreign), -ENOMEM. */
 int envelope_parse(const char *text, size_t len, struct envelope *ret_envelope);

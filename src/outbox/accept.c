@@ -221,7 +221,49 @@ static int choose_key(struct acceptance *acceptance, const char *bytes, size_t l
         return 0;
     next->was_unknown = false;
     acceptance->memory = key_memory_take(outbox, next, false);
-    return acceptance->memory == NULL ? random_uuid(next->key) : 0;
+    if (acceptance->memory == NULL)
+        return random_uuid(next->key);
+    const char *replies_to = acceptance->memory->envelope.replies_to;
+    free(next->replies_to);
+    next->replies_to = replies_to == NULL ? NULL : strdup(replies_to);
+    return replies_to != NULL && next->replies_to == NULL ? -ENOMEM : 0;
+}
+
+/* The likeliest email that is known. 0; -ENOENT: none is; -EXDEV: one is, in another inbox; -ENOMEM. */
+static int find_email(const struct email_directory *emails, const struct draft *draft, const char *from,
+                      char **ret_email_id)
+{
+    bool is_elsewhere = false;
+    int error = -ENOENT;
+    for (size_t i = 0; i < draft->message_ids_len && emails->find_email != NULL; i++) {
+        error = emails->find_email(emails->context, draft->message_ids[i], from, ret_email_id);
+        if (error != -ENOENT && error != -EXDEV)
+            return error;
+        is_elsewhere = is_elsewhere || error == -EXDEV;
+    }
+    return is_elsewhere ? -EXDEV : -ENOENT;
+}
+
+#define NEW_THREAD "In-Reply-To, References: sent as a new thread, "
+
+/* What the message says of the email that it answers. The key does not depend on that: a text that may have
+ * been sent must not get another one because a message was opened here meanwhile. Nor does what goes out
+ * under such a key change: a service may take another request for a mistake. */
+static int find_thread(struct acceptance *acceptance, const struct draft *draft)
+{
+    struct envelope *next = &acceptance->transition.next;
+    const char *words = NEW_THREAD "as it was before";
+    if (!next->was_unknown) {
+        free(TAKE_PTR(next->replies_to));
+        int error =
+            find_email(&acceptance->transition.outbox->config.emails, draft, next->from, &next->replies_to);
+        if (error == -ENOMEM)
+            return error;
+        words = error == -EXDEV ? NEW_THREAD "for the email that they name is in another inbox"
+                                : NEW_THREAD "for no message that they name was opened in this mount";
+    }
+    bool is_carried = draft->message_ids_len == 0 || next->replies_to != NULL;
+    return is_carried ? 0 : envelope_add_not_carried(next, words);
 }
 
 static int check_message(struct acceptance *acceptance, const char *bytes, size_t len, char **ret_reason)
@@ -234,6 +276,7 @@ static int check_message(struct acceptance *acceptance, const char *bytes, size_
     error = error != 0 ? error : draft_sequence(draft->request, next->from, next->sequence);
     error = error != 0 ? error : allocate_part_ids(next, draft);
     error = error != 0 ? error : choose_key(acceptance, bytes, len);
+    error = error != 0 ? error : find_thread(acceptance, draft);
     return error != 0 ? error : pin_attachments(acceptance, draft, ret_reason);
 }
 

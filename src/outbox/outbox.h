@@ -81,14 +81,21 @@ struct sender_directory {
     void *context;
 };
 
+/* Finds the email that a Message-ID names: store_find_by_message_id(). */
+struct email_directory {
+    int (*find_email)(void *context, const char *message_id, const char *from, char **ret_email_id);
+    void *context;
+};
+
 struct outbox_config {
     struct mail_service *service; /* borrowed */
     struct clock *clock;          /* borrowed */
     int state_dir_fd;             /* borrowed; the spool is a folder "spool" in it */
     struct sender_directory senders;
-    const char *default_from; /* --from, or NULL; copied */
-    bool trusts_idempotency;  /* --trust-idempotency, or the local service */
-    int64_t daily_limit;      /* emails a UTC day; -1: none */
+    struct email_directory emails; /* find_email may be NULL */
+    const char *default_from;      /* --from, or NULL; copied */
+    bool trusts_idempotency;       /* --trust-idempotency, or the local service */
+    int64_t daily_limit;           /* emails a UTC day; -1: none */
     struct outbox_listener listener;
     struct contact_listener contact;
     struct event_listener events; /* `sent`, `failed`, `refused`, `uploaded` */

@@ -306,8 +306,8 @@ static int complete_request(struct attempt *attempt)
     char **ids = calloc(capacity + 1, sizeof(*ids));
     int error = ids == NULL ? -ENOMEM : collect_ids(attempt, ids, &len);
     if (error == 0)
-        error = draft_complete_request(attempt->draft, item->envelope.from, (const char *const *)ids, len,
-                                       &attempt->request);
+        error = draft_complete_request(attempt->draft, item->envelope.from, item->envelope.replies_to,
+                                       (const char *const *)ids, len, &attempt->request);
     for (size_t i = 0; ids != NULL && i < capacity; i++)
         free(ids[i]);
     free(ids);

@@ -24,12 +24,17 @@ static void check_draft(const struct draft *draft)
     }
     for (size_t i = 0; i < draft->attachment_names_len; i++)
         FUZZ_CHECK(file_name_is_valid(draft->attachment_names[i]));
+    FUZZ_CHECK(draft->message_ids_len <= 2 * DRAFT_MESSAGE_IDS_MAX);
+    for (size_t i = 0; i < draft->message_ids_len; i++)
+        FUZZ_CHECK(draft->message_ids[i][0] != '\0' && strpbrk(draft->message_ids[i], "<> \t\r\n") == NULL);
     FUZZ_CHECK(draft_parse(draft->request, strlen(draft->request), NULL, &again, &reason) == 0);
     FUZZ_CHECK(strcmp(again->request, draft->request) == 0);
     draft_free(again);
-    FUZZ_CHECK(draft_complete_request(draft, "alice@x.example", ids, ARRAY_LEN(ids), &request) == 0);
+    FUZZ_CHECK(draft_complete_request(draft, "alice@x.example", "e1", ids, ARRAY_LEN(ids), &request) == 0);
     _cleanup_json_ json_t *object = json_loads(request, JSON_REJECT_DUPLICATES, NULL);
     FUZZ_CHECK(json_array_size(json_object_get(object, "attachment_ids")) >= ARRAY_LEN(ids));
+    if (draft->message_ids_len > 0)
+        FUZZ_CHECK(json_object_get(object, "existing_email_id") != NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)

@@ -81,6 +81,39 @@ END
   equal "$(find "$BOX/cur" -name '*:2,*R*' | wc -l)" 1
 }
 
+# A sendmail as those of mail programs: what it is given goes out.
+hand_in_as_sendmail() {
+  cat >"$DIR/sendmail" <<END
+#!/bin/sh
+cat >'$MOUNT/drafts/answer' && mv '$MOUNT/drafts/answer' '$MOUNT/outbox/answer'
+END
+  chmod +x "$DIR/sendmail"
+}
+
+# The answer that went out names the email "one", and arrived in its thread.
+is_in_thread() {
+  wait_sent answer
+  holds "$MOUNT/sent/answer.receipt.json" '.request.message_type == "reply" and .request.existing_email_id == $id and
+    .not_carried == null' --arg id "$(received "$BOB" one | jq -r '.[0].id')"
+  content "$ALICE" "Re: one" >"$DIR/arrived"
+  holds "$DIR/arrived" '.in_reply_to_id == $id' --arg id "$(content "$BOB" one | jq -r .message_id)"
+}
+
+answers_in_thread() { # PROGRAM
+  hand_in_as_sendmail
+  at_terminal "$1" "<enter-command>set sendmail='$DIR/sendmail' editor=true fast_reply abort_unmodified=no copy=no include=no recall=no edit_headers=no from=$BOB use_from autoedit=no<enter><first-entry><reply><send-message><quit>"
+  run ! complains
+  is_in_thread
+}
+
+@test "what is answered in neomutt goes out in the thread" {
+  answers_in_thread neomutt
+}
+
+@test "what is answered in mutt goes out in the thread" {
+  answers_in_thread mutt
+}
+
 # ---------------------------------------------------------------- notmuch
 
 notmuch_configuration() # EXTRA-LINES
@@ -120,6 +153,15 @@ finds_and_tags() {
   equal "$(notmuch count subject:four)" 1
   equal "$(notmuch count subject:one tag:unread)" 0
   equal "$(notmuch search --output=files subject:one)" "$(message_of one)"
+}
+
+@test "what is answered with notmuch reply goes out in the thread" {
+  notmuch_configuration "path=$HOME/index"$'\n'"mail_root=$MOUNT/maildir"
+  mkdir "$HOME/index"
+  notmuch new
+  notmuch reply subject:one >"$MOUNT/drafts/answer"
+  mv "$MOUNT/drafts/answer" "$MOUNT/outbox/answer"
+  is_in_thread
 }
 
 @test "notmuch indexes, finds, shows and tags, its index elsewhere" {

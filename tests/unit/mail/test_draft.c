@@ -180,7 +180,7 @@ static void the_request_is_completed_in_a_stable_order(void **state)
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         _cleanup_free_ char *request = NULL;
         struct draft *draft = parse_text(cases[i].message);
-        assert_int_equal(draft_complete_request(draft, "me@x", ids, cases[i].ids_len, &request), 0);
+        assert_int_equal(draft_complete_request(draft, "me@x", NULL, ids, cases[i].ids_len, &request), 0);
         assert_string_equal(request, cases[i].request);
         draft_free(draft);
     }
@@ -195,6 +195,82 @@ static void words_about_a_message_hold_nothing_that_a_terminal_obeys(void **stat
     (void)state;
     assert_int_equal(draft_parse(message, strlen(message), NULL, &draft, &reason), -EBADMSG);
     assert_string_equal(reason, "unknown field \"   1m    txt           \"");
+}
+
+/* ---- what it answers */
+
+/* The Message-IDs of a draft with these headers, a blank behind each. */
+static void assert_message_ids(const char *headers, const char *expected)
+{
+    _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(1 << 20);
+    _cleanup_strbuf_ struct strbuf all = STRBUF_INIT(1 << 20);
+    strbuf_appendf(&message, "To: a@b\n%s\nx\n", headers);
+    struct draft *draft = parse_text(strbuf_str(&message));
+    for (size_t i = 0; i < draft->message_ids_len; i++)
+        strbuf_appendf(&all, "%s ", draft->message_ids[i]);
+    assert_string_equal(strbuf_str(&all), expected);
+    draft_free(draft);
+}
+
+static void what_it_answers_is_named_likeliest_first(void **state)
+{
+    (void)state;
+    assert_message_ids("", "");
+    assert_message_ids("In-Reply-To: <r@x>\n", "r@x ");
+    assert_message_ids("in-reply-to: <r@x>\nreferences: <1@x>\n <2@x>\n", "r@x 2@x 1@x ");
+    assert_message_ids("References: <1@x> <2@x>\nIn-Reply-To: Ann's of Monday <r@x>\n", "r@x 2@x 1@x ");
+    assert_message_ids("References: <1@x>\nReferences: <2@x>\n", "2@x 1@x ");
+    assert_message_ids("In-Reply-To: nothing\nReferences: \n", "");
+    assert_message_ids("X-In-Reply-To: <r@x>\nMessage-ID: <m@x>\n", "");
+}
+
+static void of_a_long_thread_the_last_emails_are_named(void **state)
+{
+    _cleanup_strbuf_ struct strbuf headers = STRBUF_INIT(1 << 20);
+    _cleanup_strbuf_ struct strbuf expected = STRBUF_INIT(1 << 20);
+    (void)state;
+    strbuf_append_str(&headers, "In-Reply-To:");
+    for (int i = 0; i < 1000; i++)
+        strbuf_appendf(&headers, " <r%d@x>\n", i);
+    strbuf_append_str(&headers, "References:");
+    for (int i = 0; i < 1000; i++)
+        strbuf_appendf(&headers, " <%d@x>\n", i);
+    for (int i = 0; i < DRAFT_MESSAGE_IDS_MAX; i++)
+        strbuf_appendf(&expected, "r%d@x ", i);
+    for (int i = 0; i < DRAFT_MESSAGE_IDS_MAX; i++)
+        strbuf_appendf(&expected, "%d@x ", 999 - i);
+    assert_message_ids(strbuf_str(&headers), strbuf_str(&expected));
+}
+
+/* What a message answers is one email. */
+static void an_email_named_by_its_id_is_what_it_answers(void **state)
+{
+    static const char answered[] = "{\"existing_email_id\":\"e1\",\"message_type\":\"reply\"}";
+    static const char message[] = "To: a@b\nIn-Reply-To: <r@x>\n\nx\n";
+    struct draft *draft = NULL;
+    _cleanup_free_ char *reason = NULL;
+    _cleanup_free_ char *request = NULL;
+    (void)state;
+    assert_int_equal(draft_parse(message, strlen(message), answered, &draft, &reason), 0);
+    assert_int_equal(draft->message_ids_len, 0);
+    assert_int_equal(draft_complete_request(draft, "me@x", "e2", NULL, 0, &request), 0);
+    assert_non_null(strstr(request, "\"existing_email_id\":\"e1\",\"message_type\":\"reply\""));
+    assert_null(strstr(request, "e2"));
+    draft_free(draft);
+}
+
+static void the_request_of_a_reply_names_the_email(void **state)
+{
+    _cleanup_free_ char *reply = NULL;
+    _cleanup_free_ char *new_thread = NULL;
+    (void)state;
+    struct draft *draft = parse_text("To: a@b\nSubject: s\nIn-Reply-To: <r@x>\n\nx");
+    assert_int_equal(draft_complete_request(draft, "me@x", "e2", NULL, 0, &reply), 0);
+    assert_non_null(strstr(reply, "\"subject\":\"s\",\"plain_text\":\"x\",\"existing_email_id\":\"e2\","
+                                  "\"message_type\":\"reply\"}"));
+    assert_int_equal(draft_complete_request(draft, "me@x", NULL, NULL, 0, &new_thread), 0);
+    assert_null(strstr(new_thread, "message_type"));
+    draft_free(draft);
 }
 
 /* ---- bounds */
@@ -537,6 +613,10 @@ int main(void)
         cmocka_unit_test(several_threads_may_parse), /* first, for it makes GMime ready */
         cmocka_unit_test(valid_messages_come_to_what_is_expected),
         cmocka_unit_test(invalid_messages_are_refused_in_words),
+        cmocka_unit_test(what_it_answers_is_named_likeliest_first),
+        cmocka_unit_test(of_a_long_thread_the_last_emails_are_named),
+        cmocka_unit_test(an_email_named_by_its_id_is_what_it_answers),
+        cmocka_unit_test(the_request_of_a_reply_names_the_email),
         cmocka_unit_test(words_about_a_message_hold_nothing_that_a_terminal_obeys),
         cmocka_unit_test(the_request_is_completed_in_a_stable_order),
         cmocka_unit_test(what_is_too_large_is_refused),

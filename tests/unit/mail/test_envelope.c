@@ -38,6 +38,7 @@ static void fill(struct envelope *envelope)
         .attachments_len = 1,
         .part_ids = calloc(2, sizeof(char *)),
         .part_ids_len = 2,
+        .replies_to = strdup("e2"),
         .may_have_been_sent = true,
         .was_unknown = true,
         .was_reuploaded = true,
@@ -55,6 +56,8 @@ static void fill(struct envelope *envelope)
     };
     envelope->attachments[0] = (struct envelope_attachment){.content = 5, .name = strdup("a.pdf")};
     envelope->part_ids[1] = strdup("part");
+    assert_int_equal(envelope_add_not_carried(envelope, "one"), 0);
+    assert_int_equal(envelope_add_not_carried(envelope, "a \"second\" one"), 0);
 }
 
 static void assert_as_filled(const struct envelope *envelope)
@@ -69,6 +72,10 @@ static void assert_as_filled(const struct envelope *envelope)
     assert_string_equal(envelope->answers, "{\"existing_email_id\":\"e1\"}");
     assert_string_equal(envelope->from, "me@inbox.example");
     assert_string_equal(envelope->sequence, "lane");
+    assert_string_equal(envelope->replies_to, "e2");
+    assert_int_equal(envelope->not_carried_len, 2);
+    assert_string_equal(envelope->not_carried[0], "one");
+    assert_string_equal(envelope->not_carried[1], "a \"second\" one");
     assert_int_equal(envelope->attachments_len, 1);
     assert_int_equal(envelope->attachments[0].content, 5);
     assert_string_equal(envelope->attachments[0].name, "a.pdf");
@@ -106,6 +113,8 @@ static void an_envelope_survives_its_file(void **state)
     assert_string_equal(read.request, copy.request);
     envelope_clear_outcome(&read);
     assert_string_equal(read.answers, copy.answers);
+    assert_string_equal(read.replies_to, copy.replies_to);
+    assert_int_equal(read.not_carried_len, 0);
     envelope_release(&read);
     envelope_release(&copy);
 }

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Messages whose In-Reply-To or References name an email: what is known of it when they are handed in decides
+ * whether they go out as replies.
+ */
+#include "outbox_world.h"
+
+#define REPLY "To: ann@x.example\nSubject: Re: Dinner\nIn-Reply-To: <dinner@x>\n\nYes.\n"
+
+/* Emails by their Message-ID, as the store would know them; a test makes one known, or forgets it. */
+struct emails {
+    const char *dinner; /* id of the email <dinner@x> in the inbox of ME; NULL: not known */
+    const char *first;  /* of <first@x> */
+    unsigned int questions;
+};
+
+static int find_email(void *context, const char *message_id, const char *from, char **ret_email_id)
+{
+    struct emails *emails = context;
+    const char *id = NULL;
+    emails->questions++;
+    if (strcmp(message_id, "dinner@x") == 0)
+        id = emails->dinner;
+    if (strcmp(message_id, "first@x") == 0)
+        id = emails->first;
+    if (id == NULL)
+        return -ENOENT;
+    if (strcmp(from, ME) != 0)
+        return -EXDEV;
+    *ret_email_id = strdup(id);
+    return *ret_email_id == NULL ? -ENOMEM : 0;
+}
+
+static struct emails emails;
+
+static int set_up(void **state)
+{
+    world_setup(state);
+    struct world *world = *state;
+    emails = (struct emails){.dinner = "e1"};
+    world->config.emails = (struct email_directory){find_email, &emails};
+    world_reopen(world);
+    return 0;
+}
+
+static void assert_request(struct world *world, unsigned int index, const char *email_id)
+{
+    char expected[100];
+    const char *text = fake_service_get(world->fake, FAKE_SEND, index).text;
+    snprintf(expected, sizeof(expected), "\"existing_email_id\":\"%s\",\"message_type\":\"reply\"",
+             email_id == NULL ? "" : email_id);
+    bool is_right = email_id != NULL
+                        ? strstr(text, expected) != NULL
+                        : strstr(text, "existing_email_id") == NULL && strstr(text, "message_type") == NULL;
+    if (!is_right)
+        fail_msg("request %u should name %s: %s", index, email_id == NULL ? "nothing" : email_id, text);
+}
+
+static bool receipt_says(struct world *world, const char *name, const char *words)
+{
+    return shown_contains(world, SENT, name, words);
+}
+
+static void assert_all_carried(struct world *world, const char *name)
+{
+    char *receipt = read_shown(world, SENT, name);
+    assert_null(strstr(receipt, "not_carried"));
+    free(receipt);
+}
+
+static void send_well(struct world *world, const char *name, const char *text)
+{
+    assert_int_equal(0, mail(world, name, text));
+    assert_int_equal(0, settle(world));
+}
+
+static void a_message_that_names_a_known_email_is_a_reply(void **state)
+{
+    struct world *world = *state;
+    send_well(world, "yes", REPLY);
+    assert_request(world, 0, "e1");
+    assert_true(receipt_says(world, "yes.receipt.json", "\"existing_email_id\":\"e1\""));
+    assert_all_carried(world, "yes.receipt.json");
+    copy_in(world, OUT, "yes2", "To: ann@x.example\nReferences: <first@x> <dinner@x>\n\nYes.\n");
+    assert_int_equal(0, settle(world));
+    assert_request(world, 1, "e1");
+}
+
+static void of_several_emails_the_likeliest_that_is_known_counts(void **state)
+{
+    struct world *world = *state;
+    emails.first = "e0";
+    send_well(world, "1", "To: a@b\nIn-Reply-To: <dinner@x>\nReferences: <first@x>\n\nYes.\n");
+    assert_request(world, 0, "e1");
+    send_well(world, "2", "To: a@b\nIn-Reply-To: <other@x>\nReferences: <dinner@x> <first@x>\n\nYes.\n");
+    assert_request(world, 1, "e0");
+    assert_all_carried(world, "2.receipt.json");
+}
+
+static void one_that_is_not_known_is_said_in_the_receipt(void **state)
+{
+    struct world *world = *state;
+    emails.dinner = NULL;
+    send_well(world, "yes", REPLY);
+    assert_request(world, 0, NULL);
+    assert_true(receipt_says(world, "yes.receipt.json", "\"not_carried\": ["));
+    assert_true(receipt_says(world, "yes.receipt.json", "was opened in this mount"));
+    world_reopen(world);
+    assert_true(receipt_says(world, "yes.receipt.json", "was opened in this mount"));
+}
+
+static void one_in_another_inbox_is_said_in_the_receipt(void **state)
+{
+    struct world *world = *state;
+    send_well(world, "yes", "From: other@inbox.example\n" REPLY);
+    assert_request(world, 0, NULL);
+    assert_true(receipt_says(world, "yes.receipt.json", "is in another inbox"));
+}
+
+static void a_message_that_names_none_asks_for_none(void **state)
+{
+    struct world *world = *state;
+    send_well(world, "hello", MESSAGE);
+    send_well(world, "json",
+              "{\"to_addresses\":[\"a@b\"],\"existing_email_id\":\"e9\",\"message_type\":\"forward\"}");
+    assert_int_equal(0, emails.questions);
+    assert_request(world, 0, NULL);
+    assert_true(sent_contains(world, 1, "\"existing_email_id\":\"e9\",\"message_type\":\"forward\""));
+    assert_all_carried(world, "hello.receipt.json");
+}
+
+static void what_it_replies_to_survives_a_restart(void **state)
+{
+    struct world *world = *state;
+    fake_service_set_reachable(world->fake, false);
+    assert_int_equal(0, mail(world, "yes", REPLY));
+    world_close(world);
+    emails.dinner = NULL;
+    fake_service_set_reachable(world->fake, true);
+    world_open(world);
+    await_news(world, EVENT_SENT, "sent/yes");
+    assert_request(world, 0, "e1");
+}
+
+static void refuse_next(struct world *world, enum service_outcome outcome)
+{
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = outcome, .http_status = 422, .error = EINVAL});
+}
+
+static void sent_again_it_is_looked_up_again(void **state)
+{
+    struct world *world = *state;
+    emails.dinner = NULL;
+    send_well(world, "yes", REPLY);
+    emails.dinner = "e1";
+    assert_int_equal(0, move(world, SENT, "yes", OUT, "again"));
+    assert_int_equal(0, settle(world));
+    assert_request(world, 1, "e1");
+    assert_all_carried(world, "again.receipt.json");
+    /* As another message. */
+    assert_string_not_equal(fake_service_get(world->fake, FAKE_SEND, 0).key,
+                            fake_service_get(world->fake, FAKE_SEND, 1).key);
+}
+
+static void the_key_does_not_depend_on_what_is_known(void **state)
+{
+    struct world *world = *state;
+    emails.dinner = NULL;
+    refuse_next(world, SERVICE_REJECTED);
+    assert_int_equal(0, mail(world, "yes", REPLY));
+    assert_int_equal(-EIO, settle(world));
+    emails.dinner = "e1";
+    assert_int_equal(0, move(world, FAILED, "yes", OUT, "yes"));
+    assert_int_equal(0, settle(world));
+    assert_request(world, 1, "e1"); /* the first was certainly not sent */
+    assert_string_equal(fake_service_get(world->fake, FAKE_SEND, 0).key,
+                        fake_service_get(world->fake, FAKE_SEND, 1).key);
+}
+
+static void what_may_have_been_sent_stays_as_it_was(void **state)
+{
+    struct world *world = *state;
+    emails.dinner = NULL;
+    refuse_next(world, SERVICE_UNKNOWN);
+    assert_int_equal(0, mail(world, "yes", REPLY));
+    assert_int_equal(-EIO, settle(world));
+    refuse_next(world, SERVICE_UNKNOWN);
+    assert_int_equal(0, mail(world, "dinner", "To: bob@x.example\nReferences: <first@x>\n\nYes.\n"));
+    assert_int_equal(-EIO, settle(world));
+    emails.dinner = "e1";
+    emails.first = "e0";
+    assert_int_equal(0, move(world, FAILED, "yes", OUT, "yes"));
+    assert_int_equal(0, settle(world));
+    assert_request(world, 2, NULL);
+    assert_true(receipt_says(world, "yes.receipt.json", "as it was before"));
+    /* By way of drafts/, too. */
+    assert_int_equal(
+        0, outbox_take_out(world->outbox, OUTBOX_FOLDER_FAILED, "dinner", world->drafts, "dinner", 0));
+    assert_int_equal(0, move_in(world, "dinner", OUT, "dinner"));
+    assert_int_equal(0, settle(world));
+    assert_request(world, 3, NULL);
+    assert_string_equal(fake_service_get(world->fake, FAKE_SEND, 1).key,
+                        fake_service_get(world->fake, FAKE_SEND, 3).key);
+}
+
+/* The other way round: the email was known, and is not any more. */
+static void a_reply_that_may_have_been_sent_stays_one(void **state)
+{
+    struct world *world = *state;
+    refuse_next(world, SERVICE_UNKNOWN);
+    assert_int_equal(0, mail(world, "yes", REPLY));
+    assert_int_equal(-EIO, settle(world));
+    emails.dinner = NULL;
+    assert_int_equal(0, outbox_take_out(world->outbox, OUTBOX_FOLDER_FAILED, "yes", world->drafts, "yes", 0));
+    world_reopen(world);
+    assert_int_equal(0, move_in(world, "yes", OUT, "yes"));
+    assert_int_equal(0, settle(world));
+    assert_request(world, 0, "e1");
+    assert_request(world, 1, "e1");
+    assert_string_equal(fake_service_get(world->fake, FAKE_SEND, 0).key,
+                        fake_service_get(world->fake, FAKE_SEND, 1).key);
+}
+
+static void an_edited_text_is_looked_up_again(void **state)
+{
+    struct world *world = *state;
+    refuse_next(world, SERVICE_UNKNOWN);
+    assert_int_equal(0, mail(world, "yes", REPLY));
+    assert_int_equal(-EIO, settle(world));
+    assert_int_equal(0, outbox_take_out(world->outbox, OUTBOX_FOLDER_FAILED, "yes", world->drafts, "yes", 0));
+    emails.dinner = "e2";
+    send_well(world, "yes", REPLY "And thanks.\n");
+    assert_request(world, 1, "e2");
+}
+
+#define THREAD_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, world_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        THREAD_TEST(a_message_that_names_a_known_email_is_a_reply),
+        THREAD_TEST(of_several_emails_the_likeliest_that_is_known_counts),
+        THREAD_TEST(one_that_is_not_known_is_said_in_the_receipt),
+        THREAD_TEST(one_in_another_inbox_is_said_in_the_receipt),
+        THREAD_TEST(a_message_that_names_none_asks_for_none),
+        THREAD_TEST(what_it_replies_to_survives_a_restart),
+        THREAD_TEST(sent_again_it_is_looked_up_again),
+        THREAD_TEST(the_key_does_not_depend_on_what_is_known),
+        THREAD_TEST(what_may_have_been_sent_stays_as_it_was),
+        THREAD_TEST(a_reply_that_may_have_been_sent_stays_one),
+        THREAD_TEST(an_edited_text_is_looked_up_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
