@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <glib.h>
 #include <iconv.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -91,10 +92,25 @@ static const char *find_name(const char *label, size_t len, char name[LABEL_MAX_
     return has_digit ? name : NULL;
 }
 
+/* glibc loads a library when a charset is opened and unloads it when it is closed. It has a lock of its own
+ * for that, which ThreadSanitizer cannot see; it can see this one. */
+static pthread_mutex_t library_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static iconv_t open_charset(const char *name)
+{
+    pthread_mutex_lock(&library_lock);
+    iconv_t charset = iconv_open("UTF-8", name);
+    pthread_mutex_unlock(&library_lock);
+    return charset;
+}
+
 static void close_charset(const iconv_t *charset)
 {
-    if (*charset != (iconv_t)-1)
-        iconv_close(*charset);
+    if (*charset == (iconv_t)-1)
+        return;
+    pthread_mutex_lock(&library_lock);
+    iconv_close(*charset);
+    pthread_mutex_unlock(&library_lock);
 }
 
 static bool is_utf8(const char *bytes, size_t len)
@@ -125,7 +141,7 @@ static void append_mended(struct strbuf *text, const char *bytes, size_t len)
 static int append_converted(struct strbuf *text, const char *name, const char *bytes, size_t len,
                             enum charset_damage damage)
 {
-    __attribute__((cleanup(close_charset))) iconv_t charset = iconv_open("UTF-8", name);
+    __attribute__((cleanup(close_charset))) iconv_t charset = open_charset(name);
     if (charset == (iconv_t)-1)
         return -EILSEQ;
 

@@ -5,8 +5,10 @@
 #include "mail/charset.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -147,6 +149,31 @@ static void long_text_is_whole_and_bounded(void **state)
     assert_int_equal(charset_append(&small, "latin1", 6, bytes, LEN, CHARSET_REPLACE), -EMSGSIZE);
 }
 
+static void *convert_often(void *is_wrong)
+{
+    static const char *const labels[] = {"gb2312", "big5", "shift_jis", "euc-kr"};
+    for (size_t i = 0; i < 200; i++) {
+        const char *label = labels[i % ARRAY_LEN(labels)];
+        _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(100);
+        if (charset_append(&text, label, strlen(label), "\xb0\xa1", 2, CHARSET_REFUSE) != 0 || text.len < 2)
+            *(bool *)is_wrong = true;
+    }
+    return NULL;
+}
+
+static void threads_convert_at_the_same_time(void **state)
+{
+    pthread_t threads[4];
+    bool is_wrong[ARRAY_LEN(threads)] = {false};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(threads); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, convert_often, &is_wrong[i]), 0);
+    for (size_t i = 0; i < ARRAY_LEN(threads); i++) {
+        pthread_join(threads[i], NULL);
+        assert_false(is_wrong[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -156,6 +183,7 @@ int main(void)
         cmocka_unit_test(without_a_charset_text_is_utf8_or_windows_1252),
         cmocka_unit_test(utf8_under_a_wrong_label_stays),
         cmocka_unit_test(bytes_that_do_not_fit_are_refused_or_replaced),
+        cmocka_unit_test(threads_convert_at_the_same_time),
         cmocka_unit_test(long_text_is_whole_and_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
