@@ -28,12 +28,14 @@ static void truncate_list(struct address_list *list, size_t len)
         free(list->items[list->len - 1].address);
         free(list->items[list->len - 1].name);
     }
+    if (len == 0)
+        free(TAKE_PTR(list->items));
 }
 
 void address_list_release(struct address_list *list)
 {
     truncate_list(list, 0);
-    free(list->items);
+    free(list->unusable);
     *list = (struct address_list){0};
 }
 
@@ -218,14 +220,17 @@ static bool is_domain(const char *text)
     return true;
 }
 
-/* Blanks are in quoted strings. Characters that do not show would make two addresses look like one. */
+/* Blanks are in quoted strings. Characters that do not show would make two addresses look like one, and
+ * U+FFFD stands for what could not be read. */
 static bool is_shown(const char *text)
 {
     if (!g_utf8_validate(text, -1, NULL))
         return false;
     for (const char *c = text; *c != '\0'; c = g_utf8_next_char(c)) {
         gunichar character = g_utf8_get_char(c);
-        if (character != ' ' && (!g_unichar_isgraph(character) || g_unichar_isspace(character)))
+        bool is_blank_or_graph =
+            character == ' ' || (g_unichar_isgraph(character) && !g_unichar_isspace(character));
+        if (!is_blank_or_graph || character == 0xfffd)
             return false;
     }
     return true;

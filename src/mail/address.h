@@ -18,13 +18,15 @@ enum {
 };
 
 struct address {
-    char *address; /* local@domain; never NULL in a valid value */
+    char *address; /* local@domain; never NULL */
     char *name;    /* UTF-8, or NULL */
 };
 
 struct address_list {
     struct address *items;
     size_t len;
+    char *unusable; /* of an email that was received: a text that stands in this list, and is no address. Who
+                       needs all of them fails, and names it. NULL: there is none */
 };
 
 void address_list_release(struct address_list *list);

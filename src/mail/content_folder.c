@@ -204,6 +204,8 @@ static void write_addresses(struct json_writer *writer, const char *key, const s
         json_member_string(writer, "name", list->items[i].name);
         json_end_object(writer);
     }
+    if (list->unusable != NULL)
+        json_write_string(writer, list->unusable);
     json_end_array(writer);
 }
 

@@ -37,7 +37,8 @@ struct string_list {
 /* A draft while it is being read: what both forms of a message come to, before it is checked as a whole and
  * written as a request. */
 struct draft_reading {
-    bool is_answer; /* what is missing will be taken from what it answers */
+    bool is_answer;     /* what is missing will be taken from what it answers */
+    bool is_from_email; /* made of an email that is answered, which may name what is no address */
     char *from;
     struct address_list to;
     struct address_list cc;
@@ -227,8 +228,12 @@ static int read_addresses_field(struct draft_reading *reading, const char *field
     int error = 0;
     for (size_t i = 0; i < json_array_size(value) && error == 0; i++) {
         char path[PATH_BYTES];
+        const json_t *one = json_array_get(value, i);
         snprintf(path, sizeof(path), "%s[%zu]", field, i);
-        error = read_one_address(reading, path, json_array_get(value, i), list);
+        if (reading->is_from_email && json_is_string(one) && list->unusable == NULL)
+            error = (list->unusable = strdup(json_string_value(one))) != NULL ? 0 : -ENOMEM;
+        else
+            error = read_one_address(reading, path, one, list);
     }
     return error;
 }
@@ -1302,6 +1307,7 @@ static int read_answer_text(struct draft_reading *reading, const char *bytes, si
     return read_answer_body(reading, bytes, len);
 }
 
+/* With what is unusable in it: it is the whole list that is needed. */
 static void take_list(struct address_list *list, struct address_list *missing)
 {
     if (list->len > 0)
@@ -1347,13 +1353,39 @@ static int take_missing(struct draft_reading *reading, struct draft_reading *ans
 static int draft_read_answer(struct draft_reading *reading, const char *bytes, size_t len,
                              const char *answered)
 {
-    _cleanup_(draft_reading_release) struct draft_reading from_email = {.ret_reason = reading->ret_reason};
+    _cleanup_(draft_reading_release) struct draft_reading from_email = {.is_from_email = true,
+                                                                        .ret_reason = reading->ret_reason};
     reading->is_answer = true;
     int error = draft_read_json(&from_email, answered, strlen(answered));
     if (error == 0)
         error = is_json(bytes, len) ? draft_read_json(reading, bytes, len)
                                     : read_answer_text(reading, bytes, len);
     return error != 0 ? error : take_missing(reading, &from_email);
+}
+
+/* An answer goes to all whom the email names for it, or to nobody. */
+static int refuse_unusable(struct draft_reading *reading)
+{
+    const char *to = reading->to.unusable;
+    const char *cc = reading->cc.unusable;
+    if (to == NULL && cc == NULL)
+        return 0;
+    return reason_give(
+        reading->ret_reason, -EDESTADDRREQ,
+        "the email names \"%.80s\", which is not an email address: a %s header has to say where "
+        "this goes",
+        to != NULL ? to : cc, to != NULL ? "To" : "Cc");
+}
+
+int draft_check_beginning(const char *bytes, size_t len, const char *answered, char **ret_reason)
+{
+    _cleanup_(draft_reading_release) struct draft_reading from_email = {.is_from_email = true,
+                                                                        .ret_reason = ret_reason};
+    *ret_reason = NULL;
+    if (is_json(bytes, len) || draft_begins_with_header(bytes, len))
+        return 0;
+    int error = draft_read_json(&from_email, answered, strlen(answered));
+    return error != 0 ? error : refuse_unusable(&from_email);
 }
 
 /* ---- what both forms have in common, and the request */
@@ -1379,6 +1411,9 @@ static bool body_is_too_large(const char *body)
 static int check_whole(struct draft_reading *reading)
 {
     size_t recipients = reading->to.len + reading->cc.len + reading->bcc.len;
+    int error = refuse_unusable(reading);
+    if (error != 0)
+        return error;
     if (recipients == 0)
         return reason_give(reading->ret_reason, -EDESTADDRREQ, "no recipient: no To, Cc or Bcc");
     if (recipients + reading->reply_to.len > DRAFT_RECIPIENTS_MAX)

@@ -53,8 +53,8 @@ struct draft {
 
 /* Reads a message. On failure *ret_reason (may be NULL on -ENOMEM; the caller frees) says in words what is
  * wrong. 0, -EBADMSG (not a message: unknown JSON field or type, bad header, bad address, no header section,
- * invalid encoding), -EDESTADDRREQ (no recipient), -EMSGSIZE (parts over ATTACHMENTS_MAX_BYTES together, or a
- * bound above passed), -ENOMEM. GMime is initialised on first use.
+ * invalid encoding), -EDESTADDRREQ (no recipient, or one that is not an address), -EMSGSIZE (parts over
+ * ATTACHMENTS_MAX_BYTES together, or a bound above passed), -ENOMEM. GMime is initialised on first use.
  *
  * `answered` is what reply_make() (reply.h) made of the email that the message answers; NULL: it answers
  * none. The text of an answer may be a body alone: it has headers if it begins with a header section that
@@ -63,6 +63,11 @@ struct draft {
  * and as what, does not change. */
 int draft_parse(const char *bytes, size_t len, const char *answered, struct draft **ret_draft,
                 char **ret_reason);
+
+/* Whether the first bytes of an answer show that draft_parse() will refuse it: it is a body alone, and the
+ * email names somebody who cannot be written to. 0 (so far it may do), -EDESTADDRREQ with *ret_reason as
+ * above, -ENOMEM. */
+int draft_check_beginning(const char *bytes, size_t len, const char *answered, char **ret_reason);
 
 /* NULL-safe. */
 void draft_free(struct draft *draft);

@@ -6,6 +6,8 @@
 #include "mail/email_content.h"
 
 #include <errno.h>
+#include <glib.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,14 +44,35 @@ static int read_text(const json_t *object, const char *key, struct email_text *r
     return 0;
 }
 
+/* The first one is enough to be named. What is left out of the text leaves a U+FFFD, which no address has: so
+ * it never becomes an address when it is read again. */
+static int keep_unusable(const char *text, size_t len, struct address_list *list)
+{
+    enum {
+        MAX_BYTES = 1000
+    };
+    if (list->unusable != NULL)
+        return 0;
+    size_t kept = strnlen(text, len < MAX_BYTES ? len : MAX_BYTES);
+    g_autofree char *valid = g_utf8_make_valid(text, (gssize)kept);
+    return asprintf(&list->unusable, "%s%s", valid, kept < len ? "\uFFFD" : "") < 0 ? -ENOMEM : 0;
+}
+
 static int add_address(const json_t *value, struct address_list *list)
 {
     const json_t *address = json_is_object(value) ? json_object_get(value, "address") : value;
     const char *text = json_string_value(address);
     const char *name = json_string_value(json_object_get(value, "name"));
-    if (text == NULL || !address_is_valid(text))
+    size_t len = json_string_length(address);
+    if (text == NULL)
         return 0;
-    return address_list_append(list, text, name != NULL && address_name_is_valid(name) ? name : NULL);
+    bool has_nul = strlen(text) != len;
+    if (!has_nul && address_is_valid(text))
+        return address_list_append(list, text, name != NULL && address_name_is_valid(name) ? name : NULL);
+
+    /* Some services send the header's text: "Bob <bob@x.example>", "undisclosed-recipients:;". */
+    int error = has_nul ? -EBADMSG : address_list_parse(list, text, NULL);
+    return error == -EBADMSG || error == -EMSGSIZE ? keep_unusable(text, len, list) : error;
 }
 
 /* One address, or an array of them. */

@@ -41,7 +41,7 @@ struct email_content {
     char *subject;
     int64_t date_ms; /* since 1970 UTC; 0 when has_date is false */
     bool has_date;
-    struct address_list from; /* at most one; addresses that are none are left out of these lists */
+    struct address_list from; /* at most one. What is no address is kept in `unusable` of these lists */
     struct address_list to;
     struct address_list cc;
     struct address_list bcc;

@@ -14,7 +14,8 @@ enum event_kind {
     EVENT_MAIL,     /* an email arrived */
     EVENT_SENT,     /* a message went out */
     EVENT_FAILED,   /* a message or attachment went to failed/ */
-    EVENT_REFUSED,  /* a rename into outbox/ or attachments/ failed; the file stayed where it was */
+    EVENT_REFUSED,  /* a rename into outbox/ or attachments/ failed, and the file stayed where it was; a mark
+                       of an email, or the text of an answer, was not taken */
     EVENT_UPLOADED, /* a file reached the attachment pool */
     EVENT_INBOX,    /* an inbox appeared, changed, or could not be changed */
     EVENT_OFFLINE,  /* the service stopped answering, or refuses the key */

@@ -88,61 +88,81 @@ static void recipients_release(struct recipients *recipients)
     address_list_release(&recipients->cc);
 }
 
-static bool contains(const struct address_list *list, const char *address)
+/* A set of addresses: a sender can name as many as an email takes. */
+static void put_into(GHashTable *set, const char *address)
 {
-    for (size_t i = 0; i < list->len; i++)
-        if (address_equals(list->items[i].address, address))
-            return true;
-    return false;
+    g_hash_table_add(set, g_ascii_strdown(address, -1));
 }
 
-static bool is_own(const struct reply_original *original, const char *address)
+static bool is_in(GHashTable *set, const char *address)
 {
-    for (size_t i = 0; i < original->own_addresses_len; i++)
-        if (address_equals(original->own_addresses[i], address))
-            return true;
-    return original->inbox_address != NULL && address_equals(original->inbox_address, address);
+    g_autofree char *lower = g_ascii_strdown(address, -1);
+    return g_hash_table_contains(set, lower);
 }
 
-/* Those who are not in either list yet. */
-static int add(struct recipients *recipients, struct address_list *to, const struct address_list *from,
-               const struct reply_original *without_own)
+static GHashTable *new_set(void)
 {
+    return g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+}
+
+/* Adds those who are not `taken` yet, as far as one email can have recipients and one more, which is refused
+ * with the message. */
+static int add(struct address_list *to, const struct address_list *from, GHashTable *taken, GHashTable *own)
+{
+    if (from->unusable != NULL && to->unusable == NULL && (to->unusable = strdup(from->unusable)) == NULL)
+        return -ENOMEM;
     int error = 0;
-    for (size_t i = 0; i < from->len && error == 0; i++) {
+    for (size_t i = 0; i < from->len && to->len <= ADDRESS_LIST_MAX && error == 0; i++) {
         const struct address *one = &from->items[i];
-        bool is_left_out = contains(&recipients->to, one->address) ||
-                           contains(&recipients->cc, one->address) ||
-                           (without_own != NULL && is_own(without_own, one->address));
-        if (!is_left_out)
-            error = address_list_append(to, one->address, one->name);
+        if (is_in(taken, one->address) || (own != NULL && is_in(own, one->address)))
+            continue;
+        put_into(taken, one->address);
+        error = address_list_append(to, one->address, one->name);
     }
     return error;
 }
 
-/* Whether the inbox answers what it wrote itself. */
-static bool answers_itself(const struct reply_original *original, const struct address_list *senders)
+static bool is_empty(const struct address_list *list)
 {
-    return original->inbox_address != NULL && senders->len == 1 &&
-           address_equals(senders->items[0].address, original->inbox_address);
+    return list->len == 0 && list->unusable == NULL;
+}
+
+static bool is_the_inbox(const struct reply_original *original, const struct address_list *list)
+{
+    return original->inbox_address != NULL && list->len == 1 && list->unusable == NULL &&
+           address_equals(list->items[0].address, original->inbox_address);
+}
+
+/* A Reply-To of a stranger that is this inbox names nobody who could be answered; who wrote is in From. */
+static const struct address_list *senders_of(const struct reply_original *original)
+{
+    const struct address_list *reply_to = &original->head->reply_to;
+    return is_empty(reply_to) || is_the_inbox(original, reply_to) ? &original->head->from : reply_to;
 }
 
 static int find_recipients(enum reply_kind kind, const struct reply_original *original,
                            struct recipients *recipients)
 {
-    const struct email_content *head = original->head;
-    const struct address_list *senders = head->reply_to.len > 0 ? &head->reply_to : &head->from;
-    int error = 0;
     if (kind == REPLY_FORWARD)
         return 0;
-    if (answers_itself(original, senders))
-        error = add(recipients, &recipients->to, &head->to, original);
-    if (error == 0 && recipients->to.len == 0)
-        error = add(recipients, &recipients->to, senders, NULL);
+    const struct email_content *head = original->head;
+    const struct address_list *senders = senders_of(original);
+    g_autoptr(GHashTable) taken = new_set();
+    g_autoptr(GHashTable) own = new_set();
+    for (size_t i = 0; i < original->own_addresses_len; i++)
+        put_into(own, original->own_addresses[i]);
+    if (original->inbox_address != NULL)
+        put_into(own, original->inbox_address);
+
+    int error = 0;
+    if (is_the_inbox(original, senders))
+        error = add(&recipients->to, &head->to, taken, own);
+    if (error == 0 && is_empty(&recipients->to))
+        error = add(&recipients->to, senders, taken, NULL);
     if (error == 0 && kind == REPLY_ALL)
-        error = add(recipients, &recipients->cc, &head->to, original);
+        error = add(&recipients->cc, &head->to, taken, own);
     if (error == 0 && kind == REPLY_ALL)
-        error = add(recipients, &recipients->cc, &head->cc, original);
+        error = add(&recipients->cc, &head->cc, taken, own);
     return error;
 }
 
@@ -150,7 +170,7 @@ static int find_recipients(enum reply_kind kind, const struct reply_original *or
 
 static void write_addresses(struct json_writer *writer, const char *key, const struct address_list *list)
 {
-    if (list->len == 0)
+    if (is_empty(list))
         return;
     json_key(writer, key);
     json_begin_array(writer);
@@ -160,6 +180,8 @@ static void write_addresses(struct json_writer *writer, const char *key, const s
         json_member_string(writer, "name", list->items[i].name);
         json_end_object(writer);
     }
+    if (list->unusable != NULL)
+        json_write_string(writer, list->unusable);
     json_end_array(writer);
 }
 

@@ -31,10 +31,11 @@ struct reply_original {
 };
 
 /* The request, as JSON text without the bodies (the caller frees): from_address, to_addresses, cc_addresses,
- * subject, existing_email_id, message_type; a list that would be empty is left out. A reply goes to Reply-To,
- * else From, to all also to To and Cc; where that would be the inbox itself, to whom the original went. A
- * forward has no recipients. The same original gives the same text. 0, -EMSGSIZE (too many recipients for
- * REPLY_MAX_BYTES), -ENOMEM. */
+ * subject, existing_email_id, message_type; a list that would be empty is left out. A reply goes to Reply-To
+ * (but not to one of a stranger that is the inbox itself), else From, to all also to To and Cc; where From is
+ * the inbox itself, to whom the original went. A forward has no recipients. What is no address stands in its
+ * list as the text that it is: draft_parse() refuses a message that would need it. The same original gives
+ * the same text. 0, -EMSGSIZE (too many recipients for REPLY_MAX_BYTES), -ENOMEM. */
 int reply_make(enum reply_kind kind, const struct reply_original *original, char **ret_reply);
 
 /* "Re: Dinner" of "AW: Re: Dinner", "Fwd: Re: Dinner" of "Re: Dinner": what other programs and languages put

@@ -14,8 +14,11 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "mail/draft.h"
 #include "mail/reply.h"
 #include "store/store_content.h"
+#include "tree/email_folder.h"
+#include "tree/events.h"
 #include "tree/items.h"
 #include "tree/node.h"
 
@@ -225,13 +228,49 @@ static int prepare(struct reply_handle *reply, const struct tree_caller *caller)
     return prepare_answer(reply->base.tree, caller, &reply->target, &reply->answers, &reply->name);
 }
 
-static int make_file_locked(struct reply_handle *reply, const struct tree_caller *caller)
+static void report_refused(struct reply_handle *reply, const char *words)
+{
+    struct tree *tree = reply->base.tree;
+    char folder[NAME_MAX + 1];
+    struct email_view view;
+    struct inbox_view inbox;
+    _cleanup_free_ char *path = NULL;
+    if (!store_get_email(tree->store, reply->target.email, &view) ||
+        !store_get_inbox(tree->store, view.inbox, &inbox))
+        return;
+    email_folder_name(&view, folder, sizeof(folder));
+    if (asprintf(&path, "inboxes/%s/%s/%s", inbox.name, folder, names[reply->target.kind]) < 0)
+        path = NULL;
+    events_report(tree, EVENT_REFUSED, path, words);
+}
+
+/* What is first written to it. */
+struct beginning {
+    const void *bytes;
+    size_t len;
+};
+
+/* Tells the writer at once what draft_parse() would find out when the file is closed, and the writer is gone.
+ */
+static int check_beginning(struct reply_handle *reply, const struct beginning *beginning)
+{
+    _cleanup_free_ char *words = NULL;
+    int error = draft_check_beginning(beginning->bytes, beginning->len, reply->answers, &words);
+    if (error == -EDESTADDRREQ)
+        report_refused(reply, words);
+    return error;
+}
+
+static int make_file_locked(struct reply_handle *reply, const struct tree_caller *caller,
+                            const struct beginning *beginning)
 {
     struct outbox_handle *file = NULL;
     struct outbox_stat stat;
     if (atomic_load(&reply->file) != NULL)
         return 0;
     int error = prepare(reply, caller);
+    if (error == 0 && beginning != NULL)
+        error = check_beginning(reply, beginning);
     if (error == 0)
         error = outbox_create_answer(reply->base.tree->outbox, reply->answers, reply->name, caller->pid,
                                      &file, &stat);
@@ -242,15 +281,15 @@ static int make_file_locked(struct reply_handle *reply, const struct tree_caller
     return error;
 }
 
-/* The file, made if it is not there. */
+/* The file, made if it is not there. `beginning` may be NULL: nothing is written yet, or not at its start. */
 static int need_file(struct tree_handle *handle, const struct tree_caller *caller,
-                     struct outbox_handle **ret_file)
+                     const struct beginning *beginning, struct outbox_handle **ret_file)
 {
     struct reply_handle *reply = (struct reply_handle *)handle;
     int error = 0;
     if (outbox_file_of(handle) == NULL) {
         pthread_mutex_lock(&reply->making);
-        error = make_file_locked(reply, caller);
+        error = make_file_locked(reply, caller, beginning);
         pthread_mutex_unlock(&reply->making);
     }
     *ret_file = outbox_file_of(handle);
@@ -262,8 +301,10 @@ static ssize_t write_reply(struct tree_handle *handle, const struct tree_caller 
                            size_t len, off_t offset)
 {
     struct reply_handle *reply = (struct reply_handle *)handle;
+    const struct beginning beginning = {.bytes = bytes, .len = len};
     struct outbox_handle *file;
-    int error = need_file(handle, caller, &file);
+    bool is_at_start = offset == 0 || (handle->flags & O_APPEND) != 0;
+    int error = need_file(handle, caller, is_at_start ? &beginning : NULL, &file);
     if (error != 0)
         return error;
     off_t end = (off_t)atomic_load(&reply->end);
@@ -281,7 +322,7 @@ static int set_reply_size(struct tree_handle *handle, const struct tree_caller *
     struct outbox_handle *file;
     if (size == 0 && outbox_file_of(handle) == NULL)
         return 0;
-    int error = need_file(handle, caller, &file);
+    int error = need_file(handle, caller, NULL, &file);
     if (error == 0)
         error = outbox_set_size(handle->tree->outbox, reply->number, file, size, caller->pid);
     if (error == 0)
@@ -293,7 +334,7 @@ static int allocate_reply(struct tree_handle *handle, const struct tree_caller *
                           off_t offset, off_t len)
 {
     struct outbox_handle *file;
-    int error = need_file(handle, caller, &file);
+    int error = need_file(handle, caller, NULL, &file);
     return error != 0 ? error : outbox_allocate(file, mode, offset, len);
 }
 

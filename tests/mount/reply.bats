@@ -89,6 +89,68 @@ nothing_handed_in() {
   holds "$DIR/arrived" '.plain_text == "Good.\n" and (.previous_emails | length) == 2'
 }
 
+@test "a reply to mail whose Reply-To is the inbox itself goes to who wrote" {
+  start_with_mail "Dinner" '{"reply_to_addresses": [{"address": "bob@inbox.localhost", "name": null}]}'
+  echo "Yes." >"$(folder "$BOB" Dinner)/reply"
+  request re-dinner.eml '[.to_addresses[].address] == [$alice] and (has("cc_addresses") | not)' --arg alice "$ALICE"
+}
+
+@test "addresses that few programs like are written to as they are" {
+  start_two_inboxes
+  local list="O'Brien <o'brien@x.example>, a..b@mobile.example, \"a b\"@x.example, a/b@x.example, c@xn--mnchen-3ya.example"
+  printf 'From: %s\nTo: %s; carol@x.example (Carol)\nSubject: Odd\n\nHello.\n' "$ALICE" "$list" >"$MOUNT/outbox/odd.eml"
+  request odd.eml '[.to_addresses[].address] == ["o\u0027brien@x.example", "a..b@mobile.example", "\"a b\"@x.example",
+    "a/b@x.example", "c@xn--mnchen-3ya.example", "carol@x.example"] and .to_addresses[5].name == "Carol"'
+}
+
+# Emails at a service that lets any address through: one that names "who?" in Reply-To, one that names it in To.
+start_with_odd_mail() {
+  start_scripted_service
+  jq -nc '{id: ("reply-to", "to"), inbox_id: "in-1", date: "2026-11-20T10:00:00Z"} | .subject = .id' | server_has_emails
+  control '{"contents": {
+    "reply-to": {"id": "reply-to", "subject": "reply-to", "plain_text": "x", "from_address": {"address": "ann@x.example"},
+      "reply_to_addresses": [{"address": "who?"}]},
+    "to": {"id": "to", "subject": "to", "plain_text": "x", "from_address": {"address": "ann@x.example"},
+      "to_addresses": [{"address": "o\u0027brien@x.example"}, {"address": "who?"}]}}}'
+  start_mount --from="$BOB"
+  refresh
+  wait_for_folders in-1
+}
+
+# Writing a body to PATH fails, and the words say why.
+refused() { # PATH
+  run bash -c 'echo "Yes." >"$1"' - "$1"
+  [ "$status" -ne 0 ]
+  [[ $output == *"Destination address required"* ]] || fail "$output"
+  has_event '.event == "refused" and .path == $path and (.error | test("who\\?"))' --arg path "${1#"$MOUNT/"}"
+}
+
+@test "a reply goes to nobody where the email names whom it cannot go to, and says so at once" {
+  start_with_odd_mail
+  refused "$(folder in-1 reply-to)/reply"
+  refused "$(folder in-1 reply-to)/reply-all"
+  refused "$(folder in-1 to)/reply-all"
+  echo "Yes." >"$MOUNT/drafts/yes"
+  expect EDESTADDRREQ rename "$MOUNT/drafts/yes" "$(folder in-1 reply-to)/reply"
+  has_event '.event == "refused" and .path == "drafts/yes" and (.error | test("who\\?"))'
+  printf 'Subject: Hm\n\nYes.\n' >"$(folder in-1 reply-to)/reply"
+  wait_failed re-reply-to.eml
+  holds "$MOUNT/failed/re-reply-to.eml.receipt.json" '.error | test("who\\?")'
+  equal "$(server_requests send | jq length)" 0
+}
+
+@test "a reply goes where its own headers say, and where nothing is missing" {
+  start_with_odd_mail
+  printf 'To: dan@x.example\n\nYes.\n' >"$(folder in-1 reply-to)/reply"
+  wait_sent re-reply-to.eml
+  echo "Yes." >"$(folder in-1 to)/reply"
+  wait_sent re-to.eml
+  printf 'Cc: dan@x.example\n\nYes.\n' >"$(folder in-1 to)/reply-all"
+  wait_sent re-to-2.eml
+  equal "$(server_requests send | jq -c 'sort_by(.json.subject) | map([.json | (.to_addresses + .cc_addresses)[].address])
+    | sort')" '[["ann@x.example"],["ann@x.example","dan@x.example"],["dan@x.example"]]'
+}
+
 # ---------------------------------------------------------------- forwards
 
 @test "a forward goes to whom it names, with the email in it" {

@@ -92,6 +92,7 @@ static void what_nobody_can_be_reached_at_is_none(void **state)
         "a\u202e@b",
         "a\u2028@b",
         "a@\u3000",
+        "a@b\uFFFD",
         ".@b",
         "...@b",
         "\"a\"b@c",

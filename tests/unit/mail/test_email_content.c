@@ -90,6 +90,52 @@ static void what_is_null_or_odd_is_passed_over(void **state)
     assert_int_equal(content.previous_emails_len, 1);
 }
 
+static void what_is_no_address_is_kept_as_text(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *to; /* JSON */
+        const char *addresses, *unusable;
+    } cases[] = {
+        {"[{\"address\":\"a@b\"},{\"address\":\"who?\"},{\"address\":\"c\"}]", "a@b ", "who?"},
+        {"[{\"address\":\"o'brien@b\"},{\"address\":\"a..b@c\"}]", "o'brien@b a..b@c ", NULL},
+        {"[{\"address\":\"a@b\\u0000c\"}]", "", "a@b\uFFFD"},
+        {"[\"Ann <a@b>\",\"c@d, e@f\"]", "a@b c@d e@f ", NULL},
+        {"[{\"address\":\"undisclosed-recipients:;\"},{\"address\":\"\"}]", "", NULL},
+        {"[{\"address\":\"a@b, c\"}]", "", "a@b, c"},
+        {"[{\"address\":null},7,null]", "", NULL},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char text[500];
+        char addresses[500] = "";
+        _cleanup_email_content_ struct email_content content = {0};
+        snprintf(text, sizeof(text), "{\"plain_text\":\"\",\"to_addresses\":%s}", cases[i].to);
+        assert_int_equal(read_content(text, &content), 0);
+        for (size_t j = 0; j < content.to.len; j++)
+            strcat(strcat(addresses, content.to.items[j].address), " ");
+        assert_string_equal(addresses, cases[i].addresses);
+        if (cases[i].unusable == NULL)
+            assert_null(content.to.unusable);
+        else
+            assert_string_equal(content.to.unusable, cases[i].unusable);
+    }
+}
+
+/* Cut off, it could be an address of somebody else. */
+static void a_long_text_that_is_no_address_becomes_none_when_it_is_cut(void **state)
+{
+    (void)state;
+    char text[3000];
+    for (int blanks = 0; blanks <= 2000; blanks += 2000) {
+        _cleanup_email_content_ struct email_content content = {0};
+        snprintf(text, sizeof(text), "{\"plain_text\":\"\",\"to_addresses\":\"a@b%*s, c\"}", blanks, "");
+        assert_int_equal(read_content(text, &content), 0);
+        assert_int_equal(content.to.len, 0);
+        struct address_list list = {0};
+        assert_int_equal(address_list_parse(&list, content.to.unusable, NULL), -EBADMSG);
+    }
+}
+
 static void texts_may_hold_anything(void **state)
 {
     (void)state;
@@ -156,6 +202,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_published_record_is_read_whole),
         cmocka_unit_test(what_is_null_or_odd_is_passed_over),
+        cmocka_unit_test(what_is_no_address_is_kept_as_text),
+        cmocka_unit_test(a_long_text_that_is_no_address_becomes_none_when_it_is_cut),
         cmocka_unit_test(texts_may_hold_anything),
         cmocka_unit_test(half_a_surrogate_pair_spoils_nothing),
         cmocka_unit_test(what_is_no_content_is_refused),

@@ -88,10 +88,16 @@ static void files_are_named_by_the_subject(void **state)
 
 /* ---- recipients */
 
+/* "a@x.example, b@x.example|text that is no address". */
 static void fill(struct address_list *list, const char *addresses)
 {
-    if (addresses != NULL)
-        assert_int_equal(0, address_list_parse(list, addresses, NULL));
+    _cleanup_free_ char *usable = strdup(addresses != NULL ? addresses : "");
+    char *bar = strchr(usable, '|');
+    if (bar != NULL) {
+        list->unusable = strdup(bar + 1);
+        *bar = '\0';
+    }
+    assert_int_equal(0, address_list_parse(list, usable, NULL));
 }
 
 static char *make(enum reply_kind kind, const char *from, const char *reply_to, const char *to,
@@ -154,6 +160,14 @@ static void answers_go_to_whom_mail_users_expect(void **state)
         {REPLY_ALL, "o'brien@x.example", NULL, "bob@inbox.example, d'arc@x.example", NULL,
          "o'brien@x.example", "d'arc@x.example"},
         {REPLY_FORWARD, "ann@x.example", "r@x.example", "bob@inbox.example", "c@x.example", "", ""},
+        /* a Reply-To that leads back here */
+        {REPLY_SENDER, "ann@x.example", "bob@inbox.example", "bob@inbox.example, eve@x.example", NULL,
+         "ann@x.example", ""},
+        {REPLY_ALL, "ann@x.example", "BOB@inbox.example", "bob@inbox.example, eve@x.example", NULL,
+         "ann@x.example", "eve@x.example"},
+        {REPLY_SENDER, "bob@inbox.example", "bob@inbox.example", "eve@x.example", NULL, "eve@x.example", ""},
+        {REPLY_SENDER, "ann@x.example", "bob@inbox.example, ann2@x.example", "eve@x.example", NULL,
+         "bob@inbox.example, ann2@x.example", ""},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         char to[500];
@@ -278,6 +292,93 @@ static void what_is_neither_body_nor_message_is_refused_in_words(void **state)
     }
 }
 
+static void an_answer_goes_to_all_whom_it_should_or_to_nobody(void **state)
+{
+    (void)state;
+    static const struct {
+        enum reply_kind kind;
+        const char *from, *reply_to, *to, *cc;
+        const char *text;
+        const char *missing; /* the header that has to be given; NULL: it is sent */
+        const char *answer_to, *answer_cc;
+    } cases[] = {
+        {REPLY_SENDER, "ann@x.example", "|who?", NULL, NULL, "Yes.\n", "a To header", NULL, NULL},
+        {REPLY_SENDER, "ann@x.example", "list@x.example|who?", NULL, NULL, "Yes.\n", "a To header", NULL,
+         NULL},
+        {REPLY_SENDER, "|who?", NULL, NULL, NULL, "Yes.\n", "a To header", NULL, NULL},
+        {REPLY_SENDER, "bob@inbox.example", NULL, "eve@x.example|who?", NULL, "Yes.\n", "a To header", NULL,
+         NULL},
+        {REPLY_SENDER, "ann@x.example", "|who?", NULL, NULL, "Cc: dan@x.example\n\nYes.\n", "a To header",
+         NULL, NULL},
+        {REPLY_SENDER, "ann@x.example", "|who?", NULL, NULL, "Subject: x\n\nYes.\n", "a To header", NULL,
+         NULL},
+        {REPLY_SENDER, "ann@x.example", "|who?", NULL, NULL, "{\"plain_text\": \"Yes.\"}", "a To header",
+         NULL, NULL},
+        {REPLY_ALL, "ann@x.example", NULL, "eve@x.example|who?", NULL, "Yes.\n", "a Cc header", NULL, NULL},
+        {REPLY_ALL, "ann@x.example", NULL, NULL, "|who?", "Yes.\n", "a Cc header", NULL, NULL},
+        {REPLY_ALL, "ann@x.example", NULL, "|who?", NULL, "To: dan@x.example\n\nYes.\n", "a Cc header", NULL,
+         NULL},
+        {REPLY_SENDER, "ann@x.example", "|who?", NULL, NULL, "To: dan@x.example\n\nYes.\n", NULL,
+         "dan@x.example", ""},
+        {REPLY_SENDER, "ann@x.example", "|who?", NULL, NULL,
+         "{\"plain_text\": \"Yes.\", \"to_addresses\": \"dan@x.example\"}", NULL, "dan@x.example", ""},
+        {REPLY_SENDER, "|who?", "ann@x.example", "|who?", "|who?", "Yes.\n", NULL, "ann@x.example", ""},
+        {REPLY_ALL, "ann@x.example", NULL, "|who?", "|who?", "Cc: dan@x.example\n\nYes.\n", NULL,
+         "ann@x.example", "dan@x.example"},
+        {REPLY_FORWARD, "|who?", "|who?", "|who?", NULL, "To: dan@x.example\n\nYes.\n", NULL, "dan@x.example",
+         ""},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char to[500];
+        char cc[500];
+        _cleanup_(cleanup_draft_free) struct draft *draft = NULL;
+        _cleanup_free_ char *reason = NULL;
+        _cleanup_free_ char *early_reason = NULL;
+        _cleanup_free_ char *reply =
+            make(cases[i].kind, cases[i].from, cases[i].reply_to, cases[i].to, cases[i].cc);
+        const char *text = cases[i].text;
+        int error = draft_parse(text, strlen(text), reply, &draft, &reason);
+        bool is_body = text[0] == 'Y';
+        int early = draft_check_beginning(text, 1 + strcspn(text, ":"), reply, &early_reason);
+        assert_int_equal(is_body && cases[i].missing != NULL ? -EDESTADDRREQ : 0, early);
+        if (cases[i].missing != NULL) {
+            assert_int_equal(-EDESTADDRREQ, error);
+            assert_non_null(strstr(reason, "\"who?\""));
+            assert_non_null(strstr(reason, cases[i].missing));
+            continue;
+        }
+        assert_int_equal(0, error);
+        _cleanup_json_ json_t *request = json_loads(draft->request, 0, NULL);
+        join(request, "to_addresses", to);
+        join(request, "cc_addresses", cc);
+        assert_string_equal(cases[i].answer_to, to);
+        assert_string_equal(cases[i].answer_cc, cc);
+    }
+}
+
+static void an_answer_to_more_than_an_email_can_have_is_refused(void **state)
+{
+    (void)state;
+    _cleanup_(cleanup_draft_free) struct draft *draft = NULL;
+    _cleanup_free_ char *reason = NULL;
+    struct email_content head = {0};
+    for (unsigned int i = 0; i < 50 * 1000; i++) {
+        char address[50];
+        snprintf(address, sizeof(address), "user%u@x.example", i);
+        assert_int_equal(0, address_list_append(&head.to, address, NULL));
+    }
+    fill(&head.from, "ann@x.example");
+    const struct reply_original original = {.email_id = "e1", .inbox_address = own[0], .head = &head};
+    _cleanup_free_ char *reply = NULL;
+    assert_int_equal(0, reply_make(REPLY_ALL, &original, &reply));
+    email_content_release(&head);
+    assert_int_equal(-EMSGSIZE, draft_parse("Yes.\n", 5, reply, &draft, &reason));
+    assert_string_equal("more than 1000 recipients", reason);
+    free(TAKE_PTR(reason));
+    static const char with_cc[] = "Cc: dan@x.example\n\nYes.\n";
+    assert_int_equal(0, draft_parse(with_cc, strlen(with_cc), reply, &draft, &reason));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +388,8 @@ int main(void)
         cmocka_unit_test(an_answer_names_sender_email_and_kind),
         cmocka_unit_test(a_text_is_laid_over_the_answer),
         cmocka_unit_test(a_forward_needs_to_be_told_to_whom),
+        cmocka_unit_test(an_answer_goes_to_all_whom_it_should_or_to_nobody),
+        cmocka_unit_test(an_answer_to_more_than_an_email_can_have_is_refused),
         cmocka_unit_test(what_is_neither_body_nor_message_is_refused_in_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -155,6 +155,35 @@ static void appending_goes_behind_what_this_writer_wrote(void **state)
     assert_sent(fixture, 1 - index_of_one, "\"plain_text\":\"two \"");
 }
 
+static void who_writes_to_whom_cannot_be_written_to_is_told_so(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    char *reason = NULL;
+    fake_service_add_simple_email(fixture->fake, "i1", "6fa3f6ff-0d44", "Odd");
+    fake_service_set_content(fixture->fake, "6fa3f6ff-0d44",
+                             "{\"id\":\"6fa3f6ff-0d44\",\"plain_text\":\"x\","
+                             "\"from_address\":{\"address\":\"bob@x.example\",\"name\":null},"
+                             "\"reply_to_addresses\":[{\"address\":\"who?\",\"name\":null}]}");
+    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    static const char path[] = "inboxes/alice@inbox.example/20261120T100000Z_odd_6fa3f6ff/reply";
+    struct tree_handle *handle = NULL;
+    assert_int_equal(tree_open(fixture->tree, &nobody, fixture_ino(fixture, path), O_WRONLY, &handle), 0);
+    assert_int_equal(tree_write(handle, &nobody, "Yes.\n", 5, 0), -EDESTADDRREQ);
+    finish(handle);
+    _cleanup_free_ char *events = fixture_read(fixture, "events.jsonl");
+    assert_non_null(strstr(events, path));
+    assert_non_null(strstr(events, "who?"));
+    settle(fixture);
+    assert_int_equal(fake_service_count(fixture->fake, FAKE_SEND), 0);
+
+    handle = NULL;
+    assert_int_equal(tree_open(fixture->tree, &nobody, fixture_ino(fixture, path), O_WRONLY, &handle), 0);
+    write_text(handle, "To: dan@x.example\n\nYes.\n", 0);
+    finish(handle);
+    settle(fixture);
+    assert_sent(fixture, 0, "\"address\":\"dan@x.example\"");
+}
+
 static void who_removes_a_reply_file_can_create_it(void **state)
 {
     struct tree_fixture *fixture = *state;
@@ -203,6 +232,7 @@ int main(void)
         REPLY_TEST(who_reserves_room_first_can_be_interrupted),
         REPLY_TEST(an_answer_is_written_piece_by_piece),
         REPLY_TEST(appending_goes_behind_what_this_writer_wrote),
+        REPLY_TEST(who_writes_to_whom_cannot_be_written_to_is_told_so),
         REPLY_TEST(who_removes_a_reply_file_can_create_it),
         REPLY_TEST(a_draft_moved_onto_a_reply_file_is_an_answer),
     };
