@@ -485,8 +485,9 @@ static int put_all(struct maildir_memory *memory)
 }
 
 /* All of it, durably. 0 or -errno. */
-static int write_all(struct maildir_memory *memory)
+static int write_all(void *context)
 {
+    struct maildir_memory *memory = context;
     int error = state_file_begin(&memory->file, true);
     if (error != 0)
         return error;
@@ -497,23 +498,12 @@ static int write_all(struct maildir_memory *memory)
     return error;
 }
 
-/* Makes a file that was found damaged anew, from what is in memory. Where the disk does not take that now,
- * the damaged one stays: what is intact in it is still there at the next start. */
-static int repair(struct maildir_memory *memory)
-{
-    int error = state_file_renew(&memory->file);
-    if (error == 0)
-        error = write_all(memory);
-    if (error != 0)
-        state_file_take_back(&memory->file);
-    return error;
-}
-
+/* A file that was found damaged is made anew first, from what is in memory. */
 static int begin(struct maildir_memory *memory, bool is_durable)
 {
     int error = memory->error;
     if (error == 0 && atomic_load(&memory->file.is_damaged))
-        error = repair(memory);
+        error = state_file_replace(&memory->file, write_all, memory);
     return error != 0 ? error : state_file_begin(&memory->file, is_durable);
 }
 

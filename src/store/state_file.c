@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/crash_point.h"
 #include "base/file.h"
 #include "base/log.h"
 
@@ -145,22 +146,54 @@ static int open_connection(struct state_file *file)
     return error;
 }
 
-static const char *const suffixes[] = {"", "-wal"};
+/* What stands behind the name of the file, and of its log before "-wal". */
+static const char usual[] = "";
+static const char damaged[] = ".damaged";
+static const char set_aside[] = ".set-aside";
 
-static void set_aside(struct state_file *file)
+struct place {
+    char file[PATH_MAX + 16];
+    char log[PATH_MAX + 32];
+};
+
+static struct place place_of(const struct state_file *file, const char *state)
 {
-    for (size_t i = 0; i < ARRAY_LEN(suffixes); i++) {
-        char from[PATH_MAX + 32];
-        char to[PATH_MAX + 32];
-        snprintf(from, sizeof(from), "%s%s", file->path, suffixes[i]);
-        snprintf(to, sizeof(to), "%s.set-aside%s", file->path, suffixes[i]);
-        bool is_moved = rename(from, to) == 0;
-        if (is_moved && i == 0)
-            log_warning("the state file %s cannot be read and is set aside as %s.set-aside; it is built anew",
-                        file->format->name, file->format->name);
-        if (!is_moved)
-            unlink(to); /* of an earlier one */
-    }
+    struct place place;
+    snprintf(place.file, sizeof(place.file), "%s%s", file->path, state);
+    snprintf(place.log, sizeof(place.log), "%s-wal", place.file);
+    return place;
+}
+
+/* Moves the file with its log over what is there. The file's rename is the moment in which both move: before
+ * it the log has two names, and a log that has no file beside it means nothing. */
+static int move(const struct state_file *file, const char *from_state, const char *to_state)
+{
+    const struct place from = place_of(file, from_state);
+    const struct place to = place_of(file, to_state);
+    unlink(to.log);
+    if (link(from.log, to.log) != 0 && errno != ENOENT)
+        (void)rename(from.log, to.log); /* a filesystem without links */
+    if (rename(from.file, to.file) != 0)
+        return -errno;
+    unlink(from.log);
+    return 0;
+}
+
+static void put_aside(const struct state_file *file, const char *state)
+{
+    if (move(file, state, set_aside) == 0)
+        log_warning("the state file %s cannot be read and is set aside as %s%s; it is built anew",
+                    file->format->name, file->format->name, set_aside);
+}
+
+/* A damaged file under its other name: the one that was to replace it is not complete. */
+static void undo_renewal(const struct state_file *file)
+{
+    const struct place place = place_of(file, damaged);
+    if (access(place.file, F_OK) == 0)
+        (void)move(file, damaged, usual);
+    else
+        unlink(place.log);
 }
 
 /* Opens the file, or a new one in its place. */
@@ -168,7 +201,7 @@ static int open_file(struct state_file *file)
 {
     int error = open_connection(file);
     if (error == -EUCLEAN) {
-        set_aside(file);
+        put_aside(file, usual);
         error = open_connection(file);
     }
     file->error = error;
@@ -184,8 +217,10 @@ int state_file_open(struct state_file *file, int dir_fd, const struct state_file
     pthread_mutex_init(&file->transaction, NULL);
     pthread_mutex_init(&file->connection, NULL);
     int error = locate(file, dir_fd);
-    if (error == 0)
+    if (error == 0) {
+        undo_renewal(file);
         error = open_file(file);
+    }
     file->error = error;
     return error == -ENOMEM ? error : 0;
 }
@@ -282,48 +317,74 @@ int state_file_execute(struct state_file *file, size_t statement, const char *ty
 
 static void open_aside(struct state_file *file)
 {
-    char path[PATH_MAX + 32];
+    const struct place place = place_of(file, set_aside);
     sqlite3 *db = NULL;
-    snprintf(path, sizeof(path), "%s.set-aside", file->path);
-    if (sqlite3_open_v2(path, &db, OPEN_FLAGS, NULL) != SQLITE_OK ||
+    if (sqlite3_open_v2(place.file, &db, OPEN_FLAGS, NULL) != SQLITE_OK ||
         query_execute(db, "PRAGMA locking_mode = EXCLUSIVE", "") != 0) {
-        log_debug("nothing can be read of %s", path);
+        log_debug("nothing can be read of %s", place.file);
         sqlite3_close(db);
         return;
     }
     statements_init(&file->aside, db, file->format->statements);
 }
 
-int state_file_renew(struct state_file *file)
+static void lock_all(struct state_file *file)
 {
     pthread_mutex_lock(&file->transaction);
     state_file_lock(file);
+}
+
+static void unlock_all(struct state_file *file)
+{
+    state_file_unlock(file);
+    pthread_mutex_unlock(&file->transaction);
+}
+
+int state_file_renew(struct state_file *file)
+{
+    lock_all(file);
     close_connection(file);
-    set_aside(file);
+    put_aside(file, usual);
     int error = open_file(file);
     if (error == 0)
         open_aside(file);
     atomic_fetch_add(&file->generation, 1);
-    state_file_unlock(file);
-    pthread_mutex_unlock(&file->transaction);
+    unlock_all(file);
     return error;
 }
 
-void state_file_take_back(struct state_file *file)
+static int begin_renewal(struct state_file *file)
 {
-    pthread_mutex_lock(&file->transaction);
-    state_file_lock(file);
+    lock_all(file);
     close_connection(file);
-    for (size_t i = 0; i < ARRAY_LEN(suffixes); i++) {
-        char from[PATH_MAX + 32];
-        char to[PATH_MAX + 32];
-        snprintf(from, sizeof(from), "%s.set-aside%s", file->path, suffixes[i]);
-        snprintf(to, sizeof(to), "%s%s", file->path, suffixes[i]);
-        if (rename(from, to) != 0)
-            unlink(to); /* of the one that was made anew */
+    int error = move(file, usual, damaged);
+    int of_open = open_file(file);
+    unlock_all(file);
+    return error != 0 ? error : of_open;
+}
+
+static void end_renewal(struct state_file *file, bool is_filled)
+{
+    lock_all(file);
+    if (is_filled) {
+        put_aside(file, damaged);
+        sync_folder(file->path); /* else what is written from now on may be undone by a power cut */
+    } else {
+        close_connection(file);
+        undo_renewal(file);
+        (void)open_file(file);
+        atomic_store(&file->is_damaged, true);
     }
-    (void)open_file(file);
-    atomic_store(&file->is_damaged, true);
-    state_file_unlock(file);
-    pthread_mutex_unlock(&file->transaction);
+    unlock_all(file);
+}
+
+int state_file_replace(struct state_file *file, int (*fill)(void *context), void *context)
+{
+    int error = begin_renewal(file);
+    crash_point("renewed");
+    if (error == 0)
+        error = fill(context);
+    crash_point("refilled");
+    end_renewal(file, error == 0);
+    return error;
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -621,20 +622,26 @@ static void nothing_changes_that_cannot_be_written(void **state)
     assert_int_equal(get(world, 'c', 0).folder, MAILDIR_CUR);
 }
 
-/* A damaged file that cannot be made anew now stays as it is, and is made anew once there is room. */
-static void a_full_disk_costs_nothing_of_a_damaged_file(void **state)
+/* Of the message in the third place, in a file that nobody has open. */
+static void damage_row(const struct world *world)
 {
-    struct world *world = *state;
     char path[PATH_MAX];
     sqlite3 *db;
-    assert_int_equal(see(world, "abc", 0), 0);
-    assert_int_equal(mark(world, 1, MAILDIR_CUR, 'S'), 0);
-    uint32_t uidvalidity = state_of(world).uidvalidity;
-    maildir_memory_free(world->memory);
     snprintf(path, sizeof(path), "%s/%s", world->dir.path, name);
     assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
     assert_int_equal(query_execute(db, "UPDATE mails SET flags = flags + 1 WHERE place & 255 = 3", ""), 0);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+/* A damaged file that cannot be made anew now stays as it is, and is made anew once there is room. */
+static void a_full_disk_costs_nothing_of_a_damaged_file(void **state)
+{
+    struct world *world = *state;
+    assert_int_equal(see(world, "abc", 0), 0);
+    assert_int_equal(mark(world, 1, MAILDIR_CUR, 'S'), 0);
+    uint32_t uidvalidity = state_of(world).uidvalidity;
+    maildir_memory_free(world->memory);
+    damage_row(world);
     signal(SIGXFSZ, SIG_IGN);
     for (int i = 0; i < 2; i++) {
         if (i == 0)
@@ -648,6 +655,46 @@ static void a_full_disk_costs_nothing_of_a_damaged_file(void **state)
         assert_true(of_mark < 0);
     }
     assert_int_equal(mark(world, 2, MAILDIR_CUR, 'F'), 0);
+    open_after_kill(world);
+    assert_int_equal(see(world, "abc", 0), 0);
+    assert_int_equal(state_of(world).uidvalidity, uidvalidity);
+    assert_int_equal(get(world, 'a', 0).folder, MAILDIR_CUR);
+    assert_int_equal(get(world, 'b', 0).folder, MAILDIR_CUR);
+}
+
+/* A mount that marks a message and dies on the way, of its own accord. */
+static void die_while_marking(struct world *world, const char *crash_point)
+{
+    int status = 0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        setenv("INBOXFS_CRASH_AT", crash_point, 1);
+        if (maildir_memory_open(world->dir.fd, &world->clock.clock, &world->memory) == 0)
+            (void)maildir_memory_add_inbox(world->memory, INBOX, "inbox-a");
+        (void)mark(world, 2, MAILDIR_CUR, 'F');
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static void a_crash_while_a_damaged_file_is_made_anew_costs_nothing_more(void **state)
+{
+    struct world *world = *state;
+    static const char *const crash_points[] = {"renewed", "refilled", "renewed"};
+    assert_int_equal(see(world, "abc", 0), 0);
+    assert_int_equal(mark(world, 1, MAILDIR_CUR, 'S'), 0);
+    uint32_t uidvalidity = state_of(world).uidvalidity;
+    maildir_memory_free(world->memory);
+    world->memory = NULL;
+    damage_row(world);
+    for (size_t i = 0; i < ARRAY_LEN(crash_points); i++)
+        die_while_marking(world, crash_points[i]);
+    open_again(world);
+    assert_int_equal(mark(world, 2, MAILDIR_CUR, 'F'), 0);
+    assert_int_equal(faccessat(world->dir.fd, "maildir.sqlite3.damaged", F_OK, 0), -1);
+    assert_int_equal(faccessat(world->dir.fd, "maildir.sqlite3.set-aside", F_OK, 0), 0);
     open_after_kill(world);
     assert_int_equal(see(world, "abc", 0), 0);
     assert_int_equal(state_of(world).uidvalidity, uidvalidity);
@@ -794,6 +841,8 @@ int main(void)
 {
     log_set_level(LOG_LEVEL_ERROR);
     const struct CMUnitTest tests[] = {
+        /* First, for a process looks up once where it is to die. */
+        TEST(a_crash_while_a_damaged_file_is_made_anew_costs_nothing_more),
         cmocka_unit_test_setup_teardown(a_large_inbox_that_is_emptied_is_empty, set_up, tear_down),
         TEST(numbers_ascend_in_the_order_of_sight),
         TEST(numbers_and_uidvalidity_are_the_same_in_the_next_mount),
