@@ -442,6 +442,28 @@ static bool retry_with_new_ids(struct attempt *attempt, const struct service_res
     return true;
 }
 
+/* The email that the message's headers name may be gone at the service. Its user has not said that it must be
+ * a reply in that thread, so it goes out without, and the receipt says so. Nothing was sent. */
+static bool retry_as_new_thread(struct attempt *attempt, const struct service_result *result)
+{
+    struct item *item = attempt->item;
+    bool names_email = result->detail != NULL && strcasestr(result->detail, "existing_email_id") != NULL;
+    if (result->outcome != SERVICE_REJECTED || !names_email || item->envelope.replies_to == NULL ||
+        item_may_have_been_sent(item))
+        return false;
+    pthread_mutex_lock(&attempt->outbox->lock);
+    free(TAKE_PTR(item->envelope.replies_to));
+    int error =
+        envelope_add_not_carried(&item->envelope, "In-Reply-To, References: sent as a new thread, for "
+                                                  "the service refused a reply to the email");
+    pthread_mutex_unlock(&attempt->outbox->lock);
+    if (error != 0)
+        log_warning("a receipt will not say that a thread was left: %s", strerror(-error));
+    attempt_report(attempt->outbox, item, result, attempt->cancel);
+    settle_later(attempt->outbox, item, result->http_status, result->detail);
+    return true;
+}
+
 static void settle_message(struct attempt *attempt, const struct service_result *result, const char *id)
 {
     if (result->outcome == SERVICE_OK || result->outcome == SERVICE_UNKNOWN) {
@@ -453,7 +475,7 @@ static void settle_message(struct attempt *attempt, const struct service_result 
         settle_sent(attempt->outbox, attempt->item, result->http_status, id);
     else if (result->outcome == SERVICE_UNKNOWN)
         settle_may_have_been_sent(attempt, result);
-    else if (!retry_with_new_ids(attempt, result))
+    else if (!retry_with_new_ids(attempt, result) && !retry_as_new_thread(attempt, result))
         settle_not_sent(attempt, result);
     crash_point("settled");
 }

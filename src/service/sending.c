@@ -681,7 +681,8 @@ static void answer(const struct sending_result *result, struct reply *reply)
         reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no inbox with the address to send from.");
         break;
     case SENDING_NO_EMAIL:
-        reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no such email to reply to or forward.");
+        reply_error(reply, MHD_HTTP_NOT_FOUND,
+                    "existing_email_id: there is no such email to reply to or forward.");
         break;
     case SENDING_NO_ATTACHMENT:
         reply_no_attachment(reply, result->index);

@@ -234,6 +234,53 @@ static void an_edited_text_is_looked_up_again(void **state)
     assert_request(world, 1, "e2");
 }
 
+static void refuse_next_in_words(struct world *world, const char *words)
+{
+    fake_service_push(
+        world->fake, FAKE_SEND,
+        (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 404, .detail = words});
+}
+
+static void where_the_email_is_gone_at_the_service_it_is_a_new_thread(void **state)
+{
+    struct world *world = *state;
+    refuse_next_in_words(world, "existing_email_id: no such email");
+    send_well(world, "yes", REPLY);
+    assert_request(world, 0, "e1");
+    assert_request(world, 1, NULL);
+    assert_int_equal(2, sends(world));
+    assert_true(receipt_says(world, "yes.receipt.json", "refused a reply"));
+}
+
+static void a_refusal_for_another_reason_is_one(void **state)
+{
+    struct world *world = *state;
+    refuse_next_in_words(world, "from_address: no such inbox");
+    assert_int_equal(0, mail(world, "yes", REPLY));
+    assert_int_equal(-EIO, settle(world));
+    assert_int_equal(1, sends(world));
+    /* Which email is answered, a user has said in JSON: nothing else goes out. */
+    refuse_next_in_words(world, "existing_email_id: no such email");
+    assert_int_equal(0, mail(world, "json",
+                             "{\"to_addresses\":[\"a@b\"],\"existing_email_id\":\"e9\","
+                             "\"message_type\":\"reply\"}"));
+    assert_int_equal(-EIO, settle(world));
+    assert_int_equal(2, sends(world));
+}
+
+static void a_refusal_says_nothing_of_what_may_have_been_sent_before(void **state)
+{
+    struct world *world = *state;
+    refuse_next(world, SERVICE_UNKNOWN);
+    assert_int_equal(0, mail(world, "yes", REPLY));
+    assert_int_equal(-EIO, settle(world));
+    refuse_next_in_words(world, "existing_email_id: no such email");
+    assert_int_equal(0, move(world, FAILED, "yes", OUT, "yes"));
+    assert_int_equal(-EIO, settle(world));
+    assert_int_equal(2, sends(world));
+    assert_true(shown_contains(world, FAILED, "yes.receipt.json", "\"state\": \"unknown outcome\""));
+}
+
 #define THREAD_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, world_teardown)
 
 int main(void)
@@ -250,6 +297,9 @@ int main(void)
         THREAD_TEST(what_may_have_been_sent_stays_as_it_was),
         THREAD_TEST(a_reply_that_may_have_been_sent_stays_one),
         THREAD_TEST(an_edited_text_is_looked_up_again),
+        THREAD_TEST(where_the_email_is_gone_at_the_service_it_is_a_new_thread),
+        THREAD_TEST(a_refusal_for_another_reason_is_one),
+        THREAD_TEST(a_refusal_says_nothing_of_what_may_have_been_sent_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
