@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <gmime/gmime.h>
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -56,12 +57,15 @@ struct draft_reading {
     size_t parts_len;
     struct string_list in_reply_to; /* Message-IDs: the first ones, */
     struct string_list references;  /* and the last ones */
+    struct string_list content_ids; /* of the parts; "": none */
+    struct string_list not_carried; /* words, as in struct draft */
     const char *message;            /* borrowed, as is the next: where the text begins */
     char **ret_reason;
 };
 
 enum {
-    REQUEST_MAX_BYTES = 40 * 1000 * 1000
+    REQUEST_MAX_BYTES = 40 * 1000 * 1000,
+    NOT_CARRIED_MAX = 32, /* lines of words; what is beyond is "and more" */
 };
 
 /* 0 or -ENOMEM. */
@@ -128,7 +132,31 @@ static void draft_reading_release(struct draft_reading *reading)
     parts_free(reading->parts, reading->parts_len);
     strings_free(reading->in_reply_to.items, reading->in_reply_to.len);
     strings_free(reading->references.items, reading->references.len);
+    strings_free(reading->content_ids.items, reading->content_ids.len);
+    strings_free(reading->not_carried.items, reading->not_carried.len);
     *reading = (struct draft_reading){.ret_reason = reading->ret_reason};
+}
+
+/* Notes, once, what of the message the interface has no place for. 0 or -ENOMEM. */
+__attribute__((format(printf, 2, 3))) static int note_not_carried(struct draft_reading *reading,
+                                                                  const char *format, ...)
+{
+    struct string_list *list = &reading->not_carried;
+    if (list->len > NOT_CARRIED_MAX)
+        return 0;
+    _cleanup_free_ char *words = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    int written = vasprintf(&words, format, arguments);
+    va_end(arguments);
+    if (written < 0) {
+        words = NULL;
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < list->len; i++)
+        if (strcasecmp(list->items[i], words) == 0)
+            return 0;
+    return string_list_append(list, list->len == NOT_CARRIED_MAX ? "and more" : words);
 }
 
 /* Says that there are too many: -EMSGSIZE. */
@@ -425,7 +453,8 @@ static int draft_read_json(struct draft_reading *reading, const char *bytes, siz
  * line */
 
 enum {
-    HEADER_SECTION_MAX_BYTES = 1000 * 1000
+    HEADER_SECTION_MAX_BYTES = 1000 * 1000,
+    HEADER_NAME_SHOWN = 80,
 };
 
 /* The bytes of the header's name; 0: the line is no header. */
@@ -676,15 +705,29 @@ static const struct header {
     {"References", read_references_header},
 };
 
-static int read_header(struct draft_reading *reading, GMimeHeader *header)
+/* Headers that every message gets anew, or that say nothing to who receives it. */
+static bool is_of_no_account(const char *name)
 {
-    for (size_t i = 0; i < ARRAY_LEN(header_readers); i++)
-        if (strcasecmp(header_readers[i].name, g_mime_header_get_name(header)) == 0)
-            return header_readers[i].read(reading, g_mime_header_get_raw_value(header));
-    return 0;
+    static const char *const names[] = {"Date",        "Message-ID", "MIME-Version", "Received",
+                                        "Return-Path", "User-Agent", "X-Mailer"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (strcasecmp(names[i], name) == 0)
+            return true;
+    return strncasecmp(name, "Content-", strlen("Content-")) == 0;
 }
 
-/* Takes over what the message's own headers say. Unknown ones are passed over. */
+static int read_header(struct draft_reading *reading, GMimeHeader *header)
+{
+    const char *name = g_mime_header_get_name(header);
+    for (size_t i = 0; i < ARRAY_LEN(header_readers); i++)
+        if (strcasecmp(header_readers[i].name, name) == 0)
+            return header_readers[i].read(reading, g_mime_header_get_raw_value(header));
+    if (is_of_no_account(name))
+        return 0;
+    return note_not_carried(reading, "the header %.*s", HEADER_NAME_SHOWN, name);
+}
+
+/* Takes over what the message's own headers say. */
 static int draft_read_headers(struct draft_reading *reading, GMimeObject *headers)
 {
     GMimeHeaderList *list = g_mime_object_get_header_list(headers);
@@ -699,6 +742,7 @@ static int draft_read_headers(struct draft_reading *reading, GMimeObject *header
 
 enum {
     TYPE_MAX_BYTES = 2 * 127, /* RFC 6838 section 4.2 */
+    CONTENT_ID_SIZE = 256,
     NESTING_MAX = 32,
     WHERE_BYTES = 16 + NESTING_MAX * 6,
 };
@@ -1069,6 +1113,33 @@ static char *make_up_name(const char *content_type, size_t number)
     return asprintf(&name, "attachment-%zu%s", number, extension) < 0 ? NULL : name;
 }
 
+/* A message names its parts to its html (RFC 2392); "": this one has no name, or one that is too long. */
+static int append_content_id(struct draft_reading *reading, const struct part *part)
+{
+    char id[CONTENT_ID_SIZE] = "";
+    const char *value = g_mime_object_get_header(part->headers, "Content-ID");
+    const char *begin = value == NULL ? NULL : strchr(value, '<');
+    const char *end = begin == NULL ? NULL : strchr(begin, '>');
+    if (end != NULL && (size_t)(end - begin) <= sizeof(id))
+        snprintf(id, sizeof(id), "%.*s", (int)(end - begin - 1), begin + 1);
+    return string_list_append(&reading->content_ids, id);
+}
+
+/* What an attachment of the service does not have. */
+static int note_attachment(struct draft_reading *reading, const struct part *part, const char *name,
+                           const char *content_type)
+{
+    if (!is_type(part->headers, "text", "*"))
+        return 0;
+    if (!is_attachment(part))
+        return note_not_carried(reading, "%s as a text of the message: it is attached, as %s", content_type,
+                                name);
+    const char *charset = g_mime_object_get_content_type_parameter(part->headers, "charset");
+    if (charset == NULL || strcasecmp(charset, "utf-8") == 0 || strcasecmp(charset, "us-ascii") == 0)
+        return 0;
+    return note_not_carried(reading, "the charset of %s, %.40s", name, charset);
+}
+
 static int read_attachment(struct mime_walk *walk, const struct part *part)
 {
     struct draft_reading *reading = walk->reading;
@@ -1085,7 +1156,9 @@ static int read_attachment(struct mime_walk *walk, const struct part *part)
     char *bytes = NULL;
     size_t len = 0;
     int error = part_read_bytes(reading, part, &bytes, &len);
-    return error != 0 ? error : draft_append_part(reading, name, content_type, bytes, len);
+    error = error != 0 ? error : draft_append_part(reading, name, content_type, bytes, len);
+    error = error != 0 ? error : append_content_id(reading, part);
+    return error != 0 ? error : note_attachment(reading, part, name, content_type);
 }
 
 static int read_leaf(struct mime_walk *walk, const struct part *part)
@@ -1192,6 +1265,40 @@ static size_t part_len(const char *begin, const char *boundary)
     return len > 0 && begin[len - 1] == '\r' ? len - 1 : len;
 }
 
+static bool is_blank(const char *text, size_t len)
+{
+    size_t blank = 0;
+    while (blank < len && g_ascii_isspace(text[blank]))
+        blank++;
+    return blank == len;
+}
+
+/* Text outside the parts (RFC 2046 section 5.1.1: to be ignored). Before the first of them, many programs say
+ * that the message is in MIME format. */
+static int note_text_around(struct draft_reading *reading, const struct part *part, const char *first,
+                            const char *last)
+{
+    size_t before = (size_t)(first - part->body);
+    size_t after = (size_t)(part->body + part->len - last);
+    int error = 0;
+    if (!is_blank(part->body, before) && memmem(part->body, before, "MIME", strlen("MIME")) == NULL)
+        error = note_not_carried(reading, "%sthe text before the first part", part->where);
+    if (error == 0 && !is_blank(last, after))
+        error = note_not_carried(reading, "%sthe text after the last part", part->where);
+    return error;
+}
+
+/* What the parts are together. */
+static int note_multipart(struct draft_reading *reading, const struct part *part)
+{
+    if (is_type(part->headers, "multipart", "signed"))
+        return note_not_carried(reading,
+                                "multipart/signed: the signature is attached, and cannot be verified");
+    if (is_type(part->headers, "multipart", "encrypted"))
+        return note_not_carried(reading, "multipart/encrypted: its parts are attached one by one");
+    return 0;
+}
+
 static int read_multipart(struct mime_walk *walk, const struct part *part)
 {
     struct draft_reading *reading = walk->reading;
@@ -1202,9 +1309,10 @@ static int read_multipart(struct mime_walk *walk, const struct part *part)
                            NESTING_MAX);
 
     enum boundary_line found = LINE_IS_TEXT;
+    const char *first = NULL; /* the first boundary */
     const char *begin = NULL; /* of the part whose end is looked for */
     unsigned int parts = 0;
-    int error = 0;
+    int error = note_multipart(reading, part);
     size_t step;
     for (size_t at = 0; at < part->len && boundary[0] != '\0' && found != LINE_ENDS_MULTIPART && error == 0;
          at += step) {
@@ -1213,6 +1321,7 @@ static int read_multipart(struct mime_walk *walk, const struct part *part)
         found = find_boundary(line, step, boundary);
         if (found == LINE_IS_TEXT)
             continue;
+        first = first == NULL ? line : first;
         if (begin != NULL && begin < line)
             error = read_part(walk, part, ++parts, begin, part_len(begin, line));
         begin = line + step;
@@ -1225,7 +1334,7 @@ static int read_multipart(struct mime_walk *walk, const struct part *part)
         return reason_give(reading->ret_reason, -EBADMSG,
                            "%sthe message is cut off: the closing boundary \"--%.70s--\" is missing",
                            part->where, boundary);
-    return 0;
+    return note_text_around(reading, part, first, begin);
 }
 
 static int read_object(struct mime_walk *walk, const struct part *part)
@@ -1233,12 +1342,43 @@ static int read_object(struct mime_walk *walk, const struct part *part)
     return is_type(part->headers, "multipart", "*") ? read_multipart(walk, part) : read_leaf(walk, part);
 }
 
+/* The id behind "cid:" in html; the bytes it takes up there. */
+static size_t take_cid(const char *text, char ret_id[CONTENT_ID_SIZE])
+{
+    size_t len = strcspn(text, "\"'<>() \t\r\n");
+    g_autofree char *id = g_uri_unescape_segment(text, text + len, NULL);
+    snprintf(ret_id, CONTENT_ID_SIZE, "%s", id == NULL || strlen(id) >= CONTENT_ID_SIZE ? "" : id);
+    return len;
+}
+
+/* Attachments of the service have no Content-ID, so that pictures in the html do not find theirs. */
+static int note_content_ids(struct draft_reading *reading)
+{
+    if (reading->html == NULL || reading->parts_len == 0)
+        return 0;
+    GHashTable *parts = g_hash_table_new(g_str_hash, g_str_equal);
+    for (size_t i = 0; i < reading->content_ids.len; i++)
+        g_hash_table_insert(parts, reading->content_ids.items[i], reading->parts[i].name);
+    int error = 0;
+    const char *at = reading->html;
+    while (error == 0 && (at = strcasestr(at, "cid:")) != NULL) {
+        char id[CONTENT_ID_SIZE];
+        at += strlen("cid:");
+        at += take_cid(at, id);
+        const char *name = id[0] == '\0' ? NULL : g_hash_table_lookup(parts, id);
+        if (name != NULL)
+            error = note_not_carried(reading, "Content-ID of %s: the html names it as cid:%s", name, id);
+    }
+    g_hash_table_destroy(parts);
+    return error;
+}
+
 static int read_body(struct draft_reading *reading, const struct part *message)
 {
     struct mime_walk walk = {.reading = reading};
     int error = read_object(&walk, message);
     reading->alternative_content = walk.html_in != NULL && walk.html_in == walk.plain_in;
-    return error;
+    return error != 0 ? error : note_content_ids(reading);
 }
 
 /* The line that an mbox file has before each message. */
@@ -1396,6 +1536,7 @@ void draft_free(struct draft *draft)
         return;
     free(draft->from);
     free(draft->request);
+    strings_free(draft->not_carried, draft->not_carried_len);
     strings_free(draft->attachment_names, draft->attachment_names_len);
     parts_free(draft->parts, draft->parts_len);
     strings_free(draft->message_ids, draft->message_ids_len);
@@ -1572,6 +1713,9 @@ static int make_draft(struct draft_reading *reading, struct draft **ret_draft)
     draft->attachment_names = TAKE_PTR(reading->attachment_names.items);
     draft->attachment_names_len = reading->attachment_names.len;
     reading->attachment_names.len = 0;
+    draft->not_carried = TAKE_PTR(reading->not_carried.items);
+    draft->not_carried_len = reading->not_carried.len;
+    reading->not_carried.len = 0;
     draft->parts = TAKE_PTR(reading->parts);
     draft->parts_len = reading->parts_len;
     reading->parts_len = 0;

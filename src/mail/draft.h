@@ -49,6 +49,8 @@ struct draft {
     char **message_ids; /* by which it says what it answers, the likeliest first, without brackets. None where
                            the request has existing_email_id */
     size_t message_ids_len;
+    char **not_carried; /* words: what of it the request has no place for */
+    size_t not_carried_len;
 };
 
 /* Reads a message. On failure *ret_reason (may be NULL on -ENOMEM; the caller frees) says in words what is

@@ -266,6 +266,14 @@ static int find_thread(struct acceptance *acceptance, const struct draft *draft)
     return is_carried ? 0 : envelope_add_not_carried(next, words);
 }
 
+static int take_not_carried(struct envelope *next, const struct draft *draft)
+{
+    int error = 0;
+    for (size_t i = 0; i < draft->not_carried_len && error == 0; i++)
+        error = envelope_add_not_carried(next, draft->not_carried[i]);
+    return error;
+}
+
 static int check_message(struct acceptance *acceptance, const char *bytes, size_t len, char **ret_reason)
 {
     _cleanup_(cleanup_draft_free) struct draft *draft = NULL;
@@ -275,6 +283,7 @@ static int check_message(struct acceptance *acceptance, const char *bytes, size_
     error = error != 0 ? error : find_sender(acceptance, draft, ret_reason);
     error = error != 0 ? error : draft_sequence(draft->request, next->from, next->sequence);
     error = error != 0 ? error : allocate_part_ids(next, draft);
+    error = error != 0 ? error : take_not_carried(next, draft);
     error = error != 0 ? error : choose_key(acceptance, bytes, len);
     error = error != 0 ? error : find_thread(acceptance, draft);
     return error != 0 ? error : pin_attachments(acceptance, draft, ret_reason);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages in both forms. A refusal comes with words of one line; what is accepted makes a request that is
- * read to the same request as a message in JSON, and its parts have names and types that can stand in a
- * header.
+ * Messages in both forms. A refusal, and what is not carried, comes with words of one line; what is accepted
+ * makes a request that is read to the same request as a message in JSON, and its parts have names and types
+ * that can stand in a header.
  */
 #include <jansson.h>
 
@@ -27,6 +27,8 @@ static void check_draft(const struct draft *draft)
     FUZZ_CHECK(draft->message_ids_len <= 2 * DRAFT_MESSAGE_IDS_MAX);
     for (size_t i = 0; i < draft->message_ids_len; i++)
         FUZZ_CHECK(draft->message_ids[i][0] != '\0' && strpbrk(draft->message_ids[i], "<> \t\r\n") == NULL);
+    for (size_t i = 0; i < draft->not_carried_len; i++)
+        FUZZ_CHECK(draft->not_carried[i][0] != '\0');
     FUZZ_CHECK(draft_parse(draft->request, strlen(draft->request), NULL, &again, &reason) == 0);
     FUZZ_CHECK(strcmp(again->request, draft->request) == 0);
     draft_free(again);

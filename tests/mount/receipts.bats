@@ -28,6 +28,25 @@ teardown() {
     --arg bob "$BOB" --arg alice "$ALICE"
 }
 
+@test "the receipt says what of the message the interface cannot carry" {
+  {
+    printf 'From: %s\nTo: %s\nSubject: picture\nX-Priority: 1\n' "$ALICE" "$BOB"
+    printf 'Content-Type: multipart/related; boundary=b\n\n'
+    printf -- '--b\nContent-Type: text/html\n\n<img src="cid:logo@x.example">\n'
+    printf -- '--b\nContent-Type: image/png; name=logo.png\nContent-ID: <logo@x.example>\n\npng\n--b--\n'
+  } >"$DIR/picture"
+  cp "$DIR/picture" "$MOUNT/outbox/picture.eml"
+  message "$BOB" "plain" >"$MOUNT/outbox/plain.eml"
+  wait_sent picture.eml
+  wait_sent plain.eml
+  local told='["the header X-Priority", "Content-ID of logo.png: the html names it as cid:logo@x.example"]'
+  holds "$MOUNT/sent/picture.eml.receipt.json" '.not_carried == $told' --argjson told "$told"
+  holds "$MOUNT/sent/plain.eml.receipt.json" 'has("not_carried") | not'
+  stop_mount
+  start_mount
+  holds "$MOUNT/sent/picture.eml.receipt.json" '.not_carried == $told' --argjson told "$told"
+}
+
 @test "the receipt's id is the service's id of the sent email" {
   message "$BOB" "identified" >"$MOUNT/outbox/x"
   wait_sent x

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parts of a draft: each arrives byte for byte, or the draft is refused with words that name the part.
+ * The parts of a draft: each arrives byte for byte, or the draft is refused with words that name the part;
+ * what cannot go out is told.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -233,6 +234,70 @@ static void what_cannot_be_read_whole_is_refused_by_its_part(void **state)
         assert_refused(cases[i].message, cases[i].words);
 }
 
+/* All the words, a line each. */
+static void assert_not_carried(const char *message, const char *words)
+{
+    struct draft *draft = parse(message);
+    _cleanup_strbuf_ struct strbuf lines = STRBUF_INIT(10 * 1000);
+    for (size_t i = 0; i < draft->not_carried_len; i++)
+        strbuf_appendf(&lines, "%s\n", draft->not_carried[i]);
+    assert_string_equal(strbuf_str(&lines), words);
+    draft_free(draft);
+}
+
+#define RELATED "To: b@x.example\nContent-Type: multipart/related; boundary=B\n\n"
+#define LOGO "--B\nContent-Type: image/png; name=logo.png\nContent-ID: <logo@x>\n\nx\n--B--\n"
+#define HTML "--B\nContent-Type: text/html\n\n"
+
+static void what_the_interface_cannot_carry_is_told_in_words(void **state)
+{
+    static const struct {
+        const char *message;
+        const char *words;
+    } cases[] = {
+        {"To: b@x.example\nDate: x\nMessage-ID: <1@x>\nMIME-Version: 1.0\nUser-Agent: x\nCc: c@x\n\nx", ""},
+        {MULTIPART "--B\n\nx\n--B\nContent-Type: text/csv; name=a.csv\n\nx\n--B--\n", ""},
+        {"To: b@x.example\nX-Odd: 1\nX-Priority: 1\nx-priority: 1\n\nx",
+         "the header X-Odd\nthe header X-Priority\n"},
+        {"To: b@x.example\nFrom: Ann <a@x.example>\n\nx", ""},
+        {RELATED HTML "<img src=\"cid:logo@x\">\n" LOGO,
+         "Content-ID of logo.png: the html names it as cid:logo@x\n"},
+        {RELATED HTML "<a style='background:url(CID:logo%40x)'><b src=cid:logo@x>\n" LOGO,
+         "Content-ID of logo.png: the html names it as cid:logo@x\n"},
+        {RELATED HTML "<img src=\"cid:other\"> cid:\n" LOGO, ""},
+        {"To: b@x.example\nContent-Type: multipart/alternative; boundary=B\n\n" HTML "1\n" HTML
+         "2\n--B\nContent-Type: text/calendar\n\nx\n--B--\n",
+         "text/html as a text of the message: it is attached, as attachment-1.html\ntext/calendar as a "
+         "text of the message: it is attached, as attachment-2.ics\n"},
+        {MULTIPART "--B\nContent-Type: text/plain; charset=koi8-r; name=a.txt\n\nx\n--B--\n",
+         "the charset of a.txt, koi8-r\n"},
+        {"To: b@x.example\nContent-Type: multipart/signed; boundary=B\n\n--B\n\nx\n--B\nContent-Type: "
+         "application/pgp-signature\n\nx\n--B--\n",
+         "multipart/signed: the signature is attached, and cannot be verified\n"},
+        {MULTIPART "This is a multi-part message in MIME format.\n\n--B\n\nx\n--B--\n\n", ""},
+        {MULTIPART "Hello\n--B\n\nx\n--B--\nfooter\n",
+         "the text before the first part\nthe text after the last part\n"},
+        {"{\"to_addresses\":\"b@x.example\"}", ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        assert_not_carried(cases[i].message, cases[i].words);
+}
+
+static void a_flood_of_what_is_not_carried_is_told_in_few_words(void **state)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(DRAFT_MAX_BYTES);
+    (void)state;
+    strbuf_append_str(&text, "To: b@x.example\n");
+    for (size_t i = 0; i < 20 * 1000; i++)
+        strbuf_appendf(&text, "X-%zu: x\n", i);
+    strbuf_append_str(&text, "\nx");
+    struct draft *draft = parse(strbuf_str(&text));
+    assert_in_range(draft->not_carried_len, 10, 100);
+    assert_string_equal(draft->not_carried[draft->not_carried_len - 1], "and more");
+    draft_free(draft);
+}
+
 static void a_text_of_many_lines_with_dashes_is_no_flood_of_parts(void **state)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(DRAFT_MAX_BYTES);
@@ -251,6 +316,8 @@ int main(void)
         cmocka_unit_test(an_attached_message_goes_out_as_it_stood),
         cmocka_unit_test(encodings_are_read_as_they_are_written),
         cmocka_unit_test(what_cannot_be_read_whole_is_refused_by_its_part),
+        cmocka_unit_test(what_the_interface_cannot_carry_is_told_in_words),
+        cmocka_unit_test(a_flood_of_what_is_not_carried_is_told_in_few_words),
         cmocka_unit_test(a_text_of_many_lines_with_dashes_is_no_flood_of_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
