@@ -24,9 +24,10 @@ struct invalidation {
 };
 
 void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct stream_readers *readers,
-                   struct watch_helper *watch_helper)
+                   struct watch_helper *watch_helper, struct watch_helper *message_helper)
 {
-    *notifier = (struct notifier){.fuse = fuse, .readers = readers, .watch_helper = watch_helper};
+    *notifier = (struct notifier){
+        .fuse = fuse, .readers = readers, .watch_helper = watch_helper, .message_helper = message_helper};
     notifier->end = &notifier->first;
     pthread_mutex_init(&notifier->lock, NULL);
     clock_condition_init(&notifier->changed);
@@ -206,6 +207,12 @@ static void appeared(void *context, const char *path)
     watch_helper_announce(notifier->watch_helper, path);
 }
 
+static void message_appeared(void *context, uint64_t ino)
+{
+    const struct notifier *notifier = context;
+    watch_helper_announce_inode(notifier->message_helper, ino);
+}
+
 struct tree_listener notifier_listener(struct notifier *notifier)
 {
     return (struct tree_listener){
@@ -214,6 +221,7 @@ struct tree_listener notifier_listener(struct notifier *notifier)
         .file_changed = inode_changed,
         .stream_grew = stream_grew,
         .appeared = appeared,
+        .message_appeared = message_appeared,
         .context = notifier,
     };
 }

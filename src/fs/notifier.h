@@ -26,9 +26,10 @@ enum {
 struct invalidation;
 
 struct notifier {
-    struct fuse_session *fuse;         /* borrowed */
-    struct stream_readers *readers;    /* borrowed */
-    struct watch_helper *watch_helper; /* borrowed */
+    struct fuse_session *fuse;           /* borrowed */
+    struct stream_readers *readers;      /* borrowed */
+    struct watch_helper *watch_helper;   /* borrowed */
+    struct watch_helper *message_helper; /* borrowed; for messages of Maildirs */
     pthread_t thread;
     bool is_running;
     pthread_mutex_t lock;
@@ -45,7 +46,7 @@ struct notifier {
 
 /* `fuse` may be NULL, if it is never started. */
 void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct stream_readers *readers,
-                   struct watch_helper *watch_helper);
+                   struct watch_helper *watch_helper, struct watch_helper *message_helper);
 /* 0 or -errno. */
 int notifier_start(struct notifier *notifier);
 /* Drops what is queued and ends the thread. */

@@ -69,13 +69,24 @@ static void give_first_content(struct operations *operations, fuse_ino_t ino, st
 
 /* ---------------------------------------------------------------- inodes */
 
+static bool is_watch_helper(const struct operations *operations, pid_t pid)
+{
+    return watch_helper_is(operations->watch_helper, pid) || watch_helper_is(operations->message_helper, pid);
+}
+
+static void wait_for_watch_helpers(const struct operations *operations, struct cancel *cancel)
+{
+    watch_helper_wait(operations->watch_helper, cancel);
+    watch_helper_wait(operations->message_helper, cancel);
+}
+
 static void op_lookup(fuse_req_t fuse, fuse_ino_t parent, const char *name)
 {
     const struct operations *operations = operations_of(fuse);
     struct fs_request request;
     struct tree_entry entry;
     /* What the watch helper is to create must not be there. */
-    if (watch_helper_is(operations->watch_helper, fuse_req_ctx(fuse)->pid) && tree_is_announced(parent)) {
+    if (is_watch_helper(operations, fuse_req_ctx(fuse)->pid) && tree_is_announced(parent)) {
         reply_status(fuse, -ENOENT);
         return;
     }
@@ -264,7 +275,7 @@ static void op_create(fuse_req_t fuse, fuse_ino_t parent, const char *name, mode
     struct tree_entry entry;
     int error;
     const struct tree_caller *caller = begin(&request, fuse);
-    if (watch_helper_is(operations->watch_helper, caller->pid))
+    if (is_watch_helper(operations, caller->pid))
         error = tree_create_announced(operations->tree, parent, name, &entry, &handle);
     else
         error = tree_create(operations->tree, caller, parent, name, mode, file->flags, &entry, &handle);
@@ -297,7 +308,7 @@ static void op_write(fuse_req_t fuse, fuse_ino_t ino, const char *bytes, size_t 
     /* After `echo sync >ctl`, `ls` lists what the sync brought, and a watcher knows. */
     if (tree_handle_is_control(handle)) {
         notifier_wait(operations->notifier, caller->cancel);
-        watch_helper_wait(operations->watch_helper, caller->cancel);
+        wait_for_watch_helpers(operations, caller->cancel);
     }
     request_end(&request);
     reply_count(fuse, written);
@@ -465,7 +476,7 @@ static void op_fsyncdir(fuse_req_t fuse, fuse_ino_t ino, int is_data_only, struc
     const struct tree_caller *caller = begin(&request, fuse);
     int error = tree_sync_folder(operations->tree, caller, ino);
     if (tree_is_barrier(ino))
-        watch_helper_wait(operations->watch_helper, caller->cancel);
+        wait_for_watch_helpers(operations, caller->cancel);
     request_end(&request);
     reply_status(fuse, error);
 }

@@ -161,6 +161,7 @@ struct fs_session {
     struct stream_readers readers;
     struct notifier notifier;
     struct watch_helper *watch_helper; /* borrowed */
+    struct watch_helper message_helper;
 };
 
 /* ---------------------------------------------------------------- options */
@@ -241,6 +242,11 @@ static void mount_ended(void *context)
     session->ended(session->context);
 }
 
+static int find_message_path(void *context, uint64_t ino, char *ret_path, size_t size)
+{
+    return tree_find_announced(context, ino, ret_path, size);
+}
+
 static int init_session(struct fs_session *session, const struct fs_session_config *config, char **ret_reason)
 {
     session->ended = config->ended;
@@ -251,15 +257,19 @@ static int init_session(struct fs_session *session, const struct fs_session_conf
         .readers = &session->readers,
         .notifier = &session->notifier,
         .watch_helper = config->watch_helper,
+        .message_helper = &session->message_helper,
     };
     atomic_flag_clear(&session->operations.is_giving_content);
     stream_readers_init(&session->readers);
     session->watch_helper = config->watch_helper;
     session->mountpoint = strdup(config->mountpoint);
+    /* Without memory for it there is no more amiss than that inotify sees less. */
+    (void)watch_helper_init_without_process(&session->message_helper, find_message_path, config->tree);
     int error = request_list_init(&session->requests);
     if (error == 0)
         error = session->mountpoint == NULL ? -ENOMEM : new_fuse_session(session, config, ret_reason);
-    notifier_init(&session->notifier, session->operations.fuse, &session->readers, session->watch_helper);
+    notifier_init(&session->notifier, session->operations.fuse, &session->readers, session->watch_helper,
+                  &session->message_helper);
     int loop_error = request_loop_init(&session->loop, session->operations.fuse, mount_ended, session);
     return error != 0 ? error : loop_error;
 }
@@ -323,6 +333,8 @@ int fs_session_start(struct fs_session *session)
     if (error == 0)
         error = watch_helper_start(session->watch_helper, session->device, session->mountpoint);
     if (error == 0)
+        error = watch_helper_start(&session->message_helper, session->device, session->mountpoint);
+    if (error == 0)
         error = request_loop_start(&session->loop);
     return error;
 }
@@ -377,6 +389,7 @@ void fs_session_stop(struct fs_session *session)
         stream_readers_close(&session->readers);
         notifier_stop(&session->notifier);
         watch_helper_stop(session->watch_helper);
+        watch_helper_stop(&session->message_helper);
     }
     if (session->is_started && has_mountpoint(session) && unmount_cleanly(session->mountpoint) == 0)
         session->is_gone = unmount_is_complete(session->device);
@@ -399,6 +412,7 @@ void fs_session_free(struct fs_session *session)
     request_loop_release(&session->loop);
     request_list_release(&session->requests);
     notifier_release(&session->notifier);
+    watch_helper_release(&session->message_helper);
     stream_readers_release(&session->readers);
     free(session->mountpoint);
     free(session);

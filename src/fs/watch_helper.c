@@ -37,7 +37,8 @@ enum {
 
 struct announcement {
     struct announcement *next;
-    size_t len; /* with the NUL */
+    uint64_t ino; /* whose path is to be found, and `path` is empty; 0: `path` is it */
+    size_t len;   /* with the NUL */
     char path[];
 };
 
@@ -80,6 +81,8 @@ static int open_root(const struct helper_state *state)
 /* Failures are of no interest: whoever lists the folder sees the file all the same. */
 static void create(struct helper_state *state, const char *path)
 {
+    if (path[0] == '\0')
+        return;
     if (state->root_fd < 0)
         state->root_fd = open_root(state);
     if (state->root_fd < 0)
@@ -217,13 +220,19 @@ static void reap(struct watch_helper *helper)
         ;
 }
 
-int watch_helper_init(struct watch_helper *helper)
+int watch_helper_init_without_process(struct watch_helper *helper, watch_helper_find_path find_path,
+                                      void *context)
 {
-    *helper = (struct watch_helper){.fd = -1};
+    *helper = (struct watch_helper){.fd = -1, .find_path = find_path, .context = context};
     helper->end = &helper->first;
     pthread_mutex_init(&helper->lock, NULL);
     clock_condition_init(&helper->changed);
-    int error = share_counter(helper);
+    return share_counter(helper);
+}
+
+int watch_helper_init(struct watch_helper *helper)
+{
+    int error = watch_helper_init_without_process(helper, NULL, NULL);
     return error != 0 ? error : start_process(helper);
 }
 
@@ -290,13 +299,16 @@ static void hand_over(struct watch_helper *helper, const char *strings, size_t l
         count_all_done(helper);
 }
 
-/* As many as go into the pipe at once. */
-static size_t pop_locked(struct watch_helper *helper, char ret_strings[PIPE_BYTES], unsigned long *ret_paths)
+/* As many as go into the pipe at once; one, where its path is to be found. */
+static size_t pop_locked(struct watch_helper *helper, char ret_strings[PIPE_BYTES], unsigned long *ret_paths,
+                         uint64_t *ret_ino)
 {
     size_t len = 0;
     *ret_paths = 0;
+    *ret_ino = 0;
     struct announcement *announcement;
-    while ((announcement = helper->first) != NULL && len + announcement->len <= PIPE_BYTES) {
+    while ((announcement = helper->first) != NULL && len + announcement->len <= PIPE_BYTES && *ret_ino == 0) {
+        *ret_ino = announcement->ino;
         memcpy(ret_strings + len, announcement->path, announcement->len);
         len += announcement->len;
         helper->first = announcement->next;
@@ -309,6 +321,15 @@ static size_t pop_locked(struct watch_helper *helper, char ret_strings[PIPE_BYTE
     return len;
 }
 
+/* What has no path goes through the pipe as an empty one, at which the process does nothing: so it is counted
+ * in its turn, and who waits for what came before it waits long enough. */
+static size_t find_path(const struct watch_helper *helper, uint64_t ino, char ret_path[PIPE_BYTES])
+{
+    if (helper->find_path(helper->context, ino, ret_path, PIPE_BYTES) != 0)
+        ret_path[0] = '\0';
+    return strlen(ret_path) + 1;
+}
+
 static void *work(void *argument)
 {
     struct watch_helper *helper = argument;
@@ -318,12 +339,15 @@ static void *work(void *argument)
     pthread_mutex_lock(&helper->lock);
     while (!helper->is_ending) {
         unsigned long paths;
-        size_t len = pop_locked(helper, strings, &paths);
+        uint64_t ino;
+        size_t len = pop_locked(helper, strings, &paths, &ino);
         if (len == 0) {
             pthread_cond_wait(&helper->changed, &helper->lock);
             continue;
         }
         pthread_mutex_unlock(&helper->lock);
+        if (ino != 0)
+            len = find_path(helper, ino, strings);
         hand_over(helper, strings, len, paths);
         pthread_mutex_lock(&helper->lock);
     }
@@ -380,7 +404,7 @@ void watch_helper_release(struct watch_helper *helper)
     pthread_mutex_destroy(&helper->lock);
 }
 
-void watch_helper_announce(struct watch_helper *helper, const char *path)
+static void queue(struct watch_helper *helper, uint64_t ino, const char *path)
 {
     size_t len = strlen(path) + 1;
     struct announcement *announcement = NULL;
@@ -391,6 +415,7 @@ void watch_helper_announce(struct watch_helper *helper, const char *path)
         announcement = malloc(sizeof(*announcement) + len);
     if (announcement != NULL) {
         announcement->next = NULL;
+        announcement->ino = ino;
         announcement->len = len;
         memcpy(announcement->path, path, len);
         *helper->end = announcement;
@@ -400,6 +425,16 @@ void watch_helper_announce(struct watch_helper *helper, const char *path)
         pthread_cond_broadcast(&helper->changed);
     }
     pthread_mutex_unlock(&helper->lock);
+}
+
+void watch_helper_announce(struct watch_helper *helper, const char *path)
+{
+    queue(helper, 0, path);
+}
+
+void watch_helper_announce_inode(struct watch_helper *helper, uint64_t ino)
+{
+    queue(helper, ino, "");
 }
 
 /* The process counts in shared memory, and wakes nobody. */

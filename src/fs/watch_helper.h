@@ -11,6 +11,10 @@
  * The daemon's side is a queue of paths, and a thread that writes them into the pipe, so that nobody who
  * announces something waits. It starts the process anew when that has died. What is new needs none of this to
  * be seen: a path that is dropped here (too many at once, no process) is in every listing.
+ *
+ * There are two. The second is for messages of Maildirs, and has no process before the first of them. Their
+ * names are found by its thread, which waits for the disk; and its process may have to wait for a folder that
+ * the kernel locks while somebody's lookup fetches a message. Nothing else that is announced waits for that.
  */
 #ifndef INBOXFS_FS_WATCH_HELPER_H
 #define INBOXFS_FS_WATCH_HELPER_H
@@ -30,14 +34,20 @@ enum {
 
 struct announcement;
 
+/* Finds the path below the mount point of what has this inode number; may wait for the disk. 0, or -errno: it
+ * has none any more. */
+typedef int (*watch_helper_find_path)(void *context, uint64_t ino, char *ret_path, size_t size);
+
 struct watch_helper {
     atomic_int pid; /* of the process; 0: there is none */
     int fd;         /* the pipe to it, non-blocking; -1: none. The thread's while it runs, like all below */
     /* Of the paths taken: how many the processes are done with (closed, and nothing of the mount open), or
      * lost. In memory that all processes share; NULL: there is none, and there can be no process. */
     atomic_ulong *done;
-    unsigned long taken; /* paths, ever, from the queue: handed over or lost */
-    char *introduction;  /* what each process reads first; owned */
+    unsigned long taken;              /* paths, ever, from the queue: handed over or lost */
+    watch_helper_find_path find_path; /* NULL: paths are announced, not inode numbers */
+    void *context;                    /* of find_path; borrowed */
+    char *introduction;               /* what each process reads first; owned */
     size_t introduction_len;
     int64_t started_ms; /* when the process was started, monotonic; 0: by watch_helper_init() */
     pthread_t thread;
@@ -55,6 +65,9 @@ struct watch_helper {
  * for the process dies with it. 0 or -errno: watchers see nothing until watch_helper_start() had more luck.
  * To be released in any case. */
 int watch_helper_init(struct watch_helper *helper);
+/* The same of one without a process, which the thread starts when there is something to announce. */
+int watch_helper_init_without_process(struct watch_helper *helper, watch_helper_find_path find_path,
+                                      void *context);
 /* Starts the thread. `device`: of the mount, as st_dev; what is not on it is left alone. 0 or -errno. */
 int watch_helper_start(struct watch_helper *helper, dev_t device, const char *mountpoint);
 /* Ends the thread, and tells the process to end; does not wait for it, since it may be waiting for an answer
@@ -65,6 +78,8 @@ void watch_helper_release(struct watch_helper *helper);
 
 /* A file has appeared at this path below the mount point. From any thread; does not wait. */
 void watch_helper_announce(struct watch_helper *helper, const char *path);
+/* The same by its inode number, of which find_path makes a path. */
+void watch_helper_announce_inode(struct watch_helper *helper, uint64_t ino);
 
 /* Waits until watchers have seen all that was announced, at most WATCH_HELPER_WAIT_MS: then the process has
  * nothing open, and an unmount is not held up by it. Never while a folder in which it creates is locked. */

@@ -757,7 +757,7 @@ const struct node_ops inbox_ops = {
     .read_dir = read_inbox_dir,
     .parent = parent_of_inbox,
     .is_listing_lasting = true,
-    .is_announced = true,
+    .is_announced = node_is_announced,
     .rename = mark_email,
 };
 

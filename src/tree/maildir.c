@@ -12,6 +12,9 @@
  * folder is looked up or listed: then the inbox is looked through, if it has changed. A message has no size
  * before it was fetched, and looking it up fetches it. So requests wait here, and nobody is ever notified of
  * anything in cur and new.
+ *
+ * Mail that comes is announced in new, once somebody has looked at the Maildir in this mount. It is created
+ * without a size that lasts: the kernel asks for that with the next lookup.
  */
 #include "tree/maildir.h"
 
@@ -577,6 +580,66 @@ static int lookup_maildir(struct tree *tree, const struct tree_caller *caller, u
     return 0;
 }
 
+/* ---------------------------------------------------------------- mail announced */
+
+void maildir_email_appeared(struct tree *tree, uint32_t inbox, uint32_t email)
+{
+    if (maildir_memory_has_inbox(tree->maildir->memory, inbox))
+        notify_message_appeared(tree, node_ino(NODE_MAILDIR_MESSAGE, email));
+}
+
+/* What the memory has not met, or not since it came back, it learns of now. */
+static int meet_email(struct tree *tree, const struct email_view *email, struct maildir_mail *ret)
+{
+    struct maildir_memory *memory = tree->maildir->memory;
+    if (maildir_memory_find_email(memory, email->inbox, email->number, ret) && !ret->is_gone)
+        return 0;
+    int error = refresh(tree, email->inbox);
+    if (error != 0)
+        return error;
+    return maildir_memory_find_email(memory, email->inbox, email->number, ret) ? 0 : -ENOENT;
+}
+
+int maildir_find_announced(struct tree *tree, uint64_t ino, char *ret_path, size_t size)
+{
+    struct email_view email;
+    struct inbox_view inbox;
+    struct maildir_mail mail;
+    char name[MAILDIR_NAME_SIZE];
+    if (!store_get_email(tree->store, (uint32_t)node_number(ino), &email) || !is_in_inbox(tree, &email) ||
+        !store_get_inbox(tree->store, email.inbox, &inbox))
+        return -ENOENT;
+    int error = meet_email(tree, &email, &mail);
+    if (error != 0)
+        return error;
+    if (!maildir_mail_is_shown(&mail) || mail.folder != MAILDIR_NEW)
+        return -ENOENT;
+    name_of(&mail, name);
+    int len = snprintf(ret_path, size, "maildir/%s/new/%s", inbox.name, name);
+    return len >= 0 && (size_t)len < size ? 0 : -ENAMETOOLONG;
+}
+
+static bool is_announced(uint64_t folder)
+{
+    return part_of(folder) == MAILDIR_PART_NEW;
+}
+
+static int lookup_announced(struct tree *tree, uint64_t folder, const char *name, struct tree_entry *ret)
+{
+    struct maildir_mail mail;
+    struct email_view email;
+    int error = find_message(tree, folder, name, &mail, &email);
+    if (error != 0)
+        return error;
+    fill_message(tree, &email, &mail, ret);
+    if (mail.size < 0) {
+        ret->ino = node_ino(NODE_MAILDIR_MESSAGE, email.number);
+        ret->is_name_lasting = false;
+        ret->attributes.is_lasting = false;
+    }
+    return 0;
+}
+
 /* ---------------------------------------------------------------- names made */
 
 static int check_can_make(const struct tree *tree, uint64_t folder)
@@ -883,6 +946,8 @@ const struct node_ops maildir_ops = {
     .get = get_part,
     .waits_for_service = true,
     .lookup = lookup_in_maildir,
+    .is_announced = is_announced,
+    .lookup_announced = lookup_announced,
     .open_dir = open_maildir,
     .read_dir = read_maildir,
     .release_dir = release_maildir_dir,

@@ -14,6 +14,10 @@ bool maildir_is_shown(const struct tree *tree);
 void maildir_inbox_changed(struct tree *tree, uint32_t inbox);
 /* An email left its inbox. */
 void maildir_email_gone(struct tree *tree, uint32_t inbox, uint32_t email);
+/* An email came into its inbox. */
+void maildir_email_appeared(struct tree *tree, uint32_t inbox, uint32_t email);
+/* tree_find_announced() of a message. */
+int maildir_find_announced(struct tree *tree, uint64_t ino, char *ret_path, size_t size);
 /* Tells the listener that the folder of an inbox may be another. */
 void maildir_notify_box(struct tree *tree, uint32_t inbox);
 

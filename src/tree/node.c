@@ -93,6 +93,12 @@ int node_set_size(const struct tree_caller *caller, struct tree_handle *handle,
     return handle->ops->set_size(handle, caller, change->size);
 }
 
+bool node_is_announced(uint64_t folder)
+{
+    (void)folder;
+    return true;
+}
+
 int node_refuse_rename(unsigned int flags)
 {
     return (flags & ~(unsigned int)RENAME_NOREPLACE) != 0 ? -EINVAL : -EPERM;
@@ -214,6 +220,14 @@ void notify_stream_grew(struct tree *tree)
     pthread_mutex_lock(&tree->listener_lock);
     if (tree->listener.stream_grew != NULL)
         tree->listener.stream_grew(tree->listener.context);
+    pthread_mutex_unlock(&tree->listener_lock);
+}
+
+void notify_message_appeared(struct tree *tree, uint64_t ino)
+{
+    pthread_mutex_lock(&tree->listener_lock);
+    if (tree->listener.message_appeared != NULL)
+        tree->listener.message_appeared(tree->listener.context, ino);
     pthread_mutex_unlock(&tree->listener_lock);
 }
 

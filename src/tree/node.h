@@ -127,6 +127,7 @@ void notify_folder_changed(struct tree *tree, uint64_t ino);
 void notify_entry_gone(struct tree *tree, uint64_t folder_ino, const char *name);
 void notify_file_changed(struct tree *tree, uint64_t ino);
 void notify_stream_grew(struct tree *tree);
+void notify_message_appeared(struct tree *tree, uint64_t ino);
 /* `format` makes the path below the mount point. */
 __attribute__((format(printf, 2, 3))) void notify_appeared(struct tree *tree, const char *format, ...);
 
@@ -195,7 +196,11 @@ struct node_ops {
     bool is_listing_lasting;
     bool has_own_dots; /* read_dir hands out "." and "..", and positions are its own */
     bool is_barrier;   /* fsync(2) waits there until what was handed in is settled (tree_is_barrier()) */
-    bool is_announced; /* inotify watchers learn of what appears in it (tree_is_announced()) */
+
+    /* Whether inotify watchers learn of what appears in the folder (tree_is_announced()). NULL: no. */
+    bool (*is_announced)(uint64_t folder);
+    /* `lookup` of what appeared, for the watch helper; it waits for nothing. NULL: `lookup` does it. */
+    int (*lookup_announced)(struct tree *tree, uint64_t folder, const char *name, struct tree_entry *ret);
 
     /* Changes in a folder. NULL: -EPERM. `new_folder` is the one that `rename` belongs to. */
     int (*create)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
@@ -219,6 +224,9 @@ struct node_ops {
 #define NODE_KIND_OPS(NAME, ops) extern const struct node_ops ops##_ops;
 NODE_KINDS(NODE_KIND_OPS)
 #undef NODE_KIND_OPS
+
+/* The `is_announced` of folders in which all that appears is announced. */
+bool node_is_announced(uint64_t folder);
 
 /* The operations of a node; of what is none, all are NULL. */
 const struct node_ops *node_ops_of(uint64_t ino);

@@ -106,8 +106,10 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
     else if (change == STORE_ADDED)
         maildir_inbox_changed(tree, view.inbox);
     inbox_notify_mail(tree, view.inbox);
-    if (!was_invalid && change == STORE_ADDED && store_get_inbox(tree->store, view.inbox, &inbox))
+    if (!was_invalid && change == STORE_ADDED && store_get_inbox(tree->store, view.inbox, &inbox)) {
         notify_appeared(tree, "inboxes/%s/%s", inbox.name, view.name);
+        maildir_email_appeared(tree, view.inbox, email);
+    }
 }
 
 static void sent_changed(void *context, uint32_t sent, enum store_change change)
@@ -411,7 +413,8 @@ int tree_create(struct tree *tree, const struct tree_caller *caller, uint64_t pa
 
 bool tree_is_announced(uint64_t folder_ino)
 {
-    return node_ops_of(folder_ino)->is_announced;
+    const struct node_ops *ops = node_ops_of(folder_ino);
+    return ops->is_announced != NULL && ops->is_announced(folder_ino);
 }
 
 int tree_create_announced(struct tree *tree, uint64_t folder_ino, const char *name,
@@ -421,7 +424,10 @@ int tree_create_announced(struct tree *tree, uint64_t folder_ino, const char *na
     static const struct handle_ops ops = {.caching = TREE_CACHE_LASTING, .release = tree_handle_free};
     if (!tree_is_announced(folder_ino))
         return -EPERM;
-    int error = tree_lookup(tree, NULL, folder_ino, name, ret_entry);
+    const struct node_ops *folder_ops = node_ops_of(folder_ino);
+    int error = folder_ops->lookup_announced != NULL
+                    ? folder_ops->lookup_announced(tree, folder_ino, name, ret_entry)
+                    : tree_lookup(tree, NULL, folder_ino, name, ret_entry);
     if (error != 0)
         return error;
     struct tree_handle *handle = handle_new(tree, &ops, sizeof(*handle), O_RDONLY);
@@ -430,6 +436,12 @@ int tree_create_announced(struct tree *tree, uint64_t folder_ino, const char *na
     add_link(tree, &tree->open_handles, &handle->link);
     *ret_handle = handle;
     return 0;
+}
+
+int tree_find_announced(struct tree *tree, uint64_t ino, char *ret_path, size_t size)
+{
+    return node_kind(ino) == NODE_MAILDIR_MESSAGE ? maildir_find_announced(tree, ino, ret_path, size)
+                                                  : -ENOENT;
 }
 
 enum tree_caching tree_handle_caching(const struct tree_handle *handle)

@@ -58,6 +58,8 @@ struct tree_listener {
     /* A file appeared that no user put there: in an inbox (not what was there before the first sync), in
      * sent/ or failed/. `path` is below the mount point. */
     void (*appeared)(void *context, const char *path);
+    /* The same of a message in a Maildir that somebody has looked at: tree_find_announced() has its path. */
+    void (*message_appeared)(void *context, uint64_t ino);
     void *context;
 };
 /* NULL: nobody any more; when it returns, the one before is not called again. */
@@ -262,8 +264,9 @@ bool tree_is_barrier(uint64_t folder_ino);
 /* ---------------------------------------------------------------- what appeared, once more */
 
 /* What appeared by the service's doing is created by a process of our own, so that the kernel raises the
- * events that inotify watchers wait for (fs/watch_helper.h). To that process alone these are free names. Only
- * in folders where no request waits for the service: an inbox, sent/, failed/. */
+ * events that inotify watchers wait for (fs/watch_helper.h). To that process alone these are free names.
+ * Making them waits for nothing; but in `new` of a Maildir the kernel may have the folder locked for a lookup
+ * that waits for the service, so a process of its own creates messages there. */
 
 /* Whether the listener is called for what appears in this folder (tree_listener.appeared). */
 bool tree_is_announced(uint64_t folder_ino);
@@ -272,5 +275,9 @@ bool tree_is_announced(uint64_t folder_ino);
  * alone. -ENOENT: it has gone meanwhile; -EPERM: not in this folder. */
 int tree_create_announced(struct tree *tree, uint64_t folder_ino, const char *name,
                           struct tree_entry *ret_entry, struct tree_handle **ret_handle);
+
+/* The path below the mount point of a message that appeared (tree_listener.message_appeared). Waits for the
+ * disk. 0; -ENOENT: it is not in `new` any more; -errno. */
+int tree_find_announced(struct tree *tree, uint64_t ino, char *ret_path, size_t size);
 
 #endif

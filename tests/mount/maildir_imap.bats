@@ -8,6 +8,7 @@ load support
 load maildir
 
 setup() {
+  CLIENT_PID=
   # It serves no user 0. In a namespace of its own it is another one.
   AS=
   if [ "$(id -u)" -eq 0 ]; then
@@ -16,15 +17,19 @@ setup() {
   fi
   start_maildirs one two three
   mkdir "$DIR/dovecot"
+  # It looks by the clock, too: not before these tests are over.
   cat >"$DIR/dovecot.conf" <<END
 base_dir = $DIR/dovecot
 mail_location = maildir:$BOX:INDEX=$DIR/dovecot/index
 mail_home = $DIR/dovecot
+mailbox_idle_check_interval = 1 hour
 ssl = no
 END
 }
 
 teardown() {
+  # The server ends with its client.
+  [ -z "$CLIENT_PID" ] || pkill -P "$CLIENT_PID" || true
   stop_all
 }
 
@@ -58,6 +63,19 @@ has_nothing_to_complain_of()
   equal "$(basename "$(message_of two)" | sed 's/.*:2,//')" FS
   # The next session knows it by the same number.
   contains "$(imap 'select|INBOX' "uid|fetch|$uid|(FLAGS BODY.PEEK[HEADER.FIELDS (Subject)])")" "Subject: two"
+}
+
+@test "IDLE tells a client of mail that comes" {
+  imap 'select|INBOX' 'wait|4 EXISTS' 'fetch|4|(BODY.PEEK[HEADER.FIELDS (Subject)])' >"$DIR/answers" 3>&- &
+  CLIENT_PID=$!
+  wait_until 30 grep -q waiting "$DIR/answers"
+  send_from_elsewhere "$ALICE" "$BOB" four
+  refresh
+  wait "$CLIENT_PID"
+  CLIENT_PID=
+  has_nothing_to_complain_of
+  grep -q 'wait OK .*4 EXISTS' "$DIR/answers"
+  grep -q 'Subject: four' "$DIR/answers"
 }
 
 @test "what a client marks as deleted and expunges is gone from the Maildir for good, and stays in the inbox" {

@@ -146,6 +146,48 @@ static void one_that_could_not_be_forked_is_started_later(void **state)
     assert_true(appears(world, "file"));
 }
 
+/* Even numbers are files; the others have gone. */
+static int find_even(void *context, uint64_t ino, char *ret_path, size_t size)
+{
+    (void)context;
+    snprintf(ret_path, size, "message %u", (unsigned int)ino);
+    return ino % 2 == 0 ? 0 : -ENOENT;
+}
+
+static void what_has_no_path_any_more_is_counted_in_its_turn(void **state)
+{
+    struct world *world = *state;
+    char name[32];
+    watch_helper_release(&world->helper);
+    assert_int_equal(watch_helper_init_without_process(&world->helper, find_even, NULL), 0);
+    assert_int_equal(watch_helper_start(&world->helper, world->device, world->dir.path), 0);
+    assert_int_equal(world->helper.pid, 0);
+    for (unsigned int i = 1; i <= 200; i++) {
+        /* Whenever a wait is over, all that was announced before is there. */
+        watch_helper_announce_inode(&world->helper, 2 * i);
+        watch_helper_announce_inode(&world->helper, 2 * i + 1);
+        for (int k = 0; k < 20 && *world->helper.done < 2 * i; k++)
+            watch_helper_wait(&world->helper, NULL);
+        snprintf(name, sizeof(name), "message %u", 2 * i);
+        assert_true(is_there(world, name));
+    }
+    assert_int_equal(*world->helper.done, 400);
+    assert_false(is_there(world, "message 3"));
+    assert_true(world->helper.pid > 0);
+}
+
+/* The end waits for the process: it is not stopped twice, nor forgotten. */
+static void one_without_a_process_ends(void **state)
+{
+    struct world *world = *state;
+    watch_helper_release(&world->helper);
+    assert_int_equal(watch_helper_init_without_process(&world->helper, find_even, NULL), 0);
+    watch_helper_announce_inode(&world->helper, 2);
+    assert_int_equal(watch_helper_start(&world->helper, world->device, world->dir.path), 0);
+    watch_helper_stop(&world->helper);
+    watch_helper_stop(&world->helper);
+}
+
 static void a_wait_is_cut_short(void **state)
 {
     struct world *world = *state;
@@ -172,6 +214,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_that_was_killed_is_replaced, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_wait_is_cut_short, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_that_could_not_be_forked_is_started_later, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_has_no_path_any_more_is_counted_in_its_turn, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_without_a_process_ends, set_up, tear_down),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);

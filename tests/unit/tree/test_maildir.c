@@ -422,6 +422,95 @@ static void mail_that_is_gone_is_not_there_and_comes_back_as_what_it_was(void **
     assert_string_equal(list(fixture, BOX "/new", 0).by_uid[2].name, listing.by_uid[2].name);
 }
 
+/* ---------------------------------------------------------------- mail announced */
+
+struct appeared {
+    uint64_t inos[8];
+    size_t count;
+};
+
+static void note_appeared(void *context, uint64_t ino)
+{
+    struct appeared *appeared = context;
+    assert_true(appeared->count < ARRAY_LEN(appeared->inos));
+    appeared->inos[appeared->count++] = ino;
+}
+
+static void mail_is_announced_by_a_name_that_is_free_to_be_created(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct appeared appeared = {.count = 0};
+    const struct tree_listener listener = {.message_appeared = note_appeared, .context = &appeared};
+    struct tree_handle *handle = NULL;
+    struct tree_entry entry;
+    char path[256];
+    tree_set_listener(fixture->tree, &listener);
+    fake_service_add_simple_email(fixture->fake, "i1", "6fa3f6ff-0d44", "fourth");
+    sync_all(fixture);
+    assert_int_equal(appeared.count, 0); /* nobody has looked */
+    assert_int_equal(list(fixture, BOX "/new", 0).count, 4);
+    fake_service_add_simple_email(fixture->fake, "i1", "70b407aa-0d44", "fifth");
+    sync_all(fixture);
+    tree_set_listener(fixture->tree, NULL);
+    assert_int_equal(appeared.count, 1);
+    assert_int_equal(tree_find_announced(fixture->tree, appeared.inos[0], path, sizeof(path)), 0);
+    assert_int_equal(strncmp(path, BOX "/new/", strlen(BOX "/new/")), 0);
+    const char *name = path + strlen(BOX "/new/");
+    uint64_t new = fixture_ino(fixture, BOX "/new");
+    /* Without waiting for its size, which nothing may rely on. */
+    assert_int_equal(tree_create_announced(fixture->tree, new, name, &entry, &handle), 0);
+    tree_release(handle);
+    assert_int_equal(entry.ino, appeared.inos[0]);
+    assert_false(entry.is_name_lasting);
+    assert_false(entry.attributes.is_lasting);
+    assert_string_equal(list(fixture, BOX "/new", 0).by_uid[5].name, name);
+    assert_int_equal(tree_find_announced(fixture->tree, appeared.inos[0], path, 20), -ENAMETOOLONG);
+    assert_int_equal(tree_find_announced(fixture->tree, fixture_ino(fixture, "drafts"), path, sizeof(path)),
+                     -ENOENT);
+}
+
+static void what_is_not_in_new_any_more_has_no_name_to_be_announced_by(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    char path[256];
+    char marked[MAILDIR_NAME_SIZE + 80];
+    struct tree_entry entry;
+    struct tree_handle *handle = NULL;
+    struct listing listing = list(fixture, BOX "/new", 0);
+    uint64_t new = fixture_ino(fixture, BOX "/new");
+    uint64_t inos[3];
+    for (size_t i = 1; i < ARRAY_LEN(inos); i++) {
+        _cleanup_free_ char *of = path_of(BOX "/new", listing.by_uid[i].name);
+        inos[i] = fixture_ino(fixture, of);
+        assert_int_equal(tree_find_announced(fixture->tree, inos[i], path, sizeof(path)), 0);
+        assert_string_equal(path, of);
+    }
+    snprintf(marked, sizeof(marked), "%s:2,S", listing.by_uid[1].name);
+    assert_int_equal(rename_at(fixture, BOX "/new", listing.by_uid[1].name, BOX "/cur", marked), 0);
+    assert_int_equal(tree_find_announced(fixture->tree, inos[1], path, sizeof(path)), -ENOENT);
+    assert_int_equal(tree_create_announced(fixture->tree, new, listing.by_uid[1].name, &entry, &handle),
+                     -ENOENT);
+    fake_service_remove_email(fixture->fake, "4d81d4dd-0d44");
+    sync_all(fixture);
+    assert_int_equal(tree_find_announced(fixture->tree, inos[2], path, sizeof(path)), -ENOENT);
+    assert_int_equal(tree_create_announced(fixture->tree, new, listing.by_uid[2].name, &entry, &handle),
+                     -ENOENT);
+}
+
+static void nothing_but_new_is_announced_in(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    static const char *const folders[] = {"maildir", BOX, BOX "/cur", BOX "/tmp"};
+    struct tree_entry entry;
+    struct tree_handle *handle = NULL;
+    assert_true(tree_is_announced(fixture_ino(fixture, BOX "/new")));
+    for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
+        uint64_t folder = fixture_ino(fixture, folders[i]);
+        assert_false(tree_is_announced(folder));
+        assert_int_equal(tree_create_announced(fixture->tree, folder, "new", &entry, &handle), -EPERM);
+    }
+}
+
 /* ---------------------------------------------------------------- programs' own files */
 
 static void programs_have_files_of_their_own(void **state)
@@ -522,6 +611,9 @@ int main(void)
         TEST(new_mail_changes_new_before_anybody_looks_through_it),
         TEST(a_new_inbox_changes_the_folder_of_maildirs),
         TEST(mail_that_is_gone_is_not_there_and_comes_back_as_what_it_was),
+        TEST(mail_is_announced_by_a_name_that_is_free_to_be_created),
+        TEST(what_is_not_in_new_any_more_has_no_name_to_be_announced_by),
+        TEST(nothing_but_new_is_announced_in),
         TEST(programs_have_files_of_their_own),
         TEST(uidvalidity_speaks_for_numbers_to_come),
         TEST(what_the_disk_does_not_tell_is_not_listed_as_nothing),
