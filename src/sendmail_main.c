@@ -46,7 +46,7 @@ enum {
     MOUNTINFO_MAX_BYTES = 4 * 1000 * 1000,
 };
 
-struct arguments {
+struct invocation {
     const char *mount;   /* --mount, else INBOXFS_MOUNT; NULL: the only one there is */
     const char *aliases; /* a file as /etc/aliases */
     const char *root;    /* who gets mail for local names without an alias; or NULL */
@@ -61,16 +61,16 @@ struct arguments {
 };
 
 /* A header field: its lines as they stand, with their line ends. */
-struct field {
+struct header_field {
     const char *line;
     size_t len;
     size_t name_len;
     const char *value; /* within the line; ends with it */
 };
 
-struct message {
+struct input_message {
     struct strbuf text; /* what was read; its line ends are LF */
-    struct field *fields;
+    struct header_field *fields;
     size_t fields_len;
     const char *body; /* behind the blank line */
     size_t body_len;
@@ -83,10 +83,10 @@ static int complain(int status, const char *format, ...) __attribute__((format(p
 static int complain(int status, const char *format, ...)
 {
     char *text = NULL;
-    va_list arguments;
-    va_start(arguments, format);
-    int len = vasprintf(&text, format, arguments);
-    va_end(arguments);
+    va_list values;
+    va_start(values, format);
+    int len = vasprintf(&text, format, values);
+    va_end(values);
     fputs("inboxfs-sendmail: ", stderr);
     for (int i = 0; i < len;) {
         struct character character = character_at(text + i, (size_t)(len - i));
@@ -131,16 +131,16 @@ static const char usage[] =
 /* ---------------------------------------------------------------- arguments */
 
 /* -1: go on; else the exit status. */
-static int set_mode(const char *mode, struct arguments *arguments)
+static int set_mode(const char *mode, struct invocation *invocation)
 {
     if (strcmp(mode, "p") == 0)
-        arguments->lists_queue = true;
+        invocation->lists_queue = true;
     else if (strcmp(mode, "m") != 0)
         return complain(EX_USAGE, "-b%s is not supported: there is no SMTP and no alias database", mode);
     return -1;
 }
 
-static int parse_arguments(int argc, char **argv, struct arguments *arguments)
+static int parse_arguments(int argc, char **argv, struct invocation *invocation)
 {
     static const struct option options[] = {
         {"mount", required_argument, NULL, 'M'},
@@ -154,24 +154,24 @@ static int parse_arguments(int argc, char **argv, struct arguments *arguments)
     int option;
     while ((option = getopt_long(argc, argv, "+B:F:L:N:O:R:UV:X:b:f:h:imno:q::r:tv", options, NULL)) != -1) {
         if (option == 'M')
-            arguments->mount = optarg;
+            invocation->mount = optarg;
         else if (option == 'A')
-            arguments->aliases = optarg;
+            invocation->aliases = optarg;
         else if (option == 'T')
-            arguments->root = optarg;
+            invocation->root = optarg;
         else if (option == 'W')
-            arguments->waits = true;
+            invocation->waits = true;
         else if (option == 'f' || option == 'r')
-            arguments->sender = optarg;
+            invocation->sender = optarg;
         else if (option == 'F')
-            arguments->name = optarg;
+            invocation->name = optarg;
         else if (option == 't')
-            arguments->reads_headers = true;
+            invocation->reads_headers = true;
         else if (option == 'q')
-            arguments->runs_queue = true;
+            invocation->runs_queue = true;
         else if (option == 'i' || (option == 'o' && strcmp(optarg, "i") == 0))
-            arguments->ignores_dots = true;
-        else if (option == 'b' && set_mode(optarg, arguments) >= 0)
+            invocation->ignores_dots = true;
+        else if (option == 'b' && set_mode(optarg, invocation) >= 0)
             return EX_USAGE;
         else if (option == 'H' || option == 'P') {
             fputs(option == 'H' ? usage : "inboxfs-sendmail " INBOXFS_VERSION "\n", stdout);
@@ -179,7 +179,7 @@ static int parse_arguments(int argc, char **argv, struct arguments *arguments)
         } else if (option == '?')
             return complain(EX_USAGE, "try --help");
     }
-    arguments->recipients = argv + optind;
+    invocation->recipients = argv + optind;
     return -1;
 }
 
@@ -264,9 +264,9 @@ static int open_only_mount(int *ret_status)
 }
 
 /* The mount's root folder. -1: *ret_status is the exit status. */
-static int open_mount(const struct arguments *arguments, int *ret_status)
+static int open_mount(const struct invocation *invocation, int *ret_status)
 {
-    const char *path = arguments->mount;
+    const char *path = invocation->mount;
     if (path == NULL)
         return open_only_mount(ret_status);
     _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -329,7 +329,7 @@ static size_t line_len(const char *at, const char *end)
 }
 
 /* The field that begins at `at`, with the lines that continue it. */
-static bool read_field(const char *at, const char *end, struct field *ret_field)
+static bool read_field(const char *at, const char *end, struct header_field *ret_field)
 {
     size_t len = line_len(at, end);
     size_t name_len = field_name_len(at, len);
@@ -337,20 +337,20 @@ static bool read_field(const char *at, const char *end, struct field *ret_field)
         return false;
     while (at + len < end && (at[len] == ' ' || at[len] == '\t'))
         len += line_len(at + len, end);
-    *ret_field = (struct field){at, len, name_len, strchr(at + name_len, ':') + 1};
+    *ret_field = (struct header_field){at, len, name_len, strchr(at + name_len, ':') + 1};
     return true;
 }
 
 /* The headers are the lines at the beginning that are fields. A text without any is a body. */
-static int split_message(struct message *message)
+static int split_message(struct input_message *message)
 {
     const char *at = strbuf_str(&message->text);
     const char *end = at + message->text.len;
     if (strncmp(at, "From ", 5) == 0 || strncmp(at, ">From ", 6) == 0)
         at += line_len(at, end);
-    struct field field;
+    struct header_field field;
     while (at < end && read_field(at, end, &field)) {
-        struct field *grown = reallocarray(message->fields, message->fields_len + 1, sizeof(*grown));
+        struct header_field *grown = reallocarray(message->fields, message->fields_len + 1, sizeof(*grown));
         if (grown == NULL)
             return -ENOMEM;
         message->fields = grown;
@@ -364,7 +364,7 @@ static int split_message(struct message *message)
     return 0;
 }
 
-static int read_message(const struct arguments *arguments, struct message *message)
+static int read_message(const struct invocation *invocation, struct input_message *message)
 {
     message->text.max_bytes = MESSAGE_MAX_BYTES;
     int error = read_to_end(STDIN_FILENO, &message->text);
@@ -374,23 +374,23 @@ static int read_message(const struct arguments *arguments, struct message *messa
         return complain(EX_TEMPFAIL, "cannot read the message: %s", strerrordesc_np(-error));
     if (memchr(strbuf_str(&message->text), '\0', message->text.len) != NULL)
         return complain(EX_DATAERR, "the message holds NUL bytes");
-    normalise_lines(&message->text, arguments->ignores_dots);
+    normalise_lines(&message->text, invocation->ignores_dots);
     return split_message(message) == 0 ? EX_OK : complain_of_memory();
 }
 
-static void message_release(struct message *message)
+static void message_release(struct input_message *message)
 {
     strbuf_release(&message->text);
     free(message->fields);
 }
 
-static bool is_field(const struct field *field, const char *name)
+static bool is_field(const struct header_field *field, const char *name)
 {
     return field->name_len == strlen(name) && strncasecmp(field->line, name, field->name_len) == 0;
 }
 
 /* The caller frees; NULL without memory. */
-static char *field_value(const struct field *field)
+static char *field_value(const struct header_field *field)
 {
     return strndup(field->value, (size_t)(field->line + field->len - field->value));
 }
@@ -404,14 +404,14 @@ struct aliases {
     const char *root;
 };
 
-static int read_aliases(const struct arguments *arguments, struct aliases *ret_aliases)
+static int read_aliases(const struct invocation *invocation, struct aliases *ret_aliases)
 {
     size_t len = 0;
-    const char *path = arguments->aliases != NULL ? arguments->aliases : "/etc/aliases";
-    *ret_aliases = (struct aliases){.path = path, .root = arguments->root};
+    const char *path = invocation->aliases != NULL ? invocation->aliases : "/etc/aliases";
+    *ret_aliases = (struct aliases){.path = path, .root = invocation->root};
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
     int error = fd >= 0 ? file_read_fd(fd, ALIASES_MAX_BYTES, &ret_aliases->text, &len) : -errno;
-    if (error == 0 || (arguments->aliases == NULL && (error == -ENOENT || error == -EACCES)))
+    if (error == 0 || (invocation->aliases == NULL && (error == -ENOENT || error == -EACCES)))
         return EX_OK;
     return complain(EX_TEMPFAIL, "%s: %s", path, strerrordesc_np(-error));
 }
@@ -421,7 +421,7 @@ static char *find_alias(const struct aliases *aliases, const char *name)
 {
     const char *end = aliases->text != NULL ? aliases->text + strlen(aliases->text) : NULL;
     for (const char *at = aliases->text; at != NULL && at < end;) {
-        struct field field;
+        struct header_field field;
         if (*at == '#' || !read_field(at, end, &field)) {
             at += line_len(at, end);
         } else if (is_field(&field, name)) {
@@ -555,8 +555,8 @@ static void append_addresses(struct strbuf *out, const char *name, const struct 
 
 /* A header's To, Cc or Bcc: as it stands where that is a list of addresses; else of what its local names
  * stand for. */
-static int append_recipients(struct strbuf *out, const struct field *field, const struct aliases *aliases,
-                             struct address_list *named)
+static int append_recipients(struct strbuf *out, const struct header_field *field,
+                             const struct aliases *aliases, struct address_list *named)
 {
     _cleanup_free_ char *value = field_value(field);
     struct address_list list = {0};
@@ -583,7 +583,7 @@ static int append_recipients(struct strbuf *out, const struct field *field, cons
 }
 
 /* Whether a From can stay: cron's "root (Cron Daemon)" is no address, and is replaced. */
-static bool is_usable_from(const struct field *field)
+static bool is_usable_from(const struct header_field *field)
 {
     _cleanup_free_ char *value = field_value(field);
     struct address_list list = {0};
@@ -593,13 +593,13 @@ static bool is_usable_from(const struct field *field)
 }
 
 /* From -f and -F; without a usable address in -f the mount's own sender stands in. */
-static void append_from(struct strbuf *out, const struct arguments *arguments)
+static void append_from(struct strbuf *out, const struct invocation *invocation)
 {
     struct address_list sender = {0};
-    if (arguments->sender != NULL && address_list_parse(&sender, arguments->sender, NULL) == 0 &&
+    if (invocation->sender != NULL && address_list_parse(&sender, invocation->sender, NULL) == 0 &&
         sender.len == 1) {
         strbuf_append_str(out, "From: \"");
-        for (const char *at = arguments->name != NULL ? arguments->name : ""; *at != '\0'; at++) {
+        for (const char *at = invocation->name != NULL ? invocation->name : ""; *at != '\0'; at++) {
             if (*at == '"' || *at == '\\')
                 strbuf_append_char(out, '\\');
             strbuf_append_char(out, (unsigned char)*at < ' ' ? ' ' : *at);
@@ -609,17 +609,17 @@ static void append_from(struct strbuf *out, const struct arguments *arguments)
     address_list_release(&sender);
 }
 
-static int append_headers(struct strbuf *out, const struct arguments *arguments,
-                          const struct message *message, const struct aliases *aliases,
+static int append_headers(struct strbuf *out, const struct invocation *invocation,
+                          const struct input_message *message, const struct aliases *aliases,
                           struct address_list *named)
 {
     bool has_from = false;
     for (size_t i = 0; i < message->fields_len; i++) {
-        const struct field *field = &message->fields[i];
+        const struct header_field *field = &message->fields[i];
         int status = EX_OK;
         if (is_field(field, "To") || is_field(field, "Cc") || is_field(field, "Bcc")) {
             status = append_recipients(out, field, aliases, named);
-        } else if (arguments->reads_headers && strncasecmp(field->line, "Resent-", 7) == 0) {
+        } else if (invocation->reads_headers && strncasecmp(field->line, "Resent-", 7) == 0) {
             status = complain(EX_DATAERR, "a message that is resent (%.*s) cannot be sent by its headers",
                               (int)field->name_len, field->line);
         } else if (!is_field(field, "From") || is_usable_from(field)) {
@@ -632,17 +632,17 @@ static int append_headers(struct strbuf *out, const struct arguments *arguments,
             return status;
     }
     if (!has_from)
-        append_from(out, arguments);
+        append_from(out, invocation);
     return EX_OK;
 }
 
 /* `named`: who stands in the headers; `given`: who stands among the arguments. */
-static int check_recipients(const struct arguments *arguments, const struct address_list *named,
+static int check_recipients(const struct invocation *invocation, const struct address_list *named,
                             const struct address_list *given)
 {
-    if (given->len == 0 && (!arguments->reads_headers || named->len == 0))
-        return complain(arguments->reads_headers ? EX_DATAERR : EX_USAGE, "no recipient is named");
-    for (size_t i = 0; i < named->len && !arguments->reads_headers; i++)
+    if (given->len == 0 && (!invocation->reads_headers || named->len == 0))
+        return complain(invocation->reads_headers ? EX_DATAERR : EX_USAGE, "no recipient is named");
+    for (size_t i = 0; i < named->len && !invocation->reads_headers; i++)
         if (!has_address(given, named->items[i].address))
             return complain(EX_DATAERR,
                             "%s stands in the headers and is not among the recipients given; all whom the "
@@ -651,18 +651,19 @@ static int check_recipients(const struct arguments *arguments, const struct addr
     return EX_OK;
 }
 
-static int compose(const struct arguments *arguments, const struct message *message, struct strbuf *out)
+static int compose(const struct invocation *invocation, const struct input_message *message,
+                   struct strbuf *out)
 {
     struct aliases aliases = {0};
     struct address_list given = {0};
     struct address_list named = {0};
-    int status = read_aliases(arguments, &aliases);
-    for (char **recipient = arguments->recipients; *recipient != NULL && status == EX_OK; recipient++)
+    int status = read_aliases(invocation, &aliases);
+    for (char **recipient = invocation->recipients; *recipient != NULL && status == EX_OK; recipient++)
         status = add_recipients(&aliases, *recipient, 0, &given);
     if (status == EX_OK)
-        status = append_headers(out, arguments, message, &aliases, &named);
+        status = append_headers(out, invocation, message, &aliases, &named);
     if (status == EX_OK)
-        status = check_recipients(arguments, &named, &given);
+        status = check_recipients(invocation, &named, &given);
     append_addresses(out, "Bcc", &given, &named);
     strbuf_append_char(out, '\n');
     strbuf_append(out, message->body, message->body_len);
@@ -885,20 +886,20 @@ static int list_queue(int mount)
 
 /* ---------------------------------------------------------------- all of it */
 
-static int send_message(const struct arguments *arguments, int mount)
+static int send_message(const struct invocation *invocation, int mount)
 {
     char name[40];
-    struct message message = {0};
+    struct input_message message = {0};
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(DRAFT_MAX_BYTES);
-    int status = read_message(arguments, &message);
+    int status = read_message(invocation, &message);
     if (status == EX_OK)
-        status = compose(arguments, &message, &text);
+        status = compose(invocation, &message, &text);
     message_release(&message);
     if (status == EX_OK && make_name(name) != 0)
         status = complain(EX_TEMPFAIL, "cannot make up a name");
     if (status == EX_OK)
         status = hand_in(mount, name, &text);
-    if (status == EX_OK && arguments->waits)
+    if (status == EX_OK && invocation->waits)
         status = wait_for_service(mount, name);
     return status;
 }
@@ -907,19 +908,19 @@ int main(int argc, char **argv)
 {
     const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
     const char *program = slash != NULL ? slash + 1 : argc > 0 ? argv[0] : "";
-    struct arguments arguments = {.mount = getenv("INBOXFS_MOUNT"), .recipients = argv};
+    struct invocation invocation = {.mount = getenv("INBOXFS_MOUNT"), .recipients = argv};
     if (strcmp(program, "newaliases") == 0)
         return EX_OK; /* the aliases are read each time */
-    arguments.lists_queue = strcmp(program, "mailq") == 0;
-    int status = parse_arguments(argc, argv, &arguments);
+    invocation.lists_queue = strcmp(program, "mailq") == 0;
+    int status = parse_arguments(argc, argv, &invocation);
     if (status >= 0)
         return status;
-    if (arguments.runs_queue && !arguments.reads_headers && *arguments.recipients == NULL)
+    if (invocation.runs_queue && !invocation.reads_headers && *invocation.recipients == NULL)
         return EX_OK;
-    _cleanup_close_ int mount = open_mount(&arguments, &status);
+    _cleanup_close_ int mount = open_mount(&invocation, &status);
     if (mount < 0)
         return status;
-    status = arguments.lists_queue ? list_queue(mount) : send_message(&arguments, mount);
+    status = invocation.lists_queue ? list_queue(mount) : send_message(&invocation, mount);
     /* A message that is accepted stays so; a failure would have it sent again. */
     if (fflush(stdout) != 0)
         complain(EX_OK, "cannot write to standard output");
