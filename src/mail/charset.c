@@ -79,7 +79,7 @@ static const char *find_name(const char *label, size_t len, char name[LABEL_MAX_
     for (size_t i = 0; i < len; i++) {
         if (g_ascii_isalnum(label[i]))
             simple[simple_len++] = g_ascii_tolower(label[i]);
-        else if (strchr("-_.: ", label[i]) == NULL)
+        else if (strchr("-_.: '\"", label[i]) == NULL)
             return NULL; /* iconv takes options behind a slash */
         has_digit = has_digit || g_ascii_isdigit(label[i]);
     }

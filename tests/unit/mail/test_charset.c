@@ -48,6 +48,7 @@ static void labels_are_read_as_browsers_read_them(void **state)
     check("big5", "\xa4\xa4", "\u4e2d");
     check("tis-620", "\xa1\x85", "\u0e01\u2026");
     check("iso-8859-8-i", "\xe0", "\u05d0");
+    check("'iso-8859-1'", "\xe4", "\u00e4");
     check("koi8-u", "\xd0\xa4", "\u043f\u0454");
 }
 
