@@ -45,6 +45,7 @@ struct outbox_handle {
     char *receipt;
     size_t receipt_len;
     pid_t opener;
+    unsigned int open_number; /* of the item's opens for writing, from 1 */
     pid_t last_task; /* protected by outbox->lock, like all below: who wrote last, to ask /proc seldom */
     struct pending_release release; /* closed since the last write, and not yet released */
     bool has_written;
@@ -151,6 +152,7 @@ int release_wait_before_change(struct outbox *outbox, const struct item *item, s
 #define WORDS_HIDDEN "interrupted: the program ended, and whether well cannot be seen"
 #define WORDS_WRITER_FAILED "interrupted: the program that wrote the file ended with an error"
 #define WORDS_LAST_FAILED "interrupted: the last program that had the file open ended with an error"
+#define WORDS_TWO_WRITERS "interrupted: two programs wrote to the file at the same time"
 
 /* Whether an item in this state may be opened for writing: 0, -EBUSY (handed in), -EACCES (settled), -ENOENT.
  * The lock is held. */
@@ -232,6 +234,7 @@ static int writer_begin(struct outbox *outbox, struct item *item, off_t keep_byt
         item->interruption = TAKE_PTR(interruption);
         /* Not at the hand-in: who wrote the file may use its former name when it is sent. */
         item->wrote_len = 0;
+        item->first_open = 0;
         item_forget_readers(item); /* what they have read is another text */
     }
     claim_release_locked(outbox, item);
@@ -426,6 +429,7 @@ static int add_new(struct outbox_handle *handle, struct transition *transition, 
         item_update_stat(item, handle->fd);
         item->is_durable = false;
         item->writers = 1;
+        handle->open_number = ++item->opens;
         item->opener = handle->opener;
         item_stat(item, OUTBOX_CONTENT, ret);
     }
@@ -546,6 +550,7 @@ static int enter_writer_locked(struct outbox_handle *handle)
     if (item->users > 0 && item->state != ITEM_WRITING)
         return -EALREADY;
     item->writers++;
+    handle->open_number = ++item->opens;
     item->is_awaited = false;
     item->opener = handle->opener;
     handle->may_write = true;
@@ -707,6 +712,21 @@ static int begin_writing(struct outbox_handle *handle, off_t keep_bytes)
     return is_gone ? 0 : error;
 }
 
+/* Each program that opens the file writes a text of its own: those of two are mixed. What is opened once may
+ * be written by many, as by the programs in a shell's redirection, and one program may open it twice. */
+static void find_second_writer_locked(const struct outbox_handle *handle, pid_t opener, pid_t process)
+{
+    struct item *item = handle->item;
+    if (item->first_open == 0) {
+        item->first_open = handle->open_number;
+        item->first_opener = opener;
+    } else if (item->first_open != handle->open_number && item->first_opener != opener &&
+               handle->kind == ENVELOPE_MESSAGE &&
+               (item->wrote_len > ITEM_WRITERS_MAX || !item_was_written_by(item, process))) {
+        item_interrupt(item, WORDS_TWO_WRITERS);
+    }
+}
+
 /* For pages of a mapping the kernel names no task (0). */
 static void remember_writer(struct outbox_handle *handle, pid_t pid)
 {
@@ -717,9 +737,27 @@ static void remember_writer(struct outbox_handle *handle, pid_t pid)
     if (is_known)
         return;
     pid_t process = writer_process(pid);
+    pid_t opener = handle->opener == pid ? process : writer_process(handle->opener);
     pthread_mutex_lock(&outbox->lock);
+    find_second_writer_locked(handle, opener, process);
     item_add_writer(handle->item, process);
     handle->last_task = pid;
+    pthread_mutex_unlock(&outbox->lock);
+}
+
+/* Who cuts off what another program wrote, as by O_TRUNC, is a second writer. */
+static void find_second_cutter(const struct outbox_handle *handle, pid_t pid)
+{
+    struct outbox *outbox = handle->outbox;
+    pthread_mutex_lock(&outbox->lock);
+    bool was_written = handle->item->first_open != 0 && handle->item->size > 0;
+    pthread_mutex_unlock(&outbox->lock);
+    if (!was_written)
+        return;
+    pid_t process = writer_process(pid);
+    pid_t opener = handle->opener == pid ? process : writer_process(handle->opener);
+    pthread_mutex_lock(&outbox->lock);
+    find_second_writer_locked(handle, opener, process);
     pthread_mutex_unlock(&outbox->lock);
 }
 
@@ -810,6 +848,7 @@ int outbox_set_size(struct outbox *outbox, uint64_t number, struct outbox_handle
         error = begin_writing(handle, size);
     if (error != 0)
         return error;
+    find_second_cutter(handle, pid);
     if (ftruncate(handle->fd, size) != 0) {
         error = -errno;
         record_failed_write(handle, error);

@@ -120,7 +120,10 @@ struct item {
     const char *last_end; /* why it must not go out unless somebody else closes it, too; NULL: no reason */
     pid_t opener;         /* the task that opened it for writing, or process that moved it, last; -1: none */
     pid_t wrote[ITEM_WRITERS_MAX];
-    size_t wrote_len; /* ITEM_WRITERS_MAX + 1: it is no longer known who did not */
+    size_t wrote_len;        /* ITEM_WRITERS_MAX + 1: it is no longer known who did not */
+    unsigned int opens;      /* times it was opened for writing */
+    unsigned int first_open; /* through which of them it was written first; 0: through none */
+    pid_t first_opener;      /* the process that opened it then */
 
     struct item_asker read_by[ITEM_READERS_MAX]; /* processes that read it while it waited, the latest */
     unsigned int reads;

@@ -174,6 +174,30 @@ os._exit(3 if sys.argv[3] == "failing" else 0)' "$MOUNT/outbox/$how" "$DIR/mappe
   interrupted last
 }
 
+# Each of them reads what it writes from a pipe; the first has written when the second one opens the file.
+@test "two programs that open one file and write to it, cutting it off or not: interrupted" {
+  local mode
+  for mode in w r+ a; do
+    mkfifo "$DIR/one"
+    cat "$DIR/one" >"$MOUNT/outbox/two-$mode" 3>&- &
+    local one=$!
+    exec 8>"$DIR/one"
+    message "$BOB" "one $mode" >&8
+    wait_until 20 test -s "$MOUNT/outbox/two-$mode"
+    python3 -c '
+import sys
+with open(sys.argv[1], sys.argv[2]) as file:
+    file.write(sys.argv[3])
+' "$MOUNT/outbox/two-$mode" "$mode" "$(message "$BOB" "other $mode")"
+    exec 8>&-
+    wait "$one"
+    interrupted "two-$mode"
+    holds "$MOUNT/failed/two-$mode.receipt.json" '.error | contains("two programs")'
+    rm "$DIR/one"
+  done
+  equal "$(ls -A "$MOUNT/sent")" ""
+}
+
 @test "a writer of another user, who was handed the open file: killed, it is interrupted; else it goes out" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   local as=(setpriv --reuid=65534 --regid=65534 --clear-groups dash -c)

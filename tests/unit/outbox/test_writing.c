@@ -64,6 +64,101 @@ static void two_writers_hand_in_once_at_the_last_release(void **state)
     assert_int_equal(sends(world), 1);
 }
 
+enum {
+    ONE = 5000001, /* beyond what Linux gives out */
+    OTHER = 5000002,
+};
+
+static struct outbox_handle *open_as(struct world *world, const char *name, int flags, pid_t pid)
+{
+    struct outbox_handle *handle = NULL;
+    struct outbox_stat stat;
+    if (outbox_find(world->outbox, OUTBOX_FOLDER_OUTBOX, name, &stat))
+        assert_int_equal(outbox_open_item(world->outbox, stat.number, OUTBOX_CONTENT, flags, pid, &handle),
+                         0);
+    else
+        assert_int_equal(outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, name, pid, &handle, &stat), 0);
+    return handle;
+}
+
+static void write_as(struct outbox_handle *handle, const char *text, off_t offset, pid_t pid)
+{
+    assert_int_equal(outbox_write(handle, text, strlen(text), offset, pid), strlen(text));
+}
+
+static void close_as(struct outbox_handle *handle, pid_t pid)
+{
+    assert_int_equal(outbox_flush(handle, pid), 0);
+    outbox_release(handle);
+}
+
+/* Whatever they do one after the other, the text is not what either of them wrote. */
+static void what_two_programs_write_at_once_is_never_sent(void **state)
+{
+    static const int flags[] = {O_WRONLY, O_WRONLY | O_TRUNC, O_WRONLY | O_APPEND};
+    struct world *world = *state;
+    for (size_t i = 0; i < 2 * ARRAY_LEN(flags); i++) {
+        char name[16];
+        char receipt[48];
+        bool closes_first = i >= ARRAY_LEN(flags); /* the first program, before the second one writes */
+        snprintf(name, sizeof(name), "m%zu", i);
+        snprintf(receipt, sizeof(receipt), "%s.receipt.json", name);
+        struct outbox_handle *one = open_as(world, name, O_WRONLY, ONE);
+        struct outbox_handle *other = open_as(world, name, O_WRONLY, OTHER);
+        write_as(one, MESSAGE, 0, ONE);
+        if (closes_first)
+            close_as(one, ONE);
+        struct outbox_handle *last = open_as(world, name, flags[i % ARRAY_LEN(flags)], OTHER);
+        write_as(last, "To: x", (flags[i % ARRAY_LEN(flags)] & O_APPEND) != 0 ? (off_t)strlen(MESSAGE) : 0,
+                 OTHER);
+        close_as(last, OTHER);
+        close_as(other, OTHER);
+        if (!closes_first)
+            close_as(one, ONE);
+        assert_int_equal(settle(world), -EIO);
+        assert_true(shown_contains(world, FAILED, receipt, "two programs wrote to the file"));
+    }
+    struct outbox_handle *one = open_as(world, "cut", O_WRONLY, ONE);
+    write_as(one, MESSAGE, 0, ONE);
+    struct outbox_handle *other = open_as(world, "cut", O_WRONLY | O_TRUNC, OTHER);
+    close_as(other, OTHER);
+    write_as(one, MESSAGE, (off_t)strlen(MESSAGE), ONE);
+    close_as(one, ONE);
+    assert_int_equal(settle(world), -EIO);
+    assert_true(shown_contains(world, FAILED, "cut.receipt.json", "two programs wrote to the file"));
+    assert_int_equal(sends(world), 0);
+}
+
+/* A file that is opened once is written by all the programs of a shell's redirection; and one program may
+ * open it twice. Who opens it and writes nothing does no harm, O_TRUNC of an empty file neither. */
+static void one_writer_may_be_several_processes_or_opens(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *one = open_as(world, "inherited", O_WRONLY, ONE);
+    struct outbox_handle *idle = open_as(world, "inherited", O_WRONLY | O_TRUNC, OTHER);
+    write_as(one, MESSAGE, 0, ONE);
+    write_as(one, "More.\n", (off_t)strlen(MESSAGE), OTHER);
+    close_as(idle, OTHER);
+    close_as(one, ONE);
+    assert_int_equal(settle(world), 0);
+
+    one = open_as(world, "twice", O_WRONLY, ONE);
+    write_as(one, MESSAGE, 0, OTHER);
+    struct outbox_handle *again = open_as(world, "twice", O_WRONLY | O_APPEND, ONE);
+    write_as(again, "More.\n", (off_t)strlen(MESSAGE), ONE);
+    close_as(one, ONE);
+    close_as(again, ONE);
+    assert_int_equal(settle(world), 0);
+
+    one = open_as(world, "first", O_WRONLY, ONE); /* whose program leaves the writing to another */
+    struct outbox_handle *other = open_as(world, "first", O_WRONLY, OTHER);
+    close_as(one, ONE);
+    write_as(other, MESSAGE, 0, OTHER);
+    close_as(other, OTHER);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), 3);
+}
+
 static void a_close_before_the_last_hands_nothing_in(void **state)
 {
     struct world *world = *state;
@@ -421,6 +516,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WORLD_TEST(two_writers_hand_in_once_at_the_last_release),
         WORLD_TEST(each_fsync_makes_durable_what_was_written_before_it),
+        WORLD_TEST(what_two_programs_write_at_once_is_never_sent),
+        WORLD_TEST(one_writer_may_be_several_processes_or_opens),
         WORLD_TEST(a_close_before_the_last_hands_nothing_in),
         WORLD_TEST(bad_messages_go_to_failed),
         WORLD_TEST(names_never_sent_stay_across_restarts),
