@@ -170,15 +170,10 @@ struct given {
 
 /* Where libfuse looks for what has no row. */
 static const struct fuse_opt switches[] = {
-    {"-f", offsetof(struct given, foreground), 1},
-    {"-d", offsetof(struct given, debug), 1},
-    {"debug", offsetof(struct given, debug), 1},
-    {"-s", UINT_MAX, FUSE_OPT_KEY_DISCARD}, /* FUSE_OPT_KEY(), which clang finds fault with */
-    {"-h", offsetof(struct given, help), 1},
-    {"--help", offsetof(struct given, help), 1},
-    {"-V", offsetof(struct given, version), 1},
-    {"--version", offsetof(struct given, version), 1},
-    FUSE_OPT_END,
+    {"-f", offsetof(struct given, foreground), 1},     {"-d", offsetof(struct given, debug), 1},
+    {"debug", offsetof(struct given, debug), 1},       {"-h", offsetof(struct given, help), 1},
+    {"--help", offsetof(struct given, help), 1},       {"-V", offsetof(struct given, version), 1},
+    {"--version", offsetof(struct given, version), 1}, FUSE_OPT_END,
 };
 
 static void print_help(void)
@@ -191,7 +186,6 @@ static void print_help(void)
         "\n"
         "    -f                         stay in the foreground\n"
         "    -d, -o debug               foreground, and show every request of the kernel\n"
-        "    -s                         accepted, to no effect\n"
         "    -o OPT[,OPT...]            mount options; each option below is also -o name=value with _ for "
         "-\n",
         stdout);
@@ -276,6 +270,9 @@ static void refuse_option(const char *argument)
     if (is_key(argument))
         log_error(
             "a key is never taken from the command line, where everyone can read it: use --api-key-file");
+    else if (strcmp(argument, "-s") == 0)
+        log_error("-s cannot be had: with one thread, a request that waits for the service would hold up "
+                  "all others");
     else if (is_long && find_option(argument + 2, strlen(argument + 2), ON_COMMAND_LINE) != OPTION_COUNT)
         log_error("%s needs its value behind an equals sign: %s=VALUE", argument, argument);
     else

@@ -107,6 +107,18 @@ static int wait_released(struct outbox *outbox, enum outbox_folder folder, const
     return error;
 }
 
+/* A message that waited, with an unknown outcome, is no more: its user is told, for nothing else will say so.
+ */
+static void notify_withdrawn(struct outbox *outbox, const struct item *item, const char *name,
+                             const char *how)
+{
+    char words[80];
+    if (item->envelope.kind != ENVELOPE_MESSAGE || !item->envelope.may_have_been_sent)
+        return;
+    snprintf(words, sizeof(words), "%s; it may have been sent", how);
+    outbox_notify(outbox, EVENT_FAILED, OUTBOX_FOLDER_OUTBOX, name, NULL, words);
+}
+
 /* ---------------------------------------------------------------- rename */
 
 struct renaming {
@@ -455,6 +467,8 @@ static int rename_taken(struct renaming *renaming, const char *name, unsigned in
     }
     leave_item_locked(renaming);
     pthread_mutex_unlock(&outbox->lock);
+    if (error == 0 && is_edit && renaming->replaced->envelope.is_hidden)
+        notify_withdrawn(outbox, renaming->replaced, renaming->new_name, "replaced by an edited text");
     release_target(outbox, renaming->replaced);
     if (error == -EINVAL || error == -EXDEV)
         error = -EIO; /* mv(1) would misread them */
@@ -578,7 +592,10 @@ int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *
     int error = claim_by_name(outbox, folder, name, &item);
     if (error != 0)
         return error;
+    bool was_waiting = item->state == ITEM_QUEUED;
     error = binding_is_needed(outbox, item) ? transition_hide(outbox, item) : transition_remove(outbox, item);
+    if (error == 0 && was_waiting)
+        notify_withdrawn(outbox, item, name, "removed");
     claim_release(outbox, item);
     binding_collect(outbox);
     return error;

@@ -22,7 +22,7 @@ teardown() {
   for option in -h --help; do
     run -0 "$INBOXFS" $option
     for word in api-key-file config state-dir poll-interval daily-limit trust-idempotency allow-http from= \
-      adopt-state '-f' '-d' '-s' '-o' SOURCE MOUNTPOINT; do
+      adopt-state '-f' '-d' '-o' SOURCE MOUNTPOINT; do
       contains "$output" "$word"
     done
   done
@@ -162,12 +162,8 @@ teardown() {
   [ "$(wc -l <"$MOUNT_LOG")" -gt 5 ]
 }
 
-@test "-s works single-threaded" {
-  start_service
-  start_mount -s
-  mkdir "$MOUNT/inboxes/$ALICE" "$MOUNT/inboxes/$BOB"
-  message "$BOB" "single" >"$MOUNT/outbox/x"
-  wait_sent x
+@test "-s, for a single thread, is refused with its reason" {
+  refuses 2 "hold up all others" -s "local:$DIR/box" "$MOUNT"
 }
 
 # ---------------------------------------------------------------- mount points and state

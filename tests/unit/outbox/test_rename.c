@@ -462,6 +462,41 @@ static void what_is_saved_unedited_is_the_same_message(void **state)
     assert_int_equal(fake_service_count_sent(world->fake, true), 2);
 }
 
+static bool was_told_why(struct world *world, const char *path, const char *words)
+{
+    bool is_found = false;
+    pthread_mutex_lock(&world->lock);
+    for (size_t i = 0; i < world->news_len; i++)
+        is_found =
+            is_found || (world->news[i].kind == EVENT_FAILED && strcmp(world->news[i].path, path) == 0 &&
+                         strstr(world->news[i].error, words) != NULL);
+    pthread_mutex_unlock(&world->lock);
+    return is_found;
+}
+
+/* Whoever withdraws a message, or edits it, is told that the first text may have been sent. */
+static void what_may_have_been_sent_leaves_a_word(void **state)
+{
+    struct world *world = *state;
+    fake_service_set_reachable(world->fake, false);
+    assert_int_equal(mail(world, "plain", MESSAGE), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    await_paused(world, true);
+    await_next_attempt(world);
+    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "plain"), 0);
+    assert_false(was_told(world, EVENT_FAILED, "outbox/plain"));
+    fake_service_set_reachable(world->fake, true);
+    mail_of_unknown_outcome(world, "removed");
+    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "removed"), 0);
+    assert_true(was_told_why(world, "outbox/removed", "removed; it may have been sent"));
+    mail_of_unknown_outcome(world, "letter");
+    read_as(world, "letter", WRITER);
+    write_as(world, ".edited", MESSAGE "More.\n", WRITER);
+    assert_int_equal(rename_as(world, ".edited", "letter", WRITER), 0);
+    assert_true(was_told_why(world, "outbox/letter", "replaced by an edited text; it may have been sent"));
+    assert_int_equal(settle(world), 0);
+}
+
 /* An editor that renames the old text to a backup, and writes the new one under its name, or has written it
  * before (`sed -i.bak`). The backup has the key; it goes to the text that is sent. */
 static void what_is_saved_unedited_beside_its_backup_keeps_its_key(void **state)
@@ -701,6 +736,7 @@ int main(void)
         WORLD_TEST(what_is_being_sent_is_renamed),
         WORLD_TEST(a_name_that_is_taken_by_a_message_that_waits),
         WORLD_TEST(what_is_saved_unedited_is_the_same_message),
+        WORLD_TEST(what_may_have_been_sent_leaves_a_word),
         WORLD_TEST(what_is_saved_unedited_beside_its_backup_keeps_its_key),
         WORLD_TEST(what_is_saved_unedited_while_it_is_being_sent_is_the_same_message),
         WORLD_TEST(the_same_text_with_another_attachment_is_edited),
