@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A row has 64 bits of a digest of the Message-ID, which nobody can make another Message-ID for, so rows stay
- * small however long it is. A hash of the row shows damage.
+ * small however long it is. A hash shows that a row is damaged: it is passed over. The file is made anew
+ * where SQLite cannot make sense of it.
  */
 #include "store/message_ids.h"
 
@@ -97,8 +98,6 @@ static size_t find_locked(struct message_ids *ids, int64_t digest,
         char *email_id = take_email(row, digest);
         if (email_id != NULL)
             ret_email_ids[len++] = email_id;
-        else
-            state_file_note(&ids->file, -EUCLEAN);
     }
     state_file_note(&ids->file, more);
     statements_end(row);
@@ -157,6 +156,8 @@ void message_ids_note(struct message_ids *ids, const char *message_id, const cha
     if (atomic_load(&ids->file.is_damaged))
         (void)state_file_renew(&ids->file);
     int error = is_settled(ids, digest, email_id) ? 0 : add(ids, digest, email_id);
+    if (error == -EINVAL) /* the tables are not those of the format: damage that SQLite does not see */
+        state_file_note(&ids->file, -EUCLEAN);
     pthread_mutex_unlock(&ids->lock);
     if (error != 0)
         log_debug("a Message-ID could not be noted: %s", strerror(-error));
