@@ -1503,6 +1503,12 @@ static int draft_read_answer(struct draft_reading *reading, const char *bytes, s
     return error != 0 ? error : take_missing(reading, &from_email);
 }
 
+/* Some editors begin a file with it. */
+static size_t byte_order_mark_len(const char *bytes, size_t len)
+{
+    return len >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+}
+
 /* An answer goes to all whom the email names for it, or to nobody. */
 static int refuse_unusable(struct draft_reading *reading)
 {
@@ -1517,12 +1523,25 @@ static int refuse_unusable(struct draft_reading *reading)
         to != NULL ? to : cc, to != NULL ? "To" : "Cc");
 }
 
+/* Whether a text that begins so can be more than a body: JSON, or what may become the name of a header. */
+static bool may_have_fields(const char *bytes, size_t len)
+{
+    size_t blank = 0;
+    while (blank < len && strchr(" \t\r\n", bytes[blank]) != NULL)
+        blank++;
+    size_t name_len = 0;
+    while (name_len < len && bytes[name_len] > ' ' && bytes[name_len] < 0x7f && bytes[name_len] != ':')
+        name_len++;
+    return blank == len || bytes[blank] == '{' || name_len == len || (name_len > 0 && bytes[name_len] == ':');
+}
+
 int draft_check_beginning(const char *bytes, size_t len, const char *answered, char **ret_reason)
 {
     _cleanup_(draft_reading_release) struct draft_reading from_email = {.is_from_email = true,
                                                                         .ret_reason = ret_reason};
+    size_t mark_len = byte_order_mark_len(bytes, len);
     *ret_reason = NULL;
-    if (is_json(bytes, len) || draft_begins_with_header(bytes, len))
+    if (may_have_fields(bytes + mark_len, len - mark_len))
         return 0;
     int error = draft_read_json(&from_email, answered, strlen(answered));
     return error != 0 ? error : refuse_unusable(&from_email);
@@ -1656,16 +1675,14 @@ static bool has_too_many_values(const char *json, size_t len)
 
 static int read_message(struct draft_reading *reading, const char *bytes, size_t len, const char *answered)
 {
-    static const char byte_order_mark[] = "\xef\xbb\xbf";
     if (len > DRAFT_MAX_BYTES)
         return reason_give(reading->ret_reason, -EMSGSIZE, "the message is larger than %d bytes",
                            DRAFT_MAX_BYTES);
     if (len > 0 && memchr(bytes, '\0', len) != NULL)
         return reason_give(reading->ret_reason, -EBADMSG, "not a message: it holds a NUL byte");
-    if (len >= 3 && memcmp(bytes, byte_order_mark, 3) == 0) {
-        bytes += 3;
-        len -= 3;
-    }
+    size_t mark_len = byte_order_mark_len(bytes, len);
+    bytes += mark_len;
+    len -= mark_len;
 
     size_t blank = 0;
     while (blank < len && strchr(" \t\r\n", bytes[blank]) != NULL)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Answers. Whatever is written, the answer goes to the email that is answered, in its kind, and to somebody;
- * a refusal comes with words.
+ * a refusal comes with words. Where the email names somebody who cannot be written to, what is refused by its
+ * first bytes is refused as a whole, too.
  */
 #include <jansson.h>
 
@@ -9,8 +10,21 @@
 #include "mail/draft.h"
 #include "mail/json_writer.h"
 
+static void check_beginning(const char *bytes, size_t len)
+{
+    static const char answered[] = "{\"to_addresses\":[\"who?\"],\"existing_email_id\":\"e-1\","
+                                   "\"message_type\":\"reply\"}";
+    struct draft *draft = NULL;
+    _cleanup_free_ char *reason = NULL;
+    _cleanup_free_ char *reason_of_all = NULL;
+    size_t beginning = len > 0 ? (unsigned char)bytes[len - 1] % (len + 1) : 0;
+    if (draft_check_beginning(bytes, beginning, answered, &reason) != 0)
+        FUZZ_CHECK(draft_parse(bytes, len, answered, &draft, &reason_of_all) != 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
+    check_beginning((const char *)bytes, len);
     static const char answered[] =
         "{\"from_address\":\"alice@x.example\",\"to_addresses\":[{\"address\":\"bob@x.example\",\"name\":"
         "\"Bob\"}],"

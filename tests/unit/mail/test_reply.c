@@ -356,6 +356,24 @@ static void an_answer_goes_to_all_whom_it_should_or_to_nobody(void **state)
     }
 }
 
+static void a_text_that_may_say_where_it_goes_is_not_refused_before_it_does(void **state)
+{
+    (void)state;
+    static const char *const bodies[] = {"Yes.\n", "\n\nYes.", "Dear Ann:\n", "\xc3\xbc",
+                                         "\xef\xbb\xbfYes.\n"};
+    static const char *const others[] = {"",  "T", "To",     "To:",     "Date: today\nTo: dan@x.example\n",
+                                         "{", " ", "\n\t {", "X-My: a", "\xef\xbb\xbfTo: dan@x.example\n"};
+    _cleanup_free_ char *reply = make(REPLY_SENDER, "|who?", NULL, NULL, NULL);
+    for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
+        _cleanup_free_ char *reason = NULL;
+        assert_int_equal(-EDESTADDRREQ, draft_check_beginning(bodies[i], strlen(bodies[i]), reply, &reason));
+    }
+    for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+        _cleanup_free_ char *reason = NULL;
+        assert_int_equal(0, draft_check_beginning(others[i], strlen(others[i]), reply, &reason));
+    }
+}
+
 static void an_answer_to_more_than_an_email_can_have_is_refused(void **state)
 {
     (void)state;
@@ -389,6 +407,7 @@ int main(void)
         cmocka_unit_test(a_text_is_laid_over_the_answer),
         cmocka_unit_test(a_forward_needs_to_be_told_to_whom),
         cmocka_unit_test(an_answer_goes_to_all_whom_it_should_or_to_nobody),
+        cmocka_unit_test(a_text_that_may_say_where_it_goes_is_not_refused_before_it_does),
         cmocka_unit_test(an_answer_to_more_than_an_email_can_have_is_refused),
         cmocka_unit_test(what_is_neither_body_nor_message_is_refused_in_words),
     };
