@@ -29,6 +29,7 @@
 #include "mail/message_id.h"
 #include "mail/mime_library.h"
 #include "mail/reason.h"
+#include "mail/transfer_encoding.h"
 
 struct string_list {
     char **items;
@@ -738,7 +739,7 @@ static int draft_read_headers(struct draft_reading *reading, GMimeObject *header
 }
 
 /* ---- the content of one MIME part: decoded strictly, since what cannot be read whole must not be sent in
- * part. GMime decodes anything to something; what it would pass over is looked for here. */
+ * part */
 
 enum {
     TYPE_MAX_BYTES = 2 * 127, /* RFC 6838 section 4.2 */
@@ -762,195 +763,19 @@ static int refuse_part(const struct draft_reading *reading, const struct part *p
     return reason_give(reading->ret_reason, -EBADMSG, "%s%s", part->where, words);
 }
 
-/* Base64 with line breaks, in whole groups of four, padding at the end only (RFC 2045 section 6.8). */
-static bool is_whole_base64(const char *text, size_t len)
-{
-    size_t digits = 0;
-    size_t padding = 0;
-    for (size_t i = 0; i < len; i++) {
-        char c = text[i];
-        if (g_ascii_isspace(c))
-            continue;
-        if (c == '=')
-            padding++;
-        else if (padding > 0 || !(g_ascii_isalnum(c) || c == '+' || c == '/'))
-            return false;
-        else
-            digits++;
-    }
-    return padding <= 2 && (digits + padding) % 4 == 0;
-}
-
-/* GMime drops an escape that ends too early. */
-static bool is_whole_quoted_printable(const char *text, size_t len)
-{
-    return len < 2 || text[len - 2] != '=' || g_ascii_isspace(text[len - 1]);
-}
-
-static int decode_by_gmime(GMimeContentEncoding encoding, const char *bytes, size_t len, char **ret_bytes,
-                           size_t *ret_len)
-{
-    GMimeEncoding state;
-    g_mime_encoding_init_decode(&state, encoding);
-    char *decoded = malloc(g_mime_encoding_outlen(&state, len) + 1);
-    if (decoded == NULL)
-        return -ENOMEM;
-    *ret_len = g_mime_encoding_flush(&state, bytes, len, decoded);
-    decoded[*ret_len] = '\0';
-    *ret_bytes = decoded;
-    return 0;
-}
-
-static int copy_bytes(const char *bytes, size_t len, char **ret_bytes, size_t *ret_len)
-{
-    char *copy = malloc(len + 1);
-    if (copy == NULL)
-        return -ENOMEM;
-    memcpy(copy, bytes, len);
-    copy[len] = '\0';
-    *ret_bytes = copy;
-    *ret_len = len;
-    return 0;
-}
-
-/* ---- uuencode (POSIX, uuencode(1)): GMime does not tell whether it is whole */
-
-/* The line without its end; *at goes to the next one. */
-static size_t take_line(const char **at, const char *end, const char **ret_line)
-{
-    size_t len = line_len(*at, (size_t)(end - *at));
-    *ret_line = *at;
-    *at += len;
-    while (len > 0 && ((*ret_line)[len - 1] == '\n' || (*ret_line)[len - 1] == '\r'))
-        len--;
-    return len;
-}
-
-static unsigned int uu_digit(char c)
-{
-    return ((unsigned char)c - 32U) & 63U;
-}
-
-/* A line's first character says how many bytes it holds; behind them may be a checksum of one character. */
-static bool uu_decode_line(const char *line, size_t len, char *decoded, size_t *ret_len)
-{
-    size_t count = len > 0 ? uu_digit(line[0]) : 0;
-    size_t digits = (count + 2) / 3 * 4;
-    if (len > 0 && (len < 1 + digits || len > 2 + digits))
-        return false;
-    for (size_t i = 0; i < len; i++)
-        if (line[i] < ' ' || line[i] > '`')
-            return false;
-    for (size_t i = 0; i < count; i += 3) {
-        const char *c = line + 1 + i / 3 * 4;
-        unsigned int group =
-            uu_digit(c[0]) << 18 | uu_digit(c[1]) << 12 | uu_digit(c[2]) << 6 | uu_digit(c[3]);
-        for (size_t k = 0; k < 3 && i + k < count; k++)
-            decoded[(*ret_len)++] = (char)(group >> (16 - 8 * k) & 0xff);
-    }
-    return true;
-}
-
-/* Everything from "begin" to "end"; besides, only blank lines. `decoded` has room for as many bytes. */
-static bool uu_decode(const char *bytes, size_t len, char *decoded, size_t *ret_len)
-{
-    enum {
-        BEFORE,
-        WITHIN,
-        BEHIND
-    } at = BEFORE;
-    const char *end = bytes + len;
-    const char *line;
-    while (bytes < end) {
-        size_t line_bytes = take_line(&bytes, end, &line);
-        if (at == BEFORE && line_bytes > 6 && memcmp(line, "begin ", 6) == 0)
-            at = WITHIN;
-        else if (at == WITHIN && line_bytes == 3 && memcmp(line, "end", 3) == 0)
-            at = BEHIND;
-        else if (at == WITHIN ? !uu_decode_line(line, line_bytes, decoded, ret_len) : line_bytes > 0)
-            return false;
-    }
-    return at == BEHIND;
-}
-
-/* ---- the content as a whole */
-
-/* As the value stands in mail: "8bits" and "quoted-printable;" too. */
-static const struct transfer_encoding {
-    const char *name;
-    GMimeContentEncoding encoding;
-} transfer_encodings[] = {
-    {"", GMIME_CONTENT_ENCODING_DEFAULT},
-    {"7bit", GMIME_CONTENT_ENCODING_DEFAULT},
-    {"7bits", GMIME_CONTENT_ENCODING_DEFAULT},
-    {"7-bit", GMIME_CONTENT_ENCODING_DEFAULT},
-    {"8bit", GMIME_CONTENT_ENCODING_DEFAULT},
-    {"8bits", GMIME_CONTENT_ENCODING_DEFAULT},
-    {"8-bit", GMIME_CONTENT_ENCODING_DEFAULT},
-    {"binary", GMIME_CONTENT_ENCODING_DEFAULT},
-    {"base64", GMIME_CONTENT_ENCODING_BASE64},
-    {"quoted-printable", GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE},
-    {"uuencode", GMIME_CONTENT_ENCODING_UUENCODE},
-    {"x-uuencode", GMIME_CONTENT_ENCODING_UUENCODE},
-    {"uue", GMIME_CONTENT_ENCODING_UUENCODE},
-    {"x-uue", GMIME_CONTENT_ENCODING_UUENCODE},
-};
-
-static int find_encoding(const struct draft_reading *reading, const struct part *part,
-                         GMimeContentEncoding *ret_encoding)
-{
-    static const char around[] = " \t\r\n\"";
-    static const char behind[] = " \t\r\n\";,(";
-    const char *value = g_mime_object_get_header(part->headers, "Content-Transfer-Encoding");
-    const char *name = value == NULL ? "" : value + strspn(value, around);
-    size_t len = strcspn(name, behind);
-    for (size_t i = 0; i < ARRAY_LEN(transfer_encodings); i++)
-        if (strlen(transfer_encodings[i].name) == len &&
-            strncasecmp(transfer_encodings[i].name, name, len) == 0) {
-            *ret_encoding = transfer_encodings[i].encoding;
-            return 0;
-        }
-    return reason_give(reading->ret_reason, -EBADMSG,
-                       "%sContent-Transfer-Encoding: \"%.40s\" is not supported", part->where, value);
-}
-
-static int decode_uuencode(const struct draft_reading *reading, const struct part *part, char **ret_bytes,
-                           size_t *ret_len)
-{
-    _cleanup_free_ char *decoded = malloc(part->len + 1);
-    if (decoded == NULL)
-        return -ENOMEM;
-    *ret_len = 0;
-    if (!uu_decode(part->body, part->len, decoded, ret_len))
-        return refuse_part(reading, part, "the uuencoded content is cut off or damaged");
-    decoded[*ret_len] = '\0';
-    *ret_bytes = TAKE_PTR(decoded);
-    return 0;
-}
-
-/* The bytes of a leaf without their transfer encoding, NUL-terminated; the caller frees. 0, -EBADMSG
- * (unknown encoding, or one that is cut off or holds anything else), -ENOMEM. */
+/* The bytes of a leaf without their transfer encoding, NUL-terminated; the caller frees. 0, -EBADMSG,
+ * -ENOMEM.
+ */
 static int part_read_bytes(const struct draft_reading *reading, const struct part *part, char **ret_bytes,
                            size_t *ret_len)
 {
-    GMimeContentEncoding encoding = GMIME_CONTENT_ENCODING_DEFAULT;
-    int error = find_encoding(reading, part, &encoding);
-    if (error != 0)
-        return error;
-    switch (encoding) {
-    case GMIME_CONTENT_ENCODING_BASE64:
-        if (!is_whole_base64(part->body, part->len))
-            return refuse_part(reading, part, "the base64 is cut off or damaged");
-        return decode_by_gmime(encoding, part->body, part->len, ret_bytes, ret_len);
-    case GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE:
-        if (!is_whole_quoted_printable(part->body, part->len))
-            return refuse_part(reading, part, "the quoted-printable text is cut off");
-        return decode_by_gmime(encoding, part->body, part->len, ret_bytes, ret_len);
-    case GMIME_CONTENT_ENCODING_UUENCODE:
-        return decode_uuencode(reading, part, ret_bytes, ret_len);
-    default:
-        return copy_bytes(part->body, part->len, ret_bytes, ret_len);
-    }
+    const char *encoding = g_mime_object_get_header(part->headers, "Content-Transfer-Encoding");
+    const char *words = NULL;
+    int error = transfer_encoding_decode(encoding, part->body, part->len, ret_bytes, ret_len, &words);
+    if (error == -ENOTSUP)
+        return reason_give(reading->ret_reason, -EBADMSG,
+                           "%sContent-Transfer-Encoding: \"%.40s\" is not supported", part->where, encoding);
+    return error == -EBADMSG ? refuse_part(reading, part, words) : error;
 }
 
 static char *copy_with_lf(const char *text)
