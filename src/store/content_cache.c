@@ -21,7 +21,7 @@
 #include "base/strbuf.h"
 
 enum {
-    FORM = 2, /* to be raised whenever what an entry says or how it is made changes */
+    FORM = 3, /* to be raised whenever what an entry says or how it is made changes */
     TABLE_MAX_BYTES = 8 * 1024 * 1024,
     CHUNK_BYTES = 64 * 1024,
     USE_INTERVAL_S = 60 * 60, /* a use within this time of the last is not written down */
