@@ -481,7 +481,7 @@ static int step_through(struct finding *finding, sqlite3_stmt *statement)
         const char *key = (const char *)sqlite3_column_text(statement, 1);
         const char *sender = (const char *)sqlite3_column_text(statement, 2);
         if (inbox_id == NULL || key == NULL || sender == NULL)
-            return -ENOMEM;
+            return sqlite3_errcode(sqlite3_db_handle(statement)) == SQLITE_NOMEM ? -ENOMEM : -EUCLEAN;
         if (search_query_accepts(finding->query, SEARCH_FROM, sender) &&
             !finding->sink(finding->context, inbox_id, key))
             return 0;

@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <sqlite3.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -336,6 +336,33 @@ static void damage_found_by_a_search_is_told(void **state)
     assert_string_equal(find(fixture, "report"), "b a");
 }
 
+static void execute(const struct fixture *fixture, const char *sql)
+{
+    sqlite3 *db = NULL;
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d/search.sqlite3", fixture->dir.fd);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+/* No lack of memory, which would never end. */
+static void an_email_without_a_name_is_damage(void **state)
+{
+    struct fixture *fixture = *state;
+    struct search_query query;
+    put_letters(fixture);
+    search_index_free(fixture->index);
+    execute(fixture, "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET"
+                     " sql = replace(sql, 'key TEXT NOT NULL', 'key TEXT') WHERE name = 'emails'");
+    execute(fixture, "UPDATE emails SET key = NULL");
+    assert_int_equal(search_index_open(fixture->dir.fd, &fixture->index), 0);
+    assert_int_equal(search_query_parse("report", &query), 0);
+    assert_int_equal(search_index_find(fixture->index, &query, take, look, fixture), -EUCLEAN);
+    search_query_release(&query);
+    assert_true(search_index_is_damaged(fixture->index));
+}
+
 static void an_index_that_could_not_be_built_anew_is_tried_again(void **state)
 {
     struct fixture *fixture = *state;
@@ -366,6 +393,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(marks_and_mail_are_there_after_reopening, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_damaged_index_starts_empty, set_up, tear_down),
         cmocka_unit_test_setup_teardown(damage_found_by_a_search_is_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_email_without_a_name_is_damage, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_index_that_could_not_be_built_anew_is_tried_again, set_up,
                                         tear_down),
     };
