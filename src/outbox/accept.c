@@ -229,7 +229,8 @@ static int choose_key(struct acceptance *acceptance, const char *bytes, size_t l
     return replies_to != NULL && next->replies_to == NULL ? -ENOMEM : 0;
 }
 
-/* The likeliest email that is known. 0; -ENOENT: none is; -EXDEV: one is, in another inbox; -ENOMEM. */
+/* The likeliest email that is known. 0; -ENOENT: none is; -EXDEV: one is, in another inbox; -ENOMEM;
+ * another -errno: it cannot be found out. */
 static int find_email(const struct email_directory *emails, const struct draft *draft, const char *from,
                       char **ret_email_id)
 {
@@ -259,8 +260,9 @@ static int find_thread(struct acceptance *acceptance, const struct draft *draft)
             find_email(&acceptance->transition.outbox->config.emails, draft, next->from, &next->replies_to);
         if (error == -ENOMEM)
             return error;
-        words = error == -EXDEV ? NEW_THREAD "for the email that they name is in another inbox"
-                                : NEW_THREAD "for no message that they name was opened in this mount";
+        words = error == -EXDEV    ? NEW_THREAD "for the email that they name is in another inbox"
+                : error == -ENOENT ? NEW_THREAD "for no message that they name was opened in this mount"
+                                   : NEW_THREAD "for it cannot be read which messages were opened here";
     }
     bool is_carried = draft->message_ids_len == 0 || next->replies_to != NULL;
     return is_carried ? 0 : envelope_add_not_carried(next, words);

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/hash.h"
 #include "base/log.h"
 
@@ -77,45 +76,56 @@ static int64_t hash_row(int64_t digest, const char *email_id)
     return (int64_t)hash_bytes((uint64_t)digest, email_id, strlen(email_id));
 }
 
-/* NULL: the row is not what was written. The caller frees. */
-static char *take_email(sqlite3_stmt *row, int64_t digest)
+/* 0, -ENOMEM; -EUCLEAN: the row is not what was written. The caller frees. */
+static int take_email(sqlite3_stmt *row, int64_t digest, char **ret_email_id)
 {
-    size_t len = 0;
-    _cleanup_free_ char *email_id = query_column_copy(row, 0, &len);
-    bool is_intact = email_id != NULL && strlen(email_id) == len &&
-                     sqlite3_column_int64(row, 1) == hash_row(digest, email_id);
-    return is_intact ? TAKE_PTR(email_id) : NULL;
+    const char *email_id = (const char *)sqlite3_column_text(row, 0);
+    if (email_id == NULL)
+        return sqlite3_errcode(sqlite3_db_handle(row)) == SQLITE_NOMEM ? -ENOMEM : -EUCLEAN;
+    if (strlen(email_id) != (size_t)sqlite3_column_bytes(row, 0) ||
+        sqlite3_column_int64(row, 1) != hash_row(digest, email_id))
+        return -EUCLEAN;
+    *ret_email_id = strdup(email_id);
+    return *ret_email_id == NULL ? -ENOMEM : 0;
 }
 
-static size_t find_locked(struct message_ids *ids, int64_t digest,
-                          char *ret_email_ids[MESSAGE_IDS_EMAILS_MAX])
+/* A damaged row is passed over. *ret_len counts what there is to be freed, after an error too. */
+static int find_locked(struct message_ids *ids, int64_t digest, char *ret_email_ids[MESSAGE_IDS_EMAILS_MAX],
+                       size_t *ret_len)
 {
     sqlite3_stmt *row = NULL;
-    size_t len = 0;
+    if (ids->file.db == NULL)
+        return ids->file.error;
     int more =
         statements_begin(&ids->file.statements, FIND, &row, "ii", digest, (int64_t)MESSAGE_IDS_EMAILS_MAX);
-    for (; more > 0 && len < MESSAGE_IDS_EMAILS_MAX; more = query_step(row)) {
-        char *email_id = take_email(row, digest);
-        if (email_id != NULL)
-            ret_email_ids[len++] = email_id;
+    while (more > 0 && *ret_len < MESSAGE_IDS_EMAILS_MAX) {
+        int error = take_email(row, digest, &ret_email_ids[*ret_len]);
+        *ret_len += error == 0;
+        more = error == -ENOMEM ? error : query_step(row);
     }
-    state_file_note(&ids->file, more);
     statements_end(row);
-    return len;
+    if (more == -EINVAL) /* the tables are others than ours */
+        more = -EUCLEAN;
+    return state_file_note(&ids->file, more) == -EUCLEAN || more > 0 ? 0 : more;
 }
 
-static size_t find(struct message_ids *ids, int64_t digest, char *ret_email_ids[MESSAGE_IDS_EMAILS_MAX])
+static int find(struct message_ids *ids, int64_t digest, char *ret_email_ids[MESSAGE_IDS_EMAILS_MAX],
+                size_t *ret_len)
 {
+    size_t len = 0;
     state_file_lock(&ids->file);
-    size_t len = find_locked(ids, digest, ret_email_ids);
+    int error = find_locked(ids, digest, ret_email_ids, &len);
     state_file_unlock(&ids->file);
-    return len;
+    while (error != 0 && len > 0)
+        free(ret_email_ids[--len]);
+    *ret_len = len;
+    return error;
 }
 
-size_t message_ids_find(struct message_ids *ids, const char *message_id,
-                        char *ret_email_ids[MESSAGE_IDS_EMAILS_MAX])
+int message_ids_find(struct message_ids *ids, const char *message_id,
+                     char *ret_email_ids[MESSAGE_IDS_EMAILS_MAX], size_t *ret_len)
 {
-    return find(ids, digest_of(message_id), ret_email_ids);
+    return find(ids, digest_of(message_id), ret_email_ids, ret_len);
 }
 
 /* ---------------------------------------------------------------- noting */
@@ -124,7 +134,9 @@ size_t message_ids_find(struct message_ids *ids, const char *message_id,
 static bool is_settled(struct message_ids *ids, int64_t digest, const char *email_id)
 {
     char *known[MESSAGE_IDS_EMAILS_MAX];
-    size_t len = find(ids, digest, known);
+    size_t len;
+    if (find(ids, digest, known, &len) != 0)
+        return false; /* then adding it fails, too, or does no harm */
     bool is_known = len == MESSAGE_IDS_EMAILS_MAX;
     for (size_t i = 0; i < len; i++) {
         is_known = is_known || strcmp(known[i], email_id) == 0;

@@ -9,7 +9,7 @@
  * Message-ID may name several emails, one in each inbox that got the message; and as senders choose them,
  * the first ones stay, up to a bound. What is damaged or lost is noted anew when the message is opened again.
  *
- * Callable from any thread at once. Errors of the disk cost no more than that an email is not known.
+ * Callable from any thread at once. What could not be noted for want of disk is not known.
  */
 #ifndef INBOXFS_STORE_MESSAGE_IDS_H
 #define INBOXFS_STORE_MESSAGE_IDS_H
@@ -39,9 +39,10 @@ void message_ids_release(struct message_ids *ids);
  * durable. */
 void message_ids_note(struct message_ids *ids, const char *message_id, const char *email_id);
 
-/* The ids of the emails that it names, in the order in which they were noted (waits for the disk). The caller
- * frees each. How many: 0 also where the file cannot be read. */
-size_t message_ids_find(struct message_ids *ids, const char *message_id,
-                        char *ret_email_ids[MESSAGE_IDS_EMAILS_MAX]);
+/* The ids of the emails that it names, in the order in which they were noted, perhaps none (waits for the
+ * disk). The caller frees each. 0, -ENOMEM, or another -errno: the file cannot be read, and it is not known
+ * whether there are any. */
+int message_ids_find(struct message_ids *ids, const char *message_id,
+                     char *ret_email_ids[MESSAGE_IDS_EMAILS_MAX], size_t *ret_len);
 
 #endif

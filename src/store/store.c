@@ -279,8 +279,11 @@ int store_find_by_message_id(struct store *store, const char *message_id, const 
                              char **ret_email_id)
 {
     char *email_ids[MESSAGE_IDS_EMAILS_MAX];
-    size_t len = message_ids_find(&store->message_ids, message_id, email_ids);
-    int error = -ENOENT;
+    size_t len;
+    int error = message_ids_find(&store->message_ids, message_id, email_ids, &len);
+    if (error != 0)
+        return error;
+    error = -ENOENT;
     for (size_t i = 0; i < len; i++) {
         int result = error == 0 ? -ENOENT : check_inbox(store, email_ids[i], from);
         if (result == 0)

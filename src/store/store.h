@@ -189,7 +189,8 @@ int store_find_sender(struct store *store, const char *address, char **ret_addre
 
 /* The email that a Message-ID (without brackets) names, in the inbox of this address: an answer from there
  * belongs to it. Those are known whose messages were read here (message_ids.h). Waits for the disk. The
- * caller frees *ret_email_id. 0; -ENOENT: none is known; -EXDEV: it is in other inboxes alone. */
+ * caller frees *ret_email_id. 0; -ENOENT: none is known; -EXDEV: it is in other inboxes alone; -ENOMEM;
+ * another -errno: what is known cannot be read. */
 int store_find_by_message_id(struct store *store, const char *message_id, const char *from,
                              char **ret_email_id);
 

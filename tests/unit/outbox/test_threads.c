@@ -12,6 +12,7 @@ struct emails {
     const char *dinner; /* id of the email <dinner@x> in the inbox of ME; NULL: not known */
     const char *first;  /* of <first@x> */
     unsigned int questions;
+    int error; /* the answer to each */
 };
 
 static int find_email(void *context, const char *message_id, const char *from, char **ret_email_id)
@@ -19,6 +20,8 @@ static int find_email(void *context, const char *message_id, const char *from, c
     struct emails *emails = context;
     const char *id = NULL;
     emails->questions++;
+    if (emails->error != 0)
+        return emails->error;
     if (strcmp(message_id, "dinner@x") == 0)
         id = emails->dinner;
     if (strcmp(message_id, "first@x") == 0)
@@ -115,6 +118,15 @@ static void one_in_another_inbox_is_said_in_the_receipt(void **state)
     send_well(world, "yes", "From: other@inbox.example\n" REPLY);
     assert_request(world, 0, NULL);
     assert_true(receipt_says(world, "yes.receipt.json", "is in another inbox"));
+}
+
+static void a_disk_that_cannot_tell_is_said_in_the_receipt(void **state)
+{
+    struct world *world = *state;
+    emails.error = -EIO;
+    send_well(world, "yes", REPLY);
+    assert_request(world, 0, NULL);
+    assert_true(receipt_says(world, "yes.receipt.json", "cannot be read"));
 }
 
 static void a_message_that_names_none_asks_for_none(void **state)
@@ -290,6 +302,7 @@ int main(void)
         THREAD_TEST(of_several_emails_the_likeliest_that_is_known_counts),
         THREAD_TEST(one_that_is_not_known_is_said_in_the_receipt),
         THREAD_TEST(one_in_another_inbox_is_said_in_the_receipt),
+        THREAD_TEST(a_disk_that_cannot_tell_is_said_in_the_receipt),
         THREAD_TEST(a_message_that_names_none_asks_for_none),
         THREAD_TEST(what_it_replies_to_survives_a_restart),
         THREAD_TEST(sent_again_it_is_looked_up_again),
