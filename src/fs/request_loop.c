@@ -143,15 +143,43 @@ static void carry_out_aside(const struct request_loop *loop, struct set_aside *a
     free(aside);
 }
 
+static void carry_out_without_slot(struct request_loop *loop, char *message, size_t len)
+{
+    carry_out(loop, message, len);
+    pthread_mutex_lock(&loop->lock);
+    loop->without_slot--;
+    pthread_mutex_unlock(&loop->lock);
+}
+
+/* The kernel gives no number twice. */
+static bool was_interrupted_locked(const struct request_loop *loop, uint64_t unique)
+{
+    for (size_t i = 0; i < ARRAY_LEN(loop->early); i++)
+        if (loop->early[i] == unique)
+            return true;
+    return false;
+}
+
+/* Before it is set aside, a request is looked up among the early interrupts, and an interrupt becomes an
+ * early one where nothing is set aside: both with the lock held, so one of them sees the other. */
 static void carry_out_in_slot(struct request_loop *loop, char *message, size_t len)
 {
     pthread_mutex_lock(&loop->lock);
-    bool is_set_aside = must_wait_for_slot_locked(loop) && set_aside_locked(loop, message, len);
-    if (!is_set_aside)
+    bool must_wait = must_wait_for_slot_locked(loop);
+    bool is_early = must_wait && loop->without_slot < REQUEST_LOOP_WITHOUT_SLOT_MAX &&
+                    was_interrupted_locked(loop, header_of(message)->unique);
+    bool is_set_aside = must_wait && !is_early && set_aside_locked(loop, message, len);
+    if (is_early)
+        loop->without_slot++;
+    else if (!is_set_aside)
         loop->slots_taken++;
     pthread_mutex_unlock(&loop->lock);
     if (is_set_aside)
         return;
+    if (is_early) {
+        carry_out_without_slot(loop, message, len);
+        return;
+    }
     carry_out(loop, message, len);
     struct set_aside *aside;
     while ((aside = give_up_slot(loop)) != NULL)
@@ -180,6 +208,8 @@ static struct set_aside *interrupt_aside(struct request_loop *loop, const struct
         (*link)->interrupt = *interrupt;
         (*link)->is_interrupted = true;
     }
+    if (link == NULL)
+        loop->early[loop->earlies++ % REQUEST_LOOP_EARLY_MAX] = interrupt->body.unique;
     if (link != NULL && !*ret_is_kept) {
         aside = unlink_locked(loop, link);
         loop->without_slot++;

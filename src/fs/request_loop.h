@@ -12,7 +12,8 @@
  * it can be interrupted: it is carried out at once then, without a slot, and finds its cancel set. After a
  * signal that only informs (fs/request.h) it waits on, on that thread; so beyond
  * REQUEST_LOOP_WITHOUT_SLOT_MAX such requests stay set aside, and hear of the signal when there is a slot for
- * them.
+ * them. An interrupt may overtake its request, which another thread has read and not set aside yet: so the
+ * latest interrupts that found nothing are remembered, and their requests are not set aside.
  *
  * What needs no slot may wait too, for the disk or for other requests, as a barrier does for closes. Few do
  * at a time, since the kernel locks a folder or a file for most of them. Should all threads wait, then
@@ -34,6 +35,7 @@ enum {
     REQUEST_LOOP_WITHOUT_SLOT_MAX = 16,
     REQUEST_LOOP_THREADS_MAX = REQUEST_LOOP_SLOTS + 64,
     REQUEST_LOOP_IDLE_MAX = 8,
+    REQUEST_LOOP_EARLY_MAX = 64,          /* interrupts remembered that found nothing set aside, the latest */
     REQUEST_LOOP_MAX_WRITE = 1024 * 1024, /* bytes of one write request */
 };
 
@@ -50,9 +52,11 @@ struct request_loop {
     void *context;
     pthread_mutex_t lock; /* a leaf */
     pthread_cond_t thread_ended;
-    unsigned int threads;          /* protected by lock, like all below */
-    unsigned int slots_taken;      /* not 0 while something is set aside */
-    unsigned int without_slot;     /* requests carried out that were set aside and interrupted */
+    unsigned int threads;                   /* protected by lock, like all below */
+    unsigned int slots_taken;               /* not 0 while something is set aside */
+    unsigned int without_slot;              /* requests carried out that were set aside and interrupted */
+    uint64_t early[REQUEST_LOOP_EARLY_MAX]; /* numbers of the requests that these interrupts are for */
+    unsigned int earlies;
     struct set_aside *first_aside; /* the oldest */
     struct set_aside **aside_end;
 };

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The slots of the request loop, without a mount: this file has in place of libfuse's the functions that the
+ * loop calls, and a socket in place of the FUSE device.
+ */
+#include "fs/request_loop.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <linux/fuse.h>
+
+#include "base/cleanup.h"
+#include "tree/tree.h"
+
+enum {
+    NUMBERS_MAX = 512,
+    WAIT_S = 60,
+};
+
+/* Requests are carried out until the gate opens. */
+struct device {
+    int ends[2]; /* ours, and the loop's */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_open; /* protected by lock, like all below */
+    bool has_come[NUMBERS_MAX];
+};
+
+static struct device device;
+
+int fuse_session_fd(struct fuse_session *session)
+{
+    (void)session;
+    return device.ends[1];
+}
+
+void fuse_session_exit(struct fuse_session *session)
+{
+    (void)session;
+}
+
+void fuse_session_process_buf(struct fuse_session *session, const struct fuse_buf *buffer)
+{
+    struct fuse_in_header header;
+    (void)session;
+    memcpy(&header, buffer->mem, sizeof(header));
+    pthread_mutex_lock(&device.lock);
+    device.has_come[header.unique] = true;
+    pthread_cond_broadcast(&device.changed);
+    while (header.opcode != FUSE_INTERRUPT && !device.is_open)
+        pthread_cond_wait(&device.changed, &device.lock);
+    pthread_mutex_unlock(&device.lock);
+}
+
+static void ignore_end(void *context)
+{
+    (void)context;
+}
+
+static bool await_come(uint64_t unique)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += WAIT_S;
+    int error = 0;
+    pthread_mutex_lock(&device.lock);
+    while (!device.has_come[unique] && error == 0)
+        error = pthread_cond_timedwait(&device.changed, &device.lock, &until);
+    bool has_come = device.has_come[unique];
+    pthread_mutex_unlock(&device.lock);
+    return has_come;
+}
+
+/* A number of a node whose requests wait for the service. */
+static uint64_t find_slow_node(void)
+{
+    uint64_t ino = TREE_ROOT_INO;
+    while (!tree_waits_for_service(ino, false))
+        ino++;
+    return ino;
+}
+
+static void send_request(uint64_t unique)
+{
+    struct {
+        struct fuse_in_header header;
+        struct fuse_getattr_in body;
+    } message = {.header = {.len = sizeof(message), .opcode = FUSE_GETATTR, .unique = unique}};
+    message.header.nodeid = find_slow_node();
+    assert_int_equal(send(device.ends[0], &message, sizeof(message), 0), sizeof(message));
+}
+
+static void send_interrupt(uint64_t unique, uint64_t interrupted)
+{
+    const struct {
+        struct fuse_in_header header;
+        struct fuse_interrupt_in body;
+    } message = {.header = {.len = sizeof(message), .opcode = FUSE_INTERRUPT, .unique = unique},
+                 .body = {.unique = interrupted}};
+    assert_int_equal(send(device.ends[0], &message, sizeof(message), 0), sizeof(message));
+}
+
+/* Interrupts that come while their request is set aside, and before it is. */
+static void what_is_interrupted_waits_for_no_slot(void **state)
+{
+    struct request_loop loop;
+    uint64_t unique = 0;
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, device.ends), 0);
+    pthread_mutex_init(&device.lock, NULL);
+    pthread_cond_init(&device.changed, NULL);
+    assert_int_equal(request_loop_init(&loop, NULL, ignore_end, NULL), 0);
+    assert_int_equal(request_loop_start(&loop), 0);
+    while (unique < REQUEST_LOOP_SLOTS) {
+        send_request(++unique);
+        assert_true(await_come(unique));
+    }
+    send_request(101);
+    send_interrupt(102, 101);
+    assert_true(await_come(101));
+    send_interrupt(104, 103);
+    assert_true(await_come(104));
+    send_request(103);
+    assert_true(await_come(103));
+
+    send_request(105);
+    pthread_mutex_lock(&device.lock);
+    device.is_open = true;
+    pthread_cond_broadcast(&device.changed);
+    pthread_mutex_unlock(&device.lock);
+    assert_true(await_come(105));
+    request_loop_stop(&loop);
+    request_loop_release(&loop);
+    pthread_cond_destroy(&device.changed);
+    pthread_mutex_destroy(&device.lock);
+    close(device.ends[0]);
+    close(device.ends[1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_interrupted_waits_for_no_slot),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
