@@ -12,9 +12,9 @@
  * elsewhere what there is.
  *
  * A file that SQLite cannot make sense of, or that is not of this format, is set aside under another name
- * ("NAME.set-aside"), in words, and made anew: when it is opened, or by state_file_renew() when it was found
- * damaged later. One that cannot be had at all (no such folder, no right to it, a disk that fails) stays as
- * it is, and every call fails with the error that kept it away.
+ * ("NAME.set-aside"), in words, and made anew: when it is opened, or by state_file_renew() or _replace() when
+ * it was found damaged later. One that cannot be had at all (no such folder, no right to it, a disk that
+ * fails) stays as it is, and every call fails with the error that kept it away.
  */
 #ifndef INBOXFS_STORE_STATE_FILE_H
 #define INBOXFS_STORE_STATE_FILE_H
