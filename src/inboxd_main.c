@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * inboxd: the local email inbox service as a program. Arguments, signals, and words for what goes wrong.
+ *
+ * `inboxd deliver` is called by mail servers, which understand the statuses of sysexits.h: 75 means that they
+ * try again later, which is right for whatever is not the message's or the recipient's fault.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -9,8 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "service/database.h"
+#include "service/delivery.h"
 #include "service/keys.h"
 #include "service/service.h"
 
@@ -22,7 +30,8 @@ struct arguments {
     struct service_config config;
     const char **hosts;
     size_t hosts_len;
-    char **words; /* what is no option */
+    const char *sender; /* of a message to deliver */
+    char **words;       /* what is no option */
     int words_len;
 };
 
@@ -30,6 +39,7 @@ static const char usage[] =
     "Usage: inboxd --listen=ADDRESS:PORT|unix:PATH --data=DIR [OPTIONS]\n"
     "       inboxd key add|list --data=DIR\n"
     "       inboxd key revoke ID --data=DIR\n"
+    "       inboxd deliver --data=DIR [-f SENDER] RECIPIENT... <MESSAGE\n"
     "\n"
     "The local email inbox service: a REST interface to inboxes whose mail stays on this machine.\n"
     "\n"
@@ -41,6 +51,7 @@ static const char usage[] =
     "  --allow-host=NAME      a name that clients know it by, beside its address and domain; may be "
     "repeated\n"
     "  --tier=TIER            emails sent a day: free (10), paid (1000), none (no limit; default)\n"
+    "  -f SENDER              deliver: who sent the message, where it does not say\n"
     "  --help, --version\n";
 
 static const char *const tiers[] = {
@@ -71,7 +82,7 @@ static int parse_arguments(int argc, char **argv, struct arguments *arguments)
         {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0},
     };
     int option;
-    while ((option = getopt_long(argc, argv, "hV", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "f:hV", options, NULL)) != -1) {
         if (option == 'l') {
             arguments->config.listen = optarg;
         } else if (option == 'd') {
@@ -83,6 +94,8 @@ static int parse_arguments(int argc, char **argv, struct arguments *arguments)
         } else if (option == 't') {
             if (!parse_tier(optarg, &arguments->config.tier))
                 return EXIT_USAGE;
+        } else if (option == 'f') {
+            arguments->sender = strcmp(optarg, "<>") != 0 ? optarg : "";
         } else if (option == 'h' || option == 'V') {
             fputs(option == 'h' ? usage : "inboxd " INBOXFS_VERSION "\n", stdout);
             return EXIT_SUCCESS;
@@ -127,6 +140,70 @@ static int run_key_command(const struct arguments *arguments)
                               : strerrordesc_np(-error));
     return EXIT_FAILURE;
 }
+
+/* ---------------------------------------------------------------- deliver */
+
+/* What stands on the line for a mail server's log and for the sender of a bounce. */
+static int give_up(int status, const char *what)
+{
+    fprintf(stderr, "inboxd: deliver: %s\n", what);
+    return status;
+}
+
+/* 0, -EMSGSIZE or -errno. */
+static int read_message(int fd, struct strbuf *message)
+{
+    char block[64 * 1024];
+    ssize_t len;
+    while ((len = read(fd, block, sizeof(block))) != 0) {
+        if (len < 0 && errno != EINTR)
+            return -errno;
+        if (len > 0 && strbuf_append(message, block, (size_t)len) != 0)
+            return message->error;
+    }
+    return 0;
+}
+
+static int deliver(const struct arguments *arguments, const struct strbuf *message)
+{
+    struct delivery delivery = {
+        .sender = arguments->sender,
+        .recipients = (const char *const *)arguments->words + 1,
+        .recipients_len = (size_t)arguments->words_len - 1,
+        .raw = strbuf_str(message),
+        .raw_len = message->len,
+    };
+    _cleanup_(cleanup_database_free) struct database *database = NULL;
+    size_t unknown = delivery.recipients_len;
+    int error = database_open_existing(arguments->config.data_dir, &database);
+    if (error == -ENOENT)
+        return give_up(EX_TEMPFAIL, "there is no service's data in this directory");
+    if (error == 0)
+        error = delivery_receive(database, &delivery, &unknown);
+    if (error == -ENOENT && unknown < delivery.recipients_len) {
+        fprintf(stderr, "inboxd: deliver: no inbox has the address %s; nobody got the message\n",
+                delivery.recipients[unknown]);
+        return EX_NOUSER;
+    }
+    if (error == -EBUSY)
+        return give_up(EX_TEMPFAIL, "the data are in use: inboxfs has them mounted, or much is written");
+    return error == 0 ? EX_OK : give_up(EX_TEMPFAIL, strerrordesc_np(-error));
+}
+
+static int run_deliver_command(const struct arguments *arguments)
+{
+    if (arguments->config.data_dir == NULL)
+        return complain_of_usage("--data is missing");
+    if (arguments->words_len < 2)
+        return complain_of_usage("deliver: a recipient is missing");
+    _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DELIVERY_MAX_BYTES);
+    int error = read_message(STDIN_FILENO, &message);
+    if (error == -EMSGSIZE)
+        return give_up(EX_DATAERR, "the message is larger than 50,000,000 bytes");
+    return error == 0 ? deliver(arguments, &message) : give_up(EX_TEMPFAIL, strerrordesc_np(-error));
+}
+
+/* ---------------------------------------------------------------- the service */
 
 /* By its text form, "ADDRESS:PORT" or "unix:PATH". */
 static bool is_beyond_this_machine(const char *address)
@@ -175,6 +252,10 @@ static int run(int argc, char **argv, struct arguments *arguments)
     int status = parse_arguments(argc, argv, arguments);
     if (status >= 0)
         return status;
+    if (arguments->words_len > 0 && strcmp(arguments->words[0], "deliver") == 0)
+        return run_deliver_command(arguments);
+    if (arguments->sender != NULL)
+        return complain_of_usage("-f is for deliver");
     if (arguments->words_len > 0 && strcmp(arguments->words[0], "key") == 0)
         return run_key_command(arguments);
     if (arguments->words_len > 0)

@@ -32,7 +32,8 @@ static const char version_1[] =
     "CREATE TABLE inboxes (seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,"
     " address TEXT NOT NULL UNIQUE COLLATE NOCASE, record TEXT NOT NULL,"
     " email_changes INTEGER NOT NULL DEFAULT 0);"
-    /* thread: seq of its first message. header: what the content records of all who see it have in common. */
+    /* message_id: by which replies find it; a made up one where another message has the same. thread: seq of
+     * its first message. header: what the content records of all who see it have in common. */
     "CREATE TABLE messages (seq INTEGER PRIMARY KEY, message_id TEXT NOT NULL UNIQUE,"
     " thread INTEGER NOT NULL, forward_depth INTEGER NOT NULL, date_ms INTEGER NOT NULL, header TEXT NOT "
     "NULL, search_text TEXT NOT NULL);"
@@ -204,6 +205,16 @@ int database_open(const char *dir, enum database_sharing sharing, struct databas
         return error;
     *ret_database = TAKE_PTR(database);
     return 0;
+}
+
+int database_open_existing(const char *dir, struct database **ret_database)
+{
+    char *path = NULL;
+    if (asprintf(&path, "%s/inbox.sqlite3", dir) < 0)
+        return -ENOMEM;
+    int error = access(path, F_OK) == 0 ? 0 : -errno;
+    free(path);
+    return error == 0 ? database_open(dir, DATABASE_SHARED, ret_database) : error;
 }
 
 void database_free(struct database *database)

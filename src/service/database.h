@@ -8,10 +8,11 @@
  * of them commits for all, with one fsync, and only then does any of them return. So each turn sees what
  * those before it wrote, is undone by itself, and becomes durable together with them or not at all.
  *
- * A database is shared with other processes, so that `inboxd key` can change keys while a service runs, or it
- * is this process's alone until it is closed. Shared, SQLite maps DIR/inbox.sqlite3-shm: a program of the
- * same user that cuts this file off ends the process with SIGBUS. Alone, no file is mapped. (Without WAL none
- * would be either, but a list that a client reads slowly would keep all others from writing.)
+ * A database is shared with other processes, so that `inboxd key` and `inboxd deliver` can write while a
+ * service runs, or it is this process's alone until it is closed. Shared, SQLite maps DIR/inbox.sqlite3-shm:
+ * a program of the same user that cuts this file off ends the process with SIGBUS. Alone, no file is mapped.
+ * (Without WAL none would be either, but a list that a client reads slowly would keep all others from
+ * writing.)
  */
 #ifndef INBOXFS_SERVICE_DATABASE_H
 #define INBOXFS_SERVICE_DATABASE_H
@@ -31,6 +32,10 @@ enum database_sharing {
 /* Opens DIR/inbox.sqlite3, made (0600) when missing, and brings its tables up to date. 0, -EPROTO when a
  * newer program made it, -EBUSY when it is another process's alone (after some seconds), or -errno. */
 int database_open(const char *dir, enum database_sharing sharing, struct database **ret_database);
+
+/* The same for commands that work beside a service, or without one: nothing is made. -ENOENT: no service has
+ * used this directory. */
+int database_open_existing(const char *dir, struct database **ret_database);
 
 /* No transaction may be open. NULL-safe. */
 void database_free(struct database *database);

@@ -154,22 +154,12 @@ int service_read_api_key(const char *data_dir, char **ret_key)
 
 /* ---------------------------------------------------------------- the commands */
 
-static int open_existing(const char *data_dir, struct database **ret_database)
-{
-    char *path = NULL;
-    if (asprintf(&path, "%s/inbox.sqlite3", data_dir) < 0)
-        return -ENOMEM;
-    int error = access(path, F_OK) == 0 ? 0 : -errno;
-    free(path);
-    return error == 0 ? database_open(data_dir, DATABASE_SHARED, ret_database) : error;
-}
-
 int keys_command_add(const char *data_dir, FILE *out)
 {
     _cleanup_(cleanup_database_free) struct database *database = NULL;
     sqlite3 *db = NULL;
     char key[API_KEY_SIZE];
-    int error = open_existing(data_dir, &database);
+    int error = database_open_existing(data_dir, &database);
     if (error == 0)
         error = generate_key(key);
     if (error == 0)
@@ -206,7 +196,7 @@ int keys_command_list(const char *data_dir, FILE *out)
 {
     _cleanup_(cleanup_database_free) struct database *database = NULL;
     sqlite3 *db = NULL;
-    int error = open_existing(data_dir, &database);
+    int error = database_open_existing(data_dir, &database);
     if (error == 0)
         error = database_begin_read(database, &db);
     if (error != 0)
@@ -220,7 +210,7 @@ int keys_command_revoke(const char *data_dir, const char *id)
 {
     _cleanup_(cleanup_database_free) struct database *database = NULL;
     sqlite3 *db = NULL;
-    int error = open_existing(data_dir, &database);
+    int error = database_open_existing(data_dir, &database);
     if (error == 0)
         error = database_begin_write(database, &db);
     return error == 0 ? database_end_write(database, revoke_key(db, id)) : error;

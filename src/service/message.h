@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A message that is sent: its values, and its writing as RFC 5322 text by GMime. Attachments are read back
- * out of that text, so that they are kept once.
+ * A message: its values, its writing as RFC 5322 text by GMime, and the reading of such text, from here or
+ * from elsewhere. Attachments are read out of the text again when they are asked for, so that they are kept
+ * once.
  */
 #ifndef INBOXFS_SERVICE_MESSAGE_H
 #define INBOXFS_SERVICE_MESSAGE_H
@@ -11,12 +12,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum {
+    MESSAGE_REFERENCES_MAX = 50, /* of longer threads the first and the newest are kept */
+};
+
 struct message_attachment {
     char id[37];
     char *name;
-    char *content_type; /* "type/subtype" */
-    char *bytes;
-    size_t len; /* bytes */
+    char *content_type;   /* "type/subtype" */
+    const char *encoding; /* Content-Transfer-Encoding, static; NULL: none */
+    char *bytes;          /* NULL in a message that was read */
+    size_t len;           /* bytes */
 };
 
 struct message {
@@ -28,6 +34,7 @@ struct message {
     int64_t date_ms;
     /* An address is {"address": …, "name": …|null}; lists are arrays of them, never NULL. Owned. */
     json_t *from;
+    char *sender_text; /* what stands in From, of a message that was read and has no address there; or NULL */
     json_t *to;
     json_t *cc;
     json_t *bcc; /* not written into the text */
@@ -52,8 +59,15 @@ int message_name(struct message *message, const char *domain);
 /* RFC 5322 text with CRLF line ends, 7-bit but for addresses beyond ASCII. The caller frees. 0 or -errno. */
 int message_write(const struct message *message, char **ret_raw, size_t *ret_len);
 
-/* The bytes of the `index`th attachment of a written message, the enclosed one counting as the last. The
- * caller frees. 0, -ENOENT or -errno. */
+/* Fills a message of zeros with what is read of RFC 5322 text from elsewhere. Nothing is refused: what cannot
+ * be understood is left out, or is as it was written. Texts are UTF-8. Left as they are where the text does
+ * not say: message_id, in_reply_to, date_ms, from, and the bodies. Bounded: a body by DRAFT_BODY_MAX_BYTES,
+ * the attachments by ATTACHMENTS_MAX (draft.h), lists of addresses by ADDRESS_LIST_MAX. What is in the
+ * message is the caller's, on failure too. 0 or -ENOMEM and its like. */
+int message_read(const char *raw, size_t len, struct message *message);
+
+/* The bytes of the `index`th attachment of RFC 5322 text, as message_read() lists them; of a message written
+ * here, the enclosed one counts as the last. The caller frees. 0, -ENOENT or -errno. */
 int message_read_attachment(const char *raw, size_t len, size_t index, char **ret_bytes, size_t *ret_len);
 
 /* What the content records (interface, GET /api/v1/email/{id}) of all who see this message have in common.

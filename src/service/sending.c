@@ -21,6 +21,7 @@
 #include "mail/address.h"
 #include "mail/date.h"
 #include "mail/draft.h"
+#include "service/delivery.h"
 #include "service/endpoints.h"
 #include "service/inbox.h"
 #include "service/message.h"
@@ -28,7 +29,6 @@
 #include "sql/query.h"
 
 enum {
-    REFERENCES_MAX = 50,    /* of longer threads the first and the newest are kept */
     FORWARD_DEPTH_MAX = 10, /* readers of MIME recurse into what is enclosed */
     FORWARD_MAX_BYTES = 30 * 1000 * 1000,
     DAY_MS = 24 * 60 * 60 * 1000,
@@ -228,10 +228,7 @@ void submission_release(struct submission *submission)
 struct composition {
     struct service_inbox sender;
     struct message message;
-    char *header;      /* what the content records of all who see it have in common, as JSON */
-    char *search_text; /* what a search reads */
-    char *raw;         /* the message's text */
-    size_t raw_len;
+    struct message_row row;
 };
 
 /* Accepts a composition of zeros. */
@@ -239,9 +236,7 @@ static void composition_release(struct composition *composition)
 {
     service_inbox_release(&composition->sender);
     message_release(&composition->message);
-    free(composition->header);
-    free(composition->search_text);
-    free(composition->raw);
+    message_row_release(&composition->row);
     *composition = (struct composition){0};
 }
 
@@ -264,7 +259,7 @@ static json_t *extend_references(const json_t *header)
         references = json_array();
     }
     json_array_append(references, json_object_get(header, "message_id"));
-    while (json_array_size(references) > REFERENCES_MAX)
+    while (json_array_size(references) > MESSAGE_REFERENCES_MAX)
         json_array_remove(references, 1);
     return references;
 }
@@ -341,6 +336,7 @@ static int attach(const struct service_context *context, sqlite3 *db, const json
         }
         if (error != 0)
             return error;
+        attachment->encoding = "base64";
         left -= attachment->len;
     }
     return 0;
@@ -369,14 +365,10 @@ static int fill_in(const struct service_context *context, const struct submissio
 /* Makes of the message what is stored of it. */
 static int write_out(struct composition *composition)
 {
-    const struct message *message = &composition->message;
-    json_t *header = message_header(message);
-    composition->header = header != NULL ? json_dumps(header, JSON_COMPACT) : NULL;
-    json_decref(header);
-    composition->search_text = message_search_text(message);
-    if (composition->header == NULL || composition->search_text == NULL)
-        return -ENOMEM;
-    return message_write(message, &composition->raw, &composition->raw_len);
+    int error = message_row_fill(&composition->row, &composition->message);
+    return error != 0
+               ? error
+               : message_write(&composition->message, &composition->row.raw, &composition->row.raw_len);
 }
 
 /* Fills a composition of zeros; result->outcome is changed when the request cannot be carried out. `db`
@@ -403,90 +395,8 @@ static int compose(const struct service_context *context, sqlite3 *db, const str
     return write_out(composition);
 }
 
-/* ---------------------------------------------------------------- storing and delivering */
-
-/* A message that an inbox's rules are against is stored there all the same, with the status that says why,
- * and hidden from those who ask for valid mail. All inside a write transaction. 0 or -errno. */
-
-static json_t *date_value(int64_t date_ms)
-{
-    char date[32];
-    date_format(date_ms, date);
-    return json_string(date);
-}
-
-static int store_message(sqlite3 *db, const struct composition *composition, int64_t *ret_seq)
-{
-    const struct message *message = &composition->message;
-    int error =
-        query_execute(db,
-                      "INSERT INTO messages (message_id, thread, forward_depth, date_ms, header, search_text)"
-                      " VALUES (?, ?, ?, ?, ?, ?)",
-                      "siiiss", message->message_id, message->thread, message->forward_depth,
-                      message->date_ms, composition->header, composition->search_text);
-    if (error != 0)
-        return error;
-    int64_t seq = sqlite3_last_insert_rowid(db);
-    if (message->thread == 0)
-        error = query_execute(db, "UPDATE messages SET thread = seq WHERE seq = ?", "i", seq);
-    if (error == 0)
-        error =
-            query_execute(db, "INSERT INTO contents VALUES (?, ?, ?, ?)", "issb", seq, message->plain_text,
-                          message->html, (const void *)composition->raw, composition->raw_len);
-    if (error == 0)
-        *ret_seq = seq;
-    return error;
-}
-
-static json_t *email_record(const struct message *message, const struct service_inbox *inbox, const char *id,
-                            struct verdict verdict, const json_t *reached_by_bcc)
-{
-    json_t *bcc = json_array();
-    if (reached_by_bcc != NULL)
-        json_array_append(bcc, (json_t *)reached_by_bcc);
-    return json_pack("{s:s, s:s, s:s?, s:b, s:s, s:s, s:O, s:O, s:O, s:o, s:O, s:o, s:n}", "id", id, "status",
-                     verdict.status, "status_message", verdict.message, "user_mark_status", false, "inbox_id",
-                     service_inbox_id(inbox), "subject", message->subject, "from_address", message->from,
-                     "to_addresses", message->to, "cc_addresses", message->cc, "bcc_addresses", bcc,
-                     "reply_to_addresses", message->reply_to, "date", date_value(message->date_ms),
-                     "latest_webhook_log");
-}
-
-static int deliver(sqlite3 *db, const struct message *message, int64_t seq, const struct service_inbox *inbox,
-                   enum delivery_way way, const json_t *recipient)
-{
-    const char *from = json_string_value(json_object_get(message->from, "address"));
-    struct verdict verdict = inbox_judge(inbox->record, from, way);
-    char id[37];
-    int error = random_uuid(id);
-    if (error != 0)
-        return error;
-    json_t *record = email_record(message, inbox, id, verdict, way == DELIVERY_BCC ? recipient : NULL);
-    _cleanup_free_ char *text = record != NULL ? json_dumps(record, JSON_COMPACT) : NULL;
-    json_decref(record);
-    if (text == NULL)
-        return -ENOMEM;
-    return query_execute(db,
-                         "INSERT INTO emails (id, inbox, message, is_valid, from_address, record)"
-                         " VALUES (?, ?, ?, ?, ?, ?)",
-                         "siiiss", id, inbox->seq, seq, (int64_t)(strcmp(verdict.status, "valid") == 0), from,
-                         text);
-}
-
-/* Delivers to one recipient. 0 too where the inbox has the message already; -ENOENT: no inbox here. */
-static int deliver_to(sqlite3 *db, const struct message *message, int64_t seq, enum delivery_way way,
-                      const json_t *recipient)
-{
-    _cleanup_inbox_ struct service_inbox inbox = {0};
-    const char *address = json_string_value(json_object_get(recipient, "address"));
-    int error = service_inbox_find_by_address(db, address, &inbox);
-    if (error != 0)
-        return error;
-    int64_t found = 0;
-    error = query_integer(db, &found, "SELECT 1 FROM emails WHERE message = ? AND inbox = ?", "ii", seq,
-                          inbox.seq);
-    return error == -ENOENT ? deliver(db, message, seq, &inbox, way, recipient) : error;
-}
+/* ---------------------------------------------------------------- storing and delivering, inside a write
+ * transaction */
 
 /* Delivers a stored message into each inbox that it names, once. `ret_is_complete`: every recipient has an
  * inbox here. */
@@ -500,7 +410,7 @@ static int distribute(sqlite3 *db, const struct message *message, int64_t seq, b
         size_t i;
         const json_t *recipient;
         json_array_foreach (lists[way], i, recipient) {
-            int error = deliver_to(db, message, seq, (enum delivery_way)way, recipient);
+            int error = delivery_put(db, message, seq, (enum delivery_way)way, recipient);
             if (error == -ENOENT)
                 is_complete = false;
             else if (error != 0)
@@ -526,7 +436,7 @@ static int record_sent(sqlite3 *db, const struct message *message, int64_t seq,
                   is_complete ? "sent" : "pending", "inbox_id", service_inbox_id(sender), "subject",
                   message->subject, "from_address", message->from, "to_addresses", message->to,
                   "cc_addresses", message->cc, "bcc_addresses", message->bcc, "reply_to_addresses",
-                  message->reply_to, "date", date_value(message->date_ms), "message_type",
+                  message->reply_to, "date", delivery_date(message->date_ms), "message_type",
                   message_type_name(type), "open_and_click_tracking", is_tracked, "latest_event");
     _cleanup_free_ char *text = record != NULL ? json_dumps(record, JSON_COMPACT) : NULL;
     json_decref(record);
@@ -599,7 +509,7 @@ static int store(sqlite3 *db, const struct submission *submission, const struct 
     const struct message *message = &composition->message;
     int64_t seq = 0;
     bool is_complete = false;
-    int error = store_message(db, composition, &seq);
+    int error = delivery_store(db, message, message->message_id, &composition->row, &seq);
     if (error == 0)
         error = distribute(db, message, seq, &is_complete);
     if (error == 0)
@@ -768,7 +678,8 @@ int sending_welcome(sqlite3 *db, const struct service_inbox *inbox, const char *
         error = write_out(&composition);
     int64_t seq = 0;
     if (error == 0)
-        error = store_message(db, &composition, &seq);
+        error =
+            delivery_store(db, &composition.message, composition.message.message_id, &composition.row, &seq);
     bool is_delivered = false;
     return error == 0 ? distribute(db, &composition.message, seq, &is_delivered) : error;
 }

@@ -1,21 +1,70 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Raw messages that inboxd has stored: an attachment is found in them, or is not.
+ * Messages from anywhere: all are read, and what is shown of them can stand in a record. Every attachment
+ * that is listed is found again.
  */
 #include "service/message.h"
+
+#include <errno.h>
+
+#include "base/strbuf.h"
 #include "fuzz/fuzz.h"
+#include "mail/address.h"
+#include "mail/draft.h"
+#include "mail/json_writer.h"
 #include "mail/mime_library.h"
+
+static void check_text(const char *text)
+{
+    FUZZ_CHECK(text == NULL || g_utf8_validate(text, -1, NULL));
+}
+
+static void check_addresses(const json_t *list)
+{
+    size_t i;
+    const json_t *address;
+    FUZZ_CHECK(json_array_size(list) <= ADDRESS_LIST_MAX);
+    json_array_foreach (list, i, address)
+        FUZZ_CHECK(address_is_valid(json_string_value(json_object_get(address, "address"))));
+}
+
+/* As it is stored. */
+static void check_record(struct message *message)
+{
+    _cleanup_json_ json_t *made_up = json_pack("{s:s, s:n}", "address", "a@x.example", "name");
+    if (message->from == NULL)
+        message->from = json_incref(made_up);
+    if (message->message_id == NULL)
+        FUZZ_CHECK(message_name(message, "x.example") == 0);
+    _cleanup_json_ json_t *header = message_header(message);
+    FUZZ_CHECK(header != NULL);
+    _cleanup_free_ char *search_text = message_search_text(message);
+    FUZZ_CHECK(search_text != NULL);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     mime_library_init(); /* as the service does */
-    for (size_t i = 0; i < 3; i++) {
+    struct message message = {0};
+    FUZZ_CHECK(message_read((const char *)bytes, len, &message) == 0);
+    fuzz_check_harmless(message.subject, strlen(message.subject), "");
+    check_text(message.plain_text);
+    check_text(message.html);
+    check_addresses(message.to);
+    check_addresses(message.cc);
+    check_addresses(message.reply_to);
+    FUZZ_CHECK(message.attachments_len <= ATTACHMENTS_MAX);
+    for (size_t i = 0; i < message.attachments_len + 1 && i < 5; i++) {
         char *attachment = NULL;
         size_t attachment_len = 0;
-        if (message_read_attachment((const char *)bytes, len, i, &attachment, &attachment_len) != 0)
-            continue;
-        FUZZ_CHECK(attachment != NULL);
+        int error = message_read_attachment((const char *)bytes, len, i, &attachment, &attachment_len);
+        FUZZ_CHECK(error == (i < message.attachments_len ? 0 : -ENOENT));
+        FUZZ_CHECK((attachment != NULL) == (error == 0));
         free(attachment);
+        if (error == 0)
+            fuzz_check_harmless(message.attachments[i].name, strlen(message.attachments[i].name), "");
     }
+    check_record(&message);
+    message_release(&message);
     return 0;
 }

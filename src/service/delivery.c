@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The rows of messages and emails; and the receiving of a message from elsewhere.
+ *
+ * A receiver refuses nothing that can be kept. What a message lacks is made up: its sender from the envelope,
+ * its date from the clock, its Message-ID at random.
+ */
+#include "service/delivery.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "mail/address.h"
+#include "mail/date.h"
+#include "mail/mime_library.h"
+#include "sql/query.h"
+
+/* ---------------------------------------------------------------- rows */
+
+void message_row_release(struct message_row *row)
+{
+    free(row->header);
+    free(row->search_text);
+    free(row->raw);
+    *row = (struct message_row){0};
+}
+
+#define _cleanup_message_row_ __attribute__((cleanup(message_row_release)))
+
+int message_row_fill(struct message_row *row, const struct message *message)
+{
+    json_t *header = message_header(message);
+    row->header = header != NULL ? json_dumps(header, JSON_COMPACT) : NULL;
+    json_decref(header);
+    row->search_text = message_search_text(message);
+    return row->header != NULL && row->search_text != NULL ? 0 : -ENOMEM;
+}
+
+json_t *delivery_date(int64_t date_ms)
+{
+    char date[32];
+    date_format(date_ms, date);
+    return json_string(date);
+}
+
+int delivery_store(sqlite3 *db, const struct message *message, const char *key, const struct message_row *row,
+                   int64_t *ret_seq)
+{
+    int error =
+        query_execute(db,
+                      "INSERT INTO messages (message_id, thread, forward_depth, date_ms, header, search_text)"
+                      " VALUES (?, ?, ?, ?, ?, ?)",
+                      "siiiss", key, message->thread, message->forward_depth, message->date_ms, row->header,
+                      row->search_text);
+    if (error != 0)
+        return error;
+    int64_t seq = sqlite3_last_insert_rowid(db);
+    if (message->thread == 0)
+        error = query_execute(db, "UPDATE messages SET thread = seq WHERE seq = ?", "i", seq);
+    if (error == 0)
+        error = query_execute(db, "INSERT INTO contents VALUES (?, ?, ?, ?)", "issb", seq,
+                              message->plain_text, message->html, (const void *)row->raw, row->raw_len);
+    if (error == 0)
+        *ret_seq = seq;
+    return error;
+}
+
+static json_t *email_record(const struct message *message, const struct service_inbox *inbox, const char *id,
+                            struct verdict verdict, const json_t *reached_by_bcc)
+{
+    json_t *bcc = json_array();
+    if (reached_by_bcc != NULL)
+        json_array_append(bcc, (json_t *)reached_by_bcc);
+    return json_pack("{s:s, s:s, s:s?, s:b, s:s, s:s, s:O, s:O, s:O, s:o, s:O, s:o, s:n}", "id", id, "status",
+                     verdict.status, "status_message", verdict.message, "user_mark_status", false, "inbox_id",
+                     service_inbox_id(inbox), "subject", message->subject, "from_address", message->from,
+                     "to_addresses", message->to, "cc_addresses", message->cc, "bcc_addresses", bcc,
+                     "reply_to_addresses", message->reply_to, "date", delivery_date(message->date_ms),
+                     "latest_webhook_log");
+}
+
+static int deliver(sqlite3 *db, const struct message *message, int64_t seq, const struct service_inbox *inbox,
+                   enum delivery_way way, const json_t *recipient)
+{
+    const char *from = json_string_value(json_object_get(message->from, "address"));
+    struct verdict verdict = inbox_judge(inbox->record, from, way);
+    char id[37];
+    int error = random_uuid(id);
+    if (error != 0)
+        return error;
+    json_t *record = email_record(message, inbox, id, verdict, way == DELIVERY_BCC ? recipient : NULL);
+    _cleanup_free_ char *text = record != NULL ? json_dumps(record, JSON_COMPACT) : NULL;
+    json_decref(record);
+    if (text == NULL)
+        return -ENOMEM;
+    return query_execute(db,
+                         "INSERT INTO emails (id, inbox, message, is_valid, from_address, record)"
+                         " VALUES (?, ?, ?, ?, ?, ?)",
+                         "siiiss", id, inbox->seq, seq, (int64_t)(strcmp(verdict.status, "valid") == 0), from,
+                         text);
+}
+
+int delivery_put(sqlite3 *db, const struct message *message, int64_t seq, enum delivery_way way,
+                 const json_t *recipient)
+{
+    _cleanup_inbox_ struct service_inbox inbox = {0};
+    const char *address = json_string_value(json_object_get(recipient, "address"));
+    int error = service_inbox_find_by_address(db, address, &inbox);
+    if (error != 0)
+        return error;
+    int64_t found = 0;
+    error = query_integer(db, &found, "SELECT 1 FROM emails WHERE message = ? AND inbox = ?", "ii", seq,
+                          inbox.seq);
+    return error == -ENOENT ? deliver(db, message, seq, &inbox, way, recipient) : error;
+}
+
+/* ---------------------------------------------------------------- receiving: what a message lacks */
+
+/* Text before an mbox's message, which is none of it: programs that deliver by way of a file put it there. */
+static size_t mbox_line_len(const char *raw, size_t len)
+{
+    if (len < 5 || memcmp(raw, "From ", 5) != 0)
+        return 0;
+    const char *newline = memchr(raw, '\n', len);
+    return newline == NULL ? len : (size_t)(newline - raw) + 1;
+}
+
+/* The domain of the inboxes that the message is for. */
+static const char *domain_of(const char *recipient)
+{
+    const char *at = strrchr(recipient, '@');
+    return at != NULL ? at + 1 : recipient;
+}
+
+/* Mail of programs on this machine is often from a user without a domain; a bounce is from nobody. */
+static int make_up_sender(const char *sender, const char *domain, struct message *message)
+{
+    _cleanup_free_ char *address = NULL;
+    bool is_whole = sender != NULL && address_is_valid(sender);
+    if (asprintf(&address, "%s@%s", sender != NULL && sender[0] != '\0' ? sender : "MAILER-DAEMON", domain) <
+        0)
+        return -ENOMEM;
+    const char *made_up = is_whole ? sender : address;
+    if (!address_is_valid(made_up))
+        made_up = "MAILER-DAEMON@localhost";
+    message->from = json_pack("{s:s, s:s?}", "address", made_up, "name", message->sender_text);
+    return message->from != NULL ? 0 : -ENOMEM;
+}
+
+/* A date in the future would keep the message before all later ones. */
+static int complete(const struct delivery *delivery, struct message *message, bool *ret_has_id)
+{
+    const char *domain = domain_of(delivery->recipients[0]);
+    int64_t now = clock_realtime_ms(clock_system());
+    int error = message->from == NULL ? make_up_sender(delivery->sender, domain, message) : 0;
+    if (message->date_ms <= 0 || message->date_ms > now)
+        message->date_ms = now;
+    *ret_has_id = message->message_id != NULL;
+    if (error == 0 && message->message_id == NULL)
+        error = message_name(message, address_is_valid(delivery->recipients[0]) ? domain : "localhost");
+    return error;
+}
+
+/* ---------------------------------------------------------------- receiving: inside a write transaction */
+
+static int find_thread(sqlite3 *db, const char *message_id, struct message *message)
+{
+    int64_t thread = 0;
+    int error =
+        query_integer(db, &thread, "SELECT thread FROM messages WHERE message_id = ?", "s", message_id);
+    if (error == 0)
+        message->thread = thread;
+    return error == -ENOENT ? 0 : error;
+}
+
+/* The message replied to decides, else the nearest before it that is known here. */
+static int join_thread(sqlite3 *db, struct message *message)
+{
+    message->thread = 0;
+    int error = message->in_reply_to != NULL ? find_thread(db, message->in_reply_to, message) : 0;
+    for (size_t i = json_array_size(message->references); i > 0 && error == 0 && message->thread == 0; i--)
+        error = find_thread(db, json_string_value(json_array_get(message->references, i - 1)), message);
+    return error;
+}
+
+/* A message that is here already is not stored again: mail servers deliver to each recipient by itself, and
+ * again where they did not learn that they had. */
+static int store_once(sqlite3 *db, struct message *message, bool has_id, const struct message_row *row,
+                      int64_t *ret_seq)
+{
+    int64_t seq = 0;
+    char other_key[37];
+    const char *key = message->message_id;
+    int error =
+        has_id ? query_integer(db, &seq, "SELECT seq FROM messages WHERE message_id = ?", "s", key) : -ENOENT;
+    if (error == 0) {
+        int64_t same = 0;
+        error = query_integer(db, &same, "SELECT raw = ? FROM contents WHERE message = ?", "bi",
+                              (const void *)row->raw, row->raw_len, seq);
+        if (error != 0 || same != 0) {
+            *ret_seq = seq;
+            return error == -ENOENT ? -EUCLEAN : error;
+        }
+        /* Another message with its id: it takes no key away from the first. */
+        key = other_key;
+        error = random_uuid(other_key);
+    } else if (error == -ENOENT) {
+        error = 0;
+    }
+    if (error == 0)
+        error = join_thread(db, message);
+    return error == 0 ? delivery_store(db, message, key, row, ret_seq) : error;
+}
+
+static bool names(const json_t *list, const char *recipient)
+{
+    size_t i;
+    const json_t *address;
+    json_array_foreach (list, i, address) {
+        if (address_equals(json_string_value(json_object_get(address, "address")), recipient))
+            return true;
+    }
+    return false;
+}
+
+/* Whom the headers do not name was reached as by Bcc, mailing lists and aliases too. */
+static enum delivery_way way_to(const struct message *message, const char *recipient)
+{
+    return names(message->to, recipient)   ? DELIVERY_TO
+           : names(message->cc, recipient) ? DELIVERY_CC
+                                           : DELIVERY_BCC;
+}
+
+static int put_into_all(sqlite3 *db, const struct delivery *delivery, const struct message *message,
+                        int64_t seq, size_t *ret_unknown)
+{
+    for (size_t i = 0; i < delivery->recipients_len; i++) {
+        const char *address = delivery->recipients[i];
+        json_t *recipient = json_pack("{s:s, s:n}", "address", address, "name");
+        /* What is not UTF-8 is no inbox's address. */
+        int error =
+            recipient != NULL ? delivery_put(db, message, seq, way_to(message, address), recipient) : -ENOENT;
+        json_decref(recipient);
+        if (error == -ENOENT)
+            *ret_unknown = i;
+        if (error != 0)
+            return error;
+    }
+    return 0;
+}
+
+static int store_and_put(struct database *database, const struct delivery *delivery, struct message *message,
+                         bool has_id, const struct message_row *row, size_t *ret_unknown)
+{
+    sqlite3 *db = NULL;
+    int error = database_begin_write(database, &db);
+    if (error != 0)
+        return error;
+    int64_t seq = 0;
+    error = store_once(db, message, has_id, row, &seq);
+    if (error == 0)
+        error = put_into_all(db, delivery, message, seq, ret_unknown);
+    return database_end_write(database, error);
+}
+
+int delivery_receive(struct database *database, const struct delivery *delivery, size_t *ret_unknown)
+{
+    mime_library_init();
+    size_t mbox_len = mbox_line_len(delivery->raw, delivery->raw_len);
+    const char *raw = delivery->raw + mbox_len;
+    _cleanup_message_row_ struct message_row row = {.raw_len = delivery->raw_len - mbox_len};
+    row.raw = malloc(row.raw_len + 1);
+    if (row.raw == NULL)
+        return -ENOMEM;
+    memcpy(row.raw, raw, row.raw_len);
+
+    struct message message = {0};
+    bool has_id = false;
+    int error = message_read(row.raw, row.raw_len, &message);
+    if (error == 0)
+        error = complete(delivery, &message, &has_id);
+    if (error == 0)
+        error = message_row_fill(&row, &message);
+    if (error == 0)
+        error = store_and_put(database, delivery, &message, has_id, &row, ret_unknown);
+    message_release(&message);
+    return error;
+}

@@ -1,0 +1,165 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# `inboxd deliver`: mail from elsewhere, as a mail server hands it over, into a running service and so into the mount.
+
+load support
+
+teardown() {
+  stop_all
+}
+
+deliver() { # RECIPIENT...
+  "$INBOXD" deliver --data="$SERVICE" -f sender@x.example -- "$@"
+}
+
+# A message as it comes over the network.
+letter() { # SUBJECT [BODY]
+  printf 'From: Carol <carol@x.example>\r\nTo: %s\r\nSubject: %s\r\nMessage-ID: <%s@x.example>\r\n\r\n%s\r\n' \
+    "$ALICE" "$1" "${1// /-}" "${2:-Hello.}"
+}
+
+is_mounted() { # ADDRESS SUBJECT
+  echo sync >"$MOUNT/ctl" && mounted "$1" "$2" >/dev/null && [ -d "$(folder "$1" "$2")" ]
+}
+
+# The message of this subject that the inbox holds, whole.
+raw() { # ADDRESS SUBJECT
+  api GET "/email/$(received "$1" "$2" | jq -er '.[0].id')/raw"
+}
+
+@test "mail that is delivered while the mount is there shows up in it" {
+  start_two_inboxes
+  letter "first letter" | deliver "$ALICE"
+  wait_until 60 is_mounted "$ALICE" "first letter"
+  local folder
+  folder=$(folder "$ALICE" "first letter")
+  cmp "$folder/message.eml" <(letter "first letter")
+  holds "$folder.json" '.from_address == {"address": "carol@x.example", "name": "Carol"}'
+  equal "$(cat "$folder/body.txt")" "Hello."
+  equal "$(received_count "$BOB" "first letter")" 0
+}
+
+@test "bytes of all kinds arrive as they were, whatever the ends of the lines" {
+  start_service
+  create_inbox "$ALICE" >/dev/null
+  local name
+  printf 'Subject: lf\nX: \303\n\n\377\000\r\nlast line without end' >"$DIR/lf"
+  printf 'Subject: crlf\r\n\r\n.\r\n..\r\nFrom me\r\n\r\n' >"$DIR/crlf"
+  { printf 'Subject: binary\nContent-Type: application/octet-stream\n\n' && head -c 100000 /dev/urandom; } >"$DIR/binary"
+  for name in lf crlf binary; do
+    deliver "$ALICE" <"$DIR/$name"
+    raw "$ALICE" "$name" | cmp - "$DIR/$name"
+  done
+  deliver "$ALICE" </dev/null
+  printf 'nothing but text\n' | deliver "$ALICE"
+  equal "$(received_count "$ALICE" "")" 2
+}
+
+@test "a message of 30 MB arrives" {
+  start_service
+  create_inbox "$ALICE" >/dev/null
+  {
+    printf 'Subject: large\nMIME-Version: 1.0\nContent-Type: application/zip; name=large.zip\n'
+    printf 'Content-Disposition: attachment\nContent-Transfer-Encoding: base64\n\n'
+    head -c 22000000 /dev/urandom | tee "$DIR/large.zip" | base64
+  } >"$DIR/large"
+  deliver "$ALICE" <"$DIR/large"
+  raw "$ALICE" large | cmp - "$DIR/large"
+  local ids
+  ids=$(content "$ALICE" large | jq -r '"\(.id)/attachment/\(.attachments[0].id)"')
+  api GET "/email/$ids" | cmp - "$DIR/large.zip"
+}
+
+@test "the line of an mbox before the message is dropped" {
+  start_service
+  create_inbox "$ALICE" >/dev/null
+  { echo "From carol@x.example Fri Nov 20 10:14:36 2026" && letter piped; } | deliver "$ALICE"
+  raw "$ALICE" piped | cmp - <(letter piped)
+}
+
+@test "without a service running, it is there when one starts" {
+  start_service
+  create_inbox "$ALICE" >/dev/null
+  stop_service
+  letter "while away" | deliver "$ALICE"
+  start_service
+  equal "$(received_count "$ALICE" "while away")" 1
+}
+
+@test "an unknown recipient is refused with 67, and then nobody gets the message" {
+  start_service
+  create_inbox "$ALICE" >/dev/null
+  run -67 deliver "$ALICE" "nobody@$DOMAIN" < <(letter lost)
+  contains "$output" "no inbox has the address nobody@$DOMAIN"
+  equal "$(received_count "$ALICE" lost)" 0
+  run -67 deliver --data < <(letter lost)
+}
+
+@test "a message that is too large is refused with 65" {
+  start_service
+  create_inbox "$ALICE" >/dev/null
+  run -65 deliver "$ALICE" < <(printf 'Subject: too large\n\n' && head -c 50000000 /dev/zero)
+  contains "$output" "50,000,000"
+  equal "$(received_count "$ALICE" "too large")" 0
+}
+
+@test "where it cannot be known whom it is for, it is to be tried again: 75" {
+  run -75 deliver "$ALICE" < <(letter early)
+  contains "$output" "no service's data"
+  missing "$SERVICE"
+  start_service
+  create_inbox "$ALICE" >/dev/null
+  stop_service
+  # What it cannot read, nobody can judge.
+  run -75 deliver "$ALICE" <"$DIR"
+  printf 'not a database, but as long as the header of one would be: %0100d' 0 >"$SERVICE/inbox.sqlite3"
+  run -75 deliver "$ALICE" < <(letter early)
+}
+
+@test "a wrong command line is refused with 2" {
+  run -2 "$INBOXD" deliver "$ALICE" </dev/null
+  run -2 "$INBOXD" deliver --data="$SERVICE" </dev/null
+  run -2 "$INBOXD" deliver --nonsense --data="$SERVICE" "$ALICE" </dev/null
+  run -2 "$INBOXD" key list --data="$SERVICE" -f "$ALICE"
+}
+
+@test "deliveries at once, and sending meanwhile, get into each other's way nowhere" {
+  start_service
+  create_inbox "$ALICE" >/dev/null
+  local i pids=()
+  for i in {1..10}; do
+    letter "letter $i" | deliver "$ALICE" 3>&- &
+    pids+=($!)
+  done
+  send_many_from_elsewhere "$ALICE" "$ALICE" sent 10
+  for i in "${pids[@]}"; do
+    wait "$i"
+  done
+  for i in {1..10}; do
+    equal "$(received_count "$ALICE" "letter $i")" 1
+    equal "$(received_count "$ALICE" "sent $i")" 1
+  done
+}
+
+@test "killed at any moment, it leaves a whole message or none" {
+  start_service
+  create_inbox "$ALICE" >/dev/null
+  local i status arrived=0
+  { letter killed && head -c 3000000 /dev/urandom | base64; } >"$DIR/letter"
+  for i in {1..20}; do
+    sed "1,4s/killed/killed $i/" "$DIR/letter" >"$DIR/letter.$i"
+    status=0
+    # The later it is killed, the further it got.
+    timeout -s KILL "0.0$((i * 4 + 10))" "$INBOXD" deliver --data="$SERVICE" "$ALICE" <"$DIR/letter.$i" || status=$?
+    case $(received_count "$ALICE" "killed $i") in
+      1) raw "$ALICE" "killed $i" | cmp - "$DIR/letter.$i" ;;
+      0) [ "$status" != 0 ] ;;
+      *) fail "killed $i is there more than once" ;;
+    esac
+    # Who does not know tries again.
+    deliver "$ALICE" <"$DIR/letter.$i"
+    arrived=$((arrived + $(received_count "$ALICE" "killed $i")))
+  done
+  equal "$arrived" 20
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Mail from elsewhere: it is kept byte for byte, what is shown of it is read liberally, and the rules of the
+ * inbox hold for it.
+ */
+#include <errno.h>
+
+#include "service/database.h"
+#include "service/delivery.h"
+#include "unit/service/service_fixture.h"
+
+#define ANN "ann@inbox.localhost"
+#define BOB "bob@inbox.localhost"
+
+static int deliver_to(const struct fixture *fixture, const char *sender, const char *const *recipients,
+                      size_t recipients_len, const char *raw, size_t raw_len)
+{
+    struct database *database = NULL;
+    struct delivery delivery = {sender, recipients, recipients_len, raw, raw_len};
+    size_t unknown = 0;
+    assert_int_equal(0, database_open_existing(fixture->data_dir, &database));
+    int error = delivery_receive(database, &delivery, &unknown);
+    database_free(database);
+    return error;
+}
+
+static void deliver(const struct fixture *fixture, const char *recipient, const char *raw)
+{
+    assert_int_equal(0, deliver_to(fixture, "env@x.example", &recipient, 1, raw, strlen(raw)));
+}
+
+static json_t *newest_content(const struct fixture *fixture, const char *inbox_id)
+{
+    json_t *email = newest_email(fixture, inbox_id, "");
+    assert_non_null(email);
+    char target[256];
+    snprintf(target, sizeof(target), "/api/v1/email/%s", text_of(email, "id"));
+    json_decref(email);
+    return get(fixture, target);
+}
+
+static void assert_bytes(const struct fixture *fixture, const char *target, const char *bytes, size_t len)
+{
+    struct http_answer answer;
+    http_client_request(&fixture->client, "GET", target, "", NULL, 0, &answer);
+    assert_int_equal(200, answer.status);
+    assert_int_equal(len, answer.body_len);
+    assert_memory_equal(bytes, answer.body, len);
+    http_answer_release(&answer);
+}
+
+static void assert_raw(const struct fixture *fixture, const json_t *content, const char *bytes, size_t len)
+{
+    char target[256];
+    snprintf(target, sizeof(target), "/api/v1/email/%s/raw", text_of(content, "id"));
+    assert_bytes(fixture, target, bytes, len);
+}
+
+static void assert_attachment(const struct fixture *fixture, const json_t *content, size_t index,
+                              const char *name, const char *type, const char *bytes)
+{
+    const json_t *attachment = json_array_get(json_object_get(content, "attachments"), index);
+    assert_string_equal(name, text_of(attachment, "filename"));
+    assert_string_equal(type, text_of(attachment, "content_type"));
+    char target[256];
+    snprintf(target, sizeof(target), "/api/v1/email/%s/attachment/%s", text_of(content, "id"),
+             text_of(attachment, "id"));
+    assert_bytes(fixture, target, bytes, strlen(bytes));
+}
+
+static void a_message_is_read_and_its_bytes_are_kept(void **state)
+{
+    static const char raw[] = "Received: from x.example\r\n"
+                              "From: =?utf-8?q?J=C3=B6rg?= <joerg@x.example>\r\n"
+                              "To: Bob <" BOB ">, \"Eve, E.\" <eve@x.example>\r\n"
+                              "Cc: team: a@x.example, b@x.example;\r\n"
+                              "Reply-To: list@x.example\r\n"
+                              "Subject: =?iso-8859-1?q?Gr=FC=DFe?=\r\n and more\r\n"
+                              "Date: Fri, 20 Nov 2020 11:14:36 +0100\r\n"
+                              "Message-ID: <1@x.example>\r\n"
+                              "Content-Type: text/plain; charset=iso-8859-1\r\n"
+                              "Content-Transfer-Encoding: quoted-printable\r\n"
+                              "\r\n"
+                              "Caf=E9\r\nat five=\r\n.\r\n";
+    const struct fixture *fixture = *state;
+    char *bob = create_inbox(fixture, BOB, NULL);
+    deliver(fixture, "BOB@inbox.localhost", raw);
+    json_t *content = newest_content(fixture, bob);
+    assert_string_equal("Grüße and more", text_of(content, "subject"));
+    assert_string_equal("2020-11-20T10:14:36.000Z", text_of(content, "date"));
+    assert_string_equal("<1@x.example>", text_of(content, "message_id"));
+    assert_string_equal("Jörg", text_of(json_object_get(content, "from_address"), "name"));
+    assert_string_equal("joerg@x.example", text_of(json_object_get(content, "from_address"), "address"));
+    const json_t *to = json_object_get(content, "to_addresses");
+    assert_int_equal(2, json_array_size(to));
+    assert_string_equal("Eve, E.", text_of(json_array_get(to, 1), "name"));
+    assert_int_equal(2, json_array_size(json_object_get(content, "cc_addresses")));
+    assert_int_equal(1, json_array_size(json_object_get(content, "reply_to_addresses")));
+    assert_int_equal(0, json_array_size(json_object_get(content, "bcc_addresses")));
+    assert_string_equal("Café\nat five.\n", text_of(content, "plain_text"));
+    assert_raw(fixture, content, raw, strlen(raw));
+    json_decref(content);
+    free(bob);
+}
+
+static void attachments_are_what_was_attached(void **state)
+{
+    static const char raw[] = "From: a@x.example\nSubject: files\nMessage-ID: <2@x.example>\n"
+                              "Content-Type: multipart/mixed; boundary=\"out\"\n"
+                              "\n"
+                              "--out\n"
+                              "Content-Type: multipart/alternative; boundary=in\n"
+                              "\n"
+                              "--in\n\nplain\n"
+                              "--in\nContent-Type: text/html\n\n<p>html</p>\n"
+                              "--in--\n"
+                              "--out\n"
+                              "Content-Type: application/pdf; name*=utf-8''%C3%A4.pdf\n"
+                              "Content-Transfer-Encoding: BASE64\n\nJVBE\nRg==\n"
+                              "--out\n"
+                              "Content-Type: message/rfc822\n\nSubject: inside\n\n--in\n"
+                              "--out\n"
+                              "Content-Disposition: attachment; filename=notes.txt\n\ntwo\r\nlines\r\n\r\n"
+                              "--out--\nepilogue\n";
+    const struct fixture *fixture = *state;
+    char *bob = create_inbox(fixture, BOB, NULL);
+    deliver(fixture, BOB, raw);
+    json_t *content = newest_content(fixture, bob);
+    assert_string_equal("plain", text_of(content, "plain_text"));
+    assert_string_equal("<p>html</p>", text_of(content, "html"));
+    assert_true(json_is_true(json_object_get(content, "alternative_content")));
+    assert_int_equal(3, json_array_size(json_object_get(content, "attachments")));
+    assert_attachment(fixture, content, 0, "ä.pdf", "application/pdf", "%PDF");
+    assert_attachment(fixture, content, 1, "attachment-2.eml", "message/rfc822", "Subject: inside\n\n--in");
+    assert_attachment(fixture, content, 2, "notes.txt", "text/plain", "two\r\nlines\r\n");
+    json_decref(content);
+    free(bob);
+}
+
+static void anything_is_taken(void **state)
+{
+    static const struct {
+        const char *raw;
+        size_t len;
+        const char *subject;
+        const char *plain_text;
+    } cases[] = {
+        {"", 0, "", ""},
+        {"\n", 1, "", ""},
+        {"no headers at all\nto be seen\n", 29, "", "no headers at all\nto be seen\n"},
+        {"Subject: ends in it", 19, "ends in it", ""},
+        {"Subject : old\nX\n", 16, "old", "X\n"},
+        {"Subject: \xe4\n\n\xe4\0\xff", 16, "ä", "äÿ"},
+        {"Subject: a\tb\x1b[0m\n\nx", 20, "a b [0m", "x"},
+        {"Content-Type: multipart/mixed\n\ntext", 35, "", "text"},
+        {"Content-Type: multipart/mixed; boundary=b\n\n--b\n\ncut", 51, "", "cut"},
+        {"Content-Type: text\nContent-Transfer-Encoding: base64\n\naGk*=", 59, "", "hi"},
+        {"Content-Transfer-Encoding: x-uuencode\n\nbegin 644 x\n#:&D*\n`\nend\n", 63, "", "hi\n"},
+        {"Content-Type: text/plain; charset=nobody-knows\n\n\xe4", 49, "", "ä"},
+        {"To: , nobody, <a@@x>\nDate: never\nMessage-ID: <>\nReferences: x <\n\nt", 66, "", "t"},
+    };
+    const struct fixture *fixture = *state;
+    char *bob = create_inbox(fixture, BOB, NULL);
+    const char *recipient = BOB;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(0, deliver_to(fixture, NULL, &recipient, 1, cases[i].raw, cases[i].len));
+        json_t *content = newest_content(fixture, bob);
+        assert_string_equal(cases[i].subject, text_of(content, "subject"));
+        assert_string_equal(cases[i].plain_text, text_of(content, "plain_text"));
+        assert_string_equal("MAILER-DAEMON@inbox.localhost",
+                            text_of(json_object_get(content, "from_address"), "address"));
+        assert_raw(fixture, content, cases[i].raw, cases[i].len);
+        json_decref(content);
+    }
+    free(bob);
+}
+
+static void the_line_of_an_mbox_is_dropped(void **state)
+{
+    static const char raw[] = "From a@x.example Fri Nov 20 10:14:36 2020\nSubject: piped\n\nx\n";
+    const struct fixture *fixture = *state;
+    char *bob = create_inbox(fixture, BOB, NULL);
+    deliver(fixture, BOB, raw);
+    json_t *content = newest_content(fixture, bob);
+    assert_string_equal("piped", text_of(content, "subject"));
+    assert_raw(fixture, content, strchr(raw, '\n') + 1, strlen(strchr(raw, '\n') + 1));
+    json_decref(content);
+    free(bob);
+}
+
+static void who_sent_it_is_found_somewhere(void **state)
+{
+    static const struct {
+        const char *header, *envelope, *address, *name;
+    } cases[] = {
+        {"From: a@x.example, b@x.example\n", "e@x.example", "a@x.example", "(none)"},
+        {"From: broken\nSender: s@x.example\n", "e@x.example", "s@x.example", "(none)"},
+        {"From: root (Cron Daemon)\n", "root", "root@inbox.localhost", "root (Cron Daemon)"},
+        {"", "e@x.example", "e@x.example", "(none)"},
+        {"From: nobody at all\n", "", "MAILER-DAEMON@inbox.localhost", "nobody at all"},
+        {"", "a b\"<", "MAILER-DAEMON@localhost", "(none)"},
+        {"From: =?, good@x.example\n", "", "good@x.example", "(none)"},
+    };
+    const struct fixture *fixture = *state;
+    char *bob = create_inbox(fixture, BOB, NULL);
+    const char *recipient = BOB;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char raw[256];
+        int len = snprintf(raw, sizeof(raw), "%sSubject: x\n\nx\n", cases[i].header);
+        assert_int_equal(0, deliver_to(fixture, cases[i].envelope, &recipient, 1, raw, (size_t)len));
+        json_t *content = newest_content(fixture, bob);
+        const json_t *from = json_object_get(content, "from_address");
+        assert_string_equal(cases[i].address, text_of(from, "address"));
+        assert_string_equal(cases[i].name, text_of(from, "name"));
+        json_decref(content);
+    }
+    free(bob);
+}
+
+static void an_answer_joins_the_thread_and_can_be_answered(void **state)
+{
+    const struct fixture *fixture = *state;
+    char *ann = create_inbox(fixture, ANN, NULL);
+    free(create_inbox(fixture, BOB, NULL));
+    free(send_message(fixture, message_to(BOB, ANN, "question")));
+    json_t *question = newest_content(fixture, ann);
+    char raw[1024];
+    snprintf(raw, sizeof(raw),
+             "From: a@x.example\nSubject: Re: question\nMessage-ID: <3@x.example>\nIn-Reply-To: <unknown@x>\n"
+             "References: <unknown@x>\n\t%s\n\nanswer\n",
+             text_of(question, "message_id"));
+    deliver(fixture, ANN, raw);
+    json_t *answer = newest_content(fixture, ann);
+    const json_t *previous = json_object_get(answer, "previous_emails");
+    assert_int_equal(1, json_array_size(previous));
+    assert_string_equal("question", text_of(json_array_get(previous, 0), "subject"));
+    assert_int_equal(2, json_array_size(json_object_get(answer, "references")));
+
+    json_t *request = message_to(ANN, ANN, "Re: question");
+    json_object_set(request, "existing_email_id", json_object_get(answer, "id"));
+    free(send_message(fixture, request));
+    json_t *reply = newest_content(fixture, ann);
+    assert_string_equal("<3@x.example>", text_of(reply, "in_reply_to_id"));
+    assert_int_equal(2, json_array_size(json_object_get(reply, "previous_emails")));
+    json_decref(reply);
+    json_decref(answer);
+    json_decref(question);
+    free(ann);
+}
+
+static void the_same_message_again_changes_nothing(void **state)
+{
+    const struct fixture *fixture = *state;
+    char *bob = create_inbox(fixture, BOB, NULL);
+    char *ann = create_inbox(fixture, ANN, NULL);
+    static const char one[] = "Subject: one\nMessage-ID: <4@x.example>\n\nx\n";
+    static const char other[] = "Subject: other\nMessage-ID: <4@x.example>\n\nx\n";
+    static const char without[] = "Subject: without\n\nx\n";
+    char target[256];
+    snprintf(target, sizeof(target), "/api/v1/email?inbox_ids=%s", bob);
+    json_t *before = get(fixture, target);
+    deliver(fixture, BOB, one);
+    deliver(fixture, BOB, one);
+    deliver(fixture, ANN, one);
+    deliver(fixture, BOB, other);
+    deliver(fixture, BOB, without);
+    deliver(fixture, BOB, without);
+    json_t *after = get(fixture, target);
+    assert_int_equal(json_array_size(before) + 4, json_array_size(after));
+    json_t *to_ann = newest_email(fixture, ann, "");
+    assert_string_equal("one", text_of(to_ann, "subject"));
+    json_t *second = json_array_get(after, 2);
+    snprintf(target, sizeof(target), "/api/v1/email/%s", text_of(second, "id"));
+    json_t *content = get(fixture, target);
+    assert_string_equal("other", text_of(content, "subject"));
+    assert_string_equal("<4@x.example>", text_of(content, "message_id"));
+    json_decref(content);
+    json_decref(to_ann);
+    json_decref(after);
+    json_decref(before);
+    free(ann);
+    free(bob);
+}
+
+static void the_rules_of_the_inbox_hold(void **state)
+{
+    const struct fixture *fixture = *state;
+    free(create_inbox(fixture, ANN, NULL));
+    char *bob = create_inbox(fixture, BOB,
+                             json_pack("{s:{s:[], s:[s]}, s:b, s:b}", "blocked_from_addresses", "addresses",
+                                       "domains", "spam.example", "allow_cc", 0, "allow_bcc", 0));
+    static const struct {
+        const char *header, *status;
+    } cases[] = {
+        {"From: x@spam.example\nTo: " BOB "\n", "blocked_from_address"},
+        {"From: x@x.example\nCc: " BOB "\n", "not_allowed_cc_address"},
+        {"From: x@x.example\nTo: list@x.example\n", "not_allowed_bcc_address"},
+        {"From: x@x.example\nCc: " BOB "\nTo: Bob <" BOB ">\n", "valid"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char raw[256];
+        snprintf(raw, sizeof(raw), "%sSubject: x\n\nx\n", cases[i].header);
+        deliver(fixture, BOB, raw);
+        json_t *email = newest_email(fixture, bob, "&valid_only=false");
+        assert_string_equal(cases[i].status, text_of(email, "status"));
+        json_decref(email);
+    }
+    free(bob);
+}
+
+static void where_one_recipient_is_unknown_nobody_gets_it(void **state)
+{
+    const struct fixture *fixture = *state;
+    char *bob = create_inbox(fixture, BOB, NULL);
+    static const char raw[] = "Subject: for two\n\nx\n";
+    const char *recipients[] = {BOB, "nobody@inbox.localhost"};
+    assert_int_equal(-ENOENT, deliver_to(fixture, NULL, recipients, 2, raw, strlen(raw)));
+    const char *strange[] = {"", "bob", "\xff@inbox.localhost", "' OR 1=1 --"};
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(-ENOENT, deliver_to(fixture, NULL, &strange[i], 1, raw, strlen(raw)));
+    json_t *email = newest_email(fixture, bob, "");
+    assert_string_not_equal("for two", text_of(email, "subject"));
+    json_decref(email);
+    free(bob);
+}
+
+static char *repeat(const char *text, size_t count, const char *before, size_t *ret_len)
+{
+    size_t len = strlen(text), head = strlen(before);
+    char *result = malloc(head + len * count + 1);
+    memcpy(result, before, head + 1);
+    for (size_t i = 0; i < count; i++)
+        memcpy(result + head + i * len, text, len + 1);
+    *ret_len = head + len * count;
+    return result;
+}
+
+static void large_and_hostile_messages_are_bounded(void **state)
+{
+    static const struct {
+        const char *before, *text;
+        size_t count;
+    } cases[] = {
+        {"Subject: ", "long ", 200000},
+        {"Subject: x\nTo: ", "a@x.example, ", 100000},
+        {"Subject: x\nTo: bad@@x, ", "a@x.example, ", 100000},
+        {"Subject: x\nReferences: ", "<a@x>", 100000},
+        {"Content-Type: multipart/mixed; boundary=b\n\n", "--b\n\nx\n", 100000},
+        {"", "Content-Type: multipart/mixed; boundary=b\n\n--b\n", 1000},
+        {"Subject: x\n\n", "0123456789abcdef0123456789abcdef", 1000000},
+    };
+    const struct fixture *fixture = *state;
+    char *bob = create_inbox(fixture, BOB, NULL);
+    const char *recipient = BOB;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        size_t len = 0;
+        char *raw = repeat(cases[i].text, cases[i].count, cases[i].before, &len);
+        assert_int_equal(0, deliver_to(fixture, NULL, &recipient, 1, raw, len));
+        json_t *content = newest_content(fixture, bob);
+        assert_raw(fixture, content, raw, len);
+        assert_true(strlen(text_of(content, "subject")) <= 8192);
+        assert_true(strlen(text_of(content, "plain_text")) <= 8000000);
+        assert_true(json_array_size(json_object_get(content, "to_addresses")) <= 1000);
+        assert_true(json_array_size(json_object_get(content, "references")) <= 50);
+        assert_true(json_array_size(json_object_get(content, "attachments")) <= 1000);
+        json_decref(content);
+        free(raw);
+    }
+    free(bob);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_set_up, fixture_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_message_is_read_and_its_bytes_are_kept),
+        TEST(attachments_are_what_was_attached),
+        TEST(anything_is_taken),
+        TEST(the_line_of_an_mbox_is_dropped),
+        TEST(who_sent_it_is_found_somewhere),
+        TEST(an_answer_joins_the_thread_and_can_be_answered),
+        TEST(the_same_message_again_changes_nothing),
+        TEST(the_rules_of_the_inbox_hold),
+        TEST(where_one_recipient_is_unknown_nobody_gets_it),
+        TEST(large_and_hostile_messages_are_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
