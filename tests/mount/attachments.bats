@@ -192,7 +192,7 @@ attachment_type() { # SUBJECT NAME
 }
 
 @test "a file can be replaced, renamed and removed at once, while its upload is under way" {
-  kill -STOP "$SERVICE_PID"
+  freeze_service
   echo first >"$MOUNT/attachments/plan.txt"
   within 5 bash -c 'echo second > "$1"; echo third >> "$1"' - "$MOUNT/attachments/plan.txt"
   echo draft >"$MOUNT/drafts/onto"

@@ -88,7 +88,7 @@ teardown() {
 }
 
 @test "EAGAIN at the latest after 10 s" {
-  kill -STOP "$SERVICE_PID"
+  freeze_service
   message "$BOB" "hanging" >"$MOUNT/outbox/hanging"
   within 12 expect EAGAIN fsync "$MOUNT/outbox"
   kill -CONT "$SERVICE_PID"
@@ -105,7 +105,7 @@ teardown() {
 }
 
 @test "waiting can be interrupted" {
-  kill -STOP "$SERVICE_PID"
+  freeze_service
   message "$BOB" "interrupted" >"$MOUNT/outbox/x"
   syscall fsync "$MOUNT/outbox" >/dev/null 3>&- &
   local waiting=$!

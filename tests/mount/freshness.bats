@@ -400,7 +400,7 @@ EOF
   start_mount --poll-interval=1
   send_from_elsewhere "$ALICE" "$BOB" "in memory"
   refresh
-  kill -STOP "$SERVICE_PID"
+  freeze_service
   syscall write "$MOUNT/ctl" w $'sync\n' >/dev/null 3>&- &
   local sync=$!
   within 2 ls -la "$MOUNT/inboxes/$BOB" >/dev/null
@@ -429,13 +429,13 @@ sync_with_a_job_that_ends() {
   local writer
   mkfifo "$DIR/go"
   start_mount
-  kill -STOP "$SERVICE_PID"
+  freeze_service
   sync_with_a_job_that_ends
   kill -CONT "$SERVICE_PID"
   wait "$writer"
   equal "$(cat "$DIR/words")" ""
 
-  kill -STOP "$SERVICE_PID"
+  freeze_service
   sync_with_a_job_that_ends
   kill -TERM "$writer"
   wait_until 5 process_is_gone "$writer"
@@ -445,7 +445,7 @@ sync_with_a_job_that_ends() {
 
 @test "a hanging ctl sync can be interrupted" {
   start_mount
-  kill -STOP "$SERVICE_PID"
+  freeze_service
   syscall write "$MOUNT/ctl" w $'sync\n' >/dev/null 3>&- &
   local sync=$!
   wait_until 5 grep -q . "/proc/$sync/wchan"

@@ -81,7 +81,7 @@ PYTHON
 }
 
 @test "what is being sent is renamed, and keeps its new name over a restart" {
-  kill -STOP "$SERVICE_PID" # it takes the request, and does not answer
+  freeze_service # it takes the request, and does not answer
   exec 8< <(message "$BOB" "on the wire" | python3 -c '
 import os, sys
 out = sys.argv[1]

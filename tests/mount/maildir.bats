@@ -257,7 +257,7 @@ teardown() {
   start_maildirs one two three
   stop_mount
   rm -r "$STATE/cache"
-  kill -STOP "$SERVICE_PID"
+  freeze_service
   start_mount
   missing "$MOUNT/maildir"
   kill -CONT "$SERVICE_PID"
@@ -383,7 +383,7 @@ has_asked() { # COUNT
   send_many_from_elsewhere "$ALICE" "$BOB" "number" 8
   refresh
   before=$(requests)
-  kill -STOP "$SERVICE_PID"
+  freeze_service
   within 5 find "$BOX/new" -name 'U=x'
   kill -CONT "$SERVICE_PID"
   wait_until 20 has_asked "$((before + 8))"
@@ -425,7 +425,7 @@ has_asked() { # COUNT
   start_service
   send_from_elsewhere "$ALICE" "$BOB" "never fetched"
   refresh
-  kill -STOP "$SERVICE_PID"
+  freeze_service
   stop_service KILL
   within 10 timeout 20 ls "$BOX/new" >"$DIR/list"
   equal "$(wc -l <"$DIR/list")" 2
@@ -439,7 +439,7 @@ has_asked() { # COUNT
   message_of one
   send_from_elsewhere "$ALICE" "$BOB" "slow one"
   refresh
-  kill -STOP "$SERVICE_PID"
+  freeze_service
   within 5 ls "$BOX/new" >"$DIR/list"
   local name pid
   name=$BOX/new/$(grep U=2 "$DIR/list")

@@ -228,7 +228,7 @@ has_other_time() { # PATH TIME
   send_from_elsewhere "$ALICE" "$BOB" "unwanted"
   refresh
   file=$(record_in "$HELD" unwanted)
-  kill -STOP "$SERVICE_PID"
+  freeze_service
   mv "$file" "$MOUNT/inboxes/$BOB/" 2>"$DIR/said" 3>&- &
   local pid=$! result=0
   within 3 cat "$MOUNT/status.json" >/dev/null

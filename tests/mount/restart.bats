@@ -86,7 +86,7 @@ queue_without_service() { # COUNT
 }
 
 @test "without trust, a message killed in the middle of sending is set aside, never sent twice" {
-  kill -STOP "$SERVICE_PID"
+  freeze_service
   message "$BOB" "in flight" >"$MOUNT/outbox/flight"
   wait_until 10 grep -qr --include='*.json' '"state": *"sending"' "$STATE/spool"
   local pid=$MOUNT_PID

@@ -212,7 +212,7 @@ missing_from_list() { # QUERY
 @test "a search that hangs can be interrupted, and others go on meanwhile" {
   start_with_mail
   finds lunch lunch
-  kill -STOP "$SERVICE_PID"
+  freeze_service
   timeout -s INT 5 ls "$MOUNT/search/invoice" >/dev/null 2>&1 3>&- &
   local pid=$!
   # Nothing else waits for it.
@@ -227,7 +227,7 @@ missing_from_list() { # QUERY
 @test "a service that does not answer in time leaves what is known here" {
   start_with_mail
   finds october "invoice-for-october"
-  kill -STOP "$SERVICE_PID"
+  freeze_service
   within 20 finds invoice "invoice-for-october"
   kill -CONT "$SERVICE_PID"
   holds "$MOUNT/search/invoice/.search.json" '.service | not'

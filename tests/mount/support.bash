@@ -176,6 +176,19 @@ stop_service() # [SIGNAL]
     wait "$pid" || [ -n "${1:-}" ] || fail "inboxd ended with $?"
 }
 
+# It takes connections, and does nothing, until `kill -CONT "$SERVICE_PID"`. SIGSTOP alone lets it answer for a moment:
+# the other threads run on until the one that takes the signal has its turn.
+freeze_service()
+{
+    kill -STOP "$SERVICE_PID"
+    wait_until 20 service_is_frozen
+}
+
+service_is_frozen()
+{
+    ! grep -L '^State:[[:space:]]*T' "/proc/$SERVICE_PID"/task/*/status | grep -q .
+}
+
 api() # METHOD PATH [CURL-ARGUMENT...]
 {
     curl -sS --fail-with-body -H "Authorization: Bearer $(cat "$KEY_FILE")" -X "$1" "${@:3}" \
