@@ -185,6 +185,13 @@ static GMimeMessage *parse(const char *raw, size_t len)
 static GMimeObject *new_forwarded(const char *raw, size_t len)
 {
     _cleanup_object_ GMimeMessage *original = parse(raw, len);
+    if (original == NULL) {
+        /* To GMime, text that does not begin with a header is no message. */
+        _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(SIZE_MAX / 2);
+        strbuf_append_char(&text, '\n');
+        strbuf_append(&text, raw, len);
+        original = text.error == 0 ? parse(text.data, text.len) : NULL;
+    }
     if (original == NULL)
         return NULL;
     GMimeMessagePart *part = g_mime_message_part_new_with_message("rfc822", original);

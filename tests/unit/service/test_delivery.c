@@ -248,6 +248,27 @@ static void an_answer_joins_the_thread_and_can_be_answered(void **state)
     free(ann);
 }
 
+static void mail_without_a_header_can_be_forwarded(void **state)
+{
+    static const char *const raws[] = {"", "no header\n"};
+    static const char *const enclosed[] = {"\r\n", "\r\nno header\r\n"};
+    const struct fixture *fixture = *state;
+    char *bob = create_inbox(fixture, BOB, NULL);
+    for (size_t i = 0; i < 2; i++) {
+        deliver(fixture, BOB, raws[i]);
+        json_t *email = newest_email(fixture, bob, "");
+        json_t *request = message_to(BOB, BOB, "forwarded");
+        json_object_set(request, "existing_email_id", json_object_get(email, "id"));
+        json_object_set_new(request, "message_type", json_string("forward"));
+        free(send_message(fixture, request));
+        json_t *content = newest_content(fixture, bob);
+        assert_attachment(fixture, content, 0, "forwarded.eml", "message/rfc822", enclosed[i]);
+        json_decref(content);
+        json_decref(email);
+    }
+    free(bob);
+}
+
 static void the_same_message_again_changes_nothing(void **state)
 {
     const struct fixture *fixture = *state;
@@ -380,6 +401,7 @@ int main(void)
         TEST(the_line_of_an_mbox_is_dropped),
         TEST(who_sent_it_is_found_somewhere),
         TEST(an_answer_joins_the_thread_and_can_be_answered),
+        TEST(mail_without_a_header_can_be_forwarded),
         TEST(the_same_message_again_changes_nothing),
         TEST(the_rules_of_the_inbox_hold),
         TEST(where_one_recipient_is_unknown_nobody_gets_it),
