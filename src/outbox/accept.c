@@ -59,8 +59,9 @@ static int forget_key(struct outbox *outbox, struct item *held)
     return transition_commit(&transition, held);
 }
 
-struct item *key_memory_take(struct outbox *outbox, struct envelope *next, bool may_wait)
+int key_memory_take(struct outbox *outbox, struct envelope *next, bool may_wait, struct item **ret_memory)
 {
+    *ret_memory = NULL;
     struct item *memory;
     pthread_mutex_lock(&outbox->lock);
     while ((memory = find_memory_locked(outbox, next->digest)) != NULL && memory->claim != CLAIM_NONE &&
@@ -70,10 +71,19 @@ struct item *key_memory_take(struct outbox *outbox, struct envelope *next, bool 
         memory = NULL;
     pthread_mutex_unlock(&outbox->lock);
     if (memory == NULL)
-        return NULL;
+        return 0;
+    const char *replies_to = memory->envelope.replies_to;
+    char *copy = replies_to == NULL ? NULL : strdup(replies_to);
+    if (replies_to != NULL && copy == NULL) {
+        claim_release(outbox, memory);
+        return -ENOMEM;
+    }
+    free(next->replies_to);
+    next->replies_to = copy;
     memcpy(next->key, memory->envelope.key, sizeof(next->key));
     next->was_unknown = memory->envelope.was_unknown;
-    return memory;
+    *ret_memory = memory;
+    return 0;
 }
 
 void key_memory_forget(struct outbox *outbox, struct item *memory)
@@ -220,13 +230,8 @@ static int choose_key(struct acceptance *acceptance, const char *bytes, size_t l
     if (is_unedited)
         return 0;
     next->was_unknown = false;
-    acceptance->memory = key_memory_take(outbox, next, false);
-    if (acceptance->memory == NULL)
-        return random_uuid(next->key);
-    const char *replies_to = acceptance->memory->envelope.replies_to;
-    free(next->replies_to);
-    next->replies_to = replies_to == NULL ? NULL : strdup(replies_to);
-    return replies_to != NULL && next->replies_to == NULL ? -ENOMEM : 0;
+    int error = key_memory_take(outbox, next, false, &acceptance->memory);
+    return error == 0 && acceptance->memory == NULL ? random_uuid(next->key) : error;
 }
 
 /* The likeliest email that is known. 0; -ENOENT: none is; -EXDEV: one is, in another inbox; -ENOMEM;
@@ -247,25 +252,39 @@ static int find_email(const struct email_directory *emails, const struct draft *
 
 #define NEW_THREAD "In-Reply-To, References: sent as a new thread, "
 
+/* Says once whether the thread that the message names is left, and why. */
+static int tell_thread(struct envelope *next, const struct draft *draft, const char *words)
+{
+    size_t len = next->not_carried_len;
+    if (len > 0 && strncmp(next->not_carried[len - 1], NEW_THREAD, strlen(NEW_THREAD)) == 0)
+        free(next->not_carried[--next->not_carried_len]);
+    bool is_carried = draft->message_ids_len == 0 || next->replies_to != NULL;
+    return is_carried ? 0 : envelope_add_not_carried(next, words);
+}
+
+int accept_keep_thread(struct envelope *next, const struct draft *draft)
+{
+    return tell_thread(next, draft, NEW_THREAD "as it was before");
+}
+
 /* What the message says of the email that it answers. The key does not depend on that: a text that may have
  * been sent must not get another one because a message was opened here meanwhile. Nor does what goes out
  * under such a key change: a service may take another request for a mistake. */
 static int find_thread(struct acceptance *acceptance, const struct draft *draft)
 {
     struct envelope *next = &acceptance->transition.next;
-    const char *words = NEW_THREAD "as it was before";
-    if (!next->was_unknown) {
-        free(TAKE_PTR(next->replies_to));
-        int error =
-            find_email(&acceptance->transition.outbox->config.emails, draft, next->from, &next->replies_to);
-        if (error == -ENOMEM)
-            return error;
-        words = error == -EXDEV    ? NEW_THREAD "for the email that they name is in another inbox"
-                : error == -ENOENT ? NEW_THREAD "for no message that they name was opened in this mount"
-                                   : NEW_THREAD "for it cannot be read which messages were opened here";
-    }
-    bool is_carried = draft->message_ids_len == 0 || next->replies_to != NULL;
-    return is_carried ? 0 : envelope_add_not_carried(next, words);
+    if (next->was_unknown)
+        return accept_keep_thread(next, draft);
+    free(TAKE_PTR(next->replies_to));
+    int error =
+        find_email(&acceptance->transition.outbox->config.emails, draft, next->from, &next->replies_to);
+    if (error == -ENOMEM)
+        return error;
+    const char *words = error == -EXDEV ? NEW_THREAD "for the email that they name is in another inbox"
+                        : error == -ENOENT
+                            ? NEW_THREAD "for no message that they name was opened in this mount"
+                            : NEW_THREAD "for it cannot be read which messages were opened here";
+    return tell_thread(next, draft, words);
 }
 
 static int take_not_carried(struct envelope *next, const struct draft *draft)

@@ -298,7 +298,7 @@ static int collect_ids(struct attempt *attempt, char **ids, size_t *ret_len)
     return error;
 }
 
-static int complete_request(struct attempt *attempt)
+static int complete_request(struct attempt *attempt, const char *replies_to)
 {
     const struct item *item = attempt->item;
     size_t capacity = item->bound_len + item->envelope.part_ids_len;
@@ -306,27 +306,33 @@ static int complete_request(struct attempt *attempt)
     char **ids = calloc(capacity + 1, sizeof(*ids));
     int error = ids == NULL ? -ENOMEM : collect_ids(attempt, ids, &len);
     if (error == 0)
-        error = draft_complete_request(attempt->draft, item->envelope.from, item->envelope.replies_to,
+        error = draft_complete_request(attempt->draft, item->envelope.from, replies_to,
                                        (const char *const *)ids, len, &attempt->request);
     for (size_t i = 0; ids != NULL && i < capacity; i++)
         free(ids[i]);
     free(ids);
-    if (error != 0)
-        settle_failed_here(attempt, error);
     return error;
 }
 
-/* From here on a crash leaves `sending` behind, and the outcome unknown. What has the same content, and may
- * have been sent, may have become a backup since this message was accepted, as by `sed -i.bak`: then that one
- * has the key. */
+/* What has the same content, and may have been sent, may have become a backup since this message was
+ * accepted, as by `sed -i.bak`: then that one has the key. */
+static int take_remembered_key(struct attempt *attempt, struct envelope *next, struct item **ret_memory)
+{
+    if (next->attempts > 0 || item_may_have_been_sent(attempt->item))
+        return 0;
+    int error = key_memory_take(attempt->outbox, next, true, ret_memory);
+    return error != 0 || *ret_memory == NULL ? error : accept_keep_thread(next, attempt->draft);
+}
+
+/* Makes the request, and records it. Then a crash leaves `sending` behind, and the outcome unknown. */
 static int record_sending(struct attempt *attempt)
 {
     _cleanup_transition_ struct transition transition;
     struct item *memory = NULL;
     int error = transition_begin(attempt->outbox, attempt->item, ITEM_SENDING, &transition);
+    error = error != 0 ? error : take_remembered_key(attempt, &transition.next, &memory);
+    error = error != 0 ? error : complete_request(attempt, transition.next.replies_to);
     if (error == 0) {
-        if (transition.next.attempts == 0 && !item_may_have_been_sent(attempt->item))
-            memory = key_memory_take(attempt->outbox, &transition.next, true);
         free(transition.next.request);
         bool is_recorded = strlen(attempt->request) <= ENVELOPE_REQUEST_MAX_BYTES;
         transition.next.request = is_recorded ? strdup(attempt->request) : NULL;
@@ -515,8 +521,7 @@ static void send_message(struct outbox *outbox, struct item *item, struct cancel
     };
     if (attempt.is_repeat && !outbox_trusts_keys(outbox))
         settle_unknown(&attempt, item->envelope.http_status, NULL);
-    else if (load_draft(&attempt) == 0 && upload_parts(&attempt) == 0 && complete_request(&attempt) == 0 &&
-             record_sending(&attempt) == 0)
+    else if (load_draft(&attempt) == 0 && upload_parts(&attempt) == 0 && record_sending(&attempt) == 0)
         send_request(&attempt);
     draft_free(attempt.draft);
     free(attempt.request);
