@@ -1034,9 +1034,10 @@ enum boundary_line {
 };
 
 /* RFC 2046 section 5.1.1: "--", the boundary, "--" if it is the last one, blanks. */
-static enum boundary_line find_boundary(const char *line, size_t len, const char *boundary)
+static enum boundary_line find_boundary(const char *line, size_t len, const char *boundary,
+                                        size_t boundary_len)
 {
-    size_t at = 2 + strlen(boundary);
+    size_t at = 2 + boundary_len;
     if (len < at || line[0] != '-' || line[1] != '-' || memcmp(line + 2, boundary, at - 2) != 0)
         return LINE_IS_TEXT;
     bool is_last = len >= at + 2 && line[at] == '-' && line[at + 1] == '-';
@@ -1129,6 +1130,7 @@ static int read_multipart(struct mime_walk *walk, const struct part *part)
     struct draft_reading *reading = walk->reading;
     const char *value = g_mime_object_get_content_type_parameter(part->headers, "boundary");
     g_autofree char *boundary = g_strchomp(g_strdup(value == NULL ? "" : value));
+    size_t boundary_len = strlen(boundary); /* it may be long, and the lines many */
     if (part->depth >= NESTING_MAX)
         return reason_give(reading->ret_reason, -EBADMSG, "parts within parts, more than %d deep",
                            NESTING_MAX);
@@ -1139,11 +1141,11 @@ static int read_multipart(struct mime_walk *walk, const struct part *part)
     unsigned int parts = 0;
     int error = note_multipart(reading, part);
     size_t step;
-    for (size_t at = 0; at < part->len && boundary[0] != '\0' && found != LINE_ENDS_MULTIPART && error == 0;
+    for (size_t at = 0; at < part->len && boundary_len > 0 && found != LINE_ENDS_MULTIPART && error == 0;
          at += step) {
         const char *line = part->body + at;
         step = line_len(line, part->len - at);
-        found = find_boundary(line, step, boundary);
+        found = find_boundary(line, step, boundary, boundary_len);
         if (found == LINE_IS_TEXT)
             continue;
         first = first == NULL ? line : first;

@@ -413,6 +413,18 @@ static void a_flood_of_empty_parts_is_refused(void **state)
     draft_free(parse_text(strbuf_str(&message)));
 }
 
+/* The boundary was measured in each line: this took minutes. */
+static void a_long_boundary_is_looked_for_in_many_lines(void **state)
+{
+    _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
+    (void)state;
+    append_many(&message, "To: a@b\nContent-Type: multipart/mixed; boundary=", 1);
+    append_many(&message, "0123456789", 90 * 1000);
+    append_many(&message, "\n\n", 1);
+    append_many(&message, "\n", 10 * 1000 * 1000);
+    assert_refused(&message, -EBADMSG);
+}
+
 static void deep_nesting_is_refused(void **state)
 {
     static const unsigned int depths[] = {33, 100, 1000, 1100, 5000};
@@ -624,6 +636,7 @@ int main(void)
         cmocka_unit_test(a_type_too_long_to_be_one_is_that_of_bytes),
         cmocka_unit_test(a_flood_of_recipients_is_refused_before_it_is_read),
         cmocka_unit_test(a_flood_of_empty_parts_is_refused),
+        cmocka_unit_test(a_long_boundary_is_looked_for_in_many_lines),
         cmocka_unit_test(deep_nesting_is_refused),
         cmocka_unit_test(deep_nesting_within_attached_messages_is_survived),
         cmocka_unit_test(a_cut_json_message_is_never_accepted),
