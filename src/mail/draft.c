@@ -42,6 +42,8 @@ struct draft_reading {
     bool is_answer;     /* what is missing will be taken from what it answers */
     bool is_from_email; /* made of an email that is answered, which may name what is no address */
     char *from;
+    bool says_to; /* whom it is for, or with nobody in it: that it is for nobody */
+    bool says_cc;
     struct address_list to;
     struct address_list cc;
     struct address_list bcc;
@@ -279,11 +281,13 @@ static int read_from_field(struct draft_reading *reading, const char *field, con
 
 static int read_to_field(struct draft_reading *reading, const char *field, const json_t *value)
 {
+    reading->says_to = true;
     return read_addresses_field(reading, field, value, &reading->to);
 }
 
 static int read_cc_field(struct draft_reading *reading, const char *field, const json_t *value)
 {
+    reading->says_cc = true;
     return read_addresses_field(reading, field, value, &reading->cc);
 }
 
@@ -646,11 +650,13 @@ static int read_from_header(struct draft_reading *reading, const char *raw)
 
 static int read_to_header(struct draft_reading *reading, const char *raw)
 {
+    reading->says_to = true;
     return read_address_text(reading, "To", raw, &reading->to);
 }
 
 static int read_cc_header(struct draft_reading *reading, const char *raw)
 {
+    reading->says_cc = true;
     return read_address_text(reading, "Cc", raw, &reading->cc);
 }
 
@@ -1277,9 +1283,6 @@ static int read_answer_text(struct draft_reading *reading, const char *bytes, si
 /* With what is unusable in it: it is the whole list that is needed. */
 static void take_list(struct address_list *list, struct address_list *missing)
 {
-    if (list->len > 0)
-        return;
-    address_list_release(list);
     *list = *missing;
     *missing = (struct address_list){0};
 }
@@ -1306,8 +1309,10 @@ static int take_missing(struct draft_reading *reading, struct draft_reading *ans
     int error = check_target(reading, answered);
     if (error != 0)
         return error;
-    take_list(&reading->to, &answered->to);
-    take_list(&reading->cc, &answered->cc);
+    if (!reading->says_to)
+        take_list(&reading->to, &answered->to);
+    if (!reading->says_cc)
+        take_list(&reading->cc, &answered->cc);
     take_text(&reading->from, &answered->from);
     take_text(&reading->subject, &answered->subject);
     take_text(&reading->existing_email_id, &answered->existing_email_id);

@@ -151,6 +151,13 @@ refused() { # PATH
     | sort')" '[["ann@x.example"],["ann@x.example","dan@x.example"],["dan@x.example"]]'
 }
 
+@test "a reply to all with an empty Cc goes to the sender alone" {
+  start_with_odd_mail
+  printf 'Cc:\n\nYes.\n' >"$(folder in-1 to)/reply-all"
+  wait_sent re-to.eml
+  equal "$(server_requests send | jq -c 'map([.json | (.to_addresses + .cc_addresses)[].address])')" '[["ann@x.example"]]'
+}
+
 # ---------------------------------------------------------------- forwards
 
 @test "a forward goes to whom it names, with the email in it" {

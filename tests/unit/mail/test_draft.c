@@ -259,6 +259,46 @@ static void an_email_named_by_its_id_is_what_it_answers(void **state)
     draft_free(draft);
 }
 
+/* Who are in the request of an answer to an email of to@x, with cc@x besides. */
+static void assert_answer_goes_to(const char *message, const char *to, const char *cc)
+{
+    static const char answered[] =
+        "{\"to_addresses\":[{\"address\":\"to@x\"}],\"cc_addresses\":[{\"address\":\"cc@x\"}],"
+        "\"existing_email_id\":\"e1\",\"message_type\":\"reply\"}";
+    struct draft *draft = NULL;
+    _cleanup_free_ char *reason = NULL;
+    _cleanup_free_ char *found_to = NULL;
+    _cleanup_free_ char *found_cc = NULL;
+    if (draft_parse(message, strlen(message), answered, &draft, &reason) != 0)
+        fail_msg("%s: %s", message, reason);
+    _cleanup_json_ json_t *request = json_loads(draft->request, 0, NULL);
+    draft_free(draft);
+    found_to = json_dumps(json_object_get(request, "to_addresses"), JSON_COMPACT);
+    found_cc = json_dumps(json_object_get(request, "cc_addresses"), JSON_COMPACT | JSON_ENCODE_ANY);
+    assert_string_equal(found_to, to);
+    assert_string_equal(found_cc == NULL ? "" : found_cc, cc);
+}
+
+/* "Cc:" takes the place of those of the email, too: whoever emptied it wants nobody there. */
+static void a_list_that_names_nobody_is_for_nobody(void **state)
+{
+    static const char to[] = "[{\"address\":\"to@x\",\"name\":null}]";
+    static const char cc[] = "[{\"address\":\"cc@x\",\"name\":null}]";
+    static const char nobody[] = "To: \n\nx";
+    struct draft *draft = NULL;
+    _cleanup_free_ char *reason = NULL;
+    (void)state;
+    assert_answer_goes_to("x", to, cc);
+    assert_answer_goes_to("Cc:\n\nx", to, "");
+    assert_answer_goes_to("Cc: undisclosed-recipients:;\n\nx", to, "");
+    assert_answer_goes_to("To: undisclosed-recipients:;\nBcc: b@x\n\nx", "[]", cc);
+    assert_answer_goes_to("{\"cc_addresses\":[],\"plain_text\":\"x\"}", to, "");
+    assert_answer_goes_to("{\"cc_addresses\":null,\"plain_text\":\"x\"}", to, cc);
+    assert_int_equal(
+        draft_parse(nobody, strlen(nobody), "{\"to_addresses\":[{\"address\":\"to@x\"}]}", &draft, &reason),
+        -EDESTADDRREQ);
+}
+
 static void the_request_of_a_reply_names_the_email(void **state)
 {
     _cleanup_free_ char *reply = NULL;
@@ -628,6 +668,7 @@ int main(void)
         cmocka_unit_test(what_it_answers_is_named_likeliest_first),
         cmocka_unit_test(of_a_long_thread_the_last_emails_are_named),
         cmocka_unit_test(an_email_named_by_its_id_is_what_it_answers),
+        cmocka_unit_test(a_list_that_names_nobody_is_for_nobody),
         cmocka_unit_test(the_request_of_a_reply_names_the_email),
         cmocka_unit_test(words_about_a_message_hold_nothing_that_a_terminal_obeys),
         cmocka_unit_test(the_request_is_completed_in_a_stable_order),
