@@ -358,6 +358,8 @@ static int begin_renewal(struct state_file *file)
     lock_all(file);
     close_connection(file);
     int error = move(file, usual, damaged);
+    if (error == -ENOENT) /* somebody removed it: there is nothing to keep */
+        error = 0;
     int of_open = open_file(file);
     unlock_all(file);
     return error != 0 ? error : of_open;
@@ -368,6 +370,7 @@ static void end_renewal(struct state_file *file, bool is_filled)
     lock_all(file);
     if (is_filled) {
         put_aside(file, damaged);
+        (void)unlink(place_of(file, damaged).file); /* where that failed: else it is the file again */
         sync_folder(file->path); /* else what is written from now on may be undone by a power cut */
     } else {
         close_connection(file);

@@ -662,6 +662,44 @@ static void a_full_disk_costs_nothing_of_a_damaged_file(void **state)
     assert_int_equal(get(world, 'b', 0).folder, MAILDIR_CUR);
 }
 
+static void assert_damaged_is_made_anew(struct world *world)
+{
+    assert_int_equal(mark(world, 2, MAILDIR_CUR, 'F'), 0);
+    open_again(world);
+    assert_int_equal(see(world, "abc", 0), 0);
+    assert_int_equal(get(world, 'a', 0).folder, MAILDIR_CUR);
+    assert_int_equal(get(world, 'b', 0).folder, MAILDIR_CUR);
+}
+
+static void open_damaged(struct world *world)
+{
+    assert_int_equal(see(world, "abc", 0), 0);
+    assert_int_equal(mark(world, 1, MAILDIR_CUR, 'S'), 0);
+    maildir_memory_free(world->memory);
+    damage_row(world);
+    assert_int_equal(maildir_memory_open(world->dir.fd, &world->clock.clock, &world->memory), 0);
+}
+
+/* Of one who reads that it is damaged, and does not wait for more. */
+static void a_damaged_file_that_a_user_removes_is_made_anew(void **state)
+{
+    struct world *world = *state;
+    open_damaged(world);
+    assert_int_equal(unlinkat(world->dir.fd, name, 0), 0);
+    assert_int_equal(maildir_memory_add_inbox(world->memory, INBOX, "inbox-a"), 0);
+    assert_damaged_is_made_anew(world);
+}
+
+static void a_damaged_file_that_cannot_be_set_aside_does_not_come_back(void **state)
+{
+    struct world *world = *state;
+    open_damaged(world);
+    assert_int_equal(mkdirat(world->dir.fd, "maildir.sqlite3.set-aside", 0700), 0);
+    assert_int_equal(maildir_memory_add_inbox(world->memory, INBOX, "inbox-a"), 0);
+    assert_damaged_is_made_anew(world);
+    assert_int_equal(unlinkat(world->dir.fd, "maildir.sqlite3.set-aside", AT_REMOVEDIR), 0);
+}
+
 /* A mount that marks a message and dies on the way, of its own accord. */
 static void die_while_marking(struct world *world, const char *crash_point)
 {
@@ -865,6 +903,8 @@ int main(void)
         TEST(many_marks_do_not_pile_up),
         TEST(nothing_changes_that_cannot_be_written),
         TEST(a_full_disk_costs_nothing_of_a_damaged_file),
+        TEST(a_damaged_file_that_a_user_removes_is_made_anew),
+        TEST(a_damaged_file_that_cannot_be_set_aside_does_not_come_back),
         TEST(what_version_0_1_remembered_is_taken_over),
         TEST(what_was_taken_over_in_part_is_taken_over_again),
         TEST(damage_of_what_0_1_left_costs_what_stood_there),
