@@ -134,7 +134,7 @@ has_helpers() # COUNT
   wait_until 20 saw CLOSE_WRITE,CLOSE ',U=4$'
   wait_until 20 has_helpers 2
   helper=$(pgrep -n -P "$MOUNT_PID" -x inboxfs-watch)
-  equal "$(ls "/proc/$helper/fd")" 0
+  wait_until 20 eval '[ "$(ls "/proc/$helper/fd")" = 0 ]' # it closes the folder after the file
   kill_mount KILL
   wait_until 20 process_is_gone "$helper"
   stop_watching
