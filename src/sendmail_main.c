@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <jansson.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -25,6 +26,7 @@
 #include <strings.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sysexits.h>
 #include <time.h>
 #include <unistd.h>
@@ -275,7 +277,10 @@ static int open_mount(const struct invocation *invocation, int *ret_status)
             complain(errno == EACCES ? EX_NOPERM : EX_TEMPFAIL, "%s: %s", path, strerrordesc_np(errno));
         return -1;
     }
-    if (faccessat(fd, "outbox", X_OK, 0) != 0 || faccessat(fd, "drafts", X_OK, 0) != 0) {
+    /* Folders of these names elsewhere would take the message, and nobody would send it. */
+    struct statfs file_system;
+    bool is_fuse = fstatfs(fd, &file_system) == 0 && file_system.f_type == FUSE_SUPER_MAGIC;
+    if (!is_fuse || faccessat(fd, "outbox", X_OK, 0) != 0 || faccessat(fd, "drafts", X_OK, 0) != 0) {
         *ret_status = complain(EX_TEMPFAIL, "%s: no inboxfs is mounted there", path);
         return -1;
     }

@@ -329,6 +329,9 @@ message() { # SUBJECT [HEADER...]
 }
 
 # ---------------------------------------------------------------- programs
+  mkdir -p "$DIR/plain/outbox" "$DIR/plain/drafts" # as many keep their mail
+  run -75 sendmail --mount="$DIR/plain" "$BOB" < <(message x)
+  contains "$output" 'no inboxfs is mounted there'
 
 @test "mutt and neomutt send by it, Bcc too" {
   local program
