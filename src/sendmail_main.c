@@ -80,7 +80,23 @@ struct input_message {
 
 /* ---------------------------------------------------------------- words */
 
-/* Says why, and returns the exit status. What strangers wrote is made fit for a terminal. */
+/* Writes what strangers wrote, made fit for a terminal. */
+static void print_text(FILE *out, const char *text, size_t len)
+{
+    for (size_t at = 0; at < len;) {
+        struct character character = character_at(text + at, len - at);
+        bool is_plain = (character.kind & (CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION |
+                                           CHARACTER_INVALID)) == 0;
+        if (is_plain && (unsigned char)text[at] >= ' ')
+            fwrite(text + at, 1, character.len, out);
+        else
+            fputc('?', out);
+        at += character.len;
+    }
+    fputc('\n', out);
+}
+
+/* Says why, and returns the exit status. */
 static int complain(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static int complain(int status, const char *format, ...)
 {
@@ -90,17 +106,8 @@ static int complain(int status, const char *format, ...)
     int len = vasprintf(&text, format, values);
     va_end(values);
     fputs("inboxfs-sendmail: ", stderr);
-    for (int i = 0; i < len;) {
-        struct character character = character_at(text + i, (size_t)(len - i));
-        bool is_plain =
-            (character.kind & (CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION)) == 0;
-        if (is_plain && (unsigned char)text[i] >= ' ')
-            fwrite(text + i, 1, character.len, stderr);
-        else
-            fputc('?', stderr);
-        i += (int)character.len;
-    }
-    fputc('\n', stderr);
+    if (len >= 0)
+        print_text(stderr, text, (size_t)len);
     if (len >= 0)
         free(text);
     return status;
@@ -845,21 +852,6 @@ static int wait_for_service(int mount, const char *name)
 
 /* ---------------------------------------------------------------- the queue */
 
-static void print_name(const char *name)
-{
-    for (size_t len = strlen(name), at = 0; at < len;) {
-        struct character character = character_at(name + at, len - at);
-        bool is_plain =
-            (character.kind & (CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION)) == 0;
-        if (is_plain && (unsigned char)name[at] >= ' ')
-            fwrite(name + at, 1, character.len, stdout);
-        else
-            putchar('?');
-        at += character.len;
-    }
-    putchar('\n');
-}
-
 /* As mailq: what waits in outbox/, in order of names. */
 static int list_queue(int mount)
 {
@@ -878,7 +870,7 @@ static int list_queue(int mount)
             if (gmtime_r(&status.st_mtime, &utc) != NULL)
                 strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &utc);
             printf("%s %9lld ", date, (long long)status.st_size);
-            print_name(entries[i]->d_name);
+            print_text(stdout, entries[i]->d_name, strlen(entries[i]->d_name));
             waiting++;
         }
         free(entries[i]);

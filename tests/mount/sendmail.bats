@@ -83,6 +83,8 @@ message() { # SUBJECT [HEADER...]
 @test "what is no address is refused by its name" {
   run -65 sendmail 'bob at home' < <(message x)
   contains "$output" 'bob at home'
+  run -65 sendmail $'bob\x9b31m at\e[31m home\u202e' < <(message x)
+  contains "$output" 'bob?31m at?[31m home?'
   run -65 sendmail -t < <(message x "To: $BOB, <>, x y z")
   nothing_was_sent
 }
