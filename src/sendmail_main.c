@@ -358,9 +358,10 @@ static int split_message(struct input_message *message)
 {
     const char *at = strbuf_str(&message->text);
     const char *end = at + message->text.len;
-    if (strncmp(at, "From ", 5) == 0 || strncmp(at, ">From ", 6) == 0)
-        at += line_len(at, end);
     struct header_field field;
+    bool begins_field = read_field(at, end, &field); /* "From : a@x" */
+    if (!begins_field && (strncmp(at, "From ", 5) == 0 || strncmp(at, ">From ", 6) == 0))
+        at += line_len(at, end);
     while (at < end && read_field(at, end, &field)) {
         struct header_field *grown = reallocarray(message->fields, message->fields_len + 1, sizeof(*grown));
         if (grown == NULL)
@@ -546,6 +547,16 @@ static bool has_address(const struct address_list *list, const char *address)
 
 /* ---------------------------------------------------------------- the message for the outbox */
 
+/* As it stands, but for blanks before the colon, which no message may have now. */
+static void append_field(struct strbuf *out, const struct header_field *field)
+{
+    strbuf_append(out, field->line, field->name_len);
+    strbuf_append_char(out, ':');
+    strbuf_append(out, field->value, (size_t)(field->line + field->len - field->value));
+    if (field->line[field->len - 1] != '\n')
+        strbuf_append_char(out, '\n');
+}
+
 /* Writes "NAME: a@x, b@y" of the addresses that `without` lacks (NULL: of all); nothing where there are none.
  */
 static void append_addresses(struct strbuf *out, const char *name, const struct address_list *list,
@@ -576,9 +587,7 @@ static int append_recipients(struct strbuf *out, const struct header_field *fiel
         return complain_of_memory();
     int status = EX_OK;
     if (address_list_parse(&list, value, NULL) == 0) {
-        strbuf_append(out, field->line, field->len);
-        if (field->line[field->len - 1] != '\n')
-            strbuf_append_char(out, '\n');
+        append_field(out, field);
     } else {
         status = add_recipients(aliases, value, 0, &list);
         _cleanup_free_ char *name = strndup(field->line, field->name_len);
@@ -636,9 +645,7 @@ static int append_headers(struct strbuf *out, const struct invocation *invocatio
                               (int)field->name_len, field->line);
         } else if (!is_field(field, "From") || is_usable_from(field)) {
             has_from = has_from || is_field(field, "From");
-            strbuf_append(out, field->line, field->len);
-            if (field->line[field->len - 1] != '\n')
-                strbuf_append_char(out, '\n');
+            append_field(out, field);
         }
         if (status != EX_OK)
             return status;

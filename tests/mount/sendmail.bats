@@ -141,6 +141,15 @@ message() { # SUBJECT [HEADER...]
   equal "$(content "$BOB" crlf | jq .plain_text)" '"one\ntwo"'
 }
 
+@test "blanks before a header's colon change nothing, in the first line of all either" {
+  printf 'From : %s\nTo : %s\nSubject\t: blanks\n\nx\n' "$CAROL" "$BOB" | sendmail -t
+  printf 'From x@y.example Thu Jan  1 00:00:00 1970\nFrom : %s\nSubject: mbox\n\nx\n' "$CAROL" | sendmail "$BOB"
+  settle
+  for subject in blanks mbox; do
+    holds <(content "$BOB" "$subject") '.from_address.address == $c' --arg c "$CAROL"
+  done
+}
+
 @test "what was read of standard input before is not sent" {
   printf 'read before\nSubject: rest\n\nrest\n' >"$DIR/file"
   {
@@ -320,6 +329,9 @@ message() { # SUBJECT [HEADER...]
   run -75 sendmail --mount="$DIR" "$BOB" < <(message x)
   contains "$output" 'no inboxfs is mounted there'
   run -75 sendmail --mount="$DIR/none" "$BOB" < <(message x)
+  mkdir -p "$DIR/plain/outbox" "$DIR/plain/drafts" # as many keep their mail
+  run -75 sendmail --mount="$DIR/plain" "$BOB" < <(message x)
+  contains "$output" 'no inboxfs is mounted there'
 }
 
 @test "another user's mount is refused as that" {
@@ -331,9 +343,6 @@ message() { # SUBJECT [HEADER...]
 }
 
 # ---------------------------------------------------------------- programs
-  mkdir -p "$DIR/plain/outbox" "$DIR/plain/drafts" # as many keep their mail
-  run -75 sendmail --mount="$DIR/plain" "$BOB" < <(message x)
-  contains "$output" 'no inboxfs is mounted there'
 
 @test "mutt and neomutt send by it, Bcc too" {
   local program
