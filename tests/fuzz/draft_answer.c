@@ -38,7 +38,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     _cleanup_json_ json_t *request = json_loads(draft->request, JSON_REJECT_DUPLICATES, NULL);
     FUZZ_CHECK(strcmp(json_string_value(json_object_get(request, "existing_email_id")), "e-1") == 0);
     FUZZ_CHECK(strcmp(json_string_value(json_object_get(request, "message_type")), "reply") == 0);
-    FUZZ_CHECK(json_array_size(json_object_get(request, "to_addresses")) > 0);
+    FUZZ_CHECK(json_array_size(json_object_get(request, "to_addresses")) +
+                   json_array_size(json_object_get(request, "cc_addresses")) +
+                   json_array_size(json_object_get(request, "bcc_addresses")) >
+               0);
     FUZZ_CHECK(json_object_get(request, "subject") != NULL);
     draft_free(draft);
     return 0;
