@@ -467,7 +467,9 @@ static int rename_taken(struct renaming *renaming, const char *name, unsigned in
     }
     leave_item_locked(renaming);
     pthread_mutex_unlock(&outbox->lock);
-    if (error == 0 && is_edit && renaming->replaced->envelope.is_hidden)
+    bool is_withdrawn =
+        is_edit && (renaming->replaced->envelope.is_hidden || renaming->replaced->state == ITEM_GONE);
+    if (error == 0 && is_withdrawn)
         notify_withdrawn(outbox, renaming->replaced, renaming->new_name, "replaced by an edited text");
     release_target(outbox, renaming->replaced);
     if (error == -EINVAL || error == -EXDEV)
@@ -570,6 +572,53 @@ static int unlink_receipt(struct outbox *outbox, enum outbox_folder folder, cons
     return outbox_find(outbox, folder, name, &stat) ? -EPERM : -ENOENT;
 }
 
+/* The content has left the spool: the envelope is removed, or kept to remember the key. Recovery does the
+ * same to an envelope without content. */
+static void forget_or_remember(struct outbox *outbox, struct item *item)
+{
+    _cleanup_transition_ struct transition transition = {.outbox = NULL};
+    int error = 0;
+    if (!key_memory_is_needed(item)) {
+        error = transition_remove(outbox, item);
+    } else {
+        error = transition_begin(outbox, item, ITEM_DRAFTED, &transition);
+        envelope_clear_outcome(&transition.next);
+        transition.next.was_unknown = item_may_have_been_sent(item);
+        transition.is_forced = true;
+        error = error != 0 ? error : transition_commit(&transition, item);
+    }
+    if (error != 0)
+        log_warning("the spool could not record that a file was taken out: %s", strerror(-error));
+}
+
+/* Whether a message with the same content waits for its first attempt. It takes the key over then, if it was
+ * handed in before its backup was there. */
+static bool is_key_awaited(struct outbox *outbox, const struct item *item)
+{
+    const struct item *other = NULL;
+    if (!item_remembers_key(item) || item->envelope.digest[0] == '\0')
+        return false;
+    pthread_mutex_lock(&outbox->lock);
+    do
+        other = send_queue_next(&outbox->queue, other);
+    while (other != NULL &&
+           (other->envelope.attempts > 0 || strcmp(other->envelope.digest, item->envelope.digest) != 0));
+    pthread_mutex_unlock(&outbox->lock);
+    return other != NULL;
+}
+
+static int remove_claimed(struct outbox *outbox, struct item *item)
+{
+    if (binding_is_needed(outbox, item))
+        return transition_hide(outbox, item);
+    if (!is_key_awaited(outbox, item))
+        return transition_remove(outbox, item);
+    int error = spool_remove_data(outbox->spool, item->number);
+    if (error == 0)
+        forget_or_remember(outbox, item);
+    return error;
+}
+
 /* An editor that has closed the new text, and removes the backup that remembers its key. */
 static bool is_backup_with_key(struct outbox *outbox, enum outbox_folder folder, const char *name)
 {
@@ -593,7 +642,7 @@ int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *
     if (error != 0)
         return error;
     bool was_waiting = item->state == ITEM_QUEUED;
-    error = binding_is_needed(outbox, item) ? transition_hide(outbox, item) : transition_remove(outbox, item);
+    error = remove_claimed(outbox, item);
     if (error == 0 && was_waiting)
         notify_withdrawn(outbox, item, name, "removed");
     claim_release(outbox, item);
@@ -842,25 +891,6 @@ int outbox_hand_in_answer(struct outbox *outbox, int draft_dir_fd, const char *d
 }
 
 /* ---------------------------------------------------------------- out */
-
-/* The content has left the spool: the envelope is removed, or kept to remember the key. Recovery does the
- * same to an envelope without content. */
-static void forget_or_remember(struct outbox *outbox, struct item *item)
-{
-    _cleanup_transition_ struct transition transition = {.outbox = NULL};
-    int error = 0;
-    if (!key_memory_is_needed(item)) {
-        error = transition_remove(outbox, item);
-    } else {
-        error = transition_begin(outbox, item, ITEM_DRAFTED, &transition);
-        envelope_clear_outcome(&transition.next);
-        transition.next.was_unknown = item_may_have_been_sent(item);
-        transition.is_forced = true;
-        error = error != 0 ? error : transition_commit(&transition, item);
-    }
-    if (error != 0)
-        log_warning("the spool could not record that a file was taken out: %s", strerror(-error));
-}
 
 static int take_out_claimed(struct outbox *outbox, struct item *item, int dir_fd, const char *draft_name,
                             unsigned int flags)

@@ -672,13 +672,28 @@ int spool_take_out(struct spool *spool, uint64_t number, int dir_fd, const char 
     return 0;
 }
 
-int spool_remove(struct spool *spool, uint64_t number)
+static int unlink_data(struct spool *spool, uint64_t number)
 {
     char name[NAME_SIZE];
     data_name(number, name);
     if (unlinkat(spool->dir_fd, name, 0) != 0 && errno != ENOENT)
         return -errno;
     crash_point("removed_data");
+    return 0;
+}
+
+int spool_remove_data(struct spool *spool, uint64_t number)
+{
+    int error = unlink_data(spool, number);
+    return error != 0 ? error : dir_sync_wait(&spool->sync);
+}
+
+int spool_remove(struct spool *spool, uint64_t number)
+{
+    char name[NAME_SIZE];
+    int error = unlink_data(spool, number);
+    if (error != 0)
+        return error;
     envelope_name(number, name);
     if (unlinkat(spool->dir_fd, name, 0) != 0 && errno != ENOENT)
         return -errno;

@@ -495,6 +495,13 @@ static void what_may_have_been_sent_leaves_a_word(void **state)
     assert_int_equal(rename_as(world, ".edited", "letter", WRITER), 0);
     assert_true(was_told_why(world, "outbox/letter", "replaced by an edited text; it may have been sent"));
     assert_int_equal(settle(world), 0);
+    mail_of_unknown_outcome(world, "late");
+    read_as(world, "late", WRITER);
+    write_as(world, "edited", "To: carol@x.example\nSubject: Hello\n\nIs out already.\n", WRITER);
+    await_news(world, EVENT_SENT, "sent/edited");
+    assert_int_equal(rename_as(world, "edited", "late", WRITER), 0);
+    assert_true(was_told_why(world, "outbox/late", "replaced by an edited text; it may have been sent"));
+    assert_int_equal(settle(world), 0);
 }
 
 /* An editor that renames the old text to a backup, and writes the new one under its name, or has written it
@@ -526,6 +533,29 @@ static void what_is_saved_unedited_beside_its_backup_keeps_its_key(void **state)
         assert_string_not_equal(fake_service_get(world->fake, FAKE_SEND, before).key,
                                 fake_service_get(world->fake, FAKE_SEND, before + 2).key);
     }
+}
+
+/* The text was handed in before its backup was there, and the backup is removed before it could be sent. */
+static void a_backup_that_is_removed_leaves_its_key_to_the_same_text(void **state)
+{
+    struct world *world = *state;
+    mail_of_unknown_outcome(world, "letter");
+    assert_int_equal(mail(world, "before", MESSAGE "This goes out first.\n"), 0);
+    write_as(world, "saved", MESSAGE, WRITER);
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    assert_int_equal(rename_as(world, "letter", "letter~", WRITER), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "letter~"), 0);
+    assert_false(is_listed(world, OUT, "letter~"));
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), 3);
+    assert_string_equal(fake_service_get(world->fake, FAKE_SEND, 0).key,
+                        fake_service_get(world->fake, FAKE_SEND, 2).key);
+    assert_int_equal(mail(world, "again", MESSAGE), 0); /* nobody remembers the key any more */
+    assert_int_equal(settle(world), 0);
+    assert_string_not_equal(fake_service_get(world->fake, FAKE_SEND, 0).key,
+                            fake_service_get(world->fake, FAKE_SEND, 3).key);
 }
 
 static void what_is_saved_unedited_while_it_is_being_sent_is_the_same_message(void **state)
@@ -576,6 +606,8 @@ static void an_editor_that_saves_again_supersedes_what_it_saved(void **state)
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
     assert_int_equal(mail(world, "letter", MESSAGE), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    await_paused(world, true);
     read_as(world, "letter", WRITER);
     write_as(world, "1st", MESSAGE "first\n", WRITER);
     assert_int_equal(rename_as(world, "1st", "letter", WRITER), 0);
@@ -598,6 +630,8 @@ static void an_edit_of_an_older_text_takes_no_place(void **state)
     struct outbox_handle *handle = NULL;
     fake_service_set_reachable(world->fake, false);
     assert_int_equal(mail(world, "letter", MESSAGE), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    await_paused(world, true);
     read_as(world, "letter", WRITER);
     read_as(world, "letter", OTHER);
     write_as(world, "other", MESSAGE "by rename\n", OTHER);
@@ -627,6 +661,8 @@ static void an_empty_or_open_file_takes_no_place(void **state)
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
     assert_int_equal(mail(world, "letter", MESSAGE), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    await_paused(world, true);
     read_as(world, "letter", WRITER);
     read_as(world, "letter", 0);
     write_as(world, ".empty", "", WRITER);
@@ -738,6 +774,7 @@ int main(void)
         WORLD_TEST(what_is_saved_unedited_is_the_same_message),
         WORLD_TEST(what_may_have_been_sent_leaves_a_word),
         WORLD_TEST(what_is_saved_unedited_beside_its_backup_keeps_its_key),
+        WORLD_TEST(a_backup_that_is_removed_leaves_its_key_to_the_same_text),
         WORLD_TEST(what_is_saved_unedited_while_it_is_being_sent_is_the_same_message),
         WORLD_TEST(the_same_text_with_another_attachment_is_edited),
         WORLD_TEST(an_editor_that_saves_again_supersedes_what_it_saved),
