@@ -599,12 +599,15 @@ static int enter_writer(struct outbox_handle *handle)
     return error == -EALREADY ? leave_name(outbox, handle->item) : error;
 }
 
-/* A process that reads a waiting message may replace it by an edited text (rename.c). */
+/* A process that reads a waiting message may replace it by an edited text (rename.c). One that was closed and
+ * whose release has not come yet counts as well; what is written after that is another text, and forgets who
+ * read this one.
+ */
 static void remember_reader(struct outbox_handle *handle)
 {
     struct outbox *outbox = handle->outbox;
     pthread_mutex_lock(&outbox->lock);
-    bool is_waiting = item_state_is_unsettled(handle->item->state);
+    bool is_waiting = item_state_is_unsettled(handle->item->state) || handle->item->state == ITEM_WRITING;
     pthread_mutex_unlock(&outbox->lock);
     if (!is_waiting || handle->kind != ENVELOPE_MESSAGE)
         return;
@@ -767,6 +770,7 @@ static void record_write(struct outbox_handle *handle)
     release_remove_locked(handle);
     handle->has_written = true;
     handle->item->is_dirty = true;
+    item_forget_readers(handle->item);
     item_update_stat(handle->item, handle->fd);
     pthread_mutex_unlock(&handle->outbox->lock);
 }

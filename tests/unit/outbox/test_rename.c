@@ -425,6 +425,34 @@ static void read_as(struct world *world, const char *name, pid_t pid)
     outbox_release(handle);
 }
 
+/* The release of what is closed comes late; what is read meanwhile is the text that will wait. */
+static void what_was_read_before_its_release_came_is_edited_too(void **state)
+{
+    struct world *world = *state;
+    static const char more[] = "More.\n";
+    for (int is_written_on = 0; is_written_on <= 1; is_written_on++) {
+        const char *name = is_written_on ? "longer" : "letter";
+        struct outbox_handle *handle = NULL;
+        struct outbox_stat stat;
+        assert_int_equal(outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, name, OTHER, &handle, &stat), 0);
+        assert_int_equal(outbox_write(handle, MESSAGE, strlen(MESSAGE), 0, OTHER), strlen(MESSAGE));
+        assert_int_equal(outbox_flush(handle, 0), 0);
+        read_as(world, name, WRITER);
+        fake_service_set_reachable(world->fake, false);
+        if (is_written_on)
+            assert_int_equal(outbox_write(handle, more, strlen(more), (off_t)strlen(MESSAGE), OTHER),
+                             strlen(more));
+        assert_int_equal(outbox_flush(handle, 0), 0);
+        outbox_release(handle);
+        assert_int_equal(settle(world), -EAGAIN);
+        await_paused(world, true);
+        write_as(world, "edited", MESSAGE "Edited.\n", WRITER);
+        assert_int_equal(rename_as(world, "edited", name, WRITER), 0);
+        assert_int_equal(is_listed(world, OUT, "longer-2"), is_written_on); /* not what it has read */
+    }
+    assert_false(is_listed(world, OUT, "letter-2"));
+}
+
 /* Its first attempt arrived, and was answered by 502: it waits to be repeated with its key. */
 static void mail_of_unknown_outcome(struct world *world, const char *name)
 {
@@ -771,6 +799,7 @@ int main(void)
         WORLD_TEST(what_failed_does_not_take_the_place_of_what_it_was_edited_from),
         WORLD_TEST(what_is_being_sent_is_renamed),
         WORLD_TEST(a_name_that_is_taken_by_a_message_that_waits),
+        WORLD_TEST(what_was_read_before_its_release_came_is_edited_too),
         WORLD_TEST(what_is_saved_unedited_is_the_same_message),
         WORLD_TEST(what_may_have_been_sent_leaves_a_word),
         WORLD_TEST(what_is_saved_unedited_beside_its_backup_keeps_its_key),
