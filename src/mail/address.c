@@ -275,7 +275,7 @@ static bool is_separator(char c)
     return c == ',' || c == ';' || c == ':';
 }
 
-struct item {
+struct list_item {
     const char *start;
     const char *opening; /* of "<…>"; NULL: there is none */
     const char *closing; /* behind it */
@@ -292,10 +292,10 @@ static const char *skip_brackets(const char *c)
 }
 
 /* False: something in it has no end, or stands where it cannot. */
-static bool scan_item(const char *text, struct item *ret)
+static bool scan_item(const char *text, struct list_item *ret)
 {
     const char *c = text;
-    *ret = (struct item){.start = text};
+    *ret = (struct list_item){.start = text};
     while (c != NULL && *c != '\0' && !is_separator(*c)) {
         if (*c == '<' && ret->opening == NULL) {
             ret->opening = c;
@@ -386,7 +386,7 @@ static const char *skip_route(const char *c)
     return *colon == ':' ? colon + 1 : c;
 }
 
-static int take_bracketed(struct list_reading *reading, const struct item *item)
+static int take_bracketed(struct list_reading *reading, const struct list_item *item)
 {
     _cleanup_strbuf_ struct strbuf address = STRBUF_INIT(ADDRESS_MAX_BYTES);
     _cleanup_(phrase_release) struct phrase phrase = {.text = STRBUF_INIT(SIZE_MAX / 2)};
@@ -405,7 +405,7 @@ static int take_bracketed(struct list_reading *reading, const struct item *item)
     return error != 0 ? error : append_found(reading, &address, name);
 }
 
-static int take_bare(struct list_reading *reading, const struct item *item)
+static int take_bare(struct list_reading *reading, const struct list_item *item)
 {
     _cleanup_strbuf_ struct strbuf address = STRBUF_INIT(ADDRESS_MAX_BYTES);
     _cleanup_free_ char *name = NULL;
@@ -419,7 +419,7 @@ static int take_bare(struct list_reading *reading, const struct item *item)
 }
 
 /* A group has a name, and no group in it. */
-static int begin_group(struct list_reading *reading, const struct item *item)
+static int begin_group(struct list_reading *reading, const struct list_item *item)
 {
     _cleanup_(phrase_release) struct phrase phrase = {.text = STRBUF_INIT(SIZE_MAX / 2)};
     if (reading->group != NULL || item->opening != NULL)
@@ -429,7 +429,7 @@ static int begin_group(struct list_reading *reading, const struct item *item)
     return phrase.words == 0 || phrase.has_at ? -EBADMSG : 0;
 }
 
-static int take_item(struct list_reading *reading, const struct item *item)
+static int take_item(struct list_reading *reading, const struct list_item *item)
 {
     if (*item->end == ':')
         return begin_group(reading, item);
@@ -439,7 +439,7 @@ static int take_item(struct list_reading *reading, const struct item *item)
     return error;
 }
 
-static int read_list(struct list_reading *reading, const char *text, struct item *item)
+static int read_list(struct list_reading *reading, const char *text, struct list_item *item)
 {
     int error = 0;
     for (const char *c = text; error == 0; c = item->end + 1) {
@@ -454,7 +454,7 @@ static int read_list(struct list_reading *reading, const char *text, struct item
     return error;
 }
 
-static char *copy_item(const struct item *item)
+static char *copy_item(const struct list_item *item)
 {
     const char *end = item->end != NULL ? item->end : item->start + strlen(item->start);
     _cleanup_strbuf_ struct strbuf copy = STRBUF_INIT(SIZE_MAX / 2);
@@ -467,7 +467,7 @@ int address_list_parse(struct address_list *list, const char *text, char **ret_r
 {
     struct list_reading reading = {.list = list, .left = ADDRESS_LIST_MAX};
     size_t len_before = list->len;
-    struct item item;
+    struct list_item item;
     int error = read_list(&reading, text, &item);
     if (error != 0)
         truncate_list(list, len_before);

@@ -334,7 +334,7 @@ struct entity {
     const char *alternative; /* the body of the nearest multipart/alternative around, or NULL */
 };
 
-struct reading {
+struct message_reading {
     struct message *message; /* to be filled; NULL: only an attachment is wanted */
     size_t wanted;           /* its index; SIZE_MAX: none */
     char *bytes;             /* its content */
@@ -605,7 +605,8 @@ static int list_attachment(struct message *message, const struct entity *entity,
 }
 
 /* 1: what was wanted is there. */
-static int read_attachment(struct reading *reading, const struct entity *entity, const char *file_name)
+static int read_attachment(struct message_reading *reading, const struct entity *entity,
+                           const char *file_name)
 {
     size_t index = reading->attachments_len++;
     if (reading->message != NULL)
@@ -616,7 +617,7 @@ static int read_attachment(struct reading *reading, const struct entity *entity,
     return error != 0 ? error : 1;
 }
 
-static int read_leaf(struct reading *reading, const struct entity *entity)
+static int read_leaf(struct message_reading *reading, const struct entity *entity)
 {
     _cleanup_free_ char *file_name = NULL;
     int error = read_file_name(entity, &file_name);
@@ -637,7 +638,7 @@ static int read_leaf(struct reading *reading, const struct entity *entity)
     return read_attachment(reading, entity, file_name);
 }
 
-static int read_entity(struct reading *reading, struct span text, const struct entity *around);
+static int read_entity(struct message_reading *reading, struct span text, const struct entity *around);
 
 enum boundary_line {
     LINE_IS_TEXT,
@@ -670,7 +671,7 @@ static struct span part_before(const char *begin, const char *boundary)
 }
 
 /* A multipart that is cut off ends with its text. `ret_parts`: how many there were. */
-static int read_parts(struct reading *reading, const struct entity *entity, const char *boundary,
+static int read_parts(struct message_reading *reading, const struct entity *entity, const char *boundary,
                       size_t *ret_parts)
 {
     struct span rest = entity->body;
@@ -697,7 +698,7 @@ static int read_parts(struct reading *reading, const struct entity *entity, cons
 }
 
 /* One without parts is text, if there is any: the parts of some stand behind it, with its boundary. */
-static int read_multipart(struct reading *reading, struct entity *entity)
+static int read_multipart(struct message_reading *reading, struct entity *entity)
 {
     _cleanup_free_ char *boundary = NULL;
     int result = read_parameter(entity->header, "Content-Type", "boundary", &boundary);
@@ -715,7 +716,7 @@ static int read_multipart(struct reading *reading, struct entity *entity)
 }
 
 /* 0: go on, 1: nothing more is wanted, or -errno. `around`: NULL for the whole message. */
-static int read_entity(struct reading *reading, struct span text, const struct entity *around)
+static int read_entity(struct message_reading *reading, struct span text, const struct entity *around)
 {
     if (reading->parts_len++ == PARTS_MAX)
         return 1;
@@ -736,7 +737,7 @@ static int read_entity(struct reading *reading, struct span text, const struct e
 
 int message_read_attachment(const char *raw, size_t len, size_t index, char **ret_bytes, size_t *ret_len)
 {
-    struct reading reading = {.wanted = index};
+    struct message_reading reading = {.wanted = index};
     int result = read_entity(&reading, (struct span){raw, len}, NULL);
     if (reading.bytes == NULL)
         return result < 0 ? result : -ENOENT;
@@ -915,7 +916,7 @@ static int read_headers(struct span header, struct message *message)
 int message_read(const char *raw, size_t len, struct message *message)
 {
     struct span header, body;
-    struct reading reading = {.message = message, .wanted = SIZE_MAX};
+    struct message_reading reading = {.message = message, .wanted = SIZE_MAX};
     take_apart((struct span){raw, len}, &header, &body);
     int error = read_headers(header, message);
     if (error == 0)
