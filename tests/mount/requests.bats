@@ -15,17 +15,17 @@ setup() {
   create_inbox "$BOB" >/dev/null
   send_many_from_elsewhere "$ALICE" "$BOB" number "$EMAILS"
   # Every request is a line of the log; one thread, so that they are in order.
-  start_mount -d -s
+  start_mount -d
   refresh
   wait_for_folders "$BOB"
   stop_mount
-  start_mount -d -s --metadata-only
+  start_mount -d --metadata-only
   BOX=$MOUNT/inboxes/$BOB
 }
 
 with_folders() {
   stop_mount
-  start_mount -d -s
+  start_mount -d
 }
 
 teardown() {
