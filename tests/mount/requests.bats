@@ -14,7 +14,7 @@ setup() {
   create_inbox "$ALICE" >/dev/null
   create_inbox "$BOB" >/dev/null
   send_many_from_elsewhere "$ALICE" "$BOB" number "$EMAILS"
-  # Every request is a line of the log; one thread, so that they are in order.
+  # Every request is a line of the log.
   start_mount -d
   refresh
   wait_for_folders "$BOB"
