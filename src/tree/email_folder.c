@@ -79,12 +79,6 @@ void email_folder_fill(const struct tree *tree, const struct email_view *view, s
     fill(tree, email_node_ino(&node), S_IFDIR | 0700, 0, view->date_ms, ret);
 }
 
-void email_folder_name(const struct email_view *view, char *ret_name, size_t size)
-{
-    size_t len = strlen(view->name) - strlen(record_suffix);
-    snprintf(ret_name, size, "%.*s", (int)len, view->name);
-}
-
 bool email_folder_find(struct tree *tree, uint32_t inbox, const char *name, struct tree_entry *ret)
 {
     char record_name[NAME_MAX + 1];
@@ -137,7 +131,7 @@ static int make_target(struct tree *tree, uint32_t email, const struct email_vie
     char name[NAME_MAX + 1];
     struct email_view self;
     struct inbox_view inbox;
-    email_folder_name(other, name, sizeof(name));
+    node_email_folder_name(other, name, sizeof(name));
     int len = -1;
     if (store_get_email(tree->store, email, &self) && self.inbox == other->inbox)
         len = snprintf(ret_target, size, "../../%s", name);
@@ -224,7 +218,7 @@ static bool show(struct tree *tree, const struct store_content *content, enum em
         bool is_here = find_earlier(tree, content, entry, &other);
         ret_node->kind = is_here ? EMAIL_NODE_LINK : EMAIL_NODE_EARLIER;
         if (is_here)
-            email_folder_name(&other, ret_name, size);
+            node_email_folder_name(&other, ret_name, size);
     } else {
         return false;
     }

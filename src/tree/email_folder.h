@@ -18,7 +18,5 @@
 bool email_folder_find(struct tree *tree, uint32_t inbox, const char *name, struct tree_entry *ret);
 /* The folder of this email. */
 void email_folder_fill(const struct tree *tree, const struct email_view *view, struct tree_entry *ret);
-/* Its name: without the ".json" of the email's. `size` as NAME_MAX + 1. */
-void email_folder_name(const struct email_view *view, char *ret_name, size_t size);
 
 #endif

@@ -686,7 +686,7 @@ static bool put_folder(const struct tree_dir *dir, const struct email_view *view
 {
     struct tree_entry entry;
     char name[NAME_MAX + 1];
-    email_folder_name(view, name, sizeof(name));
+    node_email_folder_name(view, name, sizeof(name));
     email_folder_fill(dir->tree, view, &entry);
     return put_of_email(dir, name, &entry, next);
 }

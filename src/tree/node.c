@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 
@@ -242,4 +243,10 @@ void notify_appeared(struct tree *tree, const char *format, ...)
     if (tree->listener.appeared != NULL)
         tree->listener.appeared(tree->listener.context, path);
     pthread_mutex_unlock(&tree->listener_lock);
+}
+
+void node_email_folder_name(const struct email_view *view, char *ret_name, size_t size)
+{
+    size_t len = strlen(view->name) - strlen(".json");
+    snprintf(ret_name, size, "%.*s", (int)len, view->name);
 }

@@ -150,6 +150,9 @@ void entry_fill(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t siz
 void entry_fill_ms(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t size, int64_t changed_ms,
                    unsigned int lasting, struct tree_entry *ret);
 
+/* What the folder of an email is called: as its record, without ".json". `size`: NAME_MAX + 1. */
+void node_email_folder_name(const struct email_view *view, char *ret_name, size_t size);
+
 /* ---------------------------------------------------------------- operations */
 
 struct tree_dir;

@@ -17,7 +17,6 @@
 #include "mail/draft.h"
 #include "mail/reply.h"
 #include "store/store_content.h"
-#include "tree/email_folder.h"
 #include "tree/events.h"
 #include "tree/items.h"
 #include "tree/node.h"
@@ -238,7 +237,7 @@ static void report_refused(struct reply_handle *reply, const char *words)
     if (!store_get_email(tree->store, reply->target.email, &view) ||
         !store_get_inbox(tree->store, view.inbox, &inbox))
         return;
-    email_folder_name(&view, folder, sizeof(folder));
+    node_email_folder_name(&view, folder, sizeof(folder));
     if (asprintf(&path, "inboxes/%s/%s/%s", inbox.name, folder, names[reply->target.kind]) < 0)
         path = NULL;
     events_report(tree, EVENT_REFUSED, path, words);

@@ -68,7 +68,7 @@ static void notify_email_gone(struct tree *tree, const struct email_view *view)
     uint64_t inbox_ino = node_ino(NODE_INBOX, view->inbox);
     notify_entry_gone(tree, inbox_ino, view->name);
     if (store_has_content(tree->store)) {
-        email_folder_name(view, folder_name, sizeof(folder_name));
+        node_email_folder_name(view, folder_name, sizeof(folder_name));
         notify_entry_gone(tree, inbox_ino, folder_name);
     }
     maildir_email_gone(tree, view->inbox, view->number);
