@@ -417,8 +417,10 @@ except OSError as error:
 }
 
 @test "with too many open files, a sync says so, and the next one goes well" {
-  # No connection is left that could be used again.
+  # Started without the service, it has no connection that could be used again, nor the descriptor of one.
+  stop_mount
   stop_service
+  start_mount
   start_service
   echo text >"$D/file"
   allow_descriptors 64
