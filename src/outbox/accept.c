@@ -125,6 +125,18 @@ size_t accept_max_bytes(enum envelope_kind kind)
     return kind == ENVELOPE_MESSAGE ? DRAFT_MAX_BYTES : ATTACHMENTS_MAX_BYTES;
 }
 
+int accept_read(struct outbox *outbox, const struct item *item, enum envelope_kind kind, const char *name,
+                char **ret_bytes, size_t *ret_len)
+{
+    pthread_mutex_lock(&outbox->lock); /* whoever sets the times of a file claims nothing */
+    *ret_len = (size_t)item->size;
+    pthread_mutex_unlock(&outbox->lock);
+    if (kind == ENVELOPE_ATTACHMENT || *ret_len == 0 || item_is_never_sent(kind, name))
+        return 0;
+    int error = spool_read_data(outbox->spool, item->number, accept_max_bytes(kind), ret_bytes, ret_len);
+    return error == -EFBIG ? -EMSGSIZE : error;
+}
+
 int accept_begin(struct outbox *outbox, const struct item *item, enum envelope_kind kind, const char *name,
                  struct acceptance *ret)
 {

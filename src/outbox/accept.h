@@ -4,8 +4,8 @@
  * sizes, and an idempotency key that belongs to the content. From the content and the name follows the state
  * it will have.
  *
- * Use: accept_begin(), accept_check(), commit of the transition, accept_done(); and accept_release() in any
- * case.
+ * Use: accept_read(), accept_begin(), accept_check(), commit of the transition, accept_done(); and
+ * accept_release() in any case.
  */
 #ifndef INBOXFS_OUTBOX_ACCEPT_H
 #define INBOXFS_OUTBOX_ACCEPT_H
@@ -24,6 +24,11 @@ struct acceptance {
     struct transition transition; /* as begun by the caller; filled in by accept_check() */
     struct item *memory;          /* whose idempotency key it takes over; claimed, or NULL */
 };
+
+/* Reads what the check needs of an item that is to be handed in under this name: of an attachment the length
+ * alone, of what is never sent no content. The item is claimed. 0, -EMSGSIZE or an errno of the disk. */
+int accept_read(struct outbox *outbox, const struct item *item, enum envelope_kind kind, const char *name,
+                char **ret_bytes, size_t *ret_len);
 
 /* Begins the hand-in of an item under this name. The item is new or claimed. 0 or -ENOMEM. */
 int accept_begin(struct outbox *outbox, const struct item *item, enum envelope_kind kind, const char *name,

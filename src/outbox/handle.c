@@ -300,23 +300,12 @@ static void writer_judge(struct outbox *outbox, struct item *item, pid_t pid)
 
 /* ---------------------------------------------------------------- the last close */
 
-/* Reads what the check needs: of an attachment the size alone, of what is never sent nothing. */
-static int read_content(struct outbox *outbox, const struct item *item, char **ret_bytes, size_t *ret_len)
-{
-    const struct envelope *envelope = &item->envelope;
-    *ret_len = (size_t)item->size;
-    if (envelope->kind == ENVELOPE_ATTACHMENT || item->size == 0 ||
-        item_is_never_sent(envelope->kind, envelope->name))
-        return 0;
-    return spool_read_data(outbox->spool, item->number, accept_max_bytes(envelope->kind), ret_bytes, ret_len);
-}
-
 static int try_hand_in(struct outbox *outbox, struct item *item, char **ret_reason)
 {
     _cleanup_acceptance_ struct acceptance acceptance = {.memory = NULL};
     _cleanup_free_ char *bytes = NULL;
     size_t len;
-    int error = read_content(outbox, item, &bytes, &len);
+    int error = accept_read(outbox, item, item->envelope.kind, item->envelope.name, &bytes, &len);
     if (error == 0)
         error = accept_begin(outbox, item, item->envelope.kind, item->envelope.name, &acceptance);
     if (error == 0)

@@ -357,17 +357,6 @@ static int rename_interrupted(struct renaming *renaming)
     return -EBADMSG;
 }
 
-static int read_message(struct renaming *renaming, char **ret_bytes, size_t *ret_len)
-{
-    struct item *item = renaming->item;
-    *ret_len = (size_t)item->size;
-    if (renaming->to == OUTBOX_FOLDER_ATTACHMENTS || item->size == 0)
-        return 0;
-    int error = spool_read_data(renaming->outbox->spool, item->number, accept_max_bytes(ENVELOPE_MESSAGE),
-                                ret_bytes, ret_len);
-    return error == -EFBIG ? -EMSGSIZE : error;
-}
-
 /* Hands the item in under its new name, or puts it on hold, whatever its state was. */
 static int hand_in_again(struct renaming *renaming)
 {
@@ -375,7 +364,7 @@ static int hand_in_again(struct renaming *renaming)
     _cleanup_free_ char *bytes = NULL;
     size_t len;
     enum envelope_kind kind = renaming->to == OUTBOX_FOLDER_OUTBOX ? ENVELOPE_MESSAGE : ENVELOPE_ATTACHMENT;
-    int error = read_message(renaming, &bytes, &len);
+    int error = accept_read(renaming->outbox, renaming->item, kind, renaming->new_name, &bytes, &len);
     if (error == 0)
         error = accept_begin(renaming->outbox, renaming->item, kind, renaming->new_name, &acceptance);
     if (error == 0)
