@@ -911,10 +911,14 @@ bool outbox_is_flushed(const struct outbox_handle *handle)
     return is_flushed;
 }
 
-/* Whether this was the last writer of an item in ITEM_WRITING. Then the item is claimed. */
+/* Whether this was the last writer of an item in ITEM_WRITING. Then the item is claimed. A rename may be
+ * about to say that the item is being written again, because it has a writer: until it is done, this one
+ * stays. */
 static bool leave_writer_locked(struct outbox_handle *handle)
 {
     struct item *item = handle->item;
+    while (item->claim == CLAIM_DISK)
+        pthread_cond_wait(&handle->outbox->changed, &handle->outbox->lock);
     item->writers--;
     binding_check_locked(handle->outbox, item);
     if (item->writers > 0 || item->state != ITEM_WRITING)

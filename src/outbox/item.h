@@ -115,7 +115,7 @@ struct item {
     bool is_unsaved;      /* the envelope on disk is older than this one: the disk failed */
 
     /* writing */
-    unsigned int writers; /* open handles that may write */
+    unsigned int writers; /* open handles that may write; the same for as long as a claim for the disk */
     char *interruption;   /* why what was written must not go out; NULL: no reason */
     const char *last_end; /* why it must not go out unless somebody else closes it, too; NULL: no reason */
     pid_t opener;         /* the task that opened it for writing, or process that moved it, last; -1: none */

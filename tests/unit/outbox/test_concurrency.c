@@ -150,11 +150,39 @@ static void everything_at_once_ends_in_order(void **state)
     assert_int_equal(fake_service_count_sent(world->fake, true), sends(world));
 }
 
+/* ---------------------------------------------------------------- a last close beside a rename */
+
+static void *close_file(void *handle)
+{
+    outbox_release(handle);
+    return NULL;
+}
+
+static void a_file_closed_for_the_last_time_while_it_is_renamed_goes_out(void **state)
+{
+    struct world *world = *state;
+    for (int i = 0; i < MESSAGES; i++) {
+        struct outbox_handle *handle = NULL;
+        pthread_t closer;
+        char name[32];
+        snprintf(name, sizeof(name), "%d.eml", i);
+        copy_in(world, OUTBOX_FOLDER_OUTBOX, "x.tmp", "To: b@x.example\nSubject: s\n\nb\n");
+        uint64_t number = number_of(world, OUTBOX_FOLDER_OUTBOX, "x.tmp");
+        assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY, 0, &handle), 0);
+        assert_int_equal(thread_start(&closer, "closer", close_file, handle), 0);
+        assert_int_equal(move(world, OUTBOX_FOLDER_OUTBOX, "x.tmp", OUTBOX_FOLDER_OUTBOX, name), 0);
+        pthread_join(closer, NULL);
+    }
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), MESSAGES);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WORLD_TEST(each_message_is_sent_exactly_once),
         WORLD_TEST(everything_at_once_ends_in_order),
+        WORLD_TEST(a_file_closed_for_the_last_time_while_it_is_renamed_goes_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
