@@ -109,12 +109,9 @@ static int wait_released(struct outbox *outbox, enum outbox_folder folder, const
 
 /* A message that waited, with an unknown outcome, is no more: its user is told, for nothing else will say so.
  */
-static void notify_withdrawn(struct outbox *outbox, const struct item *item, const char *name,
-                             const char *how)
+static void notify_withdrawn(struct outbox *outbox, const char *name, const char *how)
 {
     char words[80];
-    if (item->envelope.kind != ENVELOPE_MESSAGE || !item->envelope.may_have_been_sent)
-        return;
     snprintf(words, sizeof(words), "%s; it may have been sent", how);
     outbox_notify(outbox, EVENT_FAILED, OUTBOX_FOLDER_OUTBOX, name, NULL, words);
 }
@@ -454,13 +451,16 @@ static int rename_taken(struct renaming *renaming, const char *name, unsigned in
             item_add_reader(renaming->item, &renaming->asker);
         renaming->item->is_awaited = false;
     }
+    pthread_mutex_unlock(&outbox->lock);
+    bool is_withdrawn = error == 0 && is_edit && renaming->replaced->envelope.may_have_been_sent &&
+                        (renaming->replaced->envelope.is_hidden || renaming->replaced->state == ITEM_GONE);
+    /* First: who removes the item takes with it the only word that the replaced one is not to be sent. */
+    release_target(outbox, renaming->replaced);
+    pthread_mutex_lock(&outbox->lock);
     leave_item_locked(renaming);
     pthread_mutex_unlock(&outbox->lock);
-    bool is_withdrawn =
-        is_edit && (renaming->replaced->envelope.is_hidden || renaming->replaced->state == ITEM_GONE);
-    if (error == 0 && is_withdrawn)
-        notify_withdrawn(outbox, renaming->replaced, renaming->new_name, "replaced by an edited text");
-    release_target(outbox, renaming->replaced);
+    if (is_withdrawn)
+        notify_withdrawn(outbox, renaming->new_name, "replaced by an edited text");
     if (error == -EINVAL || error == -EXDEV)
         error = -EIO; /* mv(1) would misread them */
     if (error != 0 && error != -EBUSY && error != -EEXIST && error != -ESTALE)
@@ -632,8 +632,8 @@ int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *
         return error;
     bool was_waiting = item->state == ITEM_QUEUED;
     error = remove_claimed(outbox, item);
-    if (error == 0 && was_waiting)
-        notify_withdrawn(outbox, item, name, "removed");
+    if (error == 0 && was_waiting && item->envelope.may_have_been_sent)
+        notify_withdrawn(outbox, name, "removed");
     claim_release(outbox, item);
     binding_collect(outbox);
     return error;

@@ -4,6 +4,7 @@
  */
 #include "outbox_world.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -532,6 +533,49 @@ static void what_may_have_been_sent_leaves_a_word(void **state)
     assert_int_equal(settle(world), 0);
 }
 
+struct edit_watch {
+    struct world *world;
+    uint64_t old_number;
+    bool was_told;
+    bool was_removed;  /* the edited text, by who was told of it */
+    bool is_old_there; /* in the spool, then */
+};
+
+static void remove_the_edited(void *context, const struct event *event)
+{
+    struct edit_watch *watch = context;
+    char path[64];
+    if (event->kind != EVENT_FAILED || event->path == NULL || strcmp(event->path, "outbox/letter") != 0) {
+        world_hear(watch->world, event);
+        return;
+    }
+    watch->was_told = true;
+    watch->was_removed = outbox_unlink(watch->world->outbox, OUTBOX_FOLDER_OUTBOX, "letter") == 0;
+    snprintf(path, sizeof(path), "spool/%" PRIu64 ".json", watch->old_number);
+    watch->is_old_there = faccessat(watch->world->dir.fd, path, F_OK, 0) == 0;
+}
+
+/* The edited text says in its envelope that the old one is not to be sent. Were it removed first, a crash
+ * would leave the old one to be sent. */
+static void an_edited_text_that_can_be_removed_has_no_old_one_behind_it(void **state)
+{
+    struct world *world = *state;
+    struct edit_watch watch = {.world = world};
+    world->config.events = (struct event_listener){remove_the_edited, &watch};
+    mail_of_unknown_outcome(world, "letter");
+    fake_service_set_reachable(world->fake, false); /* so that no worker has the edited text */
+    assert_int_equal(mail(world, "other", "To: carol@x.example\nSubject: s\n\nb\n"), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    await_paused(world, true);
+    read_as(world, "letter", WRITER);
+    watch.old_number = number_of(world, OUT, "letter");
+    write_as(world, ".edited", MESSAGE "More.\n", WRITER);
+    assert_int_equal(rename_as(world, ".edited", "letter", WRITER), 0);
+    assert_true(watch.was_told);
+    assert_true(watch.was_removed);
+    assert_false(watch.is_old_there);
+}
+
 /* An editor that renames the old text to a backup, and writes the new one under its name, or has written it
  * before (`sed -i.bak`). The backup has the key; it goes to the text that is sent. */
 static void what_is_saved_unedited_beside_its_backup_keeps_its_key(void **state)
@@ -802,6 +846,7 @@ int main(void)
         WORLD_TEST(what_was_read_before_its_release_came_is_edited_too),
         WORLD_TEST(what_is_saved_unedited_is_the_same_message),
         WORLD_TEST(what_may_have_been_sent_leaves_a_word),
+        WORLD_TEST(an_edited_text_that_can_be_removed_has_no_old_one_behind_it),
         WORLD_TEST(what_is_saved_unedited_beside_its_backup_keeps_its_key),
         WORLD_TEST(a_backup_that_is_removed_leaves_its_key_to_the_same_text),
         WORLD_TEST(what_is_saved_unedited_while_it_is_being_sent_is_the_same_message),
