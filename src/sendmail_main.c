@@ -479,15 +479,43 @@ static char *next_part(char **list)
     return begin;
 }
 
-/* "root" of "root", "<root>", "Charlie Root <root>" and "root (Charlie Root)", in place; NULL: it is none. */
+/* Whether this is a name, as may stand before "<root>", and nobody's address: "a@x bob <root>" and "bob; x
+ * <root>" leave out a comma, and whoever stands before it must not be lost. */
+static bool is_display_name(const char *text, size_t len)
+{
+    bool is_quoted = false;
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == '\\' && i + 1 < len)
+            i++;
+        else if (text[i] == '"')
+            is_quoted = !is_quoted;
+        else if (!is_quoted && strchr("@<>,:;", text[i]) != NULL)
+            return false;
+    }
+    return !is_quoted;
+}
+
+/* Where the comment begins with which the text ends; NULL: it ends with none, or has anything else in
+ * brackets. */
+static char *find_last_comment(char *text)
+{
+    char *open = strchr(text, '(');
+    char *close = strchr(text, ')');
+    return open != NULL && close > open && close[1] == '\0' && strchr(open + 1, '(') == NULL ? open : NULL;
+}
+
+/* "root" of "root", "<root>", "Charlie Root <root>" and "root (Charlie Root)", in place; NULL: it is none, or
+ * more than that stands there. */
 static char *find_local_name(char *part)
 {
     char *open = strrchr(part, '<');
     size_t len = strlen(part);
     if (open != NULL && part[len - 1] == '>') {
+        if (!is_display_name(part, (size_t)(open - part)))
+            return NULL;
         part[len - 1] = '\0';
         part = open + 1;
-    } else if ((open = strchr(part, '(')) != NULL) {
+    } else if ((open = find_last_comment(part)) != NULL) {
         while (open > part && open[-1] == ' ')
             open--;
         *open = '\0';
@@ -557,6 +585,27 @@ static void append_field(struct strbuf *out, const struct header_field *field)
         strbuf_append_char(out, '\n');
 }
 
+static void append_quoted(struct strbuf *out, const char *text)
+{
+    strbuf_append_char(out, '"');
+    for (const char *at = text; *at != '\0'; at++) {
+        if (*at == '"' || *at == '\\')
+            strbuf_append_char(out, '\\');
+        strbuf_append_char(out, (unsigned char)*at < ' ' ? ' ' : *at);
+    }
+    strbuf_append_char(out, '"');
+}
+
+static void append_address(struct strbuf *out, const struct address *address)
+{
+    if (address->name == NULL) {
+        strbuf_append_str(out, address->address);
+        return;
+    }
+    append_quoted(out, address->name);
+    strbuf_appendf(out, " <%s>", address->address);
+}
+
 /* Writes "NAME: a@x, b@y" of the addresses that `without` lacks (NULL: of all); nothing where there are none.
  */
 static void append_addresses(struct strbuf *out, const char *name, const struct address_list *list,
@@ -564,13 +613,13 @@ static void append_addresses(struct strbuf *out, const char *name, const struct 
 {
     size_t count = 0;
     for (size_t i = 0; i < list->len; i++) {
-        const char *address = list->items[i].address;
-        if (without != NULL && has_address(without, address))
+        if (without != NULL && has_address(without, list->items[i].address))
             continue;
         if (count++ == 0)
-            strbuf_appendf(out, "%s: %s", name, address);
+            strbuf_appendf(out, "%s: ", name);
         else
-            strbuf_appendf(out, ",\n %s", address);
+            strbuf_append_str(out, ",\n ");
+        append_address(out, &list->items[i]);
     }
     if (count > 0)
         strbuf_append_char(out, '\n');
@@ -619,13 +668,9 @@ static void append_from(struct strbuf *out, const struct invocation *invocation)
     struct address_list sender = {0};
     if (invocation->sender != NULL && address_list_parse(&sender, invocation->sender, NULL) == 0 &&
         sender.len == 1) {
-        strbuf_append_str(out, "From: \"");
-        for (const char *at = invocation->name != NULL ? invocation->name : ""; *at != '\0'; at++) {
-            if (*at == '"' || *at == '\\')
-                strbuf_append_char(out, '\\');
-            strbuf_append_char(out, (unsigned char)*at < ' ' ? ' ' : *at);
-        }
-        strbuf_appendf(out, "\" <%s>\n", sender.items[0].address);
+        strbuf_append_str(out, "From: ");
+        append_quoted(out, invocation->name != NULL ? invocation->name : "");
+        strbuf_appendf(out, " <%s>\n", sender.items[0].address);
     }
     address_list_release(&sender);
 }

@@ -116,6 +116,23 @@ message() { # SUBJECT [HEADER...]
   equal "$(api GET /email/outbound | jq length)" 1
 }
 
+@test "nobody is lost who stands before a local name without a comma" {
+  for to in "$CAROL bob <root>" "<$CAROL> <root>" "$CAROL; bob <root>" "root (x) $CAROL" "root (x, $CAROL" \
+    "root (x) bob (y)" "\"bob, $CAROL <root>" "admin <root> <root>" "team: $CAROL <root>"; do
+        run -65 sendmail -t < <(message none "To: $to")
+    contains "$output" 'not an email address'
+    run -65 sendmail "$to" < <(message none)
+  done
+  nothing_was_sent
+}
+
+@test "addresses keep their names beside a local name" {
+  message names "To: Bob <$BOB>, \"C. \\\"Carol\\\" Müller\" <$CAROL>, root" | sendmail -t
+  settle
+  holds <(content "$CAROL" names) '.to_addresses[0:2] == [{address: $b, name: "Bob"}, {address: $c, name: $n}]' \
+    --arg b "$BOB" --arg c "$CAROL" --arg n 'C. "Carol" Müller'
+}
+
 @test "an alias file that was named has to be there" {
   run -75 "$BUILD/inboxfs-sendmail" --aliases="$DIR/none" "$BOB" < <(message x)
   nothing_was_sent
