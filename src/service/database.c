@@ -163,10 +163,8 @@ static int open_connection(const struct database *database, sqlite3 **ret_db)
     if (error == 0)
         sqlite3_busy_timeout(db, BUSY_MS);
     if (error == 0)
-        error = query_error_on(db, sqlite3_exec(db,
-                                                "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-                                                "PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF",
-                                                NULL, NULL, NULL));
+        error = query_script(db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+                                 "PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF");
     if (error != 0) {
         sqlite3_close(db);
         return error;

@@ -47,8 +47,18 @@ int query_error(int sqlite_result)
 
 int query_error_on(sqlite3 *db, int sqlite_result)
 {
+    /* SQLite calls a file corrupt whose disk could not be read, too (SQLITE_IOERR_CORRUPTFS). Who calls sets
+     * errno to 0 first. */
+    if ((sqlite_result & 0xff) == SQLITE_CORRUPT && (errno == EIO || errno == ENXIO))
+        return -EIO;
     int reason = (sqlite_result & 0xff) == SQLITE_CANTOPEN && db != NULL ? sqlite3_system_errno(db) : 0;
     return reason > 0 ? -reason : query_error(sqlite_result);
+}
+
+int query_script(sqlite3 *db, const char *sql)
+{
+    errno = 0;
+    return query_error_on(db, sqlite3_exec(db, sql, NULL, NULL, NULL));
 }
 
 /* `text_life`: SQLITE_TRANSIENT copies texts, SQLITE_STATIC does not. */
@@ -74,6 +84,7 @@ static int prepare(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, c
                    va_list arguments)
 {
     sqlite3_stmt *statement = NULL;
+    errno = 0;
     int error = query_error_on(db, sqlite3_prepare_v2(db, sql, -1, &statement, NULL));
     if (error == 0)
         error = bind_all(statement, types, arguments, SQLITE_TRANSIENT);
@@ -174,6 +185,7 @@ static int bind_kept(struct statements *statements, size_t number, const char *t
     if (statements->db == NULL)
         return -EINVAL;
     if (*statement == NULL) {
+        errno = 0;
         int error =
             query_error_on(statements->db, sqlite3_prepare_v3(statements->db, statements->texts[number], -1,
                                                               SQLITE_PREPARE_PERSISTENT, statement, NULL));

@@ -18,6 +18,9 @@ int query_error(int sqlite_result);
 /* The same of a call on `db` (NULL: it could not even be made) that may open a file: where that failed, the
  * system's own reason. */
 int query_error_on(sqlite3 *db, int sqlite_result);
+/* Runs statements without arguments or rows. 0 or -errno. A disk that cannot be read is -EIO, and not taken
+ * for damage, here and below. */
+int query_script(sqlite3 *db, const char *sql);
 
 /* Prepares `sql` and binds its parameters, a letter of `types` for each in order:
  * 's' const char * (NULL binds NULL; copied), 'i' int64_t, 'b' const void * and size_t (borrowed until the

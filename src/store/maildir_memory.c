@@ -615,7 +615,14 @@ static int load_rows(struct maildir_memory *memory, enum statement statement,
     return error != 0 ? error : more;
 }
 
-/* What lies behind a page that cannot be read is read from the other end. */
+/* Whether what is in the file is not what was written: SQLite says so, or its tables are others. All else, as
+ * of a disk that cannot be read, may be over at the next start. */
+static bool is_damage(int error)
+{
+    return error == -EUCLEAN || error == -EINVAL;
+}
+
+/* What lies behind a damaged page is read from the other end. 0; -ENOMEM; -errno: it could not be read. */
 static int load_all(struct maildir_memory *memory)
 {
     if (memory->file.db == NULL)
@@ -623,11 +630,11 @@ static int load_all(struct maildir_memory *memory)
     int error = load_rows(memory, LIST_BOXES, load_box);
     if (error == 0)
         error = load_rows(memory, LIST_MAILS, load_mail);
-    if (error != 0 && error != -ENOMEM) {
+    if (is_damage(error)) {
         state_file_note(&memory->file, -EUCLEAN);
         error = load_rows(memory, LIST_MAILS_BACKWARDS, load_mail);
     }
-    return error == -ENOMEM ? error : 0;
+    return is_damage(error) ? 0 : error;
 }
 
 /* ---------------------------------------------------------------- what version 0.1 left */
@@ -749,11 +756,13 @@ int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory *
     int error = state_file_open(&memory->file, dir_fd, &format);
     if (error == 0)
         error = load_all(memory);
-    if (error != 0) {
+    if (error == -ENOMEM) {
         maildir_memory_free(memory);
         return error;
     }
-    memory->error = memory->file.error;
+    if (error != 0) /* without the rest a number would be given twice, and a mark that is there be unseen */
+        boxes_release(&memory->boxes);
+    memory->error = error != 0 ? error : memory->file.error;
     if (memory->error == 0)
         memory->error = take_over_old(memory, dir_fd);
     if (memory->error != 0)

@@ -83,7 +83,7 @@ static int make_tables(sqlite3 *db)
         "PRAGMA user_version = 2;"
         "COMMIT";
     _Static_assert(FORMAT_VERSION == 2, "user_version in the schema");
-    return query_error(sqlite3_exec(db, schema, NULL, NULL, NULL));
+    return query_script(db, schema);
 }
 
 /* -EUCLEAN: what is there is not an index of this version. */
@@ -115,11 +115,8 @@ static int open_to_write(const struct file *file, sqlite3 **ret_db)
     if (error == 0)
         error = open_connection(file->path, SQLITE_OPEN_READWRITE, &db);
     if (error == 0)
-        error = query_error_on(
-            db, sqlite3_exec(db,
-                             "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
-                             "PRAGMA trusted_schema = OFF; PRAGMA journal_size_limit = 4194304",
-                             NULL, NULL, NULL));
+        error = query_script(db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
+                                 "PRAGMA trusted_schema = OFF; PRAGMA journal_size_limit = 4194304");
     if (error == 0)
         error = check_tables(db);
     if (error != 0) {

@@ -73,7 +73,7 @@ static int make_tables(struct state_file *file)
     snprintf(version, sizeof(version), "PRAGMA user_version = %d", file->format->version);
     int error = query_execute(file->db, "BEGIN", "");
     if (error == 0)
-        error = query_error_on(file->db, sqlite3_exec(file->db, file->format->schema, NULL, NULL, NULL));
+        error = query_script(file->db, file->format->schema);
     if (error == 0)
         error = query_execute(file->db, version, "");
     if (error == 0)
@@ -112,7 +112,7 @@ static int set_up(struct state_file *file)
         "PRAGMA cache_size = -%d; PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF",
         file->format->page_bytes, file->format->log_pages, CACHE_KB);
     file->is_durable = false;
-    return query_error_on(file->db, sqlite3_exec(file->db, words, NULL, NULL, NULL));
+    return query_script(file->db, words);
 }
 
 static void close_connection(struct state_file *file)

@@ -662,6 +662,68 @@ static void a_full_disk_costs_nothing_of_a_damaged_file(void **state)
     assert_int_equal(get(world, 'b', 0).folder, MAILDIR_CUR);
 }
 
+static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
+
+/* Of reads of files, the one that is due fails; 0: none. They take the place of libc's, in SQLite. */
+static int fails_in;
+
+static bool must_fail(void)
+{
+    errno = EIO;
+    return fails_in > 0 && --fails_in == 0;
+}
+
+static ssize_t failing_read(int fd, void *bytes, size_t len)
+{
+    return must_fail() ? -1 : read(fd, bytes, len);
+}
+
+static ssize_t failing_pread(int fd, void *bytes, size_t len, off_t offset)
+{
+    return must_fail() ? -1 : pread(fd, bytes, len, offset);
+}
+
+static void let_reads_fail(bool is_on)
+{
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    sqlite3_syscall_ptr by_read = is_on ? (sqlite3_syscall_ptr)failing_read : NULL;
+    sqlite3_syscall_ptr by_pread = is_on ? (sqlite3_syscall_ptr)failing_pread : NULL;
+    vfs->xSetSystemCall(vfs, "read", by_read);
+    vfs->xSetSystemCall(vfs, "pread", by_pread);
+    vfs->xSetSystemCall(vfs, "pread64", by_pread);
+}
+
+/* Whichever read of the start fails, once: what is remembered is there at the next start. */
+static void a_disk_that_cannot_be_read_for_a_moment_costs_no_mark(void **state)
+{
+    struct world *world = *state;
+    int failed = 0;
+    bool did_fail = true;
+    assert_int_equal(see(world, letters, 0), 0);
+    assert_int_equal(mark(world, 1, MAILDIR_CUR, 'S'), 0);
+    assert_int_equal(mark(world, (uint32_t)strlen(letters), MAILDIR_CUR, 'F'), 0);
+    uint32_t uidvalidity = state_of(world).uidvalidity;
+    let_reads_fail(true);
+    for (int i = 1; did_fail; i++) {
+        maildir_memory_free(world->memory);
+        fails_in = i;
+        assert_int_equal(maildir_memory_open(world->dir.fd, &world->clock.clock, &world->memory), 0);
+        did_fail = fails_in == 0;
+        fails_in = 0;
+        failed += did_fail;
+        (void)maildir_memory_add_inbox(world->memory, INBOX, "inbox-a");
+        (void)mark(world, 2, MAILDIR_CUR, 'R');
+        open_again(world);
+        assert_int_equal(see(world, letters, 0), 0);
+        assert_int_equal(state_of(world).uidvalidity, uidvalidity);
+        assert_int_equal(get(world, letters[0], 0).flags, maildir_flag('S'));
+        assert_int_equal(get(world, letters[strlen(letters) - 1], 0).flags, maildir_flag('F'));
+        assert_int_equal(faccessat(world->dir.fd, "maildir.sqlite3.set-aside", F_OK, 0), -1);
+    }
+    let_reads_fail(false);
+    assert_true(failed >= 3);
+}
+
 static void assert_damaged_is_made_anew(struct world *world)
 {
     assert_int_equal(mark(world, 2, MAILDIR_CUR, 'F'), 0);
@@ -903,6 +965,7 @@ int main(void)
         TEST(many_marks_do_not_pile_up),
         TEST(nothing_changes_that_cannot_be_written),
         TEST(a_full_disk_costs_nothing_of_a_damaged_file),
+        TEST(a_disk_that_cannot_be_read_for_a_moment_costs_no_mark),
         TEST(a_damaged_file_that_a_user_removes_is_made_anew),
         TEST(a_damaged_file_that_cannot_be_set_aside_does_not_come_back),
         TEST(what_version_0_1_remembered_is_taken_over),
