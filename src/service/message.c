@@ -780,15 +780,34 @@ static size_t list_item_len(struct span list)
     return list.len;
 }
 
-/* The addresses that can be read of a list that cannot be read whole. */
-static int read_damaged_list(struct span list, struct address_list *addresses)
+/* Adds what is no address as it stands, so that nobody who answers leaves somebody out without knowing. Made
+ * fit to be shown, it must not read as an address: then a U+FFFD, which no address has, stands behind it. */
+static int add_unreadable(const char *item, json_t *others)
 {
-    while (list.len > 0 && addresses->len < ADDRESS_LIST_MAX) {
+    g_autofree char *text = g_utf8_make_valid(item, -1);
+    character_replace(text, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, ' ');
+    g_strstrip(text);
+    cut(text, NAME_MAX_BYTES);
+    struct address_list readable = {0};
+    int error = address_list_parse(&readable, text, NULL);
+    address_list_release(&readable);
+    if (error == -ENOMEM)
+        return error;
+    json_t *address = json_pack("{s:s+, s:n}", "address", text, error == 0 ? "\uFFFD" : "", "name");
+    return json_array_append_new(others, address) == 0 ? 0 : -ENOMEM;
+}
+
+/* A list that cannot be read whole: the addresses that can be read, and in `others` what is none. */
+static int read_damaged_list(struct span list, struct address_list *addresses, json_t *others)
+{
+    while (list.len > 0 && addresses->len + json_array_size(others) < ADDRESS_LIST_MAX) {
         size_t len = list_item_len(list);
         _cleanup_free_ char *item = strndup(list.bytes, len);
         if (item == NULL)
             return -ENOMEM;
         int error = address_list_parse(addresses, item, NULL);
+        if (error == -EBADMSG)
+            error = add_unreadable(item, others);
         if (error == -ENOMEM)
             return error;
         skip(&list, len < list.len ? len + 1 : len);
@@ -796,32 +815,51 @@ static int read_damaged_list(struct span list, struct address_list *addresses)
     return 0;
 }
 
-/* All fields of that name as one list, an array of addresses. The caller owns it. 0 or -ENOMEM. */
-static int read_addresses(struct span header, const char *field, json_t **ret_list)
+static int add_readable(struct address_list *addresses, json_t *list)
 {
-    struct address_list addresses = {0};
-    struct span value;
-    int error = 0;
-    while (error == 0 && find_next(&header, field, &value)) {
-        _cleanup_free_ char *text = strndup(value.bytes, value.len);
-        error = text != NULL ? address_list_parse(&addresses, text, NULL) : -ENOMEM;
-        if (error == -EBADMSG || error == -EMSGSIZE)
-            error = read_damaged_list((struct span){text, strlen(text)}, &addresses);
-    }
-    json_t *list = json_array();
-    for (size_t i = 0; i < addresses.len && error == 0; i++) {
-        const struct address *address = &addresses.items[i];
+    for (size_t i = 0; i < addresses->len; i++) {
+        const struct address *address = &addresses->items[i];
         if (address->name != NULL) {
             character_replace(address->name, CHARACTER_LINE_END | CHARACTER_DIRECTION, ' ');
             cut(address->name, NAME_MAX_BYTES);
         }
-        error = json_array_append_new(
-                    list, json_pack("{s:s, s:s?}", "address", address->address, "name", address->name)) == 0
-                    ? 0
-                    : -ENOMEM;
+        json_t *readable = json_pack("{s:s, s:s?}", "address", address->address, "name", address->name);
+        if (json_array_append_new(list, readable) != 0)
+            return -ENOMEM;
     }
+    return 0;
+}
+
+/* All fields of that name as two lists: the addresses, and what is none, in the same form. The caller owns
+ * both. 0 or -ENOMEM. */
+static int read_addresses(struct span header, const char *field, json_t **ret_list, json_t **ret_others)
+{
+    struct address_list addresses = {0};
+    struct span value;
+    *ret_list = json_array();
+    *ret_others = json_array();
+    int error = *ret_list != NULL && *ret_others != NULL ? 0 : -ENOMEM;
+    while (error == 0 && find_next(&header, field, &value)) {
+        _cleanup_free_ char *text = strndup(value.bytes, value.len);
+        error = text != NULL ? address_list_parse(&addresses, text, NULL) : -ENOMEM;
+        if (error == -EBADMSG || error == -EMSGSIZE)
+            error = read_damaged_list((struct span){text, strlen(text)}, &addresses, *ret_others);
+    }
+    if (error == 0)
+        error = add_readable(&addresses, *ret_list);
     address_list_release(&addresses);
-    *ret_list = list;
+    return error;
+}
+
+/* The addresses of these fields, and behind them what stands there and is none. */
+static int read_recipients(struct span header, const char *field, json_t **ret_list)
+{
+    json_t *others = NULL;
+    int error = read_addresses(header, field, ret_list, &others);
+    for (size_t i = 0;
+         error == 0 && i < json_array_size(others) && json_array_size(*ret_list) < ADDRESS_LIST_MAX; i++)
+        error = json_array_append(*ret_list, json_array_get(others, i)) == 0 ? 0 : -ENOMEM;
+    json_decref(others);
     return error;
 }
 
@@ -867,10 +905,11 @@ static int read_sender(struct span header, struct message *message)
     static const char *const fields[] = {"From", "Sender"};
     int error = 0;
     for (size_t i = 0; i < ARRAY_LEN(fields) && error == 0 && message->from == NULL; i++) {
-        json_t *list = NULL;
-        error = read_addresses(header, fields[i], &list);
+        json_t *list = NULL, *others = NULL;
+        error = read_addresses(header, fields[i], &list, &others);
         message->from = json_incref(json_array_get(list, 0));
         json_decref(list);
+        json_decref(others);
     }
     struct span from = find_field(header, "From");
     return error == 0 && message->from == NULL && from.len > 0 ? read_line(from, &message->sender_text)
@@ -905,11 +944,11 @@ static int read_headers(struct span header, struct message *message)
     if (error == 0)
         error = read_sender(header, message);
     if (error == 0)
-        error = read_addresses(header, "To", &message->to);
+        error = read_recipients(header, "To", &message->to);
     if (error == 0)
-        error = read_addresses(header, "Cc", &message->cc);
+        error = read_recipients(header, "Cc", &message->cc);
     if (error == 0)
-        error = read_addresses(header, "Reply-To", &message->reply_to);
+        error = read_recipients(header, "Reply-To", &message->reply_to);
     return error;
 }
 

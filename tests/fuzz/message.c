@@ -19,13 +19,18 @@ static void check_text(const char *text)
     FUZZ_CHECK(text == NULL || g_utf8_validate(text, -1, NULL));
 }
 
-static void check_addresses(const json_t *list)
+/* What is shown in a list is an address, or never read as one. */
+static void check_recipients(const json_t *list)
 {
     size_t i;
     const json_t *address;
     FUZZ_CHECK(json_array_size(list) <= ADDRESS_LIST_MAX);
-    json_array_foreach (list, i, address)
-        FUZZ_CHECK(address_is_valid(json_string_value(json_object_get(address, "address"))));
+    json_array_foreach (list, i, address) {
+        const char *text = json_string_value(json_object_get(address, "address"));
+        struct address_list readable = {0};
+        fuzz_check_harmless(text, strlen(text), "");
+        FUZZ_CHECK(address_is_valid(text) || address_list_parse(&readable, text, NULL) == -EBADMSG);
+    }
 }
 
 /* As it is stored. */
@@ -50,9 +55,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     fuzz_check_harmless(message.subject, strlen(message.subject), "");
     check_text(message.plain_text);
     check_text(message.html);
-    check_addresses(message.to);
-    check_addresses(message.cc);
-    check_addresses(message.reply_to);
+    check_recipients(message.to);
+    check_recipients(message.cc);
+    check_recipients(message.reply_to);
     FUZZ_CHECK(message.attachments_len <= ATTACHMENTS_MAX);
     for (size_t i = 0; i < message.attachments_len + 1 && i < 5; i++) {
         char *attachment = NULL;

@@ -56,6 +56,23 @@ raw() { # ADDRESS SUBJECT
   equal "$(received_count "$ALICE" "")" 2
 }
 
+@test "a reply goes to nobody where a delivered mail names whom it cannot go to" {
+  start_two_inboxes
+  letter "to all" | sed 's/^Subject/Cc: Smith John, dan@x.example\r\n&/' | deliver "$ALICE"
+  letter "to another" | sed 's/^Subject/Reply-To: nobody here\r\n&/' | deliver "$ALICE"
+  wait_until 60 is_mounted "$ALICE" "to all"
+  wait_until 60 is_mounted "$ALICE" "to another"
+  run bash -c 'echo "Yes." >"$1"' - "$(folder "$ALICE" "to all")/reply-all"
+  contains "$output" "Destination address required"
+  has_event '.event == "refused" and (.error | test("Smith John"))'
+  run bash -c 'echo "Yes." >"$1"' - "$(folder "$ALICE" "to another")/reply"
+  contains "$output" "Destination address required"
+  has_event '.event == "refused" and (.error | test("nobody here"))'
+  # Who alone is asked for is there.
+  echo "Yes." >"$(folder "$ALICE" "to all")/reply"
+  wait_sent re-to-all.eml
+}
+
 @test "a message of 30 MB arrives" {
   start_service
   create_inbox "$ALICE" >/dev/null

@@ -217,6 +217,42 @@ static void who_sent_it_is_found_somewhere(void **state)
     free(bob);
 }
 
+/* What is no address stands behind those that are, and can never be read as one. */
+static void what_is_no_address_is_kept_as_it_stands(void **state)
+{
+    static const struct {
+        const char *header, *field;
+        const char *addresses[3];
+    } cases[] = {
+        {"To: Smith John, d@x.example\n", "to_addresses", {"d@x.example", "Smith John"}},
+        {"Cc: a@x.example b@x.example\n", "cc_addresses", {"a@x.example b@x.example"}},
+        {"Reply-To: nobody here\n", "reply_to_addresses", {"nobody here"}},
+        {"To: <d@x.example\nTo: \n e@x.example\n", "to_addresses", {"e@x.example", "<d@x.example"}},
+        {"Cc: =?UTF-8?Q?q=40x.example?=\n", "cc_addresses", {"=?UTF-8?Q?q=40x.example?="}},
+        {"Cc: \374b@x.example\n", "cc_addresses", {"\uFFFDb@x.example"}},
+        {"Cc: \001a@x.example\n", "cc_addresses", {"a@x.example\uFFFD"}},
+        {"To: undisclosed-recipients:;\n", "to_addresses", {NULL}},
+        {"To: , ,\n", "to_addresses", {NULL}},
+    };
+    const struct fixture *fixture = *state;
+    char *bob = create_inbox(fixture, BOB, NULL);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char raw[256];
+        snprintf(raw, sizeof(raw), "From: c@x.example\n%sSubject: x\n\nx\n", cases[i].header);
+        deliver(fixture, BOB, raw);
+        json_t *content = newest_content(fixture, bob);
+        const json_t *list = json_object_get(content, cases[i].field);
+        size_t len = 0;
+        while (cases[i].addresses[len] != NULL) {
+            assert_string_equal(cases[i].addresses[len], text_of(json_array_get(list, len), "address"));
+            len++;
+        }
+        assert_int_equal(len, json_array_size(list));
+        json_decref(content);
+    }
+    free(bob);
+}
+
 static void an_answer_joins_the_thread_and_can_be_answered(void **state)
 {
     const struct fixture *fixture = *state;
@@ -400,6 +436,7 @@ int main(void)
         TEST(anything_is_taken),
         TEST(the_line_of_an_mbox_is_dropped),
         TEST(who_sent_it_is_found_somewhere),
+        TEST(what_is_no_address_is_kept_as_it_stands),
         TEST(an_answer_joins_the_thread_and_can_be_answered),
         TEST(mail_without_a_header_can_be_forwarded),
         TEST(the_same_message_again_changes_nothing),
