@@ -140,13 +140,13 @@ message() { # SUBJECT [HEADER...]
 
 # ---------------------------------------------------------------- the text
 
-@test "a line of a dot ends the message, unless -i or -oi" {
-  printf 'Subject: ends\n\none\n.\ntwo\n' | sendmail "$BOB"
+@test "a line of one dot ends the message, unless -i or -oi, and a line that begins with a dot does not" {
+  printf 'Subject: ends\n\none\n.gitignore\n..\n.\ntwo\n' | sendmail "$BOB"
   printf 'Subject: i\n\none\n.\ntwo\n' | sendmail -i "$BOB"
   printf 'Subject: oi\n\none\n.\ntwo\n' | sendmail -oi "$BOB"
   printf 'Subject: o i\n\none\n.\ntwo\n' | sendmail -o i "$BOB"
   settle
-  equal "$(content "$BOB" ends | jq .plain_text)" '"one\n"'
+  equal "$(content "$BOB" ends | jq .plain_text)" '"one\n.gitignore\n..\n"'
   for subject in i oi 'o i'; do
     equal "$(content "$BOB" "$subject" | jq .plain_text)" '"one\n.\ntwo\n"'
   done
@@ -269,9 +269,14 @@ message() { # SUBJECT [HEADER...]
   nothing_was_sent
 }
 
-@test "a message is accepted while the service is away; mailq lists it" {
+@test "a message is accepted while the service is away, under a name that sorts by time; mailq lists it" {
+  local before after name
   stop_service
+  before=$(date -u +%Y%m%dT%H%M%SZ)
   message away "To: $BOB" | sendmail -t
+  after=$(date -u +%Y%m%dT%H%M%SZ)~
+  name=$(ls "$MOUNT/outbox")
+  equal "$(printf '%s\n' "$before" "$name" "$after" | sort)" "$before"$'\n'"$name"$'\n'"$after"
   ln -s "$BUILD/inboxfs-sendmail" "$DIR/mailq"
   run -0 "$DIR/mailq"
   contains "$output" .eml

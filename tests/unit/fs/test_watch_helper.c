@@ -89,6 +89,24 @@ static void what_is_told_is_created_in_order(void **state)
     assert_false(watch_helper_is(&world->helper, 0));
 }
 
+/* The queue has an end; who is told of a few at a time never comes to it. */
+static void it_is_told_of_as_many_as_ever_come(void **state)
+{
+    enum {
+        ROUNDS = 25,
+        NAMES = 1000
+    };
+    struct world *world = *state;
+    assert_int_equal(watch_helper_start(&world->helper, world->device, world->dir.path), 0);
+    for (unsigned int round = 1; round <= ROUNDS; round++) {
+        for (int i = 0; i < NAMES; i++)
+            watch_helper_announce(&world->helper, "file");
+        for (int i = 0; i < 20 && *world->helper.done < round * NAMES; i++)
+            watch_helper_wait(&world->helper, NULL);
+    }
+    assert_int_equal(*world->helper.done, ROUNDS * NAMES);
+}
+
 static void nothing_is_created_on_another_device(void **state)
 {
     struct world *world = *state;
@@ -209,6 +227,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_told_is_created_in_order, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(it_is_told_of_as_many_as_ever_come, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nothing_is_created_on_another_device, set_up, tear_down),
         cmocka_unit_test_setup_teardown(links_are_not_followed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_that_was_killed_is_replaced, set_up, tear_down),

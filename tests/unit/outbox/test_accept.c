@@ -75,6 +75,12 @@ static void sizes_are_bounded(void **state)
     assert_int_equal(mail(world, "big.eml", "To: b@x.example\nAttach: m.eml\nAttach: n.txt\n\nb\n"),
                      -EMSGSIZE);
     assert_true(has_draft(world, "big.eml"));
+    /* Parts count with what is attached by name. */
+    assert_int_equal(
+        mail(world, "part.eml",
+             "To: b@x.example\nAttach: m.eml\nContent-Type: multipart/mixed; boundary=b\n\n"
+             "--b\n\nb\n--b\nContent-Disposition: attachment; filename=p.txt\n\none byte more\n--b--\n"),
+        -EMSGSIZE);
 }
 
 static void what_stands_in_the_way(void **state)
