@@ -19,7 +19,7 @@
 /* ---------------------------------------------------------------- emails */
 
 enum {
-    EMAIL_BATCH_MAX = 512,
+    EMAIL_BATCH_MAX = 1024,             /* with each batch the last page of each table is written again */
     EMAIL_BATCH_MAX_BYTES = 512 * 1024, /* then it is full, however few there are */
     BATCH_HASH_BITS = 16 * EMAIL_BATCH_MAX,
 };
