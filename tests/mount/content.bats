@@ -71,8 +71,7 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
 
 @test "the folder of an email holds its body, its raw message and its attachments" {
   start_service
-  create_inbox "$ALICE" >/dev/null
-  create_inbox "$BOB" >/dev/null
+  create_inboxes "$ALICE" "$BOB"
   head -c 100000 /dev/urandom >"$DIR/photo.jpg"
   local id
   id=$(pool_id "$DIR/photo.jpg" photo.jpg)

@@ -7,8 +7,7 @@ load support
 
 setup() {
   start_service
-  create_inbox "$ALICE" >/dev/null
-  create_inbox "$BOB" >/dev/null
+  create_inboxes "$ALICE" "$BOB"
   start_mount
   D=$MOUNT/drafts
 }

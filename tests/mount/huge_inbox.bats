@@ -26,8 +26,7 @@ PYTHON
 
 setup() {
   start_service
-  create_inbox "$ALICE" >/dev/null
-  create_inbox "$BOB" >/dev/null
+  create_inboxes "$ALICE" "$BOB"
   send_from_elsewhere "$ALICE" "$BOB" "number 0"
   multiply "$EMAILS"
   start_mount -d --metadata-only

@@ -39,8 +39,7 @@ start_maildirs() # SUBJECT...
 {
     local subject
     start_service
-    create_inbox "$ALICE" >/dev/null
-    create_inbox "$BOB" >/dev/null
+    create_inboxes "$ALICE" "$BOB"
     start_mount
     refresh
     for subject; do

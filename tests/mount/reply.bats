@@ -337,8 +337,7 @@ refused() { # PATH
 # The daemon dies at a crash point after an answer was accepted; the next one sends it once.
 survives() { # POINT COMMAND...
   start_service
-  create_inbox "$ALICE" >/dev/null
-  create_inbox "$BOB" >/dev/null
+  create_inboxes "$ALICE" "$BOB"
   start_mount
   bob_gets "Dinner"
   cat "$(folder "$BOB" Dinner)/body.txt" >/dev/null

@@ -11,8 +11,7 @@ FEW=6
 
 setup() {
   start_service
-  create_inbox "$ALICE" >/dev/null
-  create_inbox "$BOB" >/dev/null
+  create_inboxes "$ALICE" "$BOB"
   send_many_from_elsewhere "$ALICE" "$BOB" number "$EMAILS"
   # Every request is a line of the log.
   start_mount -d

@@ -220,8 +220,7 @@ others_go_out() {
 @test "a spool of an older version is taken over: what was queued goes, the rest is where it was" {
   stop_service
   start_service
-  create_inbox "$ALICE" >/dev/null
-  create_inbox "$BOB" >/dev/null
+  create_inboxes "$ALICE" "$BOB"
   mkdir -p "$STATE"
   cp -r "$REPOSITORY/tests/data/valid/spool-1" "$STATE/spool"
   start_mount

@@ -35,6 +35,10 @@ SERVICE_PID=
 SERVICE_URL=
 SERVICE_PORT=0
 
+# A pipe that never has anything to read: to read it with a time-out is a pause that starts no program. What runs for as
+# long as the test does not inherit it.
+exec {PAUSE}<> <(:)
+
 # jq takes 26 ms to start, gojq 2, and the check asks thousands of times. gojq sorts the keys of objects: where their
 # order matters, a test says `command jq`.
 jq()
@@ -133,13 +137,16 @@ wait_until() # SECONDS COMMAND...
             fail "not in time: $*"
             return 1
         fi
-        sleep 0.03
+        read -rt 0.03 -u "$PAUSE" || true
     done
 }
 
+# The state stands behind the program's name, which is in parentheses and may hold any.
 process_is_gone() # PID
 {
-    [ ! -e "/proc/$1" ] || [ "$(awk '/^State/ { print $2 }' "/proc/$1/status")" = Z ]
+    local stat
+    { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 0
+    [[ ${stat##*) } = Z* ]]
 }
 
 # COMMAND succeeds, and takes no longer than that.
@@ -157,12 +164,18 @@ start_service() # [OPTION...]
 {
     rm -f "$DIR/inboxd.out"
     "$INBOXD" --data="$SERVICE" --listen="127.0.0.1:$SERVICE_PORT" --domain="$DOMAIN" "$@" \
-        >"$DIR/inboxd.out" 2>>"$DIR/inboxd.log" 3>&- &
+        >"$DIR/inboxd.out" 2>>"$DIR/inboxd.log" 3>&- {PAUSE}>&- &
     SERVICE_PID=$!
-    wait_until 20 grep -qsx 'inboxd: listening on .*' "$DIR/inboxd.out"
-    SERVICE_URL=$(sed -n 's/^inboxd: listening on //p' "$DIR/inboxd.out")
+    wait_until 20 service_listens
     SERVICE_PORT=${SERVICE_URL##*:}
     (umask 077 && cp "$SERVICE/api-key" "$KEY_FILE")
+}
+
+# Its first line says where, so it is read when it is whole.
+service_listens()
+{
+    local line
+    read -r line <"$DIR/inboxd.out" && [[ $line = 'inboxd: listening on '* ]] && SERVICE_URL=${line#* on }
 }
 
 stop_service() # [SIGNAL]
@@ -191,7 +204,7 @@ service_is_frozen()
 
 api() # METHOD PATH [CURL-ARGUMENT...]
 {
-    curl -sS --fail-with-body -H "Authorization: Bearer $(cat "$KEY_FILE")" -X "$1" "${@:3}" \
+    curl -sS --fail-with-body -H "Authorization: Bearer $(<"$KEY_FILE")" -X "$1" "${@:3}" \
         "$SERVICE_URL/api/v1$2"
 }
 
@@ -200,6 +213,18 @@ create_inbox() # ADDRESS
 {
     jq -n --arg address "$1" '{id: null, name: ($address | split("@")[0]), email_address: $address}' |
         api POST /inbox/upsert -H 'Content-Type: application/json' -d @- | jq -r .id
+}
+
+# The same for several by one program, without their ids. The addresses need no quoting in JSON.
+create_inboxes() # ADDRESS...
+{
+    local address requests=()
+    for address; do
+        requests+=(${requests:+--next} -sS --fail -o /dev/null -H "Authorization: Bearer $(<"$KEY_FILE")"
+            -H 'Content-Type: application/json' "$SERVICE_URL/api/v1/inbox/upsert"
+            -d "{\"id\": null, \"name\": \"${address%%@*}\", \"email_address\": \"$address\"}")
+    done
+    curl --fail-early "${requests[@]}"
 }
 
 inbox_id() # ADDRESS
@@ -266,13 +291,14 @@ start_mount_without_waiting() # [OPTION...]
 {
     mkdir -p "$MOUNT"
     "$INBOXFS" -f --api-key-file="$KEY_FILE" --state-dir="$STATE" --poll-interval=0 "$@" \
-        "$SERVICE_URL" "$MOUNT" >>"$MOUNT_LOG" 2>&1 3>&- &
+        "$SERVICE_URL" "$MOUNT" >>"$MOUNT_LOG" 2>&1 3>&- {PAUSE}>&- &
     MOUNT_PID=$!
 }
 
+# Without a mount the folder is empty.
 mount_answers()
 {
-    mountpoint -q "$MOUNT" && [ -e "$MOUNT/status.json" ]
+    [ -e "$MOUNT/status.json" ]
 }
 
 mount_answers_or_ended()
@@ -331,8 +357,7 @@ refresh() # [ADDRESS]
 start_two_inboxes() # [OPTION of inboxfs...]
 {
     start_service
-    create_inbox "$ALICE" >/dev/null
-    create_inbox "$BOB" >/dev/null
+    create_inboxes "$ALICE" "$BOB"
     start_mount "$@"
 }
 

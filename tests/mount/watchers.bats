@@ -33,8 +33,7 @@ teardown() {
 
 @test "a poll that brings mail is seen by a watcher" {
   start_service
-  create_inbox "$ALICE" >/dev/null
-  create_inbox "$BOB" >/dev/null
+  create_inboxes "$ALICE" "$BOB"
   start_mount --poll-interval=1
   wait_until 10 test -e "$MOUNT/inboxes/$BOB"
   refresh
@@ -92,8 +91,7 @@ teardown() {
 
 @test "what was there before the first sync is not announced" {
   start_service
-  create_inbox "$ALICE" >/dev/null
-  create_inbox "$BOB" >/dev/null
+  create_inboxes "$ALICE" "$BOB"
   send_from_elsewhere "$ALICE" "$BOB" before
   start_mount
   watch "inboxes/$BOB"
