@@ -424,8 +424,7 @@ static int open_index(struct tree *tree, const struct tree_caller *caller, uint3
 
 /* ---------------------------------------------------------------- an inbox's own files */
 
-/* A row for each. A file of a text that is made from what the store knows of the inbox has `text`; another
- * one tells its size itself, and opens. */
+/* A row for each: what is not in the row is asked of its functions. */
 struct inbox_file {
     const char *name;
     mode_t mode;
@@ -433,7 +432,6 @@ struct inbox_file {
     blksize_t block_bytes; /* 0: as everywhere */
     bool follows_mail;     /* changes with the emails in the inbox, not with its record alone */
     int64_t (*changed_ms)(const struct inbox_view *view);
-    int (*text)(const struct inbox_view *view, struct strbuf *out);
     uint64_t (*size)(const struct inbox_view *view);
     int (*open)(struct tree *tree, const struct tree_caller *caller, uint32_t inbox, int flags,
                 struct tree_handle **ret_handle);
@@ -494,43 +492,26 @@ static const struct inbox_file *find_file(struct tree *tree, uint64_t ino, struc
     return is_there ? &files[row] : NULL;
 }
 
-static int fill_file(const struct tree *tree, const struct inbox_view *view, size_t row,
-                     struct tree_entry *ret)
+static int get_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret)
 {
-    const struct inbox_file *file = &files[row];
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(INBOX_TEXT_MAX_BYTES);
-    int error = file->text == NULL ? 0 : file->text(view, &text);
-    if (error != 0)
-        return error;
-    entry_fill(tree, file_ino(view->number, row), S_IFREG | file->mode,
-               file->text == NULL ? file->size(view) : text.len, timespec_of_ms(file->changed_ms(view)),
+    struct inbox_view view;
+    const struct inbox_file *file = find_file(tree, ino, &view);
+    (void)caller;
+    if (file == NULL)
+        return -ENOENT;
+    entry_fill(tree, ino, S_IFREG | file->mode, file->size(&view), timespec_of_ms(file->changed_ms(&view)),
                file->lasting, ret);
     if (file->block_bytes != 0)
         ret->attributes.stat.st_blksize = file->block_bytes;
     return 0;
 }
 
-static int get_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret)
-{
-    struct inbox_view view;
-    const struct inbox_file *file = find_file(tree, ino, &view);
-    (void)caller;
-    return file == NULL ? -ENOENT : fill_file(tree, &view, (size_t)(file - files), ret);
-}
-
 static int open_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                      struct tree_handle **ret_handle)
 {
     struct inbox_view view;
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(INBOX_TEXT_MAX_BYTES);
     const struct inbox_file *file = find_file(tree, ino, &view);
-    if (file == NULL)
-        return -ENOENT;
-    if (file->text == NULL)
-        return file->open(tree, caller, view.number, flags, ret_handle);
-    int error = file->text(&view, &text);
-    size_t len = text.len;
-    return error != 0 ? error : handle_open_text(tree, flags, strbuf_take(&text, NULL), len, ret_handle);
+    return file == NULL ? -ENOENT : file->open(tree, caller, view.number, flags, ret_handle);
 }
 
 /* What may be written is cut off through an open file alone. */

@@ -121,8 +121,8 @@ struct tree {
     struct tree_listener listener; /* protected by listener_lock; functions are NULL while there is none */
 };
 
-/* To the tree's listener (tree.h). No lock may be held, and none but outbox/, attachments/ and drafts/, of
- * which the kernel keeps nothing, need it. */
+/* To the tree's listener (tree.h). No lock may be held. Every folder needs it but outbox/, attachments/
+ * and drafts/, of which the kernel keeps nothing. */
 void notify_folder_changed(struct tree *tree, uint64_t ino);
 void notify_entry_gone(struct tree *tree, uint64_t folder_ino, const char *name);
 void notify_file_changed(struct tree *tree, uint64_t ino);

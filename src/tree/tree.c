@@ -74,9 +74,7 @@ static void notify_email_gone(struct tree *tree, const struct email_view *view)
     maildir_email_gone(tree, view->inbox, view->number);
 }
 
-/* Of .invalid/; what is left to tell of the inbox is returned. */
-static enum store_change invalid_changed(struct tree *tree, const struct email_view *view,
-                                         enum store_change change)
+static void notify_invalid(struct tree *tree, const struct email_view *view, enum store_change change)
 {
     bool leaves = view->is_held ? change == STORE_REMOVED : change == STORE_MOVED;
     /* First of all: what follows about names waits for the rename that brought it about. */
@@ -84,6 +82,11 @@ static enum store_change invalid_changed(struct tree *tree, const struct email_v
         notify_file_changed(tree, node_ino(NODE_EMAIL, view->number));
     if (leaves)
         notify_entry_gone(tree, node_ino(NODE_INVALID, view->inbox), view->name);
+}
+
+/* What is moved into .invalid/ leaves the inbox, and the other way about. */
+static enum store_change change_seen_in_inbox(const struct email_view *view, enum store_change change)
+{
     if (change != STORE_MOVED)
         return change;
     return view->is_held ? STORE_REMOVED : STORE_ADDED;
@@ -98,7 +101,8 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
         return;
 
     bool was_invalid = view.is_held && change != STORE_MOVED;
-    change = invalid_changed(tree, &view, change);
+    notify_invalid(tree, &view, change);
+    change = change_seen_in_inbox(&view, change);
     if (was_invalid || change == STORE_CHANGED)
         notify_file_changed(tree, node_ino(NODE_EMAIL, email));
     else if (change == STORE_REMOVED)
