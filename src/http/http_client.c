@@ -338,7 +338,7 @@ static bool is_given_up(struct transfer *transfer)
     const struct http_request *request = transfer->request;
     if (cancel_is_set(request->cancel)) {
         transfer->error = -ECANCELED;
-        snprintf(transfer->words, sizeof(transfer->words), "cancelled");
+        snprintf(transfer->words, sizeof(transfer->words), "no answer within the time given");
         return true;
     }
     int64_t idle_ms = clock_monotonic_ms(clock_system()) - transfer->progress_ms;
