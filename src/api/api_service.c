@@ -677,7 +677,8 @@ static bool change_form(struct send_forms *forms, const struct error_body *body)
     bool may_drop_key = forms->with_key && !forms->request->is_repeat;
     if (forms->with_key && error_body_names(body, KEY)) {
         server_profile_note_key_refused(&forms->api->profile);
-        forms->with_key = !may_drop_key;
+        if (may_drop_key)
+            forms->with_key = false;
         return may_drop_key;
     }
     if (!is_changed && may_drop_key && !error_body_names_any(body, forms->message)) {
@@ -688,8 +689,8 @@ static bool change_form(struct send_forms *forms, const struct error_body *body)
     return is_changed;
 }
 
-/* Whether another form of the request is worth a try after this answer. */
-static bool may_try_again(struct send_forms *forms, const struct service_result *result)
+/* Takes the form that is worth a try after this answer; whether there is one. */
+static bool adapt_to_refusal(struct send_forms *forms, const struct service_result *result)
 {
     if (result->http_status != 400 && result->http_status != 422)
         return false;
@@ -716,7 +717,7 @@ static void try_forms(struct send_forms *forms, struct service_result *ret)
 {
     struct service_result first = {.retry_after_ms = -1};
     post_form(forms, ret);
-    while (may_try_again(forms, ret)) {
+    while (adapt_to_refusal(forms, ret)) {
         if (first.detail == NULL)
             first = *ret;
         else

@@ -510,7 +510,7 @@ static void op_init(void *context, struct fuse_conn_info *connection)
     want(connection, FUSE_CAP_AUTO_INVAL_DATA, true);
     /* Sizes must be exact and every byte here when a file is closed: the kernel may not write behind. */
     want(connection, FUSE_CAP_WRITEBACK_CACHE, false);
-    /* Records are small and in memory: a pipe costs more than the copy that it saves. */
+    /* What is read is small: a pipe costs more than the copy that it saves. */
     want(connection, FUSE_CAP_SPLICE_READ, false);
     want(connection, FUSE_CAP_SPLICE_WRITE, false);
     want(connection, FUSE_CAP_SPLICE_MOVE, false);

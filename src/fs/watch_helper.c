@@ -78,7 +78,9 @@ static int open_root(const struct helper_state *state)
     return -1;
 }
 
-/* Failures are of no interest: whoever lists the folder sees the file all the same. */
+/* Failures are of no interest: whoever lists the folder sees the file all the same. O_EXCL makes the kernel
+ * ask for a name that it knows already from a listing, too: else it would open the file, and tell of nothing.
+ */
 static void create(struct helper_state *state, const char *path)
 {
     if (path[0] == '\0')

@@ -54,6 +54,8 @@ struct envelope {
     char **part_ids; /* pool ids of its MIME parts, NULL where one is not uploaded yet */
     size_t part_ids_len;
     uint64_t supersedes; /* number of the message whose name and place it took, as an edited text; 0: none */
+    bool is_hidden; /* not shown: an attachment, kept for the messages that bind it; or a message whose place
+                       an edited one took */
     bool may_have_been_sent; /* an attempt since hand-in had an unknown outcome */
     bool was_unknown;    /* so had an earlier hand-in of the same content: a refusal now does not mean that
                             it was never sent. Belongs to the key */
@@ -64,7 +66,6 @@ struct envelope {
 
     /* of an attachment */
     uint64_t content; /* its own number; version 0.1 gave it another one after each replacement */
-    bool is_hidden;   /* removed or replaced, kept for the messages that bind it */
 
     /* how it went */
     unsigned int attempts;

@@ -301,7 +301,7 @@ static void settle_sending(struct outbox *outbox, struct item *item)
     }
     if (outbox_trusts_keys(outbox)) {
         item->envelope.may_have_been_sent = true;
-        settle_later(outbox, item, 0, "the program ended while the message was being sent");
+        put_back_in_queue(outbox, item, 0, "the program ended while the message was being sent");
         return;
     }
     settle_into_failed(outbox, item, ITEM_UNKNOWN, 0,

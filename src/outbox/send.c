@@ -57,9 +57,9 @@ static bool is_key_refused(struct outbox *outbox, struct item *item, struct canc
 }
 
 enum attempt_meaning {
-    ATTEMPT_ACCEPTED, /* done */
-    ATTEMPT_REJECTED, /* this item, for good */
-    ATTEMPT_AGAIN,    /* it is tried again, or its outcome is unknown */
+    ATTEMPT_ACCEPTED,  /* done */
+    ATTEMPT_REJECTED,  /* this item, for good */
+    ATTEMPT_UNDECIDED, /* neither; what becomes of the item follows from the outcome */
 };
 
 static enum attempt_meaning find_meaning(struct outbox *outbox, struct item *item,
@@ -73,16 +73,16 @@ static enum attempt_meaning find_meaning(struct outbox *outbox, struct item *ite
         return ATTEMPT_REJECTED;
     case SERVICE_UNAUTHORIZED:
         return result->http_status == 403 && !is_key_refused(outbox, item, cancel) ? ATTEMPT_REJECTED
-                                                                                   : ATTEMPT_AGAIN;
+                                                                                   : ATTEMPT_UNDECIDED;
     default:
-        return ATTEMPT_AGAIN;
+        return ATTEMPT_UNDECIDED;
     }
 }
 
 /* SUSPENSION_NONE: the service works, whatever it answered to this item. */
 static enum suspension_reason find_reason(const struct service_result *result, enum attempt_meaning meaning)
 {
-    if (meaning != ATTEMPT_AGAIN)
+    if (meaning != ATTEMPT_UNDECIDED)
         return SUSPENSION_NONE;
     if (result->outcome == SERVICE_UNAUTHORIZED)
         return SUSPENSION_UNAUTHORIZED;
@@ -185,7 +185,7 @@ static void settle_failed_here(struct attempt *attempt, int error)
 {
     if (error != -EAGAIN)
         attempt_put_off(attempt->outbox, attempt->item, 0);
-    settle_later(attempt->outbox, attempt->item, 0, strerror(-error));
+    put_back_in_queue(attempt->outbox, attempt->item, 0, strerror(-error));
 }
 
 static int load_draft(struct attempt *attempt)
@@ -214,7 +214,7 @@ static void settle_not_sent(struct attempt *attempt, const struct service_result
     if (attempt_report(outbox, attempt->item, result, attempt->cancel) == ATTEMPT_REJECTED)
         settle_refused(attempt, result->http_status, result->detail);
     else
-        settle_later(outbox, attempt->item, result->http_status, result->detail);
+        put_back_in_queue(outbox, attempt->item, result->http_status, result->detail);
 }
 
 /* Durable at once, so that a restart does not upload it again. */
@@ -360,7 +360,7 @@ static void settle_unknown(struct attempt *attempt, int http_status, const char 
 }
 
 /* Where the service is trusted to honour keys, repeating the request with its key sends nothing twice. */
-static void settle_may_have_been_sent(struct attempt *attempt, const struct service_result *result)
+static void decide_unknown(struct attempt *attempt, const struct service_result *result)
 {
     struct outbox *outbox = attempt->outbox;
     struct item *item = attempt->item;
@@ -372,7 +372,7 @@ static void settle_may_have_been_sent(struct attempt *attempt, const struct serv
     item->envelope.may_have_been_sent = true; /* durable with the change that follows */
     pthread_mutex_unlock(&outbox->lock);
     attempt_put_off(outbox, item, result->retry_after_ms);
-    settle_later(outbox, item, result->http_status, result->detail);
+    put_back_in_queue(outbox, item, result->http_status, result->detail);
 }
 
 static void count_in_quota(struct attempt *attempt)
@@ -444,7 +444,7 @@ static bool retry_with_new_ids(struct attempt *attempt, const struct service_res
     }
     pthread_mutex_unlock(&attempt->outbox->lock);
     attempt_report(attempt->outbox, attempt->item, result, attempt->cancel);
-    settle_later(attempt->outbox, item, result->http_status, result->detail);
+    put_back_in_queue(attempt->outbox, item, result->http_status, result->detail);
     return true;
 }
 
@@ -466,7 +466,7 @@ static bool retry_as_new_thread(struct attempt *attempt, const struct service_re
     if (error != 0)
         log_warning("a receipt will not say that a thread was left: %s", strerror(-error));
     attempt_report(attempt->outbox, item, result, attempt->cancel);
-    settle_later(attempt->outbox, item, result->http_status, result->detail);
+    put_back_in_queue(attempt->outbox, item, result->http_status, result->detail);
     return true;
 }
 
@@ -480,7 +480,7 @@ static void settle_message(struct attempt *attempt, const struct service_result 
     if (result->outcome == SERVICE_OK)
         settle_sent(attempt->outbox, attempt->item, result->http_status, id);
     else if (result->outcome == SERVICE_UNKNOWN)
-        settle_may_have_been_sent(attempt, result);
+        decide_unknown(attempt, result);
     else if (!retry_with_new_ids(attempt, result) && !retry_as_new_thread(attempt, result))
         settle_not_sent(attempt, result);
     crash_point("settled");
@@ -509,8 +509,8 @@ static void send_request(struct attempt *attempt)
     service_result_release(&result);
 }
 
-/* Makes one attempt. The item is claimed for the service and
- * in ITEM_QUEUED; afterwards it is settled, or waits. Waits for the network. */
+/* Makes one attempt. The item is claimed for the service and in ITEM_QUEUED; afterwards it is settled, or
+ * waits. Waits for the network. */
 static void send_message(struct outbox *outbox, struct item *item, struct cancel *cancel)
 {
     struct attempt attempt = {
@@ -545,7 +545,7 @@ void send_fail_lost(struct outbox *outbox, struct item *item)
 
 struct content_type {
     void *magic; /* NULL: not opened yet, or there is no database */
-    int is_opened;
+    bool is_opened;
 };
 
 enum {
@@ -592,7 +592,7 @@ static magic_t open_magic(struct content_type *type)
 {
     if (type->is_opened)
         return type->magic;
-    type->is_opened = 1;
+    type->is_opened = true;
     magic_t magic = magic_open(MAGIC_MIME_TYPE | MAGIC_NO_CHECK_COMPRESS);
     if (magic != NULL && magic_load(magic, NULL) != 0) {
         log_warning("libmagic has no database; content types come from names alone");
@@ -710,7 +710,7 @@ static void settle_upload(struct outbox *outbox, struct item *item, const struct
     else if (meaning == ATTEMPT_REJECTED)
         settle_into_failed(outbox, item, ITEM_FAILED, result->http_status, result->detail);
     else
-        settle_later(outbox, item, result->http_status, result->detail);
+        put_back_in_queue(outbox, item, result->http_status, result->detail);
 }
 
 /* Makes one attempt. The item is claimed for the service and in ITEM_UPLOADING; afterwards it is uploaded,
@@ -729,7 +729,7 @@ static void upload_attachment(struct outbox *outbox, struct item *item, struct c
     int error = open_content(outbox, item, type, &request, content_type, &status);
     if (error != 0) {
         attempt_put_off(outbox, item, 0);
-        settle_later(outbox, item, 0, strerror(-error));
+        put_back_in_queue(outbox, item, 0, strerror(-error));
         return;
     }
     service->ops->upload(service, &request, cancel, &id, &result);

@@ -128,7 +128,7 @@ void send_queue_remove(struct send_queue *queue, struct item *item)
     struct sequence *sequence = item->sequence;
     remove_from_list(&sequence->list, item);
     unlink_sequence(queue, sequence);
-    if (sequence->list.len > 0)
+    if (sequence->list.len > 0) /* it has had its turn: to the end of the line */
         append_sequence(queue, sequence);
     item->sequence = NULL;
     send_queue_close_sequence(queue, sequence);

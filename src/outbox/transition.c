@@ -535,7 +535,7 @@ static void hide_replaced_locked(const struct transition *transition)
 }
 
 /* A settled message needs neither its attachments nor, in memory, its request. */
-static void settle_locked(struct outbox *outbox, struct item *item)
+static void release_settled_locked(struct outbox *outbox, struct item *item)
 {
     if (item_state_is_unsettled(item->state))
         return;
@@ -569,7 +569,7 @@ static void move_in_queue_locked(struct transition *transition, struct item *ite
         item->sequence = TAKE_PTR(transition->sequence);
         send_queue_add(queue, item);
     } else if (!is_unsettled) {
-        settle_locked(transition->outbox, item);
+        release_settled_locked(transition->outbox, item);
     }
 }
 
@@ -738,7 +738,7 @@ void transition_save_again(struct outbox *outbox)
     pthread_mutex_lock(&outbox->lock);
     if (error == 0) {
         mark_unsaved_locked(outbox, item, false);
-        settle_locked(outbox, item);
+        release_settled_locked(outbox, item);
         outbox->save_again_ms = 0; /* the disk works: go on with the next at once */
     }
     claim_release_locked(outbox, item);
@@ -1037,7 +1037,7 @@ void settle_uploaded(struct outbox *outbox, struct item *item, int http_status, 
     record_published(outbox, item);
 }
 
-void settle_later(struct outbox *outbox, struct item *item, int http_status, const char *words)
+void put_back_in_queue(struct outbox *outbox, struct item *item, int http_status, const char *words)
 {
     _cleanup_transition_ struct transition transition;
     bool is_message = item->envelope.kind == ENVELOPE_MESSAGE;

@@ -233,7 +233,7 @@ void settle_interrupted(struct outbox *outbox, struct item *item, const char *wo
 void settle_sent(struct outbox *outbox, struct item *item, int http_status, const char *id);
 /* The file is in the pool. */
 void settle_uploaded(struct outbox *outbox, struct item *item, int http_status, const char *id);
-/* Back to the queue. The caller sets when it is tried again. */
-void settle_later(struct outbox *outbox, struct item *item, int http_status, const char *words);
+/* Nothing is decided: it waits in the queue again. The caller sets when it is tried again. */
+void put_back_in_queue(struct outbox *outbox, struct item *item, int http_status, const char *words);
 
 #endif

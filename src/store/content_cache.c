@@ -258,7 +258,7 @@ void content_cache_release(struct content_cache *cache)
     pthread_mutex_destroy(&cache->lock);
 }
 
-/* Lengths are not mixed up: an id ends where the other begins. */
+/* Each id is hashed by itself first: no two pairs of ids make one name. */
 void content_cache_name(enum content_part part, const char *email_id, const char *attachment_id,
                         char ret_name[CONTENT_NAME_SIZE])
 {

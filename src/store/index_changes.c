@@ -92,7 +92,7 @@ static int email_batch_add_locked(struct email_batch *batch, struct index *index
 
 /* ---------------------------------------------------------------- flushing */
 
-/* What is told once the locks are released. */
+/* Emails: what is told of them once the locks are released. */
 struct news {
     bool is_quiet;
     const char *inbox_name;
@@ -184,7 +184,7 @@ static uint32_t give_numbers(struct email_batch *batch, const struct index *inde
     return added;
 }
 
-static int publish_locked(struct email_batch *batch, struct index *index, struct inbox *inbox)
+static int write_and_show_locked(struct email_batch *batch, struct index *index, struct inbox *inbox)
 {
     struct email_growth growth = {.order = NULL};
     int64_t now_ms = clock_realtime_ms(index->clock);
@@ -216,7 +216,7 @@ static int flush_locked(struct email_batch *batch, struct index *index, struct n
         return -ENOENT;
     news->is_quiet = inbox->is_quiet;
     news->inbox_name = inbox->name;
-    return publish_locked(batch, index, inbox);
+    return write_and_show_locked(batch, index, inbox);
 }
 
 /* Mail that is no longer held back is news, too, to whoever waits for mail. */
@@ -470,7 +470,7 @@ enum {
 
 static const char no_name_id[] = "unknown";
 
-/* What is told once the locks are released. */
+/* An inbox: what is told of it once the locks are released. */
 struct change {
     bool happened;
     enum store_change change;

@@ -81,7 +81,8 @@ struct contents {
     atomic_bool has_content;
     atomic_bool has_raw;
     atomic_bool must_probe; /* what is known is in doubt */
-    uint64_t missing;       /* the probe's: a hash of the emails that were missing, and of no use; 0: none */
+    uint64_t missing;       /* a hash of the emails that the last probe found without content: asking for them
+                               again says nothing; 0: none */
     unsigned int probes_spared; /* the probe's: since they were asked for */
 
     pthread_mutex_t lock;
@@ -194,7 +195,7 @@ static int64_t retry_delay_ms(const struct service_result *result)
     return result->retry_after_ms >= 0 ? result->retry_after_ms : LATER_MS;
 }
 
-static int ask_until_answered(const struct content_transfer *transfer, const struct content_temporary *file)
+static int ask_some_times(const struct content_transfer *transfer, const struct content_temporary *file)
 {
     for (int attempt = 1;; attempt++) {
         struct service_result result;
@@ -225,7 +226,7 @@ static int bring(const struct content_transfer *transfer, int *ret_fd)
     int error = content_cache_create(cache, &file);
     if (error != 0)
         return error;
-    error = ask_until_answered(transfer, &file);
+    error = ask_some_times(transfer, &file);
     if (error == 0)
         error = content_cache_keep(cache, &file, transfer->name);
     if (error == 0)
@@ -337,7 +338,8 @@ static int await_transfer_locked(struct content_transfer *transfer, int64_t unti
 static void leave_locked(struct content_transfer *transfer)
 {
     struct contents *contents = transfer->contents;
-    bool is_last = transfer->references == 2 && !transfer->is_done && !contents->is_stopping;
+    bool is_last = transfer->references == 2 /* the job's and the caller's */ && !transfer->is_done &&
+                   !contents->is_stopping;
     if (is_last && worker_pool_withdraw(contents->reader_pool, &transfer->job)) {
         map_remove(&contents->transfers, transfer->name);
         unref_transfer_locked(transfer);

@@ -29,7 +29,7 @@ enum {
     FIRST_LIMIT = 100,
     LIMIT_MAX = 100 * 1000 * 1000,
     GROWTH_NEWEST = 4,
-    GROWTH_COMPLETE = 100 * 1000, /* the second answer is whole, and repeats but the first */
+    GROWTH_COMPLETE = 100 * 1000, /* the second answer is whole, and only what was in the first comes twice */
     GROWTH_CAREFUL = 4,           /* where so much was refused */
     LISTINGS_AT_ONCE = 4,
     NOT_MODIFIED = 304,
@@ -85,7 +85,7 @@ struct mail_listing {
     uint32_t inbox;       /* its number */
     bool with_held;       /* what rules of the inbox hold back, too */
     struct email_batch batch;
-    int error;            /* what kept records that had arrived from the index */
+    int error;            /* why records that arrived are not in the index; 0: they are */
     unsigned int unknown; /* records in it that were not known, or not as they are now */
     unsigned int limit;   /* of the last question that was answered */
     bool has_changed;     /* any answer brought something unknown */
@@ -608,7 +608,7 @@ static bool wants_all(const struct sync_request *request)
 }
 
 /* Hands the outcome to all of the run's requests for this inbox. */
-static void settle_locked(struct sync *sync, uint32_t inbox, const struct sync_run *run)
+static void tell_requests_locked(struct sync *sync, uint32_t inbox, const struct sync_run *run)
 {
     struct sync_request **at = &sync->running;
     while (*at != NULL) {
@@ -670,7 +670,7 @@ static void run_all_locked(struct sync *sync, enum sync_depth depth)
     if (depth == SYNC_COMPLETE && run.error == 0)
         sync->last_complete_real_ms = clock_realtime_ms(sync->clock);
     plan_next_locked(sync, &run);
-    settle_locked(sync, SYNC_ALL, &run);
+    tell_requests_locked(sync, SYNC_ALL, &run);
     release_run(&run);
 }
 
@@ -681,7 +681,7 @@ static void run_inbox_locked(struct sync *sync, uint32_t inbox)
     pthread_mutex_unlock(&sync->lock);
     run_inbox(&run, inbox);
     pthread_mutex_lock(&sync->lock);
-    settle_locked(sync, inbox, &run);
+    tell_requests_locked(sync, inbox, &run);
     release_run(&run);
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# An inbox with more emails than a listing tells the kernel all about (tree/attribute_demand.h).
+# An inbox with more emails than a listing tells the kernel all about (count_lookup() in tree/inboxes.c).
 
 load support
 
