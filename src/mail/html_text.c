@@ -153,12 +153,12 @@ enum html_meaning {
     HTML_LIST_ITEM,
     HTML_DEFINITION,
     HTML_PREFORMATTED,
+    HTML_RULE,
     HTML_TABLE,
     HTML_ROW,
     HTML_CELL,
     HTML_COLUMN, /* by its style */
     HTML_LINE_END,
-    HTML_RULE,
     HTML_LINK,
     HTML_IMAGE,
     HTML_HIDDEN,
@@ -358,6 +358,7 @@ enum {
 struct text_layout {
     struct strbuf *out; /* borrowed */
     size_t begin;       /* where this text begins in it */
+    size_t lines;       /* begun, without blank ones */
     unsigned int owed_breaks;
     unsigned int owed_blanks;
     bool keeps_blanks; /* at the beginning of lines, too: set by the caller */
@@ -429,6 +430,7 @@ static void begin_line(struct text_layout *layout)
     if (has_mark)
         strbuf_append_str(layout->out, layout->mark);
     layout->mark[0] = '\0';
+    layout->lines++;
 }
 
 static void pay(struct text_layout *layout)
@@ -525,11 +527,23 @@ struct table {
     size_t columns; /* of the first row, once it has ended */
 };
 
+/* The innermost row. While all its text is in one line, that line is not broken between two cells: programs
+ * that write mail put each cell's text into a paragraph of its own. A heading, a list and the like end that.
+ */
+struct row {
+    bool is_open;
+    bool follows_columns; /* the row before was a line of several cells */
+    unsigned int cells;   /* that have begun */
+    size_t lines;         /* of the layout, before it */
+    size_t cell_begin;    /* where the last cell begins in the output */
+};
+
 /* Zeros, with the layout initialised. */
 struct html_reading {
     struct text_layout layout;
     unsigned int markdown_level; /* headings are below this one; 0: the text is plain */
     struct table table;
+    struct row row;
     bool shows_all; /* what is not displayed, too */
     bool has_image;
     unsigned int open;         /* elements */
@@ -746,10 +760,35 @@ static bool has_whole_rows(const struct html_reading *reading)
             g_array_index(table->cells, struct cell, cells - 1).end == reading->layout.out->len);
 }
 
+static bool is_line(const struct html_reading *reading)
+{
+    return reading->row.is_open && reading->layout.lines == reading->row.lines + 1;
+}
+
+/* Whether a break belongs to a cell in which no text came yet, so that it would break a row of columns. */
+static bool breaks_row(const struct html_reading *reading)
+{
+    const struct row *row = &reading->row;
+    bool is_empty = row->is_open && reading->layout.lines == row->lines;
+    return row->cells > 0 && row->cell_begin == reading->layout.out->len &&
+           (is_empty ? row->follows_columns : row->cells > 1 && is_line(reading));
+}
+
+static void break_in_row(struct html_reading *reading, unsigned int breaks)
+{
+    if (!breaks_row(reading))
+        text_layout_break(&reading->layout, breaks);
+}
+
 static void begin_row(struct html_reading *reading)
 {
     struct table *table = &reading->table;
     text_layout_break(&reading->layout, 1);
+    reading->row = (struct row){
+        .is_open = true,
+        .follows_columns = reading->row.follows_columns,
+        .lines = reading->layout.lines,
+    };
     if (!table->is_open)
         return;
     if (table->rows == 1)
@@ -758,10 +797,24 @@ static void begin_row(struct html_reading *reading)
     table->rows++;
 }
 
+static void end_row(struct html_reading *reading)
+{
+    struct row *row = &reading->row;
+    row->follows_columns = row->cells > 1 && is_line(reading);
+    row->is_open = false;
+    if (row->follows_columns)
+        reading->layout.owed_breaks = 0;
+    text_layout_break(&reading->layout, 1);
+}
+
 static void begin_cell(struct html_reading *reading)
 {
     struct table *table = &reading->table;
     size_t begin = reading->layout.out->len;
+    if (reading->row.cells > 0 && is_line(reading))
+        reading->layout.owed_breaks = 0;
+    reading->row.cells++;
+    reading->row.cell_begin = begin;
     text_layout_space(&reading->layout, 2);
     if (!table->is_open)
         return;
@@ -844,6 +897,7 @@ static void end_table(struct html_reading *reading)
     if (is_markdown_table(reading))
         write_markdown_table(reading);
     reading->table.is_open = false;
+    reading->row = (struct row){.is_open = false};
     text_layout_break(&reading->layout, 2);
 }
 
@@ -853,12 +907,14 @@ static void begin_element(struct html_reading *reading, enum html_meaning meanin
                           const char *const *attributes)
 {
     struct text_layout *layout = &reading->layout;
+    if (meaning >= HTML_HEADING && meaning <= HTML_TABLE)
+        reading->row = (struct row){.is_open = false};
     switch (meaning) {
     case HTML_LINE:
-        text_layout_break(layout, 1);
+        break_in_row(reading, 1);
         break;
     case HTML_PARAGRAPH:
-        text_layout_break(layout, 2);
+        break_in_row(reading, 2);
         break;
     case HTML_HEADING:
         begin_heading(reading, name);
@@ -896,7 +952,8 @@ static void begin_element(struct html_reading *reading, enum html_meaning meanin
         text_layout_space(layout, 2);
         break;
     case HTML_LINE_END:
-        text_layout_line_end(layout);
+        if (!breaks_row(reading))
+            text_layout_line_end(layout);
         break;
     case HTML_RULE:
         text_layout_break(layout, 2);
@@ -920,11 +977,13 @@ static void end_element(struct html_reading *reading, enum html_meaning meaning)
     struct text_layout *layout = &reading->layout;
     switch (meaning) {
     case HTML_LINE:
+        break_in_row(reading, 1);
+        break;
     case HTML_ROW:
-        text_layout_break(layout, 1);
+        end_row(reading);
         break;
     case HTML_PARAGRAPH:
-        text_layout_break(layout, 2);
+        break_in_row(reading, 2);
         break;
     case HTML_HEADING:
         end_heading(reading);
@@ -992,6 +1051,7 @@ static void html_reading_close(struct html_reading *reading)
     reading->layout.keeps_blanks = false;
     free(TAKE_PTR(reading->link));
     reading->table.is_open = false;
+    reading->row = (struct row){.is_open = false};
     reading->open = 0;
     reading->hidden = 0;
     reading->preformatted = 0;

@@ -70,6 +70,28 @@ static void lists_quotes_and_tables_are_marked(void **state)
         {"a<blockquote>b<p>c<blockquote>d</blockquote></blockquote>e", "a\n\n> b\n>\n> c\n>\n> > d\n\ne\n"},
         {"<table><tr><th>Item<th>Price<tr><td>Socks<td>2</table>", "Item  Price\nSocks  2\n"},
         {"<table><tr><td></td><td>only</td></tr></table>", "only\n"},
+        /* Cells as word processors write them. */
+        {"<table><tr><td><p>Item</p></td><td><p>Price</p></td></tr>"
+         "<tr><td><p>Socks</p></td>\n<td><div>2</div></td></tr></table>end",
+         "Item  Price\nSocks  2\n\nend\n"},
+        {"<table><tr><td>Item<br></td><td><br></td><td><br>Price</td></tr>"
+         "<tr><td><p></p></td><td><p>2</p></td></tr></table>",
+         "Item  Price\n2\n"},
+        {"x<table><tr><td></td><td></td></tr><tr><td><p>Item</p></td><td><p>Price</p></td></tr></table>",
+         "x\n\nItem  Price\n"},
+        {"<blockquote>x<table><tr><td><p>Item</p><td><p>Price</p><tr><td><p>Socks</p><td>2</table></"
+         "blockquote>",
+         "> x\n>\n> Item  Price\n> Socks  2\n"},
+        /* Pages laid out by tables. */
+        {"<table><tr><td><p>one</p></td></tr><tr><td><p>two</p></td></tr></table>", "one\n\ntwo\n"},
+        {"<table><tr><td><p>one</p><p>two</p></td><td><p>three</p></td></tr><tr><td>four</table>",
+         "one\n\ntwo\n\nthree\n\nfour\n"},
+        {"<table><tr><td>one</td><td><p>two</p><p>three</p></td><td><p>four</p></td></tr></table>",
+         "one  two\n\nthree\n\nfour\n"},
+        {"<table><tr><td><table><tr><td><p>one</p><td>two</table></td><td><p>three</p></td></tr></table>",
+         "one  two\n\nthree\n"},
+        {"<table><tr><td>one<td><ul><li>two<li>three</ul><td><h2>four</h2></table>",
+         "one\n\n- two\n- three\n\nfour\n"},
         {"<span style='width:50%;display: inline-block'>Item</span><span style='float:right'>Price</span>",
          "Item  Price\n"},
         {"<span style='display:inline'>one</span><span style='color:red'>word</span>", "oneword\n"},
