@@ -514,7 +514,8 @@ struct cell {
 };
 
 enum {
-    TABLE_CELLS_MAX = 10 * 1000
+    TABLE_CELLS_MAX = 10 * 1000,
+    CELL_COLUMNS_MAX = 20, /* of a table of Markdown */
 };
 
 /* The innermost open table, while it may still become a table of Markdown: it holds no table and no heading,
@@ -522,7 +523,8 @@ enum {
  * and its text stays as in a plain text. */
 struct table {
     bool is_open;
-    GArray *cells;  /* of struct cell; NULL before the first table of Markdown */
+    GArray *cells;  /* of struct cell, an empty one for each further column; NULL before the first table */
+    size_t span;    /* columns of the last cell */
     size_t rows;    /* that have begun */
     size_t columns; /* of the first row, once it has ended */
 };
@@ -807,7 +809,14 @@ static void end_row(struct html_reading *reading)
     text_layout_break(&reading->layout, 1);
 }
 
-static void begin_cell(struct html_reading *reading)
+static size_t column_span(const char *const *attributes)
+{
+    const char *span = html_attribute(attributes, "colspan");
+    long columns = span != NULL ? strtol(span, NULL, 10) : 1;
+    return columns < 1 ? 1 : (size_t)columns;
+}
+
+static void begin_cell(struct html_reading *reading, const char *const *attributes)
 {
     struct table *table = &reading->table;
     size_t begin = reading->layout.out->len;
@@ -820,16 +829,22 @@ static void begin_cell(struct html_reading *reading)
         return;
     size_t cells = table->cells->len;
     bool is_behind_cell = cells == 0 || g_array_index(table->cells, struct cell, cells - 1).end == begin;
-    table->is_open = table->rows > 0 && cells < TABLE_CELLS_MAX && is_behind_cell;
+    table->span = column_span(attributes);
+    table->is_open =
+        table->rows > 0 && cells < TABLE_CELLS_MAX && is_behind_cell && table->span <= CELL_COLUMNS_MAX;
     if (table->is_open)
         g_array_append_val(table->cells, ((struct cell){begin, begin}));
 }
 
 static void end_cell(struct html_reading *reading)
 {
-    const struct table *table = &reading->table;
-    if (table->is_open && table->cells->len > 0)
-        g_array_index(table->cells, struct cell, table->cells->len - 1).end = reading->layout.out->len;
+    struct table *table = &reading->table;
+    size_t end = reading->layout.out->len;
+    if (!table->is_open || table->cells->len == 0)
+        return;
+    g_array_index(table->cells, struct cell, table->cells->len - 1).end = end;
+    for (; table->span > 1; table->span--)
+        g_array_append_val(table->cells, ((struct cell){end, end}));
 }
 
 /* The text of the cell without the white space around it, which was paid before it. */
@@ -851,7 +866,7 @@ static bool is_markdown_table(const struct html_reading *reading)
         return false;
     for (size_t i = 0; i < table->cells->len; i++) {
         struct cell cell = cell_text(reading, i);
-        if (memchr(strbuf_str(out) + cell.begin, '\n', cell.end - cell.begin) != NULL)
+        if (memmem(strbuf_str(out) + cell.begin, cell.end - cell.begin, "\n\n", 2) != NULL)
             return false;
     }
     return true;
@@ -863,7 +878,10 @@ static void append_markdown_cell(struct strbuf *rows, const char *text, size_t l
     for (size_t i = 0; i < len; i++) {
         if (text[i] == '|')
             strbuf_append_char(rows, '\\');
-        strbuf_append_char(rows, text[i]);
+        if (text[i] == '\n')
+            strbuf_append_str(rows, "<br>");
+        else
+            strbuf_append_char(rows, text[i]);
     }
     if (len > 0)
         strbuf_append_char(rows, ' ');
@@ -946,7 +964,7 @@ static void begin_element(struct html_reading *reading, enum html_meaning meanin
         begin_row(reading);
         break;
     case HTML_CELL:
-        begin_cell(reading);
+        begin_cell(reading, attributes);
         break;
     case HTML_COLUMN:
         text_layout_space(layout, 2);
