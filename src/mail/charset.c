@@ -56,6 +56,7 @@ static const struct charset {
     {"MACINTOSH", "macintosh csmacintosh mac xmacroman"},
     {"MAC-CYRILLIC", "xmaccyrillic xmacukrainian"},
     {"UTF-16", "utf16 unicode csunicode ucs2 iso10646ucs2"}, /* by its byte order mark */
+    {"HZ", "hzgb2312 hz"},                                   /* iconv lacks it */
 };
 
 static bool has_label(const char *labels, const char *label, size_t len)
@@ -175,6 +176,14 @@ static int append_converted(struct strbuf *text, const char *name, const char *b
     return is_refused ? -EILSEQ : text->error;
 }
 
+/* Whether text that its charset did not decode only looks like UTF-8: ISO 2022 and HZ (RFC 1843) write
+ * characters in ASCII, behind ESC, SO or "~{". */
+static bool is_shifted(const char *name, const char *bytes, size_t len)
+{
+    return memchr(bytes, '\x1b', len) != NULL || memchr(bytes, '\x0e', len) != NULL ||
+           (strcmp(name, "HZ") == 0 && memmem(bytes, len, "~{", 2) != NULL);
+}
+
 int charset_append(struct strbuf *text, const char *label, size_t label_len, const char *bytes, size_t len,
                    enum charset_damage damage)
 {
@@ -184,6 +193,8 @@ int charset_append(struct strbuf *text, const char *label, size_t label_len, con
     bool is_converted = name != NULL && !is_ascii && strcmp(name, "UTF-8") != 0;
     if (is_converted && append_converted(text, name, bytes, len, CHARSET_REFUSE) != -EILSEQ)
         return text->error;
+    if (damage == CHARSET_REFUSE && is_converted && is_shifted(name, bytes, len))
+        return -EILSEQ;
     if (is_utf8(bytes, len))
         return strbuf_append(text, bytes, len);
     if (damage == CHARSET_REFUSE && !is_ascii)

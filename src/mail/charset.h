@@ -20,7 +20,8 @@ enum charset_damage {
 };
 
 /* Appends bytes of a charset in UTF-8. Those that do not fit it, or whose label nobody knows, are appended as
- * they are where they are valid UTF-8. No label (`label_len` is 0) and US-ASCII say nothing about bytes
+ * they are where they are valid UTF-8; to refuse damage is to refuse those too that only look like it, as ISO
+ * 2022 and HZ do. No label (`label_len` is 0) and US-ASCII say nothing about bytes
  * beyond ASCII: then they are UTF-8 where they are valid UTF-8, else windows-1252, in which all bytes are
  * text. The label need not end at a NUL. 0, -EILSEQ, or the buffer's error. */
 int charset_append(struct strbuf *text, const char *label, size_t label_len, const char *bytes, size_t len,

@@ -956,10 +956,19 @@ static int append_content_id(struct draft_reading *reading, const struct part *p
     return string_list_append(&reading->content_ids, id);
 }
 
+/* A piece of a message, or a reference to one (RFC 2046 section 5.2): what its Content-Type says besides,
+ * such as its place among the pieces, is needed to read it. */
+static bool is_incomplete_message(const struct part *part)
+{
+    return is_type(part->headers, "message", "partial") || is_type(part->headers, "message", "external-body");
+}
+
 /* What an attachment of the service does not have. */
 static int note_attachment(struct draft_reading *reading, const struct part *part, const char *name,
                            const char *content_type)
 {
+    if (is_incomplete_message(part))
+        return note_not_carried(reading, "what the type of %s, %s, says besides", name, content_type);
     if (!is_type(part->headers, "text", "*"))
         return 0;
     if (!is_attachment(part))
@@ -995,6 +1004,8 @@ static int read_attachment(struct mime_walk *walk, const struct part *part)
 static int read_leaf(struct mime_walk *walk, const struct part *part)
 {
     struct draft_reading *reading = walk->reading;
+    if (part->depth == 0 && is_incomplete_message(part))
+        return refuse_part(reading, part, "a piece of a message, or a reference to one, cannot be sent");
     if (!is_attachment(part)) {
         if (is_plain_text(part->headers) && reading->plain_text == NULL) {
             walk->plain_in = part->alternative;

@@ -57,6 +57,10 @@ static void other_labels_are_those_of_iconv(void **state)
     (void)state;
     check("iso-8859-2", "\xb1", "\u0105");
     check("iso-2022-jp", "\x1b$B$3\x1b(B!", "\u3053!");
+    check("iso-2022-kr", "\x1b$)C\016\060!\017!", "\uac00!");
+    check("csISO2022KR", "\x1b$)C\016\060!\017!", "\uac00!");
+    check("iso-2022-cn", "\x1b$)A\x0eVP\x0f!", "\u4e2d!");
+    check("iso-2022-cn-ext", "\x1b$)A\x0eVP\x0f!", "\u4e2d!");
     check("cp850", "\x84", "\u00e4");
     check("utf-7", "+AOQ-", "\u00e4");
 }
@@ -90,6 +94,7 @@ static void utf8_under_a_wrong_label_stays(void **state)
     (void)state;
     check("iso-2022-jp", "\xc3\xa4", "\u00e4");
     check("no-such-charset-1", "\xc3\xa4", "\u00e4");
+    check("hz-gb-2312", "\xc3\xa4 ~!", "\u00e4 ~!");
     check("UTF-8//IGNORE", "\xc3\xa4", "\u00e4");
     check("a-label-that-is-longer-than-any-charset-has-one-1", "\xc3\xa4", "\u00e4");
 }
@@ -112,6 +117,9 @@ static void bytes_that_do_not_fit_are_refused_or_replaced(void **state)
         {"gb2312", "\xd6\xd0\xff!", "\u4e2d\ufffd!"},
         {"shift_jis", "\x93\xfa\x93", "\u65e5\ufffd"},
         {"no-such-charset-1", "\xe4", "\u00e4"},
+        {"hz-gb-2312", "~{VPND~}", "~{VPND~}"},
+        {"iso-2022-jp", "\x1b$B$3\x1b$", "\x1b$B$3\x1b$"},
+        {"csiso2022kr-none", "\x0e=i", "\x0e=i"},
         {"internal",
          "a\xe4"
          "bc",

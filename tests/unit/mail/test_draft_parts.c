@@ -218,6 +218,13 @@ static void what_cannot_be_read_whole_is_refused_by_its_part(void **state)
          "part 1: the quoted-printable text is cut off"},
         {MULTIPART "--B\nContent-Type: text/plain; charset=x-none\n\n\xff\n--B--\n",
          "part 1: the text cannot be read as the charset it names, \"x-none\""},
+        {"To: b@x.example\nContent-Type: text/plain; charset=hz-gb-2312\n\n~{VPND~}\n",
+         "the text cannot be read as the charset it names, \"hz-gb-2312\""},
+        {"To: b@x.example\nContent-Type: message/partial; id=x; number=1; total=2\n\nTo: c@x.example\n\nx",
+         "a piece of a message, or a reference to one, cannot be sent"},
+        {"To: b@x.example\nContent-Type: message/external-body; access-type=URL; "
+         "URL=\"https://x.example/\"\n\nContent-Type: text/plain\n\n",
+         "a piece of a message, or a reference to one, cannot be sent"},
         {MULTIPART "--B\n" BASE64 "\nAA==\n--B--\n", "part 1: the text holds a NUL character"},
         {"To: b@x.example\n" UUENCODE "\nno begin\nend\n", "the uuencoded content is cut off or damaged"},
         {"To: b@x.example\n" UUENCODE "\nbegin 644 x\n#86)C\n`\n",
@@ -274,6 +281,9 @@ static void what_the_interface_cannot_carry_is_told_in_words(void **state)
         {"To: b@x.example\nContent-Type: multipart/signed; boundary=B\n\n--B\n\nx\n--B\nContent-Type: "
          "application/pgp-signature\n\nx\n--B--\n",
          "multipart/signed: the signature is attached, and cannot be verified\n"},
+        {MULTIPART
+         "--B\n\nx\n--B\nContent-Type: message/partial; id=x; number=1; total=2; name=a\n\nx\n--B--\n",
+         "what the type of a, message/partial, says besides\n"},
         {MULTIPART "This is a multi-part message in MIME format.\n\n--B\n\nx\n--B--\n\n", ""},
         {MULTIPART "Hello\n--B\n\nx\n--B--\nfooter\n",
          "the text before the first part\nthe text after the last part\n"},
