@@ -135,9 +135,10 @@ static int run_key_command(const struct arguments *arguments)
     if (error == 0)
         return EXIT_SUCCESS;
     fprintf(stderr, "inboxd: key %s: %s\n", command,
-            error == -ENOENT  ? "there is no such key or no service's data"
-            : error == -EBUSY ? "the data are in use: inboxfs has them mounted, or much is written"
-                              : strerrordesc_np(-error));
+            error == -ENOKEY   ? "no key in force has this id; 'inboxd key list' shows them"
+            : error == -ENOENT ? "there are no data of a service in DIR"
+            : error == -EBUSY  ? "the data are in use: inboxfs has them mounted, or much is written"
+                               : strerrordesc_np(-error));
     return EXIT_FAILURE;
 }
 
@@ -230,7 +231,7 @@ static int run_service(const struct service_config *config)
     int error = service_start(config, &service, &reason);
     if (error != 0) {
         fprintf(stderr, "inboxd: %s\n", reason != NULL ? reason : strerrordesc_np(-error));
-        return EXIT_FAILURE;
+        return error == -EINVAL ? EXIT_USAGE : EXIT_FAILURE;
     }
     if (is_beyond_this_machine(service_address(service)))
         fputs("inboxd: warning: other machines can reach this address, and keys and mail cross the network "

@@ -56,7 +56,7 @@ static int revoke_key(sqlite3 *db, const char *id)
                               "is", clock_realtime_ms(clock_system()), id);
     if (error != 0)
         return error;
-    return sqlite3_changes(db) > 0 ? 0 : -ENOENT;
+    return sqlite3_changes(db) > 0 ? 0 : -ENOKEY;
 }
 
 int keys_is_known(struct database *database, const char *key)

@@ -30,6 +30,7 @@ int keys_command_add(const char *data_dir, FILE *out);
 /* A line for each key in force: its id, its first characters, when it was made. */
 int keys_command_list(const char *data_dir, FILE *out);
 
+/* -ENOKEY: no key in force has this id. */
 int keys_command_revoke(const char *data_dir, const char *id);
 
 #endif

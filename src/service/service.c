@@ -105,6 +105,9 @@ static int open_data(struct service *service, const struct service_config *confi
 static int serve(struct service *service, const char *listen, char **ret_reason)
 {
     int error = server_start(listen, &service->context, &service->server);
+    if (error == -EINVAL)
+        return explain(ret_reason, error,
+                       "neither ADDRESS:PORT, with a numeric address, nor unix:PATH:", listen);
     return error != 0 ? explain(ret_reason, error, "cannot listen on", listen) : 0;
 }
 

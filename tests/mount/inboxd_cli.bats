@@ -28,6 +28,13 @@ status_of() { # CURL-ARGUMENT...
   run -2 "$INBOXD" --listen=127.0.0.1:0
   run -2 "$INBOXD" --listen=127.0.0.1:0 --data="$SERVICE" --tier=gold
   run -2 "$INBOXD" dance --data="$SERVICE"
+  local listen
+  for listen in bogus localhost mail.example:80 127.0.0.1:65536 unix:; do
+    run -2 timeout 10 "$INBOXD" --data="$SERVICE" --listen="$listen"
+    contains "$output" "neither ADDRESS:PORT, with a numeric address, nor unix:PATH: $listen"
+  done
+  run -2 timeout 10 "$INBOXD" --data="$SERVICE" --listen=127.0.0.1:0 --domain=a..b
+  contains "$output" "a..b"
 }
 
 @test "it says where it listens when it is ready" {
@@ -151,6 +158,9 @@ PYTHON
   run -0 "$INBOXD" key revoke "$id" --data="$SERVICE"
   equal "$(status_of -H "Authorization: Bearer $key" "$SERVICE_URL/api/v1/inbox")" 401
   run -1 "$INBOXD" key revoke no-such-id --data="$SERVICE"
+  contains "$output" "no key in force has this id"
+  run -1 "$INBOXD" key revoke "$id" --data="$DIR/none"
+  contains "$output" "no data of a service"
   # A key that nobody could read is none.
   run -1 bash -c '"$1" key add --data="$2" >/dev/full' - "$INBOXD" "$SERVICE"
   contains "$output" "No space left"

@@ -195,7 +195,7 @@ static void keys_come_and_go_while_it_runs(void **state)
     assert_int_equal(0, strncmp(line + 38, key, 8));
     line[36] = '\0';
     assert_int_equal(0, keys_command_revoke(fixture->data_dir, line));
-    assert_int_equal(-ENOENT, keys_command_revoke(fixture->data_dir, line));
+    assert_int_equal(-ENOKEY, keys_command_revoke(fixture->data_dir, line));
     http_client_request(&client, "GET", "/api/v1/inbox", "", NULL, 0, &answer);
     assert_int_equal(401, answer.status);
     http_answer_release(&answer);
