@@ -49,7 +49,7 @@ static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
         [PHRASE_TO] = {"To"},
         [PHRASE_SUBJECT] = {"Subject"},
         [PHRASE_DEVICE] = {"Sent from ", "Sent via ", "Sent wirelessly ", "Get Outlook for "},
-        [PHRASE_LIST] = {"mailing list"},
+        [PHRASE_LIST] = {"mailing list", "To unsubscribe, e-mail: "},
     },
     {
         /* German */
@@ -202,7 +202,7 @@ static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
         [PHRASE_DATE] = {"Gönderildi", "Tarih"},
         [PHRASE_TO] = {"Kime"},
         [PHRASE_SUBJECT] = {"Konu"},
-        [PHRASE_DEVICE] = {"iPhone'umdan ", "iPad'imden "},
+        [PHRASE_DEVICE] = {"iPhone'umdan ", "iPad'imden ", "iPhone’umdan ", "iPad’imden "},
     },
     {
         /* Russian */
@@ -215,6 +215,15 @@ static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
         [PHRASE_TO] = {"Кому"},
         [PHRASE_SUBJECT] = {"Тема"},
         [PHRASE_DEVICE] = {"Отправлено с ", "Отправлено из "},
+    },
+    {
+        /* Ukrainian */
+        [PHRASE_VERB] = {"пише", "написав"},
+        [PHRASE_ORIGINAL] = {"Вихідне повідомлення"},
+        [PHRASE_FORWARDED] = {"Переслане повідомлення"},
+        [PHRASE_FROM] = {"Від"},
+        [PHRASE_DATE] = {"Надіслано"},
+        [PHRASE_DEVICE] = {"Надіслано з "},
     },
     {
         /* Greek */
@@ -470,7 +479,10 @@ static enum attribution attribution_of(struct text_line line)
                     found.digit && (found.time || found.address);
     bool has_sender = found.address && ends_with(line, ">");
     bool has_verb = has_phrase(line, contains, PHRASE_VERB);
-    if (is_marked && is_dated && (has_verb || (has_sender && found.year && found.time)))
+    /* Where the sender stands before the date, as in Turkish: "Ann <ann@x.example>, 20 Kas 2026 10:14 yazdı".
+     */
+    bool has_all = found.year && found.time && found.address && contains(line, "<");
+    if (is_marked && ((has_verb && (is_dated || has_all)) || (is_dated && has_sender && has_all)))
         return ATTRIBUTION_SURE;
     bool may_be = is_marked ? has_verb || is_dated || has_sender : is_dated && has_sender;
     return may_be ? ATTRIBUTION_OF_QUOTE : ATTRIBUTION_NONE;

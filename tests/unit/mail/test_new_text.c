@@ -55,6 +55,8 @@ static void what_is_all_new_stays_as_it_is(void **state)
          "2026-11-20 10:14\n20.11.2026 at 10:14\nNov 20, 2026, 10:14 AM\n"},
         {"----- Fill in below -----\n\nYes.\n", "----- Fill in below -----\n\nYes.\n"},
         {"On Friday I read what\nAnn wrote:\nnothing\n", "On Friday I read what\nAnn wrote:\nnothing\n"},
+        {"As ann@x.example wrote in 2026, at 10:14, this is needed:\nnothing\n",
+         "As ann@x.example wrote in 2026, at 10:14, this is needed:\nnothing\n"},
     };
     check(examples, ARRAY_LEN(examples));
 }
@@ -147,6 +149,10 @@ static void history_that_is_not_quoted_ends_what_is_new(void **state)
     (void)state;
     static const char *const histories[] = {
         "On Fri, Nov 20, 2026, 10:14 AM, Ann <ann@x.example> wrote:",
+        "Ann <ann@x.example>, 20 Kas 2026 Cum, 10:14 tarihinde şunu yazdı:",
+        "Ann <ann@x.example> ezt írta (időpont: 2026. nov. 20., P, 10:14):",
+        "Ann <ann@x.example> 于2026年11月20日周五 10:14写道：",
+        "пт, 20 лист. 2026 р. о 10:14 Ann <ann@x.example> пише:",
         "Am 20.11.2026 um 10:14 schrieb Ann:",
         "-----Original Message-----\nFrom: Ann",
         "-----Ursprüngliche Nachricht-----\nVon: Ann",
@@ -256,6 +262,8 @@ static void lines_that_a_telephone_adds_go(void **state)
         "Enviado do meu iPhone",
         "Verstuurd vanaf mijn iPhone",
         "Skickat från min iPhone",
+        "iPhone’umdan gönderildi",
+        "Надіслано з iPhone",
         "Sendt fra min iPhone",
         "Lähetetty iPhonesta",
         "Wysłane z iPhone'a",
@@ -293,6 +301,10 @@ static void footers_of_mailing_lists_go(void **state)
          "https://x.example/listinfo/talk\n",
          "Yes.\n\nBob\n"},
         {"> Come?\n\nYes.\n\n> When?\n\n_____\n\nTalk mailing list -- talk@x.example\n", "Yes.\n"},
+        {"Yes.\n\n-----------------------------------------------------------------\n"
+         "To unsubscribe, e-mail: talk-unsubscribe@x.example\n"
+         "For additional commands, e-mail: talk-help@x.example\n",
+         "Yes.\n"},
         {"Join our\n\nmailing list\n", "Join our\n\nmailing list\n"},
         {"_____\nNews\nof the mailing list\n", "_____\nNews\nof the mailing list\n"},
     };
