@@ -108,6 +108,16 @@ void stream_read(struct stream_readers *readers, fuse_req_t request, struct tree
         answer(read);
 }
 
+static bool is_polled_locked(const struct stream_readers *readers, const struct tree_handle *handle)
+{
+    for (const struct parked_poll *poll = readers->polls; poll != NULL; poll = poll->next)
+        if (poll->handle == handle)
+            return true;
+    return false;
+}
+
+/* One for each open file is enough: the kernel knows it by the same number in all of its polls, and a program
+ * that polls with a time-out goes on for days without an event. */
 void stream_poll(struct stream_readers *readers, fuse_req_t request, struct tree_handle *handle,
                  struct fuse_pollhandle *poll)
 {
@@ -115,7 +125,7 @@ void stream_poll(struct stream_readers *readers, fuse_req_t request, struct tree
 
     pthread_mutex_lock(&readers->lock);
     bool is_readable = readers->is_closed || tree_is_readable(handle);
-    bool is_kept = !is_readable && parked != NULL;
+    bool is_kept = !is_readable && parked != NULL && !is_polled_locked(readers, handle);
     if (is_kept) {
         *parked = (struct parked_poll){.handle = handle, .poll = poll, .next = readers->polls};
         readers->polls = parked;
