@@ -166,6 +166,36 @@ static void messages_are_listed_before_their_size_is_known(void **state)
     assert_false(entry.attributes.is_lasting);
 }
 
+static bool count_message(void *context, const char *name, const struct tree_entry *entry, uint64_t next)
+{
+    size_t *count = context;
+    (void)entry;
+    (void)next;
+    *count += name[0] != '.' ? 1 : 0;
+    return true;
+}
+
+/* An inbox is looked through a piece at a time. */
+static void all_messages_of_a_large_inbox_are_there(void **state)
+{
+    enum {
+        MORE = 130
+    };
+    struct tree_fixture *fixture = *state;
+    struct tree_dir *dir = NULL;
+    size_t count = 0;
+    for (unsigned int i = 0; i < MORE; i++) {
+        char id[32];
+        snprintf(id, sizeof(id), "%08x-0d44", i);
+        fake_service_add_simple_email(fixture->fake, "i1", id, "one of many");
+    }
+    sync_all(fixture);
+    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, BOX "/new"), &dir), 0);
+    assert_int_equal(tree_read_dir(dir, 0, count_message, &count), 0);
+    tree_release_dir(dir);
+    assert_int_equal(count, 3 + MORE);
+}
+
 static void looking_a_message_up_tells_its_size_and_from_then_on_without_waiting(void **state)
 {
     struct tree_fixture *fixture = *state;
@@ -602,6 +632,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_time_of_new_goes_on_with_whatever_changes_it, set_up_without_time,
                                         tear_down_without_time),
         TEST(messages_are_listed_before_their_size_is_known),
+        TEST(all_messages_of_a_large_inbox_are_there),
         TEST(looking_a_message_up_tells_its_size_and_from_then_on_without_waiting),
         TEST(reads_end_where_the_message_ends),
         TEST(a_message_answers_to_one_name_at_a_time),
