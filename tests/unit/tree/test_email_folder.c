@@ -125,6 +125,18 @@ static void attributes_are_exact(void **state)
     }
 }
 
+static void bytes_that_cannot_be_fetched_are_no_empty_file(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    uint64_t folder = fixture_ino(fixture, BOX "/" STEM "/attachments");
+    fake_service_push(fixture->fake, FAKE_GET_ATTACHMENT,
+                      (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 400});
+    assert_int_equal(tree_lookup(fixture->tree, &nobody, folder, "r.pdf", &entry), -EIO);
+    assert_int_equal(tree_lookup(fixture->tree, &nobody, folder, "r.pdf", &entry), 0);
+    assert_int_equal(entry.attributes.stat.st_size, 4);
+}
+
 static void files_are_read_and_links_followed(void **state)
 {
     struct tree_fixture *fixture = *state;
@@ -215,6 +227,7 @@ int main(void)
         CONTENT_TEST(each_email_is_a_file_and_a_folder_however_little_room_there_is),
         CONTENT_TEST(folders_hold_what_there_is),
         CONTENT_TEST(attributes_are_exact),
+        CONTENT_TEST(bytes_that_cannot_be_fetched_are_no_empty_file),
         CONTENT_TEST(files_are_read_and_links_followed),
         CONTENT_TEST(what_is_not_there),
         CONTENT_TEST(a_number_that_means_something_else_now_opens_nothing),
