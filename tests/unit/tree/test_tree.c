@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The tree as the kernel's side asks it: what is seen (names, attributes, listings, contents), what may be
- * done where and what a rename does, what its listener is told, and what becomes of open files when the
- * filesystem goes.
+ * done where and what a rename does, what its listener is told, that the queue goes on when the service is
+ * back, and what becomes of open files when the filesystem goes.
  */
 #include "tree_fixture.h"
 
@@ -15,6 +15,7 @@
 #include <jansson.h>
 
 #include "base/cleanup.h"
+#include "support/fake_clock.h"
 #include "tree/node.h"
 #include "tree/tree.h"
 
@@ -587,6 +588,59 @@ static void drafts_are_renamed_as_posix_says(void **state)
     assert_string_equal(text, message);
 }
 
+static bool find_listed_number(void *context, const char *name, const struct tree_entry *entry, uint64_t next)
+{
+    uint64_t *number = context;
+    (void)next;
+    if (strcmp(name, "draft") == 0)
+        *number = entry->attributes.stat.st_ino;
+    return true;
+}
+
+static void a_draft_has_the_same_number_in_stat_and_in_a_listing(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_attributes attributes;
+    struct tree_dir *dir = NULL;
+    uint64_t listed = 0;
+    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, "drafts"), &dir), 0);
+    assert_int_equal(tree_read_dir(dir, 0, find_listed_number, &listed), 0);
+    tree_release_dir(dir);
+    uint64_t ino = fixture_ino(fixture, "drafts/draft");
+    assert_int_equal(tree_get_attributes(fixture->tree, &nobody, ino, &attributes), 0);
+    assert_int_equal(attributes.stat.st_ino, listed);
+}
+
+/* The kernel's copy_file_range(2): upon EOPNOTSUPP programs read and write instead. */
+static void bytes_are_copied_from_draft_to_draft_alone(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    struct tree_handle *draft = NULL;
+    struct tree_handle *copy = NULL;
+    struct tree_handle *readme = NULL;
+    struct tree_handle *letter = NULL;
+    size_t len = strlen(message);
+    uint64_t drafts = fixture_ino(fixture, "drafts");
+    uint64_t outbox = fixture_ino(fixture, "outbox");
+    assert_int_equal(tree_open(fixture->tree, &nobody, fixture_ino(fixture, "drafts/draft"), O_RDWR, &draft),
+                     0);
+    assert_int_equal(tree_open(fixture->tree, &nobody, fixture_ino(fixture, "README"), O_RDONLY, &readme), 0);
+    assert_int_equal(tree_create(fixture->tree, &nobody, drafts, "copy", 0600, O_RDWR, &entry, &copy), 0);
+    assert_int_equal(tree_create(fixture->tree, &nobody, outbox, "x.tmp", 0600, O_WRONLY, &entry, &letter),
+                     0);
+    assert_int_equal(tree_copy_range(draft, 0, copy, 0, len), len);
+    assert_int_equal(tree_copy_range(draft, 0, letter, 0, len), -EOPNOTSUPP);
+    assert_int_equal(tree_copy_range(readme, 0, draft, 0, len), -EOPNOTSUPP);
+    assert_int_equal(tree_copy_range(readme, 0, letter, 0, len), -EOPNOTSUPP);
+    tree_release(draft);
+    tree_release(copy);
+    tree_release(readme);
+    tree_release(letter);
+    _cleanup_free_ char *text = fixture_read(fixture, "drafts/copy");
+    assert_string_equal(text, message);
+}
+
 /* The kernel has applied the caller's umask; the daemon's own must not take more away. */
 static void the_modes_of_drafts_are_what_was_asked_for(void **state)
 {
@@ -735,6 +789,53 @@ static void only_where_no_request_waits_for_the_service(void **state)
     assert_false(tree_is_announced(TREE_ROOT_INO));
 }
 
+/* ---------------------------------------------------------------- the service comes back */
+
+static struct fake_clock standing_clock;
+
+static int set_up_without_time(void **state)
+{
+    fake_clock_init(&standing_clock, INT64_C(1795168800000));
+    fixture_clock = &standing_clock.clock;
+    return fixture_set_up(state);
+}
+
+static int tear_down_without_time(void **state)
+{
+    int error = fixture_tear_down(state);
+    fixture_clock = NULL;
+    fake_clock_release(&standing_clock);
+    return error;
+}
+
+static void await_pause(struct tree_fixture *fixture)
+{
+    struct outbox_status status = {.is_paused = false};
+    for (int i = 0; i < 20000 && !status.is_paused; i++) {
+        outbox_get_status(fixture->outbox, &status);
+        usleep(1000);
+    }
+    assert_true(status.is_paused);
+}
+
+/* The clock stands still, so the time of the next attempt never comes. */
+static void who_finds_the_service_back_has_the_queue_sent_at_once(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    char *reason = NULL;
+    fake_service_set_reachable(fixture->fake, false);
+    assert_int_not_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    free(reason);
+    assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "letter", 0), 0);
+    await_pause(fixture);
+    assert_int_equal(fake_service_count_sent(fixture->fake, false), 0);
+    unsigned int before = fake_service_count(fixture->fake, FAKE_SEND);
+    fake_service_set_reachable(fixture->fake, true);
+    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    fake_service_wait_count(fixture->fake, FAKE_SEND, before + 1);
+    assert_int_equal(fake_service_count_sent(fixture->fake, false), 1);
+}
+
 /* ---------------------------------------------------------------- open files, when the filesystem goes */
 
 /* A file that was closed well goes out, though nobody came to say that it was closed; of any other it is not
@@ -818,6 +919,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_draft_that_is_being_written_is_busy, fixture_set_up,
                                         fixture_tear_down),
         cmocka_unit_test_setup_teardown(drafts_are_renamed_as_posix_says, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(a_draft_has_the_same_number_in_stat_and_in_a_listing, fixture_set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(bytes_are_copied_from_draft_to_draft_alone, fixture_set_up,
+                                        fixture_tear_down),
         cmocka_unit_test_setup_teardown(the_modes_of_drafts_are_what_was_asked_for, fixture_set_up,
                                         fixture_tear_down),
         cmocka_unit_test(what_is_open_at_the_end_is_closed),
@@ -830,6 +935,8 @@ int main(void)
                                         fixture_tear_down),
         cmocka_unit_test_setup_teardown(only_where_no_request_waits_for_the_service, fixture_set_up,
                                         fixture_tear_down),
+        cmocka_unit_test_setup_teardown(who_finds_the_service_back_has_the_queue_sent_at_once,
+                                        set_up_without_time, tear_down_without_time),
         cmocka_unit_test_setup_teardown(what_was_closed_well_goes_out, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(what_was_written_after_a_close_does_not, fixture_set_up,
                                         fixture_tear_down),
