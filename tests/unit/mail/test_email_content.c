@@ -154,6 +154,11 @@ static void half_a_surrogate_pair_spoils_nothing(void **state)
     assert_int_equal(read_content("{\"subject\":\"x\\ud83d\",\"plain_text\":\"kept\"}", &content), 0);
     assert_string_equal(content.subject, "x\xef\xbf\xbd");
     assert_string_equal(content.plain_text.bytes, "kept");
+    email_content_release(&content);
+
+    assert_int_equal(read_content("{\"subject\":\"x\\ud83d\",\"plain_text\":\"a\\u0000b\"}", &content), 0);
+    assert_int_equal(content.plain_text.len, 3);
+    assert_memory_equal(content.plain_text.bytes, "a\0b", 4);
 }
 
 static void what_is_no_content_is_refused(void **state)

@@ -253,6 +253,7 @@ static void damaged_html_loses_no_text(void **state)
         {"<p class=>one<p =x>two<p 'x>three", "one\n\ntwo\n\nthree\n"},
         {"if (a<b && c>d)", "if (ad)\n"},
         {"<", "<\n"},
+        {"I <3 you, and <2 of them", "I <3 you, and <2 of them\n"},
         {"&", "&\n"},
         {"cut <!-- ", "cut\n"},
         {"<html><body>one</body></html>two<html><body>three", "onetwothree\n"},

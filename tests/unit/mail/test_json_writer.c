@@ -83,6 +83,7 @@ static void write_sample(struct json_writer *writer)
     json_member_integer(writer, "number", INT64_MIN);
     json_member_boolean(writer, "yes", true);
     json_member_date(writer, "date", 1);
+    json_member_date(writer, "before", -1);
     json_member_date(writer, "never", 0);
     json_key(writer, "list");
     json_begin_array(writer);
@@ -109,7 +110,8 @@ static void all_on_one_line_without_an_indent(void **state)
     write_sample(&writer);
     assert_string_equal(strbuf_str(&out),
                         "{\"text\":\"a\",\"none\":null,\"number\":-9223372036854775808,\"yes\":true,"
-                        "\"date\":\"1970-01-01T00:00:00.001Z\",\"never\":null,\"list\":[1,{},[],false],"
+                        "\"date\":\"1970-01-01T00:00:00.001Z\",\"before\":\"1969-12-31T23:59:59.999Z\","
+                        "\"never\":null,\"list\":[1,{},[],false],"
                         "\"as it is\":{\"b\":2},\"nothing\":null}");
 }
 
@@ -126,6 +128,7 @@ static void a_line_each_with_an_indent(void **state)
                                           "  \"number\": -9223372036854775808,\n"
                                           "  \"yes\": true,\n"
                                           "  \"date\": \"1970-01-01T00:00:00.001Z\",\n"
+                                          "  \"before\": \"1969-12-31T23:59:59.999Z\",\n"
                                           "  \"never\": null,\n"
                                           "  \"list\": [\n"
                                           "    1,\n"

@@ -162,6 +162,21 @@ static void a_first_key_that_is_torn_is_made_anew(void **state)
     }
 }
 
+static void a_first_key_written_by_an_editor_of_windows_is_taken(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char key[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    int dir_fd = file_open_dir(AT_FDCWD, fixture->data_dir);
+    char line[sizeof(key) + 2];
+    snprintf(line, sizeof(line), "%s\r\n", key);
+    assert_int_equal(0, file_replace_at(dir_fd, "api-key", line, strlen(line), 0600));
+    close(dir_fd);
+    fixture_start(fixture, SERVICE_TIER_NONE);
+    assert_string_equal(key, fixture->key);
+    assert_int_equal(0, count_of(fixture, "/api/v1/inbox"));
+    fixture_stop(fixture);
+}
+
 /* What the command printed. */
 static void run_key_command(int (*command)(const char *, FILE *), const char *data_dir, char *ret_text,
                             size_t size)
@@ -436,6 +451,7 @@ int main(void)
         LIFE_TEST(a_unix_socket_is_the_owners),
         LIFE_TEST(a_socket_of_others_is_left_alone),
         LIFE_TEST(a_first_key_that_is_torn_is_made_anew),
+        LIFE_TEST(a_first_key_written_by_an_editor_of_windows_is_taken),
         LIFE_TEST(keys_come_and_go_while_it_runs),
         LIFE_TEST(a_restart_keeps_everything),
         LIFE_TEST(a_service_that_is_alone_maps_no_file),
