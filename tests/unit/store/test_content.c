@@ -120,6 +120,22 @@ static void content_is_found_out_after_the_first_sync(void **state)
     world_release(&world);
 }
 
+static void content_without_raw_messages_is_remembered_as_that(void **state)
+{
+    struct store_world world;
+    (void)state;
+    world_init_with_alice(&world);
+    world.content_cache_bytes = MEGABYTE;
+    world_add_emails(&world, "in-1", 0, 1);
+    fake_service_set_content(world.fake, "00000000-in-1", "{\"id\":\"00000000-in-1\",\"plain_text\":\"x\"}");
+    start_and_sync(&world);
+    assert_true(store_has_content(world.store));
+    world_restart(&world);
+    assert_true(store_has_content(world.store));
+    assert_false(store_has_raw(world.store));
+    world_release(&world);
+}
+
 static void a_sync_of_everything_shows_the_content_it_found(void **state)
 {
     struct store_world world;
@@ -658,6 +674,29 @@ static void room_is_made_by_the_time_of_the_last_use(void **state)
     temp_dir_release(&dir);
 }
 
+static void earlier_mail_of_a_thread_keeps_its_date(void **state)
+{
+    struct store_world world;
+    (void)state;
+    set_up(&world, 1);
+    fake_service_set_content(world.fake, "00000000-in-1",
+                             "{\"id\":\"00000000-in-1\",\"plain_text\":\"x\",\"previous_emails\":["
+                             "{\"id\":\"p\",\"date\":\"2026-11-20T10:14:36Z\",\"plain_text\":\"y\"}]}");
+    start_and_sync(&world);
+    for (int round = 0; round < 2; round++) {
+        struct store_content *content;
+        int64_t date_ms = 0;
+        assert_int_equal(store_content_get(world.store, find(&world, "00000000-in-1"), NULL, &content), 0);
+        for (size_t i = 0; i < content->folder.len; i++)
+            if (content->folder.entries[i].kind == CONTENT_PREVIOUS)
+                date_ms = content->folder.entries[i].date_ms;
+        store_content_unref(world.store, content);
+        assert_int_equal(date_ms, INT64_C(1795169676000));
+        world_restart(&world);
+    }
+    world_release(&world);
+}
+
 /* ---------------------------------------------------------------- ahead */
 
 static bool all_are_fetched(struct store_world *world)
@@ -680,6 +719,50 @@ static void reading_one_after_the_other_fetches_ahead(void **state)
     }
     await(all_are_fetched, &world);
     assert_true(fake_service_most_at_once(world.fake, FAKE_GET_CONTENT) <= 50 + 2);
+    world_release(&world);
+}
+
+static bool most_are_fetched(struct store_world *world)
+{
+    return for_each_file(world, NULL) >= 15;
+}
+
+static void reading_every_second_one_fetches_ahead_too(void **state)
+{
+    struct store_world world;
+    (void)state;
+    set_up(&world, 20);
+    start_and_sync(&world);
+    for (int i = 19; i > 10; i -= 2) {
+        char id[64];
+        char body[32];
+        snprintf(id, sizeof(id), "%08d-in-1", i);
+        snprintf(body, sizeof(body), "body %d", i);
+        assert_text(&world, id, body);
+    }
+    await(most_are_fetched, &world);
+    world_release(&world);
+}
+
+static bool all_raw_were_asked_for(struct store_world *world)
+{
+    return fake_service_count(world->fake, FAKE_GET_RAW) >= 10;
+}
+
+static void raw_messages_can_be_asked_for_ahead(void **state)
+{
+    struct store_world world;
+    uint32_t emails[10];
+    (void)state;
+    set_up(&world, 10);
+    start_and_sync(&world);
+    for (int i = 0; i < 10; i++) {
+        char id[64];
+        snprintf(id, sizeof(id), "%08d-in-1", i);
+        emails[i] = find(&world, id);
+    }
+    store_prefetch_raw(world.store, emails, 10);
+    await(all_raw_were_asked_for, &world);
     world_release(&world);
 }
 
@@ -839,6 +922,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(content_is_found_out_after_the_first_sync),
+        cmocka_unit_test(content_without_raw_messages_is_remembered_as_that),
         cmocka_unit_test(a_sync_of_everything_shows_the_content_it_found),
         cmocka_unit_test(what_comes_while_an_account_is_empty_is_shown_with_the_next_sync),
         cmocka_unit_test(a_sync_does_not_wait_for_ever_for_content),
@@ -856,7 +940,10 @@ int main(void)
         cmocka_unit_test(what_a_kill_left_half_written_is_cleared_away),
         cmocka_unit_test(the_least_recently_used_go_first),
         cmocka_unit_test(room_is_made_by_the_time_of_the_last_use),
+        cmocka_unit_test(earlier_mail_of_a_thread_keeps_its_date),
         cmocka_unit_test(reading_one_after_the_other_fetches_ahead),
+        cmocka_unit_test(reading_every_second_one_fetches_ahead_too),
+        cmocka_unit_test(raw_messages_can_be_asked_for_ahead),
         cmocka_unit_test(reading_while_it_ends_fetches_nothing_ahead),
         cmocka_unit_test(big_content_is_left_to_readers),
         cmocka_unit_test(who_waits_for_big_content_that_is_fetched_ahead_gets_it),

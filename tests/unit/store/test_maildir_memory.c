@@ -829,6 +829,8 @@ static void assert_as_in_0_1(struct world *world)
     struct maildir_mail mail;
     assert_int_equal(state_of(world).uidvalidity, start_ms / 1000);
     assert_int_equal(state_of(world).uid_max, 4);
+    assert_int_equal(state_of(world).changed_ns[MAILDIR_NEW], start_ms * NS_PER_MS + 3);
+    assert_int_equal(state_of(world).changed_ns[MAILDIR_CUR], start_ms * NS_PER_MS + 2);
     assert_present(world, 1, 2);
     assert_int_equal(see(world, "dcba", 0), 0);
     assert_uid(world, 'a', 1);
