@@ -325,6 +325,11 @@ static void a_service_that_refuses_large_limits_is_asked_for_less(void **state)
     assert_int_equal(world_sync(&world), 0);
     assert_int_equal(fake_service_count(world.fake, FAKE_LIST_EMAILS), ARRAY_LEN(answers) + 1);
     assert_int_equal(world_count(&world), 326);
+    /* What comes after the first sync is news all the same. */
+    world_forget(&world);
+    world_add_emails(&world, "in-1", 400, 401);
+    assert_int_equal(world_sync(&world), 0);
+    assert_non_null(strstr(strbuf_str(&world.events), "00000400-in-1"));
     world_release(&world);
 }
 
