@@ -532,7 +532,7 @@ struct table {
 /* The innermost row. While all its text is in one line, that line is not broken between two cells: programs
  * that write mail put each cell's text into a paragraph of its own. A heading, a list and the like end that.
  */
-struct row {
+struct table_row {
     bool is_open;
     bool follows_columns; /* the row before was a line of several cells */
     unsigned int cells;   /* that have begun */
@@ -545,7 +545,7 @@ struct html_reading {
     struct text_layout layout;
     unsigned int markdown_level; /* headings are below this one; 0: the text is plain */
     struct table table;
-    struct row row;
+    struct table_row row;
     bool shows_all; /* what is not displayed, too */
     bool has_image;
     unsigned int open;         /* elements */
@@ -770,7 +770,7 @@ static bool is_line(const struct html_reading *reading)
 /* Whether a break belongs to a cell in which no text came yet, so that it would break a row of columns. */
 static bool breaks_row(const struct html_reading *reading)
 {
-    const struct row *row = &reading->row;
+    const struct table_row *row = &reading->row;
     bool is_empty = row->is_open && reading->layout.lines == row->lines;
     return row->cells > 0 && row->cell_begin == reading->layout.out->len &&
            (is_empty ? row->follows_columns : row->cells > 1 && is_line(reading));
@@ -786,7 +786,7 @@ static void begin_row(struct html_reading *reading)
 {
     struct table *table = &reading->table;
     text_layout_break(&reading->layout, 1);
-    reading->row = (struct row){
+    reading->row = (struct table_row){
         .is_open = true,
         .follows_columns = reading->row.follows_columns,
         .lines = reading->layout.lines,
@@ -801,7 +801,7 @@ static void begin_row(struct html_reading *reading)
 
 static void end_row(struct html_reading *reading)
 {
-    struct row *row = &reading->row;
+    struct table_row *row = &reading->row;
     row->follows_columns = row->cells > 1 && is_line(reading);
     row->is_open = false;
     if (row->follows_columns)
@@ -915,7 +915,7 @@ static void end_table(struct html_reading *reading)
     if (is_markdown_table(reading))
         write_markdown_table(reading);
     reading->table.is_open = false;
-    reading->row = (struct row){.is_open = false};
+    reading->row = (struct table_row){.is_open = false};
     text_layout_break(&reading->layout, 2);
 }
 
@@ -926,7 +926,7 @@ static void begin_element(struct html_reading *reading, enum html_meaning meanin
 {
     struct text_layout *layout = &reading->layout;
     if (meaning >= HTML_HEADING && meaning <= HTML_TABLE)
-        reading->row = (struct row){.is_open = false};
+        reading->row = (struct table_row){.is_open = false};
     switch (meaning) {
     case HTML_LINE:
         break_in_row(reading, 1);
@@ -1069,7 +1069,7 @@ static void html_reading_close(struct html_reading *reading)
     reading->layout.keeps_blanks = false;
     free(TAKE_PTR(reading->link));
     reading->table.is_open = false;
-    reading->row = (struct row){.is_open = false};
+    reading->row = (struct table_row){.is_open = false};
     reading->open = 0;
     reading->hidden = 0;
     reading->preformatted = 0;
