@@ -4,6 +4,7 @@
  */
 #include "outbox_world.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -315,6 +316,28 @@ static void a_key_is_remembered_also_where_nothing_was_tried_since(void **state)
 }
 
 /* So that it never goes on without the key where the service turns out to take none. */
+/* The program ended between the moving of the draft and the record of it. */
+static void what_may_have_arrived_is_so_after_a_crash_while_it_was_taken_out(void **state)
+{
+    struct world *world = *state;
+    char path[64];
+    fake_service_push(world->fake, FAKE_SEND, (struct fake_outcome){.outcome = SERVICE_UNKNOWN});
+    assert_int_equal(mail(world, "letter", MESSAGE), 0);
+    assert_int_equal(settle(world), -EIO);
+    snprintf(path, sizeof(path), "spool/%" PRIu64 ".data", number_of(world, FAILED, "letter"));
+    world_close(world);
+    assert_int_equal(renameat(world->dir.fd, path, world->drafts, "letter"), 0);
+    world_open(world);
+    assert_false(is_listed(world, FAILED, "letter"));
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 422});
+    assert_int_equal(move_in(world, "letter", OUT, "letter"), 0);
+    assert_int_equal(settle(world), -EIO);
+    assert_string_equal(fake_service_get(world->fake, FAKE_SEND, 0).key,
+                        fake_service_get(world->fake, FAKE_SEND, 1).key);
+    assert_true(shown_contains(world, FAILED, "letter.receipt.json", "\"state\": \"unknown outcome\""));
+}
+
 static void an_attempt_after_an_unknown_outcome_says_so(void **state)
 {
     struct world *world = *state;
@@ -540,6 +563,7 @@ int main(void)
         WORLD_TEST(an_unknown_outcome_is_never_repeated_by_itself),
         WORLD_TEST(what_may_have_arrived_is_never_told_as_failed),
         WORLD_TEST(a_key_is_remembered_also_where_nothing_was_tried_since),
+        WORLD_TEST(what_may_have_arrived_is_so_after_a_crash_while_it_was_taken_out),
         WORLD_TEST(an_attempt_after_an_unknown_outcome_says_so),
         WORLD_TEST(a_service_that_refuses_keys_is_not_trusted),
         WORLD_TEST(the_order_is_kept_for_one_set_of_recipients),

@@ -142,6 +142,38 @@ static void foreign_files_are_set_aside(void **state)
     spool_free(spool);
 }
 
+/* A folder that is opened for its path alone cannot be synced. */
+static void a_draft_whose_move_may_not_last_is_where_it_was(void **state)
+{
+    struct temp_dir *dir = *state;
+    struct spool *spool = open_spool(dir);
+    _cleanup_close_ int drafts = openat(dir->fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    put_file(dir, "letter", MESSAGE);
+    assert_int_equal(spool_take_in(spool, 7, drafts, "letter"), -EBADF);
+    assert_true(exists(dir, "letter"));
+    assert_false(exists(dir, "spool/7.data"));
+    assert_int_equal(spool_take_in(spool, 7, dir->fd, "letter"), 0);
+    assert_false(exists(dir, "letter"));
+    assert_true(exists(dir, "spool/7.data"));
+    spool_free(spool);
+}
+
+/* As on a disk that turned read-only: unlink(2) of a folder fails. */
+static void what_cannot_be_removed_keeps_its_envelope(void **state)
+{
+    struct temp_dir *dir = *state;
+    struct spool *spool = open_spool(dir);
+    assert_int_equal(mkdirat(dir->fd, "spool/7.data", 0700), 0);
+    put_file(dir, "spool/7.json", "{}");
+    assert_int_equal(spool_remove_data(spool, 7), -EISDIR);
+    assert_int_equal(spool_remove(spool, 7), -EISDIR);
+    assert_true(exists(dir, "spool/7.json"));
+    assert_int_equal(unlinkat(dir->fd, "spool/7.data", AT_REMOVEDIR), 0);
+    assert_int_equal(spool_remove(spool, 7), 0);
+    assert_false(exists(dir, "spool/7.json"));
+    spool_free(spool);
+}
+
 static void the_count_of_the_day_is_kept(void **state)
 {
     struct temp_dir *dir = *state;
@@ -433,6 +465,8 @@ int main(void)
         SPOOL_TEST(a_newer_spool_is_refused),
         SPOOL_TEST(an_older_spool_is_upgraded),
         SPOOL_TEST(foreign_files_are_set_aside),
+        SPOOL_TEST(a_draft_whose_move_may_not_last_is_where_it_was),
+        SPOOL_TEST(what_cannot_be_removed_keeps_its_envelope),
         SPOOL_TEST(the_count_of_the_day_is_kept),
         cmocka_unit_test(a_damaged_spool_does_not_stop_the_rest),
         cmocka_unit_test(of_two_attachments_of_one_name_the_newer_shows),
