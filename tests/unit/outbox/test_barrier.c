@@ -75,6 +75,27 @@ static void ten_seconds_are_the_longest(void **state)
     assert_int_equal(settle(world), 0);
 }
 
+/* Else nobody would hear for ten seconds that the first message waits for the service, because the second one
+ * is still on its way. */
+static void what_has_to_wait_is_told_though_something_else_is_being_sent(void **state)
+{
+    struct world *world = *state;
+    struct cancel cancel;
+    fake_service_set(world->fake, FAKE_UPLOAD,
+                     (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 503});
+    copy_in(world, ATTACHED, "a.txt", "text");
+    await_next_attempt(world);
+    assert_int_equal(mail(world, "first.eml", "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n"), 0);
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    assert_int_equal(mail(world, "second.eml", MESSAGE), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    cancel_init(&cancel);
+    cancel_set(&cancel); /* whoever waits is interrupted */
+    assert_int_equal(outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, &cancel), -EAGAIN);
+    cancel_release(&cancel);
+    fake_service_open_gate(world->fake, FAKE_SEND);
+}
+
 enum {
     EDITOR = 5000001 /* beyond what Linux gives out */
 };
@@ -250,6 +271,7 @@ int main(void)
         WORLD_TEST(nothing_to_wait_for),
         WORLD_TEST(a_failure_is_told_once),
         WORLD_TEST(ten_seconds_are_the_longest),
+        WORLD_TEST(what_has_to_wait_is_told_though_something_else_is_being_sent),
         WORLD_TEST(an_edited_message_is_waited_for),
         WORLD_TEST(a_wait_can_be_interrupted),
         WORLD_TEST(what_comes_later_does_not_count),

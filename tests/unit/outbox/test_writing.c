@@ -142,6 +142,15 @@ static void one_writer_may_be_several_processes_or_opens(void **state)
     close_as(one, ONE);
     assert_int_equal(settle(world), 0);
 
+    one = open_as(world, "emptied", O_WRONLY, ONE); /* by who writes it, before the other comes */
+    write_as(one, "No.\n", 0, ONE);
+    assert_int_equal(outbox_set_size(world->outbox, number_of(world, OUT, "emptied"), one, 0, ONE), 0);
+    idle = open_as(world, "emptied", O_WRONLY | O_TRUNC, OTHER);
+    close_as(idle, OTHER);
+    write_as(one, MESSAGE, 0, ONE);
+    close_as(one, ONE);
+    assert_int_equal(settle(world), 0);
+
     one = open_as(world, "twice", O_WRONLY, ONE);
     write_as(one, MESSAGE, 0, OTHER);
     struct outbox_handle *again = open_as(world, "twice", O_WRONLY | O_APPEND, ONE);
@@ -156,7 +165,7 @@ static void one_writer_may_be_several_processes_or_opens(void **state)
     write_as(other, MESSAGE, 0, OTHER);
     close_as(other, OTHER);
     assert_int_equal(settle(world), 0);
-    assert_int_equal(sends(world), 3);
+    assert_int_equal(sends(world), 4);
 }
 
 static void a_close_before_the_last_hands_nothing_in(void **state)
