@@ -5,6 +5,7 @@
 #include "outbox_world.h"
 
 #include <dirent.h>
+#include <inttypes.h>
 
 #include "mail/envelope.h"
 #include "outbox/transition.h"
@@ -299,6 +300,48 @@ static void a_removed_file_is_kept_until_nobody_needs_it(void **state)
     world_close(world);
     assert_int_equal(count_spool_files(world), 1);
     world_open(world);
+}
+
+static bool is_in_spool(struct world *world, const char *name)
+{
+    return faccessat(world->dir.fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static bool could_not_be_removed(struct outbox *outbox, uint64_t number)
+{
+    pthread_mutex_lock(&outbox->lock);
+    const struct item *item = item_table_get(&outbox->table, number);
+    bool is_kept = item != NULL && item->remove_again_ms > 0;
+    pthread_mutex_unlock(&outbox->lock);
+    return is_kept;
+}
+
+/* As on a disk that is read-only for a while: unlink(2) of a folder fails. */
+static void a_file_that_could_not_be_removed_is_removed_a_little_later(void **state)
+{
+    enum {
+        WORKERS = 4
+    };
+    struct world *world = *state;
+    char data[64];
+    queue_bound(world);
+    uint64_t number = number_of(world, ATTACHED, "a.txt");
+    snprintf(data, sizeof(data), "spool/%" PRIu64 ".data", number);
+    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt"), 0);
+    assert_int_equal(renameat(world->dir.fd, data, world->dir.fd, "aside"), 0);
+    assert_int_equal(mkdirat(world->dir.fd, data, 0700), 0);
+    outbox_wake(world->outbox);
+    await_news(world, EVENT_SENT, "sent/m.eml");
+    for (int i = 0; i < 20000 && !could_not_be_removed(world->outbox, number); i++)
+        usleep(1000);
+    assert_true(could_not_be_removed(world->outbox, number));
+    assert_int_equal(unlinkat(world->dir.fd, data, AT_REMOVEDIR), 0);
+    assert_int_equal(renameat(world->dir.fd, "aside", world->dir.fd, data), 0);
+    fake_clock_await_waiters(&world->clock, WORKERS);
+    fake_clock_advance(&world->clock, 10 * 1000);
+    for (int i = 0; i < 20000 && is_in_spool(world, data); i++)
+        usleep(1000);
+    assert_false(is_in_spool(world, data));
 }
 
 static void a_file_removed_before_its_upload_is_still_sent(void **state)
@@ -659,6 +702,7 @@ int main(void)
         WORLD_TEST(replacing_by_rename_leaves_queued_messages_as_they_are),
         WORLD_TEST(a_file_that_cannot_be_begun_again_stays_whole),
         WORLD_TEST(a_removed_file_is_kept_until_nobody_needs_it),
+        WORLD_TEST(a_file_that_could_not_be_removed_is_removed_a_little_later),
         WORLD_TEST(a_file_removed_before_its_upload_is_still_sent),
         WORLD_TEST(a_renamed_file_is_uploaded_under_its_new_name),
         WORLD_TEST(after_a_restart_each_message_has_the_content_that_it_bound),
