@@ -5,6 +5,7 @@
 #include "sql/query.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,18 +48,28 @@ int query_error(int sqlite_result)
 
 int query_error_on(sqlite3 *db, int sqlite_result)
 {
-    /* SQLite calls a file corrupt whose disk could not be read, too (SQLITE_IOERR_CORRUPTFS). Who calls sets
-     * errno to 0 first. */
-    if ((sqlite_result & 0xff) == SQLITE_CORRUPT && (errno == EIO || errno == ENXIO))
-        return -EIO;
     int reason = (sqlite_result & 0xff) == SQLITE_CANTOPEN && db != NULL ? sqlite3_system_errno(db) : 0;
     return reason > 0 ? -reason : query_error(sqlite_result);
+}
+
+/* The same of a call that reads the file, before which errno was 0: SQLite calls a file corrupt whose disk
+ * could not be read, too (SQLITE_IOERR_CORRUPTFS). */
+static int error_of_reading(sqlite3 *db, int sqlite_result)
+{
+    bool is_unread = (sqlite_result & 0xff) == SQLITE_CORRUPT && (errno == EIO || errno == ENXIO);
+    return is_unread ? -EIO : query_error_on(db, sqlite_result);
 }
 
 int query_script(sqlite3 *db, const char *sql)
 {
     errno = 0;
-    return query_error_on(db, sqlite3_exec(db, sql, NULL, NULL, NULL));
+    return error_of_reading(db, sqlite3_exec(db, sql, NULL, NULL, NULL));
+}
+
+static int compile(sqlite3 *db, const char *sql, unsigned int flags, sqlite3_stmt **ret_statement)
+{
+    errno = 0;
+    return error_of_reading(db, sqlite3_prepare_v3(db, sql, -1, flags, ret_statement, NULL));
 }
 
 /* `text_life`: SQLITE_TRANSIENT copies texts, SQLITE_STATIC does not. */
@@ -84,8 +95,7 @@ static int prepare(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, c
                    va_list arguments)
 {
     sqlite3_stmt *statement = NULL;
-    errno = 0;
-    int error = query_error_on(db, sqlite3_prepare_v2(db, sql, -1, &statement, NULL));
+    int error = compile(db, sql, 0, &statement);
     if (error == 0)
         error = bind_all(statement, types, arguments, SQLITE_TRANSIENT);
     if (error != 0) {
@@ -112,7 +122,7 @@ int query_step(sqlite3_stmt *statement)
     /* Why a file could not be read or written, is nowhere else. */
     if ((result & 0xff) == SQLITE_IOERR && result != SQLITE_IOERR_SHORT_READ && errno != 0)
         return -errno;
-    return result == SQLITE_ROW ? 1 : query_error_on(sqlite3_db_handle(statement), result);
+    return result == SQLITE_ROW ? 1 : error_of_reading(sqlite3_db_handle(statement), result);
 }
 
 int query_execute(sqlite3 *db, const char *sql, const char *types, ...)
@@ -185,10 +195,7 @@ static int bind_kept(struct statements *statements, size_t number, const char *t
     if (statements->db == NULL)
         return -EINVAL;
     if (*statement == NULL) {
-        errno = 0;
-        int error =
-            query_error_on(statements->db, sqlite3_prepare_v3(statements->db, statements->texts[number], -1,
-                                                              SQLITE_PREPARE_PERSISTENT, statement, NULL));
+        int error = compile(statements->db, statements->texts[number], SQLITE_PREPARE_PERSISTENT, statement);
         if (error != 0)
             return error;
     }
