@@ -311,7 +311,6 @@ static int try_hand_in(struct outbox *outbox, struct item *item, char **ret_reas
     if (error == 0)
         error = accept_check(&acceptance, bytes, len, ret_reason);
     crash_point("checked");
-    acceptance.transition.is_own_doing = true; /* nobody waits for RELEASE: the listener is called */
     if (error == 0)
         error = transition_commit(&acceptance.transition, item);
     crash_point("accepted");
