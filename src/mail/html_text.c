@@ -146,7 +146,7 @@ enum html_meaning {
     HTML_NONE,
     HTML_LINE,      /* begins and ends a line */
     HTML_PARAGRAPH, /* set apart by blank lines */
-    HTML_HEADING,
+    HTML_HEADING,   /* from here to HTML_TABLE: none of them fits into a line of cells */
     HTML_QUOTE,
     HTML_LIST,
     HTML_NUMBERED_LIST,
