@@ -20,6 +20,7 @@
 #include "service/database.h"
 #include "service/delivery.h"
 #include "service/keys.h"
+#include "service/listener.h"
 #include "service/service.h"
 
 enum {
@@ -206,17 +207,6 @@ static int run_deliver_command(const struct arguments *arguments)
 
 /* ---------------------------------------------------------------- the service */
 
-/* By its text form, "ADDRESS:PORT" or "unix:PATH". */
-static bool is_beyond_this_machine(const char *address)
-{
-    static const char *const local[] = {"unix:", "127.", "[::1]:"};
-    for (size_t i = 0; i < ARRAY_LEN(local); i++) {
-        if (strncmp(address, local[i], strlen(local[i])) == 0)
-            return false;
-    }
-    return true;
-}
-
 /* The signals to wait for are blocked before any thread is started, so that all inherit it. */
 static int run_service(const struct service_config *config)
 {
@@ -233,7 +223,7 @@ static int run_service(const struct service_config *config)
         fprintf(stderr, "inboxd: %s\n", reason != NULL ? reason : strerrordesc_np(-error));
         return error == -EINVAL ? EXIT_USAGE : EXIT_FAILURE;
     }
-    if (is_beyond_this_machine(service_address(service)))
+    if (listener_is_beyond_this_machine(service_address(service)))
         fputs("inboxd: warning: other machines can reach this address, and keys and mail cross the network "
               "in the clear:"
               " put a proxy with TLS before it\n",

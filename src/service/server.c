@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The way of a request: listening socket, head, key, route, body, endpoint, reply. libmicrohttpd accepts
- * connections, parses, and calls the functions of the last section; all else is here, in that order.
+ * The way of a request: head, key, route, body, endpoint, reply. libmicrohttpd accepts connections, parses,
+ * and calls the functions of the last section; all else is here, in that order.
  */
 #include "service/server.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
-#include <netdb.h>
 #include <stdbool.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -22,15 +19,14 @@
 #include "service/connections.h"
 #include "service/endpoints.h"
 #include "service/keys.h"
+#include "service/listener.h"
 
 enum {
-    BACKLOG = 1024, /* whoever connects while this is full may be cut off by the kernel, after connect() */
     CONNECTIONS_MAX = 128,
     CONNECTIONS_SPARE = 64, /* taken while others make room; beyond, they wait unanswered */
     IDLE_S = 30,            /* between two bytes */
     DRAIN_MS = 10 * 1000,
     STACK_BYTES = 2 * 1024 * 1024, /* JSON and MIME nest, within their libraries' bounds */
-    PORT_MAX = 65535,
 
     TARGET_MAX_BYTES = 64 * 1024,
     PARAMETERS_MAX = 1024,
@@ -73,132 +69,6 @@ static const struct route routes[] = {
     {"GET", "api/v1/email/*/attachment/*", endpoint_email_attachment, NULL, 0},
     {"POST", "api/v1/email/*/mark/*", endpoint_email_mark, NULL, 0},
 };
-
-/* ---------------------------------------------------------------- the listening socket */
-
-/* Addresses are numeric (or "localhost"): nothing is asked of a name server. */
-
-static const char unix_prefix[] = "unix:";
-
-static const char *unix_path(const char *listen_text)
-{
-    size_t len = strlen(unix_prefix);
-    return strncmp(listen_text, unix_prefix, len) == 0 ? listen_text + len : NULL;
-}
-
-/* A name that nobody answers at was left by a service that was killed. */
-static void remove_stale(const struct sockaddr_un *address)
-{
-    struct stat status;
-    if (lstat(address->sun_path, &status) != 0 || !S_ISSOCK(status.st_mode))
-        return;
-    _cleanup_close_ int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (probe < 0)
-        return;
-    if (connect(probe, (const struct sockaddr *)address, sizeof(*address)) != 0 && errno == ECONNREFUSED)
-        unlink(address->sun_path);
-}
-
-static int open_unix(const char *path, int *ret_fd)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (path[0] == '\0')
-        return -EINVAL;
-    if (strlen(path) >= sizeof(address.sun_path))
-        return -ENAMETOOLONG;
-    memcpy(address.sun_path, path, strlen(path) + 1);
-    remove_stale(&address);
-    _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    /* On Linux the mode of the socket becomes the mode of its name: there is no moment when it is open. */
-    if (fd < 0 || fchmod(fd, 0600) != 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
-        listen(fd, BACKLOG) != 0)
-        return -errno;
-    *ret_fd = TAKE_FD(fd);
-    return 0;
-}
-
-/* getaddrinfo() would take 65616 for 80. */
-static bool is_port(const char *text)
-{
-    size_t len = strlen(text);
-    return len > 0 && len <= 5 && strspn(text, "0123456789") == len && strtol(text, NULL, 10) <= PORT_MAX;
-}
-
-static int resolve(const char *text, struct addrinfo **ret_info)
-{
-    const char *colon = strrchr(text, ':');
-    if (colon == NULL || colon == text || !is_port(colon + 1))
-        return -EINVAL;
-    bool is_bracketed = text[0] == '[' && colon[-1] == ']';
-    _cleanup_free_ char *host =
-        is_bracketed ? strndup(text + 1, (size_t)(colon - text) - 2) : strndup(text, (size_t)(colon - text));
-    if (host == NULL)
-        return -ENOMEM;
-    const char *name = strcmp(host, "localhost") == 0 ? "127.0.0.1" : host;
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-                             .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE};
-    int result = getaddrinfo(name, colon + 1, &hints, ret_info);
-    return result == 0 ? 0 : result == EAI_MEMORY ? -ENOMEM : -EINVAL;
-}
-
-static int describe(int fd, char **ret_address)
-{
-    struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
-    socklen_t len = sizeof(address);
-    char host[NI_MAXHOST];
-    char port[NI_MAXSERV];
-    if (getsockname(fd, (struct sockaddr *)&address, &len) != 0)
-        return -errno;
-    if (getnameinfo((struct sockaddr *)&address, len, host, sizeof(host), port, sizeof(port),
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-        return -EINVAL;
-    int length = address.ss_family == AF_INET6 ? asprintf(ret_address, "[%s]:%s", host, port)
-                                               : asprintf(ret_address, "%s:%s", host, port);
-    return length < 0 ? -ENOMEM : 0;
-}
-
-static int open_inet(const char *text, int *ret_fd, char **ret_address)
-{
-    struct addrinfo *info = NULL;
-    int error = resolve(text, &info);
-    if (error != 0)
-        return error;
-    _cleanup_close_ int fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int on = 1;
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-        bind(fd, info->ai_addr, info->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0)
-        error = -errno;
-    freeaddrinfo(info);
-    if (error == 0)
-        error = describe(fd, ret_address);
-    if (error == 0)
-        *ret_fd = TAKE_FD(fd);
-    return error;
-}
-
-/* *ret_address: the same text with the real port; the caller frees. A Unix socket is made 0600; one that
- * nobody serves any more is replaced. 0, -EINVAL (not such a text), -EADDRINUSE or -errno. */
-static int open_listener(const char *listen_text, int *ret_fd, char **ret_address)
-{
-    const char *path = unix_path(listen_text);
-    if (path == NULL)
-        return open_inet(listen_text, ret_fd, ret_address);
-    _cleanup_free_ char *address = strdup(listen_text);
-    if (address == NULL)
-        return -ENOMEM;
-    int error = open_unix(path, ret_fd);
-    if (error == 0)
-        *ret_address = TAKE_PTR(address);
-    return error;
-}
-
-/* Removes a Unix socket's name. */
-static void remove_listener(const char *address)
-{
-    const char *path = unix_path(address);
-    if (path != NULL)
-        unlink(path);
-}
 
 /* ---------------------------------------------------------------- the head */
 
@@ -694,7 +564,7 @@ void server_free(struct server *server)
     }
     connections_free(server->connections);
     if (server->address != NULL)
-        remove_listener(server->address);
+        listener_remove(server->address);
     free(server->address);
     free(server);
 }
@@ -724,7 +594,7 @@ int server_start(const char *listen_text, const struct service_context *context,
         return -ENOMEM;
     server->context = context;
     _cleanup_close_ int listen_fd = -1;
-    int error = open_listener(listen_text, &listen_fd, &server->address);
+    int error = listener_open(listen_text, &listen_fd, &server->address);
     if (error == 0)
         error = connections_new(clock_system(), CONNECTIONS_MAX, &server->connections);
     if (error == 0)

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Listening sockets of both families, and the removal of what a killed service left.
+ */
+#include "service/listener.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "base/cleanup.h"
+
+enum {
+    BACKLOG = 1024, /* whoever connects while this is full may be cut off by the kernel, after connect() */
+    PORT_MAX = 65535,
+};
+
+static const char unix_prefix[] = "unix:";
+
+static const char *unix_path(const char *text)
+{
+    size_t len = strlen(unix_prefix);
+    return strncmp(text, unix_prefix, len) == 0 ? text + len : NULL;
+}
+
+/* A name that nobody answers at was left by a service that was killed. */
+static void remove_stale(const struct sockaddr_un *address)
+{
+    struct stat status;
+    if (lstat(address->sun_path, &status) != 0 || !S_ISSOCK(status.st_mode))
+        return;
+    _cleanup_close_ int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (probe < 0)
+        return;
+    if (connect(probe, (const struct sockaddr *)address, sizeof(*address)) != 0 && errno == ECONNREFUSED)
+        unlink(address->sun_path);
+}
+
+static int open_unix(const char *path, int *ret_fd)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (path[0] == '\0')
+        return -EINVAL;
+    if (strlen(path) >= sizeof(address.sun_path))
+        return -ENAMETOOLONG;
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    remove_stale(&address);
+    _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    /* On Linux the mode of the socket becomes the mode of its name: there is no moment when it is open. */
+    if (fd < 0 || fchmod(fd, 0600) != 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
+        listen(fd, BACKLOG) != 0)
+        return -errno;
+    *ret_fd = TAKE_FD(fd);
+    return 0;
+}
+
+/* getaddrinfo() would take 65616 for 80. */
+static bool is_port(const char *text)
+{
+    size_t len = strlen(text);
+    return len > 0 && len <= 5 && strspn(text, "0123456789") == len && strtol(text, NULL, 10) <= PORT_MAX;
+}
+
+static int resolve(const char *text, struct addrinfo **ret_info)
+{
+    const char *colon = strrchr(text, ':');
+    if (colon == NULL || colon == text || !is_port(colon + 1))
+        return -EINVAL;
+    bool is_bracketed = text[0] == '[' && colon[-1] == ']';
+    _cleanup_free_ char *host =
+        is_bracketed ? strndup(text + 1, (size_t)(colon - text) - 2) : strndup(text, (size_t)(colon - text));
+    if (host == NULL)
+        return -ENOMEM;
+    const char *name = strcmp(host, "localhost") == 0 ? "127.0.0.1" : host;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE};
+    int result = getaddrinfo(name, colon + 1, &hints, ret_info);
+    return result == 0 ? 0 : result == EAI_MEMORY ? -ENOMEM : -EINVAL;
+}
+
+static int describe(int fd, char **ret_address)
+{
+    struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof(address);
+    char host[NI_MAXHOST];
+    char port[NI_MAXSERV];
+    if (getsockname(fd, (struct sockaddr *)&address, &len) != 0)
+        return -errno;
+    if (getnameinfo((struct sockaddr *)&address, len, host, sizeof(host), port, sizeof(port),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+        return -EINVAL;
+    int length = address.ss_family == AF_INET6 ? asprintf(ret_address, "[%s]:%s", host, port)
+                                               : asprintf(ret_address, "%s:%s", host, port);
+    return length < 0 ? -ENOMEM : 0;
+}
+
+static int open_inet(const char *text, int *ret_fd, char **ret_address)
+{
+    struct addrinfo *info = NULL;
+    int error = resolve(text, &info);
+    if (error != 0)
+        return error;
+    _cleanup_close_ int fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int on = 1;
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+        bind(fd, info->ai_addr, info->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0)
+        error = -errno;
+    freeaddrinfo(info);
+    if (error == 0)
+        error = describe(fd, ret_address);
+    if (error == 0)
+        *ret_fd = TAKE_FD(fd);
+    return error;
+}
+
+int listener_open(const char *text, int *ret_fd, char **ret_address)
+{
+    const char *path = unix_path(text);
+    if (path == NULL)
+        return open_inet(text, ret_fd, ret_address);
+    _cleanup_free_ char *address = strdup(text);
+    if (address == NULL)
+        return -ENOMEM;
+    int error = open_unix(path, ret_fd);
+    if (error == 0)
+        *ret_address = TAKE_PTR(address);
+    return error;
+}
+
+void listener_remove(const char *address)
+{
+    const char *path = unix_path(address);
+    if (path != NULL)
+        unlink(path);
+}
+
+bool listener_is_beyond_this_machine(const char *address)
+{
+    static const char *const local[] = {unix_prefix, "127.", "[::1]:"};
+    for (size_t i = 0; i < ARRAY_LEN(local); i++) {
+        if (strncmp(address, local[i], strlen(local[i])) == 0)
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A listening socket, by its text form: "ADDRESS:PORT", "[ADDRESS]:PORT" (port 0: any that is free) or
+ * "unix:PATH". Addresses are numeric (or "localhost"): nothing is asked of a name server.
+ */
+#ifndef INBOXFS_SERVICE_LISTENER_H
+#define INBOXFS_SERVICE_LISTENER_H
+
+#include <stdbool.h>
+
+/* *ret_address: the same text with the real port; the caller frees. A Unix socket is made 0600; one that
+ * nobody serves any more is replaced. 0, -EINVAL (not such a text), -EADDRINUSE or -errno. */
+int listener_open(const char *text, int *ret_fd, char **ret_address);
+
+/* Removes the name of a Unix socket that was opened under this address. */
+void listener_remove(const char *address);
+
+/* Whether other machines can connect to such an address. */
+bool listener_is_beyond_this_machine(const char *address);
+
+#endif
