@@ -137,18 +137,25 @@ static const char *domain_of(const char *recipient)
     return at != NULL ? at + 1 : recipient;
 }
 
-/* Mail of programs on this machine is often from a user without a domain; a bounce is from nobody. */
+/* Mail of programs on this machine is often from a user without a domain; a bounce is from nobody. What
+ * stands in From instead of an address is where an answer would go, so that whoever answers is told. */
 static int make_up_sender(const char *sender, const char *domain, struct message *message)
 {
     _cleanup_free_ char *address = NULL;
-    bool is_whole = sender != NULL && address_is_valid(sender);
-    if (asprintf(&address, "%s@%s", sender != NULL && sender[0] != '\0' ? sender : "MAILER-DAEMON", domain) <
-        0)
+    bool has_sender = sender != NULL && sender[0] != '\0';
+    bool is_whole = has_sender && address_is_valid(sender);
+    if (asprintf(&address, "%s@%s", has_sender ? sender : "MAILER-DAEMON", domain) < 0)
         return -ENOMEM;
     const char *made_up = is_whole ? sender : address;
     if (!address_is_valid(made_up))
         made_up = "MAILER-DAEMON@localhost";
     message->from = json_pack("{s:s, s:s?}", "address", made_up, "name", message->sender_text);
+    if (!has_sender && message->sender_text != NULL && json_array_size(message->reply_to) == 0) {
+        json_decref(message->reply_to);
+        message->reply_to = json_pack("[{s:s, s:n}]", "address", message->sender_text, "name");
+        if (message->reply_to == NULL)
+            return -ENOMEM;
+    }
     return message->from != NULL ? 0 : -ENOMEM;
 }
 

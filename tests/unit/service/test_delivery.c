@@ -191,15 +191,17 @@ static void the_line_of_an_mbox_is_dropped(void **state)
 static void who_sent_it_is_found_somewhere(void **state)
 {
     static const struct {
-        const char *header, *envelope, *address, *name;
+        const char *header, *envelope, *address, *name, *reply_to;
     } cases[] = {
-        {"From: a@x.example, b@x.example\n", "e@x.example", "a@x.example", "(none)"},
-        {"From: broken\nSender: s@x.example\n", "e@x.example", "s@x.example", "(none)"},
-        {"From: root (Cron Daemon)\n", "root", "root@inbox.localhost", "root (Cron Daemon)"},
-        {"", "e@x.example", "e@x.example", "(none)"},
-        {"From: nobody at all\n", "", "MAILER-DAEMON@inbox.localhost", "nobody at all"},
-        {"", "a b\"<", "MAILER-DAEMON@localhost", "(none)"},
-        {"From: =?, good@x.example\n", "", "good@x.example", "(none)"},
+        {"From: a@x.example, b@x.example\n", "e@x.example", "a@x.example", "(none)", "(none)"},
+        {"From: broken\nSender: s@x.example\n", "e@x.example", "s@x.example", "(none)", "(none)"},
+        {"From: root (Cron Daemon)\n", "root", "root@inbox.localhost", "root (Cron Daemon)", "(none)"},
+        {"", "e@x.example", "e@x.example", "(none)", "(none)"},
+        {"From: nobody at all\n", "", "MAILER-DAEMON@inbox.localhost", "nobody at all", "nobody at all"},
+        {"From: nobody\nReply-To: r@x.example\n", "", "MAILER-DAEMON@inbox.localhost", "nobody",
+         "r@x.example"},
+        {"", "a b\"<", "MAILER-DAEMON@localhost", "(none)", "(none)"},
+        {"From: =?, good@x.example\n", "", "good@x.example", "(none)", "(none)"},
     };
     const struct fixture *fixture = *state;
     char *bob = create_inbox(fixture, BOB, NULL);
@@ -212,6 +214,8 @@ static void who_sent_it_is_found_somewhere(void **state)
         const json_t *from = json_object_get(content, "from_address");
         assert_string_equal(cases[i].address, text_of(from, "address"));
         assert_string_equal(cases[i].name, text_of(from, "name"));
+        const json_t *reply_to = json_array_get(json_object_get(content, "reply_to_addresses"), 0);
+        assert_string_equal(cases[i].reply_to, text_of(reply_to, "address"));
         json_decref(content);
     }
     free(bob);
