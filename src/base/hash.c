@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hash_sha256() is SHA-256 by GLib. hash_bytes() is a multiplicative hash, a word at a time. Each step is a
+ * SHA-256 and HMAC are GLib's. hash_bytes() is a multiplicative hash, a word at a time. Each step is a
  * bijection of the state, which is why a change of one word is never lost. Steps wait for each other's
  * product, so long texts go through four states side by side.
  */
@@ -69,4 +69,18 @@ void hash_sha256(const void *bytes, size_t len, char ret_digest[65])
         len -= step;
     }
     snprintf(ret_digest, 65, "%s", g_checksum_get_string(checksum));
+}
+
+void hash_hmac_sha256(const void *key, size_t key_len, const void *bytes, size_t len, char ret_digest[65])
+{
+    GHmac *hmac = g_hmac_new(G_CHECKSUM_SHA256, key, key_len);
+    const guchar *from = bytes;
+    while (len > 0) {
+        size_t step = len < G_MAXINT ? len : G_MAXINT;
+        g_hmac_update(hmac, from, (gssize)step);
+        from += step;
+        len -= step;
+    }
+    snprintf(ret_digest, 65, "%s", g_hmac_get_string(hmac));
+    g_hmac_unref(hmac);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two hashes of bytes: a fast one for tables and for noticing damage, and a digest that nobody can forge,
- * which tells whether content was edited and stands for ids that are missing.
+ * Hashes of bytes: a fast one for tables and for noticing damage, a digest that nobody can forge, which tells
+ * whether content was edited and stands for ids that are missing, and a digest with a key, which tells who
+ * wrote it.
  */
 #ifndef INBOXFS_BASE_HASH_H
 #define INBOXFS_BASE_HASH_H
@@ -15,5 +16,9 @@ uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t len);
 
 /* SHA-256, as 64 hex digits and a NUL. */
 void hash_sha256(const void *bytes, size_t len, char ret_digest[65]);
+
+/* HMAC (RFC 2104) with SHA-256, as 64 hex digits and a NUL. Compare with what others sent in constant time.
+ */
+void hash_hmac_sha256(const void *key, size_t key_len, const void *bytes, size_t len, char ret_digest[65]);
 
 #endif

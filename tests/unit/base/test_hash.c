@@ -53,6 +53,22 @@ static void digests_are_sha_256(void **state)
     assert_string_equal(digest, "59b271ae1bbcb1d31d41929817f4b16fb439eb4f31520b5ad1d5ce98920a7138");
 }
 
+/* RFC 4231, test cases 1, 2 and 6. */
+static void digests_with_a_key_are_hmac_sha_256(void **state)
+{
+    char digest[65];
+    char key[131];
+    (void)state;
+    memset(key, 0x0b, sizeof(key));
+    hash_hmac_sha256(key, 20, "Hi There", 8, digest);
+    assert_string_equal(digest, "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+    hash_hmac_sha256("Jefe", 4, "what do ya want for nothing?", 28, digest);
+    assert_string_equal(digest, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+    memset(key, 0xaa, sizeof(key));
+    hash_hmac_sha256(key, sizeof(key), "Test Using Larger Than Block-Size Key - Hash Key First", 54, digest);
+    assert_string_equal(digest, "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -60,6 +76,7 @@ int main(void)
         cmocka_unit_test(the_length_counts),
         cmocka_unit_test(the_seed_counts),
         cmocka_unit_test(digests_are_sha_256),
+        cmocka_unit_test(digests_with_a_key_are_hmac_sha_256),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
