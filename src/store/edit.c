@@ -65,9 +65,9 @@ static int upsert_new(struct store *store, const char *address, const char *requ
         error = refuse_edit(store, address, NULL, error, result_words(&result), ret_reason);
     /* Whatever the answer was lost to, the inbox may be there. */
     if (error == 0)
-        sync_request(store->sync, *ret_inbox);
+        sync_request(store->sync, *ret_inbox, SYNC_COMPLETE);
     else if (result.outcome == SERVICE_UNKNOWN || result.outcome == SERVICE_OK)
-        sync_request(store->sync, SYNC_ALL);
+        sync_request(store->sync, SYNC_ALL, SYNC_COMPLETE);
     service_result_release(&result);
     return error;
 }
@@ -159,7 +159,7 @@ static void run_update(void *context, struct cancel *cancel)
     struct update shown = *update;
     shown.words = NULL;
     if (!fetch(&shown, cancel, &changed) || index_put_inbox(index, &changed, INBOX_LISTED, 0, NULL) != 0)
-        sync_request(update->store->sync, SYNC_ALL);
+        sync_request(update->store->sync, SYNC_ALL, SYNC_COMPLETE);
     inbox_record_release(&changed);
     free(shown.words);
 }
@@ -260,7 +260,7 @@ int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct 
                                      : "the service counts this email as valid all the same",
                             ret_reason);
     if (result.outcome == SERVICE_UNKNOWN)
-        sync_request(store->sync, view.inbox);
+        sync_request(store->sync, view.inbox, SYNC_COMPLETE);
     email_record_release(&record);
     service_result_release(&result);
     return error;

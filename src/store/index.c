@@ -774,6 +774,17 @@ bool index_get_inbox(struct index *index, uint32_t number, struct inbox_view *re
     return inbox != NULL;
 }
 
+bool index_find_inbox_by_id(struct index *index, const char *id, uint32_t *ret_inbox)
+{
+    pthread_rwlock_rdlock(&index->read_lock);
+    const struct inbox *inbox = inbox_table_find_id(&index->inboxes, id);
+    bool is_found = inbox != NULL && !inbox->is_gone;
+    if (is_found)
+        *ret_inbox = inbox->number;
+    pthread_rwlock_unlock(&index->read_lock);
+    return is_found;
+}
+
 static bool find(struct index *index, uint32_t inbox_number, const char *name, bool is_held,
                  struct email_view *ret)
 {

@@ -208,6 +208,8 @@ void index_notify_event(const struct index *index, enum event_kind kind, const c
 /* Contracts: those of the same names in store.h. */
 bool index_find_inbox(struct index *index, const char *name, struct inbox_view *ret);
 bool index_get_inbox(struct index *index, uint32_t inbox, struct inbox_view *ret);
+/* The inbox of this id; false: there is none, or it is gone. */
+bool index_find_inbox_by_id(struct index *index, const char *id, uint32_t *ret_inbox);
 bool index_find_email(struct index *index, uint32_t inbox, const char *name, struct email_view *ret);
 bool index_find_held(struct index *index, uint32_t inbox, const char *name, struct email_view *ret);
 size_t index_list_held(struct index *index, uint32_t inbox, uint64_t position, struct email_view *ret,

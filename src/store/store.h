@@ -161,6 +161,11 @@ int64_t store_inboxes_changed_ms(struct store *store);
  * understood). *ret_reason: words (caller frees). */
 int store_sync(struct store *store, const char *inbox_name, struct cancel *cancel, char **ret_reason);
 
+/* Has the newest emails of the inbox of this id listed as soon as may be, and does not wait; of all inboxes,
+ * after the list of them, where there is none of it, or with NULL. However often it is called, there is one
+ * such request at a time, and one to come. */
+void store_request_sync(struct store *store, const char *inbox_id);
+
 /* The outbox has asked the service, which answered, or could not be reached. Where that is not what is known,
  * the sync's thread lists one email, which decides (contact.h). Does not wait. */
 void store_report_contact(struct store *store, bool is_reached);

@@ -20,11 +20,6 @@
 #include "store/store_content.h"
 #include "store/store_private.h"
 
-enum sync_depth {
-    SYNC_NEWEST,   /* some emails, and more while unknown ones keep coming */
-    SYNC_COMPLETE, /* all there are */
-};
-
 enum {
     FIRST_LIMIT = 100,
     LIMIT_MAX = 100 * 1000 * 1000,
@@ -48,6 +43,7 @@ enum {
 struct sync_request {
     struct sync_request *next;
     uint32_t inbox; /* or SYNC_ALL */
+    enum sync_depth depth;
     bool is_awaited;
     bool is_done;
     int error;
@@ -584,27 +580,33 @@ static void run_all(struct sync_run *run, enum sync_depth depth)
         index_clean(index);
 }
 
-static void run_inbox(struct sync_run *run, uint32_t inbox)
+static void run_inbox(struct sync_run *run, uint32_t inbox, enum sync_depth depth)
 {
     struct store *store = run->store;
     struct service_result result;
     uint32_t of_no_name;
     if (index_find_inbox_of_no_name(&store->index, &of_no_name) && inbox == of_no_name)
-        list_all(&store->index, store->service, SYNC_COMPLETE, run->cancel, &result);
+        list_all(&store->index, store->service, depth, run->cancel, &result);
     else
-        list_inbox(&store->index, store->service, inbox, is_extended(store->service), SYNC_COMPLETE,
-                   run->cancel, &result);
+        list_inbox(&store->index, store->service, inbox, is_extended(store->service), depth, run->cancel,
+                   &result);
     report(run, &result);
 }
 
 /* ---------------------------------------------------------------- when runs are made */
 
-static bool wants_all(const struct sync_request *request)
+static bool wants(const struct sync_request *request, uint32_t inbox, enum sync_depth least)
 {
     for (; request != NULL; request = request->next)
-        if (request->inbox == SYNC_ALL)
+        if (request->inbox == inbox && request->depth >= least)
             return true;
     return false;
+}
+
+/* The deepest of what is wanted of this inbox. */
+static enum sync_depth depth_of(const struct sync_request *request, uint32_t inbox)
+{
+    return wants(request, inbox, SYNC_COMPLETE) ? SYNC_COMPLETE : SYNC_NEWEST;
 }
 
 /* Hands the outcome to all of the run's requests for this inbox. */
@@ -674,12 +676,12 @@ static void run_all_locked(struct sync *sync, enum sync_depth depth)
     release_run(&run);
 }
 
-static void run_inbox_locked(struct sync *sync, uint32_t inbox)
+static void run_inbox_locked(struct sync *sync, uint32_t inbox, enum sync_depth depth)
 {
     struct sync_run run;
     init_run(&run, sync);
     pthread_mutex_unlock(&sync->lock);
-    run_inbox(&run, inbox);
+    run_inbox(&run, inbox, depth);
     pthread_mutex_lock(&sync->lock);
     tell_requests_locked(sync, inbox, &run);
     release_run(&run);
@@ -689,10 +691,10 @@ static void run_requests_locked(struct sync *sync)
 {
     sync->running = sync->waiting;
     sync->waiting = NULL;
-    if (wants_all(sync->running))
-        run_all_locked(sync, SYNC_COMPLETE);
+    if (wants(sync->running, SYNC_ALL, SYNC_NEWEST))
+        run_all_locked(sync, depth_of(sync->running, SYNC_ALL));
     while (sync->running != NULL && !sync->is_stopping)
-        run_inbox_locked(sync, sync->running->inbox);
+        run_inbox_locked(sync, sync->running->inbox, depth_of(sync->running, sync->running->inbox));
 }
 
 static void run_poll_locked(struct sync *sync)
@@ -826,7 +828,7 @@ static void wait_locked(struct sync *sync, struct sync_request *request, struct 
 
 int sync_wait(struct sync *sync, uint32_t inbox, struct cancel *cancel, char **ret_reason)
 {
-    struct sync_request request = {.inbox = inbox, .is_awaited = true};
+    struct sync_request request = {.inbox = inbox, .depth = SYNC_COMPLETE, .is_awaited = true};
     pthread_mutex_lock(&sync->lock);
     wait_locked(sync, &request, cancel);
     pthread_mutex_unlock(&sync->lock);
@@ -838,15 +840,27 @@ int sync_wait(struct sync *sync, uint32_t inbox, struct cancel *cancel, char **r
     return request.error;
 }
 
-void sync_request(struct sync *sync, uint32_t inbox)
+/* Whether one that waits for the next run brings as much. Who waits for it may give up: that one does not
+ * count. */
+static bool is_covered_locked(const struct sync *sync, uint32_t inbox, enum sync_depth depth)
 {
-    struct sync_request *request = calloc(1, sizeof(*request));
-    if (request == NULL)
-        return; /* the next poll brings it */
-    request->inbox = inbox;
+    for (const struct sync_request *request = sync->waiting; request != NULL; request = request->next)
+        if (!request->is_awaited && request->depth >= depth &&
+            (request->inbox == inbox || request->inbox == SYNC_ALL))
+            return true;
+    return false;
+}
+
+void sync_request(struct sync *sync, uint32_t inbox, enum sync_depth depth)
+{
     pthread_mutex_lock(&sync->lock);
-    append(&sync->waiting, request);
-    pthread_cond_broadcast(&sync->changed);
+    struct sync_request *request = is_covered_locked(sync, inbox, depth) ? NULL : calloc(1, sizeof(*request));
+    if (request != NULL) { /* without memory, the next poll brings it */
+        request->inbox = inbox;
+        request->depth = depth;
+        append(&sync->waiting, request);
+        pthread_cond_broadcast(&sync->changed);
+    }
     pthread_mutex_unlock(&sync->lock);
 }
 
@@ -876,6 +890,14 @@ int store_sync(struct store *store, const char *inbox_name, struct cancel *cance
     if (error == 0 && inbox == SYNC_ALL && contents_await_probe(store->contents, cancel) != 0)
         error = reason_give(ret_reason, -EINTR, "interrupted");
     return error;
+}
+
+void store_request_sync(struct store *store, const char *inbox_id)
+{
+    uint32_t inbox = SYNC_ALL;
+    if (inbox_id != NULL)
+        (void)index_find_inbox_by_id(&store->index, inbox_id, &inbox);
+    sync_request(store->sync, inbox, SYNC_NEWEST);
 }
 
 void store_report_contact(struct store *store, bool is_reached)

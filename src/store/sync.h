@@ -3,10 +3,10 @@
  * Keeps what the store knows up to date with the service.
  *
  * One thread, "sync", lists mail: the newest at intervals, everything every 15 minutes and when the program
- * starts, and everything, or one inbox, when somebody asks for it. A request is taken up by the run that
- * starts after it was made, never by the run under way, which may have asked the service too early. All that
- * wait for the next run share it. After a run that brought nothing the next interval is longer (backoff), or
- * as long as the service asked for.
+ * starts, and everything, or one inbox, when somebody asks for it (completely, or the newest alone). A
+ * request is taken up by the run that starts after it was made, never by the run under way, which may have
+ * asked the service too early. All that wait for the next run share it. After a run that brought nothing the
+ * next interval is longer (backoff), or as long as the service asked for.
  *
  * A run lists the inboxes, then the emails of each, then the mail that was sent. The service has no paging:
  * an answer that is as long as its limit is followed by a question with a higher limit. Records go into the
@@ -23,6 +23,11 @@
 
 #define SYNC_ALL UINT32_MAX /* in place of the number of an inbox */
 
+enum sync_depth {
+    SYNC_NEWEST,   /* some emails, and more while unknown ones keep coming */
+    SYNC_COMPLETE, /* all there are */
+};
+
 struct sync;
 
 /* NULL without memory. */
@@ -38,8 +43,9 @@ void sync_stop(struct sync *sync);
 /* Has an inbox (or SYNC_ALL) synced completely, and waits for the network until that is done. Errors and
  * *ret_reason as store_sync(). */
 int sync_wait(struct sync *sync, uint32_t inbox, struct cancel *cancel, char **ret_reason);
-/* The same as soon as may be, without waiting. */
-void sync_request(struct sync *sync, uint32_t inbox);
+/* Has an inbox (or SYNC_ALL) synced as soon as may be, without waiting. However often it is called, there is
+ * one such run at a time, and one to come. */
+void sync_request(struct sync *sync, uint32_t inbox, enum sync_depth depth);
 
 /* Fills in has_synced, last_full_ms and next_poll_ms. */
 void sync_get_status(struct sync *sync, struct store_status *ret);

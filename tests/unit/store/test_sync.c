@@ -483,6 +483,64 @@ static void one_inbox_can_be_synced_alone(void **state)
     world_release(&world);
 }
 
+/* Asked for from outside (a webhook): the newest of that inbox, and nothing else. */
+static void the_newest_of_one_inbox_can_be_asked_for(void **state)
+{
+    (void)state;
+    struct store_world world;
+    world_init_with_alice(&world);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    world_add_emails(&world, "in-1", 0, 200);
+    store_request_sync(world.store, "in-1");
+    fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, 3);
+    store_stop(world.store); /* the run has come to its end */
+    assert_int_equal(fake_service_get(world.fake, FAKE_LIST_EMAILS, 1).limit, 100);
+    assert_int_equal(fake_service_get(world.fake, FAKE_LIST_EMAILS, 2).limit, 400);
+    assert_int_equal(world_count(&world), 200);
+    assert_int_equal(fake_service_count(world.fake, FAKE_LIST_INBOXES), 1);
+    world_release(&world);
+}
+
+static void who_asks_for_an_unknown_inbox_has_the_inboxes_listed(void **state)
+{
+    (void)state;
+    static const char *const ids[] = {"in-2", "in-3", NULL};
+    struct store_world world;
+    world_init_with_alice(&world);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    fake_service_add_inbox(world.fake, "{\"id\":\"in-2\",\"email_address\":\"bob@inbox.example\"}");
+    for (unsigned int i = 0; i < ARRAY_LEN(ids); i++) {
+        store_request_sync(world.store, ids[i]);
+        fake_service_wait_count(world.fake, FAKE_LIST_INBOXES, i + 2);
+    }
+    assert_int_equal(world_sync(&world), 0);
+    assert_inboxes(&world, "alice@inbox.example bob@inbox.example");
+    world_release(&world);
+}
+
+static void a_flood_of_requests_costs_one_run_at_a_time(void **state)
+{
+    (void)state;
+    struct store_world world;
+    world_init_with_alice(&world);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    fake_service_close_gate(world.fake, FAKE_LIST_EMAILS);
+    store_request_sync(world.store, "in-1");
+    fake_service_wait_at_gate(world.fake, FAKE_LIST_EMAILS, 1);
+    for (int i = 0; i < 1000; i++)
+        store_request_sync(world.store, i % 2 == 0 ? "in-1" : "unknown");
+    fake_service_open_gate(world.fake, FAKE_LIST_EMAILS);
+    /* That of the first sync, the one at the gate, then one of everything and one of the inbox. */
+    fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, 4);
+    store_stop(world.store);
+    assert_int_equal(fake_service_count(world.fake, FAKE_LIST_EMAILS), 4);
+    assert_int_equal(fake_service_count(world.fake, FAKE_LIST_INBOXES), 2);
+    world_release(&world);
+}
+
 /* ---------------------------------------------------------------- news */
 
 static void what_was_there_at_the_beginning_is_no_news(void **state)
@@ -1010,6 +1068,9 @@ int main(void)
         cmocka_unit_test(an_inbox_that_fails_does_not_hold_up_others),
         cmocka_unit_test(a_long_inbox_does_not_hold_up_others),
         cmocka_unit_test(one_inbox_can_be_synced_alone),
+        cmocka_unit_test(the_newest_of_one_inbox_can_be_asked_for),
+        cmocka_unit_test(who_asks_for_an_unknown_inbox_has_the_inboxes_listed),
+        cmocka_unit_test(a_flood_of_requests_costs_one_run_at_a_time),
         cmocka_unit_test(what_was_there_at_the_beginning_is_no_news),
         cmocka_unit_test(news_are_told_after_a_restart_and_of_new_inboxes),
         cmocka_unit_test(an_inbox_not_read_at_the_beginning_is_no_news_later),
