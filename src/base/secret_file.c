@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A secret is read by its descriptor, whose owner and mode were looked at, so that nobody can put another
+ * file in its place in between.
+ */
+#include "base/secret_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/character.h"
+#include "base/cleanup.h"
+#include "base/file.h"
+
+void secret_free(char *secret)
+{
+    if (secret != NULL)
+        explicit_bzero(secret, strlen(secret));
+    free(secret);
+}
+
+/* Sets the words for `error` and returns it. */
+__attribute__((format(printf, 3, 4))) static int explain(int error, char **ret_reason, const char *format,
+                                                         ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (vasprintf(ret_reason, format, arguments) < 0)
+        *ret_reason = NULL;
+    va_end(arguments);
+    return error;
+}
+
+static int check(const struct stat *status, const char *path, const char *what, char **ret_reason)
+{
+    if ((status->st_mode & 077) != 0)
+        return explain(-EACCES, ret_reason, "%s %s is open to others: chmod 600 %s", what, path, path);
+    if (status->st_uid != geteuid() && status->st_uid != 0)
+        return explain(-EPERM, ret_reason, "%s %s belongs to another user: it must be yours, or root's", what,
+                       path);
+    return 0;
+}
+
+/* Cuts the line end off. Whether the rest is one line of text. */
+static bool trim(char *text, size_t len)
+{
+    if (len > 0 && text[len - 1] == '\n')
+        text[--len] = '\0';
+    if (len > 0 && text[len - 1] == '\r')
+        text[--len] = '\0';
+    return len > 0 && strlen(text) == len && !character_has(text, CHARACTER_CONTROL | CHARACTER_INVALID);
+}
+
+int secret_file_read(const char *path, const char *what, char **ret_secret, char **ret_reason)
+{
+    *ret_reason = NULL;
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat status;
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        int error = -errno;
+        return explain(error, ret_reason, "cannot read %s %s: %s", what, path, strerrordesc_np(-error));
+    }
+    int error = check(&status, path, what, ret_reason);
+    if (error != 0)
+        return error;
+    char *text = NULL;
+    size_t len = 0;
+    error = file_read_input(fd, SECRET_MAX_BYTES, &text, &len);
+    if (error != 0)
+        return explain(error, ret_reason, "cannot read %s %s: %s", what, path, strerrordesc_np(-error));
+    if (!trim(text, len)) {
+        explicit_bzero(text, len);
+        free(text);
+        return explain(-EINVAL, ret_reason, "%s %s does not hold one line of text", what, path);
+    }
+    *ret_secret = text;
+    return 0;
+}

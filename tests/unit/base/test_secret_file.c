@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Secrets in files: who may have written and read the file, and what it may hold.
+ */
+#include "base/secret_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "support/temp_dir.h"
+
+/* Reads a file of this content and mode; frees the words, which have to be there with an error. */
+static int read_secret(const char *text, size_t len, mode_t mode, const char *words, char **ret_secret)
+{
+    struct temp_dir dir;
+    temp_dir_init(&dir);
+    char path[300];
+    snprintf(path, sizeof(path), "%s/secret", dir.path);
+    assert_int_equal(0, file_replace_at(dir.fd, "secret", text, len, 0600));
+    assert_int_equal(0, chmod(path, mode));
+    char *reason = NULL;
+    int error = secret_file_read(path, "the key file", ret_secret, &reason);
+    if (error != 0) {
+        assert_non_null(reason);
+        assert_non_null(strstr(reason, words));
+        assert_non_null(strstr(reason, path));
+    } else {
+        assert_null(reason);
+    }
+    free(reason);
+    temp_dir_release(&dir);
+    return error;
+}
+
+static void its_line_is_the_secret(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"a b: c ", "a b: c \n", "a b: c \r\n"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        char *secret = NULL;
+        assert_int_equal(0, read_secret(texts[i], strlen(texts[i]), 0600, "", &secret));
+        assert_string_equal("a b: c ", secret);
+        secret_free(secret);
+    }
+    secret_free(NULL);
+}
+
+static void a_file_open_to_others_is_refused(void **state)
+{
+    (void)state;
+    char *secret = NULL;
+    assert_int_equal(-EACCES, read_secret("abc\n", 4, 0640, "chmod 600", &secret));
+    assert_int_equal(-EACCES, read_secret("abc\n", 4, 0604, "chmod 600", &secret));
+    assert_int_equal(-EACCES, read_secret("abc\n", 4, 0602, "chmod 600", &secret));
+    assert_null(secret);
+}
+
+static void what_is_not_one_line_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t len;
+    } cases[] = {{"", 0}, {"\n", 1}, {"a\nb\n", 4}, {"a\0b\n", 4}, {"a\tb\n", 4}, {"a\xff\n", 3}};
+    char *secret = NULL;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_int_equal(-EINVAL,
+                         read_secret(cases[i].text, cases[i].len, 0600, "one line of text", &secret));
+    static const char large[SECRET_MAX_BYTES + 1];
+    assert_int_equal(-EFBIG, read_secret(large, sizeof(large), 0600, "cannot read", &secret));
+    assert_null(secret);
+}
+
+static void a_file_that_is_not_there_is_said_so(void **state)
+{
+    (void)state;
+    char *secret = NULL;
+    char *reason = NULL;
+    assert_int_equal(-ENOENT, secret_file_read("/nowhere/at/all", "the key file", &secret, &reason));
+    assert_string_equal("cannot read the key file /nowhere/at/all: No such file or directory", reason);
+    free(reason);
+}
+
+static void a_pipe_does_as_well(void **state)
+{
+    (void)state;
+    int ends[2];
+    assert_int_equal(0, pipe(ends));
+    assert_int_equal(4, write(ends[1], "abc\n", 4));
+    close(ends[1]);
+    char path[64];
+    snprintf(path, sizeof(path), "/dev/fd/%d", ends[0]);
+    char *secret = NULL;
+    char *reason = NULL;
+    assert_int_equal(0, secret_file_read(path, "the key file", &secret, &reason));
+    assert_string_equal("abc", secret);
+    secret_free(secret);
+    close(ends[0]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(its_line_is_the_secret),
+        cmocka_unit_test(a_file_open_to_others_is_refused),
+        cmocka_unit_test(what_is_not_one_line_is_refused),
+        cmocka_unit_test(a_file_that_is_not_there_is_said_so),
+        cmocka_unit_test(a_pipe_does_as_well),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
