@@ -290,13 +290,19 @@ static void mount_ended(void *context)
     kill(getpid(), SIGTERM);
 }
 
+/* In the mount table, as mount(8) was told it: it looks there for what of fstab is mounted already. */
+static const char *mount_name(const struct daemon *daemon)
+{
+    return daemon->options->account != NULL ? daemon->options->account : daemon->account.shown_source;
+}
+
 static int mount_session(struct daemon *daemon)
 {
     const struct fs_session_config config = {
         .tree = daemon->tree,
         .watch_helper = &daemon->watch_helper,
         .mountpoint = daemon->options->mountpoint,
-        .source = daemon->account.shown_source,
+        .source = mount_name(daemon),
         .mount_options = daemon->options->mount_options,
         .is_debug = daemon->options->is_debug,
         .ended = mount_ended,

@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "mail/address.h"
 
 enum {
@@ -159,7 +160,8 @@ static const struct option_row {
 
 /* What was given so far, as text. */
 struct given {
-    char *values[OPTION_COUNT]; /* by row; NULL: nothing. A flag that is set: "yes" */
+    char *values[OPTION_COUNT]; /* by row; NULL: nothing. A flag: "yes" or "no" */
+    char *account;              /* a section of the configuration; NULL: none was named */
     char *mountpoint;
     char *mount_options;
     int foreground;
@@ -178,17 +180,17 @@ static const struct fuse_opt switches[] = {
 
 static void print_help(void)
 {
-    fputs(
-        "usage: inboxfs [OPTIONS] [SOURCE] MOUNTPOINT\n"
-        "\n"
-        "SOURCE is the base URL of an email inbox service, or local[:DIR] for the local service inside this "
-        "program.\n"
-        "\n"
-        "    -f                         stay in the foreground\n"
-        "    -d, -o debug               foreground, and show every request of the kernel\n"
-        "    -o OPT[,OPT...]            mount options; each option below is also -o name=value with _ for "
-        "-\n",
-        stdout);
+    fputs("usage: inboxfs [OPTIONS] [SOURCE] MOUNTPOINT\n"
+          "\n"
+          "SOURCE is the base URL of an email inbox service, local[:DIR] for the local service inside this "
+          "program,\n"
+          "or the name of an account: a [section] of the configuration.\n"
+          "\n"
+          "    -f                         stay in the foreground\n"
+          "    -d, -o debug               foreground, and show every request of the kernel\n"
+          "    -o OPT[,OPT...]            mount options; each option below is also -o name=value with _ for "
+          "-\n",
+          stdout);
     for (const struct option_row *row = option_rows; row < option_rows + OPTION_COUNT; row++) {
         char left[32];
         snprintf(left, sizeof(left), "--%s%s%s", row->name, row->example != NULL ? "=" : "",
@@ -247,6 +249,7 @@ static void given_release(struct given *given)
 {
     for (int i = 0; i < OPTION_COUNT; i++)
         wipe_and_free(&given->values[i]);
+    free(given->account);
     free(given->mountpoint);
     free(given->mount_options);
 }
@@ -344,16 +347,25 @@ static int take_argument(void *data, const char *argument, int key, struct fuse_
 
 /* ---------------------------------------------------------------- the environment */
 
+static bool has_key(const struct given *given)
+{
+    return given->values[OPTION_API_KEY] != NULL || given->values[OPTION_API_KEY_FILE] != NULL ||
+           given->values[OPTION_API_KEY_COMMAND] != NULL;
+}
+
+/* Where an account was named, after the configuration: its key is not to go to another service, nor another's
+ * key to its service. Else the key of the environment comes before a command, too. */
 static int read_environment(struct given *given)
 {
     const char *url = getenv("INBOXFS_BASE_URL");
-    if (given->values[OPTION_SOURCE] == NULL && url != NULL && *url != '\0' &&
+    if (given->account == NULL && given->values[OPTION_SOURCE] == NULL && url != NULL && *url != '\0' &&
         give(given, OPTION_SOURCE, url) != 0)
         return -ENOMEM;
     char *key = getenv("INBOXFS_API_KEY");
     if (key == NULL)
         return 0;
-    if (given->values[OPTION_API_KEY_FILE] == NULL && *key != '\0' && give(given, OPTION_API_KEY, key) != 0)
+    bool is_wanted = given->account != NULL ? !has_key(given) : given->values[OPTION_API_KEY_FILE] == NULL;
+    if (is_wanted && *key != '\0' && give(given, OPTION_API_KEY, key) != 0)
         return -ENOMEM;
     explicit_bzero(key, strlen(key));
     unsetenv("INBOXFS_API_KEY");
@@ -363,15 +375,26 @@ static int read_environment(struct given *given)
 /* ---------------------------------------------------------------- the configuration file */
 
 /*
- * Lines of `name = value`; `#` begins a comment line. The file is read whole, and any mistake is an error
- * with its line number. Nothing of the line is shown: it may hold a key.
+ * Lines of `name = value`; `#` begins a comment line. What stands before the first `[ACCOUNT]` holds for all,
+ * and a section for its account alone, where it comes first: the lines are gone through for the account, then
+ * for all. The file is read whole, and any mistake in it is an error with its line number. Nothing of the
+ * line is shown: it may hold a key.
  */
+
+enum {
+    ACCOUNT_MAX_BYTES = 64,
+    NAMES_MAX_BYTES = 1024
+};
 
 /* What the file that is being read may still set. */
 struct config {
     struct given *given;
-    bool is_private; /* readable by its owner only */
+    const char *section;  /* whose lines count; NULL: those before the first section */
+    struct strbuf *names; /* of the sections, in words; NULL: nobody wants them */
+    bool is_private;      /* readable by its owner only */
     bool has_key;    /* from elsewhere: of the ways to get the key, any given one weighs more than all here */
+    bool is_current; /* the line belongs to the section */
+    bool is_found;   /* the section is there */
 };
 
 static char *trim(char *text)
@@ -388,17 +411,18 @@ static bool is_ignored(const struct config *config, enum option option)
 {
     bool is_about_key =
         option == OPTION_API_KEY || option == OPTION_API_KEY_FILE || option == OPTION_API_KEY_COMMAND;
-    return config->given->values[option] != NULL || (is_about_key && config->has_key);
+    return !config->is_current || config->given->values[option] != NULL || (is_about_key && config->has_key);
 }
 
-static int set_flag(const struct config *config, enum option option, const char *value)
+/* The word for it, or NULL. */
+static const char *read_flag(const char *value)
 {
     if (strcmp(value, "true") == 0 || strcmp(value, "yes") == 0 || strcmp(value, "1") == 0)
-        return give(config->given, option, "yes");
-    return strcmp(value, "false") == 0 || strcmp(value, "no") == 0 || strcmp(value, "0") == 0 ? 0 : -EINVAL;
+        return "yes";
+    return strcmp(value, "false") == 0 || strcmp(value, "no") == 0 || strcmp(value, "0") == 0 ? "no" : NULL;
 }
 
-static int apply_line(const struct config *config, char *line)
+static int apply_value(const struct config *config, char *line)
 {
     char *value = strchr(line, '=');
     if (value == NULL)
@@ -410,11 +434,44 @@ static int apply_line(const struct config *config, char *line)
         return -ENOENT;
     if (option == OPTION_API_KEY && !config->is_private)
         return -EACCES;
-    if (option_rows[option].kind == OPTION_FLAG)
-        return set_flag(config, option, trim(value));
+    const char *text = trim(value);
+    if (option_rows[option].kind == OPTION_FLAG && (text = read_flag(text)) == NULL)
+        return -EINVAL;
     if (option == OPTION_BASE_URL)
         option = OPTION_SOURCE;
-    return is_ignored(config, option) ? 0 : give(config->given, option, trim(value));
+    return is_ignored(config, option) ? 0 : give(config->given, option, text);
+}
+
+/* Of an account: what cannot be taken for a source or an option, and does no harm in a path or a unit's name.
+ */
+static bool is_account_name(const char *name)
+{
+    size_t len = strlen(name);
+    if (len == 0 || len > ACCOUNT_MAX_BYTES || strcmp(name, "local") == 0)
+        return false;
+    for (const char *c = name; *c != '\0'; c++) {
+        bool is_inner = c > name && strchr("._-@+", *c) != NULL;
+        if (!is_inner && (!isascii((unsigned char)*c) || !isalnum((unsigned char)*c)))
+            return false;
+    }
+    return true;
+}
+
+/* `line` begins with a bracket. */
+static int begin_section(struct config *config, char *line)
+{
+    size_t len = strlen(line);
+    if (line[len - 1] != ']')
+        return -EBADMSG;
+    line[len - 1] = '\0';
+    const char *name = trim(line + 1);
+    if (!is_account_name(name))
+        return -EBADMSG;
+    config->is_current = config->section != NULL && strcmp(config->section, name) == 0;
+    config->is_found |= config->is_current;
+    if (config->names != NULL)
+        strbuf_appendf(config->names, "%s%s", config->names->len > 0 ? ", " : "", name);
+    return 0;
 }
 
 static const char *line_error_words(int error)
@@ -422,6 +479,10 @@ static const char *line_error_words(int error)
     switch (error) {
     case -EACCES:
         return "a secret in a file that others can read: chmod 600 it";
+    case -EBADMSG:
+        return "not '[ACCOUNT]': a name has up to 64 letters, digits and ._-@+, begins with a letter or "
+               "digit, and "
+               "is not 'local'";
     case -ENOENT:
         return "unknown option";
     case -ENOMEM:
@@ -431,21 +492,62 @@ static const char *line_error_words(int error)
     }
 }
 
-static int apply_text(const struct config *config, const char *path, char *text)
+/* Goes through the lines for one section; cuts up the text. */
+static int apply_lines(struct config *config, const char *path, char *text)
 {
     char *rest = text;
     char *line;
+    config->is_current = config->section == NULL;
+    config->has_key = has_key(config->given);
     for (unsigned int number = 1; (line = strsep(&rest, "\n")) != NULL; number++) {
         line = trim(line);
         if (*line == '\0' || *line == '#')
             continue;
-        int error = apply_line(config, line);
+        int error = *line == '[' ? begin_section(config, line) : apply_value(config, line);
         if (error != 0) {
             log_error("%s:%u: %s", path, number, line_error_words(error));
             return error;
         }
     }
     return 0;
+}
+
+static int apply_account(const struct config *config, const char *path, const char *text)
+{
+    _cleanup_strbuf_ struct strbuf names = STRBUF_INIT(NAMES_MAX_BYTES);
+    struct config account = *config;
+    char *copy = strdup(text);
+    if (copy == NULL)
+        return -ENOMEM;
+    size_t len = strlen(copy);
+    account.section = config->given->account;
+    account.names = &names;
+    int error = apply_lines(&account, path, copy);
+    explicit_bzero(copy, len);
+    free(copy);
+    if (error == 0 && !account.is_found) {
+        log_error("there is no account '%s' in %s; it has: %s", account.section, path,
+                  names.len > 0 ? strbuf_str(&names) : "none");
+        error = -ENOENT;
+    }
+    return error;
+}
+
+static int apply_text(struct config *config, const char *path, char *text)
+{
+    const struct given *given = config->given;
+    if (given->account == NULL)
+        return apply_lines(config, path, text);
+    int error = apply_account(config, path, text);
+    bool has_state = given->values[OPTION_STATE_DIR] != NULL;
+    if (error == 0)
+        error = apply_lines(config, path, text);
+    if (error == 0 && !has_state && given->values[OPTION_STATE_DIR] != NULL) {
+        log_error("%s: state-dir before the first section would be that of all accounts: give each its own",
+                  path);
+        error = -EINVAL;
+    }
+    return error;
 }
 
 int options_check_owner(const struct stat *status, const char *what, const char *path)
@@ -474,6 +576,11 @@ static int read_config_file(struct given *given, const char *path, bool is_requi
 {
     static const char what[] = "the configuration";
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 && given->account != NULL) {
+        log_error("'%s' is no URL, and the accounts are not known: cannot read %s %s: %s", given->account,
+                  what, path, strerror(errno));
+        return -ENOENT;
+    }
     if (fd < 0 && counts_as_none(errno, is_required)) {
         if (errno != ENOENT)
             log_warning("going on without %s %s: %s", what, path, strerror(errno));
@@ -488,18 +595,22 @@ static int read_config_file(struct given *given, const char *path, bool is_requi
         log_error("cannot read %s %s: %s", what, path, strerror(-error));
         return error;
     }
-    const struct config config = {
-        .given = given,
-        .is_private = (status.st_mode & 077) == 0,
-        .has_key = given->values[OPTION_API_KEY] != NULL || given->values[OPTION_API_KEY_FILE] != NULL ||
-                   given->values[OPTION_API_KEY_COMMAND] != NULL,
-    };
+    struct config config = {.given = given, .is_private = (status.st_mode & 077) == 0};
     error = options_check_owner(&status, what, path);
     if (error == 0)
         error = apply_text(&config, path, text);
     if (text != NULL)
         explicit_bzero(text, len);
     return error;
+}
+
+/* There is no place where it could be. */
+static int no_config(const struct given *given)
+{
+    if (given->account == NULL)
+        return 0;
+    log_error("'%s' is no URL, and the accounts are not known: give --config, or set HOME", given->account);
+    return -ENOENT;
 }
 
 static int read_config(struct given *given)
@@ -514,7 +625,7 @@ static int read_config(struct given *given)
     else if (home != NULL && home[0] == '/')
         snprintf(path, sizeof(path), "%s/.config/inboxfs/config", home);
     else
-        return 0;
+        return no_config(given);
     return read_config_file(given, path, false);
 }
 
@@ -563,7 +674,7 @@ static int set_value(const struct option_row *row, char **given, void *value)
             error = parse_number(*given, row->least, row->most, value);
         break;
     case OPTION_FLAG:
-        *(bool *)value = *given != NULL;
+        *(bool *)value = *given != NULL && strcmp(*given, "yes") == 0;
         break;
     case OPTION_TEXT:
         break;
@@ -597,9 +708,13 @@ static int set_values(struct given *given, struct options *options)
         log_error("no mount point given; see inboxfs --help");
         return -EINVAL;
     }
+    if (given->values[OPTION_SOURCE] == NULL && given->account != NULL) {
+        log_error("the account '%s' has no 'source' in the configuration", given->account);
+        return -EINVAL;
+    }
     if (given->values[OPTION_SOURCE] == NULL) {
-        log_error(
-            "no service given: name its base URL or 'local' before the mount point, or set INBOXFS_BASE_URL");
+        log_error("no service given: name its base URL, 'local' or an account before the mount point, or set "
+                  "INBOXFS_BASE_URL");
         return -EINVAL;
     }
     int error = make_absolute(given->mountpoint, &options->mountpoint);
@@ -608,6 +723,7 @@ static int set_values(struct given *given, struct options *options)
     for (int i = 0; i < OPTION_COUNT && error == 0; i++)
         if (option_rows[i].value != NO_VALUE)
             error = set_value(&option_rows[i], &given->values[i], (char *)options + option_rows[i].value);
+    options->account = TAKE_PTR(given->account);
     options->mount_options = TAKE_PTR(given->mount_options);
     options->is_foreground = given->foreground != 0 || given->debug != 0;
     options->is_debug = given->debug != 0;
@@ -632,15 +748,21 @@ enum options_result options_read(int argc, char **argv, struct options *ret_opti
         puts("inboxfs " INBOXFS_VERSION);
         return OPTIONS_DONE;
     }
-    if (read_environment(&given) != 0 || read_config(&given) != 0 || set_values(&given, ret_options) != 0)
-        return OPTIONS_FAILED;
-    return OPTIONS_RUN;
+    if (given.values[OPTION_SOURCE] != NULL && is_account_name(given.values[OPTION_SOURCE]))
+        given.account = TAKE_PTR(given.values[OPTION_SOURCE]);
+    int error = given.account == NULL ? read_environment(&given) : 0;
+    if (error == 0)
+        error = read_config(&given);
+    if (error == 0 && given.account != NULL)
+        error = read_environment(&given);
+    return error == 0 && set_values(&given, ret_options) == 0 ? OPTIONS_RUN : OPTIONS_FAILED;
 }
 
 void options_release(struct options *options)
 {
     wipe_and_free(&options->api_key);
     free(options->source);
+    free(options->account);
     free(options->mountpoint);
     free(options->api_key_file);
     free(options->api_key_command);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the user asked for. A value is taken from the command line, else from the environment, else from the
- * configuration file, else it is the default (filesystem contract, "Starting"; inboxfs(8)). Each option is a
+ * configuration file, else it is the default (filesystem contract, "Starting"; inboxfs(8)); where an account
+ * was named, the configuration comes before the environment. Each option is a
  * row of the table in options.c: its name, what it takes, its default, where it may stand, and its line of
  * --help.
  */
@@ -14,6 +15,7 @@
 
 struct options {
     char *source;       /* base URL, or "local[:DIR]"; never NULL after options_read() */
+    char *account;      /* the section of the configuration that it comes from; NULL: none was named */
     char *mountpoint;   /* absolute */
     char *api_key_file; /* each NULL when not given */
     char *api_key_command;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The configuration file: read, or refused; a value is what stands behind its name, on one line.
+ * The configuration file: read, or refused; a value is what stands behind its name, on one line. Of an
+ * account, too, which is a section of it.
  */
 #include "options.h"
 
@@ -15,25 +16,35 @@ static bool is_one_line(const char *value)
     return value == NULL || strchr(value, '\n') == NULL;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
+/* `account`: NULL for none. */
+static void read_as(int fd, char *account)
 {
     char config[64];
     struct options options;
-    int fd = memfd_create("config", MFD_CLOEXEC);
-    FUZZ_CHECK(fd >= 0 && write(fd, bytes, len) == (ssize_t)len);
-    FUZZ_CHECK(fchmod(fd, 0600) == 0);
     snprintf(config, sizeof(config), "--config=/proc/self/fd/%d", fd);
     char program[] = "inboxfs";
     char mountpoint[] = "/";
-    char *arguments[] = {program, config, mountpoint, NULL};
-    if (options_read(3, arguments, &options) == OPTIONS_RUN) {
+    char *arguments[] = {program, config, account != NULL ? account : mountpoint, mountpoint, NULL};
+    FUZZ_CHECK(lseek(fd, 0, SEEK_SET) == 0);
+    if (options_read(account != NULL ? 4 : 3, arguments, &options) == OPTIONS_RUN) {
         FUZZ_CHECK(options.source != NULL);
+        FUZZ_CHECK((account == NULL) == (options.account == NULL));
         FUZZ_CHECK(options.content_cache_mb >= 1 && options.poll_interval_s >= 0 &&
                    options.daily_limit >= -1);
     }
     FUZZ_CHECK(is_one_line(options.source) && is_one_line(options.api_key));
     FUZZ_CHECK(is_one_line(options.api_key_command) && is_one_line(options.default_from));
     options_release(&options);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
+{
+    char account[] = "work";
+    int fd = memfd_create("config", MFD_CLOEXEC);
+    FUZZ_CHECK(fd >= 0 && write(fd, bytes, len) == (ssize_t)len);
+    FUZZ_CHECK(fchmod(fd, 0600) == 0);
+    read_as(fd, NULL);
+    read_as(fd, account);
     close(fd);
     return 0;
 }

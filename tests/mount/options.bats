@@ -200,6 +200,78 @@ teardown() {
   done
 }
 
+# ---------------------------------------------------------------- accounts
+
+@test "an account of the configuration is mounted by its name, with what holds for all, and what it says itself" {
+  start_service
+  printf '%s\n' "api-key-file = $DIR/nokey" 'poll-interval = 77' 'daily-limit = free' 'allow-http = yes' \
+    '[home]' "source = local:$DIR/box" "state-dir = $DIR/home-state" 'poll-interval = 12' \
+    '[work@mail.example]' "source = $SERVICE_URL" "api-key-command = cat '$KEY_FILE'" 'poll-interval = 78' \
+    >"$DIR/accounts"
+  start_background --config="$DIR/accounts" work@mail.example "$MOUNT"
+  holds "$MOUNT/status.json" '.sync.interval_seconds == 78 and .quota.daily_limit == 10 and .online'
+  # As fstab names it, so that `mount -a` does not mount it twice.
+  equal "$(findmnt -no SOURCE,FSTYPE "$MOUNT")" "work@mail.example fuse.inboxfs"
+  stop_background
+  equal "$(find "$XDG_STATE_HOME/inboxfs" -mindepth 1 -maxdepth 1 -type d | wc -l)" 1
+  start_background --config="$DIR/accounts" -o poll_interval=9 home "$MOUNT"
+  holds "$MOUNT/status.json" '.sync.interval_seconds == 9 and .quota.daily_limit == 10'
+  [ -d "$DIR/home-state/spool" ]
+  stop_background
+  # Without a name, what stands before the sections counts alone; sources mean what they meant.
+  start_background --config="$DIR/accounts" "local:$DIR/box" "$MOUNT"
+  holds "$MOUNT/status.json" '.sync.interval_seconds == 77'
+}
+
+@test "an unknown account is refused with the names of those that there are" {
+  printf '[home]\nsource = local\n[work]\nsource = local\n' >"$DIR/accounts"
+  refuses 2 "no account 'wrok' in $DIR/accounts; it has: home, work" --config="$DIR/accounts" wrok "$MOUNT"
+  refuses 2 "no account 'wrok' in /dev/null; it has: none" --config=/dev/null wrok "$MOUNT"
+  refuses 2 "'wrok' is no URL.*$XDG_CONFIG_HOME/inboxfs/config: No such file" wrok "$MOUNT"
+  HOME='' XDG_CONFIG_HOME='' refuses 2 "'wrok' is no URL.*--config" wrok "$MOUNT"
+  printf 'poll-interval = 5\n[home]\n' >"$DIR/accounts"
+  refuses 2 "'home' has no 'source'" --config="$DIR/accounts" home "$MOUNT"
+  INBOXFS_BASE_URL=http://127.0.0.1:1 refuses 2 "'home' has no 'source'" --config="$DIR/accounts" home "$MOUNT"
+}
+
+@test "a section whose name cannot be an account's, and a mistake in any section, are told with their line" {
+  local name
+  for name in '[]' '[local]' '[a b]' '[../x]' '[-o]' '[home' '[home] x' "[$(printf 'a%.0s' {1..65})]" '[é]'; do
+    printf '[home]\nsource = local\n%s\n' "$name" >"$DIR/accounts"
+    refuses 2 "accounts:3: not '\[ACCOUNT\]'" --config="$DIR/accounts" home "$MOUNT"
+    refuses 2 "accounts:3: not '\[ACCOUNT\]'" --config="$DIR/accounts" local "$MOUNT"
+  done
+  printf '[home]\nsource = local\n[work]\ncolour = red\n' >"$DIR/accounts"
+  refuses 2 "accounts:4: unknown option" --config="$DIR/accounts" home "$MOUNT"
+}
+
+@test "a state directory for all accounts is refused: each has its own" {
+  printf 'state-dir = %s\n[home]\nsource = local\n' "$DIR/one" >"$DIR/accounts"
+  refuses 2 "state-dir before the first section" --config="$DIR/accounts" home "$MOUNT"
+  [ ! -e "$DIR/one" ]
+  start_background --config="$DIR/accounts" --state-dir="$DIR/given" home "$MOUNT"
+  [ -d "$DIR/given/spool" ]
+}
+
+@test "an account's key goes to its own service alone, and the environment's to none that has one" {
+  start_service
+  printf '[work]\nsource = %s\napi-key-command = cat "%s"\n[bare]\nsource = %s\nallow-http = no\n' \
+    "$SERVICE_URL" "$KEY_FILE" "$SERVICE_URL" >"$DIR/accounts"
+  INBOXFS_BASE_URL=http://127.0.0.1:1 INBOXFS_API_KEY=wrong start_background --config="$DIR/accounts" work "$MOUNT"
+  holds "$MOUNT/status.json" '.online'
+  run ! grep -aqF wrong "/proc/$(daemons)/environ"
+  stop_background
+  refuses 1 "401|key" --config="$DIR/accounts" --api-key-command='echo wrong' work "$MOUNT"
+  # One without a way to a key takes that of the environment.
+  INBOXFS_API_KEY=$(cat "$KEY_FILE") start_background --config="$DIR/accounts" bare "$MOUNT"
+}
+
+@test "an account can say no to what holds for all" {
+  printf 'allow-http = yes\napi-key-command = echo x\n[safe]\nsource = http://192.0.2.1\nallow-http = no\n' \
+    >"$DIR/accounts"
+  refuses 1 "plain HTTP|https" --config="$DIR/accounts" safe "$MOUNT"
+}
+
 # ---------------------------------------------------------------- configuration and -o
 
 @test "options from the default configuration, and from --config" {
