@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * From the options to a service: the API key, the place of the state, then the local service or one
- * elsewhere. A key never is an argument, and a file that holds one must be readable by its owner only.
+ * elsewhere.
  */
 #include "mail_account.h"
 
@@ -19,68 +19,14 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "secret.h"
 #include "service/service.h"
 #include "state_dir.h"
 
 #define LOCAL_DOMAIN "inbox.localhost"
 #define LOCAL_BASE_URL "http://" LOCAL_DOMAIN
 
-enum {
-    KEY_MAX_BYTES = 4096
-};
-
 /* ---------------------------------------------------------------- the API key */
-
-/* Wipes and frees. */
-static void api_key_free(char **key)
-{
-    if (*key != NULL)
-        explicit_bzero(*key, strlen(*key));
-    free(*key);
-}
-#define _cleanup_api_key_ _cleanup_(api_key_free)
-
-/* A key stands in a header line: one word of printable ASCII. */
-static int take_word(const char *text, char **ret_key)
-{
-    const char *start = text + strspn(text, " \t\r\n");
-    size_t len = strcspn(start, " \t\r\n");
-    for (size_t i = 0; i < len; i++)
-        if (start[i] <= ' ' || start[i] > '~')
-            return -EINVAL;
-    if (len == 0 || start[len + strspn(start + len, " \t\r\n")] != '\0')
-        return -EINVAL;
-    *ret_key = strndup(start, len);
-    return *ret_key == NULL ? -ENOMEM : 0;
-}
-
-static int read_key_file(const char *path, char **ret_key)
-{
-    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat status;
-    if (fd < 0 || fstat(fd, &status) != 0) {
-        int error = -errno;
-        log_error("cannot read the API key file %s: %s", path, strerror(errno));
-        return error;
-    }
-    if ((status.st_mode & 077) != 0) {
-        log_error("the API key file %s can be read by others: chmod 600 %s", path, path);
-        return -EACCES;
-    }
-    int error = options_check_owner(&status, "the API key file", path);
-    if (error != 0)
-        return error;
-    _cleanup_free_ char *text = NULL;
-    size_t len = 0;
-    error = file_read_input(fd, KEY_MAX_BYTES, &text, &len);
-    if (error == 0 && (error = take_word(text, ret_key)) == -EINVAL)
-        log_error("the API key file %s does not hold one key", path);
-    else if (error != 0)
-        log_error("cannot read the API key file %s: %s", path, strerror(-error));
-    if (text != NULL)
-        explicit_bzero(text, len);
-    return error;
-}
 
 static int read_key_command(const char *command, char **ret_key)
 {
@@ -92,7 +38,7 @@ static int read_key_command(const char *command, char **ret_key)
     }
     /* Unbuffered, so that no copy of the key stays in stdio's memory. */
     setvbuf(pipe, NULL, _IONBF, 0);
-    char text[KEY_MAX_BYTES + 1];
+    char text[SECRET_MAX_BYTES + 1];
     size_t len = fread(text, 1, sizeof(text) - 1, pipe);
     text[len] = '\0';
     int status = pclose(pipe);
@@ -101,7 +47,7 @@ static int read_key_command(const char *command, char **ret_key)
         log_error("the API key command failed (%s %d)", WIFEXITED(status) ? "exit status" : "signal",
                   WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
         error = -EACCES;
-    } else if ((error = take_word(text, ret_key)) != 0) {
+    } else if ((error = secret_take_word(text, ret_key)) != 0) {
         log_error("the API key command did not print one key");
     }
     explicit_bzero(text, sizeof(text));
@@ -113,9 +59,9 @@ static int read_key_command(const char *command, char **ret_key)
 static int api_key_read(const struct options *options, char **ret_key)
 {
     if (options->api_key_file != NULL)
-        return read_key_file(options->api_key_file, ret_key);
+        return secret_read_file(options->api_key_file, "the API key file", ret_key);
     if (options->api_key != NULL) {
-        int error = take_word(options->api_key, ret_key);
+        int error = secret_take_word(options->api_key, ret_key);
         if (error != 0)
             log_error("the API key given is not one word of printable characters");
         return error;
@@ -257,7 +203,7 @@ static int open_local(const struct options *options, struct mail_account *accoun
     if (data_dir_fd < 0)
         return data_dir_fd;
     char socket[PATH_MAX];
-    _cleanup_api_key_ char *key = NULL;
+    _cleanup_secret_ char *key = NULL;
     if ((error = start_local(data_dir, data_dir_fd, account, socket)) != 0)
         return error;
     if ((error = service_read_api_key(data_dir, &key)) != 0) {
@@ -283,7 +229,7 @@ static int open_remote(const struct options *options, struct mail_account *accou
                   strstr(options->source, "://") == NULL ? " (or be local, or local:DIR)" : "");
         return error;
     }
-    _cleanup_api_key_ char *key = NULL;
+    _cleanup_secret_ char *key = NULL;
     if ((error = api_key_read(options, &key)) != 0 ||
         (error = open_state(options, account->shown_source, key, account)) != 0)
         return error;
