@@ -29,6 +29,7 @@
 #include "outbox/outbox.h"
 #include "store/store.h"
 #include "tree/tree.h"
+#include "webhook_server.h"
 
 enum {
     EXIT_USAGE = 2 /* a wrong command line */
@@ -172,6 +173,7 @@ struct daemon {
     struct tree *tree;
     struct store *store;
     struct outbox *outbox;
+    struct webhook_server *webhook_server; /* NULL: none was asked for */
     struct fs_session *session;
     struct watch_helper watch_helper;
     int failure_status; /* what the program exits with where it cannot start */
@@ -270,11 +272,22 @@ static int contact_service(struct daemon *daemon)
     return error == 0 ? 0 : fail("cannot mount", error, reason);
 }
 
+/* What comes before the sync is started waits for it. */
+static int start_webhook_server(struct daemon *daemon)
+{
+    const struct options *options = daemon->options;
+    if (options->webhook_listen == NULL)
+        return 0;
+    return webhook_server_start(options->webhook_listen, options->webhook_secret_file, daemon->store,
+                                &daemon->webhook_server);
+}
+
 static int open_layers(struct daemon *daemon)
 {
     int error;
     if ((error = open_tree(daemon)) != 0 || (error = open_store(daemon)) != 0 ||
-        (error = contact_service(daemon)) != 0 || (error = open_outbox(daemon)) != 0)
+        (error = start_webhook_server(daemon)) != 0 || (error = contact_service(daemon)) != 0 ||
+        (error = open_outbox(daemon)) != 0)
         return error;
     tree_attach(daemon->tree, daemon->store, daemon->outbox);
     return 0;
@@ -331,6 +344,7 @@ static int start_layers(struct daemon *daemon)
 static void stop_layers(struct daemon *daemon)
 {
     mail_account_announce_end(&daemon->account);
+    webhook_server_free(daemon->webhook_server);
     if (daemon->session != NULL)
         fs_session_stop(daemon->session);
     if (daemon->store != NULL)

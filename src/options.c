@@ -56,6 +56,8 @@ enum option {
     OPTION_ADOPT_STATE,
     OPTION_METADATA_ONLY,
     OPTION_CONTENT_CACHE,
+    OPTION_WEBHOOK_LISTEN,
+    OPTION_WEBHOOK_SECRET_FILE,
     OPTION_SOURCE,
     OPTION_BASE_URL, /* another name for it */
     OPTION_COUNT,
@@ -154,6 +156,16 @@ static const struct option_row {
                               .wanted = "a number of megabytes is wanted, at least 1",
                               .example = "MB",
                               .help = "how much of that is kept on disk (default 1000)"},
+    [OPTION_WEBHOOK_LISTEN] = {.name = "webhook-listen",
+                               .places = EVERYWHERE,
+                               .value = VALUE(webhook_listen),
+                               .example = "ADDR:PORT",
+                               .help = "where the service's webhooks tell of new mail"},
+    [OPTION_WEBHOOK_SECRET_FILE] = {.name = "webhook-secret-file",
+                                    .places = EVERYWHERE,
+                                    .value = VALUE(webhook_secret_file),
+                                    .example = "FILE",
+                                    .help = "file with the secret that these are signed with"},
     [OPTION_SOURCE] = {.name = "source", .places = IN_CONFIGURATION, .value = VALUE(source)},
     [OPTION_BASE_URL] = {.name = "base-url", .places = IN_CONFIGURATION, .value = NO_VALUE},
 };
@@ -723,6 +735,10 @@ static int set_values(struct given *given, struct options *options)
     for (int i = 0; i < OPTION_COUNT && error == 0; i++)
         if (option_rows[i].value != NO_VALUE)
             error = set_value(&option_rows[i], &given->values[i], (char *)options + option_rows[i].value);
+    if (error == 0 && (options->webhook_listen == NULL) != (options->webhook_secret_file == NULL)) {
+        log_error("webhooks need both --webhook-listen and --webhook-secret-file");
+        error = -EINVAL;
+    }
     options->account = TAKE_PTR(given->account);
     options->mount_options = TAKE_PTR(given->mount_options);
     options->is_foreground = given->foreground != 0 || given->debug != 0;
@@ -768,5 +784,7 @@ void options_release(struct options *options)
     free(options->api_key_command);
     free(options->state_dir);
     free(options->default_from);
+    free(options->webhook_listen);
+    free(options->webhook_secret_file);
     free(options->mount_options);
 }

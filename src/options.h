@@ -22,6 +22,8 @@ struct options {
     char *api_key; /* from the environment or the configuration; wiped by options_release() */
     char *state_dir;
     char *default_from;
+    char *webhook_listen; /* given together with the file, or not at all */
+    char *webhook_secret_file;
     int64_t poll_interval_s;
     int64_t daily_limit;      /* -1: none */
     int64_t content_cache_mb; /* millions of bytes */

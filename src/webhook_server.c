@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One POST, what is answered to it, and the calls of libmicrohttpd, in that order. All of its calls but those
+ * of starting and stopping come from its one thread.
+ */
+#include "webhook_server.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "mail/webhook.h"
+#include "secret.h"
+#include "service/connections.h"
+#include "service/listener.h"
+#include "store/store.h"
+
+enum {
+    CONNECTIONS_MAX = 32,
+    CONNECTIONS_SPARE = 32, /* taken while others make room; beyond, they wait unanswered */
+    IDLE_S = 10,            /* between two bytes */
+    HEAD_MAX_BYTES = 32 * 1024,
+    RECEIVED_MAX_BYTES = 2 * WEBHOOK_BODY_MAX_BYTES /* of a body that is thrown away */
+};
+
+struct webhook_server {
+    struct store *store;
+    char *secret;
+    char *address; /* where it listens; NULL: not yet */
+    struct connections *connections;
+    struct MHD_Daemon *daemon;
+    bool has_complained; /* of a refused one, since one was taken */
+};
+
+/* ---------------------------------------------------------------- one POST */
+
+/* A connection and the one request on it. A body of which it is known that it will be refused is thrown away
+ * as it comes, for a connection that is closed on unread bytes loses the answer too. */
+struct post {
+    struct connection *connection;
+    struct strbuf body;
+    uint64_t received_bytes;
+    unsigned int status; /* 0: not settled yet */
+    bool has_begun;
+};
+
+static const char *header(struct MHD_Connection *connection, const char *name)
+{
+    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+static void refuse(struct post *post, unsigned int status)
+{
+    if (post->status == 0)
+        post->status = status;
+    strbuf_release(&post->body);
+}
+
+/* The head is there. */
+static void post_begin(struct post *post, struct MHD_Connection *connection, const char *method)
+{
+    const char *length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    post->has_begun = true;
+    post->body = STRBUF_INIT(WEBHOOK_BODY_MAX_BYTES);
+    if (length != NULL && strtoull(length, NULL, 10) > WEBHOOK_BODY_MAX_BYTES)
+        refuse(post, MHD_HTTP_CONTENT_TOO_LARGE);
+    else if (strcmp(method, MHD_HTTP_METHOD_POST) != 0 ||
+             header(connection, WEBHOOK_SIGNATURE_HEADER) == NULL)
+        refuse(post, MHD_HTTP_UNAUTHORIZED);
+}
+
+/* A piece of the body. False: more came than will be thrown away; the connection is to be cut. */
+static bool post_receive(struct post *post, const char *bytes, size_t len)
+{
+    int error = post->status == 0 ? strbuf_append(&post->body, bytes, len) : 0;
+    if (error != 0)
+        refuse(post, error == -EMSGSIZE ? MHD_HTTP_CONTENT_TOO_LARGE : MHD_HTTP_SERVICE_UNAVAILABLE);
+    post->received_bytes += len;
+    return post->received_bytes <= RECEIVED_MAX_BYTES;
+}
+
+/* Once, until one is taken again, or strangers would fill the log. */
+static void complain(struct webhook_server *server, int error)
+{
+    const char *words = error == -EACCES ? "it is not signed with this secret"
+                        : error == -ESTALE
+                            ? "its timestamp is over five minutes away from this machine's clock"
+                            : "it is not what the service sends";
+    if (!server->has_complained)
+        log_warning("refused a webhook: %s", words);
+    server->has_complained = true;
+}
+
+/* All of it is there. */
+static void post_finish(struct post *post, struct MHD_Connection *connection, struct webhook_server *server)
+{
+    char *inbox_id = NULL;
+    int error =
+        webhook_check(server->secret, header(connection, WEBHOOK_SIGNATURE_HEADER), strbuf_str(&post->body),
+                      post->body.len, clock_realtime_ms(clock_system()), &inbox_id);
+    if (error == 0) {
+        store_request_sync(server->store, inbox_id);
+        server->has_complained = false;
+        post->status = MHD_HTTP_NO_CONTENT;
+    } else if (error == -ENOMEM) {
+        refuse(post, MHD_HTTP_SERVICE_UNAVAILABLE);
+    } else {
+        complain(server, error);
+        refuse(post, MHD_HTTP_UNAUTHORIZED);
+    }
+    free(inbox_id);
+}
+
+static enum MHD_Result answer(const struct post *post, struct MHD_Connection *connection)
+{
+    struct MHD_Response *response = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+    if (response == NULL)
+        return MHD_NO;
+    enum MHD_Result result = MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    if (result == MHD_YES)
+        result = MHD_queue_response(connection, post->status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+/* ---------------------------------------------------------------- the calls of libmicrohttpd */
+
+static struct post *post_new(struct connections *connections, int socket_fd)
+{
+    struct post *post = calloc(1, sizeof(*post));
+    if (post == NULL)
+        return NULL;
+    post->connection = connections_add(connections, socket_fd);
+    if (post->connection == NULL) {
+        free(post);
+        return NULL;
+    }
+    return post;
+}
+
+static void post_free(struct post *post, struct connections *connections)
+{
+    if (post == NULL)
+        return;
+    connections_remove(connections, post->connection);
+    strbuf_release(&post->body);
+    free(post);
+}
+
+static void on_connection(void *context, struct MHD_Connection *connection, void **socket_context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct webhook_server *server = context;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        *socket_context = post_new(server->connections, info->connect_fd);
+    } else {
+        post_free(*socket_context, server->connections);
+        *socket_context = NULL;
+    }
+}
+
+/* Called first with the header alone, then for each piece of the body, then without one. */
+static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *upload_data,
+                                  size_t *upload_data_size, void **request_context)
+{
+    (void)url, (void)version, (void)request_context;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct post *post = info != NULL ? info->socket_context : NULL;
+    if (post == NULL)
+        return MHD_NO;
+    if (!post->has_begun) {
+        post_begin(post, connection, method);
+        return post->status == MHD_HTTP_CONTENT_TOO_LARGE ? answer(post, connection) : MHD_YES;
+    }
+    size_t len = *upload_data_size;
+    *upload_data_size = 0;
+    if (len > 0)
+        return post_receive(post, upload_data, len) ? MHD_YES : MHD_NO;
+    if (post->status == 0)
+        post_finish(post, connection, context);
+    return answer(post, connection);
+}
+
+/* ---------------------------------------------------------------- life */
+
+void webhook_server_free(struct webhook_server *server)
+{
+    if (server == NULL)
+        return;
+    if (server->daemon != NULL) {
+        int listen_fd = MHD_quiesce_daemon(server->daemon);
+        /* Who connects from now on is refused at once. */
+        if (listen_fd >= 0)
+            shutdown(listen_fd, SHUT_RDWR);
+        connections_close(server->connections);
+        MHD_stop_daemon(server->daemon);
+        if (listen_fd >= 0)
+            close(listen_fd);
+    }
+    connections_free(server->connections);
+    if (server->address != NULL)
+        listener_remove(server->address);
+    free(server->address);
+    secret_free(&server->secret);
+    free(server);
+}
+DEFINE_CLEANUP_FREE(webhook_server)
+
+static int start_daemon(struct webhook_server *server, int listen_fd)
+{
+    server->daemon =
+        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC, 0, NULL, NULL,
+                         on_request, server, MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+                         (unsigned int)(CONNECTIONS_MAX + CONNECTIONS_SPARE), MHD_OPTION_CONNECTION_TIMEOUT,
+                         (unsigned int)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_MAX_BYTES,
+                         MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_END);
+    return server->daemon != NULL ? 0 : -EIO;
+}
+
+int webhook_server_start(const char *listen, const char *secret_file, struct store *store,
+                         struct webhook_server **ret_server)
+{
+    _cleanup_(cleanup_webhook_server_free) struct webhook_server *server = calloc(1, sizeof(*server));
+    if (server == NULL)
+        return -ENOMEM;
+    server->store = store;
+    int error = secret_read_file(secret_file, "the secret of webhooks", &server->secret);
+    if (error != 0)
+        return error;
+    _cleanup_close_ int listen_fd = -1;
+    error = listener_open(listen, &listen_fd, &server->address);
+    if (error == 0)
+        error = connections_new(clock_system(), CONNECTIONS_MAX, &server->connections);
+    if (error == 0)
+        error = start_daemon(server, listen_fd);
+    if (error != 0) {
+        log_error("cannot listen for webhooks at %s: %s", listen,
+                  error == -EINVAL ? "not ADDRESS:PORT, with an address in numbers" : strerror(-error));
+        return error;
+    }
+    listen_fd = -1; /* the library's */
+    log_info("webhooks are taken at %s", server->address);
+    *ret_server = TAKE_PTR(server);
+    return 0;
+}

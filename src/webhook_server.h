@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Takes the service's webhooks: a POST that is signed as it should be (mail/webhook.h) has its inbox looked
+ * at in that moment. Whatever else comes is answered with 401, a body that is too long with 413.
+ *
+ * It stands where strangers can reach it, so all of it is bounded: a thread of its own that serves all
+ * connections, their number, their bodies, and the time they may take (service/connections.h). Each carries
+ * one request. No thread of the mount ever waits for any of it.
+ */
+#ifndef INBOXFS_WEBHOOK_SERVER_H
+#define INBOXFS_WEBHOOK_SERVER_H
+
+struct store;
+struct webhook_server;
+
+/* Reads the secret and listens at "ADDRESS:PORT" or "unix:PATH". `store` is borrowed until it is freed. To be
+ * called with all signals blocked, which its threads inherit. 0 or -errno, said on the log. */
+int webhook_server_start(const char *listen, const char *secret_file, struct store *store,
+                         struct webhook_server **ret_server);
+
+/* Cuts off all connections. NULL-safe. */
+void webhook_server_free(struct webhook_server *server);
+
+#endif
