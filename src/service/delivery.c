@@ -243,16 +243,39 @@ static enum delivery_way way_to(const struct message *message, const char *recip
                                            : DELIVERY_BCC;
 }
 
+static int make_inbox(sqlite3 *db, const char *address)
+{
+    struct inbox_request request = {0};
+    int error = inbox_request_default(address, &request);
+    struct service_inbox inbox = {.record = request.settings};
+    if (error == 0)
+        error = service_inbox_insert(db, &inbox);
+    inbox_request_release(&request);
+    return error == -EBADMSG ? -ENOENT : error;
+}
+
+static int put_into(sqlite3 *db, const struct delivery *delivery, const struct message *message, int64_t seq,
+                    const char *address)
+{
+    json_t *recipient = json_pack("{s:s, s:n}", "address", address, "name");
+    if (recipient == NULL)
+        return -ENOENT; /* What is not UTF-8 is no inbox's address. */
+    enum delivery_way way = way_to(message, address);
+    int error = delivery_put(db, message, seq, way, recipient);
+    if (error == -ENOENT && delivery->makes_inboxes) {
+        error = make_inbox(db, address);
+        if (error == 0)
+            error = delivery_put(db, message, seq, way, recipient);
+    }
+    json_decref(recipient);
+    return error;
+}
+
 static int put_into_all(sqlite3 *db, const struct delivery *delivery, const struct message *message,
                         int64_t seq, size_t *ret_unknown)
 {
     for (size_t i = 0; i < delivery->recipients_len; i++) {
-        const char *address = delivery->recipients[i];
-        json_t *recipient = json_pack("{s:s, s:n}", "address", address, "name");
-        /* What is not UTF-8 is no inbox's address. */
-        int error =
-            recipient != NULL ? delivery_put(db, message, seq, way_to(message, address), recipient) : -ENOENT;
-        json_decref(recipient);
+        int error = put_into(db, delivery, message, seq, delivery->recipients[i]);
         if (error == -ENOENT)
             *ret_unknown = i;
         if (error != 0)

@@ -4,13 +4,15 @@
  * rules are against is put there all the same, with the status that says why, and hidden from those who ask
  * for valid mail.
  *
- * A message is written here (sending.h), or comes from elsewhere as RFC 5322 text: `inboxd deliver`, which
- * mail servers call. That text is kept byte for byte, and all that is shown of it is read from it.
+ * A message is written here (sending.h), or comes from elsewhere as RFC 5322 text: by `inboxd deliver`, which
+ * mail servers call, or by SMTP or LMTP (smtp_session.h). That text is kept byte for byte, and all that is
+ * shown of it is read from it.
  */
 #ifndef INBOXFS_SERVICE_DELIVERY_H
 #define INBOXFS_SERVICE_DELIVERY_H
 
 #include <sqlite3.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -56,11 +58,12 @@ struct delivery {
     size_t recipients_len; /* at least 1 */
     const char *raw;       /* any bytes */
     size_t raw_len;        /* at most DELIVERY_MAX_BYTES */
+    bool makes_inboxes;    /* for recipients that have none, whatever their domain */
 };
 
 /* Puts the message into the inboxes of all recipients, or of none. It is durable when this returns 0. The
  * same bytes again change nothing in an inbox that has them, if they have a Message-ID. 0; -ENOENT: a
- * recipient has no inbox here, the one of index *ret_unknown; -errno. */
+ * recipient has no inbox here and cannot get one, the one of index *ret_unknown; -errno. */
 int delivery_receive(struct database *database, const struct delivery *delivery, size_t *ret_unknown);
 
 #endif

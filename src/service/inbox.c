@@ -12,7 +12,10 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/random.h"
 #include "mail/address.h"
+#include "mail/date.h"
 #include "sql/query.h"
 
 /* ---------------------------------------------------------------- rows */
@@ -65,25 +68,52 @@ int service_inbox_find_by_address(sqlite3 *db, const char *address, struct servi
     return find(db, "SELECT seq, record FROM inboxes WHERE address = ?", address, ret_inbox);
 }
 
+/* `settings` is completed to the published record. */
+static int stamp(json_t *settings, const char *id)
+{
+    char date[32];
+    date_format(clock_realtime_ms(clock_system()), date);
+    json_t *record = json_pack("{s:s}", "id", id);
+    if (record == NULL || json_object_update(record, settings) != 0 ||
+        json_object_set_new(record, "updated_at", json_string(date)) != 0) {
+        json_decref(record);
+        return -ENOMEM;
+    }
+    json_object_clear(settings);
+    int result = json_object_update(settings, record);
+    json_decref(record);
+    return result == 0 ? 0 : -ENOMEM;
+}
+
 int service_inbox_insert(sqlite3 *db, struct service_inbox *inbox)
 {
+    char id[37];
+    int error = random_uuid(id);
+    if (error == 0)
+        error = stamp(inbox->record, id);
+    if (error != 0)
+        return error;
     _cleanup_free_ char *record = json_dumps(inbox->record, JSON_COMPACT);
     if (record == NULL)
         return -ENOMEM;
-    int error = query_execute(db, "INSERT INTO inboxes (id, address, record) VALUES (?, ?, ?)", "sss",
-                              service_inbox_id(inbox), service_inbox_address(inbox), record);
+    error = query_execute(db, "INSERT INTO inboxes (id, address, record) VALUES (?, ?, ?)", "sss", id,
+                          service_inbox_address(inbox), record);
     if (error == 0)
         inbox->seq = sqlite3_last_insert_rowid(db);
     return error;
 }
 
-int service_inbox_update(sqlite3 *db, const struct service_inbox *inbox)
+int service_inbox_update(sqlite3 *db, const struct service_inbox *inbox, json_t *settings)
 {
-    _cleanup_free_ char *record = json_dumps(inbox->record, JSON_COMPACT);
+    int error = stamp(settings, service_inbox_id(inbox));
+    if (error != 0)
+        return error;
+    const char *address = json_string_value(json_object_get(settings, "email_address"));
+    _cleanup_free_ char *record = json_dumps(settings, JSON_COMPACT);
     if (record == NULL)
         return -ENOMEM;
-    return query_execute(db, "UPDATE inboxes SET address = ?, record = ? WHERE seq = ?", "ssi",
-                         service_inbox_address(inbox), record, inbox->seq);
+    return query_execute(db, "UPDATE inboxes SET address = ?, record = ? WHERE seq = ?", "ssi", address,
+                         record, inbox->seq);
 }
 
 int service_inbox_is_none(sqlite3 *db)
@@ -210,4 +240,20 @@ void inbox_request_release(struct inbox_request *request)
 {
     json_decref(request->settings);
     request->settings = NULL;
+}
+
+int inbox_request_default(const char *address, struct inbox_request *ret_request)
+{
+    json_t *body = json_pack("{s:s%, s:s}", "name", address, strcspn(address, "@"), "email_address", address);
+    if (body == NULL)
+        return -ENOMEM;
+    struct validation validation = {0};
+    int error = validation_init(&validation);
+    if (error == 0)
+        error = inbox_request_read(body, &validation, ret_request);
+    if (error == 0 && validation_has_failed(&validation))
+        error = -EBADMSG;
+    validation_release(&validation);
+    json_decref(body);
+    return error;
 }

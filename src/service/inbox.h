@@ -33,10 +33,11 @@ const char *service_inbox_name(const struct service_inbox *inbox);
 int service_inbox_find_by_id(sqlite3 *db, const char *id, struct service_inbox *ret_inbox);
 int service_inbox_find_by_address(sqlite3 *db, const char *address, struct service_inbox *ret_inbox);
 
-/* Inside a write transaction; `inbox->record` is stored. Insertion sets `seq`. -EEXIST: the address is taken.
- */
+/* Both inside a write transaction. The settings (struct inbox_request) are completed to the published record,
+ * in place, and stored. An insertion finds them in `inbox->record` and sets `seq`; an update replaces the
+ * record of `inbox` by them. -EEXIST: the address is taken. */
 int service_inbox_insert(sqlite3 *db, struct service_inbox *inbox);
-int service_inbox_update(sqlite3 *db, const struct service_inbox *inbox);
+int service_inbox_update(sqlite3 *db, const struct service_inbox *inbox, json_t *settings);
 
 /* Whether the account has no inbox yet: 1, 0 or -errno. */
 int service_inbox_is_none(sqlite3 *db);
@@ -68,5 +69,9 @@ struct inbox_request {
  * request is not to be used but for its release. 0 or -ENOMEM. */
 int inbox_request_read(json_t *body, struct validation *validation, struct inbox_request *ret_request);
 void inbox_request_release(struct inbox_request *request);
+
+/* The request for a new inbox of this address that says nothing else; to be released, on failure too. 0,
+ * -EBADMSG (it is no address) or -ENOMEM. */
+int inbox_request_default(const char *address, struct inbox_request *ret_request);
 
 #endif

@@ -8,52 +8,19 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/random.h"
 #include "mail/address.h"
-#include "mail/date.h"
 #include "service/endpoints.h"
 #include "service/inbox.h"
 #include "service/sending.h"
 
-/* `settings` is completed to the published record. */
-static int stamp(json_t *settings, const char *id)
-{
-    char date[32];
-    date_format(clock_realtime_ms(clock_system()), date);
-    json_t *record = json_pack("{s:s}", "id", id);
-    if (record == NULL || json_object_update(record, settings) != 0 ||
-        json_object_set_new(record, "updated_at", json_string(date)) != 0) {
-        json_decref(record);
-        return -ENOMEM;
-    }
-    json_object_clear(settings);
-    int result = json_object_update(settings, record);
-    json_decref(record);
-    return result == 0 ? 0 : -ENOMEM;
-}
-
 static int create(const struct service_context *context, sqlite3 *db, json_t *settings)
 {
-    char id[37];
-    int error = random_uuid(id);
-    if (error == 0)
-        error = stamp(settings, id);
-    if (error != 0)
-        return error;
     int is_first = service_inbox_is_none(db);
     if (is_first < 0)
         return is_first;
     struct service_inbox inbox = {.record = settings};
-    error = service_inbox_insert(db, &inbox);
+    int error = service_inbox_insert(db, &inbox);
     return error == 0 && is_first ? sending_welcome(db, &inbox, context->domain) : error;
-}
-
-static int update(sqlite3 *db, const struct service_inbox *current, json_t *settings)
-{
-    int error = stamp(settings, service_inbox_id(current));
-    struct service_inbox inbox = {.seq = current->seq, .record = settings};
-    return error == 0 ? service_inbox_update(db, &inbox) : error;
 }
 
 static bool is_on_domain(const char *address, const char *domain)
@@ -96,7 +63,8 @@ static int upsert(const struct service_context *context, sqlite3 *db, const stru
         *ret_outcome = UPSERT_BAD_ADDRESS;
     if (*ret_outcome != UPSERT_DONE || error != 0)
         return *ret_outcome != UPSERT_DONE ? 0 : error;
-    error = asked->id != NULL ? update(db, &current, asked->settings) : create(context, db, asked->settings);
+    error = asked->id != NULL ? service_inbox_update(db, &current, asked->settings)
+                              : create(context, db, asked->settings);
     if (error == -EEXIST)
         *ret_outcome = UPSERT_TAKEN_ADDRESS;
     return error;
