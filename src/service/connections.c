@@ -12,12 +12,6 @@
 
 #include "base/thread.h"
 
-static const int64_t limits_ms[] = {
-    [CONNECTION_IDLE] = 60 * 1000,
-    [CONNECTION_RECEIVING] = 300 * 1000,
-    [CONNECTION_SENDING] = 600 * 1000,
-};
-
 struct connection {
     struct connection *previous, *next;
     int socket_fd;
@@ -31,7 +25,7 @@ struct connections {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t thread;
-    size_t max_open;
+    struct connections_limits limits;
     struct connection *first; /* this and all below protected by lock, the connections too */
     size_t open;
     size_t busy;
@@ -82,13 +76,14 @@ static void *watch(void *argument)
     return NULL;
 }
 
-int connections_new(struct clock *clock, size_t max_open, struct connections **ret_connections)
+int connections_new(struct clock *clock, const struct connections_limits *limits,
+                    struct connections **ret_connections)
 {
     struct connections *connections = calloc(1, sizeof(*connections));
     if (connections == NULL)
         return -ENOMEM;
     connections->clock = clock;
-    connections->max_open = max_open;
+    connections->limits = *limits;
     pthread_mutex_init(&connections->lock, NULL);
     clock_condition_init(&connections->changed);
     int error = thread_start(&connections->thread, "inboxd-watch", watch, connections);
@@ -126,7 +121,7 @@ static void enter_locked(struct connections *connections, struct connection *con
     if (phase == CONNECTION_RECEIVING)
         connection->was_accepted = true;
     connection->phase = phase;
-    connection->deadline_ms = clock_monotonic_ms(connections->clock) + limits_ms[phase];
+    connection->deadline_ms = clock_monotonic_ms(connections->clock) + connections->limits.phases_ms[phase];
     /* Most deadlines move away: the thread finds out when it wakes for the one before. */
     if (connection->deadline_ms < connections->next_ms || connections->is_draining || connections->is_closed)
         pthread_cond_broadcast(&connections->changed);
@@ -161,7 +156,7 @@ struct connection *connections_add(struct connections *connections, int socket_f
         return NULL;
     connection->socket_fd = socket_fd;
     pthread_mutex_lock(&connections->lock);
-    if (++connections->open > connections->max_open)
+    if (++connections->open > connections->limits.max_open)
         cut_off_one_locked(connections);
     connection->next = connections->first;
     if (connection->next != NULL)

@@ -4,9 +4,10 @@
  *
  * Each has a deadline for what it is waited for (its phase): a client that sends or reads a byte now and then
  * is cut off at it, so that nobody can keep a connection for ever. The time between two bytes is bounded by
- * libmicrohttpd, which knows no other limit. Above `max_open` connections, each new one has another cut off
- * that waits for a request: one of which no request was accepted yet, before the others; among these the one
- * that waited longest. A request is accepted when its head was checked and its key is in force.
+ * those who read (libmicrohttpd, which knows no other limit; smtp_server.c). Above `max_open` connections,
+ * each new one has another cut off that waits for a request: one of which no request was accepted yet, before
+ * the others; among these the one that waited longest. A request is accepted when its head was checked and
+ * its key is in force.
  */
 #ifndef INBOXFS_SERVICE_CONNECTIONS_H
 #define INBOXFS_SERVICE_CONNECTIONS_H
@@ -27,8 +28,14 @@ enum connection_phase {
     CONNECTION_SENDING,   /* that the answer is taken */
 };
 
+struct connections_limits {
+    size_t max_open;
+    int64_t phases_ms[CONNECTION_SENDING + 1]; /* how long each phase may take */
+};
+
 /* Starts the thread that cuts off. `clock` is borrowed. 0 or -errno. */
-int connections_new(struct clock *clock, size_t max_open, struct connections **ret_connections);
+int connections_new(struct clock *clock, const struct connections_limits *limits,
+                    struct connections **ret_connections);
 
 /* All connections must be removed. NULL-safe. */
 void connections_free(struct connections *connections);

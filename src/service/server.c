@@ -41,6 +41,13 @@ enum {
     DISCARD_MAX_BYTES = 32 * 1000 * 1000,
 };
 
+static const struct connections_limits limits = {
+    .max_open = CONNECTIONS_MAX,
+    .phases_ms = {[CONNECTION_IDLE] = 60 * 1000,
+                  [CONNECTION_RECEIVING] = 300 * 1000,
+                  [CONNECTION_SENDING] = 600 * 1000},
+};
+
 /* ---------------------------------------------------------------- the routes */
 
 static const char json[] = "application/json";
@@ -596,7 +603,7 @@ int server_start(const char *listen_text, const struct service_context *context,
     _cleanup_close_ int listen_fd = -1;
     int error = listener_open(listen_text, &listen_fd, &server->address);
     if (error == 0)
-        error = connections_new(clock_system(), CONNECTIONS_MAX, &server->connections);
+        error = connections_new(clock_system(), &limits, &server->connections);
     if (error == 0)
         error = start_daemon(server, listen_fd);
     if (error != 0)

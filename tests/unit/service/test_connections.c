@@ -23,14 +23,12 @@ static bool is_cut_off(int fd, int timeout_ms)
     return poll(&waiting, 1, timeout_ms) == 1;
 }
 
-static const struct {
-    enum connection_phase phase;
-    int64_t limit_ms;
-} cases[] = {
-    {CONNECTION_IDLE, 60 * 1000},
-    {CONNECTION_RECEIVING, 300 * 1000},
-    {CONNECTION_SENDING, 600 * 1000},
+static const struct connections_limits limits = {
+    .max_open = 4,
+    .phases_ms = {[CONNECTION_IDLE] = 60, [CONNECTION_RECEIVING] = 300, [CONNECTION_SENDING] = 600},
 };
+
+static const enum connection_phase cases[] = {CONNECTION_IDLE, CONNECTION_RECEIVING, CONNECTION_SENDING};
 
 static void who_is_late_is_cut_off(void **state)
 {
@@ -39,15 +37,15 @@ static void who_is_late_is_cut_off(void **state)
         struct fake_clock fake;
         fake_clock_init(&fake, 0);
         struct connections *connections = NULL;
-        assert_int_equal(0, connections_new(&fake.clock, 10, &connections));
+        assert_int_equal(0, connections_new(&fake.clock, &limits, &connections));
         int late[2];
         int timely[2];
         assert_int_equal(0, socketpair(AF_UNIX, SOCK_STREAM, 0, late));
         assert_int_equal(0, socketpair(AF_UNIX, SOCK_STREAM, 0, timely));
         struct connection *first = connections_add(connections, late[0]);
-        connections_enter(connections, first, cases[i].phase);
+        connections_enter(connections, first, cases[i]);
         fake_clock_await_waiters(&fake, 1);
-        fake_clock_advance(&fake, cases[i].limit_ms - 1);
+        fake_clock_advance(&fake, limits.phases_ms[cases[i]] - 1);
         struct connection *second = connections_add(connections, timely[0]);
         assert_false(is_cut_off(late[1], 0));
         fake_clock_advance(&fake, 1);
@@ -68,7 +66,7 @@ static void draining_waits_for_the_busy_alone(void **state)
 {
     (void)state;
     struct connections *connections = NULL;
-    assert_int_equal(0, connections_new(clock_system(), 10, &connections));
+    assert_int_equal(0, connections_new(clock_system(), &limits, &connections));
     struct connection *connection = connections_add(connections, -1);
     assert_false(connections_is_draining(connections));
     connections_drain(connections, INT32_MAX);
@@ -115,7 +113,7 @@ static void strangers_make_room_first(void **state)
         struct fake_clock fake;
         fake_clock_init(&fake, 0);
         struct connections *connections = NULL;
-        assert_int_equal(0, connections_new(&fake.clock, 4, &connections));
+        assert_int_equal(0, connections_new(&fake.clock, &limits, &connections));
         struct pair pairs[6];
         for (size_t at = 0; at < 4; at++) {
             pair_add(&pairs[at], connections);
