@@ -25,7 +25,7 @@ PACKAGES     := fuse3 libcurl jansson gmime-3.0 libxml-2.0 libmicrohttpd sqlite3
 DEB_PACKAGES := gcc clang make pkg-config libfuse3-dev fuse3 libcurl4-openssl-dev libjansson-dev libgmime-3.0-dev \
                 libxml2-dev libmicrohttpd-dev libsqlite3-dev libmagic-dev libcmocka-dev libclang-rt-14-dev \
                 clang-format clang-tidy shellcheck scdoc bats jq inotify-tools entr python3-watchdog curl openssl \
-                rsync vim git python3 perl attr procps coreutils bsdutils gdb gojq neomutt mutt notmuch maildir-utils isync \
+                rsync swaks vim git python3 perl attr procps coreutils bsdutils gdb gojq neomutt mutt notmuch maildir-utils isync \
                 dovecot-imapd
 
 # Looked up lazily, so that `make deps` and `make help` work where pkg-config is not installed yet.

@@ -46,6 +46,10 @@ static const char usage[] =
     "\n"
     "  --listen=ADDRESS:PORT  where to answer; port 0: any that is free\n"
     "  --listen=unix:PATH     the same on a Unix socket\n"
+    "  --smtp=ADDRESS:PORT|unix:PATH\n"
+    "                         take mail by SMTP, for any address: each gets an inbox\n"
+    "  --lmtp=ADDRESS:PORT|unix:PATH\n"
+    "                         take mail by LMTP, for inboxes that exist\n"
     "  --data=DIR             where everything is kept; made at the first start, with an API key in "
     "DIR/api-key\n"
     "  --domain=DOMAIN        of all inboxes (default inbox.localhost)\n"
@@ -80,12 +84,17 @@ static int parse_arguments(int argc, char **argv, struct arguments *arguments)
         {"listen", required_argument, NULL, 'l'}, {"data", required_argument, NULL, 'd'},
         {"domain", required_argument, NULL, 'm'}, {"allow-host", required_argument, NULL, 'a'},
         {"tier", required_argument, NULL, 't'},   {"help", no_argument, NULL, 'h'},
+        {"smtp", required_argument, NULL, 's'},   {"lmtp", required_argument, NULL, 'L'},
         {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0},
     };
     int option;
     while ((option = getopt_long(argc, argv, "f:hV", options, NULL)) != -1) {
         if (option == 'l') {
             arguments->config.listen = optarg;
+        } else if (option == 's') {
+            arguments->config.smtp_listen = optarg;
+        } else if (option == 'L') {
+            arguments->config.lmtp_listen = optarg;
         } else if (option == 'd') {
             arguments->config.data_dir = optarg;
         } else if (option == 'm') {
@@ -207,6 +216,31 @@ static int run_deliver_command(const struct arguments *arguments)
 
 /* ---------------------------------------------------------------- the service */
 
+/* `address`: NULL where it is not listened. */
+static void announce_mail(const char *protocol, const char *address)
+{
+    if (address == NULL)
+        return;
+    if (listener_is_beyond_this_machine(address))
+        fprintf(stderr, "inboxd: warning: other machines can reach %s, where anybody may hand in mail\n",
+                address);
+    printf("inboxd: %s on %s\n", protocol, address);
+}
+
+static void announce(const struct service *service)
+{
+    if (listener_is_beyond_this_machine(service_address(service)))
+        fputs("inboxd: warning: other machines can reach this address, and keys and mail cross the network "
+              "in the clear:"
+              " put a proxy with TLS before it\n",
+              stderr);
+    bool is_unix = strncmp(service_address(service), "unix:", 5) == 0;
+    printf("inboxd: listening on %s%s\n", is_unix ? "" : "http://", service_address(service));
+    announce_mail("SMTP", service_smtp_address(service));
+    announce_mail("LMTP", service_lmtp_address(service));
+    fflush(stdout);
+}
+
 /* The signals to wait for are blocked before any thread is started, so that all inherit it. */
 static int run_service(const struct service_config *config)
 {
@@ -223,14 +257,7 @@ static int run_service(const struct service_config *config)
         fprintf(stderr, "inboxd: %s\n", reason != NULL ? reason : strerrordesc_np(-error));
         return error == -EINVAL ? EXIT_USAGE : EXIT_FAILURE;
     }
-    if (listener_is_beyond_this_machine(service_address(service)))
-        fputs("inboxd: warning: other machines can reach this address, and keys and mail cross the network "
-              "in the clear:"
-              " put a proxy with TLS before it\n",
-              stderr);
-    bool is_unix = strncmp(service_address(service), "unix:", 5) == 0;
-    printf("inboxd: listening on %s%s\n", is_unix ? "" : "http://", service_address(service));
-    fflush(stdout);
+    announce(service);
 
     int caught = 0;
     sigwait(&ending, &caught);

@@ -17,7 +17,13 @@
 #include "service/keys.h"
 #include "service/pool.h"
 #include "service/server.h"
+#include "service/smtp_server.h"
 #include "service/validation.h"
+
+enum {
+    SMTP_CONNECTIONS_MAX = 64, /* each may hold a message of 50 MB in memory */
+    SMTP_IDLE_MS = 300 * 1000, /* RFC 5321, section 4.5.3.2.7 */
+};
 
 struct service {
     int dir_fd;
@@ -25,12 +31,16 @@ struct service {
     struct service_context context;
     char *domain;
     struct server *server;
+    struct smtp_server *smtp; /* NULL: there is none */
+    struct smtp_server *lmtp;
 };
 
 void service_stop(struct service *service)
 {
     if (service == NULL)
         return;
+    smtp_server_free(service->smtp);
+    smtp_server_free(service->lmtp);
     server_free(service->server);
     database_free(service->context.database);
     const int fds[] = {service->context.pool_fd, service->dir_fd, service->lock_fd};
@@ -102,13 +112,37 @@ static int open_data(struct service *service, const struct service_config *confi
     return error != 0 ? explain(ret_reason, error, "cannot make the API key in", data_dir) : 0;
 }
 
-static int serve(struct service *service, const char *listen, char **ret_reason)
+static int explain_listening(char **ret_reason, int error, const char *listen)
 {
-    int error = server_start(listen, &service->context, &service->server);
-    if (error == -EINVAL)
-        return explain(ret_reason, error,
-                       "neither ADDRESS:PORT, with a numeric address, nor unix:PATH:", listen);
-    return error != 0 ? explain(ret_reason, error, "cannot listen on", listen) : 0;
+    const char *what = error == -EINVAL ? "neither ADDRESS:PORT, with a numeric address, nor unix:PATH:"
+                                        : "cannot listen on";
+    return error != 0 ? explain(ret_reason, error, what, listen) : 0;
+}
+
+/* `listen` may be NULL: then there is nothing to start. */
+static int serve_smtp(const struct service *service, const char *listen, enum smtp_dialect dialect,
+                      struct smtp_server **ret_server, char **ret_reason)
+{
+    const struct smtp_server_config config = {
+        .listen = listen,
+        .dialect = dialect,
+        .domain = service->domain,
+        .database = service->context.database,
+        .connections_max = SMTP_CONNECTIONS_MAX,
+        .idle_ms = SMTP_IDLE_MS,
+    };
+    return listen != NULL ? explain_listening(ret_reason, smtp_server_start(&config, ret_server), listen) : 0;
+}
+
+static int serve(struct service *service, const struct service_config *config, char **ret_reason)
+{
+    int error = server_start(config->listen, &service->context, &service->server);
+    error = explain_listening(ret_reason, error, config->listen);
+    if (error == 0)
+        error = serve_smtp(service, config->lmtp_listen, DIALECT_LMTP, &service->lmtp, ret_reason);
+    if (error == 0)
+        error = serve_smtp(service, config->smtp_listen, DIALECT_SMTP, &service->smtp, ret_reason);
+    return error;
 }
 
 static int check_domain(const char *domain, char **ret_reason)
@@ -135,7 +169,7 @@ static int start(const struct service_config *config, struct service **ret_servi
     if (error == 0)
         error = open_data(service, config, ret_reason);
     if (error == 0)
-        error = serve(service, config->listen, ret_reason);
+        error = serve(service, config, ret_reason);
     if (error == 0)
         *ret_service = TAKE_PTR(service);
     return error;
@@ -155,4 +189,14 @@ int service_start(const struct service_config *config, struct service **ret_serv
 const char *service_address(const struct service *service)
 {
     return server_address(service->server);
+}
+
+const char *service_smtp_address(const struct service *service)
+{
+    return service->smtp != NULL ? smtp_server_address(service->smtp) : NULL;
+}
+
+const char *service_lmtp_address(const struct service *service)
+{
+    return service->lmtp != NULL ? smtp_server_address(service->lmtp) : NULL;
 }

@@ -17,8 +17,10 @@ enum service_tier {
 struct service_config {
     /* "ADDRESS:PORT" ("127.0.0.1:0": any free port; "[::1]:80") or "unix:PATH" (made 0600). */
     const char *listen;
-    const char *data_dir; /* made (0700) when missing; locked: one service at a time */
-    const char *domain;   /* of all inboxes, e.g. "inbox.localhost" */
+    const char *smtp_listen; /* the same, where SMTP is spoken: mail for anybody is taken; NULL: nowhere */
+    const char *lmtp_listen; /* LMTP: mail for inboxes that exist; NULL: nowhere */
+    const char *data_dir;    /* made (0700) when missing; locked: one service at a time */
+    const char *domain;      /* of all inboxes, e.g. "inbox.localhost" */
     /* Further names that clients may call the service by, besides addresses, loopback names and the domain:
      * names, NULL at the end; or NULL. Borrowed until it is stopped. */
     const char *const *hosts;
@@ -34,6 +36,9 @@ int service_start(const struct service_config *config, struct service **ret_serv
 
 /* Where it listens: "ADDRESS:PORT" with the real port, or "unix:PATH". Valid until it is stopped. */
 const char *service_address(const struct service *service);
+/* NULL: nowhere. */
+const char *service_smtp_address(const struct service *service);
+const char *service_lmtp_address(const struct service *service);
 
 /* Finishes the requests under way (bounded), closes cleanly, frees. NULL-safe. */
 void service_stop(struct service *service);

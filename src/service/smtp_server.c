@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One thread accepts, a pool has a thread for each connection. A connection's phases (connections.h) are: its
+ * next command; a message's text; and what it takes to store a message, and to answer.
+ */
+#include "service/smtp_server.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "service/connections.h"
+#include "service/inbox.h"
+#include "service/listener.h"
+
+enum {
+    CONNECTIONS_SPARE = 32,       /* taken while others make room; beyond, they are sent away */
+    COMMAND_SPARE_MS = 30 * 1000, /* a command that drips in gets that much longer than silence */
+    MESSAGE_MS = 1800 * 1000,
+    ANSWER_MS = 600 * 1000,
+    DRAIN_MS = 10 * 1000,
+    NO_RESOURCES_MS = 100, /* before another attempt to accept */
+    LINGER_MS = 500,       /* for what a client still sends, that is thrown away */
+    LINGER_READS_MAX = 64,
+    READ_BYTES = 16 * 1024,
+    ANSWERS_MAX_BYTES = 1024 * 1024, /* more than so many bytes can lead to */
+};
+
+struct smtp_server {
+    struct smtp_server_config config;
+    int listen_fd;
+    char *address; /* where it listens; NULL: not yet */
+    struct connections *connections;
+    struct worker_pool *pool;
+    pthread_t thread;
+    bool has_thread;
+    atomic_bool is_ending;
+    atomic_size_t clients;
+};
+
+/* A connection, for as long as it is open. */
+struct client {
+    struct worker_job job;
+    struct smtp_server *server;
+    struct connection *connection;
+    int fd;
+    struct strbuf answers;
+};
+
+/* ---------------------------------------------------------------- what a session asks for */
+
+static int find_inbox(void *context, const char *address)
+{
+    const struct client *client = context;
+    struct database *database = client->server->config.database;
+    sqlite3 *db = NULL;
+    int error = database_begin_read(database, &db);
+    if (error != 0)
+        return error;
+    _cleanup_inbox_ struct service_inbox inbox = {0};
+    error = service_inbox_find_by_address(db, address, &inbox);
+    database_end_read(database, db);
+    return error;
+}
+
+static int deliver(void *context, const struct delivery *delivery)
+{
+    const struct client *client = context;
+    size_t unknown = 0;
+    connections_enter(client->server->connections, client->connection, CONNECTION_SENDING);
+    int error = delivery_receive(client->server->config.database, delivery, &unknown);
+    if (error != 0)
+        log_error("a message that came in could not be kept: %s", strerrordesc_np(-error));
+    return error;
+}
+
+/* ---------------------------------------------------------------- a connection */
+
+static bool send_all(int fd, const char *bytes, size_t len)
+{
+    while (len > 0) {
+        ssize_t sent = send(fd, bytes, len, MSG_NOSIGNAL);
+        if (sent < 0)
+            return false;
+        bytes += sent;
+        len -= (size_t)sent;
+    }
+    return true;
+}
+
+/* Sends what has been answered, and enters the phase that follows. False: the connection is to be closed. */
+static bool send_answers(struct client *client, const struct smtp_session *session)
+{
+    struct connections *connections = client->server->connections;
+    connections_enter(connections, client->connection, CONNECTION_SENDING);
+    bool is_in_message = smtp_session_is_in_message(session);
+    bool is_last = smtp_session_is_over(session);
+    if (!is_last && !is_in_message && connections_is_draining(connections)) {
+        strbuf_append_str(&client->answers, "421 4.3.2 The service is ending\r\n");
+        is_last = true;
+    }
+    if (!send_all(client->fd, strbuf_str(&client->answers), client->answers.len) || is_last)
+        return false;
+    strbuf_clear(&client->answers);
+    connections_enter(connections, client->connection,
+                      is_in_message ? CONNECTION_RECEIVING : CONNECTION_IDLE);
+    return true;
+}
+
+/* The number of bytes; 0: that was the end. */
+static size_t receive(const struct client *client, char bytes[READ_BYTES])
+{
+    static const char late[] = "421 4.4.2 Nothing came for too long\r\n";
+    struct pollfd wanted = {.fd = client->fd, .events = POLLIN};
+    int ready = poll(&wanted, 1, (int)client->server->config.idle_ms);
+    if (ready == 0)
+        send_all(client->fd, late, strlen(late));
+    ssize_t len = ready > 0 ? recv(client->fd, bytes, READ_BYTES, 0) : 0;
+    return len > 0 ? (size_t)len : 0;
+}
+
+/* What is closed on unread bytes loses the last answer too. */
+static void say_good_bye(int fd)
+{
+    char bytes[READ_BYTES];
+    struct pollfd wanted = {.fd = fd, .events = POLLIN};
+    shutdown(fd, SHUT_WR);
+    for (unsigned int i = 0; i < LINGER_READS_MAX; i++) {
+        if (poll(&wanted, 1, LINGER_MS) <= 0 || recv(fd, bytes, sizeof(bytes), 0) <= 0)
+            break;
+    }
+}
+
+/* A phase lasts until there is something to answer, so that bytes that drip in do not lengthen it. */
+static void converse(struct client *client, struct smtp_session *session)
+{
+    char bytes[READ_BYTES];
+    size_t len;
+    bool goes_on = send_answers(client, session);
+    while (goes_on && (len = receive(client, bytes)) > 0) {
+        smtp_session_receive(session, bytes, len);
+        goes_on = client->answers.len == 0 || send_answers(client, session);
+    }
+    say_good_bye(client->fd);
+}
+
+static void client_free(struct client *client)
+{
+    struct smtp_server *server = client->server;
+    if (client->connection != NULL)
+        connections_remove(server->connections, client->connection);
+    close(client->fd);
+    strbuf_release(&client->answers);
+    free(client);
+    atomic_fetch_sub(&server->clients, 1);
+}
+
+static void serve(struct worker_job *job)
+{
+    struct client *client = (struct client *)job;
+    const struct smtp_server_config *config = &client->server->config;
+    const struct smtp_mailboxes mailboxes = {client, find_inbox, deliver};
+    struct smtp_session *session = NULL;
+    if (smtp_session_new(config->dialect, config->domain, &mailboxes, &client->answers, &session) == 0)
+        converse(client, session);
+    smtp_session_free(session);
+    client_free(client);
+}
+
+/* ---------------------------------------------------------------- accepting */
+
+static void send_away(int fd)
+{
+    static const char busy[] = "421 4.3.2 Too many connections; try again later\r\n";
+    send(fd, busy, strlen(busy), MSG_NOSIGNAL | MSG_DONTWAIT);
+    close(fd);
+}
+
+/* Owns the socket. */
+static void welcome(struct smtp_server *server, int fd)
+{
+    struct client *client = calloc(1, sizeof(*client));
+    if (client == NULL ||
+        atomic_load(&server->clients) >= server->config.connections_max + CONNECTIONS_SPARE) {
+        free(client);
+        send_away(fd);
+        return;
+    }
+    atomic_fetch_add(&server->clients, 1);
+    *client = (struct client){.job.run = serve, .server = server, .fd = fd};
+    client->answers = STRBUF_INIT(ANSWERS_MAX_BYTES);
+    client->connection = connections_add(server->connections, fd);
+    if (client->connection == NULL || worker_pool_submit(server->pool, &client->job) != 0)
+        client_free(client);
+}
+
+static void *accept_clients(void *argument)
+{
+    struct smtp_server *server = argument;
+    while (!atomic_load(&server->is_ending)) {
+        int fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+        if (fd >= 0)
+            welcome(server, fd);
+        else if (errno != ECONNABORTED)
+            poll(NULL, 0, NO_RESOURCES_MS);
+    }
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- the server */
+
+void smtp_server_free(struct smtp_server *server)
+{
+    if (server == NULL)
+        return;
+    atomic_store(&server->is_ending, true);
+    if (server->listen_fd >= 0)
+        shutdown(server->listen_fd, SHUT_RDWR); /* wakes the thread that accepts */
+    if (server->has_thread) {
+        pthread_join(server->thread, NULL);
+        connections_drain(server->connections, DRAIN_MS);
+        connections_close(server->connections);
+    }
+    worker_pool_free(server->pool);
+    connections_free(server->connections);
+    if (server->listen_fd >= 0)
+        close(server->listen_fd);
+    if (server->address != NULL)
+        listener_remove(server->address);
+    free(server->address);
+    free(server);
+}
+
+static void cleanup_server(struct smtp_server **server)
+{
+    smtp_server_free(*server);
+}
+
+int smtp_server_start(const struct smtp_server_config *config, struct smtp_server **ret_server)
+{
+    _cleanup_(cleanup_server) struct smtp_server *server = calloc(1, sizeof(*server));
+    if (server == NULL)
+        return -ENOMEM;
+    server->config = *config;
+    server->listen_fd = -1;
+    const struct connections_limits limits = {
+        .max_open = config->connections_max,
+        .phases_ms = {[CONNECTION_IDLE] = config->idle_ms + COMMAND_SPARE_MS,
+                      [CONNECTION_RECEIVING] = MESSAGE_MS,
+                      [CONNECTION_SENDING] = ANSWER_MS},
+    };
+    int error = listener_open(config->listen, &server->listen_fd, &server->address);
+    if (error == 0)
+        error = connections_new(clock_system(), &limits, &server->connections);
+    if (error == 0)
+        error = worker_pool_new("inboxd-smtp", (unsigned int)config->connections_max + CONNECTIONS_SPARE,
+                                &server->pool);
+    if (error == 0)
+        error = thread_start(&server->thread, "inboxd-accept", accept_clients, server);
+    if (error != 0)
+        return error;
+    server->has_thread = true;
+    *ret_server = TAKE_PTR(server);
+    return 0;
+}
+
+const char *smtp_server_address(const struct smtp_server *server)
+{
+    return server->address;
+}

@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Three sections: the text of a message, byte by byte; the commands; and what puts both together.
+ *
+ * Answers carry the codes of RFC 3463. They never repeat what a client sent.
+ */
+#include "service/smtp_session.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "mail/address.h"
+
+enum {
+    LINE_MAX_BYTES = 2048, /* of a command; RFC 5321 wants 512, and more with its extensions */
+};
+
+/* Where the next byte of a message stands. */
+enum place {
+    PLACE_LINE_START,  /* behind <CR><LF>, or first of all */
+    PLACE_DOT,         /* behind a dot there, which is no part of the message */
+    PLACE_DOT_CR,      /* behind a <CR> after it: with <LF>, the message has ended */
+    PLACE_WITHIN_LINE, /* anywhere else */
+    PLACE_CR,          /* behind a <CR> that is part of the message */
+};
+
+struct smtp_session {
+    enum smtp_dialect dialect;
+    const char *domain;
+    const struct smtp_mailboxes *mailboxes;
+    struct strbuf *answers;
+    struct strbuf line; /* of a command, so far */
+    bool has_long_line; /* it does not fit there, and is skipped */
+    bool has_greeted;
+    bool is_in_message;
+    bool is_over;
+    unsigned int mistakes;
+    /* The message: its envelope, then its text. */
+    char *sender; /* NULL: no message is begun; "": nobody */
+    char *recipients[SMTP_RECIPIENTS_MAX];
+    size_t recipients_len;
+    enum place place;
+    struct strbuf text;
+    int text_error; /* the text is skipped to its end: -EMSGSIZE or -ENOMEM */
+};
+
+static void answer(struct smtp_session *session, const char *text)
+{
+    strbuf_appendf(session->answers, "%s\r\n", text);
+}
+
+/* For a command that is wrong. A page of a stranger's site can have a browser post to this port what the page
+ * likes: the lines of HTTP before it are mistakes enough. */
+static void refuse(struct smtp_session *session, const char *text)
+{
+    unsigned int max = session->has_greeted ? SMTP_MISTAKES_MAX : SMTP_FIRST_MISTAKES_MAX;
+    session->is_over = ++session->mistakes > max;
+    answer(session, session->is_over ? "421 4.7.0 Too many mistakes; good bye" : text);
+}
+
+static void forget_message(struct smtp_session *session)
+{
+    free(session->sender);
+    session->sender = NULL;
+    for (size_t i = 0; i < session->recipients_len; i++)
+        free(session->recipients[i]);
+    session->recipients_len = 0;
+    strbuf_release(&session->text);
+    session->text_error = 0;
+}
+
+/* ---------------------------------------------------------------- the text of a message */
+
+static void keep(struct smtp_session *session, const char *bytes, size_t len)
+{
+    if (session->text_error != 0)
+        return;
+    session->text_error = strbuf_append(&session->text, bytes, len);
+    if (session->text_error != 0)
+        strbuf_release(&session->text);
+}
+
+/* Keeps the byte, or not; true: it was the last one of the end. */
+static bool take_byte(struct smtp_session *session, char c)
+{
+    switch (session->place) {
+    case PLACE_LINE_START:
+        if (c == '.') {
+            session->place = PLACE_DOT;
+            return false;
+        }
+        break;
+    case PLACE_DOT:
+        if (c == '\r') {
+            session->place = PLACE_DOT_CR;
+            return false;
+        }
+        break;
+    case PLACE_DOT_CR:
+        if (c == '\n')
+            return true;
+        keep(session, "\r", 1);
+        session->place = PLACE_CR;
+        break;
+    case PLACE_WITHIN_LINE:
+    case PLACE_CR:
+        break;
+    }
+    keep(session, &c, 1);
+    if (c == '\n' && session->place == PLACE_CR)
+        session->place = PLACE_LINE_START;
+    else
+        session->place = c == '\r' ? PLACE_CR : PLACE_WITHIN_LINE;
+    return false;
+}
+
+/* Within a line, all up to the next <CR> is text. */
+static size_t take_run(struct smtp_session *session, const char *bytes, size_t len)
+{
+    const char *end = memchr(bytes, '\r', len);
+    size_t run = end != NULL ? (size_t)(end - bytes) : len;
+    keep(session, bytes, run);
+    return run;
+}
+
+static const char *describe_delivery(int error)
+{
+    switch (error) {
+    case 0:
+        return "250 2.0.0 The message is kept";
+    case -EMSGSIZE:
+        return "552 5.3.4 The message is larger than 50,000,000 bytes";
+    case -ENOMEM:
+        return "452 4.3.1 There is not enough memory for the message now; try again later";
+    case -ENOSPC:
+    case -EDQUOT:
+        return "452 4.3.1 The disk is full; try again later";
+    case -EBUSY:
+        return "451 4.3.0 The data are in use by another program; try again later";
+    case -ENOENT: /* an inbox that RCPT found got another address: it is asked for again */
+        return "451 4.2.1 A recipient's inbox is gone; try again";
+    default:
+        return "451 4.3.0 The message could not be kept; try again later";
+    }
+}
+
+static void end_message(struct smtp_session *session)
+{
+    struct delivery delivery = {
+        .sender = session->sender,
+        .recipients = (const char *const *)session->recipients,
+        .recipients_len = session->recipients_len,
+        .raw = strbuf_str(&session->text),
+        .raw_len = session->text.len,
+        .makes_inboxes = session->dialect == DIALECT_SMTP,
+    };
+    int error = session->text_error;
+    if (error == 0)
+        error = session->mailboxes->deliver(session->mailboxes->context, &delivery);
+    size_t answers = session->dialect == DIALECT_LMTP ? session->recipients_len : 1;
+    for (size_t i = 0; i < answers; i++)
+        answer(session, describe_delivery(error));
+    session->is_in_message = false;
+    forget_message(session);
+}
+
+/* How many of the bytes were the message's. */
+static size_t receive_text(struct smtp_session *session, const char *bytes, size_t len)
+{
+    size_t taken = 0;
+    while (taken < len) {
+        if (session->place == PLACE_WITHIN_LINE)
+            taken += take_run(session, bytes + taken, len - taken);
+        if (taken < len && take_byte(session, bytes[taken++])) {
+            end_message(session);
+            break;
+        }
+    }
+    return taken;
+}
+
+/* ---------------------------------------------------------------- paths and parameters */
+
+static const char *skip_blanks(const char *text)
+{
+    return text + strspn(text, " \t");
+}
+
+/* Behind a quoted string; its end, where the closing quote is missing. */
+static const char *skip_quoted(const char *text)
+{
+    for (text++; *text != '\0' && *text != '"'; text++) {
+        if (*text == '\\' && text[1] != '\0')
+            text++;
+    }
+    return *text == '"' ? text + 1 : text;
+}
+
+/* The first of `ends` that is in no quoted string, or the end of the text. */
+static const char *find_unquoted(const char *text, const char *ends)
+{
+    while (*text != '\0' && strchr(ends, *text) == NULL)
+        text = *text == '"' ? skip_quoted(text) : text + 1;
+    return text;
+}
+
+/* "FROM:<address> parameters": `text` begins with `word` and a colon. The route of a source (RFC 5321,
+ * appendix C) is left out, and who leaves the brackets out is understood. False: it is no such text. */
+static bool read_path(char *text, const char *word, char **ret_address, char **ret_parameters)
+{
+    size_t len = strlen(word);
+    if (strncasecmp(text, word, len) != 0 || text[len] != ':')
+        return false;
+    const char *start = skip_blanks(text + len + 1);
+    bool has_brackets = *start == '<';
+    start += has_brackets;
+    const char *end = find_unquoted(start, has_brackets ? ">" : " ");
+    const char *rest = has_brackets ? end + 1 : end;
+    if ((has_brackets ? *end != '>' : end == start) || (*rest != '\0' && *rest != ' '))
+        return false;
+    const char *route_end = *start == '@' ? memchr(start, ':', (size_t)(end - start)) : NULL;
+    if (route_end != NULL)
+        start = route_end + 1;
+    *ret_address = strndup(start, (size_t)(end - start));
+    *ret_parameters = text + (rest - text);
+    return *ret_address != NULL;
+}
+
+/* The answer to a declared size; NULL: it is fine. */
+static const char *check_size(const char *digits)
+{
+    size_t len = strlen(digits);
+    if (len == 0 || len > 20 || strspn(digits, "0123456789") != len)
+        return "501 5.5.4 SIZE is a number of bytes";
+    return strtoull(digits, NULL, 10) > DELIVERY_MAX_BYTES ? describe_delivery(-EMSGSIZE) : NULL;
+}
+
+static const char *check_parameter(const char *parameter)
+{
+    if (strncasecmp(parameter, "SIZE=", 5) == 0)
+        return check_size(parameter + 5);
+    static const char *const known[] = {"BODY=7BIT", "BODY=8BITMIME", "SMTPUTF8"};
+    for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+        if (strcasecmp(parameter, known[i]) == 0)
+            return NULL;
+    }
+    return "555 5.5.4 One of the parameters is not known here";
+}
+
+/* The answer to the parameters of MAIL; NULL: they are fine. Splits the text. */
+static const char *check_parameters(char *text)
+{
+    const char *trouble = NULL;
+    char *parameter;
+    while (trouble == NULL && (parameter = strsep(&text, " ")) != NULL) {
+        if (parameter[0] != '\0')
+            trouble = check_parameter(parameter);
+    }
+    return trouble;
+}
+
+/* ---------------------------------------------------------------- commands */
+
+static void do_helo(struct smtp_session *session, char *argument)
+{
+    (void)argument;
+    forget_message(session);
+    session->has_greeted = true;
+    strbuf_appendf(session->answers, "250 %s\r\n", session->domain);
+}
+
+/* EHLO and LHLO. */
+static void do_ehlo(struct smtp_session *session, char *argument)
+{
+    (void)argument;
+    forget_message(session);
+    session->has_greeted = true;
+    strbuf_appendf(session->answers,
+                   "250-%s\r\n250-PIPELINING\r\n250-SIZE %d\r\n250-8BITMIME\r\n"
+                   "250-ENHANCEDSTATUSCODES\r\n250 SMTPUTF8\r\n",
+                   session->domain, DELIVERY_MAX_BYTES);
+}
+
+static void do_mail(struct smtp_session *session, char *argument)
+{
+    _cleanup_free_ char *sender = NULL;
+    char *parameters = NULL;
+    if (!session->has_greeted) {
+        refuse(session, session->dialect == DIALECT_LMTP ? "503 5.5.1 First comes LHLO"
+                                                         : "503 5.5.1 First comes EHLO or HELO");
+        return;
+    }
+    if (session->sender != NULL) {
+        refuse(session, "503 5.5.1 A message is begun already");
+        return;
+    }
+    if (!read_path(argument, "FROM", &sender, &parameters)) {
+        refuse(session, "501 5.5.4 Write MAIL FROM:<address>");
+        return;
+    }
+    const char *trouble = check_parameters(parameters);
+    if (trouble != NULL) {
+        refuse(session, trouble);
+        return;
+    }
+    session->sender = TAKE_PTR(sender);
+    answer(session, "250 2.1.0 Sender noted");
+}
+
+/* Gives a local name, such as "postmaster", the service's domain. 0 or -ENOMEM. */
+static int complete_address(const char *domain, char **address)
+{
+    if (*find_unquoted(*address, "@") == '@')
+        return 0;
+    char *whole = NULL;
+    if (asprintf(&whole, "%s@%s", *address, domain) < 0)
+        return -ENOMEM;
+    free(*address);
+    *address = whole;
+    return 0;
+}
+
+static const char *add_recipient(struct smtp_session *session, char **address)
+{
+    int error = complete_address(session->domain, address);
+    if (error == 0 && !address_is_valid(*address))
+        return "553 5.1.3 The recipient is no address";
+    if (error == 0 && session->dialect == DIALECT_LMTP)
+        error = session->mailboxes->find(session->mailboxes->context, *address);
+    if (error == -ENOENT)
+        return "550 5.1.1 No inbox has this address";
+    if (error != 0)
+        return "451 4.3.0 Whether there is such an inbox cannot be seen now; try again later";
+    session->recipients[session->recipients_len++] = TAKE_PTR(*address);
+    return "250 2.1.5 Recipient noted";
+}
+
+static void do_rcpt(struct smtp_session *session, char *argument)
+{
+    _cleanup_free_ char *address = NULL;
+    char *parameters = NULL;
+    if (session->sender == NULL)
+        refuse(session, "503 5.5.1 First comes MAIL");
+    else if (!read_path(argument, "TO", &address, &parameters))
+        refuse(session, "501 5.5.4 Write RCPT TO:<address>");
+    else if (*skip_blanks(parameters) != '\0')
+        refuse(session, "555 5.5.4 One of the parameters is not known here");
+    else if (session->recipients_len == SMTP_RECIPIENTS_MAX)
+        answer(session, "452 4.5.3 Too many recipients; send it again to the rest");
+    else
+        answer(session, add_recipient(session, &address));
+}
+
+static void do_data(struct smtp_session *session, char *argument)
+{
+    (void)argument;
+    if (session->recipients_len == 0) {
+        refuse(session, "503 5.5.1 There is no recipient");
+        return;
+    }
+    session->is_in_message = true;
+    session->place = PLACE_LINE_START;
+    answer(session, "354 Send the message; a dot alone on a line ends it");
+}
+
+static void do_rset(struct smtp_session *session, char *argument)
+{
+    (void)argument;
+    forget_message(session);
+    answer(session, "250 2.0.0 Forgotten");
+}
+
+static void do_noop(struct smtp_session *session, char *argument)
+{
+    (void)argument;
+    answer(session, "250 2.0.0 Fine");
+}
+
+static void do_vrfy(struct smtp_session *session, char *argument)
+{
+    (void)argument;
+    answer(session, "252 2.5.0 Send a message to find out");
+}
+
+static void do_help(struct smtp_session *session, char *argument)
+{
+    (void)argument;
+    answer(session, "214 2.0.0 This is inboxd; its manual is inboxd(8)");
+}
+
+static void do_quit(struct smtp_session *session, char *argument)
+{
+    (void)argument;
+    answer(session, "221 2.0.0 Good bye");
+    session->is_over = true;
+}
+
+static void do_auth(struct smtp_session *session, char *argument)
+{
+    (void)argument;
+    refuse(session, "502 5.5.1 Nobody logs in here: leave user and password out");
+}
+
+static void do_starttls(struct smtp_session *session, char *argument)
+{
+    (void)argument;
+    refuse(session, "502 5.5.1 There is no TLS here: switch it off");
+}
+
+enum {
+    IN_SMTP = 1 << DIALECT_SMTP,
+    IN_LMTP = 1 << DIALECT_LMTP,
+    IN_BOTH = IN_SMTP | IN_LMTP,
+};
+
+static const struct {
+    const char *name;
+    int dialects;
+    void (*run)(struct smtp_session *session, char *argument);
+} commands[] = {
+    {"HELO", IN_SMTP, do_helo},         {"EHLO", IN_SMTP, do_ehlo}, {"LHLO", IN_LMTP, do_ehlo},
+    {"MAIL", IN_BOTH, do_mail},         {"RCPT", IN_BOTH, do_rcpt}, {"DATA", IN_BOTH, do_data},
+    {"RSET", IN_BOTH, do_rset},         {"NOOP", IN_BOTH, do_noop}, {"VRFY", IN_BOTH, do_vrfy},
+    {"HELP", IN_BOTH, do_help},         {"QUIT", IN_BOTH, do_quit}, {"AUTH", IN_BOTH, do_auth},
+    {"STARTTLS", IN_BOTH, do_starttls},
+};
+
+static void run_command(struct smtp_session *session, char *line)
+{
+    char *argument = line + strcspn(line, " ");
+    if (*argument != '\0')
+        *argument++ = '\0';
+    argument += strspn(argument, " ");
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+        if ((commands[i].dialects & (1 << session->dialect)) != 0 &&
+            strcasecmp(commands[i].name, line) == 0) {
+            commands[i].run(session, argument);
+            return;
+        }
+    }
+    refuse(session, "500 5.5.1 There is no such command");
+}
+
+static bool has_control_character(const char *line, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
+            return true;
+    }
+    return false;
+}
+
+/* The line is complete, but for its <LF>. */
+static void end_line(struct smtp_session *session)
+{
+    struct strbuf *line = &session->line;
+    bool has_cr = line->len > 0 && line->data[line->len - 1] == '\r';
+    strbuf_truncate(line, line->len - has_cr);
+    if (session->has_long_line)
+        refuse(session, "500 5.5.2 The line is too long");
+    else if (!has_cr)
+        refuse(session, "500 5.5.2 A line ends with CR and LF, not with one of them");
+    else if (line->len == 0)
+        refuse(session, "500 5.5.2 The line is empty");
+    else if (has_control_character(line->data, line->len))
+        refuse(session, "500 5.5.2 There is a control character in the line");
+    else
+        run_command(session, line->data);
+    session->has_long_line = false;
+    strbuf_clear(line);
+}
+
+/* How many of the bytes were part of the line. */
+static size_t receive_line(struct smtp_session *session, const char *bytes, size_t len)
+{
+    const char *newline = memchr(bytes, '\n', len);
+    size_t part = newline != NULL ? (size_t)(newline - bytes) : len;
+    if (strbuf_append(&session->line, bytes, part) != 0)
+        session->has_long_line = true;
+    if (newline == NULL)
+        return part;
+    end_line(session);
+    return part + 1;
+}
+
+/* ---------------------------------------------------------------- the session */
+
+int smtp_session_new(enum smtp_dialect dialect, const char *domain, const struct smtp_mailboxes *mailboxes,
+                     struct strbuf *answers, struct smtp_session **ret_session)
+{
+    struct smtp_session *session = calloc(1, sizeof(*session));
+    if (session == NULL)
+        return -ENOMEM;
+    session->dialect = dialect;
+    session->domain = domain;
+    session->mailboxes = mailboxes;
+    session->answers = answers;
+    session->line = STRBUF_INIT(LINE_MAX_BYTES);
+    session->text = STRBUF_INIT(DELIVERY_MAX_BYTES);
+    strbuf_appendf(answers, "220 %s %s inboxd\r\n", domain, dialect == DIALECT_LMTP ? "LMTP" : "ESMTP");
+    *ret_session = session;
+    return 0;
+}
+
+void smtp_session_free(struct smtp_session *session)
+{
+    if (session == NULL)
+        return;
+    forget_message(session);
+    strbuf_release(&session->line);
+    free(session);
+}
+
+void smtp_session_receive(struct smtp_session *session, const char *bytes, size_t len)
+{
+    while (len > 0 && !smtp_session_is_over(session)) {
+        size_t taken =
+            session->is_in_message ? receive_text(session, bytes, len) : receive_line(session, bytes, len);
+        bytes += taken;
+        len -= taken;
+    }
+}
+
+bool smtp_session_is_in_message(const struct smtp_session *session)
+{
+    return session->is_in_message;
+}
+
+bool smtp_session_is_over(const struct smtp_session *session)
+{
+    return session->is_over || session->answers->error != 0;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A session of SMTP or LMTP (the first byte says which). However the bytes are cut into pieces, the answers
+ * and what is delivered are the same; answers are lines of printable ASCII; and each message that is
+ * delivered stood whole in what was sent, <CR><LF>.<CR><LF> behind it, and has valid recipients.
+ */
+#include <errno.h>
+
+#include "base/strbuf.h"
+#include "fuzz/fuzz.h"
+#include "mail/address.h"
+#include "service/smtp_session.h"
+
+struct outcome {
+    struct strbuf answers;
+    struct strbuf delivered;
+    size_t messages;
+};
+
+static int find(void *context, const char *address)
+{
+    (void)context;
+    return address[0] == 'u' ? -ENOENT : 0;
+}
+
+static int deliver(void *context, const struct delivery *delivery)
+{
+    struct outcome *outcome = context;
+    FUZZ_CHECK(delivery->sender != NULL);
+    FUZZ_CHECK(delivery->recipients_len > 0 && delivery->recipients_len <= SMTP_RECIPIENTS_MAX);
+    for (size_t i = 0; i < delivery->recipients_len; i++) {
+        FUZZ_CHECK(address_is_valid(delivery->recipients[i]));
+        strbuf_appendf(&outcome->delivered, "%s,", delivery->recipients[i]);
+    }
+    strbuf_appendf(&outcome->delivered, "%s:", delivery->sender);
+    strbuf_append(&outcome->delivered, delivery->raw, delivery->raw_len);
+    outcome->messages++;
+    return 0;
+}
+
+static void run(enum smtp_dialect dialect, const uint8_t *bytes, size_t len, size_t piece,
+                struct outcome *outcome)
+{
+    const struct smtp_mailboxes mailboxes = {outcome, find, deliver};
+    struct smtp_session *session = NULL;
+    *outcome = (struct outcome){.answers = STRBUF_INIT(1 << 26), .delivered = STRBUF_INIT(1 << 26)};
+    FUZZ_CHECK(smtp_session_new(dialect, "here.example", &mailboxes, &outcome->answers, &session) == 0);
+    for (size_t at = 0; at < len; at += piece)
+        smtp_session_receive(session, (const char *)bytes + at, piece < len - at ? piece : len - at);
+    smtp_session_free(session);
+}
+
+static void check_answers(const struct strbuf *answers)
+{
+    FUZZ_CHECK(answers->error == 0);
+    for (const char *c = strbuf_str(answers); *c != '\0'; c++)
+        FUZZ_CHECK((*c >= ' ' && *c < 0x7f) || (c[0] == '\r' && c[1] == '\n') ||
+                   (c[0] == '\n' && c > answers->data && c[-1] == '\r'));
+}
+
+static size_t count_ends(const uint8_t *bytes, size_t len)
+{
+    size_t count = 0;
+    for (size_t i = 0; i + 5 <= len; i++)
+        count += memcmp(bytes + i, "\r\n.\r\n", 5) == 0;
+    return count;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
+{
+    if (len == 0)
+        return 0;
+    enum smtp_dialect dialect = bytes[0] == 'L' ? DIALECT_LMTP : DIALECT_SMTP;
+    bytes++;
+    len--;
+    struct outcome whole;
+    struct outcome pieces;
+    run(dialect, bytes, len, len > 0 ? len : 1, &whole);
+    run(dialect, bytes, len, 1, &pieces);
+    check_answers(&whole.answers);
+    FUZZ_CHECK(strcmp(strbuf_str(&whole.answers), strbuf_str(&pieces.answers)) == 0);
+    FUZZ_CHECK(whole.delivered.len == pieces.delivered.len);
+    FUZZ_CHECK(whole.delivered.len == 0 ||
+               memcmp(whole.delivered.data, pieces.delivered.data, whole.delivered.len) == 0);
+    FUZZ_CHECK(whole.messages <= count_ends(bytes, len));
+    strbuf_release(&whole.answers);
+    strbuf_release(&whole.delivered);
+    strbuf_release(&pieces.answers);
+    strbuf_release(&pieces.delivered);
+    return 0;
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The SMTP server as its clients meet it: how many are served at once, for how long, and how it ends.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "service/smtp_server.h"
+#include "sql/query.h"
+#include "support/temp_dir.h"
+
+enum {
+    PATIENCE_MS = 30 * 1000,
+};
+
+#define BEGIN "EHLO me\r\nMAIL FROM:<a@x>\r\nRCPT TO:<b@y>\r\nDATA\r\n"
+
+struct world {
+    struct temp_dir dir;
+    char listen[300];
+    struct database *database;
+    struct smtp_server *server;
+};
+
+static void world_open(struct world *world, size_t connections_max, int64_t idle_ms)
+{
+    temp_dir_init(&world->dir);
+    snprintf(world->listen, sizeof(world->listen), "unix:%s/smtp", world->dir.path);
+    assert_int_equal(0, database_open(world->dir.path, DATABASE_SHARED, &world->database));
+    const struct smtp_server_config config = {
+        .listen = world->listen,
+        .dialect = DIALECT_SMTP,
+        .domain = "here.example",
+        .database = world->database,
+        .connections_max = connections_max,
+        .idle_ms = idle_ms,
+    };
+    assert_int_equal(0, smtp_server_start(&config, &world->server));
+}
+
+static void world_close(struct world *world)
+{
+    smtp_server_free(world->server);
+    database_free(world->database);
+    temp_dir_release(&world->dir);
+}
+
+static int64_t count_emails(const struct world *world)
+{
+    sqlite3 *db = NULL;
+    int64_t count = 0;
+    assert_int_equal(0, database_begin_read(world->database, &db));
+    assert_int_equal(0, query_integer(db, &count, "SELECT count(*) FROM emails", ""));
+    database_end_read(world->database, db);
+    return count;
+}
+
+/* ---------------------------------------------------------------- a client */
+
+static int dial(const struct world *world)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const char *path = world->listen + strlen("unix:");
+    assert_true(strlen(path) < sizeof(address.sun_path));
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(0, connect(fd, (struct sockaddr *)&address, sizeof(address)));
+    return fd;
+}
+
+static void say(int fd, const char *text)
+{
+    assert_int_equal(strlen(text), send(fd, text, strlen(text), MSG_NOSIGNAL));
+}
+
+/* Reads until the last line begins with `code` and is whole; false: the end came first. */
+static bool hears(int fd, const char *code)
+{
+    char text[8192] = "";
+    size_t len = 0;
+    struct pollfd wanted = {.fd = fd, .events = POLLIN};
+    for (;;) {
+        char *line = len > 2 ? memrchr(text, '\n', len - 1) : NULL;
+        line = line != NULL ? line + 1 : text;
+        if (len > 0 && text[len - 1] == '\n' && strncmp(line, code, strlen(code)) == 0 && line[3] == ' ')
+            return true;
+        if (poll(&wanted, 1, PATIENCE_MS) != 1)
+            fail_msg("%s does not come, but: %s", code, text);
+        ssize_t got = recv(fd, text + len, sizeof(text) - len - 1, 0);
+        if (got <= 0)
+            return false;
+        len += (size_t)got;
+        text[len] = '\0';
+    }
+}
+
+static bool is_cut_off(int fd)
+{
+    char byte;
+    return recv(fd, &byte, 1, MSG_DONTWAIT) == 0;
+}
+
+/* ---------------------------------------------------------------- tests */
+
+static void who_says_nothing_is_told_so(void **state)
+{
+    (void)state;
+    struct world world;
+    world_open(&world, 10, 50);
+    int silent = dial(&world);
+    assert_true(hears(silent, "421"));
+    assert_false(hears(silent, "---"));
+    int within = dial(&world);
+    say(within, BEGIN "half a message");
+    assert_true(hears(within, "421"));
+    close(silent);
+    close(within);
+    world_close(&world);
+}
+
+static void of_too_many_the_oldest_idle_one_goes(void **state)
+{
+    (void)state;
+    struct world world;
+    world_open(&world, 2, PATIENCE_MS);
+    int busy = dial(&world);
+    say(busy, BEGIN "1\r\n");
+    assert_true(hears(busy, "354"));
+    int idle = dial(&world);
+    assert_true(hears(idle, "220"));
+    /* It may have been answered, and not be idle yet: then there is room to spare, and the next one tells. */
+    int others[10];
+    size_t count = 0;
+    while (count < ARRAY_LEN(others) && !is_cut_off(idle)) {
+        others[count] = dial(&world);
+        assert_true(hears(others[count++], "220"));
+    }
+    assert_true(is_cut_off(idle));
+    say(busy, ".\r\nQUIT\r\n");
+    assert_true(hears(busy, "221"));
+    say(others[count - 1], "QUIT\r\n");
+    assert_true(hears(others[count - 1], "221"));
+    while (count > 0)
+        close(others[--count]);
+    close(busy);
+    close(idle);
+    assert_int_equal(1, count_emails(&world));
+    world_close(&world);
+}
+
+static void where_all_are_busy_a_new_one_is_sent_away(void **state)
+{
+    (void)state;
+    enum {
+        ALL = 2 + 32
+    };
+    struct world world;
+    world_open(&world, 2, PATIENCE_MS);
+    int clients[ALL];
+    for (size_t i = 0; i < ALL; i++) {
+        clients[i] = dial(&world);
+        say(clients[i], BEGIN);
+        assert_true(hears(clients[i], "354"));
+    }
+    int surplus = dial(&world);
+    assert_true(hears(surplus, "421"));
+    close(surplus);
+    for (size_t i = 0; i < ALL; i++)
+        close(clients[i]);
+    world_close(&world);
+}
+
+static void *free_server(void *argument)
+{
+    smtp_server_free(argument);
+    return NULL;
+}
+
+static void a_message_under_way_comes_to_its_end(void **state)
+{
+    (void)state;
+    struct world world;
+    world_open(&world, 10, PATIENCE_MS);
+    int idle = dial(&world);
+    assert_true(hears(idle, "220"));
+    int busy = dial(&world);
+    say(busy, BEGIN "1\r\n");
+    assert_true(hears(busy, "354"));
+    pthread_t ending;
+    assert_int_equal(0, pthread_create(&ending, NULL, free_server, world.server));
+    world.server = NULL;
+    say(busy, "2\r\n.\r\n");
+    assert_false(hears(busy, "---"));
+    pthread_join(ending, NULL);
+    assert_false(hears(idle, "---"));
+    assert_int_equal(1, count_emails(&world));
+    close(busy);
+    close(idle);
+    world_close(&world);
+}
+
+static void half_a_message_is_none(void **state)
+{
+    (void)state;
+    static const char whole[] = BEGIN "Subject: s\r\n\r\ntext\r\n.\r\n";
+    struct world world;
+    world_open(&world, 100, PATIENCE_MS);
+    for (size_t len = 1; len < sizeof(whole) - 1; len++) {
+        int fd = dial(&world);
+        assert_int_equal(len, send(fd, whole, len, MSG_NOSIGNAL));
+        if (len % 2 == 0) {
+            shutdown(fd, SHUT_WR);
+            while (hears(fd, "---"))
+                ;
+        }
+        close(fd);
+    }
+    int fd = dial(&world);
+    say(fd, whole);
+    say(fd, "QUIT\r\n");
+    assert_true(hears(fd, "221"));
+    close(fd);
+    assert_int_equal(1, count_emails(&world));
+    world_close(&world);
+}
+
+struct sender {
+    pthread_t thread;
+    const struct world *world;
+    size_t number;
+};
+
+static void *send_messages(void *argument)
+{
+    const struct sender *sender = argument;
+    int fd = dial(sender->world);
+    for (size_t i = 0; i < 10; i++) {
+        char text[300];
+        snprintf(
+            text, sizeof(text),
+            "EHLO me\r\nMAIL FROM:<>\r\nRCPT TO:<r%zu@y>\r\nDATA\r\nMessage-ID: <%zu.%zu@x>\r\n\r\n.\r\n", i,
+            sender->number, i);
+        say(fd, text);
+    }
+    say(fd, "QUIT\r\n");
+    assert_true(hears(fd, "221"));
+    close(fd);
+    return NULL;
+}
+
+static void many_send_at_once(void **state)
+{
+    (void)state;
+    struct world world;
+    world_open(&world, 10, PATIENCE_MS);
+    struct sender senders[10];
+    for (size_t i = 0; i < ARRAY_LEN(senders); i++) {
+        senders[i] = (struct sender){.world = &world, .number = i};
+        assert_int_equal(0, pthread_create(&senders[i].thread, NULL, send_messages, &senders[i]));
+    }
+    for (size_t i = 0; i < ARRAY_LEN(senders); i++)
+        pthread_join(senders[i].thread, NULL);
+    assert_int_equal(100, count_emails(&world));
+    world_close(&world);
+}
+
+static void what_is_no_address_to_listen_at_is_refused(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"1025", "host.example:25", "127.0.0.1:65536", "unix:", ""};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        const struct smtp_server_config config = {.listen = texts[i], .connections_max = 1};
+        struct smtp_server *server = NULL;
+        assert_int_equal(-EINVAL, smtp_server_start(&config, &server));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_says_nothing_is_told_so),
+        cmocka_unit_test(of_too_many_the_oldest_idle_one_goes),
+        cmocka_unit_test(where_all_are_busy_a_new_one_is_sent_away),
+        cmocka_unit_test(a_message_under_way_comes_to_its_end),
+        cmocka_unit_test(half_a_message_is_none),
+        cmocka_unit_test(many_send_at_once),
+        cmocka_unit_test(what_is_no_address_to_listen_at_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sessions of SMTP and LMTP: what a client sends, what it is answered, and what is delivered. Each is given
+ * to the session in one piece, and byte by byte.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "service/smtp_session.h"
+
+/* ---------------------------------------------------------------- a service that writes down what it gets */
+
+struct fake_service {
+    int error;               /* what deliveries come to */
+    struct strbuf delivered; /* "sender>recipient,recipient:text|", for each */
+};
+
+static int find(void *context, const char *address)
+{
+    (void)context;
+    return strncmp(address, "unknown@", 8) == 0 ? -ENOENT : strncmp(address, "away@", 5) == 0 ? -EIO : 0;
+}
+
+static int deliver(void *context, const struct delivery *delivery)
+{
+    struct fake_service *service = context;
+    if (service->error != 0)
+        return service->error;
+    strbuf_appendf(&service->delivered, "%s>", delivery->sender);
+    for (size_t i = 0; i < delivery->recipients_len; i++)
+        strbuf_appendf(&service->delivered, "%s%s", i > 0 ? "," : "", delivery->recipients[i]);
+    strbuf_append_char(&service->delivered, ':');
+    strbuf_append(&service->delivered, delivery->raw, delivery->raw_len);
+    strbuf_append_char(&service->delivered, '|');
+    return 0;
+}
+
+struct world {
+    struct fake_service service;
+    struct smtp_mailboxes mailboxes;
+    struct strbuf answers;
+    struct smtp_session *session;
+};
+
+static void world_open(struct world *world, enum smtp_dialect dialect)
+{
+    *world = (struct world){0};
+    world->service.delivered = STRBUF_INIT(SIZE_MAX / 2);
+    world->answers = STRBUF_INIT(1 << 20);
+    world->mailboxes = (struct smtp_mailboxes){&world->service, find, deliver};
+    assert_int_equal(
+        0, smtp_session_new(dialect, "here.example", &world->mailboxes, &world->answers, &world->session));
+    assert_string_equal(dialect == DIALECT_LMTP ? "220 here.example LMTP inboxd\r\n"
+                                                : "220 here.example ESMTP inboxd\r\n",
+                        strbuf_str(&world->answers));
+    strbuf_clear(&world->answers);
+}
+
+static void world_close(struct world *world)
+{
+    smtp_session_free(world->session);
+    strbuf_release(&world->answers);
+    strbuf_release(&world->service.delivered);
+}
+
+static void say(struct world *world, const char *text)
+{
+    smtp_session_receive(world->session, text, strlen(text));
+}
+
+/* The codes of all answers, such as "250 354 250", for the words are nobody's business. */
+static void codes(const char *answers, char ret_codes[1024])
+{
+    size_t len = 0;
+    ret_codes[0] = '\0';
+    for (const char *line = answers; *line != '\0'; line = strchr(line, '\n') + 1) {
+        assert_non_null(strstr(line, "\r\n"));
+        if (line[3] == ' ')
+            len += (size_t)snprintf(ret_codes + len, 1024 - len, "%s%.3s", len > 0 ? " " : "", line);
+        assert_true(len < 1024);
+    }
+}
+
+/* ---------------------------------------------------------------- the table */
+
+#define HELLO "EHLO me\r\n"
+#define BEGIN HELLO "MAIL FROM:<a@x>\r\nRCPT TO:<b@y>\r\nDATA\r\n"
+#define BEGUN "250 250 250 354"
+#define ENVELOPE "a@x>b@y:"
+
+struct dialogue {
+    const char *said;
+    const char *answered; /* codes */
+    const char *delivered;
+};
+
+static const struct dialogue smtp[] = {
+    /* a message */
+    {BEGIN "Subject: s\r\n\r\nText\r\n.\r\nQUIT\r\n", BEGUN " 250 221",
+     ENVELOPE "Subject: s\r\n\r\nText\r\n|"},
+    {"helo me\r\nmail from:<a@x>\r\nrcpt to:<b@y>\r\ndata\r\n.\r\n", BEGUN " 250", ENVELOPE "|"},
+    {BEGIN "1\r\n.\r\nMAIL FROM:<>\r\nRCPT TO:<c@z>\r\nRCPT TO:<d@z>\r\nDATA\r\n2\r\n.\r\n",
+     BEGUN " 250 250 250 250 354 250", ENVELOPE "1\r\n|>c@z,d@z:2\r\n|"},
+    {BEGIN "\303\244 \377\200\r\n.\r\n", BEGUN " 250", ENVELOPE "\303\244 \377\200\r\n|"},
+
+    /* dots */
+    {BEGIN "..\r\n...x\r\n.x\r\nx.\r\n.\r\n", BEGUN " 250", ENVELOPE ".\r\n..x\r\nx\r\nx.\r\n|"},
+
+    /* no other end than the one */
+    {BEGIN "a\n.\nMAIL FROM:<e@v>\n.\r\nb\r\n.\r\n", BEGUN " 250",
+     ENVELOPE "a\n.\nMAIL FROM:<e@v>\n.\r\nb\r\n|"},
+    {BEGIN "a\r.\rb\r.\r\nc\r\n.\r\n", BEGUN " 250", ENVELOPE "a\r.\rb\r.\r\nc\r\n|"},
+    {BEGIN "a\r\n.\nb\r\n.\r\n", BEGUN " 250", ENVELOPE "a\r\n\nb\r\n|"},
+    {BEGIN "a\n.\r\nb\r\n.\r\n", BEGUN " 250", ENVELOPE "a\n.\r\nb\r\n|"},
+    {BEGIN "a\r\n.\rb\r\n.\r\n", BEGUN " 250", ENVELOPE "a\r\n\rb\r\n|"},
+    {BEGIN "a\r\n.\r.\r\nb\r\n.\r\n", BEGUN " 250", ENVELOPE "a\r\n\r.\r\nb\r\n|"},
+    {BEGIN "a\r\n.\r\r\n.\r\n", BEGUN " 250", ENVELOPE "a\r\n\r\r\n|"},
+    {BEGIN "a\r\r\n.\r\n", BEGUN " 250", ENVELOPE "a\r\r\n|"},
+    {BEGIN "\n.\r\n\r\n.\r\n", BEGUN " 250", ENVELOPE "\n.\r\n\r\n|"},
+
+    /* half a message */
+    {BEGIN "a\r\n.\r", BEGUN, ""},
+    {BEGIN "a\r\n.", BEGUN, ""},
+    {BEGIN "a\n.\n", BEGUN, ""},
+    {HELLO "MAIL FROM:<a@x>\r\nRCPT TO:<b@y>\r\nDATA", "250 250 250", ""},
+
+    /* paths */
+    {HELLO "MAIL FROM: <a@x> SIZE=1 BODY=8BITMIME SMTPUTF8\r\nRCPT TO: <b@y>\r\nDATA\r\n.\r\n", BEGUN " 250",
+     ENVELOPE "|"},
+    {HELLO "MAIL FROM:a@x  body=7bit\r\nRCPT TO:b@y\r\nDATA\r\n.\r\n", BEGUN " 250", ENVELOPE "|"},
+    {HELLO "MAIL FROM:<@r,@s:a@x>\r\nRCPT TO:<@r:b@y>\r\nDATA\r\n.\r\n", BEGUN " 250", ENVELOPE "|"},
+    {HELLO "MAIL FROM:<root>\r\nRCPT TO:<Postmaster>\r\nDATA\r\n.\r\n", BEGUN " 250",
+     "root>Postmaster@here.example:|"},
+    {HELLO
+     "MAIL FROM:<>\r\nRCPT TO:<\"a>\\\" @b\"@y>\r\nRCPT TO:<\303\244@\303\266.example>\r\nDATA\r\n.\r\n",
+     "250 250 250 250 354 250", ">\"a>\\\" @b\"@y,\303\244@\303\266.example:|"},
+    {HELLO
+     "MAIL FROM:<a@x>\r\nRCPT TO:<>\r\nRCPT TO:<b@@y>\r\nRCPT TO:<b y@z>\r\nRCPT TO:<\377@y>\r\nDATA\r\n",
+     "250 250 553 553 553 553 503", ""},
+    {HELLO
+     "MAIL FROM:\r\nMAIL FROM\r\nMAIL <a@x>\r\nMAIL FROM:<a@x\r\nMAIL FROM:<a@x>y\r\nMAIL FROM:<\"a>\r\n",
+     "250 501 501 501 501 501 501", ""},
+    {HELLO "MAIL FROM:<a@x> RET=FULL\r\nMAIL FROM:<a@x> SIZE=\r\nMAIL FROM:<a@x> SIZE=-1\r\n"
+           "MAIL FROM:<a@x>\r\nRCPT TO:<b@y> NOTIFY=NEVER\r\nRCPT <b@y>\r\n",
+     "250 555 501 501 250 555 501", ""},
+
+    /* the declared size */
+    {HELLO "MAIL FROM:<a@x> SIZE=50000001\r\nMAIL FROM:<a@x> SIZE=99999999999999999999\r\n"
+           "MAIL FROM:<a@x> SIZE=50000000\r\n",
+     "250 552 552 250", ""},
+
+    /* the order of commands */
+    {"MAIL FROM:<a@x>\r\nRCPT TO:<b@y>\r\n", "503 503", ""},
+    {HELLO "RCPT TO:<b@y>\r\nDATA\r\nMAIL FROM:<a@x>\r\nMAIL FROM:<a@x>\r\nDATA\r\n",
+     "250 503 503 250 503 503", ""},
+    {HELLO "MAIL FROM:<a@x>\r\nRCPT TO:<b@y>\r\nRSET\r\nDATA\r\n", "250 250 250 250 503", ""},
+    {HELLO "MAIL FROM:<a@x>\r\nRCPT TO:<b@y>\r\nEHLO\r\nDATA\r\n", "250 250 250 250 503", ""},
+    {HELLO "NOOP x\r\nVRFY b\r\nHELP\r\nRSET\r\n", "250 250 252 214 250", ""},
+    {HELLO "AUTH PLAIN AGEAYg==\r\nSTARTTLS\r\nBDAT 3\r\nEXPN x\r\nLHLO me\r\n\r\n",
+     "250 502 502 500 500 500 500", ""},
+    {HELLO "QUIT\r\nNOOP\r\n", "250 221", ""},
+
+    /* lines */
+    {HELLO "NOOP\nNOOP\r\n", "250 500 250", ""},
+    {HELLO "NOOP\rNOOP\r\n", "250 500", ""},
+    {HELLO "NOOP \001\r\nNOOP \177\r\nNOOP\t\r\n", "250 500 500 500", ""},
+
+    /* another protocol */
+    {"POST / HTTP/1.1\r\nHost: x\r\nOrigin: y\r\n\r\n" BEGIN "a\r\n.\r\n", "500 500 421", ""},
+};
+
+static const struct dialogue lmtp[] = {
+    {"HELO me\r\nEHLO me\r\n", "500 500", ""},
+    {"LHLO me\r\nMAIL FROM:<>\r\nRCPT TO:<b@y>\r\nRCPT TO:<unknown@y>\r\nRCPT TO:<away@y>\r\nRCPT "
+     "TO:<c@y>\r\n"
+     "DATA\r\n1\r\n.\r\nQUIT\r\n",
+     "250 250 250 550 451 250 354 250 250 221", ">b@y,c@y:1\r\n|"},
+    {"LHLO me\r\nMAIL FROM:<>\r\nRCPT TO:<unknown@y>\r\nDATA\r\n", "250 250 550 503", ""},
+};
+
+static void check(enum smtp_dialect dialect, const struct dialogue *dialogue, size_t piece)
+{
+    struct world world;
+    char answered[1024];
+    world_open(&world, dialect);
+    size_t len = strlen(dialogue->said);
+    for (size_t at = 0; at < len; at += piece)
+        smtp_session_receive(world.session, dialogue->said + at, piece < len - at ? piece : len - at);
+    codes(strbuf_str(&world.answers), answered);
+    if (strcmp(answered, dialogue->answered) != 0)
+        fail_msg("%s\nis answered: %s\ninstead of:  %s", dialogue->said, answered, dialogue->answered);
+    if (strcmp(strbuf_str(&world.service.delivered), dialogue->delivered) != 0)
+        fail_msg("%s\ndelivers: %s\ninstead:  %s", dialogue->said, strbuf_str(&world.service.delivered),
+                 dialogue->delivered);
+    world_close(&world);
+}
+
+static void dialogues_are_answered(void **state)
+{
+    (void)state;
+    static const size_t pieces[] = {1, 2, 3, SIZE_MAX};
+    for (size_t piece = 0; piece < ARRAY_LEN(pieces); piece++) {
+        for (size_t i = 0; i < ARRAY_LEN(smtp); i++)
+            check(DIALECT_SMTP, &smtp[i], pieces[piece]);
+        for (size_t i = 0; i < ARRAY_LEN(lmtp); i++)
+            check(DIALECT_LMTP, &lmtp[i], pieces[piece]);
+    }
+}
+
+/* ---------------------------------------------------------------- what is too much */
+
+static void assert_answered(struct world *world, const char *expected)
+{
+    char answered[1024];
+    codes(strbuf_str(&world->answers), answered);
+    assert_string_equal(expected, answered);
+    strbuf_clear(&world->answers);
+}
+
+static void a_message_may_have_fifty_million_bytes(void **state)
+{
+    (void)state;
+    static char line[100000];
+    memset(line, 'x', sizeof(line));
+    for (size_t surplus = 0; surplus < 2; surplus++) {
+        struct world world;
+        world_open(&world, DIALECT_SMTP);
+        say(&world, BEGIN);
+        for (size_t i = 0; i < DELIVERY_MAX_BYTES / sizeof(line) - 1; i++)
+            smtp_session_receive(world.session, line, sizeof(line));
+        smtp_session_receive(world.session, line, sizeof(line) - 2 + surplus);
+        assert_true(smtp_session_is_in_message(world.session));
+        say(&world, "\r\n.\r\n");
+        assert_false(smtp_session_is_in_message(world.session));
+        assert_answered(&world, surplus > 0 ? BEGUN " 552" : BEGUN " 250");
+        assert_int_equal(surplus > 0 ? 0 : DELIVERY_MAX_BYTES + strlen(ENVELOPE "|"),
+                         world.service.delivered.len);
+        /* It goes on with the next one. */
+        strbuf_clear(&world.service.delivered);
+        say(&world, "MAIL FROM:<a@x>\r\nRCPT TO:<b@y>\r\nDATA\r\n1\r\n.\r\n");
+        assert_answered(&world, "250 250 354 250");
+        assert_string_equal(ENVELOPE "1\r\n|", strbuf_str(&world.service.delivered));
+        world_close(&world);
+    }
+}
+
+static void a_thousand_recipients_are_taken(void **state)
+{
+    (void)state;
+    struct world world;
+    world_open(&world, DIALECT_LMTP);
+    say(&world, "LHLO me\r\nMAIL FROM:<>\r\n");
+    for (size_t i = 0; i < SMTP_RECIPIENTS_MAX; i++)
+        say(&world, "RCPT TO:<b@y>\r\n");
+    strbuf_clear(&world.answers);
+    say(&world, "RCPT TO:<c@y>\r\nDATA\r\n.\r\n");
+    assert_non_null(strstr(strbuf_str(&world.answers), "452 4.5.3 "));
+    assert_null(strstr(strbuf_str(&world.service.delivered), "c@y"));
+    size_t answers = 0;
+    for (const char *at = strbuf_str(&world.answers); (at = strstr(at, "250 2.0.0 ")) != NULL; at++)
+        answers++;
+    assert_int_equal(SMTP_RECIPIENTS_MAX, answers);
+    world_close(&world);
+}
+
+static void a_line_that_is_too_long_is_skipped(void **state)
+{
+    (void)state;
+    static char line[5000];
+    memset(line, 'x', sizeof(line));
+    struct world world;
+    world_open(&world, DIALECT_SMTP);
+    say(&world, HELLO "RCPT TO:<");
+    for (size_t i = 0; i < 100; i++)
+        smtp_session_receive(world.session, line, sizeof(line));
+    say(&world, ">\r\nNOOP\r\n");
+    assert_answered(&world, "250 500 250");
+    world_close(&world);
+}
+
+static void who_makes_too_many_mistakes_is_sent_away(void **state)
+{
+    (void)state;
+    struct world world;
+    world_open(&world, DIALECT_SMTP);
+    say(&world, HELLO);
+    for (size_t i = 0; i < SMTP_MISTAKES_MAX; i++)
+        say(&world, "NONSENSE\r\n");
+    assert_false(smtp_session_is_over(world.session));
+    strbuf_clear(&world.answers);
+    say(&world, "NONSENSE\r\n" BEGIN);
+    assert_answered(&world, "421");
+    assert_true(smtp_session_is_over(world.session));
+    world_close(&world);
+}
+
+/* ---------------------------------------------------------------- what a delivery comes to */
+
+static void a_delivery_that_fails_is_answered_by_what_the_client_can_do(void **state)
+{
+    (void)state;
+    static const struct {
+        int error;
+        const char *code;
+    } cases[] = {
+        {-ENOSPC, "452 4.3.1"}, {-EDQUOT, "452 4.3.1"}, {-ENOMEM, "452 4.3.1"},  {-EBUSY, "451 4.3.0"},
+        {-ENOENT, "451 4.2.1"}, {-EIO, "451 4.3.0"},    {-EUCLEAN, "451 4.3.0"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct world world;
+        world_open(&world, DIALECT_LMTP);
+        world.service.error = cases[i].error;
+        say(&world, "LHLO me\r\nMAIL FROM:<>\r\nRCPT TO:<b@y>\r\nRCPT TO:<c@y>\r\nDATA\r\n.\r\n");
+        const char *answer = strstr(strbuf_str(&world.answers), cases[i].code);
+        assert_non_null(answer);
+        assert_non_null(strstr(answer + 1, cases[i].code));
+        world_close(&world);
+    }
+}
+
+static void answers_do_not_repeat_what_was_said(void **state)
+{
+    (void)state;
+    struct world world;
+    world_open(&world, DIALECT_SMTP);
+    say(&world,
+        "EHLO secret\r\nAUTH PLAIN secret\r\nMAIL FROM:<secret@x>\r\nRCPT TO:<secret@y>\r\nHELP secret\r\n"
+        "secret\r\nRCPT TO:<secret\033>\r\n");
+    assert_null(strstr(strbuf_str(&world.answers), "secret"));
+    assert_null(strchr(strbuf_str(&world.answers), '\033'));
+    world_close(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dialogues_are_answered),
+        cmocka_unit_test(a_message_may_have_fifty_million_bytes),
+        cmocka_unit_test(a_thousand_recipients_are_taken),
+        cmocka_unit_test(a_line_that_is_too_long_is_skipped),
+        cmocka_unit_test(who_makes_too_many_mistakes_is_sent_away),
+        cmocka_unit_test(a_delivery_that_fails_is_answered_by_what_the_client_can_do),
+        cmocka_unit_test(answers_do_not_repeat_what_was_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
