@@ -29,6 +29,13 @@ enum {
     RECEIVED_MAX_BYTES = 2 * WEBHOOK_BODY_MAX_BYTES /* of a body that is thrown away */
 };
 
+static const struct connections_limits limits = {
+    .max_open = CONNECTIONS_MAX,
+    .phases_ms = {[CONNECTION_IDLE] = 60 * 1000,
+                  [CONNECTION_RECEIVING] = 300 * 1000,
+                  [CONNECTION_SENDING] = 600 * 1000},
+};
+
 struct webhook_server {
     struct store *store;
     char *secret;
@@ -240,7 +247,7 @@ int webhook_server_start(const char *listen, const char *secret_file, struct sto
     _cleanup_close_ int listen_fd = -1;
     error = listener_open(listen, &listen_fd, &server->address);
     if (error == 0)
-        error = connections_new(clock_system(), CONNECTIONS_MAX, &server->connections);
+        error = connections_new(clock_system(), &limits, &server->connections);
     if (error == 0)
         error = start_daemon(server, listen_fd);
     if (error != 0) {
