@@ -7,7 +7,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <mntent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -22,6 +21,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mountinfo.h"
 #include "fs/session.h"
 #include "fs/watch_helper.h"
 #include "mail_account.h"
@@ -114,15 +114,12 @@ static int unmount_dead(const char *path)
 
 static bool is_inboxfs_mount(const char *path)
 {
-    FILE *mounts = setmntent("/proc/self/mounts", "re");
-    if (mounts == NULL)
-        return false;
+    _cleanup_mountinfo_ char **mounts = NULL;
     bool found = false;
-    const struct mntent *entry;
-    while ((entry = getmntent(mounts)) != NULL)
-        if (strcmp(entry->mnt_dir, path) == 0)
-            found = strcmp(entry->mnt_type, "fuse.inboxfs") == 0;
-    endmntent(mounts);
+    if (mountinfo_list("fuse.inboxfs", &mounts) != 0)
+        return false;
+    for (char **mount = mounts; *mount != NULL && !found; mount++)
+        found = strcmp(*mount, path) == 0;
     return found;
 }
 

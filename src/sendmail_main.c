@@ -34,6 +34,7 @@
 #include "base/character.h"
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/mountinfo.h"
 #include "base/random.h"
 #include "base/strbuf.h"
 #include "mail/address.h"
@@ -45,7 +46,6 @@ enum {
     ALIAS_DEPTH_MAX = 10, /* aliases of aliases */
     EVENTS_TAIL_BYTES = 64 * 1024,
     RECEIPT_MAX_BYTES = 64 * 1000 * 1000,
-    MOUNTINFO_MAX_BYTES = 4 * 1000 * 1000,
 };
 
 struct invocation {
@@ -210,53 +210,19 @@ static int read_to_end(int fd, struct strbuf *out)
 
 /* ---------------------------------------------------------------- the mount */
 
-/* "\040" of /proc/self/mountinfo, in place. */
-static void unescape(char *text)
-{
-    char *to = text;
-    for (const char *from = text; *from != '\0'; to++) {
-        if (from[0] == '\\' && strspn(from + 1, "01234567") >= 3) {
-            *to = (char)((from[1] - '0') * 64 + (from[2] - '0') * 8 + (from[3] - '0'));
-            from += 4;
-        } else {
-            *to = *from++;
-        }
-    }
-    *to = '\0';
-}
-
-/* Where the file system of a line of mountinfo (proc_pid_mountinfo(5)) is mounted, if it is inboxfs; NULL:
- * another. */
-static char *find_mount_point(char *line)
-{
-    const char *behind = strstr(line, " - ");
-    if (behind == NULL || strncmp(behind + 3, "fuse.inboxfs ", 13) != 0)
-        return NULL;
-    char *rest = NULL;
-    char *field = strtok_r(line, " ", &rest);
-    for (int i = 1; i < 5 && field != NULL; i++)
-        field = strtok_r(NULL, " ", &rest);
-    if (field != NULL)
-        unescape(field);
-    return field;
-}
-
 /* Opens the only mount that this user can look into. -1: *ret_status is the exit status. */
 static int open_only_mount(int *ret_status)
 {
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(MOUNTINFO_MAX_BYTES);
-    _cleanup_close_ int info = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+    _cleanup_mountinfo_ char **paths = NULL;
     _cleanup_close_ int found = -1;
     bool is_denied = false;
-    if (info < 0 || read_to_end(info, &text) != 0) {
+    if (mountinfo_list("fuse.inboxfs", &paths) != 0) {
         *ret_status = complain(EX_TEMPFAIL, "cannot read /proc/self/mountinfo");
         return -1;
     }
-    char *rest = NULL;
-    for (char *line = strtok_r(text.data, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
-        const char *path = find_mount_point(line);
-        int fd = path != NULL ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-        is_denied = is_denied || (path != NULL && fd < 0 && errno == EACCES);
+    for (char **path = paths; *path != NULL; path++) {
+        int fd = open(*path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        is_denied = is_denied || (fd < 0 && errno == EACCES);
         if (fd >= 0 && found >= 0) {
             close(fd);
             *ret_status =

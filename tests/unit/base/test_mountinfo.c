@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/mountinfo.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void the_mounts_of_a_type_are_found(void **state)
+{
+    _cleanup_mountinfo_ char **paths = NULL;
+    bool found = false;
+    (void)state;
+    assert_int_equal(mountinfo_list("proc", &paths), 0);
+    for (char **path = paths; *path != NULL; path++)
+        found = found || strcmp(*path, "/proc") == 0;
+    assert_true(found);
+}
+
+static void a_type_is_a_whole_word(void **state)
+{
+    _cleanup_mountinfo_ char **paths = NULL;
+    (void)state;
+    assert_int_equal(mountinfo_list("pro", &paths), 0);
+    assert_null(paths[0]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_mounts_of_a_type_are_found),
+        cmocka_unit_test(a_type_is_a_whole_word),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
