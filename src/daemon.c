@@ -22,11 +22,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mountinfo.h"
+#include "check_command.h"
 #include "fs/session.h"
 #include "fs/watch_helper.h"
 #include "mail_account.h"
 #include "options.h"
 #include "outbox/outbox.h"
+#include "status_command.h"
 #include "store/store.h"
 #include "tree/tree.h"
 #include "webhook_server.h"
@@ -435,11 +437,13 @@ int main(int argc, char **argv)
 {
     struct options options;
     int status = EXIT_SUCCESS;
+    if (argc > 1 && strcmp(argv[1], "status") == 0)
+        return status_command(argc - 1, argv + 1);
     switch (options_read(argc, argv, &options)) {
     case OPTIONS_RUN:
         if (options.is_debug)
             log_set_level(LOG_LEVEL_DEBUG);
-        status = daemon_run(&options);
+        status = options.is_check ? check_command(&options) : daemon_run(&options);
         break;
     case OPTIONS_FAILED:
         status = EXIT_USAGE;

@@ -54,9 +54,7 @@ static int read_key_command(const char *command, char **ret_key)
     return error;
 }
 
-/* By the order of the filesystem contract: file, environment, command, configuration. 0 or -errno, said on
- * the log. */
-static int api_key_read(const struct options *options, char **ret_key)
+int mail_account_read_key(const struct options *options, char **ret_key)
 {
     if (options->api_key_file != NULL)
         return secret_read_file(options->api_key_file, "the API key file", ret_key);
@@ -86,7 +84,7 @@ static const char *place_variable(const char *preferred)
     return base != NULL && base[0] == '/' ? preferred : "HOME";
 }
 
-static bool is_local_source(const char *source)
+bool mail_account_is_local(const char *source)
 {
     return strcmp(source, "local") == 0 || strncmp(source, "local:", 6) == 0;
 }
@@ -96,25 +94,29 @@ static bool names_data_dir(const char *source)
     return strncmp(source, "local:", 6) == 0 && source[6] != '\0';
 }
 
-/* The data directory that `local[:DIR]` names, made and in absolute form, since it also names the state.
- * -ENODATA: it names none, and there is no home for the default. */
-static int local_data_dir(const char *source, char **ret_path)
+int mail_account_local_path(const char *source, char ret_path[PATH_MAX])
 {
-    char path[PATH_MAX];
     const char *base = getenv("XDG_DATA_HOME");
     const char *home = getenv("HOME");
     int len;
     if (names_data_dir(source))
-        len = snprintf(path, sizeof(path), "%s", source + 6);
+        len = snprintf(ret_path, PATH_MAX, "%s", source + 6);
     else if (base != NULL && base[0] == '/')
-        len = snprintf(path, sizeof(path), "%s/inboxfs", base);
+        len = snprintf(ret_path, PATH_MAX, "%s/inboxfs", base);
     else if (home != NULL && home[0] == '/')
-        len = snprintf(path, sizeof(path), "%s/.local/share/inboxfs", home);
+        len = snprintf(ret_path, PATH_MAX, "%s/.local/share/inboxfs", home);
     else
         return -ENODATA;
-    if (len < 0 || (size_t)len >= sizeof(path))
-        return -ENAMETOOLONG;
+    return len < 0 || len >= PATH_MAX ? -ENAMETOOLONG : 0;
+}
 
+/* The data directory, made and in absolute form, since it also names the state. */
+static int make_local_dir(const char *source, char **ret_path)
+{
+    char path[PATH_MAX];
+    int error = mail_account_local_path(source, path);
+    if (error != 0)
+        return error;
     _cleanup_close_ int fd = file_open_dir(AT_FDCWD, path);
     if (fd < 0)
         return fd;
@@ -180,7 +182,7 @@ static int open_state(const struct options *options, const char *name, const cha
 static int open_local(const struct options *options, struct mail_account *account)
 {
     _cleanup_free_ char *data_dir = NULL;
-    int error = local_data_dir(options->source, &data_dir);
+    int error = make_local_dir(options->source, &data_dir);
     if (error == -ENODATA)
         log_error("HOME is no absolute path: name the local service's directory, as local:DIR");
     else if (error != 0 && names_data_dir(options->source))
@@ -230,7 +232,7 @@ static int open_remote(const struct options *options, struct mail_account *accou
         return error;
     }
     _cleanup_secret_ char *key = NULL;
-    if ((error = api_key_read(options, &key)) != 0 ||
+    if ((error = mail_account_read_key(options, &key)) != 0 ||
         (error = open_state(options, account->shown_source, key, account)) != 0)
         return error;
     const struct api_config config = {.base_url = account->shown_source, .api_key = key};
@@ -240,8 +242,8 @@ static int open_remote(const struct options *options, struct mail_account *accou
 int mail_account_open(const struct options *options, struct mail_account *ret_account)
 {
     *ret_account = (struct mail_account){.state_dir_fd = -1, .lock_fd = -1, .data_dir_fd = -1};
-    return is_local_source(options->source) ? open_local(options, ret_account)
-                                            : open_remote(options, ret_account);
+    return mail_account_is_local(options->source) ? open_local(options, ret_account)
+                                                  : open_remote(options, ret_account);
 }
 
 void mail_account_announce_end(const struct mail_account *account)

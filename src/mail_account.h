@@ -6,6 +6,7 @@
 #ifndef INBOXFS_MAIL_ACCOUNT_H
 #define INBOXFS_MAIL_ACCOUNT_H
 
+#include <limits.h>
 #include <stdbool.h>
 
 #include "mail/mail_service.h"
@@ -22,6 +23,16 @@ struct mail_account {
     int lock_fd;     /* holds the state directory's lock */
     bool is_local;
 };
+
+/* The key, by the order of the filesystem contract: file, environment, command, configuration. The caller
+ * frees it with secret_free(). 0 or -errno, said on the log. */
+int mail_account_read_key(const struct options *options, char **ret_key);
+
+bool mail_account_is_local(const char *source);
+
+/* The path of the data directory that `local[:DIR]` names. 0, -ENODATA (it names none, and there is no home
+ * for the default), -ENAMETOOLONG. */
+int mail_account_local_path(const char *source, char ret_path[PATH_MAX]);
 
 /* Opens everything, makes no request. 0 or -errno, said on the log; *ret_account is to be released in any
  * case. */

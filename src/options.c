@@ -180,6 +180,8 @@ struct given {
     int debug;
     int help;
     int version;
+    bool is_check;
+    bool is_key_of_environment;
 };
 
 /* Where libfuse looks for what has no row. */
@@ -193,6 +195,8 @@ static const struct fuse_opt switches[] = {
 static void print_help(void)
 {
     fputs("usage: inboxfs [OPTIONS] [SOURCE] MOUNTPOINT\n"
+          "       inboxfs check [OPTIONS] [SOURCE]    say what works and what does not, and change nothing\n"
+          "       inboxfs status [MOUNTPOINT]         say how a running mount is\n"
           "\n"
           "SOURCE is the base URL of an email inbox service, local[:DIR] for the local service inside this "
           "program,\n"
@@ -336,8 +340,10 @@ static int take_argument(void *data, const char *argument, int key, struct fuse_
     struct given *given = data;
     int result = DISCARD;
     (void)left;
+    if (key == FUSE_OPT_KEY_NONOPT && given->is_check && given->values[OPTION_SOURCE] == NULL)
+        return give(given, OPTION_SOURCE, argument) == 0 ? DISCARD : FAIL;
     if (key == FUSE_OPT_KEY_NONOPT) {
-        if (given->mountpoint != NULL && given->values[OPTION_SOURCE] != NULL) {
+        if (given->is_check || (given->mountpoint != NULL && given->values[OPTION_SOURCE] != NULL)) {
             log_error("too many arguments, from '%s' on; see inboxfs --help", argument);
             return FAIL;
         }
@@ -377,7 +383,8 @@ static int read_environment(struct given *given)
     if (key == NULL)
         return 0;
     bool is_wanted = given->account != NULL ? !has_key(given) : given->values[OPTION_API_KEY_FILE] == NULL;
-    if (is_wanted && *key != '\0' && give(given, OPTION_API_KEY, key) != 0)
+    given->is_key_of_environment = is_wanted && *key != '\0';
+    if (given->is_key_of_environment && give(given, OPTION_API_KEY, key) != 0)
         return -ENOMEM;
     explicit_bzero(key, strlen(key));
     unsetenv("INBOXFS_API_KEY");
@@ -716,7 +723,7 @@ static int make_absolute(const char *path, char **ret_path)
 
 static int set_values(struct given *given, struct options *options)
 {
-    if (given->mountpoint == NULL) {
+    if (given->mountpoint == NULL && !given->is_check) {
         log_error("no mount point given; see inboxfs --help");
         return -EINVAL;
     }
@@ -729,7 +736,7 @@ static int set_values(struct given *given, struct options *options)
                   "INBOXFS_BASE_URL");
         return -EINVAL;
     }
-    int error = make_absolute(given->mountpoint, &options->mountpoint);
+    int error = given->is_check ? 0 : make_absolute(given->mountpoint, &options->mountpoint);
     if (error != 0)
         log_error("cannot mount on %s: %s", given->mountpoint, strerror(-error));
     for (int i = 0; i < OPTION_COUNT && error == 0; i++)
@@ -741,6 +748,8 @@ static int set_values(struct given *given, struct options *options)
     }
     options->account = TAKE_PTR(given->account);
     options->mount_options = TAKE_PTR(given->mount_options);
+    options->is_check = given->is_check;
+    options->is_key_of_environment = given->is_key_of_environment;
     options->is_foreground = given->foreground != 0 || given->debug != 0;
     options->is_debug = given->debug != 0;
     return error;
@@ -751,6 +760,11 @@ enum options_result options_read(int argc, char **argv, struct options *ret_opti
     _cleanup_(given_release) struct given given = {.mountpoint = NULL};
     *ret_options = (struct options){.source = NULL};
 
+    given.is_check = argc > 1 && strcmp(argv[1], "check") == 0;
+    if (given.is_check) {
+        argc--;
+        argv++;
+    }
     struct fuse_args arguments = FUSE_ARGS_INIT(argc, argv);
     int failed = fuse_opt_parse(&arguments, &given, switches, take_argument);
     fuse_opt_free_args(&arguments);

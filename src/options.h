@@ -16,7 +16,7 @@
 struct options {
     char *source;       /* base URL, or "local[:DIR]"; never NULL after options_read() */
     char *account;      /* the section of the configuration that it comes from; NULL: none was named */
-    char *mountpoint;   /* absolute */
+    char *mountpoint;   /* absolute; NULL when is_check */
     char *api_key_file; /* each NULL when not given */
     char *api_key_command;
     char *api_key; /* from the environment or the configuration; wiped by options_release() */
@@ -31,6 +31,8 @@ struct options {
     bool allows_http;
     bool adopts_state;
     bool is_metadata_only;
+    bool is_key_of_environment; /* where api_key comes from */
+    bool is_check;              /* `inboxfs check`: nothing is to be mounted */
     bool is_foreground;
     bool is_debug;
     char *mount_options; /* what is left of -o for libfuse and the kernel; NULL: nothing */

@@ -107,7 +107,7 @@ static int lock(int lock_fd)
 }
 
 /* Whoever can write there could have messages sent in this account's name. */
-static int check_owner(int dir_fd, const char *path)
+int state_dir_check_owner(int dir_fd, const char *path)
 {
     struct stat status;
     if (fstat(dir_fd, &status) != 0)
@@ -131,7 +131,7 @@ int state_dir_open(const char *path, int *ret_lock_fd)
         log_error("cannot use the state directory %s: %s", path, strerror(-dir_fd));
         return dir_fd;
     }
-    int error = check_owner(dir_fd, path);
+    int error = state_dir_check_owner(dir_fd, path);
     if (error != 0)
         return error;
     _cleanup_close_ int lock_fd = openat(dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -19,11 +19,17 @@ enum {
 };
 
 static _Atomic enum log_level current_level = LOG_LEVEL_INFO;
+static const char *_Atomic line_prefix = "inboxfs: ";
 static atomic_bool uses_syslog;
 
 void log_set_level(enum log_level level)
 {
     current_level = level;
+}
+
+void log_set_prefix(const char *prefix)
+{
+    line_prefix = prefix;
 }
 
 void log_to_syslog(const char *name)
@@ -50,8 +56,8 @@ void log_write(enum log_level level, const char *format, ...)
         return;
     }
     /* One write(2), so that lines of several threads do not mix. */
-    char whole[LINE_MAX_BYTES + 16];
-    int len = snprintf(whole, sizeof(whole), "inboxfs: %s\n", line);
+    char whole[LINE_MAX_BYTES + 32];
+    int len = snprintf(whole, sizeof(whole), "%.30s%s\n", line_prefix, line);
     if (len > 0 && write(STDERR_FILENO, whole, (size_t)len) < 0)
         return;
 }

@@ -17,6 +17,9 @@ enum log_level {
 /* The default is LOG_LEVEL_INFO. */
 void log_set_level(enum log_level level);
 
+/* What lines on standard error begin with, else "inboxfs: ". Not copied. */
+void log_set_prefix(const char *prefix);
+
 /* From now on lines go to the system log, as `name`, and no longer to standard error. */
 void log_to_syslog(const char *name);
 

@@ -316,6 +316,8 @@ stop_tls_mount() {
     mv "$SEEN/drafts/$name" "$SEEN/outbox/$name"
     expect EAGAIN fsync "$SEEN/outbox"
     present "$SEEN/outbox/$name"
+    run -1 nsenter --mount="/proc/$MOUNT_PID/ns/mnt" "$INBOXFS" check --api-key-file="$KEY_FILE" "$SERVICE_URL"
+    [[ $output =~ $'\n'FAIL\ reach\ .*$words ]] || fail "$name: $output"
     equal "$(curl -sSk --fail "$SERVICE_URL/_requests")" "[]"
     stop_tls_mount
   done <<'TABLE'
@@ -326,6 +328,8 @@ TABLE
   # The check itself is right: with a good one it works.
   start_tls_mount good
   holds "$SEEN/status.json" '.online'
+  run -0 nsenter --mount="/proc/$MOUNT_PID/ns/mnt" "$INBOXFS" check --api-key-file="$KEY_FILE" "$SERVICE_URL"
+  contains "$output" 'ok   tls       the certificate is valid'
   message "$BOB" "good" >"$SEEN/outbox/good"
   wait_until 10 test -e "$SEEN/sent/good.receipt.json"
   stop_tls_mount

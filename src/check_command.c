@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Each matter is looked at by a function of its own, which says one line. What a mount's own functions say of
+ * a failure goes to the log, whose lines become lines of the report (begin_matter()).
+ */
+#include "check_command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+
+#include "api/api_service.h"
+#include "api/base_url.h"
+#include "base/character.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "mail_account.h"
+#include "secret.h"
+#include "state_dir.h"
+
+enum {
+    LINE_MAX_BYTES = 2048,
+    SPACE_MIN_BYTES = 50 * 1000 * 1000, /* the largest message, and what is written beside it meanwhile */
+    RAW_MAX_BYTES = 64 * 1024,
+};
+
+static const char well[] = "ok";
+static const char failed[] = "FAIL";
+static const char absent[] = "none"; /* the service lacks it, which is no failure */
+static const char unknown[] = "?";
+
+struct check {
+    const struct options *options;
+    char *base;          /* the service's URL; NULL: the local service */
+    char *key;           /* NULL: none could be read */
+    char log_prefix[32]; /* of the matter that is looked at */
+    const char *matter;  /* its name */
+    bool has_failed;
+};
+
+/* ---------------------------------------------------------------- the report */
+
+/* From here on it is about this. */
+static void begin_matter(struct check *check, const char *matter)
+{
+    check->matter = matter;
+    snprintf(check->log_prefix, sizeof(check->log_prefix), "%-5s%-10s", failed, matter);
+    log_set_prefix(check->log_prefix);
+}
+
+/* The names of files and what a service says are strangers' text. */
+static void say(struct check *check, const char *verdict, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void say(struct check *check, const char *verdict, const char *format, ...)
+{
+    char line[LINE_MAX_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    character_replace(line, CHARACTER_NOT_PLAIN, '?');
+    printf("%-5s%-10s%s\n", verdict, check->matter, line);
+    fflush(stdout);
+    check->has_failed = check->has_failed || verdict == failed;
+}
+
+static const char *owner_of(const struct stat *status)
+{
+    return status->st_uid == geteuid() ? "yours" : status->st_uid == 0 ? "root's" : "another user's";
+}
+
+/* ---------------------------------------------------------------- source and key */
+
+static void check_source(struct check *check)
+{
+    _cleanup_free_ char *reason = NULL;
+    begin_matter(check, "source");
+    if (mail_account_is_local(check->options->source)) {
+        say(check, well, "the local service, inside inboxfs");
+        return;
+    }
+    int error = base_url_check(check->options->source, check->options->allows_http, &check->base, &reason);
+    /* The source itself is not shown before it was found to hold no password. */
+    if (error != 0)
+        say(check, failed, "cannot be used: %s", reason != NULL ? reason : strerror(-error));
+    else
+        say(check, well, "%s", check->base);
+}
+
+static void check_key(struct check *check)
+{
+    const struct options *options = check->options;
+    struct stat status;
+    begin_matter(check, "key");
+    if (mail_account_is_local(options->source)) {
+        say(check, well, "none is needed");
+        return;
+    }
+    if (mail_account_read_key(options, &check->key) != 0)
+        check->has_failed = true; /* said by the log */
+    else if (options->api_key_file != NULL && stat(options->api_key_file, &status) == 0)
+        say(check, well, "in the file %s: %s, mode %04o", options->api_key_file, owner_of(&status),
+            status.st_mode & 07777);
+    else if (options->api_key_file != NULL)
+        say(check, well, "in the file %s", options->api_key_file);
+    else if (options->api_key != NULL)
+        say(check, well, "%s",
+            options->is_key_of_environment ? "from INBOXFS_API_KEY" : "in the configuration");
+    else
+        say(check, well, "printed by the command of --api-key-command");
+}
+
+/* ---------------------------------------------------------------- the service */
+
+static int count_inbox(void *context, struct inbox_record *record)
+{
+    size_t *count = context;
+    (void)record;
+    (*count)++;
+    return 0;
+}
+
+/* Keeps the id of one email, and lets the listing end with it. */
+static int take_email_id(void *context, struct email_record *record)
+{
+    char **id = context;
+    if (record == NULL || *id != NULL)
+        return 0;
+    if (record->key[0] == '~') /* the record has no id */
+        return 0;
+    *id = strdup(record->key);
+    return -ECANCELED;
+}
+
+/* Says whether there is an answer at all, by what means, and whether the key is taken. False: there is no use
+ * in asking on. */
+static bool check_answer(struct check *check, const struct service_result *result, int64_t took_ms)
+{
+    const char *words = result->detail != NULL ? result->detail : "";
+    bool is_encrypted = strncmp(check->base, "https://", 8) == 0;
+    bool is_well = result->outcome == SERVICE_OK || result->outcome == SERVICE_ABSENT;
+    begin_matter(check, "reach");
+    if (result->http_status == 0) {
+        say(check, failed, "%s", words);
+        return false;
+    }
+    if (!is_well && result->outcome != SERVICE_UNAUTHORIZED) {
+        say(check, failed, "the service answers, but not as it should: %s", words);
+        return false;
+    }
+    say(check, well, "the service answers within %" PRId64 " ms", took_ms);
+    begin_matter(check, "tls");
+    if (is_encrypted)
+        say(check, well, "the certificate is valid for this name");
+    else if (check->options->allows_http)
+        say(check, well, "none, as --allow-http allows: whoever is on the way sees key and mail");
+    else
+        say(check, well, "none is needed: the service is on this machine");
+    begin_matter(check, "answer");
+    if (!is_well)
+        say(check, failed, "the service refuses the key: %s", words);
+    else
+        say(check, well, "the service takes the key");
+    return is_well;
+}
+
+static void say_capability(struct check *check, const char *matter, enum service_capability capability,
+                           const char *present_words, const char *absent_words)
+{
+    begin_matter(check, matter);
+    if (capability == CAPABILITY_UNKNOWN)
+        say(check, unknown, "there is no mail to find it out by");
+    else
+        say(check, capability == CAPABILITY_PRESENT ? well : absent, "%s",
+            capability == CAPABILITY_PRESENT ? present_words : absent_words);
+}
+
+/* A service that cannot search answers with everything it has, or refuses. */
+static enum service_capability find_search(struct mail_service *service, bool has_mail)
+{
+    static const char no_mail_has_it[] = "zqxjkvbwpfygcmhd0918273645";
+    struct service_result result;
+    char *id = NULL;
+    unsigned int count = 0;
+    const struct email_query query = {.limit = 1, .search_term = no_mail_has_it};
+    if (!has_mail)
+        return CAPABILITY_UNKNOWN;
+    service->ops->list_emails(service, &query, take_email_id, &id, NULL, &count, &result);
+    bool is_found = result.outcome == SERVICE_OK && count == 0 && id == NULL;
+    service_result_release(&result);
+    free(id);
+    return is_found ? CAPABILITY_PRESENT : CAPABILITY_ABSENT;
+}
+
+/* What the mount finds out by use is asked for here: the content of one email. */
+static void ask_for_content(struct mail_service *service, const char *email_id)
+{
+    const struct content_query query = {.email_id = email_id};
+    const struct content_target target = {.fd = memfd_create("message", MFD_CLOEXEC),
+                                          .max_bytes = RAW_MAX_BYTES};
+    struct email_content content = {0};
+    struct service_result result;
+    uint64_t len;
+    service->ops->get_content(service, &query, NULL, &content, &result);
+    email_content_release(&content);
+    service_result_release(&result);
+    if (target.fd < 0)
+        return;
+    service->ops->get_raw(service, &query, &target, NULL, &len, &result);
+    service_result_release(&result);
+    close(target.fd);
+}
+
+static void ask_for_sent_mail(struct mail_service *service)
+{
+    const struct email_query query = {.limit = 1};
+    struct service_result result;
+    _cleanup_free_ char *id = NULL;
+    unsigned int count = 0;
+    service->ops->list_outbound(service, &query, take_email_id, &id, NULL, &count, &result);
+    service_result_release(&result);
+}
+
+static void check_capabilities(struct check *check, struct mail_service *service, size_t inboxes,
+                               const char *email_id)
+{
+    struct service_capabilities can;
+    char words[64];
+    ask_for_sent_mail(service);
+    if (email_id != NULL)
+        ask_for_content(service, email_id);
+    enum service_capability searches = find_search(service, email_id != NULL);
+    service->ops->get_capabilities(service, &can);
+    snprintf(words, sizeof(words), "%zu, listed by the service", inboxes);
+    say_capability(check, "inboxes", can.inbox_list, words,
+                   "the service does not list them; their mail names them");
+    say_capability(check, "content", can.content, "bodies, attachments and threads can be read",
+                   "emails are shown as their records alone");
+    say_capability(check, "raw", can.raw, "messages can be read whole: there are Maildirs",
+                   "no raw messages, so no Maildirs");
+    say_capability(check, "search", searches, "the service searches, too",
+                   "search/ looks into what is known here");
+    say_capability(check, "sent", can.outbound, "the service lists sent mail",
+                   "sent/ shows what was sent from here");
+}
+
+static void ask_service(struct check *check, struct mail_service *service)
+{
+    struct service_result result;
+    struct service_capabilities can;
+    _cleanup_free_ char *email_id = NULL;
+    const struct email_query query = {.limit = 1};
+    unsigned int count = 0;
+    size_t inboxes = 0;
+    int64_t start_ms = clock_monotonic_ms(clock_system());
+    service->ops->list_inboxes(service, count_inbox, &inboxes, NULL, &result);
+    service->ops->get_capabilities(service, &can);
+    /* Where there is no list of inboxes, nothing has looked at the key yet. */
+    if (result.outcome == SERVICE_OK || result.outcome == SERVICE_ABSENT) {
+        struct service_result listed;
+        service->ops->list_emails(service, &query, take_email_id, &email_id, NULL, &count, &listed);
+        if (email_id == NULL && result.outcome == SERVICE_ABSENT) {
+            service_result_release(&result);
+            result = listed;
+        } else {
+            service_result_release(&listed);
+        }
+    }
+    if (check_answer(check, &result, clock_monotonic_ms(clock_system()) - start_ms))
+        check_capabilities(check, service, inboxes, email_id);
+    service_result_release(&result);
+}
+
+static void check_service(struct check *check)
+{
+    const struct api_config config = {.base_url = check->base, .api_key = check->key};
+    struct mail_service *service = NULL;
+    if (check->base == NULL || check->key == NULL)
+        return;
+    begin_matter(check, "reach");
+    int error = api_service_new(&config, &service);
+    if (error != 0)
+        say(check, failed, "%s", strerror(-error));
+    else
+        ask_service(check, service);
+    api_service_free(service);
+}
+
+/* ---------------------------------------------------------------- the kernel's side */
+
+static bool has_line(const char *path, const char *wanted)
+{
+    _cleanup_fclose_ FILE *file = fopen(path, "re");
+    char line[256];
+    size_t len = strlen(wanted);
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+        if (strncmp(line, wanted, len) == 0 && strspn(line + len, " \t\r\n") == strlen(line + len))
+            return true;
+    return false;
+}
+
+/* Who is not root mounts by this program. */
+static bool can_run_fusermount(void)
+{
+    static const char *const paths[] = {"/usr/bin/fusermount3", "/bin/fusermount3",
+                                        "/usr/local/bin/fusermount3"};
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        struct stat status;
+        if (stat(paths[i], &status) == 0 && access(paths[i], X_OK) == 0 &&
+            (geteuid() == 0 || (status.st_uid == 0 && (status.st_mode & S_ISUID) != 0)))
+            return true;
+    }
+    return false;
+}
+
+static void check_fuse(struct check *check)
+{
+    const char *mount_options = check->options->mount_options;
+    bool is_for_others = mount_options != NULL && (strstr(mount_options, "allow_other") != NULL ||
+                                                   strstr(mount_options, "allow_root") != NULL);
+    _cleanup_close_ int device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    begin_matter(check, "fuse");
+    if (device < 0)
+        say(check, failed, "/dev/fuse: %s%s", strerror(errno),
+            errno == ENOENT || errno == ENODEV
+                ? " (modprobe fuse loads it; a container needs --device /dev/fuse)"
+                : "");
+    else if (prctl(PR_CAPBSET_READ, CAP_SYS_ADMIN) == 0)
+        say(check, failed, "this container may not mount (it lacks CAP_SYS_ADMIN)");
+    else if (!can_run_fusermount())
+        say(check, failed, "there is no fusermount3 that this user can mount with: install fuse3");
+    else if (is_for_others && geteuid() != 0 && !has_line("/etc/fuse.conf", "user_allow_other"))
+        say(check, failed, "allow_other and allow_root need a line user_allow_other in /etc/fuse.conf");
+    else
+        say(check, well, "this user can mount");
+}
+
+/* ---------------------------------------------------------------- the state */
+
+/* The holder that a line of /proc/locks names, when it is a flock(2) on this file: "1: FLOCK ADVISORY WRITE
+ * PID MAJOR:MINOR:INODE ..." (proc_locks(5)). 0: another lock. Where a file system shows another device there
+ * than stat(2) does, the inode and the holder's name tell. */
+static long read_lock_line(const char *line, const struct stat *status)
+{
+    char kind[16];
+    char pid[16];
+    char file[64];
+    char path[64];
+    char *end;
+    if (sscanf(line, "%*s %15s %*s %*s %15s %63s", kind, pid, file) != 3 || strcmp(kind, "FLOCK") != 0)
+        return 0;
+    unsigned int major_number = (unsigned int)strtoul(file, &end, 16);
+    unsigned int minor_number = (unsigned int)strtoul(end + (*end == ':'), &end, 16);
+    unsigned long long inode = strtoull(end + (*end == ':'), NULL, 10);
+    snprintf(path, sizeof(path), "/proc/%s/comm", pid);
+    bool is_same_device = makedev(major_number, minor_number) == status->st_dev;
+    if (inode != status->st_ino || !(is_same_device || has_line(path, "inboxfs")))
+        return 0;
+    return strtol(pid, NULL, 10);
+}
+
+/* The process that holds a lock on the file; 0: none is seen. To try the lock could get in the way of a mount
+ * that is just starting. */
+static long find_lock_holder(const struct stat *status)
+{
+    _cleanup_fclose_ FILE *locks = fopen("/proc/locks", "re");
+    char line[256];
+    long holder = 0;
+    while (locks != NULL && holder <= 0 && fgets(line, sizeof(line), locks) != NULL)
+        holder = read_lock_line(line, status);
+    return holder;
+}
+
+/* Nothing is there yet: whether it could be made. */
+static void check_place(struct check *check, const char *path)
+{
+    _cleanup_free_ char *above = strdup(path);
+    while (above != NULL && above[0] != '\0' && access(above, F_OK) != 0 && errno == ENOENT) {
+        char *slash = strrchr(above, '/');
+        if (slash == NULL)
+            break;
+        *slash = '\0';
+    }
+    const char *place = above == NULL || above[0] == '\0' ? "/" : access(above, F_OK) == 0 ? above : ".";
+    if (access(place, W_OK | X_OK) != 0)
+        say(check, failed, "%s cannot be made: %s: %s", path, place, strerror(errno));
+    else
+        say(check, well, "%s will be made by the first mount", path);
+}
+
+/* A directory that inboxfs keeps things in. */
+static void check_directory(struct check *check, const char *path)
+{
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct statvfs space;
+    struct stat lock;
+    if (fd < 0 && errno == ENOENT) {
+        check_place(check, path);
+        return;
+    }
+    if (fd < 0 || fstatvfs(fd, &space) != 0) {
+        say(check, failed, "%s: %s", path, strerror(errno));
+        return;
+    }
+    if (state_dir_check_owner(fd, path) != 0) {
+        check->has_failed = true; /* said by the log */
+        return;
+    }
+    uint64_t left = (uint64_t)space.f_bavail * space.f_frsize;
+    long holder = fstatat(fd, "lock", &lock, AT_SYMLINK_NOFOLLOW) == 0 ? find_lock_holder(&lock) : 0;
+    char use[64] = "no mount uses it";
+    if (holder > 0)
+        snprintf(use, sizeof(use), "the mount of process %ld uses it", holder);
+    if ((space.f_flag & ST_RDONLY) != 0)
+        say(check, failed, "%s: its file system is read-only", path);
+    else if (left < SPACE_MIN_BYTES)
+        say(check, failed, "%s: only %" PRIu64 " MB are left there", path, left / 1000000);
+    else
+        say(check, well, "%s: yours, %" PRIu64 " MB left, %s", path, left / 1000000, use);
+}
+
+static void check_state(struct check *check)
+{
+    const struct options *options = check->options;
+    char data_dir[PATH_MAX] = "";
+    char whole[PATH_MAX];
+    _cleanup_free_ char *path = NULL;
+    bool is_local = mail_account_is_local(options->source);
+    if (is_local) {
+        begin_matter(check, "data");
+        if (mail_account_local_path(options->source, data_dir) != 0)
+            say(check, failed, "HOME is no absolute path: name the local service's directory, as local:DIR");
+        else
+            check_directory(check, data_dir);
+    }
+    begin_matter(check, "state");
+    if (options->state_dir != NULL) {
+        check_directory(check, options->state_dir);
+        return;
+    }
+    /* The default is named after the service, and after the key or the data directory. */
+    bool is_known = is_local ? realpath(data_dir, whole) != NULL : check->base != NULL && check->key != NULL;
+    if (!is_known) {
+        say(check, unknown, "its default place depends on what is not there yet");
+        return;
+    }
+    int error = state_dir_default(is_local ? whole : check->base, check->key, &path);
+    if (error != 0)
+        say(check, failed, "no place: set HOME or XDG_STATE_HOME to an absolute path, or give --state-dir");
+    else
+        check_directory(check, path);
+}
+
+int check_command(const struct options *options)
+{
+    struct check check = {.options = options};
+    fflush(stdout);
+    dup2(STDOUT_FILENO, STDERR_FILENO); /* what the log says is part of the report */
+    check_source(&check);
+    check_key(&check);
+    check_service(&check);
+    check_fuse(&check);
+    check_state(&check);
+    secret_free(&check.key);
+    free(check.base);
+    log_set_prefix("inboxfs: ");
+    return check.has_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+#include "status_command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/character.h"
+#include "base/cleanup.h"
+#include "base/mountinfo.h"
+#include "base/thread.h"
+
+enum {
+    LINE_MAX_BYTES = 2048,
+    PATIENCE_S = 5, /* the answer is from memory, so a mount that takes longer does not work */
+    EXIT_USAGE = 2,
+};
+
+#define ANOTHER_USERS "the inboxfs mount is another user's"
+
+/* The words come from the mount, and so from a service. */
+static void say(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(const char *name, const char *format, ...)
+{
+    char line[LINE_MAX_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    character_replace(line, CHARACTER_NOT_PLAIN, '?');
+    printf("%-10s%s\n", name, line);
+}
+
+static void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void complain(const char *format, ...)
+{
+    char line[LINE_MAX_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    character_replace(line, CHARACTER_NOT_PLAIN, '?');
+    fprintf(stderr, "inboxfs: %s\n", line);
+}
+
+/* ---------------------------------------------------------------- values of status.json */
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text != NULL ? text : "";
+}
+
+static int64_t number_of(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
+/* "3 min", of the time between then and now, in either order. */
+static void describe_time(const char *date, time_t now, char ret_words[32])
+{
+    struct tm utc = {0};
+    snprintf(ret_words, 32, "never");
+    if (strptime(date, "%Y-%m-%dT%H:%M:%S", &utc) == NULL)
+        return;
+    int64_t seconds = llabs((long long)(now - timegm(&utc)));
+    if (seconds < 120)
+        snprintf(ret_words, 32, "%" PRId64 " s", seconds);
+    else if (seconds < 120 * 60)
+        snprintf(ret_words, 32, "%" PRId64 " min", seconds / 60);
+    else if (seconds < 48 * 60 * 60)
+        snprintf(ret_words, 32, "%" PRId64 " h", seconds / 3600);
+    else
+        snprintf(ret_words, 32, "%" PRId64 " days", seconds / 86400);
+}
+
+/* ---------------------------------------------------------------- the screen */
+
+static void show_service(const json_t *status, time_t now)
+{
+    const json_t *sync = json_object_get(status, "sync");
+    char last[32];
+    char next[32];
+    describe_time(text_of(sync, "last"), now, last);
+    describe_time(text_of(sync, "next"), now, next);
+    const char *ago = strcmp(last, "never") == 0 ? "" : " ago";
+    if (json_is_true(json_object_get(status, "online")))
+        say("online", "asked %s%s, next: %s%s", last, ago, strcmp(next, "never") == 0 ? "" : "in ",
+            strcmp(next, "never") == 0 ? "when told to" : next);
+    else
+        say("OFFLINE", "asked %s%s: %s", last, ago, text_of(status, "error"));
+    if (text_of(sync, "error")[0] != '\0')
+        say("", "%s", text_of(sync, "error"));
+    say("mail", "%" PRId64 " emails in %" PRId64 " inboxes%s", number_of(sync, "emails"),
+        number_of(sync, "inboxes"),
+        json_is_true(json_object_get(sync, "complete")) ? "" : "; not all are listed yet");
+}
+
+static void show_outbox(const json_t *status, time_t now)
+{
+    const json_t *queue = json_object_get(status, "queue");
+    const json_t *quota = json_object_get(status, "quota");
+    const json_t *limit = json_object_get(quota, "daily_limit");
+    char next[32];
+    describe_time(text_of(queue, "next_attempt"), now, next);
+    say("outbox", "%" PRId64 " waiting, %" PRId64 " uploading%s%s%s", number_of(queue, "queued"),
+        number_of(queue, "uploading"), json_is_true(json_object_get(queue, "paused")) ? ", paused" : "",
+        strcmp(next, "never") == 0 ? "" : ", next attempt in ", strcmp(next, "never") == 0 ? "" : next);
+    if (text_of(queue, "error")[0] != '\0')
+        say("", "%s", text_of(queue, "error"));
+    say("sent", "%" PRId64 ", and %" PRId64 " in failed/", number_of(queue, "sent"),
+        number_of(queue, "failed"));
+    if (json_is_integer(limit))
+        say("today", "%" PRId64 " sent, of %" PRId64, number_of(quota, "sent_today"),
+            (int64_t)json_integer_value(limit));
+    else
+        say("today", "%" PRId64 " sent", number_of(quota, "sent_today"));
+}
+
+static void show_capabilities(const json_t *status)
+{
+    static const char *const names[][2] = {
+        {"inbox_list", "list of inboxes"},
+        {"content", "content"},
+        {"raw", "raw messages"},
+        {"outbound", "list of sent mail"},
+    };
+    const json_t *capabilities = json_object_get(status, "capabilities");
+    char line[200] = "";
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        const char *state = text_of(capabilities, names[i][0]);
+        size_t len = strlen(line);
+        snprintf(line + len, sizeof(line) - len, "%s%s%s", i > 0 ? ", " : "",
+                 strcmp(state, "present") == 0  ? ""
+                 : strcmp(state, "absent") == 0 ? "no "
+                                                : "not known: ",
+                 names[i][1]);
+    }
+    say("service", "%s", line);
+}
+
+static void show(const char *path, const json_t *status)
+{
+    time_t now = time(NULL);
+    char age[32];
+    const json_t *counters = json_object_get(status, "counters");
+    describe_time(text_of(status, "started"), now, age);
+    say("mount", "%s", path);
+    say("source", "%s", text_of(status, "service"));
+    say("running", "%s, inboxfs %s", age, text_of(status, "version"));
+    show_service(status, now);
+    show_outbox(status, now);
+    show_capabilities(status);
+    say("requests", "%" PRId64 ", %" PRId64 " of them failed", number_of(counters, "requests"),
+        number_of(counters, "failed_requests"));
+}
+
+/* ---------------------------------------------------------------- finding the mounts */
+
+/* A request that a daemon which hangs has taken cannot be called back by a signal, but the whole program can
+ * end. */
+static void *give_up(void *path)
+{
+    sleep(PATIENCE_S);
+    complain("%s does not answer: its inboxfs hangs, or is stopped", (const char *)path);
+    _exit(EXIT_FAILURE);
+}
+
+/* 0; -errno: it does not work, or cannot be looked into, which is not said. */
+static int read_status(const char *path, json_t **ret_status)
+{
+    _cleanup_close_ int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int fd = root < 0 ? -1 : openat(root, "status.json", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    *ret_status = json_loadfd(fd, 0, NULL);
+    return json_is_string(json_object_get(*ret_status, "service")) ? 0 : -EBADMSG;
+}
+
+/* 0 or -errno, said, but for -EACCES: it is another user's. */
+static int show_mount(char *path)
+{
+    pthread_t timer;
+    json_t *status = NULL;
+    int error = thread_start(&timer, "give-up", give_up, path);
+    if (error != 0) {
+        complain("cannot start: %s", strerror(-error));
+        return error;
+    }
+    error = read_status(path, &status);
+    pthread_cancel(timer);
+    pthread_join(timer, NULL);
+    if (error == 0)
+        show(path, status);
+    else if (error == -ENOTCONN || error == -ECONNABORTED)
+        complain("%s is a dead mount: its inboxfs was killed; mount again, or fusermount3 -u %s", path, path);
+    else if (error == -ENOENT || error == -EBADMSG)
+        complain("%s: no inboxfs is mounted there", path);
+    else if (error != -EACCES)
+        complain("%s: %s", path, strerror(-error));
+    json_decref(status);
+    return error;
+}
+
+static int show_all(void)
+{
+    _cleanup_mountinfo_ char **paths = NULL;
+    bool has_failed = false;
+    bool is_denied = false;
+    bool is_shown = false;
+    int error = mountinfo_list("fuse.inboxfs", &paths);
+    if (error != 0) {
+        complain("cannot read /proc/self/mountinfo: %s", strerror(-error));
+        return EXIT_FAILURE;
+    }
+    for (char **path = paths; *path != NULL; path++) {
+        if (is_shown)
+            putchar('\n');
+        error = show_mount(*path);
+        is_denied = is_denied || error == -EACCES;
+        is_shown = is_shown || error != -EACCES;
+        has_failed = has_failed || (error != 0 && error != -EACCES);
+    }
+    if (!is_shown)
+        complain("%s", is_denied ? ANOTHER_USERS : "no inboxfs is mounted");
+    return has_failed || !is_shown ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int status_command(int argc, char **argv)
+{
+    if (argc == 1)
+        return show_all();
+    if (argc > 2 || argv[1][0] == '-') {
+        complain("usage: inboxfs status [MOUNTPOINT]");
+        return EXIT_USAGE;
+    }
+    int error = show_mount(argv[1]);
+    if (error == -EACCES)
+        complain("%s", ANOTHER_USERS);
+    return error == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

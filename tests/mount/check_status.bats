@@ -1,0 +1,185 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# `inboxfs check` and `inboxfs status`: what they say, what they leave alone, and their exit statuses.
+
+load support
+load background
+load scripted
+
+setup() {
+  use_own_home
+  MOUNT="$DIR/my mail" # mountinfo shows the space as \040
+  mkdir -p "$MOUNT"
+}
+
+teardown() {
+  stop_all
+}
+
+check() { # ARGUMENT...
+  timeout 60 "$INBOXFS" check --api-key-file="$KEY_FILE" --state-dir="$STATE" "$@"
+}
+
+# The line of the matter begins with this verdict and holds these words.
+says() { # VERDICT MATTER WORDS
+  local line
+  line=$(grep -E "^[^ ]+ +$2 " <<<"$output") || fail "nothing of $2 in: $output"
+  [[ $line =~ ^$1\ .*$3 ]] || fail "is: $line" $'\n'"should be: $1, and say: $3"
+}
+
+# ---------------------------------------------------------------- check
+
+@test "check of a service that works says so of every matter, shows no key, and changes nothing" {
+  start_service
+  create_inboxes "$ALICE"
+  wait_until 10 bash -c "[ \"\$(curl -sS -H 'Authorization: Bearer $(<"$KEY_FILE")' '$SERVICE_URL/api/v1/email')\" != '[]' ]"
+  run -0 check "$SERVICE_URL"
+  says ok key "$KEY_FILE: yours, mode 0600"
+  says ok reach 'answers within [0-9]+ ms'
+  says ok answer 'takes the key'
+  says ok inboxes ' 1, listed'
+  for matter in content raw search sent fuse; do
+    says ok $matter ''
+  done
+  says ok state "$STATE will be made"
+  [[ $output != *"$(<"$KEY_FILE")"* ]]
+  [ ! -e "$STATE" ]
+  equal "$(grep -c . <<<"$output")" 12
+}
+
+@test "check tells which mount uses the state" {
+  start_service
+  start_mount
+  run -0 check "$SERVICE_URL"
+  says ok state "yours, [0-9]+ MB left, the mount of process $MOUNT_PID uses it"
+  stop_mount
+  run -0 check "$SERVICE_URL"
+  says ok state 'no mount uses it'
+}
+
+@test "check says what is wrong with the key, and goes on" {
+  start_service
+  chmod 644 "$KEY_FILE"
+  run -1 check "$SERVICE_URL"
+  says FAIL key "can be read by others: chmod 600 $KEY_FILE"
+  says ok fuse ''
+  (umask 077 && echo not-the-key >"$DIR/wrong")
+  run -1 check --api-key-file="$DIR/wrong" "$SERVICE_URL"
+  says FAIL answer 'refuses the key'
+  [[ $output != *not-the-key* ]]
+  INBOXFS_API_KEY=$(<"$KEY_FILE") run -0 "$INBOXFS" check "$SERVICE_URL"
+  says ok key 'from INBOXFS_API_KEY'
+  run -1 "$INBOXFS" check "$SERVICE_URL"
+  says FAIL key 'no API key'
+}
+
+@test "check says why a service cannot be reached, and which source cannot be used" {
+  (umask 077 && echo key >"$KEY_FILE")
+  run -1 check http://127.0.0.1:1
+  says FAIL reach 'connect'
+  run -1 check http://user:secret@127.0.0.1:1
+  says FAIL source 'cannot be used'
+  [[ $output != *secret* ]]
+  run -1 check http://mail.example
+  says FAIL source 'cannot be used'
+}
+
+@test "check says that others can write to the state, or that it cannot be made" {
+  start_service
+  mkdir -m 777 "$STATE"
+  run -1 check "$SERVICE_URL"
+  says FAIL state 'others can write'
+  run -1 check --state-dir="$KEY_FILE/state" "$SERVICE_URL"
+  says FAIL state "Not a directory"
+}
+
+@test "check of an account of the configuration" {
+  mkdir -p "$XDG_CONFIG_HOME/inboxfs"
+  start_service
+  printf '[work]\nsource = %s\napi-key-file = %s\n' "$SERVICE_URL" "$KEY_FILE" >"$XDG_CONFIG_HOME/inboxfs/config"
+  run -0 "$INBOXFS" check work
+  says ok source "$SERVICE_URL"
+  says ok key "$KEY_FILE"
+  run -2 "$INBOXFS" check play
+}
+
+@test "check of the local service needs no key, and does not start it" {
+  run -0 "$INBOXFS" check "local:$DIR/box"
+  says ok key 'none is needed'
+  says ok data "$DIR/box will be made"
+  [ ! -e "$DIR/box" ]
+}
+
+@test "check of a Core server says what it lacks, and is content" {
+  start_scripted_service
+  run -0 check "$SERVICE_URL"
+  says ok answer 'takes the key'
+  says none inboxes 'does not list'
+}
+
+@test "what a service says cannot reach the terminal" {
+  start_scripted_service
+  control '{"inbox": [{"always": {"status": 500, "body": {"detail": "\u001b[31m red \u009b31m \u202e"}}}], "inbox_list": 500}'
+  run -1 check "$SERVICE_URL"
+  says FAIL reach 'red'
+  run -1 grep -P '[\x00-\x08\x1b]|\xc2\x9b|\xe2\x80\xae' <<<"$output"
+}
+
+@test "check takes no mount point" {
+  run -2 "$INBOXFS" check local "$MOUNT"
+  contains "$output" 'too many arguments'
+}
+
+# ---------------------------------------------------------------- status
+
+@test "status shows a running mount, and finds it by itself" {
+  start_two_inboxes --daily-limit=free
+  message "$BOB" figures >"$MOUNT/drafts/m"
+  mv "$MOUNT/drafts/m" "$MOUNT/outbox/"
+  sync "$MOUNT/outbox"
+  refresh
+  run -0 "$INBOXFS" status "$MOUNT"
+  for line in "mount     $MOUNT" "source    $SERVICE_URL" 'mail      2 emails in 2 inboxes' \
+    'outbox    0 waiting, 0 uploading' 'sent      1, and 0 in failed/' 'today     1 sent, of 10'; do
+    contains "$output" "$line"
+  done
+  grep -E '^online +asked [0-9]+ s ago' <<<"$output"
+  # Others' mounts may be shown beside it, and may end meanwhile.
+  run "$INBOXFS" status
+  contains "$output" "mount     $MOUNT"
+}
+
+@test "status says what waits, and that the service is away" {
+  start_two_inboxes
+  stop_service
+  message "$BOB" later >"$MOUNT/outbox/m"
+  wait_waiting
+  run -0 "$INBOXFS" status "$MOUNT"
+  contains "$output" 'outbox    1 waiting'
+  grep -E '^OFFLINE .*onnect' <<<"$output"
+}
+
+@test "status of a dead mount, and of a folder without one" {
+  start_service
+  start_mount
+  kill -KILL "$MOUNT_PID"
+  wait_until 20 process_is_gone "$MOUNT_PID"
+  run -1 "$INBOXFS" status "$MOUNT"
+  contains "$output" 'is a dead mount'
+  umount -l "$MOUNT" || fusermount3 -uz "$MOUNT"
+  MOUNT_PID=
+  run -1 "$INBOXFS" status "$MOUNT"
+  contains "$output" 'no inboxfs is mounted there'
+  run -2 "$INBOXFS" status "$MOUNT" "$MOUNT"
+}
+
+@test "status of a mount whose daemon is stopped ends by itself" {
+  start_service
+  start_mount
+  kill -STOP "$MOUNT_PID"
+  run timeout -k 1 30 "$INBOXFS" status "$MOUNT"
+  kill -CONT "$MOUNT_PID"
+  equal "$status" 1
+  contains "$output" 'does not answer'
+}
