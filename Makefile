@@ -4,6 +4,7 @@
 #   SANITIZE=LIST  e.g. address,undefined or thread; use a BUILD of its own with it
 #   CC=clang       any C17 compiler
 #   V=1            show the commands
+#   PREFIX=DIR, DESTDIR=DIR, SENDMAIL=yes   see `make install`
 
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -13,7 +14,9 @@ MAKEFLAGS += --no-builtin-rules
 BUILD    ?= build
 PREFIX   ?= /usr/local
 DESTDIR  ?=
-VERSION  := 0.1.0
+SENDMAIL ?=
+# The one place for it; NEWS and debian/changelog begin with the same (tests/mount/install.bats).
+VERSION  := 0.2.0
 ifeq ($(origin CC),default)
 CC       := gcc
 endif
@@ -22,9 +25,10 @@ SANITIZE ?=
 Q        := $(if $(V),,@)
 
 PACKAGES     := fuse3 libcurl jansson gmime-3.0 libxml-2.0 libmicrohttpd sqlite3 libmagic
-DEB_PACKAGES := gcc clang make pkg-config libfuse3-dev fuse3 libcurl4-openssl-dev libjansson-dev libgmime-3.0-dev \
-                libxml2-dev libmicrohttpd-dev libsqlite3-dev libmagic-dev libcmocka-dev libclang-rt-14-dev \
-                clang-format clang-tidy shellcheck scdoc bats jq inotify-tools entr python3-watchdog curl openssl \
+BUILD_PACKAGES := gcc make pkg-config libfuse3-dev libcurl4-openssl-dev libjansson-dev libgmime-3.0-dev libxml2-dev \
+                libmicrohttpd-dev libsqlite3-dev libmagic-dev scdoc
+DEB_PACKAGES := $(BUILD_PACKAGES) fuse3 clang libcmocka-dev libclang-rt-14-dev \
+                clang-format clang-tidy shellcheck bats jq inotify-tools entr python3-watchdog curl openssl \
                 rsync swaks vim git python3 perl attr procps coreutils bsdutils gdb gojq neomutt mutt notmuch maildir-utils isync \
                 dovecot-imapd
 
@@ -77,7 +81,7 @@ MOUNT     := $(shell ls -S tests/mount/*.bats)
 MANUALS   := $(patsubst man/%.scd,$(BUILD)/man/%,$(wildcard man/*.scd))
 
 .PHONY: all deps run check check-layers check-unit check-mount bench fuzz torture stress lint format asan tsan install \
-        uninstall clean help unit-% manuals
+        uninstall dist clean help unit-% manuals
 .SECONDARY:
 
 all: $(PROGRAMS) $(MANUALS) ## build the programs and manuals into build/
@@ -214,14 +218,41 @@ lint: deps ## clang-format, clang-tidy, shellcheck
 format: ## rewrite the sources in the project's format
 	clang-format -i $(shell git ls-files '*.[ch]')
 
-install: all ## install under PREFIX (default /usr/local), DESTDIR honoured
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/man/man8
-	install -m 0755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-	for m in $(MANUALS); do install -m 0644 $$m $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}; done
+# What is installed: SOURCE:TARGET, the target below PREFIX.
+MANUALS_IN  = $(foreach m,$(MANUALS),$(m):share/man/man$(subst .,,$(suffix $(m)))/$(notdir $(m)))
+DOCUMENTS   = README.md NEWS LICENSE $(wildcard docs/*.md)
+INSTALLED   = $(foreach p,$(PROGRAMS),$(p):bin/$(notdir $(p))) $(MANUALS_IN) \
+              $(foreach d,$(DOCUMENTS),$(d):share/doc/inboxfs/$(d))
+# Links that SENDMAIL=yes adds.
+AS_SENDMAIL = sbin/sendmail bin/mailq bin/newaliases
+
+install: all ## install below PREFIX (/usr/local), within DESTDIR; SENDMAIL=yes: be sendmail, mailq and newaliases, too
+	@for file in $(INSTALLED); do \
+	    case $${file#*:} in bin/*) mode=0755 ;; *) mode=0644 ;; esac; \
+	    install -D -m $$mode "$${file%%:*}" "$(DESTDIR)$(PREFIX)/$${file#*:}" || exit; \
+	done
+	@for link in $(if $(SENDMAIL),$(AS_SENDMAIL)); do \
+	    install -d "$(DESTDIR)$(PREFIX)/$${link%/*}" && \
+	    ln -sf ../bin/inboxfs-sendmail "$(DESTDIR)$(PREFIX)/$$link" || exit; \
+	done
 
 uninstall: ## remove what install put there
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,$(notdir $(PROGRAMS)))
-	for m in $(notdir $(MANUALS)); do rm -f $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}/$$m; done
+	@cd "$(DESTDIR)$(PREFIX)" && rm -f $(foreach i,$(INSTALLED),$(lastword $(subst :, ,$(i))))
+	@cd "$(DESTDIR)$(PREFIX)" && for link in $(AS_SENDMAIL); do \
+	    [ "$$(readlink "$$link")" != ../bin/inboxfs-sendmail ] || rm "$$link" || exit; \
+	done
+	@cd "$(DESTDIR)$(PREFIX)" && { [ ! -d share/doc/inboxfs ] || find share/doc/inboxfs -type d -empty -delete; }
+
+# ---------------------------------------------------------------- to give away
+
+DIST := $(BUILD)/inboxfs-$(VERSION).tar
+
+dist: ## the last commit as BUILD/inboxfs-VERSION.tar.gz, each time the same bytes
+	@mkdir -p $(BUILD)
+	@git diff --quiet HEAD || echo "dist: what is not committed is not in it" >&2
+	@git -c tar.umask=0022 archive --prefix=inboxfs-$(VERSION)/ -o $(DIST) HEAD
+	@gzip -9nf $(DIST)
+	@echo $(DIST).gz
 
 clean: ## remove what was built
 	rm -rf $(BUILD)

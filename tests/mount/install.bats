@@ -1,0 +1,84 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# What is given away: `make install`, `make uninstall`, `make dist`, and the version.
+
+load support
+
+# Not as part of the make that runs the check, which has built everything.
+make()
+{
+    env -u MAKEFLAGS -u MAKELEVEL make -s --no-print-directory -C "$REPOSITORY" BUILD="${BUILD#"$REPOSITORY"/}" "$@"
+}
+
+# Every file, folder and link below FOLDER, with its mode, and what is in it.
+tree_of() # FOLDER
+{
+    (cd "$1" && find . -printf '%P %y %m %l\n' | sort && find . -type f -exec sha256sum {} + | sort)
+}
+
+@test "make install brings programs, manuals and documents, and make uninstall takes them away" {
+    local root=$DIR/root
+    mkdir -p "$root"/opt/{bin,share/man/man5,share/man/man8,share/doc/other}
+    echo mine >"$root/opt/bin/mine"
+    tree_of "$root" >"$DIR/before"
+
+    make install DESTDIR="$root" PREFIX=/opt
+    present "$root"/opt/bin/{mine,inboxfs,inboxd,inboxfs-sendmail} "$root"/opt/share/man/man5/inboxfs.5 \
+        "$root"/opt/share/man/man8/{inboxfs,inboxd,inboxfs-sendmail}.8 "$root"/opt/share/doc/inboxfs/{NEWS,README.md,LICENSE}
+    missing "$root"/opt/sbin
+    cmp "$INBOXFS" "$root/opt/bin/inboxfs"
+    "$root/opt/bin/inboxfs" --version
+    equal "$(stat -c %a "$root/opt/bin/inboxfs" "$root/opt/share/man/man8/inboxfs.8" | paste -s)" "755"$'\t'"644"
+
+    # Over itself, nothing is another.
+    tree_of "$root" >"$DIR/installed"
+    make install DESTDIR="$root" PREFIX=/opt
+    tree_of "$root" | diff "$DIR/installed" -
+
+    make uninstall DESTDIR="$root" PREFIX=/opt
+    tree_of "$root" | diff "$DIR/before" -
+}
+
+@test "sendmail, mailq and newaliases are installed when asked for, and what is another's is not removed" {
+    local root=$DIR/root
+    mkdir -p "$root/usr/local/bin" "$root/usr/local/sbin" "$root/usr/local/share/man"/man{5,8} "$root/usr/local/share/doc"
+    tree_of "$root" >"$DIR/before"
+    make install DESTDIR="$root" SENDMAIL=yes
+    "$root/usr/local/sbin/sendmail" --version
+    "$root/usr/local/bin/newaliases"
+    make uninstall DESTDIR="$root"
+    tree_of "$root" | diff "$DIR/before" -
+
+    ln -s other "$root/usr/local/sbin/sendmail"
+    echo other >"$root/usr/local/bin/mailq"
+    mkdir "$root/usr/local/share/doc/inboxfs"
+    echo mine >"$root/usr/local/share/doc/inboxfs/notes"
+    make uninstall DESTDIR="$root"
+    present "$root/usr/local/share/doc/inboxfs/notes"
+    equal "$(readlink "$root/usr/local/sbin/sendmail") $(cat "$root/usr/local/bin/mailq")" "other other"
+}
+
+@test "the programs and NEWS have one version" {
+    local version
+    version=$("$INBOXFS" --version)
+    equal "$("$INBOXD" --version)" "inboxd ${version#inboxfs }"
+    equal "$(head -n 1 "$REPOSITORY/NEWS")" "$version"
+}
+
+@test "make dist gives the same bytes each time: all that is committed, with the commit's time" {
+    [ -e "$REPOSITORY/.git" ] || skip "not a git repository"
+    # Not where somebody keeps a tarball.
+    local build=build/tests/dist.$$ tarball
+    tarball=$REPOSITORY/$build/inboxfs-$("$INBOXFS" --version | cut -d' ' -f2).tar.gz
+    make dist BUILD="$build"
+    mv "$tarball" "$DIR/first"
+    (umask 077 && TZ=Asia/Tokyo make dist BUILD="$build")
+    cmp "$DIR/first" "$tarball"
+    rm -r "${REPOSITORY:?}/$build"
+
+    tar -tzf "$DIR/first" | grep -v '/$' | sed 's|^[^/]*/||' | sort >"$DIR/names"
+    git -C "$REPOSITORY" ls-tree -r --name-only HEAD | sort | diff - "$DIR/names"
+    equal "$(tar --utc --full-time -tvzf "$DIR/first" | awk '{ print $4, $5 }' | sort -u)" \
+        "$(TZ=UTC git -C "$REPOSITORY" log -1 --date=format-local:'%Y-%m-%d %H:%M:%S' --format=%cd)"
+}
