@@ -30,7 +30,7 @@ BUILD_PACKAGES := gcc make pkg-config libfuse3-dev libcurl4-openssl-dev libjanss
 DEB_PACKAGES := $(BUILD_PACKAGES) fuse3 clang libcmocka-dev libclang-rt-14-dev \
                 clang-format clang-tidy shellcheck bats jq inotify-tools entr python3-watchdog curl openssl \
                 rsync swaks vim git python3 perl attr procps coreutils bsdutils gdb gojq neomutt mutt notmuch maildir-utils isync \
-                dovecot-imapd
+                dovecot-imapd s-nail git-email libmailtools-perl
 
 # Looked up lazily, so that `make deps` and `make help` work where pkg-config is not installed yet.
 PKG_CFLAGS = $(eval PKG_CFLAGS := $$(shell pkg-config --cflags $$(PACKAGES) | sed 's/-I/-isystem /g'))$(PKG_CFLAGS)

@@ -388,6 +388,48 @@ among_own_mounts() # COMMAND...
   done
 }
 
+@test "s-nail sends by it: attachments, Bcc, and a message whose headers name who gets it" {
+  local nail=(s-nail -:/ -S mta="$BUILD/inboxfs-sendmail" -S from="Alice <$ALICE>")
+  printf 'a,b\n' >"$DIR/figures.csv"
+  "${nail[@]}" -s "by s-nail" -c "Carol <$CAROL>" -a "$DIR/figures.csv" "Bob <$BOB>" <<<'Grüße'
+  "${nail[@]}" -S mta-arguments='-oem -oi' -s blind -b "$CAROL" "$BOB" <<<$'one\n.\ntwo'
+  printf 'To: %s\nBcc: %s\nSubject: template\n\nText.\n' "$BOB" "$CAROL" | "${nail[@]}" -t
+  settle
+  holds <(content "$BOB" "by s-nail") '(.plain_text | rtrimstr("\n")) == "Grüße" and .cc_addresses[0].address == $c and
+    .attachments[0].filename == "figures.csv"' --arg c "$CAROL"
+  equal "$(content "$BOB" blind | jq .plain_text)" '"one\n.\ntwo\n"'
+  for subject in blind template; do
+    holds <(content "$BOB" "$subject") '[.to_addresses[].address] == [$b] and .cc_addresses == [] and
+      .bcc_addresses == []' --arg b "$BOB"
+    has_received "$CAROL" "$subject"
+  done
+}
+
+@test "git send-email sends patches by it: names that are no ASCII, those of trailers, Bcc" {
+  export HOME=$DIR GIT_CONFIG_NOSYSTEM=1
+  git init -q "$DIR/work"
+  cd "$DIR/work"
+  git config user.name 'Älice'
+  git config user.email "$ALICE"
+  git config sendemail.smtpserver "$BUILD/inboxfs-sendmail"
+  git config sendemail.confirm never
+  git commit -q --allow-empty -m root
+  for patch in one two; do
+    echo "Grüße $patch" >"$patch"
+    git add "$patch"
+    git commit -qm "$patch"$'\n\n'"Cc: Carol Müller <$CAROL>"
+  done
+  git send-email --quiet --to="$BOB" --suppress-cc=self -2 >/dev/null
+  git send-email --quiet --to="$BOB" --suppress-cc=all --bcc="$CAROL" --subject-prefix=BLIND -1 >/dev/null
+  settle
+  holds <(content "$BOB" '[PATCH 2/2] two') '(.plain_text | contains("+Grüße two")) and
+    .cc_addresses == [{address: $c, name: "Carol Müller"}]' --arg c "$CAROL"
+  content "$BOB" '[PATCH 1/2] one' >"$DIR/first"
+  holds "$DIR/first" '.from_address.address == $a' --arg a "$ALICE"
+  holds <(content "$BOB" '[BLIND] two') '.cc_addresses == [] and .bcc_addresses == []'
+  has_received "$CAROL" '[BLIND] two'
+}
+
 @test "the calls of cron, at, mdadm, PHP and python arrive" {
   printf 'From: root (Cron Daemon)\nTo: root\nSubject: cron\nAuto-Submitted: auto-generated\n\nout\n' |
     sendmail -i -FCronDaemon -B8BITMIME -oem root
