@@ -1,0 +1,287 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# The recipes of docs/COOKBOOK.md, each run as it stands there. One service and one mount serve them all; a recipe leaves
+# nothing behind that another one would trip over.
+
+# shellcheck disable=SC2034 # support.bash uses them
+
+load support
+
+COOKBOOK=$REPOSITORY/docs/COOKBOOK.md
+DIR=$BATS_FILE_TMPDIR
+MOUNT=$DIR/mail
+STATE=$DIR/state
+SERVICE=$DIR/service
+KEY_FILE=$DIR/key
+MOUNT_LOG=$DIR/inboxfs.log
+INBOX=$MOUNT/inboxes/$ALICE
+# Of the one service.
+[ ! -e "$DIR/url" ] || SERVICE_URL=$(<"$DIR/url")
+
+setup_file() {
+  start_two_inboxes
+  refresh
+  echo "$SERVICE_URL" >"$DIR/url"
+  # A home, as a user has it, with the programs that recipes name.
+  git config --file "$DIR/.gitconfig" user.name Alice
+  git config --file "$DIR/.gitconfig" user.email "$ALICE"
+  mkdir "$DIR/bin"
+  export HOME=$DIR INBOXFS_BASE_URL=$SERVICE_URL
+}
+
+teardown_file() {
+  stop_all
+}
+
+# The block below the heading.
+recipe() { # HEADING
+  awk -v heading="## $1" '$0 == heading { found = 1 } found && /^```$/ { exit } block { print } found && /^```sh$/ { block = 1 }' \
+    "$COOKBOOK"
+}
+
+run_recipe() { # TEXT
+  cd "$DIR" && PATH=$DIR/bin:$BUILD:$PATH exec timeout -k 1 30 bash -eu -o pipefail -c "$1"
+}
+
+cook() { # HEADING
+  local text
+  text=$(recipe "$1")
+  [ -n "$text" ] || fail "no such recipe: $1" || return
+  (run_recipe "$text")
+}
+
+# One that goes on until it is ended: runs until the condition holds. timeout(1) makes a process group of its own.
+cook_until() { # HEADING COMMAND...
+  local text cooking result=0
+  text=$(recipe "$1")
+  run_recipe "$text" 3>&- {PAUSE}>&- &
+  cooking=$!
+  wait_until 20 "${@:2}" || result=1
+  kill "$cooking"
+  wait "$cooking" || true
+  return "$result"
+}
+
+# A program that a recipe names: its text from standard input.
+program() { # NAME
+  cat >"$DIR/bin/$1"
+  chmod +x "$DIR/bin/$1"
+}
+
+# Mail to alice, seen in the mount. More header lines may be given.
+arrives() { # SUBJECT TEXT [HEADER...]
+  printf '%s\n' "From: Bob <$BOB>" "To: $ALICE" "Subject: $1" "${@:3}" '' "$2" |
+    "$INBOXD" deliver --data="$SERVICE" -f "$BOB" "$ALICE"
+  refresh
+}
+
+settle() {
+  sync "$MOUNT/outbox"
+}
+
+@test "each recipe has a test" {
+  local headings
+  headings=$(sed -n 's/^## //p' "$COOKBOOK")
+  [ "$(wc -l <<<"$headings")" -ge 20 ]
+  equal "$(grep -c '^```sh$' "$COOKBOOK")" "$(wc -l <<<"$headings")"
+  equal "$(sed -nE 's/^ .*(cook|cook_until) "([^"$]*)".*/\2/p' "$BATS_TEST_FILENAME" | sort -u)" "$(sort <<<"$headings")"
+}
+
+@test "send a message" {
+  cook "Send a message"
+  settle
+  has_received "$BOB" Hello 1
+}
+
+@test "send, and wait for the id" {
+  run -0 cook "Send, and wait for the service's id"
+  [[ ${lines[-1]} =~ ^[0-9a-f-]{36}$ ]]
+  has_received "$BOB" Backup 1
+}
+
+@test "wait for a one-time code" {
+  arrives 'An old code' 'It is 999999.'
+  program sign-up <<END
+printf '%s\n' 'From: $BOB' "To: \$1" 'Subject: Your code' '' 'Your code is 271828, for ten minutes.' |
+  $INBOXD deliver --data=$SERVICE "\$1" && echo sync >$MOUNT/ctl
+END
+  run -0 cook "Wait for a one-time code"
+  equal "$output" 271828
+}
+
+@test "answer while away, once, and no robots" {
+  # Those that are there are not to be answered.
+  mkdir -p "$DIR/answered"
+  for mail in "$INBOX"/*_*/; do mkdir "$DIR/answered/$(basename "$mail")"; done
+  arrives 'Are you there' 'Hello?'
+  arrives 'A newsletter' 'News.' 'List-Id: <news.example>'
+  cook "Answer while you are away"
+  cook "Answer while you are away"
+  settle
+  equal "$(received_count "$BOB" 'Re: Are you there')" 1
+  equal "$(received_count "$BOB" 'Re: A newsletter')" 0
+}
+
+@test "a digest, once a day" {
+  arrives 'For the digest' 'x'
+  cook "Send yourself a digest"
+  settle
+  cook "Send yourself a digest"
+  settle
+  local subject
+  subject="Mail of $(date -u +%F)"
+  equal "$(received_count "$ALICE" "$subject")" 1
+  contains "$(content "$ALICE" "$subject" | jq -r .plain_text)" "$BOB: For the digest"
+}
+
+@test "a report with an attachment" {
+  cook "Send a report with an attachment from cron"
+  settle
+  holds <(content "$BOB" 'Disk report') '.attachments[0].filename == "disk.txt"'
+}
+
+@test "letters from a table, each once" {
+  printf 'Bob,%s\nAlice,%s\n' "$BOB" "$ALICE" >"$DIR/people.csv"
+  cook "Merge letters from a table"
+  settle
+  cook "Merge letters from a table"
+  settle
+  equal "$(received_count "$BOB" Invitation)" 1
+  contains "$(content "$ALICE" Invitation | jq -r .plain_text)" 'Dear Alice'
+}
+
+@test "an agent answers what comes" {
+  program agent <<<"tr a-z A-Z"
+  answered() {
+    [ -e "$DIR/asked" ] || { arrives 'A question' 'how are you'; touch "$DIR/asked"; }
+    has_received "$BOB" 'Re: A question'
+  }
+  # The recipe has the stream open before the question comes.
+  listens() {
+    find /proc/[0-9]*/fd -lname "$MOUNT/events" 2>/dev/null | grep -q . && answered
+  }
+  cook_until "Let an agent answer" listens
+  contains "$(content "$BOB" 'Re: A question' | jq -r .plain_text)" 'HOW ARE YOU'
+  settle
+  has_received "$BOB" 'Re: A question' 1
+}
+
+@test "forward" {
+  arrives 'An old contract' 'Signed.' 'Date: Sun, 01 Feb 2026 00:00:00 +0000'
+  arrives 'A contract' 'Sign this.'
+  cook "Forward what matters"
+  settle
+  has_received "$BOB" 'Fwd: A contract' 1
+}
+
+@test "search and act" {
+  arrives 'Invoice 17' 'Pay 42.'
+  wait_until 20 test -n "$(compgen -G "$MOUNT/search/invoice from:bob/*.json")"
+  cook "Search, and do something with what is found"
+  equal "$(cat "$DIR"/invoices/*_invoice-17_*.txt)" 'Pay 42.'
+}
+
+@test "extract all attachments" {
+  arrives 'With a file' "$(printf '%s\n' '--b' 'Content-Type: text/plain' '' 'See.' '--b' 'Content-Type: text/csv' \
+    'Content-Disposition: attachment; filename="../figures.csv"' '' '1,2' '--b--')" \
+    'MIME-Version: 1.0' 'Content-Type: multipart/mixed; boundary=b'
+  cook "Extract all attachments"
+  equal "$(cat "$DIR"/attachments/*figures.csv)" '1,2'
+}
+
+@test "count by sender" {
+  arrives 'Counted' 'x'
+  run -0 cook "Count mail by sender"
+  [[ $output =~ [0-9]+\ $BOB ]]
+}
+
+@test "a table of an inbox" {
+  arrives 'One, "two"' 'x'
+  cook "Make a table of an inbox"
+  grep -q "\"$BOB\",\"One, \"\"two\"\"\"\$" "$DIR/inbox.csv"
+}
+
+@test "links to unsubscribe, folded ones too" {
+  arrives 'List' 'x' 'List-Unsubscribe: <mailto:u@news.example>,' ' <https://news.example/u?id=1>'
+  run -0 cook "List links to unsubscribe"
+  contains "$output" 'https://news.example/u?id=1'
+}
+
+@test "archive in git, and again" {
+  arrives 'To be kept' 'x'
+  cook "Archive an inbox in git"
+  arrives 'To be kept, too' 'x'
+  cook "Archive an inbox in git"
+  cook "Archive an inbox in git"
+  equal "$(git -C "$DIR/archive" rev-list --count HEAD)" 2
+  git -C "$DIR/archive" ls-files | grep -q 'to-be-kept-too_.*/body.txt'
+}
+
+@test "back up and restore" {
+  arrives 'Saved' 'x'
+  echo 'half a letter' >"$MOUNT/drafts/letter"
+  cook "Back up"
+  tar -tzf "$DIR/mail-backup.tar.gz" | grep -q '_saved_.*json'
+  rm "$MOUNT/drafts/letter"
+  cook "Restore"
+  equal "$(cat "$MOUNT/drafts/letter")" 'half a letter'
+  rm "$MOUNT/drafts/letter"
+}
+
+@test "two machines share out the mail" {
+  local text
+  text=$(recipe "Two machines on one account")
+  run -0 cook "Two machines on one account"
+  equal "$(sort <(echo "$output") <(bash -eu -c "${text/machine=0/machine=1}") | grep .)" \
+    "$(jq -r .file "$INBOX/index.jsonl" | sort)"
+}
+
+@test "a second mount" {
+  run -0 cook "A second mount of the account"
+  contains "$output" "$ALICE"
+  wait_until 20 fusermount3 -u "$DIR/second"
+}
+
+@test "a program started by systemd" {
+  program systemctl <<<"echo \"\$@\" >>$DIR/systemctl.log"
+  program handle-mail <<<':'
+  cook "Start a program when mail comes, by systemd"
+  contains "$(cat "$DIR/systemctl.log")" '--user enable --now handle-mail.path'
+  if command -v systemd-analyze >/dev/null; then
+    run systemd-analyze verify --man=no "$DIR"/.config/systemd/user/handle-mail.{path,service}
+    [[ $output != *handle-mail* ]] || fail "$output"
+  fi
+}
+
+@test "notify the desktop" {
+  program notify-send <<<"printf '%s\n' \"\$@\" >>$DIR/notified"
+  noticed() {
+    grep -q "^inotifywait" /proc/[0-9]*/comm && { arrives 'Ding dong' 'x'; grep -qx 'Ding dong' "$DIR/notified"; }
+  }
+  cook_until "Notify the desktop" noticed
+  grep -qx "$BOB" "$DIR/notified"
+}
+
+@test "flag mail in the Maildir" {
+  arrives 'To be flagged' 'x'
+  wait_until 20 test -d "$MOUNT/maildir/$ALICE/new"
+  cook "Flag mail as a mail program does"
+  grep -l '^Subject: To be flagged' "$MOUNT/maildir/$ALICE"/cur/*:2,F
+}
+
+@test "an inbox for each purpose" {
+  cook "An inbox for each purpose"
+  compgen -G "$MOUNT/inboxes/shop-*@$DOMAIN/inbox.json"
+}
+
+@test "what failed is told, and tried again" {
+  printf 'From: %s\nTo: %s\nSubject: x\nAttach: none.txt\n\nx\n' "$ALICE" "$BOB" >"$MOUNT/outbox/no-such-file"
+  wait_failed no-such-file
+  run -0 cook "Say what failed, and why"
+  contains "$output" 'none.txt'
+  echo x >"$MOUNT/attachments/none.txt"
+  cook "Try again what was refused"
+  settle
+  present "$MOUNT/sent/no-such-file"
+}
