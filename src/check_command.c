@@ -25,8 +25,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/secret_file.h"
 #include "mail_account.h"
-#include "secret.h"
 #include "state_dir.h"
 
 enum {
@@ -472,7 +472,7 @@ int check_command(const struct options *options)
     check_service(&check);
     check_fuse(&check);
     check_state(&check);
-    secret_free(&check.key);
+    secret_free(check.key);
     free(check.base);
     log_set_prefix("inboxfs: ");
     return check.has_failed ? EXIT_FAILURE : EXIT_SUCCESS;

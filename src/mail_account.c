@@ -19,7 +19,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "secret.h"
+#include "base/secret_file.h"
 #include "service/service.h"
 #include "state_dir.h"
 
@@ -27,6 +27,32 @@
 #define LOCAL_BASE_URL "http://" LOCAL_DOMAIN
 
 /* ---------------------------------------------------------------- the API key */
+
+/* A key stands in a header line: one word of printable ASCII. */
+static int take_word(const char *text, char **ret_key)
+{
+    const char *start = text + strspn(text, " \t\r\n");
+    size_t len = strcspn(start, " \t\r\n");
+    for (size_t i = 0; i < len; i++)
+        if (start[i] <= ' ' || start[i] > '~')
+            return -EINVAL;
+    if (len == 0 || start[len + strspn(start + len, " \t\r\n")] != '\0')
+        return -EINVAL;
+    *ret_key = strndup(start, len);
+    return *ret_key == NULL ? -ENOMEM : 0;
+}
+
+static int read_key_file(const char *path, char **ret_key)
+{
+    _cleanup_secret_ char *line = NULL;
+    _cleanup_free_ char *reason = NULL;
+    int error = secret_file_read(path, "the API key file", &line, &reason);
+    if (error != 0)
+        log_error("%s", reason != NULL ? reason : strerror(-error));
+    else if ((error = take_word(line, ret_key)) != 0)
+        log_error("the API key file %s does not hold one key", path);
+    return error;
+}
 
 static int read_key_command(const char *command, char **ret_key)
 {
@@ -47,7 +73,7 @@ static int read_key_command(const char *command, char **ret_key)
         log_error("the API key command failed (%s %d)", WIFEXITED(status) ? "exit status" : "signal",
                   WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
         error = -EACCES;
-    } else if ((error = secret_take_word(text, ret_key)) != 0) {
+    } else if ((error = take_word(text, ret_key)) != 0) {
         log_error("the API key command did not print one key");
     }
     explicit_bzero(text, sizeof(text));
@@ -57,9 +83,9 @@ static int read_key_command(const char *command, char **ret_key)
 int mail_account_read_key(const struct options *options, char **ret_key)
 {
     if (options->api_key_file != NULL)
-        return secret_read_file(options->api_key_file, "the API key file", ret_key);
+        return read_key_file(options->api_key_file, ret_key);
     if (options->api_key != NULL) {
-        int error = secret_take_word(options->api_key, ret_key);
+        int error = take_word(options->api_key, ret_key);
         if (error != 0)
             log_error("the API key given is not one word of printable characters");
         return error;

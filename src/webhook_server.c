@@ -12,11 +12,12 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/secret_file.h"
 #include "base/strbuf.h"
 #include "mail/webhook.h"
-#include "secret.h"
 #include "service/connections.h"
 #include "service/listener.h"
 #include "store/store.h"
@@ -31,9 +32,7 @@ enum {
 
 static const struct connections_limits limits = {
     .max_open = CONNECTIONS_MAX,
-    .phases_ms = {[CONNECTION_IDLE] = 60 * 1000,
-                  [CONNECTION_RECEIVING] = 300 * 1000,
-                  [CONNECTION_SENDING] = 600 * 1000},
+    .phases_ms = {[CONNECTION_IDLE] = 60 * 1000}, /* of a connection, until its answer is taken */
 };
 
 struct webhook_server {
@@ -218,7 +217,7 @@ void webhook_server_free(struct webhook_server *server)
     if (server->address != NULL)
         listener_remove(server->address);
     free(server->address);
-    secret_free(&server->secret);
+    secret_free(server->secret);
     free(server);
 }
 DEFINE_CLEANUP_FREE(webhook_server)
@@ -241,9 +240,12 @@ int webhook_server_start(const char *listen, const char *secret_file, struct sto
     if (server == NULL)
         return -ENOMEM;
     server->store = store;
-    int error = secret_read_file(secret_file, "the secret of webhooks", &server->secret);
-    if (error != 0)
+    _cleanup_free_ char *reason = NULL;
+    int error = secret_file_read(secret_file, "the secret of webhooks", &server->secret, &reason);
+    if (error != 0) {
+        log_error("%s", reason != NULL ? reason : strerror(-error));
         return error;
+    }
     _cleanup_close_ int listen_fd = -1;
     error = listener_open(listen, &listen_fd, &server->address);
     if (error == 0)

@@ -19,4 +19,10 @@ int secret_file_read(const char *path, const char *what, char **ret_secret, char
 /* Wipes and frees. NULL-safe. */
 void secret_free(char *secret);
 
+static inline void cleanup_secret(char **secret)
+{
+    secret_free(*secret);
+}
+#define _cleanup_secret_ __attribute__((cleanup(cleanup_secret)))
+
 #endif

@@ -62,7 +62,7 @@ says() { # VERDICT MATTER WORDS
   start_service
   chmod 644 "$KEY_FILE"
   run -1 check "$SERVICE_URL"
-  says FAIL key "can be read by others: chmod 600 $KEY_FILE"
+  says FAIL key "open to others: chmod 600 $KEY_FILE"
   says ok fuse ''
   (umask 077 && echo not-the-key >"$DIR/wrong")
   run -1 check --api-key-file="$DIR/wrong" "$SERVICE_URL"

@@ -68,7 +68,7 @@ teardown() {
   start_background --api-key-file=<(sleep 0.3; cat "$KEY_FILE") --config=<(sleep 0.3; echo 'poll-interval = 77') "$SERVICE_URL" "$MOUNT"
   stop_background
   refuses 1 "too large" --api-key-file=<(head -c 10000 /dev/zero | tr '\0' k) "$SERVICE_URL" "$MOUNT"
-  refuses 1 "one word" --api-key-file=<(:) "$SERVICE_URL" "$MOUNT"
+  refuses 1 "one line" --api-key-file=<(:) "$SERVICE_URL" "$MOUNT"
   refuses 2 "unknown" --api-key-file="$KEY_FILE" --config=<(sleep 0.3; echo 'no-such-option = 1') "$SERVICE_URL" "$MOUNT"
 }
 

@@ -192,8 +192,8 @@ END
     --webhook-secret-file="$DIR/secret" "${service[@]}"
   refuses 1 'not ADDRESS:PORT' --webhook-listen=elsewhere:80 --webhook-secret-file="$DIR/secret" "${service[@]}"
   : >"$DIR/secret"
-  refuses 1 'does not hold one word' --webhook-listen=127.0.0.1:0 --webhook-secret-file="$DIR/secret" "${service[@]}"
+  refuses 1 'does not hold one line' --webhook-listen=127.0.0.1:0 --webhook-secret-file="$DIR/secret" "${service[@]}"
   echo "$SECRET" >"$DIR/secret"
   chmod 640 "$DIR/secret"
-  refuses 1 'can be read by others' --webhook-listen=127.0.0.1:0 --webhook-secret-file="$DIR/secret" "${service[@]}"
+  refuses 1 'open to others' --webhook-listen=127.0.0.1:0 --webhook-secret-file="$DIR/secret" "${service[@]}"
 }
