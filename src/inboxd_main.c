@@ -55,6 +55,11 @@ static const char usage[] =
     "  --domain=DOMAIN        of all inboxes (default inbox.localhost)\n"
     "  --allow-host=NAME      a name that clients know it by, beside its address and domain; may be "
     "repeated\n"
+    "  --relay=smtp[s]://HOST[:PORT]\n"
+    "                         the mail server that takes mail for recipients elsewhere (default: none)\n"
+    "  --relay-credentials-file=FILE\n"
+    "                         USER:PASSWORD for it, in a file that only you can read\n"
+    "  --relay-in-clear       smtp:// to another machine may go without TLS\n"
     "  --tier=TIER            emails sent a day: free (10), paid (1000), none (no limit; default)\n"
     "  -f SENDER              deliver: who sent the message, where it does not say\n"
     "  --help, --version\n";
@@ -81,11 +86,19 @@ static bool parse_tier(const char *text, enum service_tier *ret_tier)
 static int parse_arguments(int argc, char **argv, struct arguments *arguments)
 {
     static const struct option options[] = {
-        {"listen", required_argument, NULL, 'l'}, {"data", required_argument, NULL, 'd'},
-        {"domain", required_argument, NULL, 'm'}, {"allow-host", required_argument, NULL, 'a'},
-        {"tier", required_argument, NULL, 't'},   {"help", no_argument, NULL, 'h'},
-        {"smtp", required_argument, NULL, 's'},   {"lmtp", required_argument, NULL, 'L'},
-        {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0},
+        {"listen", required_argument, NULL, 'l'},
+        {"data", required_argument, NULL, 'd'},
+        {"domain", required_argument, NULL, 'm'},
+        {"allow-host", required_argument, NULL, 'a'},
+        {"tier", required_argument, NULL, 't'},
+        {"smtp", required_argument, NULL, 's'},
+        {"lmtp", required_argument, NULL, 'L'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
+        {"relay", required_argument, NULL, 'r'},
+        {"relay-credentials-file", required_argument, NULL, 'c'},
+        {"relay-in-clear", no_argument, NULL, 'C'},
+        {NULL, 0, NULL, 0},
     };
     int option;
     while ((option = getopt_long(argc, argv, "f:hV", options, NULL)) != -1) {
@@ -104,6 +117,12 @@ static int parse_arguments(int argc, char **argv, struct arguments *arguments)
         } else if (option == 't') {
             if (!parse_tier(optarg, &arguments->config.tier))
                 return EXIT_USAGE;
+        } else if (option == 'r') {
+            arguments->config.relay.url = optarg;
+        } else if (option == 'c') {
+            arguments->config.relay.credentials_file = optarg;
+        } else if (option == 'C') {
+            arguments->config.relay.is_clear_allowed = true;
         } else if (option == 'f') {
             arguments->sender = strcmp(optarg, "<>") != 0 ? optarg : "";
         } else if (option == 'h' || option == 'V') {
@@ -280,6 +299,9 @@ static int run(int argc, char **argv, struct arguments *arguments)
         return complain_of_usage("unknown command");
     if (arguments->config.listen == NULL || arguments->config.data_dir == NULL)
         return complain_of_usage("--listen and --data are needed");
+    if (arguments->config.relay.url == NULL &&
+        (arguments->config.relay.credentials_file != NULL || arguments->config.relay.is_clear_allowed))
+        return complain_of_usage("--relay is missing");
     return run_service(&arguments->config);
 }
 

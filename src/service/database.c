@@ -71,7 +71,16 @@ static const char version_1[] =
     "CREATE TRIGGER outbound_inserted AFTER INSERT ON outbound BEGIN"
     " UPDATE settings SET value = value + 1 WHERE name = 'outbound_changes'; END;";
 
-static const char *const versions[] = {version_1};
+/* What the service hands to others by itself (outgoing.h). due_ms: NULL once it failed for good. */
+static const char version_2[] =
+    "CREATE TABLE outgoing (seq INTEGER PRIMARY KEY, kind INTEGER NOT NULL, email INTEGER NOT NULL,"
+    " address TEXT NOT NULL COLLATE NOCASE, attempts INTEGER NOT NULL DEFAULT 0, begun_ms INTEGER NOT NULL,"
+    " due_ms INTEGER, failure TEXT, UNIQUE (kind, email, address));"
+    "CREATE INDEX outgoing_due ON outgoing (kind, due_ms);"
+    "CREATE TRIGGER outbound_updated AFTER UPDATE OF record ON outbound BEGIN"
+    " UPDATE settings SET value = value + 1 WHERE name = 'outbound_changes'; END;";
+
+static const char *const versions[] = {version_1, version_2};
 
 static int newest_version(void)
 {
@@ -151,6 +160,9 @@ struct database {
     pthread_mutex_t read_lock;
     sqlite3 *readers[READERS_KEPT]; /* idle; protected by read_lock */
     size_t readers_len;             /* protected by read_lock */
+    pthread_mutex_t commit_lock;    /* a leaf */
+    pthread_cond_t committed;       /* `commits` grew */
+    uint64_t commits;               /* protected by commit_lock */
 };
 
 static int open_connection(const struct database *database, sqlite3 **ret_db)
@@ -180,6 +192,8 @@ int database_open(const char *dir, enum database_sharing sharing, struct databas
         return -ENOMEM;
     pthread_mutex_init(&database->write_lock, NULL);
     pthread_mutex_init(&database->read_lock, NULL);
+    pthread_mutex_init(&database->commit_lock, NULL);
+    clock_condition_init(&database->committed);
     database->vfs = sharing == DATABASE_ALONE ? "unix-excl" : NULL;
     int length = snprintf(database->path, sizeof(database->path), "%s/inbox.sqlite3", dir);
     if (length < 0 || (size_t)length >= sizeof(database->path))
@@ -222,6 +236,8 @@ void database_free(struct database *database)
     for (size_t i = 0; i < database->readers_len; i++)
         sqlite3_close(database->readers[i]);
     sqlite3_close(database->writer);
+    pthread_cond_destroy(&database->committed);
+    pthread_mutex_destroy(&database->commit_lock);
     pthread_mutex_destroy(&database->read_lock);
     pthread_mutex_destroy(&database->write_lock);
     free(database);
@@ -264,6 +280,14 @@ void database_end_read(struct database *database, sqlite3 *db)
         sqlite3_close(db);
 }
 
+static void count_commit(struct database *database)
+{
+    pthread_mutex_lock(&database->commit_lock);
+    database->commits++;
+    pthread_cond_broadcast(&database->committed);
+    pthread_mutex_unlock(&database->commit_lock);
+}
+
 /* Ends the transaction: commits it, or undoes it where `error` is set; tells the turns that wait for it, and
  * lets the next writer begin. 0, or why nothing was committed. */
 static int end_transaction(struct database *database, int error)
@@ -281,6 +305,8 @@ static int end_transaction(struct database *database, int error)
         sem_post(&turn->is_ended); /* from here on it is gone */
     }
     pthread_mutex_unlock(&database->write_lock);
+    if (error == 0)
+        count_commit(database);
     return error;
 }
 
@@ -326,4 +352,22 @@ int database_end_write(struct database *database, int error)
     bool is_last = database->waiting == 0 || database->turns >= TURNS_MAX;
     int end_error = is_last ? end_transaction(database, 0) : await_end(database);
     return end_error != 0 ? end_error : error;
+}
+
+uint64_t database_commits(struct database *database)
+{
+    pthread_mutex_lock(&database->commit_lock);
+    uint64_t commits = database->commits;
+    pthread_mutex_unlock(&database->commit_lock);
+    return commits;
+}
+
+int database_await_commit(struct database *database, uint64_t seen, int64_t until_ms, struct cancel *cancel)
+{
+    int error = 0;
+    pthread_mutex_lock(&database->commit_lock);
+    while (database->commits == seen && error == 0)
+        error = wait_until(clock_system(), &database->committed, &database->commit_lock, until_ms, cancel);
+    pthread_mutex_unlock(&database->commit_lock);
+    return error;
 }

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "base/cleanup.h"
+#include "base/wait.h"
 
 struct database;
 
@@ -54,5 +55,12 @@ int database_begin_write(struct database *database, sqlite3 **ret_db);
  * `error`, or another -errno: nothing of this turn happened, but for -EIO and its like, when it is not known.
  */
 int database_end_write(struct database *database, int error);
+
+/* How often this process has committed, from any thread. */
+uint64_t database_commits(struct database *database);
+
+/* Waits until it has done so more often than `seen`: 0. -ETIMEDOUT: `until_ms` of the monotonic clock has
+ * come; -EINTR: cancelled. What other processes commit wakes nobody. */
+int database_await_commit(struct database *database, uint64_t seen, int64_t until_ms, struct cancel *cancel);
 
 #endif

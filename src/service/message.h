@@ -43,6 +43,7 @@ struct message {
     char *plain_text; /* or NULL */
     char *html;       /* or NULL */
     bool alternative_content;
+    bool is_automatic; /* written by the service itself, so that no program answers it (RFC 3834) */
     struct message_attachment *attachments;
     size_t attachments_len;
     char *forwarded; /* a whole message in RFC 5322 text, enclosed behind the attachments; or NULL */

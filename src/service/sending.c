@@ -25,6 +25,7 @@
 #include "service/endpoints.h"
 #include "service/inbox.h"
 #include "service/message.h"
+#include "service/outgoing.h"
 #include "service/pool.h"
 #include "sql/query.h"
 
@@ -398,13 +399,12 @@ static int compose(const struct service_context *context, sqlite3 *db, const str
 /* ---------------------------------------------------------------- storing and delivering, inside a write
  * transaction */
 
-/* Delivers a stored message into each inbox that it names, once. `ret_is_complete`: every recipient has an
- * inbox here. */
-static int distribute(sqlite3 *db, const struct message *message, int64_t seq, bool *ret_is_complete)
+/* Delivers a stored message into each inbox that it names, once. The addresses of recipients without an inbox
+ * here are appended to `elsewhere`. */
+static int distribute(sqlite3 *db, const struct message *message, int64_t seq, json_t *elsewhere)
 {
     const json_t *lists[] = {
         [DELIVERY_TO] = message->to, [DELIVERY_CC] = message->cc, [DELIVERY_BCC] = message->bcc};
-    bool is_complete = true;
     /* To before Cc before Bcc: an inbox reached in several ways counts as reached in the most open one. */
     for (size_t way = 0; way < ARRAY_LEN(lists); way++) {
         size_t i;
@@ -412,18 +412,18 @@ static int distribute(sqlite3 *db, const struct message *message, int64_t seq, b
         json_array_foreach (lists[way], i, recipient) {
             int error = delivery_put(db, message, seq, (enum delivery_way)way, recipient);
             if (error == -ENOENT)
-                is_complete = false;
-            else if (error != 0)
+                error =
+                    json_array_append(elsewhere, json_object_get(recipient, "address")) == 0 ? 0 : -ENOMEM;
+            if (error != 0)
                 return error;
         }
     }
-    *ret_is_complete = is_complete;
     return 0;
 }
 
-/* The record of what an inbox sent (interface, GET /api/v1/email/outbound). */
+/* The record of what an inbox sent (interface, GET /api/v1/email/outbound), and what the relay is to do. */
 static int record_sent(sqlite3 *db, const struct message *message, int64_t seq,
-                       const struct service_inbox *sender, enum message_type type, bool is_complete,
+                       const struct service_inbox *sender, enum message_type type, const json_t *elsewhere,
                        char ret_id[37])
 {
     char id[37];
@@ -433,8 +433,8 @@ static int record_sent(sqlite3 *db, const struct message *message, int64_t seq,
     bool is_tracked = json_is_true(json_object_get(sender->record, "open_and_click_tracking"));
     json_t *record =
         json_pack("{s:s, s:s, s:s, s:s, s:O, s:O, s:O, s:O, s:O, s:o, s:s, s:b, s:n}", "id", id, "status",
-                  is_complete ? "sent" : "pending", "inbox_id", service_inbox_id(sender), "subject",
-                  message->subject, "from_address", message->from, "to_addresses", message->to,
+                  json_array_size(elsewhere) == 0 ? "sent" : "pending", "inbox_id", service_inbox_id(sender),
+                  "subject", message->subject, "from_address", message->from, "to_addresses", message->to,
                   "cc_addresses", message->cc, "bcc_addresses", message->bcc, "reply_to_addresses",
                   message->reply_to, "date", delivery_date(message->date_ms), "message_type",
                   message_type_name(type), "open_and_click_tracking", is_tracked, "latest_event");
@@ -447,6 +447,13 @@ static int record_sent(sqlite3 *db, const struct message *message, int64_t seq,
                       "siiis", id, sender->seq, seq, message->date_ms, text);
     if (error == 0)
         memcpy(ret_id, id, sizeof(id));
+    int64_t outbound = sqlite3_last_insert_rowid(db);
+    size_t i;
+    const json_t *address;
+    json_array_foreach (elsewhere, i, address) {
+        if (error == 0)
+            error = outgoing_add(db, OUTGOING_RELAY, outbound, json_string_value(address));
+    }
     return error;
 }
 
@@ -508,13 +515,13 @@ static int store(sqlite3 *db, const struct submission *submission, const struct 
 {
     const struct message *message = &composition->message;
     int64_t seq = 0;
-    bool is_complete = false;
+    json_t *elsewhere = json_array();
     int error = delivery_store(db, message, message->message_id, &composition->row, &seq);
     if (error == 0)
-        error = distribute(db, message, seq, &is_complete);
+        error = distribute(db, message, seq, elsewhere);
     if (error == 0)
-        error =
-            record_sent(db, message, seq, &composition->sender, submission->type, is_complete, result->id);
+        error = record_sent(db, message, seq, &composition->sender, submission->type, elsewhere, result->id);
+    json_decref(elsewhere);
     if (error == 0 && submission->idempotency_key != NULL)
         error = query_execute(db, "INSERT INTO idempotency_keys VALUES (?, ?, ?)", "sss",
                               submission->idempotency_key, submission->digest, result->id);
@@ -629,7 +636,7 @@ int endpoint_send(struct request *request, struct reply *reply)
     return error;
 }
 
-/* ---------------------------------------------------------------- the welcome */
+/* ---------------------------------------------------------------- what the service writes itself */
 
 static const char welcome_subject[] = "Welcome to your inbox";
 static const char welcome_text[] =
@@ -641,26 +648,44 @@ static const char welcome_text[] =
     "\n"
     "Your local email inbox service\n";
 
-static int write_welcome(const struct service_inbox *inbox, const char *domain, const char *support,
-                         struct message *ret_message)
+static const char bounce_subject[] = "Undelivered: %s";
+static const char bounce_text[] =
+    "An email that you sent could not be delivered to everybody it was for. It was given up for:\n"
+    "\n"
+    "%s"
+    "\n"
+    "The email:\n"
+    "\n"
+    "Subject: %s\n"
+    "Date: %s\n"
+    "Message-ID: %s\n"
+    "\n"
+    "Your local email inbox service\n";
+
+/* Fills in what is left to fill in of a message to an inbox: its text is there. */
+static int address_letter(struct message *message, const struct service_inbox *inbox, const char *from,
+                          const char *from_name, const char *domain)
 {
-    struct message *message = ret_message;
-    int error = message_name(message, domain);
-    if (error != 0)
-        return error;
     message->date_ms = clock_realtime_ms(clock_system());
-    message->from = json_pack("{s:s, s:s}", "address", support, "name", "Support");
+    message->from = json_pack("{s:s, s:s}", "address", from, "name", from_name);
     message->to = json_pack("[{s:s, s:s?}]", "address", service_inbox_address(inbox), "name",
                             service_inbox_name(inbox));
     message->cc = json_array();
     message->bcc = json_array();
     message->reply_to = json_array();
-    message->subject = strdup(welcome_subject);
-    if (asprintf(&message->plain_text, welcome_text, service_inbox_address(inbox)) < 0)
-        message->plain_text = NULL;
     bool is_complete = message->from != NULL && message->to != NULL && message->subject != NULL &&
                        message->plain_text != NULL;
-    return is_complete ? 0 : -ENOMEM;
+    return is_complete ? message_name(message, domain) : -ENOMEM;
+}
+
+static int deliver_letter(sqlite3 *db, struct composition *composition)
+{
+    const struct message *message = &composition->message;
+    int64_t seq = 0;
+    int error = write_out(composition);
+    if (error == 0)
+        error = delivery_store(db, message, message->message_id, &composition->row, &seq);
+    return error == 0 ? delivery_put(db, message, seq, DELIVERY_TO, json_array_get(message->to, 0)) : error;
 }
 
 int sending_welcome(sqlite3 *db, const struct service_inbox *inbox, const char *domain)
@@ -673,13 +698,55 @@ int sending_welcome(sqlite3 *db, const struct service_inbox *inbox, const char *
         return 0;
 
     _cleanup_composition_ struct composition composition = {0};
-    int error = write_welcome(inbox, domain, support, &composition.message);
+    struct message *message = &composition.message;
+    message->subject = strdup(welcome_subject);
+    if (asprintf(&message->plain_text, welcome_text, service_inbox_address(inbox)) < 0)
+        message->plain_text = NULL;
+    int error = address_letter(message, inbox, support, "Support", domain);
+    return error == 0 ? deliver_letter(db, &composition) : error;
+}
+
+/* `row` has the thread and the header of the email that bounces. */
+static int write_bounce(sqlite3_stmt *row, const char *reasons, struct message *message)
+{
+    json_t *header = json_loads((const char *)sqlite3_column_text(row, 1), 0, NULL);
+    const char *subject = json_string_value(json_object_get(header, "subject"));
+    const char *date = json_string_value(json_object_get(header, "date"));
+    const char *id = json_string_value(json_object_get(header, "message_id"));
+    bool is_whole = subject != NULL && date != NULL && id != NULL;
+    if (is_whole && asprintf(&message->subject, bounce_subject, subject) < 0)
+        message->subject = NULL;
+    if (is_whole && asprintf(&message->plain_text, bounce_text, reasons, subject, date, id) < 0)
+        message->plain_text = NULL;
+    message->thread = sqlite3_column_int64(row, 0);
+    message->in_reply_to = copy_text(id);
+    message->references = is_whole ? extend_references(header) : NULL;
+    message->is_automatic = true;
+    json_decref(header);
+    return is_whole ? 0 : -EUCLEAN;
+}
+
+int sending_bounce(sqlite3 *db, int64_t outbound, const char *domain, const char *reasons)
+{
+    _cleanup_free_ char *daemon = NULL;
+    if (asprintf(&daemon, "MAILER-DAEMON@%s", domain) < 0)
+        return -ENOMEM;
+    _cleanup_statement_ sqlite3_stmt *row = NULL;
+    int error =
+        query_prepare(db, &row,
+                      "SELECT m.thread, m.header, i.id FROM outbound o JOIN messages m ON m.seq = o.message"
+                      " JOIN inboxes i ON i.seq = o.inbox WHERE o.seq = ?",
+                      "i", outbound);
+    int step = error == 0 ? query_step(row) : error;
+    if (step <= 0)
+        return step < 0 ? step : -EUCLEAN;
+
+    _cleanup_composition_ struct composition composition = {0};
+    error = service_inbox_find_by_id(db, (const char *)sqlite3_column_text(row, 2), &composition.sender);
     if (error == 0)
-        error = write_out(&composition);
-    int64_t seq = 0;
+        error = write_bounce(row, reasons, &composition.message);
     if (error == 0)
         error =
-            delivery_store(db, &composition.message, composition.message.message_id, &composition.row, &seq);
-    bool is_delivered = false;
-    return error == 0 ? distribute(db, &composition.message, seq, &is_delivered) : error;
+            address_letter(&composition.message, &composition.sender, daemon, "Mail Delivery System", domain);
+    return error == 0 ? deliver_letter(db, &composition) : error;
 }

@@ -3,7 +3,8 @@
  * Sending. A request to send is read and checked, its message is composed, stored, delivered into the inboxes
  * here that it is addressed to, and recorded as sent, all of it in one transaction: it is answered once that
  * is on the disk. Its idempotency key is remembered for ever; a request that repeats one is answered with the
- * email that was sent then. Recipients elsewhere are not relayed to; the email then stays `pending`.
+ * email that was sent then. For each recipient elsewhere there is a row for the relay (relay.h) in the same
+ * transaction; without a relay, such an email stays `pending`.
  *
  * The endpoint itself is endpoint_send() (endpoints.h).
  */
@@ -13,6 +14,7 @@
 #include <jansson.h>
 #include <sqlite3.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "service/inbox.h"
 #include "service/validation.h"
@@ -20,6 +22,10 @@
 /* Greets the account's first inbox from support@domain, inside a write transaction; nothing happens where the
  * inbox's rules are against it. 0 or -errno. */
 int sending_welcome(sqlite3 *db, const struct service_inbox *inbox, const char *domain);
+
+/* Puts a bounce into the inbox that sent this email (`outbound`: its seq), from MAILER-DAEMON@domain, inside
+ * a write transaction. `reasons`: who was given up, and why, in lines. 0 or -errno. */
+int sending_bounce(sqlite3 *db, int64_t outbound, const char *domain, const char *reasons);
 
 /* A request to send (interface, POST /api/v1/email/send). What only the database knows of it (the inbox, the
  * attachments, the email replied to) is not checked here. */

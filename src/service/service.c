@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Starts and stops the service. It locks its directory, opens the database and the pool, makes the first key,
- * and starts the server last, so that whoever can connect is served.
+ * starts what sends mail out, and the server last, so that whoever can connect is served.
  */
 #include "service/service.h"
 
@@ -30,6 +30,7 @@ struct service {
     int lock_fd;
     struct service_context context;
     char *domain;
+    struct relay *relay;
     struct server *server;
     struct smtp_server *smtp; /* NULL: there is none */
     struct smtp_server *lmtp;
@@ -42,6 +43,7 @@ void service_stop(struct service *service)
     smtp_server_free(service->smtp);
     smtp_server_free(service->lmtp);
     server_free(service->server);
+    relay_stop(service->relay);
     database_free(service->context.database);
     const int fds[] = {service->context.pool_fd, service->dir_fd, service->lock_fd};
     for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
@@ -168,6 +170,9 @@ static int start(const struct service_config *config, struct service **ret_servi
     int error = check_domain(config->domain, ret_reason);
     if (error == 0)
         error = open_data(service, config, ret_reason);
+    if (error == 0)
+        error = relay_start(&config->relay, service->domain, service->context.database, &service->relay,
+                            ret_reason);
     if (error == 0)
         error = serve(service, config, ret_reason);
     if (error == 0)

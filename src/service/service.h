@@ -8,6 +8,8 @@
 
 #include <stdbool.h>
 
+#include "service/relay.h"
+
 enum service_tier {
     SERVICE_TIER_NONE, /* no daily limit */
     SERVICE_TIER_FREE, /* 10 emails sent a UTC day */
@@ -25,6 +27,7 @@ struct service_config {
      * names, NULL at the end; or NULL. Borrowed until it is stopped. */
     const char *const *hosts;
     enum service_tier tier;
+    struct relay_config relay;
     bool is_alone; /* no other process opens the database meanwhile, so that no file is mapped (database.h) */
 };
 

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The table `outgoing` and the threads that work on it.
+ *
+ * A thread sleeps until a row is due or something was committed. `inboxd deliver` commits in a process of its
+ * own, which nobody is told of, so a kind that it adds rows of is looked at every second.
+ */
+#include "service/outgoing.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/character.h"
+#include "base/cleanup.h"
+#include "base/crash_point.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "sql/query.h"
+
+enum {
+    PAUSE_MIN_MS = 1000,
+    PAUSE_MAX_MS = 60 * 60 * 1000,
+    POLL_MS = 1000,
+};
+
+/* By kind. */
+static const char *const settings[] = {
+    [OUTGOING_RELAY] = "relay",
+    [OUTGOING_WEBHOOK] = "webhooks",
+};
+
+struct outgoing {
+    const struct outgoing_work *work;
+    struct database *database;
+    struct cancel cancel;
+    pthread_t thread;
+};
+
+/* ---------------------------------------------------------------- adding rows */
+
+int outgoing_declare(struct database *database, enum outgoing_kind kind, bool is_done)
+{
+    sqlite3 *db = NULL;
+    int error = database_begin_write(database, &db);
+    if (error != 0)
+        return error;
+    error = query_execute(db,
+                          "INSERT INTO settings VALUES (?, ?) ON CONFLICT DO UPDATE"
+                          " SET value = excluded.value WHERE value != excluded.value",
+                          "si", settings[kind], (int64_t)is_done);
+    return database_end_write(database, error);
+}
+
+int outgoing_add(sqlite3 *db, enum outgoing_kind kind, int64_t email, const char *address)
+{
+    int64_t now = clock_realtime_ms(clock_system());
+    return query_execute(db,
+                         "INSERT OR IGNORE INTO outgoing (kind, email, address, begun_ms, due_ms)"
+                         " SELECT ?, ?, ?, ?, ? FROM settings WHERE name = ? AND value",
+                         "iisiis", (int64_t)kind, email, address, now, now, settings[kind]);
+}
+
+/* ---------------------------------------------------------------- attempts */
+
+void outgoing_explain(struct outgoing_result *result, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(result->words, sizeof(result->words), format, arguments);
+    va_end(arguments);
+    character_replace(result->words, CHARACTER_NOT_PLAIN, '?');
+}
+
+/* A row that is due further ahead than the longest pause was written before the clock was set back. 0,
+ * -ENOENT (none is due) or -errno. */
+static int take_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
+{
+    sqlite3 *db = NULL;
+    int error = database_begin_read(outgoing->database, &db);
+    if (error != 0)
+        return error;
+    int64_t now = clock_realtime_ms(clock_system());
+    sqlite3_stmt *statement = NULL;
+    error = query_prepare(db, &statement,
+                          "SELECT seq, email, address, attempts, begun_ms FROM outgoing WHERE kind = ?1"
+                          " AND (due_ms <= ?2 OR due_ms > ?3) ORDER BY due_ms, seq LIMIT 1",
+                          "iii", (int64_t)outgoing->work->kind, now, now + PAUSE_MAX_MS);
+    if (error == 0)
+        error = query_step(statement);
+    if (error > 0) {
+        *ret_row = (struct outgoing_row){
+            .seq = sqlite3_column_int64(statement, 0),
+            .email = sqlite3_column_int64(statement, 1),
+            .address = query_column_copy(statement, 2, NULL),
+            .attempts = sqlite3_column_int64(statement, 3),
+            .begun_ms = sqlite3_column_int64(statement, 4),
+        };
+        error = ret_row->address != NULL ? 0 : -ENOMEM;
+    } else if (error == 0) {
+        error = -ENOENT;
+    }
+    sqlite3_finalize(statement);
+    database_end_read(outgoing->database, db);
+    return error;
+}
+
+static int postpone(const struct outgoing_work *work, sqlite3 *db, const struct outgoing_row *row,
+                    bool is_away)
+{
+    struct backoff backoff = {PAUSE_MIN_MS, PAUSE_MAX_MS, (unsigned int)row->attempts};
+    int64_t due = clock_realtime_ms(clock_system()) + backoff_next_ms(&backoff);
+    int error = query_execute(db, "UPDATE outgoing SET attempts = attempts + 1, due_ms = ? WHERE seq = ?",
+                              "ii", due, row->seq);
+    if (error != 0 || !is_away)
+        return error;
+    return query_execute(db,
+                         "UPDATE outgoing SET due_ms = ?1 WHERE kind = ?2 AND due_ms < ?1"
+                         " AND (?3 OR address = ?4)",
+                         "iiis", due, (int64_t)work->kind, (int64_t)work->has_one_target, row->address);
+}
+
+/* Inside a write transaction. */
+static int write_down(const struct outgoing_work *work, sqlite3 *db, const struct outgoing_row *row,
+                      const struct outgoing_result *result)
+{
+    int error = 0;
+    switch (result->outcome) {
+    case OUTGOING_DONE:
+        error = query_execute(db, "DELETE FROM outgoing WHERE seq = ?", "i", row->seq);
+        break;
+    case OUTGOING_LATER:
+        error = postpone(work, db, row, result->is_away);
+        break;
+    case OUTGOING_FAILED:
+        error = query_execute(db, "UPDATE outgoing SET due_ms = NULL, failure = ? WHERE seq = ?", "si",
+                              result->words, row->seq);
+        break;
+    }
+    return error == 0 ? work->settle(work->context, db, row, result) : error;
+}
+
+static int record(struct outgoing *outgoing, const struct outgoing_row *row,
+                  const struct outgoing_result *result)
+{
+    sqlite3 *db = NULL;
+    int error = database_begin_write(outgoing->database, &db);
+    if (error != 0)
+        return error;
+    return database_end_write(outgoing->database, write_down(outgoing->work, db, row, result));
+}
+
+/* Sleeps, until there were more commits than these at the longest. */
+static void rest(struct outgoing *outgoing, uint64_t commits, int64_t wait_ms)
+{
+    int64_t until = clock_monotonic_ms(clock_system()) + wait_ms;
+    (void)database_await_commit(outgoing->database, commits, until, &outgoing->cancel);
+}
+
+/* What is not written down would be sent again and again, so nothing else is done before it is. */
+static void record_surely(struct outgoing *outgoing, const struct outgoing_row *row,
+                          const struct outgoing_result *result)
+{
+    struct backoff backoff = {PAUSE_MIN_MS, POLL_MS * 60, 0};
+    int error;
+    while ((error = record(outgoing, row, result)) != 0 && !cancel_is_set(&outgoing->cancel)) {
+        log_error("what became of outgoing mail cannot be written down: %s", strerrordesc_np(-error));
+        rest(outgoing, database_commits(outgoing->database), backoff_next_ms(&backoff));
+    }
+}
+
+static void work_on(struct outgoing *outgoing, const struct outgoing_row *row)
+{
+    const struct outgoing_work *work = outgoing->work;
+    struct outgoing_result result = {0};
+    crash_point("outgoing_due");
+    work->attempt(work->context, outgoing->database, row, &outgoing->cancel, &result);
+    crash_point("outgoing_attempted");
+    int64_t age = clock_realtime_ms(clock_system()) - row->begun_ms;
+    /* What was broken off by our own end says nothing. */
+    bool is_broken_off = result.outcome != OUTGOING_DONE && cancel_is_set(&outgoing->cancel);
+    if (result.is_away && !is_broken_off)
+        log_warning("%s", result.words);
+    if (result.outcome == OUTGOING_LATER && age >= work->lifetime_ms)
+        result.outcome = OUTGOING_FAILED;
+    if (!is_broken_off)
+        record_surely(outgoing, row, &result);
+    crash_point("outgoing_recorded");
+    free(result.answer);
+}
+
+/* ---------------------------------------------------------------- the thread */
+
+/* How long to sleep, as long as nothing is committed. */
+static int64_t next_wait_ms(struct outgoing *outgoing)
+{
+    int64_t poll_ms = outgoing->work->kind == OUTGOING_WEBHOOK ? POLL_MS : PAUSE_MAX_MS;
+    sqlite3 *db = NULL;
+    if (database_begin_read(outgoing->database, &db) != 0)
+        return POLL_MS;
+    int64_t due = 0;
+    int error = query_integer(db, &due,
+                              "SELECT due_ms FROM outgoing WHERE kind = ? AND due_ms IS NOT NULL"
+                              " ORDER BY due_ms LIMIT 1",
+                              "i", (int64_t)outgoing->work->kind);
+    database_end_read(outgoing->database, db);
+    int64_t wait_ms = due - clock_realtime_ms(clock_system());
+    if (error == -ENOENT || (error == 0 && wait_ms > poll_ms))
+        return poll_ms;
+    return error != 0 ? POLL_MS : wait_ms > 0 ? wait_ms : 0;
+}
+
+static void *run(void *argument)
+{
+    struct outgoing *outgoing = argument;
+    bool was_said = false;
+    while (!cancel_is_set(&outgoing->cancel)) {
+        struct outgoing_row row = {0};
+        uint64_t commits = database_commits(outgoing->database);
+        int error = take_due(outgoing, &row);
+        if (error == 0)
+            work_on(outgoing, &row);
+        free(row.address);
+        if (error != 0 && error != -ENOENT && !was_said)
+            log_error("what is outgoing cannot be read: %s", strerrordesc_np(-error));
+        was_said = error != 0 && error != -ENOENT;
+        if (error != 0)
+            rest(outgoing, commits, was_said ? POLL_MS : next_wait_ms(outgoing));
+    }
+    return NULL;
+}
+
+int outgoing_start(const struct outgoing_work *work, struct database *database,
+                   struct outgoing **ret_outgoing)
+{
+    struct outgoing *outgoing = calloc(1, sizeof(*outgoing));
+    if (outgoing == NULL)
+        return -ENOMEM;
+    outgoing->work = work;
+    outgoing->database = database;
+    cancel_init(&outgoing->cancel);
+    int error = thread_start(&outgoing->thread, settings[work->kind], run, outgoing);
+    if (error != 0) {
+        cancel_release(&outgoing->cancel);
+        free(outgoing);
+        return error;
+    }
+    *ret_outgoing = outgoing;
+    return 0;
+}
+
+void outgoing_stop(struct outgoing *outgoing)
+{
+    if (outgoing == NULL)
+        return;
+    cancel_set(&outgoing->cancel);
+    pthread_join(outgoing->thread, NULL);
+    cancel_release(&outgoing->cancel);
+    free(outgoing);
+}

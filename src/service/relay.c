@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One message to one recipient by libcurl, what the server's answer means, and the end of an email's journey:
+ * its status, and its bounce.
+ */
+#include "service/relay.h"
+
+#include <arpa/inet.h>
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/secret_file.h"
+#include "base/strbuf.h"
+#include "service/outgoing.h"
+#include "service/sending.h"
+#include "sql/query.h"
+
+enum {
+    CONNECT_TIMEOUT_S = 30,
+    ANSWER_TIMEOUT_S = 5 * 60, /* RFC 5321 section 4.5.3.2 */
+    TIMEOUT_S = 30 * 60,       /* of all of it */
+    ENDING_MS = 5000,          /* at our own end, for the answer to a message that was sent whole */
+    ANSWER_MAX_BYTES = 1000,
+    REASONS_MAX_BYTES = 1024 * 1024, /* in a bounce */
+    MESSAGE_MAX_BYTES = 200 * 1000 * 1000,
+};
+
+#define LIFETIME_MS (INT64_C(5) * 24 * 60 * 60 * 1000)
+
+struct relay {
+    struct outgoing_work work;
+    struct outgoing *outgoing;
+    const char *domain;
+    char *url;         /* its path is what the server is greeted with */
+    char *credentials; /* "USER:PASSWORD" or NULL */
+    bool needs_tls;    /* by STARTTLS */
+};
+
+/* ---------------------------------------------------------------- one message */
+
+/* A message on its way to one recipient. */
+struct transfer {
+    const struct strbuf *text;
+    size_t offset;        /* of what is still to be read */
+    bool is_read;         /* whole: its last dot is out, or about to be */
+    struct strbuf answer; /* the newest, its lines as they came */
+    struct cancel *cancel;
+    int64_t give_up_ms; /* of the monotonic clock; 0: the cancel was not seen yet */
+};
+
+static size_t on_read(char *buffer, size_t size, size_t count, void *context)
+{
+    struct transfer *transfer = context;
+    size_t len = transfer->text->len - transfer->offset;
+    if (len > size * count)
+        len = size * count;
+    memcpy(buffer, transfer->text->data + transfer->offset, len);
+    transfer->offset += len;
+    transfer->is_read = len == 0;
+    return len;
+}
+
+/* A line of the server's. "250-" goes on, "250 " is the last of an answer. */
+static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
+{
+    struct transfer *transfer = context;
+    struct strbuf *answer = &transfer->answer;
+    size_t len = size * count;
+    bool is_farewell = len >= 3 && memcmp(bytes, "221", 3) == 0;
+    if (is_farewell)
+        return len;
+    const char *last = answer->len > 0 ? strrchr(strbuf_str(answer), '\n') : NULL;
+    const char *line = last != NULL ? last + 1 : strbuf_str(answer);
+    if (strlen(line) < 4 || line[3] != '-')
+        strbuf_clear(answer);
+    if (answer->len > 0)
+        strbuf_append_char(answer, '\n');
+    while (len > 0 && (bytes[len - 1] == '\n' || bytes[len - 1] == '\r'))
+        len--;
+    strbuf_append(answer, bytes, len);
+    return size * count;
+}
+
+static int on_progress(void *context, curl_off_t download_total, curl_off_t download_now,
+                       curl_off_t upload_total, curl_off_t upload_now)
+{
+    (void)download_total, (void)download_now, (void)upload_total, (void)upload_now;
+    struct transfer *transfer = context;
+    if (!cancel_is_set(transfer->cancel))
+        return 0;
+    int64_t now = clock_monotonic_ms(clock_system());
+    if (transfer->give_up_ms == 0)
+        transfer->give_up_ms = now + (transfer->is_read ? ENDING_MS : 0);
+    return now >= transfer->give_up_ms;
+}
+
+#define SET(option, value)                                  \
+    do {                                                    \
+        if (rc == CURLE_OK)                                 \
+            rc = curl_easy_setopt(easy, (option), (value)); \
+    } while (0)
+
+static CURLcode set_server(CURL *easy, const struct relay *relay)
+{
+    CURLcode rc = CURLE_OK;
+    SET(CURLOPT_URL, relay->url);
+    SET(CURLOPT_PROTOCOLS_STR, "smtp,smtps");
+    SET(CURLOPT_PROXY, "");
+    SET(CURLOPT_USE_SSL, relay->needs_tls ? (long)CURLUSESSL_ALL : (long)CURLUSESSL_NONE);
+    SET(CURLOPT_SSL_VERIFYPEER, 1L);
+    SET(CURLOPT_SSL_VERIFYHOST, 2L);
+    SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    if (relay->credentials != NULL)
+        SET(CURLOPT_USERPWD, relay->credentials);
+    SET(CURLOPT_NOSIGNAL, 1L);
+    SET(CURLOPT_QUICK_EXIT, 1L);
+    SET(CURLOPT_CONNECTTIMEOUT, (long)CONNECT_TIMEOUT_S);
+    SET(CURLOPT_SERVER_RESPONSE_TIMEOUT, (long)ANSWER_TIMEOUT_S);
+    SET(CURLOPT_TIMEOUT, (long)TIMEOUT_S);
+    SET(CURLOPT_FORBID_REUSE, 1L);
+    return rc;
+}
+
+static CURLcode set_message(CURL *easy, struct transfer *transfer, const char *sender,
+                            struct curl_slist *recipients, char error_words[CURL_ERROR_SIZE])
+{
+    CURLcode rc = CURLE_OK;
+    SET(CURLOPT_MAIL_FROM, sender);
+    SET(CURLOPT_MAIL_RCPT, recipients);
+    SET(CURLOPT_UPLOAD, 1L);
+    SET(CURLOPT_INFILESIZE_LARGE, (curl_off_t)transfer->text->len);
+    SET(CURLOPT_READFUNCTION, on_read);
+    SET(CURLOPT_READDATA, transfer);
+    SET(CURLOPT_HEADERFUNCTION, on_answer);
+    SET(CURLOPT_HEADERDATA, transfer);
+    SET(CURLOPT_WRITEFUNCTION, on_answer);
+    SET(CURLOPT_WRITEDATA, transfer);
+    SET(CURLOPT_NOPROGRESS, 0L);
+    SET(CURLOPT_XFERINFOFUNCTION, on_progress);
+    SET(CURLOPT_XFERINFODATA, transfer);
+    SET(CURLOPT_ERRORBUFFER, error_words);
+    return rc;
+}
+
+/* Whether an answer was about this message or recipient, not about the connection, its TLS, or who we are. To
+ * libcurl, MAIL, RCPT and DATA that were refused are CURLE_SEND_ERROR. 530: we should have said who we are.
+ */
+static bool is_about_message(CURLcode rc, long status, const struct transfer *transfer)
+{
+    return (rc == CURLE_SEND_ERROR || transfer->is_read) && status >= 400 && status != 421 && status != 530;
+}
+
+static void judge(CURL *easy, CURLcode rc, const struct transfer *transfer, const char *error_words,
+                  struct outgoing_result *result)
+{
+    long status = 0;
+    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+    bool is_ours = is_about_message(rc, status, transfer);
+    result->outcome = rc == CURLE_OK                 ? OUTGOING_DONE
+                      : is_ours && status / 100 == 5 ? OUTGOING_FAILED
+                                                     : OUTGOING_LATER;
+    result->is_away = rc != CURLE_OK && !is_ours;
+    result->status = (int)status;
+    if (rc == CURLE_OK)
+        return;
+    const char *why = error_words[0] != '\0' ? error_words : curl_easy_strerror(rc);
+    if (status >= 400)
+        outgoing_explain(result, "the relay answered: %s", strbuf_str(&transfer->answer));
+    else
+        outgoing_explain(result, "the relay cannot be reached: %s", why);
+}
+
+/* An address that cannot be followed by another one: it was checked when the email was sent. */
+static void transfer_message(const struct relay *relay, const char *sender, const char *recipient,
+                             struct transfer *transfer, struct outgoing_result *result)
+{
+    char error_words[CURL_ERROR_SIZE] = "";
+    struct curl_slist *recipients = curl_slist_append(NULL, recipient);
+    CURL *easy = curl_easy_init();
+    CURLcode rc = easy != NULL && recipients != NULL ? set_server(easy, relay) : CURLE_OUT_OF_MEMORY;
+    if (rc == CURLE_OK)
+        rc = set_message(easy, transfer, sender, recipients, error_words);
+    if (rc == CURLE_OK)
+        rc = curl_easy_perform(easy);
+    judge(easy, rc, transfer, error_words, result);
+    curl_easy_cleanup(easy);
+    curl_slist_free_all(recipients);
+}
+
+/* SMTP has one line end, and what it calls the end of a message must not stand within it in another's words:
+ * each LF, CR and CR LF becomes CR LF. */
+static int append_lines(struct strbuf *text, const char *raw, size_t len)
+{
+    for (size_t i = 0; i < len;) {
+        size_t start = i;
+        while (i < len && raw[i] != '\r' && raw[i] != '\n')
+            i++;
+        strbuf_append(text, raw + start, i - start);
+        if (i < len)
+            strbuf_append(text, "\r\n", 2);
+        if (i + 1 < len && raw[i] == '\r' && raw[i + 1] == '\n')
+            i++;
+        i++;
+    }
+    return text->error;
+}
+
+/* 0, or -errno, with -ENOENT: there is no such email. */
+static int load(struct database *database, int64_t outbound, struct strbuf *text, char **ret_sender)
+{
+    sqlite3 *db = NULL;
+    int error = database_begin_read(database, &db);
+    if (error != 0)
+        return error;
+    sqlite3_stmt *statement = NULL;
+    error = query_prepare(db, &statement,
+                          "SELECT o.record ->> '$.from_address.address', c.raw FROM outbound o"
+                          " JOIN contents c ON c.message = o.message WHERE o.seq = ?",
+                          "i", outbound);
+    if (error == 0)
+        error = query_step(statement);
+    if (error > 0) {
+        *ret_sender = query_column_copy(statement, 0, NULL);
+        error =
+            append_lines(text, sqlite3_column_blob(statement, 1), (size_t)sqlite3_column_bytes(statement, 1));
+        if (error == 0 && *ret_sender == NULL)
+            error = -ENOMEM;
+    } else if (error == 0) {
+        error = -ENOENT;
+    }
+    sqlite3_finalize(statement);
+    database_end_read(database, db);
+    return error;
+}
+
+static void attempt(void *context, struct database *database, const struct outgoing_row *row,
+                    struct cancel *cancel, struct outgoing_result *result)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(MESSAGE_MAX_BYTES);
+    _cleanup_free_ char *sender = NULL;
+    int error = load(database, row->email, &text, &sender);
+    if (error != 0) {
+        result->outcome = OUTGOING_LATER;
+        outgoing_explain(result, "the email cannot be read here: %s", strerrordesc_np(-error));
+        return;
+    }
+    struct transfer transfer = {.text = &text, .answer = STRBUF_INIT(ANSWER_MAX_BYTES), .cancel = cancel};
+    transfer_message(context, sender, row->address, &transfer, result);
+    strbuf_release(&transfer.answer);
+}
+
+/* ---------------------------------------------------------------- what becomes of the email */
+
+/* Rows of this email that are due now: attempts at them are about to be made. */
+static int count_due(sqlite3 *db, int64_t outbound, int64_t *ret_count)
+{
+    return query_integer(db, ret_count,
+                         "SELECT count(*) FROM outgoing WHERE kind = ? AND email = ? AND due_ms <= ?", "iii",
+                         (int64_t)OUTGOING_RELAY, outbound, clock_realtime_ms(clock_system()));
+}
+
+/* A line for each recipient that was given up. */
+static int list_failed(sqlite3 *db, int64_t outbound, struct strbuf *reasons)
+{
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    int error = query_prepare(db, &statement,
+                              "SELECT address, failure FROM outgoing WHERE kind = ? AND email = ?"
+                              " AND due_ms IS NULL ORDER BY seq",
+                              "ii", (int64_t)OUTGOING_RELAY, outbound);
+    if (error != 0)
+        return error;
+    int step;
+    while ((step = query_step(statement)) > 0)
+        strbuf_appendf(reasons, "%s\n    %s\n", (const char *)sqlite3_column_text(statement, 0),
+                       (const char *)sqlite3_column_text(statement, 1));
+    return step < 0 ? step : reasons->error;
+}
+
+static int set_status(sqlite3 *db, int64_t outbound, const char *status)
+{
+    return query_execute(db,
+                         "UPDATE outbound SET record = json_set(record, '$.status', ?)"
+                         " WHERE seq = ? AND record ->> '$.status' = 'pending'",
+                         "si", status, outbound);
+}
+
+static int bounce(const struct relay *relay, sqlite3 *db, int64_t outbound, const char *reasons)
+{
+    int error = sending_bounce(db, outbound, relay->domain, reasons);
+    if (error == 0)
+        error = query_execute(db, "DELETE FROM outgoing WHERE kind = ? AND email = ? AND due_ms IS NULL",
+                              "ii", (int64_t)OUTGOING_RELAY, outbound);
+    return error == 0 ? set_status(db, outbound, "failed") : error;
+}
+
+/* One bounce for all recipients that were given up in one go: it waits for those whose turn is now. */
+static int settle(void *context, sqlite3 *db, const struct outgoing_row *row,
+                  const struct outgoing_result *result)
+{
+    (void)result;
+    int64_t left = 0;
+    int error = count_due(db, row->email, &left);
+    if (error != 0 || left > 0)
+        return error;
+    _cleanup_strbuf_ struct strbuf reasons = STRBUF_INIT(REASONS_MAX_BYTES);
+    error = list_failed(db, row->email, &reasons);
+    if (error == 0 && reasons.len > 0)
+        error = bounce(context, db, row->email, strbuf_str(&reasons));
+    if (error == 0)
+        error = query_integer(db, &left, "SELECT count(*) FROM outgoing WHERE kind = ? AND email = ?", "ii",
+                              (int64_t)OUTGOING_RELAY, row->email);
+    return error == 0 && left == 0 ? set_status(db, row->email, "sent") : error;
+}
+
+/* ---------------------------------------------------------------- start and stop */
+
+static int explain(char **ret_reason, int error, const char *what, const char *url)
+{
+    if (asprintf(ret_reason, "the relay %s: %s", url, what) < 0)
+        *ret_reason = NULL;
+    return error;
+}
+
+/* Only what no name server can change. */
+static bool is_this_machine(const char *host)
+{
+    struct in_addr address;
+    if (inet_pton(AF_INET, host, &address) == 1)
+        return ntohl(address.s_addr) >> 24 == 127;
+    return strcasecmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0;
+}
+
+static int take_parts(struct relay *relay, const struct relay_config *config, CURLU *parts)
+{
+    char *scheme = NULL, *host = NULL, *path = NULL, *query = NULL, *fragment = NULL;
+    bool is_whole = curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
+                    curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
+                    curl_url_get(parts, CURLUPART_PATH, &path, 0) == CURLUE_OK;
+    bool has_more = curl_url_get(parts, CURLUPART_QUERY, &query, 0) == CURLUE_OK ||
+                    curl_url_get(parts, CURLUPART_FRAGMENT, &fragment, 0) == CURLUE_OK;
+    bool is_smtps = is_whole && strcmp(scheme, "smtps") == 0;
+    bool is_smtp = is_whole && strcmp(scheme, "smtp") == 0;
+    int error = (is_smtp || is_smtps) && !has_more && strcmp(path, "/") == 0 ? 0 : -EINVAL;
+    if (error == 0) {
+        relay->needs_tls = is_smtp && !config->is_clear_allowed && !is_this_machine(host);
+        bool is_set = curl_url_set(parts, CURLUPART_PATH, relay->domain, 0) == CURLUE_OK &&
+                      curl_url_get(parts, CURLUPART_URL, &relay->url, 0) == CURLUE_OK;
+        error = is_set ? 0 : -ENOMEM;
+    }
+    curl_free(scheme);
+    curl_free(host);
+    curl_free(path);
+    curl_free(query);
+    curl_free(fragment);
+    return error;
+}
+
+static int read_url(struct relay *relay, const struct relay_config *config, char **ret_reason)
+{
+    CURLU *parts = curl_url();
+    if (parts == NULL)
+        return -ENOMEM;
+    int error = curl_url_set(parts, CURLUPART_URL, config->url, CURLU_DISALLOW_USER) == CURLUE_OK
+                    ? take_parts(relay, config, parts)
+                    : -EINVAL;
+    curl_url_cleanup(parts);
+    if (error == -EINVAL)
+        return explain(ret_reason, error, "it has to be smtp://HOST[:PORT] or smtps://HOST[:PORT]",
+                       config->url);
+    return error;
+}
+
+static int read_credentials(struct relay *relay, const struct relay_config *config, char **ret_reason)
+{
+    if (config->credentials_file == NULL)
+        return 0;
+    int error = secret_file_read(config->credentials_file, "the relay's credentials file",
+                                 &relay->credentials, ret_reason);
+    if (error == 0 && strchr(relay->credentials, ':') == NULL)
+        return explain(ret_reason, -EINVAL, "its credentials file has to hold USER:PASSWORD", config->url);
+    return error;
+}
+
+void relay_stop(struct relay *relay)
+{
+    if (relay == NULL)
+        return;
+    outgoing_stop(relay->outgoing);
+    curl_free(relay->url);
+    secret_free(relay->credentials);
+    free(relay);
+}
+
+static void cleanup_relay(struct relay **relay)
+{
+    relay_stop(*relay);
+}
+
+static int start(const struct relay_config *config, const char *domain, struct database *database,
+                 struct relay **ret_relay, char **ret_reason)
+{
+    _cleanup_(cleanup_relay) struct relay *relay = calloc(1, sizeof(*relay));
+    if (relay == NULL || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return -ENOMEM;
+    relay->domain = domain;
+    relay->work = (struct outgoing_work){
+        .kind = OUTGOING_RELAY,
+        .has_one_target = true,
+        .lifetime_ms = LIFETIME_MS,
+        .context = relay,
+        .attempt = attempt,
+        .settle = settle,
+    };
+    int error = read_url(relay, config, ret_reason);
+    if (error == 0)
+        error = read_credentials(relay, config, ret_reason);
+    if (error == 0)
+        error = outgoing_start(&relay->work, database, &relay->outgoing);
+    if (error == 0)
+        *ret_relay = TAKE_PTR(relay);
+    return error;
+}
+
+int relay_start(const struct relay_config *config, const char *domain, struct database *database,
+                struct relay **ret_relay, char **ret_reason)
+{
+    *ret_relay = NULL;
+    int error = config->url != NULL ? start(config, domain, database, ret_relay, ret_reason) : 0;
+    return error == 0 ? outgoing_declare(database, OUTGOING_RELAY, config->url != NULL) : error;
+}

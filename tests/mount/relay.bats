@@ -1,0 +1,402 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# inboxd's relay: mail for recipients elsewhere goes out once the other server says yes, is tried again where it says
+# "later" or nothing, and comes back as a bounce where it says no. The other server is tests/mount/smtp_server.py.
+
+load support
+
+CAROL=carol@x.example
+DAN=dan@x.example
+
+setup() {
+  SMTP=$DIR/smtp
+  SMTP_PID=
+  SMTP_PORT=0
+  mkdir "$SMTP"
+}
+
+teardown() {
+  stop_smtp
+  stop_all
+}
+
+# Again on the same port after stop_smtp.
+start_smtp() { # [OPTION...]
+  rm -f "$SMTP/port"
+  python3 "$REPOSITORY/tests/mount/smtp_server.py" --dir="$SMTP" --port="$SMTP_PORT" "$@" 3>&- {PAUSE}>&- &
+  SMTP_PID=$!
+  wait_until 20 test -s "$SMTP/port"
+  SMTP_PORT=$(cat "$SMTP/port")
+}
+
+stop_smtp() {
+  local pid=$SMTP_PID
+  SMTP_PID=
+  [ -n "$pid" ] || return 0
+  kill "$pid"
+  wait "$pid" || true
+}
+
+start_relaying() { # [OPTION...]
+  start_service --relay="smtp://127.0.0.1:$SMTP_PORT" "$@"
+}
+
+# The other server, inboxd and Alice's inbox.
+start_all() {
+  start_smtp
+  start_relaying
+  create_inbox "$ALICE" >/dev/null
+}
+
+plan() { # LINE...
+  printf '%s\n' "$@" >"$SMTP/plan"
+}
+
+# Sends from Alice: a message of this subject, with the recipients in "To".
+send() { # SUBJECT RECIPIENT...
+  jq -n --arg from "$ALICE" --arg subject "$1" '$ARGS.positional | {from_address: $from, subject: $subject,
+      plain_text: "Hello.\n.\nEnd.", to_addresses: map({address: ., name: null})}' --args "${@:2}" |
+    api POST /email/send -H 'Content-Type: application/json' -d @- >/dev/null
+}
+
+# What the other server took: a line of JSON for each message.
+taken() { # SUBJECT
+  [ -e "$SMTP/messages" ] || return 0
+  jq -c --arg subject "$1" 'select(.text | contains("\nSubject: " + $subject + "\r\n"))' "$SMTP/messages"
+}
+
+is_taken() { # SUBJECT COUNT
+  equal "$(taken "$1" | wc -l)" "$2"
+}
+
+has_status() { # SUBJECT STATUS
+  api GET /email/outbound |
+    jq -e --arg subject "$1" --arg status "$2" '[.[] | select(.subject == $subject)][0].status == $status'
+}
+
+# Attempts so far, by how far they came.
+steps() { # STEP
+  touch "$SMTP/steps"
+  grep -cx "$1" "$SMTP/steps" || true
+}
+
+has_steps() { # STEP COUNT
+  [ "$(steps "$1")" -ge "$2" ]
+}
+
+waiting() {
+  python3 -c 'import sqlite3, sys; print(*sqlite3.connect(sys.argv[1]).execute(sys.argv[2]).fetchone())' \
+    "$SERVICE/inbox.sqlite3" "SELECT count(*) FROM outgoing"
+}
+
+# What waits is as old as if it had been sent so many days ago.
+make_older() { # DAYS
+  python3 -c 'import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], timeout=20)
+db.execute("UPDATE outgoing SET begun_ms = begun_ms - ? * 86400000", [int(sys.argv[2])])
+db.commit()' "$SERVICE/inbox.sqlite3" "$1"
+}
+
+# inboxd takes no connections any more.
+is_refused() {
+  ! api GET /inbox
+}
+
+bounce() { # SUBJECT
+  content "$ALICE" "Undelivered: $1" | jq -er .plain_text
+}
+
+@test "mail for somebody elsewhere goes out whole, and is sent; mail for an inbox here stays here" {
+  start_all
+  create_inbox "$BOB" >/dev/null
+  send both "$BOB" "$CAROL" "$DAN"
+  wait_until 20 has_status both sent
+  has_received "$BOB" both
+  is_taken both 2
+  taken both | jq -se --arg alice "$ALICE" --arg domain "$DOMAIN" --arg carol "$CAROL" --arg dan "$DAN" '
+    (map(.recipients) | sort) == [[$carol], [$dan]] and all(.[]; .sender == $alice and .greeting == $domain
+      and .login == null and (.text | test("\r\n\r\nHello\\.\r\n\\.\r\nEnd\\.")))'
+  equal "$(waiting)" 0
+}
+
+@test "a recipient by Bcc gets the message, and nobody reads of it" {
+  start_all
+  jq -n --arg from "$ALICE" --arg to "$CAROL" --arg bcc "$DAN" '{from_address: $from, subject: "hidden",
+      plain_text: "x", to_addresses: [{address: $to, name: null}], bcc_addresses: [{address: $bcc, name: null}]}' |
+    api POST /email/send -H 'Content-Type: application/json' -d @- >/dev/null
+  wait_until 20 has_status hidden sent
+  equal "$(taken hidden | jq -r '.recipients[0]' | sort)" "$CAROL"$'\n'"$DAN"
+  run ! grep -i bcc "$SMTP/messages"
+  equal "$(taken hidden | jq -r .text | grep -c "$DAN")" 0
+}
+
+@test "who says later at any step, or hangs up, is asked again; who took the message is not" {
+  start_all
+  local step action
+  plan "mail 1 451 4.3.0 Later" "rcpt 1 450 4.2.0 Greylisted" "data 1 451 4.3.0 Later" "dot 1 452 4.3.1 Full"
+  for step in mail rcpt data dot; do
+    send "later $step" "$CAROL"
+  done
+  for step in mail rcpt data dot; do
+    wait_until 20 has_status "later $step" sent
+    is_taken "later $step" 1
+  done
+  equal "$(cut -d' ' -f2 "$SMTP/plan" | sort -u)" 0
+  while read -r step action; do
+    plan "$step 1 $action"
+    send "$step ${action%% *}" "$CAROL"
+    wait_until 20 has_status "$step ${action%% *}" sent
+    is_taken "$step ${action%% *}" 1
+  done <<'TABLE'
+connect 554 5.3.2 No mail here
+ehlo drop
+rcpt drop
+dot drop
+TABLE
+  equal "$(api GET /email | jq '[.[] | select(.subject | test("Undelivered"))] | length')" 0
+}
+
+@test "an answer that is lost after the message was sent is asked for again, with the same Message-ID" {
+  start_all
+  plan "sent 1 drop"
+  send lost "$CAROL"
+  wait_until 20 has_status lost sent
+  is_taken lost 2
+  equal "$(taken lost | jq -r .text | grep -c '^Message-Id: ')" 2
+  equal "$(taken lost | jq -r .text | grep '^Message-Id: ' | sort -u | wc -l)" 1
+}
+
+@test "a refusal at any step comes back as one bounce with the server's words" {
+  start_all
+  local step
+  for step in mail rcpt data dot; do
+    plan "$step 1 550-5.7.1 Not|550 5.7.1 from you"
+    send "no at $step" "$CAROL"
+    wait_until 20 has_status "no at $step" failed
+    contains "$(bounce "no at $step")" "$CAROL"
+    contains "$(bounce "no at $step")" "550 5.7.1 from you"
+    is_taken "no at $step" 0
+  done
+  local id
+  id=$(received "$ALICE" "Undelivered: no at dot" | jq -r '.[0].id')
+  api GET "/email/$id/raw" >"$DIR/bounce.eml"
+  grep -q '^From: Mail Delivery System <MAILER-DAEMON@' "$DIR/bounce.eml"
+  grep -q '^Auto-Submitted: auto-replied' "$DIR/bounce.eml"
+  api GET "/email/$id" | jq -e '.previous_emails | length == 1 and .[0].subject == "no at dot"'
+  equal "$(waiting)" 0
+}
+
+@test "where some recipients are refused, the others get it, and one bounce names those alone" {
+  start_all
+  plan "rcpt=$CAROL * 550 5.1.1 No such user" "rcpt=eve@x.example * 550 5.1.1 Nor her"
+  send some "$CAROL" "$DAN" eve@x.example
+  wait_until 20 has_status some failed
+  equal "$(taken some | jq -r '.recipients[]')" "$DAN"
+  contains "$(bounce some)" $'carol@x.example\n    the relay answered: 550 5.1.1 No such user\neve@x.example\n    the relay answered: 550 5.1.1 Nor her'
+  run ! grep "$DAN" <<<"$(bounce some)"
+}
+
+@test "while the relay is away mail waits, and after five days it comes back" {
+  start_smtp
+  stop_smtp
+  start_relaying
+  create_inbox "$ALICE" >/dev/null
+  send patient "$CAROL"
+  send old "$CAROL" "$DAN"
+  has_status patient pending
+  wait_until 20 grep -q 'relay cannot be reached' "$DIR/inboxd.log"
+  start_smtp
+  wait_until 20 has_status patient sent
+  wait_until 20 has_status old sent
+  stop_smtp
+  send old2 "$CAROL" "$DAN"
+  make_older 6
+  wait_until 30 has_status old2 failed
+  contains "$(bounce old2)" "$CAROL"
+  contains "$(bounce old2)" "$DAN"
+  contains "$(bounce old2)" "cannot be reached"
+  is_taken old2 0
+}
+
+@test "a relay that hangs holds nobody up, and its mail goes out after a restart" {
+  start_all
+  plan "rcpt 1 hang"
+  send hanging "$CAROL"
+  wait_until 20 has_steps rcpt 1
+  within 3 api GET /inbox >/dev/null
+  has_status hanging pending
+  within 5 stop_service
+  start_relaying
+  wait_until 20 has_status hanging sent
+  is_taken hanging 1
+}
+
+@test "at the end the answer to a message that is out is waited for" {
+  start_all
+  plan "dot 1 wait"
+  send slow "$CAROL"
+  wait_until 20 has_steps dot 1
+  kill "$SERVICE_PID"
+  wait_until 20 is_refused
+  touch "$SMTP/go"
+  stop_service
+  start_relaying
+  has_status slow sent
+  is_taken slow 1
+}
+
+@test "killed at each step, mail goes out all the same, and its status is right" {
+  start_all
+  local point
+  for point in outgoing_due outgoing_attempted outgoing_recorded; do
+    stop_service
+    INBOXFS_CRASH_AT=$point start_relaying
+    send "$point" "$CAROL" || true # it may die before it answers
+    wait_until 20 process_is_gone "$SERVICE_PID"
+    wait "$SERVICE_PID" || true
+    start_relaying
+    wait_until 20 has_status "$point" sent
+    equal "$(waiting)" 0
+  done
+  is_taken outgoing_due 1
+  is_taken outgoing_attempted 2 # the yes was not written down
+  is_taken outgoing_recorded 1
+  # A bounce is there with the end of the row, once.
+  for point in outgoing_attempted outgoing_recorded; do
+    stop_service
+    plan "rcpt 2 550 No"
+    INBOXFS_CRASH_AT=$point start_relaying
+    send "no $point" "$CAROL" || true
+    wait_until 20 process_is_gone "$SERVICE_PID"
+    wait "$SERVICE_PID" || true
+    start_relaying
+    wait_until 20 has_status "no $point" failed
+    has_received "$ALICE" "Undelivered: no $point"
+  done
+}
+
+@test "a user and password from a file are given, and stay in it" {
+  start_smtp
+  (umask 077 && echo 'ann:pass:word' >"$DIR/credentials")
+  start_relaying --relay-credentials-file="$DIR/credentials"
+  create_inbox "$ALICE" >/dev/null
+  send login "$CAROL"
+  wait_until 20 has_status login sent
+  taken login | jq -e '.login == ["ann", "pass:word"]'
+  # Wrong ones are nobody's fault who sent mail.
+  plan "auth * 535 5.7.8 Wrong"
+  send wrong "$CAROL"
+  wait_until 20 grep -q '535 5.7.8 Wrong' "$DIR/inboxd.log"
+  has_status wrong pending
+  run ! grep -qa 'pass:word' "$DIR/inboxd.log" "/proc/$SERVICE_PID/cmdline"
+  run ! grep -rqa 'pass:word' "$SERVICE"
+}
+
+@test "what cannot be a relay, or its credentials, is refused in words" {
+  mkdir "$SERVICE"
+  echo 'ann:password' >"$DIR/open"
+  chmod 644 "$DIR/open"
+  (umask 077 && echo 'ann' >"$DIR/half")
+  local words options
+  while IFS='|' read -r words options; do
+    # shellcheck disable=SC2086 # words
+    run -2 "$INBOXD" --data="$SERVICE" --listen=127.0.0.1:0 $options
+    contains "$output" "$words"
+  done <<TABLE
+smtp://HOST|--relay=mail.example
+smtp://HOST|--relay=http://mail.example
+smtp://HOST|--relay=smtp://ann:password@mail.example
+smtp://HOST|--relay=smtp://mail.example/path
+smtp://HOST|--relay=smtp://mail.example?x
+USER:PASSWORD|--relay=smtp://mail.example --relay-credentials-file=$DIR/half
+--relay is missing|--relay-credentials-file=$DIR/half
+TABLE
+  run -1 "$INBOXD" --data="$SERVICE" --listen=127.0.0.1:0 --relay=smtp://mail.example \
+    --relay-credentials-file="$DIR/open"
+  contains "$output" "chmod 600"
+}
+
+@test "without a relay mail for others waits for none, also when there is one later" {
+  start_smtp
+  start_service
+  create_inbox "$ALICE" >/dev/null
+  send before "$CAROL"
+  equal "$(waiting)" 0
+  stop_service
+  start_relaying
+  send after "$CAROL"
+  wait_until 20 has_status after sent
+  has_status before pending
+  is_taken before 0
+}
+
+# ---------------------------------------------------------------- TLS
+
+# Certificates for mail.example: good by the test's authority, which inboxd then trusts alone, and selfsigned. There,
+# mail.example is this machine, and has a name as another one has.
+prepare_tls() {
+  cd "$DIR" || return
+  openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj "/CN=Test Authority" -keyout ca.key -out ca.pem
+  openssl req -newkey rsa:2048 -nodes -subj "/CN=mail.example" -keyout good.key -out good.csr
+  openssl x509 -req -in good.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 30 -out good.crt \
+    -extfile <(echo "subjectAltName=DNS:mail.example")
+  openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj "/CN=mail.example" \
+    -addext subjectAltName=DNS:mail.example -keyout selfsigned.key -out selfsigned.crt
+  cat good.crt good.key >good.pem
+  cat selfsigned.crt selfsigned.key >selfsigned.pem
+  echo "127.0.0.1 mail.example" >hosts
+  cat >inboxd-in-namespace <<SCRIPT
+#!/bin/sh
+exec unshare --mount sh -c 'mount --bind "$DIR/ca.pem" /etc/ssl/certs/ca-certificates.crt &&
+  mount --bind "$DIR/hosts" /etc/hosts && exec "$INBOXD" "\$@"' - "\$@"
+SCRIPT
+  chmod +x inboxd-in-namespace
+  INBOXD=$DIR/inboxd-in-namespace
+  cd /
+}
+
+@test "to another machine TLS is a must, with a certificate of that name, unless it is told otherwise" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root"
+  prepare_tls 2>/dev/null
+  (umask 077 && echo 'ann:password' >"$DIR/credentials")
+  local relay certificate scheme words
+  while read -r certificate scheme words; do
+    start_smtp ${certificate:+--certificate="$DIR/$certificate.pem"} ${scheme:+$([ "$scheme" = smtp ] || echo --smtps)}
+    relay=$scheme://mail.example:$SMTP_PORT
+    : >"$DIR/inboxd.log"
+    start_service --relay="$relay" --relay-credentials-file="$DIR/credentials"
+    [ -s "$DIR/made" ] || create_inbox "$ALICE" >"$DIR/made"
+    send "$scheme $certificate" "$CAROL"
+    if [ "$words" = sent ]; then
+      wait_until 20 has_status "$scheme $certificate" sent
+      taken "$scheme $certificate" | jq -e '.tls and .login == ["ann", "password"]'
+    else
+      wait_until 20 grep -qiE "$words" "$DIR/inboxd.log"
+      has_status "$scheme $certificate" pending
+    fi
+    stop_service
+    stop_smtp
+  done <<'TABLE'
+selfsigned smtp certificate
+selfsigned smtps certificate
+good smtp sent
+good smtps sent
+TABLE
+}
+
+@test "to another machine without TLS nothing is said, but with --relay-in-clear" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root"
+  prepare_tls 2>/dev/null
+  (umask 077 && echo 'ann:password' >"$DIR/credentials")
+  start_smtp
+  start_service --relay="smtp://mail.example:$SMTP_PORT" --relay-credentials-file="$DIR/credentials"
+  create_inbox "$ALICE" >/dev/null
+  send clear "$CAROL"
+  wait_until 20 grep -qi 'starttls' "$DIR/inboxd.log"
+  has_status clear pending
+  equal "$(steps auth)$(steps mail)" 00
+  stop_service
+  start_service --relay="smtp://mail.example:$SMTP_PORT" --relay-in-clear
+  wait_until 20 has_status clear sent
+}
