@@ -223,6 +223,8 @@ MANUALS_IN  = $(foreach m,$(MANUALS),$(m):share/man/man$(subst .,,$(suffix $(m))
 DOCUMENTS   = README.md NEWS LICENSE $(wildcard docs/*.md)
 INSTALLED   = $(foreach p,$(PROGRAMS),$(p):bin/$(notdir $(p))) $(MANUALS_IN) \
               $(foreach d,$(DOCUMENTS),$(d):share/doc/inboxfs/$(d))
+# A link to inboxfs. mount(8) looks for it in /sbin alone.
+MOUNT_HELPER = sbin/mount.inboxfs
 # Links that SENDMAIL=yes adds.
 AS_SENDMAIL = sbin/sendmail bin/mailq bin/newaliases
 
@@ -231,13 +233,14 @@ install: all ## install below PREFIX (/usr/local), within DESTDIR; SENDMAIL=yes:
 	    case $${file#*:} in bin/*) mode=0755 ;; *) mode=0644 ;; esac; \
 	    install -D -m $$mode "$${file%%:*}" "$(DESTDIR)$(PREFIX)/$${file#*:}" || exit; \
 	done
+	@install -d "$(DESTDIR)$(PREFIX)/sbin" && ln -sf ../bin/inboxfs "$(DESTDIR)$(PREFIX)/$(MOUNT_HELPER)"
 	@for link in $(if $(SENDMAIL),$(AS_SENDMAIL)); do \
 	    install -d "$(DESTDIR)$(PREFIX)/$${link%/*}" && \
 	    ln -sf ../bin/inboxfs-sendmail "$(DESTDIR)$(PREFIX)/$$link" || exit; \
 	done
 
 uninstall: ## remove what install put there
-	@cd "$(DESTDIR)$(PREFIX)" && rm -f $(foreach i,$(INSTALLED),$(lastword $(subst :, ,$(i))))
+	@cd "$(DESTDIR)$(PREFIX)" && rm -f $(foreach i,$(INSTALLED),$(lastword $(subst :, ,$(i)))) $(MOUNT_HELPER)
 	@cd "$(DESTDIR)$(PREFIX)" && for link in $(AS_SENDMAIL); do \
 	    [ "$$(readlink "$$link")" != ../bin/inboxfs-sendmail ] || rm "$$link" || exit; \
 	done

@@ -34,7 +34,10 @@
 #include "webhook_server.h"
 
 enum {
-    EXIT_USAGE = 2 /* a wrong command line */
+    EXIT_USAGE = 2, /* a wrong command line */
+    /* What mount(8) expects of its helpers, and says itself. */
+    MOUNT_EXIT_USAGE = 1,
+    MOUNT_EXIT_FAILURE = 32
 };
 
 /* ---------------------------------------------------------------- the background */
@@ -204,6 +207,18 @@ static void report_contact(void *context, bool is_reached)
     store_report_contact(context, is_reached);
 }
 
+static struct tree_ownership ownership(const struct options *options)
+{
+    return (struct tree_ownership){
+        .has_uid = options->shown_uid >= 0,
+        .has_gid = options->shown_gid >= 0,
+        .has_umask = options->shown_umask >= 0,
+        .uid = (uid_t)options->shown_uid,
+        .gid = (gid_t)options->shown_gid,
+        .umask = (mode_t)options->shown_umask,
+    };
+}
+
 static int open_tree(struct daemon *daemon)
 {
     const struct tree_config config = {
@@ -212,6 +227,7 @@ static int open_tree(struct daemon *daemon)
         .state_dir_fd = daemon->account.state_dir_fd,
         .source = daemon->account.shown_source,
         .poll_interval_ms = daemon->options->poll_interval_s * 1000,
+        .shown_as = ownership(daemon->options),
     };
     char *reason = NULL;
     int error = tree_new(&config, &daemon->tree, &reason);
@@ -433,6 +449,13 @@ static int daemon_run(const struct options *options)
     return serve(&daemon, ready_fd) == 0 ? EXIT_SUCCESS : daemon.failure_status;
 }
 
+static int helper_status(int status)
+{
+    return status == EXIT_USAGE     ? MOUNT_EXIT_USAGE
+           : status != EXIT_SUCCESS ? MOUNT_EXIT_FAILURE
+                                    : EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv)
 {
     struct options options;
@@ -452,5 +475,5 @@ int main(int argc, char **argv)
         break;
     }
     options_release(&options);
-    return status;
+    return argc > 0 && options_is_mount_helper(argv[0]) ? helper_status(status) : status;
 }

@@ -33,6 +33,7 @@ enum option_kind {
     OPTION_ADDRESS, /* text, checked */
     OPTION_FLAG,    /* takes no value; in the configuration yes or no */
     OPTION_NUMBER,
+    OPTION_OCTAL, /* a number of that kind */
     OPTION_LIMIT, /* a number, or a word for one */
 };
 
@@ -58,6 +59,9 @@ enum option {
     OPTION_CONTENT_CACHE,
     OPTION_WEBHOOK_LISTEN,
     OPTION_WEBHOOK_SECRET_FILE,
+    OPTION_UID,
+    OPTION_GID,
+    OPTION_UMASK,
     OPTION_SOURCE,
     OPTION_BASE_URL, /* another name for it */
     OPTION_COUNT,
@@ -166,6 +170,36 @@ static const struct option_row {
                                     .value = VALUE(webhook_secret_file),
                                     .example = "FILE",
                                     .help = "file with the secret that these are signed with"},
+    [OPTION_UID] = {.name = "uid",
+                    .kind = OPTION_NUMBER,
+                    .places = EVERYWHERE,
+                    .value = VALUE(shown_uid),
+                    .otherwise = -1,
+                    .least = 0,
+                    .most = UINT32_MAX - 1,
+                    .wanted = "the number of a user is wanted",
+                    .example = "UID",
+                    .help = "show everything as this user's"},
+    [OPTION_GID] = {.name = "gid",
+                    .kind = OPTION_NUMBER,
+                    .places = EVERYWHERE,
+                    .value = VALUE(shown_gid),
+                    .otherwise = -1,
+                    .least = 0,
+                    .most = UINT32_MAX - 1,
+                    .wanted = "the number of a group is wanted",
+                    .example = "GID",
+                    .help = "show everything as this group's"},
+    [OPTION_UMASK] = {.name = "umask",
+                      .kind = OPTION_OCTAL,
+                      .places = EVERYWHERE,
+                      .value = VALUE(shown_umask),
+                      .otherwise = -1,
+                      .least = 0,
+                      .most = 0777,
+                      .wanted = "an octal number up to 777 is wanted",
+                      .example = "MASK",
+                      .help = "let others do what this leaves of what the owner may"},
     [OPTION_SOURCE] = {.name = "source", .places = IN_CONFIGURATION, .value = VALUE(source)},
     [OPTION_BASE_URL] = {.name = "base-url", .places = IN_CONFIGURATION, .value = NO_VALUE},
 };
@@ -182,6 +216,7 @@ struct given {
     int version;
     bool is_check;
     bool is_key_of_environment;
+    int fake; /* check, and mount nothing */
 };
 
 /* Where libfuse looks for what has no row. */
@@ -190,6 +225,17 @@ static const struct fuse_opt switches[] = {
     {"debug", offsetof(struct given, debug), 1},       {"-h", offsetof(struct given, help), 1},
     {"--help", offsetof(struct given, help), 1},       {"-V", offsetof(struct given, version), 1},
     {"--version", offsetof(struct given, version), 1}, FUSE_OPT_END,
+};
+
+/* What mount(8) gives to its helpers: -f has another meaning. */
+static const struct fuse_opt helper_switches[] = {
+    {"-f", offsetof(struct given, fake), 1},
+    {"-n", UINT_MAX, FUSE_OPT_KEY_DISCARD},
+    {"-s", UINT_MAX, FUSE_OPT_KEY_DISCARD},
+    {"-v", UINT_MAX, FUSE_OPT_KEY_DISCARD},
+    {"-t ", UINT_MAX, FUSE_OPT_KEY_DISCARD},
+    {"debug", offsetof(struct given, debug), 1},
+    FUSE_OPT_END,
 };
 
 static void print_help(void)
@@ -461,12 +507,18 @@ static int apply_value(const struct config *config, char *line)
     return is_ignored(config, option) ? 0 : give(config->given, option, text);
 }
 
+/* It means something else on the command line. */
+static bool is_reserved(const char *name)
+{
+    return strcmp(name, "local") == 0 || strcmp(name, "check") == 0 || strcmp(name, "status") == 0;
+}
+
 /* Of an account: what cannot be taken for a source or an option, and does no harm in a path or a unit's name.
  */
 static bool is_account_name(const char *name)
 {
     size_t len = strlen(name);
-    if (len == 0 || len > ACCOUNT_MAX_BYTES || strcmp(name, "local") == 0)
+    if (len == 0 || len > ACCOUNT_MAX_BYTES || is_reserved(name))
         return false;
     for (const char *c = name; *c != '\0'; c++) {
         bool is_inner = c > name && strchr("._-@+", *c) != NULL;
@@ -499,9 +551,8 @@ static const char *line_error_words(int error)
     case -EACCES:
         return "a secret in a file that others can read: chmod 600 it";
     case -EBADMSG:
-        return "not '[ACCOUNT]': a name has up to 64 letters, digits and ._-@+, begins with a letter or "
-               "digit, and "
-               "is not 'local'";
+        return "not '[ACCOUNT]': a name has up to 64 letters, digits and ._-@+, begins with one of the "
+               "first two, and means nothing else to inboxfs";
     case -ENOENT:
         return "unknown option";
     case -ENOMEM:
@@ -650,11 +701,11 @@ static int read_config(struct given *given)
 
 /* ---------------------------------------------------------------- values */
 
-static int parse_number(const char *text, int64_t min, int64_t max, int64_t *ret_number)
+static int parse_number(const char *text, int base, int64_t min, int64_t max, int64_t *ret_number)
 {
     char *end = NULL;
     errno = 0;
-    long long number = strtoll(text, &end, 10);
+    long long number = strtoll(text, &end, base);
     if (errno != 0 || end == text || *end != '\0' || number < min || number > max)
         return -EINVAL;
     *ret_number = number;
@@ -673,7 +724,7 @@ static int parse_limit(const struct option_row *row, const char *text, int64_t *
             return 0;
         }
     }
-    return parse_number(text, row->least, row->most, ret_limit);
+    return parse_number(text, 10, row->least, row->most, ret_limit);
 }
 
 /* Takes what was given for a row. */
@@ -685,12 +736,13 @@ static int set_value(const struct option_row *row, char **given, void *value)
         error = *given == NULL || address_is_valid(*given) ? 0 : -EINVAL;
         break;
     case OPTION_NUMBER:
+    case OPTION_OCTAL:
     case OPTION_LIMIT:
         *(int64_t *)value = row->otherwise;
         if (*given != NULL && row->kind == OPTION_LIMIT)
             error = parse_limit(row, *given, value);
         else if (*given != NULL)
-            error = parse_number(*given, row->least, row->most, value);
+            error = parse_number(*given, row->kind == OPTION_OCTAL ? 8 : 10, row->least, row->most, value);
         break;
     case OPTION_FLAG:
         *(bool *)value = *given != NULL && strcmp(*given, "yes") == 0;
@@ -746,6 +798,11 @@ static int set_values(struct given *given, struct options *options)
         log_error("webhooks need both --webhook-listen and --webhook-secret-file");
         error = -EINVAL;
     }
+    /* Who is not root could not even open what is shown as another's, nor tell watchers of it. */
+    if (error == 0 && options->shown_uid >= 0 && geteuid() != 0 && options->shown_uid != geteuid()) {
+        log_error("--uid=%jd: only root can show a mount as another user's", (intmax_t)options->shown_uid);
+        error = -EPERM;
+    }
     options->account = TAKE_PTR(given->account);
     options->mount_options = TAKE_PTR(given->mount_options);
     options->is_check = given->is_check;
@@ -753,6 +810,13 @@ static int set_values(struct given *given, struct options *options)
     options->is_foreground = given->foreground != 0 || given->debug != 0;
     options->is_debug = given->debug != 0;
     return error;
+}
+
+bool options_is_mount_helper(const char *program)
+{
+    const char *slash = program != NULL ? strrchr(program, '/') : NULL;
+    const char *name = slash != NULL ? slash + 1 : program;
+    return name != NULL && strncmp(name, "mount.", 6) == 0;
 }
 
 enum options_result options_read(int argc, char **argv, struct options *ret_options)
@@ -766,7 +830,8 @@ enum options_result options_read(int argc, char **argv, struct options *ret_opti
         argv++;
     }
     struct fuse_args arguments = FUSE_ARGS_INIT(argc, argv);
-    int failed = fuse_opt_parse(&arguments, &given, switches, take_argument);
+    const struct fuse_opt *known = options_is_mount_helper(argv[0]) ? helper_switches : switches;
+    int failed = fuse_opt_parse(&arguments, &given, known, take_argument);
     fuse_opt_free_args(&arguments);
     if (failed)
         return OPTIONS_FAILED;
@@ -785,7 +850,9 @@ enum options_result options_read(int argc, char **argv, struct options *ret_opti
         error = read_config(&given);
     if (error == 0 && given.account != NULL)
         error = read_environment(&given);
-    return error == 0 && set_values(&given, ret_options) == 0 ? OPTIONS_RUN : OPTIONS_FAILED;
+    if (error != 0 || set_values(&given, ret_options) != 0)
+        return OPTIONS_FAILED;
+    return given.fake ? OPTIONS_DONE : OPTIONS_RUN;
 }
 
 void options_release(struct options *options)

@@ -27,6 +27,9 @@ struct options {
     int64_t poll_interval_s;
     int64_t daily_limit;      /* -1: none */
     int64_t content_cache_mb; /* millions of bytes */
+    int64_t shown_uid;        /* of everything in the mount; -1: as it is. The same of the next two */
+    int64_t shown_gid;
+    int64_t shown_umask;
     bool trusts_idempotency;
     bool allows_http;
     bool adopts_state;
@@ -40,9 +43,12 @@ struct options {
 
 enum options_result {
     OPTIONS_RUN,    /* go on */
-    OPTIONS_DONE,   /* help or version was printed */
+    OPTIONS_DONE,   /* help or version was printed, or mount(8) wants no more than a look */
     OPTIONS_FAILED, /* said on standard error */
 };
+
+/* Started by mount(8), by the name of mount.inboxfs: its switches are then meant, and its exit status. */
+bool options_is_mount_helper(const char *program);
 
 /* Reads everything; *ret_options is to be released in any case. A key in the environment is wiped from it, so
  * that it shows neither in /proc/PID/environ nor in children. */

@@ -115,7 +115,7 @@ static void op_getattr(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *f
     (void)file;
     int error = tree_get_attributes(operations_of(fuse)->tree, begin(&request, fuse), ino, &attributes);
     request_end(&request);
-    reply_attributes(fuse, error, &attributes);
+    reply_attributes(fuse, operations_of(fuse)->tree, error, &attributes);
 }
 
 static struct timespec time_to_set(int to_set, int field, int field_now, struct timespec given)
@@ -166,7 +166,7 @@ static void op_setattr(fuse_req_t fuse, fuse_ino_t ino, struct stat *stat, int t
     if (error == 0)
         error = tree_get_attributes(tree, caller, ino, &attributes);
     request_end(&request);
-    reply_attributes(fuse, error, &attributes);
+    reply_attributes(fuse, tree, error, &attributes);
 }
 
 static void op_readlink(fuse_req_t fuse, fuse_ino_t ino)
@@ -418,7 +418,7 @@ static bool put_entry(void *context, const char *name, const struct tree_entry *
     size_t left = part->size - part->used;
     size_t needed;
     if (part->has_attributes) {
-        const struct fuse_entry_param parameters = request_entry(entry);
+        const struct fuse_entry_param parameters = request_entry(operations_of(part->fuse)->tree, entry);
         needed = fuse_add_direntry_plus(part->fuse, end, left, name, &parameters, (off_t)next);
     } else {
         needed = fuse_add_direntry(part->fuse, end, left, name, &entry->attributes.stat, (off_t)next);

@@ -177,14 +177,16 @@ void reply_status(fuse_req_t fuse, int error)
     fuse_reply_err(fuse, -error);
 }
 
-struct fuse_entry_param request_entry(const struct tree_entry *entry)
+struct fuse_entry_param request_entry(const struct tree *tree, const struct tree_entry *entry)
 {
-    return (struct fuse_entry_param){
+    struct fuse_entry_param parameters = {
         .ino = entry->ino,
         .attr = entry->attributes.stat,
         .entry_timeout = entry->is_name_lasting ? lasting_seconds : 0,
         .attr_timeout = entry->attributes.is_lasting ? lasting_seconds : 0,
     };
+    tree_show_as(tree, &parameters.attr);
+    return parameters;
 }
 
 void reply_entry(fuse_req_t fuse, struct tree *tree, int error, const struct tree_entry *entry)
@@ -193,17 +195,21 @@ void reply_entry(fuse_req_t fuse, struct tree *tree, int error, const struct tre
         reply_status(fuse, error);
         return;
     }
-    const struct fuse_entry_param parameters = request_entry(entry);
+    const struct fuse_entry_param parameters = request_entry(tree, entry);
     if (fuse_reply_entry(fuse, &parameters) != 0)
         tree_forget(tree, entry->ino, 1);
 }
 
-void reply_attributes(fuse_req_t fuse, int error, const struct tree_attributes *attributes)
+void reply_attributes(fuse_req_t fuse, const struct tree *tree, int error,
+                      const struct tree_attributes *attributes)
 {
-    if (error != 0)
+    if (error != 0) {
         reply_status(fuse, error);
-    else
-        fuse_reply_attr(fuse, &attributes->stat, attributes->is_lasting ? lasting_seconds : 0);
+        return;
+    }
+    struct stat shown = attributes->stat;
+    tree_show_as(tree, &shown);
+    fuse_reply_attr(fuse, &shown, attributes->is_lasting ? lasting_seconds : 0);
 }
 
 void reply_data(fuse_req_t fuse, int error, struct tree_data *data)
@@ -276,7 +282,7 @@ void reply_create(fuse_req_t fuse, struct tree *tree, int error, const struct tr
         reply_status(fuse, error);
         return;
     }
-    const struct fuse_entry_param parameters = request_entry(entry);
+    const struct fuse_entry_param parameters = request_entry(tree, entry);
     fill_file(handle, file);
     if (fuse_reply_create(fuse, &parameters, file) != 0) {
         tree_release(handle);

@@ -73,13 +73,14 @@ void reply_open(fuse_req_t fuse, int error, struct tree_handle *handle);
 void reply_open_dir(fuse_req_t fuse, int error, struct tree_dir *dir);
 void reply_create(fuse_req_t fuse, struct tree *tree, int error, const struct tree_entry *entry,
                   struct tree_handle *handle, struct fuse_file_info *file);
-void reply_attributes(fuse_req_t fuse, int error, const struct tree_attributes *attributes);
+void reply_attributes(fuse_req_t fuse, const struct tree *tree, int error,
+                      const struct tree_attributes *attributes);
 /* Releases the data. */
 void reply_data(fuse_req_t fuse, int error, struct tree_data *data);
 /* A number of bytes, or -errno. */
 void reply_count(fuse_req_t fuse, ssize_t count);
 
 /* An entry of a listing, as the kernel takes it. */
-struct fuse_entry_param request_entry(const struct tree_entry *entry);
+struct fuse_entry_param request_entry(const struct tree *tree, const struct tree_entry *entry);
 
 #endif

@@ -459,6 +459,19 @@ static int set_node(struct tree *tree, const struct tree_caller *caller, struct 
     return 0;
 }
 
+/* Takes out the owner and group that the mount's options fix: set to these nothing is to be done. */
+static int drop_fixed(const struct tree_ownership *shown, struct tree_change *change)
+{
+    if ((shown->has_uid && (change->fields & TREE_SET_UID) != 0 && change->uid != shown->uid) ||
+        (shown->has_gid && (change->fields & TREE_SET_GID) != 0 && change->gid != shown->gid))
+        return -EPERM;
+    if (shown->has_uid)
+        change->fields &= ~(unsigned int)TREE_SET_UID;
+    if (shown->has_gid)
+        change->fields &= ~(unsigned int)TREE_SET_GID;
+    return 0;
+}
+
 /* Programs that copy a folder give drafts/ its mode, owner and times in the end: accepted, to no effect but
  * on the times, so that nobody repeats the copying. */
 static int set_draft(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
@@ -470,7 +483,8 @@ static int set_draft(struct tree *tree, const struct tree_caller *caller, uint64
         return node_set_size(caller, handle, change, -EACCES);
     if (node == &tree->drafts.root)
         effective.fields &= TREE_SET_SIZE | TREE_SET_TIMES;
-    return set_node(tree, caller, node, handle, &effective);
+    int error = drop_fixed(&tree->shown_as, &effective);
+    return error != 0 ? error : set_node(tree, caller, node, handle, &effective);
 }
 
 /* ---------------------------------------------------------------- names made and removed */

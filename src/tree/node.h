@@ -105,6 +105,7 @@ struct tree {
     int64_t started_ms; /* realtime */
     uid_t uid;
     gid_t gid;
+    struct tree_ownership shown_as;
     struct draft_table drafts;
     struct removed_names removed;
     struct inboxes *inboxes;

@@ -209,6 +209,7 @@ int tree_new(const struct tree_config *config, struct tree **ret_tree, char **re
     tree->started_ms = clock_realtime_ms(config->clock);
     tree->uid = getuid();
     tree->gid = getgid();
+    tree->shown_as = config->shown_as;
     tree->drafts.root.fd = -1;
     tree->open_handles = (struct tree_link){&tree->open_handles, &tree->open_handles};
     tree->open_dirs = (struct tree_link){&tree->open_dirs, &tree->open_dirs};
@@ -275,6 +276,20 @@ int tree_get_attributes(struct tree *tree, const struct tree_caller *caller, uin
     if (error == 0)
         *ret = entry.attributes;
     return error;
+}
+
+void tree_show_as(const struct tree *tree, struct stat *attributes)
+{
+    const struct tree_ownership *shown = &tree->shown_as;
+    if (shown->has_uid)
+        attributes->st_uid = shown->uid;
+    if (shown->has_gid)
+        attributes->st_gid = shown->gid;
+    if (shown->has_umask && !S_ISLNK(attributes->st_mode)) {
+        mode_t owner = attributes->st_mode & 0700;
+        attributes->st_mode &= ~(mode_t)0777;
+        attributes->st_mode |= (owner | owner >> 3 | owner >> 6) & ~shown->umask;
+    }
 }
 
 int tree_set_attributes(struct tree *tree, const struct tree_caller *caller, uint64_t ino,

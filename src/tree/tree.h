@@ -27,12 +27,24 @@
 
 struct tree;
 
+/* As whose everything is shown, and with which permissions, where the mount's options say so
+ * (tree_show_as()). */
+struct tree_ownership {
+    bool has_uid;
+    bool has_gid;
+    bool has_umask;
+    uid_t uid;
+    gid_t gid;
+    mode_t umask;
+};
+
 struct tree_config {
     struct clock *clock;          /* borrowed */
     struct mail_service *service; /* borrowed; asked for capabilities and counters alone */
     int state_dir_fd;             /* borrowed; holds the folder "drafts" and the file "events.jsonl" */
     const char *source;           /* the service as shown to the user: its base URL, never a key; copied */
     int64_t poll_interval_ms;     /* shown in status.json */
+    struct tree_ownership shown_as;
 };
 
 /* Opens drafts/ and the event log (waits for the disk). 0 or -errno; *ret_reason in words (caller frees). */
@@ -102,6 +114,11 @@ struct tree_entry {
 int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
                 struct tree_entry *ret);
 void tree_forget(struct tree *tree, uint64_t ino, uint64_t lookups);
+
+/* Changes attributes to what the kernel is to know: the owner and group of the options, and with a umask of
+ * theirs what the owner may, the others may as far as it lets them. All that the tree gives out is without
+ * it. */
+void tree_show_as(const struct tree *tree, struct stat *attributes);
 
 /* 0, or -ENOENT: it is gone; where it may wait, what that came to. `caller` may be NULL. */
 int tree_get_attributes(struct tree *tree, const struct tree_caller *caller, uint64_t ino,

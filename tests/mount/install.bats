@@ -19,14 +19,16 @@ tree_of() # FOLDER
 
 @test "make install brings programs, manuals and documents, and make uninstall takes them away" {
     local root=$DIR/root
-    mkdir -p "$root"/opt/{bin,share/man/man5,share/man/man8,share/doc/other}
+    mkdir -p "$root"/opt/{bin,sbin,share/man/man5,share/man/man8,share/doc/other}
     echo mine >"$root/opt/bin/mine"
     tree_of "$root" >"$DIR/before"
 
     make install DESTDIR="$root" PREFIX=/opt
     present "$root"/opt/bin/{mine,inboxfs,inboxd,inboxfs-sendmail} "$root"/opt/share/man/man5/inboxfs.5 \
         "$root"/opt/share/man/man8/{inboxfs,inboxd,inboxfs-sendmail}.8 "$root"/opt/share/doc/inboxfs/{NEWS,README.md,LICENSE}
-    missing "$root"/opt/sbin
+    present "$root/opt/sbin/mount.inboxfs"
+    missing "$root/opt/sbin/sendmail"
+    equal "$(readlink "$root/opt/sbin/mount.inboxfs")" ../bin/inboxfs
     cmp "$INBOXFS" "$root/opt/bin/inboxfs"
     "$root/opt/bin/inboxfs" --version
     equal "$(stat -c %a "$root/opt/bin/inboxfs" "$root/opt/share/man/man8/inboxfs.8" | paste -s)" "755"$'\t'"644"

@@ -211,7 +211,7 @@ teardown() {
   start_background --config="$DIR/accounts" work@mail.example "$MOUNT"
   holds "$MOUNT/status.json" '.sync.interval_seconds == 78 and .quota.daily_limit == 10 and .online'
   # As fstab names it, so that `mount -a` does not mount it twice.
-  equal "$(findmnt -no SOURCE,FSTYPE "$MOUNT")" "work@mail.example fuse.inboxfs"
+  equal "$(findmnt -no SOURCE,FSTYPE "$MOUNT" | tr -s ' ')" "work@mail.example fuse.inboxfs"
   stop_background
   equal "$(find "$XDG_STATE_HOME/inboxfs" -mindepth 1 -maxdepth 1 -type d | wc -l)" 1
   start_background --config="$DIR/accounts" -o poll_interval=9 home "$MOUNT"
@@ -399,6 +399,89 @@ teardown() {
   start_background -o allow_other --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"
   run setpriv --reuid=65534 --regid=65534 --clear-groups "$BUILD/tests/tools/syscall" open "$MOUNT/README" r
   equal "$output" EACCES
+}
+
+@test "-o uid, gid and umask: the mount is that user's, and what they may, the group may as far as the mask lets it" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root"
+  local user=(setpriv --reuid=65534 --regid=65534 --clear-groups) member=(setpriv --reuid=65533 --regid=65533 --groups=4242)
+  chmod 755 "$BATS_RUN_TMPDIR" "$DIR" "${TMPDIR:-/tmp}" 2>/dev/null || true
+  start_service
+  create_inboxes "$ALICE" "$BOB"
+  start_background -o "allow_other,uid=65534,gid=4242,umask=027,relatime,_netdev,nofail,api_key_file=$KEY_FILE" "$SERVICE_URL" "$MOUNT"
+  equal "$(stat -c '%u %g %a' "$MOUNT" "$MOUNT/drafts" "$MOUNT/README" "$MOUNT/ctl" "$MOUNT/inboxes/$ALICE/inbox.json" | sort | uniq -c |
+    tr -s ' ')" "$(printf ' 1 65534 4242 200\n 1 65534 4242 440\n 1 65534 4242 640\n 2 65534 4242 750')"
+  # The user writes drafts, copies with owner and mode, and sends.
+  message "$BOB" "by its user" | "${user[@]}" tee "$MOUNT/drafts/mine" >/dev/null
+  equal "$(stat -c '%u %g %a' "$MOUNT/drafts/mine")" "65534 4242 640"
+  "${user[@]}" chmod 400 "$MOUNT/drafts/mine"
+  equal "$(stat -c '%u %g %a' "$MOUNT/drafts/mine")" "65534 4242 440"
+  "${user[@]}" ln -s mine "$MOUNT/drafts/link"
+  equal "$(stat -c '%u %g %a' "$MOUNT/drafts/link")" "65534 4242 777"
+  "${user[@]}" mv "$MOUNT/drafts/mine" "$MOUNT/outbox/"
+  went_out mine "by its user" "Hello."
+  # The group may read, but not write; and nobody else anything.
+  "${member[@]}" ls "$MOUNT/sent" >/dev/null
+  equal "$("${member[@]}" "$BUILD/tests/tools/syscall" open "$MOUNT/README" r)" ok
+  equal "$("${member[@]}" "$BUILD/tests/tools/syscall" open "$MOUNT/ctl" w)" EACCES
+  equal "$("${member[@]}" "$BUILD/tests/tools/syscall" mkdir "$MOUNT/drafts/folder")" EACCES
+  equal "$(setpriv --reuid=65533 --regid=65533 --clear-groups "$BUILD/tests/tools/syscall" open "$MOUNT/README" r)" EACCES
+  # Owners and groups are fixed.
+  : >"$MOUNT/drafts/owned"
+  chown 65534:4242 "$MOUNT/drafts/owned"
+  run -1 chown 0 "$MOUNT/drafts/owned"
+  contains "$output" "Operation not permitted"
+  run -1 chgrp 0 "$MOUNT/drafts/owned"
+  contains "$output" "Operation not permitted"
+  # In outbox/ they never mattered.
+  message "$BOB" "copied" >"$DIR/theirs"
+  chown 65533 "$DIR/theirs"
+  cp -p "$DIR/theirs" "$MOUNT/outbox/"
+  went_out theirs copied
+}
+
+@test "-o umask alone lets a group send, whoever the daemon is" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root"
+  local member=(setpriv --reuid=65533 --regid=65533 --groups=4242)
+  chmod 755 "$BATS_RUN_TMPDIR" "$DIR" "${TMPDIR:-/tmp}" 2>/dev/null || true
+  start_service
+  create_inboxes "$ALICE" "$BOB"
+  start_background -o "allow_other,gid=4242,umask=007" --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"
+  message "$BOB" "by a member" >"$DIR/text"
+  "${member[@]}" cp "$DIR/text" "$MOUNT/outbox/m"
+  went_out m "by a member"
+  "${member[@]}" mkdir "$MOUNT/drafts/folder"
+  equal "$(stat -c '%u %g %a' "$MOUNT/drafts/folder")" "0 4242 770"
+}
+
+@test "uid, gid and umask that are none, and another user's uid by one who is not root, are refused" {
+  refuses 2 "umask=089: an octal number" -o umask=089 local "$MOUNT"
+  refuses 2 "umask=1777: an octal number" -o umask=1777 local "$MOUNT"
+  refuses 2 "uid=alice: the number of a user" -o uid=alice local "$MOUNT"
+  refuses 2 "gid=-1: the number of a group" -o gid=-1 local "$MOUNT"
+  refuses 2 "uid=4294967295: the number" -o uid=4294967295 local "$MOUNT"
+  [ "$(id -u)" -eq 0 ] || skip "the rest needs root"
+  run -2 setpriv --reuid=65533 --regid=65533 --clear-groups env -u XDG_CONFIG_HOME HOME=/ "$INBOXFS" -o uid=0 local "$MOUNT"
+  contains "$output" "only root can show a mount as another user's"
+}
+
+@test "mount -t inboxfs: as mount.inboxfs, with the switches and the exit status of mount(8)" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root"
+  local helper=$DIR/mount.inboxfs
+  start_service
+  ln -s "$INBOXFS" "$helper"
+  printf '[work]\nsource = %s\napi-key-file = %s\nstate-dir = %s\n' "$SERVICE_URL" "$KEY_FILE" "$STATE" >"$DIR/accounts"
+  # -f: everything is looked at, and nothing mounted.
+  run -0 "$helper" work "$MOUNT" -s -f -n -v -o "rw,config=$DIR/accounts"
+  run ! mountpoint -q "$MOUNT"
+  run -1 "$helper" nobody "$MOUNT" -f -o "rw,config=$DIR/accounts"
+  contains "$output" "it has: work"
+  run -1 "$helper" work "$MOUNT" -o rw,nonsense
+  run -32 "$helper" work "$DIR/nowhere" -o "rw,config=$DIR/accounts"
+  run -32 "$helper" "$SERVICE_URL" "$MOUNT" -o "rw,api_key_file=$DIR/nokey"
+  "$helper" work "$MOUNT" -v -o "rw,noatime,config=$DIR/accounts" -t fuse.inboxfs 3>&-
+  mountpoint -q "$MOUNT"
+  equal "$(findmnt -no SOURCE,FSTYPE "$MOUNT" | tr -s ' ')" "work fuse.inboxfs"
+  umount "$MOUNT"
 }
 
 @test "-o max_read bounds what is asked for at once, and files read whole" {
