@@ -30,7 +30,9 @@ setup_file() {
   export HOME=$DIR INBOXFS_BASE_URL=$SERVICE_URL
 }
 
+# By a signal: a program that has mounts of its own, started meanwhile, keeps a mount that is only unmounted.
 teardown_file() {
+  kill_mount TERM
   stop_all
 }
 
@@ -51,16 +53,41 @@ cook() { # HEADING
   (run_recipe "$text")
 }
 
-# One that goes on until it is ended: runs until the condition holds. timeout(1) makes a process group of its own.
-cook_until() { # HEADING COMMAND...
-  local text cooking result=0
+# One that goes on until it is ended. timeout(1) makes a process group of its own, and ends it whole.
+start_cooking() { # HEADING
+  local text
   text=$(recipe "$1")
   run_recipe "$text" 3>&- {PAUSE}>&- &
-  cooking=$!
-  wait_until 20 "${@:2}" || result=1
-  kill "$cooking"
-  wait "$cooking" || true
-  return "$result"
+  COOKING=$!
+}
+
+end_cooking() {
+  local pid=$COOKING
+  COOKING=
+  kill "$pid"
+  wait "$pid" || true
+}
+
+teardown() {
+  [ -z "${COOKING:-}" ] || end_cooking
+}
+
+# What is cooking has the file open.
+has_open() { # FILE
+  local pid
+  for pid in $(pgrep -g "$COOKING"); do
+    [ -z "$(find "/proc/$pid/fd" -lname "$1")" ] || return 0
+  done
+  return 1
+}
+
+# What is cooking is told by inotify.
+is_watching() {
+  local pid
+  for pid in $(pgrep -g "$COOKING"); do
+    ! grep -qs '^inotify wd' "/proc/$pid/fdinfo"/* || return 0
+  done
+  return 1
 }
 
 # A program that a recipe names: its text from standard input.
@@ -85,7 +112,7 @@ settle() {
   headings=$(sed -n 's/^## //p' "$COOKBOOK")
   [ "$(wc -l <<<"$headings")" -ge 20 ]
   equal "$(grep -c '^```sh$' "$COOKBOOK")" "$(wc -l <<<"$headings")"
-  equal "$(sed -nE 's/^ .*(cook|cook_until) "([^"$]*)".*/\2/p' "$BATS_TEST_FILENAME" | sort -u)" "$(sort <<<"$headings")"
+  equal "$(sed -nE 's/^ .*(cook|start_cooking) "([^"$]*)".*/\2/p' "$BATS_TEST_FILENAME" | sort -u)" "$(sort <<<"$headings")"
 }
 
 @test "send a message" {
@@ -153,15 +180,11 @@ END
 
 @test "an agent answers what comes" {
   program agent <<<"tr a-z A-Z"
-  answered() {
-    [ -e "$DIR/asked" ] || { arrives 'A question' 'how are you'; touch "$DIR/asked"; }
-    has_received "$BOB" 'Re: A question'
-  }
-  # The recipe has the stream open before the question comes.
-  listens() {
-    find /proc/[0-9]*/fd -lname "$MOUNT/events" 2>/dev/null | grep -q . && answered
-  }
-  cook_until "Let an agent answer" listens
+  start_cooking "Let an agent answer"
+  wait_until 20 has_open "$MOUNT/events"
+  arrives 'A question' 'how are you'
+  wait_until 20 has_received "$BOB" 'Re: A question'
+  end_cooking
   contains "$(content "$BOB" 'Re: A question' | jq -r .plain_text)" 'HOW ARE YOU'
   settle
   has_received "$BOB" 'Re: A question' 1
@@ -256,10 +279,11 @@ END
 
 @test "notify the desktop" {
   program notify-send <<<"printf '%s\n' \"\$@\" >>$DIR/notified"
-  noticed() {
-    grep -q "^inotifywait" /proc/[0-9]*/comm && { arrives 'Ding dong' 'x'; grep -qx 'Ding dong' "$DIR/notified"; }
-  }
-  cook_until "Notify the desktop" noticed
+  start_cooking "Notify the desktop"
+  wait_until 20 is_watching
+  arrives 'Ding dong' 'x'
+  wait_until 20 grep -qx 'Ding dong' "$DIR/notified"
+  end_cooking
   grep -qx "$BOB" "$DIR/notified"
 }
 
