@@ -367,10 +367,9 @@ shows_emails() { # COUNT
 
 @test "records without end: far more than was asked for are not taken, in words, and they go again" {
   local taken
-  server_has_email '{"id": "kept-for-ever", "inbox_id": "box-1", "subject": "kept"}'
-  start_mount
-  refresh
+  # From the start on: what comes later is announced to watchers, each record of it.
   server_answers email '{"endless": "new"}'
+  start_mount
   expect "write EIO" write "$MOUNT/ctl" w $'sync\n'
   holds "$MOUNT/status.json" '.sync.error | contains("longer than what was asked for by far")'
   taken=$(jq .sync.emails "$MOUNT/status.json")
@@ -378,6 +377,7 @@ shows_emails() { # COUNT
   [ "$taken" -gt 100000 ]
   [ "$taken" -lt 400000 ] || fail "$taken emails"
   server_answers email
+  server_has_email '{"id": "kept-for-ever", "inbox_id": "box-1", "subject": "kept"}'
   refresh
   equal "$(jq .sync.emails "$MOUNT/status.json")" 1
   present "$(mounted box-1 kept)"
