@@ -37,7 +37,7 @@ server_answers() # ENDPOINT [BEHAVIOUR...]
 # What came to the endpoint so far: [{time, headers (names in lower case), text, json, query}].
 server_requests() # ENDPOINT
 {
-    curl -sS --fail "$SERVICE_URL/_requests" | jq --arg endpoint "$1" '
+    get /_requests | jq --arg endpoint "$1" '
         {email: "GET /api/v1/email", inbox: "GET /api/v1/inbox", upsert: "POST /api/v1/inbox/upsert",
          upload: "POST /api/v1/email/add-attachment-to-pool", send: "POST /api/v1/email/send",
          content: "GET /api/v1/email/[^/]+", raw: "GET /api/v1/email/[^/]+/raw",
@@ -67,7 +67,7 @@ server_has_emails()
 # How often a message of this subject was accepted.
 sent_count() # SUBJECT
 {
-    curl -sS --fail "$SERVICE_URL/_sent" | jq --arg subject "$1" '[.[] | select(.request.subject == $subject)] | length'
+    get /_sent | jq --arg subject "$1" '[.[] | select(.request.subject == $subject)] | length'
 }
 
 is_sent_times() # SUBJECT COUNT

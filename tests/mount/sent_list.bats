@@ -146,5 +146,5 @@ elsewhere() {
   wait_sent hello
   holds "$MOUNT/sent/hello.receipt.json" '.state == "sent" and (has("status") | not)'
   equal "$(elsewhere)" ""
-  equal "$(curl -sS --fail "$SERVICE_URL/_requests" | jq '[.[] | select(.path | contains("outbound"))] | length')" 0
+  equal "$(get /_requests | jq '[.[] | select(.path | contains("outbound"))] | length')" 0
 }

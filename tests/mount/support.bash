@@ -218,8 +218,25 @@ service_is_frozen()
 
 api() # METHOD PATH [CURL-ARGUMENT...]
 {
-    curl -sS --fail-with-body -H "Authorization: Bearer $(<"$KEY_FILE")" -X "$1" "${@:3}" \
-        "$SERVICE_URL/api/v1$2"
+    if [ "$1" = GET ] && [ $# -eq 2 ]; then
+        get "/api/v1$2"
+    else
+        curl -sS --fail-with-body -H "Authorization: Bearer $(<"$KEY_FILE")" -X "$1" "${@:3}" "$SERVICE_URL/api/v1$2"
+    fi
+}
+
+# What the service answers. Most requests are of this kind, and starting curl for each takes four times as long.
+get() # PATH
+{
+    local connection status line key
+    read -r key <"$KEY_FILE"
+    exec {connection}<>"/dev/tcp/127.0.0.1/${SERVICE_URL##*:}" || return
+    printf 'GET %s HTTP/1.0\r\nAuthorization: Bearer %s\r\n\r\n' "$1" "$key" >&"$connection"
+    read -r _ status _ <&"$connection"
+    while read -r line <&"$connection" && [ "$line" != $'\r' ]; do :; done
+    cat <&"$connection"
+    exec {connection}>&-
+    [[ $status = 2?? ]] || fail "GET $1: $status"
 }
 
 # Makes an inbox at the service itself; prints its id.
