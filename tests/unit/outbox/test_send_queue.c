@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The suspension of the queue: who may ask the service when, and who tries.
+ * The order of what waits, and the suspension of the queue: who may ask the service when, and who tries.
  */
 #include "outbox/send_queue.h"
 
@@ -10,7 +10,66 @@
 
 #include <cmocka.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
+
+static void add_message(struct send_queue *queue, struct item *item, const char *sequence, uint64_t order)
+{
+    *item = (struct item){.state = ITEM_QUEUED, .envelope = {.kind = ENVELOPE_MESSAGE, .order = order}};
+    assert_int_equal(send_queue_open_sequence(queue, sequence, &item->sequence), 0);
+    send_queue_add(queue, item);
+}
+
+static void assert_order(const struct send_queue *queue, struct item *const *items, size_t len)
+{
+    const struct item *item = NULL;
+    for (size_t i = 0; i < len; i++) {
+        item = send_queue_next(queue, item);
+        assert_ptr_equal(item, items[i]);
+    }
+    assert_null(send_queue_next(queue, item));
+}
+
+/* A disk lists them in any order when the outbox is opened. */
+static void messages_stand_in_their_order_however_they_came(void **state)
+{
+    static const uint64_t came[][4] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {0, 1, 3, 2}, {0, 3, 1, 2}, {2, 3, 0, 1}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(came); i++) {
+        struct send_queue queue = {0};
+        struct item items[4];
+        for (size_t j = 0; j < 4; j++)
+            add_message(&queue, &items[came[i][j]], "one", came[i][j]);
+        assert_order(&queue, (struct item *[]){&items[0], &items[1], &items[2], &items[3]}, 4);
+        items[0].envelope.order = 4;
+        send_queue_move(&queue, &items[0]);
+        assert_order(&queue, (struct item *[]){&items[1], &items[2], &items[3], &items[0]}, 4);
+        for (size_t j = 0; j < 4; j++)
+            send_queue_remove(&queue, &items[j]);
+        assert_int_equal(queue.messages, 0);
+        send_queue_release(&queue);
+    }
+}
+
+static void sequences_take_turns(void **state)
+{
+    struct send_queue queue = {0};
+    struct item items[4];
+    int64_t until_ms = CLOCK_FOREVER;
+    (void)state;
+    add_message(&queue, &items[0], "one", 0);
+    add_message(&queue, &items[1], "one", 1);
+    add_message(&queue, &items[2], "two", 2);
+    add_message(&queue, &items[3], "two", 3);
+    static const int turns[] = {0, 2, 1, 3};
+    for (size_t i = 0; i < ARRAY_LEN(turns); i++) {
+        struct item *item = send_queue_find_message(&queue, 0, &until_ms);
+        assert_ptr_equal(item, &items[turns[i]]);
+        send_queue_remove(&queue, item);
+    }
+    assert_null(send_queue_find_message(&queue, 0, &until_ms));
+    send_queue_release(&queue);
+}
 
 static bool may_enter(struct suspension *suspension, int64_t now_ms)
 {
@@ -95,6 +154,8 @@ static void waking_lets_one_try_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_stand_in_their_order_however_they_came),
+        cmocka_unit_test(sequences_take_turns),
         cmocka_unit_test(the_longest_wait_that_was_asked_for_counts),
         cmocka_unit_test(failures_together_lengthen_the_wait_once),
         cmocka_unit_test(one_tries_and_the_others_wait_for_it),
