@@ -31,6 +31,9 @@ DEB_PACKAGES := $(BUILD_PACKAGES) fuse3 clang libcmocka-dev libclang-rt-14-dev \
                 clang-format clang-tidy shellcheck bats jq inotify-tools entr python3-watchdog curl openssl \
                 rsync swaks vim git python3 perl attr procps coreutils bsdutils gdb gojq neomutt mutt notmuch maildir-utils isync \
                 dovecot-imapd s-nail git-email libmailtools-perl
+# For targets that few people need, which install them themselves.
+MAKE_DEB_PACKAGES := $(BUILD_PACKAGES) build-essential debhelper lintian git
+PROGRAM_PACKAGES  := debootstrap
 
 # Looked up lazily, so that `make deps` and `make help` work where pkg-config is not installed yet.
 PKG_CFLAGS = $(eval PKG_CFLAGS := $$(shell pkg-config --cflags $$(PACKAGES) | sed 's/-I/-isystem /g'))$(PKG_CFLAGS)
@@ -78,10 +81,11 @@ TOOL_SRC  := $(sort $(wildcard tests/tools/*.c))
 TOOLS     := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOL_SRC)) $(BUILD)/tests/fault_preload.so
 # The longest first, so that none of them runs alone at the end.
 MOUNT     := $(shell ls -S tests/mount/*.bats)
+PROGRAM_TESTS := $(wildcard tests/programs/*.bats)
 MANUALS   := $(patsubst man/%.scd,$(BUILD)/man/%,$(wildcard man/*.scd))
 
 .PHONY: all deps run check check-layers check-unit check-mount bench fuzz torture stress lint format asan tsan install \
-        uninstall dist clean help unit-% manuals
+        uninstall dist deb check-programs clean help unit-% manuals
 .SECONDARY:
 
 all: $(PROGRAMS) $(MANUALS) ## build the programs and manuals into build/
@@ -186,6 +190,11 @@ check-unit: $(UNIT) $(FUZZ) ## the unit tests alone, and what fuzzing found
 check-mount: all $(TOOLS) ## the mount tests alone
 	@BUILD=$(BUILD) scripts/check $(MOUNT)
 
+check-programs: deps ## tests with heavy programs, which it installs: a clean Debian to install our packages in
+	@scripts/deps $(MAKE_DEB_PACKAGES) $(PROGRAM_PACKAGES)
+	@$(MAKE) --no-print-directory all $(TOOLS)
+	@BUILD=$(BUILD) DEADLINE=900 scripts/check $(PROGRAM_TESTS)
+
 asan: deps ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
 	@DEADLINE=300 ASAN_OPTIONS=suppressions=$(CURDIR)/tests/asan.supp $(MAKE) --no-print-directory check \
 	    BUILD=$(BUILD)/asan SANITIZE=address,undefined CC=clang
@@ -256,6 +265,15 @@ dist: ## the last commit as BUILD/inboxfs-VERSION.tar.gz, each time the same byt
 	@git -c tar.umask=0022 archive --prefix=inboxfs-$(VERSION)/ -o $(DIST) HEAD
 	@gzip -9nf $(DIST)
 	@echo $(DIST).gz
+
+# From the tarball, so without git, and with nothing of what make was called with.
+deb: ## build Debian packages of the last commit into BUILD/deb; lintian has the last word
+	@scripts/deps $(MAKE_DEB_PACKAGES)
+	@$(MAKE) --no-print-directory dist
+	@rm -rf $(BUILD)/deb && mkdir $(BUILD)/deb && tar -xzf $(DIST).gz -C $(BUILD)/deb
+	@cd $(BUILD)/deb/inboxfs-$(VERSION) && env -u MAKEFLAGS dpkg-buildpackage -us -uc -b
+	@rm -rf $(BUILD)/deb/inboxfs-$(VERSION)
+	@lintian --allow-root --pedantic --display-info --fail-on error,warning,info,pedantic $(BUILD)/deb/*.changes
 
 clean: ## remove what was built
 	rm -rf $(BUILD)

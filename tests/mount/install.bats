@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# What is given away: `make install`, `make uninstall`, `make dist`, and the version.
+# What is given away: `make install`, `make uninstall`, `make dist`, and the version. Debian packages are in
+# tests/programs/packages.bats.
 
 load support
 
@@ -61,11 +62,12 @@ tree_of() # FOLDER
     equal "$(readlink "$root/usr/local/sbin/sendmail") $(cat "$root/usr/local/bin/mailq")" "other other"
 }
 
-@test "the programs and NEWS have one version" {
+@test "the program, NEWS and the Debian package have one version" {
     local version
     version=$("$INBOXFS" --version)
     equal "$("$INBOXD" --version)" "inboxd ${version#inboxfs }"
     equal "$(head -n 1 "$REPOSITORY/NEWS")" "$version"
+    equal "$(sed 's/) .*/)/; q' "$REPOSITORY/debian/changelog")" "inboxfs (${version#inboxfs })"
 }
 
 @test "make dist gives the same bytes each time: all that is committed, with the commit's time" {
