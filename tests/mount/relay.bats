@@ -348,7 +348,9 @@ prepare_tls() {
   echo "127.0.0.1 mail.example" >hosts
   cat >inboxd-in-namespace <<SCRIPT
 #!/bin/sh
-exec unshare --mount sh -c 'mount --bind "$DIR/ca.pem" /etc/ssl/certs/ca-certificates.crt &&
+# The mounts of other tests would last as long as their copies in here.
+exec unshare --mount sh -c 'umount --all --lazy --types fuse.inboxfs &&
+  mount --bind "$DIR/ca.pem" /etc/ssl/certs/ca-certificates.crt &&
   mount --bind "$DIR/hosts" /etc/hosts && exec "$INBOXD" "\$@"' - "\$@"
 SCRIPT
   chmod +x inboxd-in-namespace

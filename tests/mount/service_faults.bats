@@ -286,8 +286,10 @@ start_tls_mount() { # CERTIFICATE
   SERVICE_URL=https://localhost:$(cat "$DIR/port")
   (umask 077 && echo test-key >"$KEY_FILE")
   mkdir -p "$MOUNT"
+  # The mounts of other tests would last as long as their copies in here.
   # shellcheck disable=SC2016 # for the inner shell
-  unshare --mount sh -c 'mount --bind "$1" /etc/ssl/certs/ca-certificates.crt && shift && exec "$@"' - "$DIR/ca.pem" \
+  unshare --mount sh -c 'umount --all --lazy --types fuse.inboxfs &&
+    mount --bind "$1" /etc/ssl/certs/ca-certificates.crt && shift && exec "$@"' - "$DIR/ca.pem" \
     "$INBOXFS" -f --api-key-file="$KEY_FILE" --state-dir="$STATE-$1" --poll-interval=1 "$SERVICE_URL" "$MOUNT" \
     >>"$MOUNT_LOG" 2>&1 3>&- &
   MOUNT_PID=$!
