@@ -35,6 +35,11 @@ DEB_PACKAGES := $(BUILD_PACKAGES) fuse3 clang libcmocka-dev libclang-rt-14-dev \
 MAKE_DEB_PACKAGES := $(BUILD_PACKAGES) build-essential debhelper lintian git
 PROGRAM_PACKAGES  := debootstrap
 
+# What `make check-programs` unpacks below $(BUILD)/programs, and does not install: two mail servers cannot be installed
+# beside each other, and start when they are.
+PROGRAM_ARCHIVES := postfix exim4-base exim4-daemon-light fetchmail procmail libdb5.3 libicu72 libnsl2 libidn12 \
+                    libgnutls-dane0 libunbound8
+
 # Looked up lazily, so that `make deps` and `make help` work where pkg-config is not installed yet.
 PKG_CFLAGS = $(eval PKG_CFLAGS := $$(shell pkg-config --cflags $$(PACKAGES) | sed 's/-I/-isystem /g'))$(PKG_CFLAGS)
 PKG_LIBS   = $(eval PKG_LIBS := $$(shell pkg-config --libs $$(PACKAGES)))$(PKG_LIBS)
@@ -190,8 +195,9 @@ check-unit: $(UNIT) $(FUZZ) ## the unit tests alone, and what fuzzing found
 check-mount: all $(TOOLS) ## the mount tests alone
 	@BUILD=$(BUILD) scripts/check $(MOUNT)
 
-check-programs: deps ## tests with heavy programs, which it installs: a clean Debian to install our packages in
+check-programs: deps ## tests with heavy programs, which it installs: mail servers, a clean Debian
 	@scripts/deps $(MAKE_DEB_PACKAGES) $(PROGRAM_PACKAGES)
+	@scripts/unpack $(BUILD)/programs $(PROGRAM_ARCHIVES)
 	@$(MAKE) --no-print-directory all $(TOOLS)
 	@BUILD=$(BUILD) DEADLINE=900 scripts/check $(PROGRAM_TESTS)
 
