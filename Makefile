@@ -33,7 +33,7 @@ DEB_PACKAGES := $(BUILD_PACKAGES) fuse3 clang libcmocka-dev libclang-rt-14-dev \
                 dovecot-imapd s-nail git-email libmailtools-perl
 # For targets that few people need, which install them themselves.
 MAKE_DEB_PACKAGES := $(BUILD_PACKAGES) build-essential debhelper lintian git
-PROGRAM_PACKAGES  := debootstrap
+PROGRAM_PACKAGES  := debootstrap cron at php-cli sudo
 
 # What `make check-programs` unpacks below $(BUILD)/programs, and does not install: two mail servers cannot be installed
 # beside each other, and start when they are.
@@ -195,7 +195,7 @@ check-unit: $(UNIT) $(FUZZ) ## the unit tests alone, and what fuzzing found
 check-mount: all $(TOOLS) ## the mount tests alone
 	@BUILD=$(BUILD) scripts/check $(MOUNT)
 
-check-programs: deps ## tests with heavy programs, which it installs: mail servers, a clean Debian
+check-programs: deps ## tests with heavy programs, which it installs: mail servers, cron, a clean Debian
 	@scripts/deps $(MAKE_DEB_PACKAGES) $(PROGRAM_PACKAGES)
 	@scripts/unpack $(BUILD)/programs $(PROGRAM_ARCHIVES)
 	@$(MAKE) --no-print-directory all $(TOOLS)
