@@ -60,6 +60,10 @@ static const char usage[] =
     "  --relay-credentials-file=FILE\n"
     "                         USER:PASSWORD for it, in a file that only you can read\n"
     "  --relay-in-clear       smtp:// to another machine may go without TLS\n"
+    "  --webhook-secret-file=FILE\n"
+    "                         sends webhooks of inboxes that have a webhook_url, signed with this file's "
+    "line\n"
+    "  --webhook-anywhere     to other machines, too\n"
     "  --tier=TIER            emails sent a day: free (10), paid (1000), none (no limit; default)\n"
     "  -f SENDER              deliver: who sent the message, where it does not say\n"
     "  --help, --version\n";
@@ -98,6 +102,8 @@ static int parse_arguments(int argc, char **argv, struct arguments *arguments)
         {"relay", required_argument, NULL, 'r'},
         {"relay-credentials-file", required_argument, NULL, 'c'},
         {"relay-in-clear", no_argument, NULL, 'C'},
+        {"webhook-secret-file", required_argument, NULL, 'w'},
+        {"webhook-anywhere", no_argument, NULL, 'W'},
         {NULL, 0, NULL, 0},
     };
     int option;
@@ -123,6 +129,10 @@ static int parse_arguments(int argc, char **argv, struct arguments *arguments)
             arguments->config.relay.credentials_file = optarg;
         } else if (option == 'C') {
             arguments->config.relay.is_clear_allowed = true;
+        } else if (option == 'w') {
+            arguments->config.webhook.secret_file = optarg;
+        } else if (option == 'W') {
+            arguments->config.webhook.is_anywhere_allowed = true;
         } else if (option == 'f') {
             arguments->sender = strcmp(optarg, "<>") != 0 ? optarg : "";
         } else if (option == 'h' || option == 'V') {
@@ -302,6 +312,8 @@ static int run(int argc, char **argv, struct arguments *arguments)
     if (arguments->config.relay.url == NULL &&
         (arguments->config.relay.credentials_file != NULL || arguments->config.relay.is_clear_allowed))
         return complain_of_usage("--relay is missing");
+    if (arguments->config.webhook.is_anywhere_allowed && arguments->config.webhook.secret_file == NULL)
+        return complain_of_usage("--webhook-secret-file is missing");
     return run_service(&arguments->config);
 }
 

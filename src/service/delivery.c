@@ -18,6 +18,7 @@
 #include "mail/address.h"
 #include "mail/date.h"
 #include "mail/mime_library.h"
+#include "service/outgoing.h"
 #include "sql/query.h"
 
 /* ---------------------------------------------------------------- rows */
@@ -98,11 +99,15 @@ static int deliver(sqlite3 *db, const struct message *message, int64_t seq, cons
     json_decref(record);
     if (text == NULL)
         return -ENOMEM;
-    return query_execute(db,
-                         "INSERT INTO emails (id, inbox, message, is_valid, from_address, record)"
-                         " VALUES (?, ?, ?, ?, ?, ?)",
-                         "siiiss", id, inbox->seq, seq, (int64_t)(strcmp(verdict.status, "valid") == 0), from,
-                         text);
+    bool is_valid = strcmp(verdict.status, "valid") == 0;
+    error = query_execute(db,
+                          "INSERT INTO emails (id, inbox, message, is_valid, from_address, record)"
+                          " VALUES (?, ?, ?, ?, ?, ?)",
+                          "siiiss", id, inbox->seq, seq, (int64_t)is_valid, from, text);
+    bool has_webhook = json_is_string(json_object_get(inbox->record, "webhook_url"));
+    return error == 0 && is_valid && has_webhook
+               ? outgoing_add(db, OUTGOING_WEBHOOK, sqlite3_last_insert_rowid(db), service_inbox_id(inbox))
+               : error;
 }
 
 int delivery_put(sqlite3 *db, const struct message *message, int64_t seq, enum delivery_way way,

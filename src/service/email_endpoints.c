@@ -321,21 +321,35 @@ static int add_thread(sqlite3 *db, const struct thread_email *email)
     return prompt.error;
 }
 
-/* The loaders fill the reply with what is asked of an email. 0, -ENOENT (it is not there, or not to be seen
- * from that side) or -errno. */
-
-static int load_content(sqlite3 *db, enum email_side side, const struct request *request, struct reply *reply)
+static int load_record(sqlite3 *db, enum email_side side, const char *id, json_t **ret_record)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
     struct thread_email email = {0};
-    int error = find_row(db, email_sql[side], request->parameters[0], &statement);
+    int error = find_row(db, email_sql[side], id, &statement);
     if (error == 0)
         error = thread_email_from_row(statement, &email);
     if (error == 0)
         error = add_thread(db, &email);
     if (error == 0)
-        reply_json(reply, MHD_HTTP_OK, json_incref(email.record));
+        *ret_record = json_incref(email.record);
     json_decref(email.record);
+    return error;
+}
+
+int email_load_content(sqlite3 *db, const char *id, json_t **ret_record)
+{
+    return load_record(db, SIDE_RECEIVED, id, ret_record);
+}
+
+/* The loaders fill the reply with what is asked of an email. 0, -ENOENT (it is not there, or not to be seen
+ * from that side) or -errno. */
+
+static int load_content(sqlite3 *db, enum email_side side, const struct request *request, struct reply *reply)
+{
+    json_t *record = NULL;
+    int error = load_record(db, side, request->parameters[0], &record);
+    if (error == 0)
+        reply_json(reply, MHD_HTTP_OK, record);
     return error;
 }
 

@@ -20,6 +20,10 @@ int endpoint_outbound_list(struct request *request, struct reply *reply);
 
 int endpoint_inbox_upsert(struct request *request, struct reply *reply);
 
+/* The content record of a valid email, as GET /api/v1/email/{id} answers with it. The caller owns it. 0,
+ * -ENOENT or -errno. */
+int email_load_content(sqlite3 *db, const char *id, json_t **ret_record);
+
 int endpoint_email_content(struct request *request, struct reply *reply);
 int endpoint_email_attachment(struct request *request, struct reply *reply);
 int endpoint_email_raw(struct request *request, struct reply *reply);

@@ -75,7 +75,7 @@ static void answer(enum upsert_outcome outcome, const struct inbox_request *aske
 {
     switch (outcome) {
     case UPSERT_DONE:
-        /* No webhooks are sent from here, so there is no secret to sign them with. */
+        /* The secret that signs webhooks is in the administrator's file, and is shown to nobody. */
         json_object_set_new(asked->settings, "webhook_secret", json_null());
         reply_json(reply, MHD_HTTP_OK, json_incref(asked->settings));
         break;

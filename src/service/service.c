@@ -31,6 +31,7 @@ struct service {
     struct service_context context;
     char *domain;
     struct relay *relay;
+    struct webhook *webhook;
     struct server *server;
     struct smtp_server *smtp; /* NULL: there is none */
     struct smtp_server *lmtp;
@@ -44,6 +45,7 @@ void service_stop(struct service *service)
     smtp_server_free(service->lmtp);
     server_free(service->server);
     relay_stop(service->relay);
+    webhook_stop(service->webhook);
     database_free(service->context.database);
     const int fds[] = {service->context.pool_fd, service->dir_fd, service->lock_fd};
     for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
@@ -173,6 +175,8 @@ static int start(const struct service_config *config, struct service **ret_servi
     if (error == 0)
         error = relay_start(&config->relay, service->domain, service->context.database, &service->relay,
                             ret_reason);
+    if (error == 0)
+        error = webhook_start(&config->webhook, service->context.database, &service->webhook, ret_reason);
     if (error == 0)
         error = serve(service, config, ret_reason);
     if (error == 0)

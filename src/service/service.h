@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "service/relay.h"
+#include "service/webhook.h"
 
 enum service_tier {
     SERVICE_TIER_NONE, /* no daily limit */
@@ -28,6 +29,7 @@ struct service_config {
     const char *const *hosts;
     enum service_tier tier;
     struct relay_config relay;
+    struct webhook_config webhook;
     bool is_alone; /* no other process opens the database meanwhile, so that no file is mapped (database.h) */
 };
 

@@ -238,6 +238,26 @@ static void what_a_full_disk_undoes_is_not_taken_for_done(void **state)
     }
 }
 
+static void who_awaits_a_commit_hears_of_it(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct database *database = fixture->database;
+    struct cancel cancel;
+    cancel_init(&cancel);
+    uint64_t seen = database_commits(database);
+    int64_t now = clock_monotonic_ms(clock_system());
+    assert_int_equal(-ETIMEDOUT, database_await_commit(database, seen, now + 20, &cancel));
+    struct writer undone = {.statement = INSERT("1"), .error = -EEXIST};
+    write_together(database, &undone, 1);
+    assert_int_equal(seen, database_commits(database));
+    struct writer writer = {.statement = INSERT("2")};
+    write_together(database, &writer, 1);
+    assert_int_equal(0, database_await_commit(database, seen, CLOCK_FOREVER, &cancel));
+    cancel_set(&cancel);
+    assert_int_equal(-EINTR, database_await_commit(database, seen + 1, CLOCK_FOREVER, &cancel));
+    cancel_release(&cancel);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +267,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_writes_nothing_waits_for_what_it_saw, set_up, tear_down),
         cmocka_unit_test_setup_teardown(where_the_commit_fails_all_hear_of_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_a_full_disk_undoes_is_not_taken_for_done, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_awaits_a_commit_hears_of_it, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One webhook by libcurl: its body, its signature, where it may go, and what the email's record says of it.
+ */
+#include "service/webhook.h"
+
+#include <arpa/inet.h>
+#include <curl/curl.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/character.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/secret_file.h"
+#include "mail/date.h"
+#include "mail/webhook.h"
+#include "service/endpoints.h"
+#include "service/outgoing.h"
+#include "sql/query.h"
+
+enum {
+    CONNECT_TIMEOUT_S = 5,
+    TIMEOUT_S = 15,
+    ANSWER_MAX_BYTES = 1000, /* of the other's answer, in the record */
+    LIFETIME_MS = 24 * 60 * 60 * 1000,
+};
+
+struct webhook {
+    struct outgoing_work work;
+    struct outgoing *outgoing;
+    char *secret;
+    bool is_anywhere_allowed;
+};
+
+/* ---------------------------------------------------------------- one POST */
+
+struct transfer {
+    const struct webhook *webhook;
+    struct cancel *cancel;
+    struct strbuf answer; /* its beginning */
+    bool is_forbidden;    /* an address was not to be connected to */
+};
+
+static bool is_this_machine(const struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
+    if (address->sa_family != AF_INET6)
+        return false;
+    const struct in6_addr *six = &((const struct sockaddr_in6 *)address)->sin6_addr;
+    return IN6_IS_ADDR_LOOPBACK(six) || (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127);
+}
+
+static curl_socket_t on_socket(void *context, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    (void)purpose;
+    struct transfer *transfer = context;
+    if (!transfer->webhook->is_anywhere_allowed && !is_this_machine(&address->addr)) {
+        transfer->is_forbidden = true;
+        return CURL_SOCKET_BAD;
+    }
+    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
+static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
+{
+    struct strbuf *answer = &((struct transfer *)context)->answer;
+    size_t len = size * count;
+    size_t room = ANSWER_MAX_BYTES - answer->len;
+    strbuf_append(answer, bytes, len < room ? len : room);
+    return len;
+}
+
+static int on_progress(void *context, curl_off_t download_total, curl_off_t download_now,
+                       curl_off_t upload_total, curl_off_t upload_now)
+{
+    (void)download_total, (void)download_now, (void)upload_total, (void)upload_now;
+    return cancel_is_set(((struct transfer *)context)->cancel);
+}
+
+#define SET(option, value)                                  \
+    do {                                                    \
+        if (rc == CURLE_OK)                                 \
+            rc = curl_easy_setopt(easy, (option), (value)); \
+    } while (0)
+
+static CURLcode set_limits(CURL *easy)
+{
+    CURLcode rc = CURLE_OK;
+    SET(CURLOPT_PROTOCOLS_STR, "http,https");
+    SET(CURLOPT_PROXY, "");
+    SET(CURLOPT_FOLLOWLOCATION, 0L);
+    SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    SET(CURLOPT_SSL_VERIFYPEER, 1L);
+    SET(CURLOPT_SSL_VERIFYHOST, 2L);
+    SET(CURLOPT_NOSIGNAL, 1L);
+    SET(CURLOPT_QUICK_EXIT, 1L);
+    SET(CURLOPT_CONNECTTIMEOUT, (long)CONNECT_TIMEOUT_S);
+    SET(CURLOPT_TIMEOUT, (long)TIMEOUT_S);
+    SET(CURLOPT_FORBID_REUSE, 1L);
+    return rc;
+}
+
+static CURLcode set_callbacks(CURL *easy, struct transfer *transfer, char error_words[CURL_ERROR_SIZE])
+{
+    CURLcode rc = CURLE_OK;
+    SET(CURLOPT_ERRORBUFFER, error_words);
+    SET(CURLOPT_OPENSOCKETFUNCTION, on_socket);
+    SET(CURLOPT_OPENSOCKETDATA, transfer);
+    SET(CURLOPT_WRITEFUNCTION, on_answer);
+    SET(CURLOPT_WRITEDATA, transfer);
+    SET(CURLOPT_NOPROGRESS, 0L);
+    SET(CURLOPT_XFERINFOFUNCTION, on_progress);
+    SET(CURLOPT_XFERINFODATA, transfer);
+    return rc;
+}
+
+static CURLcode set_request(CURL *easy, const char *url, const char *body, struct curl_slist *headers)
+{
+    CURLcode rc = CURLE_OK;
+    SET(CURLOPT_URL, url);
+    SET(CURLOPT_POSTFIELDS, body);
+    SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
+    SET(CURLOPT_HTTPHEADER, headers);
+    return rc;
+}
+
+static struct curl_slist *make_headers(const char *secret, const char *body)
+{
+    char line[128];
+    char signature[65];
+    hash_hmac_sha256(secret, strlen(secret), body, strlen(body), signature);
+    snprintf(line, sizeof(line), WEBHOOK_SIGNATURE_HEADER ": %s", signature);
+    const char *const lines[] = {line, "Content-Type: application/json", "Expect:"};
+    struct curl_slist *headers = NULL;
+    for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
+        struct curl_slist *longer = curl_slist_append(headers, lines[i]);
+        if (longer == NULL) {
+            curl_slist_free_all(headers);
+            return NULL;
+        }
+        headers = longer;
+    }
+    return headers;
+}
+
+static void judge(CURL *easy, CURLcode rc, struct transfer *transfer, const char *error_words,
+                  struct outgoing_result *result)
+{
+    long status = 0;
+    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+    bool is_unusable = rc == CURLE_URL_MALFORMAT || rc == CURLE_UNSUPPORTED_PROTOCOL;
+    bool is_forbidden = rc != CURLE_OK && transfer->is_forbidden;
+    bool is_done = rc == CURLE_OK && status / 100 == 2;
+    result->outcome = is_done                       ? OUTGOING_DONE
+                      : is_unusable || is_forbidden ? OUTGOING_FAILED
+                                                    : OUTGOING_LATER;
+    result->is_away = rc != CURLE_OK;
+    if (is_forbidden)
+        outgoing_explain(result, "a webhook leads away from this machine: --webhook-anywhere allows that");
+    else if (rc != CURLE_OK)
+        outgoing_explain(result, "a webhook cannot be sent: %s",
+                         error_words[0] != '\0' ? error_words : curl_easy_strerror(rc));
+    else if (!is_done)
+        outgoing_explain(result, "a webhook was answered with %ld", status);
+    if (rc != CURLE_OK)
+        return;
+    result->status = (int)status;
+    result->answer = strdup(strbuf_str(&transfer->answer));
+    if (result->answer != NULL)
+        character_replace(result->answer, CHARACTER_INVALID, '?');
+}
+
+static void post(const struct webhook *webhook, const char *url, const char *body, struct cancel *cancel,
+                 struct outgoing_result *result)
+{
+    struct transfer transfer = {
+        .webhook = webhook, .cancel = cancel, .answer = STRBUF_INIT(ANSWER_MAX_BYTES)};
+    char error_words[CURL_ERROR_SIZE] = "";
+    struct curl_slist *headers = make_headers(webhook->secret, body);
+    CURL *easy = curl_easy_init();
+    CURLcode rc = easy != NULL && headers != NULL ? set_limits(easy) : CURLE_OUT_OF_MEMORY;
+    if (rc == CURLE_OK)
+        rc = set_callbacks(easy, &transfer, error_words);
+    if (rc == CURLE_OK)
+        rc = set_request(easy, url, body, headers);
+    if (rc == CURLE_OK)
+        rc = curl_easy_perform(easy);
+    judge(easy, rc, &transfer, error_words, result);
+    curl_easy_cleanup(easy);
+    curl_slist_free_all(headers);
+    strbuf_release(&transfer.answer);
+}
+
+/* ---------------------------------------------------------------- an email */
+
+static int find(sqlite3 *db, int64_t email, char **ret_url, json_t **ret_content)
+{
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    int error = query_prepare(db, &statement,
+                              "SELECT i.record ->> '$.webhook_url', e.id FROM emails e"
+                              " JOIN inboxes i ON i.seq = e.inbox WHERE e.seq = ?",
+                              "i", email);
+    if (error != 0)
+        return error;
+    int step = query_step(statement);
+    if (step <= 0 || sqlite3_column_bytes(statement, 0) == 0)
+        return step < 0 ? step : -ENOENT;
+    *ret_url = query_column_copy(statement, 0, NULL);
+    if (*ret_url == NULL)
+        return -ENOMEM;
+    return email_load_content(db, (const char *)sqlite3_column_text(statement, 1), ret_content);
+}
+
+/* What is posted now, and where to. 0; -ENOENT: the inbox has no webhook any more; -errno. */
+static int load(struct database *database, int64_t email, char **ret_url, char **ret_body)
+{
+    sqlite3 *db = NULL;
+    int error = database_begin_read(database, &db);
+    if (error != 0)
+        return error;
+    json_t *content = NULL;
+    error = find(db, email, ret_url, &content);
+    database_end_read(database, db);
+    char date[32];
+    date_format(clock_realtime_ms(clock_system()), date);
+    if (error == 0 && json_object_set_new(content, "timestamp", json_string(date)) == 0)
+        *ret_body = json_dumps(content, JSON_COMPACT);
+    json_decref(content);
+    return error == 0 && *ret_body == NULL ? -ENOMEM : error;
+}
+
+static void attempt(void *context, struct database *database, const struct outgoing_row *row,
+                    struct cancel *cancel, struct outgoing_result *result)
+{
+    _cleanup_free_ char *url = NULL;
+    _cleanup_free_ char *body = NULL;
+    int error = load(database, row->email, &url, &body);
+    if (error == 0) {
+        post(context, url, body, cancel, result);
+    } else if (error == -ENOENT) {
+        result->outcome = OUTGOING_DONE;
+    } else {
+        result->outcome = OUTGOING_LATER;
+        outgoing_explain(result, "the email cannot be read here: %s", strerrordesc_np(-error));
+    }
+}
+
+/* The attempt as the record of the email has it; NULL without memory. */
+static char *write_log(const struct outgoing_result *result)
+{
+    char id[37];
+    char date[32];
+    if (random_uuid(id) != 0)
+        return NULL;
+    date_format(clock_realtime_ms(clock_system()), date);
+    json_t *log = json_pack("{s:s, s:n, s:s?, s:s}", "id", id, "status_code", "response_body", result->answer,
+                            "created_at", date);
+    if (log != NULL && result->status != 0)
+        json_object_set_new(log, "status_code", json_integer(result->status));
+    char *text = log != NULL ? json_dumps(log, JSON_COMPACT) : NULL;
+    json_decref(log);
+    return text;
+}
+
+static int settle(void *context, sqlite3 *db, const struct outgoing_row *row,
+                  const struct outgoing_result *result)
+{
+    (void)context;
+    bool was_tried = result->status != 0 || result->words[0] != '\0';
+    if (!was_tried)
+        return 0;
+    _cleanup_free_ char *log = write_log(result);
+    if (log == NULL)
+        return -ENOMEM;
+    int error = query_execute(db,
+                              "UPDATE emails SET record = json_set(record, '$.latest_webhook_log', json(?))"
+                              " WHERE seq = ?",
+                              "si", log, row->email);
+    if (error != 0 || result->outcome != OUTGOING_FAILED)
+        return error;
+    log_warning("given up: %s", result->words);
+    return query_execute(db, "DELETE FROM outgoing WHERE seq = ?", "i", row->seq);
+}
+
+/* ---------------------------------------------------------------- start and stop */
+
+void webhook_stop(struct webhook *webhook)
+{
+    if (webhook == NULL)
+        return;
+    outgoing_stop(webhook->outgoing);
+    secret_free(webhook->secret);
+    free(webhook);
+}
+
+static void cleanup_webhook(struct webhook **webhook)
+{
+    webhook_stop(*webhook);
+}
+
+static int start(const struct webhook_config *config, struct database *database, struct webhook **ret_webhook,
+                 char **ret_reason)
+{
+    _cleanup_(cleanup_webhook) struct webhook *webhook = calloc(1, sizeof(*webhook));
+    if (webhook == NULL || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return -ENOMEM;
+    webhook->is_anywhere_allowed = config->is_anywhere_allowed;
+    webhook->work = (struct outgoing_work){
+        .kind = OUTGOING_WEBHOOK,
+        .lifetime_ms = LIFETIME_MS,
+        .context = webhook,
+        .attempt = attempt,
+        .settle = settle,
+    };
+    int error =
+        secret_file_read(config->secret_file, "the webhook secret file", &webhook->secret, ret_reason);
+    if (error == 0)
+        error = outgoing_start(&webhook->work, database, &webhook->outgoing);
+    if (error == 0)
+        *ret_webhook = TAKE_PTR(webhook);
+    return error;
+}
+
+int webhook_start(const struct webhook_config *config, struct database *database,
+                  struct webhook **ret_webhook, char **ret_reason)
+{
+    *ret_webhook = NULL;
+    int error = config->secret_file != NULL ? start(config, database, ret_webhook, ret_reason) : 0;
+    return error == 0 ? outgoing_declare(database, OUTGOING_WEBHOOK, config->secret_file != NULL) : error;
+}

@@ -1,0 +1,234 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# inboxd tells the program of an inbox's owner of each valid email: signed, again until it says yes, and never away from
+# this machine unless that is allowed. The program is tests/mount/webhook_receiver.py.
+
+load support
+
+SECRET='a secret of webhooks'
+
+setup() {
+  HOOKS=$DIR/hooks
+  HOOK_PID=
+  HOOK_PORT=0
+  mkdir "$HOOKS"
+  (umask 077 && echo "$SECRET" >"$DIR/secret")
+}
+
+teardown() {
+  stop_receiver
+  stop_all
+}
+
+# Again on the same port after stop_receiver.
+start_receiver() {
+  rm -f "$HOOKS/port"
+  python3 "$REPOSITORY/tests/mount/webhook_receiver.py" --dir="$HOOKS" --port="$HOOK_PORT" 3>&- {PAUSE}>&- &
+  HOOK_PID=$!
+  wait_until 20 test -s "$HOOKS/port"
+  HOOK_PORT=$(cat "$HOOKS/port")
+}
+
+stop_receiver() {
+  local pid=$HOOK_PID
+  HOOK_PID=
+  [ -n "$pid" ] || return 0
+  kill "$pid"
+  wait "$pid" || true
+}
+
+# What the program is to do next.
+plan() { # LINE...
+  printf '%s\n' "$@" >"$HOOKS/plan"
+}
+
+set_webhook() { # URL [SETTING-JSON]
+  jq -n --arg id "$(inbox_id "$ALICE")" --arg address "$ALICE" --arg url "$1" --argjson more "${2:-{\}}" \
+    '{id: $id, name: "Alice", email_address: $address, webhook_url: $url} + $more' |
+    api POST /inbox/upsert -H 'Content-Type: application/json' -d @- >/dev/null
+}
+
+# inboxd, Alice's inbox with a webhook, and Bob's without.
+start_telling() {
+  start_service --webhook-secret-file="$DIR/secret"
+  create_inboxes "$ALICE" "$BOB"
+  set_webhook "http://127.0.0.1:$HOOK_PORT/told"
+}
+
+posts() { # SUBJECT
+  [ ! -e "$HOOKS/posts" ] || jq -c --arg subject "$1" 'select((.body | fromjson).subject == $subject)' "$HOOKS/posts"
+}
+
+has_posts() { # SUBJECT COUNT
+  [ "$(posts "$1" | wc -l)" -ge "$2" ]
+}
+
+# The email's latest_webhook_log.
+has_log() { # SUBJECT FILTER
+  received "$ALICE" "$1" | jq -e ".[0].latest_webhook_log | $2"
+}
+
+waiting() {
+  python3 -c 'import sqlite3, sys; print(*sqlite3.connect(sys.argv[1]).execute(sys.argv[2]).fetchone())' \
+    "$SERVICE/inbox.sqlite3" "SELECT count(*) FROM outgoing"
+}
+
+@test "each valid email is told of once, with its content and a time, in signed bytes" {
+  start_receiver
+  start_telling
+  send_from_elsewhere "$BOB" "$ALICE" told "The text."
+  send_from_elsewhere "$ALICE" "$BOB" "no webhook there"
+  wait_until 20 has_log told '.status_code == 200 and .response_body == "thanks" and .id != null and .created_at != null'
+  posts told >"$DIR/post"
+  equal "$(wc -l <"$DIR/post")" 1
+  holds "$DIR/post" '.path == "/told" and .headers["content-type"] == "application/json"'
+  command jq -j .body "$DIR/post" >"$DIR/body"
+  equal "$(jq -r '.headers["x-botmailroom-signature"]' "$DIR/post")" \
+    "$(openssl dgst -sha256 -hmac "$SECRET" -r "$DIR/body" | cut -d' ' -f1)"
+  equal "$(jq -S 'del(.timestamp)' "$DIR/body")" "$(content "$ALICE" told | jq -S .)"
+  local age=$((EPOCHSECONDS - $(date -d "$(jq -r .timestamp "$DIR/body")" +%s)))
+  [ "$age" -ge -1 ] && [ "$age" -le 60 ]
+  equal "$(posts "no webhook there")" ""
+  equal "$(waiting)" 0
+}
+
+@test "mail that an inbox's rules are against, and mail of an inbox without a webhook, is not told of" {
+  start_receiver
+  start_telling
+  set_webhook "http://127.0.0.1:$HOOK_PORT/told" "{\"blocked_from_addresses\": {\"addresses\": [\"$BOB\"], \"domains\": []}}"
+  send_from_elsewhere "$BOB" "$ALICE" blocked
+  send_from_elsewhere "$ALICE" "$ALICE" allowed
+  wait_until 20 has_posts allowed 1
+  equal "$(posts blocked)" ""
+  has_log blocked '. == null'
+}
+
+@test "mail that 'inboxd deliver' brings is told of, too" {
+  start_receiver
+  start_telling
+  printf 'From: Carol <carol@x.example>\nSubject: brought\n\nHello.\n' | "$INBOXD" deliver --data="$SERVICE" "$ALICE"
+  wait_until 20 has_log brought '.status_code == 200'
+  # Of what comes while the service is not there, too.
+  stop_service
+  printf 'From: Carol <carol@x.example>\nSubject: meanwhile\n\nHello.\n' | "$INBOXD" deliver --data="$SERVICE" "$ALICE"
+  start_service --webhook-secret-file="$DIR/secret"
+  wait_until 20 has_log meanwhile '.status_code == 200'
+}
+
+@test "who answers with an error is told again, with a new time; the last answer is in the record" {
+  start_receiver
+  start_telling
+  plan "500 Not now" "302 http://127.0.0.1:$HOOK_PORT/elsewhere"
+  send_from_elsewhere "$BOB" "$ALICE" again
+  wait_until 20 has_log again '.status_code == 500 and .response_body == "Not now"'
+  wait_until 20 has_log again '.status_code == 200'
+  posts again >"$DIR/again"
+  equal "$(wc -l <"$DIR/again")" 3
+  # A redirect leads nowhere.
+  equal "$(jq -r .path "$DIR/again" | sort -u)" /told
+  equal "$(jq -r '.body | fromjson | .timestamp' "$DIR/again" | sort -u | wc -l)" 3
+}
+
+@test "who is not there is told when it is, also after a restart of the service" {
+  start_receiver
+  stop_receiver
+  start_telling
+  send_from_elsewhere "$BOB" "$ALICE" later
+  send_from_elsewhere "$BOB" "$ALICE" "later still"
+  wait_until 20 has_log later '.status_code == null and .response_body == null and .created_at != null'
+  grep -q 'a webhook cannot be sent: .*connect' "$DIR/inboxd.log"
+  stop_service
+  start_receiver
+  start_service --webhook-secret-file="$DIR/secret"
+  wait_until 20 has_log later '.status_code == 200'
+  wait_until 20 has_log "later still" '.status_code == 200'
+  equal "$(posts later | wc -l)" 1
+}
+
+@test "what leads to another machine, or is no URL, is given up at once, in words" {
+  start_service --webhook-secret-file="$DIR/secret"
+  create_inboxes "$ALICE" "$BOB"
+  local url words
+  while read -r url words; do
+    set_webhook "$url"
+    send_from_elsewhere "$BOB" "$ALICE" "$url"
+    wait_until 20 has_log "$url" '.status_code == null and .created_at != null'
+    wait_until 20 grep -q "given up: .*$words" "$DIR/inboxd.log"
+    equal "$(waiting)" 0
+    : >"$DIR/inboxd.log"
+  done <<'TABLE'
+http://192.0.2.1/ --webhook-anywhere
+http://169.254.169.254/latest/meta-data --webhook-anywhere
+http://0.0.0.0:1/ --webhook-anywhere
+http://[::ffff:192.0.2.1]/ --webhook-anywhere
+http://[2001:db8::1]/ --webhook-anywhere
+file:///etc/passwd cannot be sent
+gopher://127.0.0.1/ cannot be sent
+nonsense://127.0.0.1/ cannot be sent
+TABLE
+}
+
+@test "a program that hangs holds nobody up" {
+  start_receiver
+  start_telling
+  plan hang
+  send_from_elsewhere "$BOB" "$ALICE" hanging
+  wait_until 20 has_posts hanging 1
+  within 3 api GET /inbox >/dev/null
+  within 5 stop_service
+  start_service --webhook-secret-file="$DIR/secret"
+  wait_until 20 has_log hanging '.status_code == 200'
+}
+
+@test "killed at each step, the service tells of mail all the same" {
+  start_receiver
+  start_telling
+  local point
+  for point in outgoing_due outgoing_attempted outgoing_recorded; do
+    stop_service
+    INBOXFS_CRASH_AT=$point start_service --webhook-secret-file="$DIR/secret"
+    send_from_elsewhere "$BOB" "$ALICE" "$point" || true # it may die before it answers
+    wait_until 20 process_is_gone "$SERVICE_PID"
+    wait "$SERVICE_PID" || true
+    start_service --webhook-secret-file="$DIR/secret"
+    wait_until 20 has_log "$point" '.status_code == 200'
+    equal "$(waiting)" 0
+  done
+  equal "$(posts outgoing_due | wc -l)" 1
+  equal "$(posts outgoing_attempted | wc -l)" 2
+  equal "$(posts outgoing_recorded | wc -l)" 1
+}
+
+@test "without a secret nothing is sent, and nothing is kept for later" {
+  start_receiver
+  start_service
+  create_inboxes "$ALICE" "$BOB"
+  set_webhook "http://127.0.0.1:$HOOK_PORT/told"
+  send_from_elsewhere "$BOB" "$ALICE" silent
+  equal "$(waiting)" 0
+  stop_service
+  start_service --webhook-secret-file="$DIR/secret"
+  send_from_elsewhere "$BOB" "$ALICE" loud
+  wait_until 20 has_log loud '.status_code == 200'
+  equal "$(posts silent)" ""
+  run ! grep -qa "$SECRET" "$DIR/inboxd.log" "/proc/$SERVICE_PID/cmdline"
+  run ! grep -rqaF "$SECRET" "$SERVICE"
+}
+
+@test "a secret that is not there, and others' freedom without one, are refused in words" {
+  run -1 "$INBOXD" --data="$SERVICE" --listen=127.0.0.1:0 --webhook-secret-file="$DIR/none"
+  contains "$output" "cannot read the webhook secret file"
+  run -2 "$INBOXD" --data="$SERVICE" --listen=127.0.0.1:0 --webhook-anywhere
+  contains "$output" "--webhook-secret-file is missing"
+}
+
+@test "a mount that takes webhooks shows new mail of inboxd without asking for it" {
+  (umask 077 && echo one-word >"$DIR/secret")
+  start_service --webhook-secret-file="$DIR/secret"
+  create_inboxes "$ALICE" "$BOB"
+  start_mount --poll-interval=86400 --webhook-listen=127.0.0.1:0 --webhook-secret-file="$DIR/secret"
+  set_webhook "http://$(sed -n 's/.*webhooks are taken at //p' "$MOUNT_LOG")/"
+  send_from_elsewhere "$BOB" "$ALICE" "news of inboxd"
+  wait_until 20 mounted "$ALICE" "news of inboxd"
+}
