@@ -685,6 +685,7 @@ void index_clean(struct index *index)
     if (atomic_load(&index->open_indexes) == 0)
         records_clean(&index->records);
     pthread_mutex_unlock(index->write_lock);
+    state_file_end_filling(index->records.file);
 }
 
 void index_notify_email(const struct index *index, uint32_t email, enum store_change change)

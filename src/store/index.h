@@ -194,7 +194,8 @@ void index_note_held_shown(struct index *index);
 /* A record could not be read: says so, once, and has the next complete listing bring it back. */
 void index_note_lost(struct index *index);
 
-/* Deletes texts that were replaced, unless somebody holds on to them (waits for the disk). */
+/* After a complete list (waits for the disk): deletes texts that were replaced, unless somebody holds on to
+ * them. A new file is on the disk from then on, and uses a log. */
 void index_clean(struct index *index);
 
 /* Tell whoever listens. With no lock held. `path` and `id` as in struct event. */

@@ -101,6 +101,7 @@ static const struct state_file_format format = {
     .statements = statements,
     .page_bytes = PAGE_BYTES,
     .log_pages = LOG_PAGES,
+    .is_filled_without_log = true,
 };
 
 static const char mark_identity[] = "identity";

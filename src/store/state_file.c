@@ -85,34 +85,72 @@ static int make_tables(struct state_file *file)
 
 /* -EUCLEAN: what is there is not of this format. A file that lost everything, its log perhaps, looks like a
  * new one, and nobody is to lose marks without a word. */
-static int check_tables(struct state_file *file, bool is_new)
+static int check_tables(struct state_file *file, bool is_new, bool *ret_is_empty)
 {
     int64_t version = 0;
     int64_t tables = 0;
     int error = query_integer(file->db, &version, "PRAGMA user_version", "");
     if (error == 0)
         error = query_integer(file->db, &tables, "SELECT count(*) FROM sqlite_schema", "");
-    if (error == 0 && version == 0 && tables == 0) {
-        if (!is_new)
-            log_warning("the state file %s is empty; it is built anew", file->format->name);
-        return make_tables(file);
-    }
-    return error == 0 && version != file->format->version ? -EUCLEAN : error;
+    if (error != 0)
+        return error;
+    *ret_is_empty = version == 0 && tables == 0;
+    if (*ret_is_empty && !is_new)
+        log_warning("the state file %s is empty; it is built anew", file->format->name);
+    return *ret_is_empty || version == file->format->version ? 0 : -EUCLEAN;
+}
+
+/* 1: the answer is this one, 0: another; or -errno. */
+static int answers(sqlite3 *db, const char *question, const char *answer)
+{
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    int result = query_prepare(db, &statement, question, "");
+    if (result == 0)
+        result = query_step(statement);
+    if (result <= 0)
+        return result;
+    const char *text = (const char *)sqlite3_column_text(statement, 0);
+    return text != NULL && strcmp(text, answer) == 0;
+}
+
+/* A file that uses a log is whole; one that was being filled may be. 0, -EUCLEAN, or another -errno. */
+static int check_whole(struct state_file *file)
+{
+    int result = answers(file->db, "PRAGMA journal_mode", "wal");
+    if (result == 0)
+        result = answers(file->db, "PRAGMA quick_check (1)", "ok");
+    if (result == 0)
+        return -EUCLEAN;
+    return result < 0 ? result : 0;
 }
 
 /* Locked for this process before the log is entered, so that SQLite needs no file of shared memory, which it
- * would map. Commits are of the quick kind until somebody wants a durable one. */
+ * would map. */
 static int set_up(struct state_file *file)
 {
     char words[512];
-    snprintf(
-        words, sizeof(words),
-        "PRAGMA page_size = %d; PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL;"
-        "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = %d; PRAGMA journal_size_limit = 4194304;"
-        "PRAGMA cache_size = -%d; PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF",
-        file->format->page_bytes, file->format->log_pages, CACHE_KB);
-    file->is_durable = false;
+    snprintf(words, sizeof(words),
+             "PRAGMA page_size = %d; PRAGMA locking_mode = EXCLUSIVE; PRAGMA wal_autocheckpoint = %d;"
+             "PRAGMA journal_size_limit = 4194304; PRAGMA cache_size = -%d; PRAGMA cell_size_check = ON;"
+             "PRAGMA trusted_schema = OFF",
+             file->format->page_bytes, file->format->log_pages, CACHE_KB);
     return query_script(file->db, words);
+}
+
+/* What a transaction changed is taken back from memory, where it does not come to its end. */
+static int begin_filling(struct state_file *file)
+{
+    file->is_filling = true;
+    return query_script(file->db, "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF");
+}
+
+/* Commits are of the quick kind until somebody wants a durable one. */
+static int begin_log(struct state_file *file)
+{
+    int error = query_script(file->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL");
+    file->is_filling = error != 0;
+    file->is_durable = false;
+    return error;
 }
 
 static void close_connection(struct state_file *file)
@@ -123,6 +161,7 @@ static void close_connection(struct state_file *file)
     statements_release(&file->statements);
     sqlite3_close(file->db);
     file->db = NULL;
+    file->is_filling = false;
 }
 
 enum {
@@ -132,13 +171,20 @@ enum {
 static int open_connection(struct state_file *file)
 {
     bool is_new = false;
+    bool is_empty = false;
     int error = make_file(file->path, &is_new);
     if (error == 0)
         error = query_error_on(file->db, sqlite3_open_v2(file->path, &file->db, OPEN_FLAGS, NULL));
     if (error == 0)
         error = set_up(file);
     if (error == 0)
-        error = check_tables(file, is_new);
+        error = check_whole(file);
+    if (error == 0)
+        error = check_tables(file, is_new, &is_empty);
+    if (error == 0)
+        error = is_empty && file->format->is_filled_without_log ? begin_filling(file) : begin_log(file);
+    if (error == 0 && is_empty)
+        error = make_tables(file);
     if (error != 0)
         close_connection(file);
     else
@@ -229,6 +275,8 @@ void state_file_release(struct state_file *file)
 {
     if (file->format == NULL)
         return;
+    if (!atomic_load(&file->is_damaged))
+        state_file_end_filling(file);
     close_connection(file);
     pthread_mutex_destroy(&file->connection);
     pthread_mutex_destroy(&file->transaction);
@@ -311,6 +359,33 @@ int state_file_execute(struct state_file *file, size_t statement, const char *ty
     state_file_unlock(file);
     va_end(arguments);
     return state_file_note(file, error);
+}
+
+/* Readers go on while the disk is waited for. SQLite's own descriptor is used: closing another one would drop
+ * the process's locks. */
+static int sync_file(struct state_file *file)
+{
+    sqlite3_file *handle = NULL;
+    state_file_lock(file);
+    int result = sqlite3_file_control(file->db, "main", SQLITE_FCNTL_FILE_POINTER, &handle);
+    state_file_unlock(file);
+    if (result == SQLITE_OK)
+        result = handle->pMethods->xSync(handle, SQLITE_SYNC_NORMAL);
+    return query_error(result);
+}
+
+/* Only what is durable may say that it uses a log. */
+void state_file_end_filling(struct state_file *file)
+{
+    pthread_mutex_lock(&file->transaction);
+    int error = file->is_filling ? sync_file(file) : 0;
+    if (file->is_filling && error == 0) {
+        state_file_lock(file);
+        error = begin_log(file);
+        state_file_unlock(file);
+    }
+    state_file_note(file, error);
+    pthread_mutex_unlock(&file->transaction);
 }
 
 /* ---------------------------------------------------------------- damage */

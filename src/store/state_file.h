@@ -11,6 +11,11 @@
  * runs. So a reader may see what a transaction has written and not committed yet: who reads has to know from
  * elsewhere what there is.
  *
+ * A new file of what can be fetched again may be filled without the log, which has each page written twice,
+ * until state_file_end_filling(). A transaction is still done as a whole or not at all, but nothing is made
+ * durable, and a program that is killed, or a power cut, may leave damage. The file's header says that it
+ * uses no log: such a file is checked from end to end when it is next opened.
+ *
  * A file that SQLite cannot make sense of, or that is not of this format, is set aside under another name
  * ("NAME.set-aside"), in words, and made anew: when it is opened, or by state_file_renew() or _replace() when
  * it was found damaged later. One that cannot be had at all (no such folder, no right to it, a disk that
@@ -32,7 +37,8 @@ struct state_file_format {
     const char *schema;
     const char *const *statements;
     int page_bytes;
-    int log_pages; /* so many in the log are taken over into the file */
+    int log_pages;              /* so many in the log are taken over into the file */
+    bool is_filled_without_log; /* a new one: state_file_end_filling() */
 };
 
 struct state_file {
@@ -45,6 +51,7 @@ struct state_file {
     struct statements aside;      /* of the file that was set aside while it ran; .db is NULL: of none */
     int error;                    /* why it cannot be had */
     bool is_durable;              /* commits wait for the disk */
+    bool is_filling;              /* without a log; set with both locks held */
     atomic_bool is_damaged;       /* SQLite said so since it was opened */
     atomic_uint generation;       /* how often it was made anew */
 };
@@ -61,6 +68,10 @@ int state_file_begin(struct state_file *file, bool is_durable);
 /* 0, or -errno: nothing of it happened. It is over in any case. */
 int state_file_commit(struct state_file *file);
 void state_file_abandon(struct state_file *file);
+
+/* Makes a file durable that is being filled (waits for the disk), and uses a log from then on. Where that
+ * fails, the file is being filled still. Within no transaction. */
+void state_file_end_filling(struct state_file *file);
 
 /* Runs a statement of the format to its end: statements_execute(). */
 int state_file_execute(struct state_file *file, size_t statement, const char *types, ...);

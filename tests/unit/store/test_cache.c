@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -281,6 +282,164 @@ static void a_full_disk_hides_no_mail(void **state)
     world_release(&world);
 }
 
+/* ---------------------------------------------------------------- a file that was being filled */
+
+enum {
+    FORMAT_OFFSET = 18, /* in the file, for writers and for readers */
+    FORMAT_WITHOUT_LOG = 1,
+    FORMAT_WITH_LOG = 2,
+    FILL_EMAILS = 3000,
+    FILL_KILLS = 4,
+    FILL_WAIT_MS = 20000,
+};
+
+static off_t wait_for_size(const struct store_world *world, off_t size, pid_t child)
+{
+    struct stat file = {.st_size = 0};
+    int64_t end_ms = clock_monotonic_ms(clock_system()) + FILL_WAIT_MS;
+    while (file.st_size < size && waitpid(child, NULL, WNOHANG) == 0) {
+        (void)fstatat(world->dir.fd, cache_path, &file, 0);
+        assert_true(clock_monotonic_ms(clock_system()) < end_ms);
+    }
+    return file.st_size;
+}
+
+/* Another process, which is killed once the file has this size, or when it is done. */
+static void fill_and_be_killed(struct store_world *world, off_t size)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        world_start(world);
+        (void)world_sync(world);
+        pause();
+    }
+    assert_true(wait_for_size(world, size, child) >= size);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+static size_t count_right(struct store_world *world, size_t emails)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < emails; i++) {
+        _cleanup_free_ char *json = NULL;
+        struct email_view view;
+        size_t len;
+        assert_true(store_get_email(world->store, i, &view));
+        if (store_read_email(world->store, i, &json, &len) != 0)
+            continue;
+        assert_int_equal(len, view.json_len);
+        assert_non_null(strstr(json, "-in-1\""));
+        count++;
+    }
+    return count;
+}
+
+static void is_right_and_made_whole(struct store_world *world)
+{
+    world_open(world);
+    size_t shown = world_count(world);
+    assert_in_range(shown, 0, FILL_EMAILS);
+    (void)count_right(world, shown);
+    assert_int_equal(store_start(world->store), 0);
+    assert_int_equal(world_sync(world), 0);
+    assert_int_equal(world_count(world), FILL_EMAILS);
+    assert_int_equal(count_right(world, FILL_EMAILS), FILL_EMAILS);
+    world_restart(world);
+    assert_int_equal(world_count(world), FILL_EMAILS);
+    assert_int_equal(count_right(world, FILL_EMAILS), FILL_EMAILS);
+}
+
+static void what_a_kill_leaves_of_a_first_sync_is_right_and_made_whole(void **state)
+{
+    (void)state;
+    struct store_world worlds[FILL_KILLS];
+    for (int i = 0; i < FILL_KILLS; i++) {
+        world_init_with_alice(&worlds[i]);
+        world_add_emails(&worlds[i], "in-1", 0, FILL_EMAILS);
+        fill_and_be_killed(&worlds[i], (1 + 12 * i) * PAGE_BYTES);
+    }
+    for (int i = 0; i < FILL_KILLS; i++) {
+        is_right_and_made_whole(&worlds[i]);
+        world_release(&worlds[i]);
+    }
+}
+
+/* As if the program had been killed, or the power cut, before the first sync was over. */
+static void leave_being_filled(struct store_world *world, const char *bytes, size_t len, size_t page)
+{
+    _cleanup_free_ char *left = malloc(len);
+    memcpy(left, bytes, len);
+    left[FORMAT_OFFSET] = left[FORMAT_OFFSET + 1] = FORMAT_WITHOUT_LOG;
+    if (page > 0)
+        memset(left + page * PAGE_BYTES, 0, PAGE_BYTES);
+    write_cache(world, left, len);
+}
+
+static void a_file_that_was_being_filled_is_taken_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    struct store_world world;
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    world_init_with_alice(&world);
+    world_add_emails(&world, "in-1", 0, MANY_EMAILS);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    world_close(&world);
+    read_cache(&world, &bytes, &len);
+    for (size_t page = 0; page < len / PAGE_BYTES; page += 4) {
+        leave_being_filled(&world, bytes, len, page);
+        world_open(&world);
+        assert_int_equal(world_count(&world), page == 0 ? MANY_EMAILS : 0);
+        assert_int_equal(faccessat(world.dir.fd, "cache/records.sqlite3.set-aside", F_OK, 0),
+                         page == 0 ? -1 : 0);
+        assert_int_equal(store_start(world.store), 0);
+        assert_int_equal(world_sync(&world), 0);
+        assert_int_equal(count_right(&world, MANY_EMAILS), MANY_EMAILS);
+        world_close(&world);
+    }
+    world_release(&world);
+}
+
+static void assert_format(const struct store_world *world, char format)
+{
+    char bytes[FORMAT_OFFSET + 2];
+    _cleanup_close_ int fd = openat(world->dir.fd, cache_path, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(pread(fd, bytes, sizeof(bytes), 0), sizeof(bytes));
+    assert_int_equal(bytes[FORMAT_OFFSET], format);
+    assert_int_equal(bytes[FORMAT_OFFSET + 1], format);
+}
+
+static void a_file_is_filled_without_a_log_until_the_first_sync_is_done(void **state)
+{
+    (void)state;
+    struct store_world world;
+    world_init_with_alice(&world);
+    world_add_emails(&world, "in-1", 0, 3);
+    world_start(&world);
+    assert_format(&world, FORMAT_WITHOUT_LOG);
+    assert_int_equal(faccessat(world.dir.fd, log_path, F_OK, 0), -1);
+    assert_int_equal(world_sync(&world), 0);
+    assert_format(&world, FORMAT_WITH_LOG);
+    world_add_emails(&world, "in-1", 3, 6);
+    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(faccessat(world.dir.fd, log_path, F_OK, 0), 0);
+    world_restart(&world);
+    assert_int_equal(world_count(&world), 6);
+    world_release(&world);
+    /* A program that ends before leaves a file that is whole. */
+    world_init_with_alice(&world);
+    world_open(&world);
+    assert_format(&world, FORMAT_WITHOUT_LOG);
+    world_close(&world);
+    assert_format(&world, FORMAT_WITH_LOG);
+    world_release(&world);
+}
+
+/* ---------------------------------------------------------------- others */
+
 static void a_folder_that_cannot_be_made_is_an_error_in_words(void **state)
 {
     (void)state;
@@ -432,6 +591,8 @@ static void what_an_open_index_shows_is_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        /* First: it forks, which is only safe while no other thread was started. */
+        cmocka_unit_test(what_a_kill_leaves_of_a_first_sync_is_right_and_made_whole),
         cmocka_unit_test(a_cache_torn_anywhere_opens_and_is_made_whole),
         cmocka_unit_test(a_lost_inbox_does_not_lend_its_mail_to_another),
         cmocka_unit_test(the_number_of_a_lost_text_is_not_given_again),
@@ -439,6 +600,8 @@ int main(void)
         cmocka_unit_test(a_full_disk_at_the_start_is_no_damage),
         cmocka_unit_test(a_cache_of_another_version_is_built_anew),
         cmocka_unit_test(a_full_disk_hides_no_mail),
+        cmocka_unit_test(a_file_that_was_being_filled_is_taken_whole_or_not_at_all),
+        cmocka_unit_test(a_file_is_filled_without_a_log_until_the_first_sync_is_done),
         cmocka_unit_test(a_folder_that_cannot_be_made_is_an_error_in_words),
         cmocka_unit_test(what_no_longer_counts_is_cleared_away_at_the_start),
         cmocka_unit_test(what_no_longer_counts_is_cleared_away_while_it_runs),
