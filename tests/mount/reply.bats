@@ -212,9 +212,13 @@ refused() { # PATH
   local it
   it=$(folder "$BOB" Dinner)
   head -c 300000 /dev/zero | tr '\0' x >"$DIR/long"
+  # The barrier waits for the close of the one before, which decides on its name.
   cp "$DIR/long" "$it/reply"
+  sync "$MOUNT/outbox"
   head -c 300000 "$DIR/long" | tee "$it/reply" >/dev/null
+  sync "$MOUNT/outbox"
   dd if="$DIR/long" of="$it/reply" bs=1000 status=none
+  sync "$MOUNT/outbox"
   exec 7>>"$it/reply"
   cat "$DIR/long" >&7
   ls -l "$it" "$it/reply" >/dev/null
