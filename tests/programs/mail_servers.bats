@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# Real mail servers and fetchers hand mail over to inboxd. Nothing is installed for it: the programs are unpacked below
-# $BUILD/programs, and laid over /usr in a mount namespace of each one's own, with configuration and users over /etc. All of them listen
-# on 127.0.0.1 and keep their files in the test's folder.
+# Real mail servers and fetchers hand mail over to inboxd, and one takes what inboxd sends elsewhere. Nothing is installed
+# for it: the programs are unpacked below $BUILD/programs, and laid over /usr in a mount namespace of each one's own, with
+# configuration and users over /etc. All of them listen on 127.0.0.1 and keep their files in the test's folder.
 
 load ../mount/support
 
@@ -73,7 +73,7 @@ send() { # FROM TO SUBJECT
   swaks --silent 1 --server "127.0.0.1:$SERVER_PORT" --from "$1" --to "$2" --h-Subject "$3" --body $'.\nHello.'
 }
 
-start_postfix() { # TRANSPORT
+start_postfix() { # TRANSPORT [SETTING...]
   mkdir -p "$DIR/postfix/spool"
   install -d -o 65502 "$DIR/postfix/data"
   cat >"$DIR/postfix/main.cf" <<END
@@ -95,6 +95,7 @@ smtputf8_enable = no
 virtual_mailbox_domains = $DOMAIN
 virtual_transport = $1
 queue_run_delay = 1s
+$(printf '%s\n' "${@:2}")
 minimal_backoff_time = 1s
 maximal_backoff_time = 1s
 END
@@ -264,4 +265,31 @@ fetch_mail() { # RECIPIENT
   fetch_mail "$ALICE"
   equal "$(received_count "$ALICE" fetched)" 1
   present "$DIR/deleted"
+}
+
+has_status() { # SUBJECT STATUS
+  api GET /email/outbound |
+    jq -e --arg subject "$1" --arg status "$2" '[.[] | select(.subject == $subject)][0].status == $status'
+}
+
+@test "Postfix takes mail for elsewhere from inboxd; what it refuses comes back, and while it is away mail waits" {
+  start_service --lmtp="127.0.0.1:$LMTP_PORT" --relay="smtp://127.0.0.1:$SERVER_PORT"
+  create_inboxes "$ALICE" "$BOB"
+  local postfix=("lmtp:inet:127.0.0.1:$LMTP_PORT" "virtual_alias_domains = x.example"
+    "virtual_alias_maps = inline:{carol@x.example=$BOB}")
+  start_postfix "${postfix[@]}"
+  # What goes out to Carol comes in for Bob.
+  send_from_elsewhere "$ALICE" carol@x.example "to Carol" $'.\nHello.'
+  wait_until 30 has_received "$BOB" "to Carol"
+  wait_until 20 has_status "to Carol" sent
+  contains "$(content "$BOB" "to Carol" | jq -r .plain_text)" $'.\nHello.'
+  send_from_elsewhere "$ALICE" nobody@x.example "to nobody"
+  wait_until 20 has_status "to nobody" failed
+  contains "$(content "$ALICE" "Undelivered: to nobody" | jq -r .plain_text)" "User unknown in virtual alias table"
+  stop_server
+  send_from_elsewhere "$ALICE" carol@x.example waits
+  has_status waits pending
+  start_postfix "${postfix[@]}"
+  wait_until 60 has_status waits sent
+  wait_until 30 has_received "$BOB" waits
 }
