@@ -289,7 +289,7 @@ static void op_read(fuse_req_t fuse, fuse_ino_t ino, size_t size, off_t offset, 
     struct tree_data data;
     (void)ino;
     if (tree_handle_caching(handle) == TREE_CACHE_STREAM) {
-        stream_read(operations_of(fuse)->readers, fuse, handle, size, file->flags);
+        stream_read(operations_of(fuse)->readers, fuse, handle, size, offset, file->flags);
         return;
     }
     int error = tree_read(handle, size, offset, &data);

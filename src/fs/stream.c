@@ -17,6 +17,7 @@ struct parked_read {
     fuse_req_t request;
     struct tree_handle *handle;
     size_t size;
+    off_t offset;
     struct tree_data data; /* the answer, once there is one */
     int error;
     bool is_parked;           /* protected by the readers' lock: in their list */
@@ -68,7 +69,7 @@ static void interrupted(fuse_req_t request, void *context)
 /* Whether the read can be answered now; `is_closed` counts as an answer. */
 static bool try_read(struct parked_read *read, bool is_closed)
 {
-    read->error = tree_read(read->handle, read->size, 0, &read->data);
+    read->error = tree_read(read->handle, read->size, read->offset, &read->data);
     return read->error != 0 || read->data.len > 0 || is_closed;
 }
 
@@ -81,14 +82,15 @@ static void answer(struct parked_read *read)
 }
 
 void stream_read(struct stream_readers *readers, fuse_req_t request, struct tree_handle *handle, size_t size,
-                 int flags)
+                 off_t offset, int flags)
 {
     struct parked_read *read = calloc(1, sizeof(*read));
     if (read == NULL) {
         reply_status(request, -ENOMEM);
         return;
     }
-    *read = (struct parked_read){.readers = readers, .request = request, .handle = handle, .size = size};
+    *read = (struct parked_read){
+        .readers = readers, .request = request, .handle = handle, .size = size, .offset = offset};
     fuse_req_interrupt_func(request, interrupted, read);
 
     pthread_mutex_lock(&readers->lock);

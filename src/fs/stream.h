@@ -28,7 +28,7 @@ void stream_readers_release(struct stream_readers *readers);
 /* Answer READ and POLL of a stream, at once or later. `flags`: of the open file; with O_NONBLOCK a read does
  * not wait. */
 void stream_read(struct stream_readers *readers, fuse_req_t request, struct tree_handle *handle, size_t size,
-                 int flags);
+                 off_t offset, int flags);
 void stream_poll(struct stream_readers *readers, fuse_req_t request, struct tree_handle *handle,
                  struct fuse_pollhandle *poll);
 

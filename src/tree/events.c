@@ -268,15 +268,15 @@ static int64_t event_log_changed_ms(struct event_log *log)
     return changed_ms;
 }
 
-/* The stream: the bytes behind *position, which moves on; 0: none yet. What was cut away meanwhile is passed
- * over. */
-static size_t event_log_follow(struct event_log *log, uint64_t *position, void *ret_bytes, size_t len)
+/* The stream that begins at *begin: its bytes from `offset` on; 0: none yet. What was cut away meanwhile is
+ * passed over, which moves *begin. */
+static size_t event_log_follow(struct event_log *log, uint64_t *begin, uint64_t offset, void *ret_bytes,
+                               size_t len)
 {
     pthread_mutex_lock(&log->lock);
-    if (*position < log->cut_bytes)
-        *position = log->cut_bytes;
-    size_t copied = copy_locked(log, ret_bytes, len, *position);
-    *position += copied;
+    if (*begin + offset < log->cut_bytes)
+        *begin = log->cut_bytes - offset;
+    size_t copied = copy_locked(log, ret_bytes, len, *begin + offset);
     pthread_mutex_unlock(&log->lock);
     return copied;
 }
@@ -361,20 +361,21 @@ enum {
 
 struct stream_handle {
     struct tree_handle base;
-    uint64_t position; /* in the event log; the reader's, who is alone */
+    uint64_t begin;    /* where in the event log its offset 0 is; the reader's, who is alone, as is: */
+    uint64_t position; /* behind what was read last, for those who poll */
 };
 
 static int read_stream(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
     struct stream_handle *stream = (struct stream_handle *)handle;
-    (void)offset;
     if (len > STREAM_READ_MAX_BYTES)
         len = STREAM_READ_MAX_BYTES;
     ret->owned = malloc(len);
     if (ret->owned == NULL)
         return -ENOMEM;
     ret->bytes = ret->owned;
-    ret->len = event_log_follow(handle->tree->event_log, &stream->position, ret->owned, len);
+    ret->len = event_log_follow(handle->tree->event_log, &stream->begin, (uint64_t)offset, ret->owned, len);
+    stream->position = stream->begin + (uint64_t)offset + ret->len;
     return 0;
 }
 
@@ -400,7 +401,8 @@ static int open_event_stream(struct tree *tree, const struct tree_caller *caller
     struct stream_handle *stream = handle_new(tree, &ops, sizeof(*stream), flags);
     if (stream == NULL)
         return -ENOMEM;
-    stream->position = event_log_end(tree->event_log);
+    stream->begin = event_log_end(tree->event_log);
+    stream->position = stream->begin;
     *ret_handle = &stream->base;
     return 0;
 }

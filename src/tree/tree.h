@@ -166,8 +166,9 @@ enum tree_caching {
     TREE_CACHE_NONE,    /* every read comes here, whatever the size is said to be */
     TREE_CACHE_OPEN,    /* keep until the next open, or until size or mtime change */
     TREE_CACHE_LASTING, /* keep until the listener is called */
-    TREE_CACHE_STREAM,  /* as NONE, and offsets mean nothing: seeking succeeds, to no effect. A read of 0
-                           bytes means: not yet, wait for stream_grew. One thread at a time reads */
+    TREE_CACHE_STREAM,  /* as NONE; it begins with what happens after the open. Offsets count, for shells and
+                           head(1) seek back over what they read too much. A read of 0 bytes means: not yet,
+                           wait for stream_grew. One thread at a time reads */
 };
 
 /* What a read answers: bytes in memory that stay until the handle is released (or `owned` is freed), or, when

@@ -261,6 +261,21 @@ received_bytes() {
   holds "$DIR/next" '.event == "mail"'
 }
 
+@test "a shell that reads events line by line gets every line, however many come at once" {
+  start_mount
+  refresh
+  # It reads more than a line at once, and seeks back.
+  bash -c 'while IFS= read -r line; do printf "%s\n" "$line"; done <"$1"' - "$MOUNT/events" >"$DIR/read" 3>&- &
+  local reader=$!
+  wait_until 10 eval 'readlink /proc/'$reader'/fd/* | grep -qx "$MOUNT/events"'
+  send_many_from_elsewhere "$ALICE" "$BOB" line 30
+  refresh
+  wait_until 20 eval '[ "$(wc -l <"$DIR/read")" -ge 30 ]'
+  kill "$reader"
+  wait "$reader" || true
+  equal "$(cat "$DIR/read")" "$(tail -n 30 "$MOUNT/events.jsonl")"
+}
+
 @test "tail -f follows events.jsonl" {
   start_mount
   refresh

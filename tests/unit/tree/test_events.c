@@ -164,7 +164,7 @@ static void the_older_half_is_cut_at_a_line(void **state)
     assert_string_equal(bytes, text);
 }
 
-static void a_stream_gets_each_byte_once(void **state)
+static void a_stream_begins_at_its_open_and_can_be_read_again(void **state)
 {
     struct tree *tree = open_log(*state);
     append(tree, 1);
@@ -176,11 +176,15 @@ static void a_stream_gets_each_byte_once(void **state)
     assert_true(tree_is_readable(stream));
     assert_int_equal(read_at(stream, bytes, 1, 0), 1);
     assert_int_equal(bytes[0], '{');
-    size_t len = read_at(stream, bytes, sizeof(bytes) - 1, 0);
+    size_t len = read_at(stream, bytes, sizeof(bytes) - 1, 1);
     bytes[len] = '\0';
     assert_non_null(strstr(bytes, "sent/000002"));
     assert_null(strstr(bytes, "sent/000001"));
-    assert_int_equal(read_at(stream, bytes, sizeof(bytes), 0), 0);
+    assert_int_equal(read_at(stream, bytes, sizeof(bytes), (off_t)len + 1), 0);
+    assert_false(tree_is_readable(stream));
+    /* A program that read more than a line seeks back. */
+    assert_int_equal(read_at(stream, bytes, 1, 0), 1);
+    assert_int_equal(bytes[0], '{');
     tree_release(stream);
     tree_free(tree);
 }
@@ -282,7 +286,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_appended_is_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(it_is_the_same_after_a_restart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_older_half_is_cut_at_a_line, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_stream_gets_each_byte_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_stream_begins_at_its_open_and_can_be_read_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_slow_stream_goes_on_at_a_line, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_has_the_file_open_reads_on_when_it_is_cut, set_up, tear_down),
         cmocka_unit_test_setup_teardown(half_a_line_from_a_crash_stays_apart, set_up, tear_down),
