@@ -70,6 +70,8 @@ void outgoing_explain(struct outgoing_result *result, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(result->words, sizeof(result->words), format, arguments);
     va_end(arguments);
+    for (char *end = result->words; (end = strchr(end, '\n')) != NULL;)
+        *end = ' ';
     character_replace(result->words, CHARACTER_NOT_PLAIN, '?');
 }
 

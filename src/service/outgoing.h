@@ -44,7 +44,7 @@ enum outgoing_outcome {
 struct outgoing_result {
     enum outgoing_outcome outcome;
     bool is_away;    /* the other side gave no answer, and would give none to others that go there */
-    int status;      /* of its answer; 0: there was none */
+    int status;      /* of a webhook's answer; 0: there was none */
     char *answer;    /* its text, UTF-8; owned; NULL: there was none */
     char words[512]; /* why it failed, on one line; "" with OUTGOING_DONE */
 };

@@ -166,7 +166,6 @@ static void judge(CURL *easy, CURLcode rc, const struct transfer *transfer, cons
                       : is_ours && status / 100 == 5 ? OUTGOING_FAILED
                                                      : OUTGOING_LATER;
     result->is_away = rc != CURLE_OK && !is_ours;
-    result->status = (int)status;
     if (rc == CURLE_OK)
         return;
     const char *why = error_words[0] != '\0' ? error_words : curl_easy_strerror(rc);

@@ -175,7 +175,7 @@ TABLE
     send "no at $step" "$CAROL"
     wait_until 20 has_status "no at $step" failed
     contains "$(bounce "no at $step")" "$CAROL"
-    contains "$(bounce "no at $step")" "550 5.7.1 from you"
+    contains "$(bounce "no at $step")" "the relay answered: 550-5.7.1 Not 550 5.7.1 from you"
     is_taken "no at $step" 0
   done
   local id
