@@ -434,7 +434,9 @@ among_own_mounts() # COMMAND...
   printf 'From: root (Cron Daemon)\nTo: root\nSubject: cron\nAuto-Submitted: auto-generated\n\nout\n' |
     sendmail -i -FCronDaemon -B8BITMIME -oem root
   printf 'Subject: at\nTo: root\n\nout\n' | sendmail -i root
-  printf 'From: mdadm monitoring <root>\nTo: root\nSubject: mdadm\n\nout\n' | sendmail -t
+  printf 'From: %s\nTo: root\nSubject: mdadm\n\nout\n' "$ALICE" | sendmail -t # as with MAILFROM in mdadm.conf
+  run -65 sendmail -t < <(printf 'From: mdadm monitoring <root@%s>\nTo: root\nSubject: mdadm\n\nout\n' "$HOSTNAME")
+  contains "$output" "root@$HOSTNAME is not one of your inboxes"
   printf 'To: %s\r\nSubject: php\r\nX-PHP-Originating-Script: 0:x.php\r\n\r\nout\r\n' "$BOB" | sendmail -t -i
   python3 - "$BUILD/inboxfs-sendmail" "$BOB" <<'EOF'
 import email.message, subprocess, sys
