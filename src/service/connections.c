@@ -127,12 +127,12 @@ static void enter_locked(struct connections *connections, struct connection *con
         pthread_cond_broadcast(&connections->changed);
 }
 
-/* Whether `one` is to be cut off before `other`. */
+/* Whether `one`, which came before, is to be cut off before `other`. */
 static bool goes_before(const struct connection *one, const struct connection *other)
 {
     if (one->was_accepted != other->was_accepted)
         return other->was_accepted;
-    return one->deadline_ms < other->deadline_ms;
+    return one->deadline_ms <= other->deadline_ms;
 }
 
 /* Requests that were accepted are left alone, and those that were cut off before are on their way out. */

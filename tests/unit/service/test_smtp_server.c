@@ -142,20 +142,15 @@ static void of_too_many_the_oldest_idle_one_goes(void **state)
     assert_true(hears(busy, "354"));
     int idle = dial(&world);
     assert_true(hears(idle, "220"));
-    /* It may have been answered, and not be idle yet: then there is room to spare, and the next one tells. */
-    int others[10];
-    size_t count = 0;
-    while (count < ARRAY_LEN(others) && !is_cut_off(idle)) {
-        others[count] = dial(&world);
-        assert_true(hears(others[count++], "220"));
+    /* It has its answer, but may not be idle yet: then the next one tells. */
+    for (size_t i = 0; i < 10000 && !is_cut_off(idle); i++) {
+        int other = dial(&world);
+        assert_true(hears(other, "220"));
+        close(other);
     }
     assert_true(is_cut_off(idle));
     say(busy, ".\r\nQUIT\r\n");
     assert_true(hears(busy, "221"));
-    say(others[count - 1], "QUIT\r\n");
-    assert_true(hears(others[count - 1], "221"));
-    while (count > 0)
-        close(others[--count]);
     close(busy);
     close(idle);
     assert_int_equal(1, count_emails(&world));
