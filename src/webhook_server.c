@@ -68,17 +68,21 @@ static void refuse(struct post *post, unsigned int status)
     strbuf_release(&post->body);
 }
 
-/* The head is there. */
-static void post_begin(struct post *post, struct MHD_Connection *connection, const char *method)
+/* The head is there. True: it is refused now, for the client asks before it sends the body, or would send too
+ * much. */
+static bool post_begin(struct post *post, struct MHD_Connection *connection, const char *method)
 {
     const char *length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    uint64_t body_bytes = length != NULL ? strtoull(length, NULL, 10) : 0;
     post->has_begun = true;
     post->body = STRBUF_INIT(WEBHOOK_BODY_MAX_BYTES);
-    if (length != NULL && strtoull(length, NULL, 10) > WEBHOOK_BODY_MAX_BYTES)
+    if (body_bytes > WEBHOOK_BODY_MAX_BYTES)
         refuse(post, MHD_HTTP_CONTENT_TOO_LARGE);
     else if (strcmp(method, MHD_HTTP_METHOD_POST) != 0 ||
              header(connection, WEBHOOK_SIGNATURE_HEADER) == NULL)
         refuse(post, MHD_HTTP_UNAUTHORIZED);
+    return post->status != 0 &&
+           (header(connection, MHD_HTTP_HEADER_EXPECT) != NULL || body_bytes > RECEIVED_MAX_BYTES);
 }
 
 /* A piece of the body. False: more came than will be thrown away; the connection is to be cut. */
@@ -184,10 +188,8 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     struct post *post = info != NULL ? info->socket_context : NULL;
     if (post == NULL)
         return MHD_NO;
-    if (!post->has_begun) {
-        post_begin(post, connection, method);
-        return post->status == MHD_HTTP_CONTENT_TOO_LARGE ? answer(post, connection) : MHD_YES;
-    }
+    if (!post->has_begun)
+        return post_begin(post, connection, method) ? answer(post, connection) : MHD_YES;
     size_t len = *upload_data_size;
     *upload_data_size = 0;
     if (len > 0)
