@@ -30,7 +30,7 @@ BUILD_PACKAGES := gcc make pkg-config libfuse3-dev libcurl4-openssl-dev libjanss
 DEB_PACKAGES := $(BUILD_PACKAGES) fuse3 clang libcmocka-dev libclang-rt-14-dev \
                 clang-format clang-tidy shellcheck bats jq inotify-tools entr python3-watchdog curl openssl \
                 rsync swaks vim git python3 perl attr procps coreutils bsdutils gdb gojq neomutt mutt notmuch maildir-utils isync \
-                dovecot-imapd s-nail git-email libmailtools-perl
+                dovecot-imapd zsh fish s-nail git-email libmailtools-perl
 # For targets that few people need, which install them themselves.
 MAKE_DEB_PACKAGES := $(BUILD_PACKAGES) build-essential debhelper lintian git
 PROGRAM_PACKAGES  := debootstrap cron at php-cli sudo
@@ -236,7 +236,10 @@ format: ## rewrite the sources in the project's format
 # What is installed: SOURCE:TARGET, the target below PREFIX.
 MANUALS_IN  = $(foreach m,$(MANUALS),$(m):share/man/man$(subst .,,$(suffix $(m)))/$(notdir $(m)))
 DOCUMENTS   = README.md NEWS LICENSE $(wildcard docs/*.md)
-INSTALLED   = $(foreach p,$(PROGRAMS),$(p):bin/$(notdir $(p))) $(MANUALS_IN) \
+COMPLETIONS = $(foreach p,$(notdir $(PROGRAMS)),completions/inboxfs.bash:share/bash-completion/completions/$(p)) \
+              completions/inboxfs.zsh:share/zsh/site-functions/_inboxfs \
+              $(foreach p,$(notdir $(PROGRAMS)),completions/inboxfs.fish:share/fish/vendor_completions.d/$(p).fish)
+INSTALLED   = $(COMPLETIONS) $(foreach p,$(PROGRAMS),$(p):bin/$(notdir $(p))) $(MANUALS_IN) \
               $(foreach d,$(DOCUMENTS),$(d):share/doc/inboxfs/$(d))
 # A link to inboxfs. mount(8) looks for it in /sbin alone.
 MOUNT_HELPER = sbin/mount.inboxfs

@@ -18,16 +18,25 @@ tree_of() # FOLDER
     (cd "$1" && find . -printf '%P %y %m %l\n' | sort && find . -type f -exec sha256sum {} + | sort)
 }
 
+# Those of the shells, which stay.
+make_shared_folders() # PREFIX
+{
+    mkdir -p "$1"/share/{bash-completion/completions,fish/vendor_completions.d,zsh/site-functions}
+}
+
 @test "make install brings programs, manuals and documents, and make uninstall takes them away" {
     local root=$DIR/root
     mkdir -p "$root"/opt/{bin,sbin,share/man/man5,share/man/man8,share/doc/other}
     echo mine >"$root/opt/bin/mine"
+    make_shared_folders "$root/opt"
     tree_of "$root" >"$DIR/before"
 
     make install DESTDIR="$root" PREFIX=/opt
     present "$root"/opt/bin/{mine,inboxfs,inboxd,inboxfs-sendmail} "$root"/opt/share/man/man5/inboxfs.5 \
         "$root"/opt/share/man/man8/{inboxfs,inboxd,inboxfs-sendmail}.8 "$root"/opt/share/doc/inboxfs/{NEWS,README.md,LICENSE}
     present "$root/opt/sbin/mount.inboxfs"
+    present "$root"/opt/share/{bash-completion/completions,fish/vendor_completions.d}/inboxfs* \
+        "$root/opt/share/zsh/site-functions/_inboxfs"
     missing "$root/opt/sbin/sendmail"
     equal "$(readlink "$root/opt/sbin/mount.inboxfs")" ../bin/inboxfs
     cmp "$INBOXFS" "$root/opt/bin/inboxfs"
@@ -46,6 +55,7 @@ tree_of() # FOLDER
 @test "sendmail, mailq and newaliases are installed when asked for, and what is another's is not removed" {
     local root=$DIR/root
     mkdir -p "$root/usr/local/bin" "$root/usr/local/sbin" "$root/usr/local/share/man"/man{5,8} "$root/usr/local/share/doc"
+    make_shared_folders "$root/usr/local"
     tree_of "$root" >"$DIR/before"
     make install DESTDIR="$root" SENDMAIL=yes
     "$root/usr/local/sbin/sendmail" --version
