@@ -82,15 +82,17 @@ static int background_start(int *ret_ready_fd)
         wait_for_child(ends[0], child);
     }
     close(ends[0]);
-    setsid();
     *ret_ready_fd = ends[1];
     return 0;
 }
 
-/* In the child: ends the wait of the parent with success, and leaves the terminal. Consumes `ready_fd`. */
+/* In the child: ends the wait of the parent with success, and leaves the terminal. Consumes `ready_fd`. Not
+ * before: systemd's automount lets only the process group of mount(8) past the folder that is still to be
+ * mounted on. */
 static void background_ready(int ready_fd)
 {
     log_to_syslog("inboxfs");
+    setsid();
     if (chdir("/") != 0)
         log_warning("cannot leave the working directory, which stays busy: %s", strerror(errno));
     _cleanup_close_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -133,7 +133,8 @@ static bool unmount_is_complete(dev_t device)
 bool fs_mountpoint_is_dead(const char *mountpoint)
 {
     struct statx status;
-    return statx(AT_FDCWD, mountpoint, AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &status) != 0 &&
+    return statx(AT_FDCWD, mountpoint, AT_STATX_FORCE_SYNC | AT_NO_AUTOMOUNT, STATX_BASIC_STATS, &status) !=
+               0 &&
            errno == ENOTCONN;
 }
 

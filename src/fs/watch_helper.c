@@ -166,6 +166,7 @@ static _Noreturn void become_helper(int fd, pid_t daemon, atomic_ulong *done)
     closefrom(STDERR_FILENO + 1);
     close(STDOUT_FILENO);
     close(STDERR_FILENO);
+    setsid(); /* what ends the daemon by the terminal lets it end this one */
     if (chdir("/") != 0)
         _exit(1);
     prctl(PR_SET_NAME, "inboxfs-watch");
