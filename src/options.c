@@ -667,7 +667,7 @@ static int read_config_file(struct given *given, const char *path, bool is_requi
     }
     struct config config = {.given = given, .is_private = (status.st_mode & 077) == 0};
     error = options_check_owner(&status, what, path);
-    if (error == 0)
+    if (error == 0 && text != NULL)
         error = apply_text(&config, path, text);
     if (text != NULL)
         explicit_bzero(text, len);
