@@ -241,12 +241,21 @@ COMPLETIONS = $(foreach p,$(notdir $(PROGRAMS)),completions/inboxfs.bash:share/b
               $(foreach p,$(notdir $(PROGRAMS)),completions/inboxfs.fish:share/fish/vendor_completions.d/$(p).fish)
 INSTALLED   = $(COMPLETIONS) $(foreach p,$(PROGRAMS),$(p):bin/$(notdir $(p))) $(MANUALS_IN) \
               $(foreach d,$(DOCUMENTS),$(d):share/doc/inboxfs/$(d))
+# Named after where they go; which programs they start depends on PREFIX, so they are made anew each time.
+UNITS      := $(BUILD)/systemd/system.service $(BUILD)/systemd/user.service
+INSTALLED  += $(foreach u,$(UNITS),$(u):lib/systemd/$(basename $(notdir $(u)))/inboxfs@.service) \
+              systemd/sysusers.conf:lib/sysusers.d/inboxfs.conf
 # A link to inboxfs. mount(8) looks for it in /sbin alone.
 MOUNT_HELPER = sbin/mount.inboxfs
 # Links that SENDMAIL=yes adds.
 AS_SENDMAIL = sbin/sendmail bin/mailq bin/newaliases
 
-install: all ## install below PREFIX (/usr/local), within DESTDIR; SENDMAIL=yes: be sendmail, mailq and newaliases, too
+.PHONY: $(UNITS)
+$(UNITS): $(BUILD)/%: %.in
+	@mkdir -p $(@D)
+	@sed 's|@PREFIX@|$(PREFIX)|' $< > $@
+
+install: all $(UNITS) ## install below PREFIX (/usr/local), within DESTDIR; SENDMAIL=yes: be sendmail, mailq and newaliases, too
 	@for file in $(INSTALLED); do \
 	    case $${file#*:} in bin/*) mode=0755 ;; *) mode=0644 ;; esac; \
 	    install -D -m $$mode "$${file%%:*}" "$(DESTDIR)$(PREFIX)/$${file#*:}" || exit; \

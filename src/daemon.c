@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * inboxfs: mounts an account of an email inbox service as directories. The daemon builds the layers on each
- * other, goes into the background, waits for its end, and takes the layers down. Before that stand the two
- * things that have to do with how it was started: the background, and the mount point.
+ * other, goes into the background, waits for its end, and takes the layers down. Before that stand the three
+ * things that have to do with how it was started: the background, the service manager, and the mount point.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -10,11 +10,15 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -106,6 +110,66 @@ static void background_ready(int ready_fd)
     close(ready_fd);
 }
 
+/* ---------------------------------------------------------------- the service manager */
+
+/*
+ * systemd's Type=notify: a datagram of lines to the Unix socket that NOTIFY_SOCKET names (sd_notify(3)). Only
+ * in the foreground: what goes into the background is no service's main process.
+ */
+enum {
+    MANAGER_WAIT_S = 5 /* for one that is busy */
+};
+
+/* `path`: where it begins with @, a name without a file. */
+static int connect_manager(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t len = strlen(path);
+    if ((path[0] != '/' && path[0] != '@') || len >= sizeof(address.sun_path))
+        return -EINVAL;
+    memcpy(address.sun_path, path, len);
+    if (path[0] == '@')
+        address.sun_path[0] = '\0';
+    const struct timeval wait = {.tv_sec = MANAGER_WAIT_S};
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) != 0 ||
+        connect(fd, (const struct sockaddr *)&address,
+                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) != 0) {
+        int error = -errno;
+        close(fd);
+        return error;
+    }
+    return fd;
+}
+
+/* Nothing to do without a manager. */
+static void tell_manager(int manager_fd, const char *lines)
+{
+    if (manager_fd >= 0 && send(manager_fd, lines, strlen(lines), MSG_NOSIGNAL) < 0)
+        log_warning("cannot tell the service manager: %s", strerror(errno));
+}
+
+/* A descriptor, or -1: nobody wants to know. Its variables are not for the processes that this one starts. */
+static int open_manager(bool is_foreground)
+{
+    const char *path = getenv("NOTIFY_SOCKET");
+    int fd = -1;
+    if (is_foreground && path != NULL && *path != '\0' && (fd = connect_manager(path)) < 0)
+        log_warning("cannot reach the service manager on %s: %s", path, strerror(-fd));
+    /* The only true sign of life would be a request to our own mount: it would wake an idle daemon, and a
+     * thread that waits in it keeps a killed one from dying. */
+    if (fd >= 0 && getenv("WATCHDOG_USEC") != NULL) {
+        log_warning("WatchdogSec= is switched off: this program gives no sign of life at intervals");
+        tell_manager(fd, "WATCHDOG_USEC=0");
+    }
+    unsetenv("NOTIFY_SOCKET");
+    unsetenv("WATCHDOG_USEC");
+    unsetenv("WATCHDOG_PID");
+    return fd;
+}
+
 /* ---------------------------------------------------------------- the mount point */
 
 static int unmount_dead(const char *path)
@@ -180,6 +244,7 @@ struct daemon {
     struct webhook_server *webhook_server; /* NULL: none was asked for */
     struct fs_session *session;
     struct watch_helper watch_helper;
+    int manager_fd;     /* of the service manager; -1: there is none */
     int failure_status; /* what the program exits with where it cannot start */
 };
 
@@ -413,6 +478,19 @@ static void start_watch_helper(struct daemon *daemon)
         log_warning("inotify will not see what arrives: %s", strerror(-error));
 }
 
+static void tell_ready(const struct daemon *daemon)
+{
+    _cleanup_free_ char *status = NULL;
+    tell_manager(daemon->manager_fd, "READY=1");
+    if (asprintf(&status, "STATUS=%s is mounted on %s", mount_name(daemon), daemon->options->mountpoint) < 0)
+        status = NULL;
+    for (char *c = status; c != NULL && *c != '\0'; c++)
+        if (*c == '\n') /* it would begin another word to the manager */
+            *c = '?';
+    if (status != NULL)
+        tell_manager(daemon->manager_fd, status);
+}
+
 static int serve(struct daemon *daemon, int ready_fd)
 {
     sigset_t ending;
@@ -429,9 +507,12 @@ static int serve(struct daemon *daemon, int ready_fd)
     if (error == 0) {
         if (ready_fd >= 0)
             background_ready(ready_fd);
+        tell_ready(daemon);
         wait_for_end(&ending);
+        tell_manager(daemon->manager_fd, "STOPPING=1");
     }
     stop_layers(daemon);
+    cleanup_close(&daemon->manager_fd);
     return error;
 }
 
@@ -448,6 +529,7 @@ static int daemon_run(const struct options *options)
         return EXIT_FAILURE;
     }
     struct daemon daemon = {.options = options, .failure_status = EXIT_FAILURE};
+    daemon.manager_fd = open_manager(options->is_foreground);
     return serve(&daemon, ready_fd) == 0 ? EXIT_SUCCESS : daemon.failure_status;
 }
 

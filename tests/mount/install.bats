@@ -18,10 +18,10 @@ tree_of() # FOLDER
     (cd "$1" && find . -printf '%P %y %m %l\n' | sort && find . -type f -exec sha256sum {} + | sort)
 }
 
-# Those of the shells, which stay.
+# Those of the shells and of systemd, which stay.
 make_shared_folders() # PREFIX
 {
-    mkdir -p "$1"/share/{bash-completion/completions,fish/vendor_completions.d,zsh/site-functions}
+    mkdir -p "$1"/lib/{sysusers.d,systemd/system,systemd/user} "$1"/share/{bash-completion/completions,fish/vendor_completions.d,zsh/site-functions}
 }
 
 @test "make install brings programs, manuals and documents, and make uninstall takes them away" {
@@ -34,9 +34,14 @@ make_shared_folders() # PREFIX
     make install DESTDIR="$root" PREFIX=/opt
     present "$root"/opt/bin/{mine,inboxfs,inboxd,inboxfs-sendmail} "$root"/opt/share/man/man5/inboxfs.5 \
         "$root"/opt/share/man/man8/{inboxfs,inboxd,inboxfs-sendmail}.8 "$root"/opt/share/doc/inboxfs/{NEWS,README.md,LICENSE}
-    present "$root/opt/sbin/mount.inboxfs"
     present "$root"/opt/share/{bash-completion/completions,fish/vendor_completions.d}/inboxfs* \
         "$root/opt/share/zsh/site-functions/_inboxfs"
+    present "$root/opt/sbin/mount.inboxfs" "$root/opt/lib/sysusers.d/inboxfs.conf"
+    local unit
+    for unit in "$root"/opt/lib/systemd/{system,user}/inboxfs@.service; do
+        grep -q '^ExecStart=/opt/bin/inboxfs -f ' "$unit"
+        run ! grep @PREFIX@ "$unit"
+    done
     missing "$root/opt/sbin/sendmail"
     equal "$(readlink "$root/opt/sbin/mount.inboxfs")" ../bin/inboxfs
     cmp "$INBOXFS" "$root/opt/bin/inboxfs"

@@ -11,6 +11,7 @@ setup() {
 }
 
 teardown() {
+  [ -z "${MANAGER_PID:-}" ] || kill "$MANAGER_PID" 2>/dev/null || true
   stop_background
   stop_all
 }
@@ -108,6 +109,25 @@ teardown() {
   mounted "$BOB" hello
 }
 
+# The session and the process group of a process.
+group_of() # PID
+{
+  ps -o sid=,pgid= -p "$1" | tr -s ' '
+}
+
+@test "the daemon stays in the process group of the command until it has mounted, as an automount needs it" {
+  start_service
+  freeze_service
+  "$INBOXFS" --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT" 3>&- {PAUSE}>&- &
+  local command=$! daemon
+  wait_until 10 pgrep -P "$command"
+  daemon=$(pgrep -P "$command" | head -n 1)
+  equal "$(group_of "$daemon")" "$(group_of "$command")"
+  kill -CONT "$SERVICE_PID"
+  wait "$command"
+  equal "$(group_of "$daemon" | tr -d ' ')" "$daemon$daemon"
+}
+
 # ---------------------------------------------------------------- ending
 
 @test "fusermount3 -u ends the daemon" {
@@ -164,6 +184,78 @@ teardown() {
 
 @test "-s, for a single thread, is refused with its reason" {
   refuses 2 "hold up all others" -s "local:$DIR/box" "$MOUNT"
+}
+
+# ---------------------------------------------------------------- service managers
+
+# What a service manager hears, a message after the other, their lines joined by spaces.
+listen_as_manager() # SOCKET
+{
+  python3 - "$1" "$DIR/heard" 3>&- {PAUSE}>&- <<'END' &
+import socket, sys
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+listener.bind(sys.argv[1].replace("@", "\0", 1) if sys.argv[1].startswith("@") else sys.argv[1])
+with open(sys.argv[2], "w", buffering=1) as heard:
+    while (message := listener.recv(4096).decode()) != "END":
+        heard.write(message.replace("\n", " ") + "\n")
+END
+  MANAGER_PID=$!
+  wait_until 10 test -e "$DIR/heard"
+}
+
+@test "a service manager is told when the mount answers, and when it ends" {
+  local socket
+  start_service
+  for socket in "$DIR/notify" "@inboxfs-$$-$RANDOM"; do
+    listen_as_manager "$socket"
+    NOTIFY_SOCKET=$socket start_mount
+    wait_until 10 grep -q STATUS "$DIR/heard"
+    equal "$(<"$DIR/heard")" $'READY=1\n'"STATUS=$SERVICE_URL is mounted on $MOUNT"
+    stop_mount
+    wait_until 10 grep -qx STOPPING=1 "$DIR/heard"
+    equal "$(wc -l <"$DIR/heard")" 3
+    kill "$MANAGER_PID"
+    wait "$MANAGER_PID" || true
+    rm "$DIR/heard"
+  done
+}
+
+@test "a service manager is not told of a mount that failed, or that went into the background" {
+  listen_as_manager "$DIR/notify"
+  NOTIFY_SOCKET=$DIR/notify run -1 timeout 30 "$INBOXFS" -f "local:$DIR/box" "$DIR/nowhere"
+  NOTIFY_SOCKET=$DIR/notify run -1 timeout 30 "$INBOXFS" -f nonsense: "$MOUNT"
+  NOTIFY_SOCKET=$DIR/notify start_background "local:$DIR/box" "$MOUNT"
+  stop_background
+  python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"END", sys.argv[1])' "$DIR/notify"
+  wait "$MANAGER_PID"
+  run ! grep -q . "$DIR/heard"
+}
+
+@test "a watchdog is switched off with words, for an idle daemon gives no sign of life" {
+  start_service
+  listen_as_manager "$DIR/notify"
+  mkdir -p "$MOUNT"
+  NOTIFY_SOCKET=$DIR/notify WATCHDOG_USEC=1000000 WATCHDOG_PID=1 "$INBOXFS" -f --state-dir="$STATE" \
+    --api-key-command="env >'$DIR/environment'; cat '$KEY_FILE'" "$SERVICE_URL" "$MOUNT" >>"$MOUNT_LOG" 2>&1 3>&- {PAUSE}>&- &
+  MOUNT_PID=$!
+  wait_until 30 mount_answers
+  contains "$(<"$MOUNT_LOG")" "WatchdogSec= is switched off"
+  equal "$(head -n 1 "$DIR/heard")" WATCHDOG_USEC=0
+  # Nor is it anybody else's.
+  run ! grep 'NOTIFY_SOCKET\|WATCHDOG' "$DIR/environment"
+  kill "$MANAGER_PID"
+  wait "$MANAGER_PID" || true
+}
+
+@test "a service manager that cannot be reached keeps nothing from being mounted" {
+  local socket
+  start_service
+  for socket in "$DIR/nobody" relative "/$(printf 'a%.0s' {1..200})"; do
+    NOTIFY_SOCKET=$socket start_mount_without_waiting
+    wait_until 30 mount_answers
+    contains "$(<"$MOUNT_LOG")" "cannot reach the service manager on $socket"
+    kill_mount TERM
+  done
 }
 
 # ---------------------------------------------------------------- mount points and state
