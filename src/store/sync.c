@@ -69,6 +69,142 @@ struct sync {
     int64_t last_complete_real_ms; /* of the last complete run without a failure, realtime; 0: never */
 };
 
+/* ---------------------------------------------------------------- two threads for a long answer */
+
+/*
+ * One thread receives an answer and reads its records, another puts them into the index, and so into the
+ * file: the two take about as long. Records go from one to the other in loads. There are two, so that one is
+ * filled while the other is emptied; whoever is ahead waits. The second thread is started when a load is full
+ * for the first time: the answers of most polls are shorter, and are put by the thread that received them.
+ */
+
+enum {
+    LOAD_MAX = 256,
+    LOAD_MAX_BYTES = 256 * 1024, /* then it is full, however few there are */
+};
+
+struct load {
+    size_t len;
+    size_t bytes;
+    bool is_before_pause; /* the records are to be seen before others are waited for */
+    struct email_record records[LOAD_MAX];
+};
+
+/* Hands records on to a sink, which is called in one thread at a time. Its error comes a load late. */
+struct relay {
+    email_sink sink;
+    void *context;
+    struct load loads[2];
+    struct load *filling; /* one of them */
+    bool has_thread;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct load *full; /* protected by lock, like what follows; NULL: the thread has nothing to do */
+    bool is_ending;
+    int error; /* the first of the sink */
+};
+
+static void relay_init(struct relay *relay, email_sink sink, void *context)
+{
+    relay->sink = sink;
+    relay->context = context;
+    relay->filling = &relay->loads[0];
+    for (size_t i = 0; i < ARRAY_LEN(relay->loads); i++)
+        relay->loads[i].len = relay->loads[i].bytes = 0;
+    relay->has_thread = relay->is_ending = false;
+    relay->full = NULL;
+    relay->error = 0;
+    pthread_mutex_init(&relay->lock, NULL);
+    pthread_cond_init(&relay->changed, NULL);
+}
+
+/* After an error nothing more is handed on. */
+static int empty_load(const struct relay *relay, struct load *load, int error)
+{
+    for (size_t i = 0; i < load->len; i++) {
+        if (error == 0)
+            error = relay->sink(relay->context, &load->records[i]);
+        email_record_release(&load->records[i]);
+    }
+    if (load->is_before_pause)
+        (void)relay->sink(relay->context, NULL);
+    load->len = load->bytes = 0;
+    return error;
+}
+
+static void *empty_loads(void *argument)
+{
+    struct relay *relay = argument;
+    pthread_mutex_lock(&relay->lock);
+    while (relay->full != NULL || !relay->is_ending) {
+        if (relay->full == NULL) {
+            pthread_cond_wait(&relay->changed, &relay->lock);
+            continue;
+        }
+        int error = relay->error;
+        pthread_mutex_unlock(&relay->lock);
+        error = empty_load(relay, relay->full, error);
+        pthread_mutex_lock(&relay->lock);
+        relay->error = error;
+        relay->full = NULL;
+        pthread_cond_signal(&relay->changed);
+    }
+    pthread_mutex_unlock(&relay->lock);
+    return NULL;
+}
+
+static int give_to_thread(struct relay *relay)
+{
+    pthread_mutex_lock(&relay->lock);
+    while (relay->full != NULL)
+        pthread_cond_wait(&relay->changed, &relay->lock);
+    relay->full = relay->filling;
+    relay->filling = &relay->loads[relay->filling == &relay->loads[0]];
+    int error = relay->error;
+    pthread_cond_signal(&relay->changed);
+    pthread_mutex_unlock(&relay->lock);
+    return error;
+}
+
+static int hand_over(struct relay *relay, bool is_pause)
+{
+    relay->filling->is_before_pause = is_pause;
+    if (!relay->has_thread && !is_pause)
+        relay->has_thread = thread_start(&relay->thread, "sync-put", empty_loads, relay) == 0;
+    if (relay->has_thread)
+        return give_to_thread(relay);
+    return relay->error = empty_load(relay, relay->filling, relay->error);
+}
+
+static int relay_email(void *context, struct email_record *record)
+{
+    struct relay *relay = context;
+    struct load *load = relay->filling;
+    if (record == NULL)
+        return hand_over(relay, true);
+    load->bytes += record->json_len;
+    load->records[load->len++] = *record;
+    *record = (struct email_record){.key = NULL};
+    return load->len == LOAD_MAX || load->bytes >= LOAD_MAX_BYTES ? hand_over(relay, false) : 0;
+}
+
+/* Waits until the sink has all. 0, or the sink's error. */
+static int relay_end(struct relay *relay)
+{
+    (void)hand_over(relay, true);
+    if (relay->has_thread) {
+        pthread_mutex_lock(&relay->lock);
+        relay->is_ending = true;
+        pthread_cond_signal(&relay->changed);
+        pthread_mutex_unlock(&relay->lock);
+        pthread_join(relay->thread, NULL);
+    }
+    pthread_cond_destroy(&relay->changed);
+    pthread_mutex_destroy(&relay->lock);
+    return relay->error;
+}
+
 /* ---------------------------------------------------------------- one answer */
 
 /* One listing of the mail of one inbox, or of all at once. */
@@ -142,9 +278,12 @@ static int take_email_of_any(void *context, struct email_record *record)
     return error != 0 ? error : put(listing, inbox, record);
 }
 
-static void end_answer(struct mail_listing *listing, struct service_result *ret)
+/* `error`: of the last records. */
+static void end_answer(struct mail_listing *listing, int error, struct service_result *ret)
 {
-    if (flush(listing) != 0 && ret->outcome == SERVICE_OK) {
+    if (listing->error == 0)
+        listing->error = error;
+    if (listing->error != 0 && ret->outcome == SERVICE_OK) {
         service_result_release(ret);
         *ret = (struct service_result){.outcome = SERVICE_RETRY,
                                        .http_status = 200,
@@ -153,6 +292,18 @@ static void end_answer(struct mail_listing *listing, struct service_result *ret)
                                        .detail = strdup(strerror(-listing->error))};
     }
     listing->error = 0;
+}
+
+/* What the user hid of sent mail is looked up as a record comes, so that is put at once (store/outbound.c).
+ */
+static void list(struct mail_listing *listing, const struct email_query *query, struct relay *relay,
+                 unsigned int *ret_count, struct service_result *ret)
+{
+    bool is_direct = listing->index->records.list == RECORDS_SENT;
+    email_sink sink = is_direct ? relay->sink : relay_email;
+    void *context = is_direct ? relay->context : relay;
+    listing->service->ops->list_emails(listing->service, query, sink, context, listing->cancel, ret_count,
+                                       ret);
 }
 
 /* Asks once. Returns the number of records in the answer. */
@@ -169,10 +320,10 @@ static unsigned int ask(struct mail_listing *listing, unsigned int limit, bool m
     };
     listing->batch.listing = index_begin_listing(listing->index);
     listing->unknown = 0;
-    listing->service->ops->list_emails(listing->service, &query,
-                                       listing->inbox_id != NULL ? take_email_of_inbox : take_email_of_any,
-                                       listing, listing->cancel, &count, ret);
-    end_answer(listing, ret);
+    struct relay relay;
+    relay_init(&relay, listing->inbox_id != NULL ? take_email_of_inbox : take_email_of_any, listing);
+    list(listing, &query, &relay, &count, ret);
+    end_answer(listing, relay_end(&relay), ret);
     listing->is_unchanged = ret->outcome == SERVICE_OK && ret->http_status == NOT_MODIFIED;
     if (ret->outcome == SERVICE_OK)
         listing->limit = limit;
