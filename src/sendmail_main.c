@@ -233,8 +233,9 @@ static int open_only_mount(int *ret_status)
             found = fd;
     }
     if (found < 0)
-        *ret_status = is_denied ? complain(EX_NOPERM, "the inboxfs mount is another user's, or another group's")
-                                : complain(EX_TEMPFAIL, "no inboxfs is mounted");
+        *ret_status = is_denied
+                          ? complain(EX_NOPERM, "the inboxfs mount is another user's, or another group's")
+                          : complain(EX_TEMPFAIL, "no inboxfs is mounted");
     return TAKE_FD(found);
 }
 
