@@ -127,6 +127,8 @@ static CURLcode set_server(CURL *easy, const struct relay *relay)
     return rc;
 }
 
+/* libcurl is not told the length: it counts the dots that it adds to the text, and would stop where its count
+ * is that length. */
 static CURLcode set_message(CURL *easy, struct transfer *transfer, const char *sender,
                             struct curl_slist *recipients, char error_words[CURL_ERROR_SIZE])
 {
@@ -134,7 +136,6 @@ static CURLcode set_message(CURL *easy, struct transfer *transfer, const char *s
     SET(CURLOPT_MAIL_FROM, sender);
     SET(CURLOPT_MAIL_RCPT, recipients);
     SET(CURLOPT_UPLOAD, 1L);
-    SET(CURLOPT_INFILESIZE_LARGE, (curl_off_t)transfer->text->len);
     SET(CURLOPT_READFUNCTION, on_read);
     SET(CURLOPT_READDATA, transfer);
     SET(CURLOPT_HEADERFUNCTION, on_answer);

@@ -53,10 +53,10 @@ plan() { # LINE...
   printf '%s\n' "$@" >"$SMTP/plan"
 }
 
-# Sends from Alice: a message of this subject, with the recipients in "To".
+# Sends from Alice: a message of this subject, with the recipients in "To", and the text in BODY.
 send() { # SUBJECT RECIPIENT...
-  jq -n --arg from "$ALICE" --arg subject "$1" '$ARGS.positional | {from_address: $from, subject: $subject,
-      plain_text: "Hello.\n.\nEnd.", to_addresses: map({address: ., name: null})}' --args "${@:2}" |
+  jq -n --arg from "$ALICE" --arg subject "$1" --arg body "${BODY:-Hello.}" '$ARGS.positional | {from_address: $from, subject: $subject,
+      plain_text: $body, to_addresses: map({address: ., name: null})}' --args "${@:2}" |
     api POST /email/send -H 'Content-Type: application/json' -d @- >/dev/null
 }
 
@@ -100,7 +100,7 @@ db.commit()' "$SERVICE/inbox.sqlite3" "$1"
 
 # inboxd takes no connections any more.
 is_refused() {
-  ! api GET /inbox
+  ! (api GET /inbox)
 }
 
 bounce() { # SUBJECT
@@ -110,7 +110,7 @@ bounce() { # SUBJECT
 @test "mail for somebody elsewhere goes out whole, and is sent; mail for an inbox here stays here" {
   start_all
   create_inbox "$BOB" >/dev/null
-  send both "$BOB" "$CAROL" "$DAN"
+  BODY=$'Hello.\n.\nEnd.' send both "$BOB" "$CAROL" "$DAN"
   wait_until 20 has_status both sent
   has_received "$BOB" both
   is_taken both 2
@@ -118,6 +118,13 @@ bounce() { # SUBJECT
     (map(.recipients) | sort) == [[$carol], [$dan]] and all(.[]; .sender == $alice and .greeting == $domain
       and .login == null and (.text | test("\r\n\r\nHello\\.\r\n\\.\r\nEnd\\.")))'
   equal "$(waiting)" 0
+}
+
+@test "a long text of dots arrives whole" {
+  start_all
+  BODY=$(yes . | head -n 60000) send dots "$CAROL"
+  wait_until 20 has_status dots sent
+  equal "$(taken dots | jq -r .text | tr -d '\r' | grep -cx '\.')" 60000
 }
 
 @test "a recipient by Bcc gets the message, and nobody reads of it" {
@@ -237,10 +244,12 @@ TABLE
   plan "dot 1 wait"
   send slow "$CAROL"
   wait_until 20 has_steps dot 1
-  kill "$SERVICE_PID"
+  local pid=$SERVICE_PID
+  kill "$pid"
   wait_until 20 is_refused
   touch "$SMTP/go"
-  stop_service
+  SERVICE_PID=
+  wait "$pid"
   start_relaying
   has_status slow sent
   is_taken slow 1
@@ -336,6 +345,7 @@ TABLE
 # Certificates for mail.example: good by the test's authority, which inboxd then trusts alone, and selfsigned. There,
 # mail.example is this machine, and has a name as another one has.
 prepare_tls() {
+  INBOXD=$(realpath "$INBOXD")
   cd "$DIR" || return
   openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj "/CN=Test Authority" -keyout ca.key -out ca.pem
   openssl req -newkey rsa:2048 -nodes -subj "/CN=mail.example" -keyout good.key -out good.csr
