@@ -789,7 +789,7 @@ static void only_where_no_request_waits_for_the_service(void **state)
     assert_false(tree_is_announced(TREE_ROOT_INO));
 }
 
-/* ---------------------------------------------------------------- the service comes back */
+/* ---------------------------------------------------------------- with a clock that stands still */
 
 static struct fake_clock standing_clock;
 
@@ -806,6 +806,27 @@ static int tear_down_without_time(void **state)
     fixture_clock = NULL;
     fake_clock_release(&standing_clock);
     return error;
+}
+
+static int64_t status_changed_ms(struct tree_fixture *fixture)
+{
+    struct tree_attributes attributes;
+    assert_int_equal(
+        tree_get_attributes(fixture->tree, NULL, fixture_ino(fixture, "status.json"), &attributes), 0);
+    return (int64_t)attributes.stat.st_mtim.tv_sec * 1000 + attributes.stat.st_mtim.tv_nsec / 1000000;
+}
+
+static void what_stat_says_of_the_status_is_a_second_old_at_most(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    char *reason = NULL;
+    int64_t before = status_changed_ms(fixture);
+    fake_service_add_simple_email(fixture->fake, "i1", "4d81d4dd-0d44", "second");
+    fake_clock_advance(&standing_clock, 10);
+    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    assert_int_equal(status_changed_ms(fixture), before);
+    fake_clock_advance(&standing_clock, 1000);
+    assert_int_equal(status_changed_ms(fixture), before + 1010);
 }
 
 static void await_pause(struct tree_fixture *fixture)
@@ -901,6 +922,8 @@ int main(void)
                                         tear_down_names),
         cmocka_unit_test_setup_teardown(sizes_are_those_of_the_contents, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(status_is_json_with_its_parts, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(what_stat_says_of_the_status_is_a_second_old_at_most,
+                                        set_up_without_time, tear_down_without_time),
         cmocka_unit_test_setup_teardown(the_listener_is_told_of_mail, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(each_folder_allows_what_the_contract_says, fixture_set_up,
                                         fixture_tear_down),
