@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Reads /proc/self/mountinfo line by line. Fields are parted by spaces, which within a field are written as
+ * "\040"; optional fields end with a "-", and the type stands behind it.
+ */
 #include "base/mountinfo.h"
 
 #include <errno.h>

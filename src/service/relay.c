@@ -45,7 +45,7 @@ struct relay {
 /* ---------------------------------------------------------------- one message */
 
 /* A message on its way to one recipient. */
-struct transfer {
+struct relay_transfer {
     const struct strbuf *text;
     size_t offset;        /* of what is still to be read */
     bool is_read;         /* whole: its last dot is out, or about to be */
@@ -56,7 +56,7 @@ struct transfer {
 
 static size_t on_read(char *buffer, size_t size, size_t count, void *context)
 {
-    struct transfer *transfer = context;
+    struct relay_transfer *transfer = context;
     size_t len = transfer->text->len - transfer->offset;
     if (len > size * count)
         len = size * count;
@@ -69,7 +69,7 @@ static size_t on_read(char *buffer, size_t size, size_t count, void *context)
 /* A line of the server's. "250-" goes on, "250 " is the last of an answer. */
 static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
 {
-    struct transfer *transfer = context;
+    struct relay_transfer *transfer = context;
     struct strbuf *answer = &transfer->answer;
     size_t len = size * count;
     bool is_farewell = len >= 3 && memcmp(bytes, "221", 3) == 0;
@@ -91,7 +91,7 @@ static int on_progress(void *context, curl_off_t download_total, curl_off_t down
                        curl_off_t upload_total, curl_off_t upload_now)
 {
     (void)download_total, (void)download_now, (void)upload_total, (void)upload_now;
-    struct transfer *transfer = context;
+    struct relay_transfer *transfer = context;
     if (!cancel_is_set(transfer->cancel))
         return 0;
     int64_t now = clock_monotonic_ms(clock_system());
@@ -129,7 +129,7 @@ static CURLcode set_server(CURL *easy, const struct relay *relay)
 
 /* libcurl is not told the length: it counts the dots that it adds to the text, and would stop where its count
  * is that length. */
-static CURLcode set_message(CURL *easy, struct transfer *transfer, const char *sender,
+static CURLcode set_message(CURL *easy, struct relay_transfer *transfer, const char *sender,
                             struct curl_slist *recipients, char error_words[CURL_ERROR_SIZE])
 {
     CURLcode rc = CURLE_OK;
@@ -152,12 +152,12 @@ static CURLcode set_message(CURL *easy, struct transfer *transfer, const char *s
 /* Whether an answer was about this message or recipient, not about the connection, its TLS, or who we are. To
  * libcurl, MAIL, RCPT and DATA that were refused are CURLE_SEND_ERROR. 530: we should have said who we are.
  */
-static bool is_about_message(CURLcode rc, long status, const struct transfer *transfer)
+static bool is_about_message(CURLcode rc, long status, const struct relay_transfer *transfer)
 {
     return (rc == CURLE_SEND_ERROR || transfer->is_read) && status >= 400 && status != 421 && status != 530;
 }
 
-static void judge(CURL *easy, CURLcode rc, const struct transfer *transfer, const char *error_words,
+static void judge(CURL *easy, CURLcode rc, const struct relay_transfer *transfer, const char *error_words,
                   struct outgoing_result *result)
 {
     long status = 0;
@@ -178,7 +178,7 @@ static void judge(CURL *easy, CURLcode rc, const struct transfer *transfer, cons
 
 /* An address that cannot be followed by another one: it was checked when the email was sent. */
 static void transfer_message(const struct relay *relay, const char *sender, const char *recipient,
-                             struct transfer *transfer, struct outgoing_result *result)
+                             struct relay_transfer *transfer, struct outgoing_result *result)
 {
     char error_words[CURL_ERROR_SIZE] = "";
     struct curl_slist *recipients = curl_slist_append(NULL, recipient);
@@ -250,7 +250,8 @@ static void attempt(void *context, struct database *database, const struct outgo
         outgoing_explain(result, "the email cannot be read here: %s", strerrordesc_np(-error));
         return;
     }
-    struct transfer transfer = {.text = &text, .answer = STRBUF_INIT(ANSWER_MAX_BYTES), .cancel = cancel};
+    struct relay_transfer transfer = {
+        .text = &text, .answer = STRBUF_INIT(ANSWER_MAX_BYTES), .cancel = cancel};
     transfer_message(context, sender, row->address, &transfer, result);
     strbuf_release(&transfer.answer);
 }

@@ -46,7 +46,7 @@ struct smtp_server {
 };
 
 /* A connection, for as long as it is open. */
-struct client {
+struct smtp_client {
     struct worker_job job;
     struct smtp_server *server;
     struct connection *connection;
@@ -58,7 +58,7 @@ struct client {
 
 static int find_inbox(void *context, const char *address)
 {
-    const struct client *client = context;
+    const struct smtp_client *client = context;
     struct database *database = client->server->config.database;
     sqlite3 *db = NULL;
     int error = database_begin_read(database, &db);
@@ -72,7 +72,7 @@ static int find_inbox(void *context, const char *address)
 
 static int deliver(void *context, const struct delivery *delivery)
 {
-    const struct client *client = context;
+    const struct smtp_client *client = context;
     size_t unknown = 0;
     connections_enter(client->server->connections, client->connection, CONNECTION_SENDING);
     int error = delivery_receive(client->server->config.database, delivery, &unknown);
@@ -96,7 +96,7 @@ static bool send_all(int fd, const char *bytes, size_t len)
 }
 
 /* Sends what has been answered, and enters the phase that follows. False: the connection is to be closed. */
-static bool send_answers(struct client *client, const struct smtp_session *session)
+static bool send_answers(struct smtp_client *client, const struct smtp_session *session)
 {
     struct connections *connections = client->server->connections;
     connections_enter(connections, client->connection, CONNECTION_SENDING);
@@ -115,7 +115,7 @@ static bool send_answers(struct client *client, const struct smtp_session *sessi
 }
 
 /* The number of bytes; 0: that was the end. */
-static size_t receive(const struct client *client, char bytes[READ_BYTES])
+static size_t receive(const struct smtp_client *client, char bytes[READ_BYTES])
 {
     static const char late[] = "421 4.4.2 Nothing came for too long\r\n";
     struct pollfd wanted = {.fd = client->fd, .events = POLLIN};
@@ -139,7 +139,7 @@ static void say_good_bye(int fd)
 }
 
 /* A phase lasts until there is something to answer, so that bytes that drip in do not lengthen it. */
-static void converse(struct client *client, struct smtp_session *session)
+static void converse(struct smtp_client *client, struct smtp_session *session)
 {
     char bytes[READ_BYTES];
     size_t len;
@@ -151,7 +151,7 @@ static void converse(struct client *client, struct smtp_session *session)
     say_good_bye(client->fd);
 }
 
-static void client_free(struct client *client)
+static void client_free(struct smtp_client *client)
 {
     struct smtp_server *server = client->server;
     if (client->connection != NULL)
@@ -164,7 +164,7 @@ static void client_free(struct client *client)
 
 static void serve(struct worker_job *job)
 {
-    struct client *client = (struct client *)job;
+    struct smtp_client *client = (struct smtp_client *)job;
     const struct smtp_server_config *config = &client->server->config;
     const struct smtp_mailboxes mailboxes = {client, find_inbox, deliver};
     struct smtp_session *session = NULL;
@@ -186,7 +186,7 @@ static void send_away(int fd)
 /* Owns the socket. */
 static void welcome(struct smtp_server *server, int fd)
 {
-    struct client *client = calloc(1, sizeof(*client));
+    struct smtp_client *client = calloc(1, sizeof(*client));
     if (client == NULL ||
         atomic_load(&server->clients) >= server->config.connections_max + CONNECTIONS_SPARE) {
         free(client);
@@ -194,7 +194,7 @@ static void welcome(struct smtp_server *server, int fd)
         return;
     }
     atomic_fetch_add(&server->clients, 1);
-    *client = (struct client){.job.run = serve, .server = server, .fd = fd};
+    *client = (struct smtp_client){.job.run = serve, .server = server, .fd = fd};
     client->answers = STRBUF_INIT(ANSWERS_MAX_BYTES);
     client->connection = connections_add(server->connections, fd);
     if (client->connection == NULL || worker_pool_submit(server->pool, &client->job) != 0)

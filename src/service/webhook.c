@@ -41,7 +41,7 @@ struct webhook {
 
 /* ---------------------------------------------------------------- one POST */
 
-struct transfer {
+struct webhook_transfer {
     const struct webhook *webhook;
     struct cancel *cancel;
     struct strbuf answer; /* its beginning */
@@ -61,7 +61,7 @@ static bool is_this_machine(const struct sockaddr *address)
 static curl_socket_t on_socket(void *context, curlsocktype purpose, struct curl_sockaddr *address)
 {
     (void)purpose;
-    struct transfer *transfer = context;
+    struct webhook_transfer *transfer = context;
     if (!transfer->webhook->is_anywhere_allowed && !is_this_machine(&address->addr)) {
         transfer->is_forbidden = true;
         return CURL_SOCKET_BAD;
@@ -71,7 +71,7 @@ static curl_socket_t on_socket(void *context, curlsocktype purpose, struct curl_
 
 static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
 {
-    struct strbuf *answer = &((struct transfer *)context)->answer;
+    struct strbuf *answer = &((struct webhook_transfer *)context)->answer;
     size_t len = size * count;
     size_t room = ANSWER_MAX_BYTES - answer->len;
     strbuf_append(answer, bytes, len < room ? len : room);
@@ -82,7 +82,7 @@ static int on_progress(void *context, curl_off_t download_total, curl_off_t down
                        curl_off_t upload_total, curl_off_t upload_now)
 {
     (void)download_total, (void)download_now, (void)upload_total, (void)upload_now;
-    return cancel_is_set(((struct transfer *)context)->cancel);
+    return cancel_is_set(((struct webhook_transfer *)context)->cancel);
 }
 
 #define SET(option, value)                                  \
@@ -108,7 +108,8 @@ static CURLcode set_limits(CURL *easy)
     return rc;
 }
 
-static CURLcode set_callbacks(CURL *easy, struct transfer *transfer, char error_words[CURL_ERROR_SIZE])
+static CURLcode set_callbacks(CURL *easy, struct webhook_transfer *transfer,
+                              char error_words[CURL_ERROR_SIZE])
 {
     CURLcode rc = CURLE_OK;
     SET(CURLOPT_ERRORBUFFER, error_words);
@@ -151,7 +152,7 @@ static struct curl_slist *make_headers(const char *secret, const char *body)
     return headers;
 }
 
-static void judge(CURL *easy, CURLcode rc, struct transfer *transfer, const char *error_words,
+static void judge(CURL *easy, CURLcode rc, struct webhook_transfer *transfer, const char *error_words,
                   struct outgoing_result *result)
 {
     long status = 0;
@@ -181,7 +182,7 @@ static void judge(CURL *easy, CURLcode rc, struct transfer *transfer, const char
 static void post(const struct webhook *webhook, const char *url, const char *body, struct cancel *cancel,
                  struct outgoing_result *result)
 {
-    struct transfer transfer = {
+    struct webhook_transfer transfer = {
         .webhook = webhook, .cancel = cancel, .answer = STRBUF_INIT(ANSWER_MAX_BYTES)};
     char error_words[CURL_ERROR_SIZE] = "";
     struct curl_slist *headers = make_headers(webhook->secret, body);

@@ -90,8 +90,9 @@ struct load {
     struct email_record records[LOAD_MAX];
 };
 
-/* Hands records on to a sink, which is called in one thread at a time. Its error comes a load late. */
-struct relay {
+/* A pipe: it hands records on to a sink, which is called in one thread at a time, and whose error comes a
+ * load late. */
+struct record_pipe {
     email_sink sink;
     void *context;
     struct load loads[2];
@@ -105,104 +106,104 @@ struct relay {
     int error; /* the first of the sink */
 };
 
-static void relay_init(struct relay *relay, email_sink sink, void *context)
+static void record_pipe_init(struct record_pipe *pipe, email_sink sink, void *context)
 {
-    relay->sink = sink;
-    relay->context = context;
-    relay->filling = &relay->loads[0];
-    for (size_t i = 0; i < ARRAY_LEN(relay->loads); i++)
-        relay->loads[i].len = relay->loads[i].bytes = 0;
-    relay->has_thread = relay->is_ending = false;
-    relay->full = NULL;
-    relay->error = 0;
-    pthread_mutex_init(&relay->lock, NULL);
-    pthread_cond_init(&relay->changed, NULL);
+    pipe->sink = sink;
+    pipe->context = context;
+    pipe->filling = &pipe->loads[0];
+    for (size_t i = 0; i < ARRAY_LEN(pipe->loads); i++)
+        pipe->loads[i].len = pipe->loads[i].bytes = 0;
+    pipe->has_thread = pipe->is_ending = false;
+    pipe->full = NULL;
+    pipe->error = 0;
+    pthread_mutex_init(&pipe->lock, NULL);
+    pthread_cond_init(&pipe->changed, NULL);
 }
 
 /* After an error nothing more is handed on. */
-static int empty_load(const struct relay *relay, struct load *load, int error)
+static int empty_load(const struct record_pipe *pipe, struct load *load, int error)
 {
     for (size_t i = 0; i < load->len; i++) {
         if (error == 0)
-            error = relay->sink(relay->context, &load->records[i]);
+            error = pipe->sink(pipe->context, &load->records[i]);
         email_record_release(&load->records[i]);
     }
     if (load->is_before_pause)
-        (void)relay->sink(relay->context, NULL);
+        (void)pipe->sink(pipe->context, NULL);
     load->len = load->bytes = 0;
     return error;
 }
 
 static void *empty_loads(void *argument)
 {
-    struct relay *relay = argument;
-    pthread_mutex_lock(&relay->lock);
-    while (relay->full != NULL || !relay->is_ending) {
-        if (relay->full == NULL) {
-            pthread_cond_wait(&relay->changed, &relay->lock);
+    struct record_pipe *pipe = argument;
+    pthread_mutex_lock(&pipe->lock);
+    while (pipe->full != NULL || !pipe->is_ending) {
+        if (pipe->full == NULL) {
+            pthread_cond_wait(&pipe->changed, &pipe->lock);
             continue;
         }
-        int error = relay->error;
-        pthread_mutex_unlock(&relay->lock);
-        error = empty_load(relay, relay->full, error);
-        pthread_mutex_lock(&relay->lock);
-        relay->error = error;
-        relay->full = NULL;
-        pthread_cond_signal(&relay->changed);
+        int error = pipe->error;
+        pthread_mutex_unlock(&pipe->lock);
+        error = empty_load(pipe, pipe->full, error);
+        pthread_mutex_lock(&pipe->lock);
+        pipe->error = error;
+        pipe->full = NULL;
+        pthread_cond_signal(&pipe->changed);
     }
-    pthread_mutex_unlock(&relay->lock);
+    pthread_mutex_unlock(&pipe->lock);
     return NULL;
 }
 
-static int give_to_thread(struct relay *relay)
+static int give_to_thread(struct record_pipe *pipe)
 {
-    pthread_mutex_lock(&relay->lock);
-    while (relay->full != NULL)
-        pthread_cond_wait(&relay->changed, &relay->lock);
-    relay->full = relay->filling;
-    relay->filling = &relay->loads[relay->filling == &relay->loads[0]];
-    int error = relay->error;
-    pthread_cond_signal(&relay->changed);
-    pthread_mutex_unlock(&relay->lock);
+    pthread_mutex_lock(&pipe->lock);
+    while (pipe->full != NULL)
+        pthread_cond_wait(&pipe->changed, &pipe->lock);
+    pipe->full = pipe->filling;
+    pipe->filling = &pipe->loads[pipe->filling == &pipe->loads[0]];
+    int error = pipe->error;
+    pthread_cond_signal(&pipe->changed);
+    pthread_mutex_unlock(&pipe->lock);
     return error;
 }
 
-static int hand_over(struct relay *relay, bool is_pause)
+static int hand_over(struct record_pipe *pipe, bool is_pause)
 {
-    relay->filling->is_before_pause = is_pause;
-    if (!relay->has_thread && !is_pause)
-        relay->has_thread = thread_start(&relay->thread, "sync-put", empty_loads, relay) == 0;
-    if (relay->has_thread)
-        return give_to_thread(relay);
-    return relay->error = empty_load(relay, relay->filling, relay->error);
+    pipe->filling->is_before_pause = is_pause;
+    if (!pipe->has_thread && !is_pause)
+        pipe->has_thread = thread_start(&pipe->thread, "sync-put", empty_loads, pipe) == 0;
+    if (pipe->has_thread)
+        return give_to_thread(pipe);
+    return pipe->error = empty_load(pipe, pipe->filling, pipe->error);
 }
 
-static int relay_email(void *context, struct email_record *record)
+static int record_pipe_put(void *context, struct email_record *record)
 {
-    struct relay *relay = context;
-    struct load *load = relay->filling;
+    struct record_pipe *pipe = context;
+    struct load *load = pipe->filling;
     if (record == NULL)
-        return hand_over(relay, true);
+        return hand_over(pipe, true);
     load->bytes += record->json_len;
     load->records[load->len++] = *record;
     *record = (struct email_record){.key = NULL};
-    return load->len == LOAD_MAX || load->bytes >= LOAD_MAX_BYTES ? hand_over(relay, false) : 0;
+    return load->len == LOAD_MAX || load->bytes >= LOAD_MAX_BYTES ? hand_over(pipe, false) : 0;
 }
 
 /* Waits until the sink has all. 0, or the sink's error. */
-static int relay_end(struct relay *relay)
+static int record_pipe_end(struct record_pipe *pipe)
 {
-    (void)hand_over(relay, true);
-    if (relay->has_thread) {
-        pthread_mutex_lock(&relay->lock);
-        relay->is_ending = true;
-        pthread_cond_signal(&relay->changed);
-        pthread_mutex_unlock(&relay->lock);
-        pthread_join(relay->thread, NULL);
+    (void)hand_over(pipe, true);
+    if (pipe->has_thread) {
+        pthread_mutex_lock(&pipe->lock);
+        pipe->is_ending = true;
+        pthread_cond_signal(&pipe->changed);
+        pthread_mutex_unlock(&pipe->lock);
+        pthread_join(pipe->thread, NULL);
     }
-    pthread_cond_destroy(&relay->changed);
-    pthread_mutex_destroy(&relay->lock);
-    return relay->error;
+    pthread_cond_destroy(&pipe->changed);
+    pthread_mutex_destroy(&pipe->lock);
+    return pipe->error;
 }
 
 /* ---------------------------------------------------------------- one answer */
@@ -296,12 +297,12 @@ static void end_answer(struct mail_listing *listing, int error, struct service_r
 
 /* What the user hid of sent mail is looked up as a record comes, so that is put at once (store/outbound.c).
  */
-static void list(struct mail_listing *listing, const struct email_query *query, struct relay *relay,
+static void list(struct mail_listing *listing, const struct email_query *query, struct record_pipe *pipe,
                  unsigned int *ret_count, struct service_result *ret)
 {
     bool is_direct = listing->index->records.list == RECORDS_SENT;
-    email_sink sink = is_direct ? relay->sink : relay_email;
-    void *context = is_direct ? relay->context : relay;
+    email_sink sink = is_direct ? pipe->sink : record_pipe_put;
+    void *context = is_direct ? pipe->context : pipe;
     listing->service->ops->list_emails(listing->service, query, sink, context, listing->cancel, ret_count,
                                        ret);
 }
@@ -320,10 +321,10 @@ static unsigned int ask(struct mail_listing *listing, unsigned int limit, bool m
     };
     listing->batch.listing = index_begin_listing(listing->index);
     listing->unknown = 0;
-    struct relay relay;
-    relay_init(&relay, listing->inbox_id != NULL ? take_email_of_inbox : take_email_of_any, listing);
-    list(listing, &query, &relay, &count, ret);
-    end_answer(listing, relay_end(&relay), ret);
+    struct record_pipe pipe;
+    record_pipe_init(&pipe, listing->inbox_id != NULL ? take_email_of_inbox : take_email_of_any, listing);
+    list(listing, &query, &pipe, &count, ret);
+    end_answer(listing, record_pipe_end(&pipe), ret);
     listing->is_unchanged = ret->outcome == SERVICE_OK && ret->http_status == NOT_MODIFIED;
     if (ret->outcome == SERVICE_OK)
         listing->limit = limit;
