@@ -329,7 +329,7 @@ teardown() {
 
 @test "a default configuration that cannot be read counts as none, and is told of" {
   [ "$(id -u)" -eq 0 ] || skip "needs another user"
-  chmod 755 "$BATS_RUN_TMPDIR" "$DIR" "${TMPDIR:-/tmp}" 2>/dev/null || true
+  chmod a+rx "$BATS_RUN_TMPDIR" "$DIR" "${TMPDIR:-/tmp}" 2>/dev/null || true
   mkdir -p "$DIR/root/.config/inboxfs"
   printf 'colour = red\n' >"$DIR/root/.config/inboxfs/config"
   chmod 700 "$DIR/root"
@@ -395,7 +395,7 @@ teardown() {
   expect EROFS mkdir "$MOUNT/inboxes/$ALICE"
   stop_background
   [ "$(id -u)" -eq 0 ] || skip "the rest needs root"
-  chmod 755 "$BATS_RUN_TMPDIR" "$DIR" "${TMPDIR:-/tmp}" 2>/dev/null || true
+  chmod a+rx "$BATS_RUN_TMPDIR" "$DIR" "${TMPDIR:-/tmp}" 2>/dev/null || true
   start_background -o allow_other --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"
   run setpriv --reuid=65534 --regid=65534 --clear-groups "$BUILD/tests/tools/syscall" open "$MOUNT/README" r
   equal "$output" EACCES
@@ -404,7 +404,7 @@ teardown() {
 @test "-o uid, gid and umask: the mount is that user's, and what they may, the group may as far as the mask lets it" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   local user=(setpriv --reuid=65534 --regid=65534 --clear-groups) member=(setpriv --reuid=65533 --regid=65533 --groups=4242)
-  chmod 755 "$BATS_RUN_TMPDIR" "$DIR" "${TMPDIR:-/tmp}" 2>/dev/null || true
+  chmod a+rx "$BATS_RUN_TMPDIR" "$DIR" "${TMPDIR:-/tmp}" 2>/dev/null || true
   start_service
   create_inboxes "$ALICE" "$BOB"
   start_background -o "allow_other,uid=65534,gid=4242,umask=027,relatime,_netdev,nofail,api_key_file=$KEY_FILE" "$SERVICE_URL" "$MOUNT"
@@ -442,7 +442,7 @@ teardown() {
 @test "-o umask alone lets a group send, whoever the daemon is" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   local member=(setpriv --reuid=65533 --regid=65533 --groups=4242)
-  chmod 755 "$BATS_RUN_TMPDIR" "$DIR" "${TMPDIR:-/tmp}" 2>/dev/null || true
+  chmod a+rx "$BATS_RUN_TMPDIR" "$DIR" "${TMPDIR:-/tmp}" 2>/dev/null || true
   start_service
   create_inboxes "$ALICE" "$BOB"
   start_background -o "allow_other,gid=4242,umask=007" --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"

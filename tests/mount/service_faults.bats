@@ -319,7 +319,7 @@ stop_tls_mount() {
     expect EAGAIN fsync "$SEEN/outbox"
     present "$SEEN/outbox/$name"
     run -1 nsenter --mount="/proc/$MOUNT_PID/ns/mnt" "$INBOXFS" check --api-key-file="$KEY_FILE" "$SERVICE_URL"
-    [[ $output =~ $'\n'FAIL\ reach\ .*$words ]] || fail "$name: $output"
+    grep -qE "^FAIL reach .*$words" <<<"$output" || fail "$name: $output"
     equal "$(curl -sSk --fail "$SERVICE_URL/_requests")" "[]"
     stop_tls_mount
   done <<'TABLE'
