@@ -29,7 +29,8 @@ setup() {
   # Before the name of a program that is unpacked: runs it as if it were installed.
   # shellcheck disable=SC2016 # bash -c expands them
   UNPACKED=(unshare --mount --propagation private bash -c
-    'mount -t overlay overlay -o "lowerdir=$0/usr:/usr" /usr && mount -t overlay overlay -o "lowerdir=$1:/etc" /etc &&
+    'umount --all --lazy --types fuse.inboxfs && # those of tests beside this one would last as long as their copies
+      mount -t overlay overlay -o "lowerdir=$0/usr:/usr" /usr && mount -t overlay overlay -o "lowerdir=$1:/etc" /etc &&
       exec "${@:2}"' "$(realpath "$BUILD/programs")" "$DIR/etc")
   IFS=' ' read -r LMTP_PORT SERVER_PORT < <(free_ports 2)
 }

@@ -45,7 +45,9 @@ in_debian()
 {
     local script
     script=$(cat)
-    unshare --mount --pid --fork --kill-child bash -c 'mount -t proc proc "$0/proc" && exec chroot "$0" \
+    # Copies of the mounts of tests beside this one would keep them.
+    unshare --mount --pid --fork --kill-child bash -c 'umount --all --lazy --types fuse.inboxfs &&
+        mount -t proc proc "$0/proc" && exec chroot "$0" \
         env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive bash -euo pipefail -c "$1"' \
         "$DEBIAN" "$script" </dev/null
 }
