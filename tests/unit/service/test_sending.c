@@ -348,6 +348,37 @@ static void a_prompt_has_all_that_a_reader_needs(void **state)
     free(ann);
 }
 
+static void in_a_thread_headings_of_html_stand_below_the_subjects(void **state)
+{
+    const struct fixture *fixture = *state;
+    char *bob = create_inbox(fixture, BOB, NULL);
+    char *ann = create_inbox(fixture, ANN, NULL);
+    json_t *request = message_to(ANN, BOB, "Question");
+    json_object_set_new(request, "html", json_string("<h1>Asked</h1>"));
+    free(send_message(fixture, request));
+    json_t *question = newest_email(fixture, bob, "");
+    request = message_to(BOB, ANN, "Answer");
+    json_object_set_new(request, "html", json_string("<h1>Costs</h1><h2>Each</h2>"));
+    json_object_set_new(request, "existing_email_id", json_string(text_of(question, "id")));
+    json_object_set_new(request, "message_type", json_string("reply"));
+    free(send_message(fixture, request));
+
+    json_t *answer = newest_email(fixture, ann, "");
+    json_t *content = load_content(fixture, text_of(answer, "id"), "");
+    const char *prompt = text_of(content, "prompt");
+    const char *thread = text_of(content, "thread_prompt");
+    print_message("# %s\n# %s\n", prompt, thread);
+    assert_non_null(strstr(prompt, "\n## Costs\n\n### Each\n"));
+    assert_non_null(strstr(thread, "\n## Question\n"));
+    assert_non_null(strstr(thread, "\n### Asked\n"));
+    assert_non_null(strstr(thread, "\n### Costs\n\n#### Each\n"));
+    json_decref(content);
+    json_decref(answer);
+    json_decref(question);
+    free(ann);
+    free(bob);
+}
+
 static void a_reply_joins_the_thread(void **state)
 {
     const struct fixture *fixture = *state;
@@ -670,6 +701,7 @@ int main(void)
         SERVICE_TEST(attachments_come_through),
         SERVICE_TEST(attachments_are_bounded_together),
         SERVICE_TEST(a_prompt_has_all_that_a_reader_needs),
+        SERVICE_TEST(in_a_thread_headings_of_html_stand_below_the_subjects),
         SERVICE_TEST(a_reply_joins_the_thread),
         SERVICE_TEST(a_long_thread_keeps_its_first_and_newest),
         SERVICE_TEST(recipients_are_counted_together),
