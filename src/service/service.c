@@ -21,7 +21,7 @@
 #include "service/validation.h"
 
 enum {
-    SMTP_CONNECTIONS_MAX = 64, /* each may hold a message of 50 MB in memory */
+    SMTP_CONNECTIONS_MAX = 64, /* each has a thread */
     SMTP_IDLE_MS = 300 * 1000, /* RFC 5321, section 4.5.3.2.7 */
 };
 

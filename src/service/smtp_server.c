@@ -43,6 +43,7 @@ struct smtp_server {
     bool has_thread;
     atomic_bool is_ending;
     atomic_size_t clients;
+    atomic_size_t text_bytes; /* of the messages under way */
 };
 
 /* A connection, for as long as it is open. */
@@ -166,7 +167,7 @@ static void serve(struct worker_job *job)
 {
     struct smtp_client *client = (struct smtp_client *)job;
     const struct smtp_server_config *config = &client->server->config;
-    const struct smtp_mailboxes mailboxes = {client, find_inbox, deliver};
+    const struct smtp_mailboxes mailboxes = {client, find_inbox, deliver, &client->server->text_bytes};
     struct smtp_session *session = NULL;
     if (smtp_session_new(config->dialect, config->domain, &mailboxes, &client->answers, &session) == 0)
         converse(client, session);

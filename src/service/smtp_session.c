@@ -62,6 +62,12 @@ static void refuse(struct smtp_session *session, const char *text)
     answer(session, session->is_over ? "421 4.7.0 Too many mistakes; good bye" : text);
 }
 
+static void forget_text(struct smtp_session *session)
+{
+    atomic_fetch_sub(session->mailboxes->text_bytes, session->text.len);
+    strbuf_release(&session->text);
+}
+
 static void forget_message(struct smtp_session *session)
 {
     free(session->sender);
@@ -69,7 +75,7 @@ static void forget_message(struct smtp_session *session)
     for (size_t i = 0; i < session->recipients_len; i++)
         free(session->recipients[i]);
     session->recipients_len = 0;
-    strbuf_release(&session->text);
+    forget_text(session);
     session->text_error = 0;
 }
 
@@ -80,8 +86,11 @@ static void keep(struct smtp_session *session, const char *bytes, size_t len)
     if (session->text_error != 0)
         return;
     session->text_error = strbuf_append(&session->text, bytes, len);
+    if (session->text_error == 0 &&
+        atomic_fetch_add(session->mailboxes->text_bytes, len) + len > SMTP_TEXTS_MAX_BYTES)
+        session->text_error = -ENOMEM;
     if (session->text_error != 0)
-        strbuf_release(&session->text);
+        forget_text(session);
 }
 
 /* Keeps the byte, or not; true: it was the last one of the end. */

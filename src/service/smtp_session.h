@@ -10,12 +10,13 @@
  * bytes of it, so that nobody can hide a second message in one. Commands end with <CR><LF>; one that does not
  * is refused.
  *
- * Nothing is kept of a message whose end did not come. All is bounded: a line, the message, the number of
- * recipients, and how many wrong commands are listened to.
+ * Nothing is kept of a message whose end did not come. All is bounded: a line, the message, all messages that
+ * are under way at once, the number of recipients, and how many wrong commands are listened to.
  */
 #ifndef INBOXFS_SERVICE_SMTP_SESSION_H
 #define INBOXFS_SERVICE_SMTP_SESSION_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -23,9 +24,10 @@
 #include "service/delivery.h"
 
 enum {
-    SMTP_RECIPIENTS_MAX = 1000,  /* of one message */
-    SMTP_MISTAKES_MAX = 20,      /* that a client may make, before it is sent away */
-    SMTP_FIRST_MISTAKES_MAX = 2, /* that it may make before it says EHLO */
+    SMTP_RECIPIENTS_MAX = 1000,               /* of one message */
+    SMTP_TEXTS_MAX_BYTES = 250 * 1000 * 1000, /* of the messages that all sessions have under way */
+    SMTP_MISTAKES_MAX = 20,                   /* that a client may make, before it is sent away */
+    SMTP_FIRST_MISTAKES_MAX = 2,              /* that it may make before it says EHLO */
 };
 
 enum smtp_dialect {
@@ -40,6 +42,7 @@ struct smtp_mailboxes {
     int (*find)(void *context, const char *address);
     /* As delivery_receive(): the message is durable when this returns 0. */
     int (*deliver)(void *context, const struct delivery *delivery);
+    atomic_size_t *text_bytes; /* that its sessions hold of messages */
 };
 
 struct smtp_session;

@@ -41,13 +41,15 @@ static int deliver(void *context, const struct delivery *delivery)
 static void run(enum smtp_dialect dialect, const uint8_t *bytes, size_t len, size_t piece,
                 struct outcome *outcome)
 {
-    const struct smtp_mailboxes mailboxes = {outcome, find, deliver};
+    atomic_size_t text_bytes = 0;
+    const struct smtp_mailboxes mailboxes = {outcome, find, deliver, &text_bytes};
     struct smtp_session *session = NULL;
     *outcome = (struct outcome){.answers = STRBUF_INIT(1 << 26), .delivered = STRBUF_INIT(1 << 26)};
     FUZZ_CHECK(smtp_session_new(dialect, "here.example", &mailboxes, &outcome->answers, &session) == 0);
     for (size_t at = 0; at < len; at += piece)
         smtp_session_receive(session, (const char *)bytes + at, piece < len - at ? piece : len - at);
     smtp_session_free(session);
+    FUZZ_CHECK(text_bytes == 0);
 }
 
 static void check_answers(const struct strbuf *answers)

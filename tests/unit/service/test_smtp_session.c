@@ -47,6 +47,7 @@ struct world {
     struct fake_service service;
     struct smtp_mailboxes mailboxes;
     struct strbuf answers;
+    atomic_size_t text_bytes;
     struct smtp_session *session;
 };
 
@@ -55,7 +56,7 @@ static void world_open(struct world *world, enum smtp_dialect dialect)
     *world = (struct world){0};
     world->service.delivered = STRBUF_INIT(SIZE_MAX / 2);
     world->answers = STRBUF_INIT(1 << 20);
-    world->mailboxes = (struct smtp_mailboxes){&world->service, find, deliver};
+    world->mailboxes = (struct smtp_mailboxes){&world->service, find, deliver, &world->text_bytes};
     assert_int_equal(
         0, smtp_session_new(dialect, "here.example", &world->mailboxes, &world->answers, &world->session));
     assert_string_equal(dialect == DIALECT_LMTP ? "220 here.example LMTP inboxd\r\n"
@@ -67,6 +68,7 @@ static void world_open(struct world *world, enum smtp_dialect dialect)
 static void world_close(struct world *world)
 {
     smtp_session_free(world->session);
+    assert_int_equal(0, world->text_bytes);
     strbuf_release(&world->answers);
     strbuf_release(&world->service.delivered);
 }
@@ -252,6 +254,24 @@ static void a_message_may_have_fifty_million_bytes(void **state)
     }
 }
 
+static void all_messages_under_way_have_a_common_bound(void **state)
+{
+    (void)state;
+    struct world world;
+    world_open(&world, DIALECT_SMTP);
+    say(&world, BEGIN "1\r\n");
+    world.text_bytes += SMTP_TEXTS_MAX_BYTES - 7; /* those of others */
+    say(&world, "2345");
+    assert_int_equal(SMTP_TEXTS_MAX_BYTES, world.text_bytes);
+    say(&world, "6");
+    assert_int_equal(SMTP_TEXTS_MAX_BYTES - 7, world.text_bytes);
+    say(&world, "7\r\n.\r\nMAIL FROM:<a@x>\r\nRCPT TO:<b@y>\r\nDATA\r\n1\r\n.\r\n");
+    assert_answered(&world, BEGUN " 452 250 250 354 250");
+    assert_string_equal(ENVELOPE "1\r\n|", strbuf_str(&world.service.delivered));
+    world.text_bytes -= SMTP_TEXTS_MAX_BYTES - 7;
+    world_close(&world);
+}
+
 static void a_thousand_recipients_are_taken(void **state)
 {
     (void)state;
@@ -344,6 +364,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dialogues_are_answered),
         cmocka_unit_test(a_message_may_have_fifty_million_bytes),
+        cmocka_unit_test(all_messages_under_way_have_a_common_bound),
         cmocka_unit_test(a_thousand_recipients_are_taken),
         cmocka_unit_test(a_line_that_is_too_long_is_skipped),
         cmocka_unit_test(who_makes_too_many_mistakes_is_sent_away),
