@@ -250,8 +250,14 @@ static enum delivery_way way_to(const struct message *message, const char *recip
 
 static int make_inbox(sqlite3 *db, const char *address)
 {
+    int64_t inboxes = 0;
+    int error = query_integer(db, &inboxes, "SELECT count(*) FROM inboxes", "");
+    if (error == 0 && inboxes >= DELIVERY_INBOXES_MAX)
+        error = -EUSERS;
+    if (error != 0)
+        return error;
     struct inbox_request request = {0};
-    int error = inbox_request_default(address, &request);
+    error = inbox_request_default(address, &request);
     struct service_inbox inbox = {.record = request.settings};
     if (error == 0)
         error = service_inbox_insert(db, &inbox);

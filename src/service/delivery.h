@@ -22,6 +22,7 @@
 
 enum {
     DELIVERY_MAX_BYTES = 50 * 1000 * 1000, /* of a message from elsewhere */
+    DELIVERY_INBOXES_MAX = 10 * 1000,      /* with so many, messages make no more */
 };
 
 /* What is stored of a message besides its values. */
@@ -63,7 +64,8 @@ struct delivery {
 
 /* Puts the message into the inboxes of all recipients, or of none. It is durable when this returns 0. The
  * same bytes again change nothing in an inbox that has them, if they have a Message-ID. 0; -ENOENT: a
- * recipient has no inbox here and cannot get one, the one of index *ret_unknown; -errno. */
+ * recipient has no inbox here and cannot get one, the one of index *ret_unknown; -EUSERS: there would be more
+ * than DELIVERY_INBOXES_MAX inboxes; -errno. */
 int delivery_receive(struct database *database, const struct delivery *delivery, size_t *ret_unknown);
 
 #endif

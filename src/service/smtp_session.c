@@ -150,6 +150,8 @@ static const char *describe_delivery(int error)
         return "452 4.3.1 The disk is full; try again later";
     case -EBUSY:
         return "451 4.3.0 The data are in use by another program; try again later";
+    case -EUSERS:
+        return "452 4.3.1 There are 10,000 inboxes; mail makes no more of them";
     case -ENOENT: /* an inbox that RCPT found got another address: it is asked for again */
         return "451 4.2.1 A recipient's inbox is gone; try again";
     default:

@@ -233,6 +233,38 @@ static void half_a_message_is_none(void **state)
     world_close(&world);
 }
 
+/* Inboxes that are there already. */
+static void add_inboxes(const struct world *world, int64_t count)
+{
+    sqlite3 *db = NULL;
+    assert_int_equal(0, database_begin_write(world->database, &db));
+    int error = query_execute(db,
+                              "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)"
+                              " INSERT INTO inboxes (id, address, record) SELECT i, i || '@x', '{}' FROM n",
+                              "i", count);
+    assert_int_equal(0, database_end_write(world->database, error));
+}
+
+static void mail_makes_no_more_than_ten_thousand_inboxes(void **state)
+{
+    (void)state;
+    struct world world;
+    world_open(&world, 10, PATIENCE_MS);
+    add_inboxes(&world, DELIVERY_INBOXES_MAX - 1);
+    int fd = dial(&world);
+    say(fd, BEGIN);
+    assert_true(hears(fd, "354"));
+    say(fd, ".\r\n");
+    assert_true(hears(fd, "250"));
+    say(fd, "MAIL FROM:<a@x>\r\nRCPT TO:<b@y>\r\nRCPT TO:<c@y>\r\nDATA\r\n.\r\n");
+    assert_true(hears(fd, "452"));
+    say(fd, BEGIN ".\r\nQUIT\r\n");
+    assert_true(hears(fd, "221"));
+    close(fd);
+    assert_int_equal(2, count_emails(&world));
+    world_close(&world);
+}
+
 struct sender {
     pthread_t thread;
     const struct world *world;
@@ -292,6 +324,7 @@ int main(void)
         cmocka_unit_test(where_all_are_busy_a_new_one_is_sent_away),
         cmocka_unit_test(a_message_under_way_comes_to_its_end),
         cmocka_unit_test(half_a_message_is_none),
+        cmocka_unit_test(mail_makes_no_more_than_ten_thousand_inboxes),
         cmocka_unit_test(many_send_at_once),
         cmocka_unit_test(what_is_no_address_to_listen_at_is_refused),
     };

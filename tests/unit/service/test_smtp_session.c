@@ -331,8 +331,8 @@ static void a_delivery_that_fails_is_answered_by_what_the_client_can_do(void **s
         int error;
         const char *code;
     } cases[] = {
-        {-ENOSPC, "452 4.3.1"}, {-EDQUOT, "452 4.3.1"}, {-ENOMEM, "452 4.3.1"},  {-EBUSY, "451 4.3.0"},
-        {-ENOENT, "451 4.2.1"}, {-EIO, "451 4.3.0"},    {-EUCLEAN, "451 4.3.0"},
+        {-ENOSPC, "452 4.3.1"}, {-EDQUOT, "452 4.3.1"}, {-ENOMEM, "452 4.3.1"}, {-EBUSY, "451 4.3.0"},
+        {-EUSERS, "452 4.3.1"}, {-ENOENT, "451 4.2.1"}, {-EIO, "451 4.3.0"},    {-EUCLEAN, "451 4.3.0"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct world world;
