@@ -35,9 +35,12 @@ __attribute__((format(printf, 3, 4))) static int explain(int error, char **ret_r
     return error;
 }
 
+/* Root may let a group read what is root's, which is how others have a secret of it at all: systemd shows its
+ * credentials so, by an ACL for one user. */
 static int check(const struct stat *status, const char *path, const char *what, char **ret_reason)
 {
-    if ((status->st_mode & 077) != 0)
+    bool is_lent = status->st_uid == 0 && geteuid() != 0;
+    if ((status->st_mode & (is_lent ? 037 : 077)) != 0)
         return explain(-EACCES, ret_reason, "%s %s is open to others: chmod 600 %s", what, path, path);
     if (status->st_uid != geteuid() && status->st_uid != 0)
         return explain(-EPERM, ret_reason, "%s %s belongs to another user: it must be yours, or root's", what,

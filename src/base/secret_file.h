@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Secrets in files: passwords, and keys that sign. A secret is never an argument, which everybody can see,
- * and a file that holds one must be readable by its owner only.
+ * and a file that holds one must be closed to others.
  */
 #ifndef INBOXFS_BASE_SECRET_FILE_H
 #define INBOXFS_BASE_SECRET_FILE_H
@@ -11,9 +11,9 @@ enum {
 };
 
 /* The one line of text that the file holds, without its line end. The file (or pipe) must belong to this
- * user or root, and be closed to all others. `what` says in the reason whose file it is: "the key file". The
- * caller frees with secret_free(). 0; or -errno with the words in *ret_reason (the caller frees; NULL without
- * memory). */
+ * user and be closed to all others; or to root, who may let a group read it. `what` says in the reason whose
+ * file it is: "the key file". The caller frees with secret_free(). 0; or -errno with the words in *ret_reason
+ * (the caller frees; NULL without memory). */
 int secret_file_read(const char *path, const char *what, char **ret_secret, char **ret_reason);
 
 /* Wipes and frees. NULL-safe. */

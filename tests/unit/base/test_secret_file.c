@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "base/cleanup.h"
 #include "base/file.h"
 #include "support/temp_dir.h"
 
@@ -64,6 +65,43 @@ static void a_file_open_to_others_is_refused(void **state)
     assert_int_equal(-EACCES, read_secret("abc\n", 4, 0604, "chmod 600", &secret));
     assert_int_equal(-EACCES, read_secret("abc\n", 4, 0602, "chmod 600", &secret));
     assert_null(secret);
+}
+
+/* As credentials of systemd are. */
+static void a_file_of_root_may_be_open_to_a_group(void **state)
+{
+    static const struct {
+        mode_t mode;
+        int error;
+    } cases[] = {{0440, 0}, {0640, 0}, {0660, -EACCES}, {0444, -EACCES}};
+    const gid_t group = getegid();
+    const gid_t another = 1;
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    struct temp_dir dir;
+    temp_dir_init(&dir);
+    assert_int_equal(0, fchmod(dir.fd, 0711));
+    assert_int_equal(0, file_replace_at(dir.fd, "secret", "abc\n", 4, 0600));
+    assert_int_equal(0, fchownat(dir.fd, "secret", 0, another, 0));
+    /* What is above may be closed to the other user. */
+    _cleanup_close_ int before = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(0, fchdir(dir.fd));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *secret = NULL;
+        char *reason = NULL;
+        assert_int_equal(0, chmod("secret", cases[i].mode));
+        assert_int_equal(0, setegid(another));
+        assert_int_equal(0, seteuid(1));
+        int error = secret_file_read("secret", "the key file", &secret, &reason);
+        assert_int_equal(0, seteuid(0));
+        assert_int_equal(0, setegid(group));
+        assert_int_equal(cases[i].error, error);
+        free(reason);
+        secret_free(secret);
+    }
+    assert_int_equal(0, fchdir(before));
+    temp_dir_release(&dir);
 }
 
 static void what_is_not_one_line_is_refused(void **state)
@@ -114,6 +152,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(its_line_is_the_secret),
         cmocka_unit_test(a_file_open_to_others_is_refused),
+        cmocka_unit_test(a_file_of_root_may_be_open_to_a_group),
         cmocka_unit_test(what_is_not_one_line_is_refused),
         cmocka_unit_test(a_file_that_is_not_there_is_said_so),
         cmocka_unit_test(a_pipe_does_as_well),
