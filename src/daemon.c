@@ -183,17 +183,6 @@ static int unmount_dead(const char *path)
     return error;
 }
 
-static bool is_inboxfs_mount(const char *path)
-{
-    _cleanup_mountinfo_ char **mounts = NULL;
-    bool found = false;
-    if (mountinfo_list("fuse.inboxfs", &mounts) != 0)
-        return false;
-    for (char **mount = mounts; *mount != NULL && !found; mount++)
-        found = strcmp(*mount, path) == 0;
-    return found;
-}
-
 static bool is_empty(const char *path)
 {
     DIR *directory = opendir(path);
@@ -224,7 +213,8 @@ static int mountpoint_prepare(const char *path)
         log_error("cannot mount on %s: %s", path, strerror(-error));
         return error;
     }
-    if (is_inboxfs_mount(path)) {
+    /* One that another mount hides counts, too: its end would take away what is mounted on top. */
+    if (mountinfo_has("fuse.inboxfs", path)) {
         log_error("an inboxfs is mounted on %s already: fusermount3 -u %s ends it", path, path);
         return -EBUSY;
     }

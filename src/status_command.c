@@ -25,6 +25,7 @@ enum {
     EXIT_USAGE = 2,
 };
 
+#define MOUNT_TYPE "fuse.inboxfs"
 #define ANOTHER_USERS "the inboxfs mount is another user's"
 
 /* The words come from the mount, and so from a service. */
@@ -186,29 +187,42 @@ static int read_status(const char *path, json_t **ret_status)
     return json_is_string(json_object_get(*ret_status, "service")) ? 0 : -EBADMSG;
 }
 
-/* 0 or -errno, said, but for -EACCES: it is another user's. */
-static int show_mount(char *path)
+/* The same, and ends the program when there is no answer in time. */
+static int read_status_in_time(char *path, json_t **ret_status)
 {
     pthread_t timer;
-    json_t *status = NULL;
+    fflush(stdout);
     int error = thread_start(&timer, "give-up", give_up, path);
-    if (error != 0) {
-        complain("cannot start: %s", strerror(-error));
+    if (error != 0)
         return error;
-    }
-    error = read_status(path, &status);
+    error = read_status(path, ret_status);
     pthread_cancel(timer);
     pthread_join(timer, NULL);
-    if (error == 0)
-        show(path, status);
+    return error;
+}
+
+static void complain_of(const char *path, int error)
+{
+    if (error == -EACCES)
+        complain("%s", ANOTHER_USERS);
     else if (error == -ENOTCONN || error == -ECONNABORTED)
         complain("%s is a dead mount: its inboxfs was killed; mount again, or fusermount3 -u %s", path, path);
     else if (error == -ENOENT || error == -EBADMSG)
         complain("%s: no inboxfs is mounted there", path);
-    else if (error != -EACCES)
+    else
         complain("%s: %s", path, strerror(-error));
+}
+
+static int show_one(char *path)
+{
+    json_t *status = NULL;
+    int error = read_status_in_time(path, &status);
+    if (error == 0)
+        show(path, status);
+    else
+        complain_of(path, error);
     json_decref(status);
-    return error;
+    return error == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 static int show_all(void)
@@ -217,20 +231,28 @@ static int show_all(void)
     bool has_failed = false;
     bool is_denied = false;
     bool is_shown = false;
-    int error = mountinfo_list("fuse.inboxfs", &paths);
+    int error = mountinfo_list(MOUNT_TYPE, &paths);
     if (error != 0) {
         complain("cannot read /proc/self/mountinfo: %s", strerror(-error));
         return EXIT_FAILURE;
     }
     for (char **path = paths; *path != NULL; path++) {
-        if (is_shown)
-            putchar('\n');
-        error = show_mount(*path);
-        is_denied = is_denied || error == -EACCES;
-        is_shown = is_shown || error != -EACCES;
-        has_failed = has_failed || (error != 0 && error != -EACCES);
+        json_t *status = NULL;
+        error = read_status_in_time(*path, &status);
+        if (error == 0) {
+            if (is_shown)
+                putchar('\n');
+            show(*path, status);
+            is_shown = true;
+        } else if (error == -EACCES) {
+            is_denied = true;
+        } else if (mountinfo_has(MOUNT_TYPE, *path)) { /* else it ended meanwhile */
+            complain_of(*path, error);
+            has_failed = true;
+        }
+        json_decref(status);
     }
-    if (!is_shown)
+    if (!is_shown && !has_failed)
         complain("%s", is_denied ? ANOTHER_USERS : "no inboxfs is mounted");
     return has_failed || !is_shown ? EXIT_FAILURE : EXIT_SUCCESS;
 }
@@ -243,8 +265,5 @@ int status_command(int argc, char **argv)
         complain("usage: inboxfs status [MOUNTPOINT]");
         return EXIT_USAGE;
     }
-    int error = show_mount(argv[1]);
-    if (error == -EACCES)
-        complain("%s", ANOTHER_USERS);
-    return error == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return show_one(argv[1]);
 }

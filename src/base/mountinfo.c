@@ -81,6 +81,17 @@ int mountinfo_list(const char *type, char ***ret_paths)
     return error;
 }
 
+bool mountinfo_has(const char *type, const char *path)
+{
+    _cleanup_mountinfo_ char **mounts = NULL;
+    bool is_found = false;
+    if (mountinfo_list(type, &mounts) != 0)
+        return false;
+    for (char **mount = mounts; *mount != NULL && !is_found; mount++)
+        is_found = strcmp(*mount, path) == 0;
+    return is_found;
+}
+
 void mountinfo_free(char **paths)
 {
     for (char **path = paths; path != NULL && *path != NULL; path++)

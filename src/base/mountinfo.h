@@ -5,10 +5,16 @@
 #ifndef INBOXFS_BASE_MOUNTINFO_H
 #define INBOXFS_BASE_MOUNTINFO_H
 
+#include <stdbool.h>
+
 /* The mount points of file systems of this type, as "fuse.inboxfs", in the order of mounting; NULL stands
  * behind the last. None of them is looked at, so that one that does not answer holds nobody up. 0 or -errno.
  */
 int mountinfo_list(const char *type, char ***ret_paths);
+
+/* Whether a file system of this type is mounted there, be it hidden under another one. Where that cannot be
+ * found out: false. */
+bool mountinfo_has(const char *type, const char *path);
 
 /* NULL-safe. */
 void mountinfo_free(char **paths);

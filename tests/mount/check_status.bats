@@ -174,6 +174,26 @@ says() { # VERDICT MATTER WORDS
   run -2 "$INBOXFS" status "$MOUNT" "$MOUNT"
 }
 
+# It has started the thread that will give up, and sleeps.
+waits_for_a_mount() # PID
+{
+  grep -qx give-up "/proc/$1/task/"*/comm && grep -q ') [SD] ' "/proc/$1/stat"
+}
+
+@test "a mount that ends while status looks at all is passed over" {
+  start_service
+  start_mount
+  kill -STOP "$MOUNT_PID"
+  "$INBOXFS" status >"$DIR/said" 2>&1 &
+  local pid=$!
+  wait_until 20 waits_for_a_mount "$pid"
+  umount -l "$MOUNT" || fusermount3 -uz "$MOUNT"
+  kill -KILL "$MOUNT_PID"
+  wait "$pid" || true # others' mounts may be there, or none
+  MOUNT_PID=
+  run ! grep -F "$MOUNT" "$DIR/said"
+}
+
 @test "status of a mount whose daemon is stopped ends by itself" {
   start_service
   start_mount

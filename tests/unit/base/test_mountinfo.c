@@ -21,6 +21,14 @@ static void the_mounts_of_a_type_are_found(void **state)
     assert_true(found);
 }
 
+static void a_mount_is_told_by_its_type_and_place(void **state)
+{
+    (void)state;
+    assert_true(mountinfo_has("proc", "/proc"));
+    assert_false(mountinfo_has("proc", "/pro"));
+    assert_false(mountinfo_has("fuse.inboxfs", "/proc"));
+}
+
 static void a_type_is_a_whole_word(void **state)
 {
     _cleanup_mountinfo_ char **paths = NULL;
@@ -33,6 +41,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_mounts_of_a_type_are_found),
+        cmocka_unit_test(a_mount_is_told_by_its_type_and_place),
         cmocka_unit_test(a_type_is_a_whole_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
