@@ -336,7 +336,11 @@ static int contact_service(struct daemon *daemon)
     char *reason = NULL;
     int error = store_first_contact(daemon->store, NULL, &reason);
     if (error == -EHOSTUNREACH) {
-        log_warning("the service does not answer, showing what is known from before: %s",
+        struct store_status status;
+        store_get_status(daemon->store, &status);
+        log_warning("the service does not answer, %s: %s",
+                    status.inboxes > 0 ? "showing what is known from before"
+                                       : "and nothing is known from before",
                     reason != NULL ? reason : strerror(-error));
         free(reason);
         return 0;

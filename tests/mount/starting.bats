@@ -316,7 +316,7 @@ END
   stop_mount
   stop_service
   start_background --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT"
-  contains "$(cat "$DIR/said")" "does not answer"
+  contains "$(cat "$DIR/said")" "does not answer, showing what is known from before"
   mounted "$BOB" cached
   holds "$MOUNT/status.json" '.online == false and (.error | length > 0)'
 }
@@ -326,6 +326,7 @@ END
   create_inbox "$ALICE"
   stop_service
   start_mount
+  contains "$(cat "$MOUNT_LOG")" "nothing is known from before"
   equal "$(ls "$MOUNT/inboxes")" ""
   start_service
   refresh
