@@ -49,7 +49,8 @@ struct relay_transfer {
     const struct strbuf *text;
     size_t offset;        /* of what is still to be read */
     bool is_read;         /* whole: its last dot is out, or about to be */
-    struct strbuf answer; /* the newest, its lines as they came */
+    struct strbuf answer; /* the beginning of the newest, its lines as they came */
+    bool is_answer_open;  /* another line of it follows */
     struct cancel *cancel;
     int64_t give_up_ms; /* of the monotonic clock; 0: the cancel was not seen yet */
 };
@@ -75,15 +76,15 @@ static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
     bool is_farewell = len >= 3 && memcmp(bytes, "221", 3) == 0;
     if (is_farewell)
         return len;
-    const char *last = answer->len > 0 ? strrchr(strbuf_str(answer), '\n') : NULL;
-    const char *line = last != NULL ? last + 1 : strbuf_str(answer);
-    if (strlen(line) < 4 || line[3] != '-')
+    if (!transfer->is_answer_open)
         strbuf_clear(answer);
+    transfer->is_answer_open = len > 3 && bytes[3] == '-';
     if (answer->len > 0)
         strbuf_append_char(answer, '\n');
     while (len > 0 && (bytes[len - 1] == '\n' || bytes[len - 1] == '\r'))
         len--;
-    strbuf_append(answer, bytes, len);
+    size_t room = ANSWER_MAX_BYTES - answer->len;
+    strbuf_append(answer, bytes, len < room ? len : room);
     return size * count;
 }
 

@@ -164,6 +164,18 @@ TABLE
   equal "$(api GET /email | jq '[.[] | select(.subject | test("Undelivered"))] | length')" 0
 }
 
+@test "a refusal is told in a bounce, however much the server said before" {
+  start_all
+  plan "ehlo 1 $(printf '250-X-OFFER %0100d|' {1..20})250 8BITMIME" "rcpt 1 550 5.1.1 Nobody here"
+  send long "$CAROL"
+  wait_until 20 has_status long failed
+  bounce long | grep -F "the relay answered: 550 5.1.1 Nobody here"
+  plan "rcpt 1 550 5.1.1 $(printf '%01500d' 7)"
+  send longer "$CAROL"
+  wait_until 20 has_status longer failed
+  bounce longer | grep -F "the relay answered: 550 5.1.1 0000"
+}
+
 @test "an answer that is lost after the message was sent is asked for again, with the same Message-ID" {
   start_all
   plan "sent 1 drop"
