@@ -969,7 +969,7 @@ static void wait_locked(struct sync *sync, struct sync_request *request, struct 
     int error = 0;
     append(&sync->waiting, request);
     pthread_cond_broadcast(&sync->changed);
-    while (!request->is_done && sync->is_started && error == 0)
+    while (!request->is_done && !sync->is_stopping && error == 0)
         error = wait_until(sync->clock, &sync->changed, &sync->lock, CLOCK_FOREVER, cancel);
     if (request->is_done)
         return;

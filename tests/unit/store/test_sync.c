@@ -1002,6 +1002,23 @@ static void who_comes_during_a_run_shares_the_next_one(void **state)
     world_release(&world);
 }
 
+/* The mount answers before the store is started. */
+static void who_asks_before_the_start_waits_for_the_first_run(void **state)
+{
+    (void)state;
+    struct store_world world;
+    struct waiting waiting;
+    world_init_with_alice(&world);
+    world_open(&world);
+    begin_waiting(&waiting, &world);
+    fake_clock_await_waiters(&world.clock, 1);
+    assert_int_equal(lists(&world), 0);
+    assert_int_equal(store_start(world.store), 0);
+    assert_int_equal(end_waiting(&waiting), 0);
+    assert_int_equal(lists(&world), 1);
+    world_release(&world);
+}
+
 static void a_cancelled_wait_ends_and_the_run_goes_on(void **state)
 {
     (void)state;
@@ -1088,6 +1105,7 @@ int main(void)
         cmocka_unit_test(a_service_in_trouble_all_over_is_away_and_in_part_it_is_not),
         cmocka_unit_test(after_failures_it_waits_longer_and_as_long_as_it_is_told),
         cmocka_unit_test(who_comes_during_a_run_shares_the_next_one),
+        cmocka_unit_test(who_asks_before_the_start_waits_for_the_first_run),
         cmocka_unit_test(a_cancelled_wait_ends_and_the_run_goes_on),
         cmocka_unit_test(stopping_cancels_the_request_and_wakes_who_waits),
     };
