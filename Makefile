@@ -235,7 +235,7 @@ format: ## rewrite the sources in the project's format
 
 # What is installed: SOURCE:TARGET, the target below PREFIX.
 MANUALS_IN  = $(foreach m,$(MANUALS),$(m):share/man/man$(subst .,,$(suffix $(m)))/$(notdir $(m)))
-DOCUMENTS   = README.md NEWS LICENSE $(wildcard docs/*.md)
+DOCUMENTS   = README.md NEWS LICENSE $(wildcard docs/*.md) docs/tree.svg
 COMPLETIONS = $(foreach p,$(notdir $(PROGRAMS)),completions/inboxfs.bash:share/bash-completion/completions/$(p)) \
               completions/inboxfs.zsh:share/zsh/site-functions/_inboxfs \
               $(foreach p,$(notdir $(PROGRAMS)),completions/inboxfs.fish:share/fish/vendor_completions.d/$(p).fish)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# What is given away: `make install`, `make uninstall`, `make dist`, and the version. Debian packages are in
-# tests/programs/packages.bats.
+# What is given away: `make install`, `make uninstall`, `make dist`, the version, and the picture in README.md. Debian
+# packages are in tests/programs/packages.bats.
 
 load support
 
@@ -100,4 +100,10 @@ make_shared_folders() # PREFIX
     git -C "$REPOSITORY" ls-tree -r --name-only HEAD | sort | diff - "$DIR/names"
     equal "$(tar --utc --full-time -tvzf "$DIR/first" | awk '{ print $4, $5 }' | sort -u)" \
         "$(TZ=UTC git -C "$REPOSITORY" log -1 --date=format-local:'%Y-%m-%d %H:%M:%S' --format=%cd)"
+}
+
+@test "the picture in README.md is that of a real mount" {
+    grep -q '](docs/tree.svg)' "$REPOSITORY/README.md"
+    BUILD=$BUILD "$REPOSITORY/scripts/picture" >"$DIR/tree.svg"
+    cmp "$DIR/tree.svg" "$REPOSITORY/docs/tree.svg"
 }
