@@ -151,7 +151,7 @@ struct index {
     bool shows_held;            /* protected by both: the service tells what it holds back */
     bool inboxes_are_listed;    /* protected by both: GET /inbox has answered in this mount */
     atomic_uint open_indexes;   /* snapshots that know records by the numbers of their texts */
-    atomic_uint lost;      /* how often a record could not be read: lists are to be delivered whole again */
+    atomic_uint lost;      /* how often a record was not read, or not taken in: lists have to come whole */
     uint32_t last_listing; /* protected by write_lock: numbers listings, see index_begin_listing() */
 };
 

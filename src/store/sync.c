@@ -285,6 +285,8 @@ static void end_answer(struct mail_listing *listing, int error, struct service_r
     if (listing->error == 0)
         listing->error = error;
     if (listing->error != 0 && ret->outcome == SERVICE_OK) {
+        /* To the service it went well: asked the same again, it could say that nothing has changed. */
+        atomic_fetch_add(&listing->index->lost, 1);
         service_result_release(ret);
         *ret = (struct service_result){.outcome = SERVICE_RETRY,
                                        .http_status = 200,
