@@ -210,6 +210,14 @@ static int read_to_end(int fd, struct strbuf *out)
 
 /* ---------------------------------------------------------------- the mount */
 
+/* Folders of these names elsewhere would take the message, and nobody would send it. */
+static bool is_mount(int fd)
+{
+    struct statfs file_system;
+    return fstatfs(fd, &file_system) == 0 && file_system.f_type == FUSE_SUPER_MAGIC &&
+           faccessat(fd, "outbox", X_OK, 0) == 0 && faccessat(fd, "drafts", X_OK, 0) == 0;
+}
+
 /* Opens the only mount that this user can look into. -1: *ret_status is the exit status. */
 static int open_only_mount(int *ret_status)
 {
@@ -223,6 +231,10 @@ static int open_only_mount(int *ret_status)
     for (char **path = paths; *path != NULL; path++) {
         int fd = open(*path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         is_denied = is_denied || (fd < 0 && errno == EACCES);
+        if (fd >= 0 && !is_mount(fd)) { /* it ended meanwhile, or another mount hides it */
+            close(fd);
+            continue;
+        }
         if (fd >= 0 && found >= 0) {
             close(fd);
             *ret_status =
@@ -251,10 +263,7 @@ static int open_mount(const struct invocation *invocation, int *ret_status)
             complain(errno == EACCES ? EX_NOPERM : EX_TEMPFAIL, "%s: %s", path, strerrordesc_np(errno));
         return -1;
     }
-    /* Folders of these names elsewhere would take the message, and nobody would send it. */
-    struct statfs file_system;
-    bool is_fuse = fstatfs(fd, &file_system) == 0 && file_system.f_type == FUSE_SUPER_MAGIC;
-    if (!is_fuse || faccessat(fd, "outbox", X_OK, 0) != 0 || faccessat(fd, "drafts", X_OK, 0) != 0) {
+    if (!is_mount(fd)) {
         *ret_status = complain(EX_TEMPFAIL, "%s: no inboxfs is mounted there", path);
         return -1;
     }

@@ -351,6 +351,12 @@ among_own_mounts() # COMMAND...
   run -64 among_own_mounts bash -c 'mount --bind "$1" "$2" && "$3" -t' - "$MOUNT" "$DIR/second" \
     "$BUILD/inboxfs-sendmail" < <(message lost "To: $BOB")
   contains "$output" '--mount=DIR'
+  # One that another file system hides is none.
+  # shellcheck disable=SC2016
+  among_own_mounts bash -c 'mount --bind "$1" "$2" && mount -t tmpfs none "$2" && mkdir "$2/outbox" "$2/drafts" &&
+    "$3" -t' - "$MOUNT" "$DIR/second" "$BUILD/inboxfs-sendmail" < <(message visible "To: $BOB")
+  settle
+  has_received "$BOB" visible
   message named "To: $BOB" | sendmail --mount="$MOUNT" -t
   settle
   has_received "$BOB" named
