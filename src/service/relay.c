@@ -322,10 +322,10 @@ static int settle(void *context, sqlite3 *db, const struct outgoing_row *row,
 
 /* ---------------------------------------------------------------- start and stop */
 
-static int explain(char **ret_reason, int error, const char *what, const char *url)
+/* The URL is not repeated: there may be a password in it. */
+static int explain(char **ret_reason, int error, const char *what)
 {
-    if (asprintf(ret_reason, "the relay %s: %s", url, what) < 0)
-        *ret_reason = NULL;
+    *ret_reason = strdup(what);
     return error;
 }
 
@@ -373,8 +373,9 @@ static int read_url(struct relay *relay, const struct relay_config *config, char
                     : -EINVAL;
     curl_url_cleanup(parts);
     if (error == -EINVAL)
-        return explain(ret_reason, error, "it has to be smtp://HOST[:PORT] or smtps://HOST[:PORT]",
-                       config->url);
+        return explain(ret_reason, error,
+                       "the relay has to be smtp://HOST[:PORT] or smtps://HOST[:PORT]; USER:PASSWORD is for "
+                       "--relay-credentials-file");
     return error;
 }
 
@@ -385,7 +386,7 @@ static int read_credentials(struct relay *relay, const struct relay_config *conf
     int error = secret_file_read(config->credentials_file, "the relay's credentials file",
                                  &relay->credentials, ret_reason);
     if (error == 0 && strchr(relay->credentials, ':') == NULL)
-        return explain(ret_reason, -EINVAL, "its credentials file has to hold USER:PASSWORD", config->url);
+        return explain(ret_reason, -EINVAL, "the relay's credentials file has to hold USER:PASSWORD");
     return error;
 }
 

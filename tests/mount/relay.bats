@@ -324,6 +324,7 @@ TABLE
     # shellcheck disable=SC2086 # words
     run -2 "$INBOXD" --data="$SERVICE" --listen=127.0.0.1:0 $options
     contains "$output" "$words"
+    run ! grep -F ann: <<<"$output"
   done <<TABLE
 smtp://HOST|--relay=mail.example
 smtp://HOST|--relay=http://mail.example
