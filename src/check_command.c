@@ -180,7 +180,7 @@ static void say_capability(struct check *check, const char *matter, enum service
 {
     begin_matter(check, matter);
     if (capability == CAPABILITY_UNKNOWN)
-        say(check, unknown, "there is no mail to find it out by");
+        say(check, unknown, "there is no mail, or no answer, to find it out by");
     else
         say(check, capability == CAPABILITY_PRESENT ? well : absent, "%s",
             capability == CAPABILITY_PRESENT ? present_words : absent_words);
@@ -197,10 +197,14 @@ static enum service_capability find_search(struct mail_service *service, bool ha
     if (!has_mail)
         return CAPABILITY_UNKNOWN;
     service->ops->list_emails(service, &query, take_email_id, &id, NULL, &count, &result);
-    bool is_found = result.outcome == SERVICE_OK && count == 0 && id == NULL;
+    enum service_capability search = CAPABILITY_UNKNOWN;
+    if (id != NULL || count > 0 || result.outcome == SERVICE_REJECTED || result.outcome == SERVICE_ABSENT)
+        search = CAPABILITY_ABSENT;
+    else if (result.outcome == SERVICE_OK)
+        search = CAPABILITY_PRESENT;
     service_result_release(&result);
     free(id);
-    return is_found ? CAPABILITY_PRESENT : CAPABILITY_ABSENT;
+    return search;
 }
 
 /* What the mount finds out by use is asked for here: the content of one email. */

@@ -118,6 +118,16 @@ says() { # VERDICT MATTER WORDS
   says none inboxes 'does not list'
 }
 
+@test "check does not say that a service lacks what it failed to answer" {
+  start_scripted_service
+  server_has_email '{"id":"e1","inbox_id":"in-1","message_id":"<1@x>","status":"received"}'
+  control '{"email": ["ok", "ok", {"always": "503"}], "content": [{"always": "503"}]}'
+  run -0 check "$SERVICE_URL"
+  says ok answer 'takes the key'
+  says '\?' content 'no answer'
+  says '\?' search 'no answer'
+}
+
 @test "what a service says cannot reach the terminal" {
   start_scripted_service
   control '{"inbox": [{"always": {"status": 500, "body": {"detail": "\u001b[31m red \u009b31m \u202e"}}}], "inbox_list": 500}'
