@@ -26,13 +26,14 @@ static const char *unix_path(const char *text)
     return strncmp(text, unix_prefix, len) == 0 ? text + len : NULL;
 }
 
-/* A name that nobody answers at was left by a service that was killed. */
+/* A name that nobody answers at was left by a service that was killed. One whose queue is full is in use, and
+ * is not waited for. */
 static void remove_stale(const struct sockaddr_un *address)
 {
     struct stat status;
     if (lstat(address->sun_path, &status) != 0 || !S_ISSOCK(status.st_mode))
         return;
-    _cleanup_close_ int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    _cleanup_close_ int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (probe < 0)
         return;
     if (connect(probe, (const struct sockaddr *)address, sizeof(*address)) != 0 && errno == ECONNREFUSED)

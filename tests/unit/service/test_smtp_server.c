@@ -71,12 +71,18 @@ static int64_t count_emails(const struct world *world)
 
 /* ---------------------------------------------------------------- a client */
 
-static int dial(const struct world *world)
+static struct sockaddr_un address_of(const char *listen)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const char *path = world->listen + strlen("unix:");
+    const char *path = listen + strlen("unix:");
     assert_true(strlen(path) < sizeof(address.sun_path));
     memcpy(address.sun_path, path, strlen(path) + 1);
+    return address;
+}
+
+static int dial(const struct world *world)
+{
+    struct sockaddr_un address = address_of(world->listen);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(0, connect(fd, (struct sockaddr *)&address, sizeof(address)));
     return fd;
@@ -316,6 +322,35 @@ static void what_is_no_address_to_listen_at_is_refused(void **state)
     }
 }
 
+/* A program that is stopped, say, and accepts nobody: who connects where the queue is full waits. */
+static void a_socket_whose_server_is_stuck_is_in_use(void **state)
+{
+    (void)state;
+    struct temp_dir dir;
+    temp_dir_init(&dir);
+    char text[300];
+    snprintf(text, sizeof(text), "unix:%s/smtp", dir.path);
+    struct sockaddr_un address = address_of(text);
+    int stuck = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(0, bind(stuck, (struct sockaddr *)&address, sizeof(address)));
+    assert_int_equal(0, listen(stuck, 0));
+    int clients[10];
+    size_t len = 0;
+    bool is_full = false;
+    while (!is_full && len < ARRAY_LEN(clients)) {
+        clients[len] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        is_full = connect(clients[len++], (struct sockaddr *)&address, sizeof(address)) != 0;
+    }
+    assert_true(is_full);
+    const struct smtp_server_config config = {.listen = text, .connections_max = 1};
+    struct smtp_server *server = NULL;
+    assert_int_equal(-EADDRINUSE, smtp_server_start(&config, &server));
+    for (size_t i = 0; i < len; i++)
+        close(clients[i]);
+    close(stuck);
+    temp_dir_release(&dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,6 +362,7 @@ int main(void)
         cmocka_unit_test(mail_makes_no_more_than_ten_thousand_inboxes),
         cmocka_unit_test(many_send_at_once),
         cmocka_unit_test(what_is_no_address_to_listen_at_is_refused),
+        cmocka_unit_test(a_socket_whose_server_is_stuck_is_in_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
