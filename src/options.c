@@ -773,6 +773,24 @@ static int make_absolute(const char *path, char **ret_path)
     return absolute == NULL ? -ENOMEM : 0;
 }
 
+/* "unix:PATH": the socket is removed in the end, when the program has left its directory. */
+static int make_socket_absolute(char **address)
+{
+    static const char prefix[] = "unix:";
+    const size_t len = strlen(prefix);
+    if (*address == NULL || strncmp(*address, prefix, len) != 0 || (*address)[len] == '/' ||
+        (*address)[len] == '\0')
+        return 0;
+    _cleanup_free_ char *path = NULL;
+    char *absolute = NULL;
+    int error = make_absolute(*address + len, &path);
+    if (error != 0 || asprintf(&absolute, "%s%s", prefix, path) < 0)
+        return error != 0 ? error : -ENOMEM;
+    free(*address);
+    *address = absolute;
+    return 0;
+}
+
 static int set_values(struct given *given, struct options *options)
 {
     if (given->mountpoint == NULL && !given->is_check) {
@@ -794,6 +812,8 @@ static int set_values(struct given *given, struct options *options)
     for (int i = 0; i < OPTION_COUNT && error == 0; i++)
         if (option_rows[i].value != NO_VALUE)
             error = set_value(&option_rows[i], &given->values[i], (char *)options + option_rows[i].value);
+    if (error == 0 && (error = make_socket_absolute(&options->webhook_listen)) != 0)
+        log_error("cannot listen at %s: %s", options->webhook_listen, strerror(-error));
     if (error == 0 && (options->webhook_listen == NULL) != (options->webhook_secret_file == NULL)) {
         log_error("webhooks need both --webhook-listen and --webhook-secret-file");
         error = -EINVAL;

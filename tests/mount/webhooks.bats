@@ -77,6 +77,18 @@ post_signed() # BODY
   [ ! -e "$DIR/hook" ]
 }
 
+@test "a socket that was named without its directory is removed in the end" {
+  start_service
+  INBOXFS=$(realpath "$INBOXFS")
+  mkdir -p "$MOUNT"
+  cd "$DIR"
+  start_background --api-key-file="$KEY_FILE" --state-dir="$STATE" --webhook-listen=unix:relative \
+    --webhook-secret-file=secret "$SERVICE_URL" "$MOUNT"
+  [ -S "$DIR/relative" ]
+  stop_background
+  [ ! -e "$DIR/relative" ]
+}
+
 @test "a webhook of an inbox that is not known yet brings the inbox" {
   start_told
   create_inboxes "carol@$DOMAIN"
