@@ -258,10 +258,14 @@ static int find_email(void *context, const char *message_id, const char *from, c
     return store_find_by_message_id(context, message_id, from, ret_email_id);
 }
 
-/* What sending finds out of the service, status.json and the events are to say. */
+/* What sending finds out of the service, status.json and the events are to say. What the service inside has
+ * answered to may be mail that it has delivered: it is not left to the next poll. */
 static void report_contact(void *context, bool is_reached)
 {
-    store_report_contact(context, is_reached);
+    struct daemon *daemon = context;
+    store_report_contact(daemon->store, is_reached);
+    if (is_reached && daemon->account.is_local && daemon->options->poll_interval_s > 0)
+        store_request_sync(daemon->store, NULL);
 }
 
 static struct tree_ownership ownership(const struct options *options)
@@ -321,7 +325,7 @@ static int open_outbox(struct daemon *daemon)
         .trusts_idempotency = daemon->options->trusts_idempotency || daemon->account.is_local,
         .daily_limit = daemon->options->daily_limit,
         .listener = tree_outbox_listener(daemon->tree),
-        .contact = {.asked = report_contact, .context = daemon->store},
+        .contact = {.asked = report_contact, .context = daemon},
         .events = tree_event_listener(daemon->tree),
     };
     char *reason = NULL;

@@ -71,6 +71,15 @@ teardown() {
   done | while read -r inode; do awk -v i="$inode" '$10 == i' "/proc/$pid/net/tcp" "/proc/$pid/net/tcp6"; done)
 }
 
+@test "local:DIR: mail from one inbox to another shows up at once, not with the next poll" {
+  start_background --poll-interval=86400 "local:$DIR/box" "$MOUNT"
+  mkdir "$MOUNT/inboxes/$ALICE" "$MOUNT/inboxes/$BOB"
+  message "$BOB" "here already" >"$MOUNT/drafts/m"
+  mv "$MOUNT/drafts/m" "$MOUNT/outbox/"
+  wait_until 20 mounted "$BOB" "here already"
+  stop_background
+}
+
 @test "local:DIR where the way to DIR is longer than a socket's name can be" {
   local long folder
   long=$DIR/$(printf 'a%.0s' {1..120})/$(printf 'b%.0s' {1..120})
