@@ -85,9 +85,8 @@ bool mountinfo_has(const char *type, const char *path)
 {
     _cleanup_mountinfo_ char **mounts = NULL;
     bool is_found = false;
-    if (mountinfo_list(type, &mounts) != 0)
-        return false;
-    for (char **mount = mounts; *mount != NULL && !is_found; mount++)
+    (void)mountinfo_list(type, &mounts);
+    for (char **mount = mounts; mount != NULL && *mount != NULL && !is_found; mount++)
         is_found = strcmp(*mount, path) == 0;
     return is_found;
 }
