@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "base/strbuf.h"
 #include "service/database.h"
 #include "service/delivery.h"
@@ -323,6 +324,7 @@ int main(int argc, char **argv)
     _cleanup_free_ const char **hosts = calloc((size_t)argc + 1, sizeof(*hosts));
     if (hosts == NULL)
         return EXIT_FAILURE;
+    log_set_prefix("inboxd: ");
     struct arguments arguments = {
         .config = {.domain = "inbox.localhost", .hosts = hosts, .tier = SERVICE_TIER_NONE},
         .hosts = hosts,

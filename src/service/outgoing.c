@@ -182,10 +182,10 @@ static void work_on(struct outgoing *outgoing, const struct outgoing_row *row)
     int64_t age = clock_realtime_ms(clock_system()) - row->begun_ms;
     /* What was broken off by our own end says nothing. */
     bool is_broken_off = result.outcome != OUTGOING_DONE && cancel_is_set(&outgoing->cancel);
-    if (result.is_away && !is_broken_off)
-        log_warning("%s", result.words);
     if (result.outcome == OUTGOING_LATER && age >= work->lifetime_ms)
         result.outcome = OUTGOING_FAILED;
+    if (result.is_away && !is_broken_off && result.outcome == OUTGOING_LATER)
+        log_warning("%s", result.words);
     if (!is_broken_off)
         record_surely(outgoing, row, &result);
     crash_point("outgoing_recorded");

@@ -287,7 +287,7 @@ static int settle(void *context, sqlite3 *db, const struct outgoing_row *row,
                               "si", log, row->email);
     if (error != 0 || result->outcome != OUTGOING_FAILED)
         return error;
-    log_warning("given up: %s", result->words);
+    log_warning("the webhook of inbox %s was given up: %s", row->address, result->words);
     return query_execute(db, "DELETE FROM outgoing WHERE seq = ?", "i", row->seq);
 }
 
