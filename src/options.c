@@ -460,6 +460,7 @@ struct config {
     bool has_key;    /* from elsewhere: of the ways to get the key, any given one weighs more than all here */
     bool is_current; /* the line belongs to the section */
     bool is_found;   /* the section is there */
+    bool has_line[OPTION_COUNT]; /* of these lines */
 };
 
 static char *trim(char *text)
@@ -487,7 +488,7 @@ static const char *read_flag(const char *value)
     return strcmp(value, "false") == 0 || strcmp(value, "no") == 0 || strcmp(value, "0") == 0 ? "no" : NULL;
 }
 
-static int apply_value(const struct config *config, char *line)
+static int apply_value(struct config *config, char *line)
 {
     char *value = strchr(line, '=');
     if (value == NULL)
@@ -504,6 +505,9 @@ static int apply_value(const struct config *config, char *line)
         return -EINVAL;
     if (option == OPTION_BASE_URL)
         option = OPTION_SOURCE;
+    if (config->is_current && config->has_line[option])
+        return -EEXIST;
+    config->has_line[option] |= config->is_current;
     return is_ignored(config, option) ? 0 : give(config->given, option, text);
 }
 
@@ -539,6 +543,8 @@ static int begin_section(struct config *config, char *line)
     if (!is_account_name(name))
         return -EBADMSG;
     config->is_current = config->section != NULL && strcmp(config->section, name) == 0;
+    if (config->is_current && config->is_found)
+        return -EEXIST;
     config->is_found |= config->is_current;
     if (config->names != NULL)
         strbuf_appendf(config->names, "%s%s", config->names->len > 0 ? ", " : "", name);
@@ -553,6 +559,8 @@ static const char *line_error_words(int error)
     case -EBADMSG:
         return "not '[ACCOUNT]': a name has up to 64 letters, digits and ._-@+, begins with one of the "
                "first two, and means nothing else to inboxfs";
+    case -EEXIST:
+        return "this stands in the file twice";
     case -ENOENT:
         return "unknown option";
     case -ENOMEM:

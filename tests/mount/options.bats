@@ -234,6 +234,15 @@ teardown() {
   INBOXFS_BASE_URL=http://127.0.0.1:1 refuses 2 "'home' has no 'source'" --config="$DIR/accounts" home "$MOUNT"
 }
 
+@test "what stands in the configuration twice is refused: nobody knows which of them was meant" {
+  printf '[work]\nfrom = a@x.example\n[home]\nfrom = a@x.example\nfrom = b@x.example\n' >"$DIR/lines"
+  printf '[work]\nbase-url = http://127.0.0.1:1\n[home]\n[work]\n' >"$DIR/sections"
+  printf 'source = local\nbase-url = http://127.0.0.1:1\n' >"$DIR/names"
+  refuses 2 "lines:5: this stands in the file twice" --config="$DIR/lines" home "$MOUNT"
+  refuses 2 "sections:4: this stands in the file twice" --config="$DIR/sections" work "$MOUNT"
+  refuses 2 "names:2: this stands in the file twice" --config="$DIR/names" "$MOUNT"
+}
+
 @test "a section whose name cannot be an account's, and a mistake in any section, are told with their line" {
   local name
   for name in '[]' '[local]' '[a b]' '[../x]' '[-o]' '[home' '[home] x' "[$(printf 'a%.0s' {1..65})]" '[é]'; do
