@@ -32,6 +32,7 @@
 #include "mail_account.h"
 #include "options.h"
 #include "outbox/outbox.h"
+#include "progress.h"
 #include "status_command.h"
 #include "store/store.h"
 #include "tree/tree.h"
@@ -233,6 +234,7 @@ struct daemon {
     struct outbox *outbox;
     struct webhook_server *webhook_server; /* NULL: none was asked for */
     struct fs_session *session;
+    struct progress *progress; /* NULL: shown to nobody */
     struct watch_helper watch_helper;
     int manager_fd;     /* of the service manager; -1: there is none */
     int failure_status; /* what the program exits with where it cannot start */
@@ -420,9 +422,21 @@ static int start_layers(struct daemon *daemon)
     return 0;
 }
 
+/* Without it there is no more amiss than that nobody sees it. Not among what -d shows of requests. */
+static void start_progress(struct daemon *daemon)
+{
+    const struct options *options = daemon->options;
+    int error = 0;
+    if (options->is_foreground && !options->is_debug)
+        error = progress_start(daemon->store, daemon->outbox, &daemon->progress);
+    if (error != 0)
+        log_warning("no progress is shown: %s", strerror(-error));
+}
+
 /* Half-built daemons too. The service inside goes last: the senders may still be talking to it. */
 static void stop_layers(struct daemon *daemon)
 {
+    progress_free(daemon->progress);
     mail_account_announce_end(&daemon->account);
     webhook_server_free(daemon->webhook_server);
     if (daemon->session != NULL)
@@ -506,6 +520,7 @@ static int serve(struct daemon *daemon, int ready_fd)
         if (ready_fd >= 0)
             background_ready(ready_fd);
         tell_ready(daemon);
+        start_progress(daemon);
         wait_for_end(&ending);
         tell_manager(daemon->manager_fd, "STOPPING=1");
     }

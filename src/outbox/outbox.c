@@ -283,14 +283,31 @@ static int64_t next_attempt_locked(struct outbox *outbox)
     return next == 0 ? 0 : realtime + next - now;
 }
 
+static size_t count_uploads_locked(const struct outbox *outbox)
+{
+    size_t uploads = 0;
+    for (const struct item *item = outbox->queue.uploads.first; item != NULL; item = item->next)
+        uploads += !item_is_unneeded(item);
+    return uploads;
+}
+
+int outbox_wait_for_work(struct outbox *outbox, struct cancel *cancel)
+{
+    int error = 0;
+    pthread_mutex_lock(&outbox->lock);
+    while (outbox->queue.messages == 0 && count_uploads_locked(outbox) == 0 && error == 0)
+        error = wait_until(outbox->config.clock, &outbox->changed, &outbox->lock, CLOCK_FOREVER, cancel);
+    pthread_mutex_unlock(&outbox->lock);
+    return error;
+}
+
 void outbox_get_status(struct outbox *outbox, struct outbox_status *ret)
 {
     *ret = (struct outbox_status){.daily_limit = outbox->config.daily_limit};
     pthread_mutex_lock(&outbox->lock);
     ret->sent_today = quota_get_count(&outbox->quota, outbox_realtime_ms(outbox));
     ret->queued = outbox->queue.messages;
-    for (const struct item *item = outbox->queue.uploads.first; item != NULL; item = item->next)
-        ret->uploading += !item_is_unneeded(item);
+    ret->uploading = count_uploads_locked(outbox);
     ret->failed = outbox->table.folders[OUTBOX_FOLDER_FAILED].names.len;
     ret->sent = outbox->table.folders[OUTBOX_FOLDER_SENT].names.len;
     ret->next_attempt_ms = next_attempt_locked(outbox);

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is under way, as one line on the terminal that the daemon was started on: the first sync, files to
+ * upload, messages to send, counted as in status.json. A thread writes it over and over in one place while
+ * there is anything to say, and sleeps in the outbox while there is not.
+ *
+ * The log needs no lock against it: each line of the log wipes what is there first, and each writes with one
+ * write(2). The line has nothing but numbers and words of ours.
+ */
+#include "progress.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "base/wait.h"
+
+#define LOG_PREFIX "inboxfs: "
+#define WIPE "\r\033[K" /* to the start of the line, and nothing after it */
+
+enum {
+    LOOK_EVERY_MS = 400, /* what is over sooner is not shown */
+    LINE_MAX_BYTES = 256,
+    USUAL_COLUMNS = 80,
+};
+
+struct progress {
+    struct store *store;   /* borrowed */
+    struct outbox *outbox; /* borrowed */
+    struct cancel ending;
+    pthread_mutex_t lock; /* for `never` */
+    pthread_cond_t never; /* signalled by `ending` alone */
+    pthread_t thread;
+    bool is_shown; /* the thread's */
+};
+
+/* ---------------------------------------------------------------- the words */
+
+/* Appends to the line, which has room for all that is said at once, after a comma unless it is the first. */
+static void __attribute__((format(printf, 2, 3))) say(char line[LINE_MAX_BYTES], const char *format, ...)
+{
+    size_t len = strlen(line);
+    va_list arguments;
+    if (len > 0 && len + 2 < LINE_MAX_BYTES) {
+        memcpy(line + len, ", ", sizeof(", "));
+        len += 2;
+    }
+    va_start(arguments, format);
+    vsnprintf(line + len, LINE_MAX_BYTES - len, format, arguments);
+    va_end(arguments);
+}
+
+static const char *plural(size_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+/* Where nobody polls, there is none before somebody asks for it. */
+static void say_sync(char line[LINE_MAX_BYTES], struct store *store)
+{
+    struct store_status status;
+    store_get_status(store, &status);
+    if (status.has_synced || status.next_poll_ms == 0)
+        return;
+    say(line, "first sync");
+    say(line, "%zu inbox%s", status.inboxes, status.inboxes == 1 ? "" : "es");
+    say(line, "%zu email%s", status.emails, plural(status.emails));
+    if (!status.is_online || status.sync_error[0] != '\0')
+        say(line, "trying again");
+}
+
+static void say_queue(char line[LINE_MAX_BYTES], struct outbox *outbox)
+{
+    struct outbox_status status;
+    outbox_get_status(outbox, &status);
+    if (status.uploading > 0)
+        say(line, "%zu file%s to upload", status.uploading, plural(status.uploading));
+    if (status.queued > 0)
+        say(line, "%zu message%s to send", status.queued, plural(status.queued));
+    if (status.uploading + status.queued > 0 && status.is_paused)
+        say(line, "waiting for the service");
+}
+
+/* ---------------------------------------------------------------- the terminal */
+
+/* A shell has put us there: the terminal is for others. */
+static bool is_in_background(void)
+{
+    pid_t group = tcgetpgrp(STDERR_FILENO);
+    return group >= 0 && group != getpgrp();
+}
+
+/* Else somebody has stopped the output (Ctrl-S), and a write would wait. */
+static bool takes_output(void)
+{
+    struct pollfd terminal = {.fd = STDERR_FILENO, .events = POLLOUT};
+    return poll(&terminal, 1, 0) == 1 && (terminal.revents & POLLOUT) != 0;
+}
+
+/* One column is left free, so that no terminal begins another line. */
+static int columns(void)
+{
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col - 1
+                                                                           : USUAL_COLUMNS - 1;
+}
+
+/* Without a line: wipes it. */
+static void show(struct progress *progress, const char *line)
+{
+    char text[LINE_MAX_BYTES + sizeof(LOG_PREFIX)] = "";
+    char whole[sizeof(text) + sizeof(WIPE)];
+    bool is_empty = line[0] == '\0';
+    if (is_in_background()) {
+        progress->is_shown = false;
+        return;
+    }
+    if ((is_empty && !progress->is_shown) || !takes_output())
+        return;
+    if (!is_empty)
+        snprintf(text, sizeof(text), LOG_PREFIX "%s", line);
+    int len = snprintf(whole, sizeof(whole), WIPE "%.*s", columns(), text);
+    progress->is_shown = write(STDERR_FILENO, whole, (size_t)len) > 0 && !is_empty;
+}
+
+/* ---------------------------------------------------------------- the thread */
+
+static void pause_between_looks(struct progress *progress)
+{
+    int64_t until_ms = clock_monotonic_ms(clock_system()) + LOOK_EVERY_MS;
+    pthread_mutex_lock(&progress->lock);
+    while (wait_until(clock_system(), &progress->never, &progress->lock, until_ms, &progress->ending) == 0)
+        ;
+    pthread_mutex_unlock(&progress->lock);
+}
+
+static void *run(void *argument)
+{
+    struct progress *progress = argument;
+    bool is_lasting = false; /* the last look found something, too */
+    while (!cancel_is_set(&progress->ending)) {
+        char line[LINE_MAX_BYTES] = "";
+        say_sync(line, progress->store);
+        say_queue(line, progress->outbox);
+        bool is_idle = line[0] == '\0';
+        if (is_idle || is_lasting)
+            show(progress, line);
+        is_lasting = !is_idle;
+        if (is_idle && !progress->is_shown)
+            outbox_wait_for_work(progress->outbox, &progress->ending);
+        else
+            pause_between_looks(progress);
+    }
+    show(progress, "");
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- started and ended */
+
+static bool has_terminal(void)
+{
+    const char *kind = getenv("TERM");
+    return isatty(STDERR_FILENO) && kind != NULL && strcmp(kind, "dumb") != 0;
+}
+
+static void release(struct progress *progress)
+{
+    log_set_prefix(LOG_PREFIX);
+    pthread_cond_destroy(&progress->never);
+    pthread_mutex_destroy(&progress->lock);
+    cancel_release(&progress->ending);
+    free(progress);
+}
+
+int progress_start(struct store *store, struct outbox *outbox, struct progress **ret_progress)
+{
+    *ret_progress = NULL;
+    if (!has_terminal())
+        return 0;
+    struct progress *progress = calloc(1, sizeof(*progress));
+    if (progress == NULL)
+        return -ENOMEM;
+    progress->store = store;
+    progress->outbox = outbox;
+    cancel_init(&progress->ending);
+    pthread_mutex_init(&progress->lock, NULL);
+    clock_condition_init(&progress->never);
+    log_set_prefix(WIPE LOG_PREFIX);
+    int error = thread_start(&progress->thread, "progress", run, progress);
+    if (error != 0) {
+        release(progress);
+        return error;
+    }
+    *ret_progress = progress;
+    return 0;
+}
+
+void progress_free(struct progress *progress)
+{
+    if (progress == NULL)
+        return;
+    cancel_set(&progress->ending);
+    pthread_join(progress->thread, NULL);
+    release(progress);
+}

@@ -1,0 +1,134 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# What is under way, as one line on the terminal that `inboxfs -f` was started on.
+
+load support
+load scripted
+
+setup() {
+  export TERM=xterm
+  SCREEN=$DIR/screen
+}
+
+teardown() {
+  stop_all
+}
+
+# On a terminal of its own, of so many columns. All that it was sent is in $SCREEN. The daemon's id is in $DAEMON_PID.
+start_on_terminal() # COLUMNS [MORE OF THE COMMAND]
+{
+  mkdir -p "$MOUNT"
+  script -qefc "stty cols $1; exec '$INBOXFS' -f --api-key-file='$KEY_FILE' --state-dir='$STATE' --poll-interval=0 \
+    '$SERVICE_URL' '$MOUNT' ${2:-}" "$SCREEN" </dev/null >/dev/null 2>&1 3>&- {PAUSE}>&- &
+  MOUNT_PID=$!
+  wait_until 30 mount_answers_or_ended
+  mount_answers || fail "inboxfs ended:" "$(cat "$SCREEN")"
+  DAEMON_PID=$(pgrep -x inboxfs -P "$MOUNT_PID")
+}
+
+# Every text of the line so far, one below the other.
+shown() {
+  tr '\r' '\n' <"$SCREEN" | sed -n 's/^\x1b\[Kinboxfs: //p'
+}
+
+has_shown() # LINE
+{
+  shown | grep -qxF -- "$1"
+}
+
+# Where the last thing written wiped the line.
+is_wiped() {
+  [ "$(tail -c 4 "$SCREEN")" = $'\r\x1b[K' ]
+}
+
+hand_in() # COUNT
+{
+  local i
+  for ((i = 1; i <= $1; i++)); do
+    message "$BOB" "number $i" >"$MOUNT/outbox/m$i"
+  done
+}
+
+has_thread() {
+  grep -qx progress "/proc/$DAEMON_PID"/task/*/comm
+}
+
+has_shown_more() # TEXTS
+{
+  [ "$(shown | wc -l)" -gt "$1" ]
+}
+
+@test "messages and files that wait are counted on the terminal until they are out" {
+  start_service
+  create_inboxes "$ALICE" "$BOB"
+  start_on_terminal 80
+  freeze_service
+  hand_in 30
+  wait_until 20 has_shown '30 messages to send'
+  echo data >"$MOUNT/attachments/a.txt"
+  wait_until 20 has_shown '1 file to upload, 30 messages to send'
+  run ! is_wiped
+
+  kill -CONT "$SERVICE_PID"
+  wait_until 30 is_wiped
+  holds "$MOUNT/status.json" '.queue.queued == 0 and .queue.uploading == 0 and .queue.sent == 30'
+  # What waits never grows again.
+  shown | sed -n 's/.*\b\([0-9]*\) messages* to send.*/\1/p' | awk 'NR > 1 && $1 > last && last < 30 {exit 1} {last = $1}'
+}
+
+@test "lines of the log stand alone, and the progress goes on below them" {
+  local hook before
+  start_service
+  create_inboxes "$ALICE" "$BOB"
+  (umask 077 && echo secret >"$DIR/secret")
+  start_on_terminal 80 "--webhook-listen=127.0.0.1:0 --webhook-secret-file='$DIR/secret'"
+  hook=http://$(sed -n 's/.*webhooks are taken at //p' "$SCREEN" | tr -d '\r')/
+  freeze_service
+  hand_in 2
+  wait_until 20 has_shown '2 messages to send'
+  curl -sS -H 'X-BotMailRoom-Signature: wrong' -d '{}' "$hook"
+  wait_until 20 grep -aq 'refused a webhook' "$SCREEN"
+  before=$(shown | wc -l)
+  wait_until 20 has_shown_more "$before"
+  # As a terminal has it: on each line stands what came after it was wiped for the last time.
+  sed 's/\r*$//; s/.*\r\x1b\[K//' "$SCREEN" >"$DIR/rendered"
+  grep -qx 'inboxfs: refused a webhook: it is not signed with this secret' "$DIR/rendered"
+  equal "$(tail -n 1 "$DIR/rendered")" 'inboxfs: 2 messages to send'
+  equal "$(grep -c 'to send' "$DIR/rendered")" 1
+  kill -CONT "$SERVICE_PID"
+  wait_until 30 is_wiped
+}
+
+@test "a first sync is on the terminal while it lasts" {
+  start_scripted_service
+  server_answers email '"ok"' '"ok"' '{"delay_ms": 1500, "body": []}' '"ok"'
+  start_on_terminal 80 --poll-interval=60
+  wait_until 20 has_shown 'first sync, 0 inboxes, 0 emails'
+  wait_until 20 is_wiped
+  holds "$MOUNT/status.json" '.sync.complete'
+}
+
+@test "a narrow terminal shows what fits on a line" {
+  start_service
+  create_inboxes "$ALICE" "$BOB"
+  start_on_terminal 20
+  freeze_service
+  hand_in 3
+  wait_until 20 has_shown '3 messages'
+  kill -CONT "$SERVICE_PID"
+  wait_until 30 is_wiped
+}
+
+@test "where standard error is no terminal, or one that cannot wipe a line, nobody shows progress" {
+  start_service
+  create_inboxes "$ALICE" "$BOB"
+  start_on_terminal 80
+  has_thread
+  stop_mount
+  start_on_terminal 80 "2>'$MOUNT_LOG'"
+  run ! has_thread
+  stop_mount
+  TERM=dumb start_on_terminal 80
+  run ! has_thread
+}
