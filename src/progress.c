@@ -47,7 +47,7 @@ struct progress {
 /* ---------------------------------------------------------------- the words */
 
 /* Appends to the line, which has room for all that is said at once, after a comma unless it is the first. */
-static void __attribute__((format(printf, 2, 3))) say(char line[LINE_MAX_BYTES], const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void say(char line[LINE_MAX_BYTES], const char *format, ...)
 {
     size_t len = strlen(line);
     va_list arguments;
