@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <jansson.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -628,12 +629,25 @@ static int append_recipients(struct strbuf *out, const struct header_field *fiel
     return status;
 }
 
-/* Whether a From can stay: cron's "root (Cron Daemon)" is no address, and is replaced. */
-static bool is_usable_from(const struct header_field *field)
+/* An address that a program made of the machine's name, as "root@box", and that is no inbox of the mount. */
+static bool is_of_this_machine(const char *address, int mount)
+{
+    char host[HOST_NAME_MAX + 1] = "";
+    char path[NAME_MAX + sizeof("inboxes/")];
+    struct stat status;
+    const char *at = strrchr(address, '@');
+    snprintf(path, sizeof(path), "inboxes/%s", address);
+    return gethostname(host, sizeof(host)) == 0 && at != NULL && strcasecmp(at + 1, host) == 0 &&
+           fstatat(mount, path, &status, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+}
+
+/* Whether a From can stay: cron's "root (Cron Daemon)" is no address, and is replaced, as is mdadm's. */
+static bool is_usable_from(const struct header_field *field, int mount)
 {
     _cleanup_free_ char *value = field_value(field);
     struct address_list list = {0};
-    bool is_usable = value != NULL && address_list_parse(&list, value, NULL) == 0 && list.len > 0;
+    bool is_usable = value != NULL && address_list_parse(&list, value, NULL) == 0 && list.len > 0 &&
+                     !(list.len == 1 && is_of_this_machine(list.items[0].address, mount));
     address_list_release(&list);
     return is_usable;
 }
@@ -651,7 +665,7 @@ static void append_from(struct strbuf *out, const struct invocation *invocation)
     address_list_release(&sender);
 }
 
-static int append_headers(struct strbuf *out, const struct invocation *invocation,
+static int append_headers(struct strbuf *out, const struct invocation *invocation, int mount,
                           const struct input_message *message, const struct aliases *aliases,
                           struct address_list *named)
 {
@@ -664,7 +678,7 @@ static int append_headers(struct strbuf *out, const struct invocation *invocatio
         } else if (invocation->reads_headers && strncasecmp(field->line, "Resent-", 7) == 0) {
             status = complain(EX_DATAERR, "a message that is resent (%.*s) cannot be sent by its headers",
                               (int)field->name_len, field->line);
-        } else if (!is_field(field, "From") || is_usable_from(field)) {
+        } else if (!is_field(field, "From") || is_usable_from(field, mount)) {
             has_from = has_from || is_field(field, "From");
             append_field(out, field);
         }
@@ -691,7 +705,7 @@ static int check_recipients(const struct invocation *invocation, const struct ad
     return EX_OK;
 }
 
-static int compose(const struct invocation *invocation, const struct input_message *message,
+static int compose(const struct invocation *invocation, int mount, const struct input_message *message,
                    struct strbuf *out)
 {
     struct aliases aliases = {0};
@@ -701,7 +715,7 @@ static int compose(const struct invocation *invocation, const struct input_messa
     for (char **recipient = invocation->recipients; *recipient != NULL && status == EX_OK; recipient++)
         status = add_recipients(&aliases, *recipient, 0, &given);
     if (status == EX_OK)
-        status = append_headers(out, invocation, message, &aliases, &named);
+        status = append_headers(out, invocation, mount, message, &aliases, &named);
     if (status == EX_OK)
         status = check_recipients(invocation, &named, &given);
     append_addresses(out, "Bcc", &given, &named);
@@ -918,7 +932,7 @@ static int send_message(const struct invocation *invocation, int mount)
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(DRAFT_MAX_BYTES);
     int status = read_message(invocation, &message);
     if (status == EX_OK)
-        status = compose(invocation, &message, &text);
+        status = compose(invocation, mount, &message, &text);
     message_release(&message);
     if (status == EX_OK && make_name(name) != 0)
         status = complain(EX_TEMPFAIL, "cannot make up a name");

@@ -436,13 +436,22 @@ among_own_mounts() # COMMAND...
   has_received "$CAROL" '[BLIND] two'
 }
 
+@test "a sender of this machine's own name that is an inbox stays the sender" {
+  [ "$(id -u)" = 0 ] || skip 'needs root'
+  # shellcheck disable=SC2016 # the inner shell expands them
+  printf 'From: %s\nTo: %s\nSubject: own\n\nout\n' "$BOB" "$CAROL" |
+    unshare --uts sh -c 'echo "$1" >/proc/sys/kernel/hostname && "$2" -t' - "$DOMAIN" "$BUILD/inboxfs-sendmail"
+  settle
+  equal "$(content "$CAROL" own | jq -r .from_address.address)" "$BOB"
+}
+
 @test "the calls of cron, at, mdadm, PHP and python arrive" {
   printf 'From: root (Cron Daemon)\nTo: root\nSubject: cron\nAuto-Submitted: auto-generated\n\nout\n' |
     sendmail -i -FCronDaemon -B8BITMIME -oem root
   printf 'Subject: at\nTo: root\n\nout\n' | sendmail -i root
-  printf 'From: %s\nTo: root\nSubject: mdadm\n\nout\n' "$ALICE" | sendmail -t # as with MAILFROM in mdadm.conf
-  run -65 sendmail -t < <(printf 'From: mdadm monitoring <root@%s>\nTo: root\nSubject: mdadm\n\nout\n' "$HOSTNAME")
-  contains "$output" "root@$HOSTNAME is not one of your inboxes"
+  printf 'From: mdadm monitoring <root@%s>\nTo: root\nSubject: mdadm\n\nout\n' "$HOSTNAME" | sendmail -t
+  run -65 sendmail -t < <(printf 'From: root@another.example\nTo: root\nSubject: foreign\n\nout\n')
+  contains "$output" "root@another.example is not one of your inboxes"
   printf 'To: %s\r\nSubject: php\r\nX-PHP-Originating-Script: 0:x.php\r\n\r\nout\r\n' "$BOB" | sendmail -t -i
   python3 - "$BUILD/inboxfs-sendmail" "$BOB" <<'EOF'
 import email.message, subprocess, sys
