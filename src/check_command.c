@@ -67,9 +67,8 @@ static void say(struct check *check, const char *verdict, const char *format, ..
     char line[LINE_MAX_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(line, sizeof(line), format, arguments);
+    character_format_plain(line, sizeof(line), format, arguments);
     va_end(arguments);
-    character_replace(line, CHARACTER_NOT_PLAIN, '?');
     printf("%-5s%-10s%s\n", verdict, check->matter, line);
     fflush(stdout);
     check->has_failed = check->has_failed || verdict == failed;

@@ -35,9 +35,8 @@ static void say(const char *name, const char *format, ...)
     char line[LINE_MAX_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(line, sizeof(line), format, arguments);
+    character_format_plain(line, sizeof(line), format, arguments);
     va_end(arguments);
-    character_replace(line, CHARACTER_NOT_PLAIN, '?');
     printf("%-10s%s\n", name, line);
 }
 
@@ -47,9 +46,8 @@ static void complain(const char *format, ...)
     char line[LINE_MAX_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(line, sizeof(line), format, arguments);
+    character_format_plain(line, sizeof(line), format, arguments);
     va_end(arguments);
-    character_replace(line, CHARACTER_NOT_PLAIN, '?');
     fprintf(stderr, "inboxfs: %s\n", line);
 }
 

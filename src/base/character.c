@@ -5,6 +5,7 @@
  */
 #include "base/character.h"
 
+#include <stdio.h>
 #include <string.h>
 
 bool character_has(const char *text, unsigned int kinds)
@@ -28,4 +29,10 @@ void character_replace(char *text, unsigned int kinds, char with)
             memset(text, with, character.len);
         text += character.len;
     }
+}
+
+void character_format_plain(char *line, size_t size, const char *format, va_list arguments)
+{
+    vsnprintf(line, size, format, arguments);
+    character_replace(line, CHARACTER_NOT_PLAIN, '?');
 }

@@ -7,6 +7,7 @@
 #ifndef INBOXFS_BASE_CHARACTER_H
 #define INBOXFS_BASE_CHARACTER_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -94,5 +95,9 @@ void character_replace(char *text, unsigned int kinds, char with);
 /* For words on one line, such as a line of the log. */
 #define CHARACTER_NOT_PLAIN \
     (CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION | CHARACTER_MARK | CHARACTER_INVALID)
+
+/* vsnprintf(), with a '?' for each byte that is not plain: fit for a terminal, whoever chose the words. */
+__attribute__((format(printf, 3, 0))) void character_format_plain(char *line, size_t size, const char *format,
+                                                                  va_list arguments);
 
 #endif

@@ -47,9 +47,8 @@ void log_write(enum log_level level, const char *format, ...)
     char line[LINE_MAX_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(line, sizeof(line), format, arguments);
+    character_format_plain(line, sizeof(line), format, arguments);
     va_end(arguments);
-    character_replace(line, CHARACTER_NOT_PLAIN, '?');
 
     if (uses_syslog) {
         syslog(priorities[level], "%s", line);

@@ -107,6 +107,25 @@ static void characters_of_a_kind_are_replaced(void **state)
     assert_string_equal(text, "a b  c   d...e???f???");
 }
 
+__attribute__((format(printf, 3, 4))) static void format_plain(char *line, size_t size, const char *format,
+                                                               ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    character_format_plain(line, size, format, arguments);
+    va_end(arguments);
+}
+
+static void a_line_is_plain_and_cut_where_its_room_ends(void **state)
+{
+    char line[8];
+    (void)state;
+    format_plain(line, sizeof(line), "%s%d", "a\033\n", 7);
+    assert_string_equal(line, "a??7");
+    format_plain(line, sizeof(line), "%s", "123456\xc3\xa9");
+    assert_string_equal(line, "123456?");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -114,6 +133,7 @@ int main(void)
         cmocka_unit_test(what_is_no_character_is_invalid),
         cmocka_unit_test(characters_of_a_kind_are_found),
         cmocka_unit_test(characters_of_a_kind_are_replaced),
+        cmocka_unit_test(a_line_is_plain_and_cut_where_its_room_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
