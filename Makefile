@@ -87,6 +87,8 @@ TOOLS     := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOL_SRC)) $(BU
 # The longest first, so that none of them runs alone at the end.
 MOUNT     := $(shell ls -S tests/mount/*.bats)
 PROGRAM_TESTS := $(wildcard tests/programs/*.bats)
+# Of the unit tests this one alone waits for long.
+LONG_UNIT := $(filter %/tree/test_reply_file,$(UNIT))
 MANUALS   := $(patsubst man/%.scd,$(BUILD)/man/%,$(wildcard man/*.scd))
 
 .PHONY: all deps run check check-layers check-unit check-mount bench fuzz torture stress lint format asan tsan install \
@@ -184,7 +186,7 @@ run: deps ## build, mount the embedded local service, show the main job, leave t
 check: deps ## build and run every test: layers, unit, mount
 	@$(MAKE) --no-print-directory check-layers
 	@$(MAKE) --no-print-directory all $(UNIT) $(FUZZ) $(TOOLS)
-	@BUILD=$(BUILD) scripts/check $(MOUNT) $(UNIT) $(FUZZ)
+	@BUILD=$(BUILD) scripts/check $(LONG_UNIT) $(MOUNT) $(filter-out $(LONG_UNIT),$(UNIT)) $(FUZZ)
 
 check-layers: ## includes follow the table in docs/ARCHITECTURE.md
 	@scripts/check-layers docs/ARCHITECTURE.md
