@@ -22,12 +22,12 @@ on_a_machine()
 (
   local folder
   for folder in etc usr/sbin usr/local/bin; do
-    mkdir -p "$DIR/upper/$folder" "$DIR/work/$folder"
+    mkdir -p "$DIR/upper/$folder" "$DIR/overlay/$folder"
   done
   cat >"$DIR/machine" <<'END'
 set -eu
 for folder in etc usr/sbin usr/local/bin; do
-  mount -t overlay overlay -o "lowerdir=/$folder,upperdir=$DIR/upper/$folder,workdir=$DIR/work/$folder" "/$folder"
+  mount -t overlay overlay -o "lowerdir=/$folder,upperdir=$DIR/upper/$folder,workdir=$DIR/overlay/$folder" "/$folder"
 done
 findmnt -rno TARGET -t fuse.inboxfs | while read -r mount; do
   mount=$(printf %b "$mount")
