@@ -68,10 +68,10 @@ struct service_counters {
 };
 
 /* Called for each record in turn, while the answer is still arriving, in the thread that lists. An inbox's is
- * the receiver's to take fields from (it is released after the call: take with TAKE_PTR what is kept). So is
- * an email's, as a whole, by a receiver that leaves an empty one behind; else its texts are gone after the
- * call. Its inbox_id may be the query's. Non-zero (-errno) stops the listing. A NULL for an email says that
- * all that has arrived by now was handed on; the answer to it is not looked at. */
+ * the receiver's to take fields from (it is released after the call: take with TAKE_PTR what is kept). An
+ * email's texts are gone after the call. Its inbox_id may be the query's. Non-zero (-errno) stops the
+ * listing. A NULL for an email says that all that has arrived by now was handed on; the answer to it is not
+ * looked at. */
 typedef int (*inbox_sink)(void *context, struct inbox_record *record);
 typedef int (*email_sink)(void *context, struct email_record *record);
 

@@ -69,143 +69,6 @@ struct sync {
     int64_t last_complete_real_ms; /* of the last complete run without a failure, realtime; 0: never */
 };
 
-/* ---------------------------------------------------------------- two threads for a long answer */
-
-/*
- * One thread receives an answer and reads its records, another puts them into the index, and so into the
- * file: the two take about as long. Records go from one to the other in loads. There are two, so that one is
- * filled while the other is emptied; whoever is ahead waits. The second thread is started when a load is full
- * for the first time: the answers of most polls are shorter, and are put by the thread that received them.
- */
-
-enum {
-    LOAD_MAX = 256,
-    LOAD_MAX_BYTES = 256 * 1024, /* then it is full, however few there are */
-};
-
-struct load {
-    size_t len;
-    size_t bytes;
-    bool is_before_pause; /* the records are to be seen before others are waited for */
-    struct email_record records[LOAD_MAX];
-};
-
-/* A pipe: it hands records on to a sink, which is called in one thread at a time, and whose error comes a
- * load late. */
-struct record_pipe {
-    email_sink sink;
-    void *context;
-    struct load loads[2];
-    struct load *filling; /* one of them */
-    bool has_thread;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    struct load *full; /* protected by lock, like what follows; NULL: the thread has nothing to do */
-    bool is_ending;
-    int error; /* the first of the sink */
-};
-
-static void record_pipe_init(struct record_pipe *pipe, email_sink sink, void *context)
-{
-    pipe->sink = sink;
-    pipe->context = context;
-    pipe->filling = &pipe->loads[0];
-    for (size_t i = 0; i < ARRAY_LEN(pipe->loads); i++)
-        pipe->loads[i].len = pipe->loads[i].bytes = 0;
-    pipe->has_thread = pipe->is_ending = false;
-    pipe->full = NULL;
-    pipe->error = 0;
-    pthread_mutex_init(&pipe->lock, NULL);
-    pthread_cond_init(&pipe->changed, NULL);
-}
-
-/* After an error nothing more is handed on. */
-static int empty_load(const struct record_pipe *pipe, struct load *load, int error)
-{
-    for (size_t i = 0; i < load->len; i++) {
-        if (error == 0)
-            error = pipe->sink(pipe->context, &load->records[i]);
-        email_record_release(&load->records[i]);
-    }
-    if (load->is_before_pause)
-        (void)pipe->sink(pipe->context, NULL);
-    load->len = load->bytes = 0;
-    return error;
-}
-
-static void *empty_loads(void *argument)
-{
-    struct record_pipe *pipe = argument;
-    pthread_mutex_lock(&pipe->lock);
-    while (pipe->full != NULL || !pipe->is_ending) {
-        if (pipe->full == NULL) {
-            pthread_cond_wait(&pipe->changed, &pipe->lock);
-            continue;
-        }
-        int error = pipe->error;
-        pthread_mutex_unlock(&pipe->lock);
-        error = empty_load(pipe, pipe->full, error);
-        pthread_mutex_lock(&pipe->lock);
-        pipe->error = error;
-        pipe->full = NULL;
-        pthread_cond_signal(&pipe->changed);
-    }
-    pthread_mutex_unlock(&pipe->lock);
-    return NULL;
-}
-
-static int give_to_thread(struct record_pipe *pipe)
-{
-    pthread_mutex_lock(&pipe->lock);
-    while (pipe->full != NULL)
-        pthread_cond_wait(&pipe->changed, &pipe->lock);
-    pipe->full = pipe->filling;
-    pipe->filling = &pipe->loads[pipe->filling == &pipe->loads[0]];
-    int error = pipe->error;
-    pthread_cond_signal(&pipe->changed);
-    pthread_mutex_unlock(&pipe->lock);
-    return error;
-}
-
-static int hand_over(struct record_pipe *pipe, bool is_pause)
-{
-    pipe->filling->is_before_pause = is_pause;
-    if (!pipe->has_thread && !is_pause)
-        pipe->has_thread = thread_start(&pipe->thread, "sync-put", empty_loads, pipe) == 0;
-    if (pipe->has_thread)
-        return give_to_thread(pipe);
-    return pipe->error = empty_load(pipe, pipe->filling, pipe->error);
-}
-
-static int record_pipe_put(void *context, struct email_record *record)
-{
-    struct record_pipe *pipe = context;
-    struct load *load = pipe->filling;
-    if (record == NULL)
-        return hand_over(pipe, true);
-    load->bytes += record->json_len;
-    load->records[load->len++] = *record;
-    *record = (struct email_record){.key = NULL};
-    return load->len == LOAD_MAX || load->bytes >= LOAD_MAX_BYTES ? hand_over(pipe, false) : 0;
-}
-
-/* Waits until the sink has all. 0, or the sink's error. */
-static int record_pipe_end(struct record_pipe *pipe)
-{
-    (void)hand_over(pipe, true);
-    if (pipe->has_thread) {
-        pthread_mutex_lock(&pipe->lock);
-        pipe->is_ending = true;
-        pthread_cond_signal(&pipe->changed);
-        pthread_mutex_unlock(&pipe->lock);
-        pthread_join(pipe->thread, NULL);
-    }
-    pthread_cond_destroy(&pipe->changed);
-    pthread_mutex_destroy(&pipe->lock);
-    return pipe->error;
-}
-
 /* ---------------------------------------------------------------- one answer */
 
 /* One listing of the mail of one inbox, or of all at once. */
@@ -279,12 +142,9 @@ static int take_email_of_any(void *context, struct email_record *record)
     return error != 0 ? error : put(listing, inbox, record);
 }
 
-/* `error`: of the last records. */
-static void end_answer(struct mail_listing *listing, int error, struct service_result *ret)
+static void end_answer(struct mail_listing *listing, struct service_result *ret)
 {
-    if (listing->error == 0)
-        listing->error = error;
-    if (listing->error != 0 && ret->outcome == SERVICE_OK) {
+    if (flush(listing) != 0 && ret->outcome == SERVICE_OK) {
         /* To the service it went well: asked the same again, it could say that nothing has changed. */
         atomic_fetch_add(&listing->index->lost, 1);
         service_result_release(ret);
@@ -295,18 +155,6 @@ static void end_answer(struct mail_listing *listing, int error, struct service_r
                                        .detail = strdup(strerror(-listing->error))};
     }
     listing->error = 0;
-}
-
-/* What the user hid of sent mail is looked up as a record comes, so that is put at once (store/outbound.c).
- */
-static void list(struct mail_listing *listing, const struct email_query *query, struct record_pipe *pipe,
-                 unsigned int *ret_count, struct service_result *ret)
-{
-    bool is_direct = listing->index->records.list == RECORDS_SENT;
-    email_sink sink = is_direct ? pipe->sink : record_pipe_put;
-    void *context = is_direct ? pipe->context : pipe;
-    listing->service->ops->list_emails(listing->service, query, sink, context, listing->cancel, ret_count,
-                                       ret);
 }
 
 /* Asks once. Returns the number of records in the answer. */
@@ -323,10 +171,9 @@ static unsigned int ask(struct mail_listing *listing, unsigned int limit, bool m
     };
     listing->batch.listing = index_begin_listing(listing->index);
     listing->unknown = 0;
-    struct record_pipe pipe;
-    record_pipe_init(&pipe, listing->inbox_id != NULL ? take_email_of_inbox : take_email_of_any, listing);
-    list(listing, &query, &pipe, &count, ret);
-    end_answer(listing, record_pipe_end(&pipe), ret);
+    email_sink take = listing->inbox_id != NULL ? take_email_of_inbox : take_email_of_any;
+    listing->service->ops->list_emails(listing->service, &query, take, listing, listing->cancel, &count, ret);
+    end_answer(listing, ret);
     listing->is_unchanged = ret->outcome == SERVICE_OK && ret->http_status == NOT_MODIFIED;
     if (ret->outcome == SERVICE_OK)
         listing->limit = limit;
