@@ -731,6 +731,11 @@ static int read_header(struct draft_reading *reading, GMimeHeader *header)
             return header_readers[i].read(reading, g_mime_header_get_raw_value(header));
     if (is_of_no_account(name))
         return 0;
+    /* No standard has such a header. Who writes it means Attach, and the file would be missing. */
+    if (strncasecmp(name, "Attach", strlen("Attach")) == 0)
+        return reason_give(reading->ret_reason, -EBADMSG,
+                           "%.*s: no such header; Attach: NAME attaches a file of attachments/",
+                           HEADER_NAME_SHOWN, name);
     return note_not_carried(reading, "the header %.*s", HEADER_NAME_SHOWN, name);
 }
 

@@ -114,6 +114,15 @@ refused() { # ERRNO DRAFT WORDS
   done
 }
 
+@test "a header that nearly says Attach is refused, and the words name the right one" {
+  echo figures >"$MOUNT/attachments/report.pdf"
+  local header
+  for header in Attachment attachments Attached ATTACH-FILE; do
+    printf 'From: %s\nTo: %s\nSubject: x\n%s: report.pdf\n\nx\n' "$ALICE" "$BOB" "$header" >"$MOUNT/drafts/near"
+    refused EBADMSG near "$header: .*Attach: NAME"
+  done
+}
+
 @test "not an inbox of this account to send from: EADDRNOTAVAIL" {
   printf 'From: eve@elsewhere.example\nTo: %s\nSubject: x\n\nx\n' "$BOB" >"$MOUNT/drafts/eve"
   refused EADDRNOTAVAIL eve 'eve@elsewhere\.example|inbox'
