@@ -163,16 +163,11 @@ static int note_value(struct record_reading *reading, enum field_kind kind, cons
 static int read_key(struct record_reading *reading, struct field *field)
 {
     struct json_scalar key;
-    int error = json_reader_take_string(&reading->json, &key);
+    field->start = (uint32_t)reading->fields.len;
+    int error = json_reader_take_key(&reading->json, &reading->writer, &key);
     if (error != 0)
         return error;
-    if (!json_reader_take(&reading->json, ':'))
-        return -EBADMSG;
     field->kind = kind_of(key.text, key.len);
-    field->start = (uint32_t)reading->fields.len;
-    json_key_n(&reading->writer, key.text, key.len);
-    if (reading->fields.error != 0)
-        return reading->fields.error;
     field->key_len = (uint32_t)reading->fields.len - field->start - KEY_START - KEY_REST;
     return is_key_twice(reading, field) ? -EEXIST : 0;
 }

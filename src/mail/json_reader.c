@@ -160,6 +160,28 @@ int json_reader_take_string(struct json_reader *reader, struct json_scalar *ret)
     return 0;
 }
 
+static int take_string(struct json_reader *reader, struct json_writer *writer, struct json_scalar *ret)
+{
+    int error = json_reader_take_string(reader, ret);
+    if (error != 0 || writer == NULL)
+        return error;
+    if (ret->text == reader->unescaped.data)
+        json_write_string_n(writer, ret->text, ret->len);
+    else /* it stands for itself, and goes out as it stands, with its quotes */
+        json_write_verbatim_n(writer, ret->text - 1, ret->len + 2);
+    return 0;
+}
+
+int json_reader_take_key(struct json_reader *reader, struct json_writer *writer, struct json_scalar *ret)
+{
+    int error = take_string(reader, writer, ret);
+    if (error != 0 || !json_reader_take(reader, ':'))
+        return error != 0 ? error : -EBADMSG;
+    if (writer != NULL)
+        json_end_key(writer);
+    return writer != NULL ? writer->out->error : 0;
+}
+
 /* ---------------------------------------------------------------- numbers and words */
 
 static bool take_digits(struct json_reader *reader)
@@ -224,15 +246,6 @@ static int take_number_or_word(struct json_reader *reader, struct json_writer *w
 
 /* ---------------------------------------------------------------- values */
 
-static int take_key(struct json_reader *reader, struct json_writer *writer)
-{
-    struct json_scalar key;
-    int error = json_reader_take_string(reader, &key);
-    if (error == 0 && writer != NULL)
-        json_key_n(writer, key.text, key.len);
-    return error != 0 || json_reader_take(reader, ':') ? error : -EBADMSG;
-}
-
 /* What is behind an opening bracket, and the bracket that closes it. */
 static int take_items(struct json_reader *reader, struct json_writer *writer, char bracket)
 {
@@ -240,7 +253,7 @@ static int take_items(struct json_reader *reader, struct json_writer *writer, ch
     if (json_reader_take(reader, bracket))
         return 0;
     do {
-        int error = bracket == '}' ? take_key(reader, writer) : 0;
+        int error = bracket == '}' ? json_reader_take_key(reader, writer, &unused) : 0;
         if (error == 0)
             error = json_reader_take_value(reader, writer, &unused);
         if (error != 0)
@@ -266,18 +279,6 @@ static int take_bracketed(struct json_reader *reader, struct json_writer *writer
     else if (writer != NULL)
         json_end_array(writer);
     return error;
-}
-
-static int take_string(struct json_reader *reader, struct json_writer *writer, struct json_scalar *ret)
-{
-    int error = json_reader_take_string(reader, ret);
-    if (error != 0 || writer == NULL)
-        return error;
-    if (ret->text == reader->unescaped.data)
-        json_write_string_n(writer, ret->text, ret->len);
-    else /* it stands for itself, and goes out as it stands, with its quotes */
-        json_write_verbatim_n(writer, ret->text - 1, ret->len + 2);
-    return 0;
 }
 
 int json_reader_take_value(struct json_reader *reader, struct json_writer *writer, struct json_scalar *ret)

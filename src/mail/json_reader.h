@@ -49,9 +49,11 @@ void json_reader_release(struct json_reader *reader);
 bool json_reader_take(struct json_reader *reader, char c);
 bool json_reader_is_at_end(struct json_reader *reader);
 
-/* A string; any value. With a writer, the value is written to it, too. 0, -EBADMSG (not JSON), -EILSEQ (not
- * UTF-8), -EMSGSIZE (nested too deep), -ENOMEM, or the sticky error of the writer's buffer. */
+/* A string; a key and its colon; any value. With a writer, it is written to that, too. 0, -EBADMSG (not
+ * JSON), -EILSEQ (not UTF-8), -EMSGSIZE (nested too deep), -ENOMEM, or the sticky error of the writer's
+ * buffer. */
 int json_reader_take_string(struct json_reader *reader, struct json_scalar *ret);
+int json_reader_take_key(struct json_reader *reader, struct json_writer *writer, struct json_scalar *ret);
 int json_reader_take_value(struct json_reader *reader, struct json_writer *writer, struct json_scalar *ret);
 
 /* Writes a text that is one value from beginning to end. Errors as above. */

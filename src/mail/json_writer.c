@@ -139,11 +139,15 @@ int json_append_quoted(struct strbuf *out, const char *text, size_t len)
     return strbuf_append_char(out, '"');
 }
 
-void json_key_n(struct json_writer *writer, const char *key, size_t len)
+void json_write_string_n(struct json_writer *writer, const char *text, size_t len)
+{
+    separate(writer);
+    json_append_quoted(writer->out, text, len);
+}
+
+void json_end_key(struct json_writer *writer)
 {
     bool is_spaced = writer->indent > 0;
-    separate(writer);
-    json_append_quoted(writer->out, key, len);
     strbuf_append(writer->out, ": ", 1U + is_spaced);
     writer->layout_bytes += is_spaced;
     writer->after_key = true;
@@ -151,13 +155,8 @@ void json_key_n(struct json_writer *writer, const char *key, size_t len)
 
 void json_key(struct json_writer *writer, const char *key)
 {
-    json_key_n(writer, key, strlen(key));
-}
-
-void json_write_string_n(struct json_writer *writer, const char *text, size_t len)
-{
-    separate(writer);
-    json_append_quoted(writer->out, text, len);
+    json_write_string_n(writer, key, strlen(key));
+    json_end_key(writer);
 }
 
 void json_write_string(struct json_writer *writer, const char *text)

@@ -36,7 +36,8 @@ void json_end_object(struct json_writer *writer);
 void json_begin_array(struct json_writer *writer);
 void json_end_array(struct json_writer *writer);
 void json_key(struct json_writer *writer, const char *key);
-void json_key_n(struct json_writer *writer, const char *key, size_t len);
+/* Makes the string that was just written a key. */
+void json_end_key(struct json_writer *writer);
 
 /* The names are not json_string() and so on, for these are jansson's. */
 void json_write_string(struct json_writer *writer, const char *text); /* NULL writes null */

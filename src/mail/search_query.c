@@ -209,9 +209,7 @@ static int take_members(struct reading *reading, struct strbuf *out,
         return 0;
     do {
         struct json_scalar key;
-        int error = json_reader_take_string(reader, &key);
-        if (error == 0 && !json_reader_take(reader, ':'))
-            error = -EBADMSG;
+        int error = json_reader_take_key(reader, NULL, &key);
         if (error == 0)
             error = take(reading, &key, out);
         if (error != 0)

@@ -59,14 +59,12 @@ static int keep_text(const struct json_scalar *value, char **text)
 static int read_member(struct json_reader *reader, struct webhook_body *body)
 {
     struct json_scalar scalar;
-    int error = json_reader_take_string(reader, &scalar);
+    int error = json_reader_take_key(reader, NULL, &scalar);
     if (error != 0)
         return error;
     char **text = is_called(&scalar, "inbox_id")    ? &body->inbox_id
                   : is_called(&scalar, "timestamp") ? &body->timestamp
                                                     : NULL;
-    if (!json_reader_take(reader, ':'))
-        return -EBADMSG;
     error = json_reader_take_value(reader, NULL, &scalar);
     return error != 0 || text == NULL ? error : keep_text(&scalar, text);
 }
