@@ -64,7 +64,9 @@ static size_t pass_over_string(struct list_reader *reader, const char *bytes, si
     reader->is_escaped = false;
     const char *quote = memchr(bytes + skipped, '"', len - skipped);
     size_t end = quote != NULL ? (size_t)(quote - bytes) : len;
-    const char *backslash = memchr(bytes + skipped, '\\', end - skipped);
+    /* The character before a quote tells whether that one is escaped. */
+    bool may_be_escaped = quote == NULL || (end > skipped && quote[-1] == '\\');
+    const char *backslash = may_be_escaped ? memchr(bytes + skipped, '\\', end - skipped) : NULL;
     if (backslash != NULL) {
         reader->is_escaped = true;
         return (size_t)(backslash - bytes) + 1;

@@ -93,8 +93,8 @@ static enum field_kind kind_of(const char *key, size_t len)
         {"status", FIELD_STATUS},
         {"user_mark_status", FIELD_MARK},
     };
-    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-        if (strlen(kinds[i].key) == len && memcmp(kinds[i].key, key, len) == 0)
+    for (size_t i = 0; i < ARRAY_LEN(kinds) && len > 0; i++)
+        if (kinds[i].key[0] == key[0] && strlen(kinds[i].key) == len && memcmp(kinds[i].key, key, len) == 0)
             return kinds[i].kind;
     return FIELD_OTHER;
 }

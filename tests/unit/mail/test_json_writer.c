@@ -45,6 +45,21 @@ static void strings_are_escaped(void **state)
     }
 }
 
+static void what_needs_an_escape_is_found_at_every_place(void **state)
+{
+    static const char special[] = {'"', '\\', '\0', '\n', '\x1f', '\x7f', '\x80', '\xff'};
+    (void)state;
+    for (size_t len = 1; len < 50; len++) {
+        for (size_t i = 0; i < len * sizeof(special); i++) {
+            char text[50];
+            memset(text, i % 2 == 0 ? ' ' : '~', len);
+            text[i / sizeof(special)] = special[i % sizeof(special)];
+            assert_int_equal(json_plain_len(text, len), i / sizeof(special));
+            assert_int_equal(json_plain_len(text, i / sizeof(special)), i / sizeof(special));
+        }
+    }
+}
+
 static void every_character_comes_back_from_a_parser(void **state)
 {
     (void)state;
@@ -173,6 +188,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strings_are_escaped),
+        cmocka_unit_test(what_needs_an_escape_is_found_at_every_place),
         cmocka_unit_test(every_character_comes_back_from_a_parser),
         cmocka_unit_test(all_on_one_line_without_an_indent),
         cmocka_unit_test(a_line_each_with_an_indent),
