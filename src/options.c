@@ -30,6 +30,7 @@ enum {
 
 enum option_kind {
     OPTION_TEXT,
+    OPTION_PATH,    /* text, checked; or text with a path in it */
     OPTION_ADDRESS, /* text, checked */
     OPTION_FLAG,    /* takes no value; in the configuration yes or no */
     OPTION_NUMBER,
@@ -83,6 +84,7 @@ static const struct option_row {
     const char *help;    /* NULL: not in --help */
 } option_rows[OPTION_COUNT] = {
     [OPTION_API_KEY_FILE] = {.name = "api-key-file",
+                             .kind = OPTION_PATH,
                              .places = EVERYWHERE,
                              .value = VALUE(api_key_file),
                              .example = "FILE",
@@ -99,6 +101,7 @@ static const struct option_row {
                        .example = "FILE",
                        .help = "configuration (default $XDG_CONFIG_HOME/inboxfs/config)"},
     [OPTION_STATE_DIR] = {.name = "state-dir",
+                          .kind = OPTION_PATH,
                           .places = EVERYWHERE,
                           .value = VALUE(state_dir),
                           .example = "DIR",
@@ -161,11 +164,13 @@ static const struct option_row {
                               .example = "MB",
                               .help = "how much of that is kept on disk (default 1000)"},
     [OPTION_WEBHOOK_LISTEN] = {.name = "webhook-listen",
+                               .kind = OPTION_PATH,
                                .places = EVERYWHERE,
                                .value = VALUE(webhook_listen),
                                .example = "ADDR:PORT",
                                .help = "where the service's webhooks tell of new mail"},
     [OPTION_WEBHOOK_SECRET_FILE] = {.name = "webhook-secret-file",
+                                    .kind = OPTION_PATH,
                                     .places = EVERYWHERE,
                                     .value = VALUE(webhook_secret_file),
                                     .example = "FILE",
@@ -200,7 +205,10 @@ static const struct option_row {
                       .wanted = "an octal number up to 777 is wanted",
                       .example = "MASK",
                       .help = "let others do what this leaves of what the owner may"},
-    [OPTION_SOURCE] = {.name = "source", .places = IN_CONFIGURATION, .value = VALUE(source)},
+    [OPTION_SOURCE] = {.name = "source",
+                       .kind = OPTION_PATH,
+                       .places = IN_CONFIGURATION,
+                       .value = VALUE(source)},
     [OPTION_BASE_URL] = {.name = "base-url", .places = IN_CONFIGURATION, .value = NO_VALUE},
 };
 
@@ -735,11 +743,25 @@ static int parse_limit(const struct option_row *row, const char *text, int64_t *
     return parse_number(text, 10, row->least, row->most, ret_limit);
 }
 
+/* "~" is not what a home directory is called, and would become a folder of that name here. */
+static bool has_tilde(const char *text)
+{
+    const char *colon =
+        strncmp(text, "local:", 6) == 0 || strncmp(text, "unix:", 5) == 0 ? strchr(text, ':') : NULL;
+    return (colon != NULL ? colon[1] : text[0]) == '~';
+}
+
 /* Takes what was given for a row. */
 static int set_value(const struct option_row *row, char **given, void *value)
 {
     int error = 0;
     switch (row->kind) {
+    case OPTION_PATH:
+        if (*given != NULL && has_tilde(*given)) {
+            log_error("%s: only shells know '~': write the whole path", *given);
+            return -EINVAL;
+        }
+        break;
     case OPTION_ADDRESS:
         error = *given == NULL || address_is_valid(*given) ? 0 : -EINVAL;
         break;
@@ -760,7 +782,7 @@ static int set_value(const struct option_row *row, char **given, void *value)
     }
     if (error != 0)
         log_error("--%s=%s: %s", row->name, *given, row->wanted);
-    else if (row->kind == OPTION_TEXT || row->kind == OPTION_ADDRESS)
+    else if (row->kind == OPTION_TEXT || row->kind == OPTION_PATH || row->kind == OPTION_ADDRESS)
         *(char **)value = TAKE_PTR(*given);
     return error;
 }
@@ -810,8 +832,8 @@ static int set_values(struct given *given, struct options *options)
         return -EINVAL;
     }
     if (given->values[OPTION_SOURCE] == NULL) {
-        log_error("no service given: name its base URL, 'local' or an account before the mount point, or set "
-                  "INBOXFS_BASE_URL");
+        log_error("no service given: name its base URL, 'local' or an account%s, or set INBOXFS_BASE_URL",
+                  given->is_check ? "" : " before the mount point");
         return -EINVAL;
     }
     int error = given->is_check ? 0 : make_absolute(given->mountpoint, &options->mountpoint);

@@ -94,6 +94,19 @@ teardown() {
   start_background --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"
 }
 
+@test "a path that begins with ~ is refused, for no folder of that name is meant" {
+  cd "$DIR"
+  local option
+  for option in '--api-key-file=~/key' '--state-dir=~/state' '--webhook-listen=unix:~/hook' 'local:~/box'; do
+    run -2 env INBOXFS_BASE_URL=http://127.0.0.1:1 "$INBOXFS" check "$option"
+    contains "$output" "only shells know '~'"
+  done
+  printf 'state-dir = ~/state\n' >"$DIR/tilde.conf"
+  run -2 "$INBOXFS" --config="$DIR/tilde.conf" "local:$DIR/box" "$MOUNT"
+  contains "$output" "state: only shells know '~'"
+  missing "$DIR/~"
+}
+
 @test "a key on the command line is refused, and not repeated" {
   local argument
   for argument in --api-key=secret-key -oapi_key=secret-key -oro,api_key=secret-key; do
