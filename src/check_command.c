@@ -300,6 +300,24 @@ static void check_service(struct check *check)
     api_service_free(service);
 }
 
+/* The address is not tried: a mount of this account would listen there already. */
+static void check_webhooks(struct check *check)
+{
+    const struct options *options = check->options;
+    _cleanup_free_ char *reason = NULL;
+    char *secret = NULL;
+    if (options->webhook_secret_file == NULL)
+        return;
+    begin_matter(check, "webhooks");
+    int error = secret_file_read(options->webhook_secret_file, "the secret of webhooks", &secret, &reason);
+    secret_free(secret);
+    if (error != 0)
+        say(check, failed, "%s", reason != NULL ? reason : strerror(-error));
+    else
+        say(check, well, "taken at %s, signed with the secret in %s", options->webhook_listen,
+            options->webhook_secret_file);
+}
+
 /* ---------------------------------------------------------------- the kernel's side */
 
 static bool has_line(const char *path, const char *wanted)
@@ -473,6 +491,7 @@ int check_command(const struct options *options)
     check_source(&check);
     check_key(&check);
     check_service(&check);
+    check_webhooks(&check);
     check_fuse(&check);
     check_state(&check);
     secret_free(check.key);

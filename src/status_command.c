@@ -96,7 +96,7 @@ static void show_service(const json_t *status, time_t now)
         say("online", "asked %s%s, next: %s%s", last, ago, strcmp(next, "never") == 0 ? "" : "in ",
             strcmp(next, "never") == 0 ? "when told to" : next);
     else
-        say("OFFLINE", "asked %s%s: %s", last, ago, text_of(status, "error"));
+        say("OFFLINE", "last answer: %s%s: %s", last, ago, text_of(status, "error"));
     if (text_of(sync, "error")[0] != '\0')
         say("", "%s", text_of(sync, "error"));
     say("mail", "%" PRId64 " emails in %" PRId64 " inboxes%s", number_of(sync, "emails"),
@@ -259,6 +259,13 @@ int status_command(int argc, char **argv)
 {
     if (argc == 1)
         return show_all();
+    if (argc == 2 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0)) {
+        puts("usage: inboxfs status [MOUNTPOINT]\n"
+             "\n"
+             "Says how a running mount is; without MOUNTPOINT all that this user can look into. See "
+             "inboxfs(8).");
+        return EXIT_SUCCESS;
+    }
     if (argc > 2 || argv[1][0] == '-') {
         complain("usage: inboxfs status [MOUNTPOINT]");
         return EXIT_USAGE;

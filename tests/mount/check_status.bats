@@ -111,6 +111,27 @@ says() { # VERDICT MATTER WORDS
   [ ! -e "$DIR/box" ]
 }
 
+@test "check looks at the secret of webhooks" {
+  local options=(--webhook-listen=127.0.0.1:0 --webhook-secret-file="$DIR/secret" "local:$DIR/box")
+  run -1 "$INBOXFS" check "${options[@]}"
+  says FAIL webhooks "$DIR/secret: No such file"
+  (umask 077 && echo whsec-1234 >"$DIR/secret")
+  run -0 "$INBOXFS" check "${options[@]}"
+  says ok webhooks "127\.0\.0\.1:0, signed with the secret in $DIR/secret"
+  [[ $output != *whsec-1234* ]]
+}
+
+@test "check without a service says what to name" {
+  run -2 env HOME="$DIR" XDG_CONFIG_HOME="$DIR" INBOXFS_BASE_URL= "$INBOXFS" check
+  contains "$output" 'no service given'
+  [[ $output != *'mount point'* ]]
+}
+
+@test "status --help says how it is called" {
+  run -0 "$INBOXFS" status --help
+  contains "$output" 'usage: inboxfs status [MOUNTPOINT]'
+}
+
 @test "check of a Core server says what it lacks, and is content" {
   start_scripted_service
   run -0 check "$SERVICE_URL"
@@ -167,7 +188,7 @@ says() { # VERDICT MATTER WORDS
   wait_waiting
   run -0 "$INBOXFS" status "$MOUNT"
   contains "$output" 'outbox    1 waiting'
-  grep -E '^OFFLINE .*onnect' <<<"$output"
+  grep -E '^OFFLINE +last answer: [0-9]+ s ago: .*onnect' <<<"$output"
 }
 
 @test "status of a dead mount, and of a folder without one" {
