@@ -196,7 +196,11 @@ static int open_state(const struct options *options, const char *name, const cha
     int fd = state_dir_open(options->state_dir != NULL ? options->state_dir : path, &account->lock_fd);
     if (fd < 0) {
         const char *variable = place_variable("XDG_STATE_HOME");
-        if (options->state_dir == NULL && fd != -EBUSY)
+        if (fd == -EBUSY && options->state_dir == NULL && mail_account_is_local(options->source))
+            log_error("end it, or name another local service, as local:DIR");
+        else if (fd == -EBUSY)
+            log_error("end it, or give this one its own --state-dir");
+        else if (options->state_dir == NULL)
             log_error("its place comes from %s, which is %s: set that, or give --state-dir", variable,
                       getenv(variable));
         return fd;

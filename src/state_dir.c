@@ -137,8 +137,7 @@ int state_dir_open(const char *path, int *ret_lock_fd)
     _cleanup_close_ int lock_fd = openat(dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     error = lock_fd < 0 ? -errno : lock(lock_fd);
     if (error == -EBUSY)
-        log_error("another inboxfs uses the state directory %s: end it, or give this one its own --state-dir",
-                  path);
+        log_error("another inboxfs uses the state directory %s", path);
     else if (error != 0)
         log_error("cannot lock the state directory %s: %s", path, strerror(-error));
     if (error != 0)

@@ -105,6 +105,7 @@ teardown() {
   start_background "local:$DIR/box" "$MOUNT"
   mkdir "$DIR/second"
   run -1 timeout 30 "$INBOXFS" "local:$DIR/box" "$DIR/second"
+  contains "$output" 'name another local service, as local:DIR'
   run ! mountpoint -q "$DIR/second"
 }
 
@@ -296,7 +297,7 @@ END
   start_mount
   mkdir "$DIR/second"
   run -1 timeout 30 "$INBOXFS" --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$DIR/second"
-  [ -n "$output" ]
+  contains "$output" 'its own --state-dir'
   run ! mountpoint -q "$DIR/second"
   present "$MOUNT/README"
 }
