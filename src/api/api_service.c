@@ -1,27 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An operation of the mail_service for each endpoint of the service, in the order of its lists, contents and
- * posts; the service that is made of them is at the end.
+ * First a call: the request, its counters, its outcome and its words. Three kinds serve all endpoints: one
+ * that brings its own sink, a POST whose short answer is collected, and a GET of a list, whose records are
+ * handed on while it arrives. Each waits until the answer is there, a deadline passes, or the call is
+ * cancelled, and always fills in `ret`. Of a list, the outcome is decided twice: by the answer's status
+ * (outcome.h), and by what the reader of its text says.
+ *
+ * Then an operation of the mail_service for each endpoint of the service, in the order of its lists, contents
+ * and posts; the service that is made of them is at the end.
  */
 #include "api/api_service.h"
 
 #include <errno.h>
 #include <jansson.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/api_call.h"
 #include "api/base_url.h"
 #include "api/list_reader.h"
 #include "api/outcome.h"
 #include "api/server_profile.h"
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/strbuf.h"
+#include "http/http_client.h"
 #include "http/http_request.h"
 #include "mail/json_writer.h"
 
+#define API_PREFIX "/api/v1"
+#define LIST_MAX_BYTES (2ULL * 1024 * 1024 * 1024)
+
 enum {
+    API_REPLY_MAX_BYTES = 1024 * 1024, /* any body but a list or content */
+    API_STALL_MS = 30 * 1000,
     KEY_TIMEOUT_MS = 20 * 1000,
     INBOXES_TIMEOUT_MS = 120 * 1000,
     EMAILS_TIMEOUT_MS = 30 * 60 * 1000, /* a million records over a slow line; a stall ends sooner */
@@ -34,9 +47,163 @@ enum {
 
 static const char no_json[] = "the service answered with something that is not JSON";
 
+/* The service, as all calls share it. */
+struct api_service {
+    struct mail_service service; /* first: what the rest of the program holds */
+    struct http_client *http;
+    struct server_profile profile;
+    atomic_uint_least64_t requests;
+    atomic_uint_least64_t failures;
+    atomic_uint_least64_t received_bytes;
+    atomic_uint_least64_t sent_bytes;
+};
+
 static struct api_service *api_service_of(struct mail_service *service)
 {
     return (struct api_service *)service;
+}
+
+/* ---------------------------------------------------------------- a call */
+
+/* Makes the request, counts it and decides; `ret` gets the words. `body`: where the request's sink collects
+ * the answer's body when that is no success. */
+static void api_perform(struct api_service *api, const struct http_request *request,
+                        const struct strbuf *body, struct http_response *ret_response,
+                        struct service_result *ret)
+{
+    http_client_perform(api->http, request, ret_response);
+    outcome_decide(ret_response, strcmp(request->method, "GET") == 0, ret);
+    atomic_fetch_add(&api->requests, 1);
+    atomic_fetch_add(&api->sent_bytes, ret_response->sent_bytes);
+    atomic_fetch_add(&api->received_bytes, ret_response->received_bytes);
+    if (ret->outcome == SERVICE_OK)
+        return;
+    /* 304 is what was hoped for. */
+    if (ret_response->status != 304)
+        atomic_fetch_add(&api->failures, 1);
+    ret->detail = outcome_describe(api->http, ret_response, body);
+}
+
+static int collect(void *context, int status, const void *bytes, size_t len)
+{
+    (void)status;
+    return strbuf_append(context, bytes, len);
+}
+
+/* A POST whose whole answer is collected in `body` (at least API_REPLY_MAX_BYTES, emptied first). */
+static void api_post(struct api_service *api, const char *target, const struct http_body *content,
+                     int64_t timeout_ms, struct cancel *cancel, struct strbuf *body,
+                     struct service_result *ret)
+{
+    struct http_request request = {
+        .method = "POST",
+        .target = target,
+        .body = *content,
+        .sink = collect,
+        .context = body,
+        .max_body_bytes = API_REPLY_MAX_BYTES,
+        .timeout_ms = timeout_ms,
+        .stall_ms = API_STALL_MS,
+        .cancel = cancel,
+    };
+    struct http_response response;
+    strbuf_clear(body);
+    api_perform(api, &request, body, &response, ret);
+}
+
+/* ---------------------------------------------------------------- a call whose answer is a list */
+
+struct api_list_request {
+    const char *target;
+    const char *if_none_match; /* or NULL */
+    int64_t timeout_ms;
+    struct list_reader *reader; /* initialised; gets the answer */
+    struct cancel *cancel;
+};
+
+struct api_list_answer {
+    unsigned int count; /* records, those that cannot be read too */
+    bool is_no_list;    /* a 2xx whose body is something else */
+    bool is_stopped;    /* by whoever the records were handed to */
+    char etag[HTTP_ETAG_MAX_BYTES];
+};
+
+struct list_transfer {
+    struct list_reader *reader;
+    struct strbuf error_body;
+    int error; /* what the reader said of the list's text */
+};
+
+static int feed_list(void *context, int status, const void *bytes, size_t len)
+{
+    struct list_transfer *transfer = context;
+    if (status < 200 || status > 299)
+        return strbuf_append(&transfer->error_body, bytes, len);
+    return transfer->error = list_reader_feed(transfer->reader, bytes, len);
+}
+
+static void pause_list(void *context)
+{
+    const struct list_transfer *transfer = context;
+    if (transfer->reader->pause != NULL)
+        transfer->reader->pause(transfer->reader->context);
+}
+
+static void judge_list(const struct list_transfer *transfer, struct api_list_answer *answer,
+                       struct service_result *ret)
+{
+    const struct list_reader *reader = transfer->reader;
+    if (reader->stopped_by == -EOVERFLOW && reader->count >= reader->max_records) {
+        char words[LIST_WORDS_MAX_BYTES];
+        snprintf(
+            words, sizeof(words),
+            "the service's list is longer than what was asked for by far: %u records were taken, no more",
+            reader->count);
+        outcome_set(ret, SERVICE_RETRY, EIO, words);
+    } else if (reader->stopped_by != 0) {
+        answer->is_stopped = true;
+        outcome_set(ret, SERVICE_RETRY, -reader->stopped_by, "the list was not read to its end");
+    } else if (transfer->error == -ENOMSG) {
+        answer->is_no_list = true;
+        outcome_set(ret, SERVICE_RETRY, EIO, "the service answered with something that is not a JSON list");
+    } else if (transfer->error == -EBADMSG) {
+        outcome_set(ret, SERVICE_RETRY, EIO, "the service's list is damaged JSON, or was cut off");
+    } else if (transfer->error != 0) {
+        outcome_set(ret, SERVICE_RETRY, ENOMEM, "out of memory");
+    } else if (ret->outcome == SERVICE_OK && reader->words[0] != '\0') {
+        outcome_set(ret, SERVICE_RETRY, EIO, reader->words);
+    }
+}
+
+/* A record that cannot be read hides no other, but the call fails in the end. */
+static void api_get_list(struct api_service *api, const struct api_list_request *list,
+                         struct api_list_answer *ret_answer, struct service_result *ret)
+{
+    struct list_transfer transfer = {.reader = list->reader, .error_body = STRBUF_INIT(API_REPLY_MAX_BYTES)};
+    struct http_request request = {
+        .method = "GET",
+        .target = list->target,
+        .if_none_match = list->if_none_match,
+        .sink = feed_list,
+        .pause = pause_list,
+        .context = &transfer,
+        .max_body_bytes = LIST_MAX_BYTES,
+        .timeout_ms = list->timeout_ms,
+        .stall_ms = API_STALL_MS,
+        .cancel = list->cancel,
+    };
+    struct http_response response;
+    api_perform(api, &request, &transfer.error_body, &response, ret);
+    int error = list_reader_finish(list->reader);
+    if (ret->outcome == SERVICE_OK && transfer.error == 0)
+        transfer.error = error;
+    *ret_answer = (struct api_list_answer){.count = list->reader->count};
+    judge_list(&transfer, ret_answer, ret);
+    if (ret->outcome == SERVICE_OK) {
+        server_profile_note_authenticated(&api->profile);
+        memcpy(ret_answer->etag, response.etag, sizeof(ret_answer->etag));
+    }
+    strbuf_release(&transfer.error_body);
 }
 
 /* ---------------------------------------------------------------- replies to a POST */
