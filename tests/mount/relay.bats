@@ -267,6 +267,44 @@ TABLE
   is_taken slow 1
 }
 
+# Another program writes to the data for so long, and says so.
+hold_data() {
+  mkfifo "$DIR/hold"
+  python3 -c 'import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], timeout=20)
+db.execute("BEGIN IMMEDIATE")
+open(sys.argv[2], "w").close()
+sys.stdin.read()' "$SERVICE/inbox.sqlite3" "$DIR/held" <"$DIR/hold" 3>&- {PAUSE}>&- &
+  HOLDER_PID=$!
+  exec {HOLD}>"$DIR/hold"
+  wait_until 20 test -e "$DIR/held"
+}
+
+let_go_of_data() {
+  exec {HOLD}>&-
+  wait "$HOLDER_PID"
+}
+
+@test "a yes that cannot be written down is tried again, and before it is nothing else goes out" {
+  start_all
+  plan 'sent 1 wait'
+  send first "$CAROL"
+  wait_until 20 has_steps sent 1
+  send second "$CAROL"
+  hold_data
+  touch "$SMTP/go"
+  wait_until 40 grep -q 'what became of outgoing mail cannot be written down' "$DIR/inboxd.log"
+  has_status first pending
+  is_taken first 1
+  is_taken second 0
+  let_go_of_data
+  wait_until 40 has_status second sent
+  has_status first sent
+  is_taken first 1
+  is_taken second 1
+  equal "$(waiting)" 0
+}
+
 @test "killed at each step, mail goes out all the same, and its status is right" {
   start_all
   local point
