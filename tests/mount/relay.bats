@@ -5,41 +5,22 @@
 # "later" or nothing, and comes back as a bounce where it says no. The other server is tests/mount/smtp_server.py.
 
 load support
+load other_side
 
 CAROL=carol@x.example
 DAN=dan@x.example
 
-setup() {
-  SMTP=$DIR/smtp
-  SMTP_PID=
-  SMTP_PORT=0
-  mkdir "$SMTP"
-}
-
 teardown() {
-  stop_smtp
+  stop_other_side
   stop_all
 }
 
-# Again on the same port after stop_smtp.
 start_smtp() { # [OPTION...]
-  rm -f "$SMTP/port"
-  python3 "$REPOSITORY/tests/mount/smtp_server.py" --dir="$SMTP" --port="$SMTP_PORT" "$@" 3>&- {PAUSE}>&- &
-  SMTP_PID=$!
-  wait_until 20 test -s "$SMTP/port"
-  SMTP_PORT=$(cat "$SMTP/port")
-}
-
-stop_smtp() {
-  local pid=$SMTP_PID
-  SMTP_PID=
-  [ -n "$pid" ] || return 0
-  kill "$pid"
-  wait "$pid" || true
+  start_other_side smtp_server.py "$@"
 }
 
 start_relaying() { # [OPTION...]
-  start_service --relay="smtp://127.0.0.1:$SMTP_PORT" "$@"
+  start_service --relay="smtp://127.0.0.1:$OTHER_PORT" "$@"
 }
 
 # The other server, inboxd and Alice's inbox.
@@ -47,10 +28,6 @@ start_all() {
   start_smtp
   start_relaying
   create_inbox "$ALICE" >/dev/null
-}
-
-plan() { # LINE...
-  printf '%s\n' "$@" >"$SMTP/plan"
 }
 
 # Sends from Alice: a message of this subject, with the recipients in "To", and the text in BODY.
@@ -62,8 +39,8 @@ send() { # SUBJECT RECIPIENT...
 
 # What the other server took: a line of JSON for each message.
 taken() { # SUBJECT
-  [ -e "$SMTP/messages" ] || return 0
-  jq -c --arg subject "$1" 'select(.text | contains("\nSubject: " + $subject + "\r\n"))' "$SMTP/messages"
+  [ -e "$OTHER/messages" ] || return 0
+  jq -c --arg subject "$1" 'select(.text | contains("\nSubject: " + $subject + "\r\n"))' "$OTHER/messages"
 }
 
 is_taken() { # SUBJECT COUNT
@@ -77,17 +54,12 @@ has_status() { # SUBJECT STATUS
 
 # Attempts so far, by how far they came.
 steps() { # STEP
-  touch "$SMTP/steps"
-  grep -cx "$1" "$SMTP/steps" || true
+  touch "$OTHER/steps"
+  grep -cx "$1" "$OTHER/steps" || true
 }
 
 has_steps() { # STEP COUNT
   [ "$(steps "$1")" -ge "$2" ]
-}
-
-waiting() {
-  python3 -c 'import sqlite3, sys; print(*sqlite3.connect(sys.argv[1]).execute(sys.argv[2]).fetchone())' \
-    "$SERVICE/inbox.sqlite3" "SELECT count(*) FROM outgoing"
 }
 
 # What waits is as old as if it had been sent so many days ago.
@@ -134,7 +106,7 @@ bounce() { # SUBJECT
     api POST /email/send -H 'Content-Type: application/json' -d @- >/dev/null
   wait_until 20 has_status hidden sent
   equal "$(taken hidden | jq -r '.recipients[0]' | sort)" "$CAROL"$'\n'"$DAN"
-  run ! grep -i bcc "$SMTP/messages"
+  run ! grep -i bcc "$OTHER/messages"
   equal "$(taken hidden | jq -r .text | grep -c "$DAN")" 0
 }
 
@@ -149,7 +121,7 @@ bounce() { # SUBJECT
     wait_until 20 has_status "later $step" sent
     is_taken "later $step" 1
   done
-  equal "$(cut -d' ' -f2 "$SMTP/plan" | sort -u)" 0
+  equal "$(cut -d' ' -f2 "$OTHER/plan" | sort -u)" 0
   while read -r step action; do
     plan "$step 1 $action"
     send "$step ${action%% *}" "$CAROL"
@@ -218,7 +190,7 @@ TABLE
 
 @test "while the relay is away mail waits, and after five days it comes back" {
   start_smtp
-  stop_smtp
+  stop_other_side
   start_relaying
   create_inbox "$ALICE" >/dev/null
   send patient "$CAROL"
@@ -228,7 +200,7 @@ TABLE
   start_smtp
   wait_until 20 has_status patient sent
   wait_until 20 has_status old sent
-  stop_smtp
+  stop_other_side
   send old2 "$CAROL" "$DAN"
   make_older 6
   wait_until 30 has_status old2 failed
@@ -259,7 +231,7 @@ TABLE
   local pid=$SERVICE_PID
   kill "$pid"
   wait_until 20 is_refused
-  touch "$SMTP/go"
+  touch "$OTHER/go"
   SERVICE_PID=
   wait "$pid"
   start_relaying
@@ -292,7 +264,7 @@ let_go_of_data() {
   wait_until 20 has_steps sent 1
   send second "$CAROL"
   hold_data
-  touch "$SMTP/go"
+  touch "$OTHER/go"
   wait_until 40 grep -q 'what became of outgoing mail cannot be written down' "$DIR/inboxd.log"
   has_status first pending
   is_taken first 1
@@ -426,7 +398,7 @@ SCRIPT
   local relay certificate scheme words
   while read -r certificate scheme words; do
     start_smtp ${certificate:+--certificate="$DIR/$certificate.pem"} ${scheme:+$([ "$scheme" = smtp ] || echo --smtps)}
-    relay=$scheme://mail.example:$SMTP_PORT
+    relay=$scheme://mail.example:$OTHER_PORT
     : >"$DIR/inboxd.log"
     start_service --relay="$relay" --relay-credentials-file="$DIR/credentials"
     [ -s "$DIR/made" ] || create_inbox "$ALICE" >"$DIR/made"
@@ -439,7 +411,7 @@ SCRIPT
       has_status "$scheme $certificate" pending
     fi
     stop_service
-    stop_smtp
+    stop_other_side
   done <<'TABLE'
 selfsigned smtp certificate
 selfsigned smtps certificate
@@ -453,13 +425,13 @@ TABLE
   prepare_tls 2>/dev/null
   (umask 077 && echo 'ann:password' >"$DIR/credentials")
   start_smtp
-  start_service --relay="smtp://mail.example:$SMTP_PORT" --relay-credentials-file="$DIR/credentials"
+  start_service --relay="smtp://mail.example:$OTHER_PORT" --relay-credentials-file="$DIR/credentials"
   create_inbox "$ALICE" >/dev/null
   send clear "$CAROL"
   wait_until 20 grep -qi 'starttls' "$DIR/inboxd.log"
   has_status clear pending
   equal "$(steps auth)$(steps mail)" 00
   stop_service
-  start_service --relay="smtp://mail.example:$SMTP_PORT" --relay-in-clear
+  start_service --relay="smtp://mail.example:$OTHER_PORT" --relay-in-clear
   wait_until 20 has_status clear sent
 }

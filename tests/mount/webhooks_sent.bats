@@ -5,42 +5,21 @@
 # this machine unless that is allowed. The program is tests/mount/webhook_receiver.py.
 
 load support
+load other_side
 
 SECRET='a secret of webhooks'
 
 setup() {
-  HOOKS=$DIR/hooks
-  HOOK_PID=
-  HOOK_PORT=0
-  mkdir "$HOOKS"
   (umask 077 && echo "$SECRET" >"$DIR/secret")
 }
 
 teardown() {
-  stop_receiver
+  stop_other_side
   stop_all
 }
 
-# Again on the same port after stop_receiver.
 start_receiver() {
-  rm -f "$HOOKS/port"
-  python3 "$REPOSITORY/tests/mount/webhook_receiver.py" --dir="$HOOKS" --port="$HOOK_PORT" 3>&- {PAUSE}>&- &
-  HOOK_PID=$!
-  wait_until 20 test -s "$HOOKS/port"
-  HOOK_PORT=$(cat "$HOOKS/port")
-}
-
-stop_receiver() {
-  local pid=$HOOK_PID
-  HOOK_PID=
-  [ -n "$pid" ] || return 0
-  kill "$pid"
-  wait "$pid" || true
-}
-
-# What the program is to do next.
-plan() { # LINE...
-  printf '%s\n' "$@" >"$HOOKS/plan"
+  start_other_side webhook_receiver.py
 }
 
 set_webhook() { # URL [SETTING-JSON]
@@ -53,11 +32,11 @@ set_webhook() { # URL [SETTING-JSON]
 start_telling() {
   start_service --webhook-secret-file="$DIR/secret"
   create_inboxes "$ALICE" "$BOB"
-  set_webhook "http://127.0.0.1:$HOOK_PORT/told"
+  set_webhook "http://127.0.0.1:$OTHER_PORT/told"
 }
 
 posts() { # SUBJECT
-  [ ! -e "$HOOKS/posts" ] || jq -c --arg subject "$1" 'select((.body | fromjson).subject == $subject)' "$HOOKS/posts"
+  [ ! -e "$OTHER/posts" ] || jq -c --arg subject "$1" 'select((.body | fromjson).subject == $subject)' "$OTHER/posts"
 }
 
 has_posts() { # SUBJECT COUNT
@@ -67,11 +46,6 @@ has_posts() { # SUBJECT COUNT
 # The email's latest_webhook_log.
 has_log() { # SUBJECT FILTER
   received "$ALICE" "$1" | jq -e ".[0].latest_webhook_log | $2"
-}
-
-waiting() {
-  python3 -c 'import sqlite3, sys; print(*sqlite3.connect(sys.argv[1]).execute(sys.argv[2]).fetchone())' \
-    "$SERVICE/inbox.sqlite3" "SELECT count(*) FROM outgoing"
 }
 
 @test "each valid email is told of once, with its content and a time, in signed bytes" {
@@ -96,7 +70,7 @@ waiting() {
 @test "mail that an inbox's rules are against, and mail of an inbox without a webhook, is not told of" {
   start_receiver
   start_telling
-  set_webhook "http://127.0.0.1:$HOOK_PORT/told" "{\"blocked_from_addresses\": {\"addresses\": [\"$BOB\"], \"domains\": []}}"
+  set_webhook "http://127.0.0.1:$OTHER_PORT/told" "{\"blocked_from_addresses\": {\"addresses\": [\"$BOB\"], \"domains\": []}}"
   send_from_elsewhere "$BOB" "$ALICE" blocked
   send_from_elsewhere "$ALICE" "$ALICE" allowed
   wait_until 20 has_posts allowed 1
@@ -119,7 +93,7 @@ waiting() {
 @test "who answers with an error is told again, with a new time; the last answer is in the record" {
   start_receiver
   start_telling
-  plan "500 Not now" "302 http://127.0.0.1:$HOOK_PORT/elsewhere"
+  plan "500 Not now" "302 http://127.0.0.1:$OTHER_PORT/elsewhere"
   send_from_elsewhere "$BOB" "$ALICE" again
   wait_until 20 has_log again '.status_code == 500 and .response_body == "Not now"'
   wait_until 20 has_log again '.status_code == 200'
@@ -132,7 +106,7 @@ waiting() {
 
 @test "who is not there is told when it is, also after a restart of the service" {
   start_receiver
-  stop_receiver
+  stop_other_side
   start_telling
   send_from_elsewhere "$BOB" "$ALICE" later
   send_from_elsewhere "$BOB" "$ALICE" "later still"
@@ -204,7 +178,7 @@ TABLE
   start_receiver
   start_service
   create_inboxes "$ALICE" "$BOB"
-  set_webhook "http://127.0.0.1:$HOOK_PORT/told"
+  set_webhook "http://127.0.0.1:$OTHER_PORT/told"
   send_from_elsewhere "$BOB" "$ALICE" silent
   equal "$(waiting)" 0
   stop_service
