@@ -19,6 +19,7 @@
 #include "base/strbuf.h"
 #include "mail/file_name.h"
 #include "mail/header_text.h"
+#include "mail/json_writer.h"
 
 /* ---------------------------------------------------------------- lists */
 
@@ -37,6 +38,21 @@ void address_list_release(struct address_list *list)
     truncate_list(list, 0);
     free(list->unusable);
     *list = (struct address_list){0};
+}
+
+void address_list_write(const struct address_list *list, struct json_writer *writer, const char *key)
+{
+    json_key(writer, key);
+    json_begin_array(writer);
+    for (size_t i = 0; i < list->len; i++) {
+        json_begin_object(writer);
+        json_member_string(writer, "address", list->items[i].address);
+        json_member_string(writer, "name", list->items[i].name);
+        json_end_object(writer);
+    }
+    if (list->unusable != NULL)
+        json_write_string(writer, list->unusable);
+    json_end_array(writer);
 }
 
 static int append(struct address_list *list, const char *address, const char *name)

@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct json_writer;
+
 enum {
     ADDRESS_MAX_BYTES = 254, /* RFC 5321 section 4.5.3.1.3, less the angle brackets */
     ADDRESS_LIST_MAX = 1000, /* that one text may name */
@@ -30,6 +32,9 @@ struct address_list {
 };
 
 void address_list_release(struct address_list *list);
+
+/* The key and an array: an object for each address, and what is unusable as the text that it is. */
+void address_list_write(const struct address_list *list, struct json_writer *writer, const char *key);
 
 /* Whether it is one bare `local@domain`, which can be put into a header and a request as it is: UTF-8 without
  * characters that do not show, at most 254 bytes. The local part: atoms, quoted strings ("a b"@x.example) and

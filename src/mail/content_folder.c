@@ -194,21 +194,6 @@ static int add_new_text(struct content_folder *folder)
 
 /* ---------------------------------------------------------------- the head */
 
-static void write_addresses(struct json_writer *writer, const char *key, const struct address_list *list)
-{
-    json_key(writer, key);
-    json_begin_array(writer);
-    for (size_t i = 0; i < list->len; i++) {
-        json_begin_object(writer);
-        json_member_string(writer, "address", list->items[i].address);
-        json_member_string(writer, "name", list->items[i].name);
-        json_end_object(writer);
-    }
-    if (list->unusable != NULL)
-        json_write_string(writer, list->unusable);
-    json_end_array(writer);
-}
-
 static void write_head(struct json_writer *writer, const struct email_content *content)
 {
     json_begin_object(writer);
@@ -217,11 +202,11 @@ static void write_head(struct json_writer *writer, const struct email_content *c
     json_member_string(writer, "subject", content->subject);
     if (content->has_date)
         json_member_date(writer, "date", content->date_ms);
-    write_addresses(writer, "from_address", &content->from);
-    write_addresses(writer, "to_addresses", &content->to);
-    write_addresses(writer, "cc_addresses", &content->cc);
-    write_addresses(writer, "bcc_addresses", &content->bcc);
-    write_addresses(writer, "reply_to_addresses", &content->reply_to);
+    address_list_write(&content->from, writer, "from_address");
+    address_list_write(&content->to, writer, "to_addresses");
+    address_list_write(&content->cc, writer, "cc_addresses");
+    address_list_write(&content->bcc, writer, "bcc_addresses");
+    address_list_write(&content->reply_to, writer, "reply_to_addresses");
     json_member_string(writer, "message_id", content->message_id);
     json_member_string(writer, "in_reply_to_id", content->in_reply_to_id);
     json_key(writer, "references");

@@ -1440,24 +1440,11 @@ static int check_whole(struct draft_reading *reading)
     return 0;
 }
 
-static void write_addresses(struct json_writer *writer, const char *key, const struct address_list *list)
-{
-    json_key(writer, key);
-    json_begin_array(writer);
-    for (size_t i = 0; i < list->len; i++) {
-        json_begin_object(writer);
-        json_member_string(writer, "address", list->items[i].address);
-        json_member_string(writer, "name", list->items[i].name);
-        json_end_object(writer);
-    }
-    json_end_array(writer);
-}
-
 static void write_addresses_if_any(struct json_writer *writer, const char *key,
                                    const struct address_list *list)
 {
     if (list->len > 0)
-        write_addresses(writer, key, list);
+        address_list_write(list, writer, key);
 }
 
 static void write_ids(struct json_writer *writer, const char *const *ids, size_t len)
@@ -1468,7 +1455,7 @@ static void write_ids(struct json_writer *writer, const char *const *ids, size_t
 
 static void write_fields(const struct draft_reading *reading, struct json_writer *writer)
 {
-    write_addresses(writer, "to_addresses", &reading->to);
+    address_list_write(&reading->to, writer, "to_addresses");
     write_addresses_if_any(writer, "cc_addresses", &reading->cc);
     write_addresses_if_any(writer, "bcc_addresses", &reading->bcc);
     write_addresses_if_any(writer, "reply_to_addresses", &reading->reply_to);

@@ -170,19 +170,8 @@ static int find_recipients(enum reply_kind kind, const struct reply_original *or
 
 static void write_addresses(struct json_writer *writer, const char *key, const struct address_list *list)
 {
-    if (is_empty(list))
-        return;
-    json_key(writer, key);
-    json_begin_array(writer);
-    for (size_t i = 0; i < list->len; i++) {
-        json_begin_object(writer);
-        json_member_string(writer, "address", list->items[i].address);
-        json_member_string(writer, "name", list->items[i].name);
-        json_end_object(writer);
-    }
-    if (list->unusable != NULL)
-        json_write_string(writer, list->unusable);
-    json_end_array(writer);
+    if (!is_empty(list))
+        address_list_write(list, writer, key);
 }
 
 int reply_make(enum reply_kind kind, const struct reply_original *original, char **ret_reply)
