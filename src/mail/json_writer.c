@@ -128,12 +128,14 @@ size_t json_plain_len(const char *text, size_t len)
     return i;
 }
 
-int json_append_quoted(struct strbuf *out, const char *text, size_t len)
+void json_write_string_n(struct json_writer *writer, const char *text, size_t len)
 {
+    struct strbuf *out = writer->out;
     const char *text_end = text + len;
     const char *run = text; /* of bytes that stay as they are */
     const char *at = text;
 
+    separate(writer);
     strbuf_append_char(out, '"');
     while ((at += json_plain_len(at, (size_t)(text_end - at))) < text_end) {
         const struct character character = character_at(at, (size_t)(text_end - at));
@@ -150,13 +152,7 @@ int json_append_quoted(struct strbuf *out, const char *text, size_t len)
         run = at = next;
     }
     strbuf_append(out, run, (size_t)(at - run));
-    return strbuf_append_char(out, '"');
-}
-
-void json_write_string_n(struct json_writer *writer, const char *text, size_t len)
-{
-    separate(writer);
-    json_append_quoted(writer->out, text, len);
+    strbuf_append_char(out, '"');
 }
 
 void json_end_key(struct json_writer *writer)
@@ -197,17 +193,6 @@ void json_write_null(struct json_writer *writer)
     json_write_verbatim(writer, "null");
 }
 
-void json_write_date(struct json_writer *writer, int64_t realtime_ms)
-{
-    char text[32];
-    if (realtime_ms == 0) {
-        json_write_null(writer);
-        return;
-    }
-    date_format(realtime_ms, text);
-    json_write_string(writer, text);
-}
-
 void json_write_verbatim_n(struct json_writer *writer, const char *json, size_t len)
 {
     separate(writer);
@@ -240,8 +225,10 @@ void json_member_boolean(struct json_writer *writer, const char *key, bool value
 
 void json_member_date(struct json_writer *writer, const char *key, int64_t realtime_ms)
 {
+    char text[32];
+    date_format(realtime_ms, text);
     json_key(writer, key);
-    json_write_date(writer, realtime_ms);
+    json_write_string(writer, realtime_ms == 0 ? NULL : text);
 }
 
 /* ---------------------------------------------------------------- values of jansson's */

@@ -45,14 +45,9 @@ void json_write_string_n(struct json_writer *writer, const char *text, size_t le
 void json_write_integer(struct json_writer *writer, int64_t number);
 void json_write_boolean(struct json_writer *writer, bool value);
 void json_write_null(struct json_writer *writer);
-/* An ISO date in UTC (date_format()); 0 writes null. */
-void json_write_date(struct json_writer *writer, int64_t realtime_ms);
 /* Text that is already a JSON value, taken over as it is; NULL writes null. */
 void json_write_verbatim(struct json_writer *writer, const char *json);
 void json_write_verbatim_n(struct json_writer *writer, const char *json, size_t len);
-
-/* A string alone, in its quotes. 0 or the buffer's sticky error. */
-int json_append_quoted(struct strbuf *out, const char *text, size_t len);
 
 /* How many of the first bytes stand for themselves in a string: printable ASCII other than `"` and `\`. */
 size_t json_plain_len(const char *text, size_t len);
@@ -61,6 +56,7 @@ size_t json_plain_len(const char *text, size_t len);
 void json_member_string(struct json_writer *writer, const char *key, const char *text);
 void json_member_integer(struct json_writer *writer, const char *key, int64_t number);
 void json_member_boolean(struct json_writer *writer, const char *key, bool value);
+/* An ISO date in UTC (date_format()); 0 writes null. */
 void json_member_date(struct json_writer *writer, const char *key, int64_t realtime_ms);
 
 /* ---------------------------------------------------------------- values of jansson's */
