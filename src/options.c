@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -636,7 +637,9 @@ static int apply_text(struct config *config, const char *path, char *text)
     return error;
 }
 
-int options_check_owner(const struct stat *status, const char *what, const char *path)
+/* Whether nobody but this user and root can change what a file says that the options come from. `what` it is,
+ * for the words. 0, or -EPERM, said on the log. */
+static int check_owner(const struct stat *status, const char *what, const char *path)
 {
     /* /dev/null is nobody's to write to. */
     if (!S_ISREG(status->st_mode))
@@ -682,7 +685,7 @@ static int read_config_file(struct given *given, const char *path, bool is_requi
         return error;
     }
     struct config config = {.given = given, .is_private = (status.st_mode & 077) == 0};
-    error = options_check_owner(&status, what, path);
+    error = check_owner(&status, what, path);
     if (error == 0 && text != NULL)
         error = apply_text(&config, path, text);
     if (text != NULL)

@@ -11,7 +11,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/stat.h>
 
 struct options {
     char *source;       /* base URL, or "local[:DIR]"; never NULL after options_read() */
@@ -55,9 +54,5 @@ bool options_is_mount_helper(const char *program);
 enum options_result options_read(int argc, char **argv, struct options *ret_options);
 
 void options_release(struct options *options);
-
-/* Whether nobody but this user and root can change what a file says that the options come from. `what` it is,
- * for the words. 0, or -EPERM, said on the log. */
-int options_check_owner(const struct stat *status, const char *what, const char *path);
 
 #endif
