@@ -35,9 +35,10 @@ static const struct tree_caller *begin(struct fs_request *request, fuse_req_t fu
  * asks for the attributes of what it has read again.
  *
  * This is the one notification that is made from within a request. It waits for nothing but the file's pages,
- * and those can only be waiting for a read of the same file. At a first open there has been no read. Should
- * another open of the file be answered meanwhile, and its reader be quicker, then another thread answers that
- * read: at most one thread at a time is here, and reads need no slot (fs/request_loop.h).
+ * and those can only be waiting for a read of the same file. At a first open there has been no read, and no
+ * other open of the file is answered meanwhile, for one thread carries out all that is answered at once
+ * (fs/request_loop.h). Several do while the loop ends: then at most one is here, and another answers the
+ * read.
  */
 
 /* Whether the content is still what the kernel was handed. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The request loop: reading the device, the slots, and the threads. Waking a thread costs more than most
- * requests do, so after an answer one thread looks for the next request for some microseconds before it
+ * requests do, so after an answer the leader looks for the next request for some microseconds before it
  * sleeps.
  */
 #include "fs/request_loop.h"
@@ -9,10 +9,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -29,11 +29,9 @@ enum {
     LAST_REQUESTS_MAX = 1000,
 };
 
-/* What a thread of the loop needs. */
 struct request_thread {
     struct request_loop *loop;
-    int epoll_fd;
-    char *buffer;
+    char message[BUFFER_BYTES];
 };
 
 /* The message of the kernel that interrupts a request. */
@@ -88,6 +86,30 @@ static bool needs_slot(const struct fuse_in_header *header)
                tree_waits_for_service(((const struct fuse_rename2_in *)arguments)->newdir, false);
     default:
         return tree_waits_for_service(header->nodeid, header->opcode == FUSE_FLUSH);
+    }
+}
+
+/* Whether the leader carries it out itself. */
+static bool is_answered_at_once(const char *message, size_t len)
+{
+    if (len < sizeof(struct fuse_in_header))
+        return false;
+    switch (header_of(message)->opcode) {
+    case FUSE_FORGET:
+    case FUSE_BATCH_FORGET:
+        return true;
+    case FUSE_LOOKUP:
+    case FUSE_GETATTR:
+    case FUSE_OPEN:
+    case FUSE_READ:
+    case FUSE_RELEASE:
+    case FUSE_OPENDIR:
+    case FUSE_READDIR:
+    case FUSE_READDIRPLUS:
+    case FUSE_RELEASEDIR:
+        return tree_answers_at_once(header_of(message)->nodeid);
+    default:
+        return false;
     }
 }
 
@@ -268,68 +290,44 @@ static int64_t now_ns(void)
 /* Receives a message without waiting: its length, 0 (none is there, or the request was interrupted before it
  * was read), or -errno: the mount has ended. Not by libfuse, which prints an error where a mount ends in the
  * middle. */
-static ssize_t receive(const struct request_thread *thread)
+static ssize_t receive(struct request_thread *thread)
 {
-    ssize_t len = read(fuse_session_fd(thread->loop->fuse), thread->buffer, BUFFER_BYTES);
+    ssize_t len = read(fuse_session_fd(thread->loop->fuse), thread->message, sizeof(thread->message));
     if (len < 0)
         return errno == EINTR || errno == EAGAIN || errno == ENOENT ? 0 : -errno;
     return len > 0 ? len : -ENODEV;
 }
 
-/* The same, for some time: at most one thread at a time spins. Work that is there goes before work that may
- * come, so others are let run between two attempts; the kernel wakes one of those who sleep on the device all
- * the same. */
-static ssize_t receive_soon(const struct request_thread *thread)
+/* The same, for some time. Work that is there goes before work that may come, so others are let run between
+ * two attempts. */
+static ssize_t receive_soon(struct request_thread *thread)
 {
-    struct request_loop *loop = thread->loop;
+    const struct request_loop *loop = thread->loop;
     ssize_t len = receive(thread);
-    if (len != 0 || !loop->may_spin || atomic_flag_test_and_set(&loop->is_spinning))
-        return len;
-    int64_t until_ns = now_ns() + SPIN_NS;
-    while ((len = receive(thread)) == 0 && !loop->is_ending && now_ns() < until_ns)
+    int64_t until_ns = len == 0 && loop->may_spin ? now_ns() + SPIN_NS : 0;
+    while (len == 0 && !loop->is_ending && now_ns() < until_ns) {
         sched_yield();
-    atomic_flag_clear(&loop->is_spinning);
+        len = receive(thread);
+    }
+    return len;
+}
+
+/* The next message: its length; 0: the threads are to end; -errno: the mount has ended. */
+static ssize_t await_message(struct request_thread *thread)
+{
+    const struct request_loop *loop = thread->loop;
+    struct pollfd events[] = {{.fd = fuse_session_fd(loop->fuse), .events = POLLIN},
+                              {.fd = loop->end_fd, .events = POLLIN}};
+    ssize_t len = 0;
+    while (!loop->is_ending && (len = receive_soon(thread)) == 0)
+        if (poll(events, ARRAY_LEN(events), -1) < 0 && errno != EINTR)
+            return -errno;
     return len;
 }
 
 /* ---------------------------------------------------------------- threads */
 
-static void *read_device(void *argument);
-
-/* An epoll of its own for each thread: EPOLLEXCLUSIVE wakes one of them for a request, not all. */
-static int open_epoll(const struct request_loop *loop)
-{
-    struct epoll_event request = {.events = EPOLLIN | EPOLLEXCLUSIVE};
-    struct epoll_event end = {.events = EPOLLIN};
-    _cleanup_close_ int fd = epoll_create1(EPOLL_CLOEXEC);
-    if (fd < 0 || epoll_ctl(fd, EPOLL_CTL_ADD, fuse_session_fd(loop->fuse), &request) != 0 ||
-        epoll_ctl(fd, EPOLL_CTL_ADD, loop->end_fd, &end) != 0)
-        return -errno;
-    return TAKE_FD(fd);
-}
-
-static void free_thread(struct request_thread *thread)
-{
-    if (thread->epoll_fd >= 0)
-        close(thread->epoll_fd);
-    free(thread->buffer);
-    free(thread);
-}
-
-static int new_thread(struct request_loop *loop, struct request_thread **ret_thread)
-{
-    struct request_thread *thread = calloc(1, sizeof(*thread));
-    if (thread == NULL)
-        return -ENOMEM;
-    *thread = (struct request_thread){.loop = loop, .buffer = malloc(BUFFER_BYTES)};
-    thread->epoll_fd = open_epoll(loop);
-    int error = thread->buffer == NULL ? -ENOMEM : thread->epoll_fd < 0 ? thread->epoll_fd : 0;
-    if (error != 0)
-        free_thread(thread);
-    else
-        *ret_thread = thread;
-    return error;
-}
+static void *run_thread(void *argument);
 
 /* The loop may be released from now on. */
 static void leave(struct request_loop *loop)
@@ -342,20 +340,20 @@ static void leave(struct request_loop *loop)
 
 static int start_thread(struct request_loop *loop)
 {
-    struct request_thread *thread = NULL;
     pthread_t id;
-    int error = new_thread(loop, &thread);
-    if (error != 0)
-        return error;
-    error = thread_start(&id, "fs-request", read_device, thread);
+    struct request_thread *thread = malloc(sizeof(*thread));
+    if (thread == NULL)
+        return -ENOMEM;
+    thread->loop = loop;
+    int error = thread_start(&id, "fs-request", run_thread, thread);
     if (error == 0)
         pthread_detach(id);
     else
-        free_thread(thread);
+        free(thread);
     return error;
 }
 
-/* One more thread reads the device. 0, -EAGAIN: there are as many as there may be, or another -errno. */
+/* One more thread. 0, -EAGAIN: there are as many as there may be, or another -errno. */
 static int add_thread(struct request_loop *loop)
 {
     pthread_mutex_lock(&loop->lock);
@@ -363,15 +361,40 @@ static int add_thread(struct request_loop *loop)
     if (may_start)
         loop->threads++;
     pthread_mutex_unlock(&loop->lock);
-    if (!may_start)
-        return -EAGAIN;
-    atomic_fetch_add(&loop->idle, 1);
-    int error = start_thread(loop);
-    if (error != 0) {
-        atomic_fetch_sub(&loop->idle, 1);
+    int error = may_start ? start_thread(loop) : -EAGAIN;
+    if (may_start && error != 0)
         leave(loop);
-    }
     return error;
+}
+
+/* Waits until this thread is to lead. False: it is one too many. */
+static bool lead(struct request_loop *loop)
+{
+    pthread_mutex_lock(&loop->lock);
+    bool is_first = !loop->is_led;
+    bool waits = !is_first && loop->waiting < REQUEST_LOOP_WAITING_MAX;
+    loop->is_led = true;
+    if (waits)
+        loop->waiting++;
+    pthread_mutex_unlock(&loop->lock);
+    while (waits && sem_wait(&loop->called) != 0 && errno == EINTR)
+        continue;
+    return is_first || waits;
+}
+
+/* The leader leads no more. False: nobody waits to do it. */
+static bool call_next(struct request_loop *loop)
+{
+    pthread_mutex_lock(&loop->lock);
+    bool is_called = loop->waiting > 0;
+    if (is_called)
+        loop->waiting--;
+    else
+        loop->is_led = false;
+    pthread_mutex_unlock(&loop->lock);
+    if (is_called)
+        sem_post(&loop->called);
+    return is_called;
 }
 
 static void end_all_threads(const struct request_loop *loop)
@@ -389,57 +412,44 @@ static void report_end(struct request_loop *loop)
         loop->ended(loop->context);
 }
 
-/* Without another idle thread, and without one that can be started, requests wait in the kernel until this
- * one is carried out. */
-static void take_and_let_others_read(const struct request_thread *thread, ssize_t len)
-{
-    if (atomic_fetch_sub(&thread->loop->idle, 1) == 1)
-        (void)add_thread(thread->loop);
-    take_message(thread->loop, thread->buffer, (size_t)len);
-}
-
-/* Counts this thread as idle, unless enough others are. A thread that is about to end must not count even for
- * a moment: the last one that reads would take a request that waits, and start nobody in its place. */
-static bool become_idle(struct request_loop *loop)
-{
-    unsigned int idle = loop->idle;
-    while (idle < REQUEST_LOOP_IDLE_MAX)
-        if (atomic_compare_exchange_weak(&loop->idle, &idle, idle + 1))
-            return true;
-    return false;
-}
-
-/* Reads and carries out until this thread is one too many, or the mount ends: -errno. */
-static int serve(const struct request_thread *thread)
+/* Leads: reads messages and carries them out, until one may wait. Another thread leads while that is carried
+ * out; where there is none and none can be started, requests wait in the kernel meanwhile. The result is that
+ * of await_message(); where it is not above 0, this thread leads still. */
+static ssize_t take_messages(struct request_thread *thread)
 {
     struct request_loop *loop = thread->loop;
-    struct epoll_event event;
-    while (!loop->is_ending) {
-        ssize_t len = receive_soon(thread);
-        if (len < 0)
-            return (int)len;
-        if (len == 0 && epoll_wait(thread->epoll_fd, &event, 1, -1) < 0 && errno != EINTR)
-            return -errno;
-        if (len == 0)
-            continue;
-        take_and_let_others_read(thread, len);
-        if (!become_idle(loop))
-            return 0;
-    }
-    /* What the kernel has handed out already may be the last close of a message. */
     ssize_t len;
-    for (int i = 0; i < LAST_REQUESTS_MAX && (len = receive(thread)) > 0; i++)
-        take_message(loop, thread->buffer, (size_t)len);
-    return 0;
+    while ((len = await_message(thread)) > 0 && is_answered_at_once(thread->message, (size_t)len))
+        carry_out(loop, thread->message, (size_t)len);
+    if (len <= 0)
+        return len;
+    if (!call_next(loop))
+        (void)add_thread(loop);
+    take_message(loop, thread->message, (size_t)len);
+    return len;
 }
 
-static void *read_device(void *argument)
+/* What the kernel has handed out already may be the last close of a message. */
+static void take_last_messages(struct request_thread *thread)
+{
+    ssize_t len;
+    for (int i = 0; i < LAST_REQUESTS_MAX && (len = receive(thread)) > 0; i++)
+        take_message(thread->loop, thread->message, (size_t)len);
+}
+
+static void *run_thread(void *argument)
 {
     struct request_thread *thread = argument;
     struct request_loop *loop = thread->loop;
-    int error = serve(thread);
-    free_thread(thread);
-    if (error != 0)
+    ssize_t len = 1;
+    while (len > 0 && lead(loop))
+        len = take_messages(thread);
+    if (len <= 0)
+        call_next(loop);
+    if (len == 0)
+        take_last_messages(thread);
+    free(thread);
+    if (len < 0)
         report_end(loop);
     leave(loop);
     return NULL;
@@ -451,9 +461,9 @@ int request_loop_init(struct request_loop *loop, struct fuse_session *fuse, void
                       void *context)
 {
     *loop = (struct request_loop){.fuse = fuse, .ended = ended, .context = context};
-    atomic_flag_clear(&loop->is_spinning);
     atomic_flag_clear(&loop->is_end_reported);
     pthread_mutex_init(&loop->lock, NULL);
+    sem_init(&loop->called, 0, 0);
     clock_condition_init(&loop->thread_ended);
     loop->aside_end = &loop->first_aside;
     loop->may_spin = sysconf(_SC_NPROCESSORS_ONLN) > 1;
@@ -491,5 +501,6 @@ void request_loop_release(struct request_loop *loop)
     if (loop->end_fd >= 0)
         close(loop->end_fd);
     pthread_cond_destroy(&loop->thread_ended);
+    sem_destroy(&loop->called);
     pthread_mutex_destroy(&loop->lock);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The threads that read the kernel's requests and carry them out. There is one kind: a thread reads a
- * request, carries it out, waits in it where it must, and reads the next. Whoever reads a request while no
- * other thread is idle starts one more, up to REQUEST_LOOP_THREADS_MAX; a thread that is idle beside
- * REQUEST_LOOP_IDLE_MAX others ends.
+ * The threads that read the kernel's requests and carry them out. One of them, the *leader*, reads the FUSE
+ * device; the others carry out a request, or wait to be called. What is answered at once
+ * (tree_answers_at_once()) the leader carries out itself and reads on: to wake another thread for it costs
+ * more than the answer, and takes a CPU from whoever asks. Before it carries out any other request it calls
+ * one that waits, or starts one, up to REQUEST_LOOP_THREADS_MAX: that one leads from then on. Whoever is done
+ * leads if nobody does; else it waits to be called, and ends where REQUEST_LOOP_WAITING_MAX do so already.
  *
  * What may wait for the service (tree_waits_for_service()) needs one of REQUEST_LOOP_SLOTS slots, so that the
  * other threads are left for closes, which barriers and renames wait for, and for what is answered from
@@ -19,14 +21,15 @@
  * at a time, since the kernel locks a folder or a file for most of them. Should all threads wait, then
  * requests stay in the kernel until one is done.
  *
- * A thread without a request sleeps on the FUSE device and on an event that ends it, so that threads end
- * cleanly, without signals; and none wakes by the clock.
+ * The leader sleeps on the FUSE device and on an event that ends it, and whoever ends calls the next: so
+ * threads end cleanly, without signals; and none wakes by the clock.
  */
 #ifndef INBOXFS_FS_REQUEST_LOOP_H
 #define INBOXFS_FS_REQUEST_LOOP_H
 
 #include <fuse_lowlevel.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -34,7 +37,7 @@ enum {
     REQUEST_LOOP_SLOTS = 64,
     REQUEST_LOOP_WITHOUT_SLOT_MAX = 16,
     REQUEST_LOOP_THREADS_MAX = REQUEST_LOOP_SLOTS + 64,
-    REQUEST_LOOP_IDLE_MAX = 8,
+    REQUEST_LOOP_WAITING_MAX = 8,
     REQUEST_LOOP_EARLY_MAX = 64,          /* interrupts remembered that found nothing set aside, the latest */
     REQUEST_LOOP_MAX_WRITE = 1024 * 1024, /* bytes of one write request */
 };
@@ -43,16 +46,17 @@ struct request_loop {
     struct fuse_session *fuse;   /* borrowed */
     int end_fd;                  /* readable when the threads are to end; never read */
     bool may_spin;               /* look for the next request for a moment before sleeping */
-    atomic_uint idle;            /* threads that have no request, or are about to start */
     atomic_bool is_ending;       /* request_loop_stop() was called */
     atomic_bool is_end_expected; /* the mount may go away without `ended` being called */
-    atomic_flag is_spinning;
     atomic_flag is_end_reported;
     void (*ended)(void *context); /* the mount went away: called once at most, by one of the threads */
     void *context;
     pthread_mutex_t lock; /* a leaf */
     pthread_cond_t thread_ended;
+    sem_t called;                           /* posted once for each thread that is to lead */
     unsigned int threads;                   /* protected by lock, like all below */
+    unsigned int waiting;                   /* threads that were not called yet */
+    bool is_led;                            /* somebody leads, or was called to */
     unsigned int slots_taken;               /* not 0 while something is set aside */
     unsigned int without_slot;              /* requests carried out that were set aside and interrupted */
     uint64_t early[REQUEST_LOOP_EARLY_MAX]; /* numbers of the requests that these interrupts are for */

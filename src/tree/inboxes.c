@@ -188,7 +188,7 @@ static int open_email(struct tree *tree, const struct tree_caller *caller, uint6
     return 0;
 }
 
-const struct node_ops email_ops = {.get = get_email, .open = open_email};
+const struct node_ops email_ops = {.get = get_email, .open = open_email, .answers_at_once = true};
 
 /* ---------------------------------------------------------------- inbox.json */
 
@@ -740,6 +740,7 @@ const struct node_ops inbox_ops = {
     .is_listing_lasting = true,
     .is_announced = node_is_announced,
     .rename = mark_email,
+    .answers_at_once = true,
 };
 
 /* ---------------------------------------------------------------- inboxes/ */

@@ -187,6 +187,7 @@ struct node_ops {
     /* tree_waits_for_service() */
     bool waits_for_service;
     bool is_closed_at_service;
+    bool answers_at_once; /* tree_answers_at_once() */
 
     /* Of folders. lookup NULL: it is none. */
     int (*lookup)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,

@@ -646,6 +646,11 @@ bool tree_waits_for_service(uint64_t ino, bool is_close)
     return is_close ? ops->is_closed_at_service : ops->waits_for_service;
 }
 
+bool tree_answers_at_once(uint64_t ino)
+{
+    return node_ops_of(ino)->answers_at_once;
+}
+
 bool tree_handle_is_control(const struct tree_handle *handle)
 {
     return handle->ops->is_control;

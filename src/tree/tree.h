@@ -132,6 +132,10 @@ int tree_get_statistics(struct tree *tree, struct statvfs *ret);
  * open never wait for the service. */
 bool tree_waits_for_service(uint64_t ino, bool is_close);
 
+/* Whether looking up names in it, its attributes, listing, opening, reading and releasing it wait for nothing
+ * but one read of the disk at most. Decided by its kind alone, too. */
+bool tree_answers_at_once(uint64_t ino);
+
 /* ---------------------------------------------------------------- listings */
 
 /* A position is where to go on; 0 is the start, and gives what is there at that moment. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The slots of the request loop, without a mount: this file has in place of libfuse's the functions that the
- * loop calls, and a socket in place of the FUSE device.
+ * The threads and slots of the request loop, without a mount: this file has in place of libfuse's the
+ * functions that the loop calls, and a socket in place of the FUSE device.
  */
 #include "fs/request_loop.h"
 
@@ -88,14 +88,27 @@ static uint64_t find_slow_node(void)
     return ino;
 }
 
-static void send_request(uint64_t unique)
+/* A number of a node whose requests are answered at once. */
+static uint64_t find_quick_node(void)
 {
-    struct {
+    uint64_t ino = TREE_ROOT_INO;
+    while (!tree_answers_at_once(ino))
+        ino++;
+    return ino;
+}
+
+static void send_message(uint64_t unique, uint32_t opcode, uint64_t ino)
+{
+    const struct {
         struct fuse_in_header header;
         struct fuse_getattr_in body;
-    } message = {.header = {.len = sizeof(message), .opcode = FUSE_GETATTR, .unique = unique}};
-    message.header.nodeid = find_slow_node();
+    } message = {.header = {.len = sizeof(message), .opcode = opcode, .unique = unique, .nodeid = ino}};
     assert_int_equal(send(device.ends[0], &message, sizeof(message), 0), sizeof(message));
+}
+
+static void send_request(uint64_t unique)
+{
+    send_message(unique, FUSE_GETATTR, find_slow_node());
 }
 
 static void send_interrupt(uint64_t unique, uint64_t interrupted)
@@ -108,17 +121,94 @@ static void send_interrupt(uint64_t unique, uint64_t interrupted)
     assert_int_equal(send(device.ends[0], &message, sizeof(message), 0), sizeof(message));
 }
 
+static int start(void **state)
+{
+    static struct request_loop loop;
+    device = (struct device){.is_open = false};
+    pthread_mutex_init(&device.lock, NULL);
+    pthread_cond_init(&device.changed, NULL);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, device.ends) != 0 ||
+        request_loop_init(&loop, NULL, ignore_end, NULL) != 0 || request_loop_start(&loop) != 0)
+        return -1;
+    *state = &loop;
+    return 0;
+}
+
+static void open_gate(void)
+{
+    pthread_mutex_lock(&device.lock);
+    device.is_open = true;
+    pthread_cond_broadcast(&device.changed);
+    pthread_mutex_unlock(&device.lock);
+}
+
+static int stop(void **state)
+{
+    struct request_loop *loop = *state;
+    open_gate();
+    request_loop_stop(loop);
+    request_loop_release(loop);
+    pthread_cond_destroy(&device.changed);
+    pthread_mutex_destroy(&device.lock);
+    close(device.ends[0]);
+    close(device.ends[1]);
+    return 0;
+}
+
+static unsigned int count_threads(struct request_loop *loop)
+{
+    pthread_mutex_lock(&loop->lock);
+    unsigned int threads = loop->threads;
+    pthread_mutex_unlock(&loop->lock);
+    return threads;
+}
+
+static void what_is_answered_at_once_takes_one_thread(void **state)
+{
+    struct request_loop *loop = *state;
+    open_gate();
+    for (uint64_t unique = 1; unique <= 100; unique++)
+        send_message(unique, unique % 2 == 0 ? FUSE_OPEN : FUSE_RELEASE, find_quick_node());
+    assert_true(await_come(100));
+    assert_int_equal(count_threads(loop), 1);
+}
+
+static void what_waits_holds_nothing_up(void **state)
+{
+    struct request_loop *loop = *state;
+    uint64_t unique = 0;
+    while (unique < 3 * REQUEST_LOOP_WAITING_MAX) {
+        send_message(++unique, FUSE_FSYNCDIR, TREE_ROOT_INO);
+        assert_true(await_come(unique));
+    }
+    send_message(++unique, FUSE_GETATTR, find_quick_node());
+    assert_true(await_come(unique));
+    open_gate();
+    for (int i = 0; count_threads(loop) > REQUEST_LOOP_WAITING_MAX + 1 && i < WAIT_S * 1000; i++)
+        usleep(1000);
+    assert_in_range(count_threads(loop), 1, REQUEST_LOOP_WAITING_MAX + 1);
+    send_message(++unique, FUSE_FSYNCDIR, TREE_ROOT_INO);
+    assert_true(await_come(unique));
+}
+
+static void without_a_thread_more_requests_wait_in_the_kernel(void **state)
+{
+    uint64_t unique = 0;
+    (void)state;
+    while (unique < REQUEST_LOOP_THREADS_MAX) {
+        send_message(++unique, FUSE_FSYNCDIR, TREE_ROOT_INO);
+        assert_true(await_come(unique));
+    }
+    send_message(++unique, FUSE_FSYNCDIR, TREE_ROOT_INO);
+    open_gate();
+    assert_true(await_come(unique));
+}
+
 /* Interrupts that come while their request is set aside, and before it is. */
 static void what_is_interrupted_waits_for_no_slot(void **state)
 {
-    struct request_loop loop;
     uint64_t unique = 0;
     (void)state;
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, device.ends), 0);
-    pthread_mutex_init(&device.lock, NULL);
-    pthread_cond_init(&device.changed, NULL);
-    assert_int_equal(request_loop_init(&loop, NULL, ignore_end, NULL), 0);
-    assert_int_equal(request_loop_start(&loop), 0);
     while (unique < REQUEST_LOOP_SLOTS) {
         send_request(++unique);
         assert_true(await_come(unique));
@@ -132,23 +222,17 @@ static void what_is_interrupted_waits_for_no_slot(void **state)
     assert_true(await_come(103));
 
     send_request(105);
-    pthread_mutex_lock(&device.lock);
-    device.is_open = true;
-    pthread_cond_broadcast(&device.changed);
-    pthread_mutex_unlock(&device.lock);
+    open_gate();
     assert_true(await_come(105));
-    request_loop_stop(&loop);
-    request_loop_release(&loop);
-    pthread_cond_destroy(&device.changed);
-    pthread_mutex_destroy(&device.lock);
-    close(device.ends[0]);
-    close(device.ends[1]);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_interrupted_waits_for_no_slot),
+        cmocka_unit_test_setup_teardown(what_is_answered_at_once_takes_one_thread, start, stop),
+        cmocka_unit_test_setup_teardown(what_waits_holds_nothing_up, start, stop),
+        cmocka_unit_test_setup_teardown(without_a_thread_more_requests_wait_in_the_kernel, start, stop),
+        cmocka_unit_test_setup_teardown(what_is_interrupted_waits_for_no_slot, start, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
