@@ -38,8 +38,7 @@ struct envelope {
     enum envelope_kind kind;
     char state[ENVELOPE_STATE_SIZE];
     char *name;                        /* in the folder where the state shows it */
-    char digest[ENVELOPE_DIGEST_SIZE]; /* of a message when it was handed in: its text, what it answers, its
-                                          attachments; "" before */
+    char digest[ENVELOPE_DIGEST_SIZE]; /* of a message's content when it was handed in; "" before */
     char key[ENVELOPE_KEY_SIZE];       /* idempotency key; "": none yet */
 
     /* of a message */

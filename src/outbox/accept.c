@@ -8,9 +8,7 @@
 #include "outbox/accept.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -218,33 +216,17 @@ static int allocate_part_ids(struct envelope *next, const struct draft *draft)
     return 0;
 }
 
-static void add_to_digest(char digest[ENVELOPE_DIGEST_SIZE], const char *text)
-{
-    char both[2 * ENVELOPE_DIGEST_SIZE];
-    memcpy(both, digest, ENVELOPE_DIGEST_SIZE);
-    hash_sha256(text, strlen(text), both + ENVELOPE_DIGEST_SIZE);
-    hash_sha256(both, sizeof(both), digest);
-}
-
-/* The same words in answer to two emails are two messages, and so are the same words with two contents of an
- * attachment. A content is known by its number, and by when it was handed in, for it may be written anew in
- * its place. */
-static void digest_message(const struct acceptance *acceptance, const char *bytes, size_t len,
+/* The same words in answer to two emails are two messages. */
+static void digest_message(const struct envelope *envelope, const char *bytes, size_t len,
                            char ret_digest[ENVELOPE_DIGEST_SIZE])
 {
-    const struct transition *transition = &acceptance->transition;
-    const struct binding *binding = &transition->binding;
+    char both[2 * ENVELOPE_DIGEST_SIZE];
     hash_sha256(bytes, len, ret_digest);
-    if (transition->next.answers != NULL)
-        add_to_digest(ret_digest, transition->next.answers);
-    pthread_mutex_lock(&transition->outbox->lock);
-    for (size_t i = 0; i < binding->len; i++) {
-        char text[64];
-        const struct envelope *attachment = &binding->items[i]->envelope;
-        snprintf(text, sizeof(text), "%" PRIu64 " %" PRIu64, attachment->content, attachment->order);
-        add_to_digest(ret_digest, text);
-    }
-    pthread_mutex_unlock(&transition->outbox->lock);
+    if (envelope->answers == NULL)
+        return;
+    memcpy(both, ret_digest, ENVELOPE_DIGEST_SIZE);
+    hash_sha256(envelope->answers, strlen(envelope->answers), both + ENVELOPE_DIGEST_SIZE);
+    hash_sha256(both, sizeof(both), ret_digest);
 }
 
 /* A key belongs to a content. The item's own key is kept if the content is still the same; else a
@@ -254,7 +236,7 @@ static int choose_key(struct acceptance *acceptance, const char *bytes, size_t l
     struct outbox *outbox = acceptance->transition.outbox;
     struct envelope *next = &acceptance->transition.next;
     char digest[ENVELOPE_DIGEST_SIZE];
-    digest_message(acceptance, bytes, len, digest);
+    digest_message(next, bytes, len, digest);
     bool is_unedited = next->key[0] != '\0' && strcmp(next->digest, digest) == 0;
     memcpy(next->digest, digest, sizeof(digest));
     if (is_unedited)
@@ -335,9 +317,9 @@ static int check_message(struct acceptance *acceptance, const char *bytes, size_
     error = error != 0 ? error : draft_sequence(draft->request, next->from, next->sequence);
     error = error != 0 ? error : allocate_part_ids(next, draft);
     error = error != 0 ? error : take_not_carried(next, draft);
-    error = error != 0 ? error : pin_attachments(acceptance, draft, ret_reason);
     error = error != 0 ? error : choose_key(acceptance, bytes, len);
-    return error != 0 ? error : find_thread(acceptance, draft);
+    error = error != 0 ? error : find_thread(acceptance, draft);
+    return error != 0 ? error : pin_attachments(acceptance, draft, ret_reason);
 }
 
 /* ---------------------------------------------------------------- both kinds */

@@ -191,8 +191,13 @@ static bool is_superseded(const struct renaming *renaming, const struct item *wa
 /* Whether the two are one message: the same text, with the same attachments. */
 static bool is_same_message(const struct envelope *one, const struct envelope *other)
 {
-    return one->from != NULL && other->from != NULL && strcmp(one->from, other->from) == 0 &&
-           strcmp(one->digest, other->digest) == 0;
+    if (one->from == NULL || other->from == NULL || strcmp(one->from, other->from) != 0 ||
+        strcmp(one->digest, other->digest) != 0 || one->attachments_len != other->attachments_len)
+        return false;
+    for (size_t i = 0; i < one->attachments_len; i++)
+        if (one->attachments[i].content != other->attachments[i].content)
+            return false;
+    return true;
 }
 
 static int supersede_locked(struct renaming *renaming)

@@ -258,19 +258,6 @@ sent_at_least() { # COUNT
   holds "$DIR/requests" 'length == 2 and .[0].json.idempotency_key == .[1].json.idempotency_key'
 }
 
-@test "moved back after its attachment was replaced it is another message, with a key of its own" {
-  server_answers send '{"status": 500}' '"ok"'
-  echo before >"$MOUNT/attachments/a.txt"
-  printf 'From: %s\nTo: %s\nSubject: x\nAttach: a.txt\n\nx\n' "$ALICE" "$BOB" >"$MOUNT/outbox/again"
-  wait_failed again
-  echo after >"$MOUNT/attachments/a.txt"
-  mv "$MOUNT/failed/again" "$MOUNT/outbox/again"
-  wait_sent again
-  server_requests send >"$DIR/requests"
-  holds "$DIR/requests" 'length == 2 and .[0].json.idempotency_key != .[1].json.idempotency_key'
-  holds "$DIR/requests" '.[0].json.attachment_ids != .[1].json.attachment_ids'
-}
-
 # ---------------------------------------------------------------- refused
 
 @test "other 4xx: failed, with the service's words in any of its forms" {

@@ -258,52 +258,6 @@ static void edited_gets_a_new_key(void **state)
     assert_string_not_equal(first, second);
 }
 
-static void hand_in_again(struct world *world, bool goes_by_drafts)
-{
-    if (goes_by_drafts) {
-        assert_int_equal(
-            outbox_take_out(world->outbox, OUTBOX_FOLDER_FAILED, "m.eml", world->drafts, "m.eml", 0), 0);
-        assert_int_equal(move_in(world, "m.eml", OUT, "m.eml"), 0);
-    } else {
-        assert_int_equal(move(world, FAILED, "m.eml", OUT, "m.eml"), 0);
-    }
-    assert_int_equal(settle(world), 0);
-}
-
-static void replace_by_moving(struct world *world)
-{
-    put_draft(world, "a.txt", "after");
-    assert_int_equal(move_in(world, "a.txt", ATTACHED, "a.txt"), 0);
-}
-
-static void replace_by_writing(struct world *world)
-{
-    struct outbox_handle *handle = NULL;
-    assert_int_equal(open_attached(world, "a.txt", O_WRONLY | O_TRUNC, &handle), 0);
-    append(handle, "after", 0);
-    finish(handle);
-}
-
-/* The text says only the attachment's name. */
-static void a_replaced_attachment_makes_a_new_key(void **state)
-{
-    static void (*const replace[])(struct world * world) = {NULL, replace_by_moving, replace_by_writing};
-    struct world *world = *state;
-    for (unsigned int i = 0; i < 2 * ARRAY_LEN(replace); i++) {
-        copy_in(world, ATTACHED, "a.txt", "before");
-        fail_one(world, "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n");
-        world_reopen(world);
-        bool is_replaced = replace[i / 2] != NULL;
-        if (is_replaced)
-            replace[i / 2](world);
-        hand_in_again(world, i % 2 == 1);
-        _cleanup_free_ char *first = key_of_send(world, 2 * i);
-        _cleanup_free_ char *second = key_of_send(world, 2 * i + 1);
-        assert_int_equal(strcmp(first, second) != 0, is_replaced);
-        assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt"), 0);
-    }
-}
-
 static void from_sent_gets_a_new_key(void **state)
 {
     struct world *world = *state;
@@ -338,7 +292,6 @@ int main(void)
         WORLD_TEST(unedited_by_way_of_drafts_keeps_the_key_once),
         WORLD_TEST(unedited_under_a_temporary_name_keeps_the_key_once),
         WORLD_TEST(edited_gets_a_new_key),
-        WORLD_TEST(a_replaced_attachment_makes_a_new_key),
         WORLD_TEST(from_sent_gets_a_new_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
