@@ -18,9 +18,9 @@ enum {
 
 static char deleted_marker;
 
-static uint64_t hash_key(const char *key, size_t len)
+static uint64_t hash_key(const char *key)
 {
-    return hash_bytes(random_process_seed(), key, len);
+    return hash_bytes(random_process_seed(), key, strlen(key));
 }
 
 static bool slot_is_deleted(const struct map_slot *slot)
@@ -29,16 +29,16 @@ static bool slot_is_deleted(const struct map_slot *slot)
 }
 
 /* The slot of the key, or NULL. */
-static struct map_slot *find_slot(const struct map *map, const char *key, size_t len)
+static struct map_slot *find_slot(const struct map *map, const char *key)
 {
     if (map->capacity == 0)
         return NULL;
     size_t mask = map->capacity - 1;
-    for (size_t i = hash_key(key, len) & mask;; i = (i + 1) & mask) {
+    for (size_t i = hash_key(key) & mask;; i = (i + 1) & mask) {
         struct map_slot *slot = &map->slots[i];
         if (slot->key == NULL && slot->value == NULL)
             return NULL;
-        if (slot->key != NULL && strncmp(slot->key, key, len) == 0 && slot->key[len] == '\0')
+        if (slot->key != NULL && strcmp(slot->key, key) == 0)
             return slot;
     }
 }
@@ -47,7 +47,7 @@ static struct map_slot *find_slot(const struct map *map, const char *key, size_t
 static bool insert_new(struct map_slot *slots, size_t capacity, const char *key, void *value)
 {
     size_t mask = capacity - 1;
-    for (size_t i = hash_key(key, strlen(key)) & mask;; i = (i + 1) & mask) {
+    for (size_t i = hash_key(key) & mask;; i = (i + 1) & mask) {
         if (slots[i].key != NULL)
             continue;
         bool reused = slot_is_deleted(&slots[i]);
@@ -84,7 +84,7 @@ void map_release(struct map *map)
 
 int map_set(struct map *map, const char *key, void *value)
 {
-    struct map_slot *slot = find_slot(map, key, strlen(key));
+    struct map_slot *slot = find_slot(map, key);
     if (slot != NULL) {
         *slot = (struct map_slot){.key = key, .value = value};
         return 0;
@@ -98,20 +98,15 @@ int map_set(struct map *map, const char *key, void *value)
     return 0;
 }
 
-void *map_find_n(const struct map *map, const char *key, size_t key_len)
-{
-    const struct map_slot *slot = find_slot(map, key, key_len);
-    return slot == NULL ? NULL : slot->value;
-}
-
 void *map_find(const struct map *map, const char *key)
 {
-    return map_find_n(map, key, strlen(key));
+    const struct map_slot *slot = find_slot(map, key);
+    return slot == NULL ? NULL : slot->value;
 }
 
 void *map_remove(struct map *map, const char *key)
 {
-    struct map_slot *slot = find_slot(map, key, strlen(key));
+    struct map_slot *slot = find_slot(map, key);
     if (slot == NULL)
         return NULL;
     void *value = slot->value;

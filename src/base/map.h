@@ -30,7 +30,6 @@ int map_set(struct map *map, const char *key, void *value);
 
 /* The value, or NULL. */
 void *map_find(const struct map *map, const char *key);
-void *map_find_n(const struct map *map, const char *key, size_t key_len);
 
 /* Removes an entry and returns its value, or NULL. */
 void *map_remove(struct map *map, const char *key);
