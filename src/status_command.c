@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * A line for each matter, on standard output; what is wrong goes to the log. A mount that hangs would hold
+ * the program for good, so a thread ends it then.
+ */
 #include "status_command.h"
 
 #include <errno.h>
@@ -16,12 +20,13 @@
 
 #include "base/character.h"
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "base/mountinfo.h"
 #include "base/thread.h"
 
 enum {
     LINE_MAX_BYTES = 2048,
-    PATIENCE_S = 5, /* the answer is from memory, so a mount that takes longer does not work */
+    ANSWER_TIMEOUT_S = 5, /* the answer is from memory, so a mount that takes longer does not work */
     EXIT_USAGE = 2,
 };
 
@@ -40,17 +45,6 @@ static void say(const char *name, const char *format, ...)
     printf("%-10s%s\n", name, line);
 }
 
-static void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void complain(const char *format, ...)
-{
-    char line[LINE_MAX_BYTES];
-    va_list arguments;
-    va_start(arguments, format);
-    character_format_plain(line, sizeof(line), format, arguments);
-    va_end(arguments);
-    fprintf(stderr, "inboxfs: %s\n", line);
-}
-
 /* ---------------------------------------------------------------- values of status.json */
 
 static const char *text_of(const json_t *object, const char *key)
@@ -64,11 +58,11 @@ static int64_t number_of(const json_t *object, const char *key)
     return json_integer_value(json_object_get(object, key));
 }
 
-/* "3 min", of the time between then and now, in either order. */
+/* "3 min", of the time between then and now, in either order; "" for a time that there is not. */
 static void describe_time(const char *date, time_t now, char ret_words[32])
 {
     struct tm utc = {0};
-    snprintf(ret_words, 32, "never");
+    ret_words[0] = '\0';
     if (strptime(date, "%Y-%m-%dT%H:%M:%S", &utc) == NULL)
         return;
     int64_t seconds = llabs((long long)(now - timegm(&utc)));
@@ -87,16 +81,18 @@ static void describe_time(const char *date, time_t now, char ret_words[32])
 static void show_service(const json_t *status, time_t now)
 {
     const json_t *sync = json_object_get(status, "sync");
-    char last[32];
-    char next[32];
-    describe_time(text_of(sync, "last"), now, last);
-    describe_time(text_of(sync, "next"), now, next);
-    const char *ago = strcmp(last, "never") == 0 ? "" : " ago";
-    if (json_is_true(json_object_get(status, "online")))
-        say("online", "asked %s%s, next: %s%s", last, ago, strcmp(next, "never") == 0 ? "" : "in ",
-            strcmp(next, "never") == 0 ? "when told to" : next);
-    else
+    char age[32];
+    char wait[32];
+    describe_time(text_of(sync, "last"), now, age);
+    describe_time(text_of(sync, "next"), now, wait);
+    const char *last = age[0] != '\0' ? age : "never";
+    const char *ago = age[0] != '\0' ? " ago" : "";
+    if (!json_is_true(json_object_get(status, "online")))
         say("OFFLINE", "last answer: %s%s: %s", last, ago, text_of(status, "error"));
+    else if (wait[0] != '\0')
+        say("online", "asked %s%s, next: in %s", last, ago, wait);
+    else
+        say("online", "asked %s%s, next: when told to", last, ago);
     if (text_of(sync, "error")[0] != '\0')
         say("", "%s", text_of(sync, "error"));
     say("mail", "%" PRId64 " emails in %" PRId64 " inboxes%s", number_of(sync, "emails"),
@@ -109,11 +105,11 @@ static void show_outbox(const json_t *status, time_t now)
     const json_t *queue = json_object_get(status, "queue");
     const json_t *quota = json_object_get(status, "quota");
     const json_t *limit = json_object_get(quota, "daily_limit");
-    char next[32];
-    describe_time(text_of(queue, "next_attempt"), now, next);
+    char wait[32];
+    describe_time(text_of(queue, "next_attempt"), now, wait);
     say("outbox", "%" PRId64 " waiting, %" PRId64 " uploading%s%s%s", number_of(queue, "queued"),
         number_of(queue, "uploading"), json_is_true(json_object_get(queue, "paused")) ? ", paused" : "",
-        strcmp(next, "never") == 0 ? "" : ", next attempt in ", strcmp(next, "never") == 0 ? "" : next);
+        wait[0] != '\0' ? ", next attempt in " : "", wait);
     if (text_of(queue, "error")[0] != '\0')
         say("", "%s", text_of(queue, "error"));
     say("sent", "%" PRId64 ", and %" PRId64 " in failed/", number_of(queue, "sent"),
@@ -169,8 +165,8 @@ static void show(const char *path, const json_t *status)
  * end. */
 static void *give_up(void *path)
 {
-    sleep(PATIENCE_S);
-    complain("%s does not answer: its inboxfs hangs, or is stopped", (const char *)path);
+    sleep(ANSWER_TIMEOUT_S);
+    log_error("%s does not answer: its inboxfs hangs, or is stopped", (const char *)path);
     _exit(EXIT_FAILURE);
 }
 
@@ -202,13 +198,14 @@ static int read_status_in_time(char *path, json_t **ret_status)
 static void complain_of(const char *path, int error)
 {
     if (error == -EACCES)
-        complain("%s", ANOTHER_USERS);
+        log_error("%s", ANOTHER_USERS);
     else if (error == -ENOTCONN || error == -ECONNABORTED)
-        complain("%s is a dead mount: its inboxfs was killed; mount again, or fusermount3 -u %s", path, path);
+        log_error("%s is a dead mount: its inboxfs was killed; mount again, or fusermount3 -u %s", path,
+                  path);
     else if (error == -ENOENT || error == -EBADMSG)
-        complain("%s: no inboxfs is mounted there", path);
+        log_error("%s: no inboxfs is mounted there", path);
     else
-        complain("%s: %s", path, strerror(-error));
+        log_error("%s: %s", path, strerror(-error));
 }
 
 static int show_one(char *path)
@@ -231,7 +228,7 @@ static int show_all(void)
     bool is_shown = false;
     int error = mountinfo_list(MOUNT_TYPE, &paths);
     if (error != 0) {
-        complain("cannot read /proc/self/mountinfo: %s", strerror(-error));
+        log_error("cannot read /proc/self/mountinfo: %s", strerror(-error));
         return EXIT_FAILURE;
     }
     for (char **path = paths; *path != NULL; path++) {
@@ -251,7 +248,7 @@ static int show_all(void)
         json_decref(status);
     }
     if (!is_shown && !has_failed)
-        complain("%s", is_denied ? ANOTHER_USERS : "no inboxfs is mounted");
+        log_error("%s", is_denied ? ANOTHER_USERS : "no inboxfs is mounted");
     return has_failed || !is_shown ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
@@ -267,7 +264,7 @@ int status_command(int argc, char **argv)
         return EXIT_SUCCESS;
     }
     if (argc > 2 || argv[1][0] == '-') {
-        complain("usage: inboxfs status [MOUNTPOINT]");
+        log_error("usage: inboxfs status [MOUNTPOINT]");
         return EXIT_USAGE;
     }
     return show_one(argv[1]);
