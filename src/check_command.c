@@ -261,14 +261,12 @@ static void check_capabilities(struct check *check, struct mail_service *service
 static void ask_service(struct check *check, struct mail_service *service)
 {
     struct service_result result;
-    struct service_capabilities can;
     _cleanup_free_ char *email_id = NULL;
     const struct email_query query = {.limit = 1};
     unsigned int count = 0;
     size_t inboxes = 0;
     int64_t start_ms = clock_monotonic_ms(clock_system());
     service->ops->list_inboxes(service, count_inbox, &inboxes, NULL, &result);
-    service->ops->get_capabilities(service, &can);
     /* Where there is no list of inboxes, nothing has looked at the key yet. */
     if (result.outcome == SERVICE_OK || result.outcome == SERVICE_ABSENT) {
         struct service_result listed;
