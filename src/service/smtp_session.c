@@ -385,41 +385,11 @@ static void do_rset(struct smtp_session *session, char *argument)
     answer(session, "250 2.0.0 Forgotten");
 }
 
-static void do_noop(struct smtp_session *session, char *argument)
-{
-    (void)argument;
-    answer(session, "250 2.0.0 Fine");
-}
-
-static void do_vrfy(struct smtp_session *session, char *argument)
-{
-    (void)argument;
-    answer(session, "252 2.5.0 Send a message to find out");
-}
-
-static void do_help(struct smtp_session *session, char *argument)
-{
-    (void)argument;
-    answer(session, "214 2.0.0 This is inboxd; its manual is inboxd(8)");
-}
-
 static void do_quit(struct smtp_session *session, char *argument)
 {
     (void)argument;
     answer(session, "221 2.0.0 Good bye");
     session->is_over = true;
-}
-
-static void do_auth(struct smtp_session *session, char *argument)
-{
-    (void)argument;
-    refuse(session, "502 5.5.1 Nobody logs in here: leave user and password out");
-}
-
-static void do_starttls(struct smtp_session *session, char *argument)
-{
-    (void)argument;
-    refuse(session, "502 5.5.1 There is no TLS here: switch it off");
 }
 
 enum {
@@ -428,17 +398,36 @@ enum {
     IN_BOTH = IN_SMTP | IN_LMTP,
 };
 
-static const struct {
+/* A command that does nothing but answer has its answer here, in place of a function. */
+static const struct command {
     const char *name;
     int dialects;
     void (*run)(struct smtp_session *session, char *argument);
+    const char *answer;
 } commands[] = {
-    {"HELO", IN_SMTP, do_helo},         {"EHLO", IN_SMTP, do_ehlo}, {"LHLO", IN_LMTP, do_ehlo},
-    {"MAIL", IN_BOTH, do_mail},         {"RCPT", IN_BOTH, do_rcpt}, {"DATA", IN_BOTH, do_data},
-    {"RSET", IN_BOTH, do_rset},         {"NOOP", IN_BOTH, do_noop}, {"VRFY", IN_BOTH, do_vrfy},
-    {"HELP", IN_BOTH, do_help},         {"QUIT", IN_BOTH, do_quit}, {"AUTH", IN_BOTH, do_auth},
-    {"STARTTLS", IN_BOTH, do_starttls},
+    {"HELO", IN_SMTP, do_helo, NULL},
+    {"EHLO", IN_SMTP, do_ehlo, NULL},
+    {"LHLO", IN_LMTP, do_ehlo, NULL},
+    {"MAIL", IN_BOTH, do_mail, NULL},
+    {"RCPT", IN_BOTH, do_rcpt, NULL},
+    {"DATA", IN_BOTH, do_data, NULL},
+    {"RSET", IN_BOTH, do_rset, NULL},
+    {"QUIT", IN_BOTH, do_quit, NULL},
+    {"NOOP", IN_BOTH, NULL, "250 2.0.0 Fine"},
+    {"VRFY", IN_BOTH, NULL, "252 2.5.0 Send a message to find out"},
+    {"HELP", IN_BOTH, NULL, "214 2.0.0 This is inboxd; its manual is inboxd(8)"},
+    {"AUTH", IN_BOTH, NULL, "502 5.5.1 Nobody logs in here: leave user and password out"},
+    {"STARTTLS", IN_BOTH, NULL, "502 5.5.1 There is no TLS here: switch it off"},
 };
+
+static const struct command *find_command(const struct smtp_session *session, const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+        if ((commands[i].dialects & (1 << session->dialect)) != 0 && strcasecmp(commands[i].name, name) == 0)
+            return &commands[i];
+    }
+    return NULL;
+}
 
 static void run_command(struct smtp_session *session, char *line)
 {
@@ -446,14 +435,15 @@ static void run_command(struct smtp_session *session, char *line)
     if (*argument != '\0')
         *argument++ = '\0';
     argument += strspn(argument, " ");
-    for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
-        if ((commands[i].dialects & (1 << session->dialect)) != 0 &&
-            strcasecmp(commands[i].name, line) == 0) {
-            commands[i].run(session, argument);
-            return;
-        }
-    }
-    refuse(session, "500 5.5.1 There is no such command");
+    const struct command *command = find_command(session, line);
+    if (command == NULL)
+        refuse(session, "500 5.5.1 There is no such command");
+    else if (command->run != NULL)
+        command->run(session, argument);
+    else if (command->answer[0] == '5')
+        refuse(session, command->answer);
+    else
+        answer(session, command->answer);
 }
 
 static bool has_control_character(const char *line, size_t len)
