@@ -20,6 +20,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/secret_file.h"
 #include "base/strbuf.h"
 #include "mail/address.h"
 
@@ -307,19 +308,10 @@ static int give(struct given *given, enum option option, const char *value)
     return 0;
 }
 
-/* A secret is overwritten where it stood before its memory is given back. */
-static void wipe_and_free(char **secret)
-{
-    if (*secret != NULL)
-        explicit_bzero(*secret, strlen(*secret));
-    free(*secret);
-    *secret = NULL;
-}
-
 static void given_release(struct given *given)
 {
     for (int i = 0; i < OPTION_COUNT; i++)
-        wipe_and_free(&given->values[i]);
+        secret_free(given->values[i]);
     free(given->account);
     free(given->mountpoint);
     free(given->mount_options);
@@ -824,7 +816,8 @@ static int make_socket_absolute(char **address)
     return 0;
 }
 
-static int set_values(struct given *given, struct options *options)
+/* What nothing can be done without. 0 or -EINVAL. */
+static int check_given(const struct given *given)
 {
     if (given->mountpoint == NULL && !given->is_check) {
         log_error("no mount point given; see inboxfs --help");
@@ -839,7 +832,30 @@ static int set_values(struct given *given, struct options *options)
                   given->is_check ? "" : " before the mount point");
         return -EINVAL;
     }
-    int error = given->is_check ? 0 : make_absolute(given->mountpoint, &options->mountpoint);
+    return 0;
+}
+
+/* What values say together. 0 or -errno. */
+static int check_values(const struct options *options)
+{
+    if ((options->webhook_listen == NULL) != (options->webhook_secret_file == NULL)) {
+        log_error("webhooks need both --webhook-listen and --webhook-secret-file");
+        return -EINVAL;
+    }
+    /* Who is not root could not even open what is shown as another's, nor tell watchers of it. */
+    if (options->shown_uid >= 0 && geteuid() != 0 && options->shown_uid != geteuid()) {
+        log_error("--uid=%jd: only root can show a mount as another user's", (intmax_t)options->shown_uid);
+        return -EPERM;
+    }
+    return 0;
+}
+
+static int set_values(struct given *given, struct options *options)
+{
+    int error = check_given(given);
+    if (error != 0)
+        return error;
+    error = given->is_check ? 0 : make_absolute(given->mountpoint, &options->mountpoint);
     if (error != 0)
         log_error("cannot mount on %s: %s", given->mountpoint, strerror(-error));
     for (int i = 0; i < OPTION_COUNT && error == 0; i++)
@@ -847,15 +863,8 @@ static int set_values(struct given *given, struct options *options)
             error = set_value(&option_rows[i], &given->values[i], (char *)options + option_rows[i].value);
     if (error == 0 && (error = make_socket_absolute(&options->webhook_listen)) != 0)
         log_error("cannot listen at %s: %s", options->webhook_listen, strerror(-error));
-    if (error == 0 && (options->webhook_listen == NULL) != (options->webhook_secret_file == NULL)) {
-        log_error("webhooks need both --webhook-listen and --webhook-secret-file");
-        error = -EINVAL;
-    }
-    /* Who is not root could not even open what is shown as another's, nor tell watchers of it. */
-    if (error == 0 && options->shown_uid >= 0 && geteuid() != 0 && options->shown_uid != geteuid()) {
-        log_error("--uid=%jd: only root can show a mount as another user's", (intmax_t)options->shown_uid);
-        error = -EPERM;
-    }
+    if (error == 0)
+        error = check_values(options);
     options->account = TAKE_PTR(given->account);
     options->mount_options = TAKE_PTR(given->mount_options);
     options->is_check = given->is_check;
@@ -910,7 +919,7 @@ enum options_result options_read(int argc, char **argv, struct options *ret_opti
 
 void options_release(struct options *options)
 {
-    wipe_and_free(&options->api_key);
+    secret_free(options->api_key);
     free(options->source);
     free(options->account);
     free(options->mountpoint);
