@@ -144,11 +144,6 @@ int file_sync(int fd)
     return fsync(fd) == 0 ? 0 : -errno;
 }
 
-int file_sync_data(int fd)
-{
-    return fdatasync(fd) == 0 ? 0 : -errno;
-}
-
 void file_begin_sync(int fd, off_t offset, off_t len)
 {
     (void)sync_file_range(fd, offset, len, SYNC_FILE_RANGE_WRITE); /* what fails here, fsync(2) tells */

@@ -37,8 +37,6 @@ int file_replace_lazily_at(int dir_fd, const char *name, const void *bytes, size
 
 /* fsync of a directory, or of any file. 0 or -errno. */
 int file_sync(int fd);
-/* fdatasync: times need not reach the disk, which spares it much where the size is as it was. */
-int file_sync_data(int fd);
 
 /* Lets bytes that were written set out for the disk (`len` 0: all behind `offset`), and does not wait for
  * them, so that file_sync() has less to wait for later. Promises nothing. */

@@ -329,7 +329,8 @@ static int write_durably(struct spare_files *spares, const struct spare *spare, 
     pthread_rwlock_rdlock(&spares->content);
     int error = spare_files_fill(fd, text, len);
     pthread_rwlock_unlock(&spares->content);
-    return error != 0 ? error : file_sync_data(fd);
+    /* Times need not reach the disk, which spares it much: the size is as it was. */
+    return error == 0 && fdatasync(fd) != 0 ? -errno : error;
 }
 
 /* *ret_is_exchanged: the old envelope's file has the spare's name now. Not where there was no envelope, or
