@@ -576,10 +576,7 @@ void server_free(struct server *server)
     free(server);
 }
 
-static void cleanup_server(struct server **server)
-{
-    server_free(*server);
-}
+DEFINE_CLEANUP_FREE(server)
 
 static int start_daemon(struct server *server, int listen_fd)
 {
@@ -598,7 +595,7 @@ static int start_daemon(struct server *server, int listen_fd)
 
 int server_start(const char *listen_text, const struct service_context *context, struct server **ret_server)
 {
-    _cleanup_(cleanup_server) struct server *server = calloc(1, sizeof(*server));
+    _cleanup_(cleanup_server_free) struct server *server = calloc(1, sizeof(*server));
     if (server == NULL)
         return -ENOMEM;
     server->context = context;

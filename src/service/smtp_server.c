@@ -239,14 +239,11 @@ void smtp_server_free(struct smtp_server *server)
     free(server);
 }
 
-static void cleanup_server(struct smtp_server **server)
-{
-    smtp_server_free(*server);
-}
+DEFINE_CLEANUP_FREE(smtp_server)
 
 int smtp_server_start(const struct smtp_server_config *config, struct smtp_server **ret_server)
 {
-    _cleanup_(cleanup_server) struct smtp_server *server = calloc(1, sizeof(*server));
+    _cleanup_(cleanup_smtp_server_free) struct smtp_server *server = calloc(1, sizeof(*server));
     if (server == NULL)
         return -ENOMEM;
     server->config = *config;
