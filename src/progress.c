@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is under way, as one line on the terminal that the daemon was started on: the first sync, files to
- * upload, messages to send, counted as in status.json. A thread writes it over and over in one place while
- * there is anything to say, and sleeps in the outbox while there is not.
+ * A thread writes the line over and over in one place while there is anything to say, and sleeps in the
+ * outbox while there is not.
  *
  * The log needs no lock against it: each line of the log wipes what is there first, and each writes with one
  * write(2). The line has nothing but numbers and words of ours.

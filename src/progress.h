@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is under way, as one line on the terminal that the daemon was started on.
+ * What is under way, as one line on the terminal that the daemon was started on: the first sync, files to
+ * upload, messages to send, counted as in status.json.
  */
 #ifndef INBOXFS_PROGRESS_H
 #define INBOXFS_PROGRESS_H
 
-#include "base/cleanup.h"
 #include "outbox/outbox.h"
 #include "store/store.h"
 
