@@ -24,7 +24,7 @@ int result_errno_of_content(const struct service_result *result);
 /* Whether it came to an answer of the service that shows that it works, and takes the key. */
 bool result_is_answer(const struct service_result *result);
 
-/* Whether the service asked for patience: it is there, and has more to do than it likes. */
+/* Whether the service asked to be left alone for a while: it is there, and has too much to do. */
 bool result_is_busy(const struct service_result *result);
 
 /* Never NULL. */

@@ -600,7 +600,7 @@ int draft_table_rename(struct draft_table *table, struct draft_node *parent, con
 /* ---------------------------------------------------------------- writers, kept away by a hand-in */
 
 enum {
-    RELEASE_PATIENCE_MS = 2000
+    WRITERS_WAIT_MS = 2000
 };
 
 int draft_node_begin_write(struct draft_table *table, struct draft_node *node)
@@ -646,7 +646,7 @@ void draft_node_end_write(struct draft_table *table, struct draft_node *node, bo
 static int wait_for_writers_locked(struct draft_table *table, const struct draft_node *node,
                                    struct cancel *cancel)
 {
-    int64_t until_ms = clock_monotonic_ms(table->clock) + RELEASE_PATIENCE_MS;
+    int64_t until_ms = clock_monotonic_ms(table->clock) + WRITERS_WAIT_MS;
     int error = 0;
     while (node->writers > 0 && error == 0)
         error = node->flushed_writers < node->writers
