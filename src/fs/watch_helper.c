@@ -24,7 +24,6 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/thread.h"
 
 enum {

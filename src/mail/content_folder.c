@@ -13,7 +13,6 @@
 #include "base/character.h"
 #include "base/cleanup.h"
 #include "base/strbuf.h"
-#include "mail/email_record.h"
 #include "mail/file_name.h"
 #include "mail/html_text.h"
 #include "mail/json_writer.h"

@@ -16,7 +16,6 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "mail/draft.h"
-#include "mail/file_name.h"
 #include "mail/reason.h"
 #include "outbox/transition.h"
 

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/log.h"
 #include "mail/envelope.h"
 #include "mail/reason.h"
 #include "outbox/accept.h"

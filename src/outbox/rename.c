@@ -14,7 +14,6 @@
 #include "base/crash_point.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "mail/file_name.h"
 #include "mail/reason.h"
 #include "outbox/accept.h"
 #include "outbox/handle.h"

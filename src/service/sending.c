@@ -19,7 +19,6 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "mail/address.h"
-#include "mail/date.h"
 #include "mail/draft.h"
 #include "service/delivery.h"
 #include "service/endpoints.h"
