@@ -292,20 +292,6 @@ static const char *const raw_sql[] = {
                   " JOIN contents c ON c.message = o.message WHERE o.id = ?",
 };
 
-/* Steps to the row of an id. 0, -ENOENT or -errno. The caller finalises. */
-static int find_row(sqlite3 *db, const char *sql, const char *id, sqlite3_stmt **ret_statement)
-{
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_prepare(db, &statement, sql, "s", id);
-    if (error != 0)
-        return error;
-    int step = query_step(statement);
-    if (step <= 0)
-        return step < 0 ? step : -ENOENT;
-    *ret_statement = TAKE_PTR(statement);
-    return 0;
-}
-
 static int add_thread(sqlite3 *db, const struct thread_email *email)
 {
     json_t *previous = NULL;
@@ -325,7 +311,7 @@ static int load_record(sqlite3 *db, enum email_side side, const char *id, json_t
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
     struct thread_email email = {0};
-    int error = find_row(db, email_sql[side], id, &statement);
+    int error = query_first(db, &statement, email_sql[side], "s", id);
     if (error == 0)
         error = thread_email_from_row(statement, &email);
     if (error == 0)
@@ -356,7 +342,7 @@ static int load_content(sqlite3 *db, enum email_side side, const struct request 
 static int load_raw(sqlite3 *db, enum email_side side, const struct request *request, struct reply *reply)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = find_row(db, raw_sql[side], request->parameters[0], &statement);
+    int error = query_first(db, &statement, raw_sql[side], "s", request->parameters[0]);
     if (error != 0)
         return error;
     size_t len = 0;
@@ -394,7 +380,7 @@ static int load_attachment(sqlite3 *db, enum email_side side, const struct reque
                            struct reply *reply)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = find_row(db, raw_sql[side], request->parameters[0], &statement);
+    int error = query_first(db, &statement, raw_sql[side], "s", request->parameters[0]);
     if (error != 0)
         return error;
     json_t *header = column_json(statement, 0);
@@ -466,7 +452,7 @@ static int store_mark(sqlite3 *db, const char *id, bool mark, json_t *record)
 static int mark_email(sqlite3 *db, const char *id, bool mark, json_t **ret_record)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = find_row(db, "SELECT record FROM emails WHERE id = ?", id, &statement);
+    int error = query_first(db, &statement, "SELECT record FROM emails WHERE id = ?", "s", id);
     if (error != 0)
         return error;
     json_t *record = column_json(statement, 0);

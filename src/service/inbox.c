@@ -45,12 +45,9 @@ const char *service_inbox_name(const struct service_inbox *inbox)
 static int find(sqlite3 *db, const char *sql, const char *value, struct service_inbox *ret_inbox)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_prepare(db, &statement, sql, "s", value);
+    int error = query_first(db, &statement, sql, "s", value);
     if (error != 0)
         return error;
-    int step = query_step(statement);
-    if (step <= 0)
-        return step < 0 ? step : -ENOENT;
     json_t *record = json_loads((const char *)sqlite3_column_text(statement, 1), 0, NULL);
     if (record == NULL)
         return -EUCLEAN;

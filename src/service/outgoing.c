@@ -85,13 +85,11 @@ static int take_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
         return error;
     int64_t now = clock_realtime_ms(clock_system());
     sqlite3_stmt *statement = NULL;
-    error = query_prepare(db, &statement,
-                          "SELECT seq, email, address, attempts, begun_ms FROM outgoing WHERE kind = ?1"
-                          " AND (due_ms <= ?2 OR due_ms > ?3) ORDER BY due_ms, seq LIMIT 1",
-                          "iii", (int64_t)outgoing->work->kind, now, now + PAUSE_MAX_MS);
-    if (error == 0)
-        error = query_step(statement);
-    if (error > 0) {
+    error = query_first(db, &statement,
+                        "SELECT seq, email, address, attempts, begun_ms FROM outgoing WHERE kind = ?1"
+                        " AND (due_ms <= ?2 OR due_ms > ?3) ORDER BY due_ms, seq LIMIT 1",
+                        "iii", (int64_t)outgoing->work->kind, now, now + PAUSE_MAX_MS);
+    if (error == 0) {
         *ret_row = (struct outgoing_row){
             .seq = sqlite3_column_int64(statement, 0),
             .email = sqlite3_column_int64(statement, 1),
@@ -100,8 +98,6 @@ static int take_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
             .begun_ms = sqlite3_column_int64(statement, 4),
         };
         error = ret_row->address != NULL ? 0 : -ENOMEM;
-    } else if (error == 0) {
-        error = -ENOENT;
     }
     sqlite3_finalize(statement);
     database_end_read(outgoing->database, db);

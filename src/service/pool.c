@@ -56,12 +56,9 @@ int pool_load(const struct service_context *context, sqlite3 *db, const char *id
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
     int error =
-        query_prepare(db, &statement, "SELECT name, content_type, bytes FROM pool WHERE id = ?", "s", id);
+        query_first(db, &statement, "SELECT name, content_type, bytes FROM pool WHERE id = ?", "s", id);
     if (error != 0)
         return error;
-    int step = query_step(statement);
-    if (step <= 0)
-        return step < 0 ? step : -ENOENT;
     if (sqlite3_column_int64(statement, 2) > (int64_t)max_bytes)
         return -EMSGSIZE;
     attachment->name = query_column_copy(statement, 0, NULL);

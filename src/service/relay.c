@@ -220,20 +220,16 @@ static int load(struct database *database, int64_t outbound, struct strbuf *text
     if (error != 0)
         return error;
     sqlite3_stmt *statement = NULL;
-    error = query_prepare(db, &statement,
-                          "SELECT o.record ->> '$.from_address.address', c.raw FROM outbound o"
-                          " JOIN contents c ON c.message = o.message WHERE o.seq = ?",
-                          "i", outbound);
-    if (error == 0)
-        error = query_step(statement);
-    if (error > 0) {
+    error = query_first(db, &statement,
+                        "SELECT o.record ->> '$.from_address.address', c.raw FROM outbound o"
+                        " JOIN contents c ON c.message = o.message WHERE o.seq = ?",
+                        "i", outbound);
+    if (error == 0) {
         *ret_sender = query_column_copy(statement, 0, NULL);
         error =
             append_lines(text, sqlite3_column_blob(statement, 1), (size_t)sqlite3_column_bytes(statement, 1));
         if (error == 0 && *ret_sender == NULL)
             error = -ENOMEM;
-    } else if (error == 0) {
-        error = -ENOENT;
     }
     sqlite3_finalize(statement);
     database_end_read(database, db);

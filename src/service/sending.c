@@ -267,12 +267,9 @@ static json_t *extend_references(const json_t *header)
 static int enclose(sqlite3 *db, int64_t message, struct composition *composition)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_prepare(db, &statement, "SELECT raw FROM contents WHERE message = ?", "i", message);
+    int error = query_first(db, &statement, "SELECT raw FROM contents WHERE message = ?", "i", message);
     if (error != 0)
-        return error;
-    int step = query_step(statement);
-    if (step <= 0)
-        return step < 0 ? step : -EUCLEAN;
+        return error == -ENOENT ? -EUCLEAN : error;
     composition->message.forwarded = query_column_copy(statement, 0, &composition->message.forwarded_len);
     return composition->message.forwarded != NULL ? random_uuid(composition->message.forwarded_id) : -ENOMEM;
 }
@@ -732,13 +729,12 @@ int sending_bounce(sqlite3 *db, int64_t outbound, const char *domain, const char
         return -ENOMEM;
     _cleanup_statement_ sqlite3_stmt *row = NULL;
     int error =
-        query_prepare(db, &row,
-                      "SELECT m.thread, m.header, i.id FROM outbound o JOIN messages m ON m.seq = o.message"
-                      " JOIN inboxes i ON i.seq = o.inbox WHERE o.seq = ?",
-                      "i", outbound);
-    int step = error == 0 ? query_step(row) : error;
-    if (step <= 0)
-        return step < 0 ? step : -EUCLEAN;
+        query_first(db, &row,
+                    "SELECT m.thread, m.header, i.id FROM outbound o JOIN messages m ON m.seq = o.message"
+                    " JOIN inboxes i ON i.seq = o.inbox WHERE o.seq = ?",
+                    "i", outbound);
+    if (error != 0)
+        return error == -ENOENT ? -EUCLEAN : error;
 
     _cleanup_composition_ struct composition composition = {0};
     error = service_inbox_find_by_id(db, (const char *)sqlite3_column_text(row, 2), &composition.sender);

@@ -205,15 +205,14 @@ static void post(const struct webhook *webhook, const char *url, const char *bod
 static int find(sqlite3 *db, int64_t email, char **ret_url, json_t **ret_content)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_prepare(db, &statement,
-                              "SELECT i.record ->> '$.webhook_url', e.id FROM emails e"
-                              " JOIN inboxes i ON i.seq = e.inbox WHERE e.seq = ?",
-                              "i", email);
+    int error = query_first(db, &statement,
+                            "SELECT i.record ->> '$.webhook_url', e.id FROM emails e"
+                            " JOIN inboxes i ON i.seq = e.inbox WHERE e.seq = ?",
+                            "i", email);
     if (error != 0)
         return error;
-    int step = query_step(statement);
-    if (step <= 0 || sqlite3_column_bytes(statement, 0) == 0)
-        return step < 0 ? step : -ENOENT;
+    if (sqlite3_column_bytes(statement, 0) == 0)
+        return -ENOENT;
     *ret_url = query_column_copy(statement, 0, NULL);
     if (*ret_url == NULL)
         return -ENOMEM;

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
+
 int query_error(int sqlite_result)
 {
     /* Somebody cut the file off. */
@@ -140,20 +142,40 @@ int query_execute(sqlite3 *db, const char *sql, const char *types, ...)
     return error;
 }
 
+/* A disk whose errno is ENOENT must not be taken for a row that is not there. */
+static int find_first(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, const char *types,
+                      va_list arguments)
+{
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    int error = prepare(db, &statement, sql, types, arguments);
+    if (error != 0)
+        return error;
+    int step = query_step(statement);
+    if (step <= 0)
+        return step == 0 ? -ENOENT : step == -ENOENT ? -EIO : step;
+    *ret_statement = TAKE_PTR(statement);
+    return 0;
+}
+
+int query_first(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, const char *types, ...)
+{
+    va_list arguments;
+    va_start(arguments, types);
+    int error = find_first(db, ret_statement, sql, types, arguments);
+    va_end(arguments);
+    return error;
+}
+
 int query_integer(sqlite3 *db, int64_t *ret_value, const char *sql, const char *types, ...)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
     va_list arguments;
     va_start(arguments, types);
-    int error = prepare(db, &statement, sql, types, arguments);
+    int error = find_first(db, &statement, sql, types, arguments);
     va_end(arguments);
-    if (error != 0)
-        return error;
-    int step = query_step(statement);
-    if (step <= 0)
-        return step < 0 ? step : -ENOENT;
-    *ret_value = sqlite3_column_int64(statement, 0);
-    return 0;
+    if (error == 0)
+        *ret_value = sqlite3_column_int64(statement, 0);
+    return error;
 }
 
 char *query_column_copy(sqlite3_stmt *statement, int column, size_t *ret_len)

@@ -27,6 +27,10 @@ int query_script(sqlite3 *db, const char *sql);
  * statement is finalised). 0 or -errno. */
 int query_prepare(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, const char *types, ...);
 
+/* The same, and steps to the first row. 0, -ENOENT: there is none, or -errno; the statement is there with 0
+ * alone. query_step() goes on. */
+int query_first(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, const char *types, ...);
+
 /* 1: a row, 0: no more, or -errno: the system's own where a file could not be read or written. */
 int query_step(sqlite3_stmt *statement);
 

@@ -192,10 +192,33 @@ static void without_a_database_everything_fails(void **state)
     statements_release(&statements);
 }
 
+static void the_first_row_is_there_or_is_none(void **state)
+{
+    static const char sql[] = "WITH RECURSIVE n(i) AS (SELECT ?1 UNION ALL SELECT i + 1 FROM n WHERE i < 3)"
+                              " SELECT i FROM n WHERE ?1 <= 3";
+    sqlite3 *db = NULL;
+    sqlite3_stmt *statement = NULL;
+    (void)state;
+    assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
+    assert_int_equal(query_first(db, &statement, sql, "i", INT64_C(2)), 0);
+    assert_int_equal(sqlite3_column_int64(statement, 0), 2);
+    assert_int_equal(query_step(statement), 1);
+    assert_int_equal(sqlite3_column_int64(statement, 0), 3);
+    assert_int_equal(query_step(statement), 0);
+    sqlite3_finalize(statement);
+    statement = NULL;
+    assert_int_equal(query_first(db, &statement, sql, "i", INT64_C(4)), -ENOENT);
+    assert_null(statement);
+    assert_int_equal(query_first(db, &statement, "SELECT nothing", ""), -EINVAL);
+    assert_null(statement);
+    sqlite3_close(db);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_bound_is_what_is_read),
+        cmocka_unit_test(the_first_row_is_there_or_is_none),
         cmocka_unit_test(a_file_that_cannot_be_opened_says_why),
         cmocka_unit_test(too_many_open_files_are_no_lack_of_permission),
         cmocka_unit_test_setup_teardown(statements_are_run_again_with_other_arguments, set_up, tear_down),
