@@ -191,20 +191,6 @@ static int give_up(int status, const char *what)
     return status;
 }
 
-/* 0, -EMSGSIZE or -errno. */
-static int read_message(int fd, struct strbuf *message)
-{
-    char block[64 * 1024];
-    ssize_t len;
-    while ((len = read(fd, block, sizeof(block))) != 0) {
-        if (len < 0 && errno != EINTR)
-            return -errno;
-        if (len > 0 && strbuf_append(message, block, (size_t)len) != 0)
-            return message->error;
-    }
-    return 0;
-}
-
 static int deliver(const struct arguments *arguments, const struct strbuf *message)
 {
     struct delivery delivery = {
@@ -238,7 +224,7 @@ static int run_deliver_command(const struct arguments *arguments)
     if (arguments->words_len < 2)
         return complain_of_usage("deliver: a recipient is missing");
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DELIVERY_MAX_BYTES);
-    int error = read_message(STDIN_FILENO, &message);
+    int error = strbuf_read_to_end(&message, STDIN_FILENO);
     if (error == -EMSGSIZE)
         return give_up(EX_DATAERR, "the message is larger than 50,000,000 bytes");
     return error == 0 ? deliver(arguments, &message) : give_up(EX_TEMPFAIL, strerrordesc_np(-error));

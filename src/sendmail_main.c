@@ -193,22 +193,6 @@ static int parse_arguments(int argc, char **argv, struct invocation *invocation)
     return -1;
 }
 
-/* ---------------------------------------------------------------- reading */
-
-/* From where the file stands to its end, be it a pipe, a socket, or a file without a size. 0, -EMSGSIZE: it
- * is longer than the buffer's ceiling, or -errno. */
-static int read_to_end(int fd, struct strbuf *out)
-{
-    char bytes[16 * 1024];
-    ssize_t len = 0;
-    do {
-        len = read(fd, bytes, sizeof(bytes));
-        if (len > 0)
-            strbuf_append(out, bytes, (size_t)len);
-    } while (out->error == 0 && (len > 0 || (len < 0 && errno == EINTR)));
-    return len < 0 ? -errno : out->error;
-}
-
 /* ---------------------------------------------------------------- the mount */
 
 /* Folders of these names elsewhere would take the message, and nobody would send it. */
@@ -357,7 +341,7 @@ static int split_message(struct input_message *message)
 static int read_message(const struct invocation *invocation, struct input_message *message)
 {
     message->text.max_bytes = MESSAGE_MAX_BYTES;
-    int error = read_to_end(STDIN_FILENO, &message->text);
+    int error = strbuf_read_to_end(&message->text, STDIN_FILENO);
     if (error == -EMSGSIZE)
         return complain(EX_DATAERR, "the message is over %d bytes", MESSAGE_MAX_BYTES);
     if (error != 0)

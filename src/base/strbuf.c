@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     FIRST_CAPACITY = 64
@@ -72,6 +73,19 @@ int strbuf_appendf(struct strbuf *buffer, const char *format, ...)
     int error = strbuf_vappendf(buffer, format, arguments);
     va_end(arguments);
     return error;
+}
+
+int strbuf_read_to_end(struct strbuf *buffer, int fd)
+{
+    char block[64 * 1024];
+    ssize_t len;
+    while ((len = read(fd, block, sizeof(block))) != 0) {
+        if (len < 0 && errno != EINTR)
+            return -errno;
+        if (len > 0 && strbuf_append(buffer, block, (size_t)len) != 0)
+            return buffer->error;
+    }
+    return 0;
 }
 
 void strbuf_clear(struct strbuf *buffer)

@@ -50,6 +50,10 @@ int strbuf_appendf(struct strbuf *buffer, const char *format, ...) __attribute__
 int strbuf_vappendf(struct strbuf *buffer, const char *format, va_list arguments)
     __attribute__((format(printf, 2, 0)));
 
+/* Appends what comes from a file, a pipe or a socket, from where it stands to its end. 0, -errno of read(2),
+ * or the buffer's sticky error. */
+int strbuf_read_to_end(struct strbuf *buffer, int fd);
+
 /* Forgets the content and the error, keeps the memory. */
 void strbuf_clear(struct strbuf *buffer);
 
