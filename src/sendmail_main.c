@@ -42,6 +42,7 @@
 #include "mail/draft.h"
 
 enum {
+    LINE_MAX_BYTES = 2048,
     MESSAGE_MAX_BYTES = DRAFT_MAX_BYTES - 1000 * 1000, /* what is added below fits into a draft besides */
     ALIASES_MAX_BYTES = 1000 * 1000,
     ALIAS_DEPTH_MAX = 10, /* aliases of aliases */
@@ -81,36 +82,16 @@ struct input_message {
 
 /* ---------------------------------------------------------------- words */
 
-/* Writes what strangers wrote, made fit for a terminal. */
-static void print_text(FILE *out, const char *text, size_t len)
-{
-    for (size_t at = 0; at < len;) {
-        struct character character = character_at(text + at, len - at);
-        bool is_plain = (character.kind & (CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION |
-                                           CHARACTER_INVALID)) == 0;
-        if (is_plain && (unsigned char)text[at] >= ' ')
-            fwrite(text + at, 1, character.len, out);
-        else
-            fputc('?', out);
-        at += character.len;
-    }
-    fputc('\n', out);
-}
-
-/* Says why, and returns the exit status. */
+/* Says why, and returns the exit status. The words are strangers', too. */
 static int complain(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static int complain(int status, const char *format, ...)
 {
-    char *text = NULL;
+    char line[LINE_MAX_BYTES];
     va_list values;
     va_start(values, format);
-    int len = vasprintf(&text, format, values);
+    character_format_plain(line, sizeof(line), format, values);
     va_end(values);
-    fputs("inboxfs-sendmail: ", stderr);
-    if (len >= 0)
-        print_text(stderr, text, (size_t)len);
-    if (len >= 0)
-        free(text);
+    fprintf(stderr, "inboxfs-sendmail: %s\n", line);
     return status;
 }
 
@@ -895,8 +876,8 @@ static int list_queue(int mount)
         if (entries[i]->d_name[0] != '.' && fstatat(mount, path, &status, AT_SYMLINK_NOFOLLOW) == 0) {
             if (gmtime_r(&status.st_mtime, &utc) != NULL)
                 strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &utc);
-            printf("%s %9lld ", date, (long long)status.st_size);
-            print_text(stdout, entries[i]->d_name, strlen(entries[i]->d_name));
+            character_replace(entries[i]->d_name, CHARACTER_NOT_PLAIN, '?');
+            printf("%s %9lld %s\n", date, (long long)status.st_size, entries[i]->d_name);
             waiting++;
         }
         free(entries[i]);
