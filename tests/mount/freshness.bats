@@ -430,11 +430,17 @@ EOF
   has_received "$BOB" "while it hangs"
 }
 
+# It has opened ctl, and waits for an answer: to what it writes.
+writes_to_ctl() # PID
+{
+  [ "$(readlink "/proc/$1/fd/1")" = "$MOUNT/ctl" ] && grep -q wait_answer "/proc/$1/wchan"
+}
+
 # A shell that itself writes to ctl, whose job ends while it waits for the answer.
 sync_with_a_job_that_ends() {
   bash -c 'read -r _ <"$2" & echo sync >"$1"' - "$MOUNT/ctl" "$DIR/go" 2>"$DIR/words" 3>&- &
   writer=$!
-  wait_until 10 grep -q wait_answer "/proc/$writer/wchan"
+  wait_until 10 writes_to_ctl "$writer"
   timeout 10 sh -c 'echo >"$1"' - "$DIR/go"
   wait_until 10 eval '[ "$(ps -o state= --ppid '$writer')" = Z ]'
 }

@@ -31,15 +31,16 @@ teardown() {
   stop_all
 }
 
-# Runs a command, and keeps the requests that it took.
+# Runs a command, and keeps the requests that it took. The kernel numbers them as they are made; threads may note them
+# in another order. Only of what nobody waits for, as RELEASE, some may be noted later still.
 counting() # COMMAND...
 {
   local start
   start=$(wc -c <"$MOUNT_LOG")
   "$@" >/dev/null
-  [ ! -e "$MOUNT/inboxes/marker$start" ] # answered when all before it is in the log
-  tail -c "+$((start + 1))" "$MOUNT_LOG" | sed -nE 's/^unique: [0-9]+, opcode: ([A-Z0-9]+) .*/\1/p' |
-    sed '$d' >"$DIR/requests" # without the marker's own
+  [ ! -e "$MOUNT/inboxes/marker$start" ] # the last request
+  tail -c "+$((start + 1))" "$MOUNT_LOG" | sed -nE 's/^unique: ([0-9]+), opcode: ([A-Z0-9]+) .*/\1 \2/p' | sort -n |
+    sed '$d; s/.* //' >"$DIR/requests"
   echo "# $*:" && sort "$DIR/requests" | uniq -c
 }
 
