@@ -28,7 +28,7 @@
 #define WIPE "\r\033[K" /* to the start of the line, and nothing after it */
 
 enum {
-    LOOK_EVERY_MS = 400, /* what is over sooner is not shown */
+    REFRESH_MS = 400, /* what is over sooner is not shown */
     LINE_MAX_BYTES = 256,
     USUAL_COLUMNS = 80,
 };
@@ -134,9 +134,9 @@ static void show(struct progress *progress, const char *line)
 
 /* ---------------------------------------------------------------- the thread */
 
-static void pause_between_looks(struct progress *progress)
+static void pause_before_refresh(struct progress *progress)
 {
-    int64_t until_ms = clock_monotonic_ms(clock_system()) + LOOK_EVERY_MS;
+    int64_t until_ms = clock_monotonic_ms(clock_system()) + REFRESH_MS;
     pthread_mutex_lock(&progress->lock);
     while (wait_until(clock_system(), &progress->never, &progress->lock, until_ms, &progress->ending) == 0)
         ;
@@ -146,7 +146,7 @@ static void pause_between_looks(struct progress *progress)
 static void *run(void *argument)
 {
     struct progress *progress = argument;
-    bool is_lasting = false; /* the last look found something, too */
+    bool is_lasting = false; /* there was something to say the last time, too */
     while (!cancel_is_set(&progress->ending)) {
         char line[LINE_MAX_BYTES] = "";
         say_sync(line, progress->store);
@@ -158,7 +158,7 @@ static void *run(void *argument)
         if (is_idle && !progress->is_shown)
             outbox_wait_for_work(progress->outbox, &progress->ending);
         else
-            pause_between_looks(progress);
+            pause_before_refresh(progress);
     }
     show(progress, "");
     return NULL;
