@@ -290,6 +290,7 @@ refused() { # ERRNO DRAFT WORDS
   wait_waiting
   mv "$MOUNT/outbox/early" "$MOUNT/drafts/early"
   missing "$MOUNT/outbox/early"
+  run ! grep 'could not record' "$MOUNT_LOG"
   sed -i 's/Too early/In time/' "$MOUNT/drafts/early"
   start_service
   mv "$MOUNT/drafts/early" "$MOUNT/outbox/early"
