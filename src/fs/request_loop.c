@@ -367,6 +367,18 @@ static int add_thread(struct request_loop *loop)
     return error;
 }
 
+/* Before it sleeps it waits for a moment, too: of requests that are quickly carried out one follows another.
+ */
+static void await_call(struct request_loop *loop)
+{
+    int64_t until_ns = loop->may_spin ? now_ns() + SPIN_NS : 0;
+    bool is_called = false;
+    while (!(is_called = sem_trywait(&loop->called) == 0) && now_ns() < until_ns)
+        sched_yield();
+    while (!is_called)
+        is_called = sem_wait(&loop->called) == 0;
+}
+
 /* Waits until this thread is to lead. False: it is one too many. */
 static bool lead(struct request_loop *loop)
 {
@@ -377,8 +389,8 @@ static bool lead(struct request_loop *loop)
     if (waits)
         loop->waiting++;
     pthread_mutex_unlock(&loop->lock);
-    while (waits && sem_wait(&loop->called) != 0 && errno == EINTR)
-        continue;
+    if (waits)
+        await_call(loop);
     return is_first || waits;
 }
 
