@@ -4,6 +4,7 @@
  */
 #include "tree_fixture.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -156,6 +157,26 @@ static void files_are_read_and_links_followed(void **state)
                      -EINVAL);
 }
 
+static void a_text_without_a_free_descriptor_is_refused_and_read_later(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_handle *handle = NULL;
+    struct rlimit before;
+    uint64_t ino = fixture_ino(fixture, BOX "/" STEM "/body.txt");
+    _cleanup_free_ char *first = fixture_read(fixture, BOX "/" STEM "/body.txt");
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    int lowest = dup(STDIN_FILENO);
+    assert_true(lowest >= 0);
+    close(lowest);
+    const struct rlimit none = {(rlim_t)lowest, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    int error = tree_open(fixture->tree, &nobody, ino, O_RDONLY, &handle);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(error, -EMFILE);
+    _cleanup_free_ char *later = fixture_read(fixture, BOX "/" STEM "/body.txt");
+    assert_string_equal(later, first);
+}
+
 static void what_is_not_there(void **state)
 {
     static const char *const missing[] = {
@@ -229,6 +250,7 @@ int main(void)
         CONTENT_TEST(attributes_are_exact),
         CONTENT_TEST(bytes_that_cannot_be_fetched_are_no_empty_file),
         CONTENT_TEST(files_are_read_and_links_followed),
+        CONTENT_TEST(a_text_without_a_free_descriptor_is_refused_and_read_later),
         CONTENT_TEST(what_is_not_there),
         CONTENT_TEST(a_number_that_means_something_else_now_opens_nothing),
         CONTENT_TEST(looking_at_the_inbox_asks_nothing),
