@@ -280,12 +280,26 @@ static void a_file_that_cannot_be_written_loses_nothing_in_memory(void **state)
     tree_free(tree);
 }
 
+static void neither_file_can_be_opened_for_writing(void **state)
+{
+    static const char *const files[] = {name, "events"};
+    struct tree *tree = open_log(*state);
+    for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+        uint64_t ino = find(tree, files[i]).ino;
+        struct tree_handle *handle = NULL;
+        assert_int_equal(tree_open(tree, &nobody, ino, O_WRONLY, &handle), -EACCES);
+        assert_int_equal(tree_open(tree, &nobody, ino, O_RDONLY | O_TRUNC, &handle), -EACCES);
+    }
+    tree_free(tree);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_appended_is_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(it_is_the_same_after_a_restart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_older_half_is_cut_at_a_line, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(neither_file_can_be_opened_for_writing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_stream_begins_at_its_open_and_can_be_read_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_slow_stream_goes_on_at_a_line, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_has_the_file_open_reads_on_when_it_is_cut, set_up, tear_down),
