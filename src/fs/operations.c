@@ -10,7 +10,6 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
@@ -41,16 +40,6 @@ static const struct tree_caller *begin(struct fs_request *request, fuse_req_t fu
  * read.
  */
 
-/* Whether the content is still what the kernel was handed. */
-static bool is_current(struct tree_handle *handle, const struct tree_data *given)
-{
-    struct tree_data now;
-    bool is_same = tree_read(handle, given->len, 0, &now) == 0 && now.len == given->len &&
-                   memcmp(now.bytes, given->bytes, now.len) == 0;
-    tree_data_release(&now);
-    return is_same;
-}
-
 static void give_first_content(struct operations *operations, fuse_ino_t ino, struct tree_handle *handle)
 {
     struct tree_data data;
@@ -61,7 +50,7 @@ static void give_first_content(struct operations *operations, fuse_ino_t ino, st
         bytes.buf[0].mem = (void *)(uintptr_t)data.bytes; /* libfuse only reads it */
         /* Refused: then the kernel asks. A change meanwhile may have been notified too early to count. */
         if (fuse_lowlevel_notify_store(operations->fuse, ino, 0, &bytes, 0) == 0 &&
-            !is_current(handle, &data))
+            !tree_is_first_content_current(handle))
             notifier_forget_content(operations->notifier, ino);
         tree_data_release(&data);
     }

@@ -743,6 +743,7 @@ static void view_email(uint32_t number, const struct email_entry *entry, struct 
         .inbox = entry->inbox,
         .name = entry->name,
         .json_len = entry->json_len,
+        .text = entry->text,
         .date_ms = entry->date_ms,
         .is_held = entry->is_held,
     };

@@ -33,6 +33,7 @@ struct email_view {
     uint32_t inbox;   /* number of its inbox */
     const char *name; /* file name with ".json", unique in its inbox */
     size_t json_len;  /* bytes of the file: store_read_email() */
+    uint64_t text;    /* another number with each other content of the file */
     int64_t date_ms;  /* mtime: the record's date, or when it was first seen where it has none */
     bool is_held;     /* rules or checks of the inbox hold it back: it is listed apart */
 };

@@ -140,6 +140,7 @@ static bool is_first_open(struct inboxes *inboxes, uint32_t number)
 struct email_handle {
     struct tree_handle base;
     uint32_t number;
+    uint64_t first_text; /* take_first_content_of_email(): the text that was given, or an older one */
 };
 
 /* The record of this moment, not that of the open: the kernel keeps what it reads for every reader of the
@@ -161,13 +162,21 @@ static int read_email(struct tree_handle *handle, size_t len, off_t offset, stru
 
 static bool take_first_content_of_email(struct tree_handle *handle, struct tree_data *ret)
 {
-    const struct email_handle *email = (struct email_handle *)handle;
+    struct email_handle *email = (struct email_handle *)handle;
     struct email_view view;
     if (!is_first_open(handle->tree->inboxes, email->number) ||
         !store_get_email(handle->tree->store, email->number, &view) ||
         view.json_len > FIRST_CONTENT_MAX_BYTES)
         return false;
+    email->first_text = view.text;
     return read_email(handle, view.json_len, 0, ret) == 0;
+}
+
+static bool is_first_content_current_of_email(struct tree_handle *handle)
+{
+    const struct email_handle *email = (struct email_handle *)handle;
+    struct email_view view;
+    return store_get_email(handle->tree->store, email->number, &view) && view.text == email->first_text;
 }
 
 static int open_email(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
@@ -176,6 +185,7 @@ static int open_email(struct tree *tree, const struct tree_caller *caller, uint6
     static const struct handle_ops ops = {.caching = TREE_CACHE_LASTING,
                                           .read = read_email,
                                           .take_first_content = take_first_content_of_email,
+                                          .is_first_content_current = is_first_content_current_of_email,
                                           .release = tree_handle_free};
     (void)caller;
     if (!handle_is_for_reading(flags))

@@ -284,6 +284,7 @@ struct handle_ops {
                      size_t len, off_t offset);
     /* tree_take_first_content(). NULL: false */
     bool (*take_first_content)(struct tree_handle *handle, struct tree_data *ret);
+    bool (*is_first_content_current)(struct tree_handle *handle);
     /* NULL: there always is something */
     bool (*is_readable)(struct tree_handle *handle);
     /* NULL: -EPERM */

@@ -485,6 +485,11 @@ bool tree_take_first_content(struct tree_handle *handle, struct tree_data *ret)
     return handle->ops->take_first_content != NULL && handle->ops->take_first_content(handle, ret);
 }
 
+bool tree_is_first_content_current(struct tree_handle *handle)
+{
+    return handle->ops->is_first_content_current(handle);
+}
+
 bool tree_is_readable(struct tree_handle *handle)
 {
     return handle->ops->is_readable == NULL || handle->ops->is_readable(handle);

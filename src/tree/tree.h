@@ -204,6 +204,8 @@ int tree_read(struct tree_handle *handle, size_t len, off_t offset, struct tree_
 /* The whole content of a file that is opened for the first time and lasts in the kernel's cache: true once
  * for each, where it is short. */
 bool tree_take_first_content(struct tree_handle *handle, struct tree_data *ret);
+/* After that: false if the content has changed since. */
+bool tree_is_first_content_current(struct tree_handle *handle);
 /* Whether a read would find something: false for a stream that has nothing new. */
 bool tree_is_readable(struct tree_handle *handle);
 /* The number of bytes written, or -errno. */

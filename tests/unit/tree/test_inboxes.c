@@ -176,6 +176,29 @@ static void an_email_is_handed_over_once(void **state)
     tree_release(handle);
 }
 
+/* It changes while the kernel is handed what it was: else that would stay in the kernel's cache. */
+static void what_was_handed_over_is_told_apart_from_what_it_is_now(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct email_view view;
+    struct tree_data handed;
+    char path[512];
+    char *reason = NULL;
+    assert_true(store_get_email(fixture->store, 0, &view));
+    snprintf(path, sizeof(path), "inboxes/alice@inbox.example/%s", view.name);
+    struct tree_handle *handle = open_for_reading(fixture, path);
+    assert_true(tree_take_first_content(handle, &handed));
+    tree_data_release(&handed);
+    assert_true(tree_is_first_content_current(handle));
+    fake_service_replace_email(fixture->fake, "3c90c3cc-0d44",
+                               "{\"id\": \"3c90c3cc-0d44\", \"inbox_id\": \"i1\", \"subject\": \"Hullo\", "
+                               "\"date\": \"2026-11-20T10:00:00Z\", "
+                               "\"from_address\": {\"address\": \"bob@sender.example\", \"name\": null}}");
+    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    assert_false(tree_is_first_content_current(handle));
+    tree_release(handle);
+}
+
 static void other_files_are_not_handed_over(void **state)
 {
     static const char *const paths[] = {"README", "status.json", "events.jsonl"};
@@ -308,6 +331,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_hole_is_zeros_and_truncating_shortens, fixture_set_up,
                                         fixture_tear_down),
         cmocka_unit_test_setup_teardown(an_email_is_handed_over_once, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(what_was_handed_over_is_told_apart_from_what_it_is_now,
+                                        fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(other_files_are_not_handed_over, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(a_usual_inbox_is_listed_with_all_attributes, fixture_set_up,
                                         fixture_tear_down),
