@@ -74,14 +74,29 @@ void envelope_clear_outcome(struct envelope *envelope)
         .replies_to = TAKE_PTR(envelope->replies_to),
         .content = envelope->content,
         .is_hidden = envelope->is_hidden,
+        .part_ids = TAKE_PTR(envelope->part_ids),
+        .part_ids_len = envelope->part_ids_len,
         .supersedes = envelope->supersedes,
         .was_unknown = envelope->was_unknown,
     };
+    envelope->part_ids_len = 0;
     memcpy(cleared.state, envelope->state, sizeof(cleared.state));
     memcpy(cleared.digest, envelope->digest, sizeof(cleared.digest));
     memcpy(cleared.key, envelope->key, sizeof(cleared.key));
     envelope_release(envelope);
     *envelope = cleared;
+}
+
+int envelope_new_part_ids(struct envelope *envelope, size_t len)
+{
+    release_part_ids(envelope);
+    if (len == 0)
+        return 0;
+    envelope->part_ids = calloc(len, sizeof(*envelope->part_ids));
+    if (envelope->part_ids == NULL)
+        return -ENOMEM;
+    envelope->part_ids_len = len;
+    return 0;
 }
 
 int envelope_add_not_carried(struct envelope *envelope, const char *words)
@@ -117,14 +132,9 @@ static int copy_lists(const struct envelope *from, struct envelope *to)
             error = copy_text(from->attachments[i].name, &to->attachments[i].name);
         }
     }
-    if (from->part_ids_len > 0) {
-        to->part_ids = calloc(from->part_ids_len, sizeof(*to->part_ids));
-        if (to->part_ids == NULL)
-            return -ENOMEM;
-        to->part_ids_len = from->part_ids_len;
-        for (size_t i = 0; i < from->part_ids_len && error == 0; i++)
-            error = copy_text(from->part_ids[i], &to->part_ids[i]);
-    }
+    error = error != 0 ? error : envelope_new_part_ids(to, from->part_ids_len);
+    for (size_t i = 0; i < from->part_ids_len && error == 0; i++)
+        error = copy_text(from->part_ids[i], &to->part_ids[i]);
     for (size_t i = 0; i < from->not_carried_len && error == 0; i++)
         error = envelope_add_not_carried(to, from->not_carried[i]);
     return error;
@@ -212,13 +222,7 @@ static int take_attachments(const json_t *list, struct envelope *envelope)
 static int take_part_ids(const json_t *list, struct envelope *envelope)
 {
     size_t len = json_array_size(list);
-    if (len == 0)
-        return 0;
-    envelope->part_ids = len > ATTACHMENTS_MAX ? NULL : calloc(len, sizeof(*envelope->part_ids));
-    if (envelope->part_ids == NULL)
-        return len > ATTACHMENTS_MAX ? -EBADMSG : -ENOMEM;
-    envelope->part_ids_len = len;
-    int error = 0;
+    int error = len > ATTACHMENTS_MAX ? -EBADMSG : envelope_new_part_ids(envelope, len);
     for (size_t i = 0; i < len && error == 0; i++)
         error = copy_text(json_string_value(json_array_get(list, i)), &envelope->part_ids[i]);
     return error;

@@ -51,7 +51,8 @@ struct envelope {
     char sequence[ENVELOPE_DIGEST_SIZE]; /* messages of one sequence go out in order (draft_sequence()) */
     struct envelope_attachment *attachments;
     size_t attachments_len;
-    char **part_ids; /* pool ids of its MIME parts, NULL where one is not uploaded yet */
+    char **
+        part_ids; /* pool ids of its MIME parts, NULL where one is not uploaded yet. They belong to the key */
     size_t part_ids_len;
     uint64_t supersedes; /* number of the message whose name and place it took, as an edited text; 0: none */
     bool is_hidden; /* not shown: an attachment, kept for the messages that bind it; or a message whose place
@@ -82,8 +83,11 @@ void envelope_release(struct envelope *envelope);
 int envelope_copy(const struct envelope *envelope, struct envelope *ret_envelope);
 
 /* Forgets what the last hand-in led to: bindings, attempts, times, result. Keeps number, name, kind, key,
- * digest, was_unknown, what it answers, what it replies to and what it supersedes. */
+ * digest, was_unknown, pool ids of parts, what it answers, what it replies to and what it supersedes. */
 void envelope_clear_outcome(struct envelope *envelope);
+
+/* So many parts, none of them uploaded yet. 0 or -ENOMEM. */
+int envelope_new_part_ids(struct envelope *envelope, size_t len);
 
 /* Adds words to not_carried. 0 or -ENOMEM. */
 int envelope_add_not_carried(struct envelope *envelope, const char *words);

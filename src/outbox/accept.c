@@ -58,6 +58,28 @@ static int forget_key(struct outbox *outbox, struct item *held)
     return transition_commit(&transition, held);
 }
 
+static int replace_text(char **text, const char *by)
+{
+    char *copy = by == NULL ? NULL : strdup(by);
+    if (by != NULL && copy == NULL)
+        return -ENOMEM;
+    free(*text);
+    *text = copy;
+    return 0;
+}
+
+/* With the key goes what its request said that is not in the content. */
+static int take_key(const struct envelope *memory, struct envelope *next)
+{
+    int error = replace_text(&next->replies_to, memory->replies_to);
+    for (size_t i = 0; i < memory->part_ids_len && i < next->part_ids_len && error == 0; i++)
+        if (memory->part_ids[i] != NULL)
+            error = replace_text(&next->part_ids[i], memory->part_ids[i]);
+    memcpy(next->key, memory->key, sizeof(next->key));
+    next->was_unknown = memory->was_unknown;
+    return error;
+}
+
 int key_memory_take(struct outbox *outbox, struct envelope *next, bool may_wait, struct item **ret_memory)
 {
     *ret_memory = NULL;
@@ -71,18 +93,12 @@ int key_memory_take(struct outbox *outbox, struct envelope *next, bool may_wait,
     pthread_mutex_unlock(&outbox->lock);
     if (memory == NULL)
         return 0;
-    const char *replies_to = memory->envelope.replies_to;
-    char *copy = replies_to == NULL ? NULL : strdup(replies_to);
-    if (replies_to != NULL && copy == NULL) {
+    int error = take_key(&memory->envelope, next);
+    if (error != 0)
         claim_release(outbox, memory);
-        return -ENOMEM;
-    }
-    free(next->replies_to);
-    next->replies_to = copy;
-    memcpy(next->key, memory->envelope.key, sizeof(next->key));
-    next->was_unknown = memory->envelope.was_unknown;
-    *ret_memory = memory;
-    return 0;
+    else
+        *ret_memory = memory;
+    return error;
 }
 
 void key_memory_forget(struct outbox *outbox, struct item *memory)
@@ -204,17 +220,6 @@ static int pin_attachments(struct acceptance *acceptance, const struct draft *dr
     return error;
 }
 
-static int allocate_part_ids(struct envelope *next, const struct draft *draft)
-{
-    if (draft->parts_len == 0)
-        return 0;
-    next->part_ids = calloc(draft->parts_len, sizeof(*next->part_ids));
-    if (next->part_ids == NULL)
-        return -ENOMEM;
-    next->part_ids_len = draft->parts_len;
-    return 0;
-}
-
 /* The same words in answer to two emails are two messages. */
 static void digest_message(const struct envelope *envelope, const char *bytes, size_t len,
                            char ret_digest[ENVELOPE_DIGEST_SIZE])
@@ -230,7 +235,7 @@ static void digest_message(const struct envelope *envelope, const char *bytes, s
 
 /* A key belongs to a content. The item's own key is kept if the content is still the same; else a
  * remembered key of the same content is taken over; else there is a new one. */
-static int choose_key(struct acceptance *acceptance, const char *bytes, size_t len)
+static int choose_key(struct acceptance *acceptance, size_t parts_len, const char *bytes, size_t len)
 {
     struct outbox *outbox = acceptance->transition.outbox;
     struct envelope *next = &acceptance->transition.next;
@@ -238,10 +243,11 @@ static int choose_key(struct acceptance *acceptance, const char *bytes, size_t l
     digest_message(next, bytes, len, digest);
     bool is_unedited = next->key[0] != '\0' && strcmp(next->digest, digest) == 0;
     memcpy(next->digest, digest, sizeof(digest));
-    if (is_unedited)
-        return 0;
+    int error = is_unedited && next->part_ids_len == parts_len ? 0 : envelope_new_part_ids(next, parts_len);
+    if (error != 0 || is_unedited)
+        return error;
     next->was_unknown = false;
-    int error = key_memory_take(outbox, next, false, &acceptance->memory);
+    error = key_memory_take(outbox, next, false, &acceptance->memory);
     return error == 0 && acceptance->memory == NULL ? random_uuid(next->key) : error;
 }
 
@@ -314,9 +320,8 @@ static int check_message(struct acceptance *acceptance, const char *bytes, size_
     int error = draft_parse(bytes, len, next->answers, &draft, ret_reason);
     error = error != 0 ? error : find_sender(acceptance, draft, ret_reason);
     error = error != 0 ? error : draft_sequence(draft->request, next->from, next->sequence);
-    error = error != 0 ? error : allocate_part_ids(next, draft);
     error = error != 0 ? error : take_not_carried(next, draft);
-    error = error != 0 ? error : choose_key(acceptance, bytes, len);
+    error = error != 0 ? error : choose_key(acceptance, draft->parts_len, bytes, len);
     error = error != 0 ? error : find_thread(acceptance, draft);
     return error != 0 ? error : pin_attachments(acceptance, draft, ret_reason);
 }

@@ -56,7 +56,8 @@ size_t accept_max_bytes(enum envelope_kind kind);
 /* Whether the key of an item that goes back to drafts/ must be remembered: its content may have been sent
  * under it. */
 bool key_memory_is_needed(const struct item *item);
-/* Gives the envelope the remembered key of its digest, and the email that what goes out under it replies to.
+/* Gives the envelope the remembered key of its digest, the email that what goes out under it replies to, and
+ * the pool ids of its MIME parts.
  * *ret_memory: the item that remembers it, claimed, or NULL (nothing has changed): once the envelope is
  * durable it is handed to key_memory_forget(), else its claim is released. 0 or -ENOMEM. No lock may be held.
  * While another thread has claimed that item, there is none; `may_wait`: that is waited for. Only a caller

@@ -277,7 +277,7 @@ static int upload_parts(struct attempt *attempt)
 }
 
 /* Pool ids of the bound files, then of the parts. -EAGAIN: one is no longer in the pool. */
-static int collect_ids(struct attempt *attempt, char **ids, size_t *ret_len)
+static int collect_ids(struct attempt *attempt, const struct envelope *next, char **ids, size_t *ret_len)
 {
     const struct item *item = attempt->item;
     int error = 0;
@@ -291,23 +291,22 @@ static int collect_ids(struct attempt *attempt, char **ids, size_t *ret_len)
             error = -ENOMEM;
     }
     pthread_mutex_unlock(&attempt->outbox->lock);
-    for (size_t i = 0; i < item->envelope.part_ids_len && error == 0; i++)
-        if ((ids[len++] = strdup(item->envelope.part_ids[i])) == NULL)
+    for (size_t i = 0; i < next->part_ids_len && error == 0; i++)
+        if ((ids[len++] = strdup(next->part_ids[i])) == NULL)
             error = -ENOMEM;
     *ret_len = len;
     return error;
 }
 
-static int complete_request(struct attempt *attempt, const char *replies_to)
+static int complete_request(struct attempt *attempt, const struct envelope *next)
 {
-    const struct item *item = attempt->item;
-    size_t capacity = item->bound_len + item->envelope.part_ids_len;
+    size_t capacity = attempt->item->bound_len + next->part_ids_len;
     size_t len = 0;
     char **ids = calloc(capacity + 1, sizeof(*ids));
-    int error = ids == NULL ? -ENOMEM : collect_ids(attempt, ids, &len);
+    int error = ids == NULL ? -ENOMEM : collect_ids(attempt, next, ids, &len);
     if (error == 0)
-        error = draft_complete_request(attempt->draft, item->envelope.from, replies_to,
-                                       (const char *const *)ids, len, &attempt->request);
+        error = draft_complete_request(attempt->draft, next->from, next->replies_to, (const char *const *)ids,
+                                       len, &attempt->request);
     for (size_t i = 0; ids != NULL && i < capacity; i++)
         free(ids[i]);
     free(ids);
@@ -331,7 +330,7 @@ static int record_sending(struct attempt *attempt)
     struct item *memory = NULL;
     int error = transition_begin(attempt->outbox, attempt->item, ITEM_SENDING, &transition);
     error = error != 0 ? error : take_remembered_key(attempt, &transition.next, &memory);
-    error = error != 0 ? error : complete_request(attempt, transition.next.replies_to);
+    error = error != 0 ? error : complete_request(attempt, &transition.next);
     if (error == 0) {
         free(transition.next.request);
         bool is_recorded = strlen(attempt->request) <= ENVELOPE_REQUEST_MAX_BYTES;

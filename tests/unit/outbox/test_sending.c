@@ -315,7 +315,6 @@ static void a_key_is_remembered_also_where_nothing_was_tried_since(void **state)
     assert_int_equal(fake_service_count_sent(world->fake, true), 2);
 }
 
-/* So that it never goes on without the key where the service turns out to take none. */
 /* The program ended between the moving of the draft and the record of it. */
 static void what_may_have_arrived_is_so_after_a_crash_while_it_was_taken_out(void **state)
 {
@@ -357,6 +356,7 @@ static void an_attempt_after_an_unknown_outcome_says_so(void **state)
     assert_false(fake_service_get(world->fake, FAKE_SEND, 2).is_repeat);
 }
 
+/* So that it never goes on without the key where the service turns out to take none. */
 static void a_service_that_refuses_keys_is_not_trusted(void **state)
 {
     struct world *world = *state;
@@ -449,16 +449,18 @@ static void a_message_that_is_tried_again_counts_once(void **state)
     assert_int_equal(status.sent_today, 1);
 }
 
+#define MESSAGE_WITH_PART                                                              \
+    "To: bob@x.example\nSubject: s\nMIME-Version: 1.0\n"                               \
+    "Content-Type: multipart/mixed; boundary=b\n\n"                                    \
+    "--b\nContent-Type: text/plain\n\nhello\n"                                         \
+    "--b\nContent-Type: text/csv\nContent-Disposition: attachment; filename=a.csv\n\n" \
+    "1,2\n--b--\n"
+
 static void a_message_whose_part_got_no_id_is_not_sent_without_it(void **state)
 {
     struct world *world = *state;
-    const char *message = "To: bob@x.example\nSubject: s\nMIME-Version: 1.0\n"
-                          "Content-Type: multipart/mixed; boundary=b\n\n"
-                          "--b\nContent-Type: text/plain\n\nhello\n"
-                          "--b\nContent-Type: text/csv\nContent-Disposition: attachment; filename=a.csv\n\n"
-                          "1,2\n--b--\n";
     fake_service_push(world->fake, FAKE_UPLOAD, (struct fake_outcome){.without_id = true});
-    assert_int_equal(mail(world, "m.eml", message), 0);
+    assert_int_equal(mail(world, "m.eml", MESSAGE_WITH_PART), 0);
     assert_int_equal(settle(world), -EIO);
     assert_int_equal(sends(world), 0);
     assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "gave it no id"));
@@ -467,19 +469,55 @@ static void a_message_whose_part_got_no_id_is_not_sent_without_it(void **state)
 static void mime_parts_are_uploaded_first_and_once(void **state)
 {
     struct world *world = *state;
-    const char *message = "To: bob@x.example\nSubject: s\nMIME-Version: 1.0\n"
-                          "Content-Type: multipart/mixed; boundary=b\n\n"
-                          "--b\nContent-Type: text/plain\n\nhello\n"
-                          "--b\nContent-Type: text/csv\nContent-Disposition: attachment; filename=a.csv\n\n"
-                          "1,2\n--b--\n";
     fake_service_push(world->fake, FAKE_SEND, (struct fake_outcome){.outcome = SERVICE_RETRY});
-    assert_int_equal(mail(world, "m.eml", message), 0);
+    assert_int_equal(mail(world, "m.eml", MESSAGE_WITH_PART), 0);
     assert_int_equal(settle(world), -EAGAIN);
     outbox_wake(world->outbox);
     await_news(world, EVENT_SENT, "sent/m.eml");
     assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 1);
     assert_string_equal(fake_service_get(world->fake, FAKE_UPLOAD, 0).text, "a.csv");
     assert_true(sent_contains(world, 1, "attachment_ids"));
+}
+
+/* Another request under the same key would be taken for a mistake. */
+static void a_message_with_a_part_is_repeated_with_what_was_uploaded(void **state)
+{
+    struct world *world = *state;
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 502, .happens = true});
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 502, .happens = true});
+    assert_int_equal(mail(world, "m.eml", MESSAGE_WITH_PART), 0);
+    assert_int_equal(settle(world), -EIO);
+    assert_int_equal(move(world, FAILED, "m.eml", OUT, "m.eml"), 0); /* as it is */
+    assert_int_equal(settle(world), -EIO);
+    assert_int_equal(/* by way of drafts/ */
+                     outbox_take_out(world->outbox, OUTBOX_FOLDER_FAILED, "m.eml", world->drafts, "m.eml", 0),
+                     0);
+    world_reopen(world);
+    assert_int_equal(move_in(world, "m.eml", OUT, "m.eml"), 0);
+    assert_int_equal(settle(world), 0);
+    const char *first = fake_service_get(world->fake, FAKE_SEND, 0).text;
+    assert_string_equal(fake_service_get(world->fake, FAKE_SEND, 1).text, first);
+    assert_string_equal(fake_service_get(world->fake, FAKE_SEND, 2).text, first);
+    assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 1);
+}
+
+static void what_is_written_anew_goes_out_with_its_own_part(void **state)
+{
+    struct world *world = *state;
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 502, .happens = true});
+    assert_int_equal(mail(world, "m.eml", MESSAGE_WITH_PART), 0);
+    assert_int_equal(settle(world), -EIO);
+    assert_int_equal(outbox_take_out(world->outbox, OUTBOX_FOLDER_FAILED, "m.eml", world->drafts, "m.eml", 0),
+                     0);
+    assert_int_equal(mail(world, "m.eml", MESSAGE_WITH_PART "An epilogue, which makes it another message.\n"),
+                     0);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 2);
+    assert_string_not_equal(fake_service_get(world->fake, FAKE_SEND, 0).text,
+                            fake_service_get(world->fake, FAKE_SEND, 1).text);
 }
 
 /* Without the id on the disk a restart would upload it again: so the message waits, and says so. */
@@ -572,6 +610,8 @@ int main(void)
         WORLD_TEST(a_message_that_is_tried_again_counts_once),
         WORLD_TEST(a_message_whose_part_got_no_id_is_not_sent_without_it),
         WORLD_TEST(mime_parts_are_uploaded_first_and_once),
+        WORLD_TEST(a_message_with_a_part_is_repeated_with_what_was_uploaded),
+        WORLD_TEST(what_is_written_anew_goes_out_with_its_own_part),
         WORLD_TEST(a_full_disk_between_upload_and_send_only_delays),
         WORLD_TEST(a_refused_pool_id_is_uploaded_again_once),
         WORLD_TEST(a_queue_survives_a_restart),
