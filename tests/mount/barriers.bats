@@ -45,8 +45,8 @@ teardown() {
 }
 
 @test "an outbox with nothing in it: 0 at once" {
-  within 1 expect ok fsync "$MOUNT/outbox"
-  within 1 expect ok fsync "$MOUNT/attachments"
+  at_once expect ok fsync "$MOUNT/outbox"
+  at_once expect ok fsync "$MOUNT/attachments"
 }
 
 @test "EIO when any of it failed" {
@@ -112,7 +112,7 @@ teardown() {
   wait_until 5 grep -qE 'fuse|request_wait' "/proc/$waiting/wchan" || true
   kill -INT "$waiting" 2>/dev/null || true
   kill -TERM "$waiting" 2>/dev/null || true
-  within 2 wait_until 3 process_is_gone "$waiting"
+  wait_until 5 process_is_gone "$waiting"
   wait "$waiting" || true
   kill -CONT "$SERVICE_PID"
   wait_sent x

@@ -419,13 +419,13 @@ EOF
   freeze_service
   syscall write "$MOUNT/ctl" w $'sync\n' >/dev/null 3>&- &
   local sync=$!
-  within 2 ls -la "$MOUNT/inboxes/$BOB" >/dev/null
-  within 2 mounted "$BOB" "in memory"
-  within 2 cat "$MOUNT/status.json" >/dev/null
-  within 2 bash -c 'echo x > "$1"' - "$MOUNT/drafts/x"
+  at_once ls -la "$MOUNT/inboxes/$BOB" >/dev/null
+  at_once mounted "$BOB" "in memory"
+  at_once cat "$MOUNT/status.json" >/dev/null
+  at_once bash -c 'echo x > "$1"' - "$MOUNT/drafts/x"
   message "$BOB" "while it hangs" >"$DIR/m"
-  within 2 cp "$DIR/m" "$MOUNT/outbox/m"
-  within 2 ls "$MOUNT/outbox" >/dev/null
+  at_once cp "$DIR/m" "$MOUNT/outbox/m"
+  at_once ls "$MOUNT/outbox" >/dev/null
   kill -CONT "$SERVICE_PID"
   wait "$sync" || true
   wait_sent m

@@ -231,8 +231,8 @@ has_other_time() { # PATH TIME
   freeze_service
   mv "$file" "$MOUNT/inboxes/$BOB/" 2>"$DIR/said" 3>&- &
   local pid=$! result=0
-  within 3 cat "$MOUNT/status.json" >/dev/null
-  within 3 ls "$MOUNT/inboxes/$ALICE" >/dev/null
+  at_once cat "$MOUNT/status.json" >/dev/null
+  at_once ls "$MOUNT/inboxes/$ALICE" >/dev/null
   within 12 wait "$pid" || result=$?
   kill -CONT "$SERVICE_PID"
   equal "$result" 1

@@ -213,11 +213,11 @@ missing_from_list() { # QUERY
   start_with_mail
   finds lunch lunch
   freeze_service
-  timeout -s INT 5 ls "$MOUNT/search/invoice" >/dev/null 2>&1 3>&- &
+  timeout -s INT 8 ls "$MOUNT/search/invoice" >/dev/null 2>&1 3>&- &
   local pid=$!
   # Nothing else waits for it.
-  within 3 ls "$MOUNT/inboxes/$BOB" "$MOUNT/search" >/dev/null
-  within 3 cat "$MOUNT/status.json" >/dev/null
+  at_once ls "$MOUNT/inboxes/$BOB" "$MOUNT/search" >/dev/null
+  at_once cat "$MOUNT/status.json" >/dev/null
   kill -INT "$pid" 2>/dev/null || true
   within 8 wait "$pid" || true
   kill -CONT "$SERVICE_PID"

@@ -171,6 +171,12 @@ within() # SECONDS COMMAND...
     [ "${EPOCHREALTIME/./}" -le "$until" ] || fail "took longer than $1 s: ${*:2}"
 }
 
+# Does not wait for the service: who does waits for 10 s or more where it is silent.
+at_once() # COMMAND...
+{
+    within 5 "$@"
+}
+
 # ---------------------------------------------------------------- the service
 
 # Starts inboxd, its data in $SERVICE; again on the same port after stop_service.

@@ -279,11 +279,11 @@ server.serve_forever()' "$other" >"$DIR/port" 3>&- &
   server_answers inbox '{"delay_ms": 20000}'
   server_answers send '{"delay_ms": 20000}'
   message "$BOB" "stalled" >"$MOUNT/drafts/m"
-  within 2 mv "$MOUNT/drafts/m" "$MOUNT/outbox/m"
+  at_once mv "$MOUNT/drafts/m" "$MOUNT/outbox/m"
   local _
   for _ in {1..10}; do
-    within 1 ls -l "$MOUNT" "$MOUNT/inboxes/box-1" "$MOUNT/outbox" >/dev/null
-    within 1 cat "$MOUNT/status.json" "$MOUNT/inboxes/box-1"/*.json >/dev/null
+    at_once ls -l "$MOUNT" "$MOUNT/inboxes/box-1" "$MOUNT/outbox" >/dev/null
+    at_once cat "$MOUNT/status.json" "$MOUNT/inboxes/box-1"/*.json >/dev/null
   done
 }
 
@@ -311,7 +311,7 @@ server.serve_forever()' "$other" >"$DIR/port" 3>&- &
     limit_kb=1500000 # what was freed is kept by the sanitizer
   fi
   [ "$(awk '/VmRSS/ { print $2 }' "/proc/$MOUNT_PID/status")" -lt "$limit_kb" ]
-  within 2 cat "$MOUNT/status.json" >/dev/null
+  at_once cat "$MOUNT/status.json" >/dev/null
   within 10 stop_mount
 }
 

@@ -154,7 +154,7 @@ list_of() # COUNT
   REFRESH_PID=$!
   wait_until 10 saw CLOSE_WRITE,CLOSE _halfway_
   saw CREATE _halfway_
-  within 2 grep -q halfway "$MOUNT"/inboxes/box-1/*_halfway_*.json
+  at_once grep -q halfway "$MOUNT"/inboxes/box-1/*_halfway_*.json
   run ! process_is_gone "$REFRESH_PID"
   within 10 kill_mount TERM
   wait "$REFRESH_PID" || true

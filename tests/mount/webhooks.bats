@@ -150,7 +150,7 @@ post_signed() # BODY
   freeze_service
   equal "$(curl -sS --parallel --parallel-max 20 -o /dev/null -w '%{http_code}\n' --data-binary "$hook" \
     -H "X-BotMailRoom-Signature: $(signature "$hook")" "$HOOK?[1-300]" 2>/dev/null | sort | uniq -c | xargs)" '300 204'
-  within 2 ls "$MOUNT/inboxes/$BOB" >/dev/null
+  at_once ls "$MOUNT/inboxes/$BOB" >/dev/null
   later=("/proc/$MOUNT_PID/task"/*)
   [ ${#later[@]} -le $((${#threads[@]} + 3)) ] # those that list, and no more
   kill -CONT "$SERVICE_PID"
