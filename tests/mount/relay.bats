@@ -106,7 +106,7 @@ bounce() { # SUBJECT
     api POST /email/send -H 'Content-Type: application/json' -d @- >/dev/null
   wait_until 20 has_status hidden sent
   equal "$(taken hidden | jq -r '.recipients[0]' | sort)" "$CAROL"$'\n'"$DAN"
-  run ! grep -i bcc "$OTHER/messages"
+  equal "$(jq -r .text "$OTHER/messages" | grep -ci "^bcc:")" 0
   equal "$(taken hidden | jq -r .text | grep -c "$DAN")" 0
 }
 
