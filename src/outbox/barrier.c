@@ -78,22 +78,32 @@ static int check_locked(const struct barrier *barrier)
     return state == 0 && has_event_due_locked(barrier) ? -EINPROGRESS : state;
 }
 
-/* Reports each failure once, as fsync(2) of a file does with errors. */
+static bool has_new_failure_locked(const struct barrier *barrier)
+{
+    size_t position = 0;
+    const struct item *item;
+    if (barrier->outbox->failures <= barrier->reported)
+        return false;
+    while ((item = map_next(&barrier->outbox->table.by_number, &position)) != NULL)
+        if (counts(barrier, item) && item->failure > barrier->reported)
+            return true;
+    return false;
+}
+
+/* Reports each failure once, as fsync(2) of a file does with errors. What was handed in later, and has failed
+ * all the same, is left to the next barrier. */
 static int report_locked(const struct barrier *barrier)
 {
     struct outbox *outbox = barrier->outbox;
-    uint64_t latest = 0;
     size_t position = 0;
-    const struct item *item;
-    if (outbox->failures <= barrier->reported)
+    struct item *item;
+    if (!has_new_failure_locked(barrier))
         return 0;
+    outbox->reported[barrier->folder] = outbox->failures;
     while ((item = map_next(&outbox->table.by_number, &position)) != NULL)
-        if (counts(barrier, item) && item->failure > barrier->reported && item->failure > latest)
-            latest = item->failure;
-    if (latest == 0)
-        return 0;
-    if (latest > outbox->reported[barrier->folder])
-        outbox->reported[barrier->folder] = latest;
+        if (item->envelope.kind == barrier->kind && item->envelope.order > barrier->up_to_order &&
+            item->failure > barrier->reported)
+            item->failure = ++outbox->failures;
     return -EIO;
 }
 

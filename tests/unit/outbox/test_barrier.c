@@ -135,6 +135,33 @@ static void an_edited_message_is_waited_for(void **state)
     assert_int_equal(sends(world), 2);
 }
 
+/* It was handed in after the first sync began, and failed before that one ended. */
+static void the_failure_of_a_later_message_is_told_by_the_next_barrier(void **state)
+{
+    struct world *world = *state;
+    struct waiting waiting;
+    const struct fake_outcome refused = {.outcome = SERVICE_REJECTED, .http_status = 422};
+    fake_service_set(world->fake, FAKE_UPLOAD, refused);
+    fake_service_set(world->fake, FAKE_SEND, refused);
+    fake_service_close_gate(world->fake, FAKE_UPLOAD);
+    assert_int_equal(mail(world, "slow.eml",
+                          "To: b@x.example\nSubject: s\nMIME-Version: 1.0\n"
+                          "Content-Type: multipart/mixed; boundary=b\n\n"
+                          "--b\nContent-Type: text/csv\nContent-Disposition: attachment; filename=a.csv\n\n"
+                          "1,2\n--b--\n"),
+                     0);
+    fake_service_wait_at_gate(world->fake, FAKE_UPLOAD, 1);
+    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS);
+    begin_wait(&waiting, world);
+    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS + 1);
+    assert_int_equal(mail(world, "later.eml", MESSAGE), 0);
+    await_news(world, EVENT_FAILED, "failed/later.eml");
+    fake_service_open_gate(world->fake, FAKE_UPLOAD);
+    assert_int_equal(end_wait(&waiting), -EIO);
+    assert_int_equal(settle(world), -EIO);
+    assert_int_equal(settle(world), 0);
+}
+
 static void a_wait_can_be_interrupted(void **state)
 {
     struct world *world = *state;
@@ -273,6 +300,7 @@ int main(void)
         WORLD_TEST(ten_seconds_are_the_longest),
         WORLD_TEST(what_has_to_wait_is_told_though_something_else_is_being_sent),
         WORLD_TEST(an_edited_message_is_waited_for),
+        WORLD_TEST(the_failure_of_a_later_message_is_told_by_the_next_barrier),
         WORLD_TEST(a_wait_can_be_interrupted),
         WORLD_TEST(what_comes_later_does_not_count),
         WORLD_TEST(handles_that_are_flushed_are_waited_for),
