@@ -278,6 +278,10 @@ static void what_the_interface_cannot_carry_is_told_in_words(void **state)
          "text of the message: it is attached, as attachment-2.ics\n"},
         {MULTIPART "--B\nContent-Type: text/plain; charset=koi8-r; name=a.txt\n\nx\n--B--\n",
          "the charset of a.txt, koi8-r\n"},
+        {MULTIPART
+         "--B\nContent-Type: text/plain; charset=UTF-8; name=a.txt\n\nx\n--B\nContent-Type: text/plain; "
+         "charset=us-ascii; name=b.txt\n\nx\n--B--\n",
+         ""},
         {"To: b@x.example\nContent-Type: multipart/signed; boundary=B\n\n--B\n\nx\n--B\nContent-Type: "
          "application/pgp-signature\n\nx\n--B--\n",
          "multipart/signed: the signature is attached, and cannot be verified\n"},

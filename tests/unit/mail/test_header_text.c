@@ -174,6 +174,7 @@ static void a_parameter_is_found_among_others(void **state)
     check_name("attachment; filename=first; filename=second", "first");
     check_name("attachment; filename=\" a b \"", " a b ");
     check_name("attachment; filename=", "");
+    check_name("attachment; filename=\"\"", "");
     check_name("attachment; filename=\"not closed", "not closed");
     check_name("attachment", NULL);
     check_name("", NULL);

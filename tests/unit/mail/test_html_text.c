@@ -123,6 +123,8 @@ static void links_are_followed_by_their_address_where_the_text_does_not_say_it(v
         {"<a href='#part'>a</a> <a href='javascript:x()'>b</a> <a href='cid:1'>c</a> <a>d</a>", "a b c d\n"},
         {"<a href='https://x.example/a b'>blank</a>", "blank\n"},
         {"<a href='https://x.example/&#155;0m'>control</a>", "control\n"},
+        {"<a href='https://x.example/&lt;b'>less</a>", "less\n"},
+        {"<a href='https://x.example/&gt;b'>greater</a>", "greater\n"},
         {"<a href='https://x.example/&#x202e;moc'>direction</a>", "direction\n"},
         {"<a href='https://x.example/&#x2028;a'>line</a>", "line\n"},
         {"<a href='https://x.example/a\n'>blank end</a>", "blank end <https://x.example/a>\n"},
@@ -222,6 +224,7 @@ static void what_is_not_displayed_is_left_out(void **state)
         {"<div hidden>preview<p>more</div>text", "text\n"},
         {"<div style='display:block'>text</div>", "text\n"},
         {"<script>never closed", ""},
+        {"<template>for a script</template>y", "y\n"},
         {"", ""},
         {"<p> </p>", ""},
     };
