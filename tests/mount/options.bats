@@ -500,6 +500,13 @@ teardown() {
   run -1 "$helper" work "$MOUNT" -o rw,nonsense
   run -32 "$helper" work "$DIR/nowhere" -o "rw,config=$DIR/accounts"
   run -32 "$helper" "$SERVICE_URL" "$MOUNT" -o "rw,api_key_file=$DIR/nokey"
+  # Without -f it stays in the foreground for nothing but debug.
+  "$helper" work "$MOUNT" -o "rw,debug,config=$DIR/accounts" >"$DIR/said" 2>&1 3>&- &
+  local pid=$!
+  wait_until 10 mountpoint -q "$MOUNT"
+  umount "$MOUNT"
+  wait "$pid"
+  grep -q "^unique: " "$DIR/said"
   "$helper" work "$MOUNT" -v -o "rw,noatime,config=$DIR/accounts" -t fuse.inboxfs 3>&-
   mountpoint -q "$MOUNT"
   equal "$(findmnt -no SOURCE,FSTYPE "$MOUNT" | tr -s ' ')" "work fuse.inboxfs"

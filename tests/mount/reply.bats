@@ -67,6 +67,16 @@ nothing_handed_in() {
   request re-dinner.eml '[.to_addresses[].address] == ["list@x.example"]'
 }
 
+@test "reply-all leaves out the other inboxes of the one who answers" {
+  start_two_inboxes
+  mkdir "$MOUNT/inboxes/dora@$DOMAIN"
+  bob_gets "Dinner" "$(jq -nc --arg dora "dora@$DOMAIN" --arg bob "$BOB" --arg carol "$CAROL" \
+    '{to_addresses: ([$bob, $dora, $carol] | map({address: ., name: null})), cc_addresses: []}')"
+  echo "Yes." >"$(folder "$BOB" Dinner)/reply-all"
+  request re-dinner.eml '[.to_addresses[].address] == [$alice] and [.cc_addresses[].address] == [$carol]' \
+    --arg alice "$ALICE" --arg carol "$CAROL"
+}
+
 @test "headers take the place of what the email gives" {
   start_with_mail "Dinner"
   echo "the menu" >"$MOUNT/attachments/menu.txt"

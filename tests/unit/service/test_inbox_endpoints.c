@@ -117,10 +117,12 @@ static void what_is_wrong_is_named(void **state)
 static void a_bad_rule_is_named_by_its_place(void **state)
 {
     const char *text = "{\"name\":\"x\",\"email_address\":\"a@inbox.localhost\","
-                       "\"blocked_from_addresses\":{\"addresses\":[\"a@b\",\"c\"],\"domains\":[\"d@e\"]}}";
+                       "\"blocked_from_addresses\":{\"addresses\":[\"a@b\",\"c\",7],\"domains\":[\"d@e\"]}}";
     json_t *error = call(*state, "POST", UPSERT, json_loads(text, 0, NULL), 422);
     char *dumped = json_dumps(error, JSON_COMPACT);
     assert_non_null(strstr(dumped, "[\"body\",\"blocked_from_addresses\",\"addresses\",1]"));
+    assert_non_null(strstr(dumped, "[\"body\",\"blocked_from_addresses\",\"addresses\",2]"));
+    assert_non_null(strstr(dumped, "should be a valid string"));
     assert_non_null(strstr(dumped, "[\"body\",\"blocked_from_addresses\",\"domains\",0]"));
     free(dumped);
     json_decref(error);
