@@ -178,6 +178,7 @@ static void what_is_made_here_is_told_once_before_the_first_sync_too(void **stat
     struct store_world world;
     char *reason = NULL;
     uint32_t inbox;
+    struct inbox_view view;
     world_init_with_alice(&world);
     world_open(&world);
     assert_int_equal(contact(&world), 0);
@@ -185,6 +186,15 @@ static void what_is_made_here_is_told_once_before_the_first_sync_too(void **stat
     assert_int_equal(store_create_inbox(world.store, "bob@inbox.example", NULL, &inbox, &reason), 0);
     assert_int_equal(store_sync(world.store, "bob@inbox.example", NULL, &reason), 0);
     assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(world_sync(&world), 0);
+    assert_events(&world, "inbox inboxes/bob@inbox.example inbox-1 -;");
+
+    /* One that was gone, and is back, is news once more. */
+    fake_service_remove_inbox(world.fake, "inbox-1");
+    while (store_find_inbox(world.store, "bob@inbox.example", &view))
+        assert_int_equal(world_sync(&world), 0);
+    world_forget(&world);
+    fake_service_add_inbox(world.fake, "{\"id\": \"inbox-1\", \"email_address\": \"bob@inbox.example\"}");
     assert_int_equal(world_sync(&world), 0);
     assert_events(&world, "inbox inboxes/bob@inbox.example inbox-1 -;");
     world_release(&world);

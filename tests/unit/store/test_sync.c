@@ -359,6 +359,7 @@ static void inboxes_come_rename_and_go(void **state)
     (void)state;
     struct store_world world;
     struct inbox_view view;
+    struct store_status status;
     world_init_with_alice(&world);
     fake_service_add_inbox(world.fake, "{\"id\": \"in/2\"}");
     fake_service_add_inbox(world.fake, "{\"id\": \"in-3\", \"email_address\": \"alice@inbox.example\"}");
@@ -377,6 +378,8 @@ static void inboxes_come_rename_and_go(void **state)
     assert_changes(&world, "inbox 1 changed;inbox 0 removed;");
     assert_events(&world, "inbox inboxes/bob@inbox.example in/2 -;");
     assert_inboxes(&world, "bob@inbox.example in-3");
+    store_get_status(world.store, &status);
+    assert_int_equal(status.inboxes, 2);
     assert_int_equal(world_sync(&world), 0);
     assert_inboxes(&world, "bob@inbox.example alice@inbox.example");
     world_restart(&world);
