@@ -352,7 +352,19 @@ END
   has_received "$BOB" "not yet" 0
 }
 
-# ---------------------------------------------------------------- descriptors
+# ---------------------------------------------------------------- limits of the daemon
+
+@test "a file beyond the limit on the size of files is EFBIG, and the mount goes on" {
+  prlimit --pid "$MOUNT_PID" --fsize=100000
+  echo short >"$D/short"
+  ! head -c 200000 /dev/zero >"$D/long" 2>"$DIR/said" || fail "it was written"
+  contains "$(cat "$DIR/said")" "File too large"
+  expect EFBIG truncate "$D/short" 200000
+  equal "$(cat "$D/short")" short
+  ! head -c 200000 /dev/zero >"$MOUNT/attachments/long" 2>/dev/null || fail "it was written"
+  message "$BOB" "goes out" >"$MOUNT/outbox/m"
+  wait_sent m
+}
 
 # From now on the daemon has room for so many.
 allow_descriptors() { # NUMBER
