@@ -274,6 +274,25 @@ wait_settled() {
   run ! mountpoint -q "$MOUNT"
 }
 
+@test "a disk that cannot be read: EIO to readers, and nothing goes out until it can" {
+  start_mount_on_plan
+  stop_service
+  send queued
+  wait_waiting
+  disk_fails read 1 0 5
+  run -1 cat "$MOUNT/outbox/queued"
+  contains "$output" "Input/output error"
+  start_scripted_service
+  syscall write "$MOUNT/ctl" w $'retry all\n' || true
+  expect EAGAIN fsync "$MOUNT/outbox"
+  present "$MOUNT/outbox/queued"
+  is_sent_times queued 0
+  disk_works
+  wait_settled
+  is_sent_times queued 1
+  cmp "$MOUNT/sent/queued" <(message "$BOB" queued "text of queued")
+}
+
 @test "EIO at any call of a hand-in by mv: either accepted and sent once, or refused and still a draft" {
   start_mount_on_plan
   local call nth name

@@ -9,7 +9,7 @@
  *   CALL NTH COUNT ERRNO
  *
  * the COUNT calls from the NTH on, counted since the plan came (COUNT 0: all of them), fail with ERRNO (a
- * number). CALL is fsync (or fdatasync), write, rename, create, unlink, or any.
+ * number). CALL is fsync (or fdatasync), write, rename, create, unlink, or any of these; or read.
  *
  * Calls on files under the directory STEP_ROOT are appended to the file STEP_LOG, a line each once it has
  * succeeded (paths are relative to STEP_ROOT; INODE is the file's own):
@@ -176,7 +176,8 @@ static int count_locked(const char *call, const struct stat *status, FILE *plan)
         plan_mtime = status->st_mtim;
         calls = 0;
     }
-    if (strcmp(wanted, "any") != 0 && strcmp(wanted, call) != 0)
+    bool is_any = strcmp(wanted, "any") == 0 && strcmp(call, "read") != 0;
+    if (!is_any && strcmp(wanted, call) != 0)
         return 0;
     calls++;
     return calls >= first && (count == 0 || calls < first + count) ? error : 0;
@@ -243,6 +244,13 @@ ssize_t pwrite64(int fd, const void *bytes, size_t len, off_t offset)
     if (result > 0)
         note_write(fd, bytes, (size_t)result);
     return result;
+}
+
+ssize_t pread64(int fd, void *bytes, size_t len, off_t offset)
+{
+    ssize_t (*next)(int, void *, size_t, off_t);
+    find_next("pread64", &next);
+    return is_to_fail("read", fd) ? -1 : next(fd, bytes, len, offset);
 }
 
 int ftruncate64(int fd, off_t len)
