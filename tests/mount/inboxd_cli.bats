@@ -274,7 +274,9 @@ PYTHON
   holds "$DIR/content" '.attachments | length == 1 and .[0].filename == "a b.bin" and .[0].content_type == "application/x-test"'
   id=$(jq -r .id "$DIR/content")
   api GET "/email/$id/attachment/$(jq -r '.attachments[0].id' "$DIR/content")" | cmp - "$DIR/a b.bin"
-  api GET "/email/$id/raw" | grep -qi '^Subject: att'
+  api GET "/email/$id/raw" >"$DIR/raw"
+  grep -qi '^Subject: att' "$DIR/raw"
+  grep -qi '^Content-Type: multipart/mixed;' "$DIR/raw"
 }
 
 @test "the same idempotency key sends once" {

@@ -183,6 +183,19 @@ static void what_fails_can_be_run_again(void **state)
     assert_int_equal(statements_integers(statements, BROKEN, &value, 1, ""), -EINVAL);
 }
 
+static void what_is_too_long_is_not_written_as_nothing(void **state)
+{
+    struct statements *statements = *state;
+    int64_t count;
+    sqlite3_limit(statements->db, SQLITE_LIMIT_LENGTH, 100);
+    char text[200];
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    assert_int_equal(statements_execute(statements, ADD, "is", (int64_t)7, text), -EMSGSIZE);
+    assert_int_equal(statements_integers(statements, COUNT, &count, 1, ""), 0);
+    assert_int_equal(count, 0);
+}
+
 static void without_a_database_everything_fails(void **state)
 {
     struct statements statements;
@@ -223,6 +236,7 @@ int main(void)
         cmocka_unit_test(too_many_open_files_are_no_lack_of_permission),
         cmocka_unit_test_setup_teardown(statements_are_run_again_with_other_arguments, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_fails_can_be_run_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_too_long_is_not_written_as_nothing, set_up, tear_down),
         cmocka_unit_test(without_a_database_everything_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

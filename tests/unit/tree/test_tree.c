@@ -521,6 +521,7 @@ static void what_cannot_be_sent_stays_a_draft(void **state)
     uint64_t drafts = fixture_ino(fixture, "drafts");
     assert_int_equal(tree_make_dir(fixture->tree, &nobody, drafts, "folder", 0700, &entry), 0);
     assert_int_equal(tree_make_symlink(fixture->tree, "draft", drafts, "symlink", &entry), 0);
+    assert_int_equal(tree_make_symlink(fixture->tree, "draft", drafts, "symlink", &entry), -EEXIST);
     assert_int_equal(tree_make_node(fixture->tree, drafts, "fifo", S_IFIFO | 0600, &entry), 0);
     assert_int_equal(rename_path(fixture, "drafts", "folder", "outbox", "x", 0), -EISDIR);
     assert_int_equal(rename_path(fixture, "drafts", "symlink", "outbox", "x", 0), -ELOOP);
