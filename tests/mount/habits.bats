@@ -117,7 +117,7 @@ def run(function):
     thread.start()
     thread.join()
 run(lambda: open(out + "/draft", "w").write(sys.stdin.read()))
-while not os.path.exists(sent + "/draft"):
+while "draft" not in os.listdir(sent):
     time.sleep(0.01)
 failed = []
 def rename():
@@ -131,6 +131,7 @@ sys.exit(len(failed))
 ' "$MOUNT/outbox" "$MOUNT/sent"
   went_out last threads
   missing "$MOUNT/sent/draft" "$MOUNT/sent/final"
+  equal "$(ls "$MOUNT/sent")" $'last\nlast.receipt.json'
   received_in_all 1
 }
 

@@ -98,6 +98,9 @@ status_of() { # CURL-ARGUMENT...
   [ -n "$output" ]
   run -1 timeout 10 "$INBOXD" --data="$DIR/other" --listen="127.0.0.1:$SERVICE_PORT"
   [ -n "$output" ]
+  touch "$DIR/file"
+  run -1 timeout 10 "$INBOXD" --data="$DIR/file/below" --listen=127.0.0.1:0
+  contains "$output" "cannot open the data directory"
 }
 
 @test "SIGTERM and SIGINT end it well, kill -9 loses nothing" {
