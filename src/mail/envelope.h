@@ -51,8 +51,7 @@ struct envelope {
     char sequence[ENVELOPE_DIGEST_SIZE]; /* messages of one sequence go out in order (draft_sequence()) */
     struct envelope_attachment *attachments;
     size_t attachments_len;
-    char **
-        part_ids; /* pool ids of its MIME parts, NULL where one is not uploaded yet. They belong to the key */
+    char **part_ids; /* pool ids of its MIME parts, NULL: not uploaded yet. They belong to the key */
     size_t part_ids_len;
     uint64_t supersedes; /* number of the message whose name and place it took, as an edited text; 0: none */
     bool is_hidden; /* not shown: an attachment, kept for the messages that bind it; or a message whose place
