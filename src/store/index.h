@@ -105,9 +105,10 @@ enum {
 
 /* What is remembered from one listing of the inbox to the next; whoever lists has it alone. */
 struct listing_memory {
-    unsigned int most;  /* records that the service lists at once; 0: no bound is known */
-    bool refuses_held;  /* the service does not list what it holds back */
-    bool is_reconciled; /* the last complete answer is all that the inbox shows */
+    unsigned int most;             /* records that the service lists at once; 0: no bound is known */
+    bool refuses_held;             /* the service does not list what it holds back */
+    unsigned int reconciled_limit; /* of the answer that is all that the inbox shows; 0: none is */
+    bool shows_newest;             /* the inbox shows what was last answered when the newest were asked for */
 };
 
 struct inbox {

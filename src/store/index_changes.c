@@ -432,10 +432,11 @@ static size_t remove_some(struct index *index, uint32_t inbox_number, uint32_t l
     return place;
 }
 
-void index_remove_unseen(struct index *index, uint32_t inbox_number, uint32_t listing, bool with_held)
+size_t index_remove_unseen(struct index *index, uint32_t inbox_number, uint32_t listing, bool with_held)
 {
     uint32_t emails[EMAIL_BATCH_MAX];
     size_t place = 0;
+    size_t removed = 0;
     size_t len;
     /* What the user hid of sent mail stays hidden, whether the service lists it now or later. */
     with_held = with_held && index->records.list != RECORDS_SENT;
@@ -443,7 +444,9 @@ void index_remove_unseen(struct index *index, uint32_t inbox_number, uint32_t li
         place = remove_some(index, inbox_number, listing, with_held, place, emails, &len);
         for (size_t i = 0; i < len; i++)
             index_notify_email(index, emails[i], STORE_REMOVED);
+        removed += len;
     } while (len > 0);
+    return removed;
 }
 
 bool index_has_assigned(struct index *index, const char *key)

@@ -69,8 +69,8 @@ int index_put_email(struct index *index, struct email_batch *batch, uint32_t inb
                     const struct email_record *record, enum index_put *ret_put);
 
 /* Removes what the inbox holds and `listing`, which met all there is (what is held back, too, where
- * `with_held`), did not meet. */
-void index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing, bool with_held);
+ * `with_held`), did not meet: how many those were. */
+size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing, bool with_held);
 
 /* Whether an inbox other than the one that collects mail without an inbox has an email of this key. */
 bool index_has_assigned(struct index *index, const char *key);

@@ -84,7 +84,7 @@ struct mail_listing {
     int error;            /* why records that arrived are not in the index; 0: they are */
     unsigned int unknown; /* records in it that were not known, or not as they are now */
     unsigned int limit;   /* of the last question that was answered */
-    bool has_changed;     /* any answer brought something unknown */
+    bool has_changed;     /* any answer brought something unknown, or lacks what was known */
     bool is_unchanged;    /* the last answer: as the one before to the same question */
 };
 
@@ -198,7 +198,8 @@ static void set_ok(struct service_result *result)
 static bool ask_newest(struct mail_listing *listing, struct service_result *ret)
 {
     for (unsigned int limit = FIRST_LIMIT;; limit *= GROWTH_NEWEST) {
-        unsigned int count = ask(listing, limit, true, ret);
+        bool may_be_unchanged = limit == FIRST_LIMIT && listing->memory->shows_newest;
+        unsigned int count = ask(listing, limit, may_be_unchanged, ret);
         if (refuses_number(listing, ret))
             set_ok(ret);
         else if (ret->outcome == SERVICE_OK && count != limit)
@@ -254,7 +255,7 @@ static unsigned int first_limit(const struct mail_listing *listing, size_t known
 static bool ask_complete(struct mail_listing *listing, size_t known, struct service_result *ret)
 {
     for (unsigned int limit = first_limit(listing, known);;) {
-        unsigned int count = ask(listing, limit, listing->memory->is_reconciled, ret);
+        unsigned int count = ask(listing, limit, listing->memory->reconciled_limit == limit, ret);
         if (refuses_number(listing, ret))
             return ask_up_to_refusal(listing, limit, ret);
         bool begins_too_high = ret->outcome == SERVICE_REJECTED && limit > FIRST_LIMIT;
@@ -276,13 +277,19 @@ static bool ask_to_depth(struct mail_listing *listing, enum sync_depth depth, si
 
 /* ---------------------------------------------------------------- listings */
 
-/* What the index shows is the last complete answer as long as nothing was added to it since. */
-static void set_reconciled(struct mail_listing *listing, bool is_complete)
+/* "Unchanged" means the answer before to the same question. So it may be said only where the inbox still
+ * shows what that answer said, whatever others said since. */
+static void note_shown(struct mail_listing *listing, enum sync_depth depth, bool is_complete)
 {
+    struct listing_memory *memory = listing->memory;
     if (is_complete)
-        listing->memory->is_reconciled = true;
+        memory->reconciled_limit = listing->limit;
     else if (listing->has_changed)
-        listing->memory->is_reconciled = false;
+        memory->reconciled_limit = 0;
+    if (depth == SYNC_NEWEST && listing->limit > 0)
+        memory->shows_newest = true;
+    else if (listing->has_changed)
+        memory->shows_newest = false;
 }
 
 /* A service may not know how to tell of what it holds back, and take that for an error. */
@@ -321,9 +328,10 @@ static void list_inbox(struct index *index, struct mail_service *service, uint32
     listing.with_held = with_held && !listing.memory->refuses_held;
     bool is_complete = ask_for_inbox(&listing, depth, view.emails + view.held, ret);
     email_batch_release(&listing.batch);
-    set_reconciled(&listing, is_complete);
     if (is_complete && !listing.is_unchanged)
-        index_remove_unseen(index, inbox, listing.batch.listing, listing.with_held);
+        listing.has_changed |=
+            index_remove_unseen(index, inbox, listing.batch.listing, listing.with_held) > 0;
+    note_shown(&listing, depth, is_complete);
     if (listing.with_held && ret->outcome == SERVICE_OK)
         index_note_held_shown(index);
     if (is_complete || (depth == SYNC_COMPLETE && ret->outcome == SERVICE_OK))
@@ -334,7 +342,7 @@ static void list_inbox(struct index *index, struct mail_service *service, uint32
 static void list_all(struct index *index, struct mail_service *service, enum sync_depth depth,
                      struct cancel *cancel, struct service_result *ret)
 {
-    struct listing_memory memory = {0};
+    struct listing_memory memory = {.shows_newest = true}; /* nothing is removed but what no inbox has */
     struct mail_listing listing = {.index = index, .service = service, .cancel = cancel, .memory = &memory};
     uint32_t of_no_name;
     size_t inboxes;

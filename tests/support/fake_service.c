@@ -132,6 +132,7 @@ void fake_service_free(struct fake_service *fake)
     for (struct fake_answer *answer = fake->answers, *next; answer != NULL; answer = next) {
         next = answer->next;
         free(answer->inbox_id);
+        json_decref(answer->records);
         free(answer);
     }
     for (size_t i = 0; i < FAKE_CALL_KINDS; i++)
@@ -350,7 +351,6 @@ static void push_email(struct fake_service *fake, struct fake_email **list, cons
     pthread_mutex_lock(&fake->lock);
     email->next = *list;
     *list = email;
-    fake->version++;
     pthread_mutex_unlock(&fake->lock);
 }
 
@@ -395,7 +395,6 @@ void fake_service_replace_email(struct fake_service *fake, const char *id, const
     struct fake_email *email = *find_email_locked(fake, id);
     json_decref(email->record);
     email->record = record;
-    fake->version++;
     pthread_mutex_unlock(&fake->lock);
 }
 
@@ -406,7 +405,6 @@ void fake_service_remove_email(struct fake_service *fake, const char *id)
     struct fake_email *email = *at;
     *at = email->next;
     free_email(email);
-    fake->version++;
     pthread_mutex_unlock(&fake->lock);
 }
 

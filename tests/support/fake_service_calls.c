@@ -179,10 +179,9 @@ static struct fake_answer *find_answer_locked(struct fake_service *fake, const s
     return answer;
 }
 
-static void remember_answer(struct fake_service *fake, const struct email_query *query, unsigned int count,
-                            uint64_t version)
+static void remember_answer_locked(struct fake_service *fake, const struct email_query *query,
+                                   const json_t *records)
 {
-    pthread_mutex_lock(&fake->lock);
     struct fake_answer *answer = find_answer_locked(fake, query);
     if (answer == NULL) {
         answer = fake_must(calloc(1, sizeof(*answer)));
@@ -191,9 +190,8 @@ static void remember_answer(struct fake_service *fake, const struct email_query 
         answer->next = fake->answers;
         fake->answers = answer;
     }
-    answer->count = count;
-    answer->version = version;
-    pthread_mutex_unlock(&fake->lock);
+    json_decref(answer->records);
+    answer->records = fake_must(json_deep_copy(records));
 }
 
 /* As inboxd has it: a record that says nothing of it is valid. */
@@ -244,13 +242,11 @@ static int deliver(const json_t *object, const struct email_query *query, email_
 }
 
 static bool is_unchanged_locked(struct fake_service *fake, const struct email_query *query,
-                                unsigned int *ret_count)
+                                const json_t *records)
 {
     const struct fake_answer *answer = find_answer_locked(fake, query);
-    if (!fake->has_etags || !query->may_be_unchanged || answer == NULL || answer->version != fake->version)
-        return false;
-    *ret_count = answer->count;
-    return true;
+    return fake->has_etags && query->may_be_unchanged && answer != NULL &&
+           json_equal(answer->records, records);
 }
 
 static void list_emails(struct mail_service *service, const struct email_query *query, email_sink sink,
@@ -262,22 +258,22 @@ static void list_emails(struct mail_service *service, const struct email_query *
         .text = query->inbox_id, .key = query->search_term, .limit = query->limit};
     struct fake_outcome outcome = fake_begin_call(fake, FAKE_LIST_EMAILS, &call, cancel);
     *ret_count = 0;
-    if (outcome.outcome == SERVICE_OK && is_unchanged_locked(fake, query, ret_count)) {
+    _cleanup_json_ json_t *records = select_emails(fake->emails, query, &outcome);
+    if (outcome.outcome == SERVICE_OK && is_unchanged_locked(fake, query, records)) {
+        *ret_count = (unsigned int)json_array_size(records);
         outcome.http_status = 304;
         fake_end_call_locked(fake, FAKE_LIST_EMAILS, &outcome, ret);
         return;
     }
-    _cleanup_json_ json_t *records = select_emails(fake->emails, query, &outcome);
-    uint64_t version = fake->version;
     pthread_mutex_unlock(&fake->lock);
     int error = 0;
     for (; *ret_count < json_array_size(records) && error == 0; ++*ret_count)
         error = deliver(json_array_get(records, *ret_count), query, sink, context);
     if (error != 0)
         outcome = (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 200, .error = -error};
-    if (outcome.outcome == SERVICE_OK)
-        remember_answer(fake, query, *ret_count, version);
     pthread_mutex_lock(&fake->lock);
+    if (outcome.outcome == SERVICE_OK && fake->has_etags)
+        remember_answer_locked(fake, query, records);
     fake->delivered += *ret_count;
     fake_end_call_locked(fake, FAKE_LIST_EMAILS, &outcome, ret);
 }

@@ -55,8 +55,7 @@ struct fake_answer { /* the last whole one to a query */
     struct fake_answer *next;
     char *inbox_id; /* or NULL */
     unsigned int limit;
-    unsigned int count;
-    uint64_t version;
+    json_t *records;
 };
 
 struct fake_service {
@@ -73,7 +72,6 @@ struct fake_service {
     struct service_capabilities capabilities;
     bool is_unreachable;
     bool has_etags;
-    uint64_t version; /* of all emails */
     unsigned int delivered;
     unsigned int last_id;
     char **sent_keys;

@@ -739,6 +739,13 @@ static void without_an_interval_it_looks_only_when_asked(void **state)
     world_release(&world);
 }
 
+static void remove_email(struct store_world *world, unsigned int number)
+{
+    char id[32];
+    snprintf(id, sizeof(id), "%08u-in-1", number);
+    fake_service_remove_email(world->fake, id);
+}
+
 static void polls_ask_for_little_and_for_more_while_unknown_mail_comes(void **state)
 {
     (void)state;
@@ -783,6 +790,47 @@ static void a_poll_of_some_removes_nothing_and_the_complete_one_does(void **stat
     assert_int_equal(world_count(&world), 150);
     pass(&world, 15 * 60 * 1000);
     assert_int_equal(world_count(&world), 148);
+    world_release(&world);
+}
+
+/* Then the complete answer is the one before again, which is not sent again. */
+static void what_came_and_went_between_two_complete_answers_is_removed(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {50, 250, 950}; /* a poll sees all of the first two */
+    for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
+        unsigned int count = (unsigned int)counts[i];
+        struct store_world world;
+        world_init_with_alice(&world);
+        fake_service_use_etags(world.fake);
+        world_add_emails(&world, "in-1", 0, count);
+        start_polling(&world);
+        world_add_emails(&world, "in-1", count, count + 1);
+        pass(&world, POLL_MOST_MS);
+        assert_int_equal(world_count(&world), count + 1);
+        remove_email(&world, count);
+        assert_int_equal(world_sync(&world), 0);
+        assert_int_equal(world_count(&world), count);
+        world_release(&world);
+    }
+}
+
+/* Then the newest are those of the last poll again. */
+static void what_went_and_came_back_between_two_polls_is_shown(void **state)
+{
+    (void)state;
+    struct store_world world;
+    world_init_with_alice(&world);
+    fake_service_use_etags(world.fake);
+    world_add_emails(&world, "in-1", 0, 250);
+    start_polling(&world);
+    pass(&world, POLL_MOST_MS);
+    remove_email(&world, 249);
+    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(world_count(&world), 249);
+    world_add_emails(&world, "in-1", 249, 250);
+    pass(&world, POLL_MOST_MS);
+    assert_int_equal(world_count(&world), 250);
     world_release(&world);
 }
 
@@ -1101,6 +1149,8 @@ int main(void)
         cmocka_unit_test(without_an_interval_it_looks_only_when_asked),
         cmocka_unit_test(polls_ask_for_little_and_for_more_while_unknown_mail_comes),
         cmocka_unit_test(a_poll_of_some_removes_nothing_and_the_complete_one_does),
+        cmocka_unit_test(what_came_and_went_between_two_complete_answers_is_removed),
+        cmocka_unit_test(what_went_and_came_back_between_two_polls_is_shown),
         cmocka_unit_test(an_outage_is_told_once_and_so_is_its_end),
         cmocka_unit_test(a_service_that_has_too_much_to_do_is_there),
         cmocka_unit_test(what_others_find_out_is_looked_into_where_it_is_news),
