@@ -176,8 +176,9 @@ says() { # VERDICT MATTER WORDS
     contains "$output" "$line"
   done
   grep -E '^online +asked [0-9]+ s ago' <<<"$output"
-  # Others' mounts may be shown beside it, and may end meanwhile.
-  run "$INBOXFS" status
+  # To look at a mount keeps it busy, and others may be about to be unmounted.
+  hide_other_mounts
+  run -0 "${AMONG_OWN_MOUNTS[@]}" "$INBOXFS" status
   contains "$output" "mount     $MOUNT"
 }
 
@@ -215,9 +216,11 @@ waits_for_a_mount() # PID
   start_service
   start_mount
   kill -STOP "$MOUNT_PID"
-  "$INBOXFS" status >"$DIR/said" 2>&1 &
+  hide_other_mounts
+  "${AMONG_OWN_MOUNTS[@]}" "$INBOXFS" status >"$DIR/said" 2>&1 &
   local pid=$!
   wait_until 20 waits_for_a_mount "$pid"
+  [ ${#AMONG_OWN_MOUNTS[@]} -eq 0 ] || nsenter --mount --target "$pid" umount -l "$MOUNT"
   umount -l "$MOUNT" || fusermount3 -uz "$MOUNT"
   kill -KILL "$MOUNT_PID"
   wait "$pid" || true # others' mounts may be there, or none

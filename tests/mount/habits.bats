@@ -217,6 +217,7 @@ with open(f"{mount}/outbox/y", "w") as file:
 PYTHON
   went_out x 1
   went_out x-2 2
+  went_out y-3 5 # the last to leave the name that the two before had, too
   went_out y 3
   went_out y-2 4
   received_in_all 5

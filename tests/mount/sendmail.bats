@@ -330,30 +330,21 @@ message() { # SUBJECT [HEADER...]
 
 # ---------------------------------------------------------------- finding the mount
 
-# Runs a command where no other mount is seen than those of this test: others run beside it.
-among_own_mounts() # COMMAND...
-{
-  unshare --mount --propagation private bash -c '
-    sed -n "s/^[^ ]* [^ ]* [^ ]* [^ ]* \([^ ]*\) .* - fuse\.inboxfs .*/\1/p" /proc/self/mountinfo | grep -vxF "$1" |
-      xargs -r umount --lazy
-    shift
-    "$@"' - "$MOUNT" "$@"
-}
-
 @test "the only mount is found; of several one has to be named" {
   [ "$(id -u)" = 0 ] || skip 'needs root'
   unset INBOXFS_MOUNT
-  message found "To: $BOB" | among_own_mounts "$BUILD/inboxfs-sendmail" -t
+  hide_other_mounts
+  message found "To: $BOB" | "${AMONG_OWN_MOUNTS[@]}" "$BUILD/inboxfs-sendmail" -t
   settle
   has_received "$BOB" found
   mkdir "$DIR/second"
   # shellcheck disable=SC2016 # the inner shell expands them
-  run -64 among_own_mounts bash -c 'mount --bind "$1" "$2" && "$3" -t' - "$MOUNT" "$DIR/second" \
+  run -64 "${AMONG_OWN_MOUNTS[@]}" bash -c 'mount --bind "$1" "$2" && "$3" -t' - "$MOUNT" "$DIR/second" \
     "$BUILD/inboxfs-sendmail" < <(message lost "To: $BOB")
   contains "$output" '--mount=DIR'
   # One that another file system hides is none.
   # shellcheck disable=SC2016
-  among_own_mounts bash -c 'mount --bind "$1" "$2" && mount -t tmpfs none "$2" && mkdir "$2/outbox" "$2/drafts" &&
+  "${AMONG_OWN_MOUNTS[@]}" bash -c 'mount --bind "$1" "$2" && mount -t tmpfs none "$2" && mkdir "$2/outbox" "$2/drafts" &&
     "$3" -t' - "$MOUNT" "$DIR/second" "$BUILD/inboxfs-sendmail" < <(message visible "To: $BOB")
   settle
   has_received "$BOB" visible

@@ -343,6 +343,23 @@ mount_answers_or_ended()
     mount_answers || process_is_gone "$MOUNT_PID"
 }
 
+# Sets AMONG_OWN_MOUNTS: what stands before a command so that it sees no other mount of inboxfs than this test's, for
+# other tests run beside it. Without root's powers that is nothing.
+hide_other_mounts()
+{
+    AMONG_OWN_MOUNTS=()
+    [ "$(id -u)" = 0 ] || return 0
+    # shellcheck disable=SC2016 # for the inner shell
+    AMONG_OWN_MOUNTS=(unshare --mount --propagation private bash -c '
+        mounts=$(</proc/self/mountinfo) # whole, before it changes
+        while read -r _ _ _ _ mount rest; do
+            mount=$(printf %b "$mount") # a space is \040
+            [[ $rest != *" - fuse.inboxfs "* || $mount = "$1" ]] || umount --lazy "$mount"
+        done <<<"$mounts"
+        shift
+        exec "$@"' - "$MOUNT")
+}
+
 # Unmounts and checks that the daemon ends well.
 stop_mount()
 {
