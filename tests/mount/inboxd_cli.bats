@@ -60,9 +60,16 @@ status_of() { # CURL-ARGUMENT...
   "$INBOXD" --data="$SERVICE" --listen=0.0.0.0:0 >"$DIR/inboxd.out" 2>"$DIR/inboxd.log" 3>&- &
   SERVICE_PID=$!
   wait_until 10 grep -q "listening on" "$DIR/inboxd.out"
-  contains "$(cat "$DIR/inboxd.log")" "other machines"
+  contains "$(cat "$DIR/inboxd.log")" "other machines can reach this address"
   stop_service
   local address
+  rm "$DIR/inboxd.out"
+  "$INBOXD" --data="$SERVICE" --listen=127.0.0.1:0 --smtp=0.0.0.0:0 >"$DIR/inboxd.out" 2>"$DIR/inboxd.log" 3>&- &
+  SERVICE_PID=$!
+  wait_until 10 grep -qs "SMTP on" "$DIR/inboxd.out"
+  address=$(sed -n 's/^inboxd: SMTP on //p' "$DIR/inboxd.out")
+  contains "$(cat "$DIR/inboxd.log")" "other machines can reach $address, where anybody may hand in mail"
+  stop_service
   for address in 127.0.0.1:0 localhost:0 "unix:$DIR/socket"; do
     rm -f "$DIR/inboxd.out"
     "$INBOXD" --data="$SERVICE" --listen="$address" >"$DIR/inboxd.out" 2>"$DIR/inboxd.log" 3>&- &

@@ -74,7 +74,7 @@ static void bytes_undefined_in_windows_are_control_characters(void **state)
 
 static void without_a_charset_text_is_utf8_or_windows_1252(void **state)
 {
-    static const char *const labels[] = {"", "us-ascii", "ASCII"};
+    static const char *const labels[] = {"", "us-ascii", "ASCII", "csASCII", "ANSI_X3.4-1968", "ISO646-US"};
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(labels); i++) {
         check(labels[i],

@@ -449,6 +449,32 @@ static void a_message_that_is_tried_again_counts_once(void **state)
     assert_int_equal(status.sent_today, 1);
 }
 
+static void what_is_handed_in_again_waits_as_if_it_was_new(void **state)
+{
+    struct world *world = *state;
+    world->config.trusts_idempotency = true;
+    world_reopen(world);
+    for (int i = 0; i < 6; i++)
+        fake_service_push(world->fake, FAKE_SEND,
+                          (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 502});
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 422});
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 502});
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(settle(world), -EAGAIN);
+        outbox_wake(world->outbox);
+    }
+    assert_int_equal(settle(world), -EIO);
+    assert_int_equal(move(world, FAILED, "m.eml", OUT, "m.eml"), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    struct outbox_status status = await_next_attempt(world);
+    assert_in_range(status.next_attempt_ms, NOON, NOON + 1000);
+    fake_clock_advance(&world->clock, 1000);
+    await_news(world, EVENT_SENT, "sent/m.eml");
+}
+
 #define MESSAGE_WITH_PART                                                              \
     "To: bob@x.example\nSubject: s\nMIME-Version: 1.0\n"                               \
     "Content-Type: multipart/mixed; boundary=b\n\n"                                    \
@@ -608,6 +634,7 @@ int main(void)
         WORLD_TEST(many_slow_messages_do_not_block_others),
         WORLD_TEST(one_slow_message_does_not_block_others),
         WORLD_TEST(a_message_that_is_tried_again_counts_once),
+        WORLD_TEST(what_is_handed_in_again_waits_as_if_it_was_new),
         WORLD_TEST(a_message_whose_part_got_no_id_is_not_sent_without_it),
         WORLD_TEST(mime_parts_are_uploaded_first_and_once),
         WORLD_TEST(a_message_with_a_part_is_repeated_with_what_was_uploaded),

@@ -158,6 +158,28 @@ static void a_draft_whose_move_may_not_last_is_where_it_was(void **state)
     spool_free(spool);
 }
 
+static void a_copy_is_whole_however_long(void **state)
+{
+    static const size_t lengths[] = {0, 1, 65535, 65536, 65537, 200000};
+    struct temp_dir *dir = *state;
+    struct spool *spool = open_spool(dir);
+    _cleanup_free_ char *text = malloc(200001);
+    assert_non_null(text);
+    for (size_t i = 0; i < ARRAY_LEN(lengths); i++) {
+        _cleanup_free_ char *copied = NULL;
+        size_t len;
+        for (size_t at = 0; at < lengths[i]; at++)
+            text[at] = (char)('a' + at % 23);
+        text[lengths[i]] = '\0';
+        put_file(dir, "spool/7.data", text);
+        assert_int_equal(spool_copy_data(spool, 7, 8), 0);
+        assert_int_equal(spool_read_data(spool, 8, 1000000, &copied, &len), 0);
+        assert_int_equal(len, lengths[i]);
+        assert_memory_equal(copied, text, len);
+    }
+    spool_free(spool);
+}
+
 /* As on a disk that turned read-only: unlink(2) of a folder fails. */
 static void what_cannot_be_removed_keeps_its_envelope(void **state)
 {
@@ -466,6 +488,7 @@ int main(void)
         SPOOL_TEST(an_older_spool_is_upgraded),
         SPOOL_TEST(foreign_files_are_set_aside),
         SPOOL_TEST(a_draft_whose_move_may_not_last_is_where_it_was),
+        SPOOL_TEST(a_copy_is_whole_however_long),
         SPOOL_TEST(what_cannot_be_removed_keeps_its_envelope),
         SPOOL_TEST(the_count_of_the_day_is_kept),
         cmocka_unit_test(a_damaged_spool_does_not_stop_the_rest),

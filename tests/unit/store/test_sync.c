@@ -387,6 +387,27 @@ static void inboxes_come_rename_and_go(void **state)
     world_release(&world);
 }
 
+static void an_inbox_that_comes_back_is_shown_and_told_of(void **state)
+{
+    (void)state;
+    static const char alice[] = "{\"id\": \"in-1\", \"email_address\": \"alice@inbox.example\"}";
+    struct store_world world;
+    world_init(&world);
+    fake_service_add_inbox(world.fake, alice);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    fake_service_remove_inbox(world.fake, "in-1");
+    assert_int_equal(world_sync(&world), 0);
+    assert_inboxes(&world, "");
+    world_forget(&world);
+    fake_service_add_inbox(world.fake, alice);
+    assert_int_equal(world_sync(&world), 0);
+    assert_inboxes(&world, "alice@inbox.example");
+    assert_changes(&world, "inbox 0 added;");
+    assert_events(&world, "inbox inboxes/alice@inbox.example in-1 -;");
+    world_release(&world);
+}
+
 static void without_a_list_inboxes_are_found_by_mail(void **state)
 {
     (void)state;
@@ -1132,6 +1153,7 @@ int main(void)
         cmocka_unit_test(a_service_that_refuses_large_limits_is_asked_for_less),
         cmocka_unit_test(a_complete_list_that_is_unchanged_is_not_sent_again),
         cmocka_unit_test(inboxes_come_rename_and_go),
+        cmocka_unit_test(an_inbox_that_comes_back_is_shown_and_told_of),
         cmocka_unit_test(without_a_list_inboxes_are_found_by_mail),
         cmocka_unit_test(an_inbox_that_fails_does_not_hold_up_others),
         cmocka_unit_test(a_long_inbox_does_not_hold_up_others),
