@@ -364,7 +364,7 @@ static void failures_say_what_can_have_arrived(void **state)
         scripted_server_push(fixture->server,
                              (struct scripted_step){.fault = cases[i].fault, .body = "[{\"id\": \"1\"}]"});
         struct http_request request = post_request(fixture, "{}");
-        request.stall_ms = 300;
+        request.stall_ms = 1500; /* on a busy machine it takes some time to be written, too */
         struct http_response response = perform(fixture, &request);
         if (response.error != cases[i].error || response.status != cases[i].status)
             fail_msg("case %zu: error %d, status %d (%s)", i, response.error, response.status,
