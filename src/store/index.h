@@ -107,8 +107,8 @@ enum {
 struct listing_memory {
     unsigned int most;             /* records that the service lists at once; 0: no bound is known */
     bool refuses_held;             /* the service does not list what it holds back */
-    unsigned int reconciled_limit; /* of the answer that is all that the inbox shows; 0: none is */
-    bool shows_newest;             /* the inbox shows what was last answered when the newest were asked for */
+    unsigned int reconciled_limit; /* of the list that has just what the inbox shows; 0: none has */
+    bool shows_newest;             /* the inbox shows the last answer to the question for the newest */
 };
 
 struct inbox {

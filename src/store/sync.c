@@ -342,7 +342,8 @@ static void list_inbox(struct index *index, struct mail_service *service, uint32
 static void list_all(struct index *index, struct mail_service *service, enum sync_depth depth,
                      struct cancel *cancel, struct service_result *ret)
 {
-    struct listing_memory memory = {.shows_newest = true}; /* nothing is removed but what no inbox has */
+    /* Only mail without an inbox is removed here: where it comes back, the next complete list shows it. */
+    struct listing_memory memory = {.shows_newest = true};
     struct mail_listing listing = {.index = index, .service = service, .cancel = cancel, .memory = &memory};
     uint32_t of_no_name;
     size_t inboxes;
