@@ -344,8 +344,8 @@ message() { # SUBJECT [HEADER...]
   contains "$output" '--mount=DIR'
   # One that another file system hides is none.
   # shellcheck disable=SC2016
-  "${AMONG_OWN_MOUNTS[@]}" bash -c 'mount --bind "$1" "$2" && mount -t tmpfs none "$2" && mkdir "$2/outbox" "$2/drafts" &&
-    "$3" -t' - "$MOUNT" "$DIR/second" "$BUILD/inboxfs-sendmail" < <(message visible "To: $BOB")
+  "${AMONG_OWN_MOUNTS[@]}" bash -c 'mount --bind "$1" "$2" && mount -t tmpfs none "$2" &&
+    mkdir "$2/outbox" "$2/drafts" && "$3" -t' - "$MOUNT" "$DIR/second" "$BUILD/inboxfs-sendmail" < <(message visible "To: $BOB")
   settle
   has_received "$BOB" visible
   message named "To: $BOB" | sendmail --mount="$MOUNT" -t

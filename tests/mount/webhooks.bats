@@ -142,7 +142,7 @@ post_signed() # BODY
   equal "$(post "@$DIR/signed" "$(signature "$big")")" 204
 }
 
-# But for those that answer the kernel: how many requests wait at once is not up to webhooks.
+# How many threads the mount has, without those that answer the kernel: webhooks do not add to these.
 count_threads() {
   cat "/proc/$MOUNT_PID/task"/*/comm 2>/dev/null | grep -vcx fs-request
 }

@@ -818,9 +818,9 @@ static void a_poll_of_some_removes_nothing_and_the_complete_one_does(void **stat
 static void what_came_and_went_between_two_complete_answers_is_removed(void **state)
 {
     (void)state;
-    static const size_t counts[] = {50, 250, 950}; /* a poll sees all of the first two */
+    static const unsigned int counts[] = {50, 250, 950}; /* a poll sees all of the first two */
     for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
-        unsigned int count = (unsigned int)counts[i];
+        unsigned int count = counts[i];
         struct store_world world;
         world_init_with_alice(&world);
         fake_service_use_etags(world.fake);
