@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A line for each matter, on standard output; what is wrong goes to the log. A mount that hangs would hold
- * the program for good, so a thread ends it then.
+ * whoever looks into it for good, so a process that can be ended looks into each.
  */
 #include "status_command.h"
 
@@ -9,12 +9,15 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <pthread.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,7 +25,6 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/mountinfo.h"
-#include "base/thread.h"
 
 enum {
     LINE_MAX_BYTES = 2048,
@@ -161,15 +163,6 @@ static void show(const char *path, const json_t *status)
 
 /* ---------------------------------------------------------------- finding the mounts */
 
-/* A request that a daemon which hangs has taken cannot be called back by a signal, but the whole program can
- * end. */
-static void *give_up(void *path)
-{
-    sleep(ANSWER_TIMEOUT_S);
-    log_error("%s does not answer: its inboxfs hangs, or is stopped", (const char *)path);
-    _exit(EXIT_FAILURE);
-}
-
 /* 0; -errno: it does not work, or cannot be looked into, which is not said. */
 static int read_status(const char *path, json_t **ret_status)
 {
@@ -181,20 +174,6 @@ static int read_status(const char *path, json_t **ret_status)
     return json_is_string(json_object_get(*ret_status, "service")) ? 0 : -EBADMSG;
 }
 
-/* The same, and ends the program when there is no answer in time. */
-static int read_status_in_time(char *path, json_t **ret_status)
-{
-    pthread_t timer;
-    fflush(stdout);
-    int error = thread_start(&timer, "give-up", give_up, path);
-    if (error != 0)
-        return error;
-    error = read_status(path, ret_status);
-    pthread_cancel(timer);
-    pthread_join(timer, NULL);
-    return error;
-}
-
 static void complain_of(const char *path, int error)
 {
     if (error == -EACCES)
@@ -202,21 +181,54 @@ static void complain_of(const char *path, int error)
     else if (error == -ENOTCONN || error == -ECONNABORTED)
         log_error("%s is a dead mount: its inboxfs was killed; mount again, or fusermount3 -u %s", path,
                   path);
+    else if (error == -ETIMEDOUT)
+        log_error("%s does not answer: its inboxfs hangs, or is stopped", path);
     else if (error == -ENOENT || error == -EBADMSG)
         log_error("%s: no inboxfs is mounted there", path);
     else
         log_error("%s: %s", path, strerror(-error));
 }
 
-static int show_one(char *path)
+/* Shows it, after an empty line where it is not the first. 0 or -errno, which is not said. */
+static int show_mount(const char *path, bool is_first)
 {
     json_t *status = NULL;
-    int error = read_status_in_time(path, &status);
+    int error = read_status(path, &status);
+    if (error == 0 && !is_first)
+        putchar('\n');
     if (error == 0)
         show(path, status);
-    else
-        complain_of(path, error);
     json_decref(status);
+    return error;
+}
+
+/* The same, but -ETIMEDOUT where there is no answer in time. A request that a daemon which hangs has taken
+ * cannot be called back, not even by SIGKILL. So a process of its own looks, and is left alone then. */
+static int show_in_time(const char *path, bool is_first)
+{
+    int end = 0;
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid < 0)
+        return -errno;
+    if (pid == 0)
+        exit(-show_mount(path, is_first));
+    _cleanup_close_ int fd = pidfd_open(pid, 0);
+    struct pollfd ended = {.fd = fd, .events = POLLIN};
+    if (fd < 0)
+        return -errno;
+    if (poll(&ended, 1, ANSWER_TIMEOUT_S * 1000) != 1) {
+        kill(pid, SIGKILL);
+        return -ETIMEDOUT;
+    }
+    return waitpid(pid, &end, 0) == pid && WIFEXITED(end) ? -WEXITSTATUS(end) : -ECHILD;
+}
+
+static int show_one(const char *path)
+{
+    int error = show_in_time(path, true);
+    if (error != 0)
+        complain_of(path, error);
     return error == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
@@ -232,12 +244,8 @@ static int show_all(void)
         return EXIT_FAILURE;
     }
     for (char **path = paths; *path != NULL; path++) {
-        json_t *status = NULL;
-        error = read_status_in_time(*path, &status);
+        error = show_in_time(*path, !is_shown);
         if (error == 0) {
-            if (is_shown)
-                putchar('\n');
-            show(*path, status);
             is_shown = true;
         } else if (error == -EACCES) {
             is_denied = true;
@@ -245,7 +253,6 @@ static int show_all(void)
             complain_of(*path, error);
             has_failed = true;
         }
-        json_decref(status);
     }
     if (!is_shown && !has_failed)
         log_error("%s", is_denied ? ANOTHER_USERS : "no inboxfs is mounted");

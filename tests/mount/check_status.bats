@@ -207,10 +207,11 @@ says() { # VERDICT MATTER WORDS
   run -2 "$INBOXFS" status "$MOUNT" "$MOUNT"
 }
 
-# It has started the thread that will give up, and sleeps.
+# The process that looks into one sleeps.
 waits_for_a_mount() # PID
 {
-  grep -qx give-up "/proc/$1/task/"*/comm && grep -q ') [SD] ' "/proc/$1/stat"
+  local child
+  read -r -d ' ' child <"/proc/$1/task/$1/children" && grep -q ') [SD] ' "/proc/$child/stat"
 }
 
 @test "a mount that ends while status looks at all is passed over" {
@@ -229,12 +230,23 @@ waits_for_a_mount() # PID
   run ! grep -F "$MOUNT" "$DIR/said"
 }
 
-@test "status of a mount whose daemon is stopped ends by itself" {
+@test "status of a mount whose daemon is stopped ends by itself, and the others are shown" {
   start_service
   start_mount
-  kill -STOP "$MOUNT_PID"
-  run timeout -k 1 30 "$INBOXFS" status "$MOUNT"
-  kill -CONT "$MOUNT_PID"
+  local stopped=$MOUNT stopped_pid=$MOUNT_PID
+  MOUNT=$DIR/another STATE=$DIR/another.state
+  mkdir "$MOUNT"
+  start_mount
+  kill -STOP "$stopped_pid"
+  run timeout -k 1 30 "$INBOXFS" status "$stopped"
   equal "$status" 1
-  contains "$output" 'does not answer'
+  contains "$output" "$stopped does not answer"
+  hide_other_mounts
+  run timeout -k 1 60 "${AMONG_OWN_MOUNTS[@]}" "$INBOXFS" status
+  kill -CONT "$stopped_pid"
+  stop_mount
+  MOUNT=$stopped MOUNT_PID=$stopped_pid
+  equal "$status" 1
+  contains "$output" "$stopped does not answer"
+  contains "$output" "mount     $DIR/another"
 }

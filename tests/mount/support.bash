@@ -354,10 +354,10 @@ hide_other_mounts()
         mounts=$(</proc/self/mountinfo) # whole, before it changes
         while read -r _ _ _ _ mount rest; do
             mount=$(printf %b "$mount") # a space is \040
-            [[ $rest != *" - fuse.inboxfs "* || $mount = "$1" ]] || umount --lazy "$mount"
+            [[ $rest != *" - fuse.inboxfs "* || $mount = "$1"/* ]] || umount --lazy "$mount"
         done <<<"$mounts"
         shift
-        exec "$@"' - "$MOUNT")
+        exec "$@"' - "$DIR")
 }
 
 # Unmounts and checks that the daemon ends well.
@@ -426,7 +426,7 @@ stop_all()
         echo "--- inboxfs:"
         tail -n 30 "$MOUNT_LOG" 2>/dev/null
         echo "--- events:"
-        tail -n 10 "$MOUNT/events.jsonl" 2>/dev/null
+        timeout -k 1 5 tail -n 10 "$MOUNT/events.jsonl" 2>/dev/null
         echo "--- service:"
         tail -n 10 "$DIR/inboxd.log" "$DIR/scripted.log" 2>/dev/null
     fi
