@@ -365,12 +365,11 @@ edit() { # NAME: with each editor that edits in place; prints how each ended
 @test "sed -i and perl -i on a message that waits leave the edited text alone to be sent" {
   local editor n=0
   for editor in "sed -i" "sed -i.bak" "perl -i -pe" "perl -i.bak -pe"; do
-    stop_service
+    hold_back
     message "$BOB" "$editor" >"$MOUNT/outbox/waiting"
     wait_waiting
     $editor 's/Hello/Goodbye/' "$MOUNT/outbox/waiting"
-    start_service
-    echo "retry all" >"$MOUNT/ctl"
+    let_go
     wait_until 20 has_received "$BOB" "$editor"
     received_in_all $((++n))
     content "$BOB" "$editor" >"$DIR/arrived"
@@ -387,7 +386,7 @@ waiting_key() {
 @test "an editor that saves what waits as it was, by a temporary file of any name: one mail, under its old key" {
   local temporary key n=0
   for temporary in saved .saved saved.tmp; do
-    stop_service
+    hold_back
     message "$BOB" "by $temporary" >"$MOUNT/outbox/waiting"
     wait_waiting
     key=$(waiting_key)
@@ -403,8 +402,7 @@ os.chmod(out + "/waiting", 0o600)
 ' "$MOUNT/outbox" "$temporary"
     equal "$(waiting_key)" "$key"
     equal "$(cat "$MOUNT/outbox/waiting")" "$(message "$BOB" "by $temporary")"
-    start_service
-    echo "retry all" >"$MOUNT/ctl"
+    let_go
     wait_until 20 has_received "$BOB" "by $temporary"
     received_in_all $((++n))
     equal "$(ls -A "$MOUNT/outbox")" ""
@@ -412,7 +410,7 @@ os.chmod(out + "/waiting", 0o600)
 }
 
 @test "an empty file, or one that is still open, does not take the place of a message that waits" {
-  stop_service
+  hold_back
   message "$BOB" "not lost" >"$MOUNT/outbox/waiting"
   wait_waiting
   python3 -c '
@@ -433,8 +431,7 @@ for name, expected in ((".empty", errno.EBADMSG), ("open.tmp", errno.EBUSY)):
 os.unlink(out + "/open.tmp")
 ' "$MOUNT/outbox"
   rm "$MOUNT/outbox/.empty"
-  start_service
-  echo "retry all" >"$MOUNT/ctl"
+  let_go
   wait_until 20 has_received "$BOB" "not lost"
   received_in_all 1
 }

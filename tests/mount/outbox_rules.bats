@@ -111,26 +111,24 @@ teardown() {
 }
 
 @test "rm of a queued message cancels it" {
-  stop_service
+  hold_back
   message "$BOB" "cancelled" >"$MOUNT/outbox/cancelled"
   message "$BOB" "going" >"$MOUNT/outbox/going"
   wait_waiting
   rm "$MOUNT/outbox/cancelled"
   missing "$MOUNT/outbox/cancelled"
-  start_service
-  echo "retry all" >"$MOUNT/ctl"
+  let_go
   went_out going going
   has_received "$BOB" cancelled 0
   missing "$MOUNT/sent/cancelled" "$MOUNT/failed/cancelled"
 }
 
 @test "renaming a queued message to a never-sent name cancels it" {
-  stop_service
+  hold_back
   message "$BOB" "set aside" >"$MOUNT/outbox/aside"
   wait_waiting
   mv "$MOUNT/outbox/aside" "$MOUNT/outbox/aside.part"
-  start_service
-  echo "retry all" >"$MOUNT/ctl"
+  let_go
   sync "$MOUNT/outbox"
   has_received "$BOB" "set aside" 0
   present "$MOUNT/outbox/aside.part"

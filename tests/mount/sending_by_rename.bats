@@ -284,7 +284,7 @@ refused() { # ERRNO DRAFT WORDS
 }
 
 @test "a draft may be moved out of the outbox again while it waits, edited and sent" {
-  stop_service
+  hold_back
   message "$BOB" "Too early" >"$MOUNT/drafts/early"
   mv "$MOUNT/drafts/early" "$MOUNT/outbox/early"
   wait_waiting
@@ -292,16 +292,15 @@ refused() { # ERRNO DRAFT WORDS
   missing "$MOUNT/outbox/early"
   run ! grep 'could not record' "$MOUNT_LOG"
   sed -i 's/Too early/In time/' "$MOUNT/drafts/early"
-  start_service
+  let_go
   mv "$MOUNT/drafts/early" "$MOUNT/outbox/early"
-  echo "retry all" >"$MOUNT/ctl"
   wait_sent early
   has_received "$BOB" "In time" 1
   has_received "$BOB" "Too early" 0
 }
 
 @test "taking out replaces a draft of that name, unless told not to" {
-  stop_service
+  hold_back
   message "$BOB" "Queued" >"$MOUNT/outbox/one"
   echo old >"$MOUNT/drafts/one"
   wait_waiting

@@ -343,6 +343,20 @@ mount_answers_or_ended()
     mount_answers || process_is_gone "$MOUNT_PID"
 }
 
+# What is handed in from now on waits, and is not tried. Where the service is away instead, it is tried now and then, and
+# answers EBUSY meanwhile.
+hold_back()
+{
+    stop_mount
+    start_mount --daily-limit=0
+}
+
+let_go()
+{
+    stop_mount
+    start_mount
+}
+
 # Sets AMONG_OWN_MOUNTS: what stands before a command so that it sees no other mount of inboxfs than this test's, for
 # other tests run beside it. Without root's powers that is nothing.
 hide_other_mounts()
