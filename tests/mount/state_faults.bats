@@ -212,10 +212,11 @@ wait_settled() {
 
 @test "a start on a full disk: it mounts, shows what there is, and sends when there is room" {
   mount_on_small_disk
-  stop_service
+  hold_back
   send patient
   wait_waiting
   kill_mount KILL
+  stop_service
   fill_disk
   start_mount
   present "$MOUNT/outbox/patient"
