@@ -85,6 +85,7 @@ struct email_list { /* empty: all zeros */
     size_t live;          /* those that are shown */
     size_t held;          /* those that are held back */
     uint64_t index_bytes; /* of index.jsonl: the lines of those that are shown */
+    uint64_t changes;     /* emails that were added, changed or removed since the start */
     struct number_table by_name;
     struct number_table by_key;
 };
@@ -105,10 +106,11 @@ enum {
 
 /* What is remembered from one listing of the inbox to the next; whoever lists has it alone. */
 struct listing_memory {
-    unsigned int most;             /* records that the service lists at once; 0: no bound is known */
-    bool refuses_held;             /* the service does not list what it holds back */
-    unsigned int reconciled_limit; /* of the list that has just what the inbox shows; 0: none has */
-    bool shows_newest;             /* the inbox shows the last answer to the question for the newest */
+    unsigned int most;            /* records that the service lists at once; 0: no bound is known */
+    bool refuses_held;            /* the service does not list what it holds back */
+    unsigned int complete_limit;  /* of the last list that was complete */
+    uint64_t changes_at_complete; /* of the inbox, when it showed that list and nothing else */
+    uint64_t changes_at_newest;   /* and when it showed the last answer to the question for the newest */
 };
 
 struct inbox {

@@ -154,6 +154,7 @@ static void show_item(struct index *index, struct inbox *inbox, const struct ema
 {
     const struct batch_item *item = &batch->items[i];
     struct email_entry *known = email_table_find(index->emails, item->number);
+    inbox->emails.changes++;
     if (known == NULL) {
         email_table_add(index->emails, &inbox->emails, item->number, &item->entry, batch->keys.values[i],
                         batch->names.values[i]);
@@ -392,6 +393,7 @@ static void hide_emails(struct index *index, struct inbox *inbox, const uint32_t
         email_list_count_out(&inbox->emails, entry);
         entry->is_gone = true;
     }
+    inbox->emails.changes += len;
     if (inbox->changed_ms < now_ms)
         inbox->changed_ms = now_ms;
     pthread_rwlock_unlock(&index->read_lock);
@@ -703,6 +705,15 @@ struct listing_memory *index_find_listing_memory(struct index *index, uint32_t n
     struct inbox *inbox = inbox_table_get(&index->inboxes, number);
     pthread_rwlock_unlock(&index->read_lock);
     return inbox == NULL ? NULL : &inbox->listings;
+}
+
+uint64_t index_count_changes(struct index *index, uint32_t number)
+{
+    pthread_rwlock_rdlock(&index->read_lock);
+    const struct inbox *inbox = inbox_table_get(&index->inboxes, number);
+    uint64_t changes = inbox == NULL ? 0 : inbox->emails.changes;
+    pthread_rwlock_unlock(&index->read_lock);
+    return changes;
 }
 
 void index_end_quiet(struct index *index, uint32_t number)

@@ -96,6 +96,9 @@ uint32_t index_inbox_numbers(struct index *index);
 /* What looks at this inbox remember; NULL: no such inbox. */
 struct listing_memory *index_find_listing_memory(struct index *index, uint32_t number);
 
+/* How many emails of this inbox were added, changed or removed since the start. */
+uint64_t index_count_changes(struct index *index, uint32_t number);
+
 /* What the inbox held when it was found is known: mail that comes from here on is news. */
 void index_end_quiet(struct index *index, uint32_t number);
 

@@ -84,7 +84,8 @@ struct mail_listing {
     int error;            /* why records that arrived are not in the index; 0: they are */
     unsigned int unknown; /* records in it that were not known, or not as they are now */
     unsigned int limit;   /* of the last question that was answered */
-    bool has_changed;     /* any answer brought something unknown, or lacks what was known */
+    uint64_t before;      /* the changes of the inbox when this began */
+    uint64_t changes;     /* that this has made */
     bool is_unchanged;    /* the last answer: as the one before to the same question */
 };
 
@@ -102,7 +103,7 @@ static int put(struct mail_listing *listing, uint32_t inbox, const struct email_
     int error = index_put_email(listing->index, &listing->batch, inbox, record, &outcome);
     if (error == 0 && outcome != INDEX_UNCHANGED) {
         listing->unknown++;
-        listing->has_changed = true;
+        listing->changes++;
     }
     return error != 0 ? error : listing->error;
 }
@@ -194,11 +195,19 @@ static void set_ok(struct service_result *result)
     *result = (struct service_result){.outcome = SERVICE_OK, .http_status = 200, .retry_after_ms = -1};
 }
 
+/* "Unchanged" means the answer before to the same question. So it may be said only where the inbox still
+ * shows that answer: nothing has changed in it since, whoever did it. */
+static bool has_changed_since(const struct mail_listing *listing, uint64_t changes)
+{
+    return listing->inbox_id != NULL && index_count_changes(listing->index, listing->inbox) != changes;
+}
+
 /* True: the last answer held all there is. (More records than asked for: the service knows no limit.) */
 static bool ask_newest(struct mail_listing *listing, struct service_result *ret)
 {
     for (unsigned int limit = FIRST_LIMIT;; limit *= GROWTH_NEWEST) {
-        bool may_be_unchanged = limit == FIRST_LIMIT && listing->memory->shows_newest;
+        bool may_be_unchanged =
+            limit == FIRST_LIMIT && !has_changed_since(listing, listing->memory->changes_at_newest);
         unsigned int count = ask(listing, limit, may_be_unchanged, ret);
         if (refuses_number(listing, ret))
             set_ok(ret);
@@ -255,7 +264,9 @@ static unsigned int first_limit(const struct mail_listing *listing, size_t known
 static bool ask_complete(struct mail_listing *listing, size_t known, struct service_result *ret)
 {
     for (unsigned int limit = first_limit(listing, known);;) {
-        unsigned int count = ask(listing, limit, listing->memory->reconciled_limit == limit, ret);
+        bool may_be_unchanged = limit == listing->memory->complete_limit &&
+                                !has_changed_since(listing, listing->memory->changes_at_complete);
+        unsigned int count = ask(listing, limit, may_be_unchanged, ret);
         if (refuses_number(listing, ret))
             return ask_up_to_refusal(listing, limit, ret);
         bool begins_too_high = ret->outcome == SERVICE_REJECTED && limit > FIRST_LIMIT;
@@ -277,19 +288,19 @@ static bool ask_to_depth(struct mail_listing *listing, enum sync_depth depth, si
 
 /* ---------------------------------------------------------------- listings */
 
-/* "Unchanged" means the answer before to the same question. So it may be said only where the inbox still
- * shows what that answer said, whatever others said since. */
-static void note_shown(struct mail_listing *listing, enum sync_depth depth, bool is_complete)
+/* What somebody else has changed meanwhile may be older than the answers, or newer. */
+static void note_shown(const struct mail_listing *listing, enum sync_depth depth, bool is_complete)
 {
     struct listing_memory *memory = listing->memory;
-    if (is_complete)
-        memory->reconciled_limit = listing->limit;
-    else if (listing->has_changed)
-        memory->reconciled_limit = 0;
+    uint64_t changes = listing->before + listing->changes;
+    if (has_changed_since(listing, changes))
+        changes = UINT64_MAX;
+    if (is_complete) {
+        memory->complete_limit = listing->limit;
+        memory->changes_at_complete = changes;
+    }
     if (depth == SYNC_NEWEST && listing->limit > 0)
-        memory->shows_newest = true;
-    else if (listing->has_changed)
-        memory->shows_newest = false;
+        memory->changes_at_newest = changes;
 }
 
 /* A service may not know how to tell of what it holds back, and take that for an error. */
@@ -324,13 +335,13 @@ static void list_inbox(struct index *index, struct mail_service *service, uint32
         .inbox_id = view.id,
         .inbox = inbox,
         .memory = index_find_listing_memory(index, inbox),
+        .before = index_count_changes(index, inbox),
     };
     listing.with_held = with_held && !listing.memory->refuses_held;
     bool is_complete = ask_for_inbox(&listing, depth, view.emails + view.held, ret);
     email_batch_release(&listing.batch);
     if (is_complete && !listing.is_unchanged)
-        listing.has_changed |=
-            index_remove_unseen(index, inbox, listing.batch.listing, listing.with_held) > 0;
+        listing.changes += index_remove_unseen(index, inbox, listing.batch.listing, listing.with_held);
     note_shown(&listing, depth, is_complete);
     if (listing.with_held && ret->outcome == SERVICE_OK)
         index_note_held_shown(index);
@@ -343,7 +354,7 @@ static void list_all(struct index *index, struct mail_service *service, enum syn
                      struct cancel *cancel, struct service_result *ret)
 {
     /* Only mail without an inbox is removed here: where it comes back, the next complete list shows it. */
-    struct listing_memory memory = {.shows_newest = true};
+    struct listing_memory memory = {.most = 0};
     struct mail_listing listing = {.index = index, .service = service, .cancel = cancel, .memory = &memory};
     uint32_t of_no_name;
     size_t inboxes;

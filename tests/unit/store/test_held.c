@@ -195,6 +195,23 @@ static void a_mark_by_somebody_else_is_seen_by_the_next_sync(void **state)
     assert_events(world, "mail inboxes/" ALICE "/" SPF " 00000002 -;");
 }
 
+/* Then the list is the one before again, which is not sent again. */
+static void a_mark_that_somebody_else_takes_back_is_taken_back_here(void **state)
+{
+    struct store_world *world = *state;
+    fake_service_use_etags(world->fake);
+    assert_int_equal(world_sync(world), 0);
+    assert_int_equal(mark(world, held(world, SPF), true), 0);
+    assert_held(world, "");
+    fake_service_replace_email(
+        world->fake, "00000002",
+        "{\"id\": \"00000002\", \"inbox_id\": \"in-1\", \"date\": "
+        "\"2026-11-20T10:00:00Z\", \"subject\": \"spf_fail\", \"status\": \"spf_fail\", "
+        "\"user_mark_status\": false}");
+    assert_int_equal(world_sync(world), 0);
+    assert_held(world, SPF);
+}
+
 static void mail_that_stays_valid_cannot_be_moved(void **state)
 {
     struct store_world *world = *state;
@@ -249,6 +266,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(new_mail_that_is_held_back_is_no_news, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_mark_moves_an_email_and_tells, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_mark_by_somebody_else_is_seen_by_the_next_sync, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_mark_that_somebody_else_takes_back_is_taken_back_here, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(mail_that_stays_valid_cannot_be_moved, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_failed_mark_moves_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_gone_leaves_both, set_up, tear_down),
