@@ -30,14 +30,14 @@ wait_settled() {
   wait_until 30 bash -c '[ -z "$(ls "$1")" ]' - "$MOUNT/outbox"
 }
 
-# Three messages wait; the number of the one in the middle is printed.
+# Three messages wait; NUMBER is that of the one in the middle.
 queue_three() {
   stop_service
   send first
   send torn
   send last
   stop_mount
-  grep -l '"torn"' "$STATE"/spool/*.json | sed 's|.*/||; s|\.json$||'
+  NUMBER=$(grep -l '"torn"' "$STATE"/spool/*.json | sed 's|.*/||; s|\.json$||')
 }
 
 # The others went out once, what was torn did not, and its bytes are kept.
@@ -57,14 +57,14 @@ others_go_out() {
 
 @test "an envelope cut anywhere is set aside with its message, the others go out" {
   start_mount
-  local number length size
-  number=$(queue_three)
+  local length size
+  queue_three
   cp -a "$STATE" "$DIR/state.whole"
-  size=$(sed 's/ *$//' "$STATE/spool/$number.json" | wc -c) # without the blanks behind it
+  size=$(sed 's/ *$//' "$STATE/spool/$NUMBER.json" | wc -c) # without the blanks behind it
   for length in 0 1 $((size / 4)) $((size / 2)) $((size - 3)); do
     rm -rf "$STATE"
     cp -a "$DIR/state.whole" "$STATE"
-    truncate -s "$length" "$STATE/spool/$number.json"
+    truncate -s "$length" "$STATE/spool/$NUMBER.json"
     others_go_out
     stop_service
   done
@@ -72,8 +72,8 @@ others_go_out() {
 
 @test "an envelope of other bytes, of a wrong number or an unknown state is set aside, the others go out" {
   start_mount
-  local number command
-  number=$(queue_three)
+  local command
+  queue_three
   cp -a "$STATE" "$DIR/state.whole"
   for command in 'head -c 3000 /dev/urandom >"$1"' 'echo "[]" >"$1"' 'echo null >"$1"' 'truncate -s 100M "$1"' \
     'sed -i "s/\"number\": *[0-9]*/\"number\": 999999/" "$1"' 'sed -i "s/\"queued\"/\"hovering\"/" "$1"' \
@@ -81,7 +81,7 @@ others_go_out() {
     'printf "%0100000d" 0 | tr 0 "[" >"$1"'; do
     rm -rf "$STATE"
     cp -a "$DIR/state.whole" "$STATE"
-    bash -c "$command" - "$STATE/spool/$number.json"
+    bash -c "$command" - "$STATE/spool/$NUMBER.json"
     others_go_out || fail "after: $command"
     stop_service
   done
@@ -89,14 +89,14 @@ others_go_out() {
 
 @test "content without an envelope is set aside, an envelope that is a folder or a link too" {
   start_mount
-  local number command
-  number=$(queue_three)
+  local command
+  queue_three
   cp -a "$STATE" "$DIR/state.whole"
   for command in 'rm "$1"' 'rm "$1" && mkdir "$1"' 'mv "$1" "$1.moved" && ln -s "${1##*/}.moved" "$1"' \
     'rm "$1" && mkfifo "$1"'; do
     rm -rf "$STATE"
     cp -a "$DIR/state.whole" "$STATE"
-    bash -c "$command" - "$STATE/spool/$number.json"
+    bash -c "$command" - "$STATE/spool/$NUMBER.json"
     others_go_out || fail "after: $command"
     stop_service
   done
@@ -104,9 +104,8 @@ others_go_out() {
 
 @test "content that is cut or changed in the spool is never sent half" {
   start_mount
-  local number
-  number=$(queue_three)
-  truncate -s 20 "$STATE/spool/$number.data"
+  queue_three
+  truncate -s 20 "$STATE/spool/$NUMBER.data"
   start_scripted_service
   start_mount
   wait_settled
@@ -119,11 +118,10 @@ others_go_out() {
 
 @test "content that is a link out of the spool is not followed" {
   start_mount
-  local number
-  number=$(queue_three)
+  queue_three
   message "$BOB" "secret" "text of a secret" >"$DIR/secret"
-  rm "$STATE/spool/$number.data"
-  ln -s "$DIR/secret" "$STATE/spool/$number.data"
+  rm "$STATE/spool/$NUMBER.data"
+  ln -s "$DIR/secret" "$STATE/spool/$NUMBER.data"
   start_scripted_service
   start_mount
   wait_settled

@@ -155,12 +155,14 @@ wait_until() # SECONDS COMMAND...
     done
 }
 
-# The state stands behind the program's name, which is in parentheses and may hold any.
+# The state stands behind the program's name, which is in parentheses and may hold any. The first thread may be dead, and
+# others still have connections open: their number is the 18th behind the name.
 process_is_gone() # PID
 {
     local stat
     { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 0
-    [[ ${stat##*) } = Z* ]]
+    read -ra stat <<<"${stat##*) }"
+    [ "${stat[0]}" = Z ] && [ "${stat[17]:-0}" -le 1 ]
 }
 
 # COMMAND succeeds, and takes no longer than that.
