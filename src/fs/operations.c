@@ -64,10 +64,15 @@ static bool is_watch_helper(const struct operations *operations, pid_t pid)
     return watch_helper_is(operations->watch_helper, pid) || watch_helper_is(operations->message_helper, pid);
 }
 
+enum {
+    WATCH_WAIT_MS = 10 * 1000, /* only a machine that is very busy, or who stops the process, takes so long */
+    MESSAGE_WATCH_WAIT_MS = 2 * 1000, /* that one waits where a message is being fetched */
+};
+
 static void wait_for_watch_helpers(const struct operations *operations, struct cancel *cancel)
 {
-    watch_helper_wait(operations->watch_helper, cancel);
-    watch_helper_wait(operations->message_helper, cancel);
+    watch_helper_wait(operations->watch_helper, WATCH_WAIT_MS, cancel);
+    watch_helper_wait(operations->message_helper, MESSAGE_WATCH_WAIT_MS, cancel);
 }
 
 static void op_lookup(fuse_req_t fuse, fuse_ino_t parent, const char *name)

@@ -440,10 +440,10 @@ void watch_helper_announce_inode(struct watch_helper *helper, uint64_t ino)
 }
 
 /* The process counts in shared memory, and wakes nobody. */
-void watch_helper_wait(struct watch_helper *helper, struct cancel *cancel)
+void watch_helper_wait(struct watch_helper *helper, int64_t at_most_ms, struct cancel *cancel)
 {
     struct clock *clock = clock_system();
-    int64_t until_ms = clock_monotonic_ms(clock) + WATCH_HELPER_WAIT_MS;
+    int64_t until_ms = clock_monotonic_ms(clock) + at_most_ms;
     if (helper->done == NULL)
         return;
     pthread_mutex_lock(&helper->lock);

@@ -28,10 +28,6 @@
 
 #include "base/wait.h"
 
-enum {
-    WATCH_HELPER_WAIT_MS = 2 * 1000
-};
-
 struct announcement;
 
 /* Finds the path below the mount point of what has this inode number; may wait for the disk. 0, or -errno: it
@@ -81,9 +77,9 @@ void watch_helper_announce(struct watch_helper *helper, const char *path);
 /* The same by its inode number, of which find_path makes a path. */
 void watch_helper_announce_inode(struct watch_helper *helper, uint64_t ino);
 
-/* Waits until watchers have seen all that was announced, at most WATCH_HELPER_WAIT_MS: then the process has
- * nothing open, and an unmount is not held up by it. Never while a folder in which it creates is locked. */
-void watch_helper_wait(struct watch_helper *helper, struct cancel *cancel);
+/* Waits until watchers have seen all that was announced, or so long: then the process has nothing open, and
+ * an unmount is not held up by it. Never while a folder in which it creates is locked. */
+void watch_helper_wait(struct watch_helper *helper, int64_t at_most_ms, struct cancel *cancel);
 
 /* Whether a request comes from the process. */
 bool watch_helper_is(const struct watch_helper *helper, pid_t pid);
