@@ -110,6 +110,18 @@ status_of() { # CURL-ARGUMENT...
   contains "$output" "cannot open the data directory"
 }
 
+@test "a database that cannot be opened is told, and a link in its place is not followed" {
+  mkdir -m 700 "$SERVICE"
+  mkdir "$SERVICE/inbox.sqlite3"
+  run -1 timeout 10 "$INBOXD" --data="$SERVICE" --listen=127.0.0.1:0
+  contains "$output" "cannot open the database in $SERVICE: Is a directory"
+  rmdir "$SERVICE/inbox.sqlite3"
+  ln -s "$DIR/elsewhere" "$SERVICE/inbox.sqlite3"
+  run -1 timeout 10 "$INBOXD" --data="$SERVICE" --listen=127.0.0.1:0
+  contains "$output" "cannot open the database in $SERVICE: Too many levels of symbolic links"
+  missing "$DIR/elsewhere"
+}
+
 @test "SIGTERM and SIGINT end it well, kill -9 loses nothing" {
   start_service
   create_inbox "$ALICE"

@@ -360,6 +360,10 @@ message() { # SUBJECT [HEADER...]
   mkdir -p "$DIR/plain/outbox" "$DIR/plain/drafts" # as many keep their mail
   run -75 sendmail --mount="$DIR/plain" "$BOB" < <(message x)
   contains "$output" 'no inboxfs is mounted there'
+  mkdir -p "$MOUNT/drafts/folder/outbox" # which is on FUSE
+  run -75 sendmail --mount="$MOUNT/drafts/folder" "$BOB" < <(message x)
+  contains "$output" 'no inboxfs is mounted there'
+  equal "$(ls "$MOUNT/drafts/folder/outbox")" ""
 }
 
 @test "another user's mount is refused as that" {
