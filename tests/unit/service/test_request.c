@@ -35,6 +35,8 @@ static const struct {
      "application/octet-stream", "\r\nx\r\n"},
     {"what looks like the boundary", "--B\r\n" FILE_PART "\"a\"\r\n\r\nx\r\n--Bc\r\n-B\r\n--B--\r\n", 0, "a",
      "application/octet-stream", "x\r\n--Bc\r\n-B"},
+    {"blanks behind the boundary", "--B\t \r\n" FILE_PART "\"a\"\r\n\r\nx\r\n--B-- \t\r\n", 0, "a",
+     "application/octet-stream", "x"},
     {"a preamble and another field",
      "hello\r\n--B\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\ny\r\n--B\r\n" FILE_PART
      "\"a\"\r\n\r\nabc\r\n--B--\r\n",
