@@ -216,6 +216,7 @@ static void what_is_interrupted_waits_for_no_slot(void **state)
     send_request(101);
     send_interrupt(102, 101);
     assert_true(await_come(101));
+    assert_true(await_come(102));
     send_interrupt(104, 103);
     assert_true(await_come(104));
     send_request(103);

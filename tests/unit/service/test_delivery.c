@@ -229,6 +229,7 @@ static void what_is_no_address_is_kept_as_it_stands(void **state)
         const char *addresses[3];
     } cases[] = {
         {"To: Smith John, d@x.example\n", "to_addresses", {"d@x.example", "Smith John"}},
+        {"To: Smith John,,d@x.example\n", "to_addresses", {"d@x.example", "Smith John"}},
         {"Cc: a@x.example b@x.example\n", "cc_addresses", {"a@x.example b@x.example"}},
         {"Reply-To: nobody here\n", "reply_to_addresses", {"nobody here"}},
         {"To: <d@x.example\nTo: \n e@x.example\n", "to_addresses", {"e@x.example", "<d@x.example"}},
