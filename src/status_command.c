@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A line for each matter, on standard output; what is wrong goes to the log. A mount that hangs would hold
- * whoever looks into it for good, so a process that can be ended looks into each.
+ * A line for each matter, on standard output; what is wrong goes to the log. A mount that hangs
+ * would hold whoever looks into it for good, so a process of its own looks into each.
  */
 #include "status_command.h"
 

@@ -77,8 +77,8 @@ void watch_helper_announce(struct watch_helper *helper, const char *path);
 /* The same by its inode number, of which find_path makes a path. */
 void watch_helper_announce_inode(struct watch_helper *helper, uint64_t ino);
 
-/* Waits until watchers have seen all that was announced, or so long: then the process has nothing open, and
- * an unmount is not held up by it. Never while a folder in which it creates is locked. */
+/* Waits until watchers have seen all that was announced, at most so long. Then the process has nothing open,
+ * and an unmount is not held up by it. Never while a folder in which it creates is locked. */
 void watch_helper_wait(struct watch_helper *helper, int64_t at_most_ms, struct cancel *cancel);
 
 /* Whether a request comes from the process. */
