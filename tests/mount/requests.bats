@@ -39,7 +39,8 @@ counting() # COMMAND...
   start=$(wc -c <"$MOUNT_LOG")
   "$@" >/dev/null
   [ ! -e "$MOUNT/inboxes/marker$start" ] # the last request
-  tail -c "+$((start + 1))" "$MOUNT_LOG" | sed -nE 's/^unique: ([0-9]+), opcode: ([A-Z0-9]+) .*/\1 \2/p' | sort -n |
+  tail -c "+$((start + 1))" "$MOUNT_LOG" >"$DIR/noted"
+  sed -nE 's/^unique: ([0-9]+), opcode: ([A-Z0-9]+) .*/\1 \2/p' "$DIR/noted" | sort -n |
     sed '$d; s/.* //' >"$DIR/requests"
   echo "# $*:" && sort "$DIR/requests" | uniq -c
 }
@@ -53,7 +54,8 @@ none() # OPERATION...
 {
   local operation
   for operation; do
-    equal "$operation $(requests "$operation")" "$operation 0"
+    [ "$(requests "$operation")" -eq 0 ] || fail "$operation: $(requests "$operation"), and there is none to be:" \
+      "$(cat "$DIR/noted")"
   done
 }
 
