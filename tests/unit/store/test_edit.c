@@ -323,6 +323,24 @@ static void settings_that_cannot_be_written_say_why(void **state)
     world_release(&world);
 }
 
+static void settings_that_cannot_be_read_back_are_shown_later(void **state)
+{
+    (void)state;
+    struct store_world world;
+    world_init_with_alice(&world);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    world_forget(&world);
+    fake_service_push(world.fake, FAKE_LIST_INBOXES, (struct fake_outcome){.outcome = SERVICE_OK});
+    fake_service_push(world.fake, FAKE_LIST_INBOXES, (struct fake_outcome){.outcome = SERVICE_RETRY});
+    assert_int_equal(update(&world, "{\"name\": \"Alice B.\"}"), 0);
+    assert_non_null(strstr(fake_service_get(world.fake, FAKE_UPSERT, 0).text, "Alice B."));
+    fake_service_wait_count(world.fake, FAKE_LIST_INBOXES, 3);
+    assert_int_equal(world_sync(&world), 0);
+    assert_inbox_says(&world, 0, "Alice B.");
+    world_release(&world);
+}
+
 struct updating {
     struct store_world *world;
     struct cancel cancel;
@@ -408,6 +426,7 @@ int main(void)
         cmocka_unit_test(an_inbox_made_although_the_answer_was_lost_is_found),
         cmocka_unit_test(settings_are_read_again_and_written_whole),
         cmocka_unit_test(settings_that_cannot_be_written_say_why),
+        cmocka_unit_test(settings_that_cannot_be_read_back_are_shown_later),
         cmocka_unit_test(settings_are_given_up_in_time_or_when_it_is_cancelled),
         cmocka_unit_test(a_sender_is_an_inbox_here_or_not_known_not_to_be),
     };
