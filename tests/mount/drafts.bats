@@ -387,7 +387,14 @@ has_no_removed_file_open() {
   (cd "$D/many" && seq 501 1000 | xargs touch)
   # Known to the kernel by now: their attributes, and what is in them.
   equal "$(find "$D/many" -mindepth 1 -printf '%m\n' | wc -l)" 1500
-  (cd "$D/many" && for i in {501..1000}; do echo "$i" >"$i" && ln "$i" "$((i - 500))/linked" && rm "$i"; done)
+  python3 -c '
+import os, sys
+os.chdir(sys.argv[1])
+for number in range(501, 1001):
+    with open(str(number), "w") as file:
+        print(number, file=file)
+    os.link(str(number), f"{number - 500}/linked")
+    os.remove(str(number))' "$D/many"
   equal "$(cat "$D/many"/*/linked | wc -l)" 500
   mv "$D/many" "$D/moved"
   equal "$(cat "$D/moved/7/linked")" 507
@@ -402,8 +409,8 @@ has_no_removed_file_open() {
   before=$(descriptors)
   for i in {1..300}; do
     message "$BOB" "number $i" >"$D/$i.eml"
-    mv "$D/$i.eml" "$MOUNT/outbox/"
   done
+  mv "$D"/*.eml "$MOUNT/outbox/"
   wait_until 60 sync "$MOUNT/outbox"
   equal "$(find "$MOUNT/sent" -name '*.eml' | wc -l)" 300
   # Looked up while they were drafts, and remembered by the kernel: that must not keep them.
