@@ -23,6 +23,7 @@
 
 enum {
     RELEASE_WAIT_MS = 2 * 1000, /* from a close until its release begins */
+    RENAME_WAIT_MS = 2 * 1000,  /* from a hand-in until an editor renames its text onto what it has read */
 };
 
 /* The place of a handle in the list of pending releases. */
@@ -317,6 +318,21 @@ static int try_hand_in(struct outbox *outbox, struct item *item, char **ret_reas
     return error;
 }
 
+/* An editor has read a message, writes the new text beside it, and renames that onto the message. The new
+ * text is not sent before it could do so: else both would go out. */
+static void give_time_to_rename(struct outbox *outbox, struct item *item)
+{
+    pthread_mutex_lock(&outbox->lock);
+    const struct item_asker *found = item_table_find_reader(&outbox->table, item);
+    const struct item_asker reader = found == NULL ? (struct item_asker){.process = 0} : *found;
+    pthread_mutex_unlock(&outbox->lock);
+    if (reader.process == 0 || reader.started == 0 || writer_started(reader.process) != reader.started)
+        return;
+    pthread_mutex_lock(&outbox->lock);
+    item->edit_until_ms = outbox_monotonic_ms(outbox) + RENAME_WAIT_MS;
+    pthread_mutex_unlock(&outbox->lock);
+}
+
 /* The last release: hands in what was written, puts it on hold, or moves it into failed/. The item is
  * claimed and in ITEM_WRITING. Waits for the disk. */
 static void writer_finish(struct outbox *outbox, struct item *item)
@@ -333,6 +349,7 @@ static void writer_finish(struct outbox *outbox, struct item *item)
     if (item->interruption != NULL) {
         settle_interrupted(outbox, item, item->interruption);
     } else {
+        give_time_to_rename(outbox, item);
         error = error != 0 ? error : try_hand_in(outbox, item, &reason);
         if (error != 0)
             settle_into_failed(outbox, item, ITEM_FAILED, 0, reason != NULL ? reason : strerror(-error));
@@ -602,6 +619,7 @@ static void remember_reader(struct outbox_handle *handle)
         .task = handle->opener, .process = process, .started = writer_started(process)};
     pthread_mutex_lock(&outbox->lock);
     item_add_reader(handle->item, &reader);
+    item_table_add_reader(&outbox->table, &reader);
     pthread_mutex_unlock(&outbox->lock);
 }
 

@@ -273,11 +273,15 @@ bool item_was_made_by(const struct item *item, const struct item_asker *asker)
     return item->wrote_len <= ITEM_WRITERS_MAX && item_was_written_by(item, asker->process);
 }
 
+static bool is_same_process(const struct item_asker *one, const struct item_asker *other)
+{
+    return one->process == other->process && one->started == other->started;
+}
+
 bool item_was_read_by(const struct item *item, const struct item_asker *reader)
 {
     for (size_t i = 0; i < ITEM_READERS_MAX; i++)
-        if (reader->process > 0 && item->read_by[i].process == reader->process &&
-            item->read_by[i].started == reader->started)
+        if (reader->process > 0 && is_same_process(&item->read_by[i], reader))
             return true;
     return false;
 }
@@ -488,13 +492,15 @@ bool item_table_has_former_name(const struct item_table *table, enum outbox_fold
 }
 
 struct item *item_table_find_by_former_name(const struct item_table *table, enum outbox_folder folder,
-                                            const char *name, int64_t now_ms, const struct item_asker *asker)
+                                            const char *name, int64_t now_ms,
+                                            bool (*is_by)(const struct item *, const struct item_asker *),
+                                            const struct item_asker *asker)
 {
     const struct former_name *former_name = map_find(&table->folders[folder].former_names, name);
     for (; former_name != NULL && former_name->until_ms > now_ms; former_name = former_name->same) {
         struct item *item = item_table_get(table, former_name->number);
         int shown = item == NULL ? -1 : item_folder(item);
-        if ((shown == OUTBOX_FOLDER_SENT || shown == OUTBOX_FOLDER_FAILED) && item_was_made_by(item, asker))
+        if ((shown == OUTBOX_FOLDER_SENT || shown == OUTBOX_FOLDER_FAILED) && is_by(item, asker))
             return item;
     }
     return NULL;
@@ -525,6 +531,26 @@ bool item_table_forget_former_names(struct item_table *table, uint64_t number, c
         is_found = true;
     }
     return is_found;
+}
+
+/* ---------------------------------------------------------------- who has read */
+
+void item_table_add_reader(struct item_table *table, const struct item_asker *reader)
+{
+    for (size_t i = 0; i < ITEM_TABLE_READERS_MAX; i++)
+        if (is_same_process(&table->readers[i], reader))
+            return;
+    table->readers[table->readers_len++ % ITEM_TABLE_READERS_MAX] = *reader;
+}
+
+const struct item_asker *item_table_find_reader(const struct item_table *table, const struct item *wrote)
+{
+    if (wrote->wrote_len > ITEM_WRITERS_MAX)
+        return NULL;
+    for (size_t i = 0; i < ITEM_TABLE_READERS_MAX; i++)
+        if (table->readers[i].process > 0 && item_was_written_by(wrote, table->readers[i].process))
+            return &table->readers[i];
+    return NULL;
 }
 
 /* ================================================================ names */

@@ -34,7 +34,7 @@
 enum item_state {
     ITEM_GONE,        /* not in the spool: before it is made, and after it is removed */
     ITEM_WRITING,     /* open for writing, or created and not yet closed for the last time */
-    ITEM_ON_HOLD,     /* closed, and never sent as it is: empty, or of a never-sent name */
+    ITEM_ON_HOLD,     /* closed, and never sent as it is: empty, of a never-sent name, or an edit too late */
     ITEM_QUEUED,      /* a message handed in: goes out when its attachments and its turn have come */
     ITEM_SENDING,     /* its request may be on the wire */
     ITEM_SENT,        /* the service took it */
@@ -74,6 +74,7 @@ struct sequence;
 enum {
     ITEM_WRITERS_MAX = 16, /* processes remembered as writers; beyond, every process counts as one */
     ITEM_READERS_MAX = 4,
+    ITEM_TABLE_READERS_MAX = 64,
 };
 
 enum item_claim {
@@ -134,6 +135,7 @@ struct item {
     struct sequence *sequence; /* of a message; NULL: in no queue */
     bool is_queued;
     int64_t next_attempt_ms; /* monotonic; 0: at once */
+    int64_t edit_until_ms;   /* monotonic; until then who wrote it may rename it onto what it has read */
     bool is_woken;           /* during its attempt somebody asked to try now: no delay after it */
     struct cancel *upload;   /* borrowed: calls off the upload under way; NULL: there is none */
     bool is_called_off;      /* it was, by somebody who waits to change the file */
@@ -215,6 +217,9 @@ struct item_table {
     struct item_folder folders[OUTBOX_FOLDERS];
     struct former_name *oldest; /* of all former names, in the order in which they end */
     struct former_name *newest;
+    struct item_asker
+        readers[ITEM_TABLE_READERS_MAX]; /* processes that read any message that waited, the latest */
+    unsigned int readers_len;            /* all that there ever were */
 };
 
 /* All zeros is an empty table. Drops its references. */
@@ -250,13 +255,21 @@ void item_table_add_former_name(struct item_table *table, enum outbox_folder fol
                                 const struct item *item, int64_t now_ms, int64_t until_ms);
 /* Whether any item had this name there. */
 bool item_table_has_former_name(const struct item_table *table, enum outbox_folder folder, const char *name);
-/* The settled item that the asker made and that left under this name, or NULL: the latest. */
+/* The settled item that left under this name and that the asker made (`is_by`: item_was_made_by), or read
+ * (item_was_read_by), or NULL: the latest. */
 struct item *item_table_find_by_former_name(const struct item_table *table, enum outbox_folder folder,
-                                            const char *name, int64_t now_ms, const struct item_asker *asker);
+                                            const char *name, int64_t now_ms,
+                                            bool (*is_by)(const struct item *, const struct item_asker *),
+                                            const struct item_asker *asker);
 /* Forgets the former names of an item, and what the asker made that left under them before, so that the
  * asker finds nothing there any more; whether there were any. */
 bool item_table_forget_former_names(struct item_table *table, uint64_t number,
                                     const struct item_asker *asker);
+
+/* Remembers that a process read a message that waits, any of them. */
+void item_table_add_reader(struct item_table *table, const struct item_asker *reader);
+/* Of those who wrote the item, one that has read a message; or NULL. */
+const struct item_asker *item_table_find_reader(const struct item_table *table, const struct item *wrote);
 
 /* ================================================================ names */
 

@@ -101,7 +101,8 @@ bool outbox_find_left(struct outbox *outbox, enum outbox_folder folder, const ch
         return false;
     const struct item_asker asker = {.task = pid, .process = writer_process(pid)};
     pthread_mutex_lock(&outbox->lock);
-    const struct item *item = item_table_find_by_former_name(&outbox->table, folder, name, now_ms, &asker);
+    const struct item *item =
+        item_table_find_by_former_name(&outbox->table, folder, name, now_ms, item_was_made_by, &asker);
     if (item != NULL)
         item_stat(item, OUTBOX_CONTENT, ret);
     pthread_mutex_unlock(&outbox->lock);

@@ -128,6 +128,7 @@ struct renaming {
     bool is_borrowed;
     bool is_out;      /* settled: found by its former name */
     bool is_unedited; /* the message that waits under the new name is the same: that one stays */
+    bool is_late;     /* an edited text: the message of the new name is on its way, or out */
     char *free_name;  /* owned: `new_name`, where it had to be numbered */
     char *reason;     /* owned */
 };
@@ -142,8 +143,9 @@ static int take_item_locked(struct renaming *renaming, const char *name)
     struct item *item = item_table_find(&outbox->table, renaming->from, name);
     renaming->is_out = item == NULL;
     if (item == NULL && may_be_out)
-        item = item_table_find_by_former_name(&outbox->table, renaming->from, name,
-                                              outbox_monotonic_ms(outbox), &renaming->asker);
+        item =
+            item_table_find_by_former_name(&outbox->table, renaming->from, name, outbox_monotonic_ms(outbox),
+                                           item_was_made_by, &renaming->asker);
     if (item == NULL)
         return -ENOENT;
     renaming->is_borrowed =
@@ -199,6 +201,12 @@ static bool is_same_message(const struct envelope *one, const struct envelope *o
     return true;
 }
 
+/* Whether the text that is renamed has certainly not gone out. */
+static bool is_unsent(const struct renaming *renaming)
+{
+    return !renaming->is_out && !renaming->is_borrowed && renaming->item->envelope.attempts == 0;
+}
+
 static int supersede_locked(struct renaming *renaming)
 {
     struct outbox *outbox = renaming->outbox;
@@ -220,7 +228,22 @@ static int supersede_locked(struct renaming *renaming)
     int error = claim_take_locked(outbox, item, CLAIM_DISK);
     if (error == 0)
         renaming->replaced = item;
-    return error;
+    renaming->is_late = error == -EBUSY && is_unsent(renaming);
+    return renaming->is_late ? 0 : error;
+}
+
+/* Whether the message that the process has read went out under that name a moment ago. Who made it, and saves
+ * another text under the name, sends a second message. */
+static bool is_read_and_out(const struct renaming *renaming)
+{
+    struct outbox *outbox = renaming->outbox;
+    if (renaming->from != renaming->to || renaming->to != OUTBOX_FOLDER_OUTBOX || !is_unsent(renaming))
+        return false;
+    const struct item *item =
+        item_table_find_by_former_name(&outbox->table, renaming->to, renaming->new_name,
+                                       outbox_monotonic_ms(outbox), item_was_read_by, &renaming->asker);
+    return item != NULL && !item_was_made_by(item, &renaming->asker) &&
+           (item->state == ITEM_SENT || item_may_have_been_sent(item));
 }
 
 static int take_target_locked(struct renaming *renaming, bool is_exclusive)
@@ -228,6 +251,7 @@ static int take_target_locked(struct renaming *renaming, bool is_exclusive)
     struct outbox *outbox = renaming->outbox;
     int error =
         claim_target_locked(outbox, renaming->to, renaming->new_name, is_exclusive, &renaming->replaced);
+    renaming->is_late = error == 0 && renaming->replaced == NULL && is_read_and_out(renaming);
     if (is_exclusive || (error != -EEXIST && error != -EBUSY))
         return error;
     int edited = supersede_locked(renaming);
@@ -401,6 +425,29 @@ static const char *check_folders(const struct renaming *renaming)
     return NULL;
 }
 
+/* An edit that comes too late must not go out as a second message: what was handed in is on hold from now on,
+ * and what is still open will not be handed in. */
+static int keep_late_edit(struct renaming *renaming)
+{
+    _cleanup_acceptance_ struct acceptance acceptance = {.memory = NULL};
+    struct item *item = renaming->item;
+    int error = 0;
+    if (asprintf(
+            &renaming->reason,
+            "%.255s went out while it was edited; this edited text is not sent, unless it gets another name",
+            renaming->new_name) < 0)
+        renaming->reason = NULL;
+    pthread_mutex_lock(&renaming->outbox->lock);
+    if (item->state == ITEM_WRITING || item->writers > 0)
+        item_interrupt(item, "interrupted: what it was to replace went out while it was edited");
+    pthread_mutex_unlock(&renaming->outbox->lock);
+    if (item->state == ITEM_QUEUED)
+        error = accept_begin(renaming->outbox, item, ENVELOPE_MESSAGE, item->envelope.name, &acceptance);
+    if (error == 0 && item->state == ITEM_QUEUED)
+        error = transition_commit(&acceptance.transition, item);
+    return error == 0 ? -EBUSY : error;
+}
+
 static int apply(struct renaming *renaming)
 {
     struct item *item = renaming->item;
@@ -409,6 +456,8 @@ static int apply(struct renaming *renaming)
         renaming->reason = strdup(objection);
         return -EPERM;
     }
+    if (renaming->is_late)
+        return keep_late_edit(renaming);
     if (renaming->is_unedited)
         return drop_copy(renaming);
     if (renaming->is_out)
@@ -445,6 +494,7 @@ static int rename_taken(struct renaming *renaming, const char *name, unsigned in
     crash_point("renamed");
     pthread_mutex_lock(&outbox->lock);
     if (error == 0) {
+        renaming->item->edit_until_ms = 0;
         renaming->item->opener = renaming->asker.process;
         if (is_edit) /* who saves again knows what it saved */
             item_add_reader(renaming->item, &renaming->asker);
@@ -462,7 +512,7 @@ static int rename_taken(struct renaming *renaming, const char *name, unsigned in
         notify_withdrawn(outbox, renaming->new_name, "replaced by an edited text");
     if (error == -EINVAL || error == -EXDEV)
         error = -EIO; /* mv(1) would misread them */
-    if (error != 0 && error != -EBUSY && error != -EEXIST && error != -ESTALE)
+    if (error != 0 && (renaming->reason != NULL || (error != -EBUSY && error != -EEXIST && error != -ESTALE)))
         outbox_notify(outbox, EVENT_REFUSED, renaming->from, name, NULL,
                       renaming->reason != NULL ? renaming->reason : strerror(-error));
     return error;

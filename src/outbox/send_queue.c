@@ -139,10 +139,12 @@ void send_queue_remove(struct send_queue *queue, struct item *item)
 
 static bool is_due(const struct item *item, int64_t now_ms, int64_t *ret_until_ms)
 {
-    if (item->next_attempt_ms <= now_ms)
+    int64_t due_ms =
+        item->next_attempt_ms > item->edit_until_ms ? item->next_attempt_ms : item->edit_until_ms;
+    if (due_ms <= now_ms)
         return true;
-    if (item->next_attempt_ms < *ret_until_ms)
-        *ret_until_ms = item->next_attempt_ms;
+    if (due_ms < *ret_until_ms)
+        *ret_until_ms = due_ms;
     return false;
 }
 

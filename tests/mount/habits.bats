@@ -362,6 +362,68 @@ edit() { # NAME: with each editor that edits in place; prints how each ended
   has_received "$BOB" out
 }
 
+@test "sed -i and perl -i on a message that is being sent fail, and it goes out once, as it was" {
+  freeze_service
+  message "$BOB" "on its way" >"$MOUNT/outbox/way"
+  wait_until 20 is_sending
+  edit way >"$DIR/edited"
+  equal "$(grep -c failed "$DIR/edited")" 4
+  kill -CONT "$SERVICE_PID"
+  went_out way "on its way"
+  equal "$(ls -A "$MOUNT/outbox")" ""
+  received_in_all 1
+  content "$BOB" "on its way" >"$DIR/arrived"
+  holds "$DIR/arrived" '.plain_text | rtrimstr("\n") == "Hello."'
+}
+
+@test "sed -i right after writing: the old text and an error, or the new one; never both" {
+  local i edited
+  for i in {1..15}; do
+    message "$BOB" "round $i" >"$MOUNT/outbox/round-$i"
+    edited=Hello
+    sed -i s/Hello/Goodbye/ "$MOUNT/outbox/round-$i" 2>/dev/null && edited=Goodbye
+    printf '%s\n' "$edited." >>"$DIR/expected"
+  done
+  received_in_all 15
+  equal "$(ls -A "$MOUNT/outbox")" ""
+  for i in {1..15}; do
+    content "$BOB" "round $i" | jq -r '.plain_text | rtrimstr("\n")'
+  done >"$DIR/arrived"
+  cmp "$DIR/expected" "$DIR/arrived"
+}
+
+@test "an edited text whose message went out meanwhile is kept and not sent, and the words say so" {
+  freeze_service
+  message "$BOB" "first" >"$MOUNT/outbox/letter"
+  wait_until 20 is_sending
+  run python3 - "$MOUNT" "$SERVICE_PID" <<'PYTHON'
+import errno, os, signal, sys, time
+mount, service = sys.argv[1], int(sys.argv[2])
+text = open(f"{mount}/outbox/letter").read()
+os.kill(service, signal.SIGCONT)
+until = time.monotonic() + 20
+while not os.path.exists(f"{mount}/sent/letter"):
+    assert time.monotonic() < until, "not sent"
+    time.sleep(0.01)
+with open(f"{mount}/outbox/edited", "w") as file:
+    file.write(text.replace("first", "second"))
+try:
+    os.replace(f"{mount}/outbox/edited", f"{mount}/outbox/letter")
+except OSError as error:
+    print(errno.errorcode[error.errno])
+PYTHON
+  equal "$output" EBUSY
+  received_in_all 1
+  holds <(grep refused "$MOUNT/events.jsonl") '.path == "outbox/edited" and (.error | contains("letter went out while it was edited"))'
+  stop_mount
+  start_mount
+  received_in_all 1
+  equal "$(ls -A "$MOUNT/outbox")" edited
+  mv "$MOUNT/outbox/edited" "$MOUNT/outbox/second"
+  went_out second second
+  received_in_all 2
+}
+
 @test "sed -i and perl -i on a message that waits leave the edited text alone to be sent" {
   local editor n=0
   for editor in "sed -i" "sed -i.bak" "perl -i -pe" "perl -i.bak -pe"; do

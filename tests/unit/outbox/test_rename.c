@@ -8,6 +8,8 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include "base/thread.h"
+
 static void names_that_are_taken_get_a_number(void **state)
 {
     struct world *world = *state;
@@ -695,6 +697,157 @@ static void an_editor_that_saves_again_supersedes_what_it_saved(void **state)
     assert_true(sent_contains(world, sends(world) - 1, "second"));
 }
 
+static bool was_refused_as_late(struct world *world, const char *path)
+{
+    bool is_found = false;
+    pthread_mutex_lock(&world->lock);
+    for (size_t i = 0; i < world->news_len; i++)
+        is_found =
+            is_found || (world->news[i].kind == EVENT_REFUSED && strcmp(world->news[i].path, path) == 0 &&
+                         strstr(world->news[i].error, "letter went out while it was edited") != NULL);
+    pthread_mutex_unlock(&world->lock);
+    return is_found;
+}
+
+/* The message is on its way, or out a moment ago, when the text of who has read it is to take its place. */
+static void an_edit_that_comes_too_late_is_not_sent(void **state)
+{
+    (void)state;
+    static const char *const temporary[] = {"edited", ".edited"};
+    for (int i = 0; i < 4; i++) {
+        void *made;
+        const char *name = temporary[i % 2];
+        char path[64];
+        snprintf(path, sizeof(path), "outbox/%s", name);
+        assert_int_equal(world_setup(&made), 0);
+        struct world *world = made;
+        fake_service_close_gate(world->fake, FAKE_SEND);
+        assert_int_equal(mail(world, "letter", MESSAGE), 0);
+        fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+        read_as(world, "letter", WRITER);
+        if (i >= 2) {
+            fake_service_open_gate(world->fake, FAKE_SEND);
+            await_news(world, EVENT_SENT, "sent/letter");
+            fake_service_set_reachable(world->fake,
+                                       false); /* so that the edit is not out before its rename */
+        }
+        write_as(world, name, MESSAGE "More.\n", WRITER);
+        assert_int_equal(rename_as(world, name, "letter", WRITER), -EBUSY);
+        assert_true(was_refused_as_late(world, path));
+        fake_service_open_gate(world->fake, FAKE_SEND);
+        await_news(world, EVENT_SENT, "sent/letter");
+        assert_int_equal(settle(world), 0);
+        world_reopen(world);
+        assert_int_equal(settle(world), 0);
+        assert_int_equal(fake_service_count_sent(world->fake, false), 1);
+
+        fake_service_set_reachable(world->fake, true);
+        outbox_wake(world->outbox);
+        assert_true(shown_contains(world, OUT, name, "More."));
+        assert_int_equal(rename_as(world, name, "new letter", WRITER), 0);
+        await_news(world, EVENT_SENT, "sent/new letter");
+        assert_int_equal(fake_service_count_sent(world->fake, false), 2);
+        world_teardown(&made);
+    }
+}
+
+static void an_edit_that_is_open_and_comes_too_late_is_interrupted(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = NULL;
+    struct outbox_stat stat;
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    assert_int_equal(mail(world, "letter", MESSAGE), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    read_as(world, "letter", WRITER);
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    await_news(world, EVENT_SENT, "sent/letter");
+    assert_int_equal(outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, "edited", WRITER, &handle, &stat), 0);
+    assert_int_equal(outbox_write(handle, MESSAGE, strlen(MESSAGE), 0, WRITER), strlen(MESSAGE));
+    assert_int_equal(rename_as(world, "edited", "letter", WRITER), -EBUSY);
+    assert_int_equal(outbox_flush(handle, 0), 0);
+    outbox_release(handle);
+    assert_int_equal(settle(world), -EIO);
+    assert_true(shown_contains(world, FAILED, "edited.receipt.json", "went out while it was edited"));
+    assert_int_equal(fake_service_count_sent(world->fake, false), 1);
+}
+
+/* Another text under the name of one that is out: from who made that one, from who read it long ago, and
+ * after it was refused. */
+static void what_is_no_edit_of_what_went_out_is_sent(void **state)
+{
+    struct world *world = *state;
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    write_as(world, "made", MESSAGE, WRITER);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    read_as(world, "made", WRITER);
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    await_news(world, EVENT_SENT, "sent/made");
+    write_as(world, ".more", MESSAGE "More.\n", WRITER);
+    assert_int_equal(rename_as(world, ".more", "made", WRITER), 0);
+    await_news(world, EVENT_SENT, "sent/made-2");
+
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    assert_int_equal(mail(world, "letter", MESSAGE "of old\n"), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    read_as(world, "letter", WRITER);
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    await_news(world, EVENT_SENT, "sent/letter");
+    fake_clock_advance(&world->clock, 10 * 1000);
+    write_as(world, ".more", MESSAGE "of today\n", WRITER);
+    assert_int_equal(rename_as(world, ".more", "letter", WRITER), 0);
+    await_news(world, EVENT_SENT, "sent/letter-2");
+
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    fake_service_push(world->fake, FAKE_SEND, (struct fake_outcome){.outcome = SERVICE_REJECTED});
+    assert_int_equal(mail(world, "refused", MESSAGE "refused\n"), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    read_as(world, "refused", WRITER);
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    await_news(world, EVENT_FAILED, "failed/refused");
+    write_as(world, ".more", MESSAGE "mended\n", WRITER);
+    assert_int_equal(rename_as(world, ".more", "refused", WRITER), 0);
+    await_news(world, EVENT_SENT, "sent/refused");
+}
+
+static void *settle_beside(void *argument)
+{
+    struct world *world = argument;
+    return settle(world) == 0 ? world : NULL;
+}
+
+/* Who has read a message, and lives, may be about to rename what it has written: that is not sent for two
+ * seconds, unless it is renamed before; a barrier waits for it. */
+static void what_may_be_an_edit_waits_for_its_rename(void **state)
+{
+    struct world *world = *state;
+    pthread_t barrier;
+    void *result = NULL;
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    assert_int_equal(mail(world, "letter", MESSAGE), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    read_as(world, "letter", getpid());
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    await_news(world, EVENT_SENT, "sent/letter");
+    write_as(world, "copy", MESSAGE "copy\n", getpid());
+    assert_int_equal(thread_start(&barrier, "barrier", settle_beside, world), 0);
+    fake_clock_await_waiters(&world->clock, 1);
+    fake_clock_advance(&world->clock, 1999);
+    fake_clock_await_waiters(&world->clock, 1);
+    assert_true(is_listed(world, OUT, "copy"));
+    fake_clock_advance(&world->clock, 1);
+    await_news(world, EVENT_SENT, "sent/copy");
+    pthread_join(barrier, &result);
+    assert_ptr_equal(result, world);
+
+    write_as(world, "second", MESSAGE "second\n", getpid());
+    assert_true(is_listed(world, OUT, "second"));
+    assert_int_equal(rename_as(world, "second", "third", getpid()), 0);
+    await_news(world, EVENT_SENT, "sent/third");
+    write_as(world, "another", MESSAGE "another\n", WRITER); /* has read nothing */
+    await_news(world, EVENT_SENT, "sent/another");
+}
+
 /* What a program has read was edited meanwhile by another: its own edit takes no place. */
 static void an_edit_of_an_older_text_takes_no_place(void **state)
 {
@@ -852,6 +1005,10 @@ int main(void)
         WORLD_TEST(what_is_saved_unedited_while_it_is_being_sent_is_the_same_message),
         WORLD_TEST(the_same_text_with_another_attachment_is_edited),
         WORLD_TEST(an_editor_that_saves_again_supersedes_what_it_saved),
+        cmocka_unit_test(an_edit_that_comes_too_late_is_not_sent),
+        WORLD_TEST(an_edit_that_is_open_and_comes_too_late_is_interrupted),
+        WORLD_TEST(what_is_no_edit_of_what_went_out_is_sent),
+        WORLD_TEST(what_may_be_an_edit_waits_for_its_rename),
         WORLD_TEST(an_edit_of_an_older_text_takes_no_place),
         WORLD_TEST(an_empty_or_open_file_takes_no_place),
         WORLD_TEST(an_attachment_that_failed_takes_no_place),
