@@ -645,6 +645,18 @@ static bool is_shown(struct outbox *outbox, uint64_t number)
     return is_shown;
 }
 
+/* Programs show the errno alone. */
+static void tell_it_waits(const struct outbox_handle *handle)
+{
+    pthread_mutex_lock(&handle->outbox->lock);
+    _cleanup_free_ char *name = strdup(handle->item->envelope.name);
+    pthread_mutex_unlock(&handle->outbox->lock);
+    if (name == NULL)
+        return;
+    outbox_notify(handle->outbox, EVENT_REFUSED, OUTBOX_FOLDER_OUTBOX, name, NULL,
+                  "it waits to be sent, and cannot be written to; mv it to drafts/ to change it");
+}
+
 int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, int flags, pid_t pid,
                      struct outbox_handle **ret_handle)
 {
@@ -657,6 +669,8 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect 
     int error = find_item(handle, number);
     if (error == 0 && wants_write)
         error = enter_writer(handle);
+    if (wants_write && error == -EBUSY)
+        tell_it_waits(handle);
     if (wants_write && (error == -EACCES || error == -ENOENT) && forget_former_names(outbox, number, pid))
         error = -ESTALE;
     if (error == 0 && !wants_write && aspect == OUTBOX_CONTENT)

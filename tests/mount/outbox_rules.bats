@@ -104,6 +104,7 @@ teardown() {
   expect EBUSY open "$MOUNT/outbox/queued" wa
   expect EBUSY open "$MOUNT/outbox/queued" wt
   expect EBUSY truncate "$MOUNT/outbox/queued" 0
+  equal "$(events '.event == "refused" and .path == "outbox/queued" and (.error | contains("mv it to drafts/"))' | wc -l)" 4
   cmp "$MOUNT/outbox/queued" <(message "$BOB" queued)
   start_service
   echo "retry all" >"$MOUNT/ctl"
