@@ -796,7 +796,11 @@ static void record_write(struct outbox_handle *handle)
 static void record_failed_write(struct outbox_handle *handle, int error)
 {
     char words[160];
-    snprintf(words, sizeof(words), "interrupted: a write to the file failed: %s", strerror(-error));
+    if (error == -EFBIG)
+        snprintf(words, sizeof(words), "interrupted: the file became larger than %zu bytes",
+                 accept_max_bytes(handle->kind));
+    else
+        snprintf(words, sizeof(words), "interrupted: a write to the file failed: %s", strerror(-error));
     pthread_mutex_lock(&handle->outbox->lock);
     item_interrupt(handle->item, words);
     pthread_mutex_unlock(&handle->outbox->lock);

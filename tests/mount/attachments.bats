@@ -302,6 +302,8 @@ attachment_type() { # SUBJECT NAME
   run dd if=/dev/zero of="$MOUNT/attachments/dd.bin" bs=1000000 count=11
   [ "$status" -ne 0 ]
   contains "$output" "File too large"
+  wait_failed dd.bin
+  holds "$MOUNT/failed/dd.bin.receipt.json" '.error | contains("larger than 10000000 bytes")'
 }
 
 @test "truncate and fallocate past 10,000,000 bytes: EFBIG" {
