@@ -658,8 +658,8 @@ static int read_config_file(struct given *given, const char *path, bool is_requi
     static const char what[] = "the configuration";
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && given->account != NULL) {
-        log_error("'%s' is no URL, and the accounts are not known: cannot read %s %s: %s", given->account,
-                  what, path, strerror(errno));
+        log_error("'%s' is no URL, nor local, and the accounts are not known: cannot read %s %s: %s",
+                  given->account, what, path, strerror(errno));
         return -ENOENT;
     }
     if (fd < 0 && counts_as_none(errno, is_required)) {
@@ -690,7 +690,8 @@ static int no_config(const struct given *given)
 {
     if (given->account == NULL)
         return 0;
-    log_error("'%s' is no URL, and the accounts are not known: give --config, or set HOME", given->account);
+    log_error("'%s' is no URL, nor local, and the accounts are not known: give --config, or set HOME",
+              given->account);
     return -ENOENT;
 }
 
