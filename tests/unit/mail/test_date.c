@@ -83,6 +83,9 @@ static void anything_else_is_refused(void **state)
         "Fri, 20 Nov 2026 10:14:36 +0000",
         "1795169676",
         "2026-11-20T10:14:36Z\n",
+        "2026\r11\r20T10:14:36Z",
+        "2026-11-20\02410:14:36Z",
+        "2026-11-20T10\03214\03236Z",
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
