@@ -49,8 +49,7 @@ counting() # COMMAND...
 # what was not used for a minute), but what it may not keep it asks for every time.
 counting_again() # COMMAND...
 {
-  local tries
-  for tries in {1..5}; do
+  for _ in {1..5}; do
     counting "$@"
     [ "$(grep -cE '^(READ|READDIRPLUS)$' "$DIR/requests")" -gt 0 ] || break
   done
