@@ -931,6 +931,8 @@ static void turn_locked(struct worker *worker)
     enum envelope_kind kind = item->envelope.kind;
     pool->busy[kind]++;
     start_another_locked(pool);
+    outbox_wake_worker_locked(
+        outbox); /* this one may have been the only one that waited until the next is due */
     pthread_mutex_unlock(&outbox->lock);
     run(worker, item);
     pthread_mutex_lock(&outbox->lock);

@@ -48,7 +48,7 @@ void outbox_broadcast_locked(struct outbox *outbox)
 }
 
 /* Wakes one worker that waits for something to do. */
-static void outbox_wake_worker_locked(struct outbox *outbox)
+void outbox_wake_worker_locked(struct outbox *outbox)
 {
     sleepers_wake_one(&outbox->idle_workers);
 }

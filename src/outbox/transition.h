@@ -79,6 +79,7 @@ bool outbox_trusts_keys(const struct outbox *outbox);
 
 /* Wakes those who wait for an item. */
 void outbox_broadcast_locked(struct outbox *outbox);
+void outbox_wake_worker_locked(struct outbox *outbox);
 void outbox_wake_workers_locked(struct outbox *outbox);
 
 /* Makes the caller the only one who changes the item, until claim_release_locked(). Waits for others who have
