@@ -323,7 +323,9 @@ static int try_hand_in(struct outbox *outbox, struct item *item, char **ret_reas
 static void give_time_to_rename(struct outbox *outbox, struct item *item)
 {
     pthread_mutex_lock(&outbox->lock);
-    const struct item_asker *found = item_table_find_reader(&outbox->table, item);
+    const struct item_asker *found =
+        item->state == ITEM_QUEUED ? item_table_find_reader(&outbox->table, item, outbox_monotonic_ms(outbox))
+                                   : NULL;
     const struct item_asker reader = found == NULL ? (struct item_asker){.process = 0} : *found;
     pthread_mutex_unlock(&outbox->lock);
     if (reader.process == 0 || reader.started == 0 || writer_started(reader.process) != reader.started)
@@ -349,9 +351,10 @@ static void writer_finish(struct outbox *outbox, struct item *item)
     if (item->interruption != NULL) {
         settle_interrupted(outbox, item, item->interruption);
     } else {
-        give_time_to_rename(outbox, item);
         error = error != 0 ? error : try_hand_in(outbox, item, &reason);
-        if (error != 0)
+        if (error == 0)
+            give_time_to_rename(outbox, item);
+        else
             settle_into_failed(outbox, item, ITEM_FAILED, 0, reason != NULL ? reason : strerror(-error));
     }
     pthread_mutex_lock(&outbox->lock);
@@ -619,7 +622,7 @@ static void remember_reader(struct outbox_handle *handle)
         .task = handle->opener, .process = process, .started = writer_started(process)};
     pthread_mutex_lock(&outbox->lock);
     item_add_reader(handle->item, &reader);
-    item_table_add_reader(&outbox->table, &reader);
+    outbox->table.was_read = true;
     pthread_mutex_unlock(&outbox->lock);
 }
 
@@ -654,7 +657,8 @@ static void tell_it_waits(const struct outbox_handle *handle)
     if (name == NULL)
         return;
     outbox_notify(handle->outbox, EVENT_REFUSED, OUTBOX_FOLDER_OUTBOX, name, NULL,
-                  "it waits to be sent, and cannot be written to; mv it to drafts/ to change it");
+                  "it waits to be sent, or is being sent, and cannot be written to; while it waits, mv it to "
+                  "drafts/ to change it");
 }
 
 int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, int flags, pid_t pid,

@@ -535,22 +535,29 @@ bool item_table_forget_former_names(struct item_table *table, uint64_t number, c
 
 /* ---------------------------------------------------------------- who has read */
 
-void item_table_add_reader(struct item_table *table, const struct item_asker *reader)
+static const struct item_asker *find_reader(const struct item *item, const struct item *wrote)
 {
-    for (size_t i = 0; i < ITEM_TABLE_READERS_MAX; i++)
-        if (is_same_process(&table->readers[i], reader))
-            return;
-    table->readers[table->readers_len++ % ITEM_TABLE_READERS_MAX] = *reader;
+    for (size_t i = 0; i < ITEM_READERS_MAX && item != wrote; i++)
+        if (item->read_by[i].process > 0 && item_was_written_by(wrote, item->read_by[i].process))
+            return &item->read_by[i];
+    return NULL;
 }
 
-const struct item_asker *item_table_find_reader(const struct item_table *table, const struct item *wrote)
+const struct item_asker *item_table_find_reader(const struct item_table *table, const struct item *wrote,
+                                                int64_t now_ms)
 {
-    if (wrote->wrote_len > ITEM_WRITERS_MAX)
+    const struct item_asker *reader = NULL;
+    const struct item *item;
+    size_t position = 0;
+    if (!table->was_read || wrote->wrote_len > ITEM_WRITERS_MAX)
         return NULL;
-    for (size_t i = 0; i < ITEM_TABLE_READERS_MAX; i++)
-        if (table->readers[i].process > 0 && item_was_written_by(wrote, table->readers[i].process))
-            return &table->readers[i];
-    return NULL;
+    while (reader == NULL && (item = item_table_next(table, OUTBOX_FOLDER_OUTBOX, &position)) != NULL)
+        reader = find_reader(item, wrote);
+    for (const struct former_name *at = table->newest; reader == NULL && at != NULL && at->until_ms > now_ms;
+         at = at->older)
+        if ((item = item_table_get(table, at->number)) != NULL)
+            reader = find_reader(item, wrote);
+    return reader;
 }
 
 /* ================================================================ names */

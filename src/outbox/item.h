@@ -74,7 +74,6 @@ struct sequence;
 enum {
     ITEM_WRITERS_MAX = 16, /* processes remembered as writers; beyond, every process counts as one */
     ITEM_READERS_MAX = 4,
-    ITEM_TABLE_READERS_MAX = 64,
 };
 
 enum item_claim {
@@ -217,9 +216,7 @@ struct item_table {
     struct item_folder folders[OUTBOX_FOLDERS];
     struct former_name *oldest; /* of all former names, in the order in which they end */
     struct former_name *newest;
-    struct item_asker
-        readers[ITEM_TABLE_READERS_MAX]; /* processes that read any message that waited, the latest */
-    unsigned int readers_len;            /* all that there ever were */
+    bool was_read; /* any message that waited, by any process */
 };
 
 /* All zeros is an empty table. Drops its references. */
@@ -266,10 +263,10 @@ struct item *item_table_find_by_former_name(const struct item_table *table, enum
 bool item_table_forget_former_names(struct item_table *table, uint64_t number,
                                     const struct item_asker *asker);
 
-/* Remembers that a process read a message that waits, any of them. */
-void item_table_add_reader(struct item_table *table, const struct item_asker *reader);
-/* Of those who wrote the item, one that has read a message; or NULL. */
-const struct item_asker *item_table_find_reader(const struct item_table *table, const struct item *wrote);
+/* Of those who wrote the item, one that has read a message which is in outbox/, or left it and has a former
+ * name; or NULL. Valid as long as the lock is held. */
+const struct item_asker *item_table_find_reader(const struct item_table *table, const struct item *wrote,
+                                                int64_t now_ms);
 
 /* ================================================================ names */
 

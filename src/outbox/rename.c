@@ -126,11 +126,11 @@ struct renaming {
     const char *new_name;
     struct item_asker asker;
     bool is_borrowed;
-    bool is_out;      /* settled: found by its former name */
-    bool is_unedited; /* the message that waits under the new name is the same: that one stays */
-    bool is_late;     /* an edited text: the message of the new name is on its way, or out */
-    char *free_name;  /* owned: `new_name`, where it had to be numbered */
-    char *reason;     /* owned */
+    bool is_out;         /* settled: found by its former name */
+    bool is_unedited;    /* the message that waits under the new name is the same: that one stays */
+    const char *refusal; /* why an edited text takes no place, and is not sent either; NULL: it may */
+    char *free_name;     /* owned: `new_name`, where it had to be numbered */
+    char *reason;        /* owned */
 };
 
 /* Takes the item of this name: one that is shown, even while its request is under way, or one whose former
@@ -201,10 +201,19 @@ static bool is_same_message(const struct envelope *one, const struct envelope *o
     return true;
 }
 
-/* Whether the text that is renamed has certainly not gone out. */
-static bool is_unsent(const struct renaming *renaming)
+#define TOO_LATE "the message that it was to replace is being sent, or was sent a moment ago"
+#define TOO_EARLY "it was to replace a message before it was closed"
+
+/* Whether the text can be kept from going out, by the process that made it. */
+static bool can_refuse(const struct renaming *renaming)
 {
-    return !renaming->is_out && !renaming->is_borrowed && renaming->item->envelope.attempts == 0;
+    return !renaming->is_out && !renaming->is_borrowed && !item_may_have_been_sent(renaming->item) &&
+           item_was_made_by(renaming->item, &renaming->asker);
+}
+
+static bool is_open(const struct item *item)
+{
+    return item->state == ITEM_WRITING || item->writers > 0;
 }
 
 static int supersede_locked(struct renaming *renaming)
@@ -214,36 +223,47 @@ static int supersede_locked(struct renaming *renaming)
     struct item *item = item_table_find(&outbox->table, renaming->to, renaming->new_name);
     if (item == NULL || !is_superseded(renaming, item))
         return -EEXIST;
-    /* It may come to a bad end yet, and then neither would be sent. */
-    if (edited->state == ITEM_WRITING || edited->writers > 0)
-        return -EBUSY;
+    if (claim_would_wait_locked(item))
+        return -EAGAIN;
+    if (is_open(edited)) { /* it may come to a bad end yet, and then neither would be sent */
+        renaming->refusal = !can_refuse(renaming)          ? NULL
+                            : item->claim == CLAIM_SERVICE ? TOO_LATE
+                                                           : TOO_EARLY;
+        return renaming->refusal == NULL ? -EBUSY : 0;
+    }
     if (edited->state == ITEM_QUEUED && edited->envelope.attempts == 0 && !renaming->is_borrowed &&
         is_same_message(&item->envelope, &edited->envelope)) {
         item->opener = renaming->asker.process;
         renaming->is_unedited = true;
         return 0;
     }
-    if (claim_would_wait_locked(item))
-        return -EAGAIN;
     int error = claim_take_locked(outbox, item, CLAIM_DISK);
     if (error == 0)
         renaming->replaced = item;
-    renaming->is_late = error == -EBUSY && is_unsent(renaming);
-    return renaming->is_late ? 0 : error;
+    if (error != -EBUSY || !can_refuse(renaming))
+        return error;
+    renaming->refusal = TOO_LATE;
+    return 0;
 }
 
-/* Whether the message that the process has read went out under that name a moment ago. Who made it, and saves
- * another text under the name, sends a second message. */
-static bool is_read_and_out(const struct renaming *renaming)
+/* The message that the process has read, and that went out under that name a moment ago: the text that it
+ * renames comes too late. Who made that message, and did not edit another one by it, sends a second one. */
+static void compare_with_what_is_out(struct renaming *renaming)
 {
     struct outbox *outbox = renaming->outbox;
-    if (renaming->from != renaming->to || renaming->to != OUTBOX_FOLDER_OUTBOX || !is_unsent(renaming))
-        return false;
+    if (renaming->from != renaming->to || renaming->to != OUTBOX_FOLDER_OUTBOX || !can_refuse(renaming))
+        return;
     const struct item *item =
         item_table_find_by_former_name(&outbox->table, renaming->to, renaming->new_name,
                                        outbox_monotonic_ms(outbox), item_was_read_by, &renaming->asker);
-    return item != NULL && !item_was_made_by(item, &renaming->asker) &&
-           (item->state == ITEM_SENT || item_may_have_been_sent(item));
+    if (item == NULL || (item->state != ITEM_SENT && !item_may_have_been_sent(item)))
+        return;
+    if (item_was_made_by(item, &renaming->asker) && item->envelope.supersedes == 0)
+        return;
+    renaming->is_unedited = !is_open(renaming->item) && renaming->item->state == ITEM_QUEUED &&
+                            is_same_message(&item->envelope, &renaming->item->envelope);
+    if (!renaming->is_unedited)
+        renaming->refusal = TOO_LATE;
 }
 
 static int take_target_locked(struct renaming *renaming, bool is_exclusive)
@@ -251,7 +271,8 @@ static int take_target_locked(struct renaming *renaming, bool is_exclusive)
     struct outbox *outbox = renaming->outbox;
     int error =
         claim_target_locked(outbox, renaming->to, renaming->new_name, is_exclusive, &renaming->replaced);
-    renaming->is_late = error == 0 && renaming->replaced == NULL && is_read_and_out(renaming);
+    if (error == 0 && renaming->replaced == NULL && !is_exclusive)
+        compare_with_what_is_out(renaming);
     if (is_exclusive || (error != -EEXIST && error != -EBUSY))
         return error;
     int edited = supersede_locked(renaming);
@@ -425,27 +446,32 @@ static const char *check_folders(const struct renaming *renaming)
     return NULL;
 }
 
-/* An edit that comes too late must not go out as a second message: what was handed in is on hold from now on,
- * and what is still open will not be handed in. */
-static int keep_late_edit(struct renaming *renaming)
+static int put_on_hold(struct outbox *outbox, struct item *item)
 {
     _cleanup_acceptance_ struct acceptance acceptance = {.memory = NULL};
+    int error = accept_begin(outbox, item, ENVELOPE_MESSAGE, item->envelope.name, &acceptance);
+    acceptance.transition.is_forced = true; /* its writer is told that it is not sent */
+    return error != 0 ? error : transition_commit(&acceptance.transition, item);
+}
+
+/* An edited text that takes no place must not go out as a second message: what was handed in is on hold from
+ * now on, and what is still open will not be handed in. */
+static int refuse_edit(struct renaming *renaming)
+{
     struct item *item = renaming->item;
-    int error = 0;
-    if (asprintf(
-            &renaming->reason,
-            "%.255s went out while it was edited; this edited text is not sent, unless it gets another name",
-            renaming->new_name) < 0)
-        renaming->reason = NULL;
+    char words[160];
     pthread_mutex_lock(&renaming->outbox->lock);
-    if (item->state == ITEM_WRITING || item->writers > 0)
-        item_interrupt(item, "interrupted: what it was to replace went out while it was edited");
+    bool was_open = is_open(item);
+    if (was_open) {
+        snprintf(words, sizeof(words), "interrupted: %s", renaming->refusal);
+        item_interrupt(item, words);
+    }
     pthread_mutex_unlock(&renaming->outbox->lock);
-    if (item->state == ITEM_QUEUED)
-        error = accept_begin(renaming->outbox, item, ENVELOPE_MESSAGE, item->envelope.name, &acceptance);
-    if (error == 0 && item->state == ITEM_QUEUED)
-        error = transition_commit(&acceptance.transition, item);
-    return error == 0 ? -EBUSY : error;
+    int error = item->state == ITEM_QUEUED ? put_on_hold(renaming->outbox, item) : 0;
+    if (error != 0)
+        return error;
+    return reason_give(&renaming->reason, -EBUSY, "%s; it is not sent%s", renaming->refusal,
+                       was_open ? "" : ", unless it gets another name");
 }
 
 static int apply(struct renaming *renaming)
@@ -456,8 +482,8 @@ static int apply(struct renaming *renaming)
         renaming->reason = strdup(objection);
         return -EPERM;
     }
-    if (renaming->is_late)
-        return keep_late_edit(renaming);
+    if (renaming->refusal != NULL)
+        return refuse_edit(renaming);
     if (renaming->is_unedited)
         return drop_copy(renaming);
     if (renaming->is_out)

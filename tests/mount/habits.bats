@@ -414,7 +414,7 @@ except OSError as error:
 PYTHON
   equal "$output" EBUSY
   received_in_all 1
-  holds <(grep refused "$MOUNT/events.jsonl") '.path == "outbox/edited" and (.error | contains("letter went out while it was edited"))'
+  holds <(grep refused "$MOUNT/events.jsonl") '.path == "outbox/edited" and (.error | contains("was sent a moment ago"))'
   stop_mount
   start_mount
   received_in_all 1

@@ -154,23 +154,30 @@ static void a_queued_message_keeps_its_place_under_another_name(void **state)
     assert_true(sent_contains(world, before + 1, "second"));
 }
 
-/* Else the old name would be back after a restart. */
-static void a_rename_that_cannot_be_recorded_is_none(void **state)
+/* outbox_rename() while the disk takes nothing. */
+static int rename_on_a_full_disk(struct world *world, const char *name, const char *new_name, pid_t pid)
 {
-    struct world *world = *state;
     struct rlimit limit;
-    fake_service_set_reachable(world->fake, false);
-    assert_int_equal(mail(world, "old.eml", MESSAGE), 0);
-    assert_int_equal(settle(world), -EAGAIN);
-    await_paused(world, true);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
     struct rlimit full = {.rlim_cur = 0, .rlim_max = limit.rlim_max};
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
-    int error = move(world, OUT, "old.eml", OUT, "new.eml");
+    int error = outbox_rename(world->outbox, OUTBOX_FOLDER_OUTBOX, name, OUTBOX_FOLDER_OUTBOX, new_name, 0,
+                              pid, NULL);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     signal(SIGXFSZ, handler);
-    assert_int_equal(error, -EFBIG);
+    return error;
+}
+
+/* Else the old name would be back after a restart. */
+static void a_rename_that_cannot_be_recorded_is_none(void **state)
+{
+    struct world *world = *state;
+    fake_service_set_reachable(world->fake, false);
+    assert_int_equal(mail(world, "old.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    await_paused(world, true);
+    assert_int_equal(rename_on_a_full_disk(world, "old.eml", "new.eml", 0), -EFBIG);
     assert_true(is_listed(world, OUT, "old.eml"));
     assert_false(is_listed(world, OUT, "new.eml"));
     assert_int_equal(move(world, OUT, "old.eml", OUT, "new.eml"), 0);
@@ -697,23 +704,40 @@ static void an_editor_that_saves_again_supersedes_what_it_saved(void **state)
     assert_true(sent_contains(world, sends(world) - 1, "second"));
 }
 
-static bool was_refused_as_late(struct world *world, const char *path)
+static bool was_refused(struct world *world, const char *path, const char *words)
 {
     bool is_found = false;
     pthread_mutex_lock(&world->lock);
     for (size_t i = 0; i < world->news_len; i++)
         is_found =
             is_found || (world->news[i].kind == EVENT_REFUSED && strcmp(world->news[i].path, path) == 0 &&
-                         strstr(world->news[i].error, "letter went out while it was edited") != NULL);
+                         strstr(world->news[i].error, words) != NULL);
     pthread_mutex_unlock(&world->lock);
     return is_found;
+}
+
+/* A message that is at the service, and was read there. */
+static void mail_and_read(struct world *world, const char *name, const char *text, pid_t reader)
+{
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    assert_int_equal(mail(world, name, text), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    read_as(world, name, reader);
+}
+
+static void let_out(struct world *world, const char *name)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "sent/%s", name);
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    await_news(world, EVENT_SENT, path);
 }
 
 /* The message is on its way, or out a moment ago, when the text of who has read it is to take its place. */
 static void an_edit_that_comes_too_late_is_not_sent(void **state)
 {
-    (void)state;
     static const char *const temporary[] = {"edited", ".edited"};
+    (void)state;
     for (int i = 0; i < 4; i++) {
         void *made;
         const char *name = temporary[i % 2];
@@ -721,59 +745,122 @@ static void an_edit_that_comes_too_late_is_not_sent(void **state)
         snprintf(path, sizeof(path), "outbox/%s", name);
         assert_int_equal(world_setup(&made), 0);
         struct world *world = made;
-        fake_service_close_gate(world->fake, FAKE_SEND);
-        assert_int_equal(mail(world, "letter", MESSAGE), 0);
-        fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
-        read_as(world, "letter", WRITER);
-        if (i >= 2) {
-            fake_service_open_gate(world->fake, FAKE_SEND);
-            await_news(world, EVENT_SENT, "sent/letter");
-            fake_service_set_reachable(world->fake,
-                                       false); /* so that the edit is not out before its rename */
-        }
-        write_as(world, name, MESSAGE "More.\n", WRITER);
-        assert_int_equal(rename_as(world, name, "letter", WRITER), -EBUSY);
-        assert_true(was_refused_as_late(world, path));
-        fake_service_open_gate(world->fake, FAKE_SEND);
-        await_news(world, EVENT_SENT, "sent/letter");
+        copy_in(world, ATTACHED, "a.txt", "text");
+        assert_int_equal(settle_uploads(world), 0);
+        mail_and_read(world, "letter", MESSAGE, getpid());
+        if (i >= 2)
+            let_out(world, "letter");
+        write_as(world, name, "To: b@x.example\nSubject: s\nAttach: a.txt\n\nMore.\n", getpid());
+        assert_int_equal(rename_as(world, name, "letter", getpid()), -EBUSY);
+        assert_true(
+            was_refused(world, path, "is being sent, or was sent a moment ago; it is not sent, unless"));
+        if (i < 2)
+            let_out(world, "letter");
+        fake_clock_advance(&world->clock, 20 * 1000);
         assert_int_equal(settle(world), 0);
         world_reopen(world);
         assert_int_equal(settle(world), 0);
         assert_int_equal(fake_service_count_sent(world->fake, false), 1);
 
-        fake_service_set_reachable(world->fake, true);
-        outbox_wake(world->outbox);
         assert_true(shown_contains(world, OUT, name, "More."));
-        assert_int_equal(rename_as(world, name, "new letter", WRITER), 0);
+        assert_int_equal(rename_as(world, name, "new letter", getpid()), 0);
         await_news(world, EVENT_SENT, "sent/new letter");
         assert_int_equal(fake_service_count_sent(world->fake, false), 2);
+        assert_true(sent_contains(world, sends(world) - 1, "attachment_ids"));
         world_teardown(&made);
     }
 }
 
-static void an_edit_that_is_open_and_comes_too_late_is_interrupted(void **state)
+/* The disk does not take the envelope in which it is on hold. */
+static void an_edit_that_comes_too_late_is_not_sent_by_a_disk_that_fails(void **state)
 {
     struct world *world = *state;
-    struct outbox_handle *handle = NULL;
-    struct outbox_stat stat;
-    fake_service_close_gate(world->fake, FAKE_SEND);
+    mail_and_read(world, "letter", MESSAGE, getpid());
+    let_out(world, "letter");
+    write_as(world, "edited", MESSAGE "More.\n", getpid());
+    assert_int_equal(rename_on_a_full_disk(world, "edited", "letter", getpid()), -EBUSY);
+    fake_clock_advance(&world->clock, 20 * 1000);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(fake_service_count_sent(world->fake, false), 1);
+    assert_true(is_listed(world, OUT, "edited"));
+}
+
+/* A text that is renamed before it is closed: nobody knows yet whether it comes to a good end. Its process
+ * was told that the rename failed. */
+static void an_edit_that_is_open_is_interrupted(void **state)
+{
+    static const char *const words[] = {"before it was closed", "is being sent, or was sent",
+                                        "is being sent, or was sent"};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        void *made;
+        struct outbox_handle *handle = NULL;
+        struct outbox_stat stat;
+        assert_int_equal(world_setup(&made), 0);
+        struct world *world = made;
+        if (i == 0) {
+            fake_service_set_reachable(world->fake, false);
+            assert_int_equal(mail(world, "letter", MESSAGE), 0);
+            assert_int_equal(settle(world), -EAGAIN);
+            await_paused(world, true);
+            read_as(world, "letter", WRITER);
+        } else {
+            mail_and_read(world, "letter", MESSAGE, WRITER);
+        }
+        if (i == 2)
+            let_out(world, "letter");
+        assert_int_equal(outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, "edited", WRITER, &handle, &stat),
+                         0);
+        assert_int_equal(outbox_write(handle, MESSAGE, strlen(MESSAGE), 0, WRITER), strlen(MESSAGE));
+        assert_int_equal(rename_as(world, "edited", "letter", WRITER), -EBUSY);
+        assert_true(was_refused(world, "outbox/edited", words[i]));
+        finish(handle);
+        fake_service_set_reachable(world->fake, true);
+        outbox_wake(world->outbox);
+        let_out(world, "letter");
+        assert_int_equal(settle(world), -EIO);
+        assert_true(shown_contains(world, FAILED, "edited.receipt.json", words[i]));
+        assert_int_equal(fake_service_count_sent(world->fake, false), 1);
+        world_teardown(&made);
+    }
+}
+
+/* Saved as it was, it is the message that is out. */
+static void an_unedited_text_that_comes_too_late_is_dropped(void **state)
+{
+    struct world *world = *state;
+    mail_and_read(world, "letter", MESSAGE, getpid());
+    let_out(world, "letter");
+    write_as(world, "saved", MESSAGE, getpid());
+    assert_int_equal(rename_as(world, "saved", "letter", getpid()), 0);
+    assert_false(is_listed(world, OUT, "saved"));
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), 1);
+}
+
+/* Who has edited a message, and saves again when that edit is out, has read what is out. */
+static void an_editor_that_saves_again_too_late_is_refused(void **state)
+{
+    struct world *world = *state;
+    fake_service_set_reachable(world->fake, false);
     assert_int_equal(mail(world, "letter", MESSAGE), 0);
-    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
-    read_as(world, "letter", WRITER);
-    fake_service_open_gate(world->fake, FAKE_SEND);
+    assert_int_equal(settle(world), -EAGAIN);
+    await_paused(world, true);
+    read_as(world, "letter", getpid());
+    write_as(world, "1st", MESSAGE "first\n", getpid());
+    assert_int_equal(rename_as(world, "1st", "letter", getpid()), 0);
+    fake_service_set_reachable(world->fake, true);
+    outbox_wake(world->outbox);
     await_news(world, EVENT_SENT, "sent/letter");
-    assert_int_equal(outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, "edited", WRITER, &handle, &stat), 0);
-    assert_int_equal(outbox_write(handle, MESSAGE, strlen(MESSAGE), 0, WRITER), strlen(MESSAGE));
-    assert_int_equal(rename_as(world, "edited", "letter", WRITER), -EBUSY);
-    assert_int_equal(outbox_flush(handle, 0), 0);
-    outbox_release(handle);
-    assert_int_equal(settle(world), -EIO);
-    assert_true(shown_contains(world, FAILED, "edited.receipt.json", "went out while it was edited"));
+    write_as(world, "2nd", MESSAGE "second\n", getpid());
+    assert_int_equal(rename_as(world, "2nd", "letter", getpid()), -EBUSY);
+    fake_clock_advance(&world->clock, 20 * 1000);
+    assert_int_equal(settle(world), 0);
     assert_int_equal(fake_service_count_sent(world->fake, false), 1);
 }
 
-/* Another text under the name of one that is out: from who made that one, from who read it long ago, and
- * after it was refused. */
+/* Another text under the name of one that is out: from who made that one, from who read it long ago, from who
+ * wants a new name, and after it was refused. */
 static void what_is_no_edit_of_what_went_out_is_sent(void **state)
 {
     struct world *world = *state;
@@ -781,33 +868,41 @@ static void what_is_no_edit_of_what_went_out_is_sent(void **state)
     write_as(world, "made", MESSAGE, WRITER);
     fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
     read_as(world, "made", WRITER);
-    fake_service_open_gate(world->fake, FAKE_SEND);
-    await_news(world, EVENT_SENT, "sent/made");
+    let_out(world, "made");
     write_as(world, ".more", MESSAGE "More.\n", WRITER);
     assert_int_equal(rename_as(world, ".more", "made", WRITER), 0);
     await_news(world, EVENT_SENT, "sent/made-2");
 
-    fake_service_close_gate(world->fake, FAKE_SEND);
-    assert_int_equal(mail(world, "letter", MESSAGE "of old\n"), 0);
-    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
-    read_as(world, "letter", WRITER);
-    fake_service_open_gate(world->fake, FAKE_SEND);
-    await_news(world, EVENT_SENT, "sent/letter");
-    fake_clock_advance(&world->clock, 10 * 1000);
+    mail_and_read(world, "letter", MESSAGE "of old\n", WRITER);
+    let_out(world, "letter");
     write_as(world, ".more", MESSAGE "of today\n", WRITER);
-    assert_int_equal(rename_as(world, ".more", "letter", WRITER), 0);
+    assert_int_equal(outbox_rename(world->outbox, OUTBOX_FOLDER_OUTBOX, ".more", OUTBOX_FOLDER_OUTBOX,
+                                   "letter", RENAME_NOREPLACE, WRITER, NULL),
+                     0);
     await_news(world, EVENT_SENT, "sent/letter-2");
+    fake_clock_advance(&world->clock, 10 * 1000);
+    write_as(world, ".more", MESSAGE "of tomorrow\n", WRITER);
+    assert_int_equal(rename_as(world, ".more", "letter", WRITER), 0);
+    await_news(world, EVENT_SENT, "sent/letter-3");
 
-    fake_service_close_gate(world->fake, FAKE_SEND);
     fake_service_push(world->fake, FAKE_SEND, (struct fake_outcome){.outcome = SERVICE_REJECTED});
-    assert_int_equal(mail(world, "refused", MESSAGE "refused\n"), 0);
-    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
-    read_as(world, "refused", WRITER);
+    mail_and_read(world, "refused", MESSAGE "refused\n", WRITER);
     fake_service_open_gate(world->fake, FAKE_SEND);
     await_news(world, EVENT_FAILED, "failed/refused");
     write_as(world, ".more", MESSAGE "mended\n", WRITER);
     assert_int_equal(rename_as(world, ".more", "refused", WRITER), 0);
     await_news(world, EVENT_SENT, "sent/refused");
+}
+
+/* A rename that fails does not keep back what another process has handed in. */
+static void the_message_of_another_process_is_not_kept_back(void **state)
+{
+    struct world *world = *state;
+    mail_and_read(world, "letter", MESSAGE, OTHER);
+    write_as(world, "mine", MESSAGE "mine\n", WRITER);
+    assert_int_equal(rename_as(world, "mine", "letter", OTHER), -EBUSY);
+    let_out(world, "letter");
+    await_news(world, EVENT_SENT, "sent/mine");
 }
 
 static void *settle_beside(void *argument)
@@ -816,6 +911,10 @@ static void *settle_beside(void *argument)
     return settle(world) == 0 ? world : NULL;
 }
 
+enum {
+    WORKERS = 4 /* that sleep */
+};
+
 /* Who has read a message, and lives, may be about to rename what it has written: that is not sent for two
  * seconds, unless it is renamed before; a barrier waits for it. */
 static void what_may_be_an_edit_waits_for_its_rename(void **state)
@@ -823,17 +922,13 @@ static void what_may_be_an_edit_waits_for_its_rename(void **state)
     struct world *world = *state;
     pthread_t barrier;
     void *result = NULL;
-    fake_service_close_gate(world->fake, FAKE_SEND);
-    assert_int_equal(mail(world, "letter", MESSAGE), 0);
-    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
-    read_as(world, "letter", getpid());
-    fake_service_open_gate(world->fake, FAKE_SEND);
-    await_news(world, EVENT_SENT, "sent/letter");
+    mail_and_read(world, "letter", MESSAGE, getpid());
+    let_out(world, "letter");
     write_as(world, "copy", MESSAGE "copy\n", getpid());
     assert_int_equal(thread_start(&barrier, "barrier", settle_beside, world), 0);
-    fake_clock_await_waiters(&world->clock, 1);
+    fake_clock_await_waiters(&world->clock, WORKERS + 1);
     fake_clock_advance(&world->clock, 1999);
-    fake_clock_await_waiters(&world->clock, 1);
+    fake_clock_await_waiters(&world->clock, WORKERS + 1);
     assert_true(is_listed(world, OUT, "copy"));
     fake_clock_advance(&world->clock, 1);
     await_news(world, EVENT_SENT, "sent/copy");
@@ -846,6 +941,9 @@ static void what_may_be_an_edit_waits_for_its_rename(void **state)
     await_news(world, EVENT_SENT, "sent/third");
     write_as(world, "another", MESSAGE "another\n", WRITER); /* has read nothing */
     await_news(world, EVENT_SENT, "sent/another");
+    fake_clock_advance(&world->clock, 10 * 1000); /* that one left long ago */
+    write_as(world, "fourth", MESSAGE "fourth\n", getpid());
+    await_news(world, EVENT_SENT, "sent/fourth");
 }
 
 /* What a program has read was edited meanwhile by another: its own edit takes no place. */
@@ -1006,8 +1104,12 @@ int main(void)
         WORLD_TEST(the_same_text_with_another_attachment_is_edited),
         WORLD_TEST(an_editor_that_saves_again_supersedes_what_it_saved),
         cmocka_unit_test(an_edit_that_comes_too_late_is_not_sent),
-        WORLD_TEST(an_edit_that_is_open_and_comes_too_late_is_interrupted),
+        WORLD_TEST(an_edit_that_comes_too_late_is_not_sent_by_a_disk_that_fails),
+        cmocka_unit_test(an_edit_that_is_open_is_interrupted),
+        WORLD_TEST(an_unedited_text_that_comes_too_late_is_dropped),
+        WORLD_TEST(an_editor_that_saves_again_too_late_is_refused),
         WORLD_TEST(what_is_no_edit_of_what_went_out_is_sent),
+        WORLD_TEST(the_message_of_another_process_is_not_kept_back),
         WORLD_TEST(what_may_be_an_edit_waits_for_its_rename),
         WORLD_TEST(an_edit_of_an_older_text_takes_no_place),
         WORLD_TEST(an_empty_or_open_file_takes_no_place),
