@@ -203,12 +203,15 @@ check-programs: deps ## tests with heavy programs, which it installs: mail serve
 	@$(MAKE) --no-print-directory all $(TOOLS)
 	@BUILD=$(BUILD) DEADLINE=900 scripts/check $(PROGRAM_TESTS)
 
+# Under a sanitizer a test has more to do, and waits less.
+SLOWLY = DEADLINE=300 PATIENCE=3 JOBS=$(or $(JOBS),$(shell expr 2 '*' $$(nproc)))
+
 asan: deps ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
-	@DEADLINE=300 ASAN_OPTIONS=suppressions=$(CURDIR)/tests/asan.supp $(MAKE) --no-print-directory check \
+	@$(SLOWLY) ASAN_OPTIONS=suppressions=$(CURDIR)/tests/asan.supp $(MAKE) --no-print-directory check \
 	    BUILD=$(BUILD)/asan SANITIZE=address,undefined CC=clang
 
 tsan: deps ## every test under ThreadSanitizer
-	@DEADLINE=300 TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp $(MAKE) --no-print-directory check \
+	@$(SLOWLY) TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp $(MAKE) --no-print-directory check \
 	    BUILD=$(BUILD)/tsan SANITIZE=thread CC=clang
 
 fuzz: deps ## look for inputs that break a parser, SECONDS (60) each; RUNS=n SEED=n ONLY="draft json" KEEP=1
