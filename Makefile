@@ -207,7 +207,8 @@ check-programs: deps ## tests with heavy programs, which it installs: mail serve
 SLOWLY = DEADLINE=300 PATIENCE=3 JOBS=$(or $(JOBS),$(shell expr 2 '*' $$(nproc)))
 
 asan: deps ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
-	@$(SLOWLY) ASAN_OPTIONS=suppressions=$(CURDIR)/tests/asan.supp $(MAKE) --no-print-directory check \
+	@$(SLOWLY) ASAN_OPTIONS=suppressions=$(CURDIR)/tests/asan.supp \
+	    LSAN_OPTIONS=suppressions=$(CURDIR)/tests/lsan.supp:print_suppressions=0 $(MAKE) --no-print-directory check \
 	    BUILD=$(BUILD)/asan SANITIZE=address,undefined CC=clang
 
 tsan: deps ## every test under ThreadSanitizer
