@@ -161,6 +161,15 @@ static int take_item_locked(struct renaming *renaming, const char *name)
     return error;
 }
 
+/* Of take_item_locked(), where the lock was held all the time. */
+static void untake_item_locked(struct renaming *renaming)
+{
+    if (renaming->is_borrowed)
+        claim_undo_borrowing_locked(renaming->item);
+    else
+        claim_undo_locked(renaming->outbox, renaming->item);
+}
+
 static void leave_item_locked(struct renaming *renaming)
 {
     if (renaming->is_borrowed)
@@ -298,7 +307,7 @@ static int take_pair(struct renaming *renaming, const char *name, bool is_exclus
         if (error == 0) {
             error = take_target_locked(renaming, is_exclusive);
             if (error != 0)
-                leave_item_locked(renaming);
+                untake_item_locked(renaming);
         }
         if (error != -EAGAIN)
             break;

@@ -94,7 +94,7 @@ int claim_take_locked(struct outbox *outbox, struct item *item, enum item_claim 
     return 0;
 }
 
-void claim_release_locked(struct outbox *outbox, struct item *item)
+void claim_undo_locked(struct outbox *outbox, struct item *item)
 {
     item->claim = CLAIM_NONE;
     item->upload = NULL;
@@ -102,6 +102,11 @@ void claim_release_locked(struct outbox *outbox, struct item *item)
     if (item->is_queued)
         outbox_wake_worker_locked(outbox);
     item_unref(item);
+}
+
+void claim_release_locked(struct outbox *outbox, struct item *item)
+{
+    claim_undo_locked(outbox, item);
     outbox_broadcast_locked(outbox);
 }
 
@@ -138,10 +143,15 @@ int claim_borrow_locked(struct item *item)
     return 0;
 }
 
-void claim_give_back_locked(struct outbox *outbox, struct item *item)
+void claim_undo_borrowing_locked(struct item *item)
 {
     item->lending = LENDING_LENT;
     item_unref(item);
+}
+
+void claim_give_back_locked(struct outbox *outbox, struct item *item)
+{
+    claim_undo_borrowing_locked(item);
     outbox_broadcast_locked(outbox);
 }
 

@@ -87,6 +87,9 @@ void outbox_wake_workers_locked(struct outbox *outbox);
  * the service; -ENOENT: it was removed meanwhile. Holds a reference. */
 int claim_take_locked(struct outbox *outbox, struct item *item, enum item_claim claim);
 void claim_release_locked(struct outbox *outbox, struct item *item);
+/* The same for a claim that was taken under this very hold of the lock. Nobody has seen it, so nobody is
+ * woken: several that try in turn, and wait, would wake one another without end. */
+void claim_undo_locked(struct outbox *outbox, struct item *item);
 
 /* Of a message that is claimed for the service: while that is waited for, its claimant reads nothing of
  * the envelope, and another may change its name. claim_take_back() waits for who does. */
@@ -95,6 +98,8 @@ void claim_take_back(struct outbox *outbox, struct item *item);
 /* 0; -EAGAIN: not lent at this moment, but soon. Holds a reference. */
 int claim_borrow_locked(struct item *item);
 void claim_give_back_locked(struct outbox *outbox, struct item *item);
+/* As claim_undo_locked(). */
+void claim_undo_borrowing_locked(struct item *item);
 /* Whether claim_take_locked() would wait now. A caller that must not wait holding another claim waits for
  * `changed` and asks again. Asking calls an upload off. */
 bool claim_would_wait_locked(struct item *item);

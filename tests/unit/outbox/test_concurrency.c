@@ -5,6 +5,8 @@
 #include "outbox_world.h"
 
 #include "base/thread.h"
+#include "outbox/item.h"
+#include "outbox/transition.h"
 
 enum {
     THREADS = 8,
@@ -15,6 +17,7 @@ struct crowd {
     struct world *world;
     int number;
     pthread_t thread;
+    int result;
 };
 
 static void make_content(char *content, size_t size, int thread, int message)
@@ -177,12 +180,69 @@ static void a_file_closed_for_the_last_time_while_it_is_renamed_goes_out(void **
     assert_int_equal(sends(world), MESSAGES);
 }
 
+/* ---------------------------------------------------------------- renames that wait */
+
+static void *rename_onto_target(void *argument)
+{
+    struct crowd *crowd = argument;
+    char name[32];
+    snprintf(name, sizeof(name), "%d.tmp", crowd->number);
+    crowd->result = move(crowd->world, OUTBOX_FOLDER_OUTBOX, name, OUTBOX_FOLDER_OUTBOX, "target.tmp");
+    return NULL;
+}
+
+/* Who finds the target taken has changed nothing. Were the others woken all the same, they would wake one
+ * another, and keep the processor from who writes to the disk. */
+static void renames_that_wait_for_the_disk_do_not_wake_each_other(void **state)
+{
+    enum {
+        RENAMES = 3,
+        MANY_WAKES = 200,
+        SILENCE_MS = 100
+    };
+    struct world *world = *state;
+    struct outbox *outbox = world->outbox;
+    struct crowd crowds[RENAMES];
+    copy_in(world, OUTBOX_FOLDER_OUTBOX, "target.tmp", "t");
+    pthread_mutex_lock(&outbox->lock);
+    struct item *target = item_table_find(&outbox->table, OUTBOX_FOLDER_OUTBOX, "target.tmp");
+    assert_int_equal(claim_take_locked(outbox, target, CLAIM_DISK), 0);
+    pthread_mutex_unlock(&outbox->lock);
+    for (int i = 0; i < RENAMES; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "%d.tmp", i);
+        copy_in(world, OUTBOX_FOLDER_OUTBOX, name, "t");
+        crowds[i] = (struct crowd){.world = world, .number = i, .result = -1};
+        assert_int_equal(thread_start(&crowds[i].thread, "rename", rename_onto_target, &crowds[i]), 0);
+    }
+    int wakes = 0;
+    int error = 0;
+    pthread_mutex_lock(&outbox->lock);
+    while (error == 0 && wakes < MANY_WAKES) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += SILENCE_MS * 1000 * 1000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        error = pthread_cond_clockwait(&outbox->changed, &outbox->lock, CLOCK_MONOTONIC, &until);
+        wakes++;
+    }
+    pthread_mutex_unlock(&outbox->lock);
+    claim_release(outbox, target);
+    for (int i = 0; i < RENAMES; i++) {
+        pthread_join(crowds[i].thread, NULL);
+        assert_int_equal(crowds[i].result, 0);
+    }
+    assert_int_equal(error, ETIMEDOUT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WORLD_TEST(each_message_is_sent_exactly_once),
         WORLD_TEST(everything_at_once_ends_in_order),
         WORLD_TEST(a_file_closed_for_the_last_time_while_it_is_renamed_goes_out),
+        WORLD_TEST(renames_that_wait_for_the_disk_do_not_wake_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
