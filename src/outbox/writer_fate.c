@@ -92,10 +92,19 @@ static bool has_ptrace_capability(void)
     return line != NULL && ((strtoull(line + strlen("\nCapEff:"), NULL, 16) >> CAPABILITY_PTRACE) & 1) != 0;
 }
 
+/* An exiting task gives up its memory before its files: its size is 0 then. */
+static bool has_memory(pid_t pid)
+{
+    char text[256];
+    return read_proc(pid, "statm", text, sizeof(text)) && strtoull(text, NULL, 10) != 0;
+}
+
+/* execve(2) closes files while it holds a lock that some kernels take to read the stat file. The program
+ * waits for our answer then, so to read that file would wait for ever; statm takes no such lock. */
 enum writer_fate writer_fate_read(pid_t pid)
 {
     char text[2048];
-    if (pid <= 0 || !read_proc(pid, "stat", text, sizeof(text)))
+    if (pid <= 0 || has_memory(pid) || !read_proc(pid, "stat", text, sizeof(text)))
         return WRITER_LIVES;
     return writer_fate_parse(text, is_own_task(pid) || has_ptrace_capability());
 }

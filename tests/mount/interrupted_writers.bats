@@ -134,6 +134,20 @@ sys.exit(2)'
   went_out background background $'Hello.\nfrom behind'
 }
 
+@test "a program that executes another, which closes what it wrote: sent, and nobody waits for anybody" {
+  message "$BOB" becomes >"$DIR/becomes.eml"
+  run timeout -k 1 20 python3 -c '
+import os, sys
+with open(sys.argv[1], "rb") as file:
+    message = file.read()
+fd = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT)  # closed by the next call
+os.write(fd, message)
+os.execv("/bin/sh", ["sh", "-c", "exit 3"])' "$DIR/becomes.eml" "$MOUNT/outbox/becomes"
+  equal "$status" 3
+  wait_sent becomes
+  has_received "$BOB" becomes 1
+}
+
 @test "a program that wrote through a mapping and fails, whoever holds the file after it: interrupted" {
   message "$BOB" mapped >"$DIR/mapped.eml"
   local how
