@@ -249,18 +249,19 @@ static int writer_sync(struct outbox *outbox, struct item *item, int data_fd)
     pthread_mutex_lock(&outbox->lock);
     bool is_gone = item->state == ITEM_GONE;
     bool is_durable = item->is_durable;
-    bool is_dirty = item->is_dirty;
-    item->is_dirty = false;
+    uint64_t changes = item->changes;
+    bool is_synced = is_durable && item->synced >= changes;
     pthread_mutex_unlock(&outbox->lock);
-    if (is_gone || (is_durable && !is_dirty))
+    if (is_gone || is_synced)
         return 0;
 
     int error = is_durable ? file_sync(data_fd) : spool_sync_new(outbox->spool, item->number, data_fd);
     pthread_mutex_lock(&outbox->lock);
     if (error == 0) {
         item->is_durable = true;
+        if (item->synced < changes)
+            item->synced = changes;
     } else {
-        item->is_dirty = true;
         item_interrupt(item, "interrupted: the file could not be made durable");
     }
     pthread_mutex_unlock(&outbox->lock);
@@ -791,7 +792,7 @@ static void record_write(struct outbox_handle *handle)
     pthread_mutex_lock(&handle->outbox->lock);
     release_remove_locked(handle);
     handle->has_written = true;
-    handle->item->is_dirty = true;
+    handle->item->changes++;
     item_forget_readers(handle->item);
     item_update_stat(handle->item, handle->fd);
     pthread_mutex_unlock(&handle->outbox->lock);
@@ -942,7 +943,7 @@ int outbox_flush(struct outbox_handle *handle, pid_t pid)
 bool outbox_is_flushed(const struct outbox_handle *handle)
 {
     pthread_mutex_lock(&handle->outbox->lock);
-    bool is_synced = handle->release.number != 0 && !handle->item->is_dirty;
+    bool is_synced = handle->release.number != 0 && handle->item->synced == handle->item->changes;
     bool is_flushed = !handle->may_write || !handle->has_written || is_synced;
     pthread_mutex_unlock(&handle->outbox->lock);
     return is_flushed;

@@ -110,7 +110,8 @@ struct item {
     struct timespec mtime;
     size_t receipt_bytes; /* exact; 0: none */
     unsigned int touches; /* grows before and after its times are set */
-    bool is_dirty;        /* written since the last fsync of its content */
+    uint64_t changes;     /* of its content, counted */
+    uint64_t synced;      /* so many of them have reached the disk */
     bool is_durable;      /* its names and first envelope have reached the disk */
     bool is_unsaved;      /* the envelope on disk is older than this one: the disk failed */
 

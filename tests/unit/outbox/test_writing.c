@@ -9,14 +9,19 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/thread.h"
+
 /* How often a file was made durable. What counts it takes the place of libc's functions. */
 static atomic_uint syncs;
+static atomic_bool is_disk_slow; /* then nothing is durable before it is fast again */
 
 static int count_and_sync(int fd, long number)
 {
     struct stat file;
     if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode))
         atomic_fetch_add(&syncs, 1);
+    while (atomic_load(&is_disk_slow))
+        usleep(1000);
     return (int)syscall(number, fd);
 }
 
@@ -43,6 +48,46 @@ static void each_fsync_makes_durable_what_was_written_before_it(void **state)
         assert_int_equal(outbox_sync_file(handle), 0); /* nothing is new */
         assert_int_equal(atomic_load(&syncs), before);
     }
+    outbox_release(handle);
+}
+
+struct syncing {
+    struct outbox_handle *handle;
+    atomic_bool has_ended;
+};
+
+static void *sync_beside(void *argument)
+{
+    struct syncing *syncing = argument;
+    if (outbox_sync_file(syncing->handle) == 0)
+        atomic_store(&syncing->has_ended, true);
+    return NULL;
+}
+
+/* Two fsyncs at one time: the second has to wait for the disk as the first does. */
+static void an_fsync_does_not_return_before_another_has_made_durable(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = create(world, OUT, "m.tmp");
+    pthread_t threads[2];
+    struct syncing syncing[2] = {{.handle = handle}, {.handle = handle}};
+    append(handle, "one\n", 0);
+    assert_int_equal(outbox_sync_file(handle), 0);
+    append(handle, "two\n", 4);
+    unsigned int before = atomic_load(&syncs);
+    atomic_store(&is_disk_slow, true);
+    for (unsigned int i = 0; i < 2; i++) {
+        assert_int_equal(thread_start(&threads[i], "sync", sync_beside, &syncing[i]), 0);
+        while (atomic_load(&syncs) == before + i && !atomic_load(&syncing[i].has_ended))
+            usleep(1000);
+    }
+    bool was_early = atomic_load(&syncing[1].has_ended);
+    atomic_store(&is_disk_slow, false);
+    for (unsigned int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    assert_false(was_early);
+    assert_int_equal(outbox_sync_file(handle), 0);
+    assert_int_equal(atomic_load(&syncs), before + 2); /* nothing is new */
     outbox_release(handle);
 }
 
@@ -525,6 +570,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WORLD_TEST(two_writers_hand_in_once_at_the_last_release),
         WORLD_TEST(each_fsync_makes_durable_what_was_written_before_it),
+        WORLD_TEST(an_fsync_does_not_return_before_another_has_made_durable),
         WORLD_TEST(what_two_programs_write_at_once_is_never_sent),
         WORLD_TEST(one_writer_may_be_several_processes_or_opens),
         WORLD_TEST(a_close_before_the_last_hands_nothing_in),
