@@ -347,7 +347,8 @@ static int put_in_place(const struct spare_files *spares, const struct spare *sp
 }
 
 /* The old envelope's file becomes a spare only after the fsync of the folder. Before, a power cut could
- * bring it back as the envelope, with what another item wrote into it. */
+ * bring it back as the envelope, with what another item wrote into it. Where that fsync fails, the old one
+ * gets its name back: the caller goes on with it, and so must the next start. */
 static int spare_files_replace(struct spare_files *spares, const char *name, const char *text, size_t len)
 {
     struct spare spare = take(spares);
@@ -357,6 +358,8 @@ static int spare_files_replace(struct spare_files *spares, const char *name, con
         error = put_in_place(spares, &spare, name, &is_exchanged);
     if (error == 0)
         error = dir_sync_wait(spares->sync);
+    if (error != 0 && is_exchanged)
+        put_in_place(spares, &spare, name, &is_exchanged);
     bool is_spare = error == 0 && is_exchanged && keep(spares, &spare);
     if (!is_spare && (error != 0 || is_exchanged))
         unlinkat(spares->sync->dir_fd, spare.name, 0);

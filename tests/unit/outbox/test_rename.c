@@ -6,9 +6,25 @@
 
 #include <inttypes.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "base/thread.h"
+
+/* Whether the disk fails when a folder is to be made durable. */
+static atomic_bool folders_fail;
+
+/* Takes the place of libc's. */
+int fsync(int fd)
+{
+    struct stat file;
+    if (atomic_load(&folders_fail) && fstat(fd, &file) == 0 && S_ISDIR(file.st_mode)) {
+        errno = EIO;
+        return -1;
+    }
+    return (int)syscall(SYS_fsync, fd);
+}
 
 static void names_that_are_taken_get_a_number(void **state)
 {
@@ -182,6 +198,23 @@ static void a_rename_that_cannot_be_recorded_is_none(void **state)
     assert_false(is_listed(world, OUT, "new.eml"));
     assert_int_equal(move(world, OUT, "old.eml", OUT, "new.eml"), 0);
     assert_true(is_listed(world, OUT, "new.eml"));
+}
+
+/* The new envelope was in its place when the disk failed. Else the next start would send what stayed on hold.
+ */
+static void a_rename_that_is_not_durable_is_none(void **state)
+{
+    struct world *world = *state;
+    copy_in(world, OUT, "m.tmp", MESSAGE);
+    assert_int_equal(move(world, OUT, "m.tmp", OUT, "n.tmp"), 0);
+    atomic_store(&folders_fail, true);
+    assert_int_equal(move(world, OUT, "n.tmp", OUT, "m.eml"), -EIO);
+    atomic_store(&folders_fail, false);
+    assert_true(is_listed(world, OUT, "n.tmp"));
+    world_reopen(world);
+    assert_int_equal(settle(world), 0);
+    assert_true(is_listed(world, OUT, "n.tmp"));
+    assert_int_equal(sends(world), 0);
 }
 
 static void a_rename_to_a_name_never_sent_cancels(void **state)
@@ -1118,5 +1151,6 @@ int main(void)
         WORLD_TEST(retry_brings_back_what_failed),
         WORLD_TEST(listings_are_in_order_of_hand_in),
     };
+        WORLD_TEST(a_rename_that_is_not_durable_is_none),
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
