@@ -379,8 +379,10 @@ static int rename_settled(struct renaming *renaming)
     int error = old_name == NULL ? -ENOMEM : transition_begin_settled(outbox, item, &transition);
     if (error == 0)
         error = set_name(&transition, renaming->new_name);
-    if (error == 0 && renaming->replaced != NULL)
+    if (error == 0 && renaming->replaced != NULL) {
         error = transition_remove(outbox, renaming->replaced); /* the edited text is out already */
+        transition.is_forced = true;
+    }
     if (error == 0)
         error = transition_commit(&transition, item);
     if (error != 0)

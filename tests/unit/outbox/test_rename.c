@@ -575,6 +575,25 @@ static void what_may_have_been_sent_leaves_a_word(void **state)
     assert_int_equal(settle(world), 0);
 }
 
+/* The message that waits is removed already when the disk does not take the new name of what is out. Were the
+ * rename told as failed, the edited text would be saved, and sent, once more. */
+static void a_text_that_is_out_takes_the_place_whatever_the_disk_says(void **state)
+{
+    struct world *world = *state;
+    mail_of_unknown_outcome(world, "letter");
+    read_as(world, "letter", WRITER);
+    write_as(world, "edited", "To: carol@x.example\nSubject: Hello\n\nIs out already.\n", WRITER);
+    await_news(world, EVENT_SENT, "sent/edited");
+    assert_int_equal(rename_on_a_full_disk(world, "edited", "letter", WRITER), 0);
+    assert_false(is_listed(world, OUT, "letter"));
+    assert_true(is_listed(world, SENT, "letter"));
+    assert_true(was_told_why(world, "outbox/letter", "replaced by an edited text; it may have been sent"));
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), 2);
+    world_reopen(world);
+    assert_true(shown_contains(world, SENT, "letter.receipt.json", "Is out already."));
+}
+
 struct edit_watch {
     struct world *world;
     uint64_t old_number;
@@ -1146,6 +1165,7 @@ int main(void)
         WORLD_TEST(what_may_be_an_edit_waits_for_its_rename),
         WORLD_TEST(an_edit_of_an_older_text_takes_no_place),
         WORLD_TEST(an_empty_or_open_file_takes_no_place),
+        WORLD_TEST(a_text_that_is_out_takes_the_place_whatever_the_disk_says),
         WORLD_TEST(an_attachment_that_failed_takes_no_place),
         WORLD_TEST(a_name_under_which_several_left_is_free_at_once),
         WORLD_TEST(retry_brings_back_what_failed),
