@@ -33,6 +33,8 @@ void outbox_stop(struct outbox *outbox)
     outbox_wake_workers_locked(outbox);
     pthread_mutex_unlock(&outbox->lock);
     send_pool_stop(TAKE_PTR(outbox->pool));
+    while (transition_save_again(outbox)) /* else the next start takes them for what they were before */
+        continue;
 }
 
 void outbox_free(struct outbox *outbox)

@@ -733,14 +733,14 @@ static struct item *claim_unsaved_locked(struct outbox *outbox)
     return NULL;
 }
 
-void transition_save_again(struct outbox *outbox)
+bool transition_save_again(struct outbox *outbox)
 {
     pthread_mutex_lock(&outbox->lock);
     outbox->save_again_ms = outbox_monotonic_ms(outbox) + SAVE_AGAIN_MS;
     struct item *item = claim_unsaved_locked(outbox);
     pthread_mutex_unlock(&outbox->lock);
     if (item == NULL)
-        return;
+        return false;
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(ENVELOPE_MAX_BYTES);
     int error = envelope_format(&item->envelope, &text);
     if (error == 0)
@@ -753,6 +753,7 @@ void transition_save_again(struct outbox *outbox)
     }
     claim_release_locked(outbox, item);
     pthread_mutex_unlock(&outbox->lock);
+    return error == 0;
 }
 
 /* ================================================================ bindings on disk */

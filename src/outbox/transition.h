@@ -179,8 +179,9 @@ void transition_hide_replaced(struct outbox *outbox, struct item *item);
 /* Removes the item from the spool and from memory. It is claimed, the lock not held. Waits for the disk. */
 int transition_remove(struct outbox *outbox, struct item *item);
 
-/* Writes one of the envelopes that the disk did not take before. Waits for the disk. */
-void transition_save_again(struct outbox *outbox);
+/* Writes one of the envelopes that the disk did not take before; whether there was one, and the disk took it.
+ * Waits for the disk. */
+bool transition_save_again(struct outbox *outbox);
 
 /* ================================================================ bindings */
 

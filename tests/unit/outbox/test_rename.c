@@ -837,6 +837,21 @@ static void an_edit_that_comes_too_late_is_not_sent_by_a_disk_that_fails(void **
     assert_true(is_listed(world, OUT, "edited"));
 }
 
+/* The same, where the program ends in good order before the disk is tried again. */
+static void what_the_disk_did_not_take_is_tried_once_more_at_the_end(void **state)
+{
+    struct world *world = *state;
+    mail_and_read(world, "letter", MESSAGE, getpid());
+    let_out(world, "letter");
+    write_as(world, "edited", MESSAGE "More.\n", getpid());
+    assert_int_equal(rename_on_a_full_disk(world, "edited", "letter", getpid()), -EBUSY);
+    world_reopen(world);
+    fake_clock_advance(&world->clock, 20 * 1000);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(fake_service_count_sent(world->fake, false), 1);
+    assert_true(is_listed(world, OUT, "edited"));
+}
+
 /* A text that is renamed before it is closed: nobody knows yet whether it comes to a good end. Its process
  * was told that the rename failed. */
 static void an_edit_that_is_open_is_interrupted(void **state)
@@ -1136,6 +1151,7 @@ int main(void)
         WORLD_TEST(what_may_be_renamed_where),
         WORLD_TEST(a_queued_message_keeps_its_place_under_another_name),
         WORLD_TEST(a_rename_that_cannot_be_recorded_is_none),
+        WORLD_TEST(a_rename_that_is_not_durable_is_none),
         WORLD_TEST(a_rename_to_a_name_never_sent_cancels),
         WORLD_TEST(rm_cancels),
         WORLD_TEST(a_temporary_file_that_is_renamed_into_place_is_sent),
@@ -1149,6 +1165,7 @@ int main(void)
         WORLD_TEST(what_was_read_before_its_release_came_is_edited_too),
         WORLD_TEST(what_is_saved_unedited_is_the_same_message),
         WORLD_TEST(what_may_have_been_sent_leaves_a_word),
+        WORLD_TEST(a_text_that_is_out_takes_the_place_whatever_the_disk_says),
         WORLD_TEST(an_edited_text_that_can_be_removed_has_no_old_one_behind_it),
         WORLD_TEST(what_is_saved_unedited_beside_its_backup_keeps_its_key),
         WORLD_TEST(a_backup_that_is_removed_leaves_its_key_to_the_same_text),
@@ -1157,6 +1174,7 @@ int main(void)
         WORLD_TEST(an_editor_that_saves_again_supersedes_what_it_saved),
         cmocka_unit_test(an_edit_that_comes_too_late_is_not_sent),
         WORLD_TEST(an_edit_that_comes_too_late_is_not_sent_by_a_disk_that_fails),
+        WORLD_TEST(what_the_disk_did_not_take_is_tried_once_more_at_the_end),
         cmocka_unit_test(an_edit_that_is_open_is_interrupted),
         WORLD_TEST(an_unedited_text_that_comes_too_late_is_dropped),
         WORLD_TEST(an_editor_that_saves_again_too_late_is_refused),
@@ -1165,12 +1183,10 @@ int main(void)
         WORLD_TEST(what_may_be_an_edit_waits_for_its_rename),
         WORLD_TEST(an_edit_of_an_older_text_takes_no_place),
         WORLD_TEST(an_empty_or_open_file_takes_no_place),
-        WORLD_TEST(a_text_that_is_out_takes_the_place_whatever_the_disk_says),
         WORLD_TEST(an_attachment_that_failed_takes_no_place),
         WORLD_TEST(a_name_under_which_several_left_is_free_at_once),
         WORLD_TEST(retry_brings_back_what_failed),
         WORLD_TEST(listings_are_in_order_of_hand_in),
     };
-        WORLD_TEST(a_rename_that_is_not_durable_is_none),
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
