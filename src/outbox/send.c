@@ -168,7 +168,6 @@ struct attempt {
     struct cancel *cancel;
     struct draft *draft;
     char *request;
-    bool is_repeat; /* an earlier attempt may have been accepted */
 };
 
 /* ---------------------------------------------------------------- before the request */
@@ -487,6 +486,15 @@ static void settle_message(struct attempt *attempt, const struct service_result 
 
 /* ---------------------------------------------------------------- all of it */
 
+/* Whether this content may have been accepted under this key: by an earlier attempt, or, under a key that was
+ * taken over or kept, of an earlier hand-in. Where keys are not trusted, a new hand-in was its user's own
+ * wish. */
+static bool is_repeat(const struct attempt *attempt)
+{
+    const struct envelope *envelope = &attempt->item->envelope;
+    return envelope->may_have_been_sent || (envelope->was_unknown && outbox_trusts_keys(attempt->outbox));
+}
+
 static void send_request(struct attempt *attempt)
 {
     struct mail_service *service = attempt->outbox->config.service;
@@ -495,7 +503,7 @@ static void send_request(struct attempt *attempt)
     const struct send_request request = {
         .json = attempt->request,
         .idempotency_key = key,
-        .is_repeat = attempt->is_repeat,
+        .is_repeat = is_repeat(attempt),
     };
     struct service_result result = {.retry_after_ms = -1};
     _cleanup_free_ char *id = NULL;
@@ -512,13 +520,8 @@ static void send_request(struct attempt *attempt)
  * waits. Waits for the network. */
 static void send_message(struct outbox *outbox, struct item *item, struct cancel *cancel)
 {
-    struct attempt attempt = {
-        .outbox = outbox,
-        .item = item,
-        .cancel = cancel,
-        .is_repeat = item->envelope.may_have_been_sent,
-    };
-    if (attempt.is_repeat && !outbox_trusts_keys(outbox))
+    struct attempt attempt = {.outbox = outbox, .item = item, .cancel = cancel};
+    if (item->envelope.may_have_been_sent && !outbox_trusts_keys(outbox))
         settle_unknown(&attempt, item->envelope.http_status, NULL);
     else if (load_draft(&attempt) == 0 && upload_parts(&attempt) == 0 && record_sending(&attempt) == 0)
         send_request(&attempt);

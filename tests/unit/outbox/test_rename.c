@@ -659,6 +659,7 @@ static void what_is_saved_unedited_beside_its_backup_keeps_its_key(void **state)
         assert_int_equal(sends(world), before + 2);
         assert_string_equal(fake_service_get(world->fake, FAKE_SEND, before).key,
                             fake_service_get(world->fake, FAKE_SEND, before + 1).key);
+        assert_true(fake_service_get(world->fake, FAKE_SEND, before + 1).is_repeat); /* never without it */
         if (i == 1)
             continue;
         assert_int_equal(rename_as(world, "letter~", "again", WRITER), 0); /* once more: another message */
