@@ -225,6 +225,13 @@ static bool is_open(const struct item *item)
     return item->state == ITEM_WRITING || item->writers > 0;
 }
 
+/* That one stays. Who saved it may touch it, as if it were the copy. */
+static void keep_unedited(struct renaming *renaming, struct item *item)
+{
+    item->opener = renaming->asker.process;
+    renaming->is_unedited = true;
+}
+
 static int supersede_locked(struct renaming *renaming)
 {
     struct outbox *outbox = renaming->outbox;
@@ -242,8 +249,7 @@ static int supersede_locked(struct renaming *renaming)
     }
     if (edited->state == ITEM_QUEUED && edited->envelope.attempts == 0 && !renaming->is_borrowed &&
         is_same_message(&item->envelope, &edited->envelope)) {
-        item->opener = renaming->asker.process;
-        renaming->is_unedited = true;
+        keep_unedited(renaming, item);
         return 0;
     }
     int error = claim_take_locked(outbox, item, CLAIM_DISK);
@@ -255,23 +261,39 @@ static int supersede_locked(struct renaming *renaming)
     return 0;
 }
 
-/* The message that the process has read, and that went out under that name a moment ago: the text that it
- * renames comes too late. Who made that message, and did not edit another one by it, sends a second one. */
-static void compare_with_what_is_out(struct renaming *renaming)
+/* The message that the process has read, and that went out under that name a moment ago. */
+static struct item *find_read_and_out_locked(const struct renaming *renaming)
 {
     struct outbox *outbox = renaming->outbox;
-    if (renaming->from != renaming->to || renaming->to != OUTBOX_FOLDER_OUTBOX || !can_refuse(renaming))
-        return;
-    const struct item *item =
+    struct item *item =
         item_table_find_by_former_name(&outbox->table, renaming->to, renaming->new_name,
                                        outbox_monotonic_ms(outbox), item_was_read_by, &renaming->asker);
-    if (item == NULL || (item->state != ITEM_SENT && !item_may_have_been_sent(item)))
+    bool may_be_out = item != NULL && (item->state == ITEM_SENT || item_may_have_been_sent(item));
+    return may_be_out ? item : NULL;
+}
+
+/* The message for which a text comes too late: it is at the service, or out. */
+static struct item *find_too_late_locked(const struct renaming *renaming)
+{
+    struct item *item = item_table_find(&renaming->outbox->table, renaming->to, renaming->new_name);
+    return item != NULL ? item : find_read_and_out_locked(renaming);
+}
+
+/* The text that is renamed comes too late. Who wrote the message that is out, and did not edit another one by
+ * it, sends a second one. */
+static void compare_with_what_is_out(struct renaming *renaming)
+{
+    if (renaming->from != renaming->to || renaming->to != OUTBOX_FOLDER_OUTBOX || !can_refuse(renaming))
         return;
-    if (item_was_made_by(item, &renaming->asker) && item->envelope.supersedes == 0)
+    struct item *item = find_read_and_out_locked(renaming);
+    if (item == NULL)
         return;
-    renaming->is_unedited = !is_open(renaming->item) && renaming->item->state == ITEM_QUEUED &&
-                            is_same_message(&item->envelope, &renaming->item->envelope);
-    if (!renaming->is_unedited)
+    if (item_was_written_by(item, renaming->asker.process) && item->envelope.supersedes == 0)
+        return;
+    if (!is_open(renaming->item) && renaming->item->state == ITEM_QUEUED &&
+        is_same_message(&item->envelope, &renaming->item->envelope))
+        keep_unedited(renaming, item);
+    else
         renaming->refusal = TOO_LATE;
 }
 
@@ -465,6 +487,29 @@ static int put_on_hold(struct outbox *outbox, struct item *item)
     return error != 0 ? error : transition_commit(&acceptance.transition, item);
 }
 
+/* A temporary file of a never-sent name was not looked into when it was closed: what comes too late may be
+ * the message as it was. */
+static void compare_with_what_is_on_hold(struct renaming *renaming)
+{
+    _cleanup_acceptance_ struct acceptance acceptance = {.memory = NULL};
+    _cleanup_free_ char *bytes = NULL;
+    _cleanup_free_ char *reason = NULL;
+    struct outbox *outbox = renaming->outbox;
+    size_t len;
+    int error = is_open(renaming->item)
+                    ? -EBUSY
+                    : accept_read(outbox, renaming->item, ENVELOPE_MESSAGE, renaming->new_name, &bytes, &len);
+    if (error == 0)
+        error = accept_begin(outbox, renaming->item, ENVELOPE_MESSAGE, renaming->new_name, &acceptance);
+    if (error == 0)
+        error = accept_check(&acceptance, bytes, len, &reason);
+    pthread_mutex_lock(&outbox->lock);
+    struct item *item = error == 0 ? find_too_late_locked(renaming) : NULL;
+    if (item != NULL && is_same_message(&item->envelope, &acceptance.transition.next))
+        keep_unedited(renaming, item);
+    pthread_mutex_unlock(&outbox->lock);
+}
+
 /* An edited text that takes no place must not go out as a second message: what was handed in is on hold from
  * now on, and what is still open will not be handed in. */
 static int refuse_edit(struct renaming *renaming)
@@ -493,10 +538,12 @@ static int apply(struct renaming *renaming)
         renaming->reason = strdup(objection);
         return -EPERM;
     }
-    if (renaming->refusal != NULL)
-        return refuse_edit(renaming);
+    if (renaming->refusal != NULL && item->state == ITEM_ON_HOLD)
+        compare_with_what_is_on_hold(renaming);
     if (renaming->is_unedited)
         return drop_copy(renaming);
+    if (renaming->refusal != NULL)
+        return refuse_edit(renaming);
     if (renaming->is_out)
         return rename_settled(renaming);
     if (renaming->is_borrowed)
