@@ -219,23 +219,26 @@ static int list_items(const struct outbox *outbox, struct item ***ret_items, siz
     return 0;
 }
 
-/* Whether `item` took the name from `older`, which has the smaller number. The later hand-in has the name;
- * but what is being written is never replaced. */
-static bool has_replaced(const struct item *item, const struct item *older)
+/* Whether `item` took the name from `other`. What is being written is never replaced, and a message on hold
+ * replaces only its like; else the later hand-in has the name. */
+static bool has_replaced(const struct item *item, const struct item *other)
 {
-    if ((item->state == ITEM_WRITING) != (older->state == ITEM_WRITING))
+    if ((item->state == ITEM_WRITING) != (other->state == ITEM_WRITING))
         return item->state == ITEM_WRITING;
-    return item->envelope.order >= older->envelope.order;
+    if (item->envelope.kind == ENVELOPE_MESSAGE &&
+        (item->state == ITEM_ON_HOLD) != (other->state == ITEM_ON_HOLD))
+        return other->state == ITEM_ON_HOLD;
+    return item->envelope.order >= other->envelope.order;
 }
 
-/* Two items have one name. In attachments/, and where the older is on hold, the newer has replaced it, and
- * a crash came before the older was hidden or removed. Elsewhere this should not be: both stay, and one
- * gets a number. */
-static int resolve_clash(struct outbox *outbox, struct item *older, struct item *item, int folder)
+/* Two items have one name. In attachments/, and where one is on hold, the other has replaced it, and a crash
+ * came before it was hidden or removed. Elsewhere this should not be: both stay, and one gets a number. */
+static int resolve_clash(struct outbox *outbox, struct item *shown, struct item *item, int folder)
 {
-    if (folder == OUTBOX_FOLDER_ATTACHMENTS || older->state == ITEM_ON_HOLD) {
-        item_table_hide(&outbox->table, (enum outbox_folder)folder, older);
-        older->envelope.is_hidden = true;
+    struct item *replaced = has_replaced(item, shown) ? shown : item;
+    if (folder == OUTBOX_FOLDER_ATTACHMENTS || replaced->state == ITEM_ON_HOLD) {
+        item_table_hide(&outbox->table, (enum outbox_folder)folder, replaced);
+        replaced->envelope.is_hidden = true;
         return 0;
     }
     char *name = item_table_choose_name(&outbox->table, (enum outbox_folder)folder, item->envelope.name);
@@ -251,14 +254,11 @@ static int show(struct outbox *outbox, struct item *item)
     int folder = item_folder(item);
     if (folder < 0)
         return 0;
-    struct item *older = item_table_find(&outbox->table, (enum outbox_folder)folder, item->envelope.name);
-    if (older != NULL && folder == OUTBOX_FOLDER_ATTACHMENTS && !has_replaced(item, older)) {
-        item->envelope.is_hidden = true;
-        return 0;
-    }
-    int error = older == NULL ? 0 : resolve_clash(outbox, older, item, folder);
-    if (error == 0)
-        error = item_table_reserve(&outbox->table, (enum outbox_folder)folder, item->envelope.name);
+    struct item *shown = item_table_find(&outbox->table, (enum outbox_folder)folder, item->envelope.name);
+    int error = shown == NULL ? 0 : resolve_clash(outbox, shown, item, folder);
+    if (error != 0 || item->envelope.is_hidden)
+        return error;
+    error = item_table_reserve(&outbox->table, (enum outbox_folder)folder, item->envelope.name);
     if (error == 0)
         item_table_show(&outbox->table, (enum outbox_folder)folder, item);
     return error;

@@ -345,17 +345,21 @@ static bool replaces_waiting(const struct renaming *renaming)
 }
 
 /* The edited text takes the name and the place in the queue of the message that waits. The same write makes
- * durable that it does, so that no crash leaves both to be sent, or neither. */
+ * durable that it does, so that no crash leaves both to be sent, or neither. Of two files on hold that have
+ * one name after a crash, recovery keeps the one of the greater order: it took the name of the other. */
 static int commit(struct renaming *renaming, struct transition *transition)
 {
+    int error = 0;
     transition->replaced = renaming->replaced;
+    if (renaming->replaced != NULL && transition->state == ITEM_ON_HOLD)
+        error = spool_take_number(renaming->outbox->spool, &transition->next.order);
     if (replaces_waiting(renaming)) {
         const struct envelope *waiting = &renaming->replaced->envelope;
         transition->next.supersedes = waiting->number;
         if (waiting->order < transition->next.order)
             transition->next.order = waiting->order;
     }
-    return transition_commit(transition, renaming->item);
+    return error != 0 ? error : transition_commit(transition, renaming->item);
 }
 
 /* The message was saved as it is. It keeps its key and its attempts, so that it is not sent twice, and the

@@ -222,10 +222,55 @@ static void nothing_is_lost_sent_twice_or_half(void **state)
     }
 }
 
+/* What takes the name may be older than what has it. */
+static void rename_onto_what_is_on_hold(const char *name, const char *replaced, int folder)
+{
+    struct world *world = malloc(sizeof(*world));
+    void *state = world;
+    struct noting_service noting;
+    struct outbox_listing listing;
+    world_prepare(world);
+    pid_t child = fork();
+    if (child == 0) {
+        begin_last_life(world, &noting, "replaced");
+        write_as(world, ".a", MESSAGE, 0);
+        write_as(world, name, replaced, 0);
+        outbox_rename(world->outbox, OUTBOX_FOLDER_OUTBOX, ".a", OUTBOX_FOLDER_OUTBOX, name, 0, 0, NULL);
+        end_last_life(world);
+    }
+    expect_killed(child);
+    world_open(world);
+    assert_int_equal(settle(world), 0);
+    assert_true(shown_contains(world, folder, name, "How are you?"));
+    assert_int_equal(outbox_list(world->outbox, OUTBOX_FOLDER_OUTBOX, &listing), 0);
+    assert_int_equal(listing.len, folder == OUT ? 1 : 0);
+    outbox_listing_release(&listing);
+    world_teardown(&state);
+}
+
+static void what_was_renamed_onto_a_file_on_hold_has_its_name(void **state)
+{
+    static const struct {
+        const char *name;
+        const char *replaced;
+        int folder;
+    } files[] = {{".b", "to be replaced", OUT}, {"m.eml", "", SENT}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            rename_onto_what_is_on_hold(files[i].name, files[i].replaced, files[i].folder);
+            _exit(0);
+        }
+        expect_success(child, files[i].name);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost_sent_twice_or_half),
+        cmocka_unit_test(what_was_renamed_onto_a_file_on_hold_has_its_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
