@@ -178,8 +178,7 @@ static int writer_may_open_locked(const struct item *item)
 
 static void reset_writing_locked(struct item *item)
 {
-    free(item->interruption);
-    item->interruption = NULL;
+    item->interruption[0] = '\0';
     item->last_end = NULL;
 }
 
@@ -225,12 +224,13 @@ static int writer_begin(struct outbox *outbox, struct item *item, off_t keep_byt
 
     /* A text that was interrupted does not become whole by appending to it. */
     const char *interrupted = item->state == ITEM_ON_HOLD && keep_bytes > 0 ? item->envelope.error : NULL;
-    _cleanup_free_ char *interruption = interrupted == NULL ? NULL : strdup(interrupted);
-    error = interrupted != NULL && interruption == NULL ? -ENOMEM : begin_claimed(outbox, item);
+    char interruption[sizeof(item->interruption)];
+    snprintf(interruption, sizeof(interruption), "%s", interrupted == NULL ? "" : interrupted);
+    error = begin_claimed(outbox, item);
     pthread_mutex_lock(&outbox->lock);
     if (error == 0) {
         reset_writing_locked(item);
-        item->interruption = TAKE_PTR(interruption);
+        item_interrupt(item, interruption);
         /* Not at the hand-in: who wrote the file may use its former name when it is sent. */
         item->wrote_len = 0;
         item->first_open = 0;
@@ -346,10 +346,11 @@ static void writer_finish(struct outbox *outbox, struct item *item)
     if (item->last_end != NULL)
         item_interrupt(item, item->last_end);
     pthread_mutex_unlock(&outbox->lock);
-    int error = item->interruption != NULL ? 0 : spool_open_data(outbox->spool, item->number, O_RDONLY, &fd);
+    int error =
+        item->interruption[0] != '\0' ? 0 : spool_open_data(outbox->spool, item->number, O_RDONLY, &fd);
     if (error == 0 && fd >= 0)
         error = writer_sync(outbox, item, fd);
-    if (item->interruption != NULL) {
+    if (item->interruption[0] != '\0') {
         settle_interrupted(outbox, item, item->interruption);
     } else {
         error = error != 0 ? error : try_hand_in(outbox, item, &reason);

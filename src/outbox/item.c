@@ -150,7 +150,6 @@ void item_unref(struct item *item)
     if (item == NULL || --item->refs > 0)
         return;
     envelope_release(&item->envelope);
-    free(item->interruption);
     free(item->bound);
     free(item);
 }
@@ -300,8 +299,8 @@ void item_forget_readers(struct item *item)
 
 void item_interrupt(struct item *item, const char *why)
 {
-    if (item->interruption == NULL)
-        item->interruption = strdup(why);
+    if (item->interruption[0] == '\0')
+        snprintf(item->interruption, sizeof(item->interruption), "%s", why);
 }
 
 /* ================================================================ the table of items */

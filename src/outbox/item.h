@@ -116,10 +116,11 @@ struct item {
     bool is_unsaved;      /* the envelope on disk is older than this one: the disk failed */
 
     /* writing */
-    unsigned int writers; /* open handles that may write; the same for as long as a claim for the disk */
-    char *interruption;   /* why what was written must not go out; NULL: no reason */
-    const char *last_end; /* why it must not go out unless somebody else closes it, too; NULL: no reason */
-    pid_t opener;         /* the task that opened it for writing, or process that moved it, last; -1: none */
+    unsigned int writers;   /* open handles that may write; the same for as long as a claim for the disk */
+    char interruption[160]; /* why what was written must not go out; "": no reason. It takes no memory that
+                               could lack */
+    const char *last_end;   /* why it must not go out unless somebody else closes it, too; NULL: no reason */
+    pid_t opener; /* the task that opened it for writing, or process that moved it, last; -1: none */
     pid_t wrote[ITEM_WRITERS_MAX];
     size_t wrote_len;        /* ITEM_WRITERS_MAX + 1: it is no longer known who did not */
     unsigned int opens;      /* times it was opened for writing */

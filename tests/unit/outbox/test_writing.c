@@ -35,6 +35,29 @@ int fdatasync(int fd)
     return count_and_sync(fd, SYS_fdatasync);
 }
 
+static atomic_bool is_memory_full; /* for texts */
+
+char *strdup(const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = atomic_load(&is_memory_full) ? NULL : malloc(size);
+    return copy == NULL ? NULL : memcpy(copy, text, size);
+}
+
+static void what_is_interrupted_is_not_sent_for_want_of_memory(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = create(world, OUT, "m.eml");
+    append(handle, MESSAGE, 0);
+    atomic_store(&is_memory_full, true);
+    assert_int_equal(outbox_write(handle, "More.\n", 6, INT64_C(1) << 40, 0), -EFBIG);
+    atomic_store(&is_memory_full, false);
+    finish(handle);
+    assert_int_equal(settle(world), -EIO);
+    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "the file became larger"));
+    assert_int_equal(sends(world), 0);
+}
+
 static void each_fsync_makes_durable_what_was_written_before_it(void **state)
 {
     struct world *world = *state;
@@ -569,6 +592,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WORLD_TEST(two_writers_hand_in_once_at_the_last_release),
+        WORLD_TEST(what_is_interrupted_is_not_sent_for_want_of_memory),
         WORLD_TEST(each_fsync_makes_durable_what_was_written_before_it),
         WORLD_TEST(an_fsync_does_not_return_before_another_has_made_durable),
         WORLD_TEST(what_two_programs_write_at_once_is_never_sent),
