@@ -513,6 +513,11 @@ static struct former_name *find_former_name_of(const struct item_table *table, u
     return former_name;
 }
 
+bool item_table_has_left(const struct item_table *table, uint64_t number)
+{
+    return find_former_name_of(table, number) != NULL;
+}
+
 bool item_table_forget_former_names(struct item_table *table, uint64_t number, const struct item_asker *asker)
 {
     bool is_found = false;

@@ -260,6 +260,8 @@ struct item *item_table_find_by_former_name(const struct item_table *table, enum
                                             const char *name, int64_t now_ms,
                                             bool (*is_by)(const struct item *, const struct item_asker *),
                                             const struct item_asker *asker);
+/* Whether a former name of this item is known still. */
+bool item_table_has_left(const struct item_table *table, uint64_t number);
 /* Forgets the former names of an item, and what the asker made that left under them before, so that the
  * asker finds nothing there any more; whether there were any. */
 bool item_table_forget_former_names(struct item_table *table, uint64_t number,

@@ -192,6 +192,39 @@ except FileNotFoundError:
   received_in_all 1
 }
 
+@test "a program opens what it has closed once more to set its times, as Node's fs-extra does: once, with status 0" {
+  local i
+  message "$BOB" "opened again" >"$DIR/again.eml"
+  python3 - "$MOUNT/outbox" "$MOUNT/sent" "$DIR/again.eml" <<'PYTHON'
+import errno, os, shutil, sys, time
+out, sent, message = sys.argv[1:]
+
+def touch(name):
+    with open(f"{out}/{name}", "rb+", buffering=0) as file:
+        os.utime(file.fileno(), (1_000_000_000, 1_000_000_000))
+        os.fchmod(file.fileno(), 0o600)
+        try:
+            sys.exit(f"{file.write(b'more')} bytes were written to {name}")
+        except OSError as error:
+            assert error.errno == errno.EBUSY, error
+
+for i in range(20):
+    shutil.copyfile(message, f"{out}/again-{i}")
+    touch(f"again-{i}")
+for i in range(20):
+    deadline = time.monotonic() + 20
+    while not os.path.exists(f"{sent}/again-{i}"):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+touch("again-19")
+PYTHON
+  for i in {0..19}; do
+    cmp "$MOUNT/sent/again-$i" "$DIR/again.eml"
+  done
+  received_in_all 20
+  expect EACCES open "$MOUNT/sent/again-19" w
+}
+
 @test "without root's powers, a program writes twice under one name: two mails, and it is told that all is well" {
   local without=()
   [ "$(id -u)" -ne 0 ] || without=(setpriv --bounding-set=-dac_override --inh-caps=-dac_override)

@@ -146,6 +146,15 @@ os.execv("/bin/sh", ["sh", "-c", "exit 3"])' "$DIR/becomes.eml" "$MOUNT/outbox/b
   equal "$status" 3
   wait_sent becomes
   has_received "$BOB" becomes 1
+  message "$BOB" starts >"$DIR/starts.eml"
+  timeout -k 1 20 perl -e '
+use IO::Handle;
+open(my $in, "<", $ARGV[0]) or die; open(my $out, ">", $ARGV[1]) or die;
+print {$out} <$in>; $out->flush; system("true") == 0 or die; print {$out} "The end.\n"; close($out) or die' \
+    "$DIR/starts.eml" "$MOUNT/outbox/starts"
+  wait_sent starts
+  has_received "$BOB" starts 1
+  cmp "$MOUNT/sent/starts" <(message "$BOB" starts; echo "The end.")
 }
 
 @test "a program that wrote through a mapping and fails, whoever holds the file after it: interrupted" {

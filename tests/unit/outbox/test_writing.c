@@ -508,7 +508,7 @@ static void queued_and_settled_files_cannot_be_written(void **state)
     fake_service_set_reachable(world->fake, false);
     copy_in(world, OUT, "m.eml", MESSAGE);
     uint64_t number = number_of(world, OUT, "m.eml");
-    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, 0, &handle), -EBUSY);
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY, 0, &handle), -EBUSY);
     assert_int_equal(outbox_set_size(world->outbox, number, NULL, 0, 0), -EBUSY);
     assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDONLY | O_TRUNC, 0, &handle),
                      -EBUSY);
@@ -517,12 +517,45 @@ static void queued_and_settled_files_cannot_be_written(void **state)
     outbox_wake(world->outbox);
     await_news(world, EVENT_SENT, "sent/m.eml");
     /* The name that just left is looked up once more, and is free then. */
-    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, 0, &handle), -ESTALE);
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY, 0, &handle), -ESTALE);
     assert_false(outbox_find(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", &stat));
-    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, 0, &handle), -EACCES);
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY, 0, &handle), -EACCES);
     assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_RECEIPT, O_RDWR, 0, &handle), -EACCES);
     assert_int_equal(outbox_open_item(world->outbox, number + 1000, OUTBOX_CONTENT, O_RDONLY, 0, &handle),
                      -ESTALE);
+}
+
+/* As programs do that set a file's times through a descriptor. */
+static void who_made_a_message_may_open_it_once_more_but_not_write(void **state)
+{
+    const pid_t maker = getpid();
+    struct world *world = *state;
+    struct outbox_handle *handle = NULL;
+    struct outbox_stat stat;
+    fake_service_set_reachable(world->fake, false);
+    assert_int_equal(outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", maker, &handle, &stat), 0);
+    assert_int_equal(outbox_write(handle, MESSAGE, strlen(MESSAGE), 0, maker), strlen(MESSAGE));
+    finish(handle);
+    uint64_t number = number_of(world, OUT, "m.eml");
+
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, 1, &handle), -EBUSY);
+    assert_int_equal(
+        outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR | O_APPEND, maker, &handle), -EBUSY);
+    for (int is_out = 0; is_out < 2; is_out++) {
+        assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, maker, &handle), 0);
+        assert_int_equal(outbox_write(handle, "more", 4, 0, maker), -EBUSY);
+        assert_int_equal(outbox_set_size(world->outbox, number, handle, 0, maker), -EBUSY);
+        outbox_release(handle);
+        if (is_out)
+            break;
+        fake_service_set_reachable(world->fake, true);
+        outbox_wake(world->outbox);
+        await_news(world, EVENT_SENT, "sent/m.eml");
+    }
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY, maker, &handle),
+                     -ESTALE);
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, maker, &handle),
+                     -EACCES);
 }
 
 static void a_name_that_left_is_found_for_a_while(void **state)
@@ -607,6 +640,7 @@ int main(void)
         WORLD_TEST(what_the_daemon_left_open_is_interrupted),
         WORLD_TEST(what_cannot_be_created),
         WORLD_TEST(queued_and_settled_files_cannot_be_written),
+        WORLD_TEST(who_made_a_message_may_open_it_once_more_but_not_write),
         WORLD_TEST(a_name_that_left_is_found_for_a_while),
         WORLD_TEST(times_and_sizes_are_kept),
         WORLD_TEST(a_removed_file_is_not_handed_in),
