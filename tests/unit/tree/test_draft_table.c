@@ -255,6 +255,25 @@ static void names_follow_the_renames_above_them(void **state)
     assert_int_equal(try_hold(fixture, file), 0);
 }
 
+/* Each name keeps the folder that it is in known, and no other. */
+static void a_file_of_two_folders_lets_go_of_both(void **state)
+{
+    struct fixture *fixture = *state;
+    assert_int_equal(mkdirat(fixture->dir.fd, "one", 0700), 0);
+    assert_int_equal(mkdirat(fixture->dir.fd, "two", 0700), 0);
+    make_file(fixture, "one/file");
+    assert_int_equal(linkat(fixture->dir.fd, "one/file", fixture->dir.fd, "two/file", 0), 0);
+    struct draft_node *one = find(fixture, "one");
+    struct draft_node *two = find(fixture, "two");
+    struct draft_node *file = find_in(fixture, one, "file");
+    assert_ptr_equal(find_in(fixture, two, "file"), file);
+    draft_node_unref(&fixture->table, one, 1);
+    draft_node_unref(&fixture->table, two, 1);
+    assert_int_equal(fixture->table.nodes.len, 3);
+    draft_node_unref(&fixture->table, file, 2);
+    assert_int_equal(fixture->table.nodes.len, 0);
+}
+
 static void a_long_way_is_gone_in_pieces(void **state)
 {
     struct fixture *fixture = *state;
@@ -437,6 +456,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_removed_draft_is_held_until_it_is_forgotten, set_up, tear_down),
         cmocka_unit_test_setup_teardown(names_follow_the_renames_above_them, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_rename_under_way_hides_nothing_below, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_file_of_two_folders_lets_go_of_both, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_long_way_is_gone_in_pieces, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_moved_behind_the_back_is_stale_until_it_is_looked_up, set_up,
                                         tear_down),
