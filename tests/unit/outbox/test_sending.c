@@ -356,6 +356,23 @@ static void an_attempt_after_an_unknown_outcome_says_so(void **state)
     assert_false(fake_service_get(world->fake, FAKE_SEND, 2).is_repeat);
 }
 
+static void a_repetition_that_is_trusted_no_more_keeps_the_status_of_the_answer(void **state)
+{
+    struct world *world = *state;
+    world->config.trusts_idempotency = true;
+    world_reopen(world);
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 502});
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    world->config.trusts_idempotency = false;
+    world_reopen(world);
+    outbox_wake(world->outbox);
+    await_news(world, EVENT_FAILED, "failed/m.eml");
+    assert_int_equal(sends(world), 1);
+    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"http_status\": 502"));
+}
+
 /* So that it never goes on without the key where the service turns out to take none. */
 static void a_service_that_refuses_keys_is_not_trusted(void **state)
 {
@@ -629,6 +646,7 @@ int main(void)
         WORLD_TEST(a_key_is_remembered_also_where_nothing_was_tried_since),
         WORLD_TEST(what_may_have_arrived_is_so_after_a_crash_while_it_was_taken_out),
         WORLD_TEST(an_attempt_after_an_unknown_outcome_says_so),
+        WORLD_TEST(a_repetition_that_is_trusted_no_more_keeps_the_status_of_the_answer),
         WORLD_TEST(a_service_that_refuses_keys_is_not_trusted),
         WORLD_TEST(the_order_is_kept_for_one_set_of_recipients),
         WORLD_TEST(many_slow_messages_do_not_block_others),
