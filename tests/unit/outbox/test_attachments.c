@@ -641,6 +641,31 @@ static void an_attachment_that_was_split_and_written_is_interrupted(void **state
     run_half_split(*state, true);
 }
 
+static void what_was_split_is_not_taken_for_the_copy_when_it_is_handed_in_again(void **state)
+{
+    struct world *world = *state;
+    copy_in(world, ATTACHED, "a.txt", "version 1");
+    assert_int_equal(settle_uploads(world), 0);
+    fake_service_set(world->fake, FAKE_SEND,
+                     (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 503});
+    assert_int_equal(mail(world, "m.eml", WITH_A), 0);
+    await_paused(world, true);
+    _cleanup_free_ char *id = id_in_receipt(world);
+    uint64_t number = number_of(world, ATTACHED, "a.txt");
+    world_close(world);
+    leave_half_split(world, number, true);
+    world_open(world);
+    assert_int_equal(move(world, FAILED, "a.txt", ATTACHED, "a.txt"), 0);
+    assert_int_equal(settle_uploads(world), 0);
+    assert_int_equal(mail(world, "n.eml", WITH_A), 0);
+    world_reopen(world);
+    fake_service_set(world->fake, FAKE_SEND, (struct fake_outcome){0});
+    outbox_wake(world->outbox);
+    await_news(world, EVENT_SENT, "sent/n.eml");
+    assert_true(sent_contains(world, sends(world) - 2, id));
+    assert_false(sent_contains(world, sends(world) - 1, id));
+}
+
 /* Nobody changes a content while it is uploaded; but were it so, its size would be the same, and the service
  * content with it. */
 static void what_changed_while_it_was_uploaded_is_uploaded_again(void **state)
@@ -712,6 +737,7 @@ int main(void)
         WORLD_TEST(who_is_about_to_open_the_copy_finds_it_free),
         WORLD_TEST(an_attachment_that_was_being_split_is_as_it_was),
         WORLD_TEST(an_attachment_that_was_split_and_written_is_interrupted),
+        WORLD_TEST(what_was_split_is_not_taken_for_the_copy_when_it_is_handed_in_again),
         WORLD_TEST(what_changed_while_it_was_uploaded_is_uploaded_again),
         WORLD_TEST(held_files_are_no_attachments),
         WORLD_TEST(a_backup_can_be_attached),
