@@ -133,6 +133,12 @@ message() { # SUBJECT [HEADER...]
     --arg b "$BOB" --arg c "$CAROL" --arg n 'C. "Carol" Müller'
 }
 
+@test "a quoted name before a local name may have quotes and commas in it" {
+  message quoted 'To: "The \"team, @home\" itself" <root>' | sendmail -t
+  settle
+  has_received "$BOB" quoted
+}
+
 @test "an alias file that was named has to be there" {
   run -75 "$BUILD/inboxfs-sendmail" --aliases="$DIR/none" "$BOB" < <(message x)
   nothing_was_sent
