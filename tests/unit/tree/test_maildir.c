@@ -567,6 +567,15 @@ static void programs_have_files_of_their_own(void **state)
     assert_int_equal(tree_unlink(tree, &nobody, box, ".state"), -ENOENT);
 }
 
+static void uidvalidity_has_its_true_size(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    _cleanup_free_ char *text = fixture_read(fixture, BOX "/.uidvalidity");
+    assert_int_equal(fixture_find(fixture, BOX "/.uidvalidity", &entry), 0);
+    assert_int_equal(entry.attributes.stat.st_size, strlen(text));
+}
+
 static void uidvalidity_speaks_for_numbers_to_come(void **state)
 {
     struct tree_fixture *fixture = *state;
@@ -646,6 +655,7 @@ int main(void)
         TEST(what_is_not_in_new_any_more_has_no_name_to_be_announced_by),
         TEST(nothing_but_new_is_announced_in),
         TEST(programs_have_files_of_their_own),
+        TEST(uidvalidity_has_its_true_size),
         TEST(uidvalidity_speaks_for_numbers_to_come),
         TEST(what_the_disk_does_not_tell_is_not_listed_as_nothing),
         cmocka_unit_test_setup_teardown(a_service_without_raw_messages_has_no_maildirs, set_up_without,
