@@ -189,6 +189,25 @@ static void nobody_waits_long_for_a_file_that_stays_open(void **state)
     assert_int_equal(settle(world), 0);
 }
 
+static void nobody_waits_for_what_is_closed_later(void **state)
+{
+    struct world *world = *state;
+    struct changing changing = {.world = world, .change = write_anew};
+    prepare_files(world);
+    struct outbox_handle *message = close_message(world);
+    fake_clock_await_waiters(&world->clock, WORKERS);
+    assert_int_equal(thread_start(&changing.thread, "change", run_change, &changing), 0);
+    fake_clock_await_waiters(&world->clock, WORKERS + 1);
+    struct outbox_handle *later = create(world, OUT, "later.eml");
+    append(later, MESSAGE, 0);
+    assert_int_equal(outbox_flush(later, 0), 0);
+    outbox_release(message);
+    pthread_join(changing.thread, NULL);
+    assert_int_equal(changing.result, 0);
+    outbox_release(later);
+    assert_int_equal(settle(world), 0);
+}
+
 /* ---------------------------------------------------------------- the file itself */
 
 static void *open_message(void *argument)
@@ -315,6 +334,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attachments_change_after_messages_that_were_closed_before),
         WORLD_TEST(nobody_waits_long_for_a_file_that_stays_open),
+        WORLD_TEST(nobody_waits_for_what_is_closed_later),
         WORLD_TEST(what_was_closed_is_handed_in_before_it_is_opened_again),
         cmocka_unit_test(an_upload_is_called_off_by_who_changes_the_file),
         WORLD_TEST(a_message_gets_the_content_whose_upload_was_called_off),
