@@ -15,8 +15,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -145,6 +147,35 @@ static void one_that_was_killed_is_replaced(void **state)
     assert_true(clock_monotonic_ms(clock_system()) < before_ms + DEADLINE_MS);
 }
 
+static void what_a_killed_one_had_is_not_waited_for(void **state)
+{
+    struct world *world = *state;
+    siginfo_t stopped;
+    int waiting_bytes = 0;
+    assert_int_equal(watch_helper_start(&world->helper, world->device, world->dir.path), 0);
+    watch_helper_announce(&world->helper, "first");
+    assert_true(appears(world, "first"));
+    pid_t pid = world->helper.pid;
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    assert_int_equal(waitid(P_PID, (id_t)pid, &stopped, WSTOPPED | WNOWAIT), 0);
+    watch_helper_announce(&world->helper, "lost");
+    int64_t until_ms = clock_monotonic_ms(clock_system()) + DEADLINE_MS;
+    while (waiting_bytes == 0 && clock_monotonic_ms(clock_system()) < until_ms) {
+        assert_int_equal(ioctl(world->helper.fd, FIONREAD, &waiting_bytes), 0);
+        usleep(1000);
+    }
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    while (!is_there(world, "again") && clock_monotonic_ms(clock_system()) < until_ms) {
+        watch_helper_announce(&world->helper, "again");
+        usleep(1000);
+    }
+    assert_true(is_there(world, "again"));
+    assert_false(is_there(world, "lost"));
+    int64_t before_ms = clock_monotonic_ms(clock_system());
+    watch_helper_wait(&world->helper, DEADLINE_MS, NULL);
+    assert_true(clock_monotonic_ms(clock_system()) < before_ms + DEADLINE_MS);
+}
+
 static void one_that_could_not_be_forked_is_started_later(void **state)
 {
     struct world *world = *state;
@@ -226,6 +257,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(nothing_is_created_on_another_device, set_up, tear_down),
         cmocka_unit_test_setup_teardown(links_are_not_followed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_that_was_killed_is_replaced, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_a_killed_one_had_is_not_waited_for, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_wait_is_cut_short, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_that_could_not_be_forked_is_started_later, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_no_path_any_more_is_counted_in_its_turn, set_up, tear_down),
