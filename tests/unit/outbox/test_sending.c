@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
 
 static void a_message_is_sent_and_gets_a_receipt(void **state)
@@ -373,6 +374,54 @@ static void a_repetition_that_is_trusted_no_more_keeps_the_status_of_the_answer(
     assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"http_status\": 502"));
 }
 
+static void the_receipt_of_an_unknown_outcome_has_the_words_of_the_service(void **state)
+{
+    struct world *world = *state;
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){
+                          .outcome = SERVICE_UNKNOWN, .http_status = 502, .detail = "no answer upstream"});
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), -EIO);
+    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "or not: no answer upstream"));
+}
+
+enum {
+    CONTACT_UNTOLD,
+    CONTACT_LOST,
+    CONTACT_MADE,
+};
+
+static void note_contact(void *context, bool is_reached)
+{
+    atomic_int *contact = context;
+    *contact = is_reached ? CONTACT_MADE : CONTACT_LOST;
+}
+
+static void a_service_that_refuses_the_key_is_not_reached(void **state)
+{
+    struct world *world = *state;
+    atomic_int contact = CONTACT_UNTOLD;
+    world->config.contact.asked = note_contact;
+    world->config.contact.context = &contact;
+    world_reopen(world);
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_UNAUTHORIZED, .http_status = 401});
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    await_paused(world, true);
+    world_close(world); /* whoever was about to tell has told */
+    assert_int_equal(contact, CONTACT_LOST);
+    world_open(world);
+    await_news(world, EVENT_SENT, "sent/m.eml");
+    world_reopen(world);
+    assert_int_equal(contact, CONTACT_MADE);
+    world_close(world);
+    world->config.contact.asked = NULL;
+    world_open(world);
+}
+
 /* So that it never goes on without the key where the service turns out to take none. */
 static void a_service_that_refuses_keys_is_not_trusted(void **state)
 {
@@ -647,6 +696,8 @@ int main(void)
         WORLD_TEST(what_may_have_arrived_is_so_after_a_crash_while_it_was_taken_out),
         WORLD_TEST(an_attempt_after_an_unknown_outcome_says_so),
         WORLD_TEST(a_repetition_that_is_trusted_no_more_keeps_the_status_of_the_answer),
+        WORLD_TEST(the_receipt_of_an_unknown_outcome_has_the_words_of_the_service),
+        WORLD_TEST(a_service_that_refuses_the_key_is_not_reached),
         WORLD_TEST(a_service_that_refuses_keys_is_not_trusted),
         WORLD_TEST(the_order_is_kept_for_one_set_of_recipients),
         WORLD_TEST(many_slow_messages_do_not_block_others),
