@@ -50,6 +50,7 @@ static const struct {
     {"https:///api/v1", false, -EINVAL, NULL},
     {"https://:443", false, -EINVAL, NULL},
     {"https://user:secret@mail.example", false, -EINVAL, NULL},
+    {"https://mail.example;", false, -EINVAL, NULL},
     {"http://127.0.0.1@evil.example", false, -EINVAL, NULL},
     {"https://mail.example?key=1", false, -EINVAL, NULL},
     {"https://mail.example/#x", false, -EINVAL, NULL},
