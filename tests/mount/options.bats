@@ -265,6 +265,9 @@ teardown() {
   done
   printf '[home]\nsource = local\n[work]\ncolour = red\n' >"$DIR/accounts"
   refuses 2 "accounts:4: unknown option" --config="$DIR/accounts" home "$MOUNT"
+  # Which file is read does not stand in the file.
+  printf 'config = /dev/null\n[home]\nsource = local\n' >"$DIR/accounts"
+  refuses 2 "accounts:1: unknown option" --config="$DIR/accounts" home "$MOUNT"
 }
 
 @test "a state directory for all accounts is refused: each has its own" {

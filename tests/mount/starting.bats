@@ -101,6 +101,15 @@ teardown() {
   equal "$(stat -c %a "$XDG_DATA_HOME/inboxfs" "$XDG_STATE_HOME/inboxfs"/*/ | sort -u)" 700
 }
 
+@test "without these variables local keeps its data and its state below HOME" {
+  unset XDG_DATA_HOME XDG_STATE_HOME
+  start_background local "$MOUNT"
+  [ -d "$HOME/.local/share/inboxfs" ]
+  equal "$(find "$HOME/.local/state/inboxfs" -mindepth 1 -maxdepth 1 -type d | wc -l)" 1
+  stop_background
+  HOME=. refuses 1 'HOME is no absolute path: name .* as local:DIR' local "$MOUNT"
+}
+
 @test "two mounts of one local service at once: the second is refused" {
   start_background "local:$DIR/box" "$MOUNT"
   mkdir "$DIR/second"
