@@ -137,6 +137,11 @@ says() { # VERDICT MATTER WORDS
   run -0 check "$SERVICE_URL"
   says ok answer 'takes the key'
   says none inboxes 'does not list'
+  # That it does not search is seen by the mail that it answers with.
+  says '\?' search ''
+  server_has_email '{"id":"e1","inbox_id":"in-1","message_id":"<1@x>","status":"received"}'
+  run -0 check "$SERVICE_URL"
+  says none search 'what is known here'
 }
 
 @test "check does not say that a service lacks what it failed to answer" {
@@ -171,6 +176,7 @@ says() { # VERDICT MATTER WORDS
   sync "$MOUNT/outbox"
   refresh
   run -0 "$INBOXFS" status "$MOUNT"
+  equal "${output%%$'\n'*}" "mount     $MOUNT"
   for line in "mount     $MOUNT" "source    $SERVICE_URL" 'mail      2 emails in 2 inboxes' \
     'outbox    0 waiting, 0 uploading' 'sent      1, and 0 in failed/' 'today     1 sent, of 10'; do
     contains "$output" "$line"
