@@ -102,7 +102,7 @@ status_of() { # CURL-ARGUMENT...
 @test "one service at a time on its data, and a port in use is told" {
   start_service
   run -1 timeout 10 "$INBOXD" --data="$SERVICE" --listen=127.0.0.1:0
-  [ -n "$output" ]
+  contains "$output" "another service is running on $SERVICE"
   run -1 timeout 10 "$INBOXD" --data="$DIR/other" --listen="127.0.0.1:$SERVICE_PORT"
   [ -n "$output" ]
   touch "$DIR/file"

@@ -146,6 +146,18 @@ static void a_socket_of_others_is_left_alone(void **state)
     }
 }
 
+static void a_file_in_the_place_of_a_socket_is_left_alone(void **state)
+{
+    struct fixture *fixture = *state;
+    char address[400];
+    snprintf(address, sizeof(address), "unix:%s/notes", fixture->dir.path);
+    int fd = open(address + 5, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(-EADDRINUSE, try_start(address, fixture->data_dir));
+    assert_int_equal(0, access(address + 5, F_OK));
+}
+
 /* A crash while it was written, before the database knew of it. */
 static void a_first_key_that_is_torn_is_made_anew(void **state)
 {
@@ -450,6 +462,7 @@ int main(void)
         LIFE_TEST(a_bad_domain_is_refused),
         LIFE_TEST(a_unix_socket_is_the_owners),
         LIFE_TEST(a_socket_of_others_is_left_alone),
+        LIFE_TEST(a_file_in_the_place_of_a_socket_is_left_alone),
         LIFE_TEST(a_first_key_that_is_torn_is_made_anew),
         LIFE_TEST(a_first_key_written_by_an_editor_of_windows_is_taken),
         LIFE_TEST(keys_come_and_go_while_it_runs),
