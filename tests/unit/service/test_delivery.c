@@ -137,6 +137,29 @@ static void attachments_are_what_was_attached(void **state)
     free(bob);
 }
 
+static void a_second_text_or_page_is_an_attachment(void **state)
+{
+    static const char raw[] = "Subject: two of each\nMessage-ID: <3@x.example>\n"
+                              "Content-Type: multipart/mixed; boundary=b\n"
+                              "\n"
+                              "--b\n\nfirst\n"
+                              "--b\nContent-Type: text/html\n\n<p>first</p>\n"
+                              "--b\n\nsecond\n"
+                              "--b\nContent-Type: text/html\n\n<p>second</p>\n"
+                              "--b--\n";
+    const struct fixture *fixture = *state;
+    char *bob = create_inbox(fixture, BOB, NULL);
+    deliver(fixture, BOB, raw);
+    json_t *content = newest_content(fixture, bob);
+    assert_string_equal("first", text_of(content, "plain_text"));
+    assert_string_equal("<p>first</p>", text_of(content, "html"));
+    assert_int_equal(2, json_array_size(json_object_get(content, "attachments")));
+    assert_attachment(fixture, content, 0, "attachment-1", "text/plain", "second");
+    assert_attachment(fixture, content, 1, "attachment-2", "text/html", "<p>second</p>");
+    json_decref(content);
+    free(bob);
+}
+
 static void anything_is_taken(void **state)
 {
     static const struct {
@@ -438,6 +461,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_message_is_read_and_its_bytes_are_kept),
         TEST(attachments_are_what_was_attached),
+        TEST(a_second_text_or_page_is_an_attachment),
         TEST(anything_is_taken),
         TEST(the_line_of_an_mbox_is_dropped),
         TEST(who_sent_it_is_found_somewhere),

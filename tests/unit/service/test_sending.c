@@ -232,7 +232,12 @@ static void attachments_come_through(void **state)
         size_t index;
         const char *content;
         size_t len;
-    } expected[] = {{0, bytes, sizeof(bytes)}, {1, "Subject: x\n\ny", 13}};
+        const char *disposition;
+    } expected[] = {
+        {0, bytes, sizeof(bytes),
+         "attachment; filename=\"gr____e _1_.bin\"; "
+         "filename*=UTF-8''gr%C3%BC%C3%9Fe%20%221%22.bin"},
+        {1, "Subject: x\n\ny", 13, "attachment; filename=\"mail.eml\"; filename*=UTF-8''mail.eml"}};
     for (size_t i = 0; i < 4; i++) {
         const char *id = text_of(json_array_get(list, expected[i % 2].index), "id");
         char target[256];
@@ -248,7 +253,7 @@ static void attachments_come_through(void **state)
         char *sniff = http_answer_header(&answer, "X-Content-Type-Options");
         char *disposition = http_answer_header(&answer, "Content-Disposition");
         assert_string_equal("nosniff", sniff);
-        assert_int_equal(0, strncmp(disposition, "attachment; ", 12));
+        assert_string_equal(expected[i % 2].disposition, disposition);
         free(sniff);
         free(disposition);
         http_answer_release(&answer);
@@ -479,6 +484,13 @@ static void a_forward_encloses_the_original(void **state)
     const struct fixture *fixture = *state;
     char *ann = create_inbox(fixture, ANN, NULL);
     free(send_message(fixture, message_to(ANN, ANN, "First")));
+    json_t *first = newest_email(fixture, ann, "");
+    /* Of a thread, the message that is named, and not the first. */
+    json_t *reply = message_to(ANN, ANN, "Second");
+    json_object_set(reply, "existing_email_id", json_object_get(first, "id"));
+    json_object_set_new(reply, "message_type", json_string("reply"));
+    free(send_message(fixture, reply));
+    json_decref(first);
     json_t *email = newest_email(fixture, ann, "");
     char *original = load_raw(fixture, text_of(email, "id"));
     unsigned int status = 200;
@@ -502,6 +514,9 @@ static void a_forward_encloses_the_original(void **state)
             http_client_request(&fixture->client, "GET", target, "", NULL, 0, &answer);
             assert_int_equal(200, answer.status);
             assert_string_equal(original, answer.body);
+            char *raw = load_raw(fixture, text_of(newest, "id"));
+            assert_non_null(strstr(raw, "\nContent-Type: message/rfc822"));
+            free(raw);
             assert_true(json_is_null(json_object_get(content, "previous_emails")));
             http_answer_release(&answer);
             json_decref(content);
