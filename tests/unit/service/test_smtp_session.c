@@ -186,6 +186,8 @@ static const struct dialogue lmtp[] = {
      "DATA\r\n1\r\n.\r\nQUIT\r\n",
      "250 250 250 550 451 250 354 250 250 221", ">b@y,c@y:1\r\n|"},
     {"LHLO me\r\nMAIL FROM:<>\r\nRCPT TO:<unknown@y>\r\nDATA\r\n", "250 250 550 503", ""},
+    {"LHLO me\r\nMAIL FROM:<>\r\nRCPT TO:<b@y>\r\nRSET\r\nDATA\r\nNOOP\r\nQUIT\r\n",
+     "250 250 250 250 503 250 221", ""},
 };
 
 static void check(enum smtp_dialect dialect, const struct dialogue *dialogue, size_t piece)
