@@ -122,6 +122,20 @@ static void the_service_finds_what_is_not_known_here(void **state)
     assert_found(world, "nvoice from:zoe", "");
 }
 
+static void the_service_is_asked_of_the_one_inbox_that_is_named(void **state)
+{
+    struct store_world *world = *state;
+    fake_service_add_inbox(world->fake,
+                           "{\"id\": \"in-3\", \"name\": \"c\", \"email_address\": \"Carol@inbox.example\"}");
+    assert_int_equal(world_sync(world), 0);
+    assert_true(is_service_asked(world, "invoice in:CAROL"));
+    unsigned int asked = fake_service_count(world->fake, FAKE_LIST_EMAILS);
+    struct fake_record record = fake_service_get(world->fake, FAKE_LIST_EMAILS, asked - 1);
+    assert_string_equal("invoice", record.key);
+    assert_non_null(record.text);
+    assert_string_equal("in-3", record.text);
+}
+
 static void without_the_service_the_index_answers(void **state)
 {
     struct store_world *world = *state;
@@ -451,6 +465,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(both_inboxes_are_searched_newest_first, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_service_finds_what_is_not_known_here, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_service_is_asked_of_the_one_inbox_that_is_named, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(without_the_service_the_index_answers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_core_server_is_never_asked_to_search, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_service_that_refuses_to_search_is_not_asked_again, set_up,
