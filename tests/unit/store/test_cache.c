@@ -252,6 +252,25 @@ static void a_cache_of_another_version_is_built_anew(void **state)
     world_release(&world);
 }
 
+static void assert_index_has_lines(struct store_world *world, size_t lines)
+{
+    struct inbox_view view;
+    struct store_index *index = NULL;
+    size_t len = 0;
+    size_t found = 0;
+    assert_true(store_find_inbox(world->store, "alice@inbox.example", &view));
+    assert_int_equal(store_index_new(world->store, world_inbox(world, "alice@inbox.example"), &index), 0);
+    _cleanup_free_ char *text = malloc(view.index_bytes + 1);
+    assert_non_null(text);
+    assert_int_equal(store_index_read(index, 0, text, view.index_bytes, &len), 0);
+    assert_int_equal(len, view.index_bytes);
+    store_index_free(index);
+    text[len] = '\0';
+    for (char *at = text; (at = strstr(at, "}\n")) != NULL; at++)
+        found++;
+    assert_int_equal(found, lines);
+}
+
 static void a_full_disk_hides_no_mail(void **state)
 {
     (void)state;
@@ -269,6 +288,7 @@ static void a_full_disk_hides_no_mail(void **state)
     world_start(&world);
     assert_int_equal(world_sync(&world), 0);
     assert_int_equal(world_count(&world), EMAILS);
+    assert_index_has_lines(&world, EMAILS);
     world_restart(&world);
     assert_in_range(world_count(&world), 10, EMAILS - 1);
     assert_int_equal(world_sync(&world), 0);
