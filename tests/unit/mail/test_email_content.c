@@ -136,6 +136,20 @@ static void a_long_text_that_is_no_address_becomes_none_when_it_is_cut(void **st
     }
 }
 
+static void a_text_with_too_many_addresses_is_kept_as_text(void **state)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1 << 16);
+    _cleanup_email_content_ struct email_content content = {0};
+    (void)state;
+    strbuf_append_str(&text, "{\"plain_text\":\"\",\"to_addresses\":\"a@b");
+    for (int i = 0; i < ADDRESS_LIST_MAX; i++)
+        strbuf_append_str(&text, ", a@b");
+    strbuf_append_str(&text, "\"}");
+    assert_int_equal(read_content(strbuf_str(&text), &content), 0);
+    assert_int_equal(content.to.len, 0);
+    assert_non_null(content.to.unusable);
+}
+
 static void texts_may_hold_anything(void **state)
 {
     (void)state;
@@ -209,6 +223,7 @@ int main(void)
         cmocka_unit_test(what_is_null_or_odd_is_passed_over),
         cmocka_unit_test(what_is_no_address_is_kept_as_text),
         cmocka_unit_test(a_long_text_that_is_no_address_becomes_none_when_it_is_cut),
+        cmocka_unit_test(a_text_with_too_many_addresses_is_kept_as_text),
         cmocka_unit_test(texts_may_hold_anything),
         cmocka_unit_test(half_a_surrogate_pair_spoils_nothing),
         cmocka_unit_test(what_is_no_content_is_refused),

@@ -195,6 +195,7 @@ static void a_parameter_may_have_a_charset_and_pieces(void **state)
     check_name("attachment; filename*0*=utf-8''%D0%BE%D1; filename*1*=%82%D1%87; filename*2=\"%41.pdf\"",
                "\xd0\xbe\xd1\x82\xd1\x87%41.pdf");
     check_name("attachment; filename*0=a; filename*2=c", "a");
+    check_name("attachment; filename*0=C:\\\\temp; filename*1=\"\\\\new\"", "C:\\\\temp\\new");
     check_name("attachment; filename*0*=\"utf-8''%C3%A4\"; filename*1*=%2", "\xc3\xa4%2");
     check_name("attachment; filename*=%C3%A4.pdf", "\xc3\xa4.pdf");
     check_name("attachment; filename*1000000000000000000000=a; filename*100=b", NULL);

@@ -67,6 +67,7 @@ static void lists_quotes_and_tables_are_marked(void **state)
         {"<ol start='99999999999999999999'><li>x</ol><ol start=-3><li>y</ol>", "1. x\n\n1. y\n"},
         {"<ul><li></li><li>one</li></ul>", "- one\n"},
         {"<dl><dt>term<dd>what it<br>means</dl>", "term\n  what it\n  means\n"},
+        {"<dl>term<dd>what it means</dl>", "term\n  what it means\n"},
         {"a<blockquote>b<p>c<blockquote>d</blockquote></blockquote>e", "a\n\n> b\n>\n> c\n>\n> > d\n\ne\n"},
         {"<table><tr><th>Item<th>Price<tr><td>Socks<td>2</table>", "Item  Price\nSocks  2\n"},
         {"<table><tr><td></td><td>only</td></tr></table>", "only\n"},
