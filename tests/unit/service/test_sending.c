@@ -3,6 +3,7 @@
  * Sending: delivery, rules, idempotency, attachments, replies and forwards, daily limits.
  */
 #include <sqlite3.h>
+#include <sys/resource.h>
 
 #include "unit/service/service_fixture.h"
 
@@ -208,6 +209,26 @@ static void a_key_sends_once(void **state)
     free(first);
     free(second);
     free(third);
+}
+
+static void an_attachment_that_the_disk_does_not_take_is_refused(void **state)
+{
+    const struct fixture *fixture = *state;
+    enum {
+        DISK_BYTES = 2000 * 1000
+    };
+    struct rlimit limit;
+    char *bytes = calloc(2, DISK_BYTES);
+    assert_non_null(bytes);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(0, getrlimit(RLIMIT_FSIZE, &limit));
+    const struct rlimit before = limit;
+    limit.rlim_cur = DISK_BYTES;
+    assert_int_equal(0, setrlimit(RLIMIT_FSIZE, &limit));
+    free(upload(fixture, "large.bin", "application/x-test", bytes, (size_t)2 * DISK_BYTES, 500));
+    assert_int_equal(0, setrlimit(RLIMIT_FSIZE, &before));
+    free(upload(fixture, "large.bin", "application/x-test", bytes, (size_t)2 * DISK_BYTES, 200));
+    free(bytes);
 }
 
 static void attachments_come_through(void **state)
@@ -713,6 +734,7 @@ int main(void)
         SERVICE_TEST(what_breaks_a_rule_is_stored_and_hidden),
         SERVICE_TEST(cc_and_bcc_can_be_closed),
         SERVICE_TEST(a_key_sends_once),
+        SERVICE_TEST(an_attachment_that_the_disk_does_not_take_is_refused),
         SERVICE_TEST(attachments_come_through),
         SERVICE_TEST(attachments_are_bounded_together),
         SERVICE_TEST(a_prompt_has_all_that_a_reader_needs),
