@@ -661,7 +661,7 @@ static void end_link(struct html_reading *reading)
     if (html_link_is_said(text, len, address) || (len == 0 && !reading->shows_all))
         return;
     set_apart_from_address(reading, "<", 1);
-    text_layout_space(&reading->layout, len > 0);
+    text_layout_space(&reading->layout, 1);
     text_layout_append(&reading->layout, "<", 1);
     text_layout_append(&reading->layout, address, strlen(address));
     text_layout_append(&reading->layout, ">", 1);
