@@ -749,6 +749,24 @@ static bool all_raw_were_asked_for(struct store_world *world)
     return fake_service_count(world->fake, FAKE_GET_RAW) >= 10;
 }
 
+/* The folder may be open, the files in it are not. */
+static bool no_content_is_open(struct store_world *world)
+{
+    bool is_open = false;
+    DIR *dir = opendir("/proc/self/fd");
+    const struct dirent *item;
+    (void)world;
+    assert_non_null(dir);
+    while ((item = readdir(dir)) != NULL) {
+        char path[4096];
+        ssize_t len = readlinkat(dirfd(dir), item->d_name, path, sizeof(path) - 1);
+        path[len > 0 ? len : 0] = '\0';
+        is_open |= strstr(path, "/content/") != NULL;
+    }
+    closedir(dir);
+    return !is_open;
+}
+
 static void raw_messages_can_be_asked_for_ahead(void **state)
 {
     struct store_world world;
@@ -763,6 +781,7 @@ static void raw_messages_can_be_asked_for_ahead(void **state)
     }
     store_prefetch_raw(world.store, emails, 10);
     await(all_raw_were_asked_for, &world);
+    await(no_content_is_open, &world);
     world_release(&world);
 }
 
