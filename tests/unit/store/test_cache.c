@@ -88,6 +88,34 @@ static char *find_bytes(char *bytes, size_t len, const char *text)
     return found;
 }
 
+static void the_last_of_many_inboxes_is_there_after_the_others_went(void **state)
+{
+    (void)state;
+    enum {
+        INBOXES = 200
+    };
+    struct store_world world;
+    world_init_with_alice(&world);
+    for (int i = 2; i <= INBOXES; i++) {
+        char json[128];
+        snprintf(json, sizeof(json), "{\"id\": \"in-%d\", \"email_address\": \"box%d@inbox.example\"}", i, i);
+        fake_service_add_inbox(world.fake, json);
+    }
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    for (int i = 1; i < INBOXES; i++) {
+        char id[16];
+        snprintf(id, sizeof(id), "in-%d", i);
+        fake_service_remove_inbox(world.fake, id);
+    }
+    assert_int_equal(world_sync(&world), 0);
+    for (int i = 0; i < 2; i++) {
+        world_restart(&world);
+        assert_inboxes(&world, "box200@inbox.example");
+    }
+    world_release(&world);
+}
+
 static void a_lost_inbox_does_not_lend_its_mail_to_another(void **state)
 {
     (void)state;
@@ -614,6 +642,7 @@ int main(void)
         /* First: it forks, which is only safe while no other thread was started. */
         cmocka_unit_test(what_a_kill_leaves_of_a_first_sync_is_right_and_made_whole),
         cmocka_unit_test(a_cache_torn_anywhere_opens_and_is_made_whole),
+        cmocka_unit_test(the_last_of_many_inboxes_is_there_after_the_others_went),
         cmocka_unit_test(a_lost_inbox_does_not_lend_its_mail_to_another),
         cmocka_unit_test(the_number_of_a_lost_text_is_not_given_again),
         cmocka_unit_test(a_page_that_cannot_be_read_costs_what_stood_there),
