@@ -1239,6 +1239,21 @@ static size_t mbox_line_len(const char *bytes, size_t len)
     return newline == NULL ? len : (size_t)(newline - bytes) + 1;
 }
 
+/* Whether another message of an mbox file follows: a blank line, and a line as above with a header behind it.
+ */
+static bool has_second_message(const char *bytes, size_t len)
+{
+    const char *end = bytes + len;
+    for (const char *at = bytes; (at = memmem(at, (size_t)(end - at), "\nFrom ", 6)) != NULL; at++) {
+        bool is_behind_blank =
+            at > bytes && (at[-1] == '\n' || (at[-1] == '\r' && at > bytes + 1 && at[-2] == '\n'));
+        const char *header = at + 1 + mbox_line_len(at + 1, (size_t)(end - at) - 1);
+        if (is_behind_blank && header_name_len(header, (size_t)(end - header)) > 0)
+            return true;
+    }
+    return false;
+}
+
 static int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len)
 {
     struct header_section section = {0};
@@ -1246,6 +1261,9 @@ static int draft_read_mime(struct draft_reading *reading, const char *bytes, siz
     size_t skipped = mbox_line_len(bytes, len);
     bytes += skipped;
     len -= skipped;
+    if (skipped > 0 && has_second_message(bytes, len))
+        return reason_give(reading->ret_reason, -EBADMSG,
+                           "a mailbox with more than one message; hand in each by itself");
     int error = read_message_header_section(reading, bytes, len, &section);
     if (error != 0)
         return error;
