@@ -345,8 +345,9 @@ static bool replaces_waiting(const struct renaming *renaming)
 }
 
 /* The edited text takes the name and the place in the queue of the message that waits. The same write makes
- * durable that it does, so that no crash leaves both to be sent, or neither. Of two files on hold that have
- * one name after a crash, recovery keeps the one of the greater order: it took the name of the other. */
+ * durable that it does, so that no crash leaves both to be sent, or neither. An envelope names one message
+ * that it supersedes, so what either of the two superseded before is removed first. Of two files on hold that
+ * have one name after a crash, recovery keeps the one of the greater order: it took the name of the other. */
 static int commit(struct renaming *renaming, struct transition *transition)
 {
     int error = 0;
@@ -355,6 +356,10 @@ static int commit(struct renaming *renaming, struct transition *transition)
         error = spool_take_number(renaming->outbox->spool, &transition->next.order);
     if (replaces_waiting(renaming)) {
         const struct envelope *waiting = &renaming->replaced->envelope;
+        if (error == 0)
+            error = transition_remove_superseded(renaming->outbox, renaming->replaced);
+        if (error == 0)
+            error = transition_remove_superseded(renaming->outbox, renaming->item);
         transition->next.supersedes = waiting->number;
         if (waiting->order < transition->next.order)
             transition->next.order = waiting->order;
@@ -739,7 +744,9 @@ static int remove_claimed(struct outbox *outbox, struct item *item)
         return transition_hide(outbox, item);
     if (!is_key_awaited(outbox, item))
         return transition_remove(outbox, item);
-    int error = spool_remove_data(outbox->spool, item->number);
+    int error = transition_remove_superseded(outbox, item);
+    if (error == 0)
+        error = spool_remove_data(outbox->spool, item->number);
     if (error == 0)
         forget_or_remember(outbox, item);
     return error;
@@ -1026,7 +1033,9 @@ static int take_out_claimed(struct outbox *outbox, struct item *item, int dir_fd
     pthread_mutex_unlock(&outbox->lock);
     if (is_in_use || !(item_state_may_follow(item->state, ITEM_GONE)))
         return -EBUSY;
-    int error = spool_take_out(outbox->spool, item->number, dir_fd, draft_name, flags);
+    int error = transition_remove_superseded(outbox, item);
+    if (error == 0)
+        error = spool_take_out(outbox->spool, item->number, dir_fd, draft_name, flags);
     if (error == 0)
         forget_or_remember(outbox, item);
     return error == -EINVAL || error == -EXDEV ? -EIO : error;

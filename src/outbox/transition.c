@@ -708,11 +708,22 @@ static void transition_forget_locked(struct outbox *outbox, struct item *item)
     item_unref(item);
 }
 
+int transition_remove_superseded(struct outbox *outbox, const struct item *item)
+{
+    pthread_mutex_lock(&outbox->lock);
+    const struct item *superseded = item_table_get(&outbox->table, item->envelope.supersedes);
+    uint64_t number = superseded != NULL && superseded->envelope.is_hidden ? superseded->number : 0;
+    pthread_mutex_unlock(&outbox->lock);
+    return number == 0 ? 0 : spool_remove(outbox->spool, number);
+}
+
 int transition_remove(struct outbox *outbox, struct item *item)
 {
     if (!item_state_may_follow(item->state, ITEM_GONE))
         return -EBUSY;
-    int error = spool_remove(outbox->spool, item->number);
+    int error = transition_remove_superseded(outbox, item);
+    if (error == 0)
+        error = spool_remove(outbox->spool, item->number);
     if (error != 0)
         return error;
     pthread_mutex_lock(&outbox->lock);

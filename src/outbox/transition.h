@@ -176,7 +176,14 @@ int transition_hide(struct outbox *outbox, struct item *item);
  * finds two items of one name, and hides the older. */
 void transition_hide_replaced(struct outbox *outbox, struct item *item);
 
-/* Removes the item from the spool and from memory. It is claimed, the lock not held. Waits for the disk. */
+/* Before the content or the envelope of an item goes: removes the files of the message that it supersedes, of
+ * which its envelope alone says that it is not to be sent. Where the disk let that one go, nothing is to be
+ * done. Else it is hidden, and waits for binding_collect(); its claim is not needed, for nothing else becomes
+ * of it. Waits for the disk. */
+int transition_remove_superseded(struct outbox *outbox, const struct item *item);
+
+/* Removes the item, and first what it supersedes, from the spool and from memory. It is claimed, the lock not
+ * held. Waits for the disk. */
 int transition_remove(struct outbox *outbox, struct item *item);
 
 /* Writes one of the envelopes that the disk did not take before; whether there was one, and the disk took it.

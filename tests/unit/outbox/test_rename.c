@@ -26,6 +26,20 @@ int fsync(int fd)
     return (int)syscall(SYS_fsync, fd);
 }
 
+/* The end of the names of files that the disk does not let go; NULL: it lets all go. */
+static _Atomic(const char *) staying;
+
+/* Takes the place of libc's. */
+int unlinkat(int dir_fd, const char *path, int flags)
+{
+    const char *end = atomic_load(&staying);
+    if (end != NULL && strlen(path) >= strlen(end) && strcmp(path + strlen(path) - strlen(end), end) == 0) {
+        errno = EIO;
+        return -1;
+    }
+    return (int)syscall(SYS_unlinkat, dir_fd, path, flags);
+}
+
 static void names_that_are_taken_get_a_number(void **state)
 {
     struct world *world = *state;
@@ -592,6 +606,54 @@ static void a_text_that_is_out_takes_the_place_whatever_the_disk_says(void **sta
     assert_int_equal(sends(world), 2);
     world_reopen(world);
     assert_true(shown_contains(world, SENT, "letter.receipt.json", "Is out already."));
+}
+
+/* The edited text alone says that the old one is not to be sent, and the disk did not let that one go. So
+ * whatever takes the edited text away takes the old one away first. */
+static void what_was_edited_is_not_sent_once_the_edited_text_is_gone(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        void *made;
+        assert_int_equal(world_setup(&made), 0);
+        struct world *world = made;
+        fake_service_set_reachable(world->fake, false);
+        assert_int_equal(mail(world, "letter", MESSAGE), 0);
+        assert_int_equal(settle(world), -EAGAIN);
+        await_paused(world, true);
+        read_as(world, "letter", WRITER);
+        write_as(world, "1st", MESSAGE "first\n", WRITER);
+        atomic_store(&staying, ".data");
+        assert_int_equal(rename_as(world, "1st", "letter", WRITER), 0);
+        if (i == 0) {
+            assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "letter"), -EIO);
+            assert_int_equal(
+                outbox_take_out(world->outbox, OUTBOX_FOLDER_OUTBOX, "letter", world->drafts, "1st", 0),
+                -EIO);
+            assert_true(shown_contains(world, OUT, "letter", "first"));
+        }
+        atomic_store(&staying, NULL);
+        if (i == 2) { /* edited again */
+            write_as(world, "2nd", MESSAGE "second\n", WRITER);
+            assert_int_equal(rename_as(world, "2nd", "letter", WRITER), 0);
+        } else if (i == 3) { /* the edited text takes the place of another message, too */
+            assert_int_equal(mail(world, "other", MESSAGE "other\n"), 0);
+            read_as(world, "other", WRITER);
+            assert_int_equal(rename_as(world, "letter", "other", WRITER), 0);
+            assert_int_equal(rename_as(world, "other", "letter", WRITER), 0);
+        }
+        if (i == 1)
+            assert_int_equal(
+                outbox_take_out(world->outbox, OUTBOX_FOLDER_OUTBOX, "letter", world->drafts, "1st", 0), 0);
+        else
+            assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "letter"), 0);
+        unsigned int before = sends(world);
+        fake_service_set_reachable(world->fake, true);
+        world_reopen(world);
+        assert_int_equal(settle(world), 0);
+        assert_int_equal(sends(world), before);
+        world_teardown(&made);
+    }
 }
 
 struct edit_watch {
@@ -1183,6 +1245,7 @@ int main(void)
         WORLD_TEST(what_is_saved_unedited_is_the_same_message),
         WORLD_TEST(what_may_have_been_sent_leaves_a_word),
         WORLD_TEST(a_text_that_is_out_takes_the_place_whatever_the_disk_says),
+        cmocka_unit_test(what_was_edited_is_not_sent_once_the_edited_text_is_gone),
         WORLD_TEST(an_edited_text_that_can_be_removed_has_no_old_one_behind_it),
         WORLD_TEST(what_is_saved_unedited_beside_its_backup_keeps_its_key),
         WORLD_TEST(a_backup_that_is_removed_leaves_its_key_to_the_same_text),
