@@ -376,7 +376,7 @@ static int drop_copy(struct renaming *renaming)
         renaming->replaced->opener = renaming->asker.process;
         pthread_mutex_unlock(&renaming->outbox->lock);
     }
-    return transition_remove(renaming->outbox, renaming->item);
+    return transition_discard(renaming->outbox, renaming->item);
 }
 
 static int set_name(struct transition *transition, const char *name)

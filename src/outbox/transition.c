@@ -732,6 +732,23 @@ int transition_remove(struct outbox *outbox, struct item *item)
     return 0;
 }
 
+/* It is told as removed, and its files are there still: from now on nobody sees it, and it is not sent. As an
+ * unneeded item it is removed later. */
+static int put_away(struct outbox *outbox, struct item *item)
+{
+    _cleanup_transition_ struct transition transition;
+    int error = transition_begin(outbox, item, ITEM_ON_HOLD, &transition);
+    transition.next.is_hidden = true;
+    transition.is_forced = true;
+    return error != 0 ? error : transition_commit(&transition, item);
+}
+
+int transition_discard(struct outbox *outbox, struct item *item)
+{
+    int error = transition_remove(outbox, item);
+    return error != 0 ? put_away(outbox, item) : 0;
+}
+
 /* ---------------------------------------------------------------- envelopes that the disk did not take */
 
 static struct item *claim_unsaved_locked(struct outbox *outbox)

@@ -185,6 +185,9 @@ int transition_remove_superseded(struct outbox *outbox, const struct item *item)
 /* Removes the item, and first what it supersedes, from the spool and from memory. It is claimed, the lock not
  * held. Waits for the disk. */
 int transition_remove(struct outbox *outbox, struct item *item);
+/* The same of a message that must not be sent, whatever the disk says: where it does not let the message go,
+ * it is hidden and on hold, for binding_collect(). 0 or -ENOMEM. */
+int transition_discard(struct outbox *outbox, struct item *item);
 
 /* Writes one of the envelopes that the disk did not take before; whether there was one, and the disk took it.
  * Waits for the disk. */

@@ -772,6 +772,46 @@ static void what_is_saved_unedited_while_it_is_being_sent_is_the_same_message(vo
     assert_true(is_listed(world, SENT, "letter"));
 }
 
+/* The disk does not let the copy go, whatever the name of its temporary file is. It is not sent beside the
+ * message, nor after a restart, and is removed later. */
+static void a_copy_that_the_disk_keeps_is_not_sent(void **state)
+{
+    static const char *const temporary[] = {"saved", ".saved"};
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        void *made;
+        char path[64];
+        const char *name = temporary[i % 2];
+        assert_int_equal(world_setup(&made), 0);
+        struct world *world = made;
+        fake_service_set_reachable(world->fake, false);
+        assert_int_equal(mail(world, "letter", MESSAGE), 0);
+        assert_int_equal(settle(world), -EAGAIN);
+        await_paused(world, true);
+        read_as(world, "letter", WRITER);
+        write_as(world, name, MESSAGE, WRITER);
+        snprintf(path, sizeof(path), "spool/%" PRIu64 ".data", number_of(world, OUT, name));
+        atomic_store(&staying, ".data");
+        assert_int_equal(rename_as(world, name, "letter", WRITER), 0);
+        atomic_store(&staying, NULL);
+        assert_false(is_listed(world, OUT, name));
+        assert_true(is_listed(world, OUT, "letter"));
+        assert_int_equal(faccessat(world->dir.fd, path, F_OK, 0), 0);
+        fake_service_set_reachable(world->fake, true);
+        if (i >= 2)
+            world_reopen(world);
+        outbox_wake(world->outbox);
+        await_news(world, EVENT_SENT, "sent/letter");
+        assert_int_equal(settle(world), 0);
+        assert_int_equal(fake_service_count_sent(world->fake, false), 1);
+        fake_clock_advance(&world->clock, 20 * 1000);
+        for (int tries = 0; tries < 20000 && faccessat(world->dir.fd, path, F_OK, 0) == 0; tries++)
+            usleep(1000);
+        assert_int_equal(faccessat(world->dir.fd, path, F_OK, 0), -1);
+        world_teardown(&made);
+    }
+}
+
 /* A message that was saved with another attachment of the same name is another message. */
 static void the_same_text_with_another_attachment_is_edited(void **state)
 {
@@ -1243,6 +1283,7 @@ int main(void)
         WORLD_TEST(a_name_that_is_taken_by_a_message_that_waits),
         WORLD_TEST(what_was_read_before_its_release_came_is_edited_too),
         WORLD_TEST(what_is_saved_unedited_is_the_same_message),
+        cmocka_unit_test(a_copy_that_the_disk_keeps_is_not_sent),
         WORLD_TEST(what_may_have_been_sent_leaves_a_word),
         WORLD_TEST(a_text_that_is_out_takes_the_place_whatever_the_disk_says),
         cmocka_unit_test(what_was_edited_is_not_sent_once_the_edited_text_is_gone),
