@@ -676,6 +676,14 @@ int spool_take_out(struct spool *spool, uint64_t number, int dir_fd, const char 
     return 0;
 }
 
+bool spool_has_data(struct spool *spool, uint64_t number)
+{
+    char name[NAME_SIZE];
+    struct stat status;
+    data_name(number, name);
+    return fstatat(spool->dir_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
+}
+
 static int unlink_data(struct spool *spool, uint64_t number)
 {
     char name[NAME_SIZE];

@@ -51,6 +51,8 @@ int spool_take_in(struct spool *spool, uint64_t number, int dir_fd, const char *
 /* Renames the content of `number` out. `flags`: RENAME_NOREPLACE or 0. */
 int spool_take_out(struct spool *spool, uint64_t number, int dir_fd, const char *name, unsigned int flags);
 
+/* Whether the content is there, as far as the disk says. */
+bool spool_has_data(struct spool *spool, uint64_t number);
 /* Removes the content alone. */
 int spool_remove_data(struct spool *spool, uint64_t number);
 /* Removes content and envelope, in that order; what is not there is no error. */

@@ -717,23 +717,14 @@ int transition_remove_superseded(struct outbox *outbox, const struct item *item)
     return number == 0 ? 0 : spool_remove(outbox->spool, number);
 }
 
-int transition_remove(struct outbox *outbox, struct item *item)
+/* Else it is put away already, or stands for a key alone. */
+static bool can_be_put_away(const struct item *item)
 {
-    if (!item_state_may_follow(item->state, ITEM_GONE))
-        return -EBUSY;
-    int error = transition_remove_superseded(outbox, item);
-    if (error == 0)
-        error = spool_remove(outbox->spool, item->number);
-    if (error != 0)
-        return error;
-    pthread_mutex_lock(&outbox->lock);
-    transition_forget_locked(outbox, item);
-    pthread_mutex_unlock(&outbox->lock);
-    return 0;
+    return !item->envelope.is_hidden && item_state_may_follow(item->state, ITEM_ON_HOLD);
 }
 
-/* It is told as removed, and its files are there still: from now on nobody sees it, and it is not sent. As an
- * unneeded item it is removed later. */
+/* It is told as removed, and of its files some are there still: from now on nobody sees it, and it is not
+ * sent. As an unneeded item it is removed later. */
 static int put_away(struct outbox *outbox, struct item *item)
 {
     _cleanup_transition_ struct transition transition;
@@ -741,6 +732,23 @@ static int put_away(struct outbox *outbox, struct item *item)
     transition.next.is_hidden = true;
     transition.is_forced = true;
     return error != 0 ? error : transition_commit(&transition, item);
+}
+
+int transition_remove(struct outbox *outbox, struct item *item)
+{
+    if (!item_state_may_follow(item->state, ITEM_GONE))
+        return -EBUSY;
+    int error = transition_remove_superseded(outbox, item);
+    if (error == 0)
+        error = spool_remove(outbox->spool, item->number);
+    if (error != 0 && can_be_put_away(item) && !spool_has_data(outbox->spool, item->number))
+        return put_away(outbox, item);
+    if (error != 0)
+        return error;
+    pthread_mutex_lock(&outbox->lock);
+    transition_forget_locked(outbox, item);
+    pthread_mutex_unlock(&outbox->lock);
+    return 0;
 }
 
 int transition_discard(struct outbox *outbox, struct item *item)

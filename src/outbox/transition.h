@@ -182,8 +182,9 @@ void transition_hide_replaced(struct outbox *outbox, struct item *item);
  * of it. Waits for the disk. */
 int transition_remove_superseded(struct outbox *outbox, const struct item *item);
 
-/* Removes the item, and first what it supersedes, from the spool and from memory. It is claimed, the lock not
- * held. Waits for the disk. */
+/* Removes the item, and first what it supersedes, from the spool and from memory. Where the disk fails once
+ * the content is gone, the item is hidden and on hold, and binding_collect() removes the rest. It is claimed,
+ * the lock not held. Waits for the disk. 0, -EBUSY, -ENOMEM, or of the disk: the content is there. */
 int transition_remove(struct outbox *outbox, struct item *item);
 /* The same of a message that must not be sent, whatever the disk says: where it does not let the message go,
  * it is hidden and on hold, for binding_collect(). 0 or -ENOMEM. */

@@ -266,6 +266,62 @@ static void rm_cancels(void **state)
     assert_int_equal(fake_service_count_sent(world->fake, false), 0);
 }
 
+static void await_no_file(struct world *world, uint64_t number, const char *end)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "spool/%" PRIu64 "%s", number, end);
+    for (int tries = 0; tries < 20000 && faccessat(world->dir.fd, path, F_OK, 0) == 0; tries++)
+        usleep(1000);
+    assert_int_equal(faccessat(world->dir.fd, path, F_OK, 0), -1);
+}
+
+/* The content is gone, and then the disk fails. Were the envelope to stand for the message still, that one
+ * would be tried for ever, and with no content. */
+static void what_lost_its_content_is_removed(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        void *made;
+        int folder = i % 4 == 3 ? ATTACHED : OUT;
+        int error;
+        assert_int_equal(world_setup(&made), 0);
+        struct world *world = made;
+        fake_service_set_reachable(world->fake, false);
+        assert_int_equal(mail(world, "other", MESSAGE), 0);
+        assert_int_equal(settle(world), -EAGAIN);
+        await_paused(world, true);
+        copy_in(world, folder, "m", MESSAGE);
+        assert_int_equal(settle_uploads(world), folder == OUT ? 0 : -EAGAIN);
+        uint64_t number = number_of(world, folder, "m");
+        if (i % 4 == 1)
+            atomic_store(&folders_fail, true);
+        else
+            atomic_store(&staying, ".json");
+        if (i % 4 == 2)
+            error =
+                outbox_take_out(world->outbox, (enum outbox_folder)folder, "m", world->drafts, "draft", 0);
+        else
+            error = outbox_unlink(world->outbox, (enum outbox_folder)folder, "m");
+        atomic_store(&folders_fail, false);
+        atomic_store(&staying, NULL);
+        assert_int_equal(error, 0);
+        assert_false(is_listed(world, folder, "m"));
+        fake_service_set_reachable(world->fake, true);
+        unsigned int uploads = fake_service_count(world->fake, FAKE_UPLOAD);
+        if (i >= 4)
+            world_reopen(world);
+        outbox_wake(world->outbox);
+        assert_int_equal(settle(world), 0);
+        assert_int_equal(settle_uploads(world), 0);
+        fake_clock_advance(&world->clock, 20 * 1000);
+        await_no_file(world, number, ".json");
+        assert_false(is_listed(world, FAILED, "m"));
+        assert_int_equal(fake_service_count_sent(world->fake, false), 1); /* the other */
+        assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), uploads);
+        world_teardown(&made);
+    }
+}
+
 static void a_temporary_file_that_is_renamed_into_place_is_sent(void **state)
 {
     struct world *world = *state;
@@ -780,7 +836,6 @@ static void a_copy_that_the_disk_keeps_is_not_sent(void **state)
     (void)state;
     for (int i = 0; i < 4; i++) {
         void *made;
-        char path[64];
         const char *name = temporary[i % 2];
         assert_int_equal(world_setup(&made), 0);
         struct world *world = made;
@@ -790,13 +845,12 @@ static void a_copy_that_the_disk_keeps_is_not_sent(void **state)
         await_paused(world, true);
         read_as(world, "letter", WRITER);
         write_as(world, name, MESSAGE, WRITER);
-        snprintf(path, sizeof(path), "spool/%" PRIu64 ".data", number_of(world, OUT, name));
+        uint64_t number = number_of(world, OUT, name);
         atomic_store(&staying, ".data");
         assert_int_equal(rename_as(world, name, "letter", WRITER), 0);
         atomic_store(&staying, NULL);
         assert_false(is_listed(world, OUT, name));
         assert_true(is_listed(world, OUT, "letter"));
-        assert_int_equal(faccessat(world->dir.fd, path, F_OK, 0), 0);
         fake_service_set_reachable(world->fake, true);
         if (i >= 2)
             world_reopen(world);
@@ -805,9 +859,7 @@ static void a_copy_that_the_disk_keeps_is_not_sent(void **state)
         assert_int_equal(settle(world), 0);
         assert_int_equal(fake_service_count_sent(world->fake, false), 1);
         fake_clock_advance(&world->clock, 20 * 1000);
-        for (int tries = 0; tries < 20000 && faccessat(world->dir.fd, path, F_OK, 0) == 0; tries++)
-            usleep(1000);
-        assert_int_equal(faccessat(world->dir.fd, path, F_OK, 0), -1);
+        await_no_file(world, number, ".data");
         world_teardown(&made);
     }
 }
@@ -1273,6 +1325,7 @@ int main(void)
         WORLD_TEST(a_rename_that_is_not_durable_is_none),
         WORLD_TEST(a_rename_to_a_name_never_sent_cancels),
         WORLD_TEST(rm_cancels),
+        cmocka_unit_test(what_lost_its_content_is_removed),
         WORLD_TEST(a_temporary_file_that_is_renamed_into_place_is_sent),
         WORLD_TEST(a_file_that_is_written_can_be_renamed),
         WORLD_TEST(what_is_out_is_renamed_by_its_writer_alone),
