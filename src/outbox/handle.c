@@ -360,7 +360,8 @@ static void writer_finish(struct outbox *outbox, struct item *item)
             settle_into_failed(outbox, item, ITEM_FAILED, 0, reason != NULL ? reason : strerror(-error));
     }
     pthread_mutex_lock(&outbox->lock);
-    reset_writing_locked(item);
+    if (item->state != ITEM_WRITING) /* else there was no memory to record what became of it */
+        reset_writing_locked(item);
     pthread_mutex_unlock(&outbox->lock);
 }
 

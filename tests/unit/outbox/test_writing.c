@@ -58,6 +58,28 @@ static void what_is_interrupted_is_not_sent_for_want_of_memory(void **state)
     assert_int_equal(sends(world), 0);
 }
 
+/* There is no memory to record it, so the file stays where it is; and it is interrupted still when it is
+ * closed once more. */
+static void what_is_interrupted_stays_so_for_want_of_memory(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = create(world, OUT, "m.eml");
+    append(handle, MESSAGE, 0);
+    assert_int_equal(outbox_write(handle, "More.\n", 6, INT64_C(1) << 40, 0), -EFBIG);
+    assert_int_equal(outbox_flush(handle, 0), 0);
+    atomic_store(&is_memory_full, true);
+    outbox_release(handle);
+    atomic_store(&is_memory_full, false);
+    assert_true(is_listed(world, OUT, "m.eml"));
+    assert_int_equal(
+        outbox_open_item(world->outbox, number_of(world, OUT, "m.eml"), OUTBOX_CONTENT, O_WRONLY, 0, &handle),
+        0);
+    finish(handle);
+    assert_int_equal(settle(world), -EIO);
+    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "the file became larger"));
+    assert_int_equal(sends(world), 0);
+}
+
 static void each_fsync_makes_durable_what_was_written_before_it(void **state)
 {
     struct world *world = *state;
@@ -626,6 +648,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WORLD_TEST(two_writers_hand_in_once_at_the_last_release),
         WORLD_TEST(what_is_interrupted_is_not_sent_for_want_of_memory),
+        WORLD_TEST(what_is_interrupted_stays_so_for_want_of_memory),
         WORLD_TEST(each_fsync_makes_durable_what_was_written_before_it),
         WORLD_TEST(an_fsync_does_not_return_before_another_has_made_durable),
         WORLD_TEST(what_two_programs_write_at_once_is_never_sent),
