@@ -276,7 +276,7 @@ static struct item *find_read_and_out_locked(const struct renaming *renaming)
 static struct item *find_too_late_locked(const struct renaming *renaming)
 {
     struct item *item = item_table_find(&renaming->outbox->table, renaming->to, renaming->new_name);
-    return item != NULL ? item : find_read_and_out_locked(renaming);
+    return item != NULL && is_superseded(renaming, item) ? item : find_read_and_out_locked(renaming);
 }
 
 /* The text that is renamed comes too late. Who wrote the message that is out, and did not edit another one by
@@ -302,13 +302,16 @@ static int take_target_locked(struct renaming *renaming, bool is_exclusive)
     struct outbox *outbox = renaming->outbox;
     int error =
         claim_target_locked(outbox, renaming->to, renaming->new_name, is_exclusive, &renaming->replaced);
-    if (error == 0 && renaming->replaced == NULL && !is_exclusive)
+    if (error == 0 && !is_exclusive)
         compare_with_what_is_out(renaming);
     if (is_exclusive || (error != -EEXIST && error != -EBUSY))
         return error;
     int edited = supersede_locked(renaming);
     if (edited == 0 || edited == -EAGAIN)
         return edited;
+    compare_with_what_is_out(renaming);
+    if (renaming->refusal != NULL || renaming->is_unedited)
+        return 0;
     if (!is_handed_in_by_asker(renaming) || (edited == -EBUSY && renaming->item->state == ITEM_QUEUED))
         return edited == -EBUSY ? edited : error;
     if (renaming->is_out) /* it has its name in sent/ or failed/ */
@@ -368,15 +371,18 @@ static int commit(struct renaming *renaming, struct transition *transition)
 }
 
 /* The message was saved as it is. It keeps its key and its attempts, so that it is not sent twice, and the
- * copy is removed. */
+ * copy is removed; and so is a file on hold whose name the copy was to take. */
 static int drop_copy(struct renaming *renaming)
 {
-    if (renaming->replaced != NULL) {
+    int error = transition_discard(renaming->outbox, renaming->item);
+    if (replaces_waiting(renaming)) {
         pthread_mutex_lock(&renaming->outbox->lock);
         renaming->replaced->opener = renaming->asker.process;
         pthread_mutex_unlock(&renaming->outbox->lock);
+    } else if (renaming->replaced != NULL && error == 0) {
+        error = transition_discard(renaming->outbox, renaming->replaced);
     }
-    return transition_discard(renaming->outbox, renaming->item);
+    return error;
 }
 
 static int set_name(struct transition *transition, const char *name)

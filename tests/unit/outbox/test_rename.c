@@ -978,6 +978,55 @@ static void an_edit_that_comes_too_late_is_not_sent(void **state)
     }
 }
 
+/* Something has the name again: an empty file, as of an editor that takes the name first, one that is open,
+ * or the message of another program. The edit comes too late all the same; a text that was saved as it was is
+ * the message that is out. */
+static void an_edit_that_comes_too_late_finds_another_file_in_its_place(void **state)
+{
+    static const char *const temporary[] = {"edited", ".edited"};
+    (void)state;
+    for (int i = 0; i < 12; i++) {
+        void *made;
+        const char *name = temporary[i % 2];
+        bool is_edited = i / 2 % 2 == 0;
+        bool is_open = i / 4 == 1;
+        bool is_message = i / 4 == 2;
+        struct outbox_handle *handle = NULL;
+        assert_int_equal(world_setup(&made), 0);
+        struct world *world = made;
+        mail_and_read(world, "letter", MESSAGE, getpid());
+        let_out(world, "letter");
+        if (is_open) {
+            handle = create(world, OUT, "letter");
+        } else if (is_message) {
+            fake_service_close_gate(world->fake, FAKE_SEND);
+            assert_int_equal(mail(world, "letter", MESSAGE "Another.\n"), 0);
+            fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+        } else {
+            write_as(world, "letter", "", getpid());
+        }
+        assert_true(is_listed(world, OUT, "letter"));
+        write_as(world, name, is_edited ? MESSAGE "More.\n" : MESSAGE, getpid());
+        assert_int_equal(rename_as(world, name, "letter", getpid()), is_edited ? -EBUSY : 0);
+        assert_int_equal(is_listed(world, OUT, name), is_edited);
+        assert_int_equal(is_listed(world, OUT, "letter"), is_edited || is_open || is_message);
+        if (is_open)
+            finish(handle);
+        fake_service_open_gate(world->fake, FAKE_SEND);
+        fake_clock_advance(&world->clock, 20 * 1000);
+        assert_int_equal(settle(world), 0);
+        world_reopen(world);
+        assert_int_equal(settle(world), 0);
+        assert_int_equal(fake_service_count_sent(world->fake, false), is_message ? 2 : 1);
+        if (is_edited) { /* long after, it takes the name */
+            assert_int_equal(rename_as(world, name, "letter", getpid()), 0);
+            assert_int_equal(settle(world), 0);
+            assert_int_equal(fake_service_count_sent(world->fake, false), is_message ? 3 : 2);
+        }
+        world_teardown(&made);
+    }
+}
+
 /* The disk does not take the envelope in which it is on hold. */
 static void an_edit_that_comes_too_late_is_not_sent_by_a_disk_that_fails(void **state)
 {
@@ -1347,6 +1396,7 @@ int main(void)
         WORLD_TEST(the_same_text_with_another_attachment_is_edited),
         WORLD_TEST(an_editor_that_saves_again_supersedes_what_it_saved),
         cmocka_unit_test(an_edit_that_comes_too_late_is_not_sent),
+        cmocka_unit_test(an_edit_that_comes_too_late_finds_another_file_in_its_place),
         WORLD_TEST(an_edit_that_comes_too_late_is_not_sent_by_a_disk_that_fails),
         WORLD_TEST(what_the_disk_did_not_take_is_tried_once_more_at_the_end),
         cmocka_unit_test(an_edit_that_is_open_is_interrupted),
