@@ -664,20 +664,20 @@ static void tell_it_waits(const struct outbox_handle *handle)
                   "drafts/ to change it");
 }
 
-/* Programs open what they have written once more to set its times through the descriptor, as Node's fs-extra
- * does, for reading and writing. They must not be told of a failure where the message goes out all the same.
- * So who made the message may open it; a write would get EBUSY. */
+/* Programs open what they have written once more, and write nothing: to set its times through the descriptor,
+ * as Node's fs-extra, or to look at them, as Emacs. They must not be told of a failure where the message goes
+ * out all the same. So who made the message may open it; a write gets EBUSY. When it is out, who opens it for
+ * writing alone begins another message. */
 static bool may_touch(const struct outbox_handle *handle, int flags)
 {
     struct outbox *outbox = handle->outbox;
     const struct item *item = handle->item;
-    if (item == NULL || handle->kind != ENVELOPE_MESSAGE ||
-        (flags & (O_ACCMODE | O_TRUNC | O_APPEND)) != O_RDWR)
+    if (item == NULL || handle->kind != ENVELOPE_MESSAGE || (flags & (O_TRUNC | O_APPEND)) != 0)
         return false;
     const struct item_asker asker = {.task = handle->opener, .process = writer_process(handle->opener)};
     pthread_mutex_lock(&outbox->lock);
-    bool is_in_outbox = item_folder(item) == OUTBOX_FOLDER_OUTBOX;
-    bool is_known = is_in_outbox || item_table_has_left(&outbox->table, item->number);
+    bool is_known = item_folder(item) == OUTBOX_FOLDER_OUTBOX ||
+                    ((flags & O_ACCMODE) == O_RDWR && item_table_has_left(&outbox->table, item->number));
     bool may_touch = is_known && item_was_made_by(item, &asker);
     pthread_mutex_unlock(&outbox->lock);
     return may_touch;
@@ -754,8 +754,10 @@ static int begin_writing(struct outbox_handle *handle, off_t keep_bytes)
 {
     if (handle->fd < 0)
         return -EBADF;
-    if (!handle->may_write)
-        return -EBUSY; /* may_touch() */
+    if (!handle->may_write) { /* may_touch() */
+        tell_it_waits(handle);
+        return -EBUSY;
+    }
     int error = writer_begin(handle->outbox, handle->item, keep_bytes);
     pthread_mutex_lock(&handle->outbox->lock);
     bool is_gone = handle->item->state == ITEM_GONE;

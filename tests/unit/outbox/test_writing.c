@@ -530,7 +530,8 @@ static void queued_and_settled_files_cannot_be_written(void **state)
     fake_service_set_reachable(world->fake, false);
     copy_in(world, OUT, "m.eml", MESSAGE);
     uint64_t number = number_of(world, OUT, "m.eml");
-    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY, 0, &handle), -EBUSY);
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY | O_APPEND, 0, &handle),
+                     -EBUSY);
     assert_int_equal(outbox_set_size(world->outbox, number, NULL, 0, 0), -EBUSY);
     assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDONLY | O_TRUNC, 0, &handle),
                      -EBUSY);
@@ -561,6 +562,9 @@ static void who_made_a_message_may_open_it_once_more_but_not_write(void **state)
     uint64_t number = number_of(world, OUT, "m.eml");
 
     assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, 1, &handle), -EBUSY);
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY, 1, &handle), -EBUSY);
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY, maker, &handle), 0);
+    outbox_release(handle);
     assert_int_equal(
         outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR | O_APPEND, maker, &handle), -EBUSY);
     for (int is_out = 0; is_out < 2; is_out++) {
