@@ -41,7 +41,8 @@ static bool has_to_wait(struct outbox *outbox, const struct item *item)
         return false;
     if (suspension->reason != SUSPENSION_NONE && (suspension->is_probing || suspension->until_ms > now))
         return true;
-    if (item->envelope.kind == ENVELOPE_MESSAGE && !quota_is_left(&outbox->quota, outbox_realtime_ms(outbox)))
+    if (item->envelope.kind == ENVELOPE_MESSAGE &&
+        quota_is_used_up(&outbox->quota, outbox_realtime_ms(outbox)))
         return true;
     for (size_t i = 0; i < item->bound_len; i++)
         if (item->bound[i] != NULL && has_to_wait(outbox, item->bound[i]))

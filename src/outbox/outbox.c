@@ -281,7 +281,7 @@ static int64_t next_attempt_locked(struct outbox *outbox)
     if (outbox->queue.uploads.len > 0)
         take_suspension_time(&outbox->suspensions[ENVELOPE_ATTACHMENT], now, &next);
     int64_t realtime = outbox_realtime_ms(outbox);
-    if (outbox->queue.messages > 0 && next == 0 && !quota_is_left(&outbox->quota, realtime))
+    if (outbox->queue.messages > 0 && next == 0 && quota_is_used_up(&outbox->quota, realtime))
         return realtime + quota_wait_ms(realtime);
     return next == 0 ? 0 : realtime + next - now;
 }

@@ -314,15 +314,16 @@ static void turn_day(struct quota *quota, int64_t now_ms)
     quota->count = 0;
 }
 
-bool quota_is_left(struct quota *quota, int64_t now_ms)
+bool quota_is_used_up(struct quota *quota, int64_t now_ms)
 {
     turn_day(quota, now_ms);
-    return quota->limit < 0 || quota->count + quota->under_way < quota->limit;
+    return quota->limit >= 0 && quota->count >= quota->limit;
 }
 
 bool quota_enter(struct quota *quota, int64_t now_ms)
 {
-    bool is_left = quota_is_left(quota, now_ms);
+    turn_day(quota, now_ms);
+    bool is_left = quota->limit < 0 || quota->count + quota->under_way < quota->limit;
     if (is_left)
         quota->under_way++;
     return is_left;

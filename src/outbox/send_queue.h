@@ -131,9 +131,10 @@ int64_t quota_day_of(int64_t realtime_ms);
 /* The count is at least this, whatever the file said: what the envelopes say. */
 void quota_raise(struct quota *quota, int64_t day, int64_t count);
 
-/* Counts an attempt as under way; false: the quota of the day is used up. */
+/* Counts an attempt as under way; false: the quota of the day is used up, or would be by the attempts that
+ * are under way. These may be refused, and then somebody else's turn comes. */
 bool quota_enter(struct quota *quota, int64_t now_ms);
-bool quota_is_left(struct quota *quota, int64_t now_ms);
+bool quota_is_used_up(struct quota *quota, int64_t now_ms);
 /* Ends an attempt that entered. */
 void quota_leave(struct quota *quota);
 /* Counts an email as sent. Takes the lock; waits for the disk where there is a limit. */

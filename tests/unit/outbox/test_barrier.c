@@ -292,6 +292,28 @@ static void what_was_not_sent_does_not_count(void **state)
     assert_int_equal(status.sent_today, 1); /* it may have been sent */
 }
 
+/* An attempt that is under way may be refused: only what was sent has used up the day. */
+static void a_barrier_waits_for_the_attempt_that_may_leave_the_day_to_the_next(void **state)
+{
+    struct world *world = *state;
+    struct waiting waiting;
+    world_close(world);
+    world->config.daily_limit = 1;
+    world_open(world);
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    fake_service_push(world->fake, FAKE_SEND, (struct fake_outcome){.outcome = SERVICE_REJECTED});
+    assert_int_equal(mail(world, "bad.eml", MESSAGE), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    assert_int_equal(mail(world, "good.eml", MESSAGE), 0);
+    begin_wait(&waiting, world);
+    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS + 1);
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    assert_int_equal(end_wait(&waiting), -EIO);
+    assert_int_equal(fake_service_count_sent(world->fake, false), 1);
+    assert_int_equal(mail(world, "more.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +329,7 @@ int main(void)
         WORLD_TEST(stopping_wakes_those_who_wait),
         WORLD_TEST(the_daily_limit_waits_for_midnight),
         WORLD_TEST(what_was_not_sent_does_not_count),
+        WORLD_TEST(a_barrier_waits_for_the_attempt_that_may_leave_the_day_to_the_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
