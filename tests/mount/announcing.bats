@@ -65,10 +65,13 @@ hold_announcements() {
 }
 
 @test "a helper that is killed is replaced" {
+  local helper
   start_two_inboxes
   refresh
   watch "inboxes/$BOB"
-  kill -KILL "$(helper_pid)"
+  helper=$(helper_pid)
+  kill -KILL "$helper"
+  wait_until 10 process_is_gone "$helper" # before, its pipe still takes what it will not announce
   send_from_elsewhere "$ALICE" "$BOB" again
   within 5 refresh
   wait_until 10 saw CLOSE_WRITE,CLOSE _again_
