@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <fuse_lowlevel.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stddef.h>
@@ -112,23 +113,6 @@ static int unmount_cleanly(const char *mountpoint)
     return run_fusermount("-q", mountpoint);
 }
 
-/* Whether the filesystem on this device (st_dev) is gone for good: mounted nowhere, and no file of it open.
- * Then the kernel drops what it had not said yet, last closes among it. False too where that cannot be seen
- * (no ustat(2): other machines than x86, some containers).
- *
- * ustat(2) is the one call that finds a filesystem by its device alone, mounted somewhere or not. It waits
- * for one that is just going; one whose connection was cut while files are open is still found. */
-static bool unmount_is_complete(dev_t device)
-{
-#ifdef SYS_ustat
-    char status[64]; /* struct ustat has 32 bytes at most; nothing in it is of interest */
-    return syscall(SYS_ustat, (unsigned int)device, status) != 0 && errno == EINVAL;
-#else
-    (void)device;
-    return false;
-#endif
-}
-
 /* By force, for the kernel answers from its cache even when the daemon is gone. */
 bool fs_mountpoint_is_dead(const char *mountpoint)
 {
@@ -155,7 +139,7 @@ struct fs_session {
     bool is_mounted;
     bool is_started;
     bool is_stopped;
-    atomic_bool is_gone;          /* unmount_is_complete(): all files are closed */
+    atomic_bool is_gone;          /* all files are closed */
     struct operations operations; /* has the libfuse session and the tree */
     struct request_list requests;
     struct request_loop loop;
@@ -234,12 +218,34 @@ static int new_fuse_session(struct fs_session *session, const struct fs_session_
     return session->operations.fuse == NULL ? -EINVAL : 0;
 }
 
+/* ---------------------------------------------------------------- gone */
+
+/* Whether the filesystem is gone for good: mounted nowhere, and no file of it open. Then the kernel drops
+ * what it had not said yet, last closes among it. False too where that cannot be seen (no ustat(2): other
+ * machines than x86, some containers).
+ *
+ * ustat(2) is the one call that finds a filesystem by its number alone, mounted somewhere or not. It waits
+ * for one that is just going. One that is cut off while files are open is found, and gives no answer
+ * (ENOTCONN): what answers is another one, which was given the number since. */
+static bool is_gone(const struct fs_session *session)
+{
+#ifdef SYS_ustat
+    char status[64]; /* struct ustat has 32 bytes at most; nothing in it is of interest */
+    struct pollfd fuse = {.fd = fuse_session_fd(session->operations.fuse)};
+    bool is_cut_off = poll(&fuse, 1, 0) > 0 && (fuse.revents & POLLERR) != 0;
+    return is_cut_off && (syscall(SYS_ustat, (unsigned int)session->device, status) == 0 || errno == EINVAL);
+#else
+    (void)session;
+    return false;
+#endif
+}
+
 /* ---------------------------------------------------------------- made and mounted */
 
 static void mount_ended(void *context)
 {
     struct fs_session *session = context;
-    session->is_gone = unmount_is_complete(session->device);
+    session->is_gone = is_gone(session);
     session->ended(session->context);
 }
 
@@ -393,7 +399,7 @@ void fs_session_stop(struct fs_session *session)
         watch_helper_stop(&session->message_helper);
     }
     if (session->is_started && has_mountpoint(session) && unmount_cleanly(session->mountpoint) == 0)
-        session->is_gone = unmount_is_complete(session->device);
+        session->is_gone = is_gone(session);
     if (session->is_started)
         request_loop_stop(&session->loop);
     if (session->is_gone)

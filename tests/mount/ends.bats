@@ -19,6 +19,8 @@ setup() {
 teardown() {
   rm -f "$SMALL/filler"
   local status=0
+  [ -z "$MOUNT_PID" ] || kill -CONT "$MOUNT_PID" || true
+  unmount_all
   stop_all || status=1
   [ "$(findmnt -no FSTYPE "$MOUNT")" != tmpfs ] || umount -l "$MOUNT"
   ! mountpoint -q "$SMALL" || umount "$SMALL" || umount -l "$SMALL"
@@ -172,6 +174,64 @@ wait_settled() {
   wait_sent last
   is_sent_times last 1
   equal "$(tail -n 1 "$MOUNT/sent/last")" "second line"
+}
+
+# Writes a message, unmounts, closes it, stops the daemon, and only then ends the last use of the file: a descriptor
+# under way in a socket, whose end the kernel does not ask about.
+leave_last_use_to_stopped_daemon() { # NAME
+  message "$BOB" "$1" | python3 -c '
+import os, signal, socket, subprocess, sys, time
+mountpoint, name, pid = sys.argv[1], sys.argv[2], int(sys.argv[3])
+file = os.open(f"{mountpoint}/outbox/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+os.write(file, sys.stdin.buffer.read())
+subprocess.run(["fusermount3", "-uz", mountpoint], check=True)
+ends = socket.socketpair()
+socket.send_fds(ends[0], [b"x"], [file])
+os.close(file)
+os.kill(pid, signal.SIGSTOP)
+deadline = time.monotonic() + 20
+while any(open(f"/proc/{pid}/task/{task}/stat").read().split()[2] != "T" for task in os.listdir(f"/proc/{pid}/task")):
+    assert time.monotonic() < deadline
+for end in ends:
+    end.close()
+' "$MOUNT" "$1" "$MOUNT_PID"
+}
+
+# The kernel gives the lowest number that is free.
+mount_until_taken() { # DEVICE
+  local i
+  for i in {1..100}; do
+    mkdir "$DIR/mounts/$i"
+    mount -t tmpfs inboxfs-test "$DIR/mounts/$i"
+    ! cut -d' ' -f3 /proc/self/mountinfo | grep -qx "$1" || return 0
+  done
+  fail "nobody has the number $1"
+}
+
+unmount_all() {
+  local path
+  for path in "$DIR"/mounts/*; do
+    ! mountpoint -q "$path" || umount "$path"
+  done
+}
+
+@test "fusermount3 -uz, and its number is given to another mount at once: what was written goes out" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root"
+  start_mount
+  local device
+  device=$(mountpoint -d "$MOUNT")
+  leave_last_use_to_stopped_daemon last
+  mkdir "$DIR/mounts"
+  mount_until_taken "$device"
+  kill -CONT "$MOUNT_PID"
+  wait_until "$END_S" process_is_gone "$MOUNT_PID"
+  wait "$MOUNT_PID"
+  MOUNT_PID=
+  unmount_all
+  start_mount
+  wait_settled
+  wait_sent last
+  is_sent_times last 1
 }
 
 @test "a connection that is cut by force: what was open is interrupted, though a duplicate of it was closed" {
