@@ -232,6 +232,15 @@ static struct maildir_box *boxes_find(const struct boxes *boxes, const char *id)
     return NULL;
 }
 
+/* The lowest: what is in a file of somebody may have the highest that there is. */
+static uint32_t boxes_find_free_number(const struct boxes *boxes)
+{
+    uint32_t number = 0;
+    while (number < boxes->len && boxes->items[number] != NULL)
+        number++;
+    return number;
+}
+
 static int boxes_reserve(struct boxes *boxes, uint32_t number)
 {
     if (number < boxes->capacity)
@@ -809,11 +818,11 @@ static struct maildir_box *box_of(const struct maildir_memory *memory, uint32_t 
 /* A box that the file does not have yet, and has when it returns. */
 static int make_box_locked(struct maildir_memory *memory, const char *id, struct maildir_box **ret_box)
 {
-    if (memory->boxes.len >= BOXES_MAX)
+    uint32_t number = boxes_find_free_number(&memory->boxes);
+    if (number >= BOXES_MAX)
         return -EOVERFLOW;
     /* The time it was made: when this file is lost, the next one has others. */
-    struct maildir_box *box =
-        box_new(memory->boxes.len, (uint32_t)(clock_realtime_ms(memory->clock) / 1000), id);
+    struct maildir_box *box = box_new(number, (uint32_t)(clock_realtime_ms(memory->clock) / 1000), id);
     if (box == NULL)
         return -ENOMEM;
     int error = write_mails(memory, box, box->changed_ns, NULL, 0);
