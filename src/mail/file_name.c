@@ -243,13 +243,15 @@ bool file_name_is_harmless(const char *name)
     return file_name_is_valid(name) && name[0] != '.' && name[0] != '-';
 }
 
-/* Canonical caseless matching: Unicode 15, section 3.13, D145. */
+/* Canonical caseless matching: Unicode 15, section 3.13, D145. GLib folds the small letters of Cherokee to
+ * capitals as it should, and the capitals to small letters: so there are small letters only. */
 char *file_name_fold(const char *name)
 {
     if (!g_utf8_validate(name, -1, NULL))
         return NULL;
     g_autofree char *apart = g_utf8_normalize(name, -1, G_NORMALIZE_NFD);
-    g_autofree char *folded = g_utf8_casefold(apart, -1);
+    g_autofree char *small = g_utf8_strdown(apart, -1);
+    g_autofree char *folded = g_utf8_casefold(small, -1);
     return g_utf8_normalize(folded, -1, G_NORMALIZE_NFD);
 }
 

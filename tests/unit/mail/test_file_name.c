@@ -358,6 +358,7 @@ static void names_that_differ_only_in_case_or_normalisation_fold_into_one(void *
         {"\u212a", "k"},
         {"\u03c3", "\u03c2"},
         {"\u1fb3", "\u0391\u0345"},
+        {"\uab80", "\u13b0"},
         {"a\u0323\u0307", "a\u0307\u0323"},
     };
     static const char *const different[][2] = {{"a", "b"}, {"u", "\u00fc"}, {"a", "a "}, {"i", "\u0131"}};
