@@ -180,7 +180,8 @@ teardown() {
     wait_sent "$name"
     message "$BOB" "moved $number" >"$MOUNT/drafts/$name"
     mv "$MOUNT/drafts/$name" "$MOUNT/outbox/"
-    wait_until 20 has_received "$BOB" "moved $number"
+    wait_sent "$name-2"
+    content "$BOB" "moved $number" >/dev/null
     echo bad >"$MOUNT/outbox/$name"
     wait_failed "$name"
     wait_until 5 has_event '.event == "failed" and .path == "failed/" + $name' --arg name "$name"
