@@ -351,7 +351,7 @@ make_folder() {
   local i
   message "$BOB" "moved" >"$MOUNT/drafts/m"
   /usr/bin/python3 - "$MOUNT" <<'PYTHON'
-import os, sys, time
+import os, sys, threading, time
 mount = sys.argv[1]
 until = time.monotonic() + 20
 def wait_sent(name):
@@ -365,8 +365,13 @@ os.chmod(f"{mount}/outbox/m", 0o600)
 os.rename(f"{mount}/sent/m", f"{mount}/outbox/again")
 wait_sent("again")
 os.stat(f"{mount}/outbox/again")
+# Another thread is the same process.
+thread = threading.Thread(target=os.rename, args=(f"{mount}/outbox/again", f"{mount}/outbox/last"))
+thread.start()
+thread.join()
+assert os.path.exists(f"{mount}/sent/last"), "not renamed"
 PYTHON
-  missing "$MOUNT/outbox/m" "$MOUNT/outbox/again"
+  missing "$MOUNT/outbox/m" "$MOUNT/outbox/again" "$MOUNT/outbox/last" "$MOUNT/sent/again"
   received_in_all 2
   for i in {1..40}; do
     message "$BOB" "one of many, $i" >"$MOUNT/drafts/many$i"
