@@ -97,6 +97,8 @@ teardown() {
 @test "local alone keeps its data in XDG_DATA_HOME, its state in XDG_STATE_HOME" {
   start_background local "$MOUNT"
   [ -d "$XDG_DATA_HOME/inboxfs" ]
+  # Several may be mounted: the mount table tells them apart.
+  equal "$(findmnt -no SOURCE "$MOUNT")" "local:$XDG_DATA_HOME/inboxfs"
   equal "$(find "$XDG_STATE_HOME/inboxfs" -mindepth 1 -maxdepth 1 -type d | wc -l)" 1
   equal "$(stat -c %a "$XDG_DATA_HOME/inboxfs" "$XDG_STATE_HOME/inboxfs"/*/ | sort -u)" 700
 }
