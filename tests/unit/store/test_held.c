@@ -141,6 +141,7 @@ static void a_service_that_refuses_to_tell_is_asked_without(void **state)
     fake_service_push(world->fake, FAKE_LIST_EMAILS, (struct fake_outcome){.outcome = SERVICE_REJECTED});
     unsigned int before = fake_service_count(world->fake, FAKE_LIST_EMAILS);
     add(world, "00000004", "valid", "false");
+    add(world, "00000005", "dkim_fail", "false"); /* not in the default list */
     assert_int_equal(world_sync(world), 0);
     assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 2);
     assert_int_equal(world_count(world), 3);
