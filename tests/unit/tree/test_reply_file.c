@@ -97,6 +97,21 @@ static void reply_files_open_for_writing_alone(void **state)
     assert_int_equal(fake_service_count(fixture->fake, FAKE_SEND), 0);
 }
 
+static void what_fails_fails_before_anything_is_written(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_handle *handle = NULL;
+    char *reason = NULL;
+    fake_service_add_simple_email(fixture->fake, "i1", "6fa3f6ff-0d44", "Unread");
+    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    uint64_t reply =
+        fixture_ino(fixture, "inboxes/alice@inbox.example/20261120T100000Z_unread_6fa3f6ff/reply");
+    finish(open_reply(fixture, "reply", O_WRONLY));
+    fake_service_set_reachable(fixture->fake, false);
+    assert_int_equal(tree_open(fixture->tree, &nobody, reply, O_WRONLY, &handle), -EHOSTUNREACH);
+    finish(open_reply(fixture, "reply", O_WRONLY)); /* of the other email, whose content is on the disk now */
+}
+
 static void who_reserves_room_first_can_be_interrupted(void **state)
 {
     struct tree_fixture *fixture = *state;
@@ -229,6 +244,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         REPLY_TEST(looking_at_reply_files_asks_nothing),
         REPLY_TEST(reply_files_open_for_writing_alone),
+        REPLY_TEST(what_fails_fails_before_anything_is_written),
         REPLY_TEST(who_reserves_room_first_can_be_interrupted),
         REPLY_TEST(an_answer_is_written_piece_by_piece),
         REPLY_TEST(appending_goes_behind_what_this_writer_wrote),
