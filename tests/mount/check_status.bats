@@ -9,7 +9,7 @@ load scripted
 
 setup() {
   use_own_home
-  MOUNT="$DIR/my mail" # mountinfo shows the space as \040
+  MOUNT="$DIR/my 2nd mail" # mountinfo shows a space as \040, and a digit may follow
   mkdir -p "$MOUNT"
 }
 
