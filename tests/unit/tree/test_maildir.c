@@ -576,6 +576,18 @@ static void uidvalidity_has_its_true_size(void **state)
     assert_int_equal(entry.attributes.stat.st_size, strlen(text));
 }
 
+static void an_empty_maildir_speaks_for_numbers_to_come(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    unsigned int taken = 0;
+    fake_service_add_inbox(fixture->fake,
+                           "{\"id\": \"i9\", \"name\": \"new\", \"email_address\": \"new@inbox.example\"}");
+    sync_all(fixture);
+    _cleanup_free_ char *text = fixture_read(fixture, "maildir/new@inbox.example/.uidvalidity");
+    assert_int_equal(sscanf(text, "%*u\n%u\n", &taken), 1);
+    assert_int_equal(taken, 1000);
+}
+
 static void uidvalidity_speaks_for_numbers_to_come(void **state)
 {
     struct tree_fixture *fixture = *state;
@@ -656,6 +668,7 @@ int main(void)
         TEST(nothing_but_new_is_announced_in),
         TEST(programs_have_files_of_their_own),
         TEST(uidvalidity_has_its_true_size),
+        TEST(an_empty_maildir_speaks_for_numbers_to_come),
         TEST(uidvalidity_speaks_for_numbers_to_come),
         TEST(what_the_disk_does_not_tell_is_not_listed_as_nothing),
         cmocka_unit_test_setup_teardown(a_service_without_raw_messages_has_no_maildirs, set_up_without,
