@@ -316,6 +316,24 @@ static void a_key_is_remembered_also_where_nothing_was_tried_since(void **state)
     assert_int_equal(fake_service_count_sent(world->fake, true), 2);
 }
 
+/* Its first attempt may have been taken, and it waits for the next. */
+static void what_is_taken_out_between_two_attempts_keeps_its_key(void **state)
+{
+    struct world *world = *state;
+    world->config.trusts_idempotency = true;
+    world_reopen(world);
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 502, .happens = true});
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    assert_int_equal(outbox_take_out(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", world->drafts, "m.eml", 0),
+                     0);
+    world_reopen(world);
+    assert_int_equal(move_in(world, "m.eml", OUT, "m.eml"), 0);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(fake_service_count_sent(world->fake, true), 1);
+}
+
 /* The program ended between the moving of the draft and the record of it. */
 static void what_may_have_arrived_is_so_after_a_crash_while_it_was_taken_out(void **state)
 {
@@ -480,6 +498,27 @@ static void many_slow_messages_do_not_block_others(void **state)
     fake_service_open_gate(world->fake, FAKE_SEND);
     assert_int_equal(settle(world), 0);
     assert_int_equal(sends(world), SLOW + 1);
+}
+
+static void many_slow_uploads_leave_room_for_messages(void **state)
+{
+    enum {
+        SLOW = 40,
+        AT_ONCE = 16
+    };
+    struct world *world = *state;
+    fake_service_close_gate(world->fake, FAKE_UPLOAD);
+    for (unsigned int i = 0; i < SLOW; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "slow%u.txt", i);
+        copy_in(world, ATTACHED, name, "slow");
+    }
+    fake_service_wait_at_gate(world->fake, FAKE_UPLOAD, AT_ONCE);
+    assert_int_equal(mail(world, "quick.eml", MESSAGE), 0);
+    await_news(world, EVENT_SENT, "sent/quick.eml");
+    fake_service_open_gate(world->fake, FAKE_UPLOAD);
+    assert_int_equal(settle_uploads(world), 0);
+    assert_int_equal(fake_service_most_at_once(world->fake, FAKE_UPLOAD), AT_ONCE);
 }
 
 static void one_slow_message_does_not_block_others(void **state)
@@ -693,6 +732,7 @@ int main(void)
         WORLD_TEST(an_unknown_outcome_is_never_repeated_by_itself),
         WORLD_TEST(what_may_have_arrived_is_never_told_as_failed),
         WORLD_TEST(a_key_is_remembered_also_where_nothing_was_tried_since),
+        WORLD_TEST(what_is_taken_out_between_two_attempts_keeps_its_key),
         WORLD_TEST(what_may_have_arrived_is_so_after_a_crash_while_it_was_taken_out),
         WORLD_TEST(an_attempt_after_an_unknown_outcome_says_so),
         WORLD_TEST(a_repetition_that_is_trusted_no_more_keeps_the_status_of_the_answer),
@@ -701,6 +741,7 @@ int main(void)
         WORLD_TEST(a_service_that_refuses_keys_is_not_trusted),
         WORLD_TEST(the_order_is_kept_for_one_set_of_recipients),
         WORLD_TEST(many_slow_messages_do_not_block_others),
+        WORLD_TEST(many_slow_uploads_leave_room_for_messages),
         WORLD_TEST(one_slow_message_does_not_block_others),
         WORLD_TEST(a_message_that_is_tried_again_counts_once),
         WORLD_TEST(what_is_handed_in_again_waits_as_if_it_was_new),
