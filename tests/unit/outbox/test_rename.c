@@ -978,6 +978,24 @@ static void an_edit_that_comes_too_late_is_not_sent(void **state)
     }
 }
 
+/* The text that was read may be out, or not: nobody knows. */
+static void an_edit_of_what_may_have_been_sent_is_not_sent(void **state)
+{
+    struct world *world = *state;
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .happens = true});
+    mail_and_read(world, "letter", MESSAGE, getpid());
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    await_news(world, EVENT_FAILED, "failed/letter");
+    write_as(world, "edited", MESSAGE "More.\n", getpid());
+    assert_int_equal(rename_as(world, "edited", "letter", getpid()), -EBUSY);
+    assert_true(was_refused(world, "outbox/edited", "was sent a moment ago; it is not sent, unless"));
+    fake_clock_advance(&world->clock, 20 * 1000);
+    settle(world);
+    assert_int_equal(fake_service_count_sent(world->fake, false), 1);
+    assert_true(shown_contains(world, OUT, "edited", "More."));
+}
+
 /* Something has the name again: an empty file, as of an editor that takes the name first, one that is open,
  * or the message of another program. The edit comes too late all the same; a text that was saved as it was is
  * the message that is out. */
@@ -1396,6 +1414,7 @@ int main(void)
         WORLD_TEST(the_same_text_with_another_attachment_is_edited),
         WORLD_TEST(an_editor_that_saves_again_supersedes_what_it_saved),
         cmocka_unit_test(an_edit_that_comes_too_late_is_not_sent),
+        WORLD_TEST(an_edit_of_what_may_have_been_sent_is_not_sent),
         cmocka_unit_test(an_edit_that_comes_too_late_finds_another_file_in_its_place),
         WORLD_TEST(an_edit_that_comes_too_late_is_not_sent_by_a_disk_that_fails),
         WORLD_TEST(what_the_disk_did_not_take_is_tried_once_more_at_the_end),
