@@ -4,7 +4,25 @@
  */
 #include "outbox_world.h"
 
+#include <limits.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+
 #include "base/thread.h"
+
+/* How often the count of the day was made durable. */
+static atomic_uint count_syncs;
+
+/* Takes the place of libc's. */
+int fsync(int fd)
+{
+    char link[64];
+    char path[PATH_MAX + 1] = "";
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    if (readlink(link, path, PATH_MAX) > 0 && strstr(path, "/sent-today") != NULL)
+        atomic_fetch_add(&count_syncs, 1);
+    return (int)syscall(SYS_fsync, fd);
+}
 
 struct waiting {
     struct world *world;
@@ -273,6 +291,41 @@ static void the_daily_limit_waits_for_midnight(void **state)
     assert_int_equal(status.sent_today, 2);
 }
 
+/* Those to others do not wait for each other. */
+static void what_is_under_way_counts_for_the_day(void **state)
+{
+    struct world *world = *state;
+    world_close(world);
+    world->config.daily_limit = 1;
+    world_open(world);
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    assert_int_equal(mail(world, "one.eml", MESSAGE), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    assert_int_equal(mail(world, "two.eml", "To: ann@x.example\nSubject: s\n\nb\n"), 0);
+    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS);
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    await_news(world, EVENT_SENT, "sent/one.eml");
+    assert_int_equal(settle(world), -EAGAIN);
+    assert_int_equal(sends(world), 1);
+    assert_true(is_listed(world, OUT, "two.eml"));
+}
+
+/* Or a power cut lets more go out than the day allows. */
+static void where_there_is_a_limit_the_count_is_on_the_disk(void **state)
+{
+    struct world *world = *state;
+    unsigned int before = atomic_load(&count_syncs);
+    assert_int_equal(mail(world, "one.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(atomic_load(&count_syncs), before);
+    world_close(world);
+    world->config.daily_limit = 10;
+    world_open(world);
+    assert_int_equal(mail(world, "two.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(atomic_load(&count_syncs), before + 1);
+}
+
 static void what_was_not_sent_does_not_count(void **state)
 {
     struct world *world = *state;
@@ -328,6 +381,8 @@ int main(void)
         WORLD_TEST(handles_that_are_flushed_are_waited_for),
         WORLD_TEST(stopping_wakes_those_who_wait),
         WORLD_TEST(the_daily_limit_waits_for_midnight),
+        WORLD_TEST(what_is_under_way_counts_for_the_day),
+        WORLD_TEST(where_there_is_a_limit_the_count_is_on_the_disk),
         WORLD_TEST(what_was_not_sent_does_not_count),
         WORLD_TEST(a_barrier_waits_for_the_attempt_that_may_leave_the_day_to_the_next),
     };
