@@ -7,8 +7,32 @@
 #include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
 
 #include "outbox/spool.h"
+
+/* Called before a folder is made durable, by the thread that does it; once. */
+static _Atomic(void (*)(void)) before_sync_of_folder;
+static atomic_uint data_syncs;
+
+/* These take the place of libc's. */
+int fsync(int fd)
+{
+    struct stat file;
+    void (*call)(void) = NULL;
+    if (fstat(fd, &file) == 0 && S_ISDIR(file.st_mode))
+        call = atomic_exchange(&before_sync_of_folder, NULL);
+    if (call != NULL)
+        call();
+    return (int)syscall(SYS_fsync, fd);
+}
+
+int fdatasync(int fd)
+{
+    int result = (int)syscall(SYS_fdatasync, fd);
+    atomic_fetch_add(&data_syncs, 1);
+    return result;
+}
 
 static int setup(void **state)
 {
@@ -403,6 +427,46 @@ static void two_files_serve_all_changes(void **state)
     spool_free(spool);
 }
 
+static struct spool *meanwhile_spool;
+static pthread_t meanwhile_thread;
+
+static void *write_second(void *argument)
+{
+    (void)argument;
+    write_envelope(meanwhile_spool, 2, "of another item");
+    return NULL;
+}
+
+/* It waits for this round, or for the next; its bytes are on the disk before. */
+static void let_another_thread_write(void)
+{
+    unsigned int before = atomic_load(&data_syncs);
+    assert_int_equal(pthread_create(&meanwhile_thread, NULL, write_second, NULL), 0);
+    for (int i = 0; atomic_load(&data_syncs) == before; i++) {
+        assert_true(i < 20000);
+        usleep(1000);
+    }
+}
+
+/* As long as the folder is not on the disk, a power cut brings the old file back as the envelope. */
+static void what_the_disk_knows_as_the_envelope_is_not_written_into(void **state)
+{
+    struct temp_dir *dir = *state;
+    struct spool *spool = open_spool(dir);
+    char text[8] = "";
+    write_envelope(spool, 1, "before");
+    _cleanup_close_ int old = openat(dir->fd, "spool/1.json", O_RDONLY | O_CLOEXEC);
+    meanwhile_spool = spool;
+    atomic_store(&before_sync_of_folder, let_another_thread_write);
+    write_envelope(spool, 1, "after");
+    pthread_join(meanwhile_thread, NULL);
+    assert_int_equal(pread(old, text, strlen("before"), 0), strlen("before"));
+    assert_string_equal(text, "before");
+    expect_envelope(spool, 1, "after");
+    expect_envelope(spool, 2, "of another item");
+    spool_free(spool);
+}
+
 static void what_could_not_be_written_is_not_tried_again(void **state)
 {
     struct temp_dir *dir = *state;
@@ -496,6 +560,7 @@ int main(void)
         cmocka_unit_test(an_envelope_of_a_newer_version_is_refused),
         SPOOL_TEST(an_envelope_takes_the_place_of_the_one_before),
         SPOOL_TEST(two_files_serve_all_changes),
+        SPOOL_TEST(what_the_disk_knows_as_the_envelope_is_not_written_into),
         SPOOL_TEST(what_could_not_be_written_is_not_tried_again),
         SPOOL_TEST(a_link_is_not_written_through),
         SPOOL_TEST(envelopes_written_and_read_at_once_do_not_mix),
