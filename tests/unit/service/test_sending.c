@@ -163,6 +163,25 @@ static void what_breaks_a_rule_is_stored_and_hidden(void **state)
     free(bob);
 }
 
+static void what_passed_the_rules_cannot_be_hidden_by_a_mark(void **state)
+{
+    const struct fixture *fixture = *state;
+    free(create_inbox(fixture, ANN, NULL));
+    char *bob = create_inbox(fixture, BOB, NULL);
+    free(send_message(fixture, message_to(ANN, BOB, "fine")));
+    json_t *email = newest_email(fixture, bob, "");
+    char target[256];
+    snprintf(target, sizeof(target), "/api/v1/email/%s/mark/false", text_of(email, "id"));
+    json_decref(call(fixture, "POST", target, NULL, 200));
+    json_t *shown = newest_email(fixture, bob, "");
+    assert_non_null(shown);
+    assert_string_equal("fine", text_of(shown, "subject"));
+    json_decref(load_content(fixture, text_of(email, "id"), ""));
+    json_decref(shown);
+    json_decref(email);
+    free(bob);
+}
+
 static void cc_and_bcc_can_be_closed(void **state)
 {
     const struct fixture *fixture = *state;
@@ -479,6 +498,42 @@ static void a_long_thread_keeps_its_first_and_newest(void **state)
     free(ann);
 }
 
+/* 4 MB of both bodies together. */
+static void a_thread_of_long_pages_keeps_the_newest(void **state)
+{
+    enum {
+        EMAILS = 4,
+        PAGE_BYTES = 1500 * 1000
+    };
+    const struct fixture *fixture = *state;
+    char *ann = create_inbox(fixture, ANN, NULL);
+    char *page = malloc(PAGE_BYTES + 1);
+    assert_non_null(page);
+    memset(page, 'x', PAGE_BYTES);
+    page[PAGE_BYTES] = '\0';
+    for (int i = 0; i < EMAILS; i++) {
+        char subject[16];
+        snprintf(subject, sizeof(subject), "page %d", i);
+        json_t *request = message_to(ANN, ANN, subject);
+        json_t *before = newest_email(fixture, ann, "");
+        json_object_set_new(request, "html", json_string(page));
+        if (i > 0)
+            json_object_set_new(request, "existing_email_id", json_string(text_of(before, "id")));
+        json_decref(before);
+        free(send_message(fixture, request));
+    }
+    json_t *newest = newest_email(fixture, ann, "");
+    json_t *content = load_content(fixture, text_of(newest, "id"), "");
+    const json_t *previous = json_object_get(content, "previous_emails");
+    assert_int_equal(2, json_array_size(previous));
+    assert_string_equal("page 1", text_of(json_array_get(previous, 0), "subject"));
+    assert_string_equal("page 2", text_of(json_array_get(previous, 1), "subject"));
+    json_decref(content);
+    json_decref(newest);
+    free(page);
+    free(ann);
+}
+
 static json_t *strangers(size_t count)
 {
     json_t *list = json_array();
@@ -732,6 +787,7 @@ int main(void)
         SERVICE_TEST(mail_to_an_inbox_here_is_delivered),
         SERVICE_TEST(bcc_is_seen_by_nobody_else),
         SERVICE_TEST(what_breaks_a_rule_is_stored_and_hidden),
+        SERVICE_TEST(what_passed_the_rules_cannot_be_hidden_by_a_mark),
         SERVICE_TEST(cc_and_bcc_can_be_closed),
         SERVICE_TEST(a_key_sends_once),
         SERVICE_TEST(an_attachment_that_the_disk_does_not_take_is_refused),
@@ -741,6 +797,7 @@ int main(void)
         SERVICE_TEST(in_a_thread_headings_of_html_stand_below_the_subjects),
         SERVICE_TEST(a_reply_joins_the_thread),
         SERVICE_TEST(a_long_thread_keeps_its_first_and_newest),
+        SERVICE_TEST(a_thread_of_long_pages_keeps_the_newest),
         SERVICE_TEST(recipients_are_counted_together),
         SERVICE_TEST(a_forward_encloses_the_original),
         SERVICE_TEST(what_is_wrong_is_refused),
