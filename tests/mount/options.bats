@@ -478,6 +478,20 @@ teardown() {
   equal "$(stat -c '%u %g %a' "$MOUNT/drafts/folder")" "0 4242 770"
 }
 
+@test "-o umask=022 lets everybody look, and nobody else write" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root"
+  local other=(setpriv --reuid=65533 --regid=65533 --clear-groups)
+  chmod a+rx "$BATS_RUN_TMPDIR" "$DIR" "${TMPDIR:-/tmp}" 2>/dev/null || true
+  start_service
+  create_inboxes "$ALICE" "$BOB"
+  start_background -o "allow_other,umask=022" --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"
+  equal "$(stat -c %a "$MOUNT/drafts" "$MOUNT/README" "$MOUNT/ctl" | paste -sd' ')" "755 444 200"
+  "${other[@]}" ls "$MOUNT/inboxes/$ALICE" >/dev/null
+  equal "$("${other[@]}" "$BUILD/tests/tools/syscall" open "$MOUNT/inboxes/$ALICE/inbox.json" r)" ok
+  equal "$("${other[@]}" "$BUILD/tests/tools/syscall" open "$MOUNT/inboxes/$ALICE/inbox.json" w)" EACCES
+  equal "$("${other[@]}" "$BUILD/tests/tools/syscall" mkdir "$MOUNT/drafts/folder")" EACCES
+}
+
 @test "uid, gid and umask that are none, and another user's uid by one who is not root, are refused" {
   refuses 2 "umask=089: an octal number" -o umask=089 local "$MOUNT"
   refuses 2 "umask=1777: an octal number" -o umask=1777 local "$MOUNT"
