@@ -104,6 +104,18 @@ has_log() { # SUBJECT FILTER
   equal "$(jq -r '.body | fromjson | .timestamp' "$DIR/again" | sort -u | wc -l)" 3
 }
 
+@test "any answer of 2xx is a success" {
+  start_receiver
+  start_telling
+  plan "204 " "202 Taken"
+  send_from_elsewhere "$BOB" "$ALICE" one
+  wait_until 20 has_log one '.status_code == 204 and .response_body == ""'
+  equal "$(waiting)" 0
+  send_from_elsewhere "$BOB" "$ALICE" two
+  wait_until 20 has_log two '.status_code == 202 and .response_body == "Taken"'
+  equal "$(waiting)" 0
+}
+
 @test "who is not there is told when it is, also after a restart of the service" {
   start_receiver
   stop_other_side
