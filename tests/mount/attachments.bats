@@ -40,7 +40,8 @@ attachment_type() { # SUBJECT NAME
   wait_uploaded data.bin
   cmp "$MOUNT/attachments/data.bin" "$DIR/data.bin"
   holds "$MOUNT/attachments/data.bin.receipt.json" '.kind == "attachment" and (.id | length > 0)'
-  wait_until 5 has_event '.event == "uploaded" and .path == "attachments/data.bin"'
+  wait_until 5 has_event '.event == "uploaded" and .path == "attachments/data.bin" and .id == $id' \
+    --arg id "$(jq -r .id "$MOUNT/attachments/data.bin.receipt.json")"
 }
 
 @test "a message with Attach brings the file, with name and type" {
