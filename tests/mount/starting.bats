@@ -130,6 +130,18 @@ teardown() {
   mounted "$BOB" hello
 }
 
+@test "local:DIR: a message whose answer a crash has swallowed goes out once, by itself" {
+  INBOXFS_CRASH_AT=answered start_background "local:$DIR/box" "$MOUNT"
+  mkdir "$MOUNT/inboxes/$ALICE" "$MOUNT/inboxes/$BOB"
+  message "$BOB" "once" >"$MOUNT/drafts/once"
+  mv "$MOUNT/drafts/once" "$MOUNT/outbox/"
+  wait_until 20 has_no_daemon
+  start_background "local:$DIR/box" "$MOUNT"
+  wait_sent once
+  refresh
+  equal "$(jq -r .subject "$MOUNT/inboxes/$BOB"/2*.json)" once
+}
+
 # The session and the process group of a process.
 group_of() # PID
 {
