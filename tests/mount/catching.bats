@@ -123,6 +123,39 @@ END
   done
 }
 
+@test "SIGTERM lets messages under way come to their end, by SMTP and by LMTP" {
+  start_service --smtp=127.0.0.1:0 --lmtp="unix:$DIR/lmtp"
+  SMTP_PORT=$(sed -n 's/^inboxd: SMTP on 127\.0\.0\.1://p' "$DIR/inboxd.out")
+  create_inboxes "$ALICE"
+  local pid=$SERVICE_PID
+  python3 - "$pid" "$SMTP_PORT" "$DIR/lmtp" "$ALICE" <<'END'
+import os, signal, smtplib, sys
+pid, port, path, address = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+clients = [smtplib.SMTP("127.0.0.1", port, timeout=10), smtplib.LMTP(path, timeout=10)]
+for client in clients:
+    client.ehlo_or_helo_if_needed()
+    client.mail("a@x")
+    client.rcpt(address)
+    assert client.docmd("DATA")[0] == 354
+    client.send(b"Subject: under way\r\n")
+idle = smtplib.SMTP("127.0.0.1", port, timeout=10)
+os.kill(pid, signal.SIGTERM)
+try: # until it is told that the service is ending
+    while idle.noop()[0] == 250:
+        pass
+except smtplib.SMTPServerDisconnected:
+    pass
+for client in clients:
+    client.send(f"Message-ID: <{client.__class__.__name__}@x>\r\n\r\nHello.\r\n.\r\n".encode())
+    assert client.getreply()[0] == 250
+END
+  wait_until 10 process_is_gone "$pid"
+  wait "$pid"
+  SERVICE_PID=
+  start_service
+  equal "$(received_count "$ALICE" "under way")" 2
+}
+
 @test "by LMTP mail comes into inboxes that exist, and no others" {
   start_service --lmtp="unix:$DIR/lmtp"
   create_inboxes "$ALICE" "$BOB"
