@@ -324,9 +324,12 @@ enum {
     FAIL = -1
 };
 
+/* However its name is written. */
 static bool is_key(const char *argument)
 {
-    return strncmp(argument, "--api-key=", 10) == 0 || strncmp(argument, "api_key=", 8) == 0;
+    const char *name = argument + (strncmp(argument, "--", 2) == 0 ? 2 : 0);
+    size_t len = strcspn(name, "=");
+    return name[len] == '=' && is_name(name, len, option_rows[OPTION_API_KEY].name);
 }
 
 /* Not with the key in the words: they may go to a log. */

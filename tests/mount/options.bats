@@ -109,7 +109,7 @@ teardown() {
 
 @test "a key on the command line is refused, and not repeated" {
   local argument
-  for argument in --api-key=secret-key -oapi_key=secret-key -oro,api_key=secret-key; do
+  for argument in {--,-o,-oro\,}api{-,_}key=secret-key; do
     refuses 2 "command line" "$argument" http://127.0.0.1:1 "$MOUNT"
     [[ $output != *secret-key* ]] || fail "$output"
   done
