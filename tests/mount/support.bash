@@ -370,7 +370,7 @@ hide_other_mounts()
     AMONG_OWN_MOUNTS=(unshare --mount --propagation private bash -c '
         mounts=$(</proc/self/mountinfo) # whole, before it changes
         while read -r _ _ _ _ mount rest; do
-            mount=$(printf %b "$mount") # a space is \040
+            mount=$(printf "${mount//%/%%}") # a space is \040, and a digit may follow, which %b would take for its own
             [[ $rest != *" - fuse.inboxfs "* || $mount = "$1"/* ]] || umount --lazy "$mount"
         done <<<"$mounts"
         shift
