@@ -595,14 +595,25 @@ int index_begin_write_locked(struct index *index)
     int error = records_begin(&index->records);
     if (error != 0 || !must_save)
         return error;
-    records_note_saved(&index->records);
     error = save_all_locked(index);
-    if (error == 0 && index->sibling != NULL) {
-        records_note_saved(&index->sibling->records);
+    if (error == 0 && index->sibling != NULL)
         error = save_all_locked(index->sibling);
-    }
     if (error != 0)
         records_abandon(&index->records);
+    return error;
+}
+
+int index_end_write_locked(struct index *index, int error)
+{
+    if (error != 0) {
+        records_abandon(&index->records);
+        return error;
+    }
+    error = records_commit(&index->records);
+    if (error == 0)
+        records_note_saved(&index->records);
+    if (error == 0 && index->sibling != NULL)
+        records_note_saved(&index->sibling->records);
     return error;
 }
 
@@ -610,7 +621,7 @@ void index_repair(struct index *index)
 {
     pthread_mutex_lock(index->write_lock);
     if (records_must_save(&index->records) && index_begin_write_locked(index) == 0)
-        (void)records_commit(&index->records);
+        (void)index_end_write_locked(index, 0);
     pthread_mutex_unlock(index->write_lock);
 }
 
@@ -648,10 +659,8 @@ bool index_end_first_sync(struct index *index)
     if (is_first) {
         index->records.first_sync_done = true;
         /* Unwritten for want of memory or disk: known again after the next start. */
-        if (index_begin_write_locked(index) == 0) {
-            (void)records_put_marks(&index->records);
-            (void)records_commit(&index->records);
-        }
+        if (index_begin_write_locked(index) == 0)
+            (void)index_end_write_locked(index, records_put_marks(&index->records));
     }
     pthread_mutex_unlock(index->write_lock);
     return is_first;

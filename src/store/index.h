@@ -179,6 +179,9 @@ void index_repair(struct index *index);
  * here and to the sibling is written to it first. With write_lock held. 0 or -errno. */
 int index_begin_write_locked(struct index *index);
 
+/* Ends it: with `error` (of what was written) 0 it is committed, else nothing of it happened. 0 or -errno. */
+int index_end_write_locked(struct index *index, int error);
+
 /* Writes what is known of an inbox, in a transaction. With write_lock held. 0 or -errno. */
 int index_write_inbox_locked(struct index *index, const struct inbox *inbox);
 

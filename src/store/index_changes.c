@@ -124,10 +124,7 @@ static int write_items(struct email_batch *batch, struct index *index, int64_t n
         return error;
     for (size_t i = 0; i < batch->len && error == 0; i++)
         error = write_item(batch, index, &batch->items[i], now_ms);
-    if (error == 0)
-        return records_commit(&index->records);
-    records_abandon(&index->records);
-    return error;
+    return index_end_write_locked(index, error);
 }
 
 /* What the disk does not take does not replace what is there. */
@@ -411,10 +408,7 @@ static void write_gone(struct index *index, const uint32_t *emails, size_t len, 
         if ((row.text & RECORDS_IN_MEMORY) == 0)
             error = records_put_email(&index->records, &row);
     }
-    if (error == 0)
-        (void)records_commit(&index->records);
-    else
-        records_abandon(&index->records);
+    (void)index_end_write_locked(index, error);
 }
 
 /* The place to go on from. */
@@ -498,12 +492,8 @@ static void notify_change(const struct index *index, const struct change *change
 /* What cannot be written for want of space is found again after the next start. */
 static void write_row(struct index *index, const struct inbox *inbox)
 {
-    if (index_begin_write_locked(index) != 0)
-        return;
-    if (index_write_inbox_locked(index, inbox) == 0)
-        (void)records_commit(&index->records);
-    else
-        records_abandon(&index->records);
+    if (index_begin_write_locked(index) == 0)
+        (void)index_end_write_locked(index, index_write_inbox_locked(index, inbox));
 }
 
 static int put_row(struct index *index, const struct inbox_row *row)

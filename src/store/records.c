@@ -162,6 +162,8 @@ bool records_must_save(struct records *records)
 {
     if (atomic_load(&records->file->is_damaged))
         (void)state_file_renew(records->file);
+    else
+        state_file_open_renewed(records->file);
     return records->generation != atomic_load(&records->file->generation);
 }
 

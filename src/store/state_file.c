@@ -250,10 +250,10 @@ static int open_file(struct state_file *file)
         put_aside(file, usual);
         error = open_connection(file);
     }
+    if (error != 0 && error != file->error)
+        log_warning("the state file %s cannot be kept on disk: %s", file->format->name, strerror(-error));
     file->error = error;
     atomic_store(&file->is_damaged, false);
-    if (error != 0)
-        log_warning("the state file %s cannot be kept on disk: %s", file->format->name, strerror(-error));
     return error;
 }
 
@@ -415,17 +415,30 @@ static void unlock_all(struct state_file *file)
     pthread_mutex_unlock(&file->transaction);
 }
 
+static int open_beside_old(struct state_file *file)
+{
+    int error = open_file(file);
+    open_aside(file);
+    atomic_fetch_add(&file->generation, 1);
+    return error;
+}
+
 int state_file_renew(struct state_file *file)
 {
     lock_all(file);
     close_connection(file);
     put_aside(file, usual);
-    int error = open_file(file);
-    if (error == 0)
-        open_aside(file);
-    atomic_fetch_add(&file->generation, 1);
+    int error = open_beside_old(file);
     unlock_all(file);
     return error;
+}
+
+void state_file_open_renewed(struct state_file *file)
+{
+    lock_all(file);
+    if (file->db == NULL && atomic_load(&file->generation) > 0)
+        (void)open_beside_old(file);
+    unlock_all(file);
 }
 
 static int begin_renewal(struct state_file *file)

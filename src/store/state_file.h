@@ -87,6 +87,9 @@ int state_file_note(struct state_file *file, int error);
  * SQLite refuses to write in a transaction that met damage. 0 or -errno. */
 int state_file_renew(struct state_file *file);
 
+/* Tries again, where the new file could not be had. Within no transaction. */
+void state_file_open_renewed(struct state_file *file);
+
 /* The same where nothing may be lost: `fill` writes everything to the new file, in a durable transaction of
  * its own. Until that is on the disk the old file is kept as "NAME.damaged", and where `fill` fails, or the
  * program ends before, that is the file again, at once or when it is next opened; still damaged, that is.

@@ -184,15 +184,21 @@ static size_t count_readable(struct store_world *world)
     return count;
 }
 
+static void write_damaged(struct store_world *world, const char *bytes, size_t len, size_t page)
+{
+    _cleanup_free_ char *damaged = malloc(len);
+    assert_non_null(damaged);
+    memcpy(damaged, bytes, len);
+    memset(damaged + page * PAGE_BYTES, 0, PAGE_BYTES);
+    write_cache(world, damaged, len);
+}
+
 /* How many emails are shown, and how many records can be read, of a file in which this page was overwritten,
  * without a service. */
 static void count_left(struct store_world *world, const char *bytes, size_t len, size_t page,
                        size_t *ret_shown, size_t *ret_read)
 {
-    _cleanup_free_ char *damaged = malloc(len);
-    memcpy(damaged, bytes, len);
-    memset(damaged + page * PAGE_BYTES, 0, PAGE_BYTES);
-    write_cache(world, damaged, len);
+    write_damaged(world, bytes, len, page);
     world_open(world);
     *ret_shown = world_count(world);
     *ret_read = count_readable(world);
@@ -228,6 +234,55 @@ static void a_page_that_cannot_be_read_costs_what_stood_there(void **state)
         pages_of_much += shown < MANY_EMAILS - PAGE_EMAILS_MAX || read < MANY_EMAILS - PAGE_EMAILS_MAX;
     }
     assert_in_range(pages_of_much, 0, 4); /* the schema, the inbox, and the roots of emails and texts */
+    world_release(&world);
+}
+
+static bool has_lost_some_texts(struct store_world *world)
+{
+    size_t read = count_readable(world);
+    return world_count(world) == MANY_EMAILS && read < MANY_EMAILS && read >= MANY_EMAILS - PAGE_EMAILS_MAX;
+}
+
+/* Opened, without a page that held texts. */
+static void lose_some_texts(struct store_world *world)
+{
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    read_cache(world, &bytes, &len);
+    write_damaged(world, bytes, len, 0);
+    world_open(world);
+    for (size_t page = 1; !has_lost_some_texts(world); page++) {
+        assert_true(page < len / PAGE_BYTES);
+        world_close(world);
+        write_damaged(world, bytes, len, page);
+        world_open(world);
+    }
+}
+
+static void what_is_made_anew_while_the_disk_is_full_is_written_when_it_is_not(void **state)
+{
+    (void)state;
+    struct store_world world;
+    struct rlimit limit;
+    world_init_with_alice(&world);
+    world_add_emails(&world, "in-1", 0, MANY_EMAILS);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    world_close(&world);
+    fake_service_set_reachable(world.fake, false);
+    lose_some_texts(&world);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = 64 * 1024;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_int_equal(store_start(world.store), 0);
+    assert_int_not_equal(world_sync(&world), 0);
+    limit.rlim_cur = RLIM_INFINITY;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_int_not_equal(world_sync(&world), 0);
+    world_close(&world);
+    world_open(&world);
+    assert_in_range(count_readable(&world), MANY_EMAILS - PAGE_EMAILS_MAX, MANY_EMAILS - 1);
     world_release(&world);
 }
 
@@ -646,6 +701,7 @@ int main(void)
         cmocka_unit_test(a_lost_inbox_does_not_lend_its_mail_to_another),
         cmocka_unit_test(the_number_of_a_lost_text_is_not_given_again),
         cmocka_unit_test(a_page_that_cannot_be_read_costs_what_stood_there),
+        cmocka_unit_test(what_is_made_anew_while_the_disk_is_full_is_written_when_it_is_not),
         cmocka_unit_test(a_full_disk_at_the_start_is_no_damage),
         cmocka_unit_test(a_cache_of_another_version_is_built_anew),
         cmocka_unit_test(a_full_disk_hides_no_mail),
