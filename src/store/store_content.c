@@ -447,8 +447,8 @@ static int open_part(struct contents *contents, const struct content_request *re
     /* That the service does not know what it listed may be a sign. */
     if (error == -ENOENT)
         atomic_store(&contents->must_probe, true);
-    if (error == 0)
-        error = content_cache_read(fd, check, ret_folder);
+    if (error == 0) /* its bytes were hashed a moment ago */
+        error = content_cache_read(fd, CONTENT_CHECK_TABLE, ret_folder);
     if (error == 0)
         *ret_fd = TAKE_FD(fd);
     return error == -EBADMSG ? -EIO : error;
