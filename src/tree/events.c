@@ -70,7 +70,7 @@ static bool is_behind_locked(const struct event_log *log)
     return log->must_rewrite || log->written < log->cut_bytes + log->text.len;
 }
 
-/* False without memory: the next round tries again. */
+/* False without memory: the next event tries again. */
 static bool take_pending_locked(struct event_log *log, struct pending *ret)
 {
     size_t skip = log->must_rewrite ? 0 : (size_t)(log->written - log->cut_bytes);
@@ -94,8 +94,13 @@ static void *write_behind(void *argument)
     for (;;) {
         while (!is_behind_locked(log) && !log->is_ending)
             pthread_cond_wait(&log->changed, &log->lock);
-        if (!is_behind_locked(log) || !take_pending_locked(log, &pending))
+        bool is_taken = is_behind_locked(log) && take_pending_locked(log, &pending);
+        if (!is_taken && log->is_ending)
             break;
+        if (!is_taken) {
+            pthread_cond_wait(&log->changed, &log->lock);
+            continue;
+        }
         pthread_mutex_unlock(&log->lock);
         int error = write_pending(log, &pending);
         free(pending.bytes);
