@@ -210,6 +210,15 @@ static bool is_same_message(const struct envelope *one, const struct envelope *o
     return true;
 }
 
+/* Whether the copy may be dropped for the message, as the same. A copy with a key that may have been used is
+ * to take the place of a message that waits; of one that is on its way it cannot. */
+static bool is_mere_copy(const struct envelope *copy, const struct item *message)
+{
+    bool is_on_its_way = message->state != ITEM_QUEUED || message->claim == CLAIM_SERVICE;
+    bool has_used_key = copy->may_have_been_sent || copy->was_unknown;
+    return (is_on_its_way || !has_used_key) && is_same_message(copy, &message->envelope);
+}
+
 #define TOO_LATE "the message that it was to replace is being sent, or was sent a moment ago"
 #define TOO_EARLY "it was to replace a message before it was closed"
 
@@ -247,8 +256,7 @@ static int supersede_locked(struct renaming *renaming)
                                                            : TOO_EARLY;
         return renaming->refusal == NULL ? -EBUSY : 0;
     }
-    if (edited->state == ITEM_QUEUED && edited->envelope.attempts == 0 && !renaming->is_borrowed &&
-        is_same_message(&item->envelope, &edited->envelope)) {
+    if (edited->state == ITEM_QUEUED && !renaming->is_borrowed && is_mere_copy(&edited->envelope, item)) {
         keep_unedited(renaming, item);
         return 0;
     }
@@ -291,7 +299,7 @@ static void compare_with_what_is_out(struct renaming *renaming)
     if (item_was_written_by(item, renaming->asker.process) && item->envelope.supersedes == 0)
         return;
     if (!is_open(renaming->item) && renaming->item->state == ITEM_QUEUED &&
-        is_same_message(&item->envelope, &renaming->item->envelope))
+        is_mere_copy(&renaming->item->envelope, item))
         keep_unedited(renaming, item);
     else
         renaming->refusal = TOO_LATE;
@@ -462,7 +470,7 @@ static int hand_in_again(struct renaming *renaming)
         if (acceptance.transition.state == ITEM_ON_HOLD)
             return reason_give(&renaming->reason, -EBADMSG,
                                "the file is empty, and a message waits under that name");
-        if (is_same_message(&renaming->replaced->envelope, &acceptance.transition.next))
+        if (is_mere_copy(&acceptance.transition.next, renaming->replaced))
             return drop_copy(renaming);
     }
     if (error == 0)
@@ -520,7 +528,7 @@ static void compare_with_what_is_on_hold(struct renaming *renaming)
         error = accept_check(&acceptance, bytes, len, &reason);
     pthread_mutex_lock(&outbox->lock);
     struct item *item = error == 0 ? find_too_late_locked(renaming) : NULL;
-    if (item != NULL && is_same_message(&item->envelope, &acceptance.transition.next))
+    if (item != NULL && is_mere_copy(&acceptance.transition.next, item))
         keep_unedited(renaming, item);
     pthread_mutex_unlock(&outbox->lock);
 }

@@ -810,6 +810,52 @@ static void a_backup_that_is_removed_leaves_its_key_to_the_same_text(void **stat
                             fake_service_get(world->fake, FAKE_SEND, 3).key);
 }
 
+/* The text may have been sent. Its editor saves it as it was, beside a backup, which remembers its key; and
+ * nothing goes out meanwhile. */
+static void save_beside_its_backup(struct world *world)
+{
+    mail_of_unknown_outcome(world, "letter");
+    fake_service_set_reachable(world->fake, false);
+    assert_int_equal(mail(world, "other", "To: carol@x.example\nSubject: s\n\nb\n"), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    await_paused(world, true);
+    read_as(world, "letter", WRITER);
+    write_as(world, "saved", MESSAGE, WRITER);
+    assert_int_equal(rename_as(world, "letter", "letter.bak", WRITER), 0);
+    assert_int_equal(rename_as(world, "saved", "letter", WRITER), 0);
+}
+
+static void expect_that_both_go_out_under_one_key_each(struct world *world)
+{
+    fake_clock_advance(&world->clock, HOUR_MS);
+    fake_service_set_reachable(world->fake, true);
+    outbox_wake(world->outbox);
+    await_news(world, EVENT_SENT, "sent/letter");
+    await_news(world, EVENT_SENT, "sent/other");
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(fake_service_count_sent(world->fake, true), 2);
+}
+
+/* Saved once more as it was, by way of a temporary file, or by renaming the backup back. What is renamed has
+ * the key that may have been used, and not the message whose name it takes. */
+static void what_is_saved_unedited_twice_keeps_its_key(void **state)
+{
+    static const char *const renamed[] = {"again", ".again", "letter.bak"};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(renamed); i++) {
+        void *made;
+        assert_int_equal(world_setup(&made), 0);
+        struct world *world = made;
+        save_beside_its_backup(world);
+        read_as(world, "letter", WRITER);
+        if (i < 2)
+            write_as(world, renamed[i], MESSAGE, WRITER);
+        assert_int_equal(rename_as(world, renamed[i], "letter", WRITER), 0);
+        expect_that_both_go_out_under_one_key_each(world);
+        world_teardown(&made);
+    }
+}
+
 static void what_is_saved_unedited_while_it_is_being_sent_is_the_same_message(void **state)
 {
     struct world *world = *state;
@@ -1410,6 +1456,7 @@ int main(void)
         WORLD_TEST(an_edited_text_that_can_be_removed_has_no_old_one_behind_it),
         WORLD_TEST(what_is_saved_unedited_beside_its_backup_keeps_its_key),
         WORLD_TEST(a_backup_that_is_removed_leaves_its_key_to_the_same_text),
+        cmocka_unit_test(what_is_saved_unedited_twice_keeps_its_key),
         WORLD_TEST(what_is_saved_unedited_while_it_is_being_sent_is_the_same_message),
         WORLD_TEST(the_same_text_with_another_attachment_is_edited),
         WORLD_TEST(an_editor_that_saves_again_supersedes_what_it_saved),
