@@ -774,8 +774,7 @@ static void find_second_writer_locked(const struct outbox_handle *handle, pid_t 
         item->first_open = handle->open_number;
         item->first_opener = opener;
     } else if (item->first_open != handle->open_number && item->first_opener != opener &&
-               handle->kind == ENVELOPE_MESSAGE &&
-               (item->wrote_len > ITEM_WRITERS_MAX || !item_was_written_by(item, process))) {
+               handle->kind == ENVELOPE_MESSAGE && !item_is_known_writer(item, process)) {
         item_interrupt(item, WORDS_TWO_WRITERS);
     }
 }

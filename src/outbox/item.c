@@ -254,6 +254,11 @@ bool item_was_written_by(const struct item *item, pid_t process)
     return false;
 }
 
+bool item_is_known_writer(const struct item *item, pid_t process)
+{
+    return item->wrote_len <= ITEM_WRITERS_MAX && item_was_written_by(item, process);
+}
+
 void item_add_writer(struct item *item, pid_t process)
 {
     if (item_was_written_by(item, process))
@@ -269,7 +274,7 @@ bool item_was_made_by(const struct item *item, const struct item_asker *asker)
 {
     if (item->opener == asker->task || item->opener == asker->process)
         return true;
-    return item->wrote_len <= ITEM_WRITERS_MAX && item_was_written_by(item, asker->process);
+    return item_is_known_writer(item, asker->process);
 }
 
 static bool is_same_process(const struct item_asker *one, const struct item_asker *other)

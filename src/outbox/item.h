@@ -193,6 +193,8 @@ void item_update_stat(struct item *item, int fd);
 /* Remembers that a process wrote (0: one that is not known); whether one did. */
 void item_add_writer(struct item *item, pid_t process);
 bool item_was_written_by(const struct item *item, pid_t process);
+/* Whether it is known that this process did; false where all count as one. */
+bool item_is_known_writer(const struct item *item, pid_t process);
 /* Whether the asker opened it for writing, wrote it, or moved it where it is. */
 bool item_was_made_by(const struct item *item, const struct item_asker *asker);
 /* Remembers that a process read it; whether one did. */

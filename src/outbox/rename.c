@@ -287,8 +287,8 @@ static struct item *find_too_late_locked(const struct renaming *renaming)
     return item != NULL && is_superseded(renaming, item) ? item : find_read_and_out_locked(renaming);
 }
 
-/* The text that is renamed comes too late. Who wrote the message that is out, and did not edit another one by
- * it, sends a second one. */
+/* The text that is renamed comes too late. Who is known to have written the message that is out, and did not
+ * edit another one by it, sends a second one. */
 static void compare_with_what_is_out(struct renaming *renaming)
 {
     if (renaming->from != renaming->to || renaming->to != OUTBOX_FOLDER_OUTBOX || !can_refuse(renaming))
@@ -296,7 +296,7 @@ static void compare_with_what_is_out(struct renaming *renaming)
     struct item *item = find_read_and_out_locked(renaming);
     if (item == NULL)
         return;
-    if (item_was_written_by(item, renaming->asker.process) && item->envelope.supersedes == 0)
+    if (item_is_known_writer(item, renaming->asker.process) && item->envelope.supersedes == 0)
         return;
     if (!is_open(renaming->item) && renaming->item->state == ITEM_QUEUED &&
         is_mere_copy(&renaming->item->envelope, item))

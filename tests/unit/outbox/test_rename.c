@@ -1245,6 +1245,25 @@ static void what_is_no_edit_of_what_went_out_is_sent(void **state)
     await_news(world, EVENT_SENT, "sent/refused");
 }
 
+/* Who wrote it is not known, as of pages of a mapping. Nobody is taken for its writer then: who has read it
+ * has edited it. */
+static void a_late_edit_of_what_was_written_by_nobody_knows_who_is_not_sent(void **state)
+{
+    struct world *world = *state;
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    copy_in(world, OUT, "letter", MESSAGE);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    read_as(world, "letter", getpid());
+    let_out(world, "letter");
+    write_as(world, ".same", MESSAGE, getpid());
+    assert_int_equal(rename_as(world, ".same", "letter", getpid()), 0);
+    write_as(world, ".edited", MESSAGE "More.\n", getpid());
+    assert_int_equal(rename_as(world, ".edited", "letter", getpid()), -EBUSY);
+    fake_clock_advance(&world->clock, 20 * 1000);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(fake_service_count_sent(world->fake, false), 1);
+}
+
 /* A rename that fails does not keep back what another process has handed in. */
 static void the_message_of_another_process_is_not_kept_back(void **state)
 {
@@ -1469,6 +1488,7 @@ int main(void)
         cmocka_unit_test(an_unedited_text_that_comes_too_late_is_dropped),
         WORLD_TEST(an_editor_that_saves_again_too_late_is_refused),
         WORLD_TEST(what_is_no_edit_of_what_went_out_is_sent),
+        WORLD_TEST(a_late_edit_of_what_was_written_by_nobody_knows_who_is_not_sent),
         WORLD_TEST(the_message_of_another_process_is_not_kept_back),
         WORLD_TEST(what_may_be_an_edit_waits_for_its_rename),
         WORLD_TEST(an_edit_of_an_older_text_takes_no_place),
