@@ -608,9 +608,9 @@ static int enter_writer(struct outbox_handle *handle)
     return error == -EALREADY ? leave_name(outbox, handle->item) : error;
 }
 
-/* A process that reads a waiting message may replace it by an edited text (rename.c). One that was closed and
- * whose release has not come yet counts as well; what is written after that is another text, and forgets who
- * read this one.
+/* A process that reads a waiting message, be it through a file that it opened for writing, too, may replace
+ * it by an edited text (rename.c). One that was closed and whose release has not come yet counts as well;
+ * what is written after that is another text, and forgets who read this one.
  */
 static void remember_reader(struct outbox_handle *handle)
 {
@@ -701,7 +701,7 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect 
         tell_it_waits(handle);
     if (wants_write && (error == -EACCES || error == -ENOENT) && forget_former_names(outbox, number, pid))
         error = -ESTALE;
-    if (error == 0 && !wants_write && aspect == OUTBOX_CONTENT)
+    if (error == 0 && !handle->may_write && (flags & O_ACCMODE) != O_WRONLY && aspect == OUTBOX_CONTENT)
         remember_reader(handle);
     if (error == 0 && aspect == OUTBOX_RECEIPT)
         error = open_receipt(handle);

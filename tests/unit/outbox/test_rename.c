@@ -1316,6 +1316,32 @@ static void what_may_be_an_edit_waits_for_its_rename(void **state)
     await_news(world, EVENT_SENT, "sent/fourth");
 }
 
+/* An editor that made the message itself, and opens it for reading and writing to read it. */
+static void what_is_read_through_a_file_open_for_writing_is_edited_too(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = NULL;
+    char bytes[sizeof(MESSAGE)];
+    fake_service_set_reachable(world->fake, false);
+    write_as(world, "letter", MESSAGE, WRITER);
+    assert_int_equal(settle(world), -EAGAIN);
+    await_paused(world, true);
+    assert_int_equal(outbox_open_item(world->outbox, number_of(world, OUT, "letter"), OUTBOX_CONTENT, O_RDWR,
+                                      WRITER, &handle),
+                     0);
+    assert_int_equal(outbox_read(handle, bytes, sizeof(bytes), 0), strlen(MESSAGE));
+    outbox_release(handle);
+    write_as(world, "edited", MESSAGE "More.\n", WRITER);
+    assert_int_equal(rename_as(world, "edited", "letter", WRITER), 0);
+    assert_true(shown_contains(world, OUT, "letter", "More."));
+    assert_false(is_listed(world, OUT, "letter-2"));
+    fake_service_set_reachable(world->fake, true);
+    outbox_wake(world->outbox);
+    await_news(world, EVENT_SENT, "sent/letter");
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(fake_service_count_sent(world->fake, false), 1);
+}
+
 /* What a program has read was edited meanwhile by another: its own edit takes no place. */
 static void an_edit_of_an_older_text_takes_no_place(void **state)
 {
@@ -1491,6 +1517,7 @@ int main(void)
         WORLD_TEST(a_late_edit_of_what_was_written_by_nobody_knows_who_is_not_sent),
         WORLD_TEST(the_message_of_another_process_is_not_kept_back),
         WORLD_TEST(what_may_be_an_edit_waits_for_its_rename),
+        WORLD_TEST(what_is_read_through_a_file_open_for_writing_is_edited_too),
         WORLD_TEST(an_edit_of_an_older_text_takes_no_place),
         WORLD_TEST(an_empty_or_open_file_takes_no_place),
         WORLD_TEST(an_attachment_that_failed_takes_no_place),
