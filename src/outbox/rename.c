@@ -534,14 +534,14 @@ static void compare_with_what_is_on_hold(struct renaming *renaming)
 }
 
 /* An edited text that takes no place must not go out as a second message: what was handed in is on hold from
- * now on, and what is still open will not be handed in. */
+ * now on, and what is being written will not be handed in. */
 static int refuse_edit(struct renaming *renaming)
 {
     struct item *item = renaming->item;
     char words[160];
     pthread_mutex_lock(&renaming->outbox->lock);
-    bool was_open = is_open(item);
-    if (was_open) {
+    bool is_written = item->state == ITEM_WRITING;
+    if (is_written) {
         snprintf(words, sizeof(words), "interrupted: %s", renaming->refusal);
         item_interrupt(item, words);
     }
@@ -550,7 +550,7 @@ static int refuse_edit(struct renaming *renaming)
     if (error != 0)
         return error;
     return reason_give(&renaming->reason, -EBUSY, "%s; it is not sent%s", renaming->refusal,
-                       was_open ? "" : ", unless it gets another name");
+                       is_written ? "" : ", unless it is written anew or gets another name");
 }
 
 static int apply(struct renaming *renaming)

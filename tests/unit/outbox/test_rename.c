@@ -1160,6 +1160,26 @@ static void an_edit_that_is_open_is_interrupted(void **state)
     }
 }
 
+/* A file on hold that was opened, and not written to yet. It may be written still, and is told so. */
+static void an_edit_that_is_opened_and_not_written_is_on_hold(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = NULL;
+    mail_and_read(world, "letter", MESSAGE, WRITER);
+    write_as(world, "edited", "", WRITER);
+    assert_int_equal(outbox_open_item(world->outbox, number_of(world, OUT, "edited"), OUTBOX_CONTENT,
+                                      O_WRONLY, WRITER, &handle),
+                     0);
+    assert_int_equal(rename_as(world, "edited", "letter", WRITER), -EBUSY);
+    assert_true(was_refused(world, "outbox/edited",
+                            "; it is not sent, unless it is written anew or gets another name"));
+    assert_int_equal(outbox_write(handle, MESSAGE, strlen(MESSAGE), 0, WRITER), strlen(MESSAGE));
+    finish(handle);
+    let_out(world, "letter");
+    await_news(world, EVENT_SENT, "sent/edited");
+    assert_int_equal(settle(world), 0);
+}
+
 /* Saved as it was, it is the message that is being sent, or out, whatever the name of its temporary file is.
  * Its editor may touch it, and is an editor still. */
 static void an_unedited_text_that_comes_too_late_is_dropped(void **state)
@@ -1511,6 +1531,7 @@ int main(void)
         WORLD_TEST(an_edit_that_comes_too_late_is_not_sent_by_a_disk_that_fails),
         WORLD_TEST(what_the_disk_did_not_take_is_tried_once_more_at_the_end),
         cmocka_unit_test(an_edit_that_is_open_is_interrupted),
+        WORLD_TEST(an_edit_that_is_opened_and_not_written_is_on_hold),
         cmocka_unit_test(an_unedited_text_that_comes_too_late_is_dropped),
         WORLD_TEST(an_editor_that_saves_again_too_late_is_refused),
         WORLD_TEST(what_is_no_edit_of_what_went_out_is_sent),
