@@ -172,6 +172,12 @@ static int mend_splits(struct outbox *outbox, struct item **items, size_t *len)
 
 /* ---------------------------------------------------------------- messages that were edited */
 
+/* Of one that waited to be sent once more, the disk may not have taken that it did. */
+static bool waits(const struct item *item)
+{
+    return item->envelope.kind == ENVELOPE_MESSAGE && item_state_is_unsettled(item->state);
+}
+
 /* The program ended after an edited text had taken the place of a message, and before that one was removed.
  * The items that are left stay in their order. */
 static int drop_superseded(struct outbox *outbox, struct item **items, size_t *len)
@@ -181,11 +187,11 @@ static int drop_superseded(struct outbox *outbox, struct item **items, size_t *l
     for (size_t i = 0; i < *len; i++) {
         uint64_t number = items[i]->envelope.supersedes;
         struct item *superseded = number == 0 ? NULL : item_table_get(&outbox->table, number);
-        if (superseded != NULL && superseded != items[i] && superseded->state == ITEM_QUEUED)
+        if (superseded != NULL && superseded != items[i] && waits(superseded))
             superseded->envelope.is_hidden = true;
     }
     for (size_t i = 0; i < *len; i++) {
-        if (error == 0 && items[i]->state == ITEM_QUEUED && items[i]->envelope.is_hidden)
+        if (error == 0 && waits(items[i]) && items[i]->envelope.is_hidden)
             error = drop(outbox, items[i]);
         else
             items[left++] = items[i];

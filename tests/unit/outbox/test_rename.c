@@ -378,6 +378,7 @@ static void retry_brings_back_what_failed(void **state)
 }
 
 enum {
+    WORKERS = 4,      /* that sleep */
     WRITER = 5000001, /* beyond what Linux gives out */
     OTHER = 5000002,
 };
@@ -710,6 +711,43 @@ static void what_was_edited_is_not_sent_once_the_edited_text_is_gone(void **stat
         assert_int_equal(sends(world), before);
         world_teardown(&made);
     }
+}
+
+/* The disk says still that the old one is being sent, and lets it not go either, until the program ends. */
+static void what_was_edited_is_not_sent_by_the_next_start(void **state)
+{
+    struct world *world = *state;
+    world->config.trusts_idempotency = true;
+    world_reopen(world);
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 502});
+    assert_int_equal(mail(world, "letter", MESSAGE), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    atomic_store(&folders_fail, true);
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    fake_clock_await_waiters(&world->clock, WORKERS);
+    atomic_store(&folders_fail, false);
+    fake_service_set_reachable(world->fake, false);
+    assert_int_equal(mail(world, "other", "To: carol@x.example\nSubject: s\n\nb\n"), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    await_paused(world, true);
+
+    read_as(world, "letter", WRITER);
+    write_as(world, "edited", MESSAGE "edited\n", WRITER);
+    atomic_store(&staying, ".data");
+    assert_int_equal(rename_as(world, "edited", "letter", WRITER), 0);
+    atomic_store(&folders_fail, true);
+    world_close(world);
+    atomic_store(&folders_fail, false);
+    atomic_store(&staying, NULL);
+    fake_service_set_reachable(world->fake, true);
+    world_open(world);
+    await_news(world, EVENT_SENT, "sent/letter");
+    await_news(world, EVENT_SENT, "sent/other");
+    assert_int_equal(settle(world), 0);
+    assert_true(shown_contains(world, SENT, "letter", "edited"));
+    assert_int_equal(fake_service_count_sent(world->fake, false), 2);
 }
 
 struct edit_watch {
@@ -1301,10 +1339,6 @@ static void *settle_beside(void *argument)
     return settle(world) == 0 ? world : NULL;
 }
 
-enum {
-    WORKERS = 4 /* that sleep */
-};
-
 /* Who has read a message, and lives, may be about to rename what it has written: that is not sent for two
  * seconds, unless it is renamed before; a barrier waits for it. */
 static void what_may_be_an_edit_waits_for_its_rename(void **state)
@@ -1518,6 +1552,7 @@ int main(void)
         WORLD_TEST(what_may_have_been_sent_leaves_a_word),
         WORLD_TEST(a_text_that_is_out_takes_the_place_whatever_the_disk_says),
         cmocka_unit_test(what_was_edited_is_not_sent_once_the_edited_text_is_gone),
+        WORLD_TEST(what_was_edited_is_not_sent_by_the_next_start),
         WORLD_TEST(an_edited_text_that_can_be_removed_has_no_old_one_behind_it),
         WORLD_TEST(what_is_saved_unedited_beside_its_backup_keeps_its_key),
         WORLD_TEST(a_backup_that_is_removed_leaves_its_key_to_the_same_text),
