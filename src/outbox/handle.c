@@ -651,11 +651,13 @@ static bool is_shown(struct outbox *outbox, uint64_t number)
     return is_shown;
 }
 
-/* Programs show the errno alone. */
+/* Programs show the errno alone. Of what is on hold, or out by now, nothing is told. */
 static void tell_it_waits(const struct outbox_handle *handle)
 {
     pthread_mutex_lock(&handle->outbox->lock);
-    _cleanup_free_ char *name = strdup(handle->item->envelope.name);
+    const struct item *item = handle->item;
+    bool waits = item_state_is_unsettled(item->state) && item_folder(item) == OUTBOX_FOLDER_OUTBOX;
+    _cleanup_free_ char *name = waits ? strdup(item->envelope.name) : NULL;
     pthread_mutex_unlock(&handle->outbox->lock);
     if (name == NULL)
         return;

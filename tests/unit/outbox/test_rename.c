@@ -1396,6 +1396,28 @@ static void what_is_read_through_a_file_open_for_writing_is_edited_too(void **st
     assert_int_equal(fake_service_count_sent(world->fake, false), 1);
 }
 
+/* Who has made the message may open it, and is told that it waits when it writes; of one that is out, that
+ * would not be true. */
+static void a_write_to_what_is_out_is_not_told_as_one_that_waits(void **state)
+{
+    static const char words[] = "it waits to be sent";
+    struct world *world = *state;
+    struct outbox_handle *handle = NULL;
+    for (int is_out = 0; is_out <= 1; is_out++) {
+        const char *name = is_out ? "letter" : "waits";
+        fake_service_close_gate(world->fake, FAKE_SEND);
+        write_as(world, name, MESSAGE, WRITER);
+        uint64_t number = number_of(world, OUT, name);
+        if (is_out)
+            let_out(world, name);
+        assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, WRITER, &handle), 0);
+        assert_int_equal(outbox_write(handle, "x", 1, 0, WRITER), -EBUSY);
+        outbox_release(handle);
+    }
+    assert_true(was_refused(world, "outbox/waits", words));
+    assert_false(was_refused(world, "outbox/letter", words));
+}
+
 /* What a program has read was edited meanwhile by another: its own edit takes no place. */
 static void an_edit_of_an_older_text_takes_no_place(void **state)
 {
@@ -1574,6 +1596,7 @@ int main(void)
         WORLD_TEST(the_message_of_another_process_is_not_kept_back),
         WORLD_TEST(what_may_be_an_edit_waits_for_its_rename),
         WORLD_TEST(what_is_read_through_a_file_open_for_writing_is_edited_too),
+        WORLD_TEST(a_write_to_what_is_out_is_not_told_as_one_that_waits),
         WORLD_TEST(an_edit_of_an_older_text_takes_no_place),
         WORLD_TEST(an_empty_or_open_file_takes_no_place),
         WORLD_TEST(an_attachment_that_failed_takes_no_place),
