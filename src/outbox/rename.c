@@ -761,6 +761,8 @@ static int remove_claimed(struct outbox *outbox, struct item *item)
     int error = transition_remove_superseded(outbox, item);
     if (error == 0)
         error = spool_remove_data(outbox->spool, item->number);
+    if (error != 0 && !spool_has_data(outbox->spool, item->number)) /* it is gone, whatever the disk says */
+        error = 0;
     if (error == 0)
         forget_or_remember(outbox, item);
     return error;

@@ -894,6 +894,18 @@ static void what_is_saved_unedited_twice_keeps_its_key(void **state)
     }
 }
 
+/* Its content is gone, and then the disk fails. */
+static void a_backup_that_lost_its_content_is_removed_and_leaves_its_key(void **state)
+{
+    struct world *world = *state;
+    save_beside_its_backup(world);
+    atomic_store(&folders_fail, true);
+    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "letter.bak"), 0);
+    atomic_store(&folders_fail, false);
+    assert_false(is_listed(world, OUT, "letter.bak"));
+    expect_that_both_go_out_under_one_key_each(world);
+}
+
 static void what_is_saved_unedited_while_it_is_being_sent_is_the_same_message(void **state)
 {
     struct world *world = *state;
@@ -1579,6 +1591,7 @@ int main(void)
         WORLD_TEST(what_is_saved_unedited_beside_its_backup_keeps_its_key),
         WORLD_TEST(a_backup_that_is_removed_leaves_its_key_to_the_same_text),
         cmocka_unit_test(what_is_saved_unedited_twice_keeps_its_key),
+        WORLD_TEST(a_backup_that_lost_its_content_is_removed_and_leaves_its_key),
         WORLD_TEST(what_is_saved_unedited_while_it_is_being_sent_is_the_same_message),
         WORLD_TEST(the_same_text_with_another_attachment_is_edited),
         WORLD_TEST(an_editor_that_saves_again_supersedes_what_it_saved),
