@@ -608,7 +608,7 @@ static int rename_taken(struct renaming *renaming, const char *name, unsigned in
         renaming->item->is_awaited = false;
     }
     pthread_mutex_unlock(&outbox->lock);
-    bool is_withdrawn = error == 0 && is_edit && renaming->replaced->envelope.may_have_been_sent &&
+    bool is_withdrawn = error == 0 && is_edit && item_may_have_been_sent(renaming->replaced) &&
                         (renaming->replaced->envelope.is_hidden || renaming->replaced->state == ITEM_GONE);
     /* First: who removes the item takes with it the only word that the replaced one is not to be sent. */
     release_target(outbox, renaming->replaced);
@@ -792,7 +792,7 @@ int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *
         return error;
     bool was_waiting = item->state == ITEM_QUEUED;
     error = remove_claimed(outbox, item);
-    if (error == 0 && was_waiting && item->envelope.may_have_been_sent)
+    if (error == 0 && was_waiting && item_may_have_been_sent(item))
         notify_withdrawn(outbox, name, "removed");
     claim_release(outbox, item);
     binding_collect(outbox);

@@ -646,6 +646,42 @@ static void what_may_have_been_sent_leaves_a_word(void **state)
     assert_int_equal(settle(world), 0);
 }
 
+/* A message of unknown outcome that was withdrawn, and handed in again under its key, and waits for its turn.
+ */
+static void withdraw_and_hand_in_again(struct world *world, const char *name)
+{
+    mail_of_unknown_outcome(world, name);
+    fake_service_set_reachable(world->fake, false);
+    assert_int_equal(mail(world, "other", "To: carol@x.example\nSubject: s\n\nb\n"), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    await_paused(world, true);
+    assert_int_equal(rename_as(world, name, ".withdrawn", WRITER), 0);
+    assert_int_equal(rename_as(world, ".withdrawn", name, WRITER), 0);
+}
+
+/* The first text may have been sent before it was handed in again. */
+static void what_may_have_been_sent_before_leaves_a_word_too(void **state)
+{
+    (void)state;
+    for (int is_edited = 0; is_edited <= 1; is_edited++) {
+        void *made;
+        assert_int_equal(world_setup(&made), 0);
+        struct world *world = made;
+        withdraw_and_hand_in_again(world, "letter");
+        if (is_edited) {
+            read_as(world, "letter", WRITER);
+            write_as(world, ".edited", MESSAGE "More.\n", WRITER);
+            assert_int_equal(rename_as(world, ".edited", "letter", WRITER), 0);
+            assert_true(
+                was_told_why(world, "outbox/letter", "replaced by an edited text; it may have been sent"));
+        } else {
+            assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "letter"), 0);
+            assert_true(was_told_why(world, "outbox/letter", "removed; it may have been sent"));
+        }
+        world_teardown(&made);
+    }
+}
+
 /* The message that waits is removed already when the disk does not take the new name of what is out. Were the
  * rename told as failed, the edited text would be saved, and sent, once more. */
 static void a_text_that_is_out_takes_the_place_whatever_the_disk_says(void **state)
@@ -1584,6 +1620,7 @@ int main(void)
         WORLD_TEST(what_is_saved_unedited_is_the_same_message),
         cmocka_unit_test(a_copy_that_the_disk_keeps_is_not_sent),
         WORLD_TEST(what_may_have_been_sent_leaves_a_word),
+        cmocka_unit_test(what_may_have_been_sent_before_leaves_a_word_too),
         WORLD_TEST(a_text_that_is_out_takes_the_place_whatever_the_disk_says),
         cmocka_unit_test(what_was_edited_is_not_sent_once_the_edited_text_is_gone),
         WORLD_TEST(what_was_edited_is_not_sent_by_the_next_start),
