@@ -47,18 +47,55 @@ static int claim_target_locked(struct outbox *outbox, enum outbox_folder folder,
     return 0;
 }
 
-/* Ends the claim of claim_target_locked(). A replaced item that messages need is hidden durably, any other
- * one is removed. NULL-safe. Waits for the disk. */
+/* The content has left the spool: the envelope is removed, or kept to remember the key. Recovery does the
+ * same to an envelope without content. */
+static void forget_or_remember(struct outbox *outbox, struct item *item)
+{
+    _cleanup_transition_ struct transition transition = {.outbox = NULL};
+    int error = 0;
+    if (!key_memory_is_needed(item)) {
+        error = transition_remove(outbox, item);
+    } else {
+        error = transition_begin(outbox, item, ITEM_DRAFTED, &transition);
+        envelope_clear_outcome(&transition.next);
+        transition.next.was_unknown = item_may_have_been_sent(item);
+        transition.next.is_hidden = false; /* else it would be collected */
+        transition.is_forced = true;
+        error = error != 0 ? error : transition_commit(&transition, item);
+        key_memory_prune(outbox);
+    }
+    if (error != 0)
+        log_warning("the spool could not record that a file was taken out: %s", strerror(-error));
+}
+
+/* Removes the content, and keeps the envelope if that remembers a key. Where the disk fails once the content
+ * is gone, nothing has failed. 0 or of the disk. */
+static int remove_and_remember(struct outbox *outbox, struct item *item)
+{
+    int error = transition_remove_superseded(outbox, item);
+    if (error == 0)
+        error = spool_remove_data(outbox->spool, item->number);
+    if (error != 0 && spool_has_data(outbox->spool, item->number))
+        return error;
+    forget_or_remember(outbox, item);
+    return 0;
+}
+
+/* Ends the claim of claim_target_locked(). A replaced item that messages need is hidden durably; of a backup
+ * the key is remembered; any other one is removed. NULL-safe. Waits for the disk. */
 static void release_target(struct outbox *outbox, struct item *replaced)
 {
     if (replaced == NULL)
         return;
     pthread_mutex_lock(&outbox->lock);
     bool is_needed = replaced->envelope.is_hidden && replaced->users > 0;
+    bool is_backup = replaced->envelope.is_hidden && item_remembers_key(replaced);
     pthread_mutex_unlock(&outbox->lock);
     crash_point("replaced");
     if (is_needed)
         transition_hide_replaced(outbox, replaced);
+    else if (is_backup)
+        remove_and_remember(outbox, replaced); /* or it is collected */
     claim_release(outbox, replaced);
     binding_collect(outbox);
 }
@@ -717,37 +754,20 @@ static int unlink_receipt(struct outbox *outbox, enum outbox_folder folder, cons
     return outbox_find(outbox, folder, name, &stat) ? -EPERM : -ENOENT;
 }
 
-/* The content has left the spool: the envelope is removed, or kept to remember the key. Recovery does the
- * same to an envelope without content. */
-static void forget_or_remember(struct outbox *outbox, struct item *item)
-{
-    _cleanup_transition_ struct transition transition = {.outbox = NULL};
-    int error = 0;
-    if (!key_memory_is_needed(item)) {
-        error = transition_remove(outbox, item);
-    } else {
-        error = transition_begin(outbox, item, ITEM_DRAFTED, &transition);
-        envelope_clear_outcome(&transition.next);
-        transition.next.was_unknown = item_may_have_been_sent(item);
-        transition.is_forced = true;
-        error = error != 0 ? error : transition_commit(&transition, item);
-    }
-    if (error != 0)
-        log_warning("the spool could not record that a file was taken out: %s", strerror(-error));
-}
-
-/* Whether a message with the same content waits for its first attempt. It takes the key over then, if it was
- * handed in before its backup was there. */
+/* Whether another message with the same content waits for its first attempt. It takes the key over then, if
+ * it was handed in before its backup was there. */
 static bool is_key_awaited(struct outbox *outbox, const struct item *item)
 {
     const struct item *other = NULL;
-    if (!item_remembers_key(item) || item->envelope.digest[0] == '\0')
+    bool has_used_key =
+        item_remembers_key(item) || (item->state == ITEM_QUEUED && item_may_have_been_sent(item));
+    if (!has_used_key || item->envelope.digest[0] == '\0')
         return false;
     pthread_mutex_lock(&outbox->lock);
     do
         other = send_queue_next(&outbox->queue, other);
-    while (other != NULL &&
-           (other->envelope.attempts > 0 || strcmp(other->envelope.digest, item->envelope.digest) != 0));
+    while (other != NULL && (other == item || other->envelope.attempts > 0 ||
+                             strcmp(other->envelope.digest, item->envelope.digest) != 0));
     pthread_mutex_unlock(&outbox->lock);
     return other != NULL;
 }
@@ -758,14 +778,7 @@ static int remove_claimed(struct outbox *outbox, struct item *item)
         return transition_hide(outbox, item);
     if (!is_key_awaited(outbox, item))
         return transition_remove(outbox, item);
-    int error = transition_remove_superseded(outbox, item);
-    if (error == 0)
-        error = spool_remove_data(outbox->spool, item->number);
-    if (error != 0 && !spool_has_data(outbox->spool, item->number)) /* it is gone, whatever the disk says */
-        error = 0;
-    if (error == 0)
-        forget_or_remember(outbox, item);
-    return error;
+    return remove_and_remember(outbox, item);
 }
 
 /* An editor that has closed the new text, and removes the backup that remembers its key. */
@@ -1072,6 +1085,5 @@ int outbox_take_out(struct outbox *outbox, enum outbox_folder from, const char *
         return error;
     error = take_out_claimed(outbox, item, draft_dir_fd, draft_name, flags);
     claim_release(outbox, item);
-    key_memory_prune(outbox);
     return error;
 }

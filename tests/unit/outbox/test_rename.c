@@ -677,6 +677,12 @@ static void what_may_have_been_sent_before_leaves_a_word_too(void **state)
         } else {
             assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "letter"), 0);
             assert_true(was_told_why(world, "outbox/letter", "removed; it may have been sent"));
+            fake_service_set_reachable(world->fake, true);
+            outbox_wake(world->outbox);
+            await_news(world, EVENT_SENT, "sent/other");
+            assert_int_equal(mail(world, "again", MESSAGE), 0); /* nobody remembers the key */
+            assert_int_equal(settle(world), 0);
+            assert_int_equal(fake_service_count_sent(world->fake, true), 3);
         }
         world_teardown(&made);
     }
@@ -925,6 +931,36 @@ static void what_is_saved_unedited_twice_keeps_its_key(void **state)
         if (i < 2)
             write_as(world, renamed[i], MESSAGE, WRITER);
         assert_int_equal(rename_as(world, renamed[i], "letter", WRITER), 0);
+        expect_that_both_go_out_under_one_key_each(world);
+        world_teardown(&made);
+    }
+}
+
+/* Something else takes the name of the backup: a backup of the text that was saved, of which another copy is
+ * written, or any file. Or the copy that has taken the key over is removed. */
+static void a_backup_that_is_replaced_leaves_its_key_to_the_same_text(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        void *made;
+        assert_int_equal(world_setup(&made), 0);
+        struct world *world = made;
+        save_beside_its_backup(world);
+        if (i == 0) {
+            assert_int_equal(rename_as(world, "letter", "letter.bak", WRITER), 0);
+            write_as(world, "letter", MESSAGE, WRITER);
+        } else if (i == 1) {
+            write_as(world, "other.bak", "other text", WRITER);
+            assert_int_equal(rename_as(world, "other.bak", "letter.bak", WRITER), 0);
+        } else if (i == 2) {
+            put_draft(world, "letter.bak", "other text");
+            assert_int_equal(move_in(world, "letter.bak", OUT, "letter.bak"), 0);
+        } else {
+            write_as(world, "copy", MESSAGE, WRITER);
+            assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "copy"), 0);
+        }
+        if (i % 2 == 1)
+            world_reopen(world);
         expect_that_both_go_out_under_one_key_each(world);
         world_teardown(&made);
     }
@@ -1628,6 +1664,7 @@ int main(void)
         WORLD_TEST(what_is_saved_unedited_beside_its_backup_keeps_its_key),
         WORLD_TEST(a_backup_that_is_removed_leaves_its_key_to_the_same_text),
         cmocka_unit_test(what_is_saved_unedited_twice_keeps_its_key),
+        cmocka_unit_test(a_backup_that_is_replaced_leaves_its_key_to_the_same_text),
         WORLD_TEST(a_backup_that_lost_its_content_is_removed_and_leaves_its_key),
         WORLD_TEST(what_is_saved_unedited_while_it_is_being_sent_is_the_same_message),
         WORLD_TEST(the_same_text_with_another_attachment_is_edited),
