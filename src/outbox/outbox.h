@@ -146,8 +146,9 @@ int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *
  * four folders. `name` is a proposal: one that is taken gets a number. */
 int outbox_create_answer(struct outbox *outbox, const char *answers, const char *name, pid_t pid,
                          struct outbox_handle **ret_handle, struct outbox_stat *ret);
-/* `flags` as open(2). For writing, this waits for the release of what was closed just before. Writing is
- * -EBUSY for a queued message, -EACCES in sent/ and failed/ and for receipts.
+/* `flags` as open(2). For writing, this waits for the release of what was closed just before. Of a message
+ * that waits or is being sent this is -EBUSY; but who made it may open it (without O_TRUNC or O_APPEND), and
+ * gets -EBUSY for a write. -EACCES in sent/ and failed/ and for receipts.
  * -ESTALE: it was removed or replaced, or it just left the folder, and its name there is free from now on:
  * the caller looks the name up again. Replacing an attachment's content (O_TRUNC or writing) waits for the
  * release of messages that were closed before, which bind it as it is; calls its upload off, where one is

@@ -25,7 +25,8 @@ int spool_take_number(struct spool *spool, uint64_t *ret_number);
 
 /* ---- envelopes */
 
-/* Replaces the envelope, durably, or leaves the old one. */
+/* Replaces the envelope, durably. Where that fails, the old one is there; but on a filesystem that cannot
+ * exchange names, it may be the new one. */
 int spool_write_envelope(struct spool *spool, uint64_t number, const char *text, size_t len);
 int spool_read_envelope(struct spool *spool, uint64_t number, char **ret_text, size_t *ret_len);
 

@@ -87,8 +87,9 @@ void outbox_wake_workers_locked(struct outbox *outbox);
  * the service; -ENOENT: it was removed meanwhile. Holds a reference. */
 int claim_take_locked(struct outbox *outbox, struct item *item, enum item_claim claim);
 void claim_release_locked(struct outbox *outbox, struct item *item);
-/* The same for a claim that was taken under this very hold of the lock. Nobody has seen it, so nobody is
- * woken: several that try in turn, and wait, would wake one another without end. */
+/* The same for a claim that was taken under this very hold of the lock. Nobody has seen it, so who waits
+ * for the item is not woken: several that try in turn, and wait, would wake one another without end. A worker
+ * is, where the item is queued. */
 void claim_undo_locked(struct outbox *outbox, struct item *item);
 
 /* Of a message that is claimed for the service: while that is waited for, its claimant reads nothing of
