@@ -140,8 +140,10 @@ size_t accept_max_bytes(enum envelope_kind kind)
     return kind == ENVELOPE_MESSAGE ? DRAFT_MAX_BYTES : ATTACHMENTS_MAX_BYTES;
 }
 
-int accept_read(struct outbox *outbox, const struct item *item, enum envelope_kind kind, const char *name,
-                char **ret_bytes, size_t *ret_len)
+/* What the check needs: of an attachment the length alone, of what is never sent no content. 0, -EMSGSIZE or
+ * an errno of the disk. */
+static int read_content(struct outbox *outbox, const struct item *item, enum envelope_kind kind,
+                        const char *name, char **ret_bytes, size_t *ret_len)
 {
     pthread_mutex_lock(&outbox->lock); /* whoever sets the times of a file claims nothing */
     *ret_len = (size_t)item->size;
@@ -350,4 +352,14 @@ int accept_check(struct acceptance *acceptance, const char *bytes, size_t len, c
     if (error == 0)
         next->accepted_ms = outbox_realtime_ms(outbox);
     return error;
+}
+
+int accept_prepare(struct outbox *outbox, const struct item *item, enum envelope_kind kind, const char *name,
+                   struct acceptance *ret, char **ret_reason)
+{
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    int error = read_content(outbox, item, kind, name, &bytes, &len);
+    error = error != 0 ? error : accept_begin(outbox, item, kind, name, ret);
+    return error != 0 ? error : accept_check(ret, bytes, len, ret_reason);
 }

@@ -4,7 +4,7 @@
  * sizes, and an idempotency key that belongs to the content. From the content and the name follows the state
  * it will have.
  *
- * Use: accept_read(), accept_begin(), accept_check(), commit of the transition, accept_done(); and
+ * Use: accept_prepare(), or accept_begin() and accept_check(); commit of the transition, accept_done(); and
  * accept_release() in any case.
  */
 #ifndef INBOXFS_OUTBOX_ACCEPT_H
@@ -25,11 +25,6 @@ struct acceptance {
     struct item *memory;          /* whose idempotency key it takes over; claimed, or NULL */
 };
 
-/* Reads what the check needs of an item that is to be handed in under this name: of an attachment the length
- * alone, of what is never sent no content. The item is claimed. 0, -EMSGSIZE or an errno of the disk. */
-int accept_read(struct outbox *outbox, const struct item *item, enum envelope_kind kind, const char *name,
-                char **ret_bytes, size_t *ret_len);
-
 /* Begins the hand-in of an item under this name. The item is new or claimed. 0 or -ENOMEM. */
 int accept_begin(struct outbox *outbox, const struct item *item, enum envelope_kind kind, const char *name,
                  struct acceptance *ret);
@@ -39,6 +34,11 @@ int accept_begin(struct outbox *outbox, const struct item *item, enum envelope_k
  * disk (for a number). 0, or an errno of the filesystem contract with its words (the caller frees
  * *ret_reason). */
 int accept_check(struct acceptance *acceptance, const char *bytes, size_t len, char **ret_reason);
+
+/* Both, of an item that is claimed, whose content is read here. Waits for the disk. Errors as of both, or of
+ * the disk. */
+int accept_prepare(struct outbox *outbox, const struct item *item, enum envelope_kind kind, const char *name,
+                   struct acceptance *ret, char **ret_reason);
 
 /* The transition was committed: a remembered key that was taken over is removed where it was. Waits for
  * the disk. */

@@ -303,13 +303,8 @@ static void writer_judge(struct outbox *outbox, struct item *item, pid_t pid)
 static int try_hand_in(struct outbox *outbox, struct item *item, char **ret_reason)
 {
     _cleanup_acceptance_ struct acceptance acceptance = {.memory = NULL};
-    _cleanup_free_ char *bytes = NULL;
-    size_t len;
-    int error = accept_read(outbox, item, item->envelope.kind, item->envelope.name, &bytes, &len);
-    if (error == 0)
-        error = accept_begin(outbox, item, item->envelope.kind, item->envelope.name, &acceptance);
-    if (error == 0)
-        error = accept_check(&acceptance, bytes, len, ret_reason);
+    int error =
+        accept_prepare(outbox, item, item->envelope.kind, item->envelope.name, &acceptance, ret_reason);
     crash_point("checked");
     if (error == 0)
         error = transition_commit(&acceptance.transition, item);

@@ -495,14 +495,9 @@ static int rename_interrupted(struct renaming *renaming)
 static int hand_in_again(struct renaming *renaming)
 {
     _cleanup_acceptance_ struct acceptance acceptance = {.memory = NULL};
-    _cleanup_free_ char *bytes = NULL;
-    size_t len;
     enum envelope_kind kind = renaming->to == OUTBOX_FOLDER_OUTBOX ? ENVELOPE_MESSAGE : ENVELOPE_ATTACHMENT;
-    int error = accept_read(renaming->outbox, renaming->item, kind, renaming->new_name, &bytes, &len);
-    if (error == 0)
-        error = accept_begin(renaming->outbox, renaming->item, kind, renaming->new_name, &acceptance);
-    if (error == 0)
-        error = accept_check(&acceptance, bytes, len, &renaming->reason);
+    int error = accept_prepare(renaming->outbox, renaming->item, kind, renaming->new_name, &acceptance,
+                               &renaming->reason);
     if (error == 0 && replaces_waiting(renaming)) {
         if (acceptance.transition.state == ITEM_ON_HOLD)
             return reason_give(&renaming->reason, -EBADMSG,
@@ -552,17 +547,11 @@ static int put_on_hold(struct outbox *outbox, struct item *item)
 static void compare_with_what_is_on_hold(struct renaming *renaming)
 {
     _cleanup_acceptance_ struct acceptance acceptance = {.memory = NULL};
-    _cleanup_free_ char *bytes = NULL;
     _cleanup_free_ char *reason = NULL;
     struct outbox *outbox = renaming->outbox;
-    size_t len;
-    int error = is_open(renaming->item)
-                    ? -EBUSY
-                    : accept_read(outbox, renaming->item, ENVELOPE_MESSAGE, renaming->new_name, &bytes, &len);
-    if (error == 0)
-        error = accept_begin(outbox, renaming->item, ENVELOPE_MESSAGE, renaming->new_name, &acceptance);
-    if (error == 0)
-        error = accept_check(&acceptance, bytes, len, &reason);
+    int error = is_open(renaming->item) ? -EBUSY
+                                        : accept_prepare(outbox, renaming->item, ENVELOPE_MESSAGE,
+                                                         renaming->new_name, &acceptance, &reason);
     pthread_mutex_lock(&outbox->lock);
     struct item *item = error == 0 ? find_too_late_locked(renaming) : NULL;
     if (item != NULL && is_mere_copy(&acceptance.transition.next, item))
