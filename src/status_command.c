@@ -221,7 +221,9 @@ static int show_in_time(const char *path, bool is_first)
         kill(pid, SIGKILL);
         return -ETIMEDOUT;
     }
-    return waitpid(pid, &end, 0) == pid && WIFEXITED(end) ? -WEXITSTATUS(end) : -ECHILD;
+    if (waitpid(pid, &end, 0) == pid && WIFSIGNALED(end) && WTERMSIG(end) == SIGPIPE)
+        raise(SIGPIPE); /* nobody reads any more, as behind `| head` */
+    return WIFEXITED(end) ? -WEXITSTATUS(end) : -ECHILD;
 }
 
 static int show_one(const char *path)

@@ -256,3 +256,14 @@ waits_for_a_mount() # PID
   contains "$output" "$stopped does not answer"
   contains "$output" "mount     $DIR/another"
 }
+
+@test "status whose reader has seen enough, as head, ends without a word" {
+  start_service
+  start_mount
+  run python3 -c 'import os, subprocess, sys
+reader, writer = os.pipe()
+os.close(reader)
+ended = subprocess.run(sys.argv[1:], stdout=writer, stderr=subprocess.PIPE, text=True)
+print(ended.returncode, ended.stderr)' "$INBOXFS" status "$MOUNT"
+  equal "$output" "-13 "
+}
