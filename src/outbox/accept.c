@@ -222,9 +222,8 @@ static int pin_attachments(struct acceptance *acceptance, const struct draft *dr
     return error;
 }
 
-/* The same words in answer to two emails are two messages. */
-static void digest_message(const struct envelope *envelope, const char *bytes, size_t len,
-                           char ret_digest[ENVELOPE_DIGEST_SIZE])
+void accept_digest(const struct envelope *envelope, const char *bytes, size_t len,
+                   char ret_digest[ENVELOPE_DIGEST_SIZE])
 {
     char both[2 * ENVELOPE_DIGEST_SIZE];
     hash_sha256(bytes, len, ret_digest);
@@ -242,7 +241,7 @@ static int choose_key(struct acceptance *acceptance, size_t parts_len, const cha
     struct outbox *outbox = acceptance->transition.outbox;
     struct envelope *next = &acceptance->transition.next;
     char digest[ENVELOPE_DIGEST_SIZE];
-    digest_message(next, bytes, len, digest);
+    accept_digest(next, bytes, len, digest);
     bool is_unedited = next->key[0] != '\0' && strcmp(next->digest, digest) == 0;
     memcpy(next->digest, digest, sizeof(digest));
     int error = is_unedited && next->part_ids_len == parts_len ? 0 : envelope_new_part_ids(next, parts_len);

@@ -40,6 +40,11 @@ int accept_check(struct acceptance *acceptance, const char *bytes, size_t len, c
 int accept_prepare(struct outbox *outbox, const struct item *item, enum envelope_kind kind, const char *name,
                    struct acceptance *ret, char **ret_reason);
 
+/* What tells the content of a message from all others. The same words in answer to two emails are two
+ * messages. */
+void accept_digest(const struct envelope *envelope, const char *bytes, size_t len,
+                   char ret_digest[ENVELOPE_DIGEST_SIZE]);
+
 /* The transition was committed: a remembered key that was taken over is removed where it was. Waits for
  * the disk. */
 void accept_done(struct acceptance *acceptance);

@@ -187,15 +187,26 @@ static void settle_failed_here(struct attempt *attempt, int error)
     put_back_in_queue(attempt->outbox, attempt->item, 0, strerror(-error));
 }
 
+/* Whether it is what was handed in. After a power cut or a repair of the disk it may be a part of it. */
+static bool is_as_accepted(const struct envelope *envelope, const char *bytes, size_t len)
+{
+    char digest[ENVELOPE_DIGEST_SIZE];
+    accept_digest(envelope, bytes, len, digest);
+    return envelope->digest[0] == '\0' || strcmp(envelope->digest, digest) == 0;
+}
+
 static int load_draft(struct attempt *attempt)
 {
     _cleanup_free_ char *bytes = NULL;
     _cleanup_free_ char *reason = NULL;
+    const struct envelope *envelope = &attempt->item->envelope;
     size_t len;
     int error = spool_read_data(attempt->outbox->spool, attempt->item->number, DRAFT_MAX_BYTES, &bytes, &len);
     if (error == 0)
-        error = draft_parse(bytes, len, attempt->item->envelope.answers, &attempt->draft, &reason);
-    if (error == 0 && attempt->draft->parts_len != attempt->item->envelope.part_ids_len)
+        error = is_as_accepted(envelope, bytes, len)
+                    ? draft_parse(bytes, len, envelope->answers, &attempt->draft, &reason)
+                    : -EBADMSG;
+    if (error == 0 && attempt->draft->parts_len != envelope->part_ids_len)
         error = -EBADMSG;
     if (error == -EBADMSG || error == -EDESTADDRREQ || error == -EMSGSIZE)
         settle_refused(attempt, 0, reason != NULL ? reason : "the message changed in the spool");

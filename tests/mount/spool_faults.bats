@@ -104,16 +104,25 @@ others_go_out() {
 
 @test "content that is cut or changed in the spool is never sent half" {
   start_mount
+  local command
   queue_three
-  truncate -s 20 "$STATE/spool/$NUMBER.data"
-  start_scripted_service
-  start_mount
-  wait_settled
-  is_sent_times torn 0
-  is_sent_times first 1
-  is_sent_times last 1
-  wait_failed torn
-  holds "$MOUNT/failed/torn.receipt.json" '.error | length > 10'
+  cp -a "$STATE" "$DIR/state.whole"
+  # In the headers, in the text; other words, and words behind it.
+  for command in 'truncate -s 20 "$1"' 'truncate -s -4 "$1"' 'sed -i "s/text of/TEXT OF/" "$1"' 'echo more >>"$1"'; do
+    rm -rf "$STATE"
+    cp -a "$DIR/state.whole" "$STATE"
+    bash -c "$command" - "$STATE/spool/$NUMBER.data"
+    start_scripted_service
+    start_mount
+    wait_settled
+    is_sent_times torn 0 || fail "after: $command"
+    is_sent_times first 1
+    is_sent_times last 1
+    wait_failed torn
+    holds "$MOUNT/failed/torn.receipt.json" '.error | length > 10'
+    stop_mount
+    stop_service
+  done
 }
 
 @test "content that is a link out of the spool is not followed" {
