@@ -344,6 +344,14 @@ static void what_is_too_large_is_refused(void **state)
     assert_refused(&message, -EMSGSIZE);
 
     strbuf_clear(&message);
+    append_many(&message, "To: a@b\nContent-Type: text/html\n\n", 1);
+    append_many(&message, "0123456789abcdef", DRAFT_BODY_MAX_BYTES / 16);
+    draft = parse_text(strbuf_str(&message));
+    draft_free(draft);
+    append_many(&message, "x", 1);
+    assert_refused(&message, -EMSGSIZE);
+
+    strbuf_clear(&message);
     append_many(&message, "To: a@b\nContent-Type: application/x\n\n", 1);
     append_many(&message, "0123456789", ATTACHMENTS_MAX_BYTES / 10);
     draft = parse_text(strbuf_str(&message));
