@@ -104,6 +104,17 @@ has_log() { # SUBJECT FILTER
   equal "$(jq -r '.body | fromjson | .timestamp' "$DIR/again" | sort -u | wc -l)" 3
 }
 
+@test "a proxy that the environment names is not used" {
+  start_receiver
+  no_proxy="" http_proxy="http://127.0.0.1:$OTHER_PORT" start_service --webhook-secret-file="$DIR/secret"
+  create_inboxes "$ALICE" "$BOB"
+  set_webhook "http://127.0.0.1:$OTHER_PORT/told"
+  send_from_elsewhere "$BOB" "$ALICE" direct
+  wait_until 20 has_log direct '.status_code == 200'
+  # A proxy is asked for the whole URL.
+  equal "$(posts direct | jq -r .path)" /told
+}
+
 @test "any answer of 2xx is a success" {
   start_receiver
   start_telling
