@@ -43,6 +43,19 @@ status_of() { # CURL-ARGUMENT...
   curl -sS -o /dev/null "$SERVICE_URL"
 }
 
+@test "on an IPv6 address it says where as a URL has it" {
+  grep -qs '^0*1 ' /proc/net/if_inet6 || skip "there is no IPv6 here"
+  "$INBOXD" --data="$SERVICE" --listen='[::1]:0' --smtp='[::1]:0' >"$DIR/inboxd.out" 2>"$DIR/inboxd.log" 3>&- &
+  SERVICE_PID=$!
+  wait_until 10 grep -qs "SMTP on" "$DIR/inboxd.out"
+  local url
+  url=$(sed -n 's/^inboxd: listening on //p' "$DIR/inboxd.out")
+  [[ $url =~ ^http://\[::1\]:[0-9]+$ ]]
+  equal "$(status_of -g --noproxy '*' -H "Authorization: Bearer $(cat "$SERVICE/api-key")" "$url/api/v1/inbox")" 200
+  grep -qx 'inboxd: SMTP on \[::1\]:[0-9]*' "$DIR/inboxd.out"
+  equal "$(cat "$DIR/inboxd.log")" "" # it is not beyond this machine
+}
+
 @test "a name that is not the service's is refused, unless it is allowed" {
   start_service --allow-host=mail.example --allow-host=post.example
   local host
