@@ -190,6 +190,23 @@ static void the_key_does_not_depend_on_what_is_known(void **state)
                         fake_service_get(world->fake, FAKE_SEND, 1).key);
 }
 
+static void after_a_refusal_it_is_looked_up_anew(void **state)
+{
+    static const char *const then[] = {"e2", NULL}; /* another email has the Message-ID; none is known */
+    struct world *world = *state;
+    refuse_next(world, SERVICE_REJECTED);
+    assert_int_equal(0, mail(world, "yes", REPLY));
+    assert_int_equal(-EIO, settle(world));
+    assert_request(world, 0, "e1");
+    for (unsigned int i = 0; i < ARRAY_LEN(then); i++) {
+        emails.dinner = then[i];
+        refuse_next(world, SERVICE_REJECTED);
+        assert_int_equal(0, move(world, FAILED, "yes", OUT, "yes"));
+        assert_int_equal(-EIO, settle(world));
+        assert_request(world, i + 1, then[i]);
+    }
+}
+
 static void what_may_have_been_sent_stays_as_it_was(void **state)
 {
     struct world *world = *state;
@@ -332,6 +349,7 @@ int main(void)
         THREAD_TEST(what_it_replies_to_survives_a_restart),
         THREAD_TEST(sent_again_it_is_looked_up_again),
         THREAD_TEST(the_key_does_not_depend_on_what_is_known),
+        THREAD_TEST(after_a_refusal_it_is_looked_up_anew),
         THREAD_TEST(what_may_have_been_sent_stays_as_it_was),
         THREAD_TEST(a_reply_that_may_have_been_sent_stays_one),
         THREAD_TEST(an_edited_text_is_looked_up_again),
