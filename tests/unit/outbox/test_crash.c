@@ -188,6 +188,17 @@ static void check_after(struct world *world, const struct row *row, bool is_trus
         assert_non_null(strstr(calls, "\"existing_email_id\":\"e1\""));
 }
 
+/* Nothing tells of the message that an edited text has replaced, once the edited one is gone. */
+static void check_replaced_is_gone(struct world *world)
+{
+    unsigned int before = sends(world);
+    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_SENT, "m.eml"), 0);
+    world_reopen(world);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), before);
+    assert_false(is_listed(world, OUT, "m.eml") || is_listed(world, SENT, "m.eml"));
+}
+
 static void run_row(const struct row *row, bool is_trusted)
 {
     struct world *world = malloc(sizeof(*world));
@@ -205,6 +216,8 @@ static void run_row(const struct row *row, bool is_trusted)
     check_after(world, row, is_trusted);
     world_reopen(world); /* and nothing more follows */
     check_after(world, row, is_trusted);
+    if (row->act == ACT_EDIT)
+        check_replaced_is_gone(world);
     world_teardown(&state);
     close(noting.log);
 }
