@@ -449,6 +449,28 @@ static void after_a_restart_each_message_has_the_content_that_it_bound(void **st
 }
 
 /* A content of its own number alone: what is held has no place in the queue. */
+static void after_a_restart_files_that_were_moved_in_are_told_apart(void **state)
+{
+    static const char *const names[] = {"a.txt", "b.txt"};
+    static const char *const ids[] = {"pool-0", "pool-1"};
+    struct world *world = *state;
+    fake_service_set(world->fake, FAKE_SEND,
+                     (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 503});
+    for (unsigned int i = 0; i < ARRAY_LEN(names); i++) {
+        upload_as(world, i);
+        put_draft(world, names[i], names[i]);
+        assert_int_equal(move_in(world, names[i], ATTACHED, names[i]), 0);
+        assert_int_equal(settle_uploads(world), 0);
+    }
+    for (unsigned int i = 0; i < ARRAY_LEN(names); i++)
+        queue_binding(world, i == 0 ? "first" : "second", names[i]);
+    await_paused(world, true);
+
+    send_after_restart(world);
+    for (unsigned int i = 0; i < ARRAY_LEN(names); i++)
+        expect_sent_with(world, i == 0 ? "first" : "second", ids[i]);
+}
+
 static void the_number_of_a_held_content_is_not_given_again(void **state)
 {
     struct world *world = *state;
@@ -731,6 +753,7 @@ int main(void)
         WORLD_TEST(a_file_removed_before_its_upload_is_still_sent),
         WORLD_TEST(a_renamed_file_is_uploaded_under_its_new_name),
         WORLD_TEST(after_a_restart_each_message_has_the_content_that_it_bound),
+        WORLD_TEST(after_a_restart_files_that_were_moved_in_are_told_apart),
         WORLD_TEST(the_number_of_a_held_content_is_not_given_again),
         WORLD_TEST(a_copy_that_nobody_needs_any_more_holds_nobody_up),
         WORLD_TEST(a_handle_from_before_cannot_write_into_what_a_message_binds),
