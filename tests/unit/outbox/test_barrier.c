@@ -72,6 +72,19 @@ static void a_failure_is_told_once(void **state)
     assert_int_equal(settle(world), 0);
 }
 
+static void a_failure_of_an_upload_is_told_once(void **state)
+{
+    struct world *world = *state;
+    fake_service_push(world->fake, FAKE_UPLOAD,
+                      (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 413});
+    copy_in(world, ATTACHED, "bad.txt", "bad");
+    assert_int_equal(settle_uploads(world), -EIO);
+    assert_int_equal(settle_uploads(world), 0);
+    assert_int_equal(settle(world), 0);
+    world_reopen(world);
+    assert_int_equal(settle_uploads(world), 0);
+}
+
 /* The barrier is one of the waiters on the clock, the workers that have nothing to do are the others. */
 enum {
     IDLE_WHILE_ONE_SENDS = 3
@@ -372,6 +385,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WORLD_TEST(nothing_to_wait_for),
         WORLD_TEST(a_failure_is_told_once),
+        WORLD_TEST(a_failure_of_an_upload_is_told_once),
         WORLD_TEST(ten_seconds_are_the_longest),
         WORLD_TEST(what_has_to_wait_is_told_though_something_else_is_being_sent),
         WORLD_TEST(an_edited_message_is_waited_for),
