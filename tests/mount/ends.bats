@@ -215,6 +215,43 @@ unmount_all() {
   done
 }
 
+# Writes messages whose last uses end while the daemon stands still, so that the kernel has something to tell of each.
+leave_last_uses_to_stopped_daemon() { # NAME...
+  python3 -c '
+import os, signal, socket, sys, time
+folder, pid, sender, names = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4:]
+files = []
+for name in names:
+    files.append(os.open(f"{folder}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+    os.write(files[-1], f"From: {sender}\nTo: bob@x.example\nSubject: {name}\n\nThe text.\n".encode())
+ends = socket.socketpair()
+socket.send_fds(ends[0], [b"x"], files)
+for file in files:
+    os.close(file)
+os.kill(pid, signal.SIGSTOP)
+deadline = time.monotonic() + 20
+while any(open(f"/proc/{pid}/task/{task}/stat").read().split()[2] != "T" for task in os.listdir(f"/proc/{pid}/task")):
+    assert time.monotonic() < deadline
+for end in ends:
+    end.close()
+' "$MOUNT/outbox" "$MOUNT_PID" "$ALICE" "$@"
+}
+
+@test "a signal when many files have just been closed: all of them go out" {
+  start_mount
+  local names=(closed-{1..200})
+  leave_last_uses_to_stopped_daemon "${names[@]}"
+  kill -TERM "$MOUNT_PID"
+  kill -CONT "$MOUNT_PID"
+  wait_until "$END_S" process_is_gone "$MOUNT_PID"
+  wait "$MOUNT_PID"
+  MOUNT_PID=
+  start_mount
+  wait_settled
+  equal "$(ls "$MOUNT/failed")" ""
+  equal "$(find "$MOUNT/sent" -name 'closed-*[0-9]' | wc -l)" ${#names[@]}
+}
+
 @test "fusermount3 -uz, and its number is given to another mount at once: what was written goes out" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   start_mount
