@@ -378,6 +378,14 @@ message() { # SUBJECT [HEADER...]
   cp "$BUILD/inboxfs-sendmail" "$DIR/copy"
   run setpriv --reuid=65534 --regid=65534 --clear-groups "$DIR/copy" --mount="$MOUNT" "$BOB" < <(message x)
   [ "$status" = 77 ] || [ "$status" = 126 ] # the folders above may be closed to others
+  # Where none is named, too.
+  unset INBOXFS_MOUNT
+  hide_other_mounts
+  run "${AMONG_OWN_MOUNTS[@]}" setpriv --reuid=65534 --regid=65534 --clear-groups "$DIR/copy" "$BOB" < <(message x)
+  [ "$status" = 126 ] || {
+    equal "$status" 77
+    contains "$output" "another user's"
+  }
 }
 
 # ---------------------------------------------------------------- programs
