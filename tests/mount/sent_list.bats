@@ -51,6 +51,22 @@ elsewhere() {
   run ! has_event '.path != null and (.path | startswith("sent/")) and (.path | contains("elsewhere"))'
 }
 
+has_record() { # SUBJECT
+  find "$MOUNT/sent" -name '*.json' ! -name '*.receipt.json' -exec cat {} + |
+    jq -e -s --arg subject "$1" 'any(.[]; .subject == $subject and .status == "sent")'
+}
+
+@test "what the service tells of sent mail shows by polling alone" {
+  start_two_inboxes --poll-interval=1
+  send_from_elsewhere "$ALICE" "$BOB" first
+  wait_until 20 has_record first
+  # What follows is not found out by the first look, which takes in all there is.
+  send_from_elsewhere "$ALICE" "$BOB" second
+  send_from_here hello "from here"
+  wait_until 20 has_record second
+  wait_until 20 holds "$MOUNT/sent/hello.receipt.json" '.status == "sent" and has("latest_event")'
+}
+
 @test "such a record can be read and removed, and nothing else" {
   local name file
   start_two_inboxes
