@@ -2,6 +2,8 @@
 /*
  * Inboxes over HTTP: records, defaults, full updates, conflicts, the welcome email.
  */
+#include "base/cleanup.h"
+#include "base/clock.h"
 #include "unit/service/service_fixture.h"
 
 #define UPSERT "/api/v1/inbox/upsert"
@@ -49,6 +51,33 @@ static void an_update_is_a_full_update(void **state)
     assert_int_equal(1, count_of(fixture, "/api/v1/inbox"));
     json_decref(updated);
     free(id);
+}
+
+static char *date_of_update(const struct fixture *fixture)
+{
+    json_t *list = get(fixture, "/api/v1/inbox");
+    char *date = strdup(text_of(json_array_get(list, 0), "updated_at"));
+    json_decref(list);
+    assert_non_null(date);
+    return date;
+}
+
+static void a_record_tells_when_it_was_updated(void **state)
+{
+    const struct fixture *fixture = *state;
+    _cleanup_free_ char *id = create_inbox(fixture, "ann@inbox.localhost", NULL);
+    _cleanup_free_ char *made = date_of_update(fixture);
+    int64_t until_ms = clock_monotonic_ms(clock_system()) + 10000;
+    bool is_later = false;
+    while (!is_later && clock_monotonic_ms(clock_system()) < until_ms) { /* dates have milliseconds */
+        json_decref(call(
+            fixture, "POST", UPSERT,
+            json_pack("{s:s, s:s, s:s}", "id", id, "name", "New", "email_address", "ann@inbox.localhost"),
+            200));
+        _cleanup_free_ char *updated = date_of_update(fixture);
+        is_later = strcmp(updated, made) > 0;
+    }
+    assert_true(is_later);
 }
 
 static void an_address_is_taken_once(void **state)
@@ -154,10 +183,11 @@ int main(void)
 {
 #define SERVICE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_set_up, fixture_tear_down)
     const struct CMUnitTest tests[] = {
-        SERVICE_TEST(a_new_inbox_has_every_field), SERVICE_TEST(an_update_is_a_full_update),
-        SERVICE_TEST(an_address_is_taken_once),    SERVICE_TEST(an_unknown_id_is_not_found),
-        SERVICE_TEST(what_is_wrong_is_named),      SERVICE_TEST(a_bad_rule_is_named_by_its_place),
-        SERVICE_TEST(the_first_inbox_is_welcomed), SERVICE_TEST(rules_against_the_welcome_are_kept),
+        SERVICE_TEST(a_new_inbox_has_every_field),        SERVICE_TEST(an_update_is_a_full_update),
+        SERVICE_TEST(a_record_tells_when_it_was_updated), SERVICE_TEST(an_address_is_taken_once),
+        SERVICE_TEST(an_unknown_id_is_not_found),         SERVICE_TEST(what_is_wrong_is_named),
+        SERVICE_TEST(a_bad_rule_is_named_by_its_place),   SERVICE_TEST(the_first_inbox_is_welcomed),
+        SERVICE_TEST(rules_against_the_welcome_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
