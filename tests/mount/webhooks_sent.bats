@@ -163,6 +163,9 @@ http://[2001:db8::1]/ --webhook-anywhere
 file:///etc/passwd cannot be sent
 gopher://127.0.0.1/ cannot be sent
 nonsense://127.0.0.1/ cannot be sent
+nonsense cannot be sent
+127.0.0.1:1/told cannot be sent
+mailto:alice@127.0.0.1 cannot be sent
 TABLE
 }
 
