@@ -347,7 +347,7 @@ static void forwards_stay_with_the_words_above_them(void **state)
         snprintf(
             text, sizeof(text),
             "See below.\n\n%s\nFrom: Ann\nDate: Friday\nTo: Bob\n\nYes.\n-- \nAnn\n\nOn 20 Nov at 10:14 Bob "
-            "wrote:\n> Come?\n",
+            "wrote:\n> Come?\n\nSent from my iPhone\n",
             separators[i]);
         check(&(struct example){text, text}, 1);
         snprintf(text, sizeof(text), "See below.\n-- \nBob\n\n%s\nFrom: Ann\n\nYes.\n", separators[i]);
