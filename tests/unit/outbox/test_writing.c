@@ -459,8 +459,11 @@ static void what_the_daemon_left_open_is_interrupted(void **state)
 {
     struct world *world = *state;
     struct outbox_handle *handle = create(world, OUT, "m.eml");
+    struct outbox_handle *swap = create(world, OUT, ".n.swp");
     append(handle, MESSAGE, 0);
+    append(swap, MESSAGE, 0);
     assert_int_equal(outbox_flush(handle, 0), 0);
+    assert_int_equal(outbox_flush(swap, 0), 0);
 
     /* A second outbox on a copy of the spool as it is now stands for the program after a power cut. */
     struct temp_dir other;
@@ -469,6 +472,7 @@ static void what_the_daemon_left_open_is_interrupted(void **state)
     snprintf(command, sizeof(command), "cp -a %s/spool %s/spool", world->dir.path, other.path);
     assert_int_equal(system(command), 0);
     outbox_release(handle);
+    outbox_release(swap);
     assert_int_equal(settle(world), 0);
 
     world_close(world);
@@ -479,6 +483,9 @@ static void what_the_daemon_left_open_is_interrupted(void **state)
     assert_true(shown_contains(world, FAILED, "m.eml", "How are you?"));
     assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"interrupted\""));
     assert_true(was_told(world, EVENT_FAILED, "failed/m.eml"));
+    /* Its program may want it back. */
+    assert_true(shown_contains(world, OUT, ".n.swp", "How are you?"));
+    assert_int_equal(move(world, OUT, ".n.swp", OUT, "n.eml"), -EBADMSG);
     world_close(world);
     world->config.state_dir_fd = world->dir.fd;
     world_open(world);
