@@ -352,6 +352,24 @@ static void a_file_that_is_written_can_be_renamed(void **state)
     assert_true(is_listed(world, SENT, "x.eml"));
 }
 
+/* It was closed once, and its program goes on writing. */
+static void a_temporary_file_that_is_open_again_is_handed_in_when_it_is_closed(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle;
+    copy_in(world, OUT, "x.tmp", MESSAGE);
+    uint64_t number = number_of(world, OUT, "x.tmp");
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, 0, &handle), 0);
+    assert_int_equal(move(world, OUT, "x.tmp", OUT, "x.eml"), 0);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), 0);
+    append(handle, "The end of it.\n", (off_t)strlen(MESSAGE));
+    finish(handle);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), 1);
+    assert_true(sent_contains(world, 0, "The end of it."));
+}
+
 static void retry_brings_back_what_failed(void **state)
 {
     struct world *world = *state;
@@ -1646,6 +1664,7 @@ int main(void)
         cmocka_unit_test(what_lost_its_content_is_removed),
         WORLD_TEST(a_temporary_file_that_is_renamed_into_place_is_sent),
         WORLD_TEST(a_file_that_is_written_can_be_renamed),
+        WORLD_TEST(a_temporary_file_that_is_open_again_is_handed_in_when_it_is_closed),
         WORLD_TEST(what_is_out_is_renamed_by_its_writer_alone),
         WORLD_TEST(what_is_out_is_renamed_by_who_renamed_it_before),
         WORLD_TEST(what_failed_is_renamed_and_fails_once),
