@@ -11,6 +11,7 @@
 struct emails {
     const char *dinner; /* id of the email <dinner@x> in the inbox of ME; NULL: not known */
     const char *first;  /* of <first@x> */
+    bool first_is_elsewhere;
     unsigned int questions;
     int error; /* the answer to each */
 };
@@ -28,7 +29,7 @@ static int find_email(void *context, const char *message_id, const char *from, c
         id = emails->first;
     if (id == NULL)
         return -ENOENT;
-    if (strcmp(from, ME) != 0)
+    if (strcmp(from, ME) != 0 || (id == emails->first && emails->first_is_elsewhere))
         return -EXDEV;
     *ret_email_id = strdup(id);
     return *ret_email_id == NULL ? -ENOMEM : 0;
@@ -98,6 +99,11 @@ static void of_several_emails_the_likeliest_that_is_known_counts(void **state)
     send_well(world, "2", "To: a@b\nIn-Reply-To: <other@x>\nReferences: <dinner@x> <first@x>\n\nYes.\n");
     assert_request(world, 1, "e0");
     assert_all_carried(world, "2.receipt.json");
+    /* One in another inbox cannot be answered from here. */
+    emails.first_is_elsewhere = true;
+    send_well(world, "3", "To: a@b\nIn-Reply-To: <first@x>\nReferences: <dinner@x> <first@x>\n\nYes.\n");
+    assert_request(world, 2, "e1");
+    assert_all_carried(world, "3.receipt.json");
 }
 
 static void one_that_is_not_known_is_said_in_the_receipt(void **state)
