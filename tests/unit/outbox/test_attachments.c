@@ -120,6 +120,23 @@ static void a_message_whose_attachment_dies_fails(void **state)
     assert_int_equal(sends(world), 1);
 }
 
+/* To an attachment no name but that of a temporary file means anything. */
+static void an_interrupted_backup_goes_to_failed_as_any_file(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = create(world, ATTACHED, "db.bak");
+    append(handle, "half", 0);
+    assert_int_equal(outbox_write(handle, "x", 1, 10 * 1000 * 1000, 0), -EFBIG);
+    finish(handle);
+    assert_false(is_listed(world, ATTACHED, "db.bak"));
+    assert_true(shown_contains(world, FAILED, "db.bak", "half"));
+    assert_true(shown_contains(world, FAILED, "db.bak.receipt.json", "\"kind\": \"attachment\""));
+    assert_true(was_told(world, EVENT_FAILED, "failed/db.bak"));
+    assert_int_equal(move(world, FAILED, "db.bak", ATTACHED, "db.bak"), 0);
+    assert_int_equal(settle_uploads(world), 0);
+    assert_true(is_listed(world, ATTACHED, "db.bak"));
+}
+
 static void a_refused_upload_fails_with_its_messages(void **state)
 {
     struct world *world = *state;
@@ -742,6 +759,7 @@ int main(void)
         WORLD_TEST(what_a_file_is_shows_by_its_extension_or_its_bytes),
         WORLD_TEST(a_message_waits_for_its_attachment),
         WORLD_TEST(a_message_whose_attachment_dies_fails),
+        WORLD_TEST(an_interrupted_backup_goes_to_failed_as_any_file),
         WORLD_TEST(a_refused_upload_fails_with_its_messages),
         WORLD_TEST(replacing_by_writing_leaves_queued_messages_as_they_are),
         WORLD_TEST(appending_leaves_queued_messages_as_they_are),
