@@ -97,6 +97,18 @@ static void reply_files_open_for_writing_alone(void **state)
     assert_int_equal(fake_service_count(fixture->fake, FAKE_SEND), 0);
 }
 
+static void what_is_opened_and_cut_off_alone_is_no_message(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_handle *handle = open_reply(fixture, "reply", O_WRONLY);
+    const struct tree_change size = {.fields = TREE_SET_SIZE, .size = 0};
+    assert_int_equal(
+        tree_set_attributes(fixture->tree, &nobody, fixture_ino(fixture, STEM "/reply"), handle, &size), 0);
+    finish(handle);
+    struct tree_entry entry;
+    assert_int_equal(fixture_find(fixture, "outbox/re-hello.eml", &entry), -ENOENT);
+}
+
 static void what_fails_fails_before_anything_is_written(void **state)
 {
     struct tree_fixture *fixture = *state;
@@ -244,6 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         REPLY_TEST(looking_at_reply_files_asks_nothing),
         REPLY_TEST(reply_files_open_for_writing_alone),
+        REPLY_TEST(what_is_opened_and_cut_off_alone_is_no_message),
         REPLY_TEST(what_fails_fails_before_anything_is_written),
         REPLY_TEST(who_reserves_room_first_can_be_interrupted),
         REPLY_TEST(an_answer_is_written_piece_by_piece),
