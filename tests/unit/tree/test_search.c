@@ -174,6 +174,34 @@ static void who_listed_the_queries_sees_new_mail_all_the_same(void **state)
     cancel_release(&cancel);
 }
 
+static int64_t asked_s(struct tree_fixture *fixture, const struct tree_caller *caller)
+{
+    struct tree_entry query;
+    assert_int_equal(tree_lookup(fixture->tree, caller, fixture_ino(fixture, "search"), "hello", &query), 0);
+    (void)count_listed(fixture, caller, query.ino);
+    assert_int_equal(tree_lookup(fixture->tree, caller, fixture_ino(fixture, "search"), "hello", &query), 0);
+    return query.attributes.stat.st_mtim.tv_sec;
+}
+
+/* As find(1) does, where there is much to go through. */
+static void who_goes_through_the_queries_for_long_asks_nothing(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct cancel cancel;
+    cancel_init(&cancel);
+    const struct tree_caller caller = {.pid = 78, .cancel = &cancel};
+    int64_t before = asked_s(fixture, &caller);
+    fake_clock_advance(&clock_of_searches, 60 * 1000);
+    (void)count_listed(fixture, &caller, fixture_ino(fixture, "search"));
+    for (int i = 0; i < 5; i++) {
+        fake_clock_advance(&clock_of_searches, 6 * 1000);
+        assert_int_equal(asked_s(fixture, &caller), before);
+    }
+    fake_clock_advance(&clock_of_searches, 11 * 1000);
+    assert_true(asked_s(fixture, &caller) > before);
+    cancel_release(&cancel);
+}
+
 static int set_up_clock(void **state)
 {
     fake_clock_init(&clock_of_searches, INT64_C(1795168800000));
@@ -199,6 +227,8 @@ int main(void)
                                         fixture_tear_down),
         cmocka_unit_test_setup_teardown(a_query_that_is_being_asked_stays, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(who_listed_the_queries_sees_new_mail_all_the_same, set_up_clock,
+                                        tear_down_clock),
+        cmocka_unit_test_setup_teardown(who_goes_through_the_queries_for_long_asks_nothing, set_up_clock,
                                         tear_down_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
