@@ -408,6 +408,23 @@ static void an_inbox_that_comes_back_is_shown_and_told_of(void **state)
     world_release(&world);
 }
 
+static void an_inbox_that_left_the_list_is_found_by_its_mail_where_there_is_no_list(void **state)
+{
+    (void)state;
+    struct store_world world;
+    world_init_with_alice(&world);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    fake_service_remove_inbox(world.fake, "in-1");
+    assert_int_equal(world_sync(&world), 0);
+    assert_inboxes(&world, "");
+    fake_service_set(world.fake, FAKE_LIST_INBOXES, (struct fake_outcome){.outcome = SERVICE_ABSENT});
+    fake_service_add_simple_email(world.fake, "in-1", "00000001", "Hello");
+    assert_int_equal(world_sync(&world), 0);
+    assert_emails(&world, "in-1", MAIL_1);
+    world_release(&world);
+}
+
 static void without_a_list_inboxes_are_found_by_mail(void **state)
 {
     (void)state;
@@ -809,7 +826,8 @@ static void a_poll_of_some_removes_nothing_and_the_complete_one_does(void **stat
     fake_service_remove_email(world.fake, "00000003-in-1");
     pass(&world, POLL_MOST_MS);
     assert_int_equal(world_count(&world), 150);
-    pass(&world, 15 * 60 * 1000);
+    for (int minutes = 0; minutes < 15; minutes += 5) /* the polls in between do not put it off */
+        pass(&world, 5 * 60 * 1000);
     assert_int_equal(world_count(&world), 148);
     world_release(&world);
 }
@@ -1154,6 +1172,7 @@ int main(void)
         cmocka_unit_test(a_complete_list_that_is_unchanged_is_not_sent_again),
         cmocka_unit_test(inboxes_come_rename_and_go),
         cmocka_unit_test(an_inbox_that_comes_back_is_shown_and_told_of),
+        cmocka_unit_test(an_inbox_that_left_the_list_is_found_by_its_mail_where_there_is_no_list),
         cmocka_unit_test(without_a_list_inboxes_are_found_by_mail),
         cmocka_unit_test(an_inbox_that_fails_does_not_hold_up_others),
         cmocka_unit_test(a_long_inbox_does_not_hold_up_others),
