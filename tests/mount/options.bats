@@ -390,6 +390,22 @@ teardown() {
   [ -d "$DIR/o-state/spool" ]
 }
 
+@test "-d stays in the foreground, and shows what the kernel asks" {
+  start_service
+  mkdir -p "$MOUNT"
+  "$INBOXFS" -d --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT" >>"$MOUNT_LOG" 2>&1 3>&- {PAUSE}>&- &
+  MOUNT_PID=$!
+  wait_until 30 mount_answers_or_ended
+  cat "$MOUNT/README" >/dev/null
+  wait_until 10 grep -q LOOKUP "$MOUNT_LOG"
+  # It is the process that serves the mount.
+  kill -TERM "$MOUNT_PID"
+  wait_until 30 process_is_gone "$MOUNT_PID"
+  run ! mount_answers
+  wait "$MOUNT_PID"
+  MOUNT_PID=
+}
+
 @test "mount -t fuse.inboxfs, as from fstab" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   start_service
