@@ -196,6 +196,7 @@ missing_from_list() { # QUERY
     "$(printf 'x%.0s' {1..255})" "$(printf 'a %.0s' {1..120})" '"' '""' '"invoice' $'\xff\xfe' 'in:../../etc'; do
     ls "$MOUNT/search/$query" >/dev/null 2>&1 || [ ! -e "$MOUNT/search/$query" ]
   done
+  ls "$MOUNT/search/$(printf 'x%.0s' {1..255})"
   expect ENAMETOOLONG mkdir "$MOUNT/search/$(printf 'x%.0s' {1..256})"
   finds invoice "invoice-for-october lunch"
 }
