@@ -658,6 +658,9 @@ static int make_local_dir(struct tree *tree, const struct tree_caller *caller, u
     (void)caller;
     if (!is_local(folder, name) || strcmp(name, notmuch_name) != 0)
         return -EPERM;
+    int error = check_can_make(tree, folder);
+    if (error != 0)
+        return error;
     _cleanup_close_ int fd = open_local(tree, folder, true);
     if (fd < 0)
         return fd;
@@ -747,6 +750,15 @@ static int unlink_in_maildir(struct tree *tree, const struct tree_caller *caller
     return error != 0 ? error : draft_table_remove(&tree->drafts, &tree->maildir->root, path, 0);
 }
 
+/* What comes from another folder takes room, unless it takes the place of a file. `fd` is of the new one. */
+static int check_can_move(const struct tree *tree, uint64_t parent, uint64_t new_parent, int fd,
+                          const char *new_name)
+{
+    struct stat status;
+    bool takes_room = parent != new_parent && fstatat(fd, new_name, &status, AT_SYMLINK_NOFOLLOW) != 0;
+    return takes_room ? check_can_make(tree, new_parent) : 0;
+}
+
 static int rename_local(struct tree *tree, uint64_t parent, const char *name, uint64_t new_parent,
                         const char *new_name, unsigned int flags)
 {
@@ -759,7 +771,8 @@ static int rename_local(struct tree *tree, uint64_t parent, const char *name, ui
     if (error != 0)
         return error;
     _cleanup_close_ int made_fd = open_local(tree, new_parent, true);
-    return made_fd < 0 ? made_fd : draft_table_rename(&tree->drafts, root, path, root, new_path, flags);
+    error = made_fd < 0 ? made_fd : check_can_move(tree, parent, new_parent, made_fd, new_name);
+    return error != 0 ? error : draft_table_rename(&tree->drafts, root, path, root, new_path, flags);
 }
 
 static int rename_into_maildir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,

@@ -578,6 +578,36 @@ static void programs_have_files_of_their_own(void **state)
     assert_int_equal(tree_unlink(tree, &nobody, box, ".state"), -ENOENT);
 }
 
+static void make_own_file(struct tree_fixture *fixture, const char *folder, const char *name)
+{
+    struct tree_entry entry;
+    struct tree_handle *handle = NULL;
+    assert_int_equal(tree_create(fixture->tree, &nobody, fixture_ino(fixture, folder), name, 0600, O_WRONLY,
+                                 &entry, &handle),
+                     0);
+    tree_release(handle);
+    tree_forget(fixture->tree, entry.ino, 1);
+}
+
+static void there_is_room_for_so_many_files_of_programs_however_they_come(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    char name[32];
+    for (int i = 0; i < 64; i++) {
+        snprintf(name, sizeof(name), ".file-%d", i);
+        make_own_file(fixture, BOX, name);
+    }
+    make_own_file(fixture, "maildir", ".beside");
+    assert_int_equal(rename_at(fixture, "maildir", ".beside", BOX, ".beside"), -ENOSPC);
+    assert_int_equal(
+        tree_make_dir(fixture->tree, &nobody, fixture_ino(fixture, BOX), ".notmuch", 0700, &entry), -ENOSPC);
+    /* What takes no more room is possible. */
+    assert_int_equal(rename_at(fixture, BOX, ".file-1", BOX, ".renamed"), 0);
+    assert_int_equal(rename_at(fixture, "maildir", ".beside", BOX, ".file-2"), 0);
+    assert_int_equal(rename_at(fixture, BOX, ".file-3", "maildir", ".file-3"), 0);
+}
+
 static void uidvalidity_has_its_true_size(void **state)
 {
     struct tree_fixture *fixture = *state;
@@ -678,6 +708,7 @@ int main(void)
         TEST(what_is_not_in_new_any_more_has_no_name_to_be_announced_by),
         TEST(nothing_but_new_is_announced_in),
         TEST(programs_have_files_of_their_own),
+        TEST(there_is_room_for_so_many_files_of_programs_however_they_come),
         TEST(uidvalidity_has_its_true_size),
         TEST(an_empty_maildir_speaks_for_numbers_to_come),
         TEST(uidvalidity_speaks_for_numbers_to_come),
