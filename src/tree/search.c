@@ -23,6 +23,7 @@
 #include "mail/file_name.h"
 #include "mail/json_writer.h"
 #include "mail/search_query.h"
+#include "outbox/writer_fate.h"
 #include "tree/node.h"
 
 enum {
@@ -287,9 +288,9 @@ static void query_table_settle(struct query_table *table, struct query *query, s
 
 /* ---------------------------------------------------------------- the folder search/ */
 
-/* A process that has listed search/. */
+/* A process that has listed search/. Its threads may share the work. */
 struct lister {
-    pid_t pid;
+    pid_t process;
     int64_t until_ms; /* monotonic */
 };
 
@@ -397,24 +398,49 @@ static int remove_query(struct tree *tree, uint64_t parent, const char *name)
 
 /* ---------------------------------------------------------------- asking */
 
-static bool is_lister_locked(const struct queries *queries, pid_t pid, int64_t now_ms)
+static bool has_listers_locked(const struct queries *queries, int64_t now_ms)
 {
     for (size_t i = 0; i < LISTERS_MAX; i++)
-        if (queries->listers[i].pid == pid && queries->listers[i].until_ms > now_ms)
+        if (queries->listers[i].until_ms > now_ms)
+            return true;
+    return false;
+}
+
+static bool is_lister_locked(const struct queries *queries, pid_t process, int64_t now_ms)
+{
+    for (size_t i = 0; i < LISTERS_MAX; i++)
+        if (queries->listers[i].process == process && queries->listers[i].until_ms > now_ms)
             return true;
     return false;
 }
 
 /* Each thing that it goes on to look at gives it some more time. */
-static void remember_lister_locked(struct queries *queries, pid_t pid, int64_t now_ms)
+static void remember_lister_locked(struct queries *queries, pid_t process, int64_t now_ms)
 {
     struct lister *lister = NULL;
     for (size_t i = 0; i < LISTERS_MAX && lister == NULL; i++)
-        if (queries->listers[i].pid == pid)
+        if (queries->listers[i].process == process)
             lister = &queries->listers[i];
     if (lister == NULL)
         lister = &queries->listers[queries->next_lister++ % LISTERS_MAX];
-    *lister = (struct lister){pid, now_ms + SEARCH_FRESH_MS};
+    *lister = (struct lister){process, now_ms + SEARCH_FRESH_MS};
+}
+
+/* Whether it goes through all there is, and any answer will do. */
+static bool is_lister(struct queries *queries, const struct tree_caller *caller, int64_t now_ms)
+{
+    pthread_mutex_lock(&queries->lock);
+    bool has_listers = has_listers_locked(queries, now_ms);
+    pthread_mutex_unlock(&queries->lock);
+    if (caller == NULL || !has_listers)
+        return false;
+    pid_t process = writer_process(caller->pid);
+    pthread_mutex_lock(&queries->lock);
+    bool is_it = is_lister_locked(queries, process, now_ms);
+    if (is_it)
+        remember_lister_locked(queries, process, now_ms);
+    pthread_mutex_unlock(&queries->lock);
+    return is_it;
 }
 
 static bool is_fresh_locked(const struct query *query, int64_t now_ms)
@@ -512,12 +538,9 @@ static int get_answer(struct tree *tree, const struct tree_caller *caller, uint6
     struct queries *queries = tree->queries;
     struct cancel *cancel = caller != NULL ? caller->cancel : NULL;
     struct query *query = NULL;
-    pthread_mutex_lock(&queries->lock);
-    int64_t now_ms = clock_monotonic_ms(tree->clock);
-    if (caller != NULL && is_lister_locked(queries, caller->pid, now_ms)) {
-        remember_lister_locked(queries, caller->pid, now_ms);
+    if (is_lister(queries, caller, clock_monotonic_ms(tree->clock)))
         any_will_do = true;
-    }
+    pthread_mutex_lock(&queries->lock);
     int error = wait_for_answer_locked(tree, number, any_will_do, cancel, &query);
     if (error == 0)
         *ret_names = search_names_ref(query->found);
@@ -646,6 +669,7 @@ static int list_queries(struct tree *tree, const struct tree_caller *caller, str
     const char *texts[SEARCH_QUERIES_SHOWN];
     uint64_t inos[SEARCH_QUERIES_SHOWN];
     size_t len = 0;
+    pid_t process = caller != NULL ? writer_process(caller->pid) : 0;
     pthread_mutex_lock(&queries->lock);
     for (size_t i = 0; i < queries->table.len && len < SEARCH_QUERIES_SHOWN; i++) {
         const struct query *query = queries->table.queries[i];
@@ -656,7 +680,7 @@ static int list_queries(struct tree *tree, const struct tree_caller *caller, str
     }
     *ret_names = search_names_of_queries(texts, inos, len);
     if (caller != NULL)
-        remember_lister_locked(queries, caller->pid, clock_monotonic_ms(tree->clock));
+        remember_lister_locked(queries, process, clock_monotonic_ms(tree->clock));
     pthread_mutex_unlock(&queries->lock);
     return *ret_names == NULL ? -ENOMEM : 0;
 }

@@ -4,6 +4,9 @@
  */
 #include "tree_fixture.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "base/cleanup.h"
 #include "base/thread.h"
 #include "base/wait.h"
@@ -202,6 +205,44 @@ static void who_goes_through_the_queries_for_long_asks_nothing(void **state)
     cancel_release(&cancel);
 }
 
+struct helper {
+    pid_t task;
+    pthread_barrier_t barrier;
+};
+
+static void *be_there(void *argument)
+{
+    struct helper *helper = argument;
+    helper->task = (pid_t)syscall(SYS_gettid);
+    pthread_barrier_wait(&helper->barrier);
+    pthread_barrier_wait(&helper->barrier);
+    return NULL;
+}
+
+/* As a program does that searches files with several threads: one lists, the others look. */
+static void the_threads_of_who_listed_the_queries_ask_nothing_either(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct helper helper;
+    struct cancel cancel;
+    pthread_t thread;
+    cancel_init(&cancel);
+    pthread_barrier_init(&helper.barrier, NULL, 2);
+    assert_int_equal(pthread_create(&thread, NULL, be_there, &helper), 0);
+    pthread_barrier_wait(&helper.barrier);
+    const struct tree_caller lister = {.pid = getpid(), .cancel = &cancel};
+    const struct tree_caller other = {.pid = helper.task, .cancel = &cancel};
+    int64_t before = asked_s(fixture, &lister);
+    fake_clock_advance(&clock_of_searches, 60 * 1000);
+    (void)count_listed(fixture, &lister, fixture_ino(fixture, "search"));
+    int64_t after = asked_s(fixture, &other);
+    pthread_barrier_wait(&helper.barrier);
+    pthread_join(thread, NULL);
+    pthread_barrier_destroy(&helper.barrier);
+    cancel_release(&cancel);
+    assert_int_equal(after, before);
+}
+
 static int set_up_clock(void **state)
 {
     fake_clock_init(&clock_of_searches, INT64_C(1795168800000));
@@ -230,6 +271,8 @@ int main(void)
                                         tear_down_clock),
         cmocka_unit_test_setup_teardown(who_goes_through_the_queries_for_long_asks_nothing, set_up_clock,
                                         tear_down_clock),
+        cmocka_unit_test_setup_teardown(the_threads_of_who_listed_the_queries_ask_nothing_either,
+                                        set_up_clock, tear_down_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
