@@ -436,8 +436,10 @@ int state_file_renew(struct state_file *file)
 void state_file_open_renewed(struct state_file *file)
 {
     lock_all(file);
-    if (file->db == NULL && atomic_load(&file->generation) > 0)
+    if (file->db == NULL && atomic_load(&file->generation) > 0) {
+        close_connection(file); /* to the old file */
         (void)open_beside_old(file);
+    }
     unlock_all(file);
 }
 
