@@ -605,15 +605,18 @@ static int enter_writer(struct outbox_handle *handle)
 
 /* A process that reads a waiting message, be it through a file that it opened for writing, too, may replace
  * it by an edited text (rename.c). One that was closed and whose release has not come yet counts as well;
- * what is written after that is another text, and forgets who read this one.
+ * what is written after that is another text, and forgets who read this one. So does one that left outbox/ a
+ * moment ago, perhaps after the process had looked its name up.
  */
 static void remember_reader(struct outbox_handle *handle)
 {
     struct outbox *outbox = handle->outbox;
     pthread_mutex_lock(&outbox->lock);
-    bool is_waiting = item_state_is_unsettled(handle->item->state) || handle->item->state == ITEM_WRITING;
+    bool may_be_edited = item_state_is_unsettled(handle->item->state) ||
+                         handle->item->state == ITEM_WRITING ||
+                         item_table_has_left(&outbox->table, handle->item->number);
     pthread_mutex_unlock(&outbox->lock);
-    if (!is_waiting || handle->kind != ENVELOPE_MESSAGE)
+    if (!may_be_edited || handle->kind != ENVELOPE_MESSAGE)
         return;
     pid_t process = writer_process(handle->opener);
     const struct item_asker reader = {

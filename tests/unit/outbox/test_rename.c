@@ -1164,6 +1164,25 @@ static void an_edit_that_comes_too_late_is_not_sent(void **state)
     }
 }
 
+/* It went out between the look at its name and the open. */
+static void who_opens_a_message_that_just_went_out_edits_it_too_late(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = NULL;
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    write_as(world, "letter", MESSAGE, OTHER);
+    uint64_t number = number_of(world, OUT, "letter");
+    let_out(world, "letter");
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDONLY, getpid(), &handle), 0);
+    outbox_release(handle);
+    write_as(world, "edited", MESSAGE "More.\n", getpid());
+    assert_int_equal(rename_as(world, "edited", "letter", getpid()), -EBUSY);
+    assert_true(was_refused(world, "outbox/edited", "was sent a moment ago; it is not sent, unless"));
+    fake_clock_advance(&world->clock, 20 * 1000);
+    settle(world);
+    assert_int_equal(fake_service_count_sent(world->fake, false), 1);
+}
+
 /* The text that was read may be out, or not: nobody knows. */
 static void an_edit_of_what_may_have_been_sent_is_not_sent(void **state)
 {
@@ -1689,6 +1708,7 @@ int main(void)
         WORLD_TEST(the_same_text_with_another_attachment_is_edited),
         WORLD_TEST(an_editor_that_saves_again_supersedes_what_it_saved),
         cmocka_unit_test(an_edit_that_comes_too_late_is_not_sent),
+        WORLD_TEST(who_opens_a_message_that_just_went_out_edits_it_too_late),
         WORLD_TEST(an_edit_of_what_may_have_been_sent_is_not_sent),
         cmocka_unit_test(an_edit_that_comes_too_late_finds_another_file_in_its_place),
         WORLD_TEST(an_edit_that_comes_too_late_is_not_sent_by_a_disk_that_fails),
