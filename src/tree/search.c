@@ -398,14 +398,6 @@ static int remove_query(struct tree *tree, uint64_t parent, const char *name)
 
 /* ---------------------------------------------------------------- asking */
 
-static bool has_listers_locked(const struct queries *queries, int64_t now_ms)
-{
-    for (size_t i = 0; i < LISTERS_MAX; i++)
-        if (queries->listers[i].until_ms > now_ms)
-            return true;
-    return false;
-}
-
 static bool is_lister_locked(const struct queries *queries, pid_t process, int64_t now_ms)
 {
     for (size_t i = 0; i < LISTERS_MAX; i++)
@@ -424,23 +416,6 @@ static void remember_lister_locked(struct queries *queries, pid_t process, int64
     if (lister == NULL)
         lister = &queries->listers[queries->next_lister++ % LISTERS_MAX];
     *lister = (struct lister){process, now_ms + SEARCH_FRESH_MS};
-}
-
-/* Whether it goes through all there is, and any answer will do. */
-static bool is_lister(struct queries *queries, const struct tree_caller *caller, int64_t now_ms)
-{
-    pthread_mutex_lock(&queries->lock);
-    bool has_listers = has_listers_locked(queries, now_ms);
-    pthread_mutex_unlock(&queries->lock);
-    if (caller == NULL || !has_listers)
-        return false;
-    pid_t process = writer_process(caller->pid);
-    pthread_mutex_lock(&queries->lock);
-    bool is_it = is_lister_locked(queries, process, now_ms);
-    if (is_it)
-        remember_lister_locked(queries, process, now_ms);
-    pthread_mutex_unlock(&queries->lock);
-    return is_it;
 }
 
 static bool is_fresh_locked(const struct query *query, int64_t now_ms)
@@ -538,9 +513,13 @@ static int get_answer(struct tree *tree, const struct tree_caller *caller, uint6
     struct queries *queries = tree->queries;
     struct cancel *cancel = caller != NULL ? caller->cancel : NULL;
     struct query *query = NULL;
-    if (is_lister(queries, caller, clock_monotonic_ms(tree->clock)))
-        any_will_do = true;
+    pid_t process = caller != NULL ? writer_process(caller->pid) : 0;
     pthread_mutex_lock(&queries->lock);
+    int64_t now_ms = clock_monotonic_ms(tree->clock);
+    if (caller != NULL && is_lister_locked(queries, process, now_ms)) {
+        remember_lister_locked(queries, process, now_ms);
+        any_will_do = true;
+    }
     int error = wait_for_answer_locked(tree, number, any_will_do, cancel, &query);
     if (error == 0)
         *ret_names = search_names_ref(query->found);
