@@ -92,15 +92,11 @@ static void *write_behind(void *argument)
 
     pthread_mutex_lock(&log->lock);
     for (;;) {
-        while (!is_behind_locked(log) && !log->is_ending)
+        bool is_taken = false;
+        while (!(is_taken = is_behind_locked(log) && take_pending_locked(log, &pending)) && !log->is_ending)
             pthread_cond_wait(&log->changed, &log->lock);
-        bool is_taken = is_behind_locked(log) && take_pending_locked(log, &pending);
-        if (!is_taken && log->is_ending)
+        if (!is_taken)
             break;
-        if (!is_taken) {
-            pthread_cond_wait(&log->changed, &log->lock);
-            continue;
-        }
         pthread_mutex_unlock(&log->lock);
         int error = write_pending(log, &pending);
         free(pending.bytes);
