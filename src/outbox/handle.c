@@ -605,9 +605,8 @@ static int enter_writer(struct outbox_handle *handle)
 
 /* A process that reads a waiting message, be it through a file that it opened for writing, too, may replace
  * it by an edited text (rename.c). One that was closed and whose release has not come yet counts as well;
- * what is written after that is another text, and forgets who read this one. So does one that left outbox/ a
- * moment ago, perhaps after the process had looked its name up.
- */
+ * what is written after that is another text, and forgets who read this one. One that left outbox/ a moment
+ * ago counts, too: the process may have looked its name up before. */
 static void remember_reader(struct outbox_handle *handle)
 {
     struct outbox *outbox = handle->outbox;
