@@ -55,6 +55,20 @@ wait_settled() {
   wait_until 30 bash -c '[ -z "$(ls "$1")" ]' - "$MOUNT/outbox"
 }
 
+# Waits for the end of the daemon, in time and with status 0.
+await_end() {
+  wait_until "$END_S" process_is_gone "$MOUNT_PID"
+  wait "$MOUNT_PID"
+  MOUNT_PID=
+}
+
+goes_out_once() { # NAME
+  start_mount
+  wait_settled
+  wait_sent "$1"
+  is_sent_times "$1" 1
+}
+
 # ---------------------------------------------------------------- what waits
 
 @test "with messages that wait for the service: they are there again, and go by themselves" {
@@ -166,13 +180,8 @@ wait_settled() {
   echo "second line" >&7
   run ! process_is_gone "$MOUNT_PID"
   exec 7>&-
-  wait_until "$END_S" process_is_gone "$MOUNT_PID"
-  wait "$MOUNT_PID"
-  MOUNT_PID=
-  start_mount
-  wait_settled
-  wait_sent last
-  is_sent_times last 1
+  await_end
+  goes_out_once last
   equal "$(tail -n 1 "$MOUNT/sent/last")" "second line"
 }
 
@@ -243,9 +252,7 @@ for end in ends:
   leave_last_uses_to_stopped_daemon "${names[@]}"
   kill -TERM "$MOUNT_PID"
   kill -CONT "$MOUNT_PID"
-  wait_until "$END_S" process_is_gone "$MOUNT_PID"
-  wait "$MOUNT_PID"
-  MOUNT_PID=
+  await_end
   start_mount
   wait_settled
   equal "$(ls "$MOUNT/failed")" ""
@@ -261,14 +268,9 @@ for end in ends:
   mkdir "$DIR/mounts"
   mount_until_taken "$device"
   kill -CONT "$MOUNT_PID"
-  wait_until "$END_S" process_is_gone "$MOUNT_PID"
-  wait "$MOUNT_PID"
-  MOUNT_PID=
+  await_end
   unmount_all
-  start_mount
-  wait_settled
-  wait_sent last
-  is_sent_times last 1
+  goes_out_once last
 }
 
 @test "a connection that is cut by force: what was open is interrupted, though a duplicate of it was closed" {
@@ -278,9 +280,7 @@ for end in ends:
   message "$BOB" "cut" >&7
   # It is in use, and stays in the list of mounts until the daemon has cleared it away.
   umount -f "$MOUNT" 2>"$DIR/umount" || true
-  wait_until "$END_S" process_is_gone "$MOUNT_PID"
-  wait "$MOUNT_PID"
-  MOUNT_PID=
+  await_end
   exec 7>&- || true
   run ! mountpoint -q "$MOUNT"
   start_mount
@@ -298,9 +298,7 @@ for end in ends:
   [ "$status" -ne 0 ]
   contains "$output" "another inboxfs"
   kill -TERM "$MOUNT_PID"
-  wait_until "$END_S" process_is_gone "$MOUNT_PID"
-  wait "$MOUNT_PID"
-  MOUNT_PID=
+  await_end
   exec 7>&- || true
   start_mount
   wait_failed open
@@ -316,9 +314,7 @@ for end in ends:
   mount -t tmpfs inboxfs-test "$MOUNT"
   touch "$MOUNT/another's"
   kill -TERM "$MOUNT_PID"
-  wait_until "$END_S" process_is_gone "$MOUNT_PID"
-  wait "$MOUNT_PID"
-  MOUNT_PID=
+  await_end
   present "$MOUNT/another's"
   umount "$MOUNT"
   exec 7>&- || true
