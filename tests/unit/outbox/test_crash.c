@@ -279,11 +279,68 @@ static void what_was_renamed_onto_a_file_on_hold_has_its_name(void **state)
     }
 }
 
+/* A message that may have been sent was renamed to a backup, and another file takes the name of that. In a
+ * child. */
+static void die_replacing_a_backup(struct world *world)
+{
+    struct noting_service noting;
+    world->config.trusts_idempotency = true;
+    begin_last_life(world, &noting, "replaced");
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 502, .happens = true});
+    write_as(world, "m.eml", MESSAGE, 0);
+    outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, NULL);
+    write_as(world, "other.bak", "other text", 0);
+    outbox_rename(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", OUTBOX_FOLDER_OUTBOX, "m.bak", 0, 0, NULL);
+    outbox_rename(world->outbox, OUTBOX_FOLDER_OUTBOX, "other.bak", OUTBOX_FOLDER_OUTBOX, "m.bak", 0, 0,
+                  NULL);
+    end_last_life(world);
+}
+
+static void replace_a_backup(bool is_twice)
+{
+    struct world *world = malloc(sizeof(*world));
+    void *state = world;
+    struct noting_service noting;
+    bool is_same_key;
+    world_prepare(world);
+    pid_t child = fork();
+    if (child == 0)
+        die_replacing_a_backup(world);
+    expect_killed(child);
+    note_calls(&noting, world);
+    world->config.trusts_idempotency = true;
+    world_open(world);
+    if (is_twice) /* before anybody takes the key */
+        world_reopen(world);
+    assert_true(shown_contains(world, OUT, "m.bak", "other text"));
+    write_as(world, "m.eml", MESSAGE, 0);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(count_sends(world, &is_same_key), 2);
+    assert_true(is_same_key);
+    world_teardown(&state);
+    close(noting.log);
+}
+
+static void a_backup_that_was_replaced_leaves_its_key_to_the_same_text(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            replace_a_backup(i == 1);
+            _exit(0);
+        }
+        expect_success(child, "a backup");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost_sent_twice_or_half),
         cmocka_unit_test(what_was_renamed_onto_a_file_on_hold_has_its_name),
+        cmocka_unit_test(a_backup_that_was_replaced_leaves_its_key_to_the_same_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
