@@ -278,6 +278,7 @@ static int take_fields(const json_t *root, struct envelope *to)
     to->accepted_ms = get_integer(root, "accepted_ms");
     to->finished_ms = get_integer(root, "finished_ms");
     to->http_status = (int)get_integer(root, "http_status");
+    to->size = get_integer(root, "size");
 
     int error = take_number(root, "number", &to->number);
     error = error != 0 ? error : take_number(root, "order", &to->order);
@@ -375,6 +376,8 @@ int envelope_format(const struct envelope *envelope, struct strbuf *out)
     json_member_string(&writer, "error", envelope->error);
     if (envelope->kind == ENVELOPE_MESSAGE)
         write_message(&writer, envelope);
+    else
+        json_member_integer(&writer, "size", envelope->size);
     json_member_integer(&writer, "content", (int64_t)envelope->content);
     json_member_boolean(&writer, "is_hidden", envelope->is_hidden);
     json_end_object(&writer);

@@ -66,6 +66,7 @@ struct envelope {
 
     /* of an attachment */
     uint64_t content; /* its own number; version 0.1 gave it another one after each replacement */
+    int64_t size;     /* when it was handed in; 0: not yet, or by a version that did not write it down */
 
     /* how it went */
     unsigned int attempts;

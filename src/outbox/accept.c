@@ -332,6 +332,7 @@ static int check_message(struct acceptance *acceptance, const char *bytes, size_
 static int check_attachment(struct acceptance *acceptance, size_t len, char **ret_reason)
 {
     acceptance->transition.state = ITEM_UPLOADING;
+    acceptance->transition.next.size = (int64_t)len;
     if (len > ATTACHMENTS_MAX_BYTES)
         return reason_give(ret_reason, -EFBIG, "an attachment can have at most %d bytes",
                            ATTACHMENTS_MAX_BYTES);

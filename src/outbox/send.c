@@ -673,6 +673,7 @@ static unsigned int count_touches(struct outbox *outbox, const struct item *item
     return touches;
 }
 
+/* 0; -EBADMSG: it is longer or shorter than what was handed in; or of the disk. */
 static int open_content(struct outbox *outbox, const struct item *item, struct content_type *type,
                         struct upload_request *ret_request, char ret_type[CONTENT_TYPE_SIZE],
                         struct stat *ret_status)
@@ -681,6 +682,8 @@ static int open_content(struct outbox *outbox, const struct item *item, struct c
     int error = spool_open_data(outbox->spool, item->number, O_RDONLY, &fd);
     if (error == 0 && fstat(fd, ret_status) != 0)
         error = -errno;
+    if (error == 0 && item->envelope.size != 0 && ret_status->st_size != item->envelope.size)
+        error = -EBADMSG;
     if (error != 0)
         return error;
     _cleanup_free_ char *beginning = malloc(MAGIC_BYTES);
@@ -740,6 +743,10 @@ static void upload_attachment(struct outbox *outbox, struct item *item, struct c
 
     unsigned int touches = count_touches(outbox, item);
     int error = open_content(outbox, item, type, &request, content_type, &status);
+    if (error == -EBADMSG) {
+        settle_into_failed(outbox, item, ITEM_FAILED, 0, "the file changed in the spool");
+        return;
+    }
     if (error != 0) {
         attempt_put_off(outbox, item, 0);
         put_back_in_queue(outbox, item, 0, strerror(-error));

@@ -125,6 +125,25 @@ others_go_out() {
   done
 }
 
+@test "an attachment that is cut in the spool is not uploaded, and its message not sent" {
+  start_mount
+  stop_service
+  echo 'all of it' >"$MOUNT/attachments/cut.txt"
+  echo 'all of this' >"$MOUNT/attachments/whole.txt"
+  message "$BOB" "$(printf 'cut\nAttach: cut.txt')" >"$MOUNT/outbox/cut"
+  message "$BOB" "$(printf 'whole\nAttach: whole.txt')" >"$MOUNT/outbox/whole"
+  stop_mount
+  truncate -s 4 "$(grep -lx 'all of it' "$STATE"/spool/*.data)"
+  start_scripted_service
+  start_mount
+  wait_settled
+  is_sent_times cut 0
+  is_sent_times whole 1
+  wait_failed cut
+  holds "$MOUNT/failed/cut.receipt.json" '.error == "the attachment cut.txt was not uploaded"'
+  holds "$MOUNT/failed/cut.txt.receipt.json" '.error == "the file changed in the spool"'
+}
+
 @test "content that is a link out of the spool is not followed" {
   start_mount
   queue_three
