@@ -4,6 +4,10 @@
  */
 #include "outbox_world.h"
 
+#include <inttypes.h>
+
+#include "mail/envelope.h"
+
 static void bad_drafts_stay_with_the_errno_that_fits(void **state)
 {
     static const struct {
@@ -244,6 +248,62 @@ static void unedited_under_a_temporary_name_keeps_the_key_once(void **state)
     assert_string_not_equal(first, third);
 }
 
+/* Envelopes of messages that went back to drafts/ before this one, as many as are remembered with it. */
+static void remember_many(struct world *world, uint64_t number)
+{
+    _cleanup_(envelope_release) struct envelope envelope = {0};
+    _cleanup_free_ char *text = NULL;
+    char path[64];
+    size_t len;
+    snprintf(path, sizeof(path), "spool/%" PRIu64 ".json", number);
+    assert_int_equal(file_read_at(world->dir.fd, path, 1000 * 1000, &text, &len), 0);
+    assert_int_equal(envelope_parse(text, len, &envelope), 0);
+    for (uint64_t i = 1; i < 1000; i++) {
+        _cleanup_strbuf_ struct strbuf other = STRBUF_INIT(ENVELOPE_MAX_BYTES);
+        envelope.number = number + i;
+        envelope.order = 1000 * 1000 - i; /* the last one is the oldest but the first */
+        snprintf(envelope.digest, sizeof(envelope.digest), "%064" PRIx64, i);
+        assert_int_equal(envelope_format(&envelope, &other), 0);
+        snprintf(path, sizeof(path), "spool/%" PRIu64 ".json", number + i);
+        assert_int_equal(file_replace_at(world->dir.fd, path, strbuf_str(&other), other.len, 0600), 0);
+    }
+}
+
+static bool is_in_spool(struct world *world, uint64_t number)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "spool/%" PRIu64 ".json", number);
+    return faccessat(world->dir.fd, path, F_OK, 0) == 0;
+}
+
+static void the_newest_thousand_keys_are_remembered(void **state)
+{
+    struct world *world = *state;
+    for (int i = 0; i < 3; i++) {
+        fail_one(world, i == 0 ? MESSAGE : i == 1 ? MESSAGE "And you?\n" : MESSAGE "And Carol?\n");
+        uint64_t number = number_of(world, FAILED, "m.eml");
+        assert_int_equal(
+            outbox_take_out(world->outbox, OUTBOX_FOLDER_FAILED, "m.eml", world->drafts, "m.eml", 0), 0);
+        assert_true(is_in_spool(world, number));
+        if (i == 0) {
+            world_close(world);
+            remember_many(world, number);
+            world_open(world);
+        }
+        assert_int_equal(is_in_spool(world, 1), i < 1);
+        assert_int_equal(is_in_spool(world, 1000), i < 2);
+        assert_true(is_in_spool(world, 999));
+    }
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(mail(world, "n.eml", MESSAGE "And you?\n"), 0);
+    assert_int_equal(settle(world), 0);
+    assert_string_not_equal(fake_service_get(world->fake, FAKE_SEND, 0).key,
+                            fake_service_get(world->fake, FAKE_SEND, 3).key);
+    assert_string_equal(fake_service_get(world->fake, FAKE_SEND, 1).key,
+                        fake_service_get(world->fake, FAKE_SEND, 4).key);
+}
+
 static void edited_gets_a_new_key(void **state)
 {
     struct world *world = *state;
@@ -291,6 +351,7 @@ int main(void)
         WORLD_TEST(unedited_from_failed_keeps_the_key),
         WORLD_TEST(unedited_by_way_of_drafts_keeps_the_key_once),
         WORLD_TEST(unedited_under_a_temporary_name_keeps_the_key_once),
+        WORLD_TEST(the_newest_thousand_keys_are_remembered),
         WORLD_TEST(edited_gets_a_new_key),
         WORLD_TEST(from_sent_gets_a_new_key),
     };

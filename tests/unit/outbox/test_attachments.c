@@ -264,6 +264,17 @@ static size_t count_spool_files(struct world *world)
     return count;
 }
 
+static void an_attachment_that_got_no_id_fails_and_so_does_its_message(void **state)
+{
+    struct world *world = *state;
+    fake_service_push(world->fake, FAKE_UPLOAD, (struct fake_outcome){.without_id = true});
+    copy_in(world, ATTACHED, "a.txt", "version 1");
+    assert_int_equal(settle_uploads(world), -EIO);
+    assert_true(shown_contains(world, FAILED, "a.txt.receipt.json", "gave it no id"));
+    assert_int_equal(mail(world, "m.eml", WITH_A), -ENODATA);
+    assert_int_equal(sends(world), 0);
+}
+
 static void a_file_that_cannot_be_begun_again_stays_whole(void **state)
 {
     struct world *world = *state;
@@ -765,6 +776,7 @@ int main(void)
         WORLD_TEST(appending_leaves_queued_messages_as_they_are),
         WORLD_TEST(what_was_replaced_or_removed_is_looked_up_again),
         WORLD_TEST(replacing_by_rename_leaves_queued_messages_as_they_are),
+        WORLD_TEST(an_attachment_that_got_no_id_fails_and_so_does_its_message),
         WORLD_TEST(a_file_that_cannot_be_begun_again_stays_whole),
         WORLD_TEST(a_removed_file_is_kept_until_nobody_needs_it),
         WORLD_TEST(a_file_that_could_not_be_removed_is_removed_a_little_later),

@@ -815,6 +815,33 @@ static void polls_ask_for_little_and_for_more_while_unknown_mail_comes(void **st
     world_release(&world);
 }
 
+/* Then it shows the newest, and goes on as before. */
+static void a_service_that_refuses_what_a_poll_asks_for_has_not_failed(void **state)
+{
+    (void)state;
+    struct store_world world;
+    struct store_status status;
+    world_init_with_alice(&world);
+    world_add_emails(&world, "in-1", 0, 10);
+    start_polling(&world);
+    for (int i = 0; i < 2; i++) {
+        unsigned int before = lists(&world);
+        int count = 10 + i * 400;
+        world_add_emails(&world, "in-1", count, count + 400);
+        fake_service_push(world.fake, FAKE_LIST_EMAILS, (struct fake_outcome){.outcome = SERVICE_OK});
+        fake_service_push(world.fake, FAKE_LIST_EMAILS, (struct fake_outcome){.outcome = SERVICE_REJECTED});
+        pass(&world, POLL_MOST_MS);
+        assert_int_equal(lists(&world), before + 2);
+        assert_int_equal(fake_service_get(world.fake, FAKE_LIST_EMAILS, before + 1).limit, 400);
+        assert_int_equal(world_count(&world), 10 + (i + 1) * 100);
+        store_get_status(world.store, &status);
+        assert_string_equal(status.sync_error, "");
+    }
+    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(world_count(&world), 810);
+    world_release(&world);
+}
+
 static void a_poll_of_some_removes_nothing_and_the_complete_one_does(void **state)
 {
     (void)state;
@@ -1189,6 +1216,7 @@ int main(void)
         cmocka_unit_test(intervals_differ_so_that_many_do_not_ask_at_once),
         cmocka_unit_test(without_an_interval_it_looks_only_when_asked),
         cmocka_unit_test(polls_ask_for_little_and_for_more_while_unknown_mail_comes),
+        cmocka_unit_test(a_service_that_refuses_what_a_poll_asks_for_has_not_failed),
         cmocka_unit_test(a_poll_of_some_removes_nothing_and_the_complete_one_does),
         cmocka_unit_test(what_came_and_went_between_two_complete_answers_is_removed),
         cmocka_unit_test(what_went_and_came_back_between_two_polls_is_shown),
