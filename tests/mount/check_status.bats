@@ -189,6 +189,20 @@ says() { # VERDICT MATTER WORDS
   contains "$output" "mount     $MOUNT"
 }
 
+@test "status says when the service is asked next, and that it is not before it is told to" {
+  local interval
+  start_service
+  for interval in '90 [0-9]+ s' '3600 (5|6)[0-9] min' '86400 2[1-6] h'; do
+    start_mount --poll-interval="${interval%% *}"
+    run -0 "$INBOXFS" status "$MOUNT"
+    grep -E "^online +asked [0-9]+ s ago, next: in ${interval#* }$" <<<"$output"
+    stop_mount
+  done
+  start_mount --poll-interval=0
+  run -0 "$INBOXFS" status "$MOUNT"
+  grep -E '^online +asked [0-9]+ s ago, next: when told to$' <<<"$output"
+}
+
 @test "status says what waits, and that the service is away" {
   start_two_inboxes
   stop_service

@@ -243,6 +243,40 @@ refused() { # PATH
   { cat "$DIR/long" && echo "end"; } | cmp - "$MOUNT/sent/re-dinner-4.eml"
 }
 
+@test "an answer that is written, cut to nothing, written anew and synced is what was written last" {
+  start_with_mail "Dinner"
+  python3 - "$(folder "$BOB" Dinner)/reply" <<'EOF'
+import os, sys
+door = os.open(sys.argv[1], os.O_WRONLY)
+os.ftruncate(door, 0)
+os.write(door, b"No, never will I come.\n")
+os.ftruncate(door, 0)
+os.lseek(door, 0, os.SEEK_SET)
+os.write(door, b"Yes.\n and more")
+os.ftruncate(door, 5)
+os.fsync(door)
+os.fdatasync(door)
+os.close(door)
+EOF
+  wait_sent re-dinner.eml
+  equal "$(cat "$MOUNT/sent/re-dinner.eml")" "Yes."
+  holds <(content "$ALICE" "Re: Dinner") '.plain_text == "Yes.\n"'
+}
+
+@test "an answer that is still open when the daemon ends is interrupted" {
+  start_with_mail "Dinner"
+  exec 7>"$(folder "$BOB" Dinner)/reply"
+  echo "half an" >&7
+  umount -l "$MOUNT" || fusermount3 -uz "$MOUNT"
+  kill -TERM "$MOUNT_PID"
+  wait_until 20 process_is_gone "$MOUNT_PID"
+  exec 7>&-
+  start_mount
+  wait_failed re-dinner.eml
+  holds "$MOUNT/failed/re-dinner.eml.receipt.json" '.state == "interrupted"'
+  equal "$(cat "$MOUNT/failed/re-dinner.eml")" "half an"
+}
+
 @test "mv from another filesystem and install hand in, too" {
   start_with_mail "Dinner"
   local it

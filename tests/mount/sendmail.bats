@@ -323,6 +323,25 @@ message() { # SUBJECT [HEADER...]
   start_service
 }
 
+@test "--wait ends when the mount is gone, and says that the message goes out later" {
+  stop_service
+  message later "To: $BOB" | sendmail --wait -t 2>"$DIR/said" &
+  local pid=$!
+  wait_until 10 eval "[ -n \"\$(ls $MOUNT/outbox)\" ]"
+  umount -l "$MOUNT" || fusermount3 -uz "$MOUNT"
+  kill -TERM "$MOUNT_PID"
+  wait_until 20 process_is_gone "$pid"
+  status=0
+  wait "$pid" || status=$?
+  equal "$status" 69
+  contains "$(cat "$DIR/said")" 'the mount is gone; it goes out when it is back'
+  MOUNT_PID=
+  start_service
+  start_mount --from="$ALICE"
+  echo 'retry all' >"$MOUNT/ctl"
+  wait_until 30 has_received "$BOB" later
+}
+
 @test "one that is killed while it reads sends nothing" {
   mkfifo "$DIR/pipe"
   "$BUILD/inboxfs-sendmail" "$BOB" <"$DIR/pipe" &
