@@ -31,7 +31,9 @@ saw() # EVENT NAME-PATTERN [COUNT]
   [ "$(grep -c -- "^$1 .*$2" "$WATCHED")" = "${3:-1}" ]
 }
 
+# The mount may answer before its helper has run, and so has its name.
 helper_pid() {
+  wait_until 10 pgrep -P "$MOUNT_PID" -x inboxfs-watch >/dev/null
   pgrep -P "$MOUNT_PID" -x inboxfs-watch
 }
 
