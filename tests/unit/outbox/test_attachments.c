@@ -628,8 +628,9 @@ static void who_is_about_to_open_the_copy_finds_it_free(void **state)
 /* ---------------------------------------------------------------- spools of version 0.1 */
 
 /* Version 0.1 split an attachment that messages had bound: a hidden copy got the content's number and a
- * second name of its file, then the original got a new file. */
-static void leave_half_split(struct world *world, uint64_t number, bool is_cut)
+ * second name of its file, then the original got a new file, with this text (NULL: it did not come to that).
+ */
+static void leave_half_split(struct world *world, uint64_t number, const char *new_text)
 {
     const uint64_t copy = number + 500;
     char name[64];
@@ -649,14 +650,16 @@ static void leave_half_split(struct world *world, uint64_t number, bool is_cut)
     snprintf(name, sizeof(name), "spool/%d.data", (int)number);
     snprintf(other, sizeof(other), "spool/%d.data", (int)copy);
     assert_int_equal(linkat(world->dir.fd, name, world->dir.fd, other, 0), 0);
-    if (is_cut)
-        assert_int_equal(file_replace_at(world->dir.fd, name, "ver", 3, 0600), 0);
+    if (new_text != NULL)
+        assert_int_equal(file_replace_at(world->dir.fd, name, new_text, strlen(new_text), 0600), 0);
     envelope_release(&envelope);
     strbuf_release(&out);
 }
 
-static void run_half_split(struct world *world, bool is_cut)
+static void run_half_split(struct world *world, const char *new_text)
 {
+    const char *shown = new_text == NULL ? "version 1" : new_text;
+    bool is_cut = strcmp(shown, "version 1") != 0;
     copy_in(world, ATTACHED, "a.txt", "version 1");
     assert_int_equal(settle_uploads(world), 0);
     fake_service_set(world->fake, FAKE_SEND,
@@ -666,11 +669,11 @@ static void run_half_split(struct world *world, bool is_cut)
     _cleanup_free_ char *id = id_in_receipt(world);
     uint64_t number = number_of(world, ATTACHED, "a.txt");
     world_close(world);
-    leave_half_split(world, number, is_cut);
+    leave_half_split(world, number, new_text);
     world_open(world);
     assert_int_equal(is_listed(world, FAILED, "a.txt"), is_cut);
     _cleanup_free_ char *content = read_shown(world, is_cut ? FAILED : ATTACHED, "a.txt");
-    assert_string_equal(content, is_cut ? "ver" : "version 1");
+    assert_string_equal(content, shown);
     if (!is_cut)
         rewrite(world, "a.txt", "another");
     fake_service_set(world->fake, FAKE_SEND, (struct fake_outcome){0});
@@ -683,12 +686,17 @@ static void run_half_split(struct world *world, bool is_cut)
 
 static void an_attachment_that_was_being_split_is_as_it_was(void **state)
 {
-    run_half_split(*state, false);
+    run_half_split(*state, NULL);
+}
+
+static void an_attachment_that_was_split_and_not_written_yet_is_as_it_was(void **state)
+{
+    run_half_split(*state, "version 1");
 }
 
 static void an_attachment_that_was_split_and_written_is_interrupted(void **state)
 {
-    run_half_split(*state, true);
+    run_half_split(*state, "ver");
 }
 
 static void what_was_split_is_not_taken_for_the_copy_when_it_is_handed_in_again(void **state)
@@ -703,7 +711,7 @@ static void what_was_split_is_not_taken_for_the_copy_when_it_is_handed_in_again(
     _cleanup_free_ char *id = id_in_receipt(world);
     uint64_t number = number_of(world, ATTACHED, "a.txt");
     world_close(world);
-    leave_half_split(world, number, true);
+    leave_half_split(world, number, "ver");
     world_open(world);
     assert_int_equal(move(world, FAILED, "a.txt", ATTACHED, "a.txt"), 0);
     assert_int_equal(settle_uploads(world), 0);
@@ -789,6 +797,7 @@ int main(void)
         WORLD_TEST(a_handle_from_before_cannot_write_into_what_a_message_binds),
         WORLD_TEST(who_is_about_to_open_the_copy_finds_it_free),
         WORLD_TEST(an_attachment_that_was_being_split_is_as_it_was),
+        WORLD_TEST(an_attachment_that_was_split_and_not_written_yet_is_as_it_was),
         WORLD_TEST(an_attachment_that_was_split_and_written_is_interrupted),
         WORLD_TEST(what_was_split_is_not_taken_for_the_copy_when_it_is_handed_in_again),
         WORLD_TEST(what_changed_while_it_was_uploaded_is_uploaded_again),
