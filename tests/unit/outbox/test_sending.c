@@ -45,6 +45,21 @@ static void a_message_is_sent_and_gets_a_receipt(void **state)
     assert_null(none);
 }
 
+static void a_message_has_no_receipt_before_it_is_out(void **state)
+{
+    struct world *world = *state;
+    struct outbox_stat stat;
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    assert_int_equal(mail(world, "hello.eml", MESSAGE), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    assert_true(is_listed(world, OUT, "hello.eml"));
+    assert_false(is_listed(world, OUT, "hello.eml.receipt.json"));
+    assert_false(outbox_find(world->outbox, OUTBOX_FOLDER_OUTBOX, "hello.eml.receipt.json", &stat));
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    assert_int_equal(settle(world), 0);
+    assert_true(is_listed(world, SENT, "hello.eml.receipt.json"));
+}
+
 /* Programs that watch a folder by its time see what comes and what goes. */
 static void sending_changes_the_folder_that_is_left_and_the_one_that_is_reached(void **state)
 {
@@ -721,6 +736,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WORLD_TEST(a_message_is_sent_and_gets_a_receipt),
+        WORLD_TEST(a_message_has_no_receipt_before_it_is_out),
         WORLD_TEST(sending_changes_the_folder_that_is_left_and_the_one_that_is_reached),
         WORLD_TEST(a_message_written_in_place_is_sent_at_its_last_close),
         WORLD_TEST(json_form_is_sent),
