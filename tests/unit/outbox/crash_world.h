@@ -13,8 +13,9 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-/* Writes down, durably enough for a killed process: "send KEY REQUEST", "upload NAME CONTENT". The id of what
- * is uploaded is its content: so a request tells what was bound. */
+/* Writes down, durably enough for a killed process: "send KEY REQUEST", "repeat" before one that may have
+ * been accepted earlier, and "upload NAME CONTENT". The id of what is uploaded is its content: so a request
+ * tells what was bound. */
 struct noting_service {
     struct mail_service service; /* first: what the outbox sees */
     struct mail_service_ops ops;
@@ -30,6 +31,8 @@ static inline struct mail_service *inner_of(struct mail_service *service)
 static inline void note_send(struct mail_service *service, const struct send_request *request,
                              struct cancel *cancel, char **ret_id, struct service_result *ret)
 {
+    if (request->is_repeat)
+        dprintf(((struct noting_service *)service)->log, "repeat\n");
     dprintf(((struct noting_service *)service)->log, "send %s %s\n", request->idempotency_key, request->json);
     inner_of(service)->ops->send(inner_of(service), request, cancel, ret_id, ret);
 }

@@ -183,6 +183,8 @@ static void check_after(struct world *world, const struct row *row, bool is_trus
                        row->act == ACT_SAVE_AGAIN;
     assert_int_equal(sent - (was_offline ? 1 : 0), is_trusted ? row->trusted_sends : row->sends);
     assert_true(is_same_key || row->act == ACT_EDIT);
+    bool is_repeat = is_trusted && row->state != NULL && strcmp(row->state, "unknown outcome") == 0;
+    assert_int_equal(count_calls(world, "repeat"), is_repeat ? 1 : 0); /* then never without its key */
     _cleanup_free_ char *calls = read_calls(world);
     if (is_answer(row->act) && sent > 0)
         assert_non_null(strstr(calls, "\"existing_email_id\":\"e1\""));
