@@ -725,19 +725,22 @@ static void what_was_split_is_not_taken_for_the_copy_when_it_is_handed_in_again(
 }
 
 /* Nobody changes a content while it is uploaded; but were it so, its size would be the same, and the service
- * content with it. */
+ * content with it. What changes in the same second counts, too. */
 static void what_changed_while_it_was_uploaded_is_uploaded_again(void **state)
 {
     struct world *world = *state;
+    struct stat status;
     char path[64];
     fake_service_close_gate(world->fake, FAKE_UPLOAD);
     copy_in(world, ATTACHED, "a.txt", "first");
     fake_service_wait_at_gate(world->fake, FAKE_UPLOAD, 1);
     snprintf(path, sizeof(path), "spool/%d.data", (int)number_of(world, ATTACHED, "a.txt"));
     _cleanup_close_ int fd = openat(world->dir.fd, path, O_WRONLY | O_CLOEXEC);
+    assert_int_equal(fstat(fd, &status), 0);
     assert_int_equal(pwrite(fd, "other", 5, 0), 5);
-    const struct timespec later[2] = {{.tv_sec = NOON / 1000}, {.tv_sec = NOON / 1000}};
-    assert_int_equal(futimens(fd, later), 0); /* the clock of files has a grain of some milliseconds */
+    struct timespec later = status.st_mtim; /* the clock of files has a grain of some milliseconds */
+    later.tv_nsec = (later.tv_nsec + 1) % 1000000000;
+    assert_int_equal(futimens(fd, (const struct timespec[2]){later, later}), 0);
     fake_service_open_gate(world->fake, FAKE_UPLOAD);
     fake_service_wait_count(world->fake, FAKE_UPLOAD, 1);
     await_next_attempt(world);
