@@ -723,13 +723,15 @@ static bool can_be_put_away(const struct item *item)
     return !item->envelope.is_hidden && item_state_may_follow(item->state, ITEM_ON_HOLD);
 }
 
-/* It is told as removed, and of its files some are there still: from now on nobody sees it, and it is not
- * sent. As an unneeded item it is removed later. */
+/* It is told as removed, and of its files some are there still: from now on nobody sees it, it is not sent,
+ * and the same content does not take over its key. As an unneeded item it is removed later. */
 static int put_away(struct outbox *outbox, struct item *item)
 {
     _cleanup_transition_ struct transition transition;
     int error = transition_begin(outbox, item, ITEM_ON_HOLD, &transition);
     transition.next.is_hidden = true;
+    transition.next.key[0] = '\0';
+    transition.next.digest[0] = '\0';
     transition.is_forced = true;
     return error != 0 ? error : transition_commit(&transition, item);
 }

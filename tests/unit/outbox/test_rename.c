@@ -322,6 +322,23 @@ static void what_lost_its_content_is_removed(void **state)
     }
 }
 
+/* Under the key of a message that is out a service that honours keys would send nothing. */
+static void what_was_removed_leaves_no_key_where_its_envelope_stays(void **state)
+{
+    struct world *world = *state;
+    fake_service_push(world->fake, FAKE_SEND, (struct fake_outcome){.outcome = SERVICE_UNKNOWN});
+    assert_int_equal(mail(world, "m", MESSAGE), 0);
+    assert_int_equal(settle(world), -EIO);
+    assert_int_equal(move(world, FAILED, "m", OUT, "m"), 0);
+    assert_int_equal(settle(world), 0);
+    atomic_store(&staying, ".json");
+    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_SENT, "m"), 0);
+    atomic_store(&staying, NULL);
+    assert_int_equal(mail(world, "m", MESSAGE), 0);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(fake_service_count_sent(world->fake, true), 2);
+}
+
 static void a_temporary_file_that_is_renamed_into_place_is_sent(void **state)
 {
     struct world *world = *state;
@@ -1681,6 +1698,7 @@ int main(void)
         WORLD_TEST(a_rename_to_a_name_never_sent_cancels),
         WORLD_TEST(rm_cancels),
         cmocka_unit_test(what_lost_its_content_is_removed),
+        WORLD_TEST(what_was_removed_leaves_no_key_where_its_envelope_stays),
         WORLD_TEST(a_temporary_file_that_is_renamed_into_place_is_sent),
         WORLD_TEST(a_file_that_is_written_can_be_renamed),
         WORLD_TEST(a_temporary_file_that_is_open_again_is_handed_in_when_it_is_closed),
