@@ -263,6 +263,9 @@ static void what_the_interface_cannot_carry_is_told_in_words(void **state)
         const char *words;
     } cases[] = {
         {"To: b@x.example\nDate: x\nMessage-ID: <1@x>\nMIME-Version: 1.0\nUser-Agent: x\nCc: c@x\n\nx", ""},
+        {"Return-Path: <a@x>\nReceived: from x by y\nreceived: from y by z\nTo: b@x.example\nX-Mailer: x\n"
+         "Content-Language: en\n\nx",
+         ""},
         {MULTIPART "--B\n\nx\n--B\nContent-Type: text/csv; name=a.csv\n\nx\n--B--\n", ""},
         {"To: b@x.example\nX-Odd: 1\nX-Priority: 1\nx-priority: 1\n\nx",
          "the header X-Odd\nthe header X-Priority\n"},
