@@ -168,6 +168,26 @@ static void attachments_change_after_messages_that_were_closed_before(void **sta
     }
 }
 
+/* The same where the service has not taken the attachment yet. */
+static void what_waits_for_its_upload_changes_after_messages_that_were_closed_before(void **state)
+{
+    struct world *world = *state;
+    struct changing changing = {.world = world, .change = write_anew};
+    fake_service_set_reachable(world->fake, false);
+    copy_in(world, ATTACHED, "a.txt", "the old one");
+    assert_int_equal(settle_uploads(world), -EAGAIN);
+    await_paused(world, true);
+    struct outbox_handle *message = close_message(world);
+    fake_clock_await_waiters(&world->clock, WORKERS);
+    assert_int_equal(thread_start(&changing.thread, "change", run_change, &changing), 0);
+    fake_clock_await_waiters(&world->clock, WORKERS + 1);
+    assert_true(shown_contains(world, ATTACHED, "a.txt", "the old one"));
+    outbox_release(message);
+    pthread_join(changing.thread, NULL);
+    assert_int_equal(changing.result, 0);
+    assert_true(shown_contains(world, ATTACHED, "a.txt", "new"));
+}
+
 /* A shell keeps its descriptor, and closes duplicates. */
 static void nobody_waits_long_for_a_file_that_stays_open(void **state)
 {
@@ -333,6 +353,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attachments_change_after_messages_that_were_closed_before),
+        WORLD_TEST(what_waits_for_its_upload_changes_after_messages_that_were_closed_before),
         WORLD_TEST(nobody_waits_long_for_a_file_that_stays_open),
         WORLD_TEST(nobody_waits_for_what_is_closed_later),
         WORLD_TEST(what_was_closed_is_handed_in_before_it_is_opened_again),
