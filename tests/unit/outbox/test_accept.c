@@ -318,6 +318,24 @@ static void edited_gets_a_new_key(void **state)
     assert_string_not_equal(first, second);
 }
 
+/* Of what may have been sent, the text is another by now. */
+static void what_is_edited_and_refused_was_certainly_not_sent(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = NULL;
+    fail_one(world, MESSAGE);
+    assert_int_equal(move(world, FAILED, "m.eml", OUT, "m.eml~"), 0);
+    uint64_t number = number_of(world, OUT, "m.eml~");
+    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY | O_TRUNC, 0, &handle),
+                     0);
+    append(handle, MESSAGE "And you?\n", 0);
+    finish(handle);
+    fake_service_push(world->fake, FAKE_SEND, (struct fake_outcome){.outcome = SERVICE_REJECTED});
+    assert_int_equal(move(world, OUT, "m.eml~", OUT, "m.eml"), 0);
+    assert_int_equal(settle(world), -EIO);
+    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"state\": \"failed\""));
+}
+
 static void from_sent_gets_a_new_key(void **state)
 {
     struct world *world = *state;
@@ -353,6 +371,7 @@ int main(void)
         WORLD_TEST(unedited_under_a_temporary_name_keeps_the_key_once),
         WORLD_TEST(the_newest_thousand_keys_are_remembered),
         WORLD_TEST(edited_gets_a_new_key),
+        WORLD_TEST(what_is_edited_and_refused_was_certainly_not_sent),
         WORLD_TEST(from_sent_gets_a_new_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

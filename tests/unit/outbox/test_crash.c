@@ -337,12 +337,43 @@ static void a_backup_that_was_replaced_leaves_its_key_to_the_same_text(void **st
     }
 }
 
+/* The program ended during a request, and the service refuses it when it is repeated. */
+static void refuse_what_may_have_been_sent(void)
+{
+    struct world *world = malloc(sizeof(*world));
+    void *state = world;
+    world_prepare(world);
+    pid_t child = fork();
+    if (child == 0)
+        die_at(world, "answered", ACT_MOVE, true);
+    expect_killed(child);
+    world->config.trusts_idempotency = true;
+    fake_service_set(world->fake, FAKE_SEND, (struct fake_outcome){.outcome = SERVICE_REJECTED});
+    world_open(world);
+    await_news(world, EVENT_FAILED, "failed/m.eml");
+    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"state\": \"unknown outcome\""));
+    assert_true(fake_service_get(world->fake, FAKE_SEND, 0).is_repeat);
+    world_teardown(&state);
+}
+
+static void what_a_crash_left_unknown_stays_so_when_it_is_refused(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        refuse_what_may_have_been_sent();
+        _exit(0);
+    }
+    expect_success(child, "answered, and refused");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost_sent_twice_or_half),
         cmocka_unit_test(what_was_renamed_onto_a_file_on_hold_has_its_name),
         cmocka_unit_test(a_backup_that_was_replaced_leaves_its_key_to_the_same_text),
+        cmocka_unit_test(what_a_crash_left_unknown_stays_so_when_it_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
