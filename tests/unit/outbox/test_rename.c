@@ -742,6 +742,24 @@ static void a_text_that_is_out_takes_the_place_whatever_the_disk_says(void **sta
     assert_true(shown_contains(world, SENT, "letter.receipt.json", "Is out already."));
 }
 
+/* Who renamed it is told of a failure, and finds both as they were. */
+static void a_text_that_is_out_keeps_its_name_where_the_waiting_one_stays(void **state)
+{
+    struct world *world = *state;
+    mail_of_unknown_outcome(world, "letter");
+    read_as(world, "letter", WRITER);
+    write_as(world, "edited", "To: carol@x.example\nSubject: Hello\n\nIs out already.\n", WRITER);
+    await_news(world, EVENT_SENT, "sent/edited");
+    atomic_store(&staying, ".data");
+    assert_int_equal(rename_as(world, "edited", "letter", WRITER), -EIO);
+    atomic_store(&staying, NULL);
+    assert_true(is_listed(world, SENT, "edited"));
+    assert_true(is_listed(world, OUT, "letter"));
+    assert_int_equal(rename_as(world, "edited", "letter", WRITER), 0);
+    assert_true(is_listed(world, SENT, "letter"));
+    assert_false(is_listed(world, OUT, "letter"));
+}
+
 /* The edited text alone says that the old one is not to be sent, and the disk did not let that one go. So
  * whatever takes the edited text away takes the old one away first. */
 static void what_was_edited_is_not_sent_once_the_edited_text_is_gone(void **state)
@@ -1714,6 +1732,7 @@ int main(void)
         WORLD_TEST(what_may_have_been_sent_leaves_a_word),
         cmocka_unit_test(what_may_have_been_sent_before_leaves_a_word_too),
         WORLD_TEST(a_text_that_is_out_takes_the_place_whatever_the_disk_says),
+        WORLD_TEST(a_text_that_is_out_keeps_its_name_where_the_waiting_one_stays),
         cmocka_unit_test(what_was_edited_is_not_sent_once_the_edited_text_is_gone),
         WORLD_TEST(what_was_edited_is_not_sent_by_the_next_start),
         WORLD_TEST(an_edited_text_that_can_be_removed_has_no_old_one_behind_it),
