@@ -24,6 +24,7 @@ static void a_file_is_uploaded_and_stays(void **state)
     assert_true(shown_contains(world, ATTACHED, "a.txt", "some text"));
     assert_true(shown_contains(world, ATTACHED, "a.txt.receipt.json", "\"state\": \"uploaded\""));
     assert_true(shown_contains(world, ATTACHED, "a.txt.receipt.json", "\"kind\": \"attachment\""));
+    assert_true(shown_contains(world, ATTACHED, "a.txt.receipt.json", "\"attempts\": 1,"));
     assert_true(was_told(world, EVENT_UPLOADED, "attachments/a.txt"));
     for (unsigned int i = 0; i < 2; i++) {
         struct fake_record upload = fake_service_get(world->fake, FAKE_UPLOAD, i);
@@ -96,6 +97,23 @@ static void a_message_waits_for_its_attachment(void **state)
     assert_int_equal(sends(world), 2);
     assert_int_equal(fake_service_get(world->fake, FAKE_UPLOAD, 0).len, 23);
     assert_true(sent_contains(world, 1, "attachment_ids"));
+}
+
+static void a_message_that_waits_for_an_upload_holds_up_those_behind_it(void **state)
+{
+    struct world *world = *state;
+    fake_service_close_gate(world->fake, FAKE_UPLOAD);
+    copy_in(world, ATTACHED, "a.txt", "some text\n");
+    fake_service_wait_at_gate(world->fake, FAKE_UPLOAD, 1);
+    assert_int_equal(mail(world, "m.eml", WITH_A), 0);
+    assert_int_equal(mail(world, "n.eml", "To: b@x.example\nSubject: later\n\nb\n"), 0);
+    assert_int_equal(mail(world, "o.eml", MESSAGE), 0); /* to somebody else */
+    await_news(world, EVENT_SENT, "sent/o.eml");
+    fake_service_open_gate(world->fake, FAKE_UPLOAD);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), 3);
+    assert_true(sent_contains(world, 1, "\"attachment-"));
+    assert_true(sent_contains(world, 2, "\"later\""));
 }
 
 static void a_message_whose_attachment_dies_fails(void **state)
@@ -220,6 +238,26 @@ static void appending_leaves_queued_messages_as_they_are(void **state)
     world_reopen(world);
     expect_bound_to_first_upload(world, id);
     assert_true(shown_contains(world, ATTACHED, "a.txt", "version 1, and 2"));
+}
+
+/* Its upload is called off by what is written. */
+static void a_message_gets_what_was_on_its_way_before_its_writer_wrote(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = NULL;
+    fake_service_close_gate(world->fake, FAKE_UPLOAD);
+    copy_in(world, ATTACHED, "a.txt", "old");
+    fake_service_wait_at_gate(world->fake, FAKE_UPLOAD, 1);
+    assert_int_equal(open_attached(world, "a.txt", O_WRONLY, &handle), 0);
+    assert_int_equal(mail(world, "m.eml", WITH_A), 0);
+    append(handle, "new", 0);
+    finish(handle);
+    fake_service_open_gate(world->fake, FAKE_UPLOAD);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(settle_uploads(world), 0);
+    _cleanup_free_ char *id = id_in_receipt(world);
+    assert_true(sent_contains(world, 0, "\"attachment-"));
+    assert_false(sent_contains(world, 0, id));
 }
 
 /* The kernel has looked the name up before it opens what it found: it is to look once more. */
@@ -474,6 +512,28 @@ static void after_a_restart_each_message_has_the_content_that_it_bound(void **st
     expect_sent_with(world, "first", "pool-0");
     expect_sent_with(world, "second", "pool-1");
     expect_sent_with(world, "third", "pool-2");
+}
+
+/* It was open for writing when the message was handed in: the message has bound a copy. */
+static void after_a_restart_a_message_has_what_was_there_before_its_writer_wrote(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = NULL;
+    fake_service_set(world->fake, FAKE_SEND,
+                     (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 503});
+    for (unsigned int i = 0; i < 2; i++)
+        upload_as(world, i);
+    copy_in(world, ATTACHED, "a.txt", "one");
+    assert_int_equal(settle_uploads(world), 0);
+    assert_int_equal(open_attached(world, "a.txt", O_WRONLY, &handle), 0);
+    queue_binding(world, "first", "a.txt");
+    append(handle, "two", 0);
+    finish(handle);
+    assert_int_equal(settle_uploads(world), 0);
+    await_paused(world, true);
+
+    send_after_restart(world);
+    expect_sent_with(world, "first", "pool-0");
 }
 
 /* A content of its own number alone: what is held has no place in the queue. */
@@ -780,11 +840,13 @@ int main(void)
         WORLD_TEST(a_file_may_be_touched_while_it_is_uploaded),
         WORLD_TEST(what_a_file_is_shows_by_its_extension_or_its_bytes),
         WORLD_TEST(a_message_waits_for_its_attachment),
+        WORLD_TEST(a_message_that_waits_for_an_upload_holds_up_those_behind_it),
         WORLD_TEST(a_message_whose_attachment_dies_fails),
         WORLD_TEST(an_interrupted_backup_goes_to_failed_as_any_file),
         WORLD_TEST(a_refused_upload_fails_with_its_messages),
         WORLD_TEST(replacing_by_writing_leaves_queued_messages_as_they_are),
         WORLD_TEST(appending_leaves_queued_messages_as_they_are),
+        WORLD_TEST(a_message_gets_what_was_on_its_way_before_its_writer_wrote),
         WORLD_TEST(what_was_replaced_or_removed_is_looked_up_again),
         WORLD_TEST(replacing_by_rename_leaves_queued_messages_as_they_are),
         WORLD_TEST(an_attachment_that_got_no_id_fails_and_so_does_its_message),
@@ -794,6 +856,7 @@ int main(void)
         WORLD_TEST(a_file_removed_before_its_upload_is_still_sent),
         WORLD_TEST(a_renamed_file_is_uploaded_under_its_new_name),
         WORLD_TEST(after_a_restart_each_message_has_the_content_that_it_bound),
+        WORLD_TEST(after_a_restart_a_message_has_what_was_there_before_its_writer_wrote),
         WORLD_TEST(after_a_restart_files_that_were_moved_in_are_told_apart),
         WORLD_TEST(the_number_of_a_held_content_is_not_given_again),
         WORLD_TEST(a_copy_that_nobody_needs_any_more_holds_nobody_up),
