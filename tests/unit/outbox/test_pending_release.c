@@ -5,6 +5,8 @@
  */
 #include "outbox_world.h"
 
+#include <semaphore.h>
+
 #include "base/thread.h"
 
 #define WITH_A "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n"
@@ -258,6 +260,54 @@ static void what_was_closed_is_handed_in_before_it_is_opened_again(void **state)
     assert_true(sent_contains(world, 0, "Hello"));
 }
 
+/* ---------------------------------------------------------------- a slow disk */
+
+/* Holds up the hand-in of a message. */
+struct holding {
+    sem_t has_begun;
+    sem_t may_end;
+};
+
+static int find_sender_slowly(void *context, const char *address, char **ret_address)
+{
+    struct holding *holding = context;
+    sem_post(&holding->has_begun);
+    sem_wait(&holding->may_end);
+    return world_find_sender(NULL, address, ret_address);
+}
+
+static void *run_release(void *argument)
+{
+    outbox_release(argument);
+    return NULL;
+}
+
+static void a_hand_in_that_has_begun_is_waited_for_as_long_as_it_takes(void **state)
+{
+    struct world *world = *state;
+    struct changing changing = {.world = world, .change = write_anew};
+    struct holding holding;
+    pthread_t releasing;
+    sem_init(&holding.has_begun, 0, 0);
+    sem_init(&holding.may_end, 0, 0);
+    world->config.senders = (struct sender_directory){find_sender_slowly, &holding};
+    world_reopen(world);
+    prepare_files(world);
+    struct outbox_handle *message = close_message(world);
+    assert_int_equal(thread_start(&releasing, "release", run_release, message), 0);
+    sem_wait(&holding.has_begun);
+    fake_clock_advance(&world->clock, LONGEST_MS);
+    assert_int_equal(thread_start(&changing.thread, "change", run_change, &changing), 0);
+    fake_clock_await_waiters(&world->clock, WORKERS + 1);
+    sem_post(&holding.may_end);
+    pthread_join(releasing, NULL);
+    pthread_join(changing.thread, NULL);
+    assert_int_equal(changing.result, 0);
+    expect_old_content_sent(world);
+    sem_destroy(&holding.has_begun);
+    sem_destroy(&holding.may_end);
+}
+
 /* ---------------------------------------------------------------- during an upload */
 
 static struct world *begin_upload(void **ret_own)
@@ -357,6 +407,7 @@ int main(void)
         WORLD_TEST(nobody_waits_long_for_a_file_that_stays_open),
         WORLD_TEST(nobody_waits_for_what_is_closed_later),
         WORLD_TEST(what_was_closed_is_handed_in_before_it_is_opened_again),
+        WORLD_TEST(a_hand_in_that_has_begun_is_waited_for_as_long_as_it_takes),
         cmocka_unit_test(an_upload_is_called_off_by_who_changes_the_file),
         WORLD_TEST(a_message_gets_the_content_whose_upload_was_called_off),
     };
