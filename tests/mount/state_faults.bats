@@ -294,6 +294,22 @@ wait_settled() {
   cmp "$MOUNT/sent/queued" <(message "$BOB" queued "text of queued")
 }
 
+@test "the disk answers EXDEV or EINVAL: mv says EIO, and neither copies and goes on nor speaks of subdirectories" {
+  start_mount_on_plan
+  local number name
+  for number in 18 22; do
+    name=errno$number
+    message "$BOB" "$name" >"$MOUNT/drafts/$name"
+    disk_fails rename 1 1000 "$number"
+    expect EIO rename "$MOUNT/drafts/$name" "$MOUNT/outbox/$name"
+    cmp "$MOUNT/drafts/$name" <(message "$BOB" "$name")
+    disk_works
+    mv "$MOUNT/drafts/$name" "$MOUNT/outbox/$name"
+    wait_sent "$name"
+    is_sent_times "$name" 1
+  done
+}
+
 @test "EIO at any call of a hand-in by mv: either accepted and sent once, or refused and still a draft" {
   start_mount_on_plan
   local call nth name
