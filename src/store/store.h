@@ -222,7 +222,7 @@ struct store_status {
     bool has_synced;      /* a complete sync has succeeded in this mount */
     int64_t last_sync_ms; /* realtime of the last successful look, complete or not; 0: never */
     int64_t last_full_ms; /* realtime of the last complete one */
-    int64_t next_poll_ms; /* realtime; 0: only when asked */
+    int64_t next_poll_ms; /* realtime, now while it is under way; 0: only when asked */
     size_t inboxes;
     size_t emails;
     char error[256];      /* words of the last failure, "" when online */

@@ -890,9 +890,9 @@ void sync_get_status(struct sync *sync, struct store_status *ret)
     pthread_mutex_lock(&sync->lock);
     ret->has_synced = sync->last_complete_real_ms != 0;
     ret->last_full_ms = sync->last_complete_real_ms;
-    ret->next_poll_ms = sync->next_ms == CLOCK_FOREVER ? 0
-                                                       : clock_realtime_ms(sync->clock) + sync->next_ms -
-                                                             clock_monotonic_ms(sync->clock);
+    int64_t wait_ms = sync->next_ms - clock_monotonic_ms(sync->clock); /* negative while one is under way */
+    ret->next_poll_ms =
+        sync->next_ms == CLOCK_FOREVER ? 0 : clock_realtime_ms(sync->clock) + (wait_ms > 0 ? wait_ms : 0);
     pthread_mutex_unlock(&sync->lock);
 }
 

@@ -708,6 +708,30 @@ static int64_t next_poll_in_ms(struct store_world *world)
     return status.next_poll_ms - clock_realtime_ms(&world->clock.clock);
 }
 
+static void the_next_poll_is_now_while_it_is_under_way(void **state)
+{
+    (void)state;
+    struct store_world world;
+    world_init_with_alice(&world);
+    world.poll_interval_ms = POLL_MS;
+    fake_clock_advance(&world.clock, POLL_MS); /* the machine has run for a while */
+    fake_service_close_gate(world.fake, FAKE_LIST_EMAILS);
+    world_start(&world);
+    for (unsigned int i = 0; i < 2; i++) {
+        fake_service_wait_at_gate(world.fake, FAKE_LIST_EMAILS, 1);
+        assert_int_equal(next_poll_in_ms(&world), 0);
+        fake_clock_advance(&world.clock, 5000);
+        assert_int_equal(next_poll_in_ms(&world), 0);
+        fake_service_open_gate(world.fake, FAKE_LIST_EMAILS);
+        fake_clock_await_waiters(&world.clock, 1);
+        assert_in_range(next_poll_in_ms(&world), POLL_LEAST_MS, POLL_MOST_MS);
+        fake_service_close_gate(world.fake, FAKE_LIST_EMAILS);
+        fake_clock_advance(&world.clock, POLL_MOST_MS);
+    }
+    fake_service_open_gate(world.fake, FAKE_LIST_EMAILS);
+    world_release(&world);
+}
+
 static unsigned int lists(struct store_world *world)
 {
     return fake_service_count(world->fake, FAKE_LIST_EMAILS);
@@ -1215,6 +1239,7 @@ int main(void)
         cmocka_unit_test(it_looks_at_once_and_then_at_intervals),
         cmocka_unit_test(intervals_differ_so_that_many_do_not_ask_at_once),
         cmocka_unit_test(without_an_interval_it_looks_only_when_asked),
+        cmocka_unit_test(the_next_poll_is_now_while_it_is_under_way),
         cmocka_unit_test(polls_ask_for_little_and_for_more_while_unknown_mail_comes),
         cmocka_unit_test(a_service_that_refuses_what_a_poll_asks_for_has_not_failed),
         cmocka_unit_test(a_poll_of_some_removes_nothing_and_the_complete_one_does),
