@@ -271,7 +271,7 @@ static int show(struct outbox *outbox, struct item *item)
         return 0;
     struct item *shown = item_table_find(&outbox->table, (enum outbox_folder)folder, item->envelope.name);
     int error = shown == NULL ? 0 : resolve_clash(outbox, shown, item, folder);
-    if (error != 0 || item->envelope.is_hidden || item->state == ITEM_DRAFTED)
+    if (error != 0 || item_folder(item) < 0) /* the other has the name */
         return error;
     error = item_table_reserve(&outbox->table, (enum outbox_folder)folder, item->envelope.name);
     if (error == 0)
