@@ -139,20 +139,26 @@ static const struct {
     {"mv to drafts", move_it_to_drafts},
 };
 
+/* The change begins between the close of a message and its release, and waits for that. */
+static void change_after_a_close(struct world *world, struct changing *changing)
+{
+    struct outbox_handle *message = close_message(world);
+    fake_clock_await_waiters(&world->clock, WORKERS);
+    assert_int_equal(thread_start(&changing->thread, "change", run_change, changing), 0);
+    fake_clock_await_waiters(&world->clock, WORKERS + 1);
+    assert_true(shown_contains(world, ATTACHED, "a.txt", "old"));
+    outbox_release(message);
+    pthread_join(changing->thread, NULL);
+    assert_int_equal(changing->result, 0);
+}
+
 static void run_row(struct world *world, int (*change)(struct changing *changing))
 {
     struct changing changing = {.world = world, .change = change};
     prepare_files(world);
     if (change == write_on || change == allocate_more)
         assert_int_equal(open_a(&changing, O_WRONLY, &changing.handle), 0);
-    struct outbox_handle *message = close_message(world);
-    fake_clock_await_waiters(&world->clock, WORKERS);
-    assert_int_equal(thread_start(&changing.thread, "change", run_change, &changing), 0);
-    fake_clock_await_waiters(&world->clock, WORKERS + 1);
-    assert_true(shown_contains(world, ATTACHED, "a.txt", "old"));
-    outbox_release(message);
-    pthread_join(changing.thread, NULL);
-    assert_int_equal(changing.result, 0);
+    change_after_a_close(world, &changing);
     if (changing.handle != NULL)
         finish(changing.handle);
     expect_old_content_sent(world);
@@ -179,14 +185,7 @@ static void what_waits_for_its_upload_changes_after_messages_that_were_closed_be
     copy_in(world, ATTACHED, "a.txt", "the old one");
     assert_int_equal(settle_uploads(world), -EAGAIN);
     await_paused(world, true);
-    struct outbox_handle *message = close_message(world);
-    fake_clock_await_waiters(&world->clock, WORKERS);
-    assert_int_equal(thread_start(&changing.thread, "change", run_change, &changing), 0);
-    fake_clock_await_waiters(&world->clock, WORKERS + 1);
-    assert_true(shown_contains(world, ATTACHED, "a.txt", "the old one"));
-    outbox_release(message);
-    pthread_join(changing.thread, NULL);
-    assert_int_equal(changing.result, 0);
+    change_after_a_close(world, &changing);
     assert_true(shown_contains(world, ATTACHED, "a.txt", "new"));
 }
 

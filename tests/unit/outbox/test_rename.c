@@ -723,15 +723,21 @@ static void what_may_have_been_sent_before_leaves_a_word_too(void **state)
     }
 }
 
+/* It is out while the message that it was edited from still waits. */
+static void send_an_edited_text(struct world *world)
+{
+    mail_of_unknown_outcome(world, "letter");
+    read_as(world, "letter", WRITER);
+    write_as(world, "edited", "To: carol@x.example\nSubject: Hello\n\nIs out already.\n", WRITER);
+    await_news(world, EVENT_SENT, "sent/edited");
+}
+
 /* The message that waits is removed already when the disk does not take the new name of what is out. Were the
  * rename told as failed, the edited text would be saved, and sent, once more. */
 static void a_text_that_is_out_takes_the_place_whatever_the_disk_says(void **state)
 {
     struct world *world = *state;
-    mail_of_unknown_outcome(world, "letter");
-    read_as(world, "letter", WRITER);
-    write_as(world, "edited", "To: carol@x.example\nSubject: Hello\n\nIs out already.\n", WRITER);
-    await_news(world, EVENT_SENT, "sent/edited");
+    send_an_edited_text(world);
     assert_int_equal(rename_on_a_full_disk(world, "edited", "letter", WRITER), 0);
     assert_false(is_listed(world, OUT, "letter"));
     assert_true(is_listed(world, SENT, "letter"));
@@ -746,10 +752,7 @@ static void a_text_that_is_out_takes_the_place_whatever_the_disk_says(void **sta
 static void a_text_that_is_out_keeps_its_name_where_the_waiting_one_stays(void **state)
 {
     struct world *world = *state;
-    mail_of_unknown_outcome(world, "letter");
-    read_as(world, "letter", WRITER);
-    write_as(world, "edited", "To: carol@x.example\nSubject: Hello\n\nIs out already.\n", WRITER);
-    await_news(world, EVENT_SENT, "sent/edited");
+    send_an_edited_text(world);
     atomic_store(&staying, ".data");
     assert_int_equal(rename_as(world, "edited", "letter", WRITER), -EIO);
     atomic_store(&staying, NULL);
