@@ -1370,9 +1370,13 @@ static int draft_read_answer(struct draft_reading *reading, const char *bytes, s
 }
 
 /* Some editors begin a file with it. */
+static const char byte_order_mark[3] = "\xef\xbb\xbf";
+
 static size_t byte_order_mark_len(const char *bytes, size_t len)
 {
-    return len >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    bool has_mark =
+        len >= sizeof(byte_order_mark) && memcmp(bytes, byte_order_mark, sizeof(byte_order_mark)) == 0;
+    return has_mark ? sizeof(byte_order_mark) : 0;
 }
 
 /* An answer goes to all whom the email names for it, or to nobody. */
@@ -1405,9 +1409,10 @@ int draft_check_beginning(const char *bytes, size_t len, const char *answered, c
 {
     _cleanup_(draft_reading_release) struct draft_reading from_email = {.is_from_email = true,
                                                                         .ret_reason = ret_reason};
+    bool may_be_mark = len < sizeof(byte_order_mark) && memcmp(bytes, byte_order_mark, len) == 0;
     size_t mark_len = byte_order_mark_len(bytes, len);
     *ret_reason = NULL;
-    if (may_have_fields(bytes + mark_len, len - mark_len))
+    if (may_be_mark || may_have_fields(bytes + mark_len, len - mark_len))
         return 0;
     int error = draft_read_json(&from_email, answered, strlen(answered));
     return error != 0 ? error : refuse_unusable(&from_email);

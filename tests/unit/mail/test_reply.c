@@ -359,10 +359,12 @@ static void an_answer_goes_to_all_whom_it_should_or_to_nobody(void **state)
 static void a_text_that_may_say_where_it_goes_is_not_refused_before_it_does(void **state)
 {
     (void)state;
-    static const char *const bodies[] = {"Yes.\n", "\n\nYes.", "Dear Ann:\n", "\xc3\xbc",
-                                         "\xef\xbb\xbfYes.\n"};
-    static const char *const others[] = {"",  "T", "To",     "To:",     "Date: today\nTo: dan@x.example\n",
-                                         "{", " ", "\n\t {", "X-My: a", "\xef\xbb\xbfTo: dan@x.example\n"};
+    static const char *const bodies[] = {"Yes.\n",   "\n\nYes.",           "Dear Ann:\n",
+                                         "\xc3\xbc", "\xef\xbb\xbfYes.\n", "\xef\xbf"};
+    static const char *const others[] = {
+        "",     "T",        "To",          "To:",     "Date: today\nTo: dan@x.example\n",
+        "{",    " ",        "\n\t {",      "X-My: a", "\xef\xbb\xbfTo: dan@x.example\n",
+        "\xef", "\xef\xbb", "\xef\xbb\xbf"};
     _cleanup_free_ char *reply = make(REPLY_SENDER, "|who?", NULL, NULL, NULL);
     for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
         _cleanup_free_ char *reason = NULL;
