@@ -459,13 +459,14 @@ static int draft_read_json(struct draft_reading *reading, const char *bytes, siz
 
 enum {
     HEADER_SECTION_MAX_BYTES = 1000 * 1000,
+    HEADER_NAME_MAX_BYTES = 998, /* the longest line of RFC 5322; GMime makes nothing of one of 4 KiB */
     HEADER_NAME_SHOWN = 80,
 };
 
 /* The bytes of the header's name; 0: the line is no header. */
 static size_t header_name_len(const char *line, size_t len)
 {
-    for (size_t i = 0; i < len; i++) {
+    for (size_t i = 0; i < len && i <= HEADER_NAME_MAX_BYTES; i++) {
         if (line[i] == ':')
             return i;
         if (line[i] <= ' ' || line[i] >= 0x7f)

@@ -389,6 +389,22 @@ static void assert_parsed(struct strbuf *headers, int expected)
         assert_refused(headers, expected);
 }
 
+static void a_line_too_long_before_its_colon_is_no_header(void **state)
+{
+    static const struct {
+        size_t name_len;
+        int expected;
+    } cases[] = {{998, 0}, {999, -EBADMSG}, {5000, -EBADMSG}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
+        append_many(&message, "To: a@b\n", 1);
+        append_many(&message, "x", cases[i].name_len);
+        append_many(&message, ": y\n", 1);
+        assert_parsed(&message, cases[i].expected);
+    }
+}
+
 static void too_many_recipients_or_attachments_are_refused(void **state)
 {
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
@@ -683,6 +699,7 @@ int main(void)
         cmocka_unit_test(what_is_too_large_is_refused),
         cmocka_unit_test(too_many_recipients_or_attachments_are_refused),
         cmocka_unit_test(a_type_too_long_to_be_one_is_that_of_bytes),
+        cmocka_unit_test(a_line_too_long_before_its_colon_is_no_header),
         cmocka_unit_test(a_flood_of_recipients_is_refused_before_it_is_read),
         cmocka_unit_test(a_flood_of_empty_parts_is_refused),
         cmocka_unit_test(a_long_boundary_is_looked_for_in_many_lines),
