@@ -10,7 +10,6 @@
 #ifndef INBOXFS_OUTBOX_ACCEPT_H
 #define INBOXFS_OUTBOX_ACCEPT_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "outbox/item.h"
@@ -56,24 +55,8 @@ void accept_release(struct acceptance *acceptance);
 /* Longest content of an item of this kind, in bytes. */
 size_t accept_max_bytes(enum envelope_kind kind);
 
-/* ================================================================ keys */
-
-/* Whether the key of an item that goes back to drafts/ must be remembered: its content may have been sent
- * under it. */
-bool key_memory_is_needed(const struct item *item);
-/* Gives the envelope the remembered key of its digest, the email that what goes out under it replies to, and
- * the pool ids of its MIME parts.
- * *ret_memory: the item that remembers it, claimed, or NULL (nothing has changed): once the envelope is
- * durable it is handed to key_memory_forget(), else its claim is released. 0 or -ENOMEM. No lock may be held.
- * While another thread has claimed that item, there is none; `may_wait`: that is waited for. Only a caller
- * for whose own claim nobody waits may do that. */
-int key_memory_take(struct outbox *outbox, struct envelope *next, bool may_wait, struct item **ret_memory);
 /* What the envelope replies to comes with its key, and is not looked up: the receipt says so where the
  * message names an email all the same. 0 or -ENOMEM. */
 int accept_keep_thread(struct envelope *next, const struct draft *draft);
-/* The key was taken over. Waits for the disk. Consumes the claim. */
-void key_memory_forget(struct outbox *outbox, struct item *memory);
-/* Drops the oldest remembered key if there are more than 1000. Waits for the disk. */
-void key_memory_prune(struct outbox *outbox);
 
 #endif

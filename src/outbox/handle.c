@@ -18,6 +18,7 @@
 #include "mail/envelope.h"
 #include "mail/file_name.h"
 #include "outbox/accept.h"
+#include "outbox/removal.h"
 #include "outbox/transition.h"
 #include "outbox/writer_fate.h"
 
@@ -587,7 +588,7 @@ static int leave_name(struct outbox *outbox, struct item *item)
         return error;
     error = is_bound ? binding_leave_name(outbox, item) : -ESTALE;
     claim_release(outbox, item);
-    binding_collect(outbox);
+    removal_collect(outbox);
     return error;
 }
 
@@ -1015,7 +1016,7 @@ static void release_writer(struct outbox_handle *handle)
     if (is_last)
         claim_release_locked(outbox, handle->item);
     pthread_mutex_unlock(&outbox->lock);
-    binding_collect(outbox);
+    removal_collect(outbox);
 }
 
 void outbox_release(struct outbox_handle *handle)

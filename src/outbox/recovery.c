@@ -12,8 +12,8 @@
 #include "base/cleanup.h"
 #include "mail/envelope.h"
 #include "mail/reason.h"
-#include "outbox/accept.h"
 #include "outbox/item.h"
+#include "outbox/removal.h"
 #include "outbox/send.h"
 #include "outbox/send_queue.h"
 #include "outbox/spool.h"
@@ -364,7 +364,7 @@ static int recovery_run(struct outbox *outbox)
     check_all(outbox, items, len);
     for (unsigned int i = 0; i < OUTBOX_FOLDERS; i++)
         outbox->table.folders[i].changed_ms = outbox_realtime_ms(outbox);
-    binding_collect(outbox);
+    removal_collect(outbox);
     return 0;
 }
 

@@ -18,6 +18,7 @@
 #include "outbox/accept.h"
 #include "outbox/handle.h"
 #include "outbox/item.h"
+#include "outbox/removal.h"
 #include "outbox/transition.h"
 #include "outbox/writer_fate.h"
 
@@ -47,40 +48,6 @@ static int claim_target_locked(struct outbox *outbox, enum outbox_folder folder,
     return 0;
 }
 
-/* The content has left the spool: the envelope is removed, or kept to remember the key. Recovery does the
- * same to an envelope without content. */
-static void forget_or_remember(struct outbox *outbox, struct item *item)
-{
-    _cleanup_transition_ struct transition transition = {.outbox = NULL};
-    int error = 0;
-    if (!key_memory_is_needed(item)) {
-        error = transition_remove(outbox, item);
-    } else {
-        error = transition_begin(outbox, item, ITEM_DRAFTED, &transition);
-        envelope_clear_outcome(&transition.next);
-        transition.next.was_unknown = item_may_have_been_sent(item);
-        transition.next.is_hidden = false; /* else it would be collected */
-        transition.is_forced = true;
-        error = error != 0 ? error : transition_commit(&transition, item);
-        key_memory_prune(outbox);
-    }
-    if (error != 0)
-        log_warning("the spool could not record that a file was taken out: %s", strerror(-error));
-}
-
-/* Removes the content, and keeps the envelope if that remembers a key. Where the disk fails once the content
- * is gone, nothing has failed. 0 or of the disk. */
-static int remove_and_remember(struct outbox *outbox, struct item *item)
-{
-    int error = transition_remove_superseded(outbox, item);
-    if (error == 0)
-        error = spool_remove_data(outbox->spool, item->number);
-    if (error != 0 && spool_has_data(outbox->spool, item->number))
-        return error;
-    forget_or_remember(outbox, item);
-    return 0;
-}
-
 /* Ends the claim of claim_target_locked(). A replaced item that messages need is hidden durably; of a backup
  * the key is remembered; any other one is removed. NULL-safe. Waits for the disk. */
 static void release_target(struct outbox *outbox, struct item *replaced)
@@ -95,9 +62,9 @@ static void release_target(struct outbox *outbox, struct item *replaced)
     if (is_needed)
         transition_hide_replaced(outbox, replaced);
     else if (is_backup)
-        remove_and_remember(outbox, replaced); /* or it is collected */
+        removal_keep_key(outbox, replaced); /* or it is collected */
     claim_release(outbox, replaced);
-    binding_collect(outbox);
+    removal_collect(outbox);
 }
 
 /* The item of this name, claimed for the disk, or an error: -ENOENT, or of claim_take_locked(). */
@@ -767,7 +734,7 @@ static int remove_claimed(struct outbox *outbox, struct item *item)
         return transition_hide(outbox, item);
     if (!is_key_awaited(outbox, item))
         return transition_remove(outbox, item);
-    return remove_and_remember(outbox, item);
+    return removal_keep_key(outbox, item);
 }
 
 /* An editor that has closed the new text, and removes the backup that remembers its key. */
@@ -797,7 +764,7 @@ int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *
     if (error == 0 && was_waiting && item_may_have_been_sent(item))
         notify_withdrawn(outbox, name, "removed");
     claim_release(outbox, item);
-    binding_collect(outbox);
+    removal_collect(outbox);
     return error;
 }
 
@@ -1055,7 +1022,7 @@ static int take_out_claimed(struct outbox *outbox, struct item *item, int dir_fd
     if (error == 0)
         error = spool_take_out(outbox->spool, item->number, dir_fd, draft_name, flags);
     if (error == 0)
-        forget_or_remember(outbox, item);
+        removal_leave_key(outbox, item);
     return error == -EINVAL || error == -EXDEV ? -EIO : error;
 }
 

@@ -25,6 +25,7 @@
 #include "base/wait.h"
 #include "mail/draft.h"
 #include "outbox/accept.h"
+#include "outbox/removal.h"
 #include "outbox/send_queue.h"
 #include "outbox/transition.h"
 
@@ -894,7 +895,7 @@ static void run(struct worker *worker, struct item *item)
     suspension_leave(&outbox->suspensions[item->envelope.kind], worker->probe);
     claim_release_locked(outbox, item);
     pthread_mutex_unlock(&outbox->lock);
-    binding_collect(outbox);
+    removal_collect(outbox);
 }
 
 static bool collect_locked(struct outbox *outbox, int64_t now, int64_t *until_ms)
@@ -902,7 +903,7 @@ static bool collect_locked(struct outbox *outbox, int64_t now, int64_t *until_ms
     if (!binding_must_collect_locked(outbox, now, until_ms))
         return false;
     pthread_mutex_unlock(&outbox->lock);
-    binding_collect(outbox);
+    removal_collect(outbox);
     pthread_mutex_lock(&outbox->lock);
     return true;
 }
@@ -915,7 +916,7 @@ static bool fail_lost_locked(struct outbox *outbox)
     pthread_mutex_unlock(&outbox->lock);
     send_fail_lost(outbox, item);
     claim_release(outbox, item);
-    binding_collect(outbox);
+    removal_collect(outbox);
     pthread_mutex_lock(&outbox->lock);
     return true;
 }

@@ -19,7 +19,7 @@
 
 enum {
     FORMER_NAME_MS = 10 * 1000, /* how long a former name is still found */
-    SAVE_AGAIN_MS = 10 * 1000,  /* until an envelope that could not be written is tried again, or a removal */
+    SAVE_AGAIN_MS = 10 * 1000,  /* until an envelope that could not be written is tried again */
 };
 
 int64_t outbox_monotonic_ms(const struct outbox *outbox)
@@ -972,35 +972,6 @@ int binding_pin(struct outbox *outbox, char *const *names, size_t len, struct en
         *ret_missing = names[i];
     }
     return error;
-}
-
-/* ---------------------------------------------------------------- removing what is unneeded */
-
-static struct item *claim_unneeded_locked(struct outbox *outbox)
-{
-    int64_t now_ms = outbox_monotonic_ms(outbox);
-    for (struct item *item = outbox->loose_ends; item != NULL; item = item->next_loose)
-        if (item_is_unneeded(item) && item->claim == CLAIM_NONE && item->remove_again_ms <= now_ms &&
-            claim_take_locked(outbox, item, CLAIM_DISK) == 0)
-            return item;
-    return NULL;
-}
-
-void binding_collect(struct outbox *outbox)
-{
-    struct item *item;
-    pthread_mutex_lock(&outbox->lock);
-    while ((item = claim_unneeded_locked(outbox)) != NULL) {
-        pthread_mutex_unlock(&outbox->lock);
-        int error = transition_remove(outbox, item);
-        if (error != 0)
-            log_warning("a file that is no longer needed could not be removed: %s", strerror(-error));
-        pthread_mutex_lock(&outbox->lock);
-        if (error != 0)
-            item->remove_again_ms = outbox_monotonic_ms(outbox) + SAVE_AGAIN_MS;
-        claim_release_locked(outbox, item);
-    }
-    pthread_mutex_unlock(&outbox->lock);
 }
 
 /* ================================================================ named ends */

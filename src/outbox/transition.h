@@ -179,16 +179,16 @@ void transition_hide_replaced(struct outbox *outbox, struct item *item);
 
 /* Before the content or the envelope of an item goes: removes the files of the message that it supersedes, of
  * which its envelope alone says that it is not to be sent. Where the disk let that one go, nothing is to be
- * done. Else it is hidden, and waits for binding_collect(); its claim is not needed, for nothing else becomes
+ * done. Else it is hidden, and waits for removal_collect(); its claim is not needed, for nothing else becomes
  * of it. Waits for the disk. */
 int transition_remove_superseded(struct outbox *outbox, const struct item *item);
 
 /* Removes the item, and first what it supersedes, from the spool and from memory. Where the disk fails once
- * the content is gone, the item is hidden and on hold, and binding_collect() removes the rest. It is claimed,
+ * the content is gone, the item is hidden and on hold, and removal_collect() removes the rest. It is claimed,
  * the lock not held. Waits for the disk. 0, -EBUSY, -ENOMEM, or of the disk: the content is there. */
 int transition_remove(struct outbox *outbox, struct item *item);
 /* The same of a message that must not be sent, whatever the disk says: where it does not let the message go,
- * it is hidden and on hold, for binding_collect(). 0 or -ENOMEM. */
+ * it is hidden and on hold, for removal_collect(). 0 or -ENOMEM. */
 int transition_discard(struct outbox *outbox, struct item *item);
 
 /* Writes one of the envelopes that the disk did not take before; whether there was one, and the disk took it.
@@ -225,17 +225,13 @@ int binding_leave_name(struct outbox *outbox, struct item *item);
 void binding_check_locked(struct outbox *outbox, struct item *item);
 /* Whether a message needs the item. The lock is not held. While the item is claimed, false stays false. */
 bool binding_is_needed(struct outbox *outbox, const struct item *item);
-/* Whether binding_collect() has something to do now; else *ret_until_ms is brought forward to when it may. */
+/* Whether removal_collect() has something to do now; else *ret_until_ms is brought forward to when it may. */
 bool binding_must_collect_locked(const struct outbox *outbox, int64_t now_ms, int64_t *ret_until_ms);
 /* A message that has to fail for what it binds, and that nobody has claimed; or NULL. */
 struct item *binding_find_failing_locked(const struct outbox *outbox);
 
 /* When the outbox is freed. The next start finds them again. */
 void binding_forget_loose_ends(struct outbox *outbox);
-
-/* Removes what is unneeded. No lock, no claim may be held. Waits for the disk; where that fails, it is tried
- * again later. */
-void binding_collect(struct outbox *outbox);
 
 /* ================================================================ named ends */
 
