@@ -190,7 +190,9 @@ bool item_may_have_been_sent(const struct item *item)
 
 bool item_remembers_key(const struct item *item)
 {
-    return item->state == ITEM_DRAFTED || (item->state == ITEM_ON_HOLD && item->envelope.was_unknown);
+    bool has_key = item->envelope.key[0] != '\0' && item->envelope.digest[0] != '\0';
+    return item->state == ITEM_DRAFTED ||
+           (item->state == ITEM_ON_HOLD && item->envelope.was_unknown && has_key);
 }
 
 enum binding_state item_attachment_state(const struct item *attachment)

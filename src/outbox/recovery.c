@@ -237,13 +237,6 @@ static bool has_replaced(const struct item *item, const struct item *other)
     return item->envelope.order >= other->envelope.order;
 }
 
-/* The envelope stays as it is: it is one without content at the next start. */
-static int keep_key_alone(struct outbox *outbox, struct item *item)
-{
-    item->state = ITEM_DRAFTED;
-    return spool_remove_data(outbox->spool, item->number);
-}
-
 /* Two items have one name. In attachments/, and where one is on hold, the other has replaced it, and a crash
  * came before it was hidden or removed. Elsewhere this should not be: both stay, and one gets a number. */
 static int resolve_clash(struct outbox *outbox, struct item *shown, struct item *item, int folder)
@@ -251,8 +244,6 @@ static int resolve_clash(struct outbox *outbox, struct item *shown, struct item 
     struct item *replaced = has_replaced(item, shown) ? shown : item;
     if (folder == OUTBOX_FOLDER_ATTACHMENTS || replaced->state == ITEM_ON_HOLD) {
         item_table_hide(&outbox->table, (enum outbox_folder)folder, replaced);
-        if (item_remembers_key(replaced))
-            return keep_key_alone(outbox, replaced);
         replaced->envelope.is_hidden = true;
         return 0;
     }
@@ -271,7 +262,7 @@ static int show(struct outbox *outbox, struct item *item)
         return 0;
     struct item *shown = item_table_find(&outbox->table, (enum outbox_folder)folder, item->envelope.name);
     int error = shown == NULL ? 0 : resolve_clash(outbox, shown, item, folder);
-    if (error != 0 || item_folder(item) < 0) /* the other has the name */
+    if (error != 0 || item->envelope.is_hidden) /* the other has the name */
         return error;
     error = item_table_reserve(&outbox->table, (enum outbox_folder)folder, item->envelope.name);
     if (error == 0)

@@ -179,11 +179,12 @@ void removal_collect(struct outbox *outbox)
     pthread_mutex_lock(&outbox->lock);
     while ((item = claim_unneeded_locked(outbox)) != NULL) {
         pthread_mutex_unlock(&outbox->lock);
-        int error = transition_remove(outbox, item);
+        int error =
+            item_remembers_key(item) ? removal_keep_key(outbox, item) : transition_remove(outbox, item);
         if (error != 0)
             log_warning("a file that is no longer needed could not be removed: %s", strerror(-error));
         pthread_mutex_lock(&outbox->lock);
-        if (error != 0)
+        if (item_is_unneeded(item))
             item->remove_again_ms = outbox_monotonic_ms(outbox) + REMOVE_AGAIN_MS;
         claim_release_locked(outbox, item);
     }

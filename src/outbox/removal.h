@@ -36,8 +36,8 @@ void removal_leave_key(struct outbox *outbox, struct item *item);
  * is gone, nothing has failed. The item is claimed. 0 or of the disk. */
 int removal_keep_key(struct outbox *outbox, struct item *item);
 
-/* Removes what is unneeded (transition.h). No lock, no claim may be held; where the disk fails, it is tried
- * again later. */
+/* Removes what is unneeded (transition.h); of a backup the key is remembered. No lock, no claim may be held;
+ * where the disk fails, it is tried again later. */
 void removal_collect(struct outbox *outbox);
 
 #endif

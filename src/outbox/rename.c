@@ -48,21 +48,18 @@ static int claim_target_locked(struct outbox *outbox, enum outbox_folder folder,
     return 0;
 }
 
-/* Ends the claim of claim_target_locked(). A replaced item that messages need is hidden durably; of a backup
- * the key is remembered; any other one is removed. NULL-safe. Waits for the disk. */
+/* Ends the claim of claim_target_locked(). A replaced item that messages need is hidden durably; any other one
+ * is removed. NULL-safe. Waits for the disk. */
 static void release_target(struct outbox *outbox, struct item *replaced)
 {
     if (replaced == NULL)
         return;
     pthread_mutex_lock(&outbox->lock);
     bool is_needed = replaced->envelope.is_hidden && replaced->users > 0;
-    bool is_backup = replaced->envelope.is_hidden && item_remembers_key(replaced);
     pthread_mutex_unlock(&outbox->lock);
     crash_point("replaced");
     if (is_needed)
         transition_hide_replaced(outbox, replaced);
-    else if (is_backup)
-        removal_keep_key(outbox, replaced); /* or it is collected */
     claim_release(outbox, replaced);
     removal_collect(outbox);
 }

@@ -1034,6 +1034,25 @@ static void a_backup_that_lost_its_content_is_removed_and_leaves_its_key(void **
     expect_that_both_go_out_under_one_key_each(world);
 }
 
+/* Another file takes its name, and the disk lets it go later. */
+static void a_backup_that_the_disk_keeps_leaves_its_key_when_it_goes(void **state)
+{
+    struct world *world = *state;
+    mail_of_unknown_outcome(world, "letter");
+    assert_int_equal(rename_as(world, "letter", "letter.bak", WRITER), 0);
+    uint64_t number = number_of(world, OUT, "letter.bak");
+    write_as(world, "other.bak", "other text", WRITER);
+    atomic_store(&staying, ".data");
+    assert_int_equal(rename_as(world, "other.bak", "letter.bak", WRITER), 0);
+    atomic_store(&staying, NULL);
+    fake_clock_advance(&world->clock, 20 * 1000);
+    await_no_file(world, number, ".data");
+    assert_int_equal(mail(world, "letter", MESSAGE), 0);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), 2);
+    assert_int_equal(fake_service_count_sent(world->fake, true), 1);
+}
+
 static void what_is_saved_unedited_while_it_is_being_sent_is_the_same_message(void **state)
 {
     struct world *world = *state;
@@ -1744,6 +1763,7 @@ int main(void)
         cmocka_unit_test(what_is_saved_unedited_twice_keeps_its_key),
         cmocka_unit_test(a_backup_that_is_replaced_leaves_its_key_to_the_same_text),
         WORLD_TEST(a_backup_that_lost_its_content_is_removed_and_leaves_its_key),
+        WORLD_TEST(a_backup_that_the_disk_keeps_leaves_its_key_when_it_goes),
         WORLD_TEST(what_is_saved_unedited_while_it_is_being_sent_is_the_same_message),
         WORLD_TEST(the_same_text_with_another_attachment_is_edited),
         WORLD_TEST(an_editor_that_saves_again_supersedes_what_it_saved),
