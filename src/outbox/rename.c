@@ -48,8 +48,8 @@ static int claim_target_locked(struct outbox *outbox, enum outbox_folder folder,
     return 0;
 }
 
-/* Ends the claim of claim_target_locked(). A replaced item that messages need is hidden durably; any other one
- * is removed. NULL-safe. Waits for the disk. */
+/* Ends the claim of claim_target_locked(). A replaced item that messages need is hidden durably; any other
+ * one is removed. NULL-safe. Waits for the disk. */
 static void release_target(struct outbox *outbox, struct item *replaced)
 {
     if (replaced == NULL)
