@@ -48,6 +48,7 @@ enum {
     ALIAS_DEPTH_MAX = 10, /* aliases of aliases */
     EVENTS_TAIL_BYTES = 64 * 1024,
     RECEIPT_MAX_BYTES = 64 * 1000 * 1000,
+    SYSTEM_UID_MAX = 999, /* accounts of programs, as most systems number them */
 };
 
 struct invocation {
@@ -184,19 +185,25 @@ static bool is_mount(int fd)
            faccessat(fd, "outbox", X_OK, 0) == 0 && faccessat(fd, "drafts", X_OK, 0) == 0;
 }
 
+/* Whether mail may go there unasked: any user can mount something of this type, and let root in. */
+static bool is_trusted(const struct mount *mount)
+{
+    return mount->owner == geteuid() || (mount->owner >= 0 && mount->owner <= SYSTEM_UID_MAX);
+}
+
 /* Opens the only mount that this user can look into. -1: *ret_status is the exit status. */
 static int open_only_mount(int *ret_status)
 {
-    _cleanup_mountinfo_ char **paths = NULL;
+    _cleanup_mountinfo_ struct mount *mounts = NULL;
     _cleanup_close_ int found = -1;
     bool is_denied = false;
-    if (mountinfo_list("fuse.inboxfs", &paths) != 0) {
+    if (mountinfo_list("fuse.inboxfs", &mounts) != 0) {
         *ret_status = complain(EX_TEMPFAIL, "cannot read /proc/self/mountinfo");
         return -1;
     }
-    for (char **path = paths; *path != NULL; path++) {
-        int fd = open(*path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        is_denied = is_denied || (fd < 0 && errno == EACCES);
+    for (const struct mount *mount = mounts; mount->path != NULL; mount++) {
+        int fd = is_trusted(mount) ? open(mount->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+        is_denied = is_denied || !is_trusted(mount) || (fd < 0 && errno == EACCES);
         if (fd >= 0 && !is_mount(fd)) { /* it ended meanwhile, or another mount hides it */
             close(fd);
             continue;
@@ -211,9 +218,10 @@ static int open_only_mount(int *ret_status)
             found = fd;
     }
     if (found < 0)
-        *ret_status = is_denied
-                          ? complain(EX_NOPERM, "the inboxfs mount is another user's, or another group's")
-                          : complain(EX_TEMPFAIL, "no inboxfs is mounted");
+        *ret_status =
+            is_denied ? complain(EX_NOPERM, "the inboxfs mount is another user's, or another group's: to use "
+                                            "it all the same, name it by --mount=DIR")
+                      : complain(EX_TEMPFAIL, "no inboxfs is mounted");
     return TAKE_FD(found);
 }
 

@@ -236,23 +236,23 @@ static int show_one(const char *path)
 
 static int show_all(void)
 {
-    _cleanup_mountinfo_ char **paths = NULL;
+    _cleanup_mountinfo_ struct mount *mounts = NULL;
     bool has_failed = false;
     bool is_denied = false;
     bool is_shown = false;
-    int error = mountinfo_list(MOUNT_TYPE, &paths);
+    int error = mountinfo_list(MOUNT_TYPE, &mounts);
     if (error != 0) {
         log_error("cannot read /proc/self/mountinfo: %s", strerror(-error));
         return EXIT_FAILURE;
     }
-    for (char **path = paths; *path != NULL; path++) {
-        error = show_in_time(*path, !is_shown);
+    for (const struct mount *mount = mounts; mount->path != NULL; mount++) {
+        error = show_in_time(mount->path, !is_shown);
         if (error == 0) {
             is_shown = true;
         } else if (error == -EACCES) {
             is_denied = true;
-        } else if (mountinfo_has(MOUNT_TYPE, *path)) { /* else it ended meanwhile */
-            complain_of(*path, error);
+        } else if (mountinfo_has(MOUNT_TYPE, mount->path)) { /* else it ended meanwhile */
+            complain_of(mount->path, error);
             has_failed = true;
         }
     }

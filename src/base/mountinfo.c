@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reads /proc/self/mountinfo line by line. Fields are parted by spaces, which within a field are written as
- * "\040"; optional fields end with a "-", and the type stands behind it.
+ * "\040"; optional fields end with a "-", and behind it stand the type, the source and the options.
  */
 #include "base/mountinfo.h"
 
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -31,69 +32,88 @@ static void unescape(char *text)
     *to = '\0';
 }
 
-/* The mount point of a line, which is changed; NULL: a file system of another type. */
-static char *find_mount_point(char *line, const char *type)
+/* The number that an option of this name has among "rw,user_id=1000,group_id=1000"; -1: there is none. */
+static int64_t find_number(const char *options, const char *name)
 {
-    const char *behind = strstr(line, " - ");
+    size_t len = strlen(name);
+    for (const char *option = options; option != NULL; option = strchr(option, ',')) {
+        option += *option == ',';
+        if (strncmp(option, name, len) == 0 && option[len] == '=')
+            return strtoll(option + len + 1, NULL, 10);
+    }
+    return -1;
+}
+
+/* Takes the line, which is changed, apart; false: a file system of another type. ret_mount->path is within
+ * the line. */
+static bool parse_line(char *line, const char *type, struct mount *ret_mount)
+{
+    char *behind = strstr(line, " - ");
     size_t len = strlen(type);
     if (behind == NULL || strncmp(behind + 3, type, len) != 0 || behind[3 + len] != ' ')
-        return NULL;
+        return false;
     char *rest = NULL;
+    strtok_r(behind + 3 + len, " ", &rest); /* the source, which a user chooses */
+    ret_mount->owner = find_number(rest, "user_id");
+    *behind = '\0';
     char *field = strtok_r(line, " ", &rest);
     for (int i = 1; i < MOUNT_POINT_FIELD && field != NULL; i++)
         field = strtok_r(NULL, " ", &rest);
     if (field != NULL)
         unescape(field);
-    return field;
+    ret_mount->path = field;
+    return field != NULL;
 }
 
-/* Makes room for one more and the NULL behind it. */
-static int append(char ***paths, size_t count, const char *path)
+/* Makes room for one more and the one without a path behind it. */
+static int append(struct mount **mounts, size_t count, const struct mount *mount)
 {
-    char **grown = reallocarray(*paths, count + 2, sizeof(*grown));
+    struct mount *grown = reallocarray(*mounts, count + 2, sizeof(*grown));
     if (grown == NULL)
         return -ENOMEM;
-    *paths = grown;
-    grown[count] = path != NULL ? strdup(path) : NULL;
-    grown[count + 1] = NULL;
-    return path != NULL && grown[count] == NULL ? -ENOMEM : 0;
+    *mounts = grown;
+    grown[count] = grown[count + 1] = (struct mount){.path = NULL};
+    if (mount != NULL && (grown[count].path = strdup(mount->path)) == NULL)
+        return -ENOMEM;
+    grown[count].owner = mount != NULL ? mount->owner : -1;
+    return 0;
 }
 
-int mountinfo_list(const char *type, char ***ret_paths)
+int mountinfo_list(const char *type, struct mount **ret_mounts)
 {
     _cleanup_fclose_ FILE *file = fopen("/proc/self/mountinfo", "re");
-    _cleanup_mountinfo_ char **paths = NULL;
+    _cleanup_mountinfo_ struct mount *mounts = NULL;
     _cleanup_free_ char *line = NULL;
     size_t capacity = 0;
     size_t count = 0;
     if (file == NULL)
         return -errno;
-    int error = append(&paths, 0, NULL);
+    int error = append(&mounts, 0, NULL);
     while (error == 0 && getline(&line, &capacity, file) >= 0) {
-        const char *path = find_mount_point(line, type);
-        if (path != NULL)
-            error = append(&paths, count++, path);
+        struct mount mount;
+        if (parse_line(line, type, &mount))
+            error = append(&mounts, count++, &mount);
     }
     if (error == 0 && ferror(file))
         error = -EIO;
     if (error == 0)
-        *ret_paths = TAKE_PTR(paths);
+        *ret_mounts = TAKE_PTR(mounts);
     return error;
 }
 
 bool mountinfo_has(const char *type, const char *path)
 {
-    _cleanup_mountinfo_ char **mounts = NULL;
+    _cleanup_mountinfo_ struct mount *mounts = NULL;
     bool is_found = false;
     (void)mountinfo_list(type, &mounts);
-    for (char **mount = mounts; mount != NULL && *mount != NULL && !is_found; mount++)
-        is_found = strcmp(*mount, path) == 0;
+    for (struct mount *mount = mounts; mount != NULL && mount->path != NULL && !is_found; mount++)
+        is_found = strcmp(mount->path, path) == 0;
     return is_found;
 }
 
-void mountinfo_free(char **paths)
+void mountinfo_free(struct mount *mounts)
 {
-    for (char **path = paths; path != NULL && *path != NULL; path++)
-        free(*path);
-    free(paths);
+    for (struct mount *mount = mounts; mount != NULL && mount->path != NULL; mount++)
+        free(mount->path);
+    free(mounts);
 }

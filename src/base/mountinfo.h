@@ -6,22 +6,27 @@
 #define INBOXFS_BASE_MOUNTINFO_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
-/* The mount points of file systems of this type, as "fuse.inboxfs", in the order of mounting; NULL stands
- * behind the last. None of them is looked at, so that one that does not answer holds nobody up. 0 or -errno.
- */
-int mountinfo_list(const char *type, char ***ret_paths);
+struct mount {
+    char *path;    /* NULL behind the last */
+    int64_t owner; /* of FUSE: the user who mounted it, as the kernel knows; -1: nobody is named */
+};
+
+/* The mounts of file systems of this type, as "fuse.inboxfs", in the order of mounting. None of them is
+ * looked at, so that one that does not answer holds nobody up. 0 or -errno. */
+int mountinfo_list(const char *type, struct mount **ret_mounts);
 
 /* Whether a file system of this type is mounted there, be it hidden under another one. Where that cannot be
  * found out: false. */
 bool mountinfo_has(const char *type, const char *path);
 
 /* NULL-safe. */
-void mountinfo_free(char **paths);
+void mountinfo_free(struct mount *mounts);
 
-static inline void cleanup_mountinfo(char ***paths)
+static inline void cleanup_mountinfo(struct mount **mounts)
 {
-    mountinfo_free(*paths);
+    mountinfo_free(*mounts);
 }
 #define _cleanup_mountinfo_ __attribute__((cleanup(cleanup_mountinfo)))
 

@@ -407,6 +407,32 @@ message() { # SUBJECT [HEADER...]
   }
 }
 
+# To the kernel the mount is that of who really started it.
+start_mount_of_user() { # UID
+  printf '#!/bin/sh\nexec setpriv --ruid=%s "%s" "$@"\n' "$1" "$BUILD/inboxfs" >"$DIR/inboxfs"
+  chmod +x "$DIR/inboxfs"
+  INBOXFS=$DIR/inboxfs start_mount --from="$ALICE" -o allow_other
+}
+
+@test "mail goes to a program's mount unasked, and to another user's only where that is named" {
+  local user
+  [ "$(id -u)" = 0 ] || skip 'needs root'
+  unset INBOXFS_MOUNT
+  for user in 999 1000; do
+    stop_mount
+    start_mount_of_user "$user"
+    hide_other_mounts
+    run "${AMONG_OWN_MOUNTS[@]}" "$BUILD/inboxfs-sendmail" "$BOB" < <(message "of $user")
+    settle
+    equal "$(received_count "$BOB" "of $user")" $((user < 1000))
+    equal "$status" $((user < 1000 ? 0 : 77))
+  done
+  contains "$output" "another user's"
+  message named | sendmail --mount="$MOUNT" "$BOB"
+  settle
+  has_received "$BOB" named
+}
+
 # ---------------------------------------------------------------- programs
 
 @test "mutt and neomutt send by it, Bcc too" {
