@@ -26,6 +26,7 @@
 
 enum {
     EXIT_USAGE = 2,
+    OPTION_WORD = 1, /* what getopt_long(3) takes for no option */
 };
 
 struct arguments {
@@ -41,7 +42,7 @@ static const char usage[] =
     "Usage: inboxd --listen=ADDRESS:PORT|unix:PATH --data=DIR [OPTIONS]\n"
     "       inboxd key add|list --data=DIR\n"
     "       inboxd key revoke ID --data=DIR\n"
-    "       inboxd deliver --data=DIR [-f SENDER] RECIPIENT... <MESSAGE\n"
+    "       inboxd deliver --data=DIR [-f SENDER] [--] RECIPIENT... <MESSAGE\n"
     "\n"
     "The local email inbox service: a REST interface to inboxes whose mail stays on this machine.\n"
     "\n"
@@ -87,6 +88,12 @@ static bool parse_tier(const char *text, enum service_tier *ret_tier)
     return false;
 }
 
+/* Behind it nothing is an option: senders choose what their recipients are called. */
+static bool has_recipient(const struct arguments *arguments)
+{
+    return arguments->words_len > 1 && strcmp(arguments->words[0], "deliver") == 0;
+}
+
 /* -1: go on; else the exit status. */
 static int parse_arguments(int argc, char **argv, struct arguments *arguments)
 {
@@ -108,8 +115,11 @@ static int parse_arguments(int argc, char **argv, struct arguments *arguments)
         {NULL, 0, NULL, 0},
     };
     int option;
-    while ((option = getopt_long(argc, argv, "f:hV", options, NULL)) != -1) {
-        if (option == 'l') {
+    arguments->words = argv + 1; /* over what was looked at already */
+    while (!has_recipient(arguments) && (option = getopt_long(argc, argv, "-f:hV", options, NULL)) != -1) {
+        if (option == OPTION_WORD) {
+            arguments->words[arguments->words_len++] = optarg;
+        } else if (option == 'l') {
             arguments->config.listen = optarg;
         } else if (option == 's') {
             arguments->config.smtp_listen = optarg;
@@ -144,8 +154,8 @@ static int parse_arguments(int argc, char **argv, struct arguments *arguments)
             return EXIT_USAGE;
         }
     }
-    arguments->words = argv + optind;
-    arguments->words_len = argc - optind;
+    while (optind < argc)
+        arguments->words[arguments->words_len++] = argv[optind++];
     return -1;
 }
 
@@ -208,8 +218,8 @@ static int deliver(const struct arguments *arguments, const struct strbuf *messa
     if (error == 0)
         error = delivery_receive(database, &delivery, &unknown);
     if (error == -ENOENT && unknown < delivery.recipients_len) {
-        fprintf(stderr, "inboxd: deliver: no inbox has the address %s; nobody got the message\n",
-                delivery.recipients[unknown]);
+        log_error("deliver: no inbox has the address %s; nobody got the message",
+                  delivery.recipients[unknown]);
         return EX_NOUSER;
     }
     if (error == -EBUSY)

@@ -113,6 +113,18 @@ raw() { # ADDRESS SUBJECT
   run -67 deliver --data < <(letter lost)
 }
 
+@test "a recipient is no option, whatever it begins with" {
+  start_service
+  create_inboxes "$ALICE"
+  run -67 "$INBOXD" deliver --data="$SERVICE" -f sender@x.example "$ALICE" -h < <(letter help)
+  contains "$output" 'no inbox has the address -h;'
+  run -67 "$INBOXD" deliver --data="$SERVICE" -- "-f$ALICE" < <(letter sender)
+  contains "$output" "no inbox has the address -f$ALICE;"
+  run -67 "$INBOXD" deliver --data="$SERVICE" -- $'\e]0;x\a@x' < <(letter title)
+  contains "$output" 'no inbox has the address'
+  [[ $output != *$'\e'* ]]
+}
+
 @test "a message that is too large is refused with 65" {
   start_service
   create_inbox "$ALICE" >/dev/null
