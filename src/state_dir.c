@@ -107,21 +107,15 @@ static int lock(int lock_fd)
 }
 
 /* Whoever can write there could have messages sent in this account's name. */
-int state_dir_check_owner(int dir_fd, const char *path)
+static int check_owner(int dir_fd, const char *path)
 {
-    struct stat status;
-    if (fstat(dir_fd, &status) != 0)
-        return -errno;
-    if (status.st_uid != geteuid()) {
+    int error = file_check_private(dir_fd);
+    if (error == -EPERM)
         log_error("the state directory %s belongs to another user: give this one its own --state-dir", path);
-        return -EPERM;
-    }
-    if ((status.st_mode & 022) != 0) {
+    else if (error == -EACCES)
         log_error("others can write to the state directory %s: chmod go-w it, and look at what is in it",
                   path);
-        return -EPERM;
-    }
-    return 0;
+    return error;
 }
 
 int state_dir_open(const char *path, int *ret_lock_fd)
@@ -131,7 +125,7 @@ int state_dir_open(const char *path, int *ret_lock_fd)
         log_error("cannot use the state directory %s: %s", path, strerror(-dir_fd));
         return dir_fd;
     }
-    int error = state_dir_check_owner(dir_fd, path);
+    int error = check_owner(dir_fd, path);
     if (error != 0)
         return error;
     _cleanup_close_ int lock_fd = openat(dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -12,9 +12,6 @@
  * home), -ENOMEM. */
 int state_dir_default(const char *base_url, const char *key, char **ret_path);
 
-/* Whether it is this user's, and nobody else can write there. 0 or -errno, said on the log. */
-int state_dir_check_owner(int dir_fd, const char *path);
-
 /* Makes (0700), opens and locks it. The descriptor, and in *ret_lock_fd the one that holds the lock; or
  * -errno, said on the log: -EBUSY when another daemon has it. One that is ending is waited for, up to 20 s.
  */

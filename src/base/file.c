@@ -210,3 +210,13 @@ int file_open_dir(int dir_fd, const char *path)
     int fd = openat(dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }
+
+int file_check_private(int dir_fd)
+{
+    struct stat status;
+    if (fstat(dir_fd, &status) != 0)
+        return -errno;
+    if (status.st_uid != geteuid())
+        return -EPERM;
+    return (status.st_mode & 022) != 0 ? -EACCES : 0;
+}

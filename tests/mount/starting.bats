@@ -399,6 +399,19 @@ END
   refuses 1 "belongs to another user" --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT"
 }
 
+@test "data of the local service that others can write, or that are another's, are refused" {
+  mkdir "$DIR/box"
+  chmod g+w "$DIR/box"
+  refuses 1 "the data directory .*box: others can write to it: chmod go-w" --state-dir="$STATE" "local:$DIR/box" "$MOUNT"
+  run -1 "$INBOXD" --listen=127.0.0.1:0 --data="$DIR/box"
+  contains "$output" 'box: others can write to it'
+  equal "$(find "$DIR/box" -mindepth 1)" ""
+  [ "$(id -u)" = 0 ] || skip "only root can give a directory away"
+  chmod g-w "$DIR/box"
+  chown nobody "$DIR/box"
+  refuses 1 "belongs to another user" --state-dir="$STATE" "local:$DIR/box" "$MOUNT"
+}
+
 @test "a symbolic link within the state directory is not followed; one that leads to it is" {
   local name
   start_service
