@@ -71,8 +71,7 @@ static void say(struct check *check, const char *verdict, const char *format, ..
     character_format_plain(line, sizeof(line), format, arguments);
     va_end(arguments);
     printf("%-5s%-10s%s\n", verdict, check->matter, line);
-    fflush(stdout);
-    check->has_failed = check->has_failed || verdict == failed;
+    check->has_failed = fflush(stdout) != 0 || check->has_failed || verdict == failed;
 }
 
 static const char *owner_of(const struct stat *status)

@@ -211,8 +211,10 @@ static int show_in_time(const char *path, bool is_first)
     pid_t pid = fork();
     if (pid < 0)
         return -errno;
-    if (pid == 0)
-        exit(-show_mount(path, is_first));
+    if (pid == 0) {
+        int error = show_mount(path, is_first);
+        exit(error == 0 && fflush(stdout) != 0 ? errno : -error);
+    }
     _cleanup_close_ int fd = pidfd_open(pid, 0);
     struct pollfd ended = {.fd = fd, .events = POLLIN};
     if (fd < 0)

@@ -94,6 +94,12 @@ says() { # VERDICT MATTER WORDS
   says FAIL state "Not a directory"
 }
 
+@test "what cannot be written is no success" {
+  start_two_inboxes
+  run -1 bash -c '"$1" status "$2" >/dev/full' - "$INBOXFS" "$MOUNT"
+  run -1 bash -c '"$1" check --api-key-file="$2" --state-dir="$3" "$4" >/dev/full' - "$INBOXFS" "$KEY_FILE" "$DIR/other" "$SERVICE_URL"
+}
+
 @test "check of an account of the configuration" {
   mkdir -p "$XDG_CONFIG_HOME/inboxfs"
   start_service
