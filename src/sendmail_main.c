@@ -488,6 +488,14 @@ static int add_local_name(const struct aliases *aliases, const char *name, unsig
                     aliases->path);
 }
 
+/* The exit status where the list cannot be had at all; else EX_OK: it holds what is no address. */
+static int complain_of_list(int error)
+{
+    return error == -ENOMEM     ? complain_of_memory()
+           : error == -EMSGSIZE ? complain(EX_DATAERR, "too many recipients")
+                                : EX_OK;
+}
+
 /* Appends those whom a list names, local names by their aliases. EX_OK, or the exit status. */
 static int add_recipients(const struct aliases *aliases, const char *text, unsigned int depth,
                           struct address_list *list)
@@ -495,18 +503,15 @@ static int add_recipients(const struct aliases *aliases, const char *text, unsig
     int error = address_list_parse(list, text, NULL);
     if (error == 0)
         return EX_OK;
-    if (error == -ENOMEM)
-        return complain_of_memory();
-    if (error == -EMSGSIZE)
-        return complain(EX_DATAERR, "too many recipients");
+    int status = complain_of_list(error);
     _cleanup_free_ char *copy = strdup(text);
-    if (copy == NULL)
-        return complain_of_memory();
+    if (status == EX_OK && copy == NULL)
+        status = complain_of_memory();
     char *rest = copy;
     char *part = NULL;
-    int status = EX_OK;
     while (status == EX_OK && (part = next_part(&rest)) != NULL) {
-        if (*part == '\0' || address_list_parse(list, part, NULL) == 0)
+        error = *part == '\0' ? 0 : address_list_parse(list, part, NULL);
+        if (error == 0 || (status = complain_of_list(error)) != EX_OK)
             continue;
         const char *name = find_local_name(part);
         status = name != NULL ? add_local_name(aliases, name, depth, list)
@@ -626,11 +631,11 @@ static bool is_usable_from(const struct header_field *field, int mount)
 }
 
 /* From -f and -F; without a usable address in -f the mount's own sender stands in. */
-static void append_from(struct strbuf *out, const struct invocation *invocation)
+static void append_from(struct strbuf *out, const struct invocation *invocation, int mount)
 {
     struct address_list sender = {0};
     if (invocation->sender != NULL && address_list_parse(&sender, invocation->sender, NULL) == 0 &&
-        sender.len == 1) {
+        sender.len == 1 && !is_of_this_machine(sender.items[0].address, mount)) {
         strbuf_append_str(out, "From: ");
         append_quoted(out, invocation->name != NULL ? invocation->name : "");
         strbuf_appendf(out, " <%s>\n", sender.items[0].address);
@@ -659,7 +664,7 @@ static int append_headers(struct strbuf *out, const struct invocation *invocatio
             return status;
     }
     if (!has_from)
-        append_from(out, invocation);
+        append_from(out, invocation, mount);
     return EX_OK;
 }
 
@@ -697,7 +702,11 @@ static int compose(const struct invocation *invocation, int mount, const struct 
     free(aliases.text);
     address_list_release(&given);
     address_list_release(&named);
-    return status != EX_OK || out->error == 0 ? status : complain_of_memory();
+    if (status != EX_OK || out->error == 0)
+        return status;
+    return out->error == -EMSGSIZE
+               ? complain(EX_DATAERR, "the message and its recipients are over %d bytes", DRAFT_MAX_BYTES)
+               : complain_of_memory();
 }
 
 /* ---------------------------------------------------------------- handing in */
@@ -756,7 +765,7 @@ static int write_draft(int drafts, const char *name, const struct strbuf *messag
     return error;
 }
 
-/* Puts the message into outbox/, as NAME. EX_OK: it is accepted and durable. */
+/* Puts the message into outbox/, as NAME. EX_OK: it is accepted and durable; EX_UNAVAILABLE: it may be. */
 static int hand_in(int mount, const char *name, const struct strbuf *message)
 {
     char draft[80];
@@ -771,6 +780,8 @@ static int hand_in(int mount, const char *name, const struct strbuf *message)
     if (renameat(mount, draft, mount, path) == 0)
         return EX_OK;
     int number = errno;
+    if (number == ECONNABORTED)
+        return complain(EX_UNAVAILABLE, "the mount ended before it answered: the message may be accepted");
     _cleanup_free_ char *reason = find_reason(mount, draft);
     unlinkat(mount, draft, 0);
     return complain(status_of_errno(number), "refused: %s",
@@ -920,7 +931,10 @@ int main(int argc, char **argv)
 {
     const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
     const char *program = slash != NULL ? slash + 1 : argc > 0 ? argv[0] : "";
-    struct invocation invocation = {.mount = getenv("INBOXFS_MOUNT"), .recipients = argv};
+    const char *mount_path = getenv("INBOXFS_MOUNT");
+    struct invocation invocation = {.recipients = argv};
+    if (mount_path != NULL && *mount_path != '\0')
+        invocation.mount = mount_path;
     if (strcmp(program, "newaliases") == 0)
         return EX_OK; /* the aliases are read each time */
     invocation.lists_queue = strcmp(program, "mailq") == 0;
@@ -935,6 +949,6 @@ int main(int argc, char **argv)
     status = invocation.lists_queue ? list_queue(mount) : send_message(&invocation, mount);
     /* A message that is accepted stays so; a failure would have it sent again. */
     if (fflush(stdout) != 0)
-        complain(EX_OK, "cannot write to standard output");
+        status = complain(invocation.lists_queue ? EX_IOERR : status, "cannot write to standard output");
     return status;
 }

@@ -205,6 +205,9 @@ message() { # SUBJECT [HEADER...]
   run -65 sendmail "$BOB" < <(printf 'Subject: x\n\na\0b\n')
   run -65 sendmail "$BOB" < <(head -c 30000000 /dev/zero | tr '\0' 'a')
   contains "$output" 'over 23000000 bytes'
+  # shellcheck disable=SC2046 # a word each
+  run -65 sendmail $(seq -f "number-%.0f-of-them@another-host.example" 25000) < <(head -c 22999000 /dev/zero | tr '\0' 'a')
+  contains "$output" 'the message and its recipients are over'
   nothing_was_sent
 }
 
@@ -216,6 +219,7 @@ message() { # SUBJECT [HEADER...]
   printf 'Subject: r\n\nx\n' | sendmail "-r$CAROL" "$BOB"
   printf 'From: "A" <%s>\nSubject: kept\n\nx\n' "$ALICE" | sendmail -f "$CAROL" -F C "$BOB"
   printf 'Subject: local\n\nx\n' | sendmail -f root "$BOB"
+  printf 'From: root@%s\nSubject: machine\n\nx\n' "$HOSTNAME" | sendmail -f "root@$HOSTNAME" "$BOB"
   settle
   sender() { content "$BOB" "$1" | jq -r .from_address.address; }
   equal "$(sender cron)" "$ALICE"
@@ -223,6 +227,7 @@ message() { # SUBJECT [HEADER...]
   equal "$(sender r)" "$CAROL"
   equal "$(sender kept)" "$ALICE"
   equal "$(sender local)" "$ALICE"
+  equal "$(sender machine)" "$ALICE"
 }
 
 @test "what -f and -F hold cannot become a header" {
@@ -287,6 +292,7 @@ message() { # SUBJECT [HEADER...]
   run -0 "$DIR/mailq"
   contains "$output" .eml
   equal "$(sendmail -bp | wc -l)" 1
+  run -74 bash -c '"$1" -bp >/dev/full' - "$BUILD/inboxfs-sendmail"
   start_service
   echo 'retry all' >"$MOUNT/ctl"
   wait_until 30 has_received "$BOB" away
@@ -407,6 +413,22 @@ message() { # SUBJECT [HEADER...]
   }
 }
 
+@test "where the mount dies before it answers, the message may be accepted, and that is said" {
+  local daemon
+  stop_mount
+  INBOXFS_CRASH_AT=handed_in start_mount --from="$ALICE"
+  daemon=$MOUNT_PID
+  run -69 sendmail "$BOB" < <(message unanswered)
+  contains "$output" 'may be accepted'
+  wait_until 20 process_is_gone "$daemon"
+  MOUNT_PID=
+  wait "$daemon" || true
+  fusermount3 -uz "$MOUNT"
+  start_mount
+  settle
+  has_received "$BOB" unanswered
+}
+
 # To the kernel the mount is that of who really started it.
 start_mount_of_user() { # UID
   printf '#!/bin/sh\nexec setpriv --ruid=%s "%s" "$@"\n' "$1" "$BUILD/inboxfs" >"$DIR/inboxfs"
@@ -417,7 +439,7 @@ start_mount_of_user() { # UID
 @test "mail goes to a program's mount unasked, and to another user's only where that is named" {
   local user
   [ "$(id -u)" = 0 ] || skip 'needs root'
-  unset INBOXFS_MOUNT
+  export INBOXFS_MOUNT= # as if it were not set
   for user in 999 1000; do
     stop_mount
     start_mount_of_user "$user"
