@@ -158,7 +158,9 @@ static void show_item(struct index *index, struct inbox *inbox, const struct ema
         return;
     }
     email_list_count_out(&inbox->emails, known);
+    uint32_t seen_in = batch->listing != 0 ? batch->listing : known->seen_in;
     *known = item->entry;
+    known->seen_in = seen_in;
     email_list_count_in(&inbox->emails, known);
 }
 
@@ -339,7 +341,7 @@ static int put_email_locked(struct index *index, struct email_batch *batch, uint
     char buffer[NAME_MAX_BYTES];
     struct hashed_text name = {.text = NULL};
     *put = compare(index, entry, record);
-    if (entry != NULL)
+    if (entry != NULL && batch->listing != 0)
         entry->seen_in = batch->listing;
     if (*put == INDEX_UNCHANGED)
         return 0;

@@ -48,7 +48,7 @@ struct batch_item {
 
 struct email_batch {  /* empty: all zeros */
     uint32_t inbox;   /* whose these are */
-    uint32_t listing; /* that met them */
+    uint32_t listing; /* that met them; 0: none, and what one has met stays met */
     size_t len;
     struct strbuf texts; /* the JSON of all */
     struct batch_hashes keys;

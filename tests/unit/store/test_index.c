@@ -101,6 +101,39 @@ static void every_email_is_found_by_number_name_and_key(void **state)
     assert_false(index_get_email(index, NUMBER_NONE, &view));
 }
 
+/* Somebody marks it while a list is under way, before the list comes to it, or after. */
+static void an_email_that_is_marked_during_a_listing_stays(void **state)
+{
+    struct indexed *indexed = *state;
+    struct index *index = &indexed->index;
+    struct email_batch *marking = calloc(1, sizeof(*marking));
+    enum index_put put;
+    uint32_t inbox = put_inbox(indexed, "in");
+    put_email(indexed, inbox, "key", "name");
+    assert_int_equal(email_batch_flush(indexed->batch, index), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        char json[32];
+        snprintf(json, sizeof(json), "{\"changed\":%u}\n", i);
+        struct email_record record = {.key = "key", .stem = "name", .json = json, .json_len = strlen(json)};
+        uint32_t listing = index_begin_listing(index);
+        indexed->batch->listing = listing;
+        if (i == 0)
+            assert_int_equal(index_put_email(index, indexed->batch, inbox, &record, &put), 0);
+        assert_int_equal(email_batch_flush(indexed->batch, index), 0);
+        record.is_held = !record.is_held;
+        assert_int_equal(index_put_email(index, marking, inbox, &record, &put), 0);
+        assert_int_not_equal(put, INDEX_UNCHANGED);
+        record.is_held = !record.is_held;
+        if (i == 1)
+            assert_int_equal(index_put_email(index, indexed->batch, inbox, &record, &put), 0);
+        assert_int_equal(email_batch_flush(marking, index), 0);
+        assert_int_equal(email_batch_flush(indexed->batch, index), 0);
+        assert_int_equal(index_remove_unseen(index, inbox, listing, true), i < 2 ? 0 : 1);
+    }
+    email_batch_release(marking);
+    free(marking);
+}
+
 static void the_same_key_in_two_inboxes_is_two_emails(void **state)
 {
     struct indexed *indexed = *state;
@@ -214,6 +247,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(every_email_is_found_by_number_name_and_key),
+        TEST(an_email_that_is_marked_during_a_listing_stays),
         TEST(the_same_key_in_two_inboxes_is_two_emails),
         TEST(names_are_addresses_or_safe_ids),
         TEST(an_inbox_may_keep_its_own_name),
