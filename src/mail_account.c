@@ -8,9 +8,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -54,7 +54,7 @@ static int read_key_file(const char *path, char **ret_key)
     return error;
 }
 
-static int read_key_command(const char *command, char **ret_key)
+static int run_key_command(const char *command, char **ret_key)
 {
     FILE *pipe = popen(command, "re");
     if (pipe == NULL) {
@@ -77,6 +77,20 @@ static int read_key_command(const char *command, char **ret_key)
         log_error("the API key command did not print one key");
     }
     explicit_bzero(text, sizeof(text));
+    return error;
+}
+
+/* It may ask its user, and wait: signals end it, and this program meanwhile, as they end any. */
+static int read_key_command(const char *command, char **ret_key)
+{
+    sigset_t none;
+    sigset_t before;
+    sigemptyset(&none);
+    pthread_sigmask(SIG_SETMASK, &none, &before);
+    void (*on_pipe)(int) = signal(SIGPIPE, SIG_DFL);
+    int error = run_key_command(command, ret_key);
+    signal(SIGPIPE, on_pipe);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
 }
 

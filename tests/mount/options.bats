@@ -30,6 +30,26 @@ teardown() {
   start_background "$SERVICE_URL" "$MOUNT"
 }
 
+@test "a mount that waits for its key command is ended by a signal" {
+  local pid
+  start_service
+  mkfifo "$DIR/asks"
+  "$INBOXFS" -f --api-key-command="cat '$DIR/asks'" "$SERVICE_URL" "$MOUNT" 3>&- &
+  pid=$!
+  exec 7>"$DIR/asks" # the command is there
+  kill -TERM "$pid"
+  wait_until 10 process_is_gone "$pid"
+  run -143 wait "$pid"
+}
+
+@test "a key command is started as any program, with no signal blocked" {
+  start_service
+  start_background --api-key-command="grep -q '^SigBlk:[[:space:]]*0*\$' /proc/self/status && cat '$KEY_FILE'" "$SERVICE_URL" "$MOUNT"
+  stop_background
+  # SIGPIPE is 13.
+  start_background --api-key-command="grep '^SigIgn' /proc/self/status | grep -qv '[13579bdf]...\$' && cat '$KEY_FILE'" "$SERVICE_URL" "$MOUNT"
+}
+
 @test "the key file comes before the environment, that before the command, that before the configuration" {
   start_service
   local key
