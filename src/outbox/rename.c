@@ -787,13 +787,18 @@ struct moving_in {
     char *reason;
 };
 
+static int refuse_special(struct moving_in *moving)
+{
+    return reason_give(&moving->reason, -EBADMSG, "only ordinary files can be handed in");
+}
+
 static int check_file(struct moving_in *moving)
 {
     const struct stat *status = &moving->status;
     if (S_ISDIR(status->st_mode))
         return reason_give(&moving->reason, -EISDIR, "a directory cannot be handed in");
     if (!S_ISREG(status->st_mode))
-        return reason_give(&moving->reason, -EBADMSG, "only ordinary files can be handed in");
+        return refuse_special(moving);
     /* Under its other name the content could still be changed after it was checked. */
     if (status->st_nlink > 1)
         return reason_give(&moving->reason, -EMLINK, "the file has a second name (a hard link)");
@@ -814,7 +819,7 @@ static int open_draft(struct moving_in *moving)
         int error = -errno;
         if (error == -ELOOP)
             return reason_give(&moving->reason, error, "a symbolic link cannot be handed in");
-        return error == -ENXIO ? -EBADMSG : error; /* a socket, or a fifo */
+        return error == -ENXIO ? refuse_special(moving) : error; /* a socket */
     }
     int error = check_file(moving);
     moving->len = (size_t)moving->status.st_size;

@@ -22,6 +22,7 @@
 #include "base/map.h"
 #include "base/strbuf.h"
 #include "mail/envelope.h"
+#include "tree/events.h"
 #include "tree/node.h"
 
 enum {
@@ -583,18 +584,6 @@ static void show_path(struct tree *tree, struct draft_node *folder_node, const c
         snprintf(ret_path, PATH_MAX, "drafts/%s", name);
 }
 
-/* A second name would let the content be changed after it was accepted. */
-static int check_can_be_handed_in(const struct stat *stat)
-{
-    if (S_ISDIR(stat->st_mode))
-        return -EISDIR;
-    if (S_ISLNK(stat->st_mode))
-        return -ELOOP;
-    if (!S_ISREG(stat->st_mode))
-        return -EBADMSG;
-    return stat->st_nlink > 1 ? -EMLINK : 0;
-}
-
 static int hand_in_file(struct tree *tree, const struct tree_caller *caller, struct draft_node *parent,
                         const char *name, const struct hand_in *to, const char *shown_path)
 {
@@ -611,15 +600,13 @@ static int hand_in_alone(struct tree *tree, const struct tree_caller *caller, st
                          const char *name, const struct hand_in *to, const struct draft_hold *hold)
 {
     char shown_path[PATH_MAX];
-    struct stat stat;
     show_path(tree, parent, name, shown_path);
     int error = draft_node_begin_move(&tree->drafts, hold->node, caller->cancel);
+    if (error == -EBUSY)
+        events_report(tree, EVENT_REFUSED, shown_path, "the file is being written, mapped or moved");
     if (error != 0)
         return error;
-    /* Once nobody can link or write it any more. */
-    error = fstat(hold->fd, &stat) == 0 ? check_can_be_handed_in(&stat) : -errno;
-    if (error == 0)
-        error = hand_in_file(tree, caller, parent, name, to, shown_path);
+    error = hand_in_file(tree, caller, parent, name, to, shown_path);
     draft_node_end_move(&tree->drafts, hold->node, error == 0);
     return error;
 }

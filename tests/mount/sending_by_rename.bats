@@ -18,8 +18,13 @@ teardown() {
 refused() { # ERRNO DRAFT WORDS
   local before
   before=$(cat "$MOUNT/drafts/$2")
-  expect "$1" rename "$MOUNT/drafts/$2" "$MOUNT/outbox/$2"
+  refused_as_it_is "$@"
   equal "$(cat "$MOUNT/drafts/$2")" "$before"
+}
+
+# The same of what is no file that can be read.
+refused_as_it_is() { # ERRNO DRAFT WORDS
+  expect "$1" rename "$MOUNT/drafts/$2" "$MOUNT/outbox/$2"
   missing "$MOUNT/outbox/$2" "$MOUNT/sent/$2" "$MOUNT/failed/$2"
   has_event '.event == "refused" and .path == "drafts/\($name)" and (.error | test($words; "i"))' \
     --arg name "$2" --arg words "$3" || fail "no event says \"$3\":" "$(tail -n 1 "$MOUNT/events.jsonl")"
@@ -175,14 +180,23 @@ refused() { # ERRNO DRAFT WORDS
 
 @test "a directory is no message: EISDIR" {
   mkdir "$MOUNT/drafts/folder"
-  expect EISDIR rename "$MOUNT/drafts/folder" "$MOUNT/outbox/folder"
+  refused_as_it_is EISDIR folder 'directory'
   [ -d "$MOUNT/drafts/folder" ]
+}
+
+@test "a file with a second name, and what is no file, are refused in words" {
+  message "$BOB" "Two names" >"$MOUNT/drafts/one"
+  ln "$MOUNT/drafts/one" "$MOUNT/drafts/other"
+  refused EMLINK one 'hard link'
+  mkfifo "$MOUNT/drafts/fifo"
+  refused_as_it_is EBADMSG fifo 'ordinary files'
+  [ -p "$MOUNT/drafts/fifo" ]
 }
 
 @test "a symbolic link is never followed: ELOOP" {
   message "$BOB" "Through a link" >"$MOUNT/drafts/real"
   ln -s real "$MOUNT/drafts/link"
-  expect ELOOP rename "$MOUNT/drafts/link" "$MOUNT/outbox/link"
+  refused_as_it_is ELOOP link 'symbolic link'
   ln -s /etc/passwd "$MOUNT/drafts/passwd"
   expect ELOOP rename "$MOUNT/drafts/passwd" "$MOUNT/outbox/passwd"
   [ -L "$MOUNT/drafts/link" ]
@@ -192,8 +206,7 @@ refused() { # ERRNO DRAFT WORDS
 @test "a draft that is still being written: EBUSY, and it goes once it is closed" {
   exec 7>"$MOUNT/drafts/busy"
   message "$BOB" "Was busy" >&7
-  expect EBUSY rename "$MOUNT/drafts/busy" "$MOUNT/outbox/busy"
-  present "$MOUNT/drafts/busy"
+  refused EBUSY busy 'being written'
   exec 7>&-
   wait_until 5 syscall rename "$MOUNT/drafts/busy" "$MOUNT/outbox/busy"
   wait_sent busy
