@@ -14,8 +14,7 @@ struct outbox;
 
 /* ---------------------------------------------------------------- keys */
 
-/* Whether the key of an item whose content goes must be remembered: its content may have been sent under it.
- */
+/* Whether the key of an item whose content goes must be remembered: it was tried, failed, or is on hold. */
 bool key_memory_is_needed(const struct item *item);
 /* Gives the envelope the remembered key of its digest, the email that what goes out under it replies to, and
  * the pool ids of its MIME parts.

@@ -434,14 +434,15 @@ static int upload_bound_again(struct attempt *attempt, size_t index)
     return error;
 }
 
-/* The pool may have forgotten what it was given long ago: nothing was sent, so all of it is uploaded once
- * more, and the message goes out with the new ids. */
+/* The pool may have forgotten what it was given long ago: all of it is uploaded once more, and the message
+ * goes out with the new ids. Not where it may have been sent, for under a used key the request stays the
+ * same. */
 static bool retry_with_new_ids(struct attempt *attempt, const struct service_result *result)
 {
     struct item *item = attempt->item;
     bool has_ids = item->bound_len + item->envelope.part_ids_len > 0;
     if (result->outcome != SERVICE_REJECTED || !names_attachments(result) || !has_ids ||
-        item->envelope.was_reuploaded)
+        item->envelope.was_reuploaded || item_may_have_been_sent(item))
         return false;
     for (size_t i = 0; i < item->bound_len; i++)
         if (upload_bound_again(attempt, i) != 0)

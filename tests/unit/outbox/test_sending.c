@@ -711,6 +711,30 @@ static void a_refused_pool_id_is_uploaded_again_once(void **state)
     assert_int_equal(sends(world), 4);
 }
 
+/* The service may have used them for what it took. */
+static void refused_pool_ids_of_what_may_have_been_sent_are_not_replaced(void **state)
+{
+    struct world *world = *state;
+    world->config.trusts_idempotency = true;
+    world_reopen(world);
+    copy_in(world, ATTACHED, "a.txt", "text");
+    assert_int_equal(settle_uploads(world), 0);
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 502, .happens = true});
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_REJECTED,
+                                            .http_status = 422,
+                                            .detail = "attachment_ids: unknown id"});
+    assert_int_equal(mail(world, "m.eml", "To: b@x.example\nAttach: a.txt\nSubject: s\n\nb\n"), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    await_next_attempt(world);
+    outbox_wake(world->outbox);
+    await_news(world, EVENT_FAILED, "failed/m.eml");
+    assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 1);
+    assert_int_equal(sends(world), 2);
+    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "unknown outcome"));
+}
+
 static void a_queue_survives_a_restart(void **state)
 {
     struct world *world = *state;
@@ -767,6 +791,7 @@ int main(void)
         WORLD_TEST(what_is_written_anew_goes_out_with_its_own_part),
         WORLD_TEST(a_full_disk_between_upload_and_send_only_delays),
         WORLD_TEST(a_refused_pool_id_is_uploaded_again_once),
+        WORLD_TEST(refused_pool_ids_of_what_may_have_been_sent_are_not_replaced),
         WORLD_TEST(a_queue_survives_a_restart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
