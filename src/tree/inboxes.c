@@ -343,7 +343,7 @@ static int flush_inbox(struct tree_handle *handle, const struct tree_caller *cal
 static void release_inbox(struct tree_handle *handle)
 {
     struct inbox_handle *inbox = (struct inbox_handle *)handle;
-    if (inbox->is_changed)
+    if (inbox->is_changed && inbox->text.len > 0)
         report_incomplete(inbox);
     strbuf_release(&inbox->text);
     pthread_mutex_destroy(&inbox->lock);
