@@ -66,13 +66,17 @@ static void a_complete_text_is_put_to_the_service_once(void **state)
     assert_non_null(strstr(text, "\"Al\""));
 }
 
-static void closing_unchanged_asks_nothing(void **state)
+static void closing_unchanged_or_empty_asks_and_says_nothing(void **state)
 {
     struct tree_fixture *fixture = *state;
-    struct tree_handle *handle = open_record(fixture, O_RDWR);
-    assert_int_equal(tree_flush(handle, &nobody), 0);
-    tree_release(handle);
+    for (int i = 0; i < 2; i++) {
+        struct tree_handle *handle = open_record(fixture, O_RDWR | (i == 0 ? 0 : O_TRUNC));
+        assert_int_equal(tree_flush(handle, &nobody), 0);
+        tree_release(handle);
+    }
     assert_int_equal(upserts(fixture), 0);
+    _cleanup_free_ char *events = fixture_read(fixture, "events.jsonl");
+    assert_null(strstr(events, "JSON"));
 }
 
 static void an_incomplete_text_fails_the_close_of_its_opener(void **state)
@@ -323,7 +327,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_complete_text_is_put_to_the_service_once, fixture_set_up,
                                         fixture_tear_down),
-        cmocka_unit_test_setup_teardown(closing_unchanged_asks_nothing, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(closing_unchanged_or_empty_asks_and_says_nothing, fixture_set_up,
+                                        fixture_tear_down),
         cmocka_unit_test_setup_teardown(an_incomplete_text_fails_the_close_of_its_opener, fixture_set_up,
                                         fixture_tear_down),
         cmocka_unit_test_setup_teardown(errors_come_from_the_close, fixture_set_up, fixture_tear_down),
