@@ -8,7 +8,6 @@
 #define INBOXFS_BASE_MAP_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 struct map_slot {
     const char *key; /* NULL: never used, or deleted when value is not NULL */

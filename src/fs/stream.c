@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Parked reads. libfuse calls `interrupted` with the request's own lock held, and so does setting it: the
- * order is that lock, then ours, so nothing of libfuse is called with ours held.
+ * order is that lock, then ours. Of libfuse nothing is called with ours held but fuse_req_interrupted(),
+ * which takes the session's lock alone.
  */
 #include "fs/stream.h"
 

@@ -1038,7 +1038,8 @@ static void end_element(struct html_reading *reading, enum html_meaning meaning)
     }
 }
 
-/* Begins and ends come in pairs, properly nested. `attributes`: html_element.h. */
+/* Begins and ends come in pairs, properly nested. `attributes`: names and values in turn, NULL behind the
+ * last; or NULL. */
 static void html_reading_begin(struct html_reading *reading, const char *name, const char *const *attributes)
 {
     enum html_meaning meaning = html_element_meaning(name);

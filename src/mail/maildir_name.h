@@ -10,7 +10,6 @@
 #define INBOXFS_MAIL_MAILDIR_NAME_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum {

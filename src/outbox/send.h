@@ -5,7 +5,6 @@
 #ifndef INBOXFS_OUTBOX_SEND_H
 #define INBOXFS_OUTBOX_SEND_H
 
-#include <stdint.h>
 
 struct outbox;
 struct item;

@@ -7,7 +7,6 @@
 #define INBOXFS_OUTBOX_WRITER_FATE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 

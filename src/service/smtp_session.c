@@ -7,7 +7,6 @@
 #include "service/smtp_session.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

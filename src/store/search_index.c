@@ -55,11 +55,13 @@ static int locate_file(int dir_fd, struct file *ret_file)
  * which another program could cut off: a signal that ends this one. The file is locked against others. */
 static const char vfs_name[] = "unix-excl";
 
-static int open_connection(const char *path, int flags, sqlite3 **ret_db)
+/* To read it, too: who reads a database with a log leaves a mark there. */
+static int open_connection(const char *path, sqlite3 **ret_db)
 {
     sqlite3 *db = NULL;
     int result = sqlite3_open_v2(
-        path, &db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW, vfs_name);
+        path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW,
+        vfs_name);
     int error = query_error_on(db, result);
     if (error != 0) {
         sqlite3_close(db);
@@ -113,7 +115,7 @@ static int open_to_write(const struct file *file, sqlite3 **ret_db)
     sqlite3 *db = NULL;
     int error = make_file(file->path);
     if (error == 0)
-        error = open_connection(file->path, SQLITE_OPEN_READWRITE, &db);
+        error = open_connection(file->path, &db);
     if (error == 0)
         error = query_script(db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
                                  "PRAGMA trusted_schema = OFF; PRAGMA journal_size_limit = 4194304");
@@ -125,11 +127,6 @@ static int open_to_write(const struct file *file, sqlite3 **ret_db)
     }
     *ret_db = db;
     return 0;
-}
-
-static int open_to_read(const struct file *file, sqlite3 **ret_db)
-{
-    return open_connection(file->path, SQLITE_OPEN_READWRITE, ret_db);
 }
 
 static void remove_file(const struct file *file)
@@ -517,7 +514,7 @@ int search_index_find(struct search_index *index, const struct search_query *que
 {
     sqlite3 *db = NULL;
     pthread_rwlock_rdlock(&index->file_lock);
-    int error = open_to_read(&index->file, &db);
+    int error = open_connection(index->file.path, &db);
     if (error == 0) {
         error = find_in(db, query, sink, stop, context);
         sqlite3_close(db);
