@@ -479,15 +479,29 @@ static char *copy_item(const struct list_item *item)
     return text != NULL ? g_strstrip(text) : NULL;
 }
 
-int address_list_parse(struct address_list *list, const char *text, char **ret_refused)
+static int parse(struct address_list *list, const char *text, bool may_be_cut, struct list_item *item)
 {
     struct list_reading reading = {.list = list, .left = ADDRESS_LIST_MAX};
     size_t len_before = list->len;
-    struct list_item item;
-    int error = read_list(&reading, text, &item);
+    int error = read_list(&reading, text, item);
+    if (error == -EMSGSIZE && may_be_cut)
+        return 0;
     if (error != 0)
         truncate_list(list, len_before);
+    return error;
+}
+
+int address_list_parse(struct address_list *list, const char *text, char **ret_refused)
+{
+    struct list_item item;
+    int error = parse(list, text, false, &item);
     if (error == -EBADMSG && ret_refused != NULL)
         *ret_refused = copy_item(&item);
     return error;
+}
+
+int address_list_parse_first(struct address_list *list, const char *text)
+{
+    struct list_item item;
+    return parse(list, text, true, &item);
 }

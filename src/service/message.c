@@ -761,7 +761,7 @@ static int read_line(struct span value, char **ret_text)
     return 0;
 }
 
-/* Up to the next comma that is in no string, comment or bracket. */
+/* Up to the next comma that is in no string, comment or bracket; or with a ";", which may end a group. */
 static size_t list_item_len(struct span list)
 {
     bool is_quoted = false;
@@ -776,8 +776,8 @@ static size_t list_item_len(struct span list)
             depth++;
         else if (!is_quoted && (c == ')' || c == '>') && depth > 0)
             depth--;
-        else if (!is_quoted && depth == 0 && c == ',')
-            return i;
+        else if (!is_quoted && depth == 0 && (c == ',' || c == ';'))
+            return i + (c == ';');
     }
     return list.len;
 }
@@ -807,12 +807,13 @@ static int read_damaged_list(struct span list, struct address_list *addresses, j
         _cleanup_free_ char *item = strndup(list.bytes, len);
         if (item == NULL)
             return -ENOMEM;
-        int error = address_list_parse(addresses, item, NULL);
+        int error = address_list_parse_first(addresses, item);
         if (error == -EBADMSG)
             error = add_unreadable(item, others);
-        if (error == -ENOMEM)
+        if (error != 0)
             return error;
-        skip(&list, len < list.len ? len + 1 : len);
+        skip(&list, len);
+        skip(&list, list.len > 0 && list.bytes[0] == ',');
     }
     return 0;
 }
@@ -843,8 +844,8 @@ static int read_addresses(struct span header, const char *field, json_t **ret_li
     int error = *ret_list != NULL && *ret_others != NULL ? 0 : -ENOMEM;
     while (error == 0 && find_next(&header, field, &value)) {
         _cleanup_free_ char *text = strndup(value.bytes, value.len);
-        error = text != NULL ? address_list_parse(&addresses, text, NULL) : -ENOMEM;
-        if (error == -EBADMSG || error == -EMSGSIZE)
+        error = text != NULL ? address_list_parse_first(&addresses, text) : -ENOMEM;
+        if (error == -EBADMSG)
             error = read_damaged_list((struct span){text, strlen(text)}, &addresses, *ret_others);
     }
     if (error == 0)

@@ -11,12 +11,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     struct address_list list = {0};
     struct address_list again = {0};
+    struct address_list first = {0};
     _cleanup_free_ char *text = fuzz_string(bytes, len);
     _cleanup_strbuf_ struct strbuf written = STRBUF_INIT(1 << 24);
     _cleanup_free_ char *refused = NULL;
     int error = address_list_parse(&list, text, &refused);
     FUZZ_CHECK(list.len <= ADDRESS_LIST_MAX && (error == 0 || list.len == 0));
     FUZZ_CHECK((error == -EBADMSG) == (refused != NULL));
+    int first_error = address_list_parse_first(&first, text);
+    FUZZ_CHECK(first_error == (error == -EMSGSIZE ? 0 : error));
+    FUZZ_CHECK(first.len == (error == -EMSGSIZE ? ADDRESS_LIST_MAX : list.len));
     for (size_t i = 0; i < list.len; i++) {
         FUZZ_CHECK(address_is_valid(list.items[i].address));
         FUZZ_CHECK(list.items[i].name == NULL || address_name_is_valid(list.items[i].name));
@@ -29,5 +33,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     }
     address_list_release(&list);
     address_list_release(&again);
+    address_list_release(&first);
     return 0;
 }

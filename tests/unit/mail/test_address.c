@@ -369,6 +369,22 @@ static void a_long_list_is_read_whole_and_a_longer_one_not_at_all(void **state)
     address_list_release(&list);
 }
 
+static void of_a_list_that_is_too_long_the_first_can_be_read(void **state)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1000 * 1000);
+    struct address_list list = {0};
+    (void)state;
+    for (unsigned int i = 0; i <= ADDRESS_LIST_MAX; i++)
+        strbuf_appendf(&text, "user%u@x.example; ", i);
+    strbuf_append_str(&text, "this is none");
+    assert_int_equal(address_list_parse_first(&list, strbuf_str(&text)), 0);
+    assert_int_equal(list.len, ADDRESS_LIST_MAX);
+    assert_string_equal(list.items[ADDRESS_LIST_MAX - 1].address, "user999@x.example");
+    address_list_release(&list);
+    assert_int_equal(address_list_parse_first(&list, "a@b; this is none"), -EBADMSG);
+    assert_int_equal(list.len, 0);
+}
+
 static void case_does_not_tell_addresses_apart(void **state)
 {
     (void)state;
@@ -415,6 +431,7 @@ int main(void)
         cmocka_unit_test(nesting_and_beginnings_without_end_are_read_once),
         cmocka_unit_test(a_cut_list_never_gives_other_addresses),
         cmocka_unit_test(a_long_list_is_read_whole_and_a_longer_one_not_at_all),
+        cmocka_unit_test(of_a_list_that_is_too_long_the_first_can_be_read),
         cmocka_unit_test(case_does_not_tell_addresses_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -249,9 +249,12 @@ static void what_is_no_address_is_kept_as_it_stands(void **state)
 {
     static const struct {
         const char *header, *field;
-        const char *addresses[3];
+        const char *addresses[4];
     } cases[] = {
         {"To: Smith John, d@x.example\n", "to_addresses", {"d@x.example", "Smith John"}},
+        {"To: Smith John; d@x.example;e@x.example\n",
+         "to_addresses",
+         {"d@x.example", "e@x.example", "Smith John;"}},
         {"To: Smith John,,d@x.example\n", "to_addresses", {"d@x.example", "Smith John"}},
         {"Cc: a@x.example b@x.example\n", "cc_addresses", {"a@x.example b@x.example"}},
         {"Reply-To: nobody here\n", "reply_to_addresses", {"nobody here"}},
@@ -277,6 +280,49 @@ static void what_is_no_address_is_kept_as_it_stands(void **state)
         }
         assert_int_equal(len, json_array_size(list));
         json_decref(content);
+    }
+    free(bob);
+}
+
+/* 1001 addresses, a0@x.example and so on. The caller frees. */
+static char *many_recipients(const char *before, const char *separator, const char *behind)
+{
+    enum {
+        COUNT = 1001,
+        ADDRESS_MAX = 64
+    };
+    char *raw = malloc(strlen(before) + COUNT * (ADDRESS_MAX + strlen(separator)) + strlen(behind) + 1);
+    assert_non_null(raw);
+    size_t len = (size_t)sprintf(raw, "%s", before);
+    for (int i = 0; i < COUNT; i++)
+        len += (size_t)sprintf(raw + len, "%sa%d@x.example", i > 0 ? separator : "", i);
+    strcpy(raw + len, behind);
+    return raw;
+}
+
+static void of_too_many_recipients_the_first_thousand_are_shown(void **state)
+{
+    static const struct {
+        const char *before, *separator, *behind;
+        const char *last; /* what is no address counts, too */
+    } cases[] = {
+        {"To: ", ", ", "", "a999@x.example"},          {"To: ", ";", "", "a999@x.example"},
+        {"To: ", ";\n ", ";", "a999@x.example"},       {"To: team: ", ", ", ";", "a999@x.example"},
+        {"To: Smith John; ", "; ", "", "Smith John;"}, {"To: Smith John, ", ", ", "", "Smith John"},
+        {"To: Smith John, ", "; ", "", "Smith John"},
+    };
+    const struct fixture *fixture = *state;
+    char *bob = create_inbox(fixture, BOB, NULL);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *raw = many_recipients(cases[i].before, cases[i].separator, cases[i].behind);
+        deliver(fixture, BOB, raw);
+        json_t *content = newest_content(fixture, bob);
+        const json_t *list = json_object_get(content, "to_addresses");
+        assert_int_equal(1000, json_array_size(list));
+        assert_string_equal("a0@x.example", text_of(json_array_get(list, 0), "address"));
+        assert_string_equal(cases[i].last, text_of(json_array_get(list, 999), "address"));
+        json_decref(content);
+        free(raw);
     }
     free(bob);
 }
@@ -466,6 +512,7 @@ int main(void)
         TEST(the_line_of_an_mbox_is_dropped),
         TEST(who_sent_it_is_found_somewhere),
         TEST(what_is_no_address_is_kept_as_it_stands),
+        TEST(of_too_many_recipients_the_first_thousand_are_shown),
         TEST(an_answer_joins_the_thread_and_can_be_answered),
         TEST(mail_without_a_header_can_be_forwarded),
         TEST(the_same_message_again_changes_nothing),
