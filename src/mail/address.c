@@ -481,8 +481,9 @@ static char *copy_item(const struct list_item *item)
 
 static int parse(struct address_list *list, const char *text, bool may_be_cut, struct list_item *item)
 {
-    struct list_reading reading = {.list = list, .left = ADDRESS_LIST_MAX};
     size_t len_before = list->len;
+    size_t taken = may_be_cut ? len_before : 0;
+    struct list_reading reading = {.list = list, .left = ADDRESS_LIST_MAX - taken};
     int error = read_list(&reading, text, item);
     if (error == -EMSGSIZE && may_be_cut)
         return 0;

@@ -61,8 +61,8 @@ int address_list_append(struct address_list *list, const char *address, const ch
  * caller frees; NULL without memory). */
 int address_list_parse(struct address_list *list, const char *text, char **ret_refused);
 
-/* The same, but of a text that has more of them the first ADDRESS_LIST_MAX are read, whatever stands behind
- * them. 0, -EBADMSG or -ENOMEM; `list` is unchanged with an error. */
+/* The same, but it stops where `list`, which may have addresses before, has ADDRESS_LIST_MAX of them,
+ * whatever stands behind. 0, -EBADMSG or -ENOMEM; `list` is unchanged with an error. */
 int address_list_parse_first(struct address_list *list, const char *text);
 
 /* ASCII letters of either case are the same, in both parts. */

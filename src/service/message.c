@@ -833,8 +833,8 @@ static int add_readable(struct address_list *addresses, json_t *list)
     return 0;
 }
 
-/* All fields of that name as two lists: the addresses, and what is none, in the same form. The caller owns
- * both. 0 or -ENOMEM. */
+/* All fields of that name as two lists: the addresses, and what is none, in the same form; of each at most
+ * ADDRESS_LIST_MAX, however many fields there are. The caller owns both. 0 or -ENOMEM. */
 static int read_addresses(struct span header, const char *field, json_t **ret_list, json_t **ret_others)
 {
     struct address_list addresses = {0};
@@ -842,7 +842,8 @@ static int read_addresses(struct span header, const char *field, json_t **ret_li
     *ret_list = json_array();
     *ret_others = json_array();
     int error = *ret_list != NULL && *ret_others != NULL ? 0 : -ENOMEM;
-    while (error == 0 && find_next(&header, field, &value)) {
+    while (error == 0 && addresses.len + json_array_size(*ret_others) < ADDRESS_LIST_MAX &&
+           find_next(&header, field, &value)) {
         _cleanup_free_ char *text = strndup(value.bytes, value.len);
         error = text != NULL ? address_list_parse_first(&addresses, text) : -ENOMEM;
         if (error == -EBADMSG)

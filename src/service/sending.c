@@ -29,7 +29,8 @@
 #include "sql/query.h"
 
 enum {
-    FORWARD_DEPTH_MAX = 10, /* readers of MIME recurse into what is enclosed */
+    FORWARD_DEPTH_MAX = 10,       /* readers of MIME recurse into what is enclosed */
+    NAMES_MAX_BYTES = 500 * 1000, /* of those that an email names besides its sender */
     FORWARD_MAX_BYTES = 30 * 1000 * 1000,
     DAY_MS = 24 * 60 * 60 * 1000,
     DAY_S = 24 * 60 * 60,
@@ -154,6 +155,23 @@ static void check_body(const struct json_input *in, const char *name, const char
         validation_fail(in->validation, &location, "string_too_long", "The text is over 8,000,000 bytes");
 }
 
+/* Of all lists together: the record of an email must not become longer than clients read. */
+static void check_names(const struct json_input *in, const struct submission *submission)
+{
+    const json_t *const lists[] = {submission->to, submission->cc, submission->bcc, submission->reply_to};
+    size_t bytes = 0;
+    for (size_t list = 0; list < ARRAY_LEN(lists); list++) {
+        size_t i;
+        const json_t *address;
+        json_array_foreach (lists[list], i, address)
+            bytes += json_string_length(json_object_get(address, "name"));
+    }
+    struct location location = {.parent = in->location, .name = "to_addresses"};
+    if (bytes > NAMES_MAX_BYTES)
+        validation_fail(in->validation, &location, "too_long",
+                        "The names of the recipients are over 500,000 bytes together");
+}
+
 static void check_recipients(const struct json_input *in, const struct submission *submission)
 {
     size_t count =
@@ -207,6 +225,7 @@ int submission_read(json_t *body, struct validation *validation, struct submissi
     check_body(&in, "plain_text", submission->plain_text);
     check_body(&in, "html", submission->html);
     check_recipients(&in, submission);
+    check_names(&in, submission);
     return digest_request(body, submission->digest);
 }
 

@@ -5,6 +5,9 @@
  */
 #include <errno.h>
 
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "mail/email_record.h"
 #include "service/database.h"
 #include "service/delivery.h"
 #include "unit/service/service_fixture.h"
@@ -500,6 +503,81 @@ static void large_and_hostile_messages_are_bounded(void **state)
     free(bob);
 }
 
+/* The longest address and the longest name there are, of characters that take the most room in JSON. */
+static void append_largest_address(struct strbuf *out)
+{
+    enum {
+        NAME_MARKS = 127,
+        ADDRESS_QUOTES = 125
+    };
+    strbuf_append_str(out, "\"");
+    for (int i = 0; i < NAME_MARKS; i++)
+        strbuf_append_str(out, "\u061C");
+    strbuf_append_str(out, "\\\"\" <\"");
+    for (int i = 0; i < ADDRESS_QUOTES; i++)
+        strbuf_append_str(out, "\\\"");
+    strbuf_append_str(out, "\"@x>");
+}
+
+static void append_largest_field(struct strbuf *out, const char *name)
+{
+    enum {
+        ADDRESSES = 1000
+    };
+    strbuf_appendf(out, "%s: ", name);
+    for (int i = 0; i < ADDRESSES; i++) {
+        strbuf_append_str(out, i > 0 ? ",\n " : "");
+        append_largest_address(out);
+    }
+    strbuf_append_char(out, '\n');
+}
+
+/* As inboxfs reads it, which reads no longer ones. */
+static void assert_record_can_be_listed(const json_t *record)
+{
+    char *text = json_dumps(record, JSON_COMPACT);
+    struct email_record read = {0};
+    int error = email_record_from_text(text, strlen(text), &read);
+    if (error != 0)
+        fail_msg("a record of %zu bytes: %s", strlen(text), strerror(-error));
+    email_record_release(&read);
+    free(text);
+}
+
+static void whatever_a_sender_writes_its_inbox_can_be_listed(void **state)
+{
+    enum {
+        SUBJECT_MARKS = 5000,
+        TIMES = 3
+    };
+    static const char *const fields[] = {"To", "Cc", "Reply-To"};
+    const struct fixture *fixture = *state;
+    char *bob = create_inbox(fixture, BOB, NULL);
+    _cleanup_strbuf_ struct strbuf raw = STRBUF_INIT(50 * 1000 * 1000);
+    for (size_t i = 0; i < TIMES * ARRAY_LEN(fields); i++)
+        append_largest_field(&raw, fields[i % ARRAY_LEN(fields)]);
+    const char *const lines[] = {"Subject: ", "\nFrom: "};
+    for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
+        strbuf_append_str(&raw, lines[i]);
+        for (int mark = 0; mark < SUBJECT_MARKS; mark++)
+            strbuf_append_str(&raw, "\u061C");
+    }
+    strbuf_append_str(&raw, "\n\nx\n");
+    assert_int_equal(0, raw.error);
+    deliver(fixture, BOB, raw.data);
+    json_t *record = newest_email(fixture, bob, "");
+    assert_record_can_be_listed(record);
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+        static const char *const members[] = {"to_addresses", "cc_addresses", "reply_to_addresses"};
+        const json_t *list = json_object_get(record, members[i]);
+        assert_int_equal(1000, json_array_size(list));
+        assert_int_equal(254, strlen(text_of(json_array_get(list, 999), "address")));
+        assert_int_equal(255, strlen(text_of(json_array_get(list, 999), "name")));
+    }
+    json_decref(record);
+    free(bob);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_set_up, fixture_tear_down)
 
 int main(void)
@@ -519,6 +597,7 @@ int main(void)
         TEST(the_rules_of_the_inbox_hold),
         TEST(where_one_recipient_is_unknown_nobody_gets_it),
         TEST(large_and_hostile_messages_are_bounded),
+        TEST(whatever_a_sender_writes_its_inbox_can_be_listed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

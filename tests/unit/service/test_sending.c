@@ -5,6 +5,8 @@
 #include <sqlite3.h>
 #include <sys/resource.h>
 
+#include "base/strbuf.h"
+#include "mail/email_record.h"
 #include "unit/service/service_fixture.h"
 
 #define SEND "/api/v1/email/send"
@@ -555,6 +557,47 @@ static void recipients_are_counted_together(void **state)
     }
 }
 
+static json_t *strangers_named(size_t count, const char *mark, size_t marks)
+{
+    _cleanup_strbuf_ struct strbuf name = STRBUF_INIT(SIZE_MAX / 2);
+    for (size_t i = 0; i < marks; i++)
+        strbuf_append_str(&name, mark);
+    json_t *list = strangers(count);
+    size_t i;
+    json_t *address;
+    json_array_foreach (list, i, address)
+        json_object_set_new(address, "name", json_string(strbuf_str(&name)));
+    return list;
+}
+
+/* A record must not become too long for inboxfs, in whose JSON such a name takes three times the room. */
+static void names_are_bounded_together(void **state)
+{
+    const struct fixture *fixture = *state;
+    char *ann = create_inbox(fixture, ANN, NULL);
+    for (size_t more = 0; more < 2; more++) {
+        json_t *request = message_to(ANN, ANN, "Names");
+        json_object_set_new(request, "cc_addresses", strangers_named(999, "\u061C", 125));
+        json_object_set_new(request, "reply_to_addresses", strangers_named(1000 + more, "\u061C", 125));
+        json_decref(call(fixture, "POST", SEND, request, more == 0 ? 200 : 422));
+        request = message_to(ANN, ANN, "Names");
+        json_object_set_new(request, "cc_addresses", strangers_named(999, "n", 500 + more));
+        json_decref(call(fixture, "POST", SEND, request, more == 0 ? 200 : 422));
+    }
+    json_t *list = get(fixture, "/api/v1/email");
+    size_t i;
+    const json_t *record;
+    json_array_foreach (list, i, record) {
+        char *text = json_dumps(record, JSON_COMPACT);
+        struct email_record read = {0};
+        assert_int_equal(0, email_record_from_text(text, strlen(text), &read));
+        email_record_release(&read);
+        free(text);
+    }
+    json_decref(list);
+    free(ann);
+}
+
 static void a_forward_encloses_the_original(void **state)
 {
     const struct fixture *fixture = *state;
@@ -799,6 +842,7 @@ int main(void)
         SERVICE_TEST(a_long_thread_keeps_its_first_and_newest),
         SERVICE_TEST(a_thread_of_long_pages_keeps_the_newest),
         SERVICE_TEST(recipients_are_counted_together),
+        SERVICE_TEST(names_are_bounded_together),
         SERVICE_TEST(a_forward_encloses_the_original),
         SERVICE_TEST(what_is_wrong_is_refused),
         SERVICE_TEST(a_body_that_is_no_object_is_refused_as_that),
