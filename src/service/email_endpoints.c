@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/character.h"
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/html_text.h"
@@ -19,6 +20,43 @@
 #include "service/message.h"
 #include "service/validation.h"
 #include "sql/query.h"
+
+/* ---------------------------------------------------------------- bounds */
+
+/* An answer has to stay below what inboxfs reads (EMAIL_CONTENT_MAX_BYTES, 96 MiB), whatever strangers wrote:
+ * a control character takes six bytes in JSON, and in a prompt a line of HTML can begin with a hundred
+ * blanks. So texts are bounded by their length in JSON, and cut. What else is in a record, addresses above
+ * all, is below 5 MB: then one with both prompts is below PREVIOUS_MAX_BYTES, and the answer, which is a
+ * record, with those before it and with the prompts of all of them once more, below 95 MB. */
+enum {
+    BODY_MAX_BYTES = 10 * 1000 * 1000,
+    PROMPT_MAX_BYTES = 4 * 1000 * 1000, /* of one email */
+    PREVIOUS_MAX_BYTES =
+        34 * 1000 * 1000, /* of the records of all emails before; the newest is always there */
+};
+
+/* In a string, as jansson writes it. */
+static size_t json_len(const struct character *character)
+{
+    if (character->code < 0x20)
+        return character->code != 0 && strchr("\b\t\n\f\r", (int)character->code) != NULL ? 2 : 6;
+    return character->code == '"' || character->code == '\\' ? 2 : character->len;
+}
+
+/* How much of the text takes at most so many bytes in JSON: whole characters. */
+static size_t len_within(const char *text, size_t len, size_t max_bytes)
+{
+    size_t at = 0;
+    while (at < len) {
+        const struct character character = character_at(text + at, len - at);
+        size_t bytes = json_len(&character);
+        if (character.kind == CHARACTER_INVALID || bytes > max_bytes)
+            break;
+        max_bytes -= bytes;
+        at += character.len;
+    }
+    return at;
+}
 
 /* ---------------------------------------------------------------- prompts */
 
@@ -62,13 +100,23 @@ static void append_attachments(struct strbuf *out, const json_t *list)
     strbuf_append_char(out, '\n');
 }
 
+/* What fits of it, in bytes. */
+static void append_plain(struct strbuf *out, const char *text)
+{
+    size_t len = strlen(text);
+    size_t room = out->max_bytes - out->len;
+    if (out->error == 0 && len > room)
+        strbuf_append(out, text, room);
+    strbuf_append(out, text, len);
+}
+
 static void append_body(struct strbuf *out, const json_t *record, unsigned int level)
 {
     const char *plain = json_string_value(json_object_get(record, "plain_text"));
     const char *html = json_string_value(json_object_get(record, "html"));
     bool is_alternative = json_is_true(json_object_get(record, "alternative_content"));
     if (plain != NULL)
-        strbuf_append_str(out, plain);
+        append_plain(out, plain);
     if (html != NULL && (plain == NULL || !is_alternative)) {
         if (plain != NULL)
             strbuf_append_str(out, "\n\n");
@@ -78,9 +126,8 @@ static void append_body(struct strbuf *out, const json_t *record, unsigned int l
         strbuf_append_char(out, '\n');
 }
 
-/* Appends one email: subject as heading (of `level` 1 to 6), who, when, what is attached, and the text. The
- * record is a content record; its prompts are not read. 0 or the buffer's error. */
-static int prompt_append_email(struct strbuf *out, const json_t *record, unsigned int level)
+/* Subject as heading, who, when, what is attached, and the text. */
+static void append_whole_email(struct strbuf *out, const json_t *record, unsigned int level)
 {
     const char *subject = json_string_value(json_object_get(record, "subject"));
     strbuf_appendf(out, "%.*s %s\n\n", (int)level, "######", subject[0] != '\0' ? subject : "(no subject)");
@@ -95,7 +142,20 @@ static int prompt_append_email(struct strbuf *out, const json_t *record, unsigne
     append_attachments(out, json_object_get(record, "attachments"));
     strbuf_append_char(out, '\n');
     append_body(out, record, level);
-    return out->error;
+}
+
+/* Appends one email, its heading of `level` 1 to 6; cut, where it is long. The record is a content record;
+ * its prompts are not read. 0 or -ENOMEM. */
+static int prompt_append_email(struct strbuf *out, const json_t *record, unsigned int level)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(PROMPT_MAX_BYTES);
+    append_whole_email(&text, record, level);
+    if (text.error != 0 && text.error != -EMSGSIZE)
+        return text.error;
+    size_t len = len_within(strbuf_str(&text), text.len, PROMPT_MAX_BYTES);
+    bool is_cut = text.error != 0 || len < text.len;
+    strbuf_append(out, strbuf_str(&text), len);
+    return is_cut ? strbuf_append_char(out, '\n') : out->error;
 }
 
 /* Appends a thread: the emails before, oldest first, and the email itself. */
@@ -126,7 +186,6 @@ struct thread_email {
 enum {
     EMAILS_MAX = 100,
     TEXT_MAX_BYTES = 4 * 1024 * 1024, /* of all bodies; the newest email before is always there */
-    PROMPT_MAX_BYTES = 64 * 1024 * 1024,
 };
 
 static const char previous_sql[] =
@@ -149,7 +208,8 @@ static json_t *column_json(sqlite3_stmt *statement, int column)
 static json_t *column_text(sqlite3_stmt *statement, int column)
 {
     const char *text = (const char *)sqlite3_column_text(statement, column);
-    return text != NULL ? json_string(text) : json_null();
+    size_t len = (size_t)sqlite3_column_bytes(statement, column);
+    return text != NULL ? json_stringn(text, len_within(text, len, BODY_MAX_BYTES)) : json_null();
 }
 
 /* Where a field of a content record comes from; what is LATER has its place and is set afterwards. */
@@ -200,7 +260,7 @@ static json_t *build_record(sqlite3_stmt *statement, const json_t *record, const
 
 static int add_prompt(json_t *record)
 {
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(PROMPT_MAX_BYTES);
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(SIZE_MAX / 2);
     int error = prompt_append_email(&text, record, 1);
     if (error != 0)
         return error;
@@ -234,29 +294,40 @@ static int thread_email_from_row(sqlite3_stmt *statement, struct thread_email *r
     return 0;
 }
 
+/* Puts the email of the row before those in the list. 0, -errno, or 1: there is no room for it. */
+static int add_previous(sqlite3_stmt *statement, json_t *list, size_t *json_bytes)
+{
+    bool is_newest = json_array_size(list) == 0;
+    struct thread_email previous;
+    int error = thread_email_from_row(statement, &previous);
+    if (error != 0)
+        return error;
+    *json_bytes += json_dumpb(previous.record, NULL, 0, JSON_COMPACT);
+    bool has_room = *json_bytes <= PREVIOUS_MAX_BYTES || is_newest;
+    if (has_room)
+        json_array_insert(list, 0, previous.record);
+    json_decref(previous.record);
+    return has_room ? 0 : 1;
+}
+
 /* The content records of the thread before `email`, oldest first, one level deep; bounded: the newest that
  * fit. The caller owns *ret_list. 0 or -errno. */
 static int thread_load_previous(sqlite3 *db, const struct thread_email *email, json_t **ret_list)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_prepare(db, &statement, previous_sql, "iiii", email->thread, email->message,
-                              email->inbox, (int64_t)EMAILS_MAX);
-    if (error != 0)
-        return error;
+    int result = query_prepare(db, &statement, previous_sql, "iiii", email->thread, email->message,
+                               email->inbox, (int64_t)EMAILS_MAX);
+    if (result != 0)
+        return result;
     json_t *list = json_array();
-    size_t bytes = 0;
+    size_t text_bytes = 0, json_bytes = 0;
     int step = 0;
-    while (error == 0 && (step = query_step(statement)) > 0) {
-        bytes += (size_t)sqlite3_column_bytes(statement, 5) + (size_t)sqlite3_column_bytes(statement, 6);
-        if (bytes > TEXT_MAX_BYTES && json_array_size(list) > 0)
-            break;
-        struct thread_email previous;
-        error = thread_email_from_row(statement, &previous);
-        if (error == 0)
-            json_array_insert_new(list, 0, previous.record);
+    while (result == 0 && (step = query_step(statement)) > 0) {
+        text_bytes += (size_t)sqlite3_column_bytes(statement, 5) + (size_t)sqlite3_column_bytes(statement, 6);
+        bool has_room = text_bytes <= TEXT_MAX_BYTES || json_array_size(list) == 0;
+        result = has_room ? add_previous(statement, list, &json_bytes) : 1;
     }
-    if (error == 0 && step < 0)
-        error = step;
+    int error = result < 0 ? result : step < 0 ? step : 0;
     if (error != 0) {
         json_decref(list);
         return error;
@@ -270,10 +341,6 @@ static int thread_load_previous(sqlite3 *db, const struct thread_email *email, j
 enum email_side {
     SIDE_RECEIVED,
     SIDE_SENT,
-};
-
-enum {
-    THREAD_PROMPT_MAX_BYTES = 128 * 1024 * 1024
 };
 
 static const char *const email_sql[] = {
@@ -298,7 +365,7 @@ static int add_thread(sqlite3 *db, const struct thread_email *email)
     int error = thread_load_previous(db, email, &previous);
     if (error != 0)
         return error;
-    _cleanup_strbuf_ struct strbuf prompt = STRBUF_INIT(THREAD_PROMPT_MAX_BYTES);
+    _cleanup_strbuf_ struct strbuf prompt = STRBUF_INIT(SIZE_MAX / 2);
     prompt_append_thread(&prompt, previous, email->record);
     json_object_set_new(email->record, "thread_prompt", json_string(strbuf_str(&prompt)));
     bool is_alone = json_array_size(previous) == 0;

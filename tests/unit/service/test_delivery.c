@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
+#include "mail/email_content.h"
 #include "mail/email_record.h"
 #include "service/database.h"
 #include "service/delivery.h"
@@ -578,6 +579,76 @@ static void whatever_a_sender_writes_its_inbox_can_be_listed(void **state)
     free(bob);
 }
 
+static void append_many(struct strbuf *out, const char *text, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        strbuf_append_str(out, text);
+}
+
+/* Of an answer to the message before it: long in every way, and of bytes that take six in JSON. */
+static void write_largest_message(struct strbuf *out, int number)
+{
+    enum {
+        BODY_BYTES = 8 * 1000 * 1000,
+        FILES = 1000
+    };
+    strbuf_appendf(out, "From: c@x.example\nMessage-ID: <%d@x>\nIn-Reply-To: <%d@x>\n", number, number - 1);
+    append_largest_field(out, "To");
+    append_largest_field(out, "Cc");
+    append_largest_field(out, "Reply-To");
+    strbuf_append_str(out, "Content-Type: multipart/mixed; boundary=b\n\n--b\n\n");
+    append_many(out, "\001", BODY_BYTES);
+    strbuf_append_str(out, "\n--b\nContent-Type: text/html\n\n");
+    append_many(out, "\001", BODY_BYTES);
+    for (int i = 0; i < FILES; i++) {
+        strbuf_append_str(out, "\n--b\nContent-Disposition: attachment; filename=\"");
+        append_many(out, "\\\"", 255);
+        strbuf_append_str(out, "\"\n\n");
+    }
+    strbuf_append_str(out, "\n--b--\n");
+}
+
+/* As inboxfs reads it, which reads no longer ones. */
+static json_t *read_largest_content(const struct fixture *fixture, const json_t *email)
+{
+    char target[256];
+    struct http_answer answer;
+    snprintf(target, sizeof(target), "/api/v1/email/%s", text_of(email, "id"));
+    http_client_request(&fixture->client, "GET", target, "", NULL, 0, &answer);
+    assert_int_equal(200, answer.status);
+    struct email_content content = {0};
+    int error = email_content_from_text(answer.body, answer.body_len, &content);
+    if (error != 0)
+        fail_msg("a content of %zu bytes: %s", answer.body_len, strerror(-error));
+    email_content_release(&content);
+    json_t *result = json_loads(answer.body, 0, NULL);
+    http_answer_release(&answer);
+    return result;
+}
+
+static void whatever_a_sender_writes_its_thread_can_be_read(void **state)
+{
+    enum {
+        MESSAGES = 3
+    };
+    const struct fixture *fixture = *state;
+    char *bob = create_inbox(fixture, BOB, NULL);
+    for (int number = 1; number <= MESSAGES; number++) {
+        _cleanup_strbuf_ struct strbuf raw = STRBUF_INIT(50 * 1000 * 1000);
+        write_largest_message(&raw, number);
+        assert_int_equal(0, raw.error);
+        deliver(fixture, BOB, raw.data);
+    }
+    json_t *email = newest_email(fixture, bob, "");
+    json_t *content = read_largest_content(fixture, email);
+    const json_t *previous = json_object_get(content, "previous_emails");
+    assert_int_equal(1, json_array_size(previous));
+    assert_string_equal("<2@x>", text_of(json_array_get(previous, 0), "message_id"));
+    json_decref(content);
+    json_decref(email);
+    free(bob);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_set_up, fixture_tear_down)
 
 int main(void)
@@ -598,6 +669,7 @@ int main(void)
         TEST(where_one_recipient_is_unknown_nobody_gets_it),
         TEST(large_and_hostile_messages_are_bounded),
         TEST(whatever_a_sender_writes_its_inbox_can_be_listed),
+        TEST(whatever_a_sender_writes_its_thread_can_be_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

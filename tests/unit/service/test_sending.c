@@ -536,6 +536,84 @@ static void a_thread_of_long_pages_keeps_the_newest(void **state)
     free(ann);
 }
 
+/* In Markdown each line of it gets twelve indentations of eight blanks. The caller frees. */
+static char *deep_list(size_t lines)
+{
+    enum {
+        LISTS = 12
+    };
+    _cleanup_strbuf_ struct strbuf html = STRBUF_INIT(SIZE_MAX / 2);
+    for (int i = 0; i < LISTS; i++)
+        strbuf_append_str(&html, "<ol start=999999><li>");
+    for (size_t i = 0; i < lines; i++)
+        strbuf_append_str(&html, "\u00e9<br>");
+    return strbuf_take(&html, NULL);
+}
+
+static void a_page_that_grows_without_measure_leaves_its_thread_readable(void **state)
+{
+    enum {
+        LINES = 700 * 1000
+    };
+    const struct fixture *fixture = *state;
+    char *ann = create_inbox(fixture, ANN, NULL);
+    char *html = deep_list(LINES);
+    json_t *request = message_to(ANN, ANN, "Page");
+    json_object_set_new(request, "html", json_string(html));
+    free(send_message(fixture, request));
+    json_t *page = newest_email(fixture, ann, "");
+    json_t *content = load_content(fixture, text_of(page, "id"), "");
+    assert_string_equal(html, text_of(content, "html"));
+    assert_non_null(strstr(text_of(content, "prompt"), "999999. \u00e9\n"));
+
+    request = message_to(ANN, ANN, "Answer");
+    json_object_set_new(request, "existing_email_id", json_string(text_of(page, "id")));
+    free(send_message(fixture, request));
+    json_t *answer = newest_email(fixture, ann, "");
+    json_t *thread = load_content(fixture, text_of(answer, "id"), "");
+    assert_int_equal(1, json_array_size(json_object_get(thread, "previous_emails")));
+    const char *prompt = text_of(thread, "thread_prompt");
+    assert_non_null(strstr(prompt, "\n\n## Page\n"));
+    assert_non_null(strstr(prompt, "\n\n## Answer\n"));
+    assert_string_equal("\n\nThe text.\n", prompt + strlen(prompt) - strlen("\n\nThe text.\n"));
+    json_decref(thread);
+    json_decref(answer);
+    json_decref(content);
+    json_decref(page);
+    free(html);
+    free(ann);
+}
+
+/* Wherever that is: of two subjects of different lengths at most one leaves whole characters by chance. */
+static void a_long_text_is_cut_in_its_prompt_behind_a_whole_character(void **state)
+{
+    enum {
+        SIGNS = 2600 * 1000,
+        PROMPT_BYTES = 4 * 1000 * 1000
+    };
+    static const char *const subjects[] = {"1", "22"};
+    static const char end[] = "\u20ac\n";
+    const struct fixture *fixture = *state;
+    char *ann = create_inbox(fixture, ANN, NULL);
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(SIZE_MAX / 2);
+    for (int i = 0; i < SIGNS; i++)
+        strbuf_append_str(&text, "\u20ac");
+    for (size_t i = 0; i < sizeof(subjects) / sizeof(subjects[0]); i++) {
+        json_t *request = message_to(ANN, ANN, subjects[i]);
+        json_object_set_new(request, "plain_text", json_string(strbuf_str(&text)));
+        free(send_message(fixture, request));
+        json_t *email = newest_email(fixture, ann, "");
+        json_t *content = load_content(fixture, text_of(email, "id"), "");
+        const char *prompt = text_of(content, "prompt");
+        assert_string_equal(strbuf_str(&text), text_of(content, "plain_text"));
+        assert_in_range(strlen(prompt), PROMPT_BYTES - 30, PROMPT_BYTES + 1);
+        assert_string_equal(end, prompt + strlen(prompt) - strlen(end));
+        json_decref(content);
+        json_decref(email);
+    }
+    free(ann);
+}
+
 static json_t *strangers(size_t count)
 {
     json_t *list = json_array();
@@ -841,6 +919,8 @@ int main(void)
         SERVICE_TEST(a_reply_joins_the_thread),
         SERVICE_TEST(a_long_thread_keeps_its_first_and_newest),
         SERVICE_TEST(a_thread_of_long_pages_keeps_the_newest),
+        SERVICE_TEST(a_page_that_grows_without_measure_leaves_its_thread_readable),
+        SERVICE_TEST(a_long_text_is_cut_in_its_prompt_behind_a_whole_character),
         SERVICE_TEST(recipients_are_counted_together),
         SERVICE_TEST(names_are_bounded_together),
         SERVICE_TEST(a_forward_encloses_the_original),
