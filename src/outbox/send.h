@@ -5,7 +5,6 @@
 #ifndef INBOXFS_OUTBOX_SEND_H
 #define INBOXFS_OUTBOX_SEND_H
 
-
 struct outbox;
 struct item;
 struct send_pool;
