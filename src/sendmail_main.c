@@ -504,9 +504,11 @@ static int add_recipients(const struct aliases *aliases, const char *text, unsig
     if (error == 0)
         return EX_OK;
     int status = complain_of_list(error);
+    if (status != EX_OK)
+        return status;
     _cleanup_free_ char *copy = strdup(text);
-    if (status == EX_OK && copy == NULL)
-        status = complain_of_memory();
+    if (copy == NULL)
+        return complain_of_memory();
     char *rest = copy;
     char *part = NULL;
     while (status == EX_OK && (part = next_part(&rest)) != NULL) {
