@@ -11,12 +11,12 @@
 # Again on the same port after stop_service; what it knew is then gone.
 start_scripted_service()
 {
+    choose_port
     rm -f "$DIR/port"
     python3 "$REPOSITORY/tests/mount/scripted_server.py" --port="$SERVICE_PORT" --port-file="$DIR/port" \
         --log="$DIR/scripted.log" >>"$DIR/scripted.log" 2>&1 3>&- &
     SERVICE_PID=$!
     wait_until 20 test -s "$DIR/port"
-    SERVICE_PORT=$(cat "$DIR/port")
     SERVICE_URL=http://127.0.0.1:$SERVICE_PORT
     (umask 077 && echo test-key >"$KEY_FILE")
 }

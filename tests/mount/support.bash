@@ -182,15 +182,32 @@ at_once() # COMMAND...
 
 # ---------------------------------------------------------------- the service
 
+# A port for the services of this test, which start again on it. It is below those that the kernel gives to connections:
+# one of these would take it while the service is away. The tests of a check take turns.
+choose_port()
+{
+    local first=10000 beyond turn
+    [ "$SERVICE_PORT" = 0 ] || return 0
+    read -r beyond _ </proc/sys/net/ipv4/ip_local_port_range
+    exec {turn}>>"$BUILD/next-port"
+    flock "$turn"
+    read -r SERVICE_PORT <"$BUILD/next-port" || SERVICE_PORT=$((first + RANDOM % (beyond - first)))
+    while (: <>"/dev/tcp/127.0.0.1/$SERVICE_PORT") 2>/dev/null; do
+        SERVICE_PORT=$((first + (SERVICE_PORT + 1 - first) % (beyond - first)))
+    done
+    echo $((first + (SERVICE_PORT + 1 - first) % (beyond - first))) >"$BUILD/next-port"
+    exec {turn}>&-
+}
+
 # Starts inboxd, its data in $SERVICE; again on the same port after stop_service.
 start_service() # [OPTION...]
 {
+    choose_port
     : >"$DIR/inboxd.out"
     "$INBOXD" --data="$SERVICE" --listen="127.0.0.1:$SERVICE_PORT" --domain="$DOMAIN" "$@" \
         >"$DIR/inboxd.out" 2>>"$DIR/inboxd.log" 3>&- {PAUSE}>&- &
     SERVICE_PID=$!
     wait_until 20 service_listens
-    SERVICE_PORT=${SERVICE_URL##*:}
     (umask 077 && cp "$SERVICE/api-key" "$KEY_FILE")
 }
 
