@@ -432,12 +432,9 @@ static void check_directory(struct check *check, const char *path)
         say(check, failed, "%s: %s", path, strerror(errno));
         return;
     }
-    int error = file_check_private(fd);
-    if (error != 0) {
-        say(check, failed, "%s: %s", path,
-            error == -EPERM    ? "it belongs to another user"
-            : error == -EACCES ? "others can write to it: chmod go-w it, and look at what is in it"
-                               : strerror(-error));
+    const char *why = file_why_not_private(fd);
+    if (why != NULL) {
+        say(check, failed, "%s: %s", path, why);
         return;
     }
     uint64_t left = (uint64_t)space.f_bavail * space.f_frsize;

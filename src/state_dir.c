@@ -105,18 +105,6 @@ static int lock(int lock_fd)
     return ftruncate(lock_fd, 0) == 0 ? 0 : -errno;
 }
 
-/* Whoever can write there could have messages sent in this account's name. */
-static int check_owner(int dir_fd, const char *path)
-{
-    int error = file_check_private(dir_fd);
-    if (error == -EPERM)
-        log_error("the state directory %s belongs to another user: give this one its own --state-dir", path);
-    else if (error == -EACCES)
-        log_error("others can write to the state directory %s: chmod go-w it, and look at what is in it",
-                  path);
-    return error;
-}
-
 int state_dir_open(const char *path, int *ret_lock_fd)
 {
     _cleanup_close_ int dir_fd = file_open_dir(AT_FDCWD, path);
@@ -124,11 +112,14 @@ int state_dir_open(const char *path, int *ret_lock_fd)
         log_error("cannot use the state directory %s: %s", path, strerror(-dir_fd));
         return dir_fd;
     }
-    int error = check_owner(dir_fd, path);
-    if (error != 0)
-        return error;
+    /* Whoever can write there could have messages sent in this account's name. */
+    const char *why = file_why_not_private(dir_fd);
+    if (why != NULL) {
+        log_error("the state directory %s: %s", path, why);
+        return -EPERM;
+    }
     _cleanup_close_ int lock_fd = openat(dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    error = lock_fd < 0 ? -errno : lock(lock_fd);
+    int error = lock_fd < 0 ? -errno : lock(lock_fd);
     if (error == -EBUSY)
         log_error("another inboxfs uses the state directory %s", path);
     else if (error != 0)

@@ -211,12 +211,14 @@ int file_open_dir(int dir_fd, const char *path)
     return fd < 0 ? -errno : fd;
 }
 
-int file_check_private(int dir_fd)
+const char *file_why_not_private(int dir_fd)
 {
     struct stat status;
     if (fstat(dir_fd, &status) != 0)
-        return -errno;
+        return "it cannot be looked at";
     if (status.st_uid != geteuid())
-        return -EPERM;
-    return (status.st_mode & 022) != 0 ? -EACCES : 0;
+        return "it belongs to another user: name another one";
+    if ((status.st_mode & 022) != 0)
+        return "others can write to it: chmod go-w it, and look at what is in it";
+    return NULL;
 }

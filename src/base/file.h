@@ -47,8 +47,8 @@ void file_begin_sync(int fd, off_t offset, off_t len);
  * -ELOOP for a symbolic link below `dir_fd`. */
 int file_open_dir(int dir_fd, const char *path);
 
-/* Whether the open directory is this user's, and nobody else can write there. 0; -EPERM: it is another
- * user's; -EACCES: others can write there; or of the disk. */
-int file_check_private(int dir_fd);
+/* NULL: the open directory is this user's, and nobody else can write there. Else words that say what is to be
+ * done. */
+const char *file_why_not_private(int dir_fd);
 
 #endif

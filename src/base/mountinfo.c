@@ -68,15 +68,16 @@ static bool parse_line(char *line, const char *type, struct mount *ret_mount)
 /* Makes room for one more and the one without a path behind it. */
 static int append(struct mount **mounts, size_t count, const struct mount *mount)
 {
+    static const struct mount end = {.path = NULL, .owner = -1};
     struct mount *grown = reallocarray(*mounts, count + 2, sizeof(*grown));
     if (grown == NULL)
         return -ENOMEM;
     *mounts = grown;
-    grown[count] = grown[count + 1] = (struct mount){.path = NULL};
-    if (mount != NULL && (grown[count].path = strdup(mount->path)) == NULL)
-        return -ENOMEM;
-    grown[count].owner = mount != NULL ? mount->owner : -1;
-    return 0;
+    grown[count] = grown[count + 1] = end;
+    if (mount == NULL)
+        return 0;
+    grown[count] = (struct mount){.path = strdup(mount->path), .owner = mount->owner};
+    return grown[count].path == NULL ? -ENOMEM : 0;
 }
 
 int mountinfo_list(const char *type, struct mount **ret_mounts)

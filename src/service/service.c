@@ -82,27 +82,19 @@ static int lock_directory(struct service *service)
     return 0;
 }
 
-/* Whoever can write there could put a key in force, and read all mail with it. */
-static int check_owner(int dir_fd, const char *data_dir, char **ret_reason)
-{
-    int error = file_check_private(dir_fd);
-    const char *why = error == -EPERM    ? "it belongs to another user"
-                      : error == -EACCES ? "others can write to it: chmod go-w it, and look at what is in it"
-                                         : strerrordesc_np(-error);
-    if (error != 0 && asprintf(ret_reason, "the data directory %s: %s", data_dir, why) < 0)
-        *ret_reason = NULL;
-    return error;
-}
-
 static int open_directory(struct service *service, const char *data_dir, char **ret_reason)
 {
     service->dir_fd = file_open_dir(AT_FDCWD, data_dir);
     if (service->dir_fd < 0)
         return explain(ret_reason, service->dir_fd, "cannot open the data directory", data_dir);
-    int error = check_owner(service->dir_fd, data_dir, ret_reason);
-    if (error != 0)
-        return error;
-    error = lock_directory(service);
+    /* Whoever can write there could put a key in force, and read all mail with it. */
+    const char *why = file_why_not_private(service->dir_fd);
+    if (why != NULL) {
+        if (asprintf(ret_reason, "the data directory %s: %s", data_dir, why) < 0)
+            *ret_reason = NULL;
+        return -EPERM;
+    }
+    int error = lock_directory(service);
     if (error == -EBUSY) {
         if (asprintf(ret_reason, "another service is running on %s", data_dir) < 0)
             *ret_reason = NULL;

@@ -387,9 +387,9 @@ END
   start_service
   mkdir -m 0755 "$STATE"
   chmod g+w "$STATE"
-  refuses 1 "others can write to the state directory .*chmod go-w" --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT"
+  refuses 1 "the state directory .*state: others can write to it: chmod go-w" --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT"
   chmod 0757 "$STATE"
-  refuses 1 "others can write to the state directory" --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT"
+  refuses 1 "the state directory .*state: others can write to it" --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT"
   equal "$(find "$STATE" -mindepth 1)" ""
   chmod 0755 "$STATE"
   start_mount
