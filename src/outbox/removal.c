@@ -133,7 +133,7 @@ static void prune_memories(struct outbox *outbox)
 
 /* ================================================================ removing */
 
-void removal_leave_key(struct outbox *outbox, struct item *item)
+void removal_content_is_gone(struct outbox *outbox, struct item *item)
 {
     _cleanup_transition_ struct transition transition = {.outbox = NULL};
     int error = 0;
@@ -152,14 +152,14 @@ void removal_leave_key(struct outbox *outbox, struct item *item)
         log_warning("the spool could not record that a file was taken out: %s", strerror(-error));
 }
 
-int removal_keep_key(struct outbox *outbox, struct item *item)
+int removal_drop_content(struct outbox *outbox, struct item *item)
 {
     int error = transition_remove_superseded(outbox, item);
     if (error == 0)
         error = spool_remove_data(outbox->spool, item->number);
     if (error != 0 && spool_has_data(outbox->spool, item->number))
         return error;
-    removal_leave_key(outbox, item);
+    removal_content_is_gone(outbox, item);
     return 0;
 }
 
@@ -180,7 +180,7 @@ void removal_collect(struct outbox *outbox)
     while ((item = claim_unneeded_locked(outbox)) != NULL) {
         pthread_mutex_unlock(&outbox->lock);
         int error =
-            item_remembers_key(item) ? removal_keep_key(outbox, item) : transition_remove(outbox, item);
+            item_remembers_key(item) ? removal_drop_content(outbox, item) : transition_remove(outbox, item);
         if (error != 0)
             log_warning("a file that is no longer needed could not be removed: %s", strerror(-error));
         pthread_mutex_lock(&outbox->lock);

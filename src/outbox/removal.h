@@ -30,10 +30,10 @@ void key_memory_forget(struct outbox *outbox, struct item *memory);
 
 /* The content has left the spool: the envelope is removed, or kept to remember the key. Recovery does the
  * same to an envelope without content. The item is claimed. */
-void removal_leave_key(struct outbox *outbox, struct item *item);
+void removal_content_is_gone(struct outbox *outbox, struct item *item);
 /* Removes the content, and keeps the envelope if that remembers a key. Where the disk fails once the content
  * is gone, nothing has failed. The item is claimed. 0 or of the disk. */
-int removal_keep_key(struct outbox *outbox, struct item *item);
+int removal_drop_content(struct outbox *outbox, struct item *item);
 
 /* Removes what is unneeded (transition.h); of a backup the key is remembered. No lock, no claim may be held;
  * where the disk fails, it is tried again later. */

@@ -731,7 +731,7 @@ static int remove_claimed(struct outbox *outbox, struct item *item)
         return transition_hide(outbox, item);
     if (!is_key_awaited(outbox, item))
         return transition_remove(outbox, item);
-    return removal_keep_key(outbox, item);
+    return removal_drop_content(outbox, item);
 }
 
 /* An editor that has closed the new text, and removes the backup that remembers its key. */
@@ -1024,7 +1024,7 @@ static int take_out_claimed(struct outbox *outbox, struct item *item, int dir_fd
     if (error == 0)
         error = spool_take_out(outbox->spool, item->number, dir_fd, draft_name, flags);
     if (error == 0)
-        removal_leave_key(outbox, item);
+        removal_content_is_gone(outbox, item);
     return error == -EINVAL || error == -EXDEV ? -EIO : error;
 }
 
