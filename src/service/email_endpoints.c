@@ -100,7 +100,7 @@ static void append_attachments(struct strbuf *out, const json_t *list)
     strbuf_append_char(out, '\n');
 }
 
-/* What fits of it, in bytes. */
+/* What fits of it, in bytes; where that is not all, the second call has the buffer say so. */
 static void append_plain(struct strbuf *out, const char *text)
 {
     size_t len = strlen(text);
@@ -320,7 +320,8 @@ static int thread_load_previous(sqlite3 *db, const struct thread_email *email, j
     if (result != 0)
         return result;
     json_t *list = json_array();
-    size_t text_bytes = 0, json_bytes = 0;
+    size_t text_bytes = 0;
+    size_t json_bytes = 0;
     int step = 0;
     while (result == 0 && (step = query_step(statement)) > 0) {
         text_bytes += (size_t)sqlite3_column_bytes(statement, 5) + (size_t)sqlite3_column_bytes(statement, 6);
