@@ -223,27 +223,33 @@ static int set_content(GMimeMessage *mime, const struct message *message)
     return 0;
 }
 
-static void add_address(GMimeMessage *mime, GMimeAddressType type, const json_t *address)
+static void add_address(InternetAddressList *addresses, const json_t *address)
 {
     InternetAddress *mailbox =
         internet_address_mailbox_new(json_string_value(json_object_get(address, "name")),
                                      json_string_value(json_object_get(address, "address")));
     internet_address_set_charset(mailbox, "utf-8");
-    internet_address_list_add(g_mime_message_get_addresses(mime, type), mailbox);
+    internet_address_list_add(addresses, mailbox);
     g_object_unref(mailbox);
 }
 
+/* All at once: GMime writes the whole header anew at each change of a message's list, even an empty one. */
 static void add_addresses(GMimeMessage *mime, GMimeAddressType type, const json_t *list)
 {
+    if (json_array_size(list) == 0)
+        return;
+    InternetAddressList *addresses = internet_address_list_new();
     size_t i;
     const json_t *address;
     json_array_foreach (list, i, address)
-        add_address(mime, type, address);
+        add_address(addresses, address);
+    internet_address_list_append(g_mime_message_get_addresses(mime, type), addresses);
+    g_object_unref(addresses);
 }
 
 static void set_headers(GMimeMessage *mime, const struct message *message)
 {
-    add_address(mime, GMIME_ADDRESS_TYPE_FROM, message->from);
+    add_address(g_mime_message_get_addresses(mime, GMIME_ADDRESS_TYPE_FROM), message->from);
     add_addresses(mime, GMIME_ADDRESS_TYPE_REPLY_TO, message->reply_to);
     add_addresses(mime, GMIME_ADDRESS_TYPE_TO, message->to);
     add_addresses(mime, GMIME_ADDRESS_TYPE_CC, message->cc);

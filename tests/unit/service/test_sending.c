@@ -69,6 +69,7 @@ static void mail_to_an_inbox_here_is_delivered(void **state)
     assert_non_null(strstr(raw, text_of(content, "message_id")));
     assert_int_equal(0, strncmp(raw, "Date: ", 6));
     assert_non_null(strstr(raw, "From: Name <" ANN ">\r\n"));
+    assert_null(strstr(raw, ": \r\n")); /* no header without a value */
     free(raw);
 
     json_t *outbound = get(fixture, "/api/v1/email/outbound");
