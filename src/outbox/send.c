@@ -397,6 +397,15 @@ static void count_in_quota(struct attempt *attempt)
     pthread_mutex_unlock(&outbox->lock);
 }
 
+/* Whether this content may have been accepted under this key: by an earlier attempt, or, under a key that was
+ * taken over or kept, of an earlier hand-in. Where keys are not trusted, a new hand-in was its user's own
+ * wish. */
+static bool is_repeat(const struct attempt *attempt)
+{
+    const struct envelope *envelope = &attempt->item->envelope;
+    return envelope->may_have_been_sent || (envelope->was_unknown && outbox_trusts_keys(attempt->outbox));
+}
+
 /* Whether the rejection is about the ids of attachments, and not about their size (413). */
 static bool names_attachments(const struct service_result *result)
 {
@@ -435,14 +444,13 @@ static int upload_bound_again(struct attempt *attempt, size_t index)
 }
 
 /* The pool may have forgotten what it was given long ago: all of it is uploaded once more, and the message
- * goes out with the new ids. Not where it may have been sent, for under a used key the request stays the
- * same. */
+ * goes out with the new ids. Under a key that may have been used, the request stays the same. */
 static bool retry_with_new_ids(struct attempt *attempt, const struct service_result *result)
 {
     struct item *item = attempt->item;
     bool has_ids = item->bound_len + item->envelope.part_ids_len > 0;
     if (result->outcome != SERVICE_REJECTED || !names_attachments(result) || !has_ids ||
-        item->envelope.was_reuploaded || item_may_have_been_sent(item))
+        item->envelope.was_reuploaded || is_repeat(attempt))
         return false;
     for (size_t i = 0; i < item->bound_len; i++)
         if (upload_bound_again(attempt, i) != 0)
@@ -466,7 +474,7 @@ static bool retry_as_new_thread(struct attempt *attempt, const struct service_re
     struct item *item = attempt->item;
     bool names_email = result->detail != NULL && strcasestr(result->detail, "existing_email_id") != NULL;
     if (result->outcome != SERVICE_REJECTED || !names_email || item->envelope.replies_to == NULL ||
-        item_may_have_been_sent(item))
+        is_repeat(attempt))
         return false;
     pthread_mutex_lock(&attempt->outbox->lock);
     free(TAKE_PTR(item->envelope.replies_to));
@@ -498,15 +506,6 @@ static void settle_message(struct attempt *attempt, const struct service_result 
 }
 
 /* ---------------------------------------------------------------- all of it */
-
-/* Whether this content may have been accepted under this key: by an earlier attempt, or, under a key that was
- * taken over or kept, of an earlier hand-in. Where keys are not trusted, a new hand-in was its user's own
- * wish. */
-static bool is_repeat(const struct attempt *attempt)
-{
-    const struct envelope *envelope = &attempt->item->envelope;
-    return envelope->may_have_been_sent || (envelope->was_unknown && outbox_trusts_keys(attempt->outbox));
-}
 
 static void send_request(struct attempt *attempt)
 {

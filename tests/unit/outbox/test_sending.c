@@ -735,6 +735,26 @@ static void refused_pool_ids_of_what_may_have_been_sent_are_not_replaced(void **
     assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "unknown outcome"));
 }
 
+/* Where keys are not trusted, handing it in once more is a wish to send it again, as it can be sent. */
+static void refused_pool_ids_are_replaced_for_who_sends_again_what_may_have_been_sent(void **state)
+{
+    struct world *world = *state;
+    copy_in(world, ATTACHED, "a.txt", "text");
+    assert_int_equal(settle_uploads(world), 0);
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 502});
+    assert_int_equal(mail(world, "m.eml", "To: b@x.example\nAttach: a.txt\nSubject: s\n\nb\n"), 0);
+    assert_int_equal(settle(world), -EIO);
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_REJECTED,
+                                            .http_status = 422,
+                                            .detail = "attachment_ids: unknown id"});
+    assert_int_equal(outbox_retry(world->outbox, "m.eml"), 0);
+    await_news(world, EVENT_SENT, "sent/m.eml");
+    assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 2);
+    assert_int_equal(sends(world), 3);
+}
+
 static void a_queue_survives_a_restart(void **state)
 {
     struct world *world = *state;
@@ -792,6 +812,7 @@ int main(void)
         WORLD_TEST(a_full_disk_between_upload_and_send_only_delays),
         WORLD_TEST(a_refused_pool_id_is_uploaded_again_once),
         WORLD_TEST(refused_pool_ids_of_what_may_have_been_sent_are_not_replaced),
+        WORLD_TEST(refused_pool_ids_are_replaced_for_who_sends_again_what_may_have_been_sent),
         WORLD_TEST(a_queue_survives_a_restart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
