@@ -312,11 +312,11 @@ static int add_previous(struct content_folder *folder, GHashTable *taken,
                         const struct email_content *previous)
 {
     const char *id = previous->id != NULL ? previous->id : "";
-    const struct email_text *text =
-        previous->prompt.bytes != NULL ? &previous->prompt : &previous->plain_text;
+    bool has_prompt = previous->prompt.bytes != NULL;
+    const struct email_text *text = has_prompt ? &previous->prompt : &previous->plain_text;
     _cleanup_free_ char *stem = file_name_stem(previous->has_date, previous->date_ms, previous->subject, id);
     _cleanup_free_ char *name = NULL;
-    if (stem == NULL || asprintf(&name, "%s.md", stem) < 0)
+    if (stem == NULL || asprintf(&name, "%s.%s", stem, has_prompt ? "md" : "txt") < 0)
         return -ENOMEM;
     _cleanup_free_ char *unique = unique_name(taken, name);
     int error = unique == NULL ? -ENOMEM : add_readable(folder, CONTENT_PREVIOUS, unique, text);

@@ -39,7 +39,7 @@ enum email_node_kind {
     EMAIL_NODE_TEXT,        /* body.txt and so on */
     EMAIL_NODE_ATTACHMENT,  /* a file in attachments/ */
     EMAIL_NODE_EARLIER,     /* an email in thread/ that is not in the mount */
-    EMAIL_NODE_LINK,        /* one that is: a symbolic link to its folder */
+    EMAIL_NODE_LINK,        /* one that is: a symbolic link to the same text in its folder */
 };
 
 struct email_node {
@@ -124,9 +124,16 @@ static bool find_earlier(struct tree *tree, const struct store_content *content,
            store_find_email_by_id(tree->store, self.inbox, entry->id, ret) && ret->number != content->email;
 }
 
-/* The folder of another email, as seen from thread/. */
-static int make_target(struct tree *tree, uint32_t email, const struct email_view *other, char *ret_target,
-                       size_t size)
+/* What stands in thread/ for an email in the mount. A link to its folder would lead to a thread/ again:
+ * whoever follows links would read an email once for every way to it, and these double with each email. */
+static const char *text_of_link(const struct content_entry *entry)
+{
+    const char *suffix = strrchr(entry->name, '.');
+    return suffix != NULL && strcmp(suffix, ".md") == 0 ? "prompt.md" : "body.txt";
+}
+
+static int make_target(struct tree *tree, uint32_t email, const struct content_entry *entry,
+                       const struct email_view *other, char *ret_target, size_t size)
 {
     char name[NAME_MAX + 1];
     struct email_view self;
@@ -134,9 +141,9 @@ static int make_target(struct tree *tree, uint32_t email, const struct email_vie
     node_email_folder_name(other, name, sizeof(name));
     int len = -1;
     if (store_get_email(tree->store, email, &self) && self.inbox == other->inbox)
-        len = snprintf(ret_target, size, "../../%s", name);
+        len = snprintf(ret_target, size, "../../%s/%s", name, text_of_link(entry));
     else if (store_get_inbox(tree->store, other->inbox, &inbox))
-        len = snprintf(ret_target, size, "../../../%s/%s", inbox.name, name);
+        len = snprintf(ret_target, size, "../../../%s/%s/%s", inbox.name, name, text_of_link(entry));
     if (len < 0)
         return -ENOENT;
     return (size_t)len < size ? 0 : -ENAMETOOLONG;
@@ -171,7 +178,7 @@ static void describe(struct tree *tree, const struct store_content *content, con
     case EMAIL_NODE_LINK:
         target[0] = '\0';
         if (find_earlier(tree, content, entry, &other))
-            make_target(tree, node->email, &other, target, sizeof(target));
+            make_target(tree, node->email, entry, &other, target, sizeof(target));
         fill(tree, ino, S_IFLNK | 0777, strlen(target), other.date_ms, ret);
         break;
     }
@@ -217,8 +224,11 @@ static bool show(struct tree *tree, const struct store_content *content, enum em
     } else if (folder == EMAIL_NODE_THREAD && entry->kind == CONTENT_PREVIOUS) {
         bool is_here = find_earlier(tree, content, entry, &other);
         ret_node->kind = is_here ? EMAIL_NODE_LINK : EMAIL_NODE_EARLIER;
-        if (is_here)
+        if (is_here) {
             node_email_folder_name(&other, ret_name, size);
+            size_t len = strlen(ret_name);
+            snprintf(ret_name + len, size - len, "%s", strrchr(text_of_link(entry), '.'));
+        }
     } else {
         return false;
     }
@@ -349,10 +359,10 @@ static int read_email_link(struct tree *tree, const struct tree_caller *caller, 
     int error = get_content(tree, caller, node.email, &content);
     if (error != 0)
         return error;
-    error =
-        has_node(content, &node) && find_earlier(tree, content, &content->folder.entries[node.index], &other)
-            ? make_target(tree, node.email, &other, ret_target, size)
-            : -ENOENT;
+    const struct content_entry *entry = &content->folder.entries[node.index];
+    error = has_node(content, &node) && find_earlier(tree, content, entry, &other)
+                ? make_target(tree, node.email, entry, &other, ret_target, size)
+                : -ENOENT;
     store_content_unref(tree->store, content);
     return error;
 }

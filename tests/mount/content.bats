@@ -150,11 +150,11 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   it=$(folder "$ALICE" "Re: Re: lunch")
   first=$(folder "$ALICE" lunch)
   equal "$(names "$it/thread" | wc -w)" 2
-  equal "$(readlink "$it/thread/${first##*/}")" "../../${first##*/}"
-  equal "$(cat "$it/thread/${first##*/}/body.txt")" "Lunch?"
+  equal "$(readlink "$it/thread/${first##*/}.md")" "../../${first##*/}/prompt.md"
+  grep -q 'Lunch?' "$it/thread/${first##*/}.md"
   grep -q Gladly "$it"/thread/*_re-lunch_*.md
-  # Reading everything does not go round in circles.
-  grep -r Gladly "$it" >/dev/null
+  # Who follows links, too, reads each email once.
+  equal "$(find -L "$it" -path '*/thread/*' | wc -l)" 2
 }
 
 @test "attachments have names that can do no harm" {

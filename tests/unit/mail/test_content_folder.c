@@ -226,6 +226,7 @@ static void earlier_emails_have_files(void **state)
     const struct content_entry *entry = &folder.entries[folder.len - 3];
     assert_memory_equal(entry->name, "20261120T100000Z_lunch_", 23);
     assert_string_equal(entry->name + strlen(entry->name) - 3, ".md");
+    assert_string_equal(entry[1].name + strlen(entry[1].name) - 4, ".txt");
     assert_string_equal(entry->id, "e-1");
     assert_string_equal(entry->bytes, "# Lunch");
     assert_int_equal(entry->date_ms, 1795168800000);

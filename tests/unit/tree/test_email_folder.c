@@ -81,7 +81,7 @@ static void folders_hold_what_there_is(void **state)
         {BOX "/" STEM, ". .. body.txt new.txt body.html message.eml attachments "},
         {BOX "/" STEM "/attachments", ". .. r.pdf "},
         {BOX "/" REPLY, ". .. body.txt new.txt message.eml thread "},
-        {BOX "/" REPLY "/thread", ". .. " STEM " nodate_gone_"},
+        {BOX "/" REPLY "/thread", ". .. " STEM ".md nodate_gone_"},
     };
     struct tree_fixture *fixture = *state;
     struct fixture_names names;
@@ -109,7 +109,7 @@ static void attributes_are_exact(void **state)
         {STEM "/message.eml", S_IFREG | 0444, 3},
         {STEM "/attachments", S_IFDIR | 0700, 0},
         {STEM "/attachments/r.pdf", S_IFREG | 0444, 4},
-        {REPLY "/thread/" STEM, S_IFLNK | 0777, sizeof("../../" STEM) - 1},
+        {REPLY "/thread/" STEM ".md", S_IFLNK | 0777, sizeof("../../" STEM "/prompt.md") - 1},
     };
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -150,9 +150,9 @@ static void files_are_read_and_links_followed(void **state)
     assert_string_equal(html, "<p>Hello.</p>");
     assert_string_equal(raw, "raw");
     assert_string_equal(attachment, "PDF!");
-    uint64_t link = fixture_ino(fixture, BOX "/" REPLY "/thread/" STEM);
+    uint64_t link = fixture_ino(fixture, BOX "/" REPLY "/thread/" STEM ".md");
     assert_int_equal(tree_read_link(fixture->tree, NULL, link, target, sizeof(target)), 0);
-    assert_string_equal(target, "../../" STEM);
+    assert_string_equal(target, "../../" STEM "/prompt.md");
     assert_int_equal(tree_read_link(fixture->tree, NULL, fixture_ino(fixture, BOX "/" STEM), target, 9),
                      -EINVAL);
 }
