@@ -151,7 +151,7 @@ static int prompt_append_email(struct strbuf *out, const json_t *record, unsigne
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(PROMPT_MAX_BYTES);
     append_whole_email(&text, record, level);
     if (text.error != 0 && text.error != -EMSGSIZE)
-        return text.error;
+        return out->error = text.error;
     size_t len = len_within(strbuf_str(&text), text.len, PROMPT_MAX_BYTES);
     bool is_cut = text.error != 0 || len < text.len;
     strbuf_append(out, strbuf_str(&text), len);
