@@ -34,9 +34,10 @@ teardown() {
   local pid
   start_service
   mkfifo "$DIR/asks"
-  "$INBOXFS" -f --api-key-command="cat '$DIR/asks'" "$SERVICE_URL" "$MOUNT" 3>&- &
+  "$INBOXFS" -f --api-key-command=": >'$DIR/began'; cat '$DIR/asks'" "$SERVICE_URL" "$MOUNT" 3>&- &
   pid=$!
-  exec 7>"$DIR/asks" # the command is there
+  exec 7<>"$DIR/asks" # it can be opened, and never ends
+  wait_until 10 test -e "$DIR/began"
   kill -TERM "$pid"
   wait_until 10 process_is_gone "$pid"
   run -143 wait "$pid"

@@ -657,7 +657,7 @@ static void names_are_bounded_together(void **state)
     for (size_t more = 0; more < 2; more++) {
         json_t *request = message_to(ANN, ANN, "Names");
         json_object_set_new(request, "cc_addresses", strangers_named(999, "\u061C", 125));
-        json_object_set_new(request, "reply_to_addresses", strangers_named(1000 + more, "\u061C", 125));
+        json_object_set_new(request, "reply_to_addresses", strangers_named(1000, "\u061C", 125 + more));
         json_decref(call(fixture, "POST", SEND, request, more == 0 ? 200 : 422));
         request = message_to(ANN, ANN, "Names");
         json_object_set_new(request, "cc_addresses", strangers_named(999, "n", 500 + more));
