@@ -52,7 +52,7 @@ enum {
 };
 
 struct invocation {
-    const char *mount;   /* --mount, else INBOXFS_MOUNT; NULL: the only one there is */
+    const char *mount;   /* --mount, else INBOXFS_MOUNT; NULL: the only one that is trusted */
     const char *aliases; /* a file as /etc/aliases */
     const char *root;    /* who gets mail for local names without an alias; or NULL */
     const char *sender;  /* -f, or NULL */
@@ -112,7 +112,7 @@ static const char usage[] =
     "  -f, -r ADDRESS   who sends it, where the message has no usable From\n"
     "  -F NAME          the sender's name, likewise\n"
     "  -bp              list what waits to be sent (also as mailq)\n"
-    "  --mount=DIR      the mount (default $INBOXFS_MOUNT, else the only one there is)\n"
+    "  --mount=DIR      the mount (default $INBOXFS_MOUNT, else the only trusted one)\n"
     "  --aliases=FILE   addresses for local names (default /etc/aliases)\n"
     "  --root=ADDRESS   who gets the mail of local names without an alias\n"
     "  --wait           wait until the service has it, and print its id\n"
@@ -185,6 +185,13 @@ static bool is_mount(int fd)
            faccessat(fd, "outbox", X_OK, 0) == 0 && faccessat(fd, "drafts", X_OK, 0) == 0;
 }
 
+/* The path may lead elsewhere meanwhile: to what was mounted over it, or over a folder above it. */
+static bool is_of_device(int fd, dev_t device)
+{
+    struct stat stat;
+    return fstat(fd, &stat) == 0 && stat.st_dev == device;
+}
+
 /* Whether mail may go there unasked: any user can mount something of this type, and let root in. */
 static bool is_trusted(const struct mount *mount)
 {
@@ -204,7 +211,7 @@ static int open_only_mount(int *ret_status)
     for (const struct mount *mount = mounts; mount->path != NULL; mount++) {
         int fd = is_trusted(mount) ? open(mount->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
         is_denied = is_denied || !is_trusted(mount) || (fd < 0 && errno == EACCES);
-        if (fd >= 0 && !is_mount(fd)) { /* it ended meanwhile, or another mount hides it */
+        if (fd >= 0 && (!is_of_device(fd, mount->device) || !is_mount(fd))) { /* it ended, or is hidden */
             close(fd);
             continue;
         }
@@ -783,7 +790,11 @@ static int hand_in(int mount, const char *name, const struct strbuf *message)
         return EX_OK;
     int number = errno;
     if (number == ECONNABORTED)
-        return complain(EX_UNAVAILABLE, "the mount ended before it answered: the message may be accepted");
+        return complain(
+            EX_UNAVAILABLE,
+            "the mount ended before it answered: the message may be accepted; if it is neither in "
+            "outbox/ nor in sent/, it is %s",
+            draft);
     _cleanup_free_ char *reason = find_reason(mount, draft);
     unlinkat(mount, draft, 0);
     return complain(status_of_errno(number), "refused: %s",

@@ -10,11 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 
 #include "base/cleanup.h"
 
-enum {
-    MOUNT_POINT_FIELD = 5, /* counted from 1 */
+enum { /* counted from 1 */
+    DEVICE_FIELD = 3,
+    MOUNT_POINT_FIELD = 5,
 };
 
 /* "\040" becomes a space, and so on, in place. */
@@ -44,6 +46,14 @@ static int64_t find_number(const char *options, const char *name)
     return -1;
 }
 
+/* "MAJOR:MINOR" */
+static dev_t device_of(const char *text)
+{
+    char *end = NULL;
+    unsigned int major = (unsigned int)strtoul(text, &end, 10);
+    return makedev(major, *end == ':' ? (unsigned int)strtoul(end + 1, NULL, 10) : 0);
+}
+
 /* Takes the line, which is changed, apart; false: a file system of another type. ret_mount->path is within
  * the line. */
 static bool parse_line(char *line, const char *type, struct mount *ret_mount)
@@ -57,8 +67,11 @@ static bool parse_line(char *line, const char *type, struct mount *ret_mount)
     ret_mount->owner = find_number(rest, "user_id");
     *behind = '\0';
     char *field = strtok_r(line, " ", &rest);
-    for (int i = 1; i < MOUNT_POINT_FIELD && field != NULL; i++)
+    for (int i = 1; i < MOUNT_POINT_FIELD && field != NULL; i++) {
+        if (i == DEVICE_FIELD)
+            ret_mount->device = device_of(field);
         field = strtok_r(NULL, " ", &rest);
+    }
     if (field != NULL)
         unescape(field);
     ret_mount->path = field;
@@ -76,7 +89,8 @@ static int append(struct mount **mounts, size_t count, const struct mount *mount
     grown[count] = grown[count + 1] = end;
     if (mount == NULL)
         return 0;
-    grown[count] = (struct mount){.path = strdup(mount->path), .owner = mount->owner};
+    grown[count] =
+        (struct mount){.path = strdup(mount->path), .device = mount->device, .owner = mount->owner};
     return grown[count].path == NULL ? -ENOMEM : 0;
 }
 
@@ -91,7 +105,7 @@ int mountinfo_list(const char *type, struct mount **ret_mounts)
         return -errno;
     int error = append(&mounts, 0, NULL);
     while (error == 0 && getline(&line, &capacity, file) >= 0) {
-        struct mount mount;
+        struct mount mount = {.path = NULL};
         if (parse_line(line, type, &mount))
             error = append(&mounts, count++, &mount);
     }

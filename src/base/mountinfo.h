@@ -7,9 +7,11 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct mount {
     char *path;    /* NULL behind the last */
+    dev_t device;  /* st_dev of its files */
     int64_t owner; /* of FUSE: the user who mounted it, as the kernel knows; -1: nobody is named */
 };
 
