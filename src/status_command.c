@@ -30,6 +30,7 @@ enum {
     LINE_MAX_BYTES = 2048,
     ANSWER_TIMEOUT_S = 5, /* the answer is from memory, so a mount that takes longer does not work */
     EXIT_USAGE = 2,
+    UNWRITTEN = 255, /* no errno: standard output takes nothing */
 };
 
 #define MOUNT_TYPE "fuse.inboxfs"
@@ -178,6 +179,8 @@ static void complain_of(const char *path, int error)
 {
     if (error == -EACCES)
         log_error("%s", ANOTHER_USERS);
+    else if (error == -UNWRITTEN)
+        log_error("cannot write to standard output");
     else if (error == -ENOTCONN || error == -ECONNABORTED)
         log_error("%s is a dead mount: its inboxfs was killed; mount again, or fusermount3 -u %s", path,
                   path);
@@ -202,8 +205,9 @@ static int show_mount(const char *path, bool is_first)
     return error;
 }
 
-/* The same, but -ETIMEDOUT where there is no answer in time. A request that a daemon which hangs has taken
- * cannot be called back, not even by SIGKILL. So a process of its own looks, and is left alone then. */
+/* The same, or -UNWRITTEN; -ETIMEDOUT where there is no answer in time. A request that a daemon which hangs
+ * has taken cannot be called back, not even by SIGKILL. So a process of its own looks, and is left alone
+ * then. */
 static int show_in_time(const char *path, bool is_first)
 {
     int end = 0;
@@ -213,7 +217,7 @@ static int show_in_time(const char *path, bool is_first)
         return -errno;
     if (pid == 0) {
         int error = show_mount(path, is_first);
-        exit(error == 0 && fflush(stdout) != 0 ? errno : -error);
+        exit(error == 0 && fflush(stdout) != 0 ? UNWRITTEN : -error);
     }
     _cleanup_close_ int fd = pidfd_open(pid, 0);
     struct pollfd ended = {.fd = fd, .events = POLLIN};

@@ -97,6 +97,7 @@ says() { # VERDICT MATTER WORDS
 @test "what cannot be written is no success" {
   start_two_inboxes
   run -1 bash -c '"$1" status "$2" >/dev/full' - "$INBOXFS" "$MOUNT"
+  equal "$output" "inboxfs: cannot write to standard output"
   run -1 bash -c '"$1" check --api-key-file="$2" --state-dir="$3" "$4" >/dev/full' - "$INBOXFS" "$KEY_FILE" "$DIR/other" "$SERVICE_URL"
 }
 
