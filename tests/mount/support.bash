@@ -189,6 +189,8 @@ choose_port()
     local first=10000 beyond turn
     [ "$SERVICE_PORT" = 0 ] || return 0
     read -r beyond _ </proc/sys/net/ipv4/ip_local_port_range
+    [ "$beyond" -ge 11000 ] || first=1024
+    [ "$beyond" -ge 3000 ] || beyond=65536 # there is hardly one that connections do not get
     exec {turn}>>"$BUILD/next-port"
     flock "$turn"
     read -r SERVICE_PORT <"$BUILD/next-port" || SERVICE_PORT=$((first + RANDOM % (beyond - first)))
