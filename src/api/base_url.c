@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
+#include "mail/reason.h"
 
 enum {
     URL_MAX_BYTES = 2048
@@ -26,12 +27,6 @@ struct url_parts {
     const char *path;
     size_t path_len;
 };
-
-static int refuse(char **ret_reason, int error, const char *words)
-{
-    *ret_reason = strdup(words);
-    return error;
-}
 
 static const char *check_characters(const char *url)
 {
@@ -133,11 +128,12 @@ int base_url_check(const char *url, bool allow_http, char **ret_base, char **ret
     struct url_parts parts = {.port = 0};
     const char *problem = parse(url, &parts);
     if (problem != NULL)
-        return refuse(ret_reason, -EINVAL, problem);
+        return reason_give(ret_reason, -EINVAL, "%s", problem);
     if (!parts.is_https && !allow_http && !is_loopback(&parts))
-        return refuse(ret_reason, -EACCES,
-                      "plain HTTP to another host would show the key to everyone on the way; use https:// "
-                      "(or --allow-http)");
+        return reason_give(
+            ret_reason, -EACCES,
+            "plain HTTP to another host would show the key to everyone on the way; use https:// "
+            "(or --allow-http)");
     _cleanup_strbuf_ struct strbuf base = STRBUF_INIT(URL_MAX_BYTES + 16);
     strbuf_append_str(&base, parts.is_https ? "https://" : "http://");
     for (size_t i = 0; i < parts.host_len; i++)
@@ -147,7 +143,7 @@ int base_url_check(const char *url, bool allow_http, char **ret_base, char **ret
     strbuf_append(&base, parts.path, parts.path_len);
     char *text = strbuf_take(&base, NULL);
     if (text == NULL)
-        return refuse(ret_reason, -ENOMEM, "out of memory");
+        return reason_give(ret_reason, -ENOMEM, "out of memory");
     *ret_base = text;
     return 0;
 }

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/secret_file.h"
 #include "base/strbuf.h"
+#include "mail/reason.h"
 #include "service/outgoing.h"
 #include "service/sending.h"
 #include "sql/query.h"
@@ -317,13 +318,6 @@ static int settle(void *context, sqlite3 *db, const struct outgoing_row *row,
 
 /* ---------------------------------------------------------------- start and stop */
 
-/* The URL is not repeated: there may be a password in it. */
-static int explain(char **ret_reason, int error, const char *what)
-{
-    *ret_reason = strdup(what);
-    return error;
-}
-
 /* Only what no name server can change. */
 static bool is_this_machine(const char *host)
 {
@@ -367,10 +361,11 @@ static int read_url(struct relay *relay, const struct relay_config *config, char
                     ? take_parts(relay, config, parts)
                     : -EINVAL;
     curl_url_cleanup(parts);
-    if (error == -EINVAL)
-        return explain(ret_reason, error,
-                       "the relay has to be smtp://HOST[:PORT] or smtps://HOST[:PORT]; USER:PASSWORD is for "
-                       "--relay-credentials-file");
+    if (error == -EINVAL) /* the URL is not repeated: there may be a password in it */
+        return reason_give(
+            ret_reason, error,
+            "the relay has to be smtp://HOST[:PORT] or smtps://HOST[:PORT]; USER:PASSWORD is for "
+            "--relay-credentials-file");
     return error;
 }
 
@@ -381,7 +376,7 @@ static int read_credentials(struct relay *relay, const struct relay_config *conf
     int error = secret_file_read(config->credentials_file, "the relay's credentials file",
                                  &relay->credentials, ret_reason);
     if (error == 0 && strchr(relay->credentials, ':') == NULL)
-        return explain(ret_reason, -EINVAL, "the relay's credentials file has to hold USER:PASSWORD");
+        return reason_give(ret_reason, -EINVAL, "the relay's credentials file has to hold USER:PASSWORD");
     return error;
 }
 

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "mail/mime_library.h"
+#include "mail/reason.h"
 #include "service/keys.h"
 #include "service/pool.h"
 #include "service/server.h"
@@ -61,15 +62,12 @@ static void cleanup_service(struct service **service)
     service_stop(*service);
 }
 
-/* Sets the words for `error` and returns it. */
 static int explain(char **ret_reason, int error, const char *what, const char *subject)
 {
     const char *why = error == -EPROTO    ? "it was written by a newer version"
                       : error == -EUCLEAN ? "it is damaged, or none of this service's"
                                           : strerrordesc_np(-error);
-    if (asprintf(ret_reason, "%s %s: %s", what, subject, why) < 0)
-        *ret_reason = NULL;
-    return error;
+    return reason_give(ret_reason, error, "%s %s: %s", what, subject, why);
 }
 
 static int lock_directory(struct service *service)
@@ -89,17 +87,11 @@ static int open_directory(struct service *service, const char *data_dir, char **
         return explain(ret_reason, service->dir_fd, "cannot open the data directory", data_dir);
     /* Whoever can write there could put a key in force, and read all mail with it. */
     const char *why = file_why_not_private(service->dir_fd);
-    if (why != NULL) {
-        if (asprintf(ret_reason, "the data directory %s: %s", data_dir, why) < 0)
-            *ret_reason = NULL;
-        return -EPERM;
-    }
+    if (why != NULL)
+        return reason_give(ret_reason, -EPERM, "the data directory %s: %s", data_dir, why);
     int error = lock_directory(service);
-    if (error == -EBUSY) {
-        if (asprintf(ret_reason, "another service is running on %s", data_dir) < 0)
-            *ret_reason = NULL;
-        return error;
-    }
+    if (error == -EBUSY)
+        return reason_give(ret_reason, error, "another service is running on %s", data_dir);
     if (error != 0)
         return explain(ret_reason, error, "cannot lock the data directory", data_dir);
     return 0;

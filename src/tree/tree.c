@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "mail/envelope.h"
+#include "mail/reason.h"
 #include "store/store_content.h"
 #include "tree/email_folder.h"
 #include "tree/events.h"
@@ -180,12 +181,6 @@ struct event_listener tree_event_listener(struct tree *tree)
 
 /* ---------------------------------------------------------------- made and freed */
 
-static char *reason_in_words(const char *what, int error)
-{
-    char *reason = NULL;
-    return asprintf(&reason, "%s: %s", what, strerror(-error)) < 0 ? NULL : reason;
-}
-
 static int init_kinds(struct tree *tree, int state_dir_fd, const char **ret_what)
 {
     int error = 0;
@@ -220,9 +215,9 @@ int tree_new(const struct tree_config *config, struct tree **ret_tree, char **re
     tree->source = strdup(config->source);
     int error = tree->source == NULL ? -ENOMEM : init_kinds(tree, config->state_dir_fd, &what);
     if (error != 0) {
-        *ret_reason = reason_in_words(what != NULL ? what : "the file tree", error);
         tree_free(tree);
-        return error;
+        return reason_give(ret_reason, error, "%s: %s", what != NULL ? what : "the file tree",
+                           strerror(-error));
     }
     *ret_tree = tree;
     return 0;
