@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/character.h"
+
 enum {
     STRING_STEP_BYTES = 512
 };
@@ -47,11 +49,6 @@ void list_reader_init(struct list_reader *reader, size_t max_record_bytes, size_
 void list_reader_release(struct list_reader *reader)
 {
     strbuf_release(&reader->partial);
-}
-
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
 /* Passes over what is left of a string, as far as it is here, and its quote. In steps: the quote is looked
@@ -334,7 +331,7 @@ static int feed_some(struct list_reader *reader, const char *bytes, size_t len, 
             *ret_used = 1;
         return 0;
     }
-    if (is_space(*bytes)) {
+    if (character_is_blank(*bytes)) {
         *ret_used = 1;
         return 0;
     }

@@ -48,6 +48,23 @@ static inline bool character_goes_on(char byte)
     return ((unsigned char)byte & 0xc0) == 0x80;
 }
 
+/* As JSON, headers and lists of addresses part their words. */
+static inline bool character_is_blank(char byte)
+{
+    return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
+}
+
+/* The length of the longest beginning of the text, which is valid, of at most so many bytes that cuts no
+ * character in two. */
+static inline size_t character_cut(const char *text, size_t len, size_t max_bytes)
+{
+    if (len <= max_bytes)
+        return len;
+    while (max_bytes > 0 && character_goes_on(text[max_bytes]))
+        max_bytes--;
+    return max_bytes;
+}
+
 static inline uint32_t character_bits(char byte)
 {
     return (unsigned char)byte & 0x3f;

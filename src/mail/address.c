@@ -99,11 +99,6 @@ bool address_equals(const char *one, const char *other)
 /* All of these take where a token begins, and return where it ends; NULL: it has no end, or cannot stand
  * there. Texts end at a NUL. */
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
 static const char *skip_quoted(const char *c)
 {
     for (c++; *c != '\0'; c++) {
@@ -132,7 +127,7 @@ static const char *skip_comment(const char *c)
 /* Blanks and comments. */
 static const char *skip_gap(const char *c)
 {
-    while (c != NULL && (is_blank(*c) || *c == '('))
+    while (c != NULL && (character_is_blank(*c) || *c == '('))
         c = *c == '(' ? skip_comment(c) : c + 1;
     return c;
 }
@@ -301,7 +296,7 @@ struct list_item {
 /* Behind "<…>". */
 static const char *skip_brackets(const char *c)
 {
-    for (c++; c != NULL && *c != '\0'; c = is_blank(*c) || is_separator(*c) ? c + 1 : skip_token(c))
+    for (c++; c != NULL && *c != '\0'; c = character_is_blank(*c) || is_separator(*c) ? c + 1 : skip_token(c))
         if (*c == '>')
             return c + 1;
     return NULL;
@@ -317,7 +312,7 @@ static bool scan_item(const char *text, struct list_item *ret)
             ret->opening = c;
             ret->closing = c = skip_brackets(c);
         } else {
-            c = is_blank(*c) ? c + 1 : skip_token(c);
+            c = character_is_blank(*c) ? c + 1 : skip_token(c);
         }
     }
     ret->end = c;
@@ -342,7 +337,7 @@ static void read_phrase(const char *start, const char *end, struct phrase *phras
     bool is_behind_word = false;
     for (const char *c = start; c < end;) {
         const char *token = c;
-        if (is_blank(*c) || *c == '(') {
+        if (character_is_blank(*c) || *c == '(') {
             c = *c == '(' ? skip_comment(c) : c + 1;
             is_behind_gap = true;
             continue;
@@ -362,7 +357,7 @@ static void read_phrase(const char *start, const char *end, struct phrase *phras
 static int read_comment(const char *start, const char *end, char **ret_text)
 {
     const char *c = start;
-    while (c < end && is_blank(*c))
+    while (c < end && character_is_blank(*c))
         c++;
     if (c == end || *c != '(')
         return 0;

@@ -23,16 +23,6 @@ enum {
     EXTENSION_MAX_BYTES = 32,  /* longer is part of the name */
 };
 
-/* The longest prefix of valid UTF-8 within max_bytes that does not cut a character. */
-static size_t cut_at_character(const char *text, size_t len, size_t max_bytes)
-{
-    if (len <= max_bytes)
-        return len;
-    while (max_bytes > 0 && ((unsigned char)text[max_bytes] & 0xc0) == 0x80)
-        max_bytes--;
-    return max_bytes;
-}
-
 /* Characters without a look of their own: they vanish. */
 static bool is_invisible(gunichar c)
 {
@@ -136,7 +126,7 @@ void file_name_make_slug(const char *subject, size_t len, struct file_name_slug 
     } else {
         g_autofree char *slug = make_slug(subject, len);
         const char *text = slug != NULL ? slug : "";
-        ret_slug->len = cut_at_character(text, strlen(text), FILE_NAME_SLUG_MAX_BYTES);
+        ret_slug->len = character_cut(text, strlen(text), FILE_NAME_SLUG_MAX_BYTES);
         memcpy(ret_slug->text, text, ret_slug->len);
     }
     while (ret_slug->len > 0 && ret_slug->text[ret_slug->len - 1] == '-')
@@ -326,7 +316,7 @@ char *file_name_numbered(const char *name, unsigned int number)
     char suffix[16 + EXTENSION_MAX_BYTES];
     int suffix_len = snprintf(suffix, sizeof(suffix), "-%u%s", number, extension);
     size_t stem_len =
-        cut_at_character(name, (size_t)(extension - name), FILE_NAME_MAX_BYTES - (size_t)suffix_len);
+        character_cut(name, (size_t)(extension - name), FILE_NAME_MAX_BYTES - (size_t)suffix_len);
     char *numbered = NULL;
     return asprintf(&numbered, "%.*s%s", (int)stem_len, name, suffix) < 0 ? NULL : numbered;
 }
@@ -347,7 +337,7 @@ char *file_name_unnumbered(const char *name)
 char *file_name_shortened(const char *name, size_t max_bytes)
 {
     const char *extension = find_extension(name);
-    size_t stem_len = cut_at_character(name, (size_t)(extension - name), max_bytes - strlen(extension));
+    size_t stem_len = character_cut(name, (size_t)(extension - name), max_bytes - strlen(extension));
     char *shortened = NULL;
     return asprintf(&shortened, "%.*s%s", (int)stem_len, name, extension) < 0 ? NULL : shortened;
 }

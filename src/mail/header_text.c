@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/character.h"
 #include "base/strbuf.h"
 #include "mail/charset.h"
 
@@ -197,18 +198,14 @@ static int decode_stripped(const struct strbuf *flat, char **ret_text)
     return error;
 }
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
 int header_text_decode(const char *value, size_t len, char **ret_text)
 {
     _cleanup_strbuf_ struct strbuf flat = STRBUF_INIT(len);
     for (size_t i = 0; i < len; i++) {
-        bool is_fold = (value[i] == '\r' || value[i] == '\n') && i + 1 < len && is_blank(value[i + 1]);
+        bool is_fold =
+            (value[i] == '\r' || value[i] == '\n') && i + 1 < len && character_is_blank(value[i + 1]);
         if (!is_fold)
-            strbuf_append_char(&flat, is_blank(value[i]) ? ' ' : value[i]);
+            strbuf_append_char(&flat, character_is_blank(value[i]) ? ' ' : value[i]);
     }
     return decode_stripped(&flat, ret_text);
 }
@@ -227,7 +224,7 @@ int header_text_decode_phrase(const char *value, size_t len, char **ret_text)
         } else if (!is_quoted && value[i] == '=' && find_word(value + i, value + len, &has_no_end, &word)) {
             strbuf_append(&flat, value + i, (size_t)(word.end - (value + i))); /* it may hold quotes */
             i = (size_t)(word.end - value) - 1;
-        } else if (!is_blank(value[i])) {
+        } else if (!character_is_blank(value[i])) {
             strbuf_append_char(&flat, value[i]);
         } else if (is_quoted ? value[i] != '\r' && value[i] != '\n'
                              : flat.len > 0 && flat.data[flat.len - 1] != ' ') {
@@ -254,7 +251,7 @@ struct parameter {
 
 static const char *skip_blank(const char *at, const char *end)
 {
-    while (at < end && is_blank(*at))
+    while (at < end && character_is_blank(*at))
         at++;
     return at;
 }
@@ -313,7 +310,7 @@ static void read_parameter(struct parameter *parameter, const char *at, const ch
     if (equals == NULL || (size_t)(equals - at) < name_len || g_ascii_strncasecmp(at, name, name_len) != 0)
         return;
     const char *name_end = equals;
-    while (name_end > at + name_len && is_blank(name_end[-1]))
+    while (name_end > at + name_len && character_is_blank(name_end[-1]))
         name_end--;
     struct piece *piece = find_piece(parameter, at + name_len, name_end);
     if (piece == NULL || piece->value != NULL)
@@ -322,7 +319,7 @@ static void read_parameter(struct parameter *parameter, const char *at, const ch
     if (value < end && *value == '"')
         end = skip_quoted(value, end);
     else
-        while (end > value && is_blank(end[-1]))
+        while (end > value && character_is_blank(end[-1]))
             end--;
     piece->value = value;
     piece->len = (size_t)(end - value);

@@ -9,14 +9,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/character.h"
 #include "base/cleanup.h"
 
 /* ---------------------------------------------------------------- the value of a header */
-
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
 
 /* Behind the quoted string that begins here, or at the end. */
 static const char *skip_quoted(const char *at)
@@ -47,7 +43,7 @@ static const char *read_brackets(const char *at, char ret_id[MESSAGE_ID_SIZE], s
 {
     size_t len = 0;
     for (at++; *at != '\0' && *at != '<' && *at != '>'; at++) {
-        if (!is_blank(*at) && len < MESSAGE_ID_SIZE)
+        if (!character_is_blank(*at) && len < MESSAGE_ID_SIZE)
             ret_id[len++] = *at;
     }
     bool is_whole = *at == '>' && len < MESSAGE_ID_SIZE;

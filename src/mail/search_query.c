@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/character.h"
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/json_reader.h"
@@ -49,11 +50,6 @@ static bool has_letter_or_digit(const char *text)
     return false;
 }
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
 static int add_term(struct search_query *query, enum search_term_kind kind, const char *text, size_t len)
 {
     _cleanup_free_ char *copy = strndup(text, len);
@@ -73,7 +69,7 @@ static int add_term(struct search_query *query, enum search_term_kind kind, cons
 static const char *find_end(const char *text, bool is_quoted, size_t *ret_len)
 {
     const char *end = text;
-    while (*end != '\0' && (is_quoted ? *end != '"' : !is_blank(*end) && *end != '"'))
+    while (*end != '\0' && (is_quoted ? *end != '"' : !character_is_blank(*end) && *end != '"'))
         end++;
     *ret_len = (size_t)(end - text);
     return is_quoted && *end == '"' ? end + 1 : end;
@@ -84,7 +80,7 @@ static bool take_prefix(const char **text, const char *prefix)
 {
     size_t len = strlen(prefix);
     char next = g_ascii_strncasecmp(*text, prefix, len) == 0 ? (*text)[len] : '\0';
-    if (next == '\0' || is_blank(next))
+    if (next == '\0' || character_is_blank(next))
         return false;
     *text += len;
     return true;
@@ -115,7 +111,7 @@ int search_query_parse(const char *text, struct search_query *ret_query)
     if (!g_utf8_validate(text, -1, NULL))
         return -EILSEQ;
     while (error == 0) {
-        while (is_blank(*text))
+        while (character_is_blank(*text))
             text++;
         if (*text == '\0')
             break;

@@ -534,11 +534,7 @@ static int decode(const struct entity *entity, char **ret_bytes, size_t *ret_len
 /* At most so many bytes, whole characters. */
 static void cut(char *text, size_t max_bytes)
 {
-    if (strlen(text) <= max_bytes)
-        return;
-    while (max_bytes > 0 && character_goes_on(text[max_bytes]))
-        max_bytes--;
-    text[max_bytes] = '\0';
+    text[character_cut(text, strlen(text), max_bytes)] = '\0';
 }
 
 /* UTF-8 with LF line ends. A NUL, which no text can hold, is left out. */

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/character.h"
 #include "mail/reason.h"
 #include "store/bounded_call.h"
 #include "store/inbox_list.h"
@@ -51,10 +52,7 @@ static void report_online(struct contact *contact)
 /* As much of the text as fits, not cut within a character. */
 static void copy_words(char *to, size_t size, const char *words)
 {
-    size_t len = strnlen(words, size);
-    if (len == size)
-        for (len = size - 1; len > 0 && ((unsigned char)words[len] & 0xc0) == 0x80; len--)
-            continue;
+    size_t len = character_cut(words, strnlen(words, size), size - 1);
     memcpy(to, words, len);
     to[len] = '\0';
 }

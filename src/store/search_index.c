@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/character.h"
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -373,23 +374,12 @@ int search_index_put(struct search_index *index, const struct search_entry *entr
     return note(index, error);
 }
 
-/* Where a text is cut, no character is cut in two. */
-static size_t body_len(const char *text, size_t len)
-{
-    if (len <= SEARCH_BODY_MAX_BYTES)
-        return len;
-    len = SEARCH_BODY_MAX_BYTES;
-    while (len > 0 && ((unsigned char)text[len] & 0xc0) == 0x80)
-        len--;
-    return len;
-}
-
 int search_index_put_body(struct search_index *index, const char *inbox_id, const char *key, const char *text,
                           size_t len)
 {
     struct found found;
     int64_t len_before = 0;
-    _cleanup_free_ char *body = strndup(text, body_len(text, len));
+    _cleanup_free_ char *body = strndup(text, character_cut(text, len, SEARCH_BODY_MAX_BYTES));
     if (body == NULL)
         return -ENOMEM;
     int error = find_email(index, inbox_id, key, &found);
