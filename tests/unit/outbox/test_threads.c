@@ -331,14 +331,32 @@ static void a_refusal_for_another_reason_is_one(void **state)
 static void a_refusal_says_nothing_of_what_may_have_been_sent_before(void **state)
 {
     struct world *world = *state;
+    world->config.trusts_idempotency = true;
+    world_reopen(world);
+    refuse_next(world, SERVICE_UNKNOWN);
+    refuse_next_in_words(world, "existing_email_id: no such email");
+    assert_int_equal(0, mail(world, "yes", REPLY));
+    assert_int_equal(-EAGAIN, settle(world));
+    outbox_wake(world->outbox);
+    assert_int_equal(-EIO, settle(world));
+    refuse_next_in_words(world, "existing_email_id: no such email");
+    assert_int_equal(0, move(world, FAILED, "yes", OUT, "yes"));
+    assert_int_equal(-EIO, settle(world));
+    assert_int_equal(3, sends(world));
+    assert_true(shown_contains(world, FAILED, "yes.receipt.json", "\"state\": \"unknown outcome\""));
+}
+
+static void what_is_sent_anew_where_keys_are_not_trusted_can_be_a_new_thread(void **state)
+{
+    struct world *world = *state;
     refuse_next(world, SERVICE_UNKNOWN);
     assert_int_equal(0, mail(world, "yes", REPLY));
     assert_int_equal(-EIO, settle(world));
     refuse_next_in_words(world, "existing_email_id: no such email");
     assert_int_equal(0, move(world, FAILED, "yes", OUT, "yes"));
-    assert_int_equal(-EIO, settle(world));
-    assert_int_equal(2, sends(world));
-    assert_true(shown_contains(world, FAILED, "yes.receipt.json", "\"state\": \"unknown outcome\""));
+    assert_int_equal(0, settle(world));
+    assert_int_equal(3, sends(world));
+    assert_true(receipt_says(world, "yes.receipt.json", "refused a reply"));
 }
 
 #define THREAD_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, world_teardown)
@@ -363,6 +381,7 @@ int main(void)
         THREAD_TEST(where_the_email_is_gone_at_the_service_it_is_a_new_thread),
         THREAD_TEST(a_refusal_for_another_reason_is_one),
         THREAD_TEST(a_refusal_says_nothing_of_what_may_have_been_sent_before),
+        THREAD_TEST(what_is_sent_anew_where_keys_are_not_trusted_can_be_a_new_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
