@@ -453,7 +453,7 @@ static int create(struct outbox_handle *handle, const struct new_file *file, str
     if (handle->item == NULL)
         return -ENOMEM;
     _cleanup_transition_ struct transition transition = {
-        .outbox = outbox, .state = ITEM_WRITING, .reserved_folder = -1};
+        .outbox = outbox, .state = ITEM_WRITING, .reserved_folder = OUTBOX_FOLDER_NONE};
     error = prepare_new(outbox, file, handle->item, &transition);
     if (error == 0)
         error = create_files(outbox, &transition, handle->item, &handle->fd);
@@ -644,7 +644,7 @@ static bool is_shown(struct outbox *outbox, uint64_t number)
 {
     pthread_mutex_lock(&outbox->lock);
     const struct item *item = item_table_get(&outbox->table, number);
-    bool is_shown = item != NULL && item_folder(item) >= 0;
+    bool is_shown = item != NULL && item_folder(item) != OUTBOX_FOLDER_NONE;
     pthread_mutex_unlock(&outbox->lock);
     return is_shown;
 }
@@ -922,7 +922,7 @@ int outbox_set_times(struct outbox *outbox, uint64_t number, const struct timesp
     _cleanup_close_ int fd = -1;
     pthread_mutex_lock(&outbox->lock);
     struct item *item = item_table_get(&outbox->table, number);
-    int folder = item == NULL ? -1 : item_folder(item);
+    enum outbox_folder folder = item == NULL ? OUTBOX_FOLDER_NONE : item_folder(item);
     bool is_here = folder == OUTBOX_FOLDER_OUTBOX || folder == OUTBOX_FOLDER_ATTACHMENTS;
     if (is_here)
         item_ref(item)->touches++;

@@ -25,15 +25,15 @@
 struct state_row {
     const char *name;
     unsigned int followers; /* bit set of TO() */
-    int message_folder;
-    int attachment_folder;
+    enum outbox_folder message_folder;
+    enum outbox_folder attachment_folder;
     bool is_unsettled;
     bool is_failure;
     bool has_receipt;
 };
 
 enum {
-    NOWHERE = -1,
+    NOWHERE = OUTBOX_FOLDER_NONE,
     OUT = OUTBOX_FOLDER_OUTBOX,
     SENT = OUTBOX_FOLDER_SENT,
     FAILED = OUTBOX_FOLDER_FAILED,
@@ -98,7 +98,7 @@ bool item_state_may_follow(enum item_state from, enum item_state to)
     return (rows[from].followers & TO(to)) != 0;
 }
 
-int item_state_folder(enum item_state state, enum envelope_kind kind)
+enum outbox_folder item_state_folder(enum item_state state, enum envelope_kind kind)
 {
     return kind == ENVELOPE_MESSAGE ? rows[state].message_folder : rows[state].attachment_folder;
 }
@@ -154,26 +154,27 @@ void item_unref(struct item *item)
     free(item);
 }
 
-int item_folder(const struct item *item)
+enum outbox_folder item_folder(const struct item *item)
 {
-    return item->envelope.is_hidden ? -1 : item_state_folder(item->state, item->envelope.kind);
+    return item->envelope.is_hidden ? OUTBOX_FOLDER_NONE
+                                    : item_state_folder(item->state, item->envelope.kind);
 }
 
-static mode_t content_mode(int folder)
+static mode_t content_mode(enum outbox_folder folder)
 {
     return folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED ? 0444 : 0600;
 }
 
 void item_stat(const struct item *item, enum outbox_aspect aspect, struct outbox_stat *ret)
 {
-    int folder = item_folder(item);
-    int shown = folder >= 0                               ? folder
-                : item->envelope.kind == ENVELOPE_MESSAGE ? OUTBOX_FOLDER_OUTBOX
-                                                          : OUTBOX_FOLDER_ATTACHMENTS;
+    enum outbox_folder folder = item_folder(item);
+    enum outbox_folder shown = folder != OUTBOX_FOLDER_NONE              ? folder
+                               : item->envelope.kind == ENVELOPE_MESSAGE ? OUTBOX_FOLDER_OUTBOX
+                                                                         : OUTBOX_FOLDER_ATTACHMENTS;
     *ret = (struct outbox_stat){
         .number = item->number,
         .aspect = aspect,
-        .folder = (enum outbox_folder)shown,
+        .folder = shown,
         .size = aspect == OUTBOX_CONTENT ? item->size : (off_t)item->receipt_bytes,
         .mtime = item->mtime,
         .mode = aspect == OUTBOX_CONTENT ? content_mode(shown) : 0444,
@@ -505,7 +506,7 @@ struct item *item_table_find_by_former_name(const struct item_table *table, enum
     const struct former_name *former_name = map_find(&table->folders[folder].former_names, name);
     for (; former_name != NULL && former_name->until_ms > now_ms; former_name = former_name->same) {
         struct item *item = item_table_get(table, former_name->number);
-        int shown = item == NULL ? -1 : item_folder(item);
+        enum outbox_folder shown = item == NULL ? OUTBOX_FOLDER_NONE : item_folder(item);
         if ((shown == OUTBOX_FOLDER_SENT || shown == OUTBOX_FOLDER_FAILED) && is_by(item, asker))
             return item;
     }

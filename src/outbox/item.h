@@ -57,8 +57,8 @@ int item_state_from_name(const char *name, enum item_state *ret_state);
 /* Whether `to` may follow `from`. */
 bool item_state_may_follow(enum item_state from, enum item_state to);
 
-/* The enum outbox_folder where it shows, or -1: nowhere. */
-int item_state_folder(enum item_state state, enum envelope_kind kind);
+/* Where it shows, or OUTBOX_FOLDER_NONE. */
+enum outbox_folder item_state_folder(enum item_state state, enum envelope_kind kind);
 
 /* Handed in, and its end not yet known. */
 bool item_state_is_unsettled(enum item_state state);
@@ -160,8 +160,8 @@ struct item *item_new(uint64_t number);
 struct item *item_ref(struct item *item);
 void item_unref(struct item *item);
 
-/* Where it shows, or -1: nowhere. */
-int item_folder(const struct item *item);
+/* Where it shows, or OUTBOX_FOLDER_NONE. */
+enum outbox_folder item_folder(const struct item *item);
 void item_stat(const struct item *item, enum outbox_aspect aspect, struct outbox_stat *ret);
 
 /* Whether its content, under its key, may have gone out already. */

@@ -27,6 +27,7 @@ struct outbox;
 struct outbox_handle; /* one open(2) of an item or a receipt */
 
 enum outbox_folder {
+    OUTBOX_FOLDER_NONE = -1,
     OUTBOX_FOLDER_OUTBOX,
     OUTBOX_FOLDER_SENT,
     OUTBOX_FOLDER_FAILED,

@@ -239,15 +239,16 @@ static bool has_replaced(const struct item *item, const struct item *other)
 
 /* Two items have one name. In attachments/, and where one is on hold, the other has replaced it, and a crash
  * came before it was hidden or removed. Elsewhere this should not be: both stay, and one gets a number. */
-static int resolve_clash(struct outbox *outbox, struct item *shown, struct item *item, int folder)
+static int resolve_clash(struct outbox *outbox, struct item *shown, struct item *item,
+                         enum outbox_folder folder)
 {
     struct item *replaced = has_replaced(item, shown) ? shown : item;
     if (folder == OUTBOX_FOLDER_ATTACHMENTS || replaced->state == ITEM_ON_HOLD) {
-        item_table_hide(&outbox->table, (enum outbox_folder)folder, replaced);
+        item_table_hide(&outbox->table, folder, replaced);
         replaced->envelope.is_hidden = true;
         return 0;
     }
-    char *name = item_table_choose_name(&outbox->table, (enum outbox_folder)folder, item->envelope.name);
+    char *name = item_table_choose_name(&outbox->table, folder, item->envelope.name);
     if (name == NULL)
         return -ENOMEM;
     free(item->envelope.name);
@@ -257,16 +258,16 @@ static int resolve_clash(struct outbox *outbox, struct item *shown, struct item 
 
 static int show(struct outbox *outbox, struct item *item)
 {
-    int folder = item_folder(item);
-    if (folder < 0)
+    enum outbox_folder folder = item_folder(item);
+    if (folder == OUTBOX_FOLDER_NONE)
         return 0;
-    struct item *shown = item_table_find(&outbox->table, (enum outbox_folder)folder, item->envelope.name);
+    struct item *shown = item_table_find(&outbox->table, folder, item->envelope.name);
     int error = shown == NULL ? 0 : resolve_clash(outbox, shown, item, folder);
     if (error != 0 || item->envelope.is_hidden) /* the other has the name */
         return error;
-    error = item_table_reserve(&outbox->table, (enum outbox_folder)folder, item->envelope.name);
+    error = item_table_reserve(&outbox->table, folder, item->envelope.name);
     if (error == 0)
-        item_table_show(&outbox->table, (enum outbox_folder)folder, item);
+        item_table_show(&outbox->table, folder, item);
     return error;
 }
 

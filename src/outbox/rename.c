@@ -437,7 +437,7 @@ static int rename_settled(struct renaming *renaming)
     pthread_mutex_lock(&outbox->lock);
     item_table_forget_former_names(&outbox->table, item->number, &renaming->asker);
     outbox_add_former_name_locked(outbox, renaming->from, renaming->new_name, item);
-    enum outbox_folder folder = (enum outbox_folder)item_folder(item);
+    enum outbox_folder folder = item_folder(item);
     pthread_mutex_unlock(&outbox->lock);
     if (listener->item_moved != NULL) {
         listener->item_moved(listener->context, old_name, folder, folder);

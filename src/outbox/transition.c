@@ -373,7 +373,7 @@ int binding_recover_locked(struct outbox *outbox, struct item *message)
 int transition_begin(struct outbox *outbox, const struct item *item, enum item_state state,
                      struct transition *ret_transition)
 {
-    struct transition transition = {.outbox = outbox, .state = state, .reserved_folder = -1};
+    struct transition transition = {.outbox = outbox, .state = state, .reserved_folder = OUTBOX_FOLDER_NONE};
     int error = envelope_copy(&item->envelope, &transition.next);
     *ret_transition = transition;
     return error;
@@ -386,22 +386,23 @@ int transition_begin_settled(struct outbox *outbox, const struct item *item,
     size_t len;
     if (item->is_unsaved) /* then memory has all of it */
         return transition_begin(outbox, item, item->state, ret_transition);
-    *ret_transition = (struct transition){.outbox = outbox, .state = item->state, .reserved_folder = -1};
+    *ret_transition =
+        (struct transition){.outbox = outbox, .state = item->state, .reserved_folder = OUTBOX_FOLDER_NONE};
     int error = spool_read_envelope(outbox->spool, item->number, &text, &len);
     return error != 0 ? error : envelope_parse(text, len, &ret_transition->next);
 }
 
-static int folder_after(const struct transition *transition)
+static enum outbox_folder folder_after(const struct transition *transition)
 {
-    return transition->next.is_hidden ? -1 : item_state_folder(transition->state, transition->next.kind);
+    return transition->next.is_hidden ? OUTBOX_FOLDER_NONE
+                                      : item_state_folder(transition->state, transition->next.kind);
 }
 
 static void unreserve_locked(struct transition *transition)
 {
-    if (transition->reserved_folder >= 0)
-        item_table_unreserve(&transition->outbox->table, (enum outbox_folder)transition->reserved_folder,
-                             transition->next.name);
-    transition->reserved_folder = -1;
+    if (transition->reserved_folder != OUTBOX_FOLDER_NONE)
+        item_table_unreserve(&transition->outbox->table, transition->reserved_folder, transition->next.name);
+    transition->reserved_folder = OUTBOX_FOLDER_NONE;
     send_queue_close_sequence(&transition->outbox->queue, transition->sequence);
     transition->sequence = NULL;
 }
@@ -422,24 +423,22 @@ void transition_release(struct transition *transition)
 static int reserve_name_locked(struct transition *transition, const struct item *item)
 {
     struct outbox *outbox = transition->outbox;
-    int folder = folder_after(transition);
-    if (folder < 0)
+    enum outbox_folder folder = folder_after(transition);
+    if (folder == OUTBOX_FOLDER_NONE)
         return 0;
     if (folder == item_folder(item) && strcmp(transition->next.name, item->envelope.name) == 0)
         return 0;
     if (folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED) {
-        char *name =
-            item_table_choose_name(&outbox->table, (enum outbox_folder)folder, transition->next.name);
+        char *name = item_table_choose_name(&outbox->table, folder, transition->next.name);
         if (name == NULL)
             return -ENOMEM;
         free(transition->next.name);
         transition->next.name = name;
-    } else if (item_table_is_taken(&outbox->table, (enum outbox_folder)folder, transition->next.name)) {
-        const struct item *shown =
-            item_table_find(&outbox->table, (enum outbox_folder)folder, transition->next.name);
+    } else if (item_table_is_taken(&outbox->table, folder, transition->next.name)) {
+        const struct item *shown = item_table_find(&outbox->table, folder, transition->next.name);
         return shown != NULL && shown == transition->replaced ? 0 : -EEXIST;
     }
-    int error = item_table_reserve(&outbox->table, (enum outbox_folder)folder, transition->next.name);
+    int error = item_table_reserve(&outbox->table, folder, transition->next.name);
     if (error == 0)
         transition->reserved_folder = folder;
     return error;
@@ -498,17 +497,17 @@ int transition_save(struct transition *transition, struct item *item)
 
 /* ---------------------------------------------------------------- applying */
 
-static void touch_folder_locked(struct outbox *outbox, int folder)
+static void touch_folder_locked(struct outbox *outbox, enum outbox_folder folder)
 {
-    if (folder >= 0)
+    if (folder != OUTBOX_FOLDER_NONE)
         outbox->table.folders[folder].changed_ms = outbox_realtime_ms(outbox);
 }
 
 static void hide_name_locked(struct outbox *outbox, struct item *item)
 {
-    int folder = item_folder(item);
-    if (folder >= 0 && item->envelope.name != NULL)
-        item_table_hide(&outbox->table, (enum outbox_folder)folder, item);
+    enum outbox_folder folder = item_folder(item);
+    if (folder != OUTBOX_FOLDER_NONE && item->envelope.name != NULL)
+        item_table_hide(&outbox->table, folder, item);
 }
 
 static void mark_unsaved_locked(struct outbox *outbox, struct item *item, bool is_unsaved)
@@ -561,12 +560,12 @@ static void release_settled_locked(struct outbox *outbox, struct item *item)
 static void show_name_locked(struct transition *transition, struct item *item)
 {
     struct item_table *table = &transition->outbox->table;
-    int to = item_folder(item);
-    if (to >= 0)
-        item_table_show(table, (enum outbox_folder)to, item);
-    else if (transition->reserved_folder >= 0)
-        item_table_unreserve(table, (enum outbox_folder)transition->reserved_folder, item->envelope.name);
-    transition->reserved_folder = -1;
+    enum outbox_folder to = item_folder(item);
+    if (to != OUTBOX_FOLDER_NONE)
+        item_table_show(table, to, item);
+    else if (transition->reserved_folder != OUTBOX_FOLDER_NONE)
+        item_table_unreserve(table, transition->reserved_folder, item->envelope.name);
+    transition->reserved_folder = OUTBOX_FOLDER_NONE;
     touch_folder_locked(transition->outbox, to);
 }
 
@@ -586,7 +585,7 @@ static void move_in_queue_locked(struct transition *transition, struct item *ite
 static void apply_locked(struct transition *transition, struct item *item)
 {
     struct outbox *outbox = transition->outbox;
-    int from = item_folder(item);
+    enum outbox_folder from = item_folder(item);
     bool was_unsettled = item_state_is_unsettled(item->state);
     bool is_news = item->state != transition->state;
     bool is_moved = item->envelope.order != transition->next.order;
@@ -595,8 +594,8 @@ static void apply_locked(struct transition *transition, struct item *item)
     hide_name_locked(outbox, item);
     if (item->is_queued && !item_state_is_unsettled(transition->state))
         send_queue_remove(&outbox->queue, item);
-    if (transition->is_own_doing && from >= 0 && from != folder_after(transition))
-        outbox_add_former_name_locked(outbox, (enum outbox_folder)from, item->envelope.name, item);
+    if (transition->is_own_doing && from != OUTBOX_FOLDER_NONE && from != folder_after(transition))
+        outbox_add_former_name_locked(outbox, from, item->envelope.name, item);
 
     outbox->memories -= item_remembers_key(item);
     envelope_release(&item->envelope);
@@ -635,13 +634,14 @@ int transition_add_locked(struct transition *transition, struct item *item)
 /* ---------------------------------------------------------------- all of it */
 
 struct move {
-    int from;
+    enum outbox_folder from;
     char *old_name;
-    int to;
+    enum outbox_folder to;
     char *new_name;
 };
 
-static void record_move_locked(struct move *move, const struct item *item, int from, const char *old_name)
+static void record_move_locked(struct move *move, const struct item *item, enum outbox_folder from,
+                               const char *old_name)
 {
     move->from = from;
     move->old_name = old_name == NULL ? NULL : strdup(old_name);
@@ -654,12 +654,10 @@ static void notify_move(struct outbox *outbox, struct move *move)
 {
     const struct outbox_listener *listener = &outbox->config.listener;
     bool is_known = listener->item_moved != NULL && move->new_name != NULL && move->old_name != NULL;
-    if (is_known && move->from >= 0 && move->to >= 0) {
+    if (is_known && move->from != OUTBOX_FOLDER_NONE && move->to != OUTBOX_FOLDER_NONE) {
         if (strcmp(move->old_name, move->new_name) != 0)
-            listener->item_moved(listener->context, move->old_name, (enum outbox_folder)move->from,
-                                 (enum outbox_folder)move->from);
-        listener->item_moved(listener->context, move->new_name, (enum outbox_folder)move->from,
-                             (enum outbox_folder)move->to);
+            listener->item_moved(listener->context, move->old_name, move->from, move->from);
+        listener->item_moved(listener->context, move->new_name, move->from, move->to);
     }
     free(move->old_name);
     free(move->new_name);
@@ -668,7 +666,7 @@ static void notify_move(struct outbox *outbox, struct move *move)
 int transition_commit(struct transition *transition, struct item *item)
 {
     struct outbox *outbox = transition->outbox;
-    struct move move = {.from = -1};
+    struct move move = {.from = OUTBOX_FOLDER_NONE};
     pthread_mutex_lock(&outbox->lock);
     int error = transition_reserve_locked(transition, item);
     pthread_mutex_unlock(&outbox->lock);
@@ -679,7 +677,7 @@ int transition_commit(struct transition *transition, struct item *item)
         return error;
     pthread_mutex_lock(&outbox->lock);
     char *old_name = transition->is_own_doing ? strdup(item->envelope.name) : NULL;
-    int from = item_folder(item);
+    enum outbox_folder from = item_folder(item);
     apply_locked(transition, item);
     if (transition->is_own_doing)
         record_move_locked(&move, item, from, old_name);
@@ -693,7 +691,7 @@ int transition_commit(struct transition *transition, struct item *item)
 /* The same from memory alone: its files are gone. */
 static void transition_forget_locked(struct outbox *outbox, struct item *item)
 {
-    int folder = item_folder(item);
+    enum outbox_folder folder = item_folder(item);
     bool was_queued = item->is_queued;
     hide_name_locked(outbox, item);
     if (was_queued)

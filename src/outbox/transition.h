@@ -142,7 +142,7 @@ struct transition {
                                a while, and the listener is called */
 
     /* set while it is committed */
-    int reserved_folder; /* -1: none */
+    enum outbox_folder reserved_folder; /* or OUTBOX_FOLDER_NONE */
     struct sequence *sequence;
     size_t receipt_bytes;
     bool is_unsaved;
