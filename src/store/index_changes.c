@@ -184,6 +184,13 @@ static uint32_t give_numbers(struct email_batch *batch, const struct index *inde
     return added;
 }
 
+/* Another time than before, also where the clock was set back: by it the kernel tells a listing that it got
+ * before a change from one that it got after. */
+static void touch_locked(struct inbox *inbox, int64_t now_ms)
+{
+    inbox->changed_ms = inbox->changed_ms < now_ms ? now_ms : inbox->changed_ms + 1;
+}
+
 static int write_and_show_locked(struct email_batch *batch, struct index *index, struct inbox *inbox)
 {
     struct email_growth growth = {.order = NULL};
@@ -202,8 +209,7 @@ static int write_and_show_locked(struct email_batch *batch, struct index *index,
     email_list_grow(&inbox->emails, &growth);
     for (size_t i = 0; i < batch->len; i++)
         show_item(index, inbox, batch, i);
-    if (inbox->changed_ms < now_ms)
-        inbox->changed_ms = now_ms;
+    touch_locked(inbox, now_ms);
     pthread_rwlock_unlock(&index->read_lock);
     email_growth_release(&growth);
     return 0;
@@ -393,8 +399,7 @@ static void hide_emails(struct index *index, struct inbox *inbox, const uint32_t
         entry->is_gone = true;
     }
     inbox->emails.changes += len;
-    if (inbox->changed_ms < now_ms)
-        inbox->changed_ms = now_ms;
+    touch_locked(inbox, now_ms);
     pthread_rwlock_unlock(&index->read_lock);
 }
 
@@ -638,7 +643,7 @@ void index_touch_inboxes(struct index *index)
     for (uint32_t i = 0; i < len; i++) {
         struct inbox *inbox = inbox_table_get(&index->inboxes, i);
         if (inbox != NULL)
-            inbox->changed_ms = inbox->changed_ms < now_ms ? now_ms : inbox->changed_ms + 1;
+            touch_locked(inbox, now_ms);
     }
     pthread_rwlock_unlock(&index->read_lock);
     pthread_mutex_unlock(index->write_lock);

@@ -102,8 +102,8 @@ uint64_t index_count_changes(struct index *index, uint32_t number);
 /* What the inbox held when it was found is known: mail that comes from here on is news. */
 void index_end_quiet(struct index *index, uint32_t number);
 
-/* What the folder of every inbox lists has changed: another modification time, later than before, by which
- * the kernel tells a listing that it got before from one that it got after. Tells of each. */
+/* What the folder of every inbox lists has changed: another modification time, later than before. Tells of
+ * each. */
 void index_touch_inboxes(struct index *index);
 
 #endif

@@ -683,6 +683,34 @@ static void the_time_of_an_inbox_is_that_of_its_newest_mail_over_a_restart(void 
     world_release(&world);
 }
 
+static int64_t changed_ms(struct store_world *world)
+{
+    struct inbox_view view;
+    assert_true(store_find_inbox(world->store, "alice@inbox.example", &view));
+    return view.changed_ms;
+}
+
+/* By its time the kernel tells whether the listing that it has is still right. */
+static void the_time_of_an_inbox_moves_with_each_change_after_the_clock_was_set_back(void **state)
+{
+    (void)state;
+    struct store_world world;
+    world_init_with_alice(&world);
+    world_add_emails(&world, "in-1", 0, 3);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    world.clock.start_ms -= 3600 * 1000;
+    int64_t before = changed_ms(&world);
+    world_add_emails(&world, "in-1", 3, 4);
+    assert_int_equal(world_sync(&world), 0);
+    assert_true(changed_ms(&world) > before);
+    before = changed_ms(&world);
+    fake_service_remove_email(world.fake, "00000001-in-1");
+    assert_int_equal(world_sync(&world), 0);
+    assert_true(changed_ms(&world) > before);
+    world_release(&world);
+}
+
 /* ---------------------------------------------------------------- when it is made */
 
 static void start_polling(struct store_world *world)
@@ -1236,6 +1264,7 @@ int main(void)
         cmocka_unit_test(an_inbox_not_read_at_the_beginning_is_no_news_later),
         cmocka_unit_test(an_email_is_found_by_its_id_from_every_inbox),
         cmocka_unit_test(the_time_of_an_inbox_is_that_of_its_newest_mail_over_a_restart),
+        cmocka_unit_test(the_time_of_an_inbox_moves_with_each_change_after_the_clock_was_set_back),
         cmocka_unit_test(it_looks_at_once_and_then_at_intervals),
         cmocka_unit_test(intervals_differ_so_that_many_do_not_ask_at_once),
         cmocka_unit_test(without_an_interval_it_looks_only_when_asked),
