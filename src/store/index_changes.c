@@ -234,7 +234,8 @@ static void notify_item(const struct index *index, const struct batch_item *item
     _cleanup_free_ char *path = NULL;
     if (asprintf(&path, "inboxes/%s/%s", news->inbox_name, item->entry.name) < 0)
         path = NULL;
-    index_notify_email(index, item->number, changes[item->put]);
+    bool returns = item->put == INDEX_ADDED && !item->is_new;
+    index_notify_email(index, item->number, returns ? STORE_RETURNED : changes[item->put]);
     if ((item->is_new || item->put == INDEX_MOVED) && !item->entry.is_held)
         index_notify_event(index, EVENT_MAIL, path, key[0] == '~' ? NULL : key, NULL);
 }

@@ -23,9 +23,10 @@ struct store;
 
 enum store_change {
     STORE_ADDED,
-    STORE_CHANGED, /* content or times, or an inbox's folder name */
-    STORE_REMOVED, /* gone from the service's complete answer */
-    STORE_MOVED,   /* an email: held back from now on, or no longer (email_view.is_held) */
+    STORE_CHANGED,  /* content or times, or an inbox's folder name */
+    STORE_REMOVED,  /* gone from the service's complete answer */
+    STORE_MOVED,    /* an email: held back from now on, or no longer (email_view.is_held) */
+    STORE_RETURNED, /* an email that was gone is there again, which is no news */
 };
 
 struct email_view {

@@ -104,11 +104,11 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
     bool was_invalid = view.is_held && change != STORE_MOVED;
     notify_invalid(tree, &view, change);
     change = change_seen_in_inbox(&view, change);
-    if (was_invalid || change == STORE_CHANGED)
+    if (was_invalid || change == STORE_CHANGED || change == STORE_RETURNED)
         notify_file_changed(tree, node_ino(NODE_EMAIL, email));
     else if (change == STORE_REMOVED)
         notify_email_gone(tree, &view);
-    else if (change == STORE_ADDED)
+    if (change == STORE_ADDED || change == STORE_RETURNED)
         maildir_inbox_changed(tree, view.inbox);
     inbox_notify_mail(tree, view.inbox);
     if (!was_invalid && change == STORE_ADDED && store_get_inbox(tree->store, view.inbox, &inbox)) {

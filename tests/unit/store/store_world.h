@@ -52,7 +52,7 @@ static inline void world_hear_event(void *context, const struct event *event)
 static inline void world_hear_change(struct store_world *world, const char *what, uint32_t number,
                                      enum store_change change)
 {
-    static const char *const words[] = {"added", "changed", "removed", "moved"};
+    static const char *const words[] = {"added", "changed", "removed", "moved", "returned"};
     pthread_mutex_lock(&world->lock);
     strbuf_appendf(&world->changes, "%s %u %s;", what, number, words[change]);
     pthread_mutex_unlock(&world->lock);

@@ -82,7 +82,7 @@ static void what_returns_has_its_name_again(void **state)
         assert_int_equal(world_sync(&world), 0);
         assert_emails(&world, "alice@inbox.example", "");
     }
-    assert_changes(&world, "inbox 0 added;inbox 0 changed;email 0 removed;email 0 added;email 0 removed;");
+    assert_changes(&world, "inbox 0 added;inbox 0 changed;email 0 removed;email 0 returned;email 0 removed;");
     world_release(&world);
 }
 

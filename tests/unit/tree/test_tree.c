@@ -739,6 +739,11 @@ static void new_mail_is_told_of_by_a_path_that_is_there(void **state)
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
     fake_service_remove_email(fixture->fake, "ffffffff-1");
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    fake_service_add_simple_email(fixture->fake, "i1", "ffffffff-1", "Second"); /* is back, and no news */
+    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    assert_int_equal(fixture_find(fixture, last.path, &entry), 0);
+    fake_service_remove_email(fixture->fake, "ffffffff-1");
+    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
     tree_set_listener(fixture->tree, NULL);
 
     assert_int_equal(last.count, 1);
