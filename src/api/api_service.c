@@ -125,6 +125,7 @@ struct api_list_answer {
     unsigned int count; /* records, those that cannot be read too */
     bool is_no_list;    /* a 2xx whose body is something else */
     bool is_stopped;    /* by whoever the records were handed to */
+    /* Of what was handed on whole, and may be skipped the next time; else "". */
     char etag[HTTP_ETAG_MAX_BYTES];
 };
 
@@ -172,10 +173,11 @@ static void judge_list(const struct list_transfer *transfer, struct api_list_ans
         outcome_set(ret, SERVICE_RETRY, ENOMEM, "out of memory");
     } else if (ret->outcome == SERVICE_OK && reader->words[0] != '\0') {
         outcome_set(ret, SERVICE_RETRY, EIO, reader->words);
+        ret->outcome = SERVICE_OK;
     }
 }
 
-/* A record that cannot be read hides no other, but the call fails in the end. */
+/* SERVICE_OK with EIO: as list_emails (mail_service.h). */
 static void api_get_list(struct api_service *api, const struct api_list_request *list,
                          struct api_list_answer *ret_answer, struct service_result *ret)
 {
@@ -199,10 +201,10 @@ static void api_get_list(struct api_service *api, const struct api_list_request 
         transfer.error = error;
     *ret_answer = (struct api_list_answer){.count = list->reader->count};
     judge_list(&transfer, ret_answer, ret);
-    if (ret->outcome == SERVICE_OK) {
+    if (ret->outcome == SERVICE_OK)
         server_profile_note_authenticated(&api->profile);
+    if (ret->outcome == SERVICE_OK && ret->error == 0)
         memcpy(ret_answer->etag, response.etag, sizeof(ret_answer->etag));
-    }
     strbuf_release(&transfer.error_body);
 }
 
@@ -370,6 +372,8 @@ static void list_inboxes(struct mail_service *service, inbox_sink sink, void *co
     struct api_list_answer answer;
     api_get_list(api, &list, &answer, ret);
     judge_list_absence(api, ENDPOINT_INBOX_LIST, &answer, cancel, ret);
+    if (ret->outcome == SERVICE_OK && ret->error != 0) /* an inbox that cannot be read is not gone */
+        ret->outcome = SERVICE_RETRY;
 }
 
 /* ---------------------------------------------------------------- GET /email and GET /email/outbound */
@@ -462,10 +466,8 @@ static void list_records(struct api_service *api, const char *path, const struct
         ret_answer->count = known_count;
         return;
     }
-    /* Only what was handed on whole may be skipped the next time. */
     if (keeps_etag(query))
-        server_profile_set_etag(&api->profile, target.data,
-                                ret->outcome == SERVICE_OK ? ret_answer->etag : "", ret_answer->count);
+        server_profile_set_etag(&api->profile, target.data, ret_answer->etag, ret_answer->count);
 }
 
 static void list_emails(struct mail_service *service, const struct email_query *query, email_sink sink,

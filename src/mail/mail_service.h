@@ -32,13 +32,13 @@ enum service_outcome {
 struct service_result {
     enum service_outcome outcome;
     int http_status; /* 0: no answer */
-    int error;       /* 0 when SERVICE_OK; else the positive errno that fits a system call: EHOSTUNREACH,
-                        EMFILE, ENFILE (no connection can be made here),
+    int error;       /* 0 when SERVICE_OK (but see list_emails); else the positive errno that fits a system
+                        call: EHOSTUNREACH, EMFILE, ENFILE (no connection can be made here),
                         ETIMEDOUT, EACCES, EAGAIN, EEXIST (409), EFBIG (413, or an answer longer than the
                         caller takes), EINVAL, EIO, EINTR, ENOSYS; ENOENT: no such email or attachment */
     int64_t retry_after_ms; /* what the service asked for; -1: nothing */
     char *detail; /* in words that a user can act on, control characters removed, at most 1 kB; NULL when
-                     OK. Owned: service_result_release() */
+                     OK without an error. Owned: service_result_release() */
 };
 
 void service_result_release(struct service_result *result);
@@ -133,7 +133,8 @@ struct mail_service_ops {
     void (*list_inboxes)(struct mail_service *service, inbox_sink sink, void *context, struct cancel *cancel,
                          struct service_result *ret);
     /* A record whose inbox_id is not the one asked for is passed over; one without inbox_id is given it.
-     * *ret_count: records the service answered with, those passed over too (to compare with the limit). */
+     * *ret_count: records the service answered with, those passed over too (to compare with the limit).
+     * SERVICE_OK with EIO: the list came whole, but some of its records cannot be read. They are counted. */
     void (*list_emails)(struct mail_service *service, const struct email_query *query, email_sink sink,
                         void *context, struct cancel *cancel, unsigned int *ret_count,
                         struct service_result *ret);

@@ -28,7 +28,7 @@ int result_errno_of_listing(const struct service_result *result)
 {
     switch (result->outcome) {
     case SERVICE_OK:
-        return 0;
+        return -result->error;
     case SERVICE_RETRY:
         return result->error == EIO ? -EIO : errno_of_retry(result);
     case SERVICE_UNAUTHORIZED:

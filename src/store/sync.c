@@ -82,6 +82,8 @@ struct mail_listing {
     bool with_held;       /* what rules of the inbox hold back, too */
     struct email_batch batch;
     int error;            /* why records that arrived are not in the index; 0: they are */
+    int unread;           /* the positive errno, where some of the last answer cannot be read; 0: all can */
+    char *words;          /* that go with it; owned */
     unsigned int unknown; /* records in it that were not known, or not as they are now */
     unsigned int limit;   /* of the last question that was answered */
     uint64_t before;      /* the changes of the inbox when this began */
@@ -158,7 +160,8 @@ static void end_answer(struct mail_listing *listing, struct service_result *ret)
     listing->error = 0;
 }
 
-/* Asks once. Returns the number of records in the answer. */
+/* Asks once. Returns the number of records in the answer. That some of them cannot be read is kept for
+ * end_listing(): the answer counts like any other. */
 static unsigned int ask(struct mail_listing *listing, unsigned int limit, bool may_be_unchanged,
                         struct service_result *ret)
 {
@@ -176,8 +179,12 @@ static unsigned int ask(struct mail_listing *listing, unsigned int limit, bool m
     listing->service->ops->list_emails(listing->service, &query, take, listing, listing->cancel, &count, ret);
     end_answer(listing, ret);
     listing->is_unchanged = ret->outcome == SERVICE_OK && ret->http_status == NOT_MODIFIED;
-    if (ret->outcome == SERVICE_OK)
+    if (ret->outcome == SERVICE_OK) {
         listing->limit = limit;
+        listing->unread = ret->error;
+        free(listing->words);
+        listing->words = TAKE_PTR(ret->detail);
+    }
     return count;
 }
 
@@ -288,6 +295,16 @@ static bool ask_to_depth(struct mail_listing *listing, enum sync_depth depth, si
 
 /* ---------------------------------------------------------------- listings */
 
+static void end_listing(struct mail_listing *listing, struct service_result *ret)
+{
+    email_batch_release(&listing->batch);
+    if (ret->outcome == SERVICE_OK) {
+        ret->error = listing->unread;
+        ret->detail = TAKE_PTR(listing->words);
+    }
+    free(listing->words);
+}
+
 /* What somebody else has changed meanwhile may be older than the answers, or newer. */
 static void note_shown(const struct mail_listing *listing, enum sync_depth depth, bool is_complete)
 {
@@ -318,9 +335,9 @@ static bool ask_for_inbox(struct mail_listing *listing, enum sync_depth depth, s
 }
 
 /* Lists one inbox (waits for the network). `with_held`: what the service holds back as well; where it refuses
- * to tell, without. SERVICE_OK: all that was asked for is in the index. Nothing is removed on the word of an
- * answer that was cut off, damaged or possibly not all: the service's outcome and the number of its records
- * decide that, not what came of them. */
+ * to tell, without. SERVICE_OK: all that was asked for, and can be read, is in the index. Nothing is removed
+ * on the word of an answer that was cut off, damaged or possibly not all: the service's outcome and the
+ * number of its records decide that, not what came of them. */
 static void list_inbox(struct index *index, struct mail_service *service, uint32_t inbox, bool with_held,
                        enum sync_depth depth, struct cancel *cancel, struct service_result *ret)
 {
@@ -339,8 +356,8 @@ static void list_inbox(struct index *index, struct mail_service *service, uint32
     };
     listing.with_held = with_held && !listing.memory->refuses_held;
     bool is_complete = ask_for_inbox(&listing, depth, view.emails + view.held, ret);
-    email_batch_release(&listing.batch);
-    if (is_complete && !listing.is_unchanged)
+    end_listing(&listing, ret);
+    if (is_complete && !listing.is_unchanged && ret->error == 0)
         listing.changes += index_remove_unseen(index, inbox, listing.batch.listing, listing.with_held);
     note_shown(&listing, depth, is_complete);
     if (listing.with_held && ret->outcome == SERVICE_OK)
@@ -361,10 +378,11 @@ static void list_all(struct index *index, struct mail_service *service, enum syn
     size_t emails;
     index_count(index, &inboxes, &emails);
     bool is_complete = ask_to_depth(&listing, depth, emails, ret);
-    email_batch_release(&listing.batch);
+    end_listing(&listing, ret);
     if (!is_complete || listing.is_unchanged || !index_find_inbox_of_no_name(index, &of_no_name))
         return;
-    index_remove_unseen(index, of_no_name, listing.batch.listing, true);
+    if (ret->error == 0)
+        index_remove_unseen(index, of_no_name, listing.batch.listing, true);
     index_end_quiet(index, of_no_name);
 }
 
@@ -685,7 +703,7 @@ static void run_all_locked(struct sync *sync, enum sync_depth depth)
     init_run(&run, sync);
     pthread_mutex_unlock(&sync->lock);
     run_all(&run, depth);
-    if (run.error == 0)
+    if (!run.must_wait)
         contents_probe(sync->store->contents);
     pthread_mutex_lock(&sync->lock);
     if (depth == SYNC_COMPLETE && !run.must_wait)

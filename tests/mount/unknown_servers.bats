@@ -247,6 +247,20 @@ file_of() { # SUBJECT
   present "$MOUNT/status.json"
 }
 
+@test "one record that cannot be read, among the newest, hides no other" {
+  some_emails 0 494 | server_has_emails
+  server_has_email '{"id": "twice", "id": "twice", "inbox_id": "box-1", "subject": "broken"}'
+  some_emails 495 5 | server_has_emails
+  start_mount
+  expect "write EIO" write "$MOUNT/ctl" w $'sync\n'
+  equal "$(find "$MOUNT/inboxes/box-1" -name '*_*.json' | wc -l)" 499
+  holds "$MOUNT/status.json" '.online and (.sync.error | contains("a key twice"))'
+  # What comes from here on is news.
+  some_emails 500 1 | server_has_emails
+  expect "write EIO" write "$MOUNT/ctl" w $'sync\n'
+  holds <(tail -n 1 "$MOUNT/events.jsonl") '.event == "mail" and (.path | contains("number-500"))'
+}
+
 @test "a redirect does not carry the key elsewhere" {
   start_mount
   local other=$DIR/other

@@ -47,6 +47,7 @@ struct fake_outcome {
                                email alone; NULL: any. A literal */
     unsigned int records;   /* listings with an outcome that is not OK: records handed out before it */
     bool ignores_term;      /* listings: what is searched for makes no difference */
+    const char *unread;     /* list_emails: the email of this id cannot be read; NULL: all can. A literal */
 };
 
 /* What came in. Strings are the fake's and live as long as it. */

@@ -46,7 +46,7 @@ static void set_result(struct service_result *ret, const struct fake_outcome *ou
         .retry_after_ms = outcome->retry_after_ms > 0 ? outcome->retry_after_ms : -1,
     };
     const char *detail = outcome->detail != NULL ? outcome->detail : usual[outcome->outcome].detail;
-    ret->detail = detail == NULL || outcome->outcome == SERVICE_OK ? NULL : fake_must(strdup(detail));
+    ret->detail = detail == NULL || ret->error == 0 ? NULL : fake_must(strdup(detail));
 }
 
 static bool concerns(const struct fake_outcome *outcome, const struct fake_record *record)
@@ -226,6 +226,20 @@ static json_t *select_emails(const struct fake_email *first, const struct email_
     return records;
 }
 
+/* Takes out the record that cannot be read, which is counted all the same. */
+static void remove_unread(json_t *records, struct fake_outcome *outcome, unsigned int *ret_count)
+{
+    for (size_t i = 0; outcome->unread != NULL && i < json_array_size(records); i++) {
+        const char *id = json_string_value(json_object_get(json_array_get(records, i), "id"));
+        if (id == NULL || strcmp(id, outcome->unread) != 0)
+            continue;
+        json_array_remove(records, i);
+        outcome->error = EIO;
+        outcome->detail = "a record cannot be read";
+        *ret_count = 1;
+    }
+}
+
 /* The error of the sink. */
 static int deliver(const json_t *object, const struct email_query *query, email_sink sink, void *context)
 {
@@ -265,14 +279,15 @@ static void list_emails(struct mail_service *service, const struct email_query *
         fake_end_call_locked(fake, FAKE_LIST_EMAILS, &outcome, ret);
         return;
     }
+    remove_unread(records, &outcome, ret_count);
     pthread_mutex_unlock(&fake->lock);
     int error = 0;
-    for (; *ret_count < json_array_size(records) && error == 0; ++*ret_count)
-        error = deliver(json_array_get(records, *ret_count), query, sink, context);
+    for (size_t i = 0; i < json_array_size(records) && error == 0; i++, ++*ret_count)
+        error = deliver(json_array_get(records, i), query, sink, context);
     if (error != 0)
         outcome = (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 200, .error = -error};
     pthread_mutex_lock(&fake->lock);
-    if (outcome.outcome == SERVICE_OK && fake->has_etags)
+    if (outcome.outcome == SERVICE_OK && outcome.error == 0 && fake->has_etags)
         remember_answer_locked(fake, query, records);
     fake->delivered += *ret_count;
     fake_end_call_locked(fake, FAKE_LIST_EMAILS, &outcome, ret);

@@ -352,6 +352,39 @@ static void a_complete_list_that_is_unchanged_is_not_sent_again(void **state)
     world_release(&world);
 }
 
+/* It is one of the newest, so that no answer is without it. */
+static void a_record_that_cannot_be_read_hides_no_other(void **state)
+{
+    (void)state;
+    struct store_world world;
+    struct store_status status;
+    world_init_with_alice(&world);
+    world_add_emails(&world, "in-1", 0, 500);
+    fake_service_set(world.fake, FAKE_LIST_EMAILS, (struct fake_outcome){.unread = "00000494-in-1"});
+    world_start(&world);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(world_sync(&world), -EIO);
+        assert_int_equal(world_count(&world), 499);
+        store_get_status(world.store, &status);
+        assert_false(status.has_synced);
+        assert_string_equal(status.sync_error, "a record cannot be read");
+    }
+    /* What there was is known all the same. */
+    assert_events(&world, "");
+    world_add_emails(&world, "in-1", 500, 501);
+    fake_service_remove_email(world.fake, "00000003-in-1");
+    assert_int_equal(world_sync(&world), -EIO);
+    assert_non_null(strstr(strbuf_str(&world.events), "00000500-in-1"));
+    assert_int_equal(world_count(&world), 500); /* nothing is removed on the word of such an answer */
+    fake_service_set(world.fake, FAKE_LIST_EMAILS, (struct fake_outcome){.outcome = SERVICE_OK});
+    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(world_count(&world), 500);
+    store_get_status(world.store, &status);
+    assert_true(status.has_synced);
+    assert_string_equal(status.sync_error, "");
+    world_release(&world);
+}
+
 /* ---------------------------------------------------------------- inboxes */
 
 static void inboxes_come_rename_and_go(void **state)
@@ -894,6 +927,25 @@ static void a_service_that_refuses_what_a_poll_asks_for_has_not_failed(void **st
     world_release(&world);
 }
 
+/* Also where the service then refuses to list more. */
+static void a_poll_tells_of_a_record_that_cannot_be_read(void **state)
+{
+    (void)state;
+    struct store_world world;
+    struct store_status status;
+    world_init_with_alice(&world);
+    world_add_emails(&world, "in-1", 0, 100);
+    start_polling(&world);
+    world_add_emails(&world, "in-1", 100, 200);
+    fake_service_push(world.fake, FAKE_LIST_EMAILS, (struct fake_outcome){.unread = "00000150-in-1"});
+    fake_service_push(world.fake, FAKE_LIST_EMAILS, (struct fake_outcome){.outcome = SERVICE_REJECTED});
+    pass(&world, POLL_MOST_MS);
+    assert_int_equal(world_count(&world), 199);
+    store_get_status(world.store, &status);
+    assert_string_equal(status.sync_error, "a record cannot be read");
+    world_release(&world);
+}
+
 static void a_poll_of_some_removes_nothing_and_the_complete_one_does(void **state)
 {
     (void)state;
@@ -1249,6 +1301,7 @@ int main(void)
         cmocka_unit_test(the_limit_grows_until_the_answer_is_shorter),
         cmocka_unit_test(a_service_that_refuses_large_limits_is_asked_for_less),
         cmocka_unit_test(a_complete_list_that_is_unchanged_is_not_sent_again),
+        cmocka_unit_test(a_record_that_cannot_be_read_hides_no_other),
         cmocka_unit_test(inboxes_come_rename_and_go),
         cmocka_unit_test(an_inbox_that_comes_back_is_shown_and_told_of),
         cmocka_unit_test(an_inbox_that_left_the_list_is_found_by_its_mail_where_there_is_no_list),
@@ -1271,6 +1324,7 @@ int main(void)
         cmocka_unit_test(the_next_poll_is_now_while_it_is_under_way),
         cmocka_unit_test(polls_ask_for_little_and_for_more_while_unknown_mail_comes),
         cmocka_unit_test(a_service_that_refuses_what_a_poll_asks_for_has_not_failed),
+        cmocka_unit_test(a_poll_tells_of_a_record_that_cannot_be_read),
         cmocka_unit_test(a_poll_of_some_removes_nothing_and_the_complete_one_does),
         cmocka_unit_test(what_came_and_went_between_two_complete_answers_is_removed),
         cmocka_unit_test(what_went_and_came_back_between_two_polls_is_shown),
