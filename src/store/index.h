@@ -106,7 +106,8 @@ enum {
 
 /* What is remembered from one listing of the inbox to the next; whoever lists has it alone. */
 struct listing_memory {
-    unsigned int most;            /* records that the service lists at once; 0: no bound is known */
+    unsigned int most; /* records that the service listed at once, and refused more; 0: it did not */
+    unsigned int complete_syncs;  /* by which it is asked for more again now and then */
     bool refuses_held;            /* the service does not list what it holds back */
     unsigned int complete_limit;  /* of the last list that was complete */
     uint64_t changes_at_complete; /* of the inbox, when it showed that list and nothing else */

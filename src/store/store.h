@@ -220,7 +220,7 @@ void store_search_release(struct store_search *search);
 
 struct store_status {
     bool is_online;       /* the last request was answered, and the key accepted */
-    bool has_synced;      /* a complete sync has succeeded in this mount */
+    bool has_synced;      /* a complete sync has brought all there is in this mount */
     int64_t last_sync_ms; /* realtime of the last successful look, complete or not; 0: never */
     int64_t last_full_ms; /* realtime of the last complete one */
     int64_t next_poll_ms; /* realtime, now while it is under way; 0: only when asked */

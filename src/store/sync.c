@@ -6,6 +6,7 @@
 #include "store/sync.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +27,7 @@ enum {
     GROWTH_NEWEST = 4,
     GROWTH_COMPLETE = 100 * 1000, /* the second answer is whole, and only what was in the first comes twice */
     GROWTH_CAREFUL = 4,           /* where so much was refused */
+    REFUSAL_SYNCS = 3,            /* complete ones, after which what the service refused is asked for again */
     LISTINGS_AT_ONCE = 4,
     NOT_MODIFIED = 304,
     TOO_MANY_REQUESTS = 429,
@@ -66,7 +68,7 @@ struct sync {
     struct backoff backoff;
     int64_t next_ms;               /* of the next poll, monotonic; CLOCK_FOREVER: none */
     int64_t complete_due_ms;       /* of the next complete poll, monotonic */
-    int64_t last_complete_real_ms; /* of the last complete run without a failure, realtime; 0: never */
+    int64_t last_complete_real_ms; /* of the last complete run that lacked nothing, realtime; 0: never */
 };
 
 /* ---------------------------------------------------------------- one answer */
@@ -78,6 +80,7 @@ struct mail_listing {
     struct mail_service *service;
     struct cancel *cancel;
     const char *inbox_id; /* NULL: all inboxes */
+    const char *name;     /* in words */
     uint32_t inbox;       /* its number */
     bool with_held;       /* what rules of the inbox hold back, too */
     struct email_batch batch;
@@ -295,12 +298,35 @@ static bool ask_to_depth(struct mail_listing *listing, enum sync_depth depth, si
 
 /* ---------------------------------------------------------------- listings */
 
-static void end_listing(struct mail_listing *listing, struct service_result *ret)
+/* A refusal may be a passing fault, so it does not count for ever. */
+static void forget_refusals(struct listing_memory *memory)
+{
+    if (++memory->complete_syncs % REFUSAL_SYNCS == 0)
+        memory->most = 0;
+}
+
+static char *describe_most(const struct mail_listing *listing)
+{
+    char *words;
+    if (asprintf(&words,
+                 "the service lists no more than %u emails of %s at once, so some may be missing "
+                 "(every third complete sync asks for more)",
+                 listing->memory->most, listing->name) < 0)
+        return NULL;
+    return words;
+}
+
+/* Of a list that is not all there is, `ret` has words also where nothing failed. */
+static void end_listing(struct mail_listing *listing, bool is_complete, struct service_result *ret)
 {
     email_batch_release(&listing->batch);
+    if (is_complete)
+        listing->memory->most = 0;
     if (ret->outcome == SERVICE_OK) {
         ret->error = listing->unread;
         ret->detail = TAKE_PTR(listing->words);
+        if (ret->error == 0 && listing->memory->most != 0)
+            ret->detail = describe_most(listing);
     }
     free(listing->words);
 }
@@ -350,13 +376,16 @@ static void list_inbox(struct index *index, struct mail_service *service, uint32
         .service = service,
         .cancel = cancel,
         .inbox_id = view.id,
+        .name = view.name,
         .inbox = inbox,
         .memory = index_find_listing_memory(index, inbox),
         .before = index_count_changes(index, inbox),
     };
+    if (depth == SYNC_COMPLETE)
+        forget_refusals(listing.memory);
     listing.with_held = with_held && !listing.memory->refuses_held;
     bool is_complete = ask_for_inbox(&listing, depth, view.emails + view.held, ret);
-    end_listing(&listing, ret);
+    end_listing(&listing, is_complete, ret);
     if (is_complete && !listing.is_unchanged && ret->error == 0)
         listing.changes += index_remove_unseen(index, inbox, listing.batch.listing, listing.with_held);
     note_shown(&listing, depth, is_complete);
@@ -372,13 +401,14 @@ static void list_all(struct index *index, struct mail_service *service, enum syn
 {
     /* Only mail without an inbox is removed here: where it comes back, the next complete list shows it. */
     struct listing_memory memory = {.most = 0};
-    struct mail_listing listing = {.index = index, .service = service, .cancel = cancel, .memory = &memory};
+    struct mail_listing listing = {
+        .index = index, .service = service, .cancel = cancel, .memory = &memory, .name = "all inboxes"};
     uint32_t of_no_name;
     size_t inboxes;
     size_t emails;
     index_count(index, &inboxes, &emails);
     bool is_complete = ask_to_depth(&listing, depth, emails, ret);
-    end_listing(&listing, ret);
+    end_listing(&listing, is_complete, ret);
     if (!is_complete || listing.is_unchanged || !index_find_inbox_of_no_name(index, &of_no_name))
         return;
     if (ret->error == 0)
@@ -394,7 +424,7 @@ struct sync_run {
 
     pthread_mutex_t lock;   /* of what follows, while several threads list inboxes */
     int error;              /* of the first failure: result_errno_of_listing(); 0: all went well */
-    char *words;            /* that go with it, or NULL */
+    char *words;            /* that go with it, or say what lists lack though nothing failed; or NULL */
     int64_t retry_after_ms; /* what the service asked for; -1: nothing */
     bool has_answer;        /* some request was answered as it should be, or refused for good */
     bool must_wait;         /* the run ended early, or nothing was answered: not to be asked again at once */
@@ -430,8 +460,9 @@ static void report_locked(struct sync_run *run, const struct service_result *res
     int error = result_errno_of_listing(result);
     if (result_is_answer(result))
         run->has_answer = true;
-    if (error != 0 && run->error == 0) {
+    if (run->error == 0 && (error != 0 || (result->detail != NULL && run->words == NULL))) {
         run->error = error;
+        free(run->words);
         run->words = strdup(result_words(result));
     }
     if (error != 0 && concerns_all_locked(run, result))
@@ -458,7 +489,7 @@ static void report_end(struct sync_run *run)
     const char *words = run->words != NULL ? run->words : "the service is in trouble";
     if (run->error == -EINTR)
         return;
-    contact_report_sync(&run->store->contact, run->error != 0 ? words : NULL);
+    contact_report_sync(&run->store->contact, run->error != 0 ? words : run->words);
     if (run->error == 0 || run->has_answer)
         return;
     run->must_wait = true;
@@ -708,7 +739,7 @@ static void run_all_locked(struct sync *sync, enum sync_depth depth)
     pthread_mutex_lock(&sync->lock);
     if (depth == SYNC_COMPLETE && !run.must_wait)
         sync->complete_due_ms = clock_monotonic_ms(sync->clock) + COMPLETE_INTERVAL_MS;
-    if (depth == SYNC_COMPLETE && run.error == 0)
+    if (depth == SYNC_COMPLETE && run.error == 0 && run.words == NULL)
         sync->last_complete_real_ms = clock_realtime_ms(sync->clock);
     plan_next_locked(sync, &run);
     tell_requests_locked(sync, SYNC_ALL, &run);

@@ -946,6 +946,39 @@ static void a_poll_tells_of_a_record_that_cannot_be_read(void **state)
     world_release(&world);
 }
 
+/* What is refused once may be given later; until then nobody is told that all is there. */
+static void a_service_that_refused_large_limits_is_asked_for_more_again(void **state)
+{
+    enum {
+        REFUSALS = 6 /* until the largest limit that is not refused is found */
+    };
+    (void)state;
+    struct store_world world;
+    struct store_status status;
+    world_init_with_alice(&world);
+    world_add_emails(&world, "in-1", 0, 500);
+    fake_service_push(world.fake, FAKE_LIST_EMAILS, (struct fake_outcome){.outcome = SERVICE_OK});
+    for (int i = 0; i < REFUSALS; i++)
+        fake_service_push(world.fake, FAKE_LIST_EMAILS,
+                          (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 404});
+    start_polling(&world);
+    for (int i = 0; i < 2; i++) { /* the complete one, then one of the newest */
+        assert_int_equal(lists(&world), 1 + REFUSALS + i);
+        assert_int_equal(world_count(&world), 100);
+        store_get_status(world.store, &status);
+        assert_false(status.has_synced);
+        assert_non_null(strstr(status.sync_error, "no more than 100 emails of alice@inbox.example"));
+        pass(&world, POLL_MOST_MS);
+    }
+    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(world_count(&world), 500);
+    store_get_status(world.store, &status);
+    assert_true(status.has_synced);
+    assert_string_equal(status.sync_error, "");
+    world_release(&world);
+}
+
 static void a_poll_of_some_removes_nothing_and_the_complete_one_does(void **state)
 {
     (void)state;
@@ -1325,6 +1358,7 @@ int main(void)
         cmocka_unit_test(polls_ask_for_little_and_for_more_while_unknown_mail_comes),
         cmocka_unit_test(a_service_that_refuses_what_a_poll_asks_for_has_not_failed),
         cmocka_unit_test(a_poll_tells_of_a_record_that_cannot_be_read),
+        cmocka_unit_test(a_service_that_refused_large_limits_is_asked_for_more_again),
         cmocka_unit_test(a_poll_of_some_removes_nothing_and_the_complete_one_does),
         cmocka_unit_test(what_came_and_went_between_two_complete_answers_is_removed),
         cmocka_unit_test(what_went_and_came_back_between_two_polls_is_shown),
