@@ -108,7 +108,8 @@ enum {
 struct listing_memory {
     unsigned int most; /* records that the service listed at once, and refused more; 0: it did not */
     unsigned int complete_syncs;  /* by which it is asked for more again now and then */
-    bool refuses_held;            /* the service does not list what it holds back */
+    bool refuses_held;            /* the service refused to list what it holds back */
+    bool with_held;               /* what the answers remembered below are to: whether that was asked for */
     unsigned int complete_limit;  /* of the last list that was complete */
     uint64_t changes_at_complete; /* of the inbox, when it showed that list and nothing else */
     uint64_t changes_at_newest;   /* and when it showed the last answer to the question for the newest */

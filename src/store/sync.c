@@ -30,6 +30,8 @@ enum {
     REFUSAL_SYNCS = 3,            /* complete ones, after which what the service refused is asked for again */
     LISTINGS_AT_ONCE = 4,
     NOT_MODIFIED = 304,
+    BAD_REQUEST = 400,
+    UNPROCESSABLE = 422,
     TOO_MANY_REQUESTS = 429,
 
     COMPLETE_INTERVAL_MS = 15 * 60 * 1000,
@@ -301,8 +303,10 @@ static bool ask_to_depth(struct mail_listing *listing, enum sync_depth depth, si
 /* A refusal may be a passing fault, so it does not count for ever. */
 static void forget_refusals(struct listing_memory *memory)
 {
-    if (++memory->complete_syncs % REFUSAL_SYNCS == 0)
-        memory->most = 0;
+    if (++memory->complete_syncs % REFUSAL_SYNCS != 0)
+        return;
+    memory->most = 0;
+    memory->refuses_held = false;
 }
 
 static char *describe_most(const struct mail_listing *listing)
@@ -346,17 +350,28 @@ static void note_shown(const struct mail_listing *listing, enum sync_depth depth
         memory->changes_at_newest = changes;
 }
 
-/* A service may not know how to tell of what it holds back, and take that for an error. */
+/* To another question than before, the service may not answer that nothing has changed. */
+static void set_with_held(struct mail_listing *listing, bool with_held)
+{
+    struct listing_memory *memory = listing->memory;
+    if (memory->with_held != with_held)
+        memory->changes_at_newest = memory->changes_at_complete = UINT64_MAX;
+    memory->with_held = listing->with_held = with_held;
+}
+
+/* A service may not know how to tell of what it holds back, and take that for an error. Whatever it says
+ * then, it is asked without; that is remembered where it can be about the question. */
 static bool ask_for_inbox(struct mail_listing *listing, enum sync_depth depth, size_t known,
                           struct service_result *ret)
 {
     bool is_complete = ask_to_depth(listing, depth, known, ret);
     if (!listing->with_held || ret->outcome != SERVICE_REJECTED || listing->limit > 0)
         return is_complete;
+    bool is_refused = ret->http_status == BAD_REQUEST || ret->http_status == UNPROCESSABLE;
     service_result_release(ret);
-    listing->with_held = false;
+    set_with_held(listing, false);
     is_complete = ask_to_depth(listing, depth, known, ret);
-    listing->memory->refuses_held = ret->outcome == SERVICE_OK;
+    listing->memory->refuses_held = is_refused && ret->outcome == SERVICE_OK;
     return is_complete;
 }
 
@@ -383,7 +398,7 @@ static void list_inbox(struct index *index, struct mail_service *service, uint32
     };
     if (depth == SYNC_COMPLETE)
         forget_refusals(listing.memory);
-    listing.with_held = with_held && !listing.memory->refuses_held;
+    set_with_held(&listing, with_held && !listing.memory->refuses_held);
     bool is_complete = ask_for_inbox(&listing, depth, view.emails + view.held, ret);
     end_listing(&listing, is_complete, ret);
     if (is_complete && !listing.is_unchanged && ret->error == 0)

@@ -173,7 +173,7 @@ static struct fake_answer *find_answer_locked(struct fake_service *fake, const s
         bool same_inbox = query->inbox_id == NULL
                               ? answer->inbox_id == NULL
                               : answer->inbox_id != NULL && strcmp(query->inbox_id, answer->inbox_id) == 0;
-        if (same_inbox && answer->limit == query->limit)
+        if (same_inbox && answer->limit == query->limit && answer->with_invalid == query->with_invalid)
             break;
     }
     return answer;
@@ -187,6 +187,7 @@ static void remember_answer_locked(struct fake_service *fake, const struct email
         answer = fake_must(calloc(1, sizeof(*answer)));
         answer->inbox_id = query->inbox_id == NULL ? NULL : fake_must(strdup(query->inbox_id));
         answer->limit = query->limit;
+        answer->with_invalid = query->with_invalid;
         answer->next = fake->answers;
         fake->answers = answer;
     }

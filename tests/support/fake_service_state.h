@@ -55,6 +55,7 @@ struct fake_answer { /* the last whole one to a query */
     struct fake_answer *next;
     char *inbox_id; /* or NULL */
     unsigned int limit;
+    bool with_invalid;
     json_t *records;
 };
 

@@ -41,6 +41,7 @@ static int tear_down(void **state)
 
 #define VALID "20261120T100000Z_valid_00000001.json"
 #define SPF "20261120T100000Z_spf-fail_00000002.json"
+#define DKIM "20261120T100000Z_dkim-fail_00000005.json"
 #define BLOCKED "20261120T100000Z_blocked-from-address_00000003.json"
 #define ALICE "alice@inbox.example"
 
@@ -146,8 +147,39 @@ static void a_service_that_refuses_to_tell_is_asked_without(void **state)
     assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 2);
     assert_int_equal(world_count(world), 3);
     assert_held(world, SPF); /* nobody said that it is gone */
+    /* It was one refusal, and may have been about something else: it does not count for ever. */
     assert_int_equal(world_sync(world), 0);
-    assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 3);
+    assert_int_equal(world_sync(world), 0);
+    assert_held(world, SPF " " DKIM);
+}
+
+/* Then it was no refusal of that question. */
+static void a_service_that_finds_nothing_once_tells_the_next_time(void **state)
+{
+    struct store_world *world = *state;
+    fake_service_push(world->fake, FAKE_LIST_EMAILS,
+                      (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 404});
+    add(world, "00000005", "dkim_fail", "false");
+    assert_int_equal(world_sync(world), 0);
+    assert_held(world, SPF);
+    assert_int_equal(world_sync(world), 0);
+    assert_held(world, SPF " " DKIM);
+}
+
+/* What the service answers with in between says nothing of the list before. */
+static void mail_that_left_while_the_service_did_not_tell_comes_back(void **state)
+{
+    struct store_world *world = *state;
+    fake_service_use_etags(world->fake);
+    assert_int_equal(world_sync(world), 0);
+    fake_service_push(world->fake, FAKE_LIST_EMAILS,
+                      (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 404});
+    fake_service_remove_email(world->fake, "00000003");
+    assert_int_equal(world_sync(world), 0);
+    assert_emails(world, ALICE, VALID);
+    add(world, "00000003", "blocked_from_address", "true");
+    assert_int_equal(world_sync(world), 0);
+    assert_emails(world, ALICE, BLOCKED " " VALID);
 }
 
 static void new_mail_that_is_held_back_is_no_news(void **state)
@@ -264,6 +296,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(it_costs_no_request_of_its_own, set_up, tear_down),
         cmocka_unit_test(a_core_server_shows_whatever_it_lists),
         cmocka_unit_test_setup_teardown(a_service_that_refuses_to_tell_is_asked_without, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_service_that_finds_nothing_once_tells_the_next_time, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(mail_that_left_while_the_service_did_not_tell_comes_back, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(new_mail_that_is_held_back_is_no_news, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_mark_moves_an_email_and_tells, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_mark_by_somebody_else_is_seen_by_the_next_sync, set_up, tear_down),
