@@ -110,6 +110,7 @@ struct listing_memory {
     unsigned int complete_syncs;  /* by which it is asked for more again now and then */
     bool refuses_held;            /* the service refused to list what it holds back */
     bool with_held;               /* what the answers remembered below are to: whether that was asked for */
+    bool was_empty;               /* emails are known, and the last answer had none: the next one decides */
     unsigned int complete_limit;  /* of the last list that was complete */
     uint64_t changes_at_complete; /* of the inbox, when it showed that list and nothing else */
     uint64_t changes_at_newest;   /* and when it showed the last answer to the question for the newest */

@@ -91,6 +91,7 @@ struct mail_listing {
     char *words;          /* that go with it; owned */
     unsigned int unknown; /* records in it that were not known, or not as they are now */
     unsigned int limit;   /* of the last question that was answered */
+    unsigned int count;   /* of the records in that answer */
     uint64_t before;      /* the changes of the inbox when this began */
     uint64_t changes;     /* that this has made */
     bool is_unchanged;    /* the last answer: as the one before to the same question */
@@ -186,6 +187,7 @@ static unsigned int ask(struct mail_listing *listing, unsigned int limit, bool m
     listing->is_unchanged = ret->outcome == SERVICE_OK && ret->http_status == NOT_MODIFIED;
     if (ret->outcome == SERVICE_OK) {
         listing->limit = limit;
+        listing->count = count;
         listing->unread = ret->error;
         free(listing->words);
         listing->words = TAKE_PTR(ret->detail);
@@ -350,13 +352,31 @@ static void note_shown(const struct mail_listing *listing, enum sync_depth depth
         memory->changes_at_newest = changes;
 }
 
-/* To another question than before, the service may not answer that nothing has changed. */
+/* The next answers may not be that nothing has changed. */
+static void forget_answers(struct listing_memory *memory)
+{
+    memory->changes_at_newest = memory->changes_at_complete = UINT64_MAX;
+}
+
+/* The answers before were to another question. */
 static void set_with_held(struct mail_listing *listing, bool with_held)
 {
     struct listing_memory *memory = listing->memory;
     if (memory->with_held != with_held)
-        memory->changes_at_newest = memory->changes_at_complete = UINT64_MAX;
+        forget_answers(memory);
     memory->with_held = listing->with_held = with_held;
+}
+
+/* That an inbox with emails has none any more is believed when two listings in a row say so: nothing deletes
+ * mail at the service, and one wrong answer must not empty Maildirs that are copied elsewhere. */
+static bool must_confirm_empty(const struct mail_listing *listing, uint32_t inbox, bool is_complete)
+{
+    struct listing_memory *memory = index_find_listing_memory(listing->index, inbox);
+    struct inbox_view view;
+    bool is_empty = is_complete && listing->count == 0 && index_get_inbox(listing->index, inbox, &view) &&
+                    view.emails + view.held > 0;
+    memory->was_empty = is_empty && !memory->was_empty;
+    return memory->was_empty;
 }
 
 /* A service may not know how to tell of what it holds back, and take that for an error. Whatever it says
@@ -401,9 +421,12 @@ static void list_inbox(struct index *index, struct mail_service *service, uint32
     set_with_held(&listing, with_held && !listing.memory->refuses_held);
     bool is_complete = ask_for_inbox(&listing, depth, view.emails + view.held, ret);
     end_listing(&listing, is_complete, ret);
-    if (is_complete && !listing.is_unchanged && ret->error == 0)
+    bool must_confirm = must_confirm_empty(&listing, inbox, is_complete);
+    if (is_complete && !must_confirm && !listing.is_unchanged && ret->error == 0)
         listing.changes += index_remove_unseen(index, inbox, listing.batch.listing, listing.with_held);
     note_shown(&listing, depth, is_complete);
+    if (must_confirm)
+        forget_answers(listing.memory);
     if (listing.with_held && ret->outcome == SERVICE_OK)
         index_note_held_shown(index);
     if (is_complete || (depth == SYNC_COMPLETE && ret->outcome == SERVICE_OK))
@@ -426,7 +449,7 @@ static void list_all(struct index *index, struct mail_service *service, enum syn
     end_listing(&listing, is_complete, ret);
     if (!is_complete || listing.is_unchanged || !index_find_inbox_of_no_name(index, &of_no_name))
         return;
-    if (ret->error == 0)
+    if (!must_confirm_empty(&listing, of_no_name, is_complete) && ret->error == 0)
         index_remove_unseen(index, of_no_name, listing.batch.listing, true);
     index_end_quiet(index, of_no_name);
 }

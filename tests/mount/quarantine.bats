@@ -73,8 +73,10 @@ attributes_are_true() { # PATH...
     done
   done
   equal "$(find "$inbox/.invalid" -name '*.json' | wc -l)" 2
-  # All of it goes.
+  # All of it goes, once two answers in a row have nothing.
   server_answers email '{"body": []}'
+  refresh
+  equal "$(find "$inbox/.invalid" -name '*.json' | wc -l)" 2
   refresh
   equal "$(find "$inbox/.invalid" -name '*.json' | wc -l)" 0
   attributes_are_true "$inbox" "$inbox/.invalid" "$inbox/index.jsonl" "$inbox/inbox.json"

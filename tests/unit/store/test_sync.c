@@ -80,6 +80,7 @@ static void what_returns_has_its_name_again(void **state)
         assert_emails(&world, "alice@inbox.example", MAIL_1);
         fake_service_remove_email(world.fake, "00000001");
         assert_int_equal(world_sync(&world), 0);
+        assert_int_equal(world_sync(&world), 0); /* an empty answer is not believed at once */
         assert_emails(&world, "alice@inbox.example", "");
     }
     assert_changes(&world, "inbox 0 added;inbox 0 changed;email 0 removed;email 0 returned;email 0 removed;");
@@ -1037,6 +1038,56 @@ static void what_went_and_came_back_between_two_polls_is_shown(void **state)
     world_release(&world);
 }
 
+static void an_empty_answer_removes_nothing_until_the_next_one_is_empty(void **state)
+{
+    enum {
+        EMAILS = 20
+    };
+    (void)state;
+    struct store_world world;
+    world_init_with_alice(&world);
+    fake_service_use_etags(world.fake);
+    world_add_emails(&world, "in-1", 0, EMAILS);
+    start_polling(&world);
+    world_forget(&world);
+    for (int round = 0; round < 4; round++) { /* one empty poll, one empty complete sync, and then two */
+        for (unsigned int i = 0; i < EMAILS; i++)
+            remove_email(&world, i);
+        if (round % 2 == 0)
+            pass(&world, POLL_MOST_MS);
+        else
+            assert_int_equal(world_sync(&world), 0);
+        assert_int_equal(world_count(&world), EMAILS);
+        if (round >= 2)
+            pass(&world, POLL_MOST_MS);
+        assert_int_equal(world_count(&world), round < 2 ? EMAILS : 0);
+        world_add_emails(&world, "in-1", 0, EMAILS);
+        pass(&world, POLL_MOST_MS);
+        assert_int_equal(world_count(&world), EMAILS);
+        if (round < 2)
+            assert_changes(&world, "");
+    }
+    assert_events(&world, "");
+    world_release(&world);
+}
+
+static void an_empty_answer_for_all_removes_nothing_until_the_next_one_is_empty(void **state)
+{
+    (void)state;
+    struct store_world world;
+    world_init(&world);
+    fake_service_set(world.fake, FAKE_LIST_INBOXES, (struct fake_outcome){.outcome = SERVICE_ABSENT});
+    fake_service_add_email(world.fake, "", "{\"id\": \"00000003\", \"subject\": \"Nowhere\"}");
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    fake_service_remove_email(world.fake, "00000003");
+    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(world_count(&world), 1);
+    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(world_count(&world), 0);
+    world_release(&world);
+}
+
 /* ---------------------------------------------------------------- outages */
 
 static void an_outage_is_told_once_and_so_is_its_end(void **state)
@@ -1362,6 +1413,8 @@ int main(void)
         cmocka_unit_test(a_poll_of_some_removes_nothing_and_the_complete_one_does),
         cmocka_unit_test(what_came_and_went_between_two_complete_answers_is_removed),
         cmocka_unit_test(what_went_and_came_back_between_two_polls_is_shown),
+        cmocka_unit_test(an_empty_answer_removes_nothing_until_the_next_one_is_empty),
+        cmocka_unit_test(an_empty_answer_for_all_removes_nothing_until_the_next_one_is_empty),
         cmocka_unit_test(an_outage_is_told_once_and_so_is_its_end),
         cmocka_unit_test(a_service_that_has_too_much_to_do_is_there),
         cmocka_unit_test(what_others_find_out_is_looked_into_where_it_is_news),
