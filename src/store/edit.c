@@ -230,11 +230,17 @@ static bool shows_as(struct index *index, uint32_t email, bool is_valid)
     return index_get_email(index, email, &view) && view.is_held == !is_valid;
 }
 
-/* Without a record in the answer the inbox has to be listed again. */
-static int list_again(struct store *store, uint32_t inbox, struct cancel *cancel)
+/* Without a record in the answer the inbox has to be listed again. What does not come in time comes later:
+ * the kernel keeps the folder locked meanwhile, for everybody. */
+static int list_again(struct store *store, const struct email_view *email, const char *id, int64_t until_ms,
+                      struct cancel *cancel, char **ret_reason)
 {
-    _cleanup_free_ char *reason = NULL;
-    return sync_wait(store->sync, inbox, cancel, &reason);
+    _cleanup_free_ char *words = NULL;
+    int error = sync_wait(store->sync, email->inbox, until_ms, cancel, &words);
+    if (error == 0)
+        return 0;
+    sync_request(store->sync, email->inbox, SYNC_COMPLETE);
+    return refuse_mark(store, email, id, error, words != NULL ? words : strerror(-error), ret_reason);
 }
 
 int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct cancel *cancel,
@@ -244,6 +250,7 @@ int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct 
     struct email_view view;
     struct email_record record = {.key = NULL};
     struct service_result result;
+    int64_t until_ms = clock_monotonic_ms(index->clock) + MARK_TIMEOUT_MS;
     const char *id = index_email_id(index, email);
     if (id == NULL || !index_get_email(index, email, &view))
         return reason_give(ret_reason, -EPERM, "this email has no id");
@@ -253,7 +260,7 @@ int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct 
     if (error != 0)
         error = refuse_mark(store, &view, id, error, result_words(&result), ret_reason);
     else if (!take_record(index, view.inbox, id, &record))
-        error = list_again(store, view.inbox, cancel);
+        error = list_again(store, &view, id, until_ms, cancel, ret_reason);
     if (error == 0 && !shows_as(index, email, is_valid))
         error = refuse_mark(store, &view, id, -EPERM,
                             is_valid ? "the service holds this email back all the same"

@@ -465,7 +465,8 @@ static bool fetch_unknown(struct search *search)
     if (is_due)
         searcher->synced_ms = now_ms;
     pthread_mutex_unlock(&searcher->lock);
-    return is_due && sync_wait(store->sync, search->unknown_inbox, search->cancel, &reason) == 0;
+    return is_due &&
+           sync_wait(store->sync, search->unknown_inbox, CLOCK_FOREVER, search->cancel, &reason) == 0;
 }
 
 static void search_service(struct search *search)

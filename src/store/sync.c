@@ -920,31 +920,33 @@ static bool take_out(struct sync_request **list, const struct sync_request *requ
     return false;
 }
 
-static void wait_locked(struct sync *sync, struct sync_request *request, struct cancel *cancel)
+static void wait_locked(struct sync *sync, struct sync_request *request, int64_t until_ms,
+                        struct cancel *cancel)
 {
     int error = 0;
     append(&sync->waiting, request);
     pthread_cond_broadcast(&sync->changed);
     while (!request->is_done && !sync->is_stopping && error == 0)
-        error = wait_until(sync->clock, &sync->changed, &sync->lock, CLOCK_FOREVER, cancel);
+        error = wait_until(sync->clock, &sync->changed, &sync->lock, until_ms, cancel);
     if (request->is_done)
         return;
     if (!take_out(&sync->waiting, request))
         take_out(&sync->running, request);
-    request->error = -EINTR;
+    request->error = error == -ETIMEDOUT ? -EHOSTUNREACH : -EINTR;
 }
 
-int sync_wait(struct sync *sync, uint32_t inbox, struct cancel *cancel, char **ret_reason)
+int sync_wait(struct sync *sync, uint32_t inbox, int64_t until_ms, struct cancel *cancel, char **ret_reason)
 {
     struct sync_request request = {.inbox = inbox, .depth = SYNC_COMPLETE, .is_awaited = true};
     pthread_mutex_lock(&sync->lock);
-    wait_locked(sync, &request, cancel);
+    wait_locked(sync, &request, until_ms, cancel);
     pthread_mutex_unlock(&sync->lock);
     if (request.error == 0) {
         free(request.words);
         return 0;
     }
-    *ret_reason = request.words != NULL ? request.words : strdup("interrupted");
+    const char *words = request.error == -EINTR ? "interrupted" : "the service did not list the mail in time";
+    *ret_reason = request.words != NULL ? request.words : strdup(words);
     return request.error;
 }
 
@@ -994,7 +996,7 @@ int store_sync(struct store *store, const char *inbox_name, struct cancel *cance
             return reason_give(ret_reason, -ENOENT, "there is no inbox of this name");
         inbox = view.number;
     }
-    int error = sync_wait(store->sync, inbox, cancel, ret_reason);
+    int error = sync_wait(store->sync, inbox, CLOCK_FOREVER, cancel, ret_reason);
     if (error == 0 && inbox == SYNC_ALL && contents_await_probe(store->contents, cancel) != 0)
         error = reason_give(ret_reason, -EINTR, "interrupted");
     return error;

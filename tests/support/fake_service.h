@@ -41,7 +41,7 @@ struct fake_outcome {
     int64_t retry_after_ms; /* 0: nothing asked for (-1 in the result) */
     const char *detail;     /* NULL with another outcome: some words. Copied */
     const char *id;         /* upsert, upload, send: the id answered; NULL: one made up. Copied */
-    bool without_id;        /* upsert, upload, send: OK, but the answer carries no id */
+    bool without_id;        /* upsert, upload, send: OK, but the answer carries no id; mark: no record */
     bool happens;           /* upsert, upload, send: it takes effect although the outcome is not OK */
     const char *of;         /* list_emails: of this inbox's list alone, content, attachment, raw: of this
                                email alone; NULL: any. A literal */

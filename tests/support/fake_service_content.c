@@ -145,7 +145,7 @@ void fake_mark_email(struct mail_service *service, const char *email_id, bool is
         outcome = (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 404, .error = ENOENT};
     if (email != NULL && (outcome.outcome == SERVICE_OK || outcome.happens))
         json_object_set_new(email->record, "user_mark_status", json_boolean(is_valid));
-    if (email != NULL && outcome.outcome == SERVICE_OK) {
+    if (email != NULL && outcome.outcome == SERVICE_OK && !outcome.without_id) {
         _cleanup_free_ char *text = fake_must(json_dumps(email->record, JSON_COMPACT));
         if (email_record_from_text(text, strlen(text), ret_record) != 0)
             abort();

@@ -2,6 +2,7 @@
 /*
  * Mail that the service holds back: kept apart, moved by marks.
  */
+#include "base/thread.h"
 #include "unit/store/store_world.h"
 
 static const struct service_capabilities extended = {.inbox_list = CAPABILITY_PRESENT};
@@ -278,6 +279,53 @@ static void a_failed_mark_moves_nothing(void **state)
     }
 }
 
+struct marking {
+    struct store_world *world;
+    uint32_t email;
+    int result;
+};
+
+static void *mark_in_thread(void *argument)
+{
+    struct marking *marking = argument;
+    marking->result = mark(marking->world, marking->email, true);
+    return NULL;
+}
+
+/* The list, from which the outcome is to be learned then, may take longer than a mark has time. */
+static void a_mark_that_is_answered_without_a_record_ends_in_time(void **state)
+{
+    struct store_world *world = *state;
+    struct marking marking = {.world = world, .email = held(world, SPF)};
+    struct email_view view;
+    pthread_t thread;
+    fake_service_push(world->fake, FAKE_MARK, (struct fake_outcome){.without_id = true});
+    assert_int_equal(mark(world, marking.email, true), 0);
+    assert_int_equal(shown(world, SPF), marking.email);
+
+    assert_int_equal(mark(world, marking.email, false), 0);
+    world_forget(world);
+    unsigned int lists = fake_service_count(world->fake, FAKE_LIST_EMAILS);
+    fake_service_push(world->fake, FAKE_MARK, (struct fake_outcome){.without_id = true});
+    fake_service_close_gate(world->fake, FAKE_LIST_EMAILS);
+    assert_int_equal(thread_start(&thread, "mark", mark_in_thread, &marking), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_LIST_EMAILS, 1);
+    fake_clock_await_waiters(&world->clock, 1);
+    fake_clock_advance(&world->clock, 4999);
+    fake_clock_await_waiters(&world->clock, 1);
+    fake_clock_advance(&world->clock, 1);
+    pthread_join(thread, NULL);
+    assert_int_equal(marking.result, -EHOSTUNREACH);
+    assert_held(world, SPF);
+    assert_events(world, "refused inboxes/" ALICE "/.invalid/" SPF
+                         " 00000002 the service did not list the mail in time;");
+
+    /* The list goes on, and comes once more. */
+    fake_service_open_gate(world->fake, FAKE_LIST_EMAILS);
+    fake_service_wait_count(world->fake, FAKE_LIST_EMAILS, lists + 2);
+    assert_true(store_find_email(world->store, world_inbox(world, ALICE), SPF, &view));
+}
+
 static void what_is_gone_leaves_both(void **state)
 {
     struct store_world *world = *state;
@@ -307,6 +355,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(mail_that_stays_valid_cannot_be_moved, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_failed_mark_moves_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_mark_that_is_answered_without_a_record_ends_in_time, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(what_is_gone_leaves_both, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
