@@ -156,90 +156,67 @@ int64_t outbox_folder_changed_ms(struct outbox *outbox, enum outbox_folder folde
 
 /* ---------------------------------------------------------------- listing */
 
-struct ordered_entry {
-    struct outbox_entry entry; /* first: sorted as such */
-    uint64_t order;
-};
-
-static void free_entry(struct outbox_entry *entry)
-{
-    free(entry->name);
-    free(entry->id);
-}
-
 static int compare_entries(const void *one, const void *other)
 {
-    const struct ordered_entry *a = one;
-    const struct ordered_entry *b = other;
+    const struct outbox_entry *a = one;
+    const struct outbox_entry *b = other;
     if (a->order != b->order)
         return a->order < b->order ? -1 : 1;
-    return (int)a->entry.stat.aspect - (int)b->entry.stat.aspect;
+    return (int)a->stat.aspect - (int)b->stat.aspect;
 }
 
-static int add_entry(struct ordered_entry *entry, const struct item *item, enum outbox_aspect aspect)
+static int add_entry(struct outbox_listing *listing, const struct item *item, enum outbox_aspect aspect)
 {
+    struct outbox_entry entry = {.order = item->envelope.order};
     const char *suffix = aspect == OUTBOX_RECEIPT ? RECEIPT_SUFFIX : "";
-    if (asprintf(&entry->entry.name, "%s%s", item->envelope.name, suffix) < 0)
+    if (asprintf(&entry.name, "%s%s", item->envelope.name, suffix) < 0)
         return -ENOMEM;
     if (aspect == OUTBOX_CONTENT && item->envelope.id != NULL &&
-        (entry->entry.id = strdup(item->envelope.id)) == NULL) {
-        free(entry->entry.name);
+        (entry.id = strdup(item->envelope.id)) == NULL) {
+        free(entry.name);
         return -ENOMEM;
     }
-    item_stat(item, aspect, &entry->entry.stat);
-    entry->order = item->envelope.order;
+    item_stat(item, aspect, &entry.stat);
+    listing->entries[listing->len++] = entry;
     return 0;
 }
 
 static int collect_entries_locked(struct outbox *outbox, enum outbox_folder folder,
-                                  struct ordered_entry **ret_entries, size_t *ret_len)
+                                  struct outbox_listing *listing)
 {
-    size_t count = outbox->table.folders[folder].names.len;
-    struct ordered_entry *entries = calloc(2 * count + 1, sizeof(*entries));
     size_t position = 0;
-    int error = entries == NULL ? -ENOMEM : 0;
     const struct item *item;
-    *ret_entries = entries;
+    listing->entries = calloc(2 * outbox->table.folders[folder].names.len + 1, sizeof(*listing->entries));
+    int error = listing->entries == NULL ? -ENOMEM : 0;
     while (error == 0 && (item = item_table_next(&outbox->table, folder, &position)) != NULL) {
-        error = add_entry(&entries[*ret_len], item, OUTBOX_CONTENT);
-        if (error == 0)
-            (*ret_len)++;
-        if (error == 0 && item_state_has_receipt(item->state)) {
-            error = add_entry(&entries[*ret_len], item, OUTBOX_RECEIPT);
-            if (error == 0)
-                (*ret_len)++;
-        }
+        error = add_entry(listing, item, OUTBOX_CONTENT);
+        if (error == 0 && item_state_has_receipt(item->state))
+            error = add_entry(listing, item, OUTBOX_RECEIPT);
     }
     return error;
 }
 
 int outbox_list(struct outbox *outbox, enum outbox_folder folder, struct outbox_listing *ret)
 {
-    _cleanup_free_ struct ordered_entry *entries = NULL;
     struct outbox_listing listing = {NULL, 0};
     pthread_mutex_lock(&outbox->lock);
-    int error = collect_entries_locked(outbox, folder, &entries, &listing.len);
+    int error = collect_entries_locked(outbox, folder, &listing);
     pthread_mutex_unlock(&outbox->lock);
-    if (error == 0) {
-        qsort(entries, listing.len, sizeof(*entries), compare_entries);
-        listing.entries = calloc(listing.len + 1, sizeof(*listing.entries));
-        error = listing.entries == NULL ? -ENOMEM : 0;
+    if (error != 0) {
+        outbox_listing_release(&listing);
+        return error;
     }
-    for (size_t i = 0; i < listing.len; i++) {
-        if (error == 0)
-            listing.entries[i] = entries[i].entry;
-        else
-            free_entry(&entries[i].entry);
-    }
-    if (error == 0)
-        *ret = listing;
-    return error;
+    qsort(listing.entries, listing.len, sizeof(*listing.entries), compare_entries);
+    *ret = listing;
+    return 0;
 }
 
 void outbox_listing_release(struct outbox_listing *listing)
 {
-    for (size_t i = 0; i < listing->len; i++)
-        free_entry(&listing->entries[i]);
+    for (size_t i = 0; i < listing->len; i++) {
+        free(listing->entries[i].name);
+        free(listing->entries[i].id);
+    }
     free(listing->entries);
     *listing = (struct outbox_listing){NULL, 0};
 }

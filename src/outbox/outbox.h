@@ -53,11 +53,12 @@ struct outbox_stat {
 
 struct outbox_entry {
     char *name;
-    char *id; /* what the service calls it; NULL: nothing, or not known. Of a receipt: NULL */
+    char *id;       /* what the service calls it; NULL: nothing, or not known. Of a receipt: NULL */
+    uint64_t order; /* grows from hand-in to hand-in, and stays in sent/ and failed/ */
     struct outbox_stat stat;
 };
 
-struct outbox_listing { /* a snapshot, in order of hand-in */
+struct outbox_listing { /* a snapshot, in order of hand-in, a receipt behind its content */
     struct outbox_entry *entries;
     size_t len;
 };

@@ -295,17 +295,40 @@ static bool is_listed_as_item(struct tree *tree, const struct map *ids, const st
            outbox_find(tree->outbox, OUTBOX_FOLDER_SENT, view->name, &stat);
 }
 
-/* Mail that was sent elsewhere stands behind what went out from here. */
-static void read_sent_records(const struct tree_dir *dir, const struct items_listing *listing,
-                              uint64_t position)
+/* The kernel may come in the middle first: when what it had cached of the listing is gone. So a position is
+ * not that in a listing: it is made of the order of hand-in. Mail that was sent elsewhere stands behind all
+ * items, at positions of the store's: orders and the numbers in inodes are counted together, to 2^58. */
+#define POSITION_SENT_RECORDS (UINT64_C(1) << 62)
+
+static uint64_t position_of(const struct outbox_entry *entry)
+{
+    return 2 * entry->order + (entry->stat.aspect == OUTBOX_RECEIPT);
+}
+
+/* The first entry at this position or behind it. */
+static size_t find_entry(const struct outbox_listing *items, uint64_t position)
+{
+    size_t from = 0;
+    size_t to = items->len;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        if (position_of(&items->entries[middle]) < position)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+static void read_sent_records(const struct tree_dir *dir, const struct map *ids, uint64_t position)
 {
     struct email_view view;
     struct tree *tree = dir->tree;
-    uint64_t next = position;
+    uint64_t next = position > POSITION_SENT_RECORDS ? position - POSITION_SENT_RECORDS : 0;
     while (store_list_sent(tree->store, next, &view, &next, 1) == 1)
-        if (!is_listed_as_item(tree, &listing->ids, &view) &&
+        if (!is_listed_as_item(tree, ids, &view) &&
             !dir_put_name(dir, view.name, node_ino(NODE_SENT_RECORD, view.number), S_IFREG,
-                          next + listing->items.len))
+                          POSITION_SENT_RECORDS + next))
             return;
 }
 
@@ -314,18 +337,17 @@ static int read_items(struct tree_dir *dir, uint64_t position)
 {
     struct items_listing *listing = dir->state;
     struct tree_entry entry;
-    /* The kernel may come in the middle first: when what it had cached of the listing is gone. */
     int error = position == 0 || listing->items.entries == NULL ? list_anew(dir, listing) : 0;
     if (error != 0)
         return error;
-    for (; position < listing->items.len; position++) {
-        const struct outbox_entry *item = &listing->items.entries[position];
+    for (size_t i = find_entry(&listing->items, position); i < listing->items.len; i++) {
+        const struct outbox_entry *item = &listing->items.entries[i];
         fill_item(dir->tree, &item->stat, item->stat.folder, &entry);
-        if (!dir_put_name(dir, item->name, entry.ino, S_IFREG, position + 1))
+        if (!dir_put_name(dir, item->name, entry.ino, S_IFREG, position_of(item) + 1))
             return 0;
     }
     if (folder_of(dir->ino) == OUTBOX_FOLDER_SENT)
-        read_sent_records(dir, listing, position - listing->items.len);
+        read_sent_records(dir, &listing->ids, position);
     return 0;
 }
 

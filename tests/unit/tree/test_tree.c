@@ -498,20 +498,71 @@ static void a_draft_is_sent_by_renaming_it(void **state)
     assert_string_equal(again, message);
 }
 
-static void a_listing_of_sent_goes_on_where_the_kernel_lost_what_it_had_of_it(void **state)
+static void send_as(struct tree_fixture *fixture, const char *name)
 {
-    enum {
-        BEHIND_DOTS_AND_ONE = 3
-    };
-    struct tree_fixture *fixture = *state;
-    struct fixture_names names = {.at_most = 0};
-    struct tree_dir *dir = NULL;
-    assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "hello", 0), 0);
+    int drafts = file_open_dir(fixture->dir.fd, "drafts");
+    assert_int_equal(file_replace_at(drafts, "draft", message, strlen(message), 0600), 0);
+    close(drafts);
+    assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", name, 0), 0);
     assert_int_equal(tree_sync_folder(fixture->tree, &nobody, fixture_ino(fixture, "outbox")), 0);
+}
+
+/* The service tells of one more that was sent elsewhere, with this id. */
+static void send_elsewhere(struct tree_fixture *fixture, const char *id)
+{
+    static const struct service_capabilities extended = {.inbox_list = CAPABILITY_PRESENT};
+    char json[128];
+    char *reason = NULL;
+    snprintf(json, sizeof(json), "{\"id\": \"%s\", \"date\": \"2026-11-20T10:00:00Z\"}", id);
+    fake_service_set_capabilities(fixture->fake, &extended);
+    fake_service_add_outbound(fixture->fake, "i1", json);
+    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+}
+
+static void remove_sent(struct tree_fixture *fixture, const char *name)
+{
+    int error; /* the sender may still hold the item for a moment */
+    while ((error = tree_unlink(fixture->tree, &nobody, fixture_ino(fixture, "sent"), name)) == -EBUSY)
+        sched_yield();
+    assert_int_equal(error, 0);
+}
+
+/* What is listed of sent/ from a position on, or up to `at_most` names. */
+static struct fixture_names list_sent(struct tree_fixture *fixture, uint64_t position, size_t at_most)
+{
+    struct fixture_names names = {.at_most = at_most};
+    struct tree_dir *dir = NULL;
     assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, "sent"), &dir), 0);
-    assert_int_equal(tree_read_dir(dir, BEHIND_DOTS_AND_ONE, fixture_take_name, &names), 0);
+    assert_int_equal(tree_read_dir(dir, position, fixture_take_name, &names), 0);
     tree_release_dir(dir);
-    assert_string_equal(names.text, "hello.receipt.json ");
+    return names;
+}
+
+/* The kernel loses what it has of the listing when a name is removed: then it asks in the middle first. */
+static void a_listing_of_sent_goes_on_behind_what_was_listed_whatever_is_removed(void **state)
+{
+    static const char listed[] = ". .. a a.receipt.json b b.receipt.json c c.receipt.json ";
+    struct tree_fixture *fixture = *state;
+    send_as(fixture, "a");
+    send_as(fixture, "b");
+    send_as(fixture, "c");
+    send_elsewhere(fixture, "00000001");
+    send_elsewhere(fixture, "00000002");
+    struct fixture_names whole = list_sent(fixture, 0, 0);
+    assert_memory_equal(whole.text, listed, strlen(listed));
+    struct fixture_names to_b = list_sent(fixture, 0, 5);
+    struct fixture_names to_first_elsewhere = list_sent(fixture, 0, 9);
+
+    remove_sent(fixture, "a");
+    struct fixture_names rest = list_sent(fixture, to_b.next, 0);
+    assert_string_equal(rest.text, strstr(whole.text, "b.receipt.json"));
+    remove_sent(fixture, "b");
+    send_as(fixture, "d");
+    rest = list_sent(fixture, to_b.next, 0);
+    assert_memory_equal(rest.text, "c c.receipt.json d d.receipt.json 2026", 38);
+    rest = list_sent(fixture, to_first_elsewhere.next, 0);
+    assert_non_null(strstr(rest.text, "_00000002.json "));
+    assert_ptr_equal(strchr(rest.text, ' '), rest.text + strlen(rest.text) - 1);
 }
 
 static void what_cannot_be_sent_stays_a_draft(void **state)
@@ -940,7 +991,7 @@ int main(void)
                                         fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(mail_stays_where_it_is, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(a_draft_is_sent_by_renaming_it, fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(a_listing_of_sent_goes_on_where_the_kernel_lost_what_it_had_of_it,
+        cmocka_unit_test_setup_teardown(a_listing_of_sent_goes_on_behind_what_was_listed_whatever_is_removed,
                                         fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(what_cannot_be_sent_stays_a_draft, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(a_folder_that_cannot_be_removed_stays_what_it_was, fixture_set_up,
