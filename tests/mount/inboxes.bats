@@ -198,17 +198,19 @@ record() { # ADDRESS
   record "$ALICE" | jq -e '.allow_bcc == false and .allow_cc == false'
 }
 
-@test "tee, dd, rsync and a program that writes JSON change inbox.json; what replaces files cannot" {
+@test "tee, dd, rsync, cp -p and a program that writes JSON change inbox.json; what replaces files cannot" {
   start_mount
   mkdir "$MOUNT/inboxes/$ALICE"
   refresh
   local file=$MOUNT/inboxes/$ALICE/inbox.json name
-  for name in tee dd rsync; do
+  for name in tee dd rsync "rsync -a" "cp -p"; do
     jq --arg name "$name" '.name = $name' "$file" >"$DIR/new.json"
+    chmod 640 "$DIR/new.json"
     case $name in
       tee) tee "$file" <"$DIR/new.json" >"$DIR/copy" ;;
       dd) dd if="$DIR/new.json" of="$file" bs=50 status=none ;;
-      rsync) rsync --inplace "$DIR/new.json" "$file" ;;
+      rsync*) $name --inplace "$DIR/new.json" "$file" ;;
+      cp*) $name "$DIR/new.json" "$file" ;;
     esac
     record "$ALICE" | jq -e --arg name "$name" '.name == $name'
   done

@@ -413,7 +413,7 @@ static void files_open_as_the_contract_says(void **state)
 static void attributes_of_what_is_not_the_users_stay(void **state)
 {
     static const char *const paths[] = {"", "README", "inboxes", "inboxes/alice@inbox.example",
-                                        "inboxes/alice@inbox.example/inbox.json"};
+                                        "inboxes/alice@inbox.example/index.jsonl"};
     const struct tree_change mode = {.fields = TREE_SET_MODE, .mode = 0777};
     const struct tree_change nothing = {.fields = 0};
     struct tree_fixture *fixture = *state;
@@ -429,9 +429,10 @@ static void attributes_of_what_is_not_the_users_stay(void **state)
                      0);
 }
 
-static void folders_that_are_copied_into_take_attributes_to_no_effect(void **state)
+static void what_is_copied_into_takes_attributes_to_no_effect(void **state)
 {
-    static const char *const paths[] = {"outbox", "attachments", "drafts"};
+    static const char *const paths[] = {"outbox", "attachments", "drafts",
+                                        "inboxes/alice@inbox.example/inbox.json"};
     const struct tree_change change = {
         .fields = TREE_SET_MODE | TREE_SET_UID | TREE_SET_GID | TREE_SET_TIMES,
         .mode = 0777,
@@ -439,16 +440,21 @@ static void folders_that_are_copied_into_take_attributes_to_no_effect(void **sta
         .gid = 12345,
         .times = {{.tv_sec = 1}, {.tv_sec = 1}},
     };
+    const struct tree_change size = {.fields = TREE_SET_SIZE};
     struct tree_fixture *fixture = *state;
     for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
-        struct tree_attributes attributes;
+        struct tree_attributes before;
+        struct tree_attributes after;
         uint64_t ino = fixture_ino(fixture, paths[i]);
+        assert_int_equal(tree_get_attributes(fixture->tree, &nobody, ino, &before), 0);
         assert_int_equal(tree_set_attributes(fixture->tree, &nobody, ino, NULL, &change), 0);
-        assert_int_equal(tree_get_attributes(fixture->tree, &nobody, ino, &attributes), 0);
-        assert_int_equal(attributes.stat.st_mode, S_IFDIR | 0700);
-        assert_int_equal(attributes.stat.st_uid, getuid());
-        assert_int_equal(attributes.stat.st_mtime == 1, i == 2);
+        assert_int_equal(tree_get_attributes(fixture->tree, &nobody, ino, &after), 0);
+        assert_int_equal(after.stat.st_mode, before.stat.st_mode);
+        assert_int_equal(after.stat.st_uid, getuid());
+        assert_int_equal(after.stat.st_mtime == 1, i == 2);
     }
+    assert_int_equal(tree_set_attributes(fixture->tree, &nobody, fixture_ino(fixture, paths[3]), NULL, &size),
+                     -EPERM);
 }
 
 /* ---------------------------------------------------------------- renames */
@@ -987,8 +993,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(files_open_as_the_contract_says, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(attributes_of_what_is_not_the_users_stay, fixture_set_up,
                                         fixture_tear_down),
-        cmocka_unit_test_setup_teardown(folders_that_are_copied_into_take_attributes_to_no_effect,
-                                        fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(what_is_copied_into_takes_attributes_to_no_effect, fixture_set_up,
+                                        fixture_tear_down),
         cmocka_unit_test_setup_teardown(mail_stays_where_it_is, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(a_draft_is_sent_by_renaming_it, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(a_listing_of_sent_goes_on_behind_what_was_listed_whatever_is_removed,
