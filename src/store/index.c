@@ -503,6 +503,7 @@ static int add_loaded(struct index *index, struct inbox *inbox, const struct ema
         .text = row->text,
         .name = email_table_keep_texts(index->emails, row->name, row->key),
         .date_ms = row->date_ms,
+        .seen_ms = row->seen_ms,
         .json_len = row->json_len,
         .line_len = row->line_len,
         .inbox = row->inbox & EMAIL_INBOX_MAX,
@@ -550,7 +551,7 @@ int index_write_inbox_locked(struct index *index, const struct inbox *inbox)
     return records_put_inbox(&index->records, &row);
 }
 
-struct email_row index_email_row(uint32_t number, const struct email_entry *entry, int64_t seen_ms)
+struct email_row index_email_row(uint32_t number, const struct email_entry *entry)
 {
     return (struct email_row){
         .number = number,
@@ -558,7 +559,7 @@ struct email_row index_email_row(uint32_t number, const struct email_entry *entr
         .json_len = entry->json_len,
         .line_len = entry->line_len,
         .date_ms = entry->date_ms,
-        .seen_ms = seen_ms,
+        .seen_ms = entry->seen_ms,
         .is_held = entry->is_held,
         .is_gone = entry->is_gone,
         .text = entry->text,
@@ -578,7 +579,7 @@ static int save_all_locked(struct index *index)
         const struct email_entry *entry = email_table_find(index->emails, i);
         if (entry == NULL || entry->is_gone || (entry->text & RECORDS_IN_MEMORY) != 0)
             continue;
-        struct email_row row = index_email_row(i, entry, 0);
+        struct email_row row = index_email_row(i, entry);
         error = records_put_email(&index->records, &row);
         int of_text = error != 0 ? error : records_save_text(&index->records, entry->text, entry->json_len);
         if (of_text == -ENOENT)
@@ -754,6 +755,7 @@ static void view_email(uint32_t number, const struct email_entry *entry, struct 
         .json_len = entry->json_len,
         .text = entry->text,
         .date_ms = entry->date_ms,
+        .seen_ms = entry->seen_ms,
         .is_held = entry->is_held,
     };
 }

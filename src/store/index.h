@@ -52,6 +52,7 @@ struct email_entry {
     uint64_t text;    /* number of its record's text (records.h) */
     const char *name; /* email_table_keep_texts(): the key follows */
     int64_t date_ms;
+    int64_t seen_ms; /* when this text was first seen, or when it went */
     uint32_t json_len;
     uint32_t line_len;   /* in index.jsonl, without the name */
     uint32_t seen_in;    /* the last listing that had it; the writer's alone */
@@ -188,8 +189,8 @@ int index_end_write_locked(struct index *index, int error);
 /* Writes what is known of an inbox, in a transaction. With write_lock held. 0 or -errno. */
 int index_write_inbox_locked(struct index *index, const struct inbox *inbox);
 
-/* The row that an email is in the file. `seen_ms`: when it last changed. */
-struct email_row index_email_row(uint32_t number, const struct email_entry *entry, int64_t seen_ms);
+/* The row that an email is in the file. */
+struct email_row index_email_row(uint32_t number, const struct email_entry *entry);
 
 /* A number for one listing by the service, by which what it had is told from what it did not. Never 0. */
 uint32_t index_begin_listing(struct index *index);

@@ -103,12 +103,11 @@ static const char *json_of(const struct email_batch *batch, const struct batch_i
     return batch->texts.data + item->offset;
 }
 
-static int write_item(struct email_batch *batch, struct index *index, const struct batch_item *item,
-                      int64_t now_ms)
+static int write_item(struct email_batch *batch, struct index *index, const struct batch_item *item)
 {
     struct records *records = &index->records;
     const struct email_entry *before = email_table_find(index->emails, item->number);
-    struct email_row row = index_email_row(item->number, &item->entry, now_ms);
+    struct email_row row = index_email_row(item->number, &item->entry);
     int error = records_add_text(records, row.text, json_of(batch, item), row.json_len);
     if (error == 0)
         error = records_put_email(records, &row);
@@ -117,13 +116,13 @@ static int write_item(struct email_batch *batch, struct index *index, const stru
     return error;
 }
 
-static int write_items(struct email_batch *batch, struct index *index, int64_t now_ms)
+static int write_items(struct email_batch *batch, struct index *index)
 {
     int error = index_begin_write_locked(index);
     if (error != 0)
         return error;
     for (size_t i = 0; i < batch->len && error == 0; i++)
-        error = write_item(batch, index, &batch->items[i], now_ms);
+        error = write_item(batch, index, &batch->items[i]);
     return index_end_write_locked(index, error);
 }
 
@@ -139,11 +138,13 @@ static int keep_in_memory(struct email_batch *batch, struct index *index, int wh
 
 static int write_batch(struct email_batch *batch, struct index *index, int64_t now_ms)
 {
-    for (size_t i = 0; i < batch->len; i++)
+    for (size_t i = 0; i < batch->len; i++) {
         batch->items[i].entry.text = index->records.next_text++;
-    int error = write_items(batch, index, now_ms);
+        batch->items[i].entry.seen_ms = now_ms;
+    }
+    int error = write_items(batch, index);
     if (error == -EUCLEAN) /* then there is another file now */
-        error = write_items(batch, index, now_ms);
+        error = write_items(batch, index);
     return error == 0 ? 0 : keep_in_memory(batch, index, error);
 }
 
@@ -398,6 +399,7 @@ static void hide_emails(struct index *index, struct inbox *inbox, const uint32_t
         struct email_entry *entry = email_table_find(index->emails, emails[i]);
         email_list_count_out(&inbox->emails, entry);
         entry->is_gone = true;
+        entry->seen_ms = now_ms;
     }
     inbox->emails.changes += len;
     touch_locked(inbox, now_ms);
@@ -405,14 +407,14 @@ static void hide_emails(struct index *index, struct inbox *inbox, const uint32_t
 }
 
 /* What is not written for want of memory or disk is found to be gone again after the next start. */
-static void write_gone(struct index *index, const uint32_t *emails, size_t len, int64_t now_ms)
+static void write_gone(struct index *index, const uint32_t *emails, size_t len)
 {
     int error = index_begin_write_locked(index);
     if (error != 0)
         return;
     for (size_t i = 0; i < len && error == 0; i++) {
         const struct email_entry *entry = email_table_find(index->emails, emails[i]);
-        struct email_row row = index_email_row(emails[i], entry, now_ms);
+        struct email_row row = index_email_row(emails[i], entry);
         if ((row.text & RECORDS_IN_MEMORY) == 0)
             error = records_put_email(&index->records, &row);
     }
@@ -429,7 +431,7 @@ static size_t remove_some(struct index *index, uint32_t inbox_number, uint32_t l
     if (len > 0) {
         int64_t now_ms = clock_realtime_ms(index->clock);
         hide_emails(index, inbox, ret_emails, len, now_ms);
-        write_gone(index, ret_emails, len, now_ms);
+        write_gone(index, ret_emails, len);
     }
     pthread_mutex_unlock(index->write_lock);
     *ret_len = len;

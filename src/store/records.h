@@ -59,7 +59,7 @@ struct email_row {
     uint32_t json_len;
     uint32_t line_len; /* in index.jsonl, without the file name: email_record.h */
     int64_t date_ms;
-    int64_t seen_ms; /* when this text was first seen */
+    int64_t seen_ms; /* when this text was first seen, or when it went */
     bool is_held;    /* the service holds it back: it is not shown with the others */
     bool is_gone;    /* until the next start */
     uint64_t text;   /* number of the text */

@@ -36,6 +36,7 @@ struct email_view {
     size_t json_len;  /* bytes of the file: store_read_email() */
     uint64_t text;    /* another number with each other content of the file */
     int64_t date_ms;  /* mtime: the record's date, or when it was first seen where it has none */
+    int64_t seen_ms;  /* ctime: when this content was first seen */
     bool is_held;     /* rules or checks of the inbox hold it back: it is listed apart */
 };
 

@@ -95,8 +95,7 @@ static bool has_demand(struct inboxes *inboxes, uint32_t inbox)
 
 static void fill_email(const struct tree *tree, const struct email_view *view, struct tree_entry *ret)
 {
-    entry_fill(tree, node_ino(NODE_EMAIL, view->number), S_IFREG | 0444, view->json_len,
-               timespec_of_ms(view->date_ms), LASTING, ret);
+    entry_fill_record(tree, node_ino(NODE_EMAIL, view->number), view, LASTING, ret);
 }
 
 static int get_email(struct tree *tree, const struct tree_caller *caller, uint64_t ino,

@@ -91,8 +91,7 @@ static bool is_from_here(struct tree *tree, uint32_t number)
 
 static void fill_sent_record(const struct tree *tree, const struct email_view *view, struct tree_entry *ret)
 {
-    entry_fill(tree, node_ino(NODE_SENT_RECORD, view->number), S_IFREG | 0444, view->json_len,
-               timespec_of_ms(view->date_ms), 0, ret);
+    entry_fill_record(tree, node_ino(NODE_SENT_RECORD, view->number), view, 0, ret);
 }
 
 static bool find_sent_record(struct tree *tree, const char *name, struct email_view *ret)

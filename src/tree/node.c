@@ -70,6 +70,13 @@ void entry_fill_ms(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t 
                lasting, ret);
 }
 
+void entry_fill_record(const struct tree *tree, uint64_t ino, const struct email_view *view,
+                       unsigned int lasting, struct tree_entry *ret)
+{
+    entry_fill(tree, ino, S_IFREG | 0444, view->json_len, timespec_of_ms(view->date_ms), lasting, ret);
+    ret->attributes.stat.st_ctim = timespec_of_ms(view->seen_ms);
+}
+
 int node_get(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret)
 {
     const struct node_ops *ops = node_ops_of(ino);

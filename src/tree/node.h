@@ -151,6 +151,10 @@ void entry_fill(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t siz
 void entry_fill_ms(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t size, int64_t changed_ms,
                    unsigned int lasting, struct tree_entry *ret);
 
+/* The record of an email, received or sent: its content changes, its date does not, so the ctime tells. */
+void entry_fill_record(const struct tree *tree, uint64_t ino, const struct email_view *view,
+                       unsigned int lasting, struct tree_entry *ret);
+
 /* What the folder of an email is called: as its record, without ".json". `size`: NAME_MAX + 1. */
 void node_email_folder_name(const struct email_view *view, char *ret_name, size_t size);
 

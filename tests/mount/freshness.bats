@@ -4,6 +4,7 @@
 # New mail becomes visible, and the mount tells what happened: ctl, polling, status.json, events.jsonl.
 
 load support
+load scripted
 
 setup() {
   start_service
@@ -99,6 +100,42 @@ received_bytes() {
   refresh
   holds "$file" '.user_mark_status == true'
   has_true_size "$file"
+}
+
+server_has_status() { # CODE
+  server_answers email "{\"body\": [{\"id\": \"m1\", \"inbox_id\": \"box\", \"date\": \"2026-01-02T03:04:05Z\",
+    \"latest_webhook_log\": {\"status_code\": $1}}]}"
+}
+
+is_past() { # SECONDS
+  [ "$(date +%s)" -gt "$1" ]
+}
+
+@test "a record that changes and keeps its length has another ctime, for git and tar to see" {
+  local inbox=$MOUNT/inboxes/box file before after
+  stop_service
+  start_scripted_service
+  server_has_status 500
+  start_mount
+  refresh
+  file=$(echo "$inbox"/2*.json)
+  git init -q --separate-git-dir="$DIR/git" "$DIR/work"
+  git --git-dir="$DIR/git" --work-tree="$inbox" add "$file"
+  tar -C "$inbox" --listed-incremental="$DIR/snapshot" -cf "$DIR/first.tar" .
+  before=$(stat -c '%s %.9Y %.9Z' "$file")
+  wait_until 3 is_past "$(stat -c %Z "$file")" # git looks at seconds alone
+  server_has_status 200
+  refresh
+  holds "$file" '.latest_webhook_log.status_code == 200'
+  after=$(stat -c '%s %.9Y %.9Z' "$file")
+  equal "${after% *}" "${before% *}"
+  [ "${after##* }" != "${before##* }" ]
+  run -1 git --git-dir="$DIR/git" --work-tree="$inbox" diff --quiet
+  tar -C "$inbox" --listed-incremental="$DIR/snapshot" -cf "$DIR/second.tar" .
+  tar -tf "$DIR/second.tar" | grep -q '2026.*json'
+  stop_mount
+  start_mount
+  equal "$(stat -c '%s %.9Y %.9Z' "$file")" "$after"
 }
 
 @test "ctl: unknown commands are EINVAL, unknown names ENOENT" {

@@ -136,6 +136,7 @@ static void a_changed_record_keeps_its_name(void **state)
     fake_service_replace_email(world.fake, "00000001",
                                "{\"id\": \"00000001\", \"inbox_id\": \"in-1\", \"subject\": \"Renamed\", "
                                "\"date\": \"2026-11-21T10:00:00Z\"}");
+    fake_clock_advance(&world.clock, 60000);
     assert_int_equal(world_sync(&world), 0);
     assert_changes(&world, "email 0 changed;");
     assert_events(&world, "");
@@ -144,6 +145,7 @@ static void a_changed_record_keeps_its_name(void **state)
         _cleanup_free_ char *json = world_read(&world, view.number);
         assert_non_null(strstr(json, "Renamed"));
         assert_int_equal(strlen(json), view.json_len);
+        assert_int_equal(view.seen_ms, WORLD_START_MS + 60000);
         assert_int_equal(view.date_ms, WORLD_START_MS + 86400000);
         world_restart(&world);
     }
