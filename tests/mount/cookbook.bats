@@ -240,8 +240,17 @@ END
 }
 
 @test "archive in git, and again" {
+  local record kept
   arrives 'To be kept' 'x'
   cook "Archive an inbox in git"
+  # As if the record had changed since and kept its length.
+  record=$(mounted "$ALICE" 'To be kept')
+  kept=$DIR/archive/$ALICE/${record##*/}
+  sed -i 's/false/FALSE/' "$kept"
+  touch -r "$record" "$kept"
+  run -1 cmp -s "$record" "$kept"
+  cook "Archive an inbox in git"
+  cmp "$record" "$kept"
   arrives 'To be kept, too' 'x'
   cook "Archive an inbox in git"
   cook "Archive an inbox in git"
