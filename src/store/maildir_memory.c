@@ -209,11 +209,18 @@ static void box_mark_stale(struct maildir_box *box)
     box->has_changed = true;
 }
 
-/* Moves the folder's time on: to `now_ns`, and past what it was in any case. */
-static void box_touch(struct maildir_box *box, unsigned int folder, int64_t now_ns)
+/* Which folders change, and when. */
+struct touch {
+    unsigned int folders; /* 1 << enum maildir_folder for each */
+    int64_t ns[MAILDIR_FOLDERS];
+};
+
+/* Moves the folders' times on: to those of the touch, and past what they were in any case. */
+static void apply_touch(const struct touch *touch, int64_t changed_ns[MAILDIR_FOLDERS])
 {
-    int64_t *changed_ns = &box->changed_ns[folder];
-    *changed_ns = now_ns > *changed_ns ? now_ns : *changed_ns + 1;
+    for (unsigned int i = 0; i < MAILDIR_FOLDERS; i++)
+        if ((touch->folders >> i & 1) != 0)
+            changed_ns[i] = touch->ns[i] > changed_ns[i] ? touch->ns[i] : changed_ns[i] + 1;
 }
 
 static void boxes_release(struct boxes *boxes)
@@ -268,16 +275,15 @@ struct plan {
     size_t changed_len;
     struct maildir_mail *met; /* digest and email of those met for the first time in this mount */
     size_t met_len;
-    uint32_t added;       /* new messages among the changed */
-    unsigned int touched; /* 1 << enum maildir_folder for each folder that changes */
-    int64_t folder_ns[MAILDIR_FOLDERS];
+    uint32_t added; /* new messages among the changed */
+    struct touch touch;
 };
 
 static void add_change(struct plan *plan, const struct maildir_mail *mail)
 {
     plan->changed[plan->changed_len++] = *mail;
     if (!mail->is_removed)
-        plan->touched |= 1U << mail->folder;
+        plan->touch.folders |= 1U << mail->folder;
 }
 
 static void make_digest(const char *id, unsigned char ret_digest[MAILDIR_DIGEST_BYTES])
@@ -327,15 +333,6 @@ static void add_gone(struct plan *plan, const struct maildir_box *box, const uin
     }
 }
 
-/* What left or came back may have done so at any time since. */
-static void choose_times(struct plan *plan, const struct maildir_box *box, int64_t arrived_ns, int64_t now_ns)
-{
-    struct maildir_box times = *box;
-    box_touch(&times, MAILDIR_NEW, plan->changed_len == plan->added ? arrived_ns : now_ns);
-    box_touch(&times, MAILDIR_CUR, now_ns);
-    memcpy(plan->folder_ns, times.changed_ns, sizeof(plan->folder_ns));
-}
-
 /* Finds out what is to change before anything does. Reads the box alone. `arrived_ns`: when the inbox
  * changed: the time of new/ where mail came and none left. Release the plan also after an error. 0 or
  * -ENOMEM. */
@@ -350,7 +347,9 @@ static int plan_make(const struct maildir_box *box, const struct maildir_sightin
     for (size_t i = 0; i < seen_len; i++)
         add_sighting(ret, box, is_seen, &seen[i]);
     add_gone(ret, box, is_seen);
-    choose_times(ret, box, arrived_ns, now_ns);
+    /* What left or came back may have done so at any time since. */
+    ret->touch.ns[MAILDIR_NEW] = ret->changed_len == ret->added ? arrived_ns : now_ns;
+    ret->touch.ns[MAILDIR_CUR] = now_ns;
     return 0;
 }
 
@@ -367,14 +366,6 @@ static int plan_make_room(const struct plan *plan, struct maildir_box *box)
     return box_reserve(box, plan->added, (uint32_t)plan->met_len);
 }
 
-/* The folders' times as they are to be. */
-static void plan_get_times(const struct plan *plan, const struct maildir_box *box,
-                           int64_t ret_ns[MAILDIR_FOLDERS])
-{
-    for (unsigned int i = 0; i < MAILDIR_FOLDERS; i++)
-        ret_ns[i] = (plan->touched >> i & 1) != 0 ? plan->folder_ns[i] : box->changed_ns[i];
-}
-
 static void plan_apply(const struct plan *plan, struct maildir_box *box)
 {
     for (size_t i = 0; i < plan->changed_len; i++)
@@ -384,7 +375,7 @@ static void plan_apply(const struct plan *plan, struct maildir_box *box)
         if (mail != NULL && mail->email == NUMBER_NONE)
             box_bind(box, mail, plan->met[i].email);
     }
-    plan_get_times(plan, box, box->changed_ns);
+    apply_touch(&plan->touch, box->changed_ns);
 }
 
 /* ---------------------------------------------------------------- the file */
@@ -462,9 +453,14 @@ static int64_t hash_mail(int64_t place, const struct maildir_mail *mail)
     return (int64_t)hash_bytes(hash_bytes(0, numbers, sizeof(numbers)), mail->digest, sizeof(mail->digest));
 }
 
-static int put_box(struct maildir_memory *memory, const struct maildir_box *box,
-                   const int64_t changed_ns[MAILDIR_FOLDERS])
+/* With the times that its folders have after the touch. */
+static int put_box(struct maildir_memory *memory, const struct maildir_box *box, const struct touch *touch)
 {
+    int64_t changed_ns[MAILDIR_FOLDERS];
+    pthread_rwlock_rdlock(&memory->read_lock); /* maildir_memory_note_gone() moves them under it alone */
+    memcpy(changed_ns, box->changed_ns, sizeof(changed_ns));
+    pthread_rwlock_unlock(&memory->read_lock);
+    apply_touch(touch, changed_ns);
     return state_file_execute(&memory->file, PUT_BOX, "iiiisi", (int64_t)box->number,
                               (int64_t)box->uidvalidity, changed_ns[MAILDIR_NEW], changed_ns[MAILDIR_CUR],
                               box->id, hash_box(box, changed_ns));
@@ -481,11 +477,12 @@ static int put_mail(struct maildir_memory *memory, const struct maildir_box *box
 
 static int put_all(struct maildir_memory *memory)
 {
+    const struct touch none = {0};
     int error = 0;
     for (uint32_t i = 0; error == 0 && i < memory->boxes.len; i++) {
         const struct maildir_box *box = memory->boxes.items[i];
         if (box != NULL)
-            error = put_box(memory, box, box->changed_ns);
+            error = put_box(memory, box, &none);
         for (uint32_t k = 0; box != NULL && error == 0 && k < box->len; k++)
             if (box->mails[k].uid != 0)
                 error = put_mail(memory, box, &box->mails[k]);
@@ -526,13 +523,12 @@ static int end(struct maildir_memory *memory, int error)
 
 /* Some messages of a box, and its folders' times. On the disk when it returns 0; else nothing is. */
 static int write_mails(struct maildir_memory *memory, const struct maildir_box *box,
-                       const int64_t changed_ns[MAILDIR_FOLDERS], const struct maildir_mail *mails,
-                       size_t len)
+                       const struct touch *touch, const struct maildir_mail *mails, size_t len)
 {
     int error = begin(memory, true);
     if (error != 0)
         return error;
-    error = put_box(memory, box, changed_ns);
+    error = put_box(memory, box, touch);
     for (size_t i = 0; error == 0 && i < len; i++)
         error = put_mail(memory, box, &mails[i]);
     return end(memory, error);
@@ -825,7 +821,7 @@ static int make_box_locked(struct maildir_memory *memory, const char *id, struct
     struct maildir_box *box = box_new(number, (uint32_t)(clock_realtime_ms(memory->clock) / 1000), id);
     if (box == NULL)
         return -ENOMEM;
-    int error = write_mails(memory, box, box->changed_ns, NULL, 0);
+    int error = write_mails(memory, box, &(struct touch){0}, NULL, 0);
     if (error != 0)
         box_free(box);
     else
@@ -957,11 +953,8 @@ static int sync_locked(struct maildir_memory *memory, struct maildir_box *box,
         error = plan_make_room(&plan, box);
         unlock(memory);
     }
-    if (error == 0 && plan.changed_len > 0) {
-        int64_t times[MAILDIR_FOLDERS];
-        plan_get_times(&plan, box, times);
-        error = write_mails(memory, box, times, plan.changed, plan.changed_len);
-    }
+    if (error == 0 && plan.changed_len > 0)
+        error = write_mails(memory, box, &plan.touch, plan.changed, plan.changed_len);
     if (error == 0) {
         lock_for_writing(memory);
         plan_apply(&plan, box);
@@ -988,8 +981,9 @@ void maildir_memory_note_gone(struct maildir_memory *memory, uint32_t inbox, uin
     lock_for_writing(memory);
     struct maildir_box *box = box_of(memory, inbox);
     const struct maildir_mail *mail = box == NULL ? NULL : find_email(box, email);
+    int64_t ns = now_ns(memory);
     if (mail != NULL && !mail->is_removed)
-        box_touch(box, mail->folder, now_ns(memory));
+        apply_touch(&(struct touch){1U << mail->folder, {ns, ns}}, box->changed_ns);
     if (box != NULL)
         box_mark_stale(box);
     unlock(memory);
@@ -1005,7 +999,6 @@ static int mark_locked(struct maildir_memory *memory, struct maildir_box *box, u
     if (known == NULL || !maildir_mail_is_shown(known))
         return -ENOENT;
     struct maildir_mail mail = *known;
-    struct maildir_box after = *box;
     if (mark != NULL) {
         mail.folder = (uint8_t)mark->folder;
         mail.has_info = mark->has_info;
@@ -1013,17 +1006,14 @@ static int mark_locked(struct maildir_memory *memory, struct maildir_box *box, u
     } else {
         mail.is_removed = true;
     }
-    unsigned int touched = 1U << known->folder | 1U << mail.folder;
     int64_t ns = now_ns(memory);
-    for (unsigned int i = 0; i < MAILDIR_FOLDERS; i++)
-        if ((touched >> i & 1) != 0)
-            box_touch(&after, i, ns);
-    int error = write_mails(memory, box, after.changed_ns, &mail, 1);
+    const struct touch touch = {1U << known->folder | 1U << mail.folder, {ns, ns}};
+    int error = write_mails(memory, box, &touch, &mail, 1);
     if (error != 0)
         return error;
     lock_for_writing(memory);
     box_put(box, &mail);
-    memcpy(box->changed_ns, after.changed_ns, sizeof(box->changed_ns));
+    apply_touch(&touch, box->changed_ns);
     unlock(memory);
     return 0;
 }

@@ -14,7 +14,9 @@
  * have nothing. Callable from any thread at once; only what says so waits, and for the disk alone.
  *
  * `write_lock` is held throughout a change, `read_lock` for writing only for the moment in which readers
- * could see half of it. Order: write_lock, read_lock. The file is written under write_lock alone.
+ * could see half of it. Order: write_lock, read_lock. The file is written under write_lock alone. What news
+ * of the inbox changes at once (the times of folders, and whether they are stale) changes under read_lock
+ * alone, so as not to wait for the disk; a change under way adds to that.
  */
 #ifndef INBOXFS_STORE_MAILDIR_MEMORY_H
 #define INBOXFS_STORE_MAILDIR_MEMORY_H

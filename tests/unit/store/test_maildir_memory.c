@@ -10,6 +10,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -22,6 +23,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "mail/maildir_name.h"
 #include "sql/query.h"
 #include "support/fake_clock.h"
@@ -45,9 +47,14 @@ static const int64_t start_ms = INT64_C(1795169676000);
 static struct stat synced[16];
 static size_t syncs;
 
+/* Called while a change is being made durable. */
+static void (*while_syncing)(void);
+
 int fsync(int fd)
 {
     struct stat file;
+    if (while_syncing != NULL)
+        while_syncing();
     if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode))
         synced[syncs++ % ARRAY_LEN(synced)] = file;
     return 0;
@@ -433,6 +440,58 @@ static void folders_change_with_what_changes_in_them(void **state)
     struct maildir_state last = state_of(world);
     open_after_kill(world);
     assert_memory_equal(state_of(world).changed_ns, last.changed_ns, sizeof(last.changed_ns));
+}
+
+static struct world *world_syncing;
+
+static void lose_b(void)
+{
+    while_syncing = NULL;
+    maildir_memory_note_gone(world_syncing->memory, INBOX, 'b');
+}
+
+/* Who has looked at the folder since then must not find it with an older time. */
+static void what_leaves_while_a_change_is_written_has_changed_the_folder(void **state)
+{
+    struct world *world = *state;
+    assert_int_equal(see(world, "ab", 0), 0);
+    world_syncing = world;
+    while_syncing = lose_b;
+    assert_int_equal(mark(world, 1, MAILDIR_CUR, 'S'), 0);
+    assert_null(while_syncing);
+    int64_t start_ns = start_ms * NS_PER_MS; /* + 1: what left; + 2: what moved */
+    assert_int_equal(state_of(world).changed_ns[MAILDIR_NEW], start_ns + 2);
+    assert_true(state_of(world).is_stale);
+    while_syncing = lose_b;
+    assert_int_equal(see(world, "abc", 0), 0);
+    assert_null(while_syncing);
+    assert_int_equal(state_of(world).changed_ns[MAILDIR_NEW], start_ns + 4);
+    assert_true(state_of(world).is_stale);
+}
+
+static atomic_bool is_enough;
+
+static void *lose_b_again_and_again(void *context)
+{
+    struct world *world = context;
+    while (!is_enough)
+        maildir_memory_note_gone(world->memory, INBOX, 'b');
+    return NULL;
+}
+
+/* For ThreadSanitizer. */
+static void what_leaves_and_what_is_marked_do_not_race(void **state)
+{
+    struct world *world = *state;
+    pthread_t thread;
+    assert_int_equal(see(world, "ab", 0), 0);
+    assert_int_equal(thread_start(&thread, "leaving", lose_b_again_and_again, world), 0);
+    for (int i = 0; i < 300; i++) {
+        assert_int_equal(mark(world, 1, i % 2 == 0 ? MAILDIR_CUR : MAILDIR_NEW, 'S'), 0);
+        assert_int_equal(see(world, i % 2 == 0 ? "abc" : "ab", 0), 0);
+    }
+    is_enough = true;
+    pthread_join(thread, NULL);
 }
 
 static void a_folder_is_stale_until_it_was_looked_at(void **state)
@@ -957,6 +1016,8 @@ int main(void)
         TEST(what_is_not_there_cannot_be_marked),
         TEST(sizes_are_there_in_the_next_mount),
         TEST(folders_change_with_what_changes_in_them),
+        TEST(what_leaves_while_a_change_is_written_has_changed_the_folder),
+        TEST(what_leaves_and_what_is_marked_do_not_race),
         TEST(a_folder_is_stale_until_it_was_looked_at),
         TEST(a_folder_is_stale_while_it_is_looked_through),
         TEST(a_folder_that_changes_while_it_is_looked_through_is_looked_through_again),
