@@ -518,6 +518,12 @@ static void set_too_big(struct service_result *ret)
     outcome_set(ret, SERVICE_REJECTED, EFBIG, "the service's answer is longer than allowed");
 }
 
+static void judge_length(const struct http_response *response, struct service_result *ret)
+{
+    if (response->error == -EFBIG && response->status >= 200 && response->status < 300)
+        set_too_big(ret);
+}
+
 /* A 404 is about an email, and only perhaps about the endpoint. */
 static void judge_missing(struct service_result *ret)
 {
@@ -598,8 +604,7 @@ static void get_content(struct mail_service *service, const struct content_query
     if (query->max_bytes > 0 && query->max_bytes < request.max_body_bytes)
         request.max_body_bytes = query->max_bytes;
     api_perform(api, &request, &body, &response, ret);
-    if (response.error == -EFBIG && response.status >= 200 && response.status < 300)
-        set_too_big(ret);
+    judge_length(&response, ret);
     bool is_no_content = ret->outcome == SERVICE_OK && read_content(&body, query, &content, ret);
     judge_missing(ret);
     judge_content_absence(api, ENDPOINT_CONTENT, query, is_no_content, ret);
@@ -619,20 +624,10 @@ static int write_bytes(void *context, int status, const void *bytes, size_t len)
     struct download *download = context;
     if (status < 200 || status > 299)
         return strbuf_append(&download->failed, bytes, len);
-    download->error = len > download->target->max_bytes - download->len
-                          ? -EFBIG
-                          : file_pwrite_all(download->target->fd, bytes, len, (off_t)download->len);
+    download->error = file_pwrite_all(download->target->fd, bytes, len, (off_t)download->len);
     if (download->error == 0)
         download->len += len;
     return download->error;
-}
-
-static void judge_writing(const struct download *download, struct service_result *ret)
-{
-    if (download->error == -EFBIG)
-        set_too_big(ret);
-    else if (download->error != 0)
-        outcome_set(ret, SERVICE_RETRY, -download->error, strerror(-download->error));
 }
 
 static void get_bytes(struct api_service *api, const char *path, const struct content_target *target,
@@ -645,14 +640,17 @@ static void get_bytes(struct api_service *api, const char *path, const struct co
         .takes_any_type = true,
         .sink = write_bytes,
         .context = &download,
-        .max_body_bytes = UINT64_MAX,
+        .max_body_bytes = target->max_bytes,
         .timeout_ms = BYTES_TIMEOUT_MS,
         .stall_ms = API_STALL_MS,
         .cancel = cancel,
     };
     struct http_response response;
     api_perform(api, &request, &download.failed, &response, ret);
-    judge_writing(&download, ret);
+    if (download.error != 0)
+        outcome_set(ret, SERVICE_RETRY, -download.error, strerror(-download.error));
+    else
+        judge_length(&response, ret);
     judge_missing(ret);
     *ret_len = download.len;
     *ret_is_page = response.is_html;

@@ -229,9 +229,12 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
     struct transfer *transfer = context;
     const struct http_request *request = transfer->request;
     size_t len = size * count;
+    curl_off_t announced = -1;
+    curl_easy_getinfo(transfer->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced);
     transfer->response->received_bytes += len;
     transfer->body_bytes += len;
-    if (transfer->body_bytes > request->max_body_bytes) {
+    if (transfer->body_bytes > request->max_body_bytes ||
+        (announced > 0 && (uint64_t)announced > request->max_body_bytes)) {
         transfer->error = -EFBIG;
         snprintf(transfer->words, sizeof(transfer->words), "the answer is longer than %llu bytes",
                  (unsigned long long)request->max_body_bytes);

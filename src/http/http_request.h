@@ -48,7 +48,8 @@ struct http_request {
     void (*pause)(void *context); /* what has arrived was given to the sink; called before more is waited
                                      for, and at the end. Or NULL */
     void *context;                /* handed to both */
-    uint64_t max_body_bytes;      /* an answer with a longer body fails with -EFBIG */
+    uint64_t max_body_bytes;      /* an answer with a longer body fails with -EFBIG; at once where its head
+                                     tells its length */
     int64_t timeout_ms;           /* for the whole request */
     int64_t stall_ms;             /* longest time without one byte either way; 0: only the deadline counts */
     struct cancel *cancel;        /* or NULL */

@@ -345,6 +345,16 @@ static void an_answer_of_just_the_longest_length_is_taken(void **state)
     }
 }
 
+static void an_answer_that_is_going_to_be_too_long_is_not_waited_for(void **state)
+{
+    struct fixture *fixture = *state;
+    scripted_server_push(fixture->server,
+                         (struct scripted_step){.fault = SCRIPTED_HALF_BODY, .body = "[1, 2]"});
+    struct http_request request = get_request(fixture);
+    request.max_body_bytes = 5;
+    assert_int_equal(perform(fixture, &request).error, -EFBIG);
+}
+
 static void failures_say_what_can_have_arrived(void **state)
 {
     static const struct {
@@ -677,6 +687,7 @@ int main(void)
         TEST(a_reset_at_the_first_byte_is_repeated_or_told),
         TEST(a_unix_socket_is_spoken_to),
         TEST(an_answer_of_just_the_longest_length_is_taken),
+        TEST(an_answer_that_is_going_to_be_too_long_is_not_waited_for),
         TEST(failures_say_what_can_have_arrived),
         TEST(a_body_cut_off_on_its_way_is_not_written),
         TEST(an_early_refusal_is_heard_or_not_written),
