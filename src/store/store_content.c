@@ -41,7 +41,7 @@ enum {
     LATER_MAX_MS = 10 * 1000, /* and if that is not too far away */
 
     AHEAD_AT_ONCE = 50,                /* emails being fetched ahead; so they hold 100 MB of text at most, */
-    AHEAD_MAX_BYTES = 2 * 1024 * 1024, /* each this much of JSON */
+    AHEAD_MAX_BYTES = 2 * 1024 * 1024, /* each this much of JSON, and ahead_file_max_bytes() on the disk */
     AHEAD_QUEUE_MAX = 1000,            /* emails to be fetched ahead */
     AHEAD_MAX_EMAILS = 160,            /* from the reader */
     RUNS_MAX = 8,                      /* readers that are followed at the same time */
@@ -115,7 +115,7 @@ struct content_transfer {
     struct contents *contents;
     char name[CONTENT_NAME_SIZE];
     struct content_request request; /* owns its texts */
-    bool is_ahead;                  /* of readers: within AHEAD_MAX_BYTES */
+    bool is_ahead;                  /* of readers: within the bounds of AHEAD_MAX_BYTES */
     pthread_cond_t done;            /* of its own: hundreds of readers may wait for other things */
     unsigned int references;        /* protected by the lock, like all below: the job, and who waits */
     bool is_done;
@@ -150,6 +150,15 @@ static void note_content(struct contents *contents, const char *email_id, const 
         message_ids_note(&contents->store->message_ids, message_id, email_id);
 }
 
+/* Files that are being fetched ahead are not in the cache yet: all together may be as long as it may. */
+static uint64_t ahead_file_max_bytes(const struct contents *contents)
+{
+    uint64_t share = contents->cache.max_bytes / AHEAD_AT_ONCE;
+    if (share < AHEAD_MAX_BYTES)
+        return AHEAD_MAX_BYTES;
+    return share < CONTENT_FILE_MAX_BYTES ? share : CONTENT_FILE_MAX_BYTES;
+}
+
 /* Asks once; the error of the disk, or 0. */
 static int ask(const struct content_transfer *transfer, const struct content_temporary *file,
                struct service_result *ret)
@@ -160,7 +169,9 @@ static int ask(const struct content_transfer *transfer, const struct content_tem
     const struct content_query query = {.email_id = request->email_id,
                                         .is_known_to_exist = request->is_known_to_exist,
                                         .max_bytes = transfer->is_ahead ? AHEAD_MAX_BYTES : 0};
-    const struct content_target target = {.fd = file->fd, .max_bytes = CONTENT_FILE_MAX_BYTES};
+    const struct content_target target = {.fd = file->fd,
+                                          .max_bytes = transfer->is_ahead ? ahead_file_max_bytes(contents)
+                                                                          : CONTENT_FILE_MAX_BYTES};
     uint64_t len = 0;
     if (request->part == CONTENT_PART_FOLDER) {
         _cleanup_email_content_ struct email_content content = {0};
@@ -385,8 +396,8 @@ static int fetch(struct contents *contents, const struct content_request *reques
 }
 
 /* The same ahead of readers: the calling thread makes the transfer itself. -EAGAIN while the service has more
- * to do than it likes: what it still answers is for readers. -EFBIG: the content, which is held in memory, is
- * longer than AHEAD_MAX_BYTES, and left to readers, too. */
+ * to do than it likes: what it still answers is for readers. -EFBIG: it is longer than what
+ * is fetched ahead may be, and left to readers, too. */
 static int fetch_ahead_of_readers(struct contents *contents, const struct content_request *request,
                                   int *ret_fd)
 {

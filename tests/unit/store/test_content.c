@@ -787,6 +787,34 @@ static void raw_messages_can_be_asked_for_ahead(void **state)
     world_release(&world);
 }
 
+static bool first_raw_was_asked_for(struct store_world *world)
+{
+    return fake_service_count(world->fake, FAKE_GET_RAW) >= 1;
+}
+
+/* Fifty of them at once would fill the disk, beside the cache. */
+static void big_raw_messages_are_left_to_readers(void **state)
+{
+    struct store_world world;
+    uint64_t len = 0;
+    (void)state;
+    set_up(&world, 0);
+    fake_service_add_simple_email(world.fake, "in-1", "00000000-in-1", "big");
+    start_and_sync(&world);
+    _cleanup_free_ char *big = calloc(1, 3 * MEGABYTE);
+    fake_service_set_bytes(world.fake, "00000000-in-1", NULL, big, 3 * MEGABYTE);
+    uint32_t email = find(&world, "00000000-in-1");
+    unsigned int before = fake_service_count(world.fake, FAKE_GET_RAW);
+    assert_int_equal(before, 0);
+    store_prefetch_raw(world.store, &email, 1);
+    await(first_raw_was_asked_for, &world);
+    await(no_content_is_open, &world);
+    assert_int_equal(store_bytes_size(world.store, email, NULL, NULL, &len), 0);
+    assert_int_equal(len, 3 * MEGABYTE);
+    assert_int_equal(fake_service_count(world.fake, FAKE_GET_RAW), 2);
+    world_release(&world);
+}
+
 /* Files that are open when the mount ends can still be read from the disk. */
 static void reading_while_it_ends_fetches_nothing_ahead(void **state)
 {
@@ -965,6 +993,7 @@ int main(void)
         cmocka_unit_test(reading_one_after_the_other_fetches_ahead),
         cmocka_unit_test(reading_every_second_one_fetches_ahead_too),
         cmocka_unit_test(raw_messages_can_be_asked_for_ahead),
+        cmocka_unit_test(big_raw_messages_are_left_to_readers),
         cmocka_unit_test(reading_while_it_ends_fetches_nothing_ahead),
         cmocka_unit_test(big_content_is_left_to_readers),
         cmocka_unit_test(who_waits_for_big_content_that_is_fetched_ahead_gets_it),
