@@ -65,6 +65,9 @@ struct store_listener {
     void (*sent_changed)(void *context, uint32_t sent, enum store_change change);
     /* store_has_content(), store_has_raw() or store_knows_all_mail() says something else. */
     void (*abilities_changed)(void *context);
+    /* The raw message of this email was fetched ahead of readers: it has `len` bytes, whether it is kept or
+     * thrown out again before anybody asks for it. This one may wait for the disk. */
+    void (*raw_fetched)(void *context, uint32_t email, uint64_t len);
     void *context;
 };
 

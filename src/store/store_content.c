@@ -465,6 +465,16 @@ static int open_part(struct contents *contents, const struct content_request *re
     return error == -EBADMSG ? -EIO : error;
 }
 
+/* How long an attachment or a raw message is; false: the file holds something else. Releases the folder. */
+static bool take_len(struct content_folder *folder, uint64_t *ret_len)
+{
+    bool is_right = folder->len == 1 && folder->entries[0].kind == CONTENT_BYTES;
+    if (is_right)
+        *ret_len = folder->entries[0].len;
+    content_folder_release(folder);
+    return is_right;
+}
+
 /* ---------------------------------------------------------------- the content of an email, in memory */
 
 static struct store_content *find_locked(const struct contents *contents, uint32_t email)
@@ -547,15 +557,25 @@ struct ahead_job {
     content_parts parts;
 };
 
-static void fetch_missing(struct contents *contents, const struct content_request *request)
+/* Its length may be all that is wanted of a raw message, which may be thrown out before anybody asks. */
+static void tell_raw_len(const struct contents *contents, uint32_t email, int fd)
+{
+    const struct store_listener *listener = &contents->store->listener;
+    struct content_folder folder;
+    uint64_t len;
+    if (listener->raw_fetched != NULL && content_cache_read(fd, CONTENT_CHECK_TABLE, &folder) == 0 &&
+        take_len(&folder, &len))
+        listener->raw_fetched(listener->context, email, len);
+}
+
+static void fetch_missing(struct contents *contents, uint32_t email, const struct content_request *request)
 {
     char name[CONTENT_NAME_SIZE];
+    _cleanup_close_ int fd = -1;
     content_cache_name(request->part, request->email_id, request->attachment_id, name);
-    if (content_cache_has(&contents->cache, name))
-        return;
-    int fd = -1;
-    fetch_ahead_of_readers(contents, request, &fd);
-    cleanup_close(&fd);
+    if (!content_cache_has(&contents->cache, name) && fetch_ahead_of_readers(contents, request, &fd) == 0 &&
+        request->part == CONTENT_PART_RAW)
+        tell_raw_len(contents, email, fd);
 }
 
 /* Errors are those of who asks for it later. */
@@ -566,7 +586,7 @@ static void fetch_parts(struct contents *contents, uint32_t email, content_parts
         return;
     struct content_request request = {.part = CONTENT_PART_RAW, .email_id = id};
     if ((parts & 1U << CONTENT_PART_RAW) != 0)
-        fetch_missing(contents, &request);
+        fetch_missing(contents, email, &request);
     if ((parts & ~(1U << CONTENT_PART_RAW)) == 0)
         return;
     struct store_content *content = find_loaded(contents, email);
@@ -576,7 +596,7 @@ static void fetch_parts(struct contents *contents, uint32_t email, content_parts
     for (size_t i = 0; i < content->folder.len && (parts & 1U << CONTENT_PART_ATTACHMENT) != 0; i++) {
         request.attachment_id = content->folder.entries[i].id;
         if (content->folder.entries[i].kind == CONTENT_ATTACHMENT)
-            fetch_missing(contents, &request);
+            fetch_missing(contents, email, &request);
     }
     unref(contents, content);
 }
@@ -774,14 +794,14 @@ static int open_bytes(struct store *store, uint32_t email, const char *attachmen
     follow_reader(contents, email, request.part);
     struct content_folder folder = {.len = 0};
     _cleanup_close_ int fd = -1;
+    uint64_t len;
     int error = open_part(contents, &request, FOR_A_READER, check, cancel, &folder, &fd);
     if (error != 0)
         return error;
-    bool is_right = folder.len == 1 && folder.entries[0].kind == CONTENT_BYTES;
-    if (is_right)
-        *ret_bytes = (struct store_bytes){.fd = TAKE_FD(fd), .len = folder.entries[0].len};
-    content_folder_release(&folder);
-    return is_right ? 0 : -EIO;
+    if (!take_len(&folder, &len))
+        return -EIO;
+    *ret_bytes = (struct store_bytes){.fd = TAKE_FD(fd), .len = len};
+    return 0;
 }
 
 /* Whenever a message is read, and not when it is fetched: so what was lost of them comes back. */

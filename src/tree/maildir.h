@@ -12,6 +12,8 @@ bool maildir_is_shown(const struct tree *tree);
 
 /* The set of emails in an inbox changed. */
 void maildir_inbox_changed(struct tree *tree, uint32_t inbox);
+/* The raw message of an email is this large (waits for the disk). */
+void maildir_note_size(const struct tree *tree, uint32_t inbox, uint32_t email, uint64_t size);
 /* An email left its inbox. */
 void maildir_email_gone(struct tree *tree, uint32_t inbox, uint32_t email);
 /* An email came into its inbox. */
