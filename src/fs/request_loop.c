@@ -31,7 +31,8 @@ enum {
 
 struct request_thread {
     struct request_loop *loop;
-    char message[BUFFER_BYTES];
+    bool leads; /* reads the device */
+    _Alignas(struct fuse_in_header) char message[BUFFER_BYTES];
 };
 
 /* The message of the kernel that interrupts a request. */
@@ -345,6 +346,7 @@ static int start_thread(struct request_loop *loop)
     if (thread == NULL)
         return -ENOMEM;
     thread->loop = loop;
+    thread->leads = false;
     int error = thread_start(&id, "fs-request", run_thread, thread);
     if (error == 0)
         pthread_detach(id);
@@ -424,20 +426,32 @@ static void report_end(struct request_loop *loop)
         loop->ended(loop->context);
 }
 
-/* Leads: reads messages and carries them out, until one may wait. Another thread leads while that is carried
- * out; where there is none and none can be started, requests wait in the kernel meanwhile. The result is that
- * of await_message(); where it is not above 0, this thread leads still. */
+/* Another thread leads from now on; where there is none and none can be started, requests wait in the kernel
+ * until this one is done. */
+static void hand_lead_on(void *context)
+{
+    struct request_thread *thread = context;
+    if (!thread->leads)
+        return;
+    thread->leads = false;
+    if (!call_next(thread->loop))
+        (void)add_thread(thread->loop);
+}
+
+/* Leads: reads messages and carries them out, until one may wait, or does. The result is that of
+ * await_message(); where it is not above 0, this thread leads still. */
 static ssize_t take_messages(struct request_thread *thread)
 {
-    struct request_loop *loop = thread->loop;
-    ssize_t len;
-    while ((len = await_message(thread)) > 0 && is_answered_at_once(thread->message, (size_t)len))
-        carry_out(loop, thread->message, (size_t)len);
-    if (len <= 0)
-        return len;
-    if (!call_next(loop))
-        (void)add_thread(loop);
-    take_message(loop, thread->message, (size_t)len);
+    ssize_t len = 0;
+    thread->leads = true;
+    while (thread->leads && (len = await_message(thread)) > 0) {
+        if (is_answered_at_once(thread->message, (size_t)len)) {
+            carry_out(thread->loop, thread->message, (size_t)len);
+        } else {
+            hand_lead_on(thread);
+            take_message(thread->loop, thread->message, (size_t)len);
+        }
+    }
     return len;
 }
 
@@ -454,8 +468,10 @@ static void *run_thread(void *argument)
     struct request_thread *thread = argument;
     struct request_loop *loop = thread->loop;
     ssize_t len = 1;
+    thread_set_before_wait(hand_lead_on, thread);
     while (len > 0 && lead(loop))
         len = take_messages(thread);
+    thread_set_before_wait(NULL, NULL);
     if (len <= 0)
         call_next(loop);
     if (len == 0)

@@ -4,8 +4,10 @@
  * device; the others carry out a request, or wait to be called. What is answered at once
  * (tree_answers_at_once()) the leader carries out itself and reads on: to wake another thread for it costs
  * more than the answer, and takes a CPU from whoever asks. Before it carries out any other request it calls
- * one that waits, or starts one, up to REQUEST_LOOP_THREADS_MAX: that one leads from then on. Whoever is done
- * leads if nobody does; else it waits to be called, and ends where REQUEST_LOOP_WAITING_MAX do so already.
+ * one that waits, or starts one, up to REQUEST_LOOP_THREADS_MAX: that one leads from then on. So it does in
+ * the middle of what is answered at once, too, where that has to wait after all, for a file that is being
+ * written (thread_will_wait()). Whoever is done leads if nobody does; else it waits to be called, and ends
+ * where REQUEST_LOOP_WAITING_MAX do so already.
  *
  * What may wait for the service (tree_waits_for_service()) needs one of REQUEST_LOOP_SLOTS slots, so that the
  * other threads are left for closes, which barriers and renames wait for, and for what is answered from

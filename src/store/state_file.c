@@ -16,6 +16,7 @@
 #include "base/crash_point.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 enum {
     CACHE_KB = 1024, /* the kernel caches the file, too */
@@ -285,8 +286,12 @@ void state_file_release(struct state_file *file)
 
 /* ---------------------------------------------------------------- transactions */
 
+/* It is held while a commit waits for the disk. */
 void state_file_lock(struct state_file *file)
 {
+    if (pthread_mutex_trylock(&file->connection) == 0)
+        return;
+    thread_will_wait();
     pthread_mutex_lock(&file->connection);
 }
 

@@ -133,7 +133,7 @@ int tree_get_statistics(struct tree *tree, struct statvfs *ret);
 bool tree_waits_for_service(uint64_t ino, bool is_close);
 
 /* Whether looking up names in it, its attributes, listing, opening, reading and releasing it wait for nothing
- * but one read of the disk at most. Decided by its kind alone, too. */
+ * but one read of the disk at most, or say so first (thread_will_wait()). Decided by its kind alone, too. */
 bool tree_answers_at_once(uint64_t ino);
 
 /* ---------------------------------------------------------------- listings */

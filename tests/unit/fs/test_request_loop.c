@@ -18,6 +18,7 @@
 #include <linux/fuse.h>
 
 #include "base/cleanup.h"
+#include "store/state_file.h"
 #include "tree/tree.h"
 
 enum {
@@ -36,6 +37,9 @@ struct device {
 
 static struct device device;
 
+/* Read by each FUSE_READ. */
+static struct state_file file;
+
 int fuse_session_fd(struct fuse_session *session)
 {
     (void)session;
@@ -52,6 +56,10 @@ void fuse_session_process_buf(struct fuse_session *session, const struct fuse_bu
     struct fuse_in_header header;
     (void)session;
     memcpy(&header, buffer->mem, sizeof(header));
+    if (header.opcode == FUSE_READ) {
+        state_file_lock(&file);
+        state_file_unlock(&file);
+    }
     pthread_mutex_lock(&device.lock);
     device.has_come[header.unique] = true;
     pthread_cond_broadcast(&device.changed);
@@ -126,6 +134,7 @@ static int start(void **state)
     static struct request_loop loop;
     device = (struct device){.is_open = false};
     pthread_mutex_init(&device.lock, NULL);
+    pthread_mutex_init(&file.connection, NULL);
     pthread_cond_init(&device.changed, NULL);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, device.ends) != 0 ||
         request_loop_init(&loop, NULL, ignore_end, NULL) != 0 || request_loop_start(&loop) != 0)
@@ -150,6 +159,7 @@ static int stop(void **state)
     request_loop_release(loop);
     pthread_cond_destroy(&device.changed);
     pthread_mutex_destroy(&device.lock);
+    pthread_mutex_destroy(&file.connection);
     close(device.ends[0]);
     close(device.ends[1]);
     return 0;
@@ -189,6 +199,25 @@ static void what_waits_holds_nothing_up(void **state)
     assert_in_range(count_threads(loop), 1, REQUEST_LOOP_WAITING_MAX + 1);
     send_message(++unique, FUSE_FSYNCDIR, TREE_ROOT_INO);
     assert_true(await_come(unique));
+}
+
+static void what_waits_for_the_disk_though_it_should_not_holds_nothing_up(void **state)
+{
+    struct request_loop *loop = *state;
+    uint64_t unique = 0;
+    bool has_come = true;
+    open_gate();
+    state_file_lock(&file); /* as a commit does */
+    while (has_come && unique < 6) {
+        send_message(++unique, FUSE_READ, find_quick_node());
+        send_message(++unique, FUSE_GETATTR, find_quick_node());
+        has_come = await_come(unique);
+    }
+    state_file_unlock(&file);
+    assert_true(has_come);
+    while (unique > 0)
+        assert_true(await_come(unique--));
+    assert_in_range(count_threads(loop), 1, 4);
 }
 
 static void without_a_thread_more_requests_wait_in_the_kernel(void **state)
@@ -232,6 +261,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_answered_at_once_takes_one_thread, start, stop),
         cmocka_unit_test_setup_teardown(what_waits_holds_nothing_up, start, stop),
+        cmocka_unit_test_setup_teardown(what_waits_for_the_disk_though_it_should_not_holds_nothing_up, start,
+                                        stop),
         cmocka_unit_test_setup_teardown(without_a_thread_more_requests_wait_in_the_kernel, start, stop),
         cmocka_unit_test_setup_teardown(what_is_interrupted_waits_for_no_slot, start, stop),
     };
