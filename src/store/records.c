@@ -76,10 +76,11 @@ enum statement {
                                        " ifnull((SELECT max(text) FROM " list "_replaced), 0))",            \
                [(first) + NOTE_REPLACED] = "INSERT OR REPLACE INTO " list "_replaced VALUES (?)",           \
                [(first) + DELETE_TEXTS] =                                                                   \
-                   "DELETE FROM " list "_texts WHERE number IN (SELECT text FROM " list "_replaced)"        \
-                   " AND number < (SELECT max(number) FROM " list "_texts)",                                \
+                   "DELETE FROM " list "_texts WHERE number IN (SELECT text FROM " list "_replaced"         \
+                   " WHERE text < (SELECT max(number) FROM " list "_texts) ORDER BY text LIMIT 2000)",      \
                [(first) + DELETE_REPLACED] =                                                                \
-                   "DELETE FROM " list "_replaced WHERE text < (SELECT max(number) FROM " list "_texts)",   \
+                   "DELETE FROM " list "_replaced WHERE text IN (SELECT text FROM " list "_replaced"        \
+                   " WHERE text < (SELECT max(number) FROM " list "_texts) ORDER BY text LIMIT 2000)",      \
                [(first) + SET_MARK] = "INSERT OR REPLACE INTO " list "_marks VALUES (?, ?)",                \
                [(first) + GET_MARK] = "SELECT value FROM " list "_marks WHERE name = ?",                    \
                [(first) + LIST_INBOXES] = "SELECT * FROM " list "_inboxes ORDER BY number",                 \
@@ -212,17 +213,33 @@ int records_put_marks(struct records *records)
     return error != 0 ? error : set_mark(records, mark_first_sync, records->first_sync_done);
 }
 
-void records_clean(struct records *records)
+/* 1: there may be more; 0; or -errno. */
+static int clean_some(struct records *records)
 {
-    if (!records->has_replaced || records_begin(records) != 0)
-        return;
-    int error = state_file_execute(records->file, NUMBER(records, DELETE_TEXTS), "");
+    int error = records_begin(records);
+    if (error != 0)
+        return error;
+    error = state_file_execute(records->file, NUMBER(records, DELETE_TEXTS), "");
     if (error == 0)
         error = state_file_execute(records->file, NUMBER(records, DELETE_REPLACED), "");
-    if (error != 0)
+    if (error != 0) {
         records_abandon(records);
-    else if (records_commit(records) == 0)
-        records->has_replaced = false;
+        return error;
+    }
+    state_file_lock(records->file);
+    bool has_more = sqlite3_changes(records->file->db) > 0;
+    state_file_unlock(records->file);
+    error = records_commit(records);
+    return error != 0 ? error : has_more;
+}
+
+/* Some at a time, for who reads other texts waits for each statement, and each commit. */
+void records_clean(struct records *records)
+{
+    int more = records->has_replaced;
+    while (more > 0)
+        more = clean_some(records);
+    records->has_replaced = more < 0;
 }
 
 /* ---------------------------------------------------------------- texts */
