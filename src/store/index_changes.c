@@ -159,6 +159,7 @@ static void show_item(struct index *index, struct inbox *inbox, const struct ema
         return;
     }
     email_list_count_out(&inbox->emails, known);
+    records_note_unused(&index->records, known->text);
     uint32_t seen_in = batch->listing != 0 ? batch->listing : known->seen_in;
     *known = item->entry;
     known->seen_in = seen_in;

@@ -5,6 +5,7 @@
 #include "store/records.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -113,6 +114,61 @@ int records_open_file(struct state_file *file, int dir_fd)
     unlinkat(dir_fd, "records", 0);
     unlinkat(dir_fd, "records.compact", 0);
     return state_file_open(file, dir_fd, &format);
+}
+
+/* ---------------------------------------------------------------- texts in memory */
+
+enum {
+    KEY_SIZE = 17
+};
+
+struct kept_text {
+    char key[KEY_SIZE];
+    bool is_unused; /* the writer's */
+    char bytes[];
+};
+
+static void make_key(uint64_t text, char ret_key[KEY_SIZE])
+{
+    snprintf(ret_key, KEY_SIZE, "%llx", (unsigned long long)text);
+}
+
+/* NULL: it was freed. With the file's lock held, or by the writer. */
+static struct kept_text *find_kept(const struct records *records, uint64_t text)
+{
+    char key[KEY_SIZE];
+    make_key(text, key);
+    return map_find(&records->in_memory, key);
+}
+
+void records_note_unused(struct records *records, uint64_t text)
+{
+    struct kept_text *kept = (text & RECORDS_IN_MEMORY) == 0 ? NULL : find_kept(records, text);
+    if (kept != NULL)
+        kept->is_unused = true;
+}
+
+int records_keep_in_memory(struct records *records, const char *json, size_t len, int error,
+                           uint64_t *ret_text)
+{
+    struct kept_text *kept = malloc(sizeof(*kept) + len + 1);
+    if (kept == NULL)
+        return -ENOMEM;
+    if (!records->has_warned)
+        log_warning("the state file %s cannot be written: %s; what is new is kept in memory", format.name,
+                    strerror(-error));
+    records->has_warned = true;
+    kept->is_unused = false;
+    memcpy(kept->bytes, json, len);
+    kept->bytes[len] = '\0';
+    *ret_text = RECORDS_IN_MEMORY | records->kept++;
+    make_key(*ret_text, kept->key);
+    state_file_lock(records->file);
+    int of_map = map_set(&records->in_memory, kept->key, kept);
+    state_file_unlock(records->file);
+    if (of_map != 0)
+        free(kept);
+    return of_map;
 }
 
 /* ---------------------------------------------------------------- writing */
@@ -233,39 +289,28 @@ static int clean_some(struct records *records)
     return error != 0 ? error : has_more;
 }
 
+static void free_unused(struct records *records)
+{
+    struct kept_text *kept;
+    size_t position = 0;
+    state_file_lock(records->file);
+    while ((kept = map_next(&records->in_memory, &position)) != NULL)
+        if (kept->is_unused)
+            free(map_remove(&records->in_memory, kept->key));
+    state_file_unlock(records->file);
+}
+
 /* Some at a time, for who reads other texts waits for each statement, and each commit. */
 void records_clean(struct records *records)
 {
     int more = records->has_replaced;
+    free_unused(records);
     while (more > 0)
         more = clean_some(records);
     records->has_replaced = more < 0;
 }
 
 /* ---------------------------------------------------------------- texts */
-
-struct kept_text {
-    struct kept_text *next;
-    char bytes[];
-};
-
-int records_keep_in_memory(struct records *records, const char *json, size_t len, int error,
-                           uint64_t *ret_text)
-{
-    struct kept_text *block = malloc(sizeof(*block) + len + 1);
-    if (block == NULL)
-        return -ENOMEM;
-    if (!records->has_warned)
-        log_warning("the state file %s cannot be written: %s; what is new is kept in memory", format.name,
-                    strerror(-error));
-    records->has_warned = true;
-    memcpy(block->bytes, json, len);
-    block->bytes[len] = '\0';
-    block->next = records->in_memory;
-    records->in_memory = block;
-    *ret_text = RECORDS_IN_MEMORY | (uintptr_t)block->bytes;
-    return 0;
-}
 
 static int copy_text(const void *json, size_t len, char **ret_json)
 {
@@ -311,6 +356,10 @@ static int read_from(struct records *records, struct statements *from, uint64_t 
 static int read_locked(struct records *records, uint64_t text, size_t len, char **ret_json)
 {
     struct state_file *file = records->file;
+    if ((text & RECORDS_IN_MEMORY) != 0) {
+        const struct kept_text *kept = find_kept(records, text);
+        return kept == NULL ? -EIO : copy_text(kept->bytes, len, ret_json);
+    }
     int error = state_file_note(file, read_from(records, &file->statements, text, len, ret_json));
     if (error == -ENOENT)
         error = read_from(records, &file->aside, text, len, ret_json);
@@ -326,16 +375,8 @@ int records_save_text(struct records *records, uint64_t text, size_t len)
     return error != 0 ? -ENOENT : records_add_text(records, text, json, len);
 }
 
-/* Of a number beyond all others. */
-static const char *memory_text(uint64_t text)
-{
-    return (const char *)(uintptr_t)(text & ~RECORDS_IN_MEMORY);
-}
-
 int records_read_text(struct records *records, uint64_t text, size_t len, char **ret_json)
 {
-    if ((text & RECORDS_IN_MEMORY) != 0)
-        return copy_text(memory_text(text), len, ret_json);
     state_file_lock(records->file);
     int error = read_locked(records, text, len, ret_json);
     state_file_unlock(records->file);
@@ -384,11 +425,8 @@ int text_reader_read(struct text_reader *reader, uint64_t text, size_t len, bool
     int error = 0;
     free(reader->copy);
     reader->copy = NULL;
-    if ((text & RECORDS_IN_MEMORY) != 0) {
-        *ret_json = memory_text(text);
-        return 0;
-    }
-    if (find_row(reader, text, is_backwards) && (*ret_json = row_text(reader->rows, text, len)) != NULL)
+    if ((text & RECORDS_IN_MEMORY) == 0 && find_row(reader, text, is_backwards) &&
+        (*ret_json = row_text(reader->rows, text, len)) != NULL)
         return 0;
     end_rows(reader);
     error = read_locked(reader->records, text, len, &reader->copy);
@@ -611,9 +649,8 @@ int records_load(struct records *records, struct state_file *file, enum records_
 
 void records_release(struct records *records)
 {
-    while (records->in_memory != NULL) {
-        struct kept_text *next = records->in_memory->next;
-        free(records->in_memory);
-        records->in_memory = next;
-    }
+    struct kept_text *kept;
+    for (size_t position = 0; (kept = map_next(&records->in_memory, &position)) != NULL;)
+        free(kept);
+    map_release(&records->in_memory);
 }

@@ -23,6 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/map.h"
 #include "store/state_file.h"
 
 /* The lists. */
@@ -79,7 +80,8 @@ struct records {
     bool has_replaced;           /* there are texts to be deleted */
     bool has_warned;             /* that the disk takes nothing */
     unsigned int generation;     /* of the file, when everything was last written to it */
-    struct kept_text *in_memory;
+    struct map in_memory;        /* texts by their number, in hex; protected by the file's lock */
+    uint64_t kept;               /* how many ever were in memory */
 };
 
 /* Opens or makes the file in `dir_fd` (waits for the disk). 0 or -ENOMEM. */
@@ -119,9 +121,13 @@ int records_save_text(struct records *records, uint64_t text, size_t len);
 int records_note_replaced(struct records *records, uint64_t text);
 int records_put_marks(struct records *records);
 
-/* What a number cannot be had for on the disk: 0 and its number, or -ENOMEM. Says so, once. */
+/* What a number cannot be had for on the disk: 0 and its number, or -ENOMEM. Says so, once. Nor is this
+ * number given again, so a reader may have one whose text was freed: -EIO, as of one that was deleted. */
 int records_keep_in_memory(struct records *records, const char *json, size_t len, int error,
                            uint64_t *ret_text);
+
+/* The text is shown no more. One that is in memory is freed with the next records_clean(). */
+void records_note_unused(struct records *records, uint64_t text);
 
 /* Deletes the texts that were replaced. */
 void records_clean(struct records *records);

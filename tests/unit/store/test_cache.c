@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "sql/query.h"
+#include "store/store_private.h"
 #include "unit/store/store_world.h"
 
 static const char cache_path[] = "cache/records.sqlite3";
@@ -385,6 +386,54 @@ static void a_full_disk_hides_no_mail(void **state)
     world_release(&world);
 }
 
+static void change_all(struct store_world *world, int emails, int round)
+{
+    for (int i = 0; i < emails; i++) {
+        char id[64];
+        char json[160];
+        snprintf(id, sizeof(id), "%08d-in-1", i);
+        snprintf(json, sizeof(json), "{\"id\": \"%s\", \"inbox_id\": \"in-1\", \"round\": %d}", id, round);
+        fake_service_replace_email(world->fake, id, json);
+    }
+}
+
+/* What is kept in memory is not kept once it was replaced, be it in memory again, or on the disk. */
+static void what_changes_again_and_again_on_a_full_disk_takes_no_more_memory(void **state)
+{
+    (void)state;
+    enum {
+        EMAILS = 20,
+        ROUNDS = 5
+    };
+    struct store_world world;
+    struct rlimit limit;
+    world_init_with_alice(&world);
+    world_add_emails(&world, "in-1", 0, EMAILS);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    const struct map *in_memory = &world.store->index.records.in_memory;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = 1;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    for (int round = 0; round < ROUNDS; round++) {
+        change_all(&world, EMAILS, round);
+        assert_int_equal(world_sync(&world), 0);
+        assert_int_equal(in_memory->len, EMAILS);
+    }
+    for (uint32_t i = 0; i < EMAILS; i++) {
+        _cleanup_free_ char *json = world_read(&world, i);
+        assert_non_null(strstr(json, "\"round\": 4"));
+    }
+    assert_index_has_lines(&world, EMAILS);
+    limit.rlim_cur = RLIM_INFINITY;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    change_all(&world, EMAILS, ROUNDS);
+    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(in_memory->len, 0);
+    world_release(&world);
+}
+
 /* ---------------------------------------------------------------- a file that was being filled */
 
 enum {
@@ -705,6 +754,7 @@ int main(void)
         cmocka_unit_test(a_full_disk_at_the_start_is_no_damage),
         cmocka_unit_test(a_cache_of_another_version_is_built_anew),
         cmocka_unit_test(a_full_disk_hides_no_mail),
+        cmocka_unit_test(what_changes_again_and_again_on_a_full_disk_takes_no_more_memory),
         cmocka_unit_test(a_file_that_was_being_filled_is_taken_whole_or_not_at_all),
         cmocka_unit_test(a_file_is_filled_without_a_log_until_the_first_sync_is_done),
         cmocka_unit_test(a_folder_that_cannot_be_made_is_an_error_in_words),

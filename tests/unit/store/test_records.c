@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "base/cleanup.h"
+#include "base/log.h"
 #include "support/temp_dir.h"
 
 enum {
@@ -108,12 +110,37 @@ static void many_replaced_texts_go_in_pieces(void **state)
     free(json);
 }
 
+/* A text that somebody is about to read may be freed: its number says so, and is not given again. */
+static void what_is_in_memory_is_freed_once_it_is_unused(void **state)
+{
+    struct world *world = *state;
+    struct records *records = &world->records;
+    char *json = NULL;
+    uint64_t texts[3];
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+        assert_int_equal(records_keep_in_memory(records, "{}", 2, -ENOSPC, &texts[i]), 0);
+    records_note_unused(records, texts[0]);
+    assert_int_equal(records_read_text(records, texts[0], 2, &json), 0);
+    free(json);
+    records_clean(records);
+    assert_int_equal(records_read_text(records, texts[0], 2, &json), -EIO);
+    assert_int_equal(records_keep_in_memory(records, "[]", 2, -ENOSPC, &texts[2]), 0);
+    assert_int_equal(records_read_text(records, texts[0], 2, &json), -EIO);
+    assert_int_equal(records_read_text(records, texts[1], 2, &json), 0);
+    assert_string_equal(json, "{}");
+    free(json);
+    records_note_unused(records, texts[0]);
+    records_note_unused(records, 1);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
 {
+    log_set_level(LOG_LEVEL_ERROR);
     const struct CMUnitTest tests[] = {
         TEST(many_replaced_texts_go_in_pieces),
+        TEST(what_is_in_memory_is_freed_once_it_is_unused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
