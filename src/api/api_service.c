@@ -498,7 +498,7 @@ static void list_outbound(struct mail_service *service, const struct email_query
 static int build_content_target(const struct content_query *query, const char *below, const char *below_id,
                                 struct strbuf *target)
 {
-    strbuf_append_str(target, query->is_outbound ? API_PREFIX "/email/outbound" : API_PREFIX "/email");
+    strbuf_append_str(target, API_PREFIX "/email");
     http_path_add_segment(target, query->email_id);
     if (below != NULL)
         http_path_add_segment(target, below);
@@ -531,15 +531,12 @@ static void judge_missing(struct service_result *ret)
         ret->error = ENOENT;
 }
 
-/* That an email is not found is no evidence by itself, since it may be gone. Sent mail tells nothing about
- * the content of received mail. */
+/* That an email is not found is no evidence by itself, since it may be gone. */
 static void judge_content_absence(struct api_service *api, enum optional_endpoint endpoint,
                                   const struct content_query *query, bool is_no_content,
                                   struct service_result *ret)
 {
     int status = ret->http_status;
-    if (query->is_outbound)
-        return;
     if (ret->outcome == SERVICE_OK) {
         server_profile_note_authenticated(&api->profile);
         server_profile_note(&api->profile, endpoint, true);
@@ -587,7 +584,7 @@ static void get_content(struct mail_service *service, const struct content_query
         set_too_long(ret);
         return;
     }
-    if (!query->is_outbound && is_skipped(api, ENDPOINT_CONTENT, ret))
+    if (is_skipped(api, ENDPOINT_CONTENT, ret))
         return;
     struct http_request request = {
         .method = "GET",

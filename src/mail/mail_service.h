@@ -110,7 +110,6 @@ struct send_request {
 /* Which email. */
 struct content_query {
     const char *email_id;
-    bool is_outbound; /* one that was sent: an id of list_outbound() */
     /* The service showed just now that it has this email (raw: its content was answered). Then a 404 speaks
      * against the endpoint, and two of them of different emails mean that it is absent. */
     bool is_known_to_exist;

@@ -504,7 +504,7 @@ int outbox_create_answer(struct outbox *outbox, const char *answers, const char 
     if (error != 0)
         return error;
     do { /* until no other thread takes the name first */
-        _cleanup_free_ char *free_name = outbox_choose_name(outbox, OUTBOX_FOLDER_OUTBOX, name);
+        _cleanup_free_ char *free_name = outbox_choose_name(outbox, name);
         const struct new_file file = {.kind = ENVELOPE_MESSAGE, .name = free_name, .answers = answers};
         error = free_name == NULL ? -ENOMEM : create_file(outbox, &file, pid, ret_handle, ret);
     } while (error == -EEXIST);

@@ -939,7 +939,7 @@ static int accept_answer(struct moving_in *moving)
     do {
         drop_item(moving);
         free(moving->free_name);
-        moving->free_name = outbox_choose_name(moving->outbox, OUTBOX_FOLDER_OUTBOX, proposed);
+        moving->free_name = outbox_choose_name(moving->outbox, proposed);
         moving->name = moving->free_name;
         error = moving->free_name == NULL ? -ENOMEM : accept_draft(moving);
     } while (error == -EEXIST);

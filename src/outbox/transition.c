@@ -162,10 +162,10 @@ void outbox_add_former_name_locked(struct outbox *outbox, enum outbox_folder fol
     item_table_add_former_name(&outbox->table, folder, name, item, now_ms, now_ms + FORMER_NAME_MS);
 }
 
-char *outbox_choose_name(struct outbox *outbox, enum outbox_folder folder, const char *name)
+char *outbox_choose_name(struct outbox *outbox, const char *name)
 {
     pthread_mutex_lock(&outbox->lock);
-    char *free_name = item_table_choose_name(&outbox->table, folder, name);
+    char *free_name = item_table_choose_name(&outbox->table, OUTBOX_FOLDER_OUTBOX, name);
     pthread_mutex_unlock(&outbox->lock);
     return free_name;
 }

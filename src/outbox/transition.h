@@ -111,9 +111,9 @@ void claim_release(struct outbox *outbox, struct item *item);
 void outbox_add_former_name_locked(struct outbox *outbox, enum outbox_folder folder, const char *name,
                                    const struct item *item);
 
-/* `name`, or with a number where that is taken at this moment (item_table_choose_name()). The caller frees;
- * NULL without memory. */
-char *outbox_choose_name(struct outbox *outbox, enum outbox_folder folder, const char *name);
+/* `name`, or with a number where that is taken in outbox/ at this moment (item_table_choose_name()). The
+ * caller frees; NULL without memory. */
+char *outbox_choose_name(struct outbox *outbox, const char *name);
 
 /* Publishes an event. No lock may be held. `name` in `folder` makes the path. */
 void outbox_notify(struct outbox *outbox, enum event_kind kind, enum outbox_folder folder, const char *name,

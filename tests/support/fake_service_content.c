@@ -80,7 +80,7 @@ void fake_get_content(struct mail_service *service, const struct content_query *
     }
     if (part != NULL && email_content_from_text(part->bytes, part->len, ret_content) != 0)
         abort();
-    if (part != NULL && !query->is_outbound)
+    if (part != NULL)
         fake->capabilities.content = CAPABILITY_PRESENT;
     fake_end_call_locked(fake, FAKE_GET_CONTENT, &outcome, ret);
 }
