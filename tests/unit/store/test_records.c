@@ -102,6 +102,8 @@ static void many_replaced_texts_go_in_pieces(void **state)
     sqlite3_update_hook(world->file.db, note_row, &deletions);
     sqlite3_commit_hook(world->file.db, note_commit, &deletions);
     records_clean(records);
+    sqlite3_update_hook(world->file.db, NULL, NULL);
+    sqlite3_commit_hook(world->file.db, NULL, NULL);
     assert_int_equal(deletions.all, 2 * TEXTS);
     assert_in_range(deletions.most, 1, DELETED_AT_ONCE_MAX);
     assert_int_equal(records_read_text(records, 1, 2, &json), -EIO);
