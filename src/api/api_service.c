@@ -172,8 +172,7 @@ static void judge_list(const struct list_transfer *transfer, struct api_list_ans
     } else if (transfer->error != 0) {
         outcome_set(ret, SERVICE_RETRY, ENOMEM, "out of memory");
     } else if (ret->outcome == SERVICE_OK && reader->words[0] != '\0') {
-        outcome_set(ret, SERVICE_RETRY, EIO, reader->words);
-        ret->outcome = SERVICE_OK;
+        outcome_set(ret, SERVICE_OK, EIO, reader->words);
     }
 }
 

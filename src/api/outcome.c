@@ -327,7 +327,7 @@ void outcome_set(struct service_result *result, enum service_outcome outcome, in
     _cleanup_strbuf_ struct strbuf cleaned = STRBUF_INIT(OUTCOME_WORDS_MAX_BYTES);
     append_words(&cleaned, words, strlen(words));
     free(result->detail);
-    result->detail = outcome != SERVICE_OK ? strbuf_take(&cleaned, NULL) : NULL;
+    result->detail = error != 0 ? strbuf_take(&cleaned, NULL) : NULL;
     result->outcome = outcome;
     result->error = error;
 }
