@@ -359,8 +359,9 @@ static int read_email_link(struct tree *tree, const struct tree_caller *caller, 
     int error = get_content(tree, caller, node.email, &content);
     if (error != 0)
         return error;
-    const struct content_entry *entry = &content->folder.entries[node.index];
-    error = has_node(content, &node) && find_earlier(tree, content, entry, &other)
+    const struct content_entry *entry =
+        has_node(content, &node) ? &content->folder.entries[node.index] : NULL;
+    error = entry != NULL && find_earlier(tree, content, entry, &other)
                 ? make_target(tree, node.email, entry, &other, ret_target, size)
                 : -ENOENT;
     store_content_unref(tree->store, content);

@@ -108,7 +108,7 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
         notify_file_changed(tree, node_ino(NODE_EMAIL, email));
     else if (change == STORE_REMOVED)
         notify_email_gone(tree, &view);
-    if (change == STORE_ADDED || change == STORE_RETURNED)
+    if (!was_invalid && (change == STORE_ADDED || change == STORE_RETURNED))
         maildir_inbox_changed(tree, view.inbox);
     inbox_notify_mail(tree, view.inbox);
     if (!was_invalid && change == STORE_ADDED && store_get_inbox(tree->store, view.inbox, &inbox)) {
