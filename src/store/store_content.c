@@ -396,8 +396,8 @@ static int fetch(struct contents *contents, const struct content_request *reques
 }
 
 /* The same ahead of readers: the calling thread makes the transfer itself. -EAGAIN while the service has more
- * to do than it likes: what it still answers is for readers. -EFBIG: it is longer than what
- * is fetched ahead may be, and left to readers, too. */
+ * to do than it likes: what it still answers is for readers. -EFBIG: it is too long to be fetched ahead, and
+ * left to readers, too. */
 static int fetch_ahead_of_readers(struct contents *contents, const struct content_request *request,
                                   int *ret_fd)
 {

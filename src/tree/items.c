@@ -295,8 +295,8 @@ static bool is_listed_as_item(struct tree *tree, const struct map *ids, const st
 }
 
 /* The kernel may come in the middle first: when what it had cached of the listing is gone. So a position is
- * not that in a listing: it is made of the order of hand-in. Mail that was sent elsewhere stands behind all
- * items, at positions of the store's: orders and the numbers in inodes are counted together, to 2^58. */
+ * made of the order of hand-in, and not of the place in a listing, which removals change. Mail that was sent
+ * elsewhere stands behind all items: no order comes near this number. */
 #define POSITION_SENT_RECORDS (UINT64_C(1) << 62)
 
 static uint64_t position_of(const struct outbox_entry *entry)

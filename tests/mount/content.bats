@@ -157,6 +157,23 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   equal "$(find -L "$it" -path '*/thread/*' | wc -l)" 2
 }
 
+@test "thread/ leads to body.txt where the service makes no Markdown of emails" {
+  start_scripted_service
+  server_has_email '{"id": "e-1", "inbox_id": "in-1", "subject": "first", "date": "2026-11-20T10:00:00Z"}'
+  server_has_email '{"id": "e-2", "inbox_id": "in-1", "subject": "second", "date": "2026-11-20T11:00:00Z"}'
+  jq -nc '{contents: {"e-1": {id: "e-1", plain_text: "One."}, "e-2": {id: "e-2", plain_text: "Two.",
+    previous_emails: [{id: "e-1", subject: "first", plain_text: "One."}]}}}' >"$DIR/control"
+  control "@$DIR/control"
+  start_mount
+  refresh
+  wait_for_folders in-1
+  local first it
+  first=$(folder in-1 first)
+  it=$(folder in-1 second)/thread
+  equal "$(readlink "$it/${first##*/}.txt")" "../../${first##*/}/body.txt"
+  equal "$(cat "$it/${first##*/}.txt")" "One."
+}
+
 @test "attachments have names that can do no harm" {
   start_scripted_service
   server_has_email '{"id": "e-1", "inbox_id": "in-1", "subject": "names", "date": "2026-11-20T10:00:00Z"}'
