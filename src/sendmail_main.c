@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/auxv.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -62,6 +63,7 @@ struct invocation {
     bool lists_queue;    /* -bp */
     bool waits;          /* --wait */
     bool runs_queue;     /* -q, which the mount does by itself */
+    bool is_delegated;   /* another user runs it with our rights, which are to send and no more */
     char **recipients;   /* NULL behind the last */
 };
 
@@ -132,6 +134,23 @@ static int set_mode(const char *mode, struct invocation *invocation)
     return -1;
 }
 
+/* An argument that a line of sudoers fixes cannot be followed by another. -1: go on; else the exit status. */
+static int take_once(const char *name, const char **value)
+{
+    if (*value != NULL)
+        return complain(EX_USAGE, "--%s is given twice", name);
+    *value = optarg;
+    return -1;
+}
+
+/* -1: go on; else the exit status. */
+static int take_aliases(struct invocation *invocation)
+{
+    if (invocation->is_delegated)
+        return complain(EX_USAGE, "--aliases is not for who sends with another user's rights (sudo)");
+    return take_once("aliases", &invocation->aliases);
+}
+
 static int parse_arguments(int argc, char **argv, struct invocation *invocation)
 {
     static const struct option options[] = {
@@ -144,13 +163,15 @@ static int parse_arguments(int argc, char **argv, struct invocation *invocation)
         {NULL, 0, NULL, 0},
     };
     int option;
-    while ((option = getopt_long(argc, argv, "+B:F:L:N:O:R:UV:X:b:f:h:imno:q::r:tv", options, NULL)) != -1) {
+    int status = -1;
+    while (status < 0 &&
+           (option = getopt_long(argc, argv, "+B:F:L:N:O:R:UV:X:b:f:h:imno:q::r:tv", options, NULL)) != -1) {
         if (option == 'M')
-            invocation->mount = optarg;
+            status = take_once("mount", &invocation->mount);
         else if (option == 'A')
-            invocation->aliases = optarg;
+            status = take_aliases(invocation);
         else if (option == 'T')
-            invocation->root = optarg;
+            status = take_once("root", &invocation->root);
         else if (option == 'W')
             invocation->waits = true;
         else if (option == 'f' || option == 'r')
@@ -163,8 +184,8 @@ static int parse_arguments(int argc, char **argv, struct invocation *invocation)
             invocation->runs_queue = true;
         else if (option == 'i' || (option == 'o' && strcmp(optarg, "i") == 0))
             invocation->ignores_dots = true;
-        else if (option == 'b' && set_mode(optarg, invocation) >= 0)
-            return EX_USAGE;
+        else if (option == 'b')
+            status = set_mode(optarg, invocation);
         else if (option == 'H' || option == 'P') {
             fputs(option == 'H' ? usage : "inboxfs-sendmail " INBOXFS_VERSION "\n", stdout);
             return EX_OK;
@@ -172,7 +193,7 @@ static int parse_arguments(int argc, char **argv, struct invocation *invocation)
             return complain(EX_USAGE, "try --help");
     }
     invocation->recipients = argv + optind;
-    return -1;
+    return status;
 }
 
 /* ---------------------------------------------------------------- the mount */
@@ -480,19 +501,36 @@ static char *find_local_name(char *part)
     return is_local_name(part) ? part : NULL;
 }
 
-static int add_recipients(const struct aliases *aliases, const char *text, unsigned int depth,
+/* A list of recipients. Errors show none of the text of a file: the caller may have no right to read it. */
+struct recipients_source {
+    const char *text;
+    const char *name; /* the caller's local name for which the text stands; NULL: the text is the caller's */
+    unsigned int depth; /* of aliases */
+};
+
+static int add_recipients(const struct aliases *aliases, struct recipients_source source,
                           struct address_list *list);
 
-static int add_local_name(const struct aliases *aliases, const char *name, unsigned int depth,
+static int add_local_name(const struct aliases *aliases, const char *name, struct recipients_source from,
                           struct address_list *list)
 {
     _cleanup_free_ char *alias = find_alias(aliases, name);
-    if (alias != NULL && depth < ALIAS_DEPTH_MAX)
-        return add_recipients(aliases, alias, depth + 1, list);
-    if (alias == NULL && aliases->root != NULL && depth < ALIAS_DEPTH_MAX)
-        return add_recipients(&(struct aliases){.path = aliases->path}, aliases->root, depth + 1, list);
-    return complain(EX_NOUSER, "%s is no email address: give it one in %s, or use --root=ADDRESS", name,
-                    aliases->path);
+    struct recipients_source source = {alias, from.name != NULL ? from.name : name, from.depth + 1};
+    if (alias != NULL && from.depth < ALIAS_DEPTH_MAX)
+        return add_recipients(aliases, source, list);
+    source.text = aliases->root;
+    if (alias == NULL && aliases->root != NULL && from.depth < ALIAS_DEPTH_MAX)
+        return add_recipients(&(struct aliases){.path = aliases->path}, source, list);
+    return complain(EX_NOUSER, "%s is no email address: give it one in %s, or use --root=ADDRESS",
+                    source.name, aliases->path);
+}
+
+static int complain_of_part(const struct aliases *aliases, struct recipients_source source, const char *part)
+{
+    if (source.name != NULL)
+        return complain(EX_DATAERR, "what %s stands for, by %s or --root, is not an email address",
+                        source.name, aliases->path);
+    return complain(EX_DATAERR, "not an email address: %s", part);
 }
 
 /* The exit status where the list cannot be had at all; else EX_OK: it holds what is no address. */
@@ -504,16 +542,16 @@ static int complain_of_list(int error)
 }
 
 /* Appends those whom a list names, local names by their aliases. EX_OK, or the exit status. */
-static int add_recipients(const struct aliases *aliases, const char *text, unsigned int depth,
+static int add_recipients(const struct aliases *aliases, struct recipients_source source,
                           struct address_list *list)
 {
-    int error = address_list_parse(list, text, NULL);
+    int error = address_list_parse(list, source.text, NULL);
     if (error == 0)
         return EX_OK;
     int status = complain_of_list(error);
     if (status != EX_OK)
         return status;
-    _cleanup_free_ char *copy = strdup(text);
+    _cleanup_free_ char *copy = strdup(source.text);
     if (copy == NULL)
         return complain_of_memory();
     char *rest = copy;
@@ -523,8 +561,8 @@ static int add_recipients(const struct aliases *aliases, const char *text, unsig
         if (error == 0 || (status = complain_of_list(error)) != EX_OK)
             continue;
         const char *name = find_local_name(part);
-        status = name != NULL ? add_local_name(aliases, name, depth, list)
-                              : complain(EX_DATAERR, "not an email address: %s", part);
+        status = name != NULL ? add_local_name(aliases, name, source, list)
+                              : complain_of_part(aliases, source, part);
     }
     return status;
 }
@@ -602,7 +640,7 @@ static int append_recipients(struct strbuf *out, const struct header_field *fiel
     if (address_list_parse(&list, value, NULL) == 0) {
         append_field(out, field);
     } else {
-        status = add_recipients(aliases, value, 0, &list);
+        status = add_recipients(aliases, (struct recipients_source){.text = value}, &list);
         _cleanup_free_ char *name = strndup(field->line, field->name_len);
         if (name == NULL)
             status = complain_of_memory();
@@ -665,6 +703,9 @@ static int append_headers(struct strbuf *out, const struct invocation *invocatio
         } else if (invocation->reads_headers && strncasecmp(field->line, "Resent-", 7) == 0) {
             status = complain(EX_DATAERR, "a message that is resent (%.*s) cannot be sent by its headers",
                               (int)field->name_len, field->line);
+        } else if (invocation->is_delegated && is_field(field, "Attach")) {
+            status = complain(EX_DATAERR, "Attach: takes files of the mount's owner: it is not for who sends "
+                                          "with another user's rights (sudo)");
         } else if (!is_field(field, "From") || is_usable_from(field, mount)) {
             has_from = has_from || is_field(field, "From");
             append_field(out, field);
@@ -678,17 +719,21 @@ static int append_headers(struct strbuf *out, const struct invocation *invocatio
 }
 
 /* `named`: who stands in the headers; `given`: who stands among the arguments. */
-static int check_recipients(const struct invocation *invocation, const struct address_list *named,
-                            const struct address_list *given)
+static int check_recipients(const struct invocation *invocation, const struct input_message *message,
+                            const struct address_list *named, const struct address_list *given)
 {
     if (given->len == 0 && (!invocation->reads_headers || named->len == 0))
         return complain(invocation->reads_headers ? EX_DATAERR : EX_USAGE, "no recipient is named");
-    for (size_t i = 0; i < named->len && !invocation->reads_headers; i++)
-        if (!has_address(given, named->items[i].address))
-            return complain(EX_DATAERR,
-                            "%s stands in the headers and is not among the recipients given; all whom the "
-                            "headers name would get it: nothing is sent",
-                            named->items[i].address);
+    for (size_t i = 0; i < named->len && !invocation->reads_headers; i++) {
+        const char *address = named->items[i].address;
+        if (has_address(given, address))
+            continue;
+        bool is_alias = strcasestr(strbuf_str(&message->text), address) == NULL;
+        return complain(EX_DATAERR,
+                        "%s stands in the headers and is not among the recipients given; all whom the "
+                        "headers name would get it: nothing is sent",
+                        is_alias ? "a local name" : address);
+    }
     return EX_OK;
 }
 
@@ -700,11 +745,11 @@ static int compose(const struct invocation *invocation, int mount, const struct 
     struct address_list named = {0};
     int status = read_aliases(invocation, &aliases);
     for (char **recipient = invocation->recipients; *recipient != NULL && status == EX_OK; recipient++)
-        status = add_recipients(&aliases, *recipient, 0, &given);
+        status = add_recipients(&aliases, (struct recipients_source){.text = *recipient}, &given);
     if (status == EX_OK)
         status = append_headers(out, invocation, mount, message, &aliases, &named);
     if (status == EX_OK)
-        status = check_recipients(invocation, &named, &given);
+        status = check_recipients(invocation, message, &named, &given);
     append_addresses(out, "Bcc", &given, &named);
     strbuf_append_char(out, '\n');
     strbuf_append(out, message->body, message->body_len);
@@ -940,20 +985,28 @@ static int send_message(const struct invocation *invocation, int mount)
     return status;
 }
 
+/* Returns true where a user without the rights of this process chose its arguments and the message. */
+static bool is_delegated(void)
+{
+    const char *caller = getenv("SUDO_UID");
+    unsigned long uid = caller != NULL ? strtoul(caller, NULL, 10) : 0;
+    return getauxval(AT_SECURE) != 0 || (uid != 0 && uid != geteuid());
+}
+
 int main(int argc, char **argv)
 {
     const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
     const char *program = slash != NULL ? slash + 1 : argc > 0 ? argv[0] : "";
     const char *mount_path = getenv("INBOXFS_MOUNT");
-    struct invocation invocation = {.recipients = argv};
-    if (mount_path != NULL && *mount_path != '\0')
-        invocation.mount = mount_path;
+    struct invocation invocation = {.recipients = argv, .is_delegated = is_delegated()};
     if (strcmp(program, "newaliases") == 0)
         return EX_OK; /* the aliases are read each time */
     invocation.lists_queue = strcmp(program, "mailq") == 0;
     int status = parse_arguments(argc, argv, &invocation);
     if (status >= 0)
         return status;
+    if (invocation.mount == NULL && mount_path != NULL && *mount_path != '\0')
+        invocation.mount = mount_path;
     if (invocation.runs_queue && !invocation.reads_headers && *invocation.recipients == NULL)
         return EX_OK;
     _cleanup_close_ int mount = open_mount(&invocation, &status);

@@ -13,6 +13,7 @@ setup() {
   create_inbox "$CAROL" >/dev/null
   refresh
   export INBOXFS_MOUNT=$MOUNT
+  unset SUDO_UID # of who runs the tests
   printf 'admin: %s\nroot: admin\nteam: %s,\n  %s\nloop: loop\nprogram: |rm\n' "$BOB" "$BOB" "$CAROL" >"$DIR/aliases"
 }
 
@@ -142,6 +143,37 @@ message() { # SUBJECT [HEADER...]
 @test "an alias file that was named has to be there" {
   run -75 "$BUILD/inboxfs-sendmail" --aliases="$DIR/none" "$BOB" < <(message x)
   nothing_was_sent
+}
+
+@test "no error shows what stands in the alias file" {
+  printf 'user: me\npassword: s3cr3t hunter2\ntoken: s3cr3t\nroot: s3cr3t@%s\n' "$DOMAIN" >"$DIR/aliases"
+  for name in password token; do
+    run sendmail "$name" < <(message none)
+    [ "$status" -ge 64 ]
+    contains "$output" "$name"
+    [[ $output != *s3cr3t* ]]
+  done
+  run -65 sendmail "$BOB" < <(message none "To: root")
+  contains "$output" 'a local name stands in the headers'
+  [[ $output != *s3cr3t* ]]
+  nothing_was_sent
+}
+
+@test "who runs it by sudo sends, and chooses neither files nor the mount that sudoers fixed" {
+  printf 'of the owner\n' >"$MOUNT/attachments/secret.txt"
+  export SUDO_UID=12345
+  run -65 "$BUILD/inboxfs-sendmail" "$BOB" < <(message none 'attach : secret.txt')
+  contains "$output" 'Attach:'
+  run -64 sendmail root < <(message none)
+  contains "$output" '--aliases'
+  run -64 "$BUILD/inboxfs-sendmail" --mount="$MOUNT" --moun="$DIR" "$BOB" < <(message none)
+  contains "$output" 'given twice'
+  nothing_was_sent
+  message by-sudo | "$BUILD/inboxfs-sendmail" --mount="$MOUNT" -i "$BOB"
+  SUDO_UID=0 sendmail root < <(message by-root 'Attach: secret.txt')
+  settle
+  has_received "$BOB" by-sudo
+  holds <(content "$BOB" by-root) '.attachments[0].filename == "secret.txt"'
 }
 
 # ---------------------------------------------------------------- the text
