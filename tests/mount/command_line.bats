@@ -7,6 +7,10 @@ load support
 
 PATH=$BUILD:$PATH
 
+teardown() {
+  stop_all
+}
+
 # The long options that a text is about, a line each, `=` behind those that take a value.
 in_help() { # PROGRAM
   "$BUILD/$1" --help | sed -n 's/^  //p' | grep -oE -- '--[a-z][a-z-]*=?' | sort -u
@@ -44,15 +48,42 @@ inboxfs-sendmail sendmail_main.c
 TABLE
 }
 
-# What stands on the shell's line after KEYS, with \t for the key TAB: the shell prints the line itself. Control-A goes to
-# its beginning.
-typed() { # SHELL SETUP KEYS
-  printf '%s\n'"$3"'\001echo "->" \nexit\n' "$2" |
-    timeout 30 script -qec "$1" /dev/null | tr -d '\r' | sed -n 's/^-> //p' | tail -n 1
+@test "each command of --help is completed in each shell" {
+  local program word shell
+  for program in inboxfs inboxd; do
+    for word in $("$BUILD/$program" --help | sed -nE "s/^ +$program ([a-z]+)( .*)?/\\1/p" | sort -u); do
+      for shell in bash zsh fish; do
+        grep -q "^[^#]*\\<$word\\>" "$REPOSITORY/completions/inboxfs.$shell" || fail "$shell: $program $word"
+      done
+    done
+  done
 }
 
+# The words on the shell's line after KEYS, with \t for the key TAB: the shell prints them itself by a function `words`, each
+# quoted where it has to be. Control-A goes to the beginning of the line.
+typed() { # SHELL SETUP KEYS
+  printf '%s\n'"$3"'\001words \nexit\n' "$2" |
+    timeout 30 script -qec "$1" /dev/null | tr -d '\r' | sed -n 's/^-> \(.*\) $/\1/p' | tail -n 1
+}
+# shellcheck disable=SC2016 # for the shell that is tried
+WORDS='words() { printf "%s " "->"; printf "%q " "$@"; echo; }'
+
 bash_types() { # KEYS
-  INPUTRC=/dev/null typed 'bash --norc -i' "bind 'set enable-bracketed-paste off'; source $REPOSITORY/completions/inboxfs.bash" "$1"
+  INPUTRC=/dev/null typed 'bash --norc -i' "bind 'set enable-bracketed-paste off'; $WORDS; source $REPOSITORY/completions/inboxfs.bash" "$1"
+}
+
+zsh_types() { # KEYS
+  mkdir -p "$DIR/functions"
+  cp "$REPOSITORY/completions/inboxfs.zsh" "$DIR/functions/_inboxfs"
+  ZDOTDIR=$DIR typed 'zsh -f -i' "fpath=($DIR/functions \$fpath); autoload -U compinit; compinit -u -d $DIR/dump; PS1=; $WORDS" "$1"
+}
+
+fish_types() { # KEYS
+  HOME=$DIR TERM=dumb typed "fish --no-config -C 'source $DIR/setup.fish'" true "$1"
+}
+
+fish_offers() { # LINE
+  fish --no-config -c "source $REPOSITORY/completions/inboxfs.fish; complete -C '$1'"
 }
 
 @test "bash completes options, their values and commands" {
@@ -70,14 +101,34 @@ bash_types() { # KEYS
 }
 
 @test "zsh and fish complete options and commands" {
-  run -0 fish --no-config -c "source $REPOSITORY/completions/inboxfs.fish; complete -C 'inboxfs --po'; complete -C 'inboxd k'"
-  equal "$output" $'--poll-interval=\nkey'
-  mkdir "$DIR/functions"
-  cp "$REPOSITORY/completions/inboxfs.zsh" "$DIR/functions/_inboxfs"
-  export ZDOTDIR=$DIR
-  zsh_types() {
-    typed 'zsh -f -i' "fpath=($DIR/functions \$fpath); autoload -U compinit; compinit -u -d $DIR/dump; PS1=; unsetopt zle_bracketed_paste" "$1"
-  }
+  equal "$(fish_offers 'inboxfs --po')" '--poll-interval='
+  equal "$(fish_offers 'inboxd k')" key
   equal "$(zsh_types 'inboxfs --poll\t5')" 'inboxfs --poll-interval=5'
   equal "$(zsh_types 'inboxd de\tx')" 'inboxd deliver x'
+}
+
+# Another user may choose it. The folder of the shell is where its commands would leave a file.
+@test "a mount point whose name has commands is completed as it is, and no shell runs them" {
+  local keys words
+  cd "$DIR"
+  # shellcheck disable=SC2016 # fish expands these
+  printf '%s\n' "source '$REPOSITORY/completions/inboxfs.fish'" 'function words' \
+    'echo "->" (string join " " -- (string escape -- $argv))" "' end >setup.fish
+  # shellcheck disable=SC2034 # start_mount uses it
+  SERVICE_URL=local:$SERVICE
+  # shellcheck disable=SC2016 # part of the name
+  for MOUNT in "$DIR/"'m$(id>pwned)' "$DIR/"$'n `id>pwned` \'"\\040;#&*\n%s$HOME'; do
+    start_mount
+    keys="inboxfs status ${MOUNT:0:${#DIR}+2}\t"
+    printf -v words 'inboxfs status %q' "$MOUNT/"
+    equal "bash: $(bash_types "$keys")" "bash: $words"
+    # shellcheck disable=SC2016 # each shell quotes in a way of its own; zsh takes the slash away again
+    words=$(zsh -f -c 'printf "%q %q %q" "$@"' - inboxfs status "$MOUNT")
+    equal "zsh: $(zsh_types "$keys")" "zsh: $words"
+    # shellcheck disable=SC2016
+    words=$(fish --no-config -c 'string escape -- $argv' inboxfs status "$MOUNT/" | paste -sd' ')
+    equal "fish: $(fish_types "$keys")" "fish: $words"
+    missing "$DIR/pwned"
+    stop_mount
+  done
 }
