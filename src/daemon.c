@@ -7,14 +7,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -26,6 +24,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mountinfo.h"
+#include "base/process.h"
 #include "check_command.h"
 #include "fs/session.h"
 #include "fs/watch_helper.h"
@@ -453,33 +452,7 @@ static void stop_layers(struct daemon *daemon)
     mail_account_release(&daemon->account);
 }
 
-/* ---------------------------------------------------------------- signals */
-
-static void block_signals(sigset_t *ret_ending)
-{
-    sigemptyset(ret_ending);
-    sigaddset(ret_ending, SIGTERM);
-    sigaddset(ret_ending, SIGINT);
-    sigaddset(ret_ending, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, ret_ending, NULL);
-    signal(SIGPIPE, SIG_IGN);
-}
-
-static void wait_for_end(const sigset_t *ending)
-{
-    int number = 0;
-    while (sigwait(ending, &number) != 0)
-        ;
-    log_debug("ending on signal %d", number);
-}
-
-/* Keys are in memory: none of it goes into a core file. 1 is what the kernel takes for "not even through a
- * pipe". */
-static void forbid_core_files(void)
-{
-    const struct rlimit limit = {1, 1};
-    setrlimit(RLIMIT_CORE, &limit);
-}
+/* ---------------------------------------------------------------- start and end */
 
 /* First of all, so that it has nothing of what follows: locks, threads, keys, the mount. Without it there is
  * no more amiss than that inotify sees less. */
@@ -506,7 +479,7 @@ static void tell_ready(const struct daemon *daemon)
 static int serve(struct daemon *daemon, int ready_fd)
 {
     sigset_t ending;
-    block_signals(&ending);
+    process_block_ending_signals(&ending);
     start_watch_helper(daemon);
 
     int error = mail_account_open(daemon->options, &daemon->account);
@@ -521,7 +494,8 @@ static int serve(struct daemon *daemon, int ready_fd)
             background_ready(ready_fd);
         tell_ready(daemon);
         start_progress(daemon);
-        wait_for_end(&ending);
+        int number = process_wait_for_end(&ending);
+        log_debug("ending on signal %d", number);
         tell_manager(daemon->manager_fd, "STOPPING=1");
     }
     stop_layers(daemon);
@@ -535,8 +509,6 @@ static int daemon_run(const struct options *options)
     int error = mountpoint_prepare(options->mountpoint);
     if (error != 0)
         return EXIT_FAILURE;
-    if (!options->is_debug)
-        forbid_core_files();
     if (!options->is_foreground && (error = background_start(&ready_fd)) != 0) {
         log_error("cannot go into the background: %s", strerror(-error));
         return EXIT_FAILURE;
@@ -563,6 +535,8 @@ int main(int argc, char **argv)
     case OPTIONS_RUN:
         if (options.is_debug)
             log_set_level(LOG_LEVEL_DEBUG);
+        else
+            process_forbid_core_files();
         status = options.is_check ? check_command(&options) : daemon_run(&options);
         break;
     case OPTIONS_FAILED:

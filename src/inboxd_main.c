@@ -17,6 +17,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/strbuf.h"
 #include "service/database.h"
 #include "service/delivery.h"
@@ -267,14 +268,10 @@ static void announce(const struct service *service)
     fflush(stdout);
 }
 
-/* The signals to wait for are blocked before any thread is started, so that all inherit it. */
 static int run_service(const struct service_config *config)
 {
     sigset_t ending;
-    sigemptyset(&ending);
-    sigaddset(&ending, SIGTERM);
-    sigaddset(&ending, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &ending, NULL);
+    process_block_ending_signals(&ending);
 
     struct service *service = NULL;
     _cleanup_free_ char *reason = NULL;
@@ -285,8 +282,7 @@ static int run_service(const struct service_config *config)
     }
     announce(service);
 
-    int caught = 0;
-    sigwait(&ending, &caught);
+    process_wait_for_end(&ending);
     service_stop(service);
     return EXIT_SUCCESS;
 }
@@ -321,6 +317,7 @@ int main(int argc, char **argv)
     if (hosts == NULL)
         return EXIT_FAILURE;
     log_set_prefix("inboxd: ");
+    process_forbid_core_files();
     struct arguments arguments = {
         .config = {.domain = "inbox.localhost", .hosts = hosts, .tier = SERVICE_TIER_NONE},
         .hosts = hosts,

@@ -151,18 +151,32 @@ status_of() { # CURL-ARGUMENT...
   has_received "$BOB" durable
 }
 
-@test "SIGTERM lets a request under way come to its end, and takes no new one" {
-  start_service
-  local pid=$SERVICE_PID
-  python3 - "$pid" "$SERVICE_PORT" "$(cat "$KEY_FILE")" "$ALICE" <<'PYTHON'
-import os, signal, socket, sys, time
-pid, port, key, address = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+@test "SIGTERM and SIGHUP let a request under way come to its end, and take no new one" {
+  local pid number
+  for number in 15 1; do
+    start_service
+    pid=$SERVICE_PID
+    grep -qE '^Max core file size +1 +1 ' "/proc/$pid/limits"
+    end_within_a_request "$number"
+    wait_until 10 process_is_gone "$pid"
+    wait "$pid"
+    start_service
+    inbox_id "$ALICE"
+    stop_service
+    rm -r "$SERVICE"
+  done
+}
+
+end_within_a_request() { # SIGNAL
+  python3 - "$SERVICE_PID" "$SERVICE_PORT" "$(cat "$KEY_FILE")" "$ALICE" "$1" <<'PYTHON'
+import os, socket, sys, time
+pid, port, key, address, number = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], int(sys.argv[5])
 body = b'{"id": null, "name": "alice", "email_address": "%s"}' % address.encode()
 client = socket.create_connection(("127.0.0.1", port), timeout=10)
 client.sendall(b"POST /api/v1/inbox/upsert HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nExpect: 100-continue\r\n"
                b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (key.encode(), len(body)))
 assert b" 100 " in client.recv(1000)
-os.kill(pid, signal.SIGTERM)
+os.kill(pid, number)
 until = time.monotonic() + 5
 while True:
     try:
@@ -175,11 +189,6 @@ while True:
 client.sendall(body)
 assert b" 200 " in client.recv(10000)
 PYTHON
-  wait_until 10 process_is_gone "$pid"
-  wait "$pid"
-  SERVICE_PID=
-  start_service
-  inbox_id "$ALICE"
 }
 
 @test "keys: add, list, revoke" {

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which signals end a program in good order, and that it leaves no core file.
+ */
+#include "base/process.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static int reset_signals(void **state)
+{
+    sigset_t none;
+    (void)state;
+    signal(SIGHUP, SIG_DFL);
+    signal(SIGPIPE, SIG_DFL);
+    sigemptyset(&none);
+    return sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void test_sigterm_sigint_and_sighup_end_it(void **state)
+{
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+    sigset_t ending;
+    (void)state;
+    process_block_ending_signals(&ending);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+        kill(getpid(), numbers[i]);
+        assert_int_equal(process_wait_for_end(&ending), numbers[i]);
+    }
+}
+
+static void test_a_hangup_that_was_ignored_at_the_start_is_ignored(void **state)
+{
+    sigset_t ending;
+    (void)state;
+    signal(SIGHUP, SIG_IGN);
+    process_block_ending_signals(&ending);
+    kill(getpid(), SIGHUP);
+    kill(getpid(), SIGTERM);
+    assert_int_equal(process_wait_for_end(&ending), SIGTERM);
+}
+
+static void test_a_closed_pipe_does_not_end_it(void **state)
+{
+    int ends[2];
+    sigset_t ending;
+    (void)state;
+    process_block_ending_signals(&ending);
+    assert_int_equal(pipe(ends), 0);
+    close(ends[0]);
+    assert_int_equal(write(ends[1], "x", 1), -1);
+    close(ends[1]);
+}
+
+static void test_there_is_no_core_file(void **state)
+{
+    struct rlimit limit;
+    (void)state;
+    process_forbid_core_files();
+    assert_int_equal(getrlimit(RLIMIT_CORE, &limit), 0);
+    assert_int_equal(limit.rlim_cur,
+                     1); /* with 0, the kernel still starts a program that takes it on a pipe */
+    assert_int_equal(limit.rlim_max, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_sigterm_sigint_and_sighup_end_it, reset_signals),
+        cmocka_unit_test_setup(test_a_hangup_that_was_ignored_at_the_start_is_ignored, reset_signals),
+        cmocka_unit_test_setup(test_a_closed_pipe_does_not_end_it, reset_signals),
+        cmocka_unit_test(test_there_is_no_core_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
