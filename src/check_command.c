@@ -154,6 +154,11 @@ static bool check_answer(struct check *check, const struct service_result *resul
         say(check, failed, "%s", words);
         return false;
     }
+    if (result->is_foreign) {
+        say(check, failed, "something on the way answers in the service's place (a proxy, a login page): %s",
+            words);
+        return false;
+    }
     if (!is_well && result->outcome != SERVICE_UNAUTHORIZED) {
         say(check, failed, "the service answers, but not as it should: %s", words);
         return false;

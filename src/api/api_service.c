@@ -72,7 +72,7 @@ static void api_perform(struct api_service *api, const struct http_request *requ
                         struct service_result *ret)
 {
     http_client_perform(api->http, request, ret_response);
-    outcome_decide(ret_response, strcmp(request->method, "GET") == 0, ret);
+    outcome_decide(ret_response, body, strcmp(request->method, "GET") == 0, ret);
     atomic_fetch_add(&api->requests, 1);
     atomic_fetch_add(&api->sent_bytes, ret_response->sent_bytes);
     atomic_fetch_add(&api->received_bytes, ret_response->received_bytes);
@@ -167,6 +167,7 @@ static void judge_list(const struct list_transfer *transfer, struct api_list_ans
     } else if (transfer->error == -ENOMSG) {
         answer->is_no_list = true;
         outcome_set(ret, SERVICE_RETRY, EIO, "the service answered with something that is not a JSON list");
+        ret->is_foreign = !reader->is_wrapped;
     } else if (transfer->error == -EBADMSG) {
         outcome_set(ret, SERVICE_RETRY, EIO, "the service's list is damaged JSON, or was cut off");
     } else if (transfer->error != 0) {
@@ -227,6 +228,7 @@ static bool read_reply(struct api_service *api, const struct strbuf *body, const
     *ret_value = is_empty ? NULL : json_loadb(text, body->len, JSON_DECODE_ANY, NULL);
     if (*ret_value == NULL && !is_empty) {
         outcome_set(ret, SERVICE_UNKNOWN, EIO, words);
+        ret->is_foreign = text[strspn(text, " \t\r\n")] == '<';
         return false;
     }
     server_profile_note_authenticated(&api->profile);

@@ -21,38 +21,71 @@ enum {
 
 /* ---------------------------------------------------------------- the table */
 
+/* Which bodies show that an answer is the service's own, and not that of a proxy on the way. */
+enum own_body {
+    OWN_ANY,
+    OWN_NO_PAGE, /* all but an HTML page */
+    OWN_JSON,
+    OWN_NONE,
+};
+
 /* The first row that fits counts. */
-static const struct {
+static const struct outcome_row {
     int first;
     int last;
     enum service_outcome outcome;
     int error;
+    enum own_body own;
 } by_status[] = {
-    {200, 299, SERVICE_OK, 0},
-    {300, 399, SERVICE_REJECTED, EIO}, /* redirects are not followed */
-    {401, 401, SERVICE_UNAUTHORIZED, EACCES},
-    {403, 403, SERVICE_UNAUTHORIZED, EACCES},
-    {408, 408, SERVICE_UNKNOWN, ETIMEDOUT},
-    {409, 409, SERVICE_REJECTED, EEXIST},
-    {413, 413, SERVICE_REJECTED, EFBIG},
-    {429, 429, SERVICE_RETRY, EAGAIN},
-    {400, 499, SERVICE_REJECTED, EINVAL},
-    {503, 503, SERVICE_RETRY, EAGAIN},
-    {504, 504, SERVICE_UNKNOWN, ETIMEDOUT},
-    {500, 599, SERVICE_UNKNOWN, EIO},
+    {200, 299, SERVICE_OK, 0, OWN_ANY}, /* the reader of the body decides */
+    {304, 304, SERVICE_REJECTED, EIO, OWN_ANY},
+    {300, 399, SERVICE_REJECTED, EIO, OWN_NONE}, /* redirects are not followed */
+    {401, 401, SERVICE_UNAUTHORIZED, EACCES, OWN_ANY},
+    {403, 403, SERVICE_UNAUTHORIZED, EACCES, OWN_JSON},
+    {407, 407, SERVICE_UNAUTHORIZED, EACCES, OWN_NONE},
+    {408, 408, SERVICE_UNKNOWN, ETIMEDOUT, OWN_NO_PAGE},
+    {409, 409, SERVICE_REJECTED, EEXIST, OWN_NO_PAGE},
+    {413, 413, SERVICE_REJECTED, EFBIG, OWN_NO_PAGE},
+    {429, 429, SERVICE_RETRY, EAGAIN, OWN_NO_PAGE},
+    {400, 499, SERVICE_REJECTED, EINVAL, OWN_NO_PAGE},
+    {503, 503, SERVICE_RETRY, EAGAIN, OWN_JSON},
+    {504, 504, SERVICE_UNKNOWN, ETIMEDOUT, OWN_JSON},
+    {500, 599, SERVICE_UNKNOWN, EIO, OWN_JSON},
 };
 
-static void decide_by_status(int status, struct service_result *ret)
+static const struct outcome_row *find_row(int status)
 {
-    for (size_t i = 0; i < ARRAY_LEN(by_status); i++) {
-        if (status >= by_status[i].first && status <= by_status[i].last) {
-            ret->outcome = by_status[i].outcome;
-            ret->error = by_status[i].error;
-            return;
-        }
+    static const struct outcome_row unheard_of = {600, 999, SERVICE_UNKNOWN, EIO, OWN_JSON};
+    for (size_t i = 0; i < ARRAY_LEN(by_status); i++)
+        if (status >= by_status[i].first && status <= by_status[i].last)
+            return &by_status[i];
+    return &unheard_of;
+}
+
+static bool is_foreign(enum own_body own, const struct http_response *response, const struct strbuf *text)
+{
+    struct error_body body;
+    if (own == OWN_ANY || own == OWN_NONE)
+        return own == OWN_NONE;
+    error_body_init(&body, strbuf_str(text), text->len, response->is_html);
+    bool is_json = json_is_object(body.json) || json_is_array(body.json);
+    bool is_page = body.is_html;
+    error_body_release(&body);
+    return own == OWN_JSON ? !is_json : is_page;
+}
+
+static void decide_by_status(const struct http_response *response, const struct strbuf *text,
+                             struct service_result *ret)
+{
+    const struct outcome_row *row = find_row(response->status);
+    ret->outcome = row->outcome;
+    ret->error = row->error;
+    ret->is_foreign = is_foreign(row->own, response, text);
+    /* A proxy that lets nobody through says nothing of the key, nor of the message. */
+    if (ret->is_foreign && row->outcome == SERVICE_UNAUTHORIZED) {
+        ret->outcome = SERVICE_RETRY;
+        ret->error = EHOSTUNREACH;
     }
-    ret->outcome = SERVICE_UNKNOWN; /* 600 and up: HTTP knows no such thing */
-    ret->error = EIO;
 }
 
 static int error_without_answer(int error)
@@ -73,13 +106,14 @@ static int error_without_answer(int error)
     }
 }
 
-void outcome_decide(const struct http_response *response, bool is_safe, struct service_result *ret)
+void outcome_decide(const struct http_response *response, const struct strbuf *body, bool is_safe,
+                    struct service_result *ret)
 {
     *ret =
         (struct service_result){.http_status = response->status, .retry_after_ms = response->retry_after_ms};
     /* A refusal is one even when the rest of its words got lost on the way. A success is one only whole. */
     if (response->error == 0 || response->status >= 300) {
-        decide_by_status(response->status, ret);
+        decide_by_status(response, body, ret);
     } else {
         ret->outcome = response->is_written ? SERVICE_UNKNOWN : SERVICE_RETRY;
         ret->error = error_without_answer(response->error);
@@ -165,7 +199,7 @@ static void append_value(const json_t *value, struct strbuf *out, unsigned int d
 static void append_raw_words(const struct error_body *body, struct strbuf *out)
 {
     if (body->is_html) {
-        strbuf_append_str(out, "an HTML page instead of an answer");
+        strbuf_append_str(out, "an HTML page instead of an answer, perhaps of a proxy on the way");
         return;
     }
     if (body->json != NULL)
@@ -286,6 +320,8 @@ static const char *hint_of(int status)
 {
     if (status >= 300 && status < 400)
         return " (a redirect, which is not followed: check the base URL)";
+    if (status == 407)
+        return " (a proxy on the way to the service wants a login)";
     return status == 401 ? " (the service refuses the API key)" : "";
 }
 
@@ -330,4 +366,5 @@ void outcome_set(struct service_result *result, enum service_outcome outcome, in
     result->detail = error != 0 ? strbuf_take(&cleaned, NULL) : NULL;
     result->outcome = outcome;
     result->error = error;
+    result->is_foreign = false;
 }

@@ -22,16 +22,17 @@ enum {
     OUTCOME_WORDS_MAX_BYTES = 1000
 };
 
-/* Fills in outcome, http_status, error and retry_after_ms; detail becomes NULL. `is_safe`: the request
- * changes nothing at the service (GET), so SERVICE_UNKNOWN becomes SERVICE_RETRY. */
-void outcome_decide(const struct http_response *response, bool is_safe, struct service_result *ret);
+/* Fills in all but detail, which becomes NULL. `body`: what came of the body of an answer that is no success.
+ * `is_safe`: the request changes nothing at the service (GET), so SERVICE_UNKNOWN becomes SERVICE_RETRY. */
+void outcome_decide(const struct http_response *response, const struct strbuf *body, bool is_safe,
+                    struct service_result *ret);
 
 /* The words for an answer that is no success, or for the lack of one. `body`: what came of the answer's body.
  * The caller frees; NULL without memory. */
 char *outcome_describe(const struct http_client *client, const struct http_response *response,
                        const struct strbuf *body);
 
-/* Replaces outcome, error and detail; the words are cleaned and bounded. */
+/* Replaces outcome, error and detail; the words are cleaned and bounded. is_foreign becomes false. */
 void outcome_set(struct service_result *result, enum service_outcome outcome, int error, const char *words);
 
 /* ---------------------------------------------------------------- the body of a refusal */

@@ -21,8 +21,9 @@
 enum service_outcome {
     SERVICE_OK,
     SERVICE_RETRY, /* nothing happened at the service: no connection, failure before the request was written,
-                      429, 503, cancelled before; or it was a question. Worth another try later */
-    SERVICE_UNAUTHORIZED, /* 401, 403: the key; nothing happened */
+                      429, 503, a 403 or 407 of a proxy, cancelled before; or it was a question. Worth another
+                      try later */
+    SERVICE_UNAUTHORIZED, /* 401, 403 of the service's own: the key; nothing happened */
     SERVICE_REJECTED,     /* 3xx, other 4xx: the service refuses this for good; nothing happened */
     SERVICE_ABSENT,       /* the service lacks this endpoint (interface section 3, "Absence") */
     SERVICE_UNKNOWN, /* it may have happened: connection lost after the request was written, 408, other 5xx, a
@@ -36,6 +37,8 @@ struct service_result {
                         call: EHOSTUNREACH, EMFILE, ENFILE (no connection can be made here),
                         ETIMEDOUT, EACCES, EAGAIN, EEXIST (409), EFBIG (413, or an answer longer than the
                         caller takes), EINVAL, EIO, EINTR, ENOSYS; ENOENT: no such email or attachment */
+    bool
+        is_foreign; /* something on the way to the service has answered in its place: a proxy, a login page */
     int64_t retry_after_ms; /* what the service asked for; -1: nothing */
     char *detail; /* in words that a user can act on, control characters removed, at most 1 kB; NULL when
                      OK without an error. Owned: service_result_release() */

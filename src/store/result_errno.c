@@ -82,6 +82,8 @@ int result_errno_of_content(const struct service_result *result)
 
 bool result_is_answer(const struct service_result *result)
 {
+    if (result->is_foreign)
+        return false;
     switch (result->outcome) {
     case SERVICE_OK:
     case SERVICE_REJECTED:

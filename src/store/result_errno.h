@@ -21,7 +21,7 @@ int result_errno_of_change(const struct service_result *result);
  * attachment, or a service without them; what writing it down said; -EIO: an answer that cannot be used. */
 int result_errno_of_content(const struct service_result *result);
 
-/* Whether it came to an answer of the service that shows that it works, and takes the key. */
+/* Whether it came to an answer of the service's own that shows that it works, and takes the key. */
 bool result_is_answer(const struct service_result *result);
 
 /* Whether the service asked to be left alone for a while: it is there, and has too much to do. */

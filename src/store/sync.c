@@ -480,12 +480,14 @@ static void release_run(struct sync_run *run)
     pthread_mutex_destroy(&run->lock);
 }
 
-/* Whether asking for something else would come to the same. One request that takes too long is no sign of
- * that where others were answered. */
+/* Whether asking for something else would come to the same. One request that takes too long, or that a proxy
+ * gives up, is no sign of that where others were answered. */
 static bool concerns_all_locked(const struct sync_run *run, const struct service_result *result)
 {
     if (result->outcome == SERVICE_UNAUTHORIZED)
         return true;
+    if (result->is_foreign)
+        return !run->has_answer;
     if (result->outcome != SERVICE_RETRY)
         return false;
     if (result->http_status == 0)

@@ -269,7 +269,7 @@ sent_at_least() { # COUNT
     holds "$MOUNT/failed/w$status.receipt.json" '.http_status == $status and (.error | test("the words"))' \
       --argjson status "$status"
     status=$((status + 1))
-    while [[ $status = 401 || $status = 403 || $status = 408 ]]; do
+    while [[ $status = 401 || $status = 403 || $status = 407 || $status = 408 ]]; do
       status=$((status + 1))
     done
   done <<'TABLE'

@@ -438,6 +438,29 @@ TABLE
   grep -qi key "$MOUNT_LOG"
 }
 
+@test "a page of a proxy at the start is not about the key: it mounts from its cache, and says so" {
+  server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "known"}'
+  start_mount
+  refresh
+  local status page
+  for status in 403 407; do
+    stop_mount
+    page="{\"status\": $status, \"raw\": \"<html>blocked</html>\", \"type\": \"text/html\"}"
+    server_answers email "$page"
+    server_answers inbox "$page"
+    start_mount
+    file_of known
+    grep -q "showing what is known from before: HTTP $status.*HTML page" "$MOUNT_LOG"
+    holds "$MOUNT/status.json" '(.online | not) and (.error | test("HTML page"))'
+    run -1 "$INBOXFS" check --api-key-file="$KEY_FILE" --state-dir="$DIR/other" "$SERVICE_URL"
+    contains "$output" "something on the way answers in the service's place"
+  done
+  server_answers email
+  server_answers inbox
+  refresh
+  holds "$MOUNT/status.json" .online
+}
+
 @test "GET /inbox that answers 401, 403, 429 or 500 is no evidence of absence" {
   start_mount
   refresh

@@ -86,7 +86,7 @@ static void absence_needs_evidence(void **state)
          EIO,
          CAPABILITY_UNKNOWN},
         {{.status = 401}, {.status = 500}, 1, SERVICE_UNAUTHORIZED, EACCES, CAPABILITY_UNKNOWN},
-        {{.status = 403}, {.status = 500}, 1, SERVICE_UNAUTHORIZED, EACCES, CAPABILITY_UNKNOWN},
+        {{.status = 403, .body = "{}"}, {.status = 500}, 1, SERVICE_UNAUTHORIZED, EACCES, CAPABILITY_UNKNOWN},
         {{.status = 429}, {.status = 500}, 1, SERVICE_RETRY, EAGAIN, CAPABILITY_UNKNOWN},
         {{.status = 500}, {.status = 500}, 1, SERVICE_RETRY, EIO, CAPABILITY_UNKNOWN},
         {{.status = 302}, {.status = 500}, 1, SERVICE_REJECTED, EIO, CAPABILITY_UNKNOWN},
@@ -175,7 +175,7 @@ static void upserts_bring_an_id(void **state)
         {{.status = 204}, "{\"id\": \"i-3\"}", SERVICE_OK, 0, NULL},
         {{.body = "<html>"}, "{\"id\": \"i-3\"}", SERVICE_UNKNOWN, EIO, NULL},
         {{.status = 409}, "{\"id\": null}", SERVICE_REJECTED, EEXIST, NULL},
-        {{.status = 403}, "{\"id\": null}", SERVICE_UNAUTHORIZED, EACCES, NULL},
+        {{.status = 403, .body = "{}"}, "{\"id\": null}", SERVICE_UNAUTHORIZED, EACCES, NULL},
         {{.status = 422}, "{\"id\": null}", SERVICE_REJECTED, EINVAL, NULL},
         {{.status = 429}, "{\"id\": null}", SERVICE_RETRY, EAGAIN, NULL},
     };

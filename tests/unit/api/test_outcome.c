@@ -44,8 +44,9 @@ static void words_are_found(void **state)
         {"  plain text \n", false, "plain text"},
         {"{\"other\": 1}", false, "{\"other\": 1}"},
         {"{\"detail\": \"cut", false, "{\"detail\": \"cut"},
-        {"<html><script>x</script>", false, "an HTML page instead of an answer"},
-        {"maintenance", true, "an HTML page instead of an answer"},
+        {"<html><script>x</script>", false,
+         "an HTML page instead of an answer, perhaps of a proxy on the way"},
+        {"maintenance", true, "an HTML page instead of an answer, perhaps of a proxy on the way"},
         {"{\"detail\": \"json all the same\"}", true, "json all the same"},
         {"", false, ""},
         {"{\"detail\": \"key the-key is unknown\"}", false, "key ******* is unknown"},
@@ -64,6 +65,46 @@ static void words_are_found(void **state)
         assert_string_equal(words, expected.data);
     }
     http_client_free(client);
+}
+
+/* Such an answer says nothing of the key, nor of what was sent. */
+static void an_answer_of_a_proxy_is_not_the_services_own(void **state)
+{
+    static const struct {
+        int status;
+        const char *body;
+        bool is_foreign;
+        enum service_outcome outcome; /* of a POST */
+    } cases[] = {
+        {401, "", false, SERVICE_UNAUTHORIZED},
+        {401, "<html>", false, SERVICE_UNAUTHORIZED},
+        {403, "{\"detail\": \"no\"}", false, SERVICE_UNAUTHORIZED},
+        {403, "<html>blocked by policy</html>", true, SERVICE_RETRY},
+        {403, "blocked by policy", true, SERVICE_RETRY},
+        {403, "", true, SERVICE_RETRY},
+        {407, "{\"detail\": \"no\"}", true, SERVICE_RETRY},
+        {302, "", true, SERVICE_REJECTED},
+        {404, "{\"detail\": \"no\"}", false, SERVICE_REJECTED},
+        {404, "page not found", false, SERVICE_REJECTED},
+        {404, "<html>not here</html>", true, SERVICE_REJECTED},
+        {400, "<html>bad</html>", true, SERVICE_REJECTED},
+        {500, "{\"detail\": \"boom\"}", false, SERVICE_UNKNOWN},
+        {502, "<html>bad gateway</html>", true, SERVICE_UNKNOWN},
+        {502, "", true, SERVICE_UNKNOWN},
+        {503, "{\"detail\": \"busy\"}", false, SERVICE_RETRY},
+        {503, "no server is available", true, SERVICE_RETRY},
+        {504, "<html>gateway time-out</html>", true, SERVICE_UNKNOWN},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const struct http_response response = {.status = cases[i].status, .retry_after_ms = -1};
+        _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(4096);
+        strbuf_append_str(&body, cases[i].body);
+        struct service_result result;
+        outcome_decide(&response, &body, false, &result);
+        if (result.is_foreign != cases[i].is_foreign || result.outcome != cases[i].outcome)
+            fail_msg("case %zu: foreign %d, outcome %d", i, result.is_foreign, result.outcome);
+    }
 }
 
 static void fields_are_named(void **state)
@@ -147,6 +188,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_are_found),
+        cmocka_unit_test(an_answer_of_a_proxy_is_not_the_services_own),
         cmocka_unit_test(fields_are_named),
         cmocka_unit_test(words_are_cleaned),
         cmocka_unit_test(words_are_bounded_at_a_character),
