@@ -252,7 +252,8 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
 
 /* ---------------------------------------------------------------- options */
 
-/* The same for every request. */
+/* Set once, when a handle is made: libcurl 7.88 refuses CURLOPT_BUFFERSIZE on a handle after a failed name
+ * lookup. */
 static const struct {
     CURLoption option;
     long value;
@@ -269,25 +270,20 @@ static const struct {
     {CURLOPT_BUFFERSIZE, RECEIVE_BUFFER_BYTES},
     {CURLOPT_SUPPRESS_CONNECT_HEADERS, 1},
     {CURLOPT_HEADEROPT, CURLHEADER_SEPARATE}, /* no key to a proxy */
-    {CURLOPT_VERBOSE, 1},                     /* for the debug callback; nothing is printed */
 };
 
-#define SET(option, value)                                            \
-    do {                                                              \
-        if (rc == CURLE_OK)                                           \
-            rc = curl_easy_setopt(transfer->easy, (option), (value)); \
+#define SET(option, value)                                  \
+    do {                                                    \
+        if (rc == CURLE_OK)                                 \
+            rc = curl_easy_setopt(easy, (option), (value)); \
     } while (0)
 
-static CURLcode set_connection(struct transfer *transfer, const struct http_target *target)
+static CURLcode set_fixed(CURL *easy, const struct http_target *target)
 {
-    const struct http_request *request = transfer->request;
-    bool is_post = request->body.content_type != NULL;
     CURLcode rc = CURLE_OK;
     for (size_t i = 0; i < ARRAY_LEN(fixed_options); i++)
         SET(fixed_options[i].option, fixed_options[i].value);
     SET(CURLOPT_PROTOCOLS_STR, "http,https");
-    SET(CURLOPT_TIMEOUT_MS, (long)(request->timeout_ms > 0 ? request->timeout_ms : 1));
-    SET(CURLOPT_MAXAGE_CONN, is_post ? (long)POST_IDLE_MAX_S : (long)GET_IDLE_MAX_S);
     if (!target->uses_proxy)
         SET(CURLOPT_PROXY, "");
     if (target->unix_socket != NULL)
@@ -297,7 +293,9 @@ static CURLcode set_connection(struct transfer *transfer, const struct http_targ
 
 static CURLcode set_callbacks(struct transfer *transfer)
 {
+    CURL *easy = transfer->easy;
     CURLcode rc = CURLE_OK;
+    SET(CURLOPT_VERBOSE, 1L); /* for the debug callback; nothing is printed */
     SET(CURLOPT_ERRORBUFFER, transfer->curl_words);
     SET(CURLOPT_DEBUGFUNCTION, on_debug);
     SET(CURLOPT_DEBUGDATA, transfer);
@@ -312,6 +310,8 @@ static CURLcode set_request(struct transfer *transfer, const struct http_target 
                             struct curl_slist *headers)
 {
     const struct http_request *request = transfer->request;
+    bool is_post = request->body.content_type != NULL;
+    CURL *easy = transfer->easy;
     CURLcode rc = CURLE_OK;
     char url[8192];
     int len = snprintf(url, sizeof(url), "%s%s", target->base_url, request->target);
@@ -319,7 +319,9 @@ static CURLcode set_request(struct transfer *transfer, const struct http_target 
         return CURLE_URL_MALFORMAT;
     SET(CURLOPT_URL, url);
     SET(CURLOPT_HTTPHEADER, headers);
-    if (request->body.content_type != NULL) {
+    SET(CURLOPT_TIMEOUT_MS, (long)(request->timeout_ms > 0 ? request->timeout_ms : 1));
+    SET(CURLOPT_MAXAGE_CONN, is_post ? (long)POST_IDLE_MAX_S : (long)GET_IDLE_MAX_S);
+    if (is_post) {
         SET(CURLOPT_POST, 1L);
         SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)transfer->body_len);
         SET(CURLOPT_READFUNCTION, on_read);
@@ -490,7 +492,7 @@ static void read_head(CURL *easy, struct http_response *response)
     response->is_html = content_type != NULL && strncasecmp(content_type, "text/html", 9) == 0;
 }
 
-/* `multi` holds the connection that is kept; `easy` is reset. */
+/* `multi` holds the connection that is kept. */
 static void run_transfer(CURLM *multi, CURL *easy, const struct http_target *target,
                          const struct http_request *request, struct http_response *ret)
 {
@@ -505,10 +507,7 @@ static void run_transfer(CURLM *multi, CURL *easy, const struct http_target *tar
     int rc = is_post == (transfer.body_len > 0) ? build_head(&head, target, request) : -EINVAL;
 
     CURLcode code = CURLE_OK;
-    curl_easy_reset(easy);
     if (rc == 0)
-        code = set_connection(&transfer, target);
-    if (rc == 0 && code == CURLE_OK)
         code = set_callbacks(&transfer);
     if (rc == 0 && code == CURLE_OK)
         code = set_request(&transfer, target, head.nodes);
@@ -552,14 +551,14 @@ static void slot_free(struct http_slot *slot)
     free(slot);
 }
 
-static struct http_slot *slot_new(void)
+static struct http_slot *slot_new(const struct http_target *target)
 {
     struct http_slot *slot = calloc(1, sizeof(*slot));
     if (slot == NULL)
         return NULL;
     slot->multi = curl_multi_init();
     slot->easy = curl_easy_init();
-    if (slot->multi == NULL || slot->easy == NULL) {
+    if (slot->multi == NULL || slot->easy == NULL || set_fixed(slot->easy, target) != CURLE_OK) {
         slot_free(slot);
         return NULL;
     }
@@ -576,13 +575,15 @@ static struct http_slot *take_slot(struct http_client *client)
         client->idle_len--;
     }
     pthread_mutex_unlock(&client->lock);
-    return slot != NULL ? slot : slot_new();
+    return slot != NULL ? slot : slot_new(&client->target);
 }
 
-static void put_slot(struct http_client *client, struct http_slot *slot)
+/* After a failure the handle has no connection, but libcurl's memory of it: a new handle looks the server's
+ * name up again. */
+static void put_slot(struct http_client *client, struct http_slot *slot, bool has_failed)
 {
     pthread_mutex_lock(&client->lock);
-    bool keeps = client->idle_len < IDLE_SLOTS_MAX;
+    bool keeps = !has_failed && client->idle_len < IDLE_SLOTS_MAX;
     if (keeps) {
         slot->next = client->idle;
         client->idle = slot;
@@ -686,7 +687,7 @@ void http_client_perform(struct http_client *client, const struct http_request *
         return;
     }
     run_transfer(slot->multi, slot->easy, &client->target, request, ret);
-    put_slot(client, slot);
+    put_slot(client, slot, ret->error != 0);
 }
 
 void http_client_redact(const struct http_client *client, char *text, size_t len)

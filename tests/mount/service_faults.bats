@@ -223,6 +223,59 @@ TABLE
   present "$MOUNT/outbox"/hanging{1..10}
 }
 
+# ---------------------------------------------------------------- names
+
+# inboxfs in a mount namespace in which these files, pairs of one in $DIR and one of the machine, stand for the machine's.
+# It is looked at through /proc/PID/root.
+start_mount_with_files() { # "FILE PATH"... -- [OPTION...] URL
+  local pair own=()
+  while [ "$1" != -- ]; do
+    own+=("$1")
+    shift
+  done
+  mkdir -p "$MOUNT"
+  # The mounts of other tests would last as long as their copies in here.
+  # shellcheck disable=SC2016 # for the inner shell
+  unshare --mount bash -c 'umount --all --lazy --types fuse.inboxfs
+    while [ "$1" != -- ]; do mount --bind $1 || exit; shift; done
+    shift && exec "$@"' - "${own[@]}" -- \
+    "$INBOXFS" -f --api-key-file="$KEY_FILE" --poll-interval=1 "${@:2}" "$MOUNT" >>"$MOUNT_LOG" 2>&1 3>&- {PAUSE}>&- &
+  MOUNT_PID=$!
+  SEEN=/proc/$MOUNT_PID/root$MOUNT
+  wait_until 20 test -e "$SEEN/status.json"
+}
+
+stop_mount_with_files() {
+  local pid=$MOUNT_PID
+  MOUNT_PID=
+  kill "$pid"
+  wait_until 20 process_is_gone "$pid"
+  wait "$pid"
+}
+
+@test "a name that is looked up in vain: online as soon as it is found, at the start and later" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root"
+  start_scripted_service
+  echo "hosts: files" >"$DIR/nsswitch.conf"
+  : >"$DIR/hosts"
+  start_mount_with_files "$DIR/nsswitch.conf /etc/nsswitch.conf" "$DIR/hosts /etc/hosts" -- \
+    --state-dir="$STATE" --allow-http "http://mail.example:$SERVICE_PORT"
+  wait_until 20 jq -e '.online == false and (.error | test("mail.example"))' "$SEEN/status.json"
+  echo "127.0.0.1 mail.example" >"$DIR/hosts"
+  wait_until 30 jq -e .online "$SEEN/status.json"
+
+  : >"$DIR/hosts"
+  stop_service # and with it the connections
+  wait_until 30 jq -e '.online == false' "$SEEN/status.json"
+  start_scripted_service
+  message "$BOB" waiting >"$SEEN/outbox/waiting"
+  wait_until 100 jq -e '.error | test("resolve.*mail.example")' "$SEEN/status.json"
+  echo "127.0.0.1 mail.example" >"$DIR/hosts"
+  wait_until 60 test -e "$SEEN/sent/waiting.receipt.json"
+  wait_until 60 jq -e .online "$SEEN/status.json"
+  stop_mount_with_files
+}
+
 # ---------------------------------------------------------------- the key
 
 @test "a key that is taken back in the middle, and comes back: nothing fails, all goes by itself" {
@@ -273,8 +326,7 @@ TABLE
   cd /
 }
 
-# inboxfs on a service with this certificate, in a mount namespace in which the test's authority is the only one that
-# is trusted; it is looked at through /proc/PID/root.
+# inboxfs on a service with this certificate, where the test's authority is the only one that is trusted.
 start_tls_mount() { # CERTIFICATE
   rm -f "$DIR/port"
   python3 "$REPOSITORY/tests/mount/scripted_server.py" --port-file="$DIR/port" --certificate="$DIR/$1.pem" \
@@ -284,24 +336,11 @@ start_tls_mount() { # CERTIFICATE
   wait_until 20 test -s "$DIR/port"
   SERVICE_URL=https://localhost:$(cat "$DIR/port")
   (umask 077 && echo test-key >"$KEY_FILE")
-  mkdir -p "$MOUNT"
-  # The mounts of other tests would last as long as their copies in here.
-  # shellcheck disable=SC2016 # for the inner shell
-  unshare --mount sh -c 'umount --all --lazy --types fuse.inboxfs &&
-    mount --bind "$1" /etc/ssl/certs/ca-certificates.crt && shift && exec "$@"' - "$DIR/ca.pem" \
-    "$INBOXFS" -f --api-key-file="$KEY_FILE" --state-dir="$STATE-$1" --poll-interval=1 "$SERVICE_URL" "$MOUNT" \
-    >>"$MOUNT_LOG" 2>&1 3>&- &
-  MOUNT_PID=$!
-  SEEN=/proc/$MOUNT_PID/root$MOUNT
-  wait_until 20 test -e "$SEEN/status.json"
+  start_mount_with_files "$DIR/ca.pem /etc/ssl/certs/ca-certificates.crt" -- --state-dir="$STATE-$1" "$SERVICE_URL"
 }
 
 stop_tls_mount() {
-  local pid=$MOUNT_PID
-  MOUNT_PID=
-  kill "$pid"
-  wait_until 20 process_is_gone "$pid"
-  wait "$pid"
+  stop_mount_with_files
   stop_service
 }
 

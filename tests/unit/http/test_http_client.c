@@ -6,9 +6,12 @@
 #include "http/http_client.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
+#include <netdb.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -436,6 +439,48 @@ static void nobody_listening_is_not_written(void **state)
     http_client_free(client);
 }
 
+/* A name of 127.0.0.1 whose next look-ups fail. */
+#define NAME "service.test"
+static atomic_uint failing_lookups;
+
+/* libcurl's calls arrive here, since the program comes before the C library. */
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **ret)
+{
+    int (*next)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+    *(void **)&next = dlsym(RTLD_NEXT, "getaddrinfo");
+    if (name == NULL || strcmp(name, NAME) != 0)
+        return next(name, service, hints, ret);
+    if (atomic_load(&failing_lookups) == 0)
+        return next("127.0.0.1", service, hints, ret);
+    atomic_fetch_sub(&failing_lookups, 1);
+    return EAI_AGAIN;
+}
+
+static void a_name_that_is_found_again_is_used_at_once(void **state)
+{
+    enum {
+        FAILURES = 3
+    };
+    struct fixture *fixture = *state;
+    char url[64];
+    snprintf(url, sizeof(url), "http://" NAME "%s", strrchr(scripted_server_url(fixture->server), ':'));
+    struct http_config config = {.base_url = url, .api_key = KEY};
+    http_client_free(fixture->client);
+    assert_int_equal(http_client_new(&config, &fixture->client), 0);
+    struct http_request get = get_request(fixture);
+    struct http_request post = post_request(fixture, "{}");
+    atomic_store(&failing_lookups, FAILURES);
+    for (unsigned int i = 0; i < FAILURES; i++) {
+        struct http_response response = perform(fixture, i % 2 == 0 ? &get : &post);
+        assert_int_equal(response.error, -EHOSTUNREACH);
+        assert_non_null(strstr(response.words, NAME));
+        assert_false(response.is_written);
+    }
+    assert_int_equal(perform(fixture, &post).error, 0);
+    assert_int_equal(perform(fixture, &get).error, 0);
+    assert_int_equal(scripted_server_connections(fixture->server), 1);
+}
+
 static void a_connection_without_a_descriptor_is_not_written(void **state)
 {
     struct fixture *fixture = *state;
@@ -692,6 +737,7 @@ int main(void)
         TEST(a_body_cut_off_on_its_way_is_not_written),
         TEST(an_early_refusal_is_heard_or_not_written),
         TEST(nobody_listening_is_not_written),
+        TEST(a_name_that_is_found_again_is_used_at_once),
         TEST(a_connection_without_a_descriptor_is_not_written),
         TEST(a_server_without_tls_is_not_spoken_to_over_https),
         TEST(a_deadline_ends_a_request),
