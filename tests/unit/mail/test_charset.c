@@ -9,6 +9,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -170,6 +171,35 @@ static void *convert_often(void *is_wrong)
     return NULL;
 }
 
+static bool is_mapped(const char *library)
+{
+    char line[4096];
+    bool is_found = false;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    assert_non_null(maps);
+    while (!is_found && fgets(line, sizeof(line), maps) != NULL)
+        is_found = strstr(line, library) != NULL;
+    fclose(maps);
+    return is_found;
+}
+
+/* A header of 45 MB that names these in turn took 166 s. */
+static void the_library_of_a_charset_is_loaded_once(void **state)
+{
+    static const char *const labels[] = {"koi8-r",     "windows-1251", "euc-jp",  "iso-8859-3",
+                                         "iso-8859-4", "windows-1253", "ibm-037", "ibm-500"};
+    (void)state;
+    check("big5", "\xa4\xa4", "\u4e2d");
+    if (!is_mapped("BIG5HKSCS"))
+        skip(); /* this libc has it built in */
+    for (size_t i = 0; i < 5 * ARRAY_LEN(labels); i++) {
+        _cleanup_strbuf_ struct strbuf got = STRBUF_INIT(1000);
+        const char *label = labels[i % ARRAY_LEN(labels)];
+        charset_append(&got, label, strlen(label), "a", 1, CHARSET_REPLACE);
+    }
+    assert_true(is_mapped("BIG5HKSCS"));
+}
+
 static void threads_convert_at_the_same_time(void **state)
 {
     pthread_t threads[4];
@@ -192,6 +222,7 @@ int main(void)
         cmocka_unit_test(without_a_charset_text_is_utf8_or_windows_1252),
         cmocka_unit_test(utf8_under_a_wrong_label_stays),
         cmocka_unit_test(bytes_that_do_not_fit_are_refused_or_replaced),
+        cmocka_unit_test(the_library_of_a_charset_is_loaded_once),
         cmocka_unit_test(threads_convert_at_the_same_time),
         cmocka_unit_test(long_text_is_whole_and_bounded),
     };
