@@ -320,9 +320,10 @@ int message_write(const struct message *message, char **ret_raw, size_t *ret_len
  * that they count alike. */
 
 enum {
-    NESTING_MAX = 32,      /* of multiparts; a deeper one is an attachment */
-    PARTS_MAX = 10000,     /* that are looked at */
-    LINE_MAX_BYTES = 8192, /* of a subject and its like, in a record */
+    NESTING_MAX = 32,            /* of multiparts; a deeper one is an attachment */
+    PARTS_MAX = 10000,           /* that are looked at */
+    LINE_MAX_BYTES = 8192,       /* of a subject and its like, in a record */
+    VALUE_MAX_BYTES = 64 * 1024, /* of a header that is decoded, as it is written; the rest is not kept */
     NAME_MAX_BYTES = 255,
     DATE_MAX_BYTES = 998,
     TYPE_MAX_BYTES = 2 * 127 + 1, /* RFC 6838 section 4.2 */
@@ -429,12 +430,17 @@ static struct span find_field(struct span header, const char *field)
     return find_next(&header, field, &value) ? value : (struct span){"", 0};
 }
 
+static size_t decoded_len(struct span value)
+{
+    return value.len < VALUE_MAX_BYTES ? value.len : VALUE_MAX_BYTES;
+}
+
 /* *ret_text is NULL where the field has no such parameter. The caller frees. 0 or -ENOMEM. */
 static int read_parameter(struct span header, const char *field, const char *name, char **ret_text)
 {
     struct span value = find_field(header, field);
     *ret_text = NULL;
-    int error = header_text_decode_parameter(value.bytes, value.len, name, ret_text);
+    int error = header_text_decode_parameter(value.bytes, decoded_len(value), name, ret_text);
     return error == -ENOENT ? 0 : error;
 }
 
@@ -755,7 +761,7 @@ int message_read_attachment(const char *raw, size_t len, size_t index, char **re
 /* One line for a record. */
 static int read_line(struct span value, char **ret_text)
 {
-    int error = header_text_decode(value.bytes, value.len, ret_text);
+    int error = header_text_decode(value.bytes, decoded_len(value), ret_text);
     if (error != 0)
         return error;
     character_replace(*ret_text, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, ' ');

@@ -63,8 +63,9 @@ int message_write(const struct message *message, char **ret_raw, size_t *ret_len
 /* Fills a message of zeros with what is read of RFC 5322 text from elsewhere. Nothing is refused: what cannot
  * be understood is left out, or is as it was written. Texts are UTF-8. Left as they are where the text does
  * not say: message_id, in_reply_to, date_ms, from, and the bodies. Bounded: a body by DRAFT_BODY_MAX_BYTES,
- * the attachments by ATTACHMENTS_MAX (draft.h), lists of addresses by ADDRESS_LIST_MAX. What is in the
- * message is the caller's, on failure too. 0 or -ENOMEM and its like. */
+ * the attachments by ATTACHMENTS_MAX (draft.h), lists of addresses by ADDRESS_LIST_MAX; the first 64 KiB of
+ * another header are decoded. The caller owns the values in the message, on failure too. 0 or -ENOMEM and its
+ * like. */
 int message_read(const char *raw, size_t len, struct message *message);
 
 /* The bytes of the `index`th attachment of RFC 5322 text, as message_read() lists them; of a message written

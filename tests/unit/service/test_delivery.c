@@ -3,7 +3,9 @@
  * Mail from elsewhere: it is kept byte for byte, what is shown of it is read liberally, and the rules of the
  * inbox hold for it.
  */
+#include <dlfcn.h>
 #include <errno.h>
+#include <iconv.h>
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
@@ -649,6 +651,36 @@ static void whatever_a_sender_writes_its_thread_can_be_read(void **state)
     free(bob);
 }
 
+static unsigned int charsets_opened;
+
+iconv_t iconv_open(const char *to, const char *from)
+{
+    static iconv_t (*really_open)(const char *, const char *);
+    if (really_open == NULL)
+        *(void **)&really_open = dlsym(RTLD_NEXT, "iconv_open");
+    charsets_opened++;
+    return really_open(to, from);
+}
+
+static void the_rest_of_a_long_header_is_not_decoded(void **state)
+{
+    static const char *const fields[] = {"Subject: ", "Content-Type: application/x; name="};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+        _cleanup_strbuf_ struct strbuf raw = STRBUF_INIT(4 * 1000 * 1000);
+        strbuf_append_str(&raw, fields[i]);
+        while (raw.len < 2 * 1000 * 1000)
+            strbuf_append_str(&raw, "=?koi8-r?q?a?= =?big5?q?a?= ");
+        strbuf_append_str(&raw, "\n\nText\n");
+        struct message message = {0};
+        charsets_opened = 0;
+        assert_int_equal(0, message_read(raw.data, raw.len, &message));
+        if (charsets_opened == 0 || charsets_opened > 20 * 1000)
+            fail_msg("%s: %u charsets were opened", fields[i], charsets_opened);
+        message_release(&message);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_set_up, fixture_tear_down)
 
 int main(void)
@@ -668,6 +700,7 @@ int main(void)
         TEST(the_rules_of_the_inbox_hold),
         TEST(where_one_recipient_is_unknown_nobody_gets_it),
         TEST(large_and_hostile_messages_are_bounded),
+        cmocka_unit_test(the_rest_of_a_long_header_is_not_decoded),
         TEST(whatever_a_sender_writes_its_inbox_can_be_listed),
         TEST(whatever_a_sender_writes_its_thread_can_be_read),
     };
