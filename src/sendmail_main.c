@@ -777,7 +777,7 @@ static char *find_reason(int mount, const char *path)
     char *rest = NULL;
     tail[len > 0 ? len : 0] = '\0';
     for (char *line = strtok_r(tail, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
-        json_t *event = json_loads(line, 0, NULL);
+        json_t *event = json_loads(line, JSON_ALLOW_NUL, NULL);
         const char *told = json_string_value(json_object_get(event, "path"));
         const char *words = json_string_value(json_object_get(event, "error"));
         if (told != NULL && words != NULL && strcmp(told, path) == 0) {
@@ -873,7 +873,7 @@ static int read_receipt(int mount, const char *folder, const char *name, json_t 
     snprintf(path, sizeof(path), "%s/%s.receipt.json", folder, name);
     if (file_read_at(mount, path, RECEIPT_MAX_BYTES, &text, &len) != 0)
         return 0;
-    *ret_receipt = json_loadb(text, len, 0, NULL);
+    *ret_receipt = json_loadb(text, len, JSON_ALLOW_NUL, NULL);
     return *ret_receipt != NULL;
 }
 

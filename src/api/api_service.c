@@ -225,7 +225,7 @@ static bool read_reply(struct api_service *api, const struct strbuf *body, const
 {
     const char *text = strbuf_str(body);
     bool is_empty = strspn(text, " \t\r\n") == body->len;
-    *ret_value = is_empty ? NULL : json_loadb(text, body->len, JSON_DECODE_ANY, NULL);
+    *ret_value = is_empty ? NULL : json_loadb(text, body->len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
     if (*ret_value == NULL && !is_empty) {
         outcome_set(ret, SERVICE_UNKNOWN, EIO, words);
         ret->is_foreign = text[strspn(text, " \t\r\n")] == '<';
@@ -692,8 +692,9 @@ static void get_raw(struct mail_service *service, const struct content_query *qu
 /* Creating needs the id that it made; an update has one already. */
 static bool needs_id(const char *request)
 {
-    _cleanup_json_ json_t *value = json_loads(request, 0, NULL);
-    return !json_is_string(json_object_get(value, "id"));
+    _cleanup_json_ json_t *value = json_loads(request, JSON_ALLOW_NUL, NULL);
+    _cleanup_free_ char *id = read_id(json_object_get(value, "id"));
+    return id == NULL;
 }
 
 static void upsert_inbox(struct mail_service *service, const char *request, int64_t timeout_ms,

@@ -16,7 +16,9 @@
 #include "mail/reason.h"
 
 enum {
-    INBOX_RECORD_MAX_BYTES = 4 * 1024 * 1024
+    INBOX_RECORD_MAX_BYTES = 4 * 1024 * 1024,
+    /* Text may well have a NUL in it, escaped; it is carried like any other character. */
+    TEXT_FLAGS = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
 };
 
 static int write_text(const json_t *object, unsigned int indent, char **ret_text, size_t *ret_len)
@@ -33,14 +35,20 @@ static int write_text(const json_t *object, unsigned int indent, char **ret_text
     return *ret_text == NULL ? -ENOMEM : 0;
 }
 
+static bool is_address(const json_t *value)
+{
+    const char *text = json_string_value(value);
+    return text != NULL && strlen(text) == json_string_length(value) && address_is_valid(text);
+}
+
 static int fill_in(const json_t *object, struct inbox_record *record)
 {
     int error = json_value_read_id(json_object_get(object, "id"), &record->id);
     if (error != 0 || record->id == NULL)
         return error != 0 ? error : -EINVAL;
-    const char *address = json_string_value(json_object_get(object, "email_address"));
-    if (address != NULL && address_is_valid(address)) {
-        record->address = strdup(address);
+    const json_t *address = json_object_get(object, "email_address");
+    if (is_address(address)) {
+        record->address = strdup(json_string_value(address));
         if (record->address == NULL)
             return -ENOMEM;
     }
@@ -82,8 +90,7 @@ static int error_of(const json_error_t *problem)
 int inbox_record_from_text(const char *text, size_t len, struct inbox_record *ret_record)
 {
     json_error_t problem;
-    /* Text may well have a NUL in it, escaped; it is carried like any other character. */
-    _cleanup_json_ json_t *object = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &problem);
+    _cleanup_json_ json_t *object = json_loadb(text, len, TEXT_FLAGS, &problem);
     return object == NULL ? error_of(&problem) : from_json(object, ret_record);
 }
 
@@ -119,7 +126,7 @@ void inbox_record_release(struct inbox_record *record)
 
 int inbox_record_created(const char *request, const char *id, struct inbox_record *ret_record)
 {
-    _cleanup_json_ json_t *object = json_loads(request, 0, NULL);
+    _cleanup_json_ json_t *object = json_loads(request, JSON_ALLOW_NUL, NULL);
     if (!json_is_object(object))
         return -EBADMSG;
     if (json_object_set_new(object, "id", json_string(id)) != 0)
@@ -137,11 +144,6 @@ static bool is_text(const json_t *value)
 static bool is_text_or_null(const json_t *value)
 {
     return json_is_string(value) || json_is_null(value);
-}
-
-static bool is_address(const json_t *value)
-{
-    return json_is_string(value) && address_is_valid(json_string_value(value));
 }
 
 static bool is_boolean(const json_t *value)
@@ -238,7 +240,7 @@ int inbox_request_update(const struct inbox_record *current, const char *edited,
     json_error_t problem;
     *ret_reason = NULL;
     _cleanup_json_ json_t *request = json_loadb(current->json, current->json_len, JSON_ALLOW_NUL, NULL);
-    _cleanup_json_ json_t *changes = json_loadb(edited, edited_len, JSON_REJECT_DUPLICATES, &problem);
+    _cleanup_json_ json_t *changes = json_loadb(edited, edited_len, TEXT_FLAGS, &problem);
     if (changes == NULL)
         return reason_give(ret_reason, -EINVAL, "not JSON: line %d, column %d: %s", problem.line,
                            problem.column, problem.text);
@@ -262,6 +264,6 @@ int inbox_request_update(const struct inbox_record *current, const char *edited,
 
 bool inbox_text_is_complete(const char *text, size_t len)
 {
-    _cleanup_json_ json_t *value = json_loadb(text, len, 0, NULL);
+    _cleanup_json_ json_t *value = json_loadb(text, len, JSON_ALLOW_NUL, NULL);
     return value != NULL;
 }

@@ -18,8 +18,9 @@ static void check_edit(const struct inbox_record *record, const uint8_t *edited,
         FUZZ_CHECK(reason != NULL);
         return;
     }
-    _cleanup_json_ json_t *object = json_loads(request, JSON_REJECT_DUPLICATES, NULL);
-    FUZZ_CHECK(strcmp(json_string_value(json_object_get(object, "id")), record->id) == 0);
+    _cleanup_json_ json_t *object = json_loads(request, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+    _cleanup_free_ char *id = NULL;
+    FUZZ_CHECK(json_value_read_id(json_object_get(object, "id"), &id) == 0 && strcmp(id, record->id) == 0);
     FUZZ_CHECK(json_object_get(object, "webhook_secret") == NULL);
 }
 

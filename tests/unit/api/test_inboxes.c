@@ -173,6 +173,8 @@ static void upserts_bring_an_id(void **state)
         {{.body = ""}, "{\"id\": null}", SERVICE_UNKNOWN, EIO, NULL},
         {{.body = "{}"}, "{\"id\": null}", SERVICE_UNKNOWN, EIO, NULL},
         {{.status = 204}, "{\"id\": \"i-3\"}", SERVICE_OK, 0, NULL},
+        {{.status = 204}, "{\"id\": 3}", SERVICE_OK, 0, NULL},
+        {{.body = "{\"id\": \"i-4\", \"name\": \"a\\u0000b\"}"}, "{\"id\": null}", SERVICE_OK, 0, "i-4"},
         {{.body = "<html>"}, "{\"id\": \"i-3\"}", SERVICE_UNKNOWN, EIO, NULL},
         {{.status = 409}, "{\"id\": null}", SERVICE_REJECTED, EEXIST, NULL},
         {{.status = 403, .body = "{}"}, "{\"id\": null}", SERVICE_UNAUTHORIZED, EACCES, NULL},

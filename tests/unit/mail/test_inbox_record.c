@@ -59,6 +59,7 @@ static void odd_records(void **state)
         {"{\"id\":\"1\"}", 0, "1", NULL},
         {"{\"id\":7,\"email_address\":\"a@b\"}", 0, "7", "a@b"},
         {"{\"id\":\"1\",\"email_address\":\"../../x\"}", 0, "1", NULL},
+        {"{\"id\":\"1\",\"email_address\":\"a@b\\u0000/x\"}", 0, "1", NULL},
         {"{\"id\":\"1\",\"email_address\":5}", 0, "1", NULL},
         {"{\"id\":\"1\",\"email_address\":null}", 0, "1", NULL},
         {"{}", -EINVAL, NULL, NULL},
@@ -146,6 +147,11 @@ static void an_update_carries_every_field(void **state)
          "{\"id\":\"box-1\",\"name\":\"Alice\",\"email_address\":\"alice@x.example\",\"allow_cc\":false,"
          "\"allowed_from_addresses\":{\"addresses\":[\"b@c\"],\"domains\":[]},\"webhook_url\":\"https://x\","
          "\"future\":{\"x\":1},\"blocked_from_addresses\":{\"domains\":[\"x\"]}}"},
+        /* What the service gave may be saved as it is. */
+        {"{\"name\":\"A\\u0000B\"}",
+         "{\"id\":\"box-1\",\"name\":\"A\\u0000B\",\"email_address\":\"alice@x.example\",\"allow_cc\":false,"
+         "\"allowed_from_addresses\":{\"addresses\":[\"b@c\"],\"domains\":[]},\"webhook_url\":null,"
+         "\"future\":{\"x\":1}}"},
     };
     (void)state;
     struct inbox_record current = read_record(full);
@@ -177,6 +183,7 @@ static void an_update_is_checked_with_words(void **state)
         {"{\"name\":null}", "name: has to be a string"},
         {"{\"name\":1}", "name: has to be a string"},
         {"{\"email_address\":\"nobody\"}", "email_address: has to be an email address"},
+        {"{\"email_address\":\"a@b\\u0000c\"}", "email_address: has to be an email address"},
         {"{\"email_address\":null}", "email_address: has to be an email address"},
         {"{\"allow_cc\":\"yes\"}", "allow_cc: has to be true or false"},
         {"{\"allow_bcc\":null}", "allow_bcc: has to be true or false"},
@@ -225,6 +232,7 @@ static void a_text_is_complete_at_its_last_byte(void **state)
         assert_false(inbox_text_is_complete(text, len));
     assert_true(inbox_text_is_complete(text, strlen(text)));
     assert_true(inbox_text_is_complete("{}\n\n", 4));
+    assert_true(inbox_text_is_complete("[\"\\u0000\"]", 10));
     assert_false(inbox_text_is_complete("{}}", 3));
     assert_false(inbox_text_is_complete("{}{}", 4));
     assert_false(inbox_text_is_complete("12", 2));
