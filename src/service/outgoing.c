@@ -22,6 +22,7 @@
 enum {
     PAUSE_MIN_MS = 1000,
     PAUSE_MAX_MS = 60 * 60 * 1000,
+    DOUBLINGS_MAX = 12, /* more pass the longest pause */
     POLL_MS = 1000,
 };
 
@@ -87,7 +88,7 @@ static int take_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
     sqlite3_stmt *statement = NULL;
     error = query_first(db, &statement,
                         "SELECT seq, email, address, attempts, begun_ms FROM outgoing WHERE kind = ?1"
-                        " AND (due_ms <= ?2 OR due_ms > ?3) ORDER BY due_ms, seq LIMIT 1",
+                        " AND (due_ms <= ?2 OR due_ms > ?3) ORDER BY attempts, due_ms, seq LIMIT 1",
                         "iii", (int64_t)outgoing->work->kind, now, now + PAUSE_MAX_MS);
     if (error == 0) {
         *ret_row = (struct outgoing_row){
@@ -104,19 +105,28 @@ static int take_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
     return error;
 }
 
+/* The rows that share the target of ?1, and are due at ?2: ?3 says whether all rows of the kind do. */
+#define SHARES_TARGET                                                                          \
+    "kind = (SELECT kind FROM outgoing WHERE seq = ?1) AND due_ms <= ?2 AND (?3 OR address = " \
+    "(SELECT address FROM outgoing WHERE seq = ?1))"
+
+/* Where the target is away, the attempt was one for all rows that are due there. Where the target went silent
+ * over this row, the others make way for rows of other targets, and come before this row, because they have
+ * fewer attempts. */
 static int postpone(const struct outgoing_work *work, sqlite3 *db, const struct outgoing_row *row,
-                    bool is_away)
+                    const struct outgoing_result *result)
 {
-    struct backoff backoff = {PAUSE_MIN_MS, PAUSE_MAX_MS, (unsigned int)row->attempts};
-    int64_t due = clock_realtime_ms(clock_system()) + backoff_next_ms(&backoff);
-    int error = query_execute(db, "UPDATE outgoing SET attempts = attempts + 1, due_ms = ? WHERE seq = ?",
-                              "ii", due, row->seq);
-    if (error != 0 || !is_away)
+    int64_t now = clock_realtime_ms(clock_system());
+    int error = query_execute(
+        db,
+        "UPDATE outgoing SET attempts = attempts + 1, due_ms = ?2 + min(?4, ?5 << min(attempts, ?6))"
+        " WHERE seq = ?1 OR (?7 AND " SHARES_TARGET ")",
+        "iiiiiii", row->seq, now, (int64_t)work->has_one_target, (int64_t)PAUSE_MAX_MS, (int64_t)PAUSE_MIN_MS,
+        (int64_t)DOUBLINGS_MAX, (int64_t)result->is_away);
+    if (error != 0 || result->is_away || result->status != 0 || work->has_one_target)
         return error;
-    return query_execute(db,
-                         "UPDATE outgoing SET due_ms = ?1 WHERE kind = ?2 AND due_ms < ?1"
-                         " AND (?3 OR address = ?4)",
-                         "iiis", due, (int64_t)work->kind, (int64_t)work->has_one_target, row->address);
+    return query_execute(db, "UPDATE outgoing SET due_ms = ?2 + ?4 WHERE " SHARES_TARGET, "iiii", row->seq,
+                         now, (int64_t)work->has_one_target, (int64_t)PAUSE_MIN_MS);
 }
 
 /* Inside a write transaction. */
@@ -129,7 +139,7 @@ static int write_down(const struct outgoing_work *work, sqlite3 *db, const struc
         error = query_execute(db, "DELETE FROM outgoing WHERE seq = ?", "i", row->seq);
         break;
     case OUTGOING_LATER:
-        error = postpone(work, db, row, result->is_away);
+        error = postpone(work, db, row, result);
         break;
     case OUTGOING_FAILED:
         error = query_execute(db, "UPDATE outgoing SET due_ms = NULL, failure = ? WHERE seq = ?", "si",
@@ -180,7 +190,7 @@ static void work_on(struct outgoing *outgoing, const struct outgoing_row *row)
     bool is_broken_off = result.outcome != OUTGOING_DONE && cancel_is_set(&outgoing->cancel);
     if (result.outcome == OUTGOING_LATER && age >= work->lifetime_ms)
         result.outcome = OUTGOING_FAILED;
-    if (result.is_away && !is_broken_off && result.outcome == OUTGOING_LATER)
+    if (result.outcome == OUTGOING_LATER && result.status == 0 && !is_broken_off)
         log_warning("%s", result.words);
     if (!is_broken_off)
         record_surely(outgoing, row, &result);

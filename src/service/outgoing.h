@@ -6,10 +6,12 @@
  *
  * Each is a row of the table `outgoing`, written in the same transaction as the email that makes it
  * necessary. Each kind has a thread, which makes an attempt at one row after the other as they become due,
- * and writes down what came of it. What failed is tried again after pauses from 1 second to 1 hour, and given
- * up when it is too old. A row is gone only when the other side has said yes, or when it was given up and
- * somebody was told. So everything goes out at least once: where the program died, or the connection was
- * lost, between the other's yes and its being written down here, the other side gets it again.
+ * and writes down what came of it. What failed is tried again after pauses that double from 1 second to 1
+ * hour, and given up when it is too old.
+ * Among the rows that are due, the one with the fewest attempts is next, so that no row stops those behind
+ * it. A row is gone only when the other side has said yes, or when it was given up and somebody was told. So
+ * everything goes out at least once: where the program died, or the connection was lost, between the other's
+ * yes and its being written down here, the other side gets it again.
  */
 #ifndef INBOXFS_SERVICE_OUTGOING_H
 #define INBOXFS_SERVICE_OUTGOING_H
@@ -43,7 +45,7 @@ enum outgoing_outcome {
 /* What came of an attempt. */
 struct outgoing_result {
     enum outgoing_outcome outcome;
-    bool is_away;    /* the other side gave no answer, and would give none to others that go there */
+    bool is_away;    /* nothing of this row was sent: the other side would not take any other row either */
     int status;      /* of a webhook's answer; 0: there was none */
     char *answer;    /* its text, UTF-8; owned; NULL: there was none */
     char words[512]; /* why it failed, on one line; "" with OUTGOING_DONE */

@@ -47,6 +47,7 @@ struct relay {
 /* A message on its way to one recipient. */
 struct relay_transfer {
     const struct strbuf *text;
+    bool has_begun;       /* the server let us in; what follows is about this message */
     size_t offset;        /* of what is still to be read */
     bool is_read;         /* whole: its last dot is out, or about to be */
     struct strbuf answer; /* the beginning of the newest, its lines as they came */
@@ -86,6 +87,14 @@ static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
     size_t room = ANSWER_MAX_BYTES - answer->len;
     strbuf_append(answer, bytes, len < room ? len : room);
     return size * count;
+}
+
+/* The greeting, TLS and the login are over: MAIL is next. */
+static int on_ready(void *context, char *server_address, char *own_address, int server_port, int own_port)
+{
+    (void)server_address, (void)own_address, (void)server_port, (void)own_port;
+    ((struct relay_transfer *)context)->has_begun = true;
+    return CURL_PREREQFUNC_OK;
 }
 
 static int on_progress(void *context, curl_off_t download_total, curl_off_t download_now,
@@ -137,6 +146,8 @@ static CURLcode set_message(CURL *easy, struct relay_transfer *transfer, const c
     SET(CURLOPT_MAIL_FROM, sender);
     SET(CURLOPT_MAIL_RCPT, recipients);
     SET(CURLOPT_UPLOAD, 1L);
+    SET(CURLOPT_PREREQFUNCTION, on_ready);
+    SET(CURLOPT_PREREQDATA, transfer);
     SET(CURLOPT_READFUNCTION, on_read);
     SET(CURLOPT_READDATA, transfer);
     SET(CURLOPT_HEADERFUNCTION, on_answer);
@@ -150,12 +161,10 @@ static CURLcode set_message(CURL *easy, struct relay_transfer *transfer, const c
     return rc;
 }
 
-/* Whether an answer was about this message or recipient, not about the connection, its TLS, or who we are. To
- * libcurl, MAIL, RCPT and DATA that were refused are CURLE_SEND_ERROR. 530: we should have said who we are.
- */
-static bool is_about_message(CURLcode rc, long status, const struct relay_transfer *transfer)
+/* 421 and 530 (we should have said who we are) refuse no message for good, whenever they come. */
+static bool is_refusal(const struct relay_transfer *transfer, long status)
 {
-    return (rc == CURLE_SEND_ERROR || transfer->is_read) && status >= 400 && status != 421 && status != 530;
+    return transfer->has_begun && status / 100 == 5 && status != 530;
 }
 
 static void judge(CURL *easy, CURLcode rc, const struct relay_transfer *transfer, const char *error_words,
@@ -163,16 +172,17 @@ static void judge(CURL *easy, CURLcode rc, const struct relay_transfer *transfer
 {
     long status = 0;
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
-    bool is_ours = is_about_message(rc, status, transfer);
     result->outcome = rc == CURLE_OK                 ? OUTGOING_DONE
-                      : is_ours && status / 100 == 5 ? OUTGOING_FAILED
+                      : is_refusal(transfer, status) ? OUTGOING_FAILED
                                                      : OUTGOING_LATER;
-    result->is_away = rc != CURLE_OK && !is_ours;
+    result->is_away = rc != CURLE_OK && !transfer->has_begun;
     if (rc == CURLE_OK)
         return;
     const char *why = error_words[0] != '\0' ? error_words : curl_easy_strerror(rc);
     if (status >= 400)
         outgoing_explain(result, "the relay answered: %s", strbuf_str(&transfer->answer));
+    else if (transfer->has_begun)
+        outgoing_explain(result, "the relay did not take a message: %s", why);
     else
         outgoing_explain(result, "the relay cannot be reached: %s", why);
 }

@@ -46,6 +46,7 @@ struct webhook_transfer {
     struct cancel *cancel;
     struct strbuf answer; /* its beginning */
     bool is_forbidden;    /* an address was not to be connected to */
+    bool has_begun;       /* there is a connection; what follows is about this email */
 };
 
 static bool is_this_machine(const struct sockaddr *address)
@@ -76,6 +77,13 @@ static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
     size_t room = ANSWER_MAX_BYTES - answer->len;
     strbuf_append(answer, bytes, len < room ? len : room);
     return len;
+}
+
+static int on_ready(void *context, char *server_address, char *own_address, int server_port, int own_port)
+{
+    (void)server_address, (void)own_address, (void)server_port, (void)own_port;
+    ((struct webhook_transfer *)context)->has_begun = true;
+    return CURL_PREREQFUNC_OK;
 }
 
 static int on_progress(void *context, curl_off_t download_total, curl_off_t download_now,
@@ -117,6 +125,8 @@ static CURLcode set_callbacks(CURL *easy, struct webhook_transfer *transfer,
     SET(CURLOPT_OPENSOCKETDATA, transfer);
     SET(CURLOPT_WRITEFUNCTION, on_answer);
     SET(CURLOPT_WRITEDATA, transfer);
+    SET(CURLOPT_PREREQFUNCTION, on_ready);
+    SET(CURLOPT_PREREQDATA, transfer);
     SET(CURLOPT_NOPROGRESS, 0L);
     SET(CURLOPT_XFERINFOFUNCTION, on_progress);
     SET(CURLOPT_XFERINFODATA, transfer);
@@ -176,7 +186,7 @@ static void judge(CURL *easy, CURLcode rc, struct webhook_transfer *transfer, co
     result->outcome = is_done                       ? OUTGOING_DONE
                       : is_unusable || is_forbidden ? OUTGOING_FAILED
                                                     : OUTGOING_LATER;
-    result->is_away = rc != CURLE_OK;
+    result->is_away = rc != CURLE_OK && !transfer->has_begun;
     if (is_forbidden)
         outgoing_explain(result, "a webhook leads away from this machine: --webhook-anywhere allows that");
     else if (rc != CURLE_OK)

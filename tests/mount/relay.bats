@@ -62,12 +62,23 @@ has_steps() { # STEP COUNT
   [ "$(steps "$1")" -ge "$2" ]
 }
 
-# What waits is as old as if it had been sent so many days ago.
-make_older() { # DAYS
+# Changes what waits: SET is a list of assignments in SQL.
+change_waiting() { # SET
   python3 -c 'import sqlite3, sys
 db = sqlite3.connect(sys.argv[1], timeout=20)
-db.execute("UPDATE outgoing SET begun_ms = begun_ms - ? * 86400000", [int(sys.argv[2])])
+db.execute("UPDATE outgoing SET " + sys.argv[2])
 db.commit()' "$SERVICE/inbox.sqlite3" "$1"
+}
+
+# How often the recipient was tried in vain.
+attempts() { # ADDRESS
+  python3 -c 'import sqlite3, sys
+print(*sqlite3.connect(sys.argv[1]).execute("SELECT attempts FROM outgoing WHERE address = ?", sys.argv[2:]).fetchone())' \
+    "$SERVICE/inbox.sqlite3" "$1"
+}
+
+has_attempts() { # ADDRESS COUNT
+  [ "$(attempts "$1")" -ge "$2" ]
 }
 
 # inboxd takes no connections any more.
@@ -188,6 +199,19 @@ TABLE
   run ! grep "$DAN" <<<"$(bounce some)"
 }
 
+@test "a message that the relay hangs up on, or answers with 421, stops none that is queued with it" {
+  start_all
+  local action
+  for action in drop "421 4.7.0 Not this one"; do
+    plan "rcpt=$CAROL * $action"
+    send "poison ${action:0:3}" "$CAROL" "$DAN" eve@x.example
+    wait_until 20 is_taken "poison ${action:0:3}" 2
+    wait_until 20 has_attempts "$CAROL" 2
+    has_status "poison ${action:0:3}" pending
+    change_waiting "due_ms = 0"
+  done
+}
+
 @test "while the relay is away mail waits, and after five days it comes back" {
   start_smtp
   stop_other_side
@@ -202,7 +226,7 @@ TABLE
   wait_until 20 has_status old sent
   stop_other_side
   send old2 "$CAROL" "$DAN"
-  make_older 6
+  change_waiting "begun_ms = begun_ms - 6 * 86400000"
   wait_until 30 has_status old2 failed
   contains "$(bounce old2)" "$CAROL"
   contains "$(bounce old2)" "$DAN"

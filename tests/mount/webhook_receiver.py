@@ -4,7 +4,8 @@ A program that is told of mail by inboxd's webhooks (tests/mount/webhooks_sent.b
 
 It listens on a free port of 127.0.0.1, written to DIR/port, and appends each POST to DIR/posts as a line of JSON: {path,
 headers (names in lower case), body}. It answers with what the first line of DIR/plan says, which is then used up: a
-status and a text ("500 Not now"), a redirect ("302 URL"), or hang; else with 200 and "thanks".
+status and a text ("500 Not now"), a redirect ("302 URL"), or hang; else with 200 and "thanks". The connection ends without
+an answer where the body contains the text in DIR/poison.
 """
 
 import argparse
@@ -28,6 +29,14 @@ def next_action(folder):
     return plan[0] if plan else "200 thanks"
 
 
+def poison(folder):
+    path = os.path.join(folder, "poison")
+    if not os.path.exists(path):
+        return "\n"  # which no JSON contains
+    with open(path, encoding="utf-8") as file:
+        return file.read().strip()
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
@@ -36,6 +45,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with LOCK, open(os.path.join(folder, "posts"), "a", encoding="utf-8") as file:
             json.dump({"path": self.path, "headers": headers, "body": body}, file)
             file.write("\n")
+        if poison(folder) in body:
+            return
         with LOCK:
             status, _, text = next_action(folder).partition(" ")
         if status == "hang":

@@ -143,6 +143,20 @@ has_log() { # SUBJECT FILTER
   equal "$(posts later | wc -l)" 1
 }
 
+@test "an email that the program hangs up on stops none that is queued with it" {
+  start_receiver
+  stop_other_side
+  start_telling
+  echo "bad one" >"$OTHER/poison"
+  send_from_elsewhere "$BOB" "$ALICE" "bad one"
+  send_from_elsewhere "$BOB" "$ALICE" "good one"
+  wait_until 20 has_log "bad one" '.created_at != null'
+  start_receiver
+  wait_until 30 has_posts "bad one" 2
+  wait_until 30 has_log "good one" '.status_code == 200'
+  has_log "bad one" '.status_code == null'
+}
+
 @test "what leads to another machine, or is no URL, is given up at once, in words" {
   start_service --webhook-secret-file="$DIR/secret"
   create_inboxes "$ALICE" "$BOB"
