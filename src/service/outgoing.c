@@ -87,7 +87,7 @@ static int take_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
     int64_t now = clock_realtime_ms(clock_system());
     sqlite3_stmt *statement = NULL;
     error = query_first(db, &statement,
-                        "SELECT seq, email, address, attempts, begun_ms FROM outgoing WHERE kind = ?1"
+                        "SELECT seq, email, address, attempts FROM outgoing WHERE kind = ?1"
                         " AND (due_ms <= ?2 OR due_ms > ?3) ORDER BY attempts, due_ms, seq LIMIT 1",
                         "iii", (int64_t)outgoing->work->kind, now, now + PAUSE_MAX_MS);
     if (error == 0) {
@@ -96,7 +96,6 @@ static int take_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
             .email = sqlite3_column_int64(statement, 1),
             .address = query_column_copy(statement, 2, NULL),
             .attempts = sqlite3_column_int64(statement, 3),
-            .begun_ms = sqlite3_column_int64(statement, 4),
         };
         error = ret_row->address != NULL ? 0 : -ENOMEM;
     }
@@ -185,10 +184,9 @@ static void work_on(struct outgoing *outgoing, const struct outgoing_row *row)
     crash_point("outgoing_due");
     work->attempt(work->context, outgoing->database, row, &outgoing->cancel, &result);
     crash_point("outgoing_attempted");
-    int64_t age = clock_realtime_ms(clock_system()) - row->begun_ms;
     /* What was broken off by our own end says nothing. */
     bool is_broken_off = result.outcome != OUTGOING_DONE && cancel_is_set(&outgoing->cancel);
-    if (result.outcome == OUTGOING_LATER && age >= work->lifetime_ms)
+    if (result.outcome == OUTGOING_LATER && row->attempts + 1 >= work->attempts_max)
         result.outcome = OUTGOING_FAILED;
     if (result.outcome == OUTGOING_LATER && result.status == 0 && !is_broken_off)
         log_warning("%s", result.words);

@@ -7,7 +7,7 @@
  * Each is a row of the table `outgoing`, written in the same transaction as the email that makes it
  * necessary. Each kind has a thread, which makes an attempt at one row after the other as they become due,
  * and writes down what came of it. What failed is tried again after pauses that double from 1 second to 1
- * hour, and given up when it is too old.
+ * hour, and given up after a number of attempts: the clock may jump, and the machine may be off for a week.
  * Among the rows that are due, the one with the fewest attempts is next, so that no row stops those behind
  * it. A row is gone only when the other side has said yes, or when it was given up and somebody was told. So
  * everything goes out at least once: where the program died, or the connection was lost, between the other's
@@ -33,7 +33,6 @@ struct outgoing_row {
     int64_t email;    /* seq in `outbound` or `emails` */
     char *address;    /* the recipient's address, or the inbox's id; owned */
     int64_t attempts; /* before this one */
-    int64_t begun_ms; /* when the row was made */
 };
 
 enum outgoing_outcome {
@@ -53,9 +52,9 @@ struct outgoing_result {
 
 struct outgoing_work {
     enum outgoing_kind kind;
-    bool has_one_target; /* all rows go to the same place, not to one for each address */
-    int64_t lifetime_ms; /* of a row */
-    void *context;       /* borrowed, first argument of: */
+    bool has_one_target;  /* all rows go to the same place, not to one for each address */
+    int64_t attempts_max; /* at a row: the last one that fails gives it up */
+    void *context;        /* borrowed, first argument of: */
 
     /* One attempt, outside of any transaction. It ends soon after the cancel is set. The result is all zeros
      * before. */

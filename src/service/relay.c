@@ -29,9 +29,8 @@ enum {
     ANSWER_MAX_BYTES = 1000,
     REASONS_MAX_BYTES = 1024 * 1024, /* in a bounce */
     MESSAGE_MAX_BYTES = 200 * 1000 * 1000,
+    ATTEMPTS_MAX = 12 + 5 * 24 - 1, /* the pauses between them take five days (outgoing.h) */
 };
-
-#define LIFETIME_MS (INT64_C(5) * 24 * 60 * 60 * 1000)
 
 struct relay {
     struct outgoing_work work;
@@ -415,7 +414,7 @@ static int start(const struct relay_config *config, const char *domain, struct d
     relay->work = (struct outgoing_work){
         .kind = OUTGOING_RELAY,
         .has_one_target = true,
-        .lifetime_ms = LIFETIME_MS,
+        .attempts_max = ATTEMPTS_MAX,
         .context = relay,
         .attempt = attempt,
         .settle = settle,

@@ -5,8 +5,8 @@
  *
  * SMTP has no way to ask what became of a message whose last answer was lost. It is sent again then, as RFC
  * 5321 section 4.5.4.1 wants it, with the Message-ID that it had: a recipient may get it twice, never not at
- * all. A refusal (5xx), or five days without success, becomes a bounce: a message to the sender's inbox. It
- * goes through no relay, so nothing ever bounces because of a bounce.
+ * all. A refusal (5xx), or as many attempts in vain as take five days, becomes a bounce: a message to the
+ * sender's inbox. It goes through no relay, so nothing ever bounces because of a bounce.
  *
  * The email's status is `pending` as long as a recipient waits, `failed` once one was given up, else `sent`.
  */

@@ -28,8 +28,8 @@
 enum {
     CONNECT_TIMEOUT_S = 5,
     TIMEOUT_S = 15,
-    ANSWER_MAX_BYTES = 1000, /* of the other's answer, in the record */
-    LIFETIME_MS = 24 * 60 * 60 * 1000,
+    ANSWER_MAX_BYTES = 1000,    /* of the other's answer, in the record */
+    ATTEMPTS_MAX = 12 + 24 - 1, /* the pauses between them take a day (outgoing.h) */
 };
 
 struct webhook {
@@ -338,7 +338,7 @@ static int start(const struct webhook_config *config, struct database *database,
     webhook->is_anywhere_allowed = config->is_anywhere_allowed;
     webhook->work = (struct outgoing_work){
         .kind = OUTGOING_WEBHOOK,
-        .lifetime_ms = LIFETIME_MS,
+        .attempts_max = ATTEMPTS_MAX,
         .context = webhook,
         .attempt = attempt,
         .settle = settle,
