@@ -22,6 +22,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "base/mountinfo.h"
 #include "base/process.h"
@@ -235,8 +236,9 @@ struct daemon {
     struct fs_session *session;
     struct progress *progress; /* NULL: shown to nobody */
     struct watch_helper watch_helper;
-    int manager_fd;     /* of the service manager; -1: there is none */
-    int failure_status; /* what the program exits with where it cannot start */
+    struct inherited_descriptors inherited; /* what the caller has open */
+    int manager_fd;                         /* of the service manager; -1: there is none */
+    int failure_status;                     /* what the program exits with where it cannot start */
 };
 
 /* Says what failed, with the reason where a layer gave one (and frees it). */
@@ -485,6 +487,8 @@ static int serve(struct daemon *daemon, int ready_fd)
     int error = mail_account_open(daemon->options, &daemon->account);
     if (error == 0)
         error = open_layers(daemon);
+    /* The files of secrets have been read by now, and one of these may be among them. */
+    descriptors_close_inherited(&daemon->inherited);
     if (error == 0)
         error = mount_session(daemon);
     if (error == 0)
@@ -505,15 +509,16 @@ static int serve(struct daemon *daemon, int ready_fd)
 
 static int daemon_run(const struct options *options)
 {
+    struct daemon daemon = {.options = options, .failure_status = EXIT_FAILURE};
     int ready_fd = -1;
     int error = mountpoint_prepare(options->mountpoint);
     if (error != 0)
         return EXIT_FAILURE;
+    descriptors_note_inherited(&daemon.inherited);
     if (!options->is_foreground && (error = background_start(&ready_fd)) != 0) {
         log_error("cannot go into the background: %s", strerror(-error));
         return EXIT_FAILURE;
     }
-    struct daemon daemon = {.options = options, .failure_status = EXIT_FAILURE};
     daemon.manager_fd = open_manager(options->is_foreground);
     return serve(&daemon, ready_fd) == 0 ? EXIT_SUCCESS : daemon.failure_status;
 }
@@ -529,6 +534,7 @@ int main(int argc, char **argv)
 {
     struct options options;
     int status = EXIT_SUCCESS;
+    descriptors_open_standard();
     if (argc > 1 && strcmp(argv[1], "status") == 0)
         return status_command(argc - 1, argv + 1);
     switch (options_read(argc, argv, &options)) {

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/strbuf.h"
@@ -273,9 +274,13 @@ static int run_service(const struct service_config *config)
     sigset_t ending;
     process_block_ending_signals(&ending);
 
+    struct inherited_descriptors inherited;
+    descriptors_note_inherited(&inherited);
     struct service *service = NULL;
     _cleanup_free_ char *reason = NULL;
     int error = service_start(config, &service, &reason);
+    /* The files of secrets have been read by now, and one of these may be among them. */
+    descriptors_close_inherited(&inherited);
     if (error != 0) {
         fprintf(stderr, "inboxd: %s\n", reason != NULL ? reason : strerrordesc_np(-error));
         return error == -EINVAL ? EXIT_USAGE : EXIT_FAILURE;
@@ -312,6 +317,7 @@ static int run(int argc, char **argv, struct arguments *arguments)
 
 int main(int argc, char **argv)
 {
+    descriptors_open_standard();
     /* No more than there are arguments, and a NULL behind. */
     _cleanup_free_ const char **hosts = calloc((size_t)argc + 1, sizeof(*hosts));
     if (hosts == NULL)

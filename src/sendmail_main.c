@@ -35,6 +35,7 @@
 
 #include "base/character.h"
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 #include "base/file.h"
 #include "base/mountinfo.h"
 #include "base/random.h"
@@ -999,6 +1000,7 @@ int main(int argc, char **argv)
     const char *program = slash != NULL ? slash + 1 : argc > 0 ? argv[0] : "";
     const char *mount_path = getenv("INBOXFS_MOUNT");
     struct invocation invocation = {.recipients = argv, .is_delegated = is_delegated()};
+    descriptors_open_standard();
     if (strcmp(program, "newaliases") == 0)
         return EX_OK; /* the aliases are read each time */
     invocation.lists_queue = strcmp(program, "mailq") == 0;

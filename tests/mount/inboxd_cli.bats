@@ -135,6 +135,19 @@ status_of() { # CURL-ARGUMENT...
   missing "$DIR/elsewhere"
 }
 
+@test "it keeps nothing that its caller has open, and closed standard descriptors stay without use" {
+  exec 9>"$DIR/lock"
+  flock 9
+  start_service
+  exec 9>&-
+  wait_until 10 flock -n "$DIR/lock" true
+  stop_service
+  "$INBOXD" --data="$SERVICE" --listen="127.0.0.1:$SERVICE_PORT" <&- >&- 2>&- 3>&- {PAUSE}>&- &
+  SERVICE_PID=$!
+  wait_until 20 api GET /inbox
+  equal "$(readlink "/proc/$SERVICE_PID/fd"/{0,1,2})" $'/dev/null\n/dev/null\n/dev/null'
+}
+
 @test "SIGTERM and SIGINT end it well, kill -9 loses nothing" {
   start_service
   create_inbox "$ALICE"

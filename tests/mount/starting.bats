@@ -161,6 +161,36 @@ group_of() # PID
   equal "$(group_of "$daemon" | tr -d ' ')" "$daemon$daemon"
 }
 
+# ---------------------------------------------------------------- what the caller has open
+
+@test "a lock and a pipe that the caller has open are the caller's alone once the mount answers" {
+  # As of x=$(inboxfs ...) in a shell that keeps a copy of the pipe.
+  # shellcheck disable=SC2016 # for the inner shell
+  bash -c 'exec 8>&1 9>"$2/lock"; flock 9; "$1" "local:$2/box" "$3" && echo mounted' - "$INBOXFS" "$DIR" "$MOUNT" 3>&- {PAUSE}>&- |
+    cat >"$DIR/said" 3>&- {PAUSE}>&- &
+  local reader=$!
+  wait_until 20 process_is_gone "$reader"
+  equal "$(<"$DIR/said")" mounted
+  flock -n "$DIR/lock" true
+  stop_background
+  start_service
+  exec 9>"$DIR/lock"
+  flock 9
+  start_mount
+  exec 9>&-
+  wait_until 10 flock -n "$DIR/lock" true
+}
+
+@test "standard descriptors that are closed are taken by nothing else" {
+  timeout 30 "$INBOXFS" "local:$DIR/box" "$MOUNT" <&- >&- 3>&-
+  present "$MOUNT/README"
+  stop_background
+  "$INBOXFS" -f "local:$DIR/box" "$MOUNT" <&- >&- 2>&- 3>&- {PAUSE}>&- &
+  MOUNT_PID=$!
+  wait_until 20 mount_answers
+  equal "$(readlink "/proc/$MOUNT_PID/fd"/{0,1,2})" $'/dev/null\n/dev/null\n/dev/null'
+}
+
 # ---------------------------------------------------------------- ending
 
 @test "fusermount3 -u ends the daemon" {

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The descriptors that a program starts with.
+ */
+#include "base/descriptors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static bool is_unusable(int fd)
+{
+    char byte = 'x';
+    ssize_t done = fd == STDIN_FILENO ? read(fd, &byte, 1) : write(fd, &byte, 1);
+    return done < 0 && errno == EBADF && fcntl(fd, F_GETFD) == 0;
+}
+
+/* In a process of its own, since the test's report goes to them. */
+static void closed_standard_descriptors_are_taken_and_still_fail(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        close(STDIN_FILENO);
+        close(STDOUT_FILENO);
+        close(STDERR_FILENO);
+        descriptors_open_standard();
+        int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        _exit(next > STDERR_FILENO && is_unusable(STDIN_FILENO) && is_unusable(STDOUT_FILENO) &&
+                      is_unusable(STDERR_FILENO)
+                  ? 0
+                  : 1);
+    }
+    int status = 0;
+    assert_int_equal(child, waitpid(child, &status, 0));
+    assert_true(WIFEXITED(status));
+    assert_int_equal(0, WEXITSTATUS(status));
+}
+
+static void open_standard_descriptors_are_left_alone(void **state)
+{
+    (void)state;
+    int before = fcntl(STDOUT_FILENO, F_GETFL);
+    descriptors_open_standard();
+    assert_int_equal(before, fcntl(STDOUT_FILENO, F_GETFL));
+}
+
+static void what_the_caller_had_open_is_closed_and_nothing_else(void **state)
+{
+    (void)state;
+    struct inherited_descriptors inherited;
+    int theirs = open("/dev/null", O_RDONLY);
+    int far = fcntl(theirs, F_DUPFD, 200);
+    int ours = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_true(theirs > STDERR_FILENO && far >= 200 && ours > STDERR_FILENO);
+    descriptors_note_inherited(&inherited);
+    int later = open("/dev/null", O_RDONLY);
+    descriptors_close_inherited(&inherited);
+    assert_int_equal(-1, fcntl(theirs, F_GETFD));
+    assert_int_equal(-1, fcntl(far, F_GETFD));
+    assert_int_not_equal(-1, fcntl(ours, F_GETFD));
+    assert_int_not_equal(-1, fcntl(later, F_GETFD));
+    assert_int_not_equal(-1, fcntl(STDERR_FILENO, F_GETFD));
+    close(ours);
+    close(later);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(closed_standard_descriptors_are_taken_and_still_fail),
+        cmocka_unit_test(open_standard_descriptors_are_left_alone),
+        cmocka_unit_test(what_the_caller_had_open_is_closed_and_nothing_else),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
