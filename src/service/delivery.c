@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -248,6 +249,16 @@ static enum delivery_way way_to(const struct message *message, const char *recip
                                            : DELIVERY_BCC;
 }
 
+bool delivery_is_in_domain(const char *address, const char *domain)
+{
+    return strchr(address, '@') != NULL && strcasecmp(domain_of(address), domain) == 0;
+}
+
+bool delivery_makes_inbox(const char *new_inboxes, const char *address)
+{
+    return new_inboxes != NULL && (new_inboxes[0] == '\0' || delivery_is_in_domain(address, new_inboxes));
+}
+
 static int make_inbox(sqlite3 *db, const char *address)
 {
     int64_t inboxes = 0;
@@ -273,7 +284,7 @@ static int put_into(sqlite3 *db, const struct delivery *delivery, const struct m
         return -ENOENT; /* What is not UTF-8 is no inbox's address. */
     enum delivery_way way = way_to(message, address);
     int error = delivery_put(db, message, seq, way, recipient);
-    if (error == -ENOENT && delivery->makes_inboxes) {
+    if (error == -ENOENT && delivery_makes_inbox(delivery->new_inboxes, address)) {
         error = make_inbox(db, address);
         if (error == 0)
             error = delivery_put(db, message, seq, way, recipient);

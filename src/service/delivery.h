@@ -56,11 +56,18 @@ json_t *delivery_date(int64_t date_ms);
 struct delivery {
     const char *sender; /* of the envelope; "" or NULL: none. It counts where the message has no From */
     const char *const *recipients;
-    size_t recipients_len; /* at least 1 */
-    const char *raw;       /* any bytes */
-    size_t raw_len;        /* at most DELIVERY_MAX_BYTES */
-    bool makes_inboxes;    /* for recipients that have none, whatever their domain */
+    size_t recipients_len;   /* at least 1 */
+    const char *raw;         /* any bytes */
+    size_t raw_len;          /* at most DELIVERY_MAX_BYTES */
+    const char *new_inboxes; /* the domain where recipients without an inbox get one; "": everywhere; NULL:
+                                nowhere */
 };
+
+/* Whether an address is in this domain (of an inbox's address, what stands behind its last @). */
+bool delivery_is_in_domain(const char *address, const char *domain);
+
+/* Whether mail makes the inbox of this address, where there is none. `new_inboxes`: as in struct delivery. */
+bool delivery_makes_inbox(const char *new_inboxes, const char *address);
 
 /* Puts the message into the inboxes of all recipients, or of none. It is durable when this returns 0. The
  * same bytes again change nothing in an inbox that has them, if they have a Message-ID. 0; -ENOENT: a

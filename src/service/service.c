@@ -131,6 +131,9 @@ static int serve_smtp(const struct service *service, const char *listen, enum sm
         .dialect = dialect,
         .domain = service->domain,
         .database = service->context.database,
+        .new_inboxes = dialect == DIALECT_LMTP  ? NULL
+                       : service->relay != NULL ? service->domain
+                                                : "",
         .connections_max = SMTP_CONNECTIONS_MAX,
         .idle_ms = SMTP_IDLE_MS,
     };

@@ -20,7 +20,8 @@ enum service_tier {
 struct service_config {
     /* "ADDRESS:PORT" ("127.0.0.1:0": any free port; "[::1]:80") or "unix:PATH" (made 0600). */
     const char *listen;
-    const char *smtp_listen; /* the same, where SMTP is spoken: mail for anybody is taken; NULL: nowhere */
+    const char *smtp_listen; /* the same, where SMTP is spoken: mail makes inboxes (man/inboxd.8.scd); NULL:
+                                nowhere */
     const char *lmtp_listen; /* LMTP: mail for inboxes that exist; NULL: nowhere */
     const char *data_dir;    /* made (0700) when missing; locked: one service at a time */
     const char *domain;      /* of all inboxes, e.g. "inbox.localhost" */

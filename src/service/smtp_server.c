@@ -167,7 +167,8 @@ static void serve(struct worker_job *job)
 {
     struct smtp_client *client = (struct smtp_client *)job;
     const struct smtp_server_config *config = &client->server->config;
-    const struct smtp_mailboxes mailboxes = {client, find_inbox, deliver, &client->server->text_bytes};
+    const struct smtp_mailboxes mailboxes = {client, find_inbox, deliver, &client->server->text_bytes,
+                                             config->new_inboxes};
     struct smtp_session *session = NULL;
     if (smtp_session_new(config->dialect, config->domain, &mailboxes, &client->answers, &session) == 0)
         converse(client, session);

@@ -20,6 +20,7 @@ struct smtp_server_config {
     enum smtp_dialect dialect;
     const char *domain;        /* what the service calls itself; borrowed until the server is freed */
     struct database *database; /* borrowed as well */
+    const char *new_inboxes;   /* as struct delivery (delivery.h) has it; borrowed as well */
     size_t connections_max;    /* with more, each new one takes the place of another (connections.h) */
     int64_t idle_ms;           /* how long a client may send nothing */
 };

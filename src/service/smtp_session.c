@@ -166,7 +166,7 @@ static void end_message(struct smtp_session *session)
         .recipients_len = session->recipients_len,
         .raw = strbuf_str(&session->text),
         .raw_len = session->text.len,
-        .makes_inboxes = session->dialect == DIALECT_SMTP,
+        .new_inboxes = session->mailboxes->new_inboxes,
     };
     int error = session->text_error;
     if (error == 0)
@@ -339,10 +339,13 @@ static const char *add_recipient(struct smtp_session *session, char **address)
     int error = complete_address(session->domain, address);
     if (error == 0 && !address_is_valid(*address))
         return "553 5.1.3 The recipient is no address";
-    if (error == 0 && session->dialect == DIALECT_LMTP)
-        error = session->mailboxes->find(session->mailboxes->context, *address);
+    const struct smtp_mailboxes *mailboxes = session->mailboxes;
+    if (error == 0 && !delivery_makes_inbox(mailboxes->new_inboxes, *address))
+        error = mailboxes->find(mailboxes->context, *address);
     if (error == -ENOENT)
-        return "550 5.1.1 No inbox has this address";
+        return mailboxes->new_inboxes == NULL
+                   ? "550 5.1.1 No inbox has this address"
+                   : "550 5.7.1 No inbox has this address, and mail to other domains is not taken by SMTP";
     if (error != 0)
         return "451 4.3.0 Whether there is such an inbox cannot be seen now; try again later";
     session->recipients[session->recipients_len++] = TAKE_PTR(*address);

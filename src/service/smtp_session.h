@@ -2,9 +2,9 @@
 /*
  * A session of SMTP (RFC 5321) or LMTP (RFC 2033), from a client's bytes to the answers, without a socket.
  *
- * The two differ in three things. LMTP begins with LHLO; it asks whether a recipient has an inbox, which SMTP
- * makes where there is none; and it answers a message once for each recipient. All recipients of a message
- * get it, or none of them.
+ * The two differ in two things. LMTP begins with LHLO, and it answers a message once for each recipient. All
+ * recipients of a message get it, or none of them. A recipient without an inbox is refused, unless the
+ * message makes it.
  *
  * A message ends at <CR><LF>.<CR><LF> alone. Line feeds and carriage returns that stand by themselves are
  * bytes of it, so that nobody can hide a second message in one. Commands end with <CR><LF>; one that does not
@@ -38,11 +38,12 @@ enum smtp_dialect {
 /* What the session asks of the service; borrowed. */
 struct smtp_mailboxes {
     void *context;
-    /* LMTP: whether there is an inbox: 0, -ENOENT or -errno. */
+    /* Whether there is an inbox: 0, -ENOENT or -errno. Asked where mail does not make it. */
     int (*find)(void *context, const char *address);
     /* As delivery_receive(): the message is durable when this returns 0. */
     int (*deliver)(void *context, const struct delivery *delivery);
     atomic_size_t *text_bytes; /* that its sessions hold of messages */
+    const char *new_inboxes;   /* as struct delivery has it */
 };
 
 struct smtp_session;

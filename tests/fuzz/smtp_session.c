@@ -42,7 +42,8 @@ static void run(enum smtp_dialect dialect, const uint8_t *bytes, size_t len, siz
                 struct outcome *outcome)
 {
     atomic_size_t text_bytes = 0;
-    const struct smtp_mailboxes mailboxes = {outcome, find, deliver, &text_bytes};
+    const struct smtp_mailboxes mailboxes = {outcome, find, deliver, &text_bytes,
+                                             dialect == DIALECT_SMTP ? "" : NULL};
     struct smtp_session *session = NULL;
     *outcome = (struct outcome){.answers = STRBUF_INIT(1 << 26), .delivered = STRBUF_INIT(1 << 26)};
     FUZZ_CHECK(smtp_session_new(dialect, "here.example", &mailboxes, &outcome->answers, &session) == 0);

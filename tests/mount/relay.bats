@@ -401,6 +401,26 @@ TABLE
   is_taken before 0
 }
 
+@test "beside a relay, SMTP makes no inbox for an address elsewhere, so that its mail still goes out" {
+  start_smtp
+  start_relaying --smtp="unix:$DIR/smtp"
+  create_inbox "$ALICE" >/dev/null
+  python3 - "$DIR/smtp" "$CAROL" "$ALICE" "new@$DOMAIN" <<'END'
+import smtplib, sys
+smtp = smtplib.SMTP()
+smtp.sock = smtplib.socket.socket(smtplib.socket.AF_UNIX)
+smtp.sock.connect(sys.argv[1])
+assert smtp.getreply()[0] == 220
+refused = smtp.sendmail("eve@x.example", sys.argv[2:], "Subject: by SMTP\r\n\r\n")
+assert list(refused) == [sys.argv[2]] and refused[sys.argv[2]][0] == 550, refused
+END
+  equal "$(api GET /inbox | jq -r '.[].email_address' | sort | tr '\n' ' ')" "$ALICE new@$DOMAIN "
+  has_received "$ALICE" "by SMTP"
+  send out "$CAROL"
+  wait_until 20 has_status out sent
+  is_taken out 1
+}
+
 # ---------------------------------------------------------------- TLS
 
 # Certificates for mail.example: good by the test's authority, which inboxd then trusts alone, and selfsigned. There,

@@ -46,6 +46,7 @@ static void world_open(struct world *world, size_t connections_max, int64_t idle
         .dialect = DIALECT_SMTP,
         .domain = "here.example",
         .database = world->database,
+        .new_inboxes = "",
         .connections_max = connections_max,
         .idle_ms = idle_ms,
     };

@@ -56,7 +56,8 @@ static void world_open(struct world *world, enum smtp_dialect dialect)
     *world = (struct world){0};
     world->service.delivered = STRBUF_INIT(SIZE_MAX / 2);
     world->answers = STRBUF_INIT(1 << 20);
-    world->mailboxes = (struct smtp_mailboxes){&world->service, find, deliver, &world->text_bytes};
+    world->mailboxes = (struct smtp_mailboxes){&world->service, find, deliver, &world->text_bytes,
+                                               dialect == DIALECT_SMTP ? "" : NULL};
     assert_int_equal(
         0, smtp_session_new(dialect, "here.example", &world->mailboxes, &world->answers, &world->session));
     assert_string_equal(dialect == DIALECT_LMTP ? "220 here.example LMTP inboxd\r\n"
@@ -190,11 +191,21 @@ static const struct dialogue lmtp[] = {
      "250 250 250 250 503 250 221", ""},
 };
 
-static void check(enum smtp_dialect dialect, const struct dialogue *dialogue, size_t piece)
+/* Mail makes inboxes in the domain here.example alone. */
+static const struct dialogue relaying[] = {
+    {HELLO "MAIL FROM:<a@x>\r\nRCPT TO:<unknown@company.example>\r\nRCPT TO:<known@y>\r\n"
+           "RCPT TO:<unknown@HERE.example>\r\nRCPT TO:<unknown>\r\nRCPT TO:<unknown@not.here.example>\r\n"
+           "RCPT TO:<away@y>\r\nDATA\r\n.\r\n",
+     "250 250 550 250 250 250 550 451 354 250", "a@x>known@y,unknown@HERE.example,unknown@here.example:|"},
+};
+
+static void check(enum smtp_dialect dialect, const char *new_inboxes, const struct dialogue *dialogue,
+                  size_t piece)
 {
     struct world world;
     char answered[1024];
     world_open(&world, dialect);
+    world.mailboxes.new_inboxes = new_inboxes;
     size_t len = strlen(dialogue->said);
     for (size_t at = 0; at < len; at += piece)
         smtp_session_receive(world.session, dialogue->said + at, piece < len - at ? piece : len - at);
@@ -213,9 +224,11 @@ static void dialogues_are_answered(void **state)
     static const size_t pieces[] = {1, 2, 3, SIZE_MAX};
     for (size_t piece = 0; piece < ARRAY_LEN(pieces); piece++) {
         for (size_t i = 0; i < ARRAY_LEN(smtp); i++)
-            check(DIALECT_SMTP, &smtp[i], pieces[piece]);
+            check(DIALECT_SMTP, "", &smtp[i], pieces[piece]);
         for (size_t i = 0; i < ARRAY_LEN(lmtp); i++)
-            check(DIALECT_LMTP, &lmtp[i], pieces[piece]);
+            check(DIALECT_LMTP, NULL, &lmtp[i], pieces[piece]);
+        for (size_t i = 0; i < ARRAY_LEN(relaying); i++)
+            check(DIALECT_SMTP, "here.example", &relaying[i], pieces[piece]);
     }
 }
 
