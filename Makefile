@@ -50,7 +50,12 @@ HARDEN   := -fstack-protector-strong -fPIE -fno-strict-aliasing -fno-common
 # Each library that a program does not need would make its start slower: with a sanitizer, twice as slow.
 LDHARDEN := -pie -Wl,-z,relro,-z,now,--as-needed
 ifeq ($(SANITIZE),)
-HARDEN   += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+# What not every compiler, C library and processor has: as much of it as compiles without a warning.
+try_flags = $(if $(shell $(CC) -Werror -O2 $(1) -include stdio.h -xc -c -o /dev/null /dev/null 2>&1 || echo no),,$(1))
+FORTIFY   = -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=$(1)
+HARDEN_HERE = $(eval HARDEN_HERE := $$(call try_flags,-fstack-clash-protection) $$(call try_flags,-fcf-protection) \
+              $$(or $$(call try_flags,$$(call FORTIFY,3)),$$(call FORTIFY,2)))$(HARDEN_HERE)
+HARDEN   += $(HARDEN_HERE)
 else
 SANFLAGS := -fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all
 OPT      := -O1 -g

@@ -85,6 +85,22 @@ make_shared_folders() # PREFIX
     equal "$(sed 's/) .*/)/; q' "$REPOSITORY/debian/changelog")" "inboxfs (${version#inboxfs })"
 }
 
+# How a source is compiled: the flags that another compiler may not have.
+hardening() # CC
+{
+    make -n V=1 CC="$1" BUILD=build/nowhere build/nowhere/obj/inboxd_main.o |
+        grep -oE -- '-fstack-clash-protection|-fcf-protection|-D_FORTIFY_SOURCE=.' | paste -sd' '
+}
+
+@test "the programs are hardened by what the compiler has, and build where it has less" {
+    # A processor and a C library for which neither is there.
+    printf '%s\n' '#!/bin/sh' 'case $* in *cf-prot*|*SOURCE=3*) exit 1 ;; esac' 'exec gcc "$@"' >"$DIR/other"
+    chmod +x "$DIR/other"
+    equal "$(hardening "$DIR/other")" "-fstack-clash-protection -D_FORTIFY_SOURCE=2"
+    [ "$(uname -m)" = x86_64 ] || skip "another processor"
+    equal "$(hardening gcc)" "-fstack-clash-protection -fcf-protection -D_FORTIFY_SOURCE=3"
+}
+
 @test "make dist gives the same bytes each time: all that is committed, with the commit's time" {
     [ -e "$REPOSITORY/.git" ] || skip "not a git repository"
     # Not where somebody keeps a tarball.
