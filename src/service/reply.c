@@ -89,6 +89,8 @@ static ssize_t record_array_read(struct record_array *stream, char *ret_bytes, s
 void reply_release(struct reply *reply)
 {
     free(reply->body);
+    if (reply->budget != NULL)
+        reply_budget_return(reply->budget, reply->body_len);
     free(reply->file_name);
     record_array_free(reply->records);
     *reply = (struct reply){0};
@@ -105,7 +107,12 @@ void reply_bytes(struct reply *reply, const char *content_type, char *bytes, siz
 
 void reply_json(struct reply *reply, unsigned int status, json_t *value)
 {
-    char *text = value != NULL ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    /* json_dumps() would double its buffer, and copy what is in it, until the text fits. */
+    const size_t flags = JSON_COMPACT | JSON_ENCODE_ANY;
+    size_t len = value != NULL ? json_dumpb(value, NULL, 0, flags) : 0;
+    char *text = len > 0 ? malloc(len) : NULL;
+    if (text != NULL)
+        json_dumpb(value, text, len, flags);
     json_decref(value);
     if (text == NULL) {
         /* Without memory for the words there is still a status. */
@@ -113,7 +120,7 @@ void reply_json(struct reply *reply, unsigned int status, json_t *value)
         reply->status = MHD_HTTP_SERVICE_UNAVAILABLE;
         return;
     }
-    reply_bytes(reply, "application/json", text, strlen(text));
+    reply_bytes(reply, "application/json", text, len);
     reply->status = status;
 }
 
@@ -187,6 +194,39 @@ static void free_records(void *context)
     record_array_free(context);
 }
 
+/* A reply whose body the library has, and whose memory is counted. */
+static void free_sent(void *context)
+{
+    struct reply *sent = context;
+    reply_release(sent);
+    free(sent);
+}
+
+/* Takes over the body. NULL without memory. */
+static struct MHD_Response *respond_with_body(struct reply *reply)
+{
+    struct MHD_Response *response = NULL;
+    if (reply->budget == NULL) {
+        response = MHD_create_response_from_buffer(reply->body_len, reply->body, MHD_RESPMEM_MUST_FREE);
+        if (response != NULL)
+            reply->body = NULL;
+        return response;
+    }
+    struct reply *sent = malloc(sizeof(*sent));
+    if (sent == NULL)
+        return NULL;
+    *sent = (struct reply){.body = reply->body, .body_len = reply->body_len, .budget = reply->budget};
+    response =
+        MHD_create_response_from_buffer_with_free_callback_cls(sent->body_len, sent->body, free_sent, sent);
+    if (response == NULL) {
+        free(sent);
+        return NULL;
+    }
+    reply->body = NULL;
+    reply->budget = NULL;
+    return response;
+}
+
 /* RFC 6266: a plain name for old clients, the real one percent-encoded. */
 static void add_disposition(struct MHD_Response *response, const char *file_name)
 {
@@ -239,9 +279,7 @@ enum MHD_Result reply_send(struct reply *reply, struct MHD_Connection *connectio
         if (response != NULL)
             reply->records = NULL;
     } else {
-        response = MHD_create_response_from_buffer(reply->body_len, reply->body, MHD_RESPMEM_MUST_FREE);
-        if (response != NULL)
-            reply->body = NULL;
+        response = respond_with_body(reply);
     }
     enum MHD_Result result = MHD_NO;
     if (response != NULL) {

@@ -39,6 +39,11 @@ enum {
     SEND_BODY_MAX_BYTES = 20 * 1000 * 1000,
     FORM_BODY_MAX_BYTES = 10 * 1000 * 1000 + 64 * 1024, /* a file, and the form around it */
     DISCARD_MAX_BYTES = 32 * 1000 * 1000,
+
+    /* Of large replies. */
+    MAKERS_MAX = 4,
+    REPLIES_MAX_BYTES = 256 * 1000 * 1000,
+    TURN_WAIT_MS = 15 * 1000,
 };
 
 static const struct connections_limits limits = {
@@ -59,22 +64,23 @@ struct route {
     int (*answer)(struct request *request, struct reply *reply);
     const char *body_type; /* NULL: a body that comes is thrown away */
     size_t body_max_bytes; /* it is collected in memory */
+    bool is_large;         /* what it answers with is in memory as a whole, and may have many MB */
 };
 
 /* A fixed segment stands before a parameter in the same place. */
 static const struct route routes[] = {
-    {"GET", "api/v1/inbox", endpoint_inbox_list, NULL, 0},
-    {"POST", "api/v1/inbox/upsert", endpoint_inbox_upsert, json, SMALL_BODY_MAX_BYTES},
-    {"GET", "api/v1/email", endpoint_email_list, NULL, 0},
-    {"POST", "api/v1/email/add-attachment-to-pool", endpoint_pool_add, form, FORM_BODY_MAX_BYTES},
-    {"POST", "api/v1/email/send", endpoint_send, json, SEND_BODY_MAX_BYTES},
-    {"GET", "api/v1/email/outbound", endpoint_outbound_list, NULL, 0},
-    {"GET", "api/v1/email/outbound/*", endpoint_outbound_content, NULL, 0},
-    {"GET", "api/v1/email/outbound/*/attachment/*", endpoint_outbound_attachment, NULL, 0},
-    {"GET", "api/v1/email/*", endpoint_email_content, NULL, 0},
-    {"GET", "api/v1/email/*/raw", endpoint_email_raw, NULL, 0},
-    {"GET", "api/v1/email/*/attachment/*", endpoint_email_attachment, NULL, 0},
-    {"POST", "api/v1/email/*/mark/*", endpoint_email_mark, NULL, 0},
+    {"GET", "api/v1/inbox", endpoint_inbox_list, NULL, 0, false},
+    {"POST", "api/v1/inbox/upsert", endpoint_inbox_upsert, json, SMALL_BODY_MAX_BYTES, false},
+    {"GET", "api/v1/email", endpoint_email_list, NULL, 0, false},
+    {"POST", "api/v1/email/add-attachment-to-pool", endpoint_pool_add, form, FORM_BODY_MAX_BYTES, false},
+    {"POST", "api/v1/email/send", endpoint_send, json, SEND_BODY_MAX_BYTES, false},
+    {"GET", "api/v1/email/outbound", endpoint_outbound_list, NULL, 0, false},
+    {"GET", "api/v1/email/outbound/*", endpoint_outbound_content, NULL, 0, true},
+    {"GET", "api/v1/email/outbound/*/attachment/*", endpoint_outbound_attachment, NULL, 0, true},
+    {"GET", "api/v1/email/*", endpoint_email_content, NULL, 0, true},
+    {"GET", "api/v1/email/*/raw", endpoint_email_raw, NULL, 0, true},
+    {"GET", "api/v1/email/*/attachment/*", endpoint_email_attachment, NULL, 0, true},
+    {"POST", "api/v1/email/*/mark/*", endpoint_email_mark, NULL, 0, false},
 };
 
 /* ---------------------------------------------------------------- the head */
@@ -280,8 +286,9 @@ struct exchange {
     struct reply reply; /* status 0: none yet */
     const struct route *route;
     size_t discarded_bytes;
-    bool is_settled; /* there is a reply, and no reason to take the body first */
-    bool is_last;    /* nothing that follows on the connection can be believed */
+    bool is_settled;             /* there is a reply, and no reason to take the body first */
+    bool is_last;                /* nothing that follows on the connection can be believed */
+    struct reply_budget *budget; /* of large replies; borrowed */
 };
 
 static void exchange_free(struct exchange *exchange)
@@ -296,12 +303,14 @@ static void exchange_free(struct exchange *exchange)
 }
 
 /* `target`: path and query as they came. NULL without memory. */
-static struct exchange *exchange_new(const struct service_context *context, const char *target)
+static struct exchange *exchange_new(const struct service_context *context, struct reply_budget *budget,
+                                     const char *target)
 {
     struct exchange *exchange = calloc(1, sizeof(*exchange));
     if (exchange == NULL)
         return NULL;
     exchange->request.context = context;
+    exchange->budget = budget;
     exchange->request.target = strdup(target);
     if (exchange->request.target == NULL) {
         exchange_free(exchange);
@@ -408,17 +417,36 @@ static bool exchange_receive(struct exchange *exchange, const char *bytes, size_
     return exchange->discarded_bytes <= DISCARD_MAX_BYTES;
 }
 
+static void make_reply(struct exchange *exchange)
+{
+    int error = exchange->route->answer(&exchange->request, &exchange->reply);
+    if (error == 0)
+        return;
+    reply_failure(&exchange->reply, error);
+    log_error("%s %s could not be answered: %s", exchange->route->method, exchange->route->pattern,
+              strerrordesc_np(-error));
+}
+
+/* The same, within the memory for large replies. */
+static void make_large_reply(struct exchange *exchange)
+{
+    int error = reply_budget_begin(exchange->budget);
+    if (error != 0) {
+        reply_failure(&exchange->reply, error);
+        return;
+    }
+    make_reply(exchange);
+    reply_budget_end(exchange->budget, exchange->reply.body_len);
+    exchange->reply.budget = exchange->budget;
+}
+
 /* All is there: answers. `closes`: the connection is to end with it. */
 static enum MHD_Result exchange_answer(struct exchange *exchange, bool closes)
 {
-    if (exchange->reply.status == 0) {
-        int error = exchange->route->answer(&exchange->request, &exchange->reply);
-        if (error != 0) {
-            reply_failure(&exchange->reply, error);
-            log_error("%s %s could not be answered: %s", exchange->route->method, exchange->route->pattern,
-                      strerrordesc_np(-error));
-        }
-    }
+    if (exchange->reply.status == 0 && exchange->route->is_large)
+        make_large_reply(exchange);
+    else if (exchange->reply.status == 0)
+        make_reply(exchange);
     return reply_send(&exchange->reply, exchange->request.connection, closes || exchange->is_last);
 }
 
@@ -428,7 +456,8 @@ struct server {
     struct MHD_Daemon *daemon;
     struct connections *connections;
     const struct service_context *context;
-    char *address; /* where it listens; NULL: not yet */
+    struct reply_budget budget; /* of large replies */
+    char *address;              /* where it listens; NULL: not yet */
 };
 
 /* A connection, and the exchange on it. The exchange is freed here at the latest, for libmicrohttpd reports
@@ -495,12 +524,12 @@ static size_t count_parameters(const char *target)
  * refused. */
 static void *on_target(void *context, const char *target, struct MHD_Connection *connection)
 {
-    const struct server *server = context;
+    struct server *server = context;
     struct client *client = client_of(connection);
     if (client == NULL)
         return NULL;
     exchange_free(client->exchange);
-    client->exchange = exchange_new(server->context, target);
+    client->exchange = exchange_new(server->context, &server->budget, target);
     char *query = strchr((char *)target, '?');
     if (query != NULL && (strlen(target) > TARGET_MAX_BYTES || count_parameters(query) > PARAMETERS_MAX)) {
         query[1] = '\0';
@@ -563,6 +592,7 @@ void server_free(struct server *server)
         /* A client that connects from now on is refused at once: nobody would read its request. */
         if (listen_fd >= 0)
             shutdown(listen_fd, SHUT_RDWR);
+        reply_budget_close(&server->budget);
         connections_drain(server->connections, DRAIN_MS);
         connections_close(server->connections);
         MHD_stop_daemon(server->daemon);
@@ -570,6 +600,7 @@ void server_free(struct server *server)
             close(listen_fd);
     }
     connections_free(server->connections);
+    reply_budget_release(&server->budget);
     if (server->address != NULL)
         listener_remove(server->address);
     free(server->address);
@@ -599,6 +630,7 @@ int server_start(const char *listen_text, const struct service_context *context,
     if (server == NULL)
         return -ENOMEM;
     server->context = context;
+    reply_budget_init(&server->budget, MAKERS_MAX, REPLIES_MAX_BYTES, TURN_WAIT_MS);
     _cleanup_close_ int listen_fd = -1;
     int error = listener_open(listen_text, &listen_fd, &server->address);
     if (error == 0)

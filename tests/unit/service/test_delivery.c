@@ -6,6 +6,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <iconv.h>
+#include <poll.h>
+#include <sys/socket.h>
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
@@ -681,6 +683,54 @@ static void the_rest_of_a_long_header_is_not_decoded(void **state)
     }
 }
 
+static int ask(const struct fixture *fixture, const char *target)
+{
+    char request[1000];
+    int fd = http_client_connect(&fixture->client);
+    int len = snprintf(request, sizeof(request),
+                       "GET %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", target,
+                       fixture->key);
+    assert_int_equal(len, write(fd, request, (size_t)len));
+    return fd;
+}
+
+static void assert_is_answered(int fd)
+{
+    char status[13] = "";
+    assert_int_equal(12, recv(fd, status, 12, MSG_WAITALL));
+    assert_string_equal("HTTP/1.1 200", status);
+}
+
+static void large_replies_that_nobody_takes_are_bounded(void **state)
+{
+    const struct fixture *fixture = *state;
+    size_t len = DELIVERY_MAX_BYTES;
+    char *raw = malloc(len);
+    const char *const recipient = ANN;
+    free(create_inbox(fixture, ANN, NULL));
+    memset(raw, 'a', len);
+    memcpy(raw, "Content-Type: a/b\n\n", 19);
+    assert_int_equal(0, deliver_to(fixture, ANN, &recipient, 1, raw, len));
+    free(raw);
+    char target[100];
+    json_t *list = get(fixture, "/api/v1/email");
+    snprintf(target, sizeof(target), "/api/v1/email/%s/raw", text_of(json_array_get(list, 0), "id"));
+    json_decref(list);
+
+    int clients[7];
+    for (size_t i = 0; i < ARRAY_LEN(clients); i++) {
+        clients[i] = ask(fixture, target);
+        if (i < 6)
+            assert_is_answered(clients[i]);
+    }
+    struct pollfd last = {.fd = clients[6], .events = POLLIN};
+    assert_int_equal(0, poll(&last, 1, 1000));
+    close(clients[0]);
+    assert_is_answered(clients[6]);
+    for (size_t i = 1; i < ARRAY_LEN(clients); i++)
+        close(clients[i]);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_set_up, fixture_tear_down)
 
 int main(void)
@@ -701,6 +751,7 @@ int main(void)
         TEST(where_one_recipient_is_unknown_nobody_gets_it),
         TEST(large_and_hostile_messages_are_bounded),
         cmocka_unit_test(the_rest_of_a_long_header_is_not_decoded),
+        TEST(large_replies_that_nobody_takes_are_bounded),
         TEST(whatever_a_sender_writes_its_inbox_can_be_listed),
         TEST(whatever_a_sender_writes_its_thread_can_be_read),
     };
