@@ -290,6 +290,7 @@ static int open_tree(struct daemon *daemon)
         .service = daemon->account.service,
         .state_dir_fd = daemon->account.state_dir_fd,
         .source = daemon->account.shown_source,
+        .account = daemon->options->account,
         .poll_interval_ms = daemon->options->poll_interval_s * 1000,
         .shown_as = ownership(daemon->options),
     };

@@ -30,7 +30,9 @@ enum {
     LINE_MAX_BYTES = 2048,
     ANSWER_TIMEOUT_S = 5, /* the answer is from memory, so a mount that takes longer does not work */
     EXIT_USAGE = 2,
-    UNWRITTEN = 255, /* no errno: standard output takes nothing */
+    /* No errno. */
+    OFFLINE = 254,   /* shown, and its service does not answer, or refuses the key */
+    UNWRITTEN = 255, /* standard output takes nothing */
 };
 
 #define MOUNT_TYPE "fuse.inboxfs"
@@ -124,6 +126,17 @@ static void show_outbox(const json_t *status, time_t now)
         say("today", "%" PRId64 " sent", number_of(quota, "sent_today"));
 }
 
+/* Of what happened since the mount began; nothing where it did not. */
+static void show_tally(const json_t *status, const char *name, time_t now)
+{
+    const json_t *tally = json_object_get(status, name);
+    char age[32];
+    describe_time(text_of(tally, "time"), now, age);
+    if (number_of(tally, "count") > 0)
+        say(name, "%" PRId64 " since the mount began; the last %s ago, %s: %s", number_of(tally, "count"),
+            age, text_of(tally, "path"), text_of(tally, "error"));
+}
+
 static void show_capabilities(const json_t *status)
 {
     static const char *const names[][2] = {
@@ -153,16 +166,38 @@ static void show(const char *path, const json_t *status)
     const json_t *counters = json_object_get(status, "counters");
     describe_time(text_of(status, "started"), now, age);
     say("mount", "%s", path);
+    if (text_of(status, "account")[0] != '\0')
+        say("account", "%s", text_of(status, "account"));
     say("source", "%s", text_of(status, "service"));
     say("running", "%s, inboxfs %s", age, text_of(status, "version"));
     show_service(status, now);
     show_outbox(status, now);
+    show_tally(status, "refused", now);
+    show_tally(status, "failed", now);
     show_capabilities(status);
     say("requests", "%" PRId64 ", %" PRId64 " of them failed", number_of(counters, "requests"),
         number_of(counters, "failed_requests"));
 }
 
+/* status.json in a line, which begins with the mount point: null where that is no UTF-8, and so no text of
+ * JSON. */
+static void show_as_json(const char *path, json_t *status)
+{
+    json_t *line = json_object();
+    json_t *text = json_string(path);
+    json_object_set_new(line, "mountpoint", text != NULL ? text : json_null());
+    json_object_update(line, status);
+    if (json_dumpf(line, stdout, JSON_COMPACT | JSON_ENSURE_ASCII) == 0)
+        putchar('\n');
+    json_decref(line);
+}
+
 /* ---------------------------------------------------------------- finding the mounts */
+
+struct request {
+    bool is_json;
+    bool is_first; /* nothing was shown before */
+};
 
 /* 0; -errno: it does not work, or cannot be looked into, which is not said. */
 static int read_status(const char *path, json_t **ret_status)
@@ -192,15 +227,20 @@ static void complain_of(const char *path, int error)
         log_error("%s: %s", path, strerror(-error));
 }
 
-/* Shows it, after an empty line where it is not the first. 0 or -errno, which is not said. */
-static int show_mount(const char *path, bool is_first)
+/* Shows it, after an empty line where it is not the first. 0, -OFFLINE or -errno, which is not said. */
+static int show_mount(const char *path, const struct request *request)
 {
     json_t *status = NULL;
     int error = read_status(path, &status);
-    if (error == 0 && !is_first)
-        putchar('\n');
-    if (error == 0)
+    if (error == 0 && request->is_json) {
+        show_as_json(path, status);
+    } else if (error == 0) {
+        if (!request->is_first)
+            putchar('\n');
         show(path, status);
+    }
+    if (error == 0 && !json_is_true(json_object_get(status, "online")))
+        error = -OFFLINE;
     json_decref(status);
     return error;
 }
@@ -208,7 +248,7 @@ static int show_mount(const char *path, bool is_first)
 /* The same, or -UNWRITTEN; -ETIMEDOUT where there is no answer in time. A request that a daemon which hangs
  * has taken cannot be called back, not even by SIGKILL. So a process of its own looks, and is left alone
  * then. */
-static int show_in_time(const char *path, bool is_first)
+static int show_in_time(const char *path, const struct request *request)
 {
     int end = 0;
     fflush(stdout);
@@ -216,8 +256,8 @@ static int show_in_time(const char *path, bool is_first)
     if (pid < 0)
         return -errno;
     if (pid == 0) {
-        int error = show_mount(path, is_first);
-        exit(error == 0 && fflush(stdout) != 0 ? UNWRITTEN : -error);
+        int error = show_mount(path, request);
+        exit(fflush(stdout) != 0 ? UNWRITTEN : -error);
     }
     _cleanup_close_ int fd = pidfd_open(pid, 0);
     struct pollfd ended = {.fd = fd, .events = POLLIN};
@@ -232,29 +272,29 @@ static int show_in_time(const char *path, bool is_first)
     return WIFEXITED(end) ? -WEXITSTATUS(end) : -ECHILD;
 }
 
-static int show_one(const char *path)
+static int show_one(const char *path, const struct request *request)
 {
-    int error = show_in_time(path, true);
-    if (error != 0)
+    int error = show_in_time(path, request);
+    if (error != 0 && error != -OFFLINE)
         complain_of(path, error);
     return error == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-static int show_all(void)
+static int show_all(struct request *request)
 {
     _cleanup_mountinfo_ struct mount *mounts = NULL;
     bool has_failed = false;
     bool is_denied = false;
-    bool is_shown = false;
     int error = mountinfo_list(MOUNT_TYPE, &mounts);
     if (error != 0) {
         log_error("cannot read /proc/self/mountinfo: %s", strerror(-error));
         return EXIT_FAILURE;
     }
     for (const struct mount *mount = mounts; mount->path != NULL; mount++) {
-        error = show_in_time(mount->path, !is_shown);
-        if (error == 0) {
-            is_shown = true;
+        error = show_in_time(mount->path, request);
+        if (error == 0 || error == -OFFLINE) {
+            request->is_first = false;
+            has_failed |= error != 0;
         } else if (error == -EACCES) {
             is_denied = true;
         } else if (mountinfo_has(MOUNT_TYPE, mount->path)) { /* else it ended meanwhile */
@@ -262,25 +302,31 @@ static int show_all(void)
             has_failed = true;
         }
     }
-    if (!is_shown && !has_failed)
+    if (request->is_first && !has_failed)
         log_error("%s", is_denied ? ANOTHER_USERS : "no inboxfs is mounted");
-    return has_failed || !is_shown ? EXIT_FAILURE : EXIT_SUCCESS;
+    return has_failed || request->is_first ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 int status_command(int argc, char **argv)
 {
-    if (argc == 1)
-        return show_all();
+    struct request request = {.is_first = true};
     if (argc == 2 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0)) {
-        puts("usage: inboxfs status [MOUNTPOINT]\n"
+        puts("usage: inboxfs status [--json] [MOUNTPOINT]\n"
              "\n"
-             "Says how a running mount is; without MOUNTPOINT all that this user can look into. See "
+             "Says how a running mount is; without MOUNTPOINT all that this user can look into. With --json: "
+             "its\n"
+             "status.json, a line for each mount. The exit status is 0 if all answer and are online. See "
              "inboxfs(8).");
         return EXIT_SUCCESS;
     }
-    if (argc > 2 || argv[1][0] == '-') {
-        log_error("usage: inboxfs status [MOUNTPOINT]");
+    if (argc > 1 && strcmp(argv[1], "--json") == 0) {
+        request.is_json = true;
+        argc--;
+        argv++;
+    }
+    if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
+        log_error("usage: inboxfs status [--json] [MOUNTPOINT]");
         return EXIT_USAGE;
     }
-    return show_one(argv[1]);
+    return argc == 2 ? show_one(argv[1], &request) : show_all(&request);
 }

@@ -416,6 +416,7 @@ const struct node_ops event_stream_ops = {
 void events_add(struct tree *tree, const struct event *event)
 {
     event_log_append(tree->event_log, event);
+    status_count_event(tree, event);
     notify_stream_grew(tree);
 }
 

@@ -14,4 +14,7 @@ void events_add(struct tree *tree, const struct event *event);
 /* The same of a user's request that went wrong, in words. `path` is below the mount point. */
 void events_report(struct tree *tree, enum event_kind kind, const char *path, const char *error);
 
+/* The same for status.json (status.c). Called by events_add() alone. */
+void status_count_event(struct tree *tree, const struct event *event);
+
 #endif

@@ -101,6 +101,7 @@ struct tree {
     struct store *store;          /* borrowed; set once, before requests come */
     struct outbox *outbox;        /* borrowed; the same */
     char *source;
+    char *account; /* NULL: none was named */
     int64_t poll_interval_ms;
     int64_t started_ms; /* realtime */
     uid_t uid;

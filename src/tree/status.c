@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * status.json: reachability, capabilities, last sync, queue, quota, counters.
+ * status.json: reachability, capabilities, last sync, queue, quota, counters, and what was refused or failed
+ * since the mount began.
  *
  * Each open gets a fresh text. What stat(2) says is of the last one, unless that is old, so that a program
  * that opens, asks for the size and reads finds them fit. The file's time is when the text last differed from
@@ -13,11 +14,21 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "mail/json_writer.h"
+#include "tree/events.h"
 #include "tree/node.h"
 
 enum {
     STATUS_MAX_BYTES = 64 * 1024,
     TEXT_LASTS_MS = 1000,
+    WORDS_MAX_BYTES = 2048, /* of a path, or of why: with all escapes, both fit into the text */
+};
+
+/* Events of one kind since the mount began: how many, and the last of them. */
+struct tally {
+    int64_t count;
+    int64_t time_ms;
+    char *path;
+    char *error;
 };
 
 struct status {
@@ -26,7 +37,57 @@ struct status {
     size_t len;          /* of it */
     int64_t rendered_ms; /* monotonic time of it */
     int64_t changed_ms;  /* realtime of the first such text */
+    struct tally refused;
+    struct tally failed;
 };
+
+/* ---------------------------------------------------------------- what went wrong */
+
+static void count_locked(struct tally *tally, const struct event *event)
+{
+    free(tally->path);
+    free(tally->error);
+    tally->count++;
+    tally->time_ms = event->time_ms;
+    tally->path = event->path != NULL ? strndup(event->path, WORDS_MAX_BYTES) : NULL;
+    tally->error = event->error != NULL ? strndup(event->error, WORDS_MAX_BYTES) : NULL;
+}
+
+void status_count_event(struct tree *tree, const struct event *event)
+{
+    struct status *status = tree->status;
+    if (event->kind != EVENT_REFUSED && event->kind != EVENT_FAILED)
+        return;
+    pthread_mutex_lock(&status->lock);
+    count_locked(event->kind == EVENT_REFUSED ? &status->refused : &status->failed, event);
+    pthread_mutex_unlock(&status->lock);
+}
+
+static void write_tally(struct json_writer *writer, const char *name, const struct tally *tally)
+{
+    json_key(writer, name);
+    json_begin_object(writer);
+    json_member_integer(writer, "count", tally->count);
+    json_member_date(writer, "time", tally->time_ms);
+    json_member_string(writer, "path", tally->path);
+    json_member_string(writer, "error", tally->error);
+    json_end_object(writer);
+}
+
+static void write_tallies(struct json_writer *writer, const struct tree *tree)
+{
+    struct status *status = tree->status;
+    pthread_mutex_lock(&status->lock);
+    write_tally(writer, "refused", &status->refused);
+    write_tally(writer, "failed", &status->failed);
+    pthread_mutex_unlock(&status->lock);
+}
+
+static void release_tally(struct tally *tally)
+{
+    free(tally->path);
+    free(tally->error);
+}
 
 /* ---------------------------------------------------------------- the text */
 
@@ -127,9 +188,11 @@ static int write_text(const struct tree *tree, char **ret_text, size_t *ret_len)
     json_begin_object(&writer);
     json_member_string(&writer, "version", INBOXFS_VERSION);
     json_member_string(&writer, "service", tree->source);
+    json_member_string(&writer, "account", tree->account);
     json_member_date(&writer, "started", tree->started_ms);
     write_store(&writer, tree);
     write_outbox(&writer, tree);
+    write_tallies(&writer, tree);
     write_service(&writer, tree);
     json_end_object(&writer);
     strbuf_append_char(&out, '\n');
@@ -211,6 +274,8 @@ static void release_status(struct tree *tree)
     if (tree->status == NULL)
         return;
     free(tree->status->text);
+    release_tally(&tree->status->refused);
+    release_tally(&tree->status->failed);
     pthread_mutex_destroy(&tree->status->lock);
     free(tree->status);
 }

@@ -222,7 +222,9 @@ int tree_new(const struct tree_config *config, struct tree **ret_tree, char **re
     removed_names_init(&tree->removed);
 
     tree->source = strdup(config->source);
-    int error = tree->source == NULL ? -ENOMEM : init_kinds(tree, config->state_dir_fd, &what);
+    tree->account = config->account != NULL ? strdup(config->account) : NULL;
+    bool has_names = tree->source != NULL && (tree->account != NULL) == (config->account != NULL);
+    int error = has_names ? init_kinds(tree, config->state_dir_fd, &what) : -ENOMEM;
     if (error != 0) {
         tree_free(tree);
         return reason_give(ret_reason, error, "%s: %s", what != NULL ? what : "the file tree",
@@ -251,6 +253,7 @@ void tree_free(struct tree *tree)
             node_ops_of(node_ino(kind, 0))->release(tree);
     removed_names_release(&tree->removed);
     free(tree->source);
+    free(tree->account);
     pthread_mutex_destroy(&tree->listener_lock);
     pthread_mutex_destroy(&tree->open_lock);
     free(tree);

@@ -43,7 +43,8 @@ struct tree_config {
     struct mail_service *service; /* borrowed; asked for capabilities and counters alone */
     int state_dir_fd;             /* borrowed; holds the folder "drafts" and the file "events.jsonl" */
     const char *source;           /* the service as shown to the user: its base URL, never a key; copied */
-    int64_t poll_interval_ms;     /* shown in status.json */
+    const char *account;          /* its name in the configuration, or NULL; shown in status.json; copied */
+    int64_t poll_interval_ms;     /* the same */
     struct tree_ownership shown_as;
 };
 

@@ -136,7 +136,7 @@ says() { # VERDICT MATTER WORDS
 
 @test "status --help says how it is called" {
   run -0 "$INBOXFS" status --help
-  contains "$output" 'usage: inboxfs status [MOUNTPOINT]'
+  contains "$output" 'usage: inboxfs status [--json] [MOUNTPOINT]'
 }
 
 @test "check of a Core server says what it lacks, and is content" {
@@ -201,6 +201,35 @@ is_asked_next() { # WHEN
   "$INBOXFS" status "$MOUNT" | grep -qE "^online +asked [0-9]+ s ago, next: $1$"
 }
 
+@test "status names the last refusal, what failed, and the account; --json has it in a line, and says if it is offline" {
+  mkdir -p "$XDG_CONFIG_HOME/inboxfs" "$MOUNT"
+  start_service
+  create_inboxes "$ALICE"
+  printf '[work]\nsource = %s\n' "$SERVICE_URL" >"$XDG_CONFIG_HOME/inboxfs/config"
+  SERVICE_URL=work start_mount
+  echo nonsense >"$MOUNT/drafts/oops"
+  expect EBADMSG rename "$MOUNT/drafts/oops" "$MOUNT/outbox/oops"
+  echo nonsense >"$MOUNT/outbox/direct" || true
+  wait_failed direct
+  run -0 "$INBOXFS" status "$MOUNT"
+  contains "$output" 'account   work'
+  grep -E '^refused +1 since the mount began; the last [0-9]+ s ago, drafts/oops: not a message: line 1 ' <<<"$output"
+  grep -E '^failed +1 since the mount began; the last [0-9]+ s ago, failed/direct: not a message: line 1 ' <<<"$output"
+  run -0 "$INBOXFS" status --json "$MOUNT"
+  equal "${#lines[@]}" 1
+  echo "$output" >"$DIR/json"
+  holds "$DIR/json" '.mountpoint == $path and .account == "work" and .online and .refused.path == "drafts/oops"' --arg path "$MOUNT"
+  stop_service
+  ! refresh
+  run -1 "$INBOXFS" status --json "$MOUNT"
+  echo "$output" >"$DIR/json"
+  holds "$DIR/json" '.online == false and (.error | contains("onnect"))'
+  hide_other_mounts
+  run -1 "${AMONG_OWN_MOUNTS[@]}" "$INBOXFS" status --json
+  contains "$output" "$MOUNT"
+  run -2 "$INBOXFS" status --jsno
+}
+
 @test "status says when the service is asked next, and that it is not before it is told to" {
   local interval
   start_service
@@ -216,7 +245,8 @@ is_asked_next() { # WHEN
   stop_service
   message "$BOB" later >"$MOUNT/outbox/m"
   wait_waiting
-  run -0 "$INBOXFS" status "$MOUNT"
+  # It is shown; the exit status is for scripts.
+  run -1 "$INBOXFS" status "$MOUNT"
   contains "$output" 'outbox    1 waiting'
   grep -E '^OFFLINE +last answer: [0-9]+ s ago: .*onnect' <<<"$output"
 }

@@ -233,6 +233,54 @@ static void sizes_are_those_of_the_contents(void **state)
     }
 }
 
+static void report(struct tree *tree, enum event_kind kind, const char *path, const char *words)
+{
+    const struct event event = {.time_ms = 1000, .kind = kind, .path = path, .error = words};
+    struct event_listener listener = tree_event_listener(tree);
+    listener.notify(listener.context, &event);
+}
+
+static void is_text(const json_t *object, const char *key, const char *wanted)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    assert_non_null(json_object_get(object, key));
+    assert_string_equal(wanted != NULL ? wanted : "null", text != NULL ? text : "null");
+}
+
+/* Checks a member of status.json that sums up events. */
+static void is_summed_up(const json_t *status, const char *name, int count, const char *path,
+                         const char *words)
+{
+    const json_t *tally = json_object_get(status, name);
+    assert_int_equal(count, json_integer_value(json_object_get(tally, "count")));
+    is_text(tally, "path", path);
+    is_text(tally, "error", words);
+    is_text(tally, "time", count > 0 ? "1970-01-01T00:00:01.000Z" : NULL);
+}
+
+static void status_sums_up_what_was_refused_and_what_failed_since_the_mount_began(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    char huge[100 * 1000];
+    memset(huge, '\x01', sizeof(huge) - 1); /* six characters each as JSON */
+    huge[sizeof(huge) - 1] = '\0';
+    report(fixture->tree, EVENT_REFUSED, "drafts/first", "no recipient");
+    report(fixture->tree, EVENT_REFUSED, "drafts/second", "no sender");
+    report(fixture->tree, EVENT_SENT, "sent/fine", NULL);
+    _cleanup_free_ char *text = fixture_read(fixture, "status.json");
+    json_t *status = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    is_summed_up(status, "refused", 2, "drafts/second", "no sender");
+    is_summed_up(status, "failed", 0, NULL, NULL);
+    json_decref(status);
+    report(fixture->tree, EVENT_REFUSED, huge, huge);
+    report(fixture->tree, EVENT_FAILED, huge, huge);
+    report(fixture->tree, EVENT_FAILED, "failed/first", NULL);
+    _cleanup_free_ char *longer = fixture_read(fixture, "status.json");
+    status = json_loads(longer, JSON_REJECT_DUPLICATES, NULL);
+    is_summed_up(status, "failed", 2, "failed/first", NULL);
+    json_decref(status);
+}
+
 static void status_is_json_with_its_parts(void **state)
 {
     static const char *const members[] = {"version", "service", "started",      "online",   "error",
@@ -984,6 +1032,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_buffer_that_is_full_loses_no_name, set_up_names_of_all_lengths,
                                         tear_down_names),
         cmocka_unit_test_setup_teardown(sizes_are_those_of_the_contents, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(status_sums_up_what_was_refused_and_what_failed_since_the_mount_began,
+                                        fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(status_is_json_with_its_parts, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(what_stat_says_of_the_status_is_a_second_old_at_most,
                                         set_up_without_time, tear_down_without_time),
