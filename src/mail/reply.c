@@ -58,6 +58,11 @@ static const char *skip_marks(const char *subject, const char *const *marks)
     return subject;
 }
 
+bool reply_begins_subject(const char *subject)
+{
+    return skip_marks(subject, reply_marks) != subject || skip_marks(subject, forward_marks) != subject;
+}
+
 /* On one line, without blanks at its ends. */
 static char *clean_subject(const char *subject)
 {

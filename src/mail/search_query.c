@@ -7,14 +7,17 @@
 
 #include <errno.h>
 #include <glib.h>
-#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/character.h"
 #include "base/cleanup.h"
 #include "base/strbuf.h"
+#include "mail/date.h"
 #include "mail/json_reader.h"
+#include "mail/reason.h"
+#include "mail/reply.h"
 
 /* ---------------------------------------------------------------- queries */
 
@@ -50,20 +53,15 @@ static bool has_letter_or_digit(const char *text)
     return false;
 }
 
-static int add_term(struct search_query *query, enum search_term_kind kind, const char *text, size_t len)
-{
-    _cleanup_free_ char *copy = strndup(text, len);
-    if (copy == NULL)
-        return -ENOMEM;
-    if (query->len == SEARCH_TERMS_MAX || !has_letter_or_digit(copy))
-        return 0;
-    bool is_folded = kind == SEARCH_FROM || kind == SEARCH_IN;
-    char *kept = is_folded ? search_fold(copy) : TAKE_PTR(copy);
-    if (kept == NULL)
-        return -ENOMEM;
-    query->terms[query->len++] = (struct search_term){kind, kept};
-    return 0;
-}
+/* ---- a word of the query */
+
+struct word {
+    bool is_negated;
+    bool is_quoted;
+    const char *name; /* of the operator, without the colon */
+    size_t name_len;  /* 0: none */
+    char *text;       /* owned */
+};
 
 /* A quote that is not closed goes to the end. Returns where to go on. */
 static const char *find_end(const char *text, bool is_quoted, size_t *ret_len)
@@ -75,35 +73,258 @@ static const char *find_end(const char *text, bool is_quoted, size_t *ret_len)
     return is_quoted && *end == '"' ? end + 1 : end;
 }
 
-/* The prefix counts only where something follows it. */
-static bool take_prefix(const char **text, const char *prefix)
+enum {
+    OPERATOR_MIN = 2, /* shorter is a drive, or a list's letter */
+    OPERATOR_MAX = 16,
+};
+
+/* The length of what may be an operator's name. "12:30", "fe80::1" and "std::string" begin with none. */
+static size_t operator_len(const char *text)
 {
-    size_t len = strlen(prefix);
-    char next = g_ascii_strncasecmp(*text, prefix, len) == 0 ? (*text)[len] : '\0';
-    if (next == '\0' || character_is_blank(next))
+    size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-");
+    return len >= OPERATOR_MIN && len <= OPERATOR_MAX && text[len] == ':' && text[len + 1] != ':' ? len : 0;
+}
+
+static bool begins_a_term(const char *text)
+{
+    return *text == '"' || g_unichar_isalnum(g_utf8_get_char(text));
+}
+
+static int take_word(const char **text, struct word *ret)
+{
+    const char *start = *text;
+    size_t len;
+    *ret = (struct word){.is_negated = *start == '-' && begins_a_term(start + 1)};
+    start += ret->is_negated;
+    ret->name = start;
+    ret->name_len = operator_len(start);
+    start += ret->name_len > 0 ? ret->name_len + 1 : 0;
+    ret->is_quoted = *start == '"';
+    start += ret->is_quoted;
+    *text = find_end(start, ret->is_quoted, &len);
+    ret->text = strndup(start, len);
+    return ret->text == NULL ? -ENOMEM : 0;
+}
+
+static bool is_bare(const struct word *word, const char *text)
+{
+    return !word->is_quoted && !word->is_negated && word->name_len == 0 && strcmp(word->text, text) == 0;
+}
+
+/* ---- its meaning */
+
+struct parsing {
+    struct search_query *query;
+    int64_t now_ms;
+    bool is_joining;      /* an OR came, and the term that it joins did not */
+    bool has_parenthesis; /* a word begins with one */
+    char **reason;
+};
+
+static const struct {
+    const char *name;
+    enum search_term_kind kind;
+} operators[] = {
+    {"subject", SEARCH_SUBJECT}, {"from", SEARCH_FROM}, {"to", SEARCH_TO},
+    {"has", SEARCH_ATTACHMENT},  {"in", SEARCH_IN},     {"after", SEARCH_AFTER},
+    {"before", SEARCH_BEFORE},
+};
+
+static bool find_operator(const struct word *word, enum search_term_kind *ret)
+{
+    for (size_t i = 0; i < ARRAY_LEN(operators); i++) {
+        if (strlen(operators[i].name) != word->name_len ||
+            g_ascii_strncasecmp(operators[i].name, word->name, word->name_len) != 0)
+            continue;
+        *ret = operators[i].kind;
+        return true;
+    }
+    return false;
+}
+
+/* "7d" is the time of seven days ago. */
+static bool parse_age(const char *text, int64_t now_ms, int64_t *ret_ms)
+{
+    static const char units[] = "dwmy";
+    static const int days[] = {1, 7, 30, 365};
+    size_t digits = strspn(text, "0123456789");
+    const char *unit = text[digits] == '\0' ? NULL : strchr(units, g_ascii_tolower(text[digits]));
+    if (digits == 0 || digits > 5 || unit == NULL || text[digits + 1] != '\0')
         return false;
-    *text += len;
+    *ret_ms = now_ms - strtol(text, NULL, 10) * days[unit - units] * INT64_C(24 * 60 * 60 * 1000);
     return true;
 }
 
-static int take_term(struct search_query *query, const char **text)
+/* A year or a month is its beginning. */
+static bool parse_date(const char *text, int64_t *ret_ms)
 {
-    enum search_term_kind kind = SEARCH_WORD;
-    if (take_prefix(text, "from:"))
-        kind = SEARCH_FROM;
-    else if (take_prefix(text, "in:"))
-        kind = SEARCH_IN;
-    bool is_quoted = **text == '"';
-    if (is_quoted && kind == SEARCH_WORD)
-        kind = SEARCH_PHRASE;
-    const char *start = *text + is_quoted;
-    size_t len;
-    *text = find_end(start, is_quoted, &len);
-    return add_term(query, kind, start, len);
+    static const char first_day[] = "0000-01-01";
+    char date[sizeof(first_day)];
+    size_t len = strlen(text);
+    if (len != 4 && len != 7 && len != 10)
+        return false;
+    snprintf(date, sizeof(date), "%s%s", text, first_day + len);
+    return date_parse(date, ret_ms) == 0;
 }
 
-int search_query_parse(const char *text, struct search_query *ret_query)
+static int set_date(struct parsing *parsing, const struct word *word, struct search_term *term)
 {
+    if (parse_age(word->text, parsing->now_ms, &term->date_ms) || parse_date(word->text, &term->date_ms))
+        return 0;
+    return reason_give(parsing->reason, -EINVAL,
+                       "%.*s: takes a date (2026-11-20, 2026-11, 2026) or an age (7d, 2w, 6m, 1y), not %.80s",
+                       (int)word->name_len, word->name, word->text);
+}
+
+static int set_attachment(struct parsing *parsing, const struct word *word, struct search_term *term)
+{
+    if (g_ascii_strcasecmp(word->text, "attachment") != 0 &&
+        g_ascii_strcasecmp(word->text, "attachments") != 0)
+        return reason_give(parsing->reason, -EINVAL, "has: knows attachment alone, not %.80s", word->text);
+    /* An email whose content was not read yet has neither. */
+    term->kind = word->is_negated ? SEARCH_NO_ATTACHMENT : SEARCH_ATTACHMENT;
+    term->is_negated = false;
+    return 0;
+}
+
+static int set_argument(struct parsing *parsing, struct word *word, struct search_term *term)
+{
+    if (!has_letter_or_digit(word->text))
+        return reason_give(parsing->reason, -EINVAL,
+                           "%.*s: has nothing right behind it; in quotes it is text", (int)word->name_len,
+                           word->name);
+    switch (term->kind) {
+    case SEARCH_AFTER:
+    case SEARCH_BEFORE:
+        return set_date(parsing, word, term);
+    case SEARCH_ATTACHMENT:
+        return set_attachment(parsing, word, term);
+    case SEARCH_IN:
+        term->text = search_fold(word->text);
+        return term->text == NULL ? -ENOMEM : 0;
+    default:
+        term->text = TAKE_PTR(word->text);
+        return 0;
+    }
+}
+
+/* The colon is part of it. */
+static int set_text(struct word *word, struct search_term *term)
+{
+    _cleanup_free_ char *text = TAKE_PTR(word->text);
+    if (word->name_len > 0)
+        word->text = g_strdup_printf("%.*s:%s", (int)word->name_len, word->name, text);
+    else
+        word->text = TAKE_PTR(text);
+    term->kind = SEARCH_WORD;
+    term->text = TAKE_PTR(word->text);
+    return 0;
+}
+
+static int set_meaning(struct parsing *parsing, struct word *word, struct search_term *term)
+{
+    if (word->name_len > 0 && find_operator(word, &term->kind))
+        return set_argument(parsing, word, term);
+    bool is_text = word->name_len == 0 || reply_begins_subject(word->name) ||
+                   (word->text[0] == '\0' && !word->is_quoted);
+    if (is_text)
+        return set_text(word, term);
+    return reason_give(
+        parsing->reason, -EINVAL,
+        "%.*s: is no operator; these are: subject: from: to: in: after: before: has:attachment. "
+        "In quotes it is text",
+        (int)word->name_len, word->name);
+}
+
+/* ---- how terms stand together */
+
+static int check_alternative(struct parsing *parsing, const struct search_term *before,
+                             const struct search_term *term)
+{
+    if (before->is_negated || term->is_negated)
+        return reason_give(parsing->reason, -EINVAL, "what has a - before it cannot stand beside OR");
+    if (search_term_is_fact(before) != search_term_is_fact(term))
+        return reason_give(parsing->reason, -EINVAL,
+                           "OR does not join in:, after: or before: with anything else");
+    return 0;
+}
+
+static int add_term(struct parsing *parsing, const struct search_term *term)
+{
+    struct search_query *query = parsing->query;
+    int error = 0;
+    if (query->len == SEARCH_TERMS_MAX)
+        return reason_give(parsing->reason, -EINVAL, "more than %d terms", SEARCH_TERMS_MAX);
+    if (parsing->is_joining)
+        error = check_alternative(parsing, &query->terms[query->len - 1], term);
+    if (error != 0)
+        return error;
+    query->terms[query->len] = *term;
+    query->terms[query->len++].is_alternative = parsing->is_joining;
+    parsing->is_joining = false;
+    return 0;
+}
+
+static int take_or(struct parsing *parsing)
+{
+    if (parsing->is_joining || parsing->query->len == 0)
+        return reason_give(parsing->reason, -EINVAL, "OR stands between two terms; in quotes it is text");
+    parsing->is_joining = true;
+    return 0;
+}
+
+static int take_meaning(struct parsing *parsing, struct word *word)
+{
+    struct search_term term = {.is_negated = word->is_negated, .is_quoted = word->is_quoted};
+    if (is_bare(word, "OR"))
+        return take_or(parsing);
+    if (is_bare(word, "AND")) /* as a blank does */
+        return 0;
+    if (is_bare(word, "NOT"))
+        return reason_give(parsing->reason, -EINVAL,
+                           "NOT is no operator: put a - right before the word; in quotes it is text");
+    if (word->name_len == 0 && !has_letter_or_digit(word->text))
+        return 0;
+    parsing->has_parenthesis |= !word->is_quoted && word->text[0] == '(';
+    int error = set_meaning(parsing, word, &term);
+    if (error == 0)
+        error = add_term(parsing, &term);
+    if (error != 0)
+        free(term.text);
+    return error;
+}
+
+static int take_term(struct parsing *parsing, const char **text)
+{
+    struct word word;
+    int error = take_word(text, &word);
+    if (error == 0)
+        error = take_meaning(parsing, &word);
+    free(word.text);
+    return error;
+}
+
+static bool has_alternatives(const struct search_query *query)
+{
+    for (size_t i = 0; i < query->len; i++)
+        if (query->terms[i].is_alternative)
+            return true;
+    return false;
+}
+
+static int check_whole(struct parsing *parsing)
+{
+    if (parsing->is_joining)
+        return take_or(parsing);
+    if (parsing->has_parenthesis && has_alternatives(parsing->query))
+        return reason_give(parsing->reason, -EINVAL,
+                           "parentheses mean nothing here: OR binds closer than a blank");
+    return parsing->query->len == 0 ? -ENOENT : 0;
+}
+
+int search_query_parse(const char *text, int64_t now_ms, struct search_query *ret_query, char **ret_reason)
+{
+    struct parsing parsing = {.query = ret_query, .now_ms = now_ms, .reason = ret_reason};
     int error = 0;
     ret_query->len = 0;
     if (strlen(text) > SEARCH_QUERY_MAX_BYTES)
@@ -115,29 +336,45 @@ int search_query_parse(const char *text, struct search_query *ret_query)
             text++;
         if (*text == '\0')
             break;
-        error = take_term(ret_query, &text);
+        error = take_term(&parsing, &text);
     }
-    if (error == 0 && ret_query->len == 0)
-        error = -EINVAL;
+    if (error == 0)
+        error = check_whole(&parsing);
     if (error != 0)
         search_query_release(ret_query);
     return error;
 }
 
-bool search_query_accepts(const struct search_query *query, enum search_term_kind kind, const char *folded)
+/* ---------------------------------------------------------------- facts */
+
+size_t search_query_group_end(const struct search_query *query, size_t first)
 {
-    for (size_t i = 0; i < query->len; i++)
-        if (query->terms[i].kind == kind && strstr(folded, query->terms[i].text) == NULL)
-            return false;
-    return true;
+    size_t end = first + 1;
+    while (end < query->len && query->terms[end].is_alternative)
+        end++;
+    return end;
 }
 
-bool search_query_has(const struct search_query *query, enum search_term_kind kind)
+static bool is_met(const struct search_term *term, const char *folded_inbox, int64_t date_ms)
 {
-    for (size_t i = 0; i < query->len; i++)
-        if (query->terms[i].kind == kind)
-            return true;
-    return false;
+    bool is_so = term->kind == SEARCH_IN      ? strstr(folded_inbox, term->text) != NULL
+                 : term->kind == SEARCH_AFTER ? date_ms >= term->date_ms
+                                              : date_ms < term->date_ms;
+    return is_so != term->is_negated;
+}
+
+bool search_query_accepts(const struct search_query *query, const char *folded_inbox, int64_t date_ms)
+{
+    size_t end;
+    for (size_t i = 0; i < query->len; i = end) {
+        end = search_query_group_end(query, i);
+        bool is_accepted = !search_term_is_fact(&query->terms[i]);
+        for (size_t j = i; j < end && !is_accepted; j++)
+            is_accepted = is_met(&query->terms[j], folded_inbox, date_ms);
+        if (!is_accepted)
+            return false;
+    }
+    return true;
 }
 
 /* ---------------------------------------------------------------- records */
@@ -150,7 +387,8 @@ struct reading {
     struct json_reader reader;
     struct strbuf subject;
     struct strbuf sender;
-    struct strbuf people;
+    struct strbuf recipients;
+    struct strbuf reply_to;
     struct strbuf address; /* of one person, whose name is to stand before it */
 };
 
@@ -159,10 +397,16 @@ static bool is_key(const struct json_scalar *key, const char *text)
     return key->len == strlen(text) && memcmp(key->text, text, key->len) == 0;
 }
 
-static bool is_people_key(const struct json_scalar *key)
+/* The buffer for the people of a field; NULL: the field has no people. */
+static struct strbuf *find_people(struct reading *reading, const struct json_scalar *key)
 {
-    return is_key(key, "from_address") || is_key(key, "to_addresses") || is_key(key, "cc_addresses") ||
-           is_key(key, "bcc_addresses") || is_key(key, "reply_to_addresses");
+    if (is_key(key, "from_address"))
+        return &reading->sender;
+    if (is_key(key, "reply_to_addresses"))
+        return &reading->reply_to;
+    bool has_recipients =
+        is_key(key, "to_addresses") || is_key(key, "cc_addresses") || is_key(key, "bcc_addresses");
+    return has_recipients ? &reading->recipients : NULL;
 }
 
 /* Whether the next value begins with this character, which is left where it is. */
@@ -257,17 +501,13 @@ static int append_people(struct reading *reading, struct strbuf *people)
 
 /* ---- the record */
 
-static int take_of_record(struct reading *reading, const struct json_scalar *key, struct strbuf *people)
+static int take_of_record(struct reading *reading, const struct json_scalar *key, struct strbuf *unused)
 {
+    (void)unused;
     if (is_key(key, "subject"))
         return append_text(&reading->reader, &reading->subject);
-    if (!is_people_key(key))
-        return skip_value(&reading->reader);
-    if (!is_key(key, "from_address"))
-        return append_people(reading, people);
-    int error = append_people(reading, &reading->sender);
-    strbuf_append(people, strbuf_str(&reading->sender), reading->sender.len);
-    return error;
+    struct strbuf *people = find_people(reading, key);
+    return people != NULL ? append_people(reading, people) : skip_value(&reading->reader);
 }
 
 static char *take_text(struct strbuf *buffer)
@@ -280,14 +520,16 @@ static char *take_text(struct strbuf *buffer)
 
 static int read_record(struct reading *reading, struct search_record *record)
 {
-    int error = take_members(reading, &reading->people, take_of_record);
+    int error = take_members(reading, NULL, take_of_record);
     if (error != 0)
         return error == -ENOMEM ? error : -EBADMSG;
-    _cleanup_free_ char *sender = take_text(&reading->sender);
     record->subject = take_text(&reading->subject);
-    record->people = take_text(&reading->people);
-    record->sender = sender == NULL ? NULL : search_fold(sender);
-    return record->subject == NULL || record->people == NULL || record->sender == NULL ? -ENOMEM : 0;
+    record->sender = take_text(&reading->sender);
+    record->recipients = take_text(&reading->recipients);
+    record->reply_to = take_text(&reading->reply_to);
+    bool is_whole = record->subject != NULL && record->sender != NULL && record->recipients != NULL &&
+                    record->reply_to != NULL;
+    return is_whole ? 0 : -ENOMEM;
 }
 
 int search_record_read(const char *json, size_t len, struct search_record *ret_record)
@@ -295,14 +537,16 @@ int search_record_read(const char *json, size_t len, struct search_record *ret_r
     struct search_record record = {.subject = NULL};
     struct reading reading = {.subject = STRBUF_INIT(len),
                               .sender = STRBUF_INIT(PEOPLE_MAX_BYTES),
-                              .people = STRBUF_INIT(PEOPLE_MAX_BYTES),
+                              .recipients = STRBUF_INIT(PEOPLE_MAX_BYTES),
+                              .reply_to = STRBUF_INIT(PEOPLE_MAX_BYTES),
                               .address = STRBUF_INIT(PEOPLE_MAX_BYTES)};
     json_reader_init(&reading.reader, json, len);
     int error = read_record(&reading, &record);
     json_reader_release(&reading.reader);
     strbuf_release(&reading.subject);
     strbuf_release(&reading.sender);
-    strbuf_release(&reading.people);
+    strbuf_release(&reading.recipients);
+    strbuf_release(&reading.reply_to);
     strbuf_release(&reading.address);
     if (error != 0) {
         search_record_release(&record);
@@ -316,6 +560,7 @@ void search_record_release(struct search_record *record)
 {
     free(record->subject);
     free(record->sender);
-    free(record->people);
+    free(record->recipients);
+    free(record->reply_to);
     *record = (struct search_record){.subject = NULL};
 }

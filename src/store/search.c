@@ -28,7 +28,8 @@ struct search_hits { /* empty: all zeros */
     uint32_t *emails;
     size_t len;
     size_t capacity;
-    bool is_truncated; /* there are more than the bound */
+    size_t most;       /* 0: all there are */
+    bool is_truncated; /* there are more */
 };
 
 enum {
@@ -38,7 +39,7 @@ enum {
 static void search_hits_release(struct search_hits *hits)
 {
     free(hits->emails);
-    *hits = (struct search_hits){.len = 0};
+    *hits = (struct search_hits){.most = hits->most};
 }
 
 /* ---------------------------------------------------------------- what is a hit */
@@ -73,41 +74,32 @@ static int search_hits_find_email(struct index *index, const char *inbox_id, con
     return error;
 }
 
-static bool accepts_inbox(struct index *index, const struct search_query *query, uint32_t inbox)
+static bool has_facts(const struct search_query *query)
 {
-    struct inbox_view view;
-    if (!search_query_has(query, SEARCH_IN))
-        return true;
-    _cleanup_free_ char *name = index_get_inbox(index, inbox, &view) ? search_fold(view.name) : NULL;
-    return name != NULL && search_query_accepts(query, SEARCH_IN, name);
+    for (size_t i = 0; i < query->len; i++)
+        if (search_term_is_fact(&query->terms[i]))
+            return true;
+    return false;
 }
 
-static bool accepts_sender(struct index *index, const struct search_query *query, uint32_t email)
-{
-    struct search_record record;
-    _cleanup_free_ char *json = NULL;
-    size_t len;
-    if (!search_query_has(query, SEARCH_FROM))
-        return true;
-    if (index_read_email(index, email, &json, &len) != 0 || search_record_read(json, len, &record) != 0)
-        return false;
-    bool is_accepted = search_query_accepts(query, SEARCH_FROM, record.sender);
-    search_record_release(&record);
-    return is_accepted;
-}
-
-static bool search_hits_accepts(struct index *index, const struct search_query *query, uint32_t email)
+/* Applied to every hit, from the service and from the index. */
+static bool accepts_facts(struct index *index, const struct search_query *query, uint32_t email)
 {
     struct email_view view;
-    return index_get_email(index, email, &view) && accepts_inbox(index, query, view.inbox) &&
-           accepts_sender(index, query, email);
+    struct inbox_view inbox;
+    if (!index_get_email(index, email, &view))
+        return false;
+    if (!has_facts(query))
+        return true;
+    _cleanup_free_ char *name = index_get_inbox(index, view.inbox, &inbox) ? search_fold(inbox.name) : NULL;
+    return name != NULL && search_query_accepts(query, name, view.date_ms);
 }
 
 /* ---------------------------------------------------------------- sets */
 
 static int search_hits_add(struct search_hits *hits, uint32_t email)
 {
-    if (hits->len == STORE_SEARCH_MAX) {
+    if (hits->most > 0 && hits->len == hits->most) {
         hits->is_truncated = true;
         return -ENOSPC;
     }
@@ -162,17 +154,22 @@ static void search_hits_intersect(struct search_hits *hits, struct search_hits *
 
 static int search_hits_unite(struct search_hits *hits, const struct search_hits *other)
 {
-    sort_and_deduplicate(hits);
-    const size_t len = hits->len; /* of the part that is sorted */
     int error = 0;
-    for (size_t i = 0; i < other->len && error == 0; i++) {
-        const struct search_hits known = {.emails = hits->emails, .len = len};
-        if (!has(&known, other->emails[i]))
-            error = search_hits_add(hits, other->emails[i]);
-    }
+    for (size_t i = 0; i < other->len && error == 0; i++)
+        error = search_hits_add(hits, other->emails[i]);
     hits->is_truncated |= other->is_truncated;
     sort_and_deduplicate(hits);
     return error == -ENOSPC ? 0 : error;
+}
+
+static void search_hits_subtract(struct search_hits *hits, struct search_hits *other)
+{
+    size_t kept = 0;
+    sort_and_deduplicate(other);
+    for (size_t i = 0; i < hits->len; i++)
+        if (!has(other, hits->emails[i]))
+            hits->emails[kept++] = hits->emails[i];
+    hits->len = kept;
 }
 
 struct dated {
@@ -189,11 +186,12 @@ static int compare_dates(const void *one, const void *other)
     return a->email < b->email ? -1 : a->email > b->email;
 }
 
+/* Without memory they are in another order. */
 static void search_hits_sort_by_date(struct search_hits *hits, struct index *index)
 {
     _cleanup_free_ struct dated *dated = malloc((hits->len + 1) * sizeof(*dated));
     if (dated == NULL)
-        return; /* then they are in another order */
+        return;
     for (size_t i = 0; i < hits->len; i++) {
         struct email_view view = {.date_ms = 0};
         index_get_email(index, hits->emails[i], &view);
@@ -202,6 +200,77 @@ static void search_hits_sort_by_date(struct search_hits *hits, struct index *ind
     qsort(dated, hits->len, sizeof(*dated), compare_dates);
     for (size_t i = 0; i < hits->len; i++)
         hits->emails[i] = dated[i].email;
+}
+
+static void search_hits_cut(struct search_hits *hits)
+{
+    if (hits->len <= STORE_SEARCH_MAX)
+        return;
+    hits->len = STORE_SEARCH_MAX;
+    hits->is_truncated = true;
+}
+
+/* ---------------------------------------------------------------- parts of a query */
+
+/* True: the group belongs to the part of the query that is picked. */
+typedef bool (*group_test)(const struct search_term *first, size_t len);
+
+static bool is_wanted_text(const struct search_term *first, size_t len)
+{
+    (void)len;
+    return !search_term_is_fact(first) && !first->is_negated;
+}
+
+static bool is_unwanted_text(const struct search_term *first, size_t len)
+{
+    (void)len;
+    return !search_term_is_fact(first) && first->is_negated;
+}
+
+static bool is_inbox(const struct search_term *first, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (first[i].kind != SEARCH_IN)
+            return false;
+    return true;
+}
+
+static bool has_words(const struct search_term *first, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (first[i].kind == SEARCH_WORD)
+            return true;
+    return false;
+}
+
+static bool is_wanted_without_words(const struct search_term *first, size_t len)
+{
+    return is_wanted_text(first, len) && !has_words(first, len);
+}
+
+/* A query of these groups alone, with texts that stay those of `query`. False: it has none. */
+static bool pick(const struct search_query *query, group_test test, struct search_query *ret)
+{
+    size_t end;
+    ret->len = 0;
+    for (size_t i = 0; i < query->len; i = end) {
+        end = search_query_group_end(query, i);
+        if (!test(&query->terms[i], end - i))
+            continue;
+        memcpy(&ret->terms[ret->len], &query->terms[i], (end - i) * sizeof(query->terms[0]));
+        ret->len += end - i;
+    }
+    return ret->len > 0;
+}
+
+/* A query for emails with any of the unwanted texts. */
+static bool pick_unwanted(const struct search_query *query, struct search_query *ret)
+{
+    if (!pick(query, is_unwanted_text, ret))
+        return false;
+    for (size_t i = 1; i < ret->len; i++)
+        ret->terms[i].is_alternative = true;
+    return true;
 }
 
 /* ---------------------------------------------------------------- a search */
@@ -214,6 +283,7 @@ enum {
     LIMIT_WHERE_REFUSED = 100,
     ABILITY_LASTS_MS = 60 * 60 * 1000,
     SYNC_INTERVAL_MS = 30 * 1000,
+    EMAILS_AT_ONCE = 64,
 };
 
 /* A search under way. */
@@ -223,10 +293,12 @@ struct search {
     struct cancel *cancel; /* of the call, set when its time is over too */
     struct search_hits found;
     struct search_hits local;
-    struct search_hits *taking; /* where hits go */
-    uint32_t unknown_inbox;     /* of a hit that the store's index does not have yet; NUMBER_NONE: none */
-    bool is_service_asked;      /* and answered */
-    int error;                  /* -ENOMEM */
+    struct search_hits unwanted; /* emails with a text that has a - before it, whoever knows of it */
+    struct search_hits *taking;  /* where hits go */
+    const struct search_term *asked[SERVICE_TERMS_MAX]; /* of the service; NULL where there are fewer */
+    uint32_t unknown_inbox; /* of a hit that the store's index does not have yet; NUMBER_NONE: none */
+    bool is_service_asked;  /* and answered */
+    int error;              /* -ENOMEM */
 };
 
 void searcher_init(struct searcher *searcher)
@@ -248,7 +320,7 @@ static int take_hit(struct search *search, const char *inbox_id, const char *key
     int error = search_hits_find_email(index, inbox_id, key, &inbox, &email);
     if (error == -ENOENT)
         search->unknown_inbox = inbox;
-    if (error != 0 || !search_hits_accepts(index, search->query, email))
+    if (error != 0 || !accepts_facts(index, search->query, email))
         return 0;
     return search_hits_add(search->taking, email);
 }
@@ -270,17 +342,86 @@ static bool is_over(void *context)
     return cancel_is_set(search->cancel);
 }
 
-static void search_locally(struct search *search)
+/* Adds what a part of the query finds, newest first. False: some of it may be missing. */
+static bool find_locally(struct search *search, const struct search_query *part, struct search_hits *hits)
 {
     struct search_feed *feed = search->store->search_feed;
-    bool is_settled = search_feed_settle(feed, SETTLE_TIMEOUT_MS, search->cancel);
     struct search_index *fts = search_feed_index(feed);
-    search->taking = &search->local;
-    int error = fts == NULL ? -EAGAIN : search_index_find(fts, search->query, take_local, is_over, search);
+    search->taking = hits;
+    int error = fts == NULL ? -EAGAIN : search_index_find(fts, part, take_local, is_over, search);
     if (error == -EUCLEAN)
         search_feed_wake(feed);
-    /* What there is to say about the rest is not known. */
-    search->local.is_truncated |= error != 0 || !is_settled;
+    return error == 0;
+}
+
+/* False: the time is over. */
+static bool look_through_inbox(struct search *search, const struct inbox_view *inbox)
+{
+    struct index *index = &search->store->index;
+    struct email_view emails[EMAILS_AT_ONCE];
+    uint64_t positions[EMAILS_AT_ONCE];
+    uint64_t position = 0;
+    size_t len;
+    _cleanup_free_ char *name = search_fold(inbox->name);
+    if (name == NULL)
+        search->error = -ENOMEM;
+    while (search->error == 0 && !is_over(search) &&
+           (len = index_list_emails(index, inbox->number, position, emails, positions, EMAILS_AT_ONCE)) > 0) {
+        position = positions[len - 1];
+        for (size_t i = 0; i < len && search->error == 0; i++)
+            if (search_query_accepts(search->query, name, emails[i].date_ms))
+                search->error = search_hits_add(&search->local, emails[i].number);
+    }
+    return !is_over(search);
+}
+
+/* A query that wants no text finds emails by the facts alone. False: the time was over before the end. */
+static bool look_through_all(struct search *search)
+{
+    struct inbox_view inbox;
+    uint64_t position = 0;
+    bool goes_on = true;
+    while (goes_on && index_list_inboxes(&search->store->index, position, &inbox, &position, 1) == 1)
+        goes_on = look_through_inbox(search, &inbox);
+    return goes_on;
+}
+
+/* True: some email would be found if its content, which was not read yet, had an attachment, or had none. */
+static bool may_have_attachment(struct search *search, const struct search_query *wanted)
+{
+    struct search_hits unread = {.most = 1};
+    struct search_query query = *wanted;
+    bool is_asked = false;
+    for (size_t i = 0; i < query.len; i++) {
+        if (query.terms[i].kind != SEARCH_ATTACHMENT && query.terms[i].kind != SEARCH_NO_ATTACHMENT)
+            continue;
+        query.terms[i].kind = SEARCH_UNKNOWN_ATTACHMENT;
+        is_asked = true;
+    }
+    if (!is_asked)
+        return false;
+    bool is_known = find_locally(search, &query, &unread) && unread.len == 0;
+    search_hits_release(&unread);
+    return !is_known;
+}
+
+static void search_locally(struct search *search)
+{
+    struct search_query wanted;
+    struct search_query unwanted;
+    bool has_unwanted = pick_unwanted(search->query, &unwanted);
+    bool has_wanted = pick(search->query, is_wanted_text, &wanted);
+    bool is_whole = (!has_unwanted && !has_wanted) ||
+                    search_feed_settle(search->store->search_feed, SETTLE_TIMEOUT_MS, search->cancel);
+    if (has_unwanted)
+        is_whole &= find_locally(search, &unwanted, &search->unwanted);
+    else if (has_wanted)
+        search->local.most = STORE_SEARCH_MAX;
+    if (has_wanted)
+        is_whole &= find_locally(search, &wanted, &search->local) && !may_have_attachment(search, &wanted);
+    else
+        is_whole &= look_through_all(search);
+    search->local.is_truncated |= !is_whole;
 }
 
 /* ---------------------------------------------------------------- the service */
@@ -364,14 +505,15 @@ static bool has_ability(struct search *search)
 /* The inbox that `in:` names, where it names one alone; NULL: any. */
 static const char *only_inbox(const struct search *search)
 {
+    struct search_query inboxes;
     struct inbox_view view;
     uint64_t position = 0;
     const char *id = NULL;
-    if (!search_query_has(search->query, SEARCH_IN))
+    if (!pick(search->query, is_inbox, &inboxes))
         return NULL;
     while (index_list_inboxes(&search->store->index, position, &view, &position, 1) == 1) {
         _cleanup_free_ char *name = search_fold(view.name);
-        if (name == NULL || !search_query_accepts(search->query, SEARCH_IN, name))
+        if (name == NULL || !search_query_accepts(&inboxes, name, 0))
             continue;
         if (id != NULL)
             return NULL;
@@ -398,24 +540,30 @@ static bool ask_for_term(struct search *search, const char *inbox_id, const char
 
 static int compare_lengths(const void *one, const void *other)
 {
-    size_t a = strlen(*(const char *const *)one);
-    size_t b = strlen(*(const char *const *)other);
+    size_t a = strlen((*(const struct search_term *const *)one)->text);
+    size_t b = strlen((*(const struct search_term *const *)other)->text);
     return a > b ? -1 : a < b;
 }
 
-/* The longest words and phrases: they are the rarest. Returns how many. */
-static size_t choose_terms(const struct search_query *query, const char *ret_terms[SERVICE_TERMS_MAX])
+/* The longest words and phrases: they are the rarest. False: there are none. */
+static bool choose_terms(struct search *search)
 {
-    const char *terms[SEARCH_TERMS_MAX];
+    const struct search_term *terms[SEARCH_TERMS_MAX];
     size_t len = 0;
-    for (size_t i = 0; i < query->len; i++)
-        if (query->terms[i].kind == SEARCH_WORD || query->terms[i].kind == SEARCH_PHRASE)
-            terms[len++] = query->terms[i].text;
+    for (size_t i = 0; i < search->query->len; i++)
+        if (search->query->terms[i].kind == SEARCH_WORD)
+            terms[len++] = &search->query->terms[i];
     qsort(terms, len, sizeof(terms[0]), compare_lengths);
-    if (len > SERVICE_TERMS_MAX)
-        len = SERVICE_TERMS_MAX;
-    memcpy(ret_terms, terms, len * sizeof(terms[0]));
-    return len;
+    memcpy(search->asked, terms, (len < SERVICE_TERMS_MAX ? len : SERVICE_TERMS_MAX) * sizeof(terms[0]));
+    return len > 0;
+}
+
+static bool is_asked_for(const struct search *search, const struct search_term *term)
+{
+    for (size_t i = 0; i < SERVICE_TERMS_MAX; i++)
+        if (search->asked[i] == term)
+            return true;
+    return false;
 }
 
 /* A term that too many emails have, so that the service gave only some of them, says nothing about the
@@ -433,22 +581,91 @@ static void combine(struct search_hits *found, struct search_hits *more, bool is
     found->is_truncated = is_truncated;
 }
 
-/* Whether all terms were answered for; `found` then has what has all of them. */
-static bool ask_for_terms(struct search *search, const char *const *terms, size_t len,
-                          struct search_hits *found)
+/* The hits of the service for the words of a group; where the service is not asked for a term of it, those of
+ * the index for the whole group, too. False: the service did not answer. */
+static bool ask_for_group(struct search *search, const char *inbox_id, const struct search_term *first,
+                          size_t len, struct search_hits *ret_hits)
 {
-    const char *inbox_id = only_inbox(search);
-    for (size_t i = 0; i < len; i++) {
+    bool is_answered = true;
+    bool is_whole = true;
+    for (size_t i = 0; i < len && is_answered && search->error == 0; i++) {
+        struct search_hits more = {.most = STORE_SEARCH_MAX};
+        if (is_asked_for(search, &first[i])) {
+            is_answered = ask_for_term(search, inbox_id, first[i].text, &more);
+            search->error = search_hits_unite(ret_hits, &more);
+        } else {
+            is_whole = false;
+        }
+        search_hits_release(&more);
+    }
+    if (is_answered && !is_whole) {
+        struct search_query group = {.len = len};
+        memcpy(group.terms, first, len * sizeof(*first));
+        find_locally(search, &group, ret_hits);
+    }
+    return is_answered && search->error == 0;
+}
+
+/* Those of one word that is not asked for narrow nothing. */
+static bool is_group_asked_for(const struct search *search, const struct search_term *first, size_t len)
+{
+    return is_wanted_text(first, len) && has_words(first, len) && (len > 1 || is_asked_for(search, first));
+}
+
+/* `found` is what the service has for all groups. False: it did not answer for one of them. */
+static bool ask_for_wanted(struct search *search, const char *inbox_id, struct search_hits *found)
+{
+    const struct search_query *query = search->query;
+    bool is_first = true;
+    size_t end;
+    for (size_t i = 0; i < query->len; i = end) {
         struct search_hits more = {.len = 0};
-        bool is_answered = ask_for_term(search, inbox_id, terms[i], &more);
+        end = search_query_group_end(query, i);
+        if (!is_group_asked_for(search, &query->terms[i], end - i))
+            continue;
+        bool is_answered = ask_for_group(search, inbox_id, &query->terms[i], end - i, &more);
         if (is_answered)
-            combine(found, &more, i == 0);
+            combine(found, &more, is_first);
         search_hits_release(&more);
         if (!is_answered)
             return false;
         if (found->len == 0 && !found->is_truncated)
             break;
+        is_first = false;
     }
+    return true;
+}
+
+/* Subjects, addresses and attachments are known in the index alone. */
+static void narrow_locally(struct search *search, struct search_hits *found)
+{
+    struct search_query query;
+    struct search_hits known = {.len = 0};
+    if (found->len == 0 || !pick(search->query, is_wanted_without_words, &query))
+        return;
+    find_locally(search, &query, &known);
+    search_hits_intersect(found, &known);
+    search_hits_release(&known);
+}
+
+static bool ask_for_unwanted(struct search *search, const char *inbox_id)
+{
+    bool is_answered = true;
+    for (size_t i = 0; i < SERVICE_TERMS_MAX && search->asked[i] != NULL && is_answered; i++)
+        if (search->asked[i]->is_negated)
+            is_answered = ask_for_term(search, inbox_id, search->asked[i]->text, &search->unwanted);
+    return is_answered;
+}
+
+static bool ask_for_all(struct search *search)
+{
+    const char *inbox_id = only_inbox(search);
+    search_hits_release(&search->found);
+    if (!ask_for_wanted(search, inbox_id, &search->found) || !ask_for_unwanted(search, inbox_id)) {
+        search_hits_release(&search->found);
+        return false;
+    }
+    narrow_locally(search, &search->found);
     return true;
 }
 
@@ -469,20 +686,25 @@ static bool fetch_unknown(struct search *search)
            sync_wait(store->sync, search->unknown_inbox, CLOCK_FOREVER, search->cancel, &reason) == 0;
 }
 
+/* The index has what was fetched just now, too. */
+static void index_news(struct search *search)
+{
+    struct search_query unwanted;
+    search_feed_settle(search->store->search_feed, SETTLE_TIMEOUT_MS, search->cancel);
+    if (pick_unwanted(search->query, &unwanted))
+        find_locally(search, &unwanted, &search->unwanted);
+}
+
 static void search_service(struct search *search)
 {
-    const char *terms[SERVICE_TERMS_MAX];
-    size_t len = choose_terms(search->query, terms);
-    if (len == 0 || cancel_is_set(search->cancel) || !has_ability(search))
+    if (!choose_terms(search) || cancel_is_set(search->cancel) || !has_ability(search))
         return;
     search->unknown_inbox = NUMBER_NONE;
-    search->is_service_asked = ask_for_terms(search, terms, len, &search->found);
+    search->is_service_asked = ask_for_all(search);
     if (search->is_service_asked && search->unknown_inbox != NUMBER_NONE && fetch_unknown(search)) {
-        search_hits_release(&search->found);
-        search->is_service_asked = ask_for_terms(search, terms, len, &search->found);
+        index_news(search);
+        search->is_service_asked = ask_for_all(search);
     }
-    if (!search->is_service_asked)
-        search_hits_release(&search->found);
 }
 
 /* ---------------------------------------------------------------- both */
@@ -512,7 +734,10 @@ static int search_both(struct search *search, struct cancel *cancel, struct stor
         error = search_hits_unite(&search->found, &search->local);
     if (error != 0)
         return error;
+    search_hits_subtract(&search->found, &search->unwanted);
+    search->found.is_truncated |= search->unwanted.is_truncated;
     search_hits_sort_by_date(&search->found, index);
+    search_hits_cut(&search->found);
     *ret = (struct store_search){
         .emails = search->found.emails,
         .len = search->found.len,
@@ -526,13 +751,15 @@ static int search_both(struct search *search, struct cancel *cancel, struct stor
 int store_search(struct store *store, const char *text, struct cancel *cancel, struct store_search *ret)
 {
     struct search_query query;
-    int error = search_query_parse(text, &query);
+    _cleanup_free_ char *reason = NULL;
+    int error = search_query_parse(text, clock_realtime_ms(store->index.clock), &query, &reason);
     if (error != 0)
         return error;
     struct search search = {.store = store, .query = &query};
     error = search_both(&search, cancel, ret);
     search_hits_release(&search.found);
     search_hits_release(&search.local);
+    search_hits_release(&search.unwanted);
     search_query_release(&query);
     return error;
 }

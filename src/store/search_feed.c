@@ -26,6 +26,7 @@
 struct search_text_item {
     struct search_text_item *next;
     uint32_t email;
+    bool has_attachment;
     size_t len;
     char bytes[];
 };
@@ -94,12 +95,13 @@ static bool search_texts_are_many(const struct search_texts *texts)
     return texts->bytes > TEXTS_MAX_BYTES / 2;
 }
 
-static struct search_text_item *search_text_item_new(uint32_t email, const char *text, size_t len)
+static struct search_text_item *search_text_item_new(uint32_t email, bool has_attachment, const char *text,
+                                                     size_t len)
 {
     struct search_text_item *item = malloc(sizeof(*item) + len + 1);
     if (item == NULL)
         return NULL;
-    *item = (struct search_text_item){.email = email, .len = len};
+    *item = (struct search_text_item){.email = email, .has_attachment = has_attachment, .len = len};
     memcpy(item->bytes, text, len);
     item->bytes[len] = '\0';
     return item;
@@ -240,9 +242,9 @@ static int put_text(struct search_progress *progress, const struct search_text_i
     if (!get_item(progress, text->email, true, &item) || item.is_gone)
         return 0;
     int error = put_item(progress, &item);
+    const struct search_content content = {text->has_attachment, text->bytes, text->len};
     if (error == 0)
-        error =
-            search_index_put_body(progress->fts, item.entry.inbox_id, item.entry.key, text->bytes, text->len);
+        error = search_index_put_content(progress->fts, item.entry.inbox_id, item.entry.key, &content);
     return error == -ENOENT ? 0 : error;
 }
 
@@ -747,9 +749,8 @@ static bool search_feed_wants_text(struct search_feed *feed, uint32_t email)
     return is_wanted;
 }
 
-static void search_feed_add_text(struct search_feed *feed, uint32_t email, const char *text, size_t len)
+static void search_feed_add_text(struct search_feed *feed, struct search_text_item *item)
 {
-    struct search_text_item *item = feed == NULL ? NULL : search_text_item_new(email, text, len);
     if (item == NULL)
         return;
     pthread_mutex_lock(&feed->lock);
@@ -813,6 +814,7 @@ void search_feed_note_content(struct search_feed *feed, uint32_t email, int fd,
     for (size_t i = 0; i < folder->len; i++)
         if (folder->entries[i].kind == CONTENT_ATTACHMENT)
             strbuf_appendf(&text, "%s\n", folder->entries[i].name);
+    bool has_attachment = text.len > 0;
     append_body(&text, fd, folder);
-    search_feed_add_text(feed, email, strbuf_str(&text), text.len);
+    search_feed_add_text(feed, search_text_item_new(email, has_attachment, strbuf_str(&text), text.len));
 }

@@ -27,7 +27,7 @@
 /* ---------------------------------------------------------------- the file */
 
 enum {
-    FORMAT_VERSION = 2,
+    FORMAT_VERSION = 3,
     /* A connection that opens the file first after a kill reads its log, and others wait for that. */
     BUSY_TIMEOUT_MS = 10 * 1000,
 };
@@ -78,14 +78,13 @@ static int make_tables(sqlite3 *db)
     static const char schema[] =
         "BEGIN;"
         "CREATE TABLE emails (id INTEGER PRIMARY KEY, name_hash INTEGER NOT NULL, inbox TEXT NOT NULL,"
-        " key TEXT NOT NULL, digest INTEGER NOT NULL, pass INTEGER NOT NULL, date_ms INTEGER NOT NULL,"
-        " sender TEXT NOT NULL);"
+        " key TEXT NOT NULL, digest INTEGER NOT NULL, pass INTEGER NOT NULL, date_ms INTEGER NOT NULL);"
         "CREATE TABLE marks (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;"
-        "CREATE VIRTUAL TABLE texts USING fts5 (subject, people, body, columnsize = 0,"
-        " tokenize = 'unicode61 remove_diacritics 2');"
-        "PRAGMA user_version = 2;"
+        "CREATE VIRTUAL TABLE texts USING fts5 (subject, sender, recipients, reply_to, body, attached,"
+        " columnsize = 0, tokenize = 'unicode61 remove_diacritics 2');"
+        "PRAGMA user_version = 3;"
         "COMMIT";
-    _Static_assert(FORMAT_VERSION == 2, "user_version in the schema");
+    _Static_assert(FORMAT_VERSION == 3, "user_version in the schema");
     return query_script(db, schema);
 }
 
@@ -139,6 +138,11 @@ static void remove_file(const struct file *file)
     }
 }
 
+/* Words of the column `attached`: none that anybody looks for, since words are looked for in all columns. */
+static const char attached_unknown[] = "\uE000";
+static const char attached_none[] = "\uE001";
+static const char attached_some[] = "\uE002";
+
 /* What the writer runs. */
 enum {
     BEGIN,
@@ -152,8 +156,8 @@ enum {
     ADD_TEXTS,
     CHANGE_EMAIL,
     CHANGE_TEXTS,
-    BODY_LENGTH,
-    CHANGE_BODY,
+    IS_CONTENT_KNOWN,
+    CHANGE_CONTENT,
     REMOVE_TEXTS,
     REMOVE_EMAIL,
     REMOVE_OTHER_TEXTS,
@@ -170,12 +174,13 @@ static const char *const texts[] = {
     [INDEX_NAMES] = "CREATE INDEX IF NOT EXISTS emails_by_name ON emails (name_hash)",
     [FIND_EMAIL] = "SELECT id, digest FROM emails WHERE name_hash = ? AND key = ? AND inbox = ?",
     [MEET_EMAIL] = "UPDATE emails SET pass = ? WHERE id = ?",
-    [ADD_EMAIL] = "INSERT INTO emails VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)",
-    [ADD_TEXTS] = "INSERT INTO texts (rowid, subject, people, body) VALUES (last_insert_rowid(), ?, ?, '')",
-    [CHANGE_EMAIL] = "UPDATE emails SET digest = ?, pass = ?, date_ms = ?, sender = ? WHERE id = ?",
-    [CHANGE_TEXTS] = "UPDATE texts SET subject = ?, people = ? WHERE rowid = ?",
-    [BODY_LENGTH] = "SELECT length(CAST(body AS BLOB)) FROM texts WHERE rowid = ?",
-    [CHANGE_BODY] = "UPDATE texts SET body = ? WHERE rowid = ?",
+    [ADD_EMAIL] = "INSERT INTO emails VALUES (NULL, ?, ?, ?, ?, ?, ?)",
+    [ADD_TEXTS] = ("INSERT INTO texts (rowid, subject, sender, recipients, reply_to, body, attached)"
+                   " VALUES (last_insert_rowid(), ?, ?, ?, ?, '', ?)"),
+    [CHANGE_EMAIL] = "UPDATE emails SET digest = ?, pass = ?, date_ms = ? WHERE id = ?",
+    [CHANGE_TEXTS] = "UPDATE texts SET subject = ?, sender = ?, recipients = ?, reply_to = ? WHERE rowid = ?",
+    [IS_CONTENT_KNOWN] = "SELECT attached <> ? AND length(CAST(body AS BLOB)) = ? FROM texts WHERE rowid = ?",
+    [CHANGE_CONTENT] = "UPDATE texts SET body = ?, attached = ? WHERE rowid = ?",
     [REMOVE_TEXTS] = "DELETE FROM texts WHERE rowid = ?",
     [REMOVE_EMAIL] = "DELETE FROM emails WHERE id = ?",
     [REMOVE_OTHER_TEXTS] = "DELETE FROM texts WHERE rowid IN (SELECT id FROM emails WHERE pass <> ?)",
@@ -339,21 +344,21 @@ static int find_email(struct search_index *index, const char *inbox_id, const ch
 static int add(struct search_index *index, const struct search_entry *entry,
                const struct search_record *record, int64_t pass)
 {
-    int error =
-        statements_execute(&index->kept, ADD_EMAIL, "issiiis", name_hash(entry->inbox_id, entry->key),
-                           entry->inbox_id, entry->key, entry->digest, pass, entry->date_ms, record->sender);
+    int error = statements_execute(&index->kept, ADD_EMAIL, "issiii", name_hash(entry->inbox_id, entry->key),
+                                   entry->inbox_id, entry->key, entry->digest, pass, entry->date_ms);
     return error != 0 ? error
-                      : statements_execute(&index->kept, ADD_TEXTS, "ss", record->subject, record->people);
+                      : statements_execute(&index->kept, ADD_TEXTS, "sssss", record->subject, record->sender,
+                                           record->recipients, record->reply_to, attached_unknown);
 }
 
 static int change(struct search_index *index, int64_t row, const struct search_entry *entry,
                   const struct search_record *record, int64_t pass)
 {
-    int error = statements_execute(&index->kept, CHANGE_EMAIL, "iiisi", entry->digest, pass, entry->date_ms,
-                                   record->sender, row);
-    return error != 0
-               ? error
-               : statements_execute(&index->kept, CHANGE_TEXTS, "ssi", record->subject, record->people, row);
+    int error =
+        statements_execute(&index->kept, CHANGE_EMAIL, "iiii", entry->digest, pass, entry->date_ms, row);
+    return error != 0 ? error
+                      : statements_execute(&index->kept, CHANGE_TEXTS, "ssssi", record->subject,
+                                           record->sender, record->recipients, record->reply_to, row);
 }
 
 int search_index_put(struct search_index *index, const struct search_entry *entry, int64_t pass)
@@ -374,20 +379,23 @@ int search_index_put(struct search_index *index, const struct search_entry *entr
     return note(index, error);
 }
 
-int search_index_put_body(struct search_index *index, const char *inbox_id, const char *key, const char *text,
-                          size_t len)
+int search_index_put_content(struct search_index *index, const char *inbox_id, const char *key,
+                             const struct search_content *content)
 {
     struct found found;
-    int64_t len_before = 0;
-    _cleanup_free_ char *body = strndup(text, character_cut(text, len, SEARCH_BODY_MAX_BYTES));
+    int64_t is_there = 0;
+    size_t len = character_cut(content->text, content->len, SEARCH_BODY_MAX_BYTES);
+    _cleanup_free_ char *body = strndup(content->text, len);
     if (body == NULL)
         return -ENOMEM;
     int error = find_email(index, inbox_id, key, &found);
-    if (error == 0)
-        error = statements_integers(&index->kept, BODY_LENGTH, &len_before, 1, "i", found.row);
     /* What an id stands for never changes. */
-    if (error == 0 && (size_t)len_before != strlen(body))
-        error = statements_execute(&index->kept, CHANGE_BODY, "si", body, found.row);
+    if (error == 0)
+        error = statements_integers(&index->kept, IS_CONTENT_KNOWN, &is_there, 1, "sii", attached_unknown,
+                                    (int64_t)strlen(body), found.row);
+    if (error == 0 && is_there == 0)
+        error = statements_execute(&index->kept, CHANGE_CONTENT, "ssi", body,
+                                   content->has_attachment ? attached_some : attached_none, found.row);
     return note(index, error);
 }
 
@@ -431,21 +439,41 @@ enum {
 };
 
 /* A string of FTS5, in which nothing but a quote has a meaning, and terms hold none. "*" behind it: the last
- * word of it goes on. NULL: no words at all, or no memory. */
+ * word of it goes on. */
+static void append_term(struct strbuf *text, const struct search_term *term)
+{
+    static const struct {
+        const char *column;
+        const char *word; /* NULL: that of the term */
+    } kinds[] = {
+        [SEARCH_WORD] = {"", NULL},
+        [SEARCH_SUBJECT] = {"subject : ", NULL},
+        [SEARCH_FROM] = {"sender : ", NULL},
+        [SEARCH_TO] = {"recipients : ", NULL},
+        [SEARCH_ATTACHMENT] = {"attached : ", attached_some},
+        [SEARCH_NO_ATTACHMENT] = {"attached : ", attached_none},
+        [SEARCH_UNKNOWN_ATTACHMENT] = {"attached : ", attached_unknown},
+    };
+    const char *word = kinds[term->kind].word;
+    strbuf_appendf(text, "%s\"%s\"%s", kinds[term->kind].column, word != NULL ? word : term->text,
+                   word != NULL || term->is_quoted ? "" : "*");
+}
+
+/* NULL: no memory. */
 static char *match_expression(const struct search_query *query)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(MATCH_MAX_BYTES);
     for (size_t i = 0; i < query->len; i++) {
         const struct search_term *term = &query->terms[i];
-        if (term->kind == SEARCH_WORD || term->kind == SEARCH_PHRASE)
-            strbuf_appendf(&text, "%s\"%s\"%s", text.len > 0 ? " AND " : "", term->text,
-                           term->kind == SEARCH_WORD ? "*" : "");
+        bool goes_on = i + 1 < query->len && query->terms[i + 1].is_alternative;
+        strbuf_appendf(&text, "%s", i == 0 ? "(" : term->is_alternative ? " OR " : " AND (");
+        append_term(&text, term);
+        strbuf_appendf(&text, "%s", goes_on ? "" : ")");
     }
     return strbuf_take(&text, NULL);
 }
 
 struct finding {
-    const struct search_query *query;
     search_hit_sink sink;
     search_stop stop;
     void *context;
@@ -463,38 +491,33 @@ static int step_through(struct finding *finding, sqlite3_stmt *statement)
     while ((more = query_step(statement)) > 0) {
         const char *inbox_id = (const char *)sqlite3_column_text(statement, 0);
         const char *key = (const char *)sqlite3_column_text(statement, 1);
-        const char *sender = (const char *)sqlite3_column_text(statement, 2);
-        if (inbox_id == NULL || key == NULL || sender == NULL)
+        if (inbox_id == NULL || key == NULL)
             return sqlite3_errcode(sqlite3_db_handle(statement)) == SQLITE_NOMEM ? -ENOMEM : -EUCLEAN;
-        if (search_query_accepts(finding->query, SEARCH_FROM, sender) &&
-            !finding->sink(finding->context, inbox_id, key))
+        if (!finding->sink(finding->context, inbox_id, key))
             return 0;
     }
     return more;
 }
 
-static int find_with(sqlite3 *db, struct finding *finding)
+static int find_with(sqlite3 *db, struct finding *finding, const struct search_query *query)
 {
-    static const char by_text[] = "SELECT e.inbox, e.key, e.sender FROM texts AS t JOIN emails AS e"
-                                  " ON e.id = t.rowid WHERE texts MATCH ? ORDER BY e.date_ms DESC, e.id DESC";
-    static const char all[] = "SELECT inbox, key, sender FROM emails ORDER BY date_ms DESC, id DESC";
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    bool has_words =
-        search_query_has(finding->query, SEARCH_WORD) || search_query_has(finding->query, SEARCH_PHRASE);
-    _cleanup_free_ char *expression = has_words ? match_expression(finding->query) : NULL;
-    if (has_words && expression == NULL)
+    _cleanup_free_ char *expression = match_expression(query);
+    if (expression == NULL)
         return -ENOMEM;
-    int error = has_words ? query_prepare(db, &statement, by_text, "s", expression)
-                          : query_prepare(db, &statement, all, "");
+    int error = query_prepare(db, &statement,
+                              "SELECT e.inbox, e.key FROM texts AS t JOIN emails AS e ON e.id = t.rowid"
+                              " WHERE texts MATCH ? ORDER BY e.date_ms DESC, e.id DESC",
+                              "s", expression);
     return error != 0 ? error : step_through(finding, statement);
 }
 
 static int find_in(sqlite3 *db, const struct search_query *query, search_hit_sink sink, search_stop stop,
                    void *context)
 {
-    struct finding finding = {.query = query, .sink = sink, .stop = stop, .context = context};
+    struct finding finding = {.sink = sink, .stop = stop, .context = context};
     sqlite3_progress_handler(db, STEPS_BETWEEN_LOOKS, look_whether_to_stop, &finding);
-    int error = find_with(db, &finding);
+    int error = find_with(db, &finding, query);
     sqlite3_progress_handler(db, 0, NULL, NULL);
     return error;
 }

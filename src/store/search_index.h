@@ -55,9 +55,15 @@ struct search_entry {
     size_t json_len;
 };
 int search_index_put(struct search_index *index, const struct search_entry *entry, int64_t pass);
-/* Its body; -ENOENT: the email is not in the index. */
-int search_index_put_body(struct search_index *index, const char *inbox_id, const char *key, const char *text,
-                          size_t len);
+
+/* Its content, where that is not known yet; -ENOENT: the email is not in the index. */
+struct search_content {
+    bool has_attachment;
+    const char *text;
+    size_t len;
+};
+int search_index_put_content(struct search_index *index, const char *inbox_id, const char *key,
+                             const struct search_content *content);
 int search_index_remove(struct search_index *index, const char *inbox_id, const char *key);
 /* Removes what `pass` did not meet. */
 int search_index_remove_others(struct search_index *index, int64_t pass);
@@ -72,8 +78,9 @@ typedef bool (*search_hit_sink)(void *context, const char *inbox_id, const char 
 /* Looks at this from time to time; true: give up. */
 typedef bool (*search_stop)(void *context);
 
-/* Finds what has all words and phrases of the query and a sender that it accepts, newest first; `in:` is the
- * sink's business. From any thread. 0, -EINTR (stopped), -errno. */
+/* Finds what meets one term of each group of the query, newest first. There is at least one term, none of
+ * them is a fact, and whether one is negated is the sink's business. From any thread. 0, -EINTR (stopped),
+ * -errno. */
 int search_index_find(struct search_index *index, const struct search_query *query, search_hit_sink sink,
                       search_stop stop, void *context);
 

@@ -217,8 +217,8 @@ struct store_search {
 };
 
 /* Looks for what `text` says (mail/search_query.h), at the service and in the local index (waits for both, 10
- * s at most; past that, for what there is by then). 0, -EINVAL (nothing to look for), -EILSEQ, -EMSGSIZE,
- * -EINTR, -ENOMEM. */
+ * s at most; past that, for what there is by then). 0, -EINTR, or what search_query_parse()
+ * says. */
 int store_search(struct store *store, const char *text, struct cancel *cancel, struct store_search *ret);
 void store_search_release(struct store_search *search);
 

@@ -95,6 +95,8 @@ static const char *readme_text(void)
            "  ls inboxes/ADDRESS/.invalid       what rules or checks held back; mv it out to mark it valid\n"
            "  ls 'search/WORDS from:NAME'       mail with these words, in all inboxes; also \"a phrase\", "
            "in:INBOX\n"
+           "                                    subject: to: after:7d before:2026-11 has:attachment -WORD, "
+           "A OR B\n"
            "  neomutt -f maildir/ADDRESS        every inbox as a Maildir, for mail programs\n"
            "  echo sync > ctl                   look for new mail now (`sync ADDRESS`: in one inbox)\n"
            "\n"

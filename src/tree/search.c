@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
@@ -24,6 +25,7 @@
 #include "mail/json_writer.h"
 #include "mail/search_query.h"
 #include "outbox/writer_fate.h"
+#include "tree/events.h"
 #include "tree/node.h"
 
 enum {
@@ -325,25 +327,52 @@ static void release_search(struct tree *tree)
     free(queries);
 }
 
-/* What desktops, shells and their prompts look for in every folder. */
+/* What desktops, shells, builders and git look for in every folder. */
 static bool is_asked_by_programs(const char *name)
 {
     static const char *const names[] = {"autorun.inf", "desktop.ini", "Desktop.ini", "Thumbs.db",
                                         "lost+found",  "CVS",         "RCS",         "SCCS",
-                                        "BDMV",        "VIDEO_TS"};
+                                        "BDMV",        "VIDEO_TS",    "HEAD",        "Makefile",
+                                        "makefile",    "GNUmakefile", "Dockerfile",  "node_modules"};
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (strcmp(name, names[i]) == 0)
             return true;
     return name[0] == '.';
 }
 
-static bool is_query(const char *name)
+/* One word that ends as files do that this mount and programs keep, not as hosts and attachments. In quotes
+ * it is a query. */
+static bool is_file_name(const char *name)
+{
+    static const char *const ends[] = {".txt",  ".md",  ".eml",  ".json", ".jsonl", ".html", ".htm",
+                                       ".c",    ".h",   ".py",   ".js",   ".ts",    ".sh",   ".cfg",
+                                       ".conf", ".ini", ".lock", ".log",  ".xml",   ".toml", ".yaml",
+                                       ".yml",  ".mod", ".tmp",  ".bak",  ".swp"};
+    const char *end = strrchr(name, '.');
+    bool is_word = name[strcspn(name, " \t\":@")] == '\0';
+    for (size_t i = 0; is_word && end != NULL && i < ARRAY_LEN(ends); i++)
+        if (strcasecmp(end, ends[i]) == 0)
+            return true;
+    return false;
+}
+
+/* -ENOENT: it is none. -EINVAL: it would be misunderstood, and the user is told how. */
+static int check_query(struct tree *tree, const char *name)
 {
     struct search_query query;
-    if (is_asked_by_programs(name) || search_query_parse(name, &query) != 0)
-        return false;
-    search_query_release(&query);
-    return true;
+    _cleanup_free_ char *reason = NULL;
+    _cleanup_free_ char *path = NULL;
+    if (is_asked_by_programs(name) || is_file_name(name))
+        return -ENOENT;
+    int error = search_query_parse(name, clock_realtime_ms(tree->clock), &query, &reason);
+    if (error == 0)
+        search_query_release(&query);
+    if (error != -EINVAL)
+        return error == 0 || error == -ENOMEM ? error : -ENOENT;
+    if (asprintf(&path, "search/%s", name) < 0)
+        path = NULL;
+    events_report(tree, EVENT_REFUSED, path, reason);
+    return error;
 }
 
 static void fill(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t size, int64_t changed_ms,
@@ -366,8 +395,9 @@ static int lookup_query(struct tree *tree, const struct tree_caller *caller, uin
     (void)parent;
     if (strlen(name) > NAME_MAX)
         return -ENAMETOOLONG;
-    if (!is_query(name))
-        return -ENOENT;
+    int error = check_query(tree, name);
+    if (error != 0)
+        return error;
     pthread_mutex_lock(&queries->lock);
     struct query *query = query_table_find_text(&queries->table, name);
     if (query == NULL)

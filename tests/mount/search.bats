@@ -75,6 +75,46 @@ requests() {
   finds "in:alice" "holidays lunch welcome-to-your-inbox"
 }
 
+@test "operators mean the same to the service's hits and to the local index" {
+  start_with_mail
+  # Only the service knows bodies.
+  finds "invoice -november" "lunch"
+  finds "subject:invoice" "invoice-for-october"
+  finds "nothing OR sum in:bob" "invoice-for-october"
+  finds "nothing OR sum" "holidays invoice-for-october"
+  finds "invoice after:7d" "invoice-for-october lunch"
+  finds "invoice before:2020" ""
+  finds "after:7d in:bob" "invoice-for-october"
+  finds "to:alice -from:bob" "welcome-to-your-inbox"
+  stop_service
+  finds "after:7d -invoice in:alice" "holidays lunch welcome-to-your-inbox"
+  finds "-october in:bob" ""
+}
+
+@test "an operator that nobody knows is refused, in words" {
+  start_with_mail
+  expect EINVAL truncate "$MOUNT/search/invoice is:unread" 0
+  grep -q '"path":"search/invoice is:unread".*is: is no operator' "$MOUNT/events.jsonl"
+  expect EINVAL truncate "$MOUNT/search/after:yesterday" 0
+  finds '"is:unread" OR invoice' "invoice-for-october lunch"
+  finds "Re:invoice OR 12:30 OR lunch" "lunch"
+}
+
+@test "has:attachment knows what was read here, and says so" {
+  start_two_inboxes
+  printf 'From: %s\nTo: %s\nSubject: %s\nAttach: %s\n\nx\n' "$ALICE" "$BOB" Report report.pdf >"$MOUNT/drafts/report"
+  echo pdf >"$MOUNT/attachments/report.pdf"
+  mv "$MOUNT/drafts/report" "$MOUNT/outbox/"
+  sync "$MOUNT/outbox"
+  refresh
+  wait_for_probes
+  ls "$MOUNT/search/has:attachment in:bob" >/dev/null
+  holds "$MOUNT/search/has:attachment in:bob/.search.json" '.found == 0 and .truncated'
+  wait_until 20 cat "$MOUNT/inboxes/$BOB/"*_report_*/body.txt
+  finds "report has:attachment" report
+  finds "-has:attachment report" ""
+}
+
 @test "the folder says what was asked, and whether the service answered" {
   start_with_mail
   wait_until 30 answer_is_whole invoice
@@ -181,7 +221,7 @@ missing_from_list() { # QUERY
   local name before
   start_with_mail
   before=$(requests)
-  for name in .git .hidden .directory Thumbs.db desktop.ini autorun.inf lost+found '***' '-' '~' '""'; do
+  for name in .git .hidden .directory Thumbs.db desktop.ini autorun.inf lost+found Makefile body.txt README.md '***' '-' '~' '""'; do
     missing "$MOUNT/search/$name"
   done
   expect ENOENT truncate "$MOUNT/search/lunch/.git" 0

@@ -13,96 +13,231 @@
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
+#include "mail/date.h"
 #include "mail/search_query.h"
 
-/* "w:invoice p:due on f:bob i:alice" */
+static const int64_t now_ms = INT64_C(1795168800000); /* 2026-11-20T10:00:00Z */
+
+/* "invoice* -"due on" (from:bob | subject:x*) after:2026-11-13T10:00:00.000Z" */
 static char *describe(const struct search_query *query)
 {
-    static const char letters[] = {
-        [SEARCH_WORD] = 'w', [SEARCH_PHRASE] = 'p', [SEARCH_FROM] = 'f', [SEARCH_IN] = 'i'};
+    static const char *const names[] = {
+        [SEARCH_WORD] = "",  [SEARCH_SUBJECT] = "subject:", [SEARCH_FROM] = "from:",
+        [SEARCH_TO] = "to:", [SEARCH_ATTACHMENT] = "has",   [SEARCH_NO_ATTACHMENT] = "has-not",
+        [SEARCH_IN] = "in:", [SEARCH_AFTER] = "after:",     [SEARCH_BEFORE] = "before:"};
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1 << 16);
-    for (size_t i = 0; i < query->len; i++)
-        strbuf_appendf(&text, "%s%c:%s", i > 0 ? " " : "", letters[query->terms[i].kind],
-                       query->terms[i].text);
+    for (size_t i = 0; i < query->len; i++) {
+        const struct search_term *term = &query->terms[i];
+        bool is_date = term->kind == SEARCH_AFTER || term->kind == SEARCH_BEFORE;
+        char date[32] = "";
+        if (is_date)
+            date_format(term->date_ms, date);
+        strbuf_appendf(&text, "%s%s%s%s%s%s",
+                       i == 0                 ? ""
+                       : term->is_alternative ? " | "
+                                              : " ",
+                       term->is_negated ? "-" : "", names[term->kind], term->is_quoted ? "'" : "",
+                       term->text != NULL ? term->text : date, term->is_quoted ? "'" : "");
+    }
     return strbuf_take(&text, NULL);
 }
 
-static void queries_are_taken_apart(void **state)
+static int parse(const char *text, struct search_query *ret_query)
 {
-    static const struct {
-        const char *text;
-        const char *terms;
-    } rows[] = {
-        {"invoice", "w:invoice"},
-        {"  two \t words ", "w:two w:words"},
-        {"\"as it stands\" word", "p:as it stands w:word"},
-        {"from:Bob IN:Alice x", "f:bob i:alice w:x"},
-        {"from:\"Bob Smith\"x", "f:bob smith w:x"},
-        {"from:", "w:from:"},
-        {"from: bob", "w:from: w:bob"},
-        {"from:\"", NULL},
-        {"\"never closed", "p:never closed"},
-        {"say\"what\"now", "w:say p:what w:now"},
-        {"re:from:bob", "w:re:from:bob"},
-        {"ÄRGER", "w:ÄRGER"},
-        {"in:ÄRGER", "i:a\xcc\x88rger"},
-        {"foo* NEAR(a b) -x OR ^y {subject}:z", "w:foo* w:NEAR(a w:b) w:-x w:OR w:^y w:{subject}:z"},
-        {"it's; DROP TABLE emails;--", "w:it's; w:DROP w:TABLE w:emails;--"},
-        {"invoice -- !!", "w:invoice"},
-    };
-    (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+    _cleanup_free_ char *reason = NULL;
+    int error = search_query_parse(text, now_ms, ret_query, &reason);
+    assert_int_equal(error == -EINVAL, reason != NULL);
+    return error;
+}
+
+struct row {
+    const char *text;
+    const char *terms; /* NULL: refused, in words */
+};
+
+static void assert_rows(const struct row *rows, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
         struct search_query query;
-        int error = search_query_parse(rows[i].text, &query);
-        if (rows[i].terms == NULL) {
-            assert_int_equal(error, -EINVAL);
+        int error = parse(rows[i].text, &query);
+        assert_int_equal(error, rows[i].terms == NULL ? -EINVAL : 0);
+        if (error != 0)
             continue;
-        }
-        assert_int_equal(error, 0);
         _cleanup_free_ char *terms = describe(&query);
         assert_string_equal(terms, rows[i].terms);
         search_query_release(&query);
     }
 }
 
-static void a_query_that_looks_for_nothing_is_refused(void **state)
+static void queries_are_taken_apart(void **state)
 {
-    static const char *const nothing[] = {"", " ", "\"\"", "***", "-", "~", "\"\" \"", "from:\"\"", "(){}"};
+    static const struct row rows[] = {
+        {"invoice", "invoice"},
+        {"  two \t words ", "two words"},
+        {"\"as it stands\" word", "'as it stands' word"},
+        {"from:Bob IN:Alice x", "from:Bob in:alice x"},
+        {"from:\"Bob Smith\"x", "from:'Bob Smith' x"},
+        {"Subject:dinner to:carol", "subject:dinner to:carol"},
+        {"\"never closed", "'never closed'"},
+        {"say\"what\"now", "say 'what' now"},
+        {"\u00c4RGER", "\u00c4RGER"},
+        {"in:\u00c4RGER", "in:a\u0308rger"},
+        {"it's; DROP TABLE emails;--", "it's; DROP TABLE emails;--"},
+        {"invoice -- !!", "invoice"},
+        {"invoice AND due", "invoice due"},
+        {"has:attachment -has:attachments", "has has-not"},
+    };
+    (void)state;
+    assert_rows(rows, ARRAY_LEN(rows));
+}
+
+static void a_minus_stands_before_what_is_not_wanted(void **state)
+{
+    static const struct row rows[] = {
+        {"invoice -code", "invoice -code"},
+        {"-from:bob -\"two words\" -in:alice", "-from:bob -'two words' -in:alice"},
+        {"-\u00e4rger", "-\u00e4rger"},
+        {"e-mail a - b --force", "e-mail a b --force"},
+        {"NOT code", NULL},
+        {"\"NOT\" code", "'NOT' code"},
+        {"invoice OR -code", NULL},
+        {"-code OR invoice", NULL},
+    };
+    (void)state;
+    assert_rows(rows, ARRAY_LEN(rows));
+}
+
+static void or_binds_closer_than_a_blank(void **state)
+{
+    static const struct row rows[] = {
+        {"a OR b", "a | b"},
+        {"a b OR c OR d e", "a b | c | d e"},
+        {"subject:a OR \"b c\" OR has:attachment", "subject:a | 'b c' | has"},
+        {"in:alice OR after:7d", "in:alice | after:2026-11-13T10:00:00.000Z"},
+        {"or Or \"OR\"", "or Or 'OR'"},
+        {"OR a", NULL},
+        {"a OR", NULL},
+        {"a OR OR b", NULL},
+        {"a OR in:alice", NULL},
+        {"after:7d OR a", NULL},
+        {"(a OR b) c", NULL},
+        {"(a) b", "(a) b"},
+    };
+    (void)state;
+    assert_rows(rows, ARRAY_LEN(rows));
+}
+
+static void dates_are_beginnings_or_ages(void **state)
+{
+    static const struct row rows[] = {
+        {"after:2026-11-20", "after:2026-11-20T00:00:00.000Z"},
+        {"before:2026-11", "before:2026-11-01T00:00:00.000Z"},
+        {"after:2026", "after:2026-01-01T00:00:00.000Z"},
+        {"-after:2w", "-after:2026-11-06T10:00:00.000Z"},
+        {"before:1D after:2y after:3m",
+         "before:2026-11-19T10:00:00.000Z after:2024-11-20T10:00:00.000Z after:2026-08-22T10:00:00.000Z"},
+        {"after:99999y", "after:0000-01-01T00:00:00.000Z"},
+        {"after:yesterday", NULL},
+        {"after:2026-13", NULL},
+        {"after:2026-11-31", NULL},
+        {"after:26-11-20", NULL},
+        {"after:7", NULL},
+        {"after:7x", NULL},
+        {"after:100000d", NULL},
+        {"after:-7d", NULL},
+        {"after:7dd", NULL},
+    };
+    (void)state;
+    assert_rows(rows, ARRAY_LEN(rows));
+}
+
+static void an_operator_that_nobody_knows_is_refused_and_other_colons_are_text(void **state)
+{
+    static const struct row rows[] = {
+        {"is:unread", NULL},
+        {"newer_than:7d x", NULL},
+        {"-label:work", NULL},
+        {"filename:\"a b\"", NULL},
+        {"has:star", NULL},
+        {"from:", NULL},
+        {"from: bob", NULL},
+        {"from:\"\"", NULL},
+        {"subject:-", NULL},
+        {"\"is:unread\"", "'is:unread'"},
+        {"12:30", "12:30"},
+        {"Re: dinner", "Re: dinner"},
+        {"re:from:bob", "re:from:bob"},
+        {"AW:Termin", "AW:Termin"},
+        {"std::string fe80::1 c:x", "std::string fe80::1 c:x"},
+        {"mail.example.com:25 {subject}:z ^y", "mail.example.com:25 {subject}:z ^y"},
+        {"this-is-no-operator-at-all:x", "this-is-no-operator-at-all:x"},
+        {"\u4f1a\u8b70:x", "\u4f1a\u8b70:x"},
+    };
+    (void)state;
+    assert_rows(rows, ARRAY_LEN(rows));
+}
+
+static void a_query_that_looks_for_nothing_is_none(void **state)
+{
+    static const char *const nothing[] = {"", " ", "\"\"", "***", "-", "~", "\"\" \"", "(){}", "AND"};
     struct search_query query;
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(nothing); i++)
-        assert_int_equal(search_query_parse(nothing[i], &query), -EINVAL);
-    assert_int_equal(search_query_parse("caf\xe9", &query), -EILSEQ);
+        assert_int_equal(parse(nothing[i], &query), -ENOENT);
+    assert_int_equal(parse("caf\xe9", &query), -EILSEQ);
 }
 
-static void long_queries_are_bounded(void **state)
+static void long_queries_are_refused(void **state)
 {
     struct search_query query;
     char text[SEARCH_QUERY_MAX_BYTES + 2];
     (void)state;
     memset(text, 'a', sizeof(text));
     text[SEARCH_QUERY_MAX_BYTES + 1] = '\0';
-    assert_int_equal(search_query_parse(text, &query), -EMSGSIZE);
+    assert_int_equal(parse(text, &query), -EMSGSIZE);
     for (size_t i = 1; i < SEARCH_QUERY_MAX_BYTES; i += 2)
         text[i] = ' ';
-    text[SEARCH_QUERY_MAX_BYTES] = '\0';
-    assert_int_equal(search_query_parse(text, &query), 0);
+    text[2 * SEARCH_TERMS_MAX + 1] = '\0';
+    assert_int_equal(parse(text, &query), -EINVAL);
+    text[2 * SEARCH_TERMS_MAX] = '\0';
+    assert_int_equal(parse(text, &query), 0);
     assert_int_equal(query.len, SEARCH_TERMS_MAX);
     search_query_release(&query);
 }
 
-static void every_narrowing_term_has_to_be_met(void **state)
+static void every_group_of_facts_has_to_be_met(void **state)
 {
-    struct search_query query;
+    static const struct {
+        const char *query;
+        bool is_met; /* on the 15th in alice@inbox.example */
+    } rows[] = {
+        {"x", true},
+        {"x in:ALICE", true},
+        {"in:bob", false},
+        {"in:alice in:example", true},
+        {"in:alice in:bob", false},
+        {"in:alice OR in:bob", true},
+        {"-in:bob", true},
+        {"-in:alice", false},
+        {"after:2026-11-15", true},
+        {"after:2026-11-16", false},
+        {"before:2026-11-15", false},
+        {"before:2026-11-16 after:2026", true},
+        {"after:7d", true},
+        {"after:4d", false},
+        {"-after:4d in:alice", true},
+        {"after:4d OR in:alice", true},
+        {"after:4d OR in:bob", false},
+    };
+    int64_t date_ms;
     (void)state;
-    assert_int_equal(search_query_parse("x from:bob from:\"Example\"", &query), 0);
-    _cleanup_free_ char *bob = search_fold("Bob <BOB@Example.com>");
-    assert_true(search_query_accepts(&query, SEARCH_FROM, bob));
-    assert_false(search_query_accepts(&query, SEARCH_FROM, "bob@elsewhere.org"));
-    assert_true(search_query_accepts(&query, SEARCH_IN, "anything"));
-    assert_true(search_query_has(&query, SEARCH_FROM));
-    assert_false(search_query_has(&query, SEARCH_IN));
-    search_query_release(&query);
+    assert_int_equal(date_parse("2026-11-15T00:00:00Z", &date_ms), 0);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct search_query query;
+        assert_int_equal(parse(rows[i].query, &query), 0);
+        assert_int_equal(search_query_accepts(&query, "alice@inbox.example", date_ms), rows[i].is_met);
+        search_query_release(&query);
+    }
 }
 
 static void text_is_folded_by_what_its_letters_are(void **state)
@@ -128,19 +263,21 @@ static void a_record_shows_its_subject_and_everybody(void **state)
 {
     static const char json[] = "{\"subject\": \"Hello\", \"from_address\": {\"address\": \"B@x.example\", "
                                "\"name\": \"Bob\"}, \"to_addresses\": [{\"address\": \"a@x.example\", "
-                               "\"name\": null}, \"c@x.example\", 7, null], \"cc_addresses\": \"none\"}";
+                               "\"name\": null}, \"c@x.example\", 7, null], \"cc_addresses\": \"none\", "
+                               "\"reply_to_addresses\": [\"d@x.example\"]}";
     struct search_record record;
     (void)state;
     assert_int_equal(search_record_read(json, strlen(json), &record), 0);
     assert_string_equal(record.subject, "Hello");
-    assert_string_equal(record.sender, "bob b@x.example\n");
-    assert_string_equal(record.people, "Bob B@x.example\na@x.example\nc@x.example\nnone\n");
+    assert_string_equal(record.sender, "Bob B@x.example\n");
+    assert_string_equal(record.recipients, "a@x.example\nc@x.example\nnone\n");
+    assert_string_equal(record.reply_to, "d@x.example\n");
     search_record_release(&record);
 
     assert_int_equal(search_record_read("{\"subject\": 4}", 14, &record), 0);
     assert_string_equal(record.subject, "");
     assert_string_equal(record.sender, "");
-    assert_string_equal(record.people, "");
+    assert_string_equal(record.recipients, "");
     search_record_release(&record);
     assert_int_equal(search_record_read("[1]", 3, &record), -EBADMSG);
 }
@@ -159,8 +296,8 @@ static void other_fields_are_passed_over_whatever_they_hold(void **state)
     (void)state;
     assert_int_equal(search_record_read(json, strlen(json), &record), 0);
     assert_string_equal(record.subject, "1 \u4f1a\n2");
-    assert_string_equal(record.sender, "a \"b\" a\u0308 ");
-    assert_string_equal(record.people, "A \"B\" \u00c4 n t\n");
+    assert_string_equal(record.sender, "A \"B\" \u00c4 ");
+    assert_string_equal(record.recipients, "n t\n");
     search_record_release(&record);
 }
 
@@ -212,7 +349,7 @@ static void crowds_are_cut_short(void **state)
     strcpy(end, "{}]}");
     assert_int_equal(search_record_read(json, strlen(json), &record), 0);
     assert_string_equal(record.subject, "party");
-    assert_true(strlen(record.people) > 200 * 1024 && strlen(record.people) <= 256 * 1024);
+    assert_true(strlen(record.recipients) > 200 * 1024 && strlen(record.recipients) <= 256 * 1024);
     search_record_release(&record);
 }
 
@@ -220,9 +357,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(queries_are_taken_apart),
-        cmocka_unit_test(a_query_that_looks_for_nothing_is_refused),
-        cmocka_unit_test(long_queries_are_bounded),
-        cmocka_unit_test(every_narrowing_term_has_to_be_met),
+        cmocka_unit_test(a_minus_stands_before_what_is_not_wanted),
+        cmocka_unit_test(or_binds_closer_than_a_blank),
+        cmocka_unit_test(dates_are_beginnings_or_ages),
+        cmocka_unit_test(an_operator_that_nobody_knows_is_refused_and_other_colons_are_text),
+        cmocka_unit_test(a_query_that_looks_for_nothing_is_none),
+        cmocka_unit_test(long_queries_are_refused),
+        cmocka_unit_test(every_group_of_facts_has_to_be_met),
         cmocka_unit_test(text_is_folded_by_what_its_letters_are),
         cmocka_unit_test(a_record_shows_its_subject_and_everybody),
         cmocka_unit_test(other_fields_are_passed_over_whatever_they_hold),

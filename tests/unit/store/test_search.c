@@ -136,6 +136,57 @@ static void the_service_is_asked_of_the_one_inbox_that_is_named(void **state)
     assert_string_equal("in-3", record.text);
 }
 
+/* By the service, which finds within words, and without it. */
+static void operators_mean_the_same_whoever_finds(void **state)
+{
+    struct store_world *world = *state;
+    static const struct {
+        const char *query;
+        const char *found;
+    } rows[] = {
+        {"invoice -october", "b1"},
+        {"-invoice", "a2"},
+        {"-from:shop", "a2"},
+        {"-in:bob", "a2 a1"},
+        {"october OR lunch", "a2 a1"},
+        {"invoice october OR november", "b1 a1"},
+        {"invoice november OR from:zoe", "b1"},
+        {"subject:invoice", "b1 a1"},
+        {"subject:shop", ""},
+        {"subject:lunch OR subject:november", "b1 a2"},
+        {"invoice subject:october", "a1"},
+        {"to:shop invoice", ""},
+        {"after:2026-11-02", "b1 a2"},
+        {"after:2026-11-02 before:2026-11-03", "a2"},
+        {"invoice before:2026-11-02", "a1"},
+        {"invoice after:2026-11-02", "b1"},
+        {"after:2026-12", ""},
+        {"before:2027 -lunch in:alice", "a1"},
+    };
+    for (size_t pass = 0; pass < 2; pass++) {
+        fake_service_set_reachable(world->fake, pass == 0);
+        await_index(world);
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+            assert_found(world, rows[i].query, rows[i].found);
+    }
+}
+
+/* The body is not known here. */
+static void what_only_the_service_finds_is_filtered_too(void **state)
+{
+    struct store_world *world = *state;
+    await_index(world);
+    assert_found(world, "nvoice -ctober", "b1");
+    assert_found(world, "invoice -ctober", "b1");
+    assert_found(world, "-nvoice", "a2");
+    assert_found(world, "nvoice after:2026-11-02", "b1");
+    assert_found(world, "nvoice subject:october", "a1");
+    assert_found(world, "nvoice -subject:october", "b1");
+    assert_found(world, "ctober OR unch", "a2 a1");
+    assert_found(world, "nvoice unch OR from:shop", "b1 a1");
+    assert_found(world, "nvoice has:attachment", "");
+}
+
 static void without_the_service_the_index_answers(void **state)
 {
     struct store_world *world = *state;
@@ -220,14 +271,16 @@ static void mail_that_is_gone_is_not_found(void **state)
     fake_service_remove_email(world->fake, "a1");
     assert_int_equal(world_sync(world), 0);
     assert_found(world, "invoice", "b1");
+    assert_found(world, "after:2020", "b1 a2");
 }
 
 static void nothing_to_look_for_is_an_error(void **state)
 {
     struct store_world *world = *state;
     struct store_search found;
-    assert_int_equal(store_search(world->store, "***", NULL, &found), -EINVAL);
+    assert_int_equal(store_search(world->store, "***", NULL, &found), -ENOENT);
     assert_int_equal(store_search(world->store, "\xff", NULL, &found), -EILSEQ);
+    assert_int_equal(store_search(world->store, "is:unread", NULL, &found), -EINVAL);
 }
 
 static void read_content(struct store_world *world, const char *query)
@@ -273,6 +326,30 @@ static void what_was_read_right_before_the_end_is_found_by_the_next_mount(void *
     fake_service_set_reachable(world->fake, false);
     assert_found(world, "walrus", "a2");
     assert_found(world, "invoice", "b1 a1");
+}
+
+static void an_attachment_is_known_of_what_was_read(void **state)
+{
+    struct store_world *world = *state;
+    give_walrus(world);
+    fake_service_set_content(
+        world->fake, "a1",
+        "{\"id\": \"a1\", \"inbox_id\": \"in-1\", \"subject\": \"invoice of october\", \"plain_text\": "
+        "\"Pay.\", "
+        "\"html\": null, \"prompt\": \"\", \"thread_prompt\": \"\", \"attachments\": []}");
+    await_index(world);
+    assert_found(world, "has:attachment", "");
+    assert_true(is_cut_short(world, "has:attachment"));
+    read_content(world, "from:zoe");
+    read_content(world, "subject:october");
+    assert_found(world, "has:attachment", "a2");
+    assert_found(world, "lunch has:attachment", "a2");
+    assert_found(world, "-has:attachment", "a1");
+    assert_found(world, "-has:attachment october", "a1");
+    /* b1 may have one. */
+    assert_true(is_cut_short(world, "has:attachment"));
+    assert_false(is_cut_short(world, "has:attachment in:alice"));
+    assert_false(is_cut_short(world, "has:attachment before:2026-11-03"));
 }
 
 struct waiting_search {
@@ -467,6 +544,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_service_finds_what_is_not_known_here, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_service_is_asked_of_the_one_inbox_that_is_named, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(operators_mean_the_same_whoever_finds, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_only_the_service_finds_is_filtered_too, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_attachment_is_known_of_what_was_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(without_the_service_the_index_answers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_core_server_is_never_asked_to_search, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_service_that_refuses_to_search_is_not_asked_again, set_up,

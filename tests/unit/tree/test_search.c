@@ -64,6 +64,32 @@ static void a_query_is_the_same_folder_until_it_is_removed(void **state)
     assert_true(look_up(fixture, 1) > second);
 }
 
+static void what_would_be_misunderstood_is_refused_in_words(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    uint64_t search = fixture_ino(fixture, "search");
+    assert_int_equal(tree_lookup(fixture->tree, NULL, search, "is:unread hello", &entry), -EINVAL);
+    _cleanup_free_ char *events = fixture_read(fixture, "events.jsonl");
+    assert_non_null(strstr(events, "\"refused\""));
+    assert_non_null(strstr(events, "\"search/is:unread hello\""));
+    assert_non_null(strstr(events, "is: is no operator"));
+}
+
+static void names_of_files_are_no_queries(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    static const char *const files[] = {"Makefile", "body.txt", "README.md", "package.json", "HEAD", ".git"};
+    static const char *const queries[] = {
+        "\"body.txt\"", "body.txt figures", "example.com", "bob@example.md", "figures.pdf", "make", "head"};
+    struct tree_entry entry;
+    uint64_t search = fixture_ino(fixture, "search");
+    for (size_t i = 0; i < ARRAY_LEN(files); i++)
+        assert_int_equal(tree_lookup(fixture->tree, NULL, search, files[i], &entry), -ENOENT);
+    for (size_t i = 0; i < ARRAY_LEN(queries); i++)
+        assert_int_equal(tree_lookup(fixture->tree, NULL, search, queries[i], &entry), 0);
+}
+
 static void names_are_bounded(void **state)
 {
     struct tree_fixture *fixture = *state;
@@ -263,6 +289,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_query_is_the_same_folder_until_it_is_removed, fixture_set_up,
                                         fixture_tear_down),
+        cmocka_unit_test_setup_teardown(what_would_be_misunderstood_is_refused_in_words, fixture_set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(names_of_files_are_no_queries, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(names_are_bounded, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(the_latest_that_were_asked_hold_what_was_found, fixture_set_up,
                                         fixture_tear_down),
