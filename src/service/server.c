@@ -23,8 +23,8 @@
 
 enum {
     CONNECTIONS_MAX = 128,
-    CONNECTIONS_SPARE = 64, /* taken while others make room; beyond, they wait to be accepted */
-    IDLE_S = 30,            /* between two bytes */
+    CONNECTIONS_SPARE = 384, /* taken while others make room; beyond, they are closed at once */
+    IDLE_S = 30,             /* between two bytes */
     DRAIN_MS = 10 * 1000,
     STACK_BYTES = 2 * 1024 * 1024, /* JSON and MIME nest, within their libraries' bounds */
 
@@ -611,11 +611,11 @@ DEFINE_CLEANUP_FREE(server)
 
 static int start_daemon(struct server *server, int listen_fd)
 {
-    /* With select() the library accepts nobody above its limit. With poll() (MHD_USE_POLL) it would accept
-     * all the same, and close the connection. */
+    /* Without MHD_USE_POLL the library calls select(), which cannot wait for descriptors above 1,023: in
+     * inboxfs a user's open files take these. */
     server->daemon = MHD_start_daemon(
-        MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ITC, 0, NULL, NULL,
-        on_request, server, MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+        MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC, 0, NULL,
+        NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned int)(CONNECTIONS_MAX + CONNECTIONS_SPARE), MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned int)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_MAX_BYTES,
         MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_NOTIFY_CONNECTION, on_connection,

@@ -3,13 +3,16 @@
  * HTTP itself: keys, methods, paths, content types, sizes, odd clients, many at once.
  */
 #include <dirent.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <strings.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
+#include "base/cleanup.h"
 #include "unit/service/service_fixture.h"
 
 #define JSON_TYPE "Content-Type: application/json\r\n"
@@ -441,6 +444,28 @@ static void half_requests_shut_nobody_out(void **state)
         close(held[i]);
 }
 
+/* Descriptors of the service, which select() cannot wait for where others have the first 1,024. */
+static void open_files_do_not_keep_connections_out(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlimit limit;
+    int files[1100];
+    assert_int_equal(0, getrlimit(RLIMIT_NOFILE, &limit));
+    const struct rlimit before = limit;
+    limit.rlim_cur = limit.rlim_max;
+    if (limit.rlim_max < 2 * ARRAY_LEN(files) || setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        skip();
+    for (size_t i = 0; i < ARRAY_LEN(files); i++)
+        files[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(200, status_with_key(fixture, fixture->key));
+    fixture_stop(fixture);
+    fixture_start(fixture, SERVICE_TIER_NONE);
+    assert_int_equal(200, status_with_key(fixture, fixture->key));
+    for (size_t i = 0; i < ARRAY_LEN(files); i++)
+        close(files[i]);
+    setrlimit(RLIMIT_NOFILE, &before);
+}
+
 static void a_refused_body_does_not_hide_the_answer(void **state)
 {
     const struct fixture *fixture = *state;
@@ -551,6 +576,7 @@ int main(void)
         SERVICE_TEST(a_body_as_long_as_the_limit_is_taken),
         SERVICE_TEST(what_is_given_up_on_takes_no_memory),
         SERVICE_TEST(half_requests_shut_nobody_out),
+        SERVICE_TEST(open_files_do_not_keep_connections_out),
         SERVICE_TEST(a_refused_body_does_not_hide_the_answer),
         SERVICE_TEST(a_chunked_body_is_bounded_too),
         SERVICE_TEST(garbage_is_survived),
