@@ -477,6 +477,8 @@ static void list_emails(struct mail_service *service, const struct email_query *
 {
     struct api_list_answer answer;
     list_records(api_service_of(service), API_PREFIX "/email", query, sink, context, cancel, &answer, ret);
+    if (ret->http_status == 404 && query->inbox_id == NULL) /* every service lists mail */
+        ret->is_foreign = true;
     *ret_count = answer.count;
 }
 
@@ -714,11 +716,14 @@ static void upsert_inbox(struct mail_service *service, const char *request, int6
 
 /* ---------------------------------------------------------------- POST /email/{id}/mark/{true|false} */
 
-/* The mark is set whatever the answer looks like: it only spares a look at the list. */
-static void read_marked(const struct strbuf *body, struct email_record *ret_record)
+/* The mark is set whatever JSON the answer is: a record only spares a look at the list. */
+static void read_marked(struct api_service *api, const struct strbuf *body, struct email_record *ret_record,
+                        struct service_result *ret)
 {
     struct email_record record;
-    if (email_record_from_text(strbuf_str(body), body->len, &record) == 0)
+    _cleanup_json_ json_t *value = NULL;
+    if (read_reply(api, body, no_json, &value, ret) &&
+        email_record_from_text(strbuf_str(body), body->len, &record) == 0)
         *ret_record = record;
 }
 
@@ -738,12 +743,10 @@ static void mark_email(struct mail_service *service, const char *email_id, bool 
         return;
     }
     post_json(api, target.data, "{}", timeout_ms, cancel, &body, ret);
-    if (ret->outcome == SERVICE_OK) {
-        server_profile_note_authenticated(&api->profile);
-        read_marked(&body, ret_record);
-    } else if (ret->http_status == 404) {
+    if (ret->outcome == SERVICE_OK)
+        read_marked(api, &body, ret_record, ret);
+    else if (ret->http_status == 404)
         ret->error = ENOENT;
-    }
 }
 
 /* ---------------------------------------------------------------- POST /email/add-attachment-to-pool */

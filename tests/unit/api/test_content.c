@@ -334,6 +334,12 @@ static void marks_answer_the_record(void **state)
     assert_string_equal(target_of(fixture, 1), "/api/v1/email/e-1/mark/false");
     service_result_release(&result);
 
+    push(fixture, 200, "<html>Welcome to the hotel</html>");
+    service->ops->mark_email(service, "e-1", false, 5000, NULL, &record, &result);
+    assert_int_equal(result.outcome, SERVICE_UNKNOWN);
+    assert_true(result.is_foreign);
+    service_result_release(&result);
+
     push(fixture, 404, "");
     service->ops->mark_email(service, "e-9", false, 5000, NULL, &record, &result);
     assert_int_equal(result.outcome, SERVICE_REJECTED);

@@ -91,6 +91,7 @@ static void an_answer_of_a_proxy_is_not_the_services_own(void **state)
         {500, "{\"detail\": \"boom\"}", false, SERVICE_UNKNOWN},
         {502, "<html>bad gateway</html>", true, SERVICE_UNKNOWN},
         {502, "", true, SERVICE_UNKNOWN},
+        {502, "{}", true, SERVICE_UNKNOWN},
         {503, "{\"detail\": \"busy\"}", false, SERVICE_RETRY},
         {503, "no server is available", true, SERVICE_RETRY},
         {504, "<html>gateway time-out</html>", true, SERVICE_UNKNOWN},
