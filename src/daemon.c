@@ -271,6 +271,12 @@ static void report_contact(void *context, bool is_reached)
         store_request_sync(daemon->store, NULL);
 }
 
+static bool is_contact_lost(void *context)
+{
+    const struct daemon *daemon = context;
+    return store_is_offline(daemon->store);
+}
+
 static struct tree_ownership ownership(const struct options *options)
 {
     return (struct tree_ownership){
@@ -329,7 +335,7 @@ static int open_outbox(struct daemon *daemon)
         .trusts_idempotency = daemon->options->trusts_idempotency || daemon->account.is_local,
         .daily_limit = daemon->options->daily_limit,
         .listener = tree_outbox_listener(daemon->tree),
-        .contact = {.asked = report_contact, .context = daemon},
+        .contact = {.asked = report_contact, .is_lost = is_contact_lost, .context = daemon},
         .events = tree_event_listener(daemon->tree),
     };
     char *reason = NULL;

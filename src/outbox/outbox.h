@@ -70,10 +70,13 @@ struct outbox_listener {
     void *context;
 };
 
-/* Called when the service was asked, from the thread that did it, with no lock held: whether it answered and
- * let the key in. Must not block. */
+/* What others know of the service, and what is found out here. Both may be NULL, are called with no lock
+ * held, and must not block. */
 struct contact_listener {
-    void (*asked)(void *context, bool is_reached); /* may be NULL */
+    /* The service was asked: whether it answered and let the key in. */
+    void (*asked)(void *context, bool is_reached);
+    /* Returns true while the last list could not be had: then nothing is sent before one can. */
+    bool (*is_lost)(void *context);
     void *context;
 };
 

@@ -371,8 +371,8 @@ static struct outbox *outbox_new(const struct outbox_config *config)
     outbox->config.default_from = config->default_from == NULL ? NULL : strdup(config->default_from);
     pthread_mutex_init(&outbox->lock, NULL);
     clock_condition_init(&outbox->changed);
-    suspension_init(&outbox->suspensions[ENVELOPE_MESSAGE]);
-    suspension_init(&outbox->suspensions[ENVELOPE_ATTACHMENT]);
+    suspension_init(&outbox->suspensions[ENVELOPE_MESSAGE], true);
+    suspension_init(&outbox->suspensions[ENVELOPE_ATTACHMENT], false);
     if (config->default_from != NULL && outbox->config.default_from == NULL) {
         outbox_free(outbox);
         return NULL;

@@ -32,7 +32,10 @@
 /* ================================================================ what an answer means */
 
 enum {
-    RETRY_AFTER_MAX_MS = 24 * 3600 * 1000
+    RETRY_AFTER_MAX_MS = 24 * 3600 * 1000,
+    HTTP_FORBIDDEN = 403,
+    HTTP_NOT_FOUND = 404,
+    HTTP_PROXY_LOGIN = 407,
 };
 
 static int ignore_email(void *context, struct email_record *record)
@@ -42,19 +45,33 @@ static int ignore_email(void *context, struct email_record *record)
     return 0;
 }
 
-/* True also when this cannot be found out: then the message waits, instead of failing. */
-static bool is_key_refused(struct outbox *outbox, struct item *item, struct cancel *cancel)
+/* Lists one email (waits for the network): every service does that, and none without the key. */
+static void ask_for_list(struct outbox *outbox, struct item *item, struct cancel *cancel,
+                         struct service_result *ret)
 {
     struct mail_service *service = outbox->config.service;
     struct email_query query = {.inbox_id = NULL, .limit = 1};
-    struct service_result result = {.retry_after_ms = -1};
     unsigned int count = 0;
+    *ret = (struct service_result){.retry_after_ms = -1};
     claim_lend(outbox, item);
-    service->ops->list_emails(service, &query, ignore_email, NULL, cancel, &count, &result);
+    service->ops->list_emails(service, &query, ignore_email, NULL, cancel, &count, ret);
     claim_take_back(outbox, item);
-    bool is_refused = result.outcome != SERVICE_OK;
-    service_result_release(&result);
-    return is_refused;
+}
+
+/* Whether the service itself has answered, and takes the key. */
+static bool shows_service(const struct service_result *list)
+{
+    return list->outcome == SERVICE_OK ||
+           (list->outcome == SERVICE_REJECTED && !list->is_foreign && list->http_status != 0);
+}
+
+static bool is_service_there(struct outbox *outbox, struct item *item, struct cancel *cancel)
+{
+    struct service_result list;
+    ask_for_list(outbox, item, cancel, &list);
+    bool is_there = shows_service(&list);
+    service_result_release(&list);
+    return is_there;
 }
 
 enum attempt_meaning {
@@ -63,33 +80,42 @@ enum attempt_meaning {
     ATTEMPT_UNDECIDED, /* neither; what becomes of the item follows from the outcome */
 };
 
+/* Nothing was sent, which is about this item, or about everything. */
+static bool is_refusal(const struct service_result *result)
+{
+    return result->outcome == SERVICE_REJECTED || result->outcome == SERVICE_ABSENT ||
+           result->http_status == HTTP_FORBIDDEN || result->http_status == HTTP_PROXY_LOGIN;
+}
+
+/* A refusal that is not the service's own, a 403 and a 404 may be about everything: then the item waits.
+ * Where a list can be had, they are about this item, which would else wait for ever and hold up all others.
+ */
 static enum attempt_meaning find_meaning(struct outbox *outbox, struct item *item,
                                          const struct service_result *result, struct cancel *cancel)
 {
-    switch (result->outcome) {
-    case SERVICE_OK:
+    bool may_concern_all =
+        result->is_foreign || result->http_status == HTTP_FORBIDDEN || result->http_status == HTTP_NOT_FOUND;
+    if (result->outcome == SERVICE_OK)
         return ATTEMPT_ACCEPTED;
-    case SERVICE_REJECTED:
-    case SERVICE_ABSENT:
-        return ATTEMPT_REJECTED;
-    case SERVICE_UNAUTHORIZED:
-        return result->http_status == 403 && !is_key_refused(outbox, item, cancel) ? ATTEMPT_REJECTED
-                                                                                   : ATTEMPT_UNDECIDED;
-    default:
+    if (!is_refusal(result) || (may_concern_all && !is_service_there(outbox, item, cancel)))
         return ATTEMPT_UNDECIDED;
-    }
+    return ATTEMPT_REJECTED;
 }
 
 /* SUSPENSION_NONE: the service works, whatever it answered to this item. */
 static enum suspension_reason find_reason(const struct service_result *result, enum attempt_meaning meaning)
 {
+    if (result->is_foreign)
+        return SUSPENSION_DOUBTFUL;
     if (meaning != ATTEMPT_UNDECIDED)
         return SUSPENSION_NONE;
     if (result->outcome == SERVICE_UNAUTHORIZED)
         return SUSPENSION_UNAUTHORIZED;
     if (result->http_status == 0)
         return SUSPENSION_UNREACHABLE;
-    return result->outcome == SERVICE_RETRY ? SUSPENSION_BUSY : SUSPENSION_NONE;
+    if (result->outcome == SERVICE_UNKNOWN)
+        return SUSPENSION_NONE;
+    return result->outcome == SERVICE_RETRY ? SUSPENSION_BUSY : SUSPENSION_DOUBTFUL;
 }
 
 static void put_off_locked(struct outbox *outbox, struct item *item, int64_t delay_ms)
@@ -111,51 +137,53 @@ static void attempt_put_off(struct outbox *outbox, struct item *item, int64_t de
 /* While the service does not answer at all, or refuses the key, the suspension alone decides how long to
  * wait. */
 static void record_answer_locked(struct outbox *outbox, struct item *item,
-                                 const struct service_result *result, enum attempt_meaning meaning)
+                                 const struct service_result *result, enum suspension_reason reason)
 {
     struct suspension *suspension = &outbox->suspensions[item->envelope.kind];
-    enum suspension_reason reason = find_reason(result, meaning);
-    bool was_closed = suspension->reason != SUSPENSION_NONE;
+    int64_t now_ms = outbox_monotonic_ms(outbox);
+    bool was_waited_for = suspension->reason != SUSPENSION_NONE || suspension->is_probing;
     if (reason == SUSPENSION_NONE)
-        suspension_end(suspension);
+        suspension_end(suspension, now_ms);
     else
-        suspension_begin(suspension, reason, outbox_monotonic_ms(outbox), result->retry_after_ms,
-                         result->detail);
+        suspension_begin(suspension, reason, now_ms, result->retry_after_ms, result->detail);
     if (item->is_woken)
         suspension_wake(suspension);
-    if (was_closed)
+    if (was_waited_for)
         outbox_wake_workers_locked(outbox);
     if (reason == SUSPENSION_BUSY)
         put_off_locked(outbox, item, result->retry_after_ms);
 }
 
 /* A busy service is neither reached nor unreachable. */
-static void notify_contact(const struct outbox *outbox, const struct service_result *result,
-                           enum attempt_meaning meaning)
+static void notify_contact(const struct outbox *outbox, enum suspension_reason reason)
 {
     const struct contact_listener *listener = &outbox->config.contact;
-    enum suspension_reason reason = find_reason(result, meaning);
     if (listener->asked != NULL && reason != SUSPENSION_BUSY)
         listener->asked(listener->context, reason == SUSPENSION_NONE);
 }
 
-/* Begins or ends the suspension, as the answer says, before the item is settled, so that nobody asks in
- * between. From then on the item is claimed for the disk alone; after a 429 or 503 it is put off. After a 403
- * it asks for one email (waits for the network): whether the key is refused for everything, or only this. No
- * lock may be held. */
-static enum attempt_meaning attempt_report(struct outbox *outbox, struct item *item,
-                                           const struct service_result *result, struct cancel *cancel)
+/* Begins or ends the suspension, before the item is settled, so that nobody asks in between. From then on the
+ * item is claimed for the disk alone; after a 429 or 503 it is put off. No lock may be held. */
+static void report_reason(struct outbox *outbox, struct item *item, const struct service_result *result,
+                          enum suspension_reason reason)
 {
-    enum attempt_meaning meaning = find_meaning(outbox, item, result, cancel);
     bool is_cancelled = result->error == EINTR; /* by us: says nothing about the service */
     pthread_mutex_lock(&outbox->lock);
     item->claim = CLAIM_DISK;
     if (!is_cancelled)
-        record_answer_locked(outbox, item, result, meaning);
+        record_answer_locked(outbox, item, result, reason);
     outbox_broadcast_locked(outbox);
     pthread_mutex_unlock(&outbox->lock);
     if (!is_cancelled)
-        notify_contact(outbox, result, meaning);
+        notify_contact(outbox, reason);
+}
+
+/* What an answer to the item means, for it and for all others. May ask for a list (waits for the network). */
+static enum attempt_meaning attempt_report(struct outbox *outbox, struct item *item,
+                                           const struct service_result *result, struct cancel *cancel)
+{
+    enum attempt_meaning meaning = find_meaning(outbox, item, result, cancel);
+    report_reason(outbox, item, result, find_reason(result, meaning));
     return meaning;
 }
 
@@ -167,6 +195,7 @@ struct attempt {
     struct outbox *outbox;
     struct item *item;
     struct cancel *cancel;
+    bool must_ask_list; /* before anything is sent (struct suspension_try) */
     struct draft *draft;
     char *request;
 };
@@ -186,6 +215,32 @@ static void settle_failed_here(struct attempt *attempt, int error)
     if (error != -EAGAIN)
         attempt_put_off(attempt->outbox, attempt->item, 0);
     put_back_in_queue(attempt->outbox, attempt->item, 0, strerror(-error));
+}
+
+/* Whether the message may be tried. While the last list could not be had, or another answered the last
+ * message in the service's place, a list comes first, for it costs no message to ask for one. Without one the
+ * message waits. */
+static bool may_send(struct attempt *attempt)
+{
+    struct outbox *outbox = attempt->outbox;
+    const struct contact_listener *contact = &outbox->config.contact;
+    if (!attempt->must_ask_list && (contact->is_lost == NULL || !contact->is_lost(contact->context)))
+        return true;
+    struct service_result list;
+    ask_for_list(outbox, attempt->item, attempt->cancel, &list);
+    bool is_there = shows_service(&list);
+    if (is_there) {
+        pthread_mutex_lock(&outbox->lock);
+        suspension_end_rest(&outbox->suspensions[ENVELOPE_MESSAGE], outbox_monotonic_ms(outbox));
+        outbox_wake_workers_locked(outbox);
+        pthread_mutex_unlock(&outbox->lock);
+    } else {
+        enum suspension_reason reason = find_reason(&list, ATTEMPT_UNDECIDED);
+        report_reason(outbox, attempt->item, &list, reason == SUSPENSION_BUSY ? SUSPENSION_DOUBTFUL : reason);
+        put_back_in_queue(outbox, attempt->item, list.http_status, list.detail);
+    }
+    service_result_release(&list);
+    return is_there;
 }
 
 /* Whether it is what was handed in. After a power cut or a repair of the disk it may be a part of it. */
@@ -530,12 +585,14 @@ static void send_request(struct attempt *attempt)
 
 /* Makes one attempt. The item is claimed for the service and in ITEM_QUEUED; afterwards it is settled, or
  * waits. Waits for the network. */
-static void send_message(struct outbox *outbox, struct item *item, struct cancel *cancel)
+static void send_message(struct outbox *outbox, struct item *item, bool must_ask_list, struct cancel *cancel)
 {
-    struct attempt attempt = {.outbox = outbox, .item = item, .cancel = cancel};
+    struct attempt attempt = {
+        .outbox = outbox, .item = item, .cancel = cancel, .must_ask_list = must_ask_list};
     if (item->envelope.may_have_been_sent && !outbox_trusts_keys(outbox))
         settle_unknown(&attempt, item->envelope.http_status, NULL);
-    else if (load_draft(&attempt) == 0 && upload_parts(&attempt) == 0 && record_sending(&attempt) == 0)
+    else if (load_draft(&attempt) == 0 && may_send(&attempt) && upload_parts(&attempt) == 0 &&
+             record_sending(&attempt) == 0)
         send_request(&attempt);
     draft_free(attempt.draft);
     free(attempt.request);
@@ -783,7 +840,7 @@ struct worker {
     pthread_t thread;
     struct cancel cancel;
     struct sleeper sleeper;
-    uint64_t probe; /* of the suspension: the try that is this worker's, or 0 */
+    struct suspension_try attempt;
     struct content_type content_type;
 };
 
@@ -835,7 +892,7 @@ static void bring_forward(int64_t *until_ms, int64_t time_ms)
 static bool may_try_locked(struct worker *worker, enum envelope_kind kind, int64_t now, int64_t *until_ms)
 {
     struct suspension *suspension = &worker->pool->outbox->suspensions[kind];
-    if (suspension_try(suspension, now, &worker->probe))
+    if (suspension_enter(suspension, now, &worker->attempt))
         return true;
     bring_forward(until_ms, suspension_until_ms(suspension));
     return false;
@@ -861,7 +918,7 @@ static struct item *find_locked(struct worker *worker, enum envelope_kind kind, 
                                     : send_queue_find_upload(queue, now, until_ms);
 }
 
-/* A thread that suspension_try() lets through has to ask the service, or to leave the suspension, as here
+/* A thread that suspension_enter() lets through has to ask the service, or to leave the suspension, as here
  * when the quota is used up. */
 static struct item *take_locked(struct worker *worker, enum envelope_kind kind, int64_t now,
                                 int64_t *until_ms)
@@ -871,7 +928,7 @@ static struct item *take_locked(struct worker *worker, enum envelope_kind kind, 
     if (item == NULL || !may_try_locked(worker, kind, now, until_ms))
         return NULL;
     if (kind == ENVELOPE_MESSAGE && !enter_quota(outbox, now, until_ms)) {
-        suspension_leave(&outbox->suspensions[kind], worker->probe);
+        suspension_leave(&outbox->suspensions[kind], worker->attempt.probe);
         return NULL;
     }
     claim_take_locked(outbox, item, CLAIM_SERVICE); /* the queue finds only what nobody has claimed */
@@ -888,11 +945,11 @@ static void run(struct worker *worker, struct item *item)
     if (item->envelope.kind == ENVELOPE_ATTACHMENT)
         upload_attachment(outbox, item, &worker->content_type, &worker->cancel);
     else
-        send_message(outbox, item, &worker->cancel);
+        send_message(outbox, item, worker->attempt.must_ask_list, &worker->cancel);
     pthread_mutex_lock(&outbox->lock);
     if (item->envelope.kind == ENVELOPE_MESSAGE)
         quota_leave(&outbox->quota);
-    suspension_leave(&outbox->suspensions[item->envelope.kind], worker->probe);
+    suspension_leave(&outbox->suspensions[item->envelope.kind], worker->attempt.probe);
     claim_release_locked(outbox, item);
     pthread_mutex_unlock(&outbox->lock);
     removal_collect(outbox);

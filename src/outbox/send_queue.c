@@ -206,36 +206,50 @@ enum {
     WAIT_MAX_MS = 15 * 60 * 1000,
     UNAUTHORIZED_MS = 60 * 1000, /* somebody may mend the key at any time */
     ASKED_MAX_MS = 24 * 3600 * 1000,
+    REST_MS = 500, /* a worker takes the next message well within that, so a queue that works it off goes on
+                      at once */
+    ALONE_MS = 2 * 1000,
 };
 
-void suspension_init(struct suspension *suspension)
+void suspension_init(struct suspension *suspension, bool is_careful)
 {
-    *suspension = (struct suspension){.backoff = {.min_ms = WAIT_MIN_MS, .max_ms = WAIT_MAX_MS}};
+    *suspension = (struct suspension){.is_careful = is_careful,
+                                      .backoff = {.min_ms = WAIT_MIN_MS, .max_ms = WAIT_MAX_MS}};
 }
 
-bool suspension_try(struct suspension *suspension, int64_t now_ms, uint64_t *ret_probe)
+bool suspension_enter(struct suspension *suspension, int64_t now_ms, struct suspension_try *ret_try)
 {
-    *ret_probe = 0;
-    if (suspension->reason == SUSPENSION_NONE)
+    bool is_suspended = suspension->reason != SUSPENSION_NONE;
+    *ret_try = (struct suspension_try){0};
+    if (!is_suspended && (!suspension->is_careful || now_ms < suspension->rested_ms))
         return true;
-    if (suspension->is_probing || now_ms < suspension->until_ms)
+    if (now_ms < suspension->until_ms || (is_suspended && suspension->is_probing))
         return false;
+    ret_try->must_ask_list = suspension->is_probing || suspension->reason == SUSPENSION_DOUBTFUL;
+    ret_try->probe = ++suspension->probe;
     suspension->is_probing = true;
-    *ret_probe = ++suspension->probe;
+    if (!is_suspended)
+        suspension->until_ms = now_ms + ALONE_MS;
     return true;
 }
 
 int64_t suspension_until_ms(const struct suspension *suspension)
 {
-    return suspension->reason == SUSPENSION_NONE || suspension->is_probing ? CLOCK_FOREVER
-                                                                           : suspension->until_ms;
+    bool is_suspended = suspension->reason != SUSPENSION_NONE;
+    return is_suspended == suspension->is_probing ? CLOCK_FOREVER : suspension->until_ms;
 }
 
-void suspension_end(struct suspension *suspension)
+void suspension_end_rest(struct suspension *suspension, int64_t now_ms)
+{
+    suspension->rested_ms = now_ms + REST_MS;
+}
+
+void suspension_end(struct suspension *suspension, int64_t now_ms)
 {
     uint64_t probe = suspension->probe;
-    suspension_init(suspension);
+    suspension_init(suspension, suspension->is_careful);
     suspension->probe = probe;
+    suspension_end_rest(suspension, now_ms);
 }
 
 /* Requests that were under way together fail together. That is one failure, and the backoff grows once. */
@@ -258,8 +272,11 @@ void suspension_begin(struct suspension *suspension, enum suspension_reason reas
 
 void suspension_leave(struct suspension *suspension, uint64_t probe)
 {
-    if (suspension->probe == probe)
-        suspension->is_probing = false;
+    if (suspension->probe != probe)
+        return;
+    suspension->is_probing = false;
+    if (suspension->reason == SUSPENSION_NONE)
+        suspension->until_ms = 0;
 }
 
 void suspension_wake(struct suspension *suspension)

@@ -5,7 +5,8 @@
  * Model. Messages from one sender to the same set of recipients form a *sequence* and go out in order of
  * hand-in; sequences take turns. Uploads wait in one list. Three things decide when: the item's own backoff
  * (next_attempt_ms); a *suspension*, one for messages and one for uploads, while the service does not answer,
- * is busy or refuses the key; and the *quota*, a number of emails a UTC day.
+ * is busy or refuses the key, or something else answers in its place; and the *quota*, a number of emails a
+ * UTC day.
  *
  * All of it is protected by outbox->lock, which the caller holds, and nothing waits, but in quota_count().
  * Times are monotonic, but for the quota's.
@@ -81,6 +82,7 @@ enum suspension_reason {
     SUSPENSION_UNREACHABLE,  /* no answer */
     SUSPENSION_BUSY,         /* 429, 503 */
     SUSPENSION_UNAUTHORIZED, /* the key is refused */
+    SUSPENSION_DOUBTFUL,     /* another answered in its place, or it lists no mail */
 };
 
 struct suspension {
@@ -88,19 +90,32 @@ struct suspension {
     int64_t until_ms; /* nobody asks before; then one may */
     bool is_probing;  /* one is trying: the try of this number */
     uint64_t probe;
+    bool is_careful;   /* also without a reason: after a rest one tries first */
+    int64_t rested_ms; /* the service has answered so lately that this is no rest */
     struct backoff backoff;
     char error[256]; /* words of the last failure, "" after a success */
 };
 
-void suspension_init(struct suspension *suspension);
+/* A try: who makes it asks the service, or leaves it. */
+struct suspension_try {
+    uint64_t probe;     /* its number; 0: others may ask at the same time */
+    bool must_ask_list; /* before anything is sent, so that no message pays for finding out */
+};
 
-/* Whether one may ask now. *ret_probe: 0, or the number of its try, to be handed to suspension_leave(). */
-bool suspension_try(struct suspension *suspension, int64_t now_ms, uint64_t *ret_probe);
+/* `is_careful`: what is tried cannot be undone. So after a rest one tries, and the others wait for its
+ * answer; for ALONE_MS, then the next one tries, which asks for a list first. */
+void suspension_init(struct suspension *suspension, bool is_careful);
+
+/* Whether one may ask now. */
+bool suspension_enter(struct suspension *suspension, int64_t now_ms, struct suspension_try *ret_try);
 /* When to ask again: a time, or CLOCK_FOREVER: when something happens. */
 int64_t suspension_until_ms(const struct suspension *suspension);
+/* A list showed that the service is there: without a reason to wait, all may ask. */
+void suspension_end_rest(struct suspension *suspension, int64_t now_ms);
 /* The service answered, and took the key. */
-void suspension_end(struct suspension *suspension);
-/* The service did not answer, was busy, or refused the key. `wait_ms`: Retry-After; -1: none. */
+void suspension_end(struct suspension *suspension, int64_t now_ms);
+/* The service did not answer, was busy, or refused the key; or the answer was not its own. `wait_ms`:
+ * Retry-After; -1: none. */
 void suspension_begin(struct suspension *suspension, enum suspension_reason reason, int64_t now_ms,
                       int64_t wait_ms, const char *words);
 /* A try is over, whether it asked or not. */

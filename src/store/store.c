@@ -295,6 +295,11 @@ int store_find_by_message_id(struct store *store, const char *message_id, const 
     return error;
 }
 
+bool store_is_offline(struct store *store)
+{
+    return !contact_is_online(&store->contact);
+}
+
 void store_get_status(struct store *store, struct store_status *ret)
 {
     *ret = (struct store_status){0};

@@ -175,6 +175,8 @@ void store_request_sync(struct store *store, const char *inbox_id);
 /* The outbox has asked the service, which answered, or could not be reached. Where that is not what is known,
  * the sync's thread lists one email, which decides (contact.h). Does not wait. */
 void store_report_contact(struct store *store, bool is_reached);
+/* Returns true unless the last answers showed that the service is there and takes the key. Does not wait. */
+bool store_is_offline(struct store *store);
 
 /* Creates an inbox (waits for the network, 5 s). 0 and *ret_inbox, or -EINVAL (no address, or refused),
  * -EEXIST, -EACCES, -EAGAIN, -EHOSTUNREACH, -EINTR. A sync of it (the welcome email) follows by itself. */

@@ -91,6 +91,49 @@ sent_at_least() { # COUNT
   holds "$DIR/requests" '[.[].time] | (.[3] - .[2]) > (.[1] - .[0]) * 1.2'
 }
 
+# ---------------------------------------------------------------- something else answers
+
+nothing_waits() {
+  [ -z "$(ls "$MOUNT/outbox")" ]
+}
+
+@test "while something else answers in the service's place, one message of twenty pays at most" {
+  local answer endpoint number=0 i before
+  while IFS= read -r answer; do
+    number=$((number + 1))
+    for endpoint in send email inbox; do
+      server_answers "$endpoint" "$answer"
+    done
+    before=$(sent_requests)
+    for i in {1..20}; do
+      message "bob$i@x.example" "m$number.$i" >"$MOUNT/drafts/m$number.$i"
+      mv "$MOUNT/drafts/m$number.$i" "$MOUNT/outbox/m$number.$i"
+    done
+    wait_until 10 jq -e '.queue.paused' "$MOUNT/status.json"
+    run ! syscall write "$MOUNT/ctl" w $'sync\n'
+    for i in 1 2 3; do
+      echo "retry all" >"$MOUNT/ctl"
+      syscall fsync "$MOUNT/outbox" || true
+    done
+    [ $(($(sent_requests) - before)) -le 1 ] || fail "$answer: $(($(sent_requests) - before)) requests"
+    [ "$(find "$MOUNT/outbox" -name "m$number.*" | wc -l)" -ge 19 ] || fail "$answer: $(ls "$MOUNT/failed")"
+    for endpoint in send email inbox; do
+      server_answers "$endpoint"
+    done
+    echo sync >"$MOUNT/ctl"
+    echo "retry all" >"$MOUNT/ctl"
+    wait_until 20 nothing_waits
+    equal "$(find "$MOUNT/sent" "$MOUNT/failed" -name "m$number.*" -not -name '*.receipt.json' | wc -l)" 20
+    stop_mount # who has just sent twenty does not begin with one
+    start_mount
+  done <<'TABLE'
+{"status": 502, "raw": "<html>Bad Gateway</html>", "type": "text/html"}
+{"status": 404, "raw": "404 page not found", "type": "text/plain"}
+{"status": 302, "raw": "", "headers": {"Location": "https://login.example/"}}
+{"status": 200, "raw": "<html>Welcome to the hotel</html>", "type": "text/html"}
+TABLE
+}
+
 # ---------------------------------------------------------------- in the air
 
 @test "what is being sent cannot be taken back: EBUSY; then it is sent once" {

@@ -168,11 +168,13 @@ TABLE
     for endpoint in email inbox upload send; do
       server_answers "$endpoint" "$silence"
     done
-    count=$(server_requests send | jq length)
-    # To somebody else each time: mail to one recipient keeps its order, and so waits.
+    count=$(server_requests email | jq length)
+    # To somebody else each time: mail to one recipient keeps its order, and so waits. One is sent, and the next ask for a
+    # list first.
     send "silent$count" "silent$count@x.example"
     echo x >"$MOUNT/attachments/$count.txt"
-    wait_until 10 server_saw send $((count + 1))
+    wait_until 10 server_saw send 1
+    wait_until 10 server_saw email $((count + 1))
     answers_at_once 20
     at_once cp "$MOUNT/README" "$MOUNT/drafts/copy"
     at_once mv "$MOUNT/drafts/copy" "$MOUNT/drafts/moved"

@@ -39,6 +39,7 @@ struct fake_outcome {
     int http_status;        /* 0 with SERVICE_OK: 200 */
     int error;              /* 0 with another outcome: one that fits it */
     int64_t retry_after_ms; /* 0: nothing asked for (-1 in the result) */
+    bool is_foreign;        /* it is not the service's own answer */
     const char *detail;     /* NULL with another outcome: some words. Copied */
     const char *id;         /* upsert, upload, send: the id answered; NULL: one made up. Copied */
     bool without_id;        /* upsert, upload, send: OK, but the answer carries no id; mark: no record */

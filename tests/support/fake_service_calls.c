@@ -44,6 +44,7 @@ static void set_result(struct service_result *ret, const struct fake_outcome *ou
         .http_status = outcome->http_status != 0 ? outcome->http_status : usual[outcome->outcome].http_status,
         .error = outcome->error != 0 ? outcome->error : usual[outcome->outcome].error,
         .retry_after_ms = outcome->retry_after_ms > 0 ? outcome->retry_after_ms : -1,
+        .is_foreign = outcome->is_foreign,
     };
     const char *detail = outcome->detail != NULL ? outcome->detail : usual[outcome->outcome].detail;
     ret->detail = detail == NULL || ret->error == 0 ? NULL : fake_must(strdup(detail));

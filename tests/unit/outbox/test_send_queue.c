@@ -73,9 +73,9 @@ static void sequences_take_turns(void **state)
 
 static bool may_enter(struct suspension *suspension, int64_t now_ms)
 {
-    uint64_t probe;
-    bool may = suspension_try(suspension, now_ms, &probe);
-    suspension_leave(suspension, probe);
+    struct suspension_try attempt;
+    bool may = suspension_enter(suspension, now_ms, &attempt);
+    suspension_leave(suspension, attempt.probe);
     return may;
 }
 
@@ -84,7 +84,7 @@ static void the_longest_wait_that_was_asked_for_counts(void **state)
 {
     struct suspension suspension;
     (void)state;
-    suspension_init(&suspension);
+    suspension_init(&suspension, false);
     assert_true(may_enter(&suspension, 0));
     suspension_begin(&suspension, SUSPENSION_BUSY, 1000, 60 * 1000, "busy");
     suspension_begin(&suspension, SUSPENSION_UNREACHABLE, 1500, -1, "gone");
@@ -102,8 +102,8 @@ static void failures_together_lengthen_the_wait_once(void **state)
     struct suspension one;
     struct suspension many;
     (void)state;
-    suspension_init(&one);
-    suspension_init(&many);
+    suspension_init(&one, false);
+    suspension_init(&many, false);
     int64_t now_ms = 0;
     for (int round = 0; round < 5; round++) {
         suspension_begin(&one, SUSPENSION_UNREACHABLE, now_ms, -1, "");
@@ -119,32 +119,57 @@ static void failures_together_lengthen_the_wait_once(void **state)
 static void one_tries_and_the_others_wait_for_it(void **state)
 {
     struct suspension suspension;
-    uint64_t first;
-    uint64_t second;
+    struct suspension_try first;
+    struct suspension_try second;
     (void)state;
-    suspension_init(&suspension);
+    suspension_init(&suspension, false);
     suspension_begin(&suspension, SUSPENSION_BUSY, 0, 10 * 1000, "busy");
-    assert_true(suspension_try(&suspension, 10 * 1000, &first));
-    assert_true(first != 0);
-    assert_false(suspension_try(&suspension, 20 * 1000, &second));
+    assert_true(suspension_enter(&suspension, 10 * 1000, &first));
+    assert_true(first.probe != 0);
+    assert_false(suspension_enter(&suspension, 20 * 1000, &second));
     assert_true(suspension_until_ms(&suspension) == CLOCK_FOREVER);
     /* It came to no answer: the next one tries. */
-    suspension_leave(&suspension, first);
-    assert_true(suspension_try(&suspension, 20 * 1000, &second));
-    assert_true(second != first);
-    suspension_leave(&suspension, first); /* late: it is not its try any more */
-    assert_false(suspension_try(&suspension, 20 * 1000, &first));
-    suspension_end(&suspension);
-    assert_true(suspension_try(&suspension, 20 * 1000, &first));
-    assert_int_equal(first, 0);
+    suspension_leave(&suspension, first.probe);
+    assert_true(suspension_enter(&suspension, 20 * 1000, &second));
+    assert_true(second.probe != first.probe);
+    suspension_leave(&suspension, first.probe); /* late: it is not its try any more */
+    assert_false(suspension_enter(&suspension, 20 * 1000, &first));
+    suspension_end(&suspension, 20 * 1000);
+    assert_true(suspension_enter(&suspension, 20 * 1000, &first));
+    assert_int_equal(first.probe, 0);
     assert_string_equal(suspension.error, "");
+}
+
+/* What is sent cannot be taken back. */
+static void after_a_rest_one_tries_first(void **state)
+{
+    struct suspension suspension;
+    struct suspension_try first;
+    struct suspension_try second;
+    (void)state;
+    suspension_init(&suspension, true);
+    assert_true(suspension_enter(&suspension, 1000, &first));
+    assert_true(first.probe != 0 && !first.must_ask_list);
+    assert_false(suspension_enter(&suspension, 1000, &second));
+    int64_t until_ms = suspension_until_ms(&suspension);
+    assert_in_range(until_ms, 1001, 60 * 1000);
+    assert_true(suspension_enter(&suspension, until_ms, &second));
+    assert_true(second.must_ask_list);
+    suspension_leave(&suspension, first.probe);
+    assert_false(suspension_enter(&suspension, until_ms, &first));
+    suspension_end(&suspension, until_ms);
+    assert_true(suspension_enter(&suspension, until_ms + 1, &first));
+    assert_true(suspension_enter(&suspension, until_ms + 1, &second));
+    assert_true(first.probe == 0 && second.probe == 0);
+    assert_true(suspension_enter(&suspension, until_ms + 3600 * 1000, &first));
+    assert_true(first.probe != 0);
 }
 
 static void waking_lets_one_try_at_once(void **state)
 {
     struct suspension suspension;
     (void)state;
-    suspension_init(&suspension);
+    suspension_init(&suspension, false);
     suspension_begin(&suspension, SUSPENSION_UNAUTHORIZED, 1000, -1, "key");
     assert_false(may_enter(&suspension, 60 * 1000));
     suspension_wake(&suspension);
@@ -159,6 +184,7 @@ int main(void)
         cmocka_unit_test(the_longest_wait_that_was_asked_for_counts),
         cmocka_unit_test(failures_together_lengthen_the_wait_once),
         cmocka_unit_test(one_tries_and_the_others_wait_for_it),
+        cmocka_unit_test(after_a_rest_one_tries_first),
         cmocka_unit_test(waking_lets_one_try_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

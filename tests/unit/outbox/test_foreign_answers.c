@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * While something else answers in the service's place (a proxy, a gateway, a sign-in page), one message at
+ * most pays for finding out, and none where a list has shown it already.
+ */
+#include "outbox_world.h"
+
+#include <stdatomic.h>
+
+enum {
+    MESSAGES = 20,
+    LONGEST_WAIT_MS = 20 * 60 * 1000, /* more than any backoff */
+};
+
+static void mail_many(struct world *world, int count)
+{
+    for (int i = 0; i < count; i++) {
+        char name[32];
+        char content[100];
+        snprintf(name, sizeof(name), "%d.eml", i);
+        snprintf(content, sizeof(content), "To: bob%d@x.example\nSubject: Hello\n\nb\n", i);
+        assert_int_equal(mail(world, name, content), 0);
+    }
+}
+
+static void answer_everything_with(struct world *world, struct fake_outcome answer)
+{
+    struct fake_outcome of_list = answer;
+    if (of_list.outcome == SERVICE_UNKNOWN)
+        of_list.outcome = SERVICE_RETRY; /* as `api` has it of questions */
+    fake_service_set(world->fake, FAKE_SEND, answer);
+    fake_service_set(world->fake, FAKE_LIST_EMAILS, of_list);
+}
+
+static void await_all_sent(struct world *world, size_t count)
+{
+    struct outbox_status status;
+    for (int i = 0; i < 20000; i++) {
+        outbox_get_status(world->outbox, &status);
+        if (status.sent == count && status.queued == 0)
+            return;
+        usleep(1000);
+    }
+    fail_msg("%zu sent, %zu wait", status.sent, status.queued);
+}
+
+static void one_message_pays_at_most(struct world *world, struct fake_outcome answer)
+{
+    size_t lost = answer.outcome == SERVICE_UNKNOWN ? 1 : 0;
+    answer_everything_with(world, answer);
+    mail_many(world, MESSAGES);
+    struct outbox_status status = await_paused(world, true);
+    assert_string_equal(status.error, answer.detail);
+    for (unsigned int i = 0; i < 3; i++) {
+        unsigned int lists = fake_service_count(world->fake, FAKE_LIST_EMAILS);
+        fake_clock_advance(&world->clock, LONGEST_WAIT_MS);
+        fake_service_wait_count(world->fake, FAKE_LIST_EMAILS, lists + 1);
+        await_next_attempt(world);
+    }
+    assert_int_equal(sends(world), 1);
+    outbox_get_status(world->outbox, &status);
+    assert_int_equal(status.failed, lost);
+    assert_int_equal(status.queued, MESSAGES - lost);
+
+    answer_everything_with(world, (struct fake_outcome){0});
+    fake_clock_advance(&world->clock, LONGEST_WAIT_MS);
+    await_all_sent(world, MESSAGES - lost);
+    assert_int_equal(sends(world), 1 + MESSAGES - lost);
+    await_paused(world, false);
+}
+
+static void one_message_of_twenty_pays_for_finding_out(void **state)
+{
+    static const struct fake_outcome answers[] = {
+        {.outcome = SERVICE_REJECTED, .http_status = 302, .detail = "a redirect"},
+        {.outcome = SERVICE_RETRY,
+         .http_status = 403,
+         .error = EHOSTUNREACH,
+         .detail = "a page that forbids"},
+        {.outcome = SERVICE_REJECTED, .http_status = 404, .detail = "no such path"},
+        {.outcome = SERVICE_REJECTED, .http_status = 413, .detail = "a page that finds it too large"},
+        {.outcome = SERVICE_RETRY, .http_status = 407, .error = EHOSTUNREACH, .detail = "a login"},
+        {.outcome = SERVICE_UNKNOWN, .http_status = 502, .detail = "a bad gateway"},
+        {.outcome = SERVICE_UNKNOWN, .http_status = 504, .detail = "no answer upstream"},
+        {.outcome = SERVICE_UNKNOWN, .http_status = 200, .detail = "a page"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
+        void *world = NULL;
+        struct fake_outcome answer = answers[i];
+        answer.is_foreign = true;
+        world_setup(&world);
+        one_message_pays_at_most(world, answer);
+        world_teardown(&world);
+    }
+}
+
+static bool load_flag(void *context)
+{
+    return atomic_load((atomic_bool *)context);
+}
+
+static void nothing_is_sent_while_no_list_can_be_had(void **state)
+{
+    struct world *world = *state;
+    atomic_bool is_lost = true;
+    world->config.contact.is_lost = load_flag;
+    world->config.contact.context = &is_lost;
+    world_reopen(world);
+    answer_everything_with(
+        world,
+        (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 500, .detail = "no list to be had"});
+    mail_many(world, MESSAGES);
+    struct outbox_status status = await_paused(world, true);
+    assert_string_equal(status.error, "no list to be had");
+    assert_int_equal(settle(world), -EAGAIN);
+    fake_clock_advance(&world->clock, LONGEST_WAIT_MS);
+    fake_service_wait_count(world->fake, FAKE_LIST_EMAILS, 2);
+    await_next_attempt(world);
+    assert_int_equal(sends(world), 0);
+
+    answer_everything_with(world, (struct fake_outcome){0});
+    fake_clock_advance(&world->clock, LONGEST_WAIT_MS);
+    await_all_sent(world, MESSAGES);
+    world_close(world);
+    world->config.contact.is_lost = NULL;
+    world_open(world);
+}
+
+/* Else one message that a gateway does not let through would hold up all others for ever. */
+static void a_page_that_refuses_one_message_alone_fails_it(void **state)
+{
+    static const struct fake_outcome refusals[] = {
+        {.outcome = SERVICE_REJECTED, .http_status = 413, .is_foreign = true},
+        {.outcome = SERVICE_RETRY, .http_status = 403, .error = EHOSTUNREACH, .is_foreign = true},
+        {.outcome = SERVICE_REJECTED, .http_status = 404},
+    };
+    struct world *world = *state;
+    for (size_t i = 0; i < ARRAY_LEN(refusals); i++) {
+        char name[32];
+        char path[48];
+        snprintf(name, sizeof(name), "bad%zu.eml", i);
+        snprintf(path, sizeof(path), "failed/bad%zu.eml", i);
+        fake_service_push(world->fake, FAKE_SEND, refusals[i]);
+        assert_int_equal(mail(world, name, MESSAGE), 0);
+        await_news(world, EVENT_FAILED, path);
+        snprintf(name, sizeof(name), "good%zu.eml", i);
+        snprintf(path, sizeof(path), "sent/good%zu.eml", i);
+        assert_int_equal(mail(world, name, MESSAGE), 0);
+        fake_clock_advance(&world->clock, LONGEST_WAIT_MS);
+        await_news(world, EVENT_SENT, path);
+    }
+}
+
+/* A gateway that gives up after a minute: nobody else finds that out by being sent. */
+static void who_waits_long_for_the_first_asks_for_a_list(void **state)
+{
+    struct world *world = *state;
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    fake_service_set(world->fake, FAKE_LIST_EMAILS,
+                     (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 504, .is_foreign = true});
+    mail_many(world, 3);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    fake_clock_advance(&world->clock, 2000);
+    await_paused(world, true);
+    assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), 1);
+    assert_int_equal(sends(world), 0);
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    await_all_sent(world, 3);
+    assert_int_equal(fake_service_most_at_once(world->fake, FAKE_SEND), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_message_of_twenty_pays_for_finding_out),
+        WORLD_TEST(nothing_is_sent_while_no_list_can_be_had),
+        WORLD_TEST(a_page_that_refuses_one_message_alone_fails_it),
+        WORLD_TEST(who_waits_long_for_the_first_asks_for_a_list),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
