@@ -71,7 +71,8 @@ _inboxfs()
     --*) compopt -o filenames -o default ;;
     *)
         if [[ $word = -* ]]; then
-            mapfile -t options < <(_inboxfs_options "$1")
+            options=(--json)
+            [ "${COMP_WORDS[1]}" = status ] || mapfile -t options < <(_inboxfs_options "$1")
             _inboxfs_offer "$word" "${options[@]}"
             [[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace
         else

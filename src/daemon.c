@@ -36,6 +36,7 @@
 #include "status_command.h"
 #include "store/store.h"
 #include "tree/tree.h"
+#include "umount_command.h"
 #include "webhook_server.h"
 
 enum {
@@ -216,7 +217,7 @@ static int mountpoint_prepare(const char *path)
     }
     /* One that another mount hides counts, too: its end would take away what is mounted on top. */
     if (mountinfo_has("fuse.inboxfs", path)) {
-        log_error("an inboxfs is mounted on %s already: fusermount3 -u %s ends it", path, path);
+        log_error("an inboxfs is mounted on %s already: inboxfs umount %s ends it", path, path);
         return -EBUSY;
     }
     if (!is_empty(path))
@@ -544,6 +545,8 @@ int main(int argc, char **argv)
     descriptors_open_standard();
     if (argc > 1 && strcmp(argv[1], "status") == 0)
         return status_command(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "umount") == 0)
+        return umount_command(argc - 1, argv + 1);
     switch (options_read(argc, argv, &options)) {
     case OPTIONS_RUN:
         if (options.is_debug)

@@ -253,6 +253,7 @@ static void print_help(void)
     fputs("usage: inboxfs [OPTIONS] [SOURCE] MOUNTPOINT\n"
           "       inboxfs check [OPTIONS] [SOURCE]    say what works and what does not, and change nothing\n"
           "       inboxfs status [MOUNTPOINT]         say how a running mount is\n"
+          "       inboxfs umount MOUNTPOINT           unmount, or say what uses it\n"
           "\n"
           "SOURCE is the base URL of an email inbox service, local[:DIR] for the local service inside this "
           "program,\n"
@@ -518,7 +519,8 @@ static int apply_value(struct config *config, char *line)
 /* It means something else on the command line. */
 static bool is_reserved(const char *name)
 {
-    return strcmp(name, "local") == 0 || strcmp(name, "check") == 0 || strcmp(name, "status") == 0;
+    return strcmp(name, "local") == 0 || strcmp(name, "check") == 0 || strcmp(name, "status") == 0 ||
+           strcmp(name, "umount") == 0;
 }
 
 /* Of an account: what cannot be taken for a source or an option, and does no harm in a path or a unit's name.

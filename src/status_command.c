@@ -126,7 +126,7 @@ static void show_outbox(const json_t *status, time_t now)
         say("today", "%" PRId64 " sent", number_of(quota, "sent_today"));
 }
 
-/* Of what happened since the mount began; nothing where it did not. */
+/* Events of this name since the mount began; without any, nothing is shown. */
 static void show_tally(const json_t *status, const char *name, time_t now)
 {
     const json_t *tally = json_object_get(status, name);
@@ -217,7 +217,7 @@ static void complain_of(const char *path, int error)
     else if (error == -UNWRITTEN)
         log_error("cannot write to standard output");
     else if (error == -ENOTCONN || error == -ECONNABORTED)
-        log_error("%s is a dead mount: its inboxfs was killed; mount again, or fusermount3 -u %s", path,
+        log_error("%s is a dead mount: its inboxfs was killed; mount again, or inboxfs umount %s", path,
                   path);
     else if (error == -ETIMEDOUT)
         log_error("%s does not answer: its inboxfs hangs, or is stopped", path);

@@ -6,11 +6,13 @@
 #include "base/mountinfo.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 
@@ -94,15 +96,19 @@ static int append(struct mount **mounts, size_t count, const struct mount *mount
     return grown[count].path == NULL ? -ENOMEM : 0;
 }
 
-int mountinfo_list(const char *type, struct mount **ret_mounts)
+int mountinfo_list_of(int process_fd, const char *type, struct mount **ret_mounts)
 {
-    _cleanup_fclose_ FILE *file = fopen("/proc/self/mountinfo", "re");
+    int fd = openat(process_fd, "mountinfo", O_RDONLY | O_CLOEXEC);
+    _cleanup_fclose_ FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
     _cleanup_mountinfo_ struct mount *mounts = NULL;
     _cleanup_free_ char *line = NULL;
     size_t capacity = 0;
     size_t count = 0;
-    if (file == NULL)
-        return -errno;
+    if (file == NULL) {
+        int error = -errno;
+        cleanup_close(&fd);
+        return error;
+    }
     int error = append(&mounts, 0, NULL);
     while (error == 0 && getline(&line, &capacity, file) >= 0) {
         struct mount mount = {.path = NULL};
@@ -114,6 +120,12 @@ int mountinfo_list(const char *type, struct mount **ret_mounts)
     if (error == 0)
         *ret_mounts = TAKE_PTR(mounts);
     return error;
+}
+
+int mountinfo_list(const char *type, struct mount **ret_mounts)
+{
+    _cleanup_close_ int self = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return self < 0 ? -errno : mountinfo_list_of(self, type, ret_mounts);
 }
 
 bool mountinfo_has(const char *type, const char *path)

@@ -19,6 +19,9 @@ struct mount {
  * looked at, so that one that does not answer holds nobody up. 0 or -errno. */
 int mountinfo_list(const char *type, struct mount **ret_mounts);
 
+/* The same as the process sees them whose folder of /proc is open. */
+int mountinfo_list_of(int process_fd, const char *type, struct mount **ret_mounts);
+
 /* Whether a file system of this type is mounted there, be it hidden under another one. Where that cannot be
  * found out: false. */
 bool mountinfo_has(const char *type, const char *path);

@@ -108,7 +108,7 @@ static int run_fusermount(const char *how, const char *mountpoint)
 }
 
 /* Waits for the kernel to write out and let go. 0, or -EBUSY: it is in use (or cannot be unmounted so). */
-static int unmount_cleanly(const char *mountpoint)
+int fs_mountpoint_unmount(const char *mountpoint)
 {
     return run_fusermount("-q", mountpoint);
 }
@@ -398,7 +398,7 @@ void fs_session_stop(struct fs_session *session)
         watch_helper_stop(session->watch_helper);
         watch_helper_stop(&session->message_helper);
     }
-    if (session->is_started && has_mountpoint(session) && unmount_cleanly(session->mountpoint) == 0)
+    if (session->is_started && has_mountpoint(session) && fs_mountpoint_unmount(session->mountpoint) == 0)
         session->is_gone = is_gone(session);
     if (session->is_started)
         request_loop_stop(&session->loop);

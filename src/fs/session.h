@@ -55,6 +55,10 @@ void fs_session_free(struct fs_session *session);
 bool fs_mountpoint_is_dead(const char *mountpoint);
 int fs_mountpoint_detach(const char *mountpoint);
 
+/* Unmounts in good order, once the kernel has written out what was changed. 0; -EBUSY: it is in use, or this
+ * user may not; or -errno. */
+int fs_mountpoint_unmount(const char *mountpoint);
+
 DEFINE_CLEANUP_FREE(fs_session)
 
 #endif

@@ -94,6 +94,7 @@ fish_offers() { # LINE
   equal "$(bash_types 'inboxfs --state-dir=state-of\tx')" 'inboxfs --state-dir=state-of-alice/x'
   equal "$(bash_types 'inboxfs --daily-limit=fr\tx')" 'inboxfs --daily-limit=free x'
   equal "$(bash_types 'inboxfs ch\t--metadata\tx')" 'inboxfs check --metadata-only x'
+  equal "$(bash_types 'inboxfs status --j\tx')" 'inboxfs status --json x'
   equal "$(bash_types 'inboxfs local state\tx')" 'inboxfs local state-of-alice/x'
   equal "$(bash_types 'inboxd ke\tre\tx')" 'inboxd key revoke x'
   equal "$(bash_types 'inboxd --li\tx')" 'inboxd --listen=x'

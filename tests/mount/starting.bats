@@ -201,6 +201,43 @@ group_of() # PID
   wait_until 10 process_is_gone "$pid"
 }
 
+@test "umount ends a mount, also a dead one; of one in use it names each process, and what that has of it" {
+  local folder file mapped pid
+  start_background "local:$DIR/box" "$MOUNT"
+  cp -p "$(type -P sleep)" "$MOUNT/drafts/nap"
+  (cd "$MOUNT/drafts" && exec sleep 60) 3>&- {PAUSE}>&- &
+  folder=$!
+  sleep 60 <"$MOUNT/README" 3>&- {PAUSE}>&- &
+  file=$!
+  "$MOUNT/drafts/nap" 60 3>&- {PAUSE}>&- &
+  mapped=$!
+  wait_until 10 grep -q nap "/proc/$mapped/comm"
+  wait_until 10 grep -q sleep "/proc/$folder/comm"
+  wait_until 10 grep -q sleep "/proc/$file/comm"
+  run -1 timeout 30 "$INBOXFS" umount "$MOUNT"
+  contains "$output" "process $folder (sleep) has it as its working folder, $MOUNT/drafts"
+  contains "$output" "process $file (sleep) has it as an open file, $MOUNT/README"
+  contains "$output" "process $mapped (nap) has it as a mapped file, $MOUNT/drafts/nap"
+  present "$MOUNT/README"
+  kill "$folder" "$file" "$mapped"
+  wait_until 10 process_is_gone "$mapped"
+  ln -s "$MOUNT" "$DIR/link"
+  cd "$MOUNT"
+  run -1 "$INBOXFS" umount .
+  contains "$output" "has it as its working folder, $MOUNT"
+  cd "$DIR"
+  run -0 timeout 30 "$INBOXFS" umount ./link
+  wait_until 20 has_no_daemon
+  run -1 "$INBOXFS" umount "$MOUNT"
+  contains "$output" "no inboxfs is mounted there"
+  run -2 "$INBOXFS" umount
+  start_background "local:$DIR/box" "$MOUNT"
+  kill -KILL $(daemons)
+  wait_until 10 has_no_daemon
+  run -0 timeout 30 "$INBOXFS" umount "$MOUNT/"
+  run ! mountpoint -q "$MOUNT"
+}
+
 @test "SIGTERM, SIGINT and SIGHUP unmount and end it well" {
   local signal
   for signal in TERM INT HUP; do
