@@ -205,13 +205,12 @@ static bool is_foreign(struct index *index, const struct inbox_list *inboxes)
 static int take_over(struct index *index, const struct inbox_list *inboxes)
 {
     uint32_t listing = index_begin_listing(index);
-    uint32_t known_before = index_inbox_numbers(index);
     for (size_t i = 0; i < inboxes->len; i++) {
         int error = index_put_inbox(index, &inboxes->items[i], INBOX_LISTED, listing, NULL);
         if (error != 0)
             return error;
     }
-    index_end_inbox_list(index, listing, known_before);
+    index_end_inbox_list(index, listing);
     return 0;
 }
 
@@ -229,9 +228,13 @@ static int judge(struct store *store, const struct first_contact *first, char **
     if (!first->is_listed)
         return 0;
     if (!store->adopt_state && is_foreign(&store->index, &first->inboxes))
-        return reason_give(ret_reason, -ESTALE,
-                           "the state is of another account, since none of its inboxes is this key's: give "
-                           "--state-dir=DIR for a state of its own, or --adopt-state to take this one over");
+        return reason_give(
+            ret_reason, -ESTALE,
+            first->inboxes.len == 0
+                ? "the service lists no inbox at all, although the state has some: try again "
+                  "later, or give --state-dir=DIR for a state of its own"
+                : "the state is of another account, since none of its inboxes is this key's: give "
+                  "--state-dir=DIR for a state of its own, or --adopt-state to take this one over");
     return take_over(&store->index, &first->inboxes);
 }
 

@@ -105,13 +105,20 @@ enum {
     INBOXES_MAX = 1 << 20
 };
 
+/* A complete list that lacked something known, which goes when a later list lacks it, too. */
+struct list_lack {    /* all zeros: the last complete list lacked nothing */
+    uint32_t listing; /* the first that lacked it */
+    bool with_held;   /* that one had what is held back, too */
+    int64_t at_ms;    /* when that was, monotonic */
+};
+
 /* What is remembered from one listing of the inbox to the next; whoever lists has it alone. */
 struct listing_memory {
     unsigned int most; /* records that the service listed at once, and refused more; 0: it did not */
-    unsigned int complete_syncs;  /* by which it is asked for more again now and then */
-    bool refuses_held;            /* the service refused to list what it holds back */
-    bool with_held;               /* what the answers remembered below are to: whether that was asked for */
-    bool was_empty;               /* emails are known, and the last answer had none: the next one decides */
+    unsigned int complete_syncs; /* by which it is asked for more again now and then */
+    bool refuses_held;           /* the service refused to list what it holds back */
+    bool with_held;              /* what the answers remembered below are to: whether that was asked for */
+    struct list_lack lack;
     unsigned int complete_limit;  /* of the last list that was complete */
     uint64_t changes_at_complete; /* of the inbox, when it showed that list and nothing else */
     uint64_t changes_at_newest;   /* and when it showed the last answer to the question for the newest */
@@ -151,13 +158,14 @@ struct index {
     struct index *sibling; /* the index of the other list in its file; NULL: nobody else uses the file */
     pthread_rwlock_t read_lock;
 
-    struct records records;     /* protected by write_lock, but for reading texts */
-    struct inbox_table inboxes; /* protected by both */
-    struct email_table *emails; /* protected by both */
-    int64_t inboxes_changed_ms; /* protected by both */
-    bool shows_held;            /* protected by both: the service tells what it holds back */
-    bool inboxes_are_listed;    /* protected by both: GET /inbox has answered in this mount */
-    atomic_uint open_indexes;   /* snapshots that know records by the numbers of their texts */
+    struct records records;        /* protected by write_lock, but for reading texts */
+    struct inbox_table inboxes;    /* protected by both */
+    struct email_table *emails;    /* protected by both */
+    int64_t inboxes_changed_ms;    /* protected by both */
+    bool shows_held;               /* protected by both: the service tells what it holds back */
+    bool inboxes_are_listed;       /* protected by both: GET /inbox has answered in this mount */
+    struct list_lack inboxes_lack; /* of the list of inboxes; whoever asks for it has this alone */
+    atomic_uint open_indexes;      /* snapshots that know records by the numbers of their texts */
     atomic_uint lost;      /* how often a record was not read, or not taken in: lists have to come whole */
     uint32_t last_listing; /* protected by write_lock: numbers listings, see index_begin_listing() */
 };

@@ -73,7 +73,7 @@ static int email_batch_add_locked(struct email_batch *batch, struct index *index
                 .json_len = (uint32_t)record->json_len,
                 .line_len = (uint32_t)record->line_len,
                 .inbox = batch->inbox & EMAIL_INBOX_MAX,
-                .seen_in = batch->listing,
+                .seen_in = batch->listing != 0 ? batch->listing : index->last_listing,
                 .is_held = record->is_held,
             },
     };
@@ -378,15 +378,65 @@ int index_put_email(struct index *index, struct email_batch *batch, uint32_t inb
     return error;
 }
 
-/* Emails from `place` on that `listing` did not meet: how many. *place moves on. */
-static size_t find_unseen(const struct index *index, const struct inbox *inbox, uint32_t listing,
-                          bool with_held, size_t *place, uint32_t ret_emails[EMAIL_BATCH_MAX])
+/* One complete list, and the one before that it confirms. */
+struct confirmation {
+    uint32_t listing;
+    uint32_t since;  /* what no list had from this one on goes; 0: nothing goes yet */
+    bool with_held;  /* of emails */
+    bool is_lacking; /* something known is not in it, and stays */
+};
+
+static struct confirmation begin_confirmation(const struct index *index, struct list_lack *lack,
+                                              uint32_t listing, bool with_held)
+{
+    if (with_held && !lack->with_held)
+        *lack = (struct list_lack){0};
+    bool is_due = lack->listing != 0 && clock_monotonic_ms(index->clock) - lack->at_ms >= INDEX_CONFIRM_MS;
+    return (struct confirmation){
+        .listing = listing, .since = is_due ? lack->listing : 0, .with_held = with_held};
+}
+
+static void end_confirmation(const struct confirmation *confirmation, const struct index *index,
+                             struct list_lack *lack)
+{
+    if (!confirmation->is_lacking)
+        *lack = (struct list_lack){0};
+    else if (lack->listing == 0 || confirmation->since != 0)
+        *lack = (struct list_lack){
+            .listing = confirmation->listing,
+            .with_held = confirmation->with_held,
+            .at_ms = clock_monotonic_ms(index->clock),
+        };
+}
+
+/* The numbers of listings grow, and begin anew some day. */
+static bool was_seen(uint32_t seen_in, uint32_t since)
+{
+    return seen_in != 0 && (int32_t)(seen_in - since) >= 0;
+}
+
+/* True: what was last seen in this list is gone. */
+static bool is_confirmed_gone(struct confirmation *confirmation, uint32_t seen_in)
+{
+    if (was_seen(seen_in, confirmation->listing))
+        return false;
+    if (confirmation->since != 0 && !was_seen(seen_in, confirmation->since))
+        return true;
+    confirmation->is_lacking = true;
+    return false;
+}
+
+/* Emails from `place` on that are gone: how many. *place moves on. */
+static size_t find_gone(const struct index *index, const struct inbox *inbox,
+                        struct confirmation *confirmation, size_t *place,
+                        uint32_t ret_emails[EMAIL_BATCH_MAX])
 {
     size_t len = 0;
     for (; *place < inbox->emails.len && len < EMAIL_BATCH_MAX; ++*place) {
         uint32_t email = inbox->emails.order[*place];
         const struct email_entry *entry = email_table_find(index->emails, email);
-        if (!entry->is_gone && entry->seen_in != listing && (!entry->is_held || with_held))
+        if (!entry->is_gone && (!entry->is_held || confirmation->with_held) &&
+            is_confirmed_gone(confirmation, entry->seen_in))
             ret_emails[len++] = email;
     }
     return len;
@@ -423,12 +473,12 @@ static void write_gone(struct index *index, const uint32_t *emails, size_t len)
 }
 
 /* The place to go on from. */
-static size_t remove_some(struct index *index, uint32_t inbox_number, uint32_t listing, bool with_held,
+static size_t remove_some(struct index *index, uint32_t inbox_number, struct confirmation *confirmation,
                           size_t place, uint32_t ret_emails[EMAIL_BATCH_MAX], size_t *ret_len)
 {
     pthread_mutex_lock(index->write_lock);
     struct inbox *inbox = inbox_table_get(&index->inboxes, inbox_number);
-    size_t len = inbox == NULL ? 0 : find_unseen(index, inbox, listing, with_held, &place, ret_emails);
+    size_t len = find_gone(index, inbox, confirmation, &place, ret_emails);
     if (len > 0) {
         int64_t now_ms = clock_realtime_ms(index->clock);
         hide_emails(index, inbox, ret_emails, len, now_ms);
@@ -445,14 +495,19 @@ size_t index_remove_unseen(struct index *index, uint32_t inbox_number, uint32_t 
     size_t place = 0;
     size_t removed = 0;
     size_t len;
+    struct listing_memory *memory = index_find_listing_memory(index, inbox_number);
+    if (memory == NULL)
+        return 0;
     /* What the user hid of sent mail stays hidden, whether the service lists it now or later. */
     with_held = with_held && index->records.list != RECORDS_SENT;
+    struct confirmation confirmation = begin_confirmation(index, &memory->lack, listing, with_held);
     do {
-        place = remove_some(index, inbox_number, listing, with_held, place, emails, &len);
+        place = remove_some(index, inbox_number, &confirmation, place, emails, &len);
         for (size_t i = 0; i < len; i++)
             index_notify_email(index, emails[i], STORE_REMOVED);
         removed += len;
     } while (len > 0);
+    end_confirmation(&confirmation, index, &memory->lack);
     return removed;
 }
 
@@ -590,8 +645,7 @@ static int put_inbox_locked(struct index *index, const struct inbox_record *reco
             return error;
         inbox = inbox_table_find_id(&index->inboxes, record->id);
     }
-    if (listing != 0)
-        inbox->seen_in = listing;
+    inbox->seen_in = listing != 0 ? listing : index->last_listing;
     *ret_number = inbox->number;
     return 0;
 }
@@ -664,13 +718,13 @@ static void hide_inbox(struct index *index, struct inbox *inbox, int64_t now_ms)
     pthread_rwlock_unlock(&index->read_lock);
 }
 
-static void remove_unlisted_locked(struct index *index, uint32_t number, uint32_t listing,
+static void remove_unlisted_locked(struct index *index, uint32_t number, struct confirmation *confirmation,
                                    struct change *change)
 {
     struct inbox *inbox = inbox_table_get(&index->inboxes, number);
-    if (inbox == NULL || inbox->is_gone || inbox->seen_in == listing ||
-        inbox->row.origin == INBOX_OF_NO_NAME ||
-        (inbox->row.origin == INBOX_FROM_MAIL && inbox->emails.live > 0))
+    if (inbox == NULL || inbox->is_gone || inbox->row.origin == INBOX_OF_NO_NAME ||
+        (inbox->row.origin == INBOX_FROM_MAIL && inbox->emails.live > 0) ||
+        !is_confirmed_gone(confirmation, inbox->seen_in))
         return;
     int64_t now_ms = clock_realtime_ms(index->clock);
     hide_inbox(index, inbox, now_ms);
@@ -678,18 +732,20 @@ static void remove_unlisted_locked(struct index *index, uint32_t number, uint32_
     *change = (struct change){.happened = true, .change = STORE_REMOVED, .inbox = number};
 }
 
-void index_end_inbox_list(struct index *index, uint32_t listing, uint32_t known_before)
+void index_end_inbox_list(struct index *index, uint32_t listing)
 {
     pthread_rwlock_wrlock(&index->read_lock);
     index->inboxes_are_listed = true;
     pthread_rwlock_unlock(&index->read_lock);
-    for (uint32_t number = 0; number < known_before; number++) {
+    struct confirmation confirmation = begin_confirmation(index, &index->inboxes_lack, listing, false);
+    for (uint32_t number = 0; number < index_inbox_numbers(index); number++) {
         struct change change = {0};
         pthread_mutex_lock(index->write_lock);
-        remove_unlisted_locked(index, number, listing, &change);
+        remove_unlisted_locked(index, number, &confirmation, &change);
         pthread_mutex_unlock(index->write_lock);
         notify_change(index, &change);
     }
+    end_confirmation(&confirmation, index, &index->inboxes_lack);
 }
 
 uint32_t index_inbox_numbers(struct index *index)

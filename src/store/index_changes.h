@@ -7,6 +7,10 @@
  * before email_batch_flush(), which is to follow before the network is waited for.
  *
  * When an inbox goes or returns, so do its emails, without a word for each.
+ *
+ * One complete list that lacks what is known removes nothing: a service that is being set up lists nothing,
+ * or half, for a while, and copies of Maildirs may be made just then. An email or inbox goes when no list had
+ * it since the first complete list without it, and that was INDEX_CONFIRM_MS ago. This holds for every list.
  */
 #ifndef INBOXFS_STORE_INDEX_CHANGES_H
 #define INBOXFS_STORE_INDEX_CHANGES_H
@@ -68,8 +72,12 @@ int email_batch_flush(struct email_batch *batch, struct index *index);
 int index_put_email(struct index *index, struct email_batch *batch, uint32_t inbox,
                     const struct email_record *record, enum index_put *ret_put);
 
-/* Removes what the inbox holds and `listing`, which met all there is (what is held back, too, where
- * `with_held`), did not meet: how many those were. */
+enum {
+    INDEX_CONFIRM_MS = 60 * 1000
+};
+
+/* After `listing` met all that the inbox holds (what is held back, too, where `with_held`): removes what this
+ * list confirms to be gone. Returns how many. */
 size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing, bool with_held);
 
 /* Whether an inbox other than the one that collects mail without an inbox has an email of this key. */
@@ -86,9 +94,9 @@ int index_put_inbox(struct index *index, const struct inbox_record *record, enum
 /* The inbox that collects mail that names none. */
 int index_put_inbox_of_no_name(struct index *index, uint32_t *ret_number);
 
-/* After the list of inboxes that is `listing` was complete: it is known which there are, and those that were
- * known when it began and are not in it go, except where mail still names them. */
-void index_end_inbox_list(struct index *index, uint32_t listing, uint32_t known_before);
+/* After the list of inboxes that is `listing` was complete: it is known which there are, and those go that it
+ * confirms to be gone, except where mail still names them. */
+void index_end_inbox_list(struct index *index, uint32_t listing);
 
 /* How many numbers of inboxes have been given. */
 uint32_t index_inbox_numbers(struct index *index);

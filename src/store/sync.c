@@ -367,18 +367,6 @@ static void set_with_held(struct mail_listing *listing, bool with_held)
     memory->with_held = listing->with_held = with_held;
 }
 
-/* That an inbox with emails has none any more is believed when two listings in a row say so: nothing deletes
- * mail at the service, and one wrong answer must not empty Maildirs that are copied elsewhere. */
-static bool must_confirm_empty(const struct mail_listing *listing, uint32_t inbox, bool is_complete)
-{
-    struct listing_memory *memory = index_find_listing_memory(listing->index, inbox);
-    struct inbox_view view;
-    bool is_empty = is_complete && listing->count == 0 && index_get_inbox(listing->index, inbox, &view) &&
-                    view.emails + view.held > 0;
-    memory->was_empty = is_empty && !memory->was_empty;
-    return memory->was_empty;
-}
-
 /* A service may not know how to tell of what it holds back, and take that for an error. Whatever it says
  * then, it is asked without; that is remembered where it can be about the question. */
 static bool ask_for_inbox(struct mail_listing *listing, enum sync_depth depth, size_t known,
@@ -421,11 +409,10 @@ static void list_inbox(struct index *index, struct mail_service *service, uint32
     set_with_held(&listing, with_held && !listing.memory->refuses_held);
     bool is_complete = ask_for_inbox(&listing, depth, view.emails + view.held, ret);
     end_listing(&listing, is_complete, ret);
-    bool must_confirm = must_confirm_empty(&listing, inbox, is_complete);
-    if (is_complete && !must_confirm && !listing.is_unchanged && ret->error == 0)
+    if (is_complete && !listing.is_unchanged && ret->error == 0)
         listing.changes += index_remove_unseen(index, inbox, listing.batch.listing, listing.with_held);
     note_shown(&listing, depth, is_complete);
-    if (must_confirm)
+    if (listing.memory->lack.listing != 0)
         forget_answers(listing.memory);
     if (listing.with_held && ret->outcome == SERVICE_OK)
         index_note_held_shown(index);
@@ -449,7 +436,7 @@ static void list_all(struct index *index, struct mail_service *service, enum syn
     end_listing(&listing, is_complete, ret);
     if (!is_complete || listing.is_unchanged || !index_find_inbox_of_no_name(index, &of_no_name))
         return;
-    if (!must_confirm_empty(&listing, of_no_name, is_complete) && ret->error == 0)
+    if (ret->error == 0)
         index_remove_unseen(index, of_no_name, listing.batch.listing, true);
     index_end_quiet(index, of_no_name);
 }
@@ -555,12 +542,11 @@ static bool list_inboxes(struct sync_run *run)
     struct index *index = &run->store->index;
     struct mail_service *service = run->store->service;
     struct inboxes_listing listing = {index, index_begin_listing(index)};
-    uint32_t known_before = index_inbox_numbers(index);
     struct service_result result;
     service->ops->list_inboxes(service, take_inbox, &listing, run->cancel, &result);
     bool is_listed = result.outcome == SERVICE_OK;
     if (is_listed)
-        index_end_inbox_list(index, listing.number, known_before);
+        index_end_inbox_list(index, listing.number);
     if (result.outcome == SERVICE_ABSENT)
         service_result_release(&result);
     else

@@ -11,7 +11,7 @@
  * A run lists the inboxes, then the emails of each, then the mail that was sent. The service has no paging:
  * an answer that is as long as its limit is followed by a question with a higher limit. Records go into the
  * index while they arrive. Only an answer that came whole, was shorter than its limit, and can be read to the
- * last record, removes what it lacks; one without any record does so when the next one has none either. A
+ * last record, speaks against what it lacks, which goes when a later one confirms that (index_changes.h). A
  * failure with one inbox does not hold up the others.
  */
 #ifndef INBOXFS_STORE_SYNC_H

@@ -398,6 +398,14 @@ void fake_service_replace_email(struct fake_service *fake, const char *id, const
     pthread_mutex_unlock(&fake->lock);
 }
 
+void fake_service_remove_outbound(struct fake_service *fake)
+{
+    pthread_mutex_lock(&fake->lock);
+    free_emails(fake->outbound);
+    fake->outbound = NULL;
+    pthread_mutex_unlock(&fake->lock);
+}
+
 void fake_service_remove_email(struct fake_service *fake, const char *id)
 {
     pthread_mutex_lock(&fake->lock);

@@ -18,6 +18,7 @@
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
+#include "store/index_changes.h"
 #include "store/store.h"
 #include "support/fake_clock.h"
 #include "support/fake_service.h"
@@ -172,6 +173,14 @@ static inline int world_sync(struct store_world *world)
     int error = store_sync(world->store, NULL, NULL, &reason);
     assert_true((error == 0) == (reason == NULL));
     return error;
+}
+
+/* Two syncs, of which the second confirms that what the first lacked is gone. */
+static inline int world_sync_removal(struct store_world *world)
+{
+    assert_int_equal(world_sync(world), 0);
+    fake_clock_advance(&world->clock, INDEX_CONFIRM_MS);
+    return world_sync(world);
 }
 
 static inline uint32_t world_inbox(struct store_world *world, const char *name)

@@ -109,7 +109,7 @@ static void the_last_of_many_inboxes_is_there_after_the_others_went(void **state
         snprintf(id, sizeof(id), "in-%d", i);
         fake_service_remove_inbox(world.fake, id);
     }
-    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(world_sync_removal(&world), 0);
     for (int i = 0; i < 2; i++) {
         world_restart(&world);
         assert_inboxes(&world, "box200@inbox.example");
@@ -298,7 +298,7 @@ static void a_full_disk_at_the_start_is_no_damage(void **state)
     world_start(&world);
     assert_int_equal(world_sync(&world), 0);
     fake_service_remove_email(world.fake, "00000007-in-1");
-    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(world_sync_removal(&world), 0);
     world_close(&world);
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
@@ -641,7 +641,7 @@ static void what_no_longer_counts_is_cleared_away_at_the_start(void **state)
                  "\"subject\": \"%s\"}",
                  i, filler);
         fake_service_replace_email(world.fake, "00000007-in-1", json);
-        assert_int_equal(world_sync(&world), 0);
+        assert_int_equal(world_sync_removal(&world), 0);
     }
     names = world_emails(&world, "alice@inbox.example");
     assert_true(cache_bytes(&world) > CHANGES * FILLER_BYTES);

@@ -133,6 +133,8 @@ static void a_state_of_another_account_is_refused(void **state)
     fake_service_remove_inbox(world.fake, "other");
     fake_service_add_inbox(world.fake, "{\"id\": \"third\"}");
     assert_int_equal(contact(&world), 0);
+    fake_clock_advance(&world.clock, INDEX_CONFIRM_MS);
+    assert_int_equal(contact(&world), 0);
     assert_inboxes(&world, "third");
     world_release(&world);
 }

@@ -345,7 +345,7 @@ static void mail_that_is_gone_is_not_answered(void **state)
     set_up(&world);
     read_message(&world, "a1");
     fake_service_remove_email(world.fake, "a1");
-    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(world_sync_removal(&world), 0);
     assert_answers(&world, "m1@x", FROM_ALICE, -ENOENT, NULL);
     world_release(&world);
 }

@@ -269,7 +269,7 @@ static void mail_that_is_gone_is_not_found(void **state)
 {
     struct store_world *world = *state;
     fake_service_remove_email(world->fake, "a1");
-    assert_int_equal(world_sync(world), 0);
+    assert_int_equal(world_sync_removal(world), 0);
     assert_found(world, "invoice", "b1");
     assert_found(world, "after:2020", "b1 a2");
 }

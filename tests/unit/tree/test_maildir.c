@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "mail/maildir_name.h"
+#include "store/index_changes.h"
 #include "store/store_content.h"
 #include "support/fake_clock.h"
 
@@ -473,6 +474,8 @@ static void mail_that_is_gone_is_not_there_and_comes_back_as_what_it_was(void **
     struct timespec before = mtime_of(fixture, BOX "/new");
     fake_service_remove_email(fixture->fake, "4d81d4dd-0d44");
     sync_all(fixture);
+    fake_clock_advance(&standing_clock, INDEX_CONFIRM_MS);
+    sync_all(fixture);
     struct tree_handle *handle = NULL;
     struct tree_entry again;
     assert_int_equal(tree_get_attributes(fixture->tree, NULL, entry.ino, &attributes), -ENOENT);
@@ -555,6 +558,8 @@ static void what_is_not_in_new_any_more_has_no_name_to_be_announced_by(void **st
     assert_int_equal(tree_create_announced(fixture->tree, new, listing.by_uid[1].name, &entry, &handle),
                      -ENOENT);
     fake_service_remove_email(fixture->fake, "4d81d4dd-0d44");
+    sync_all(fixture);
+    fake_clock_advance(&standing_clock, INDEX_CONFIRM_MS);
     sync_all(fixture);
     assert_int_equal(tree_find_announced(fixture->tree, inos[2], path, sizeof(path)), -ENOENT);
     assert_int_equal(tree_create_announced(fixture->tree, new, listing.by_uid[2].name, &entry, &handle),
@@ -727,9 +732,11 @@ int main(void)
         TEST(a_removed_message_is_readable_for_who_has_it_open),
         TEST(new_mail_changes_new_before_anybody_looks_through_it),
         TEST(a_new_inbox_changes_the_folder_of_maildirs),
-        TEST(mail_that_is_gone_is_not_there_and_comes_back_as_what_it_was),
+        cmocka_unit_test_setup_teardown(mail_that_is_gone_is_not_there_and_comes_back_as_what_it_was,
+                                        set_up_without_time, tear_down_without_time),
         TEST(mail_is_announced_by_a_name_that_is_free_to_be_created),
-        TEST(what_is_not_in_new_any_more_has_no_name_to_be_announced_by),
+        cmocka_unit_test_setup_teardown(what_is_not_in_new_any_more_has_no_name_to_be_announced_by,
+                                        set_up_without_time, tear_down_without_time),
         TEST(nothing_but_new_is_announced_in),
         TEST(programs_have_files_of_their_own),
         TEST(there_is_room_for_so_many_files_of_programs_however_they_come),

@@ -15,6 +15,7 @@
 #include <jansson.h>
 
 #include "base/cleanup.h"
+#include "store/index_changes.h"
 #include "support/fake_clock.h"
 #include "tree/node.h"
 #include "tree/tree.h"
@@ -319,6 +320,31 @@ static void file_changed(void *context, uint64_t ino)
     ((struct told *)context)->content = ino;
 }
 
+static struct fake_clock standing_clock;
+
+static int set_up_without_time(void **state)
+{
+    fake_clock_init(&standing_clock, INT64_C(1795168800000));
+    fixture_clock = &standing_clock.clock;
+    return fixture_set_up(state);
+}
+
+static int tear_down_without_time(void **state)
+{
+    int error = fixture_tear_down(state);
+    fixture_clock = NULL;
+    fake_clock_release(&standing_clock);
+    return error;
+}
+
+static void sync_removal(struct tree_fixture *fixture)
+{
+    char *reason = NULL;
+    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    fake_clock_advance(&standing_clock, INDEX_CONFIRM_MS);
+    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+}
+
 static void the_listener_is_told_of_mail(void **state)
 {
     struct tree_fixture *fixture = *state;
@@ -339,7 +365,7 @@ static void the_listener_is_told_of_mail(void **state)
 
     tree_set_listener(fixture->tree, &listener);
     fake_service_remove_email(fixture->fake, "ffffffff-1");
-    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    sync_removal(fixture);
     tree_set_listener(fixture->tree, NULL);
     assert_non_null(strstr(told.gone, "_second_ffffffff"));
 }
@@ -843,12 +869,12 @@ static void new_mail_is_told_of_by_a_path_that_is_there(void **state)
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
     fake_service_remove_email(fixture->fake, "ffffffff-1");
-    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    sync_removal(fixture);
     fake_service_add_simple_email(fixture->fake, "i1", "ffffffff-1", "Second"); /* is back, and no news */
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
     assert_int_equal(fixture_find(fixture, last.path, &entry), 0);
     fake_service_remove_email(fixture->fake, "ffffffff-1");
-    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    sync_removal(fixture);
     tree_set_listener(fixture->tree, NULL);
 
     assert_int_equal(last.count, 1);
@@ -901,23 +927,6 @@ static void only_where_no_request_waits_for_the_service(void **state)
 }
 
 /* ---------------------------------------------------------------- with a clock that stands still */
-
-static struct fake_clock standing_clock;
-
-static int set_up_without_time(void **state)
-{
-    fake_clock_init(&standing_clock, INT64_C(1795168800000));
-    fixture_clock = &standing_clock.clock;
-    return fixture_set_up(state);
-}
-
-static int tear_down_without_time(void **state)
-{
-    int error = fixture_tear_down(state);
-    fixture_clock = NULL;
-    fake_clock_release(&standing_clock);
-    return error;
-}
 
 static int64_t status_changed_ms(struct tree_fixture *fixture)
 {
@@ -1037,7 +1046,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(status_is_json_with_its_parts, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(what_stat_says_of_the_status_is_a_second_old_at_most,
                                         set_up_without_time, tear_down_without_time),
-        cmocka_unit_test_setup_teardown(the_listener_is_told_of_mail, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(the_listener_is_told_of_mail, set_up_without_time,
+                                        tear_down_without_time),
         cmocka_unit_test_setup_teardown(each_folder_allows_what_the_contract_says, fixture_set_up,
                                         fixture_tear_down),
         cmocka_unit_test_setup_teardown(files_open_as_the_contract_says, fixture_set_up, fixture_tear_down),
@@ -1065,8 +1075,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             a_receipt_that_went_with_its_file_is_removed_once_more_by_the_same_program, fixture_set_up,
             fixture_tear_down),
-        cmocka_unit_test_setup_teardown(new_mail_is_told_of_by_a_path_that_is_there, fixture_set_up,
-                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(new_mail_is_told_of_by_a_path_that_is_there, set_up_without_time,
+                                        tear_down_without_time),
         cmocka_unit_test_setup_teardown(creating_what_is_there_gives_it_as_it_is, fixture_set_up,
                                         fixture_tear_down),
         cmocka_unit_test_setup_teardown(only_where_no_request_waits_for_the_service, fixture_set_up,
