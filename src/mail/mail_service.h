@@ -149,7 +149,8 @@ struct mail_service_ops {
      * remembers. */
     void (*send)(struct mail_service *service, const struct send_request *request, struct cancel *cancel,
                  char **ret_id, struct service_result *ret);
-    /* Sent mail, in the same records (`status` is pending or sent here). SERVICE_ABSENT as list_inboxes(). */
+    /* Sent mail, in the same records (`status` is pending, sent or failed here). SERVICE_ABSENT as
+     * list_inboxes(). */
     void (*list_outbound)(struct mail_service *service, const struct email_query *query, email_sink sink,
                           void *context, struct cancel *cancel, unsigned int *ret_count,
                           struct service_result *ret);

@@ -272,7 +272,7 @@ static int count_due(sqlite3 *db, int64_t outbound, int64_t *ret_count)
                          (int64_t)OUTGOING_RELAY, outbound, clock_realtime_ms(clock_system()));
 }
 
-/* A line for each recipient that was given up. */
+/* What a bounce says about each recipient that was given up. */
 static int list_failed(sqlite3 *db, int64_t outbound, struct strbuf *reasons)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
@@ -284,8 +284,8 @@ static int list_failed(sqlite3 *db, int64_t outbound, struct strbuf *reasons)
         return error;
     int step;
     while ((step = query_step(statement)) > 0)
-        strbuf_appendf(reasons, "%s\n    %s\n", (const char *)sqlite3_column_text(statement, 0),
-                       (const char *)sqlite3_column_text(statement, 1));
+        sending_give_reason(reasons, (const char *)sqlite3_column_text(statement, 0), "5.0.0",
+                            (const char *)sqlite3_column_text(statement, 1));
     return step < 0 ? step : reasons->error;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The relay: a mail server that takes emails for recipients who have no inbox here, and brings them on. A row
+ * The relay: a mail server that takes emails for recipients of other domains who have no inbox here, and
+ * brings them on. A row
  * of outgoing.h is one email for one recipient, so that the server's answer is about that one alone.
  *
  * SMTP has no way to ask what became of a message whose last answer was lost. It is sent again then, as RFC

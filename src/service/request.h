@@ -27,6 +27,7 @@ struct service_context {
     /* Further names that clients may call the service by, NULL at the end; or NULL. */
     const char *const *hosts;
     enum service_tier tier; /* decides how many emails a day */
+    bool has_relay;         /* for mail to other domains */
 };
 
 struct request {

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "base/strbuf.h"
 #include "mail/address.h"
 #include "mail/draft.h"
 #include "service/delivery.h"
@@ -32,6 +33,7 @@ enum {
     FORWARD_DEPTH_MAX = 10,       /* readers of MIME recurse into what is enclosed */
     NAMES_MAX_BYTES = 500 * 1000, /* of those that an email names besides its sender */
     FORWARD_MAX_BYTES = 30 * 1000 * 1000,
+    REASONS_MAX_BYTES = 1024 * 1024, /* in a bounce */
     DAY_MS = 24 * 60 * 60 * 1000,
     DAY_S = 24 * 60 * 60,
 };
@@ -414,9 +416,54 @@ static int compose(const struct service_context *context, sqlite3 *db, const str
 /* ---------------------------------------------------------------- storing and delivering, inside a write
  * transaction */
 
-/* Delivers a stored message into each inbox that it names, once. The addresses of recipients without an inbox
- * here are appended to `elsewhere`. */
-static int distribute(sqlite3 *db, const struct message *message, int64_t seq, json_t *elsewhere)
+/* Recipients without an inbox here. Accepts zeros. */
+struct remainder {
+    json_t *elsewhere;     /* addresses that the relay takes */
+    bool has_failed;       /* there are others */
+    struct strbuf reasons; /* a bounce's, for these */
+};
+
+static void remainder_release(struct remainder *remainder)
+{
+    json_decref(remainder->elsewhere);
+    strbuf_release(&remainder->reasons);
+}
+
+/* NULL without memory. */
+static char *support_address(const char *domain)
+{
+    char *address = NULL;
+    return asprintf(&address, "support@%s", domain) < 0 ? NULL : address;
+}
+
+/* Bounces come from the support address, so an answer to one is the only mail that fails without one. */
+static int fail_recipient(const struct service_context *context, const char *address, bool is_here,
+                          struct remainder *remainder)
+{
+    _cleanup_free_ char *support = support_address(context->domain);
+    if (support == NULL)
+        return -ENOMEM;
+    remainder->has_failed = true;
+    if (address_equals(address, support))
+        return 0;
+    return is_here ? sending_give_reason(&remainder->reasons, address, "5.1.1",
+                                         "no inbox of this service has this address")
+                   : sending_give_reason(&remainder->reasons, address, "5.4.4",
+                                         "the service has no relay (--relay), which mail to other domains "
+                                         "needs");
+}
+
+static int set_aside(const struct service_context *context, const char *address, struct remainder *remainder)
+{
+    bool is_here = delivery_is_in_domain(address, context->domain);
+    if (is_here || !context->has_relay)
+        return fail_recipient(context, address, is_here, remainder);
+    return json_array_append_new(remainder->elsewhere, json_string(address)) == 0 ? 0 : -ENOMEM;
+}
+
+/* Delivers a stored message into each inbox that it names, once. */
+static int distribute(const struct service_context *context, sqlite3 *db, const struct message *message,
+                      int64_t seq, struct remainder *remainder)
 {
     const json_t *lists[] = {
         [DELIVERY_TO] = message->to, [DELIVERY_CC] = message->cc, [DELIVERY_BCC] = message->bcc};
@@ -428,7 +475,7 @@ static int distribute(sqlite3 *db, const struct message *message, int64_t seq, j
             int error = delivery_put(db, message, seq, (enum delivery_way)way, recipient);
             if (error == -ENOENT)
                 error =
-                    json_array_append(elsewhere, json_object_get(recipient, "address")) == 0 ? 0 : -ENOMEM;
+                    set_aside(context, json_string_value(json_object_get(recipient, "address")), remainder);
             if (error != 0)
                 return error;
         }
@@ -436,9 +483,9 @@ static int distribute(sqlite3 *db, const struct message *message, int64_t seq, j
     return 0;
 }
 
-/* The record of what an inbox sent (interface, GET /api/v1/email/outbound), and what the relay is to do. */
+/* The record of what an inbox sent (interface, GET /api/v1/email/outbound). */
 static int record_sent(sqlite3 *db, const struct message *message, int64_t seq,
-                       const struct service_inbox *sender, enum message_type type, const json_t *elsewhere,
+                       const struct service_inbox *sender, enum message_type type, const char *status,
                        char ret_id[37])
 {
     char id[37];
@@ -446,13 +493,12 @@ static int record_sent(sqlite3 *db, const struct message *message, int64_t seq,
     if (error != 0)
         return error;
     bool is_tracked = json_is_true(json_object_get(sender->record, "open_and_click_tracking"));
-    json_t *record =
-        json_pack("{s:s, s:s, s:s, s:s, s:O, s:O, s:O, s:O, s:O, s:o, s:s, s:b, s:n}", "id", id, "status",
-                  json_array_size(elsewhere) == 0 ? "sent" : "pending", "inbox_id", service_inbox_id(sender),
-                  "subject", message->subject, "from_address", message->from, "to_addresses", message->to,
-                  "cc_addresses", message->cc, "bcc_addresses", message->bcc, "reply_to_addresses",
-                  message->reply_to, "date", delivery_date(message->date_ms), "message_type",
-                  message_type_name(type), "open_and_click_tracking", is_tracked, "latest_event");
+    json_t *record = json_pack(
+        "{s:s, s:s, s:s, s:s, s:O, s:O, s:O, s:O, s:O, s:o, s:s, s:b, s:n}", "id", id, "status", status,
+        "inbox_id", service_inbox_id(sender), "subject", message->subject, "from_address", message->from,
+        "to_addresses", message->to, "cc_addresses", message->cc, "bcc_addresses", message->bcc,
+        "reply_to_addresses", message->reply_to, "date", delivery_date(message->date_ms), "message_type",
+        message_type_name(type), "open_and_click_tracking", is_tracked, "latest_event");
     _cleanup_free_ char *text = record != NULL ? json_dumps(record, JSON_COMPACT) : NULL;
     json_decref(record);
     if (text == NULL)
@@ -462,14 +508,23 @@ static int record_sent(sqlite3 *db, const struct message *message, int64_t seq,
                       "siiis", id, sender->seq, seq, message->date_ms, text);
     if (error == 0)
         memcpy(ret_id, id, sizeof(id));
-    int64_t outbound = sqlite3_last_insert_rowid(db);
+    return error;
+}
+
+/* Gives the relay its part, and returns the rest to the sender. */
+static int hand_on(const struct service_context *context, sqlite3 *db, int64_t outbound,
+                   const struct remainder *remainder)
+{
     size_t i;
     const json_t *address;
-    json_array_foreach (elsewhere, i, address) {
-        if (error == 0)
-            error = outgoing_add(db, OUTGOING_RELAY, outbound, json_string_value(address));
+    json_array_foreach (remainder->elsewhere, i, address) {
+        int error = outgoing_add(db, OUTGOING_RELAY, outbound, json_string_value(address));
+        if (error != 0)
+            return error;
     }
-    return error;
+    return remainder->reasons.len > 0
+               ? sending_bounce(db, outbound, context->domain, strbuf_str(&remainder->reasons))
+               : 0;
 }
 
 /* ---------------------------------------------------------------- sending, once */
@@ -525,18 +580,29 @@ static int check_limit(sqlite3 *db, const struct service_context *context, struc
     return error;
 }
 
-static int store(sqlite3 *db, const struct submission *submission, const struct composition *composition,
-                 struct sending_result *result)
+static int store_and_record(const struct service_context *context, sqlite3 *db,
+                            const struct submission *submission, const struct composition *composition,
+                            struct remainder *remainder, char ret_id[37])
 {
     const struct message *message = &composition->message;
     int64_t seq = 0;
-    json_t *elsewhere = json_array();
     int error = delivery_store(db, message, message->message_id, &composition->row, &seq);
     if (error == 0)
-        error = distribute(db, message, seq, elsewhere);
+        error = distribute(context, db, message, seq, remainder);
+    const char *status = remainder->has_failed                       ? "failed"
+                         : json_array_size(remainder->elsewhere) > 0 ? "pending"
+                                                                     : "sent";
     if (error == 0)
-        error = record_sent(db, message, seq, &composition->sender, submission->type, elsewhere, result->id);
-    json_decref(elsewhere);
+        error = record_sent(db, message, seq, &composition->sender, submission->type, status, ret_id);
+    return error == 0 ? hand_on(context, db, sqlite3_last_insert_rowid(db), remainder) : error;
+}
+
+static int store(const struct service_context *context, sqlite3 *db, const struct submission *submission,
+                 const struct composition *composition, struct sending_result *result)
+{
+    struct remainder remainder = {.elsewhere = json_array(), .reasons = STRBUF_INIT(REASONS_MAX_BYTES)};
+    int error = store_and_record(context, db, submission, composition, &remainder, result->id);
+    remainder_release(&remainder);
     if (error == 0 && submission->idempotency_key != NULL)
         error = query_execute(db, "INSERT INTO idempotency_keys VALUES (?, ?, ?)", "sss",
                               submission->idempotency_key, submission->digest, result->id);
@@ -554,7 +620,7 @@ static int commit(const struct service_context *context, const struct submission
     if (error == 0 && result->outcome == SENDING_DONE)
         error = check_limit(db, context, result);
     if (error == 0 && result->outcome == SENDING_DONE)
-        error = store(db, submission, composition, result);
+        error = store(context, db, submission, composition, result);
     return database_end_write(context->database, error);
 }
 
@@ -668,7 +734,6 @@ static const char bounce_text[] =
     "An email that you sent could not be delivered to everybody it was for. It was given up for:\n"
     "\n"
     "%s"
-    "\n"
     "The email:\n"
     "\n"
     "Subject: %s\n"
@@ -705,8 +770,8 @@ static int deliver_letter(sqlite3 *db, struct composition *composition)
 
 int sending_welcome(sqlite3 *db, const struct service_inbox *inbox, const char *domain)
 {
-    _cleanup_free_ char *support = NULL;
-    if (asprintf(&support, "support@%s", domain) < 0)
+    _cleanup_free_ char *support = support_address(domain);
+    if (support == NULL)
         return -ENOMEM;
     struct verdict verdict = inbox_judge(inbox->record, support, DELIVERY_TO);
     if (strcmp(verdict.status, "valid") != 0)
@@ -741,10 +806,18 @@ static int write_bounce(sqlite3_stmt *row, const char *reasons, struct message *
     return is_whole ? 0 : -EUCLEAN;
 }
 
+int sending_give_reason(struct strbuf *reasons, const char *address, const char *status, const char *why)
+{
+    return strbuf_appendf(reasons,
+                          "Final-Recipient: rfc822; %s\nAction: failed\nStatus: %s\n"
+                          "Diagnostic-Code: x-inboxd; %s\n\n",
+                          address, status, why);
+}
+
 int sending_bounce(sqlite3 *db, int64_t outbound, const char *domain, const char *reasons)
 {
-    _cleanup_free_ char *daemon = NULL;
-    if (asprintf(&daemon, "MAILER-DAEMON@%s", domain) < 0)
+    _cleanup_free_ char *support = support_address(domain);
+    if (support == NULL)
         return -ENOMEM;
     _cleanup_statement_ sqlite3_stmt *row = NULL;
     int error =
@@ -760,7 +833,7 @@ int sending_bounce(sqlite3 *db, int64_t outbound, const char *domain, const char
     if (error == 0)
         error = write_bounce(row, reasons, &composition.message);
     if (error == 0)
-        error =
-            address_letter(&composition.message, &composition.sender, daemon, "Mail Delivery System", domain);
+        error = address_letter(&composition.message, &composition.sender, support, "Mail Delivery System",
+                               domain);
     return error == 0 ? deliver_letter(db, &composition) : error;
 }

@@ -3,8 +3,10 @@
  * Sending. A request to send is read and checked, its message is composed, stored, delivered into the inboxes
  * here that it is addressed to, and recorded as sent, all of it in one transaction: it is answered once that
  * is on the disk. Its idempotency key is remembered for ever; a request that repeats one is answered with the
- * email that was sent then. For each recipient elsewhere there is a row for the relay (relay.h) in the same
- * transaction; without a relay, such an email stays `pending`.
+ * email that was sent then. A recipient of the service's domain who has no inbox, and without a relay any
+ * other one who has none, comes back to the sender in the same transaction, in one bounce for all of them;
+ * the email is `failed` then. For each other recipient elsewhere there is a row for the relay (relay.h), in
+ * the same transaction too.
  *
  * The endpoint itself is endpoint_send() (endpoints.h).
  */
@@ -16,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/strbuf.h"
 #include "service/inbox.h"
 #include "service/validation.h"
 
@@ -23,8 +26,12 @@
  * inbox's rules are against it. 0 or -errno. */
 int sending_welcome(sqlite3 *db, const struct service_inbox *inbox, const char *domain);
 
-/* Puts a bounce into the inbox that sent this email (`outbound`: its seq), from MAILER-DAEMON@domain, inside
- * a write transaction. `reasons`: who was given up, and why, in lines. 0 or -errno. */
+/* Appends what a bounce says about one recipient, as RFC 3464 has it; `status`: a code of RFC 3463. 0 or the
+ * buffer's error. */
+int sending_give_reason(struct strbuf *reasons, const char *address, const char *status, const char *why);
+
+/* Puts a bounce into the inbox that sent this email (`outbound`: its seq), from support@domain, inside a
+ * write transaction. `reasons`: by sending_give_reason(). 0 or -errno. */
 int sending_bounce(sqlite3 *db, int64_t outbound, const char *domain, const char *reasons);
 
 /* A request to send (interface, POST /api/v1/email/send). What only the database knows of it (the inbox, the

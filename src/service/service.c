@@ -179,6 +179,7 @@ static int start(const struct service_config *config, struct service **ret_servi
                             ret_reason);
     if (error == 0)
         error = webhook_start(&config->webhook, service->context.database, &service->webhook, ret_reason);
+    service->context.has_relay = service->relay != NULL;
     if (error == 0)
         error = serve(service, config, ret_reason);
     if (error == 0)

@@ -86,6 +86,10 @@ is_refused() {
   ! (api GET /inbox)
 }
 
+nothing_waits() {
+  equal "$(waiting)" 0
+}
+
 bounce() { # SUBJECT
   content "$ALICE" "Undelivered: $1" | jq -er .plain_text
 }
@@ -183,7 +187,7 @@ TABLE
   local id
   id=$(received "$ALICE" "Undelivered: no at dot" | jq -r '.[0].id')
   api GET "/email/$id/raw" >"$DIR/bounce.eml"
-  grep -q '^From: Mail Delivery System <MAILER-DAEMON@' "$DIR/bounce.eml"
+  grep -q "^From: Mail Delivery System <support@$DOMAIN>" "$DIR/bounce.eml"
   grep -q '^Auto-Submitted: auto-replied' "$DIR/bounce.eml"
   api GET "/email/$id" | jq -e '.previous_emails | length == 1 and .[0].subject == "no at dot"'
   equal "$(waiting)" 0
@@ -195,7 +199,8 @@ TABLE
   send some "$CAROL" "$DAN" eve@x.example
   wait_until 20 has_status some failed
   equal "$(taken some | jq -r '.recipients[]')" "$DAN"
-  contains "$(bounce some)" $'carol@x.example\n    the relay answered: 550 5.1.1 No such user\neve@x.example\n    the relay answered: 550 5.1.1 Nor her'
+  contains "$(bounce some)" $'Final-Recipient: rfc822; carol@x.example\nAction: failed\nStatus: 5.0.0\nDiagnostic-Code: x-inboxd; the relay answered: 550 5.1.1 No such user\n'
+  contains "$(bounce some)" $'Final-Recipient: rfc822; eve@x.example\nAction: failed\nStatus: 5.0.0\nDiagnostic-Code: x-inboxd; the relay answered: 550 5.1.1 Nor her\n'
   run ! grep "$DAN" <<<"$(bounce some)"
 }
 
@@ -387,17 +392,34 @@ TABLE
   contains "$output" "chmod 600"
 }
 
-@test "without a relay mail for others waits for none, also when there is one later" {
+@test "an address of the own domain without an inbox bounces at once, and the relay gets the rest" {
+  start_all
+  plan "connect 1 hang"
+  send mixed "nobody@$DOMAIN" "$CAROL"
+  has_received "$ALICE" "Undelivered: mixed"
+  has_status mixed failed
+  contains "$(bounce mixed)" "nobody@$DOMAIN"
+  run ! grep "$CAROL" <<<"$(bounce mixed)"
+  stop_service
+  start_relaying
+  wait_until 20 is_taken mixed 1
+  wait_until 20 nothing_waits
+  has_status mixed failed
+}
+
+@test "without a relay mail for others comes back, and does not go out when there is one later" {
   start_smtp
   start_service
   create_inbox "$ALICE" >/dev/null
   send before "$CAROL"
+  has_status before failed
+  contains "$(bounce before)" "$CAROL"
   equal "$(waiting)" 0
   stop_service
   start_relaying
   send after "$CAROL"
   wait_until 20 has_status after sent
-  has_status before pending
+  has_status before failed
   is_taken before 0
 }
 

@@ -49,7 +49,7 @@ nothing_handed_in() {
   holds "$DIR/arrived" '.from_address.address == $bob' --arg bob "$BOB"
   holds "$DIR/arrived" '[.to_addresses[].address] == [$alice] and .cc_addresses == []' --arg alice "$ALICE"
   holds "$DIR/arrived" '.in_reply_to_id == $id' --arg id "$(content "$BOB" Dinner | jq -r .message_id)"
-  holds "$DIR/arrived" '.previous_emails | length == 1'
+  holds "$DIR/arrived" '[.previous_emails[] | select(.subject == "Dinner")] | length == 1'
   equal "$(cat "$MOUNT/sent/re-dinner.eml")" "Yes."
 }
 

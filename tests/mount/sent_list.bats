@@ -34,6 +34,16 @@ elsewhere() {
   equal "$(elsewhere)" ""
 }
 
+@test "the receipt of what reached nobody has the status failed, and the sender a bounce" {
+  start_two_inboxes
+  message "nobody@$DOMAIN" "to nobody" >"$MOUNT/drafts/lost"
+  mv "$MOUNT/drafts/lost" "$MOUNT/outbox/"
+  wait_sent lost
+  refresh
+  holds "$MOUNT/sent/lost.receipt.json" '.state == "sent" and .status == "failed" and .error == null'
+  grep -q "^Final-Recipient: rfc822; nobody@$DOMAIN" "$MOUNT/inboxes/$ALICE"/*_undelivered-to-nobody_*/body.txt
+}
+
 @test "mail sent elsewhere is a record in sent/" {
   local name
   start_two_inboxes

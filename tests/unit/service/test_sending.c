@@ -113,10 +113,7 @@ static void bcc_is_seen_by_nobody_else(void **state)
     assert_null(strstr(text, "eve@"));
     json_t *outbound = load_content(fixture, sent, "outbound/");
     assert_int_equal(2, json_array_size(json_object_get(outbound, "bcc_addresses")));
-    json_t *list = get(fixture, "/api/v1/email/outbound");
-    assert_string_equal("pending", text_of(json_array_get(list, 0), "status"));
 
-    json_decref(list);
     json_decref(outbound);
     json_decref(content);
     json_decref(to_bob);
@@ -127,6 +124,74 @@ static void bcc_is_seen_by_nobody_else(void **state)
     free(ann);
     free(bob);
     free(eve);
+}
+
+static void assert_newest_outbound(const struct fixture *fixture, const char *status)
+{
+    json_t *list = get(fixture, "/api/v1/email/outbound?limit=1");
+    assert_members(json_array_get(list, 0), OUTBOUND_MEMBERS);
+    assert_string_equal(status, text_of(json_array_get(list, 0), "status"));
+    json_decref(list);
+}
+
+/* To Bob, who has an inbox, and to two recipients whom nothing reaches. */
+static json_t *message_to_some(void)
+{
+    json_t *request = message_to(ANN, BOB, "to some");
+    json_object_set_new(request, "idempotency_key", json_string("once"));
+    json_object_set_new(request, "cc_addresses", json_pack("[{s:s}]", "address", "nobody@INBOX.localhost"));
+    json_object_set_new(request, "bcc_addresses", json_pack("[{s:s}]", "address", "else@where.example"));
+    return request;
+}
+
+static void mail_that_reaches_nobody_comes_back_at_once(void **state)
+{
+    const struct fixture *fixture = *state;
+    char *ann = create_inbox(fixture, ANN, NULL);
+    char *bob = create_inbox(fixture, BOB, NULL);
+    free(send_message(fixture, message_to_some()));
+    assert_newest_outbound(fixture, "failed");
+    json_t *to_bob = newest_email(fixture, bob, "");
+    assert_string_equal("to some", text_of(to_bob, "subject"));
+    json_t *bounce = newest_email(fixture, ann, "");
+    assert_string_equal("Undelivered: to some", text_of(bounce, "subject"));
+    assert_string_equal("support@inbox.localhost",
+                        text_of(json_object_get(bounce, "from_address"), "address"));
+    json_t *content = load_content(fixture, text_of(bounce, "id"), "");
+    const char *text = text_of(content, "plain_text");
+    assert_non_null(
+        strstr(text, "Final-Recipient: rfc822; nobody@INBOX.localhost\nAction: failed\nStatus: 5.1.1\n"));
+    assert_non_null(
+        strstr(text, "Final-Recipient: rfc822; else@where.example\nAction: failed\nStatus: 5.4.4\n"));
+    assert_null(strstr(text, BOB));
+    assert_int_equal(1, json_array_size(json_object_get(content, "previous_emails")));
+    char *raw = load_raw(fixture, text_of(bounce, "id"));
+    assert_non_null(strstr(raw, "\r\nAuto-Submitted: auto-replied\r\n"));
+
+    size_t before = count_of(fixture, "/api/v1/email");
+    free(send_message(fixture, message_to_some())); /* under the same key */
+    assert_int_equal(before, count_of(fixture, "/api/v1/email"));
+    free(raw);
+    json_decref(content);
+    json_decref(bounce);
+    json_decref(to_bob);
+    free(bob);
+    free(ann);
+}
+
+static void an_answer_to_a_bounce_makes_no_bounce(void **state)
+{
+    const struct fixture *fixture = *state;
+    char *ann = create_inbox(fixture, ANN, NULL);
+    size_t before = count_of(fixture, "/api/v1/email");
+    free(send_message(fixture, message_to(ANN, "Support@inbox.localhost", "Re: Undelivered: x")));
+    assert_int_equal(before, count_of(fixture, "/api/v1/email"));
+    assert_newest_outbound(fixture, "failed");
+    free(create_inbox(fixture, "support@inbox.localhost", NULL));
+    free(send_message(fixture, message_to(ANN, "Support@inbox.localhost", "hello")));
+    assert_newest_outbound(fixture, "sent");
+    assert_int_equal(before + 1, count_of(fixture, "/api/v1/email"));
+    free(ann);
 }
 
 static void what_breaks_a_rule_is_stored_and_hidden(void **state)
@@ -377,6 +442,7 @@ static void a_prompt_has_all_that_a_reader_needs(void **state)
     };
     const struct fixture *fixture = *state;
     char *ann = create_inbox(fixture, ANN, NULL);
+    free(create_inbox(fixture, BOB, NULL));
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char *prompt = prompt_of(fixture, ann,
                                  json_pack("{s:s*, s:s*, s:b}", "plain_text", cases[i].plain_text, "html",
@@ -908,6 +974,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SERVICE_TEST(mail_to_an_inbox_here_is_delivered),
         SERVICE_TEST(bcc_is_seen_by_nobody_else),
+        SERVICE_TEST(mail_that_reaches_nobody_comes_back_at_once),
+        SERVICE_TEST(an_answer_to_a_bounce_makes_no_bounce),
         SERVICE_TEST(what_breaks_a_rule_is_stored_and_hidden),
         SERVICE_TEST(what_passed_the_rules_cannot_be_hidden_by_a_mark),
         SERVICE_TEST(cc_and_bcc_can_be_closed),
