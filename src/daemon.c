@@ -23,6 +23,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/descriptors.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/mountinfo.h"
 #include "base/process.h"
@@ -369,6 +370,12 @@ static int start_webhook_server(struct daemon *daemon)
     const struct options *options = daemon->options;
     if (options->webhook_listen == NULL)
         return 0;
+    if (strncmp(options->webhook_listen, "unix:", 5) == 0 &&
+        file_is_below(options->webhook_listen + 5, options->mountpoint)) {
+        log_error("nobody could reach %s: the mount on %s hides it", options->webhook_listen,
+                  options->mountpoint);
+        return -EDEADLK;
+    }
     return webhook_server_start(options->webhook_listen, options->webhook_secret_file, daemon->store,
                                 &daemon->webhook_server);
 }

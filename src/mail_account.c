@@ -150,11 +150,24 @@ int mail_account_local_path(const char *source, char ret_path[PATH_MAX])
     return len < 0 || len >= PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
+/* The mount hides what is below its mount point, and to use it there means to wait for oneself. 0 or
+ * -EDEADLK, said on the log. */
+static int check_place(const struct options *options, const char *what, const char *path)
+{
+    if (!file_is_below(path, options->mountpoint))
+        return 0;
+    log_error("%s %s is below the mount point %s, which hides it: choose another place for one of them", what,
+              path, options->mountpoint);
+    return -EDEADLK;
+}
+
 /* The data directory, made and in absolute form, since it also names the state. */
-static int make_local_dir(const char *source, char **ret_path)
+static int make_local_dir(const struct options *options, char **ret_path)
 {
     char path[PATH_MAX];
-    int error = mail_account_local_path(source, path);
+    int error = mail_account_local_path(options->source, path);
+    if (error == 0)
+        error = check_place(options, "the data directory", path);
     if (error != 0)
         return error;
     _cleanup_close_ int fd = file_open_dir(AT_FDCWD, path);
@@ -207,7 +220,9 @@ static int open_state(const struct options *options, const char *name, const cha
             "no place for the state: set HOME or XDG_STATE_HOME to an absolute path, or give --state-dir");
         return error;
     }
-    int fd = state_dir_open(options->state_dir != NULL ? options->state_dir : path, &account->lock_fd);
+    const char *state_dir = options->state_dir != NULL ? options->state_dir : path;
+    error = check_place(options, "the state directory", state_dir);
+    int fd = error != 0 ? error : state_dir_open(state_dir, &account->lock_fd);
     if (fd < 0) {
         const char *variable = place_variable("XDG_STATE_HOME");
         if (fd == -EBUSY && options->state_dir == NULL && mail_account_is_local(options->source))
@@ -226,12 +241,12 @@ static int open_state(const struct options *options, const char *name, const cha
 static int open_local(const struct options *options, struct mail_account *account)
 {
     _cleanup_free_ char *data_dir = NULL;
-    int error = make_local_dir(options->source, &data_dir);
+    int error = make_local_dir(options, &data_dir);
     if (error == -ENODATA)
         log_error("HOME is no absolute path: name the local service's directory, as local:DIR");
-    else if (error != 0 && names_data_dir(options->source))
+    else if (error != 0 && error != -EDEADLK && names_data_dir(options->source))
         log_error("cannot use the data directory %s: %s", options->source, strerror(-error));
-    else if (error != 0)
+    else if (error != 0 && error != -EDEADLK)
         log_error("cannot use a data directory below %s, which is %s: %s (or name one, as local:DIR)",
                   place_variable("XDG_DATA_HOME"), getenv(place_variable("XDG_DATA_HOME")), strerror(-error));
     if (error != 0)

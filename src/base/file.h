@@ -7,6 +7,7 @@
 #ifndef INBOXFS_BASE_FILE_H
 #define INBOXFS_BASE_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -46,6 +47,11 @@ void file_begin_sync(int fd, off_t offset, off_t len);
  * symbolic links are the user's, and are followed. The descriptor (O_DIRECTORY | O_CLOEXEC), or -errno:
  * -ELOOP for a symbolic link below `dir_fd`. */
 int file_open_dir(int dir_fd, const char *path);
+
+/* Whether a file or directory of this path would be in that directory, or below it, or is the directory
+ * itself: by whatever links and mounts the path leads there, and where its last parts do not exist yet, too.
+ * False where that cannot be found out. */
+bool file_is_below(const char *path, const char *directory);
 
 /* NULL: the open directory is this user's, and nobody else can write there. Else words that say what is to be
  * done. */

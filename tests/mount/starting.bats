@@ -373,6 +373,20 @@ END
   present "$MOUNT/README"
 }
 
+@test "state or data below the mount point, which would hide them, are refused before anything is made" {
+  ln -s "$MOUNT" "$DIR/link"
+  refuses 1 "data directory .*/mail/box is below the mount point $MOUNT" "local:$MOUNT/box" "$MOUNT"
+  refuses 1 "data directory .*/link is below the mount point" "local:$DIR/link" "$MOUNT"
+  refuses 1 "state directory .*/new/state is below the mount point" --state-dir="$DIR/link/new/state" "local:$DIR/box" "$MOUNT"
+  XDG_STATE_HOME=$MOUNT refuses 1 "XDG_STATE_HOME, which is $MOUNT: set that" "local:$DIR/box" "$MOUNT"
+  (umask 077 && echo secret >"$DIR/secret")
+  refuses 1 "nobody could reach unix:$MOUNT/hooks" --webhook-listen="unix:$MOUNT/hooks" --webhook-secret-file="$DIR/secret" \
+    "local:$DIR/box" "$MOUNT"
+  equal "$(ls -A "$MOUNT")" ""
+  # Beside it, a mount point that begins alike is no matter.
+  start_background --state-dir="$MOUNT-state" "local:$MOUNT-box" "$MOUNT"
+}
+
 @test "a relative mount point works" {
   cd "$DIR"
   "$INBOXFS" "local:$DIR/box" mail 3>&-

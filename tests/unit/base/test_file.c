@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -215,6 +216,44 @@ static void folders_are_made_with_their_parents(void **state)
     assert_int_equal(file_open_dir(dir, "link/"), -ELOOP);
 }
 
+static bool is_below(void **state, const char *path, const char *directory)
+{
+    char whole[PATH_MAX];
+    char above[PATH_MAX];
+    const struct temp_dir *dir = *state;
+    snprintf(whole, sizeof(whole), "%s/%s", dir->path, path);
+    snprintf(above, sizeof(above), "%s/%s", dir->path, directory);
+    return file_is_below(whole, above);
+}
+
+static void what_is_below_a_folder_is_known_before_it_is_there(void **state)
+{
+    int dir = dir_fd(state);
+    close(file_open_dir(dir, "mail/box"));
+    close(file_open_dir(dir, "mailbox"));
+    assert_int_equal(symlinkat("mail/box", dir, "link"), 0);
+    assert_int_equal(file_replace_at(dir, "mail/file", "x", 1, 0600), 0);
+    static const char *const below[] = {"mail",
+                                        "mail/",
+                                        "mail/box",
+                                        "mail/new",
+                                        "mail/new/more//still/",
+                                        "link",
+                                        "link/new",
+                                        "mailbox/../mail/box",
+                                        "mail/file"};
+    for (size_t i = 0; i < ARRAY_LEN(below); i++)
+        assert_true(is_below(state, below[i], "mail"));
+    static const char *const beside[] = {"mailbox", "mailbox/new", "new", "", "mail/.."};
+    for (size_t i = 0; i < ARRAY_LEN(beside); i++)
+        assert_false(is_below(state, beside[i], "mail"));
+    assert_true(is_below(state, "mail", "link/.."));
+    assert_false(is_below(state, "mail", "no such folder"));
+    assert_true(file_is_below("/no such file", "/"));
+    assert_false(file_is_below("no such file", "/proc"));
+    assert_true(file_is_below("no such file", "."));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +267,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(failures_are_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(positions_are_written_and_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(folders_are_made_with_their_parents, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_below_a_folder_is_known_before_it_is_there, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
