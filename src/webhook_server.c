@@ -42,6 +42,7 @@ struct webhook_server {
     struct connections *connections;
     struct MHD_Daemon *daemon;
     bool has_complained; /* of a refused one, since one was taken */
+    struct webhook_memory memory;
 };
 
 /* ---------------------------------------------------------------- one POST */
@@ -111,11 +112,12 @@ static void complain(struct webhook_server *server, int error)
 static void post_finish(struct post *post, struct MHD_Connection *connection, struct webhook_server *server)
 {
     char *inbox_id = NULL;
-    int error =
-        webhook_check(server->secret, header(connection, WEBHOOK_SIGNATURE_HEADER), strbuf_str(&post->body),
-                      post->body.len, clock_realtime_ms(clock_system()), &inbox_id);
+    const char *signature = header(connection, WEBHOOK_SIGNATURE_HEADER);
+    int error = webhook_check(server->secret, signature, strbuf_str(&post->body), post->body.len,
+                              clock_realtime_ms(clock_system()), &inbox_id);
     if (error == 0) {
-        store_request_sync(server->store, inbox_id);
+        if (webhook_memory_add(&server->memory, signature))
+            store_request_sync(server->store, inbox_id);
         server->has_complained = false;
         post->status = MHD_HTTP_NO_CONTENT;
     } else if (error == -ENOMEM) {

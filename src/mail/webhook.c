@@ -112,3 +112,16 @@ int webhook_check(const char *secret, const char *signature, const void *body, s
         *ret_inbox_id = TAKE_PTR(read.inbox_id);
     return error;
 }
+
+bool webhook_memory_add(struct webhook_memory *memory, const char *signature)
+{
+    char digits[17] = "";
+    memcpy(digits, signature, sizeof(digits) - 1);
+    uint64_t number = strtoull(digits, NULL, 16);
+    for (size_t i = 0; i < WEBHOOK_MEMORY_MAX; i++)
+        if (memory->signatures[i] == number)
+            return false;
+    memory->signatures[memory->next] = number;
+    memory->next = (memory->next + 1) % WEBHOOK_MEMORY_MAX;
+    return true;
+}

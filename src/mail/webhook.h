@@ -4,12 +4,13 @@
  * service and this account know, and was made a moment ago. Nothing of it is read before the signature is
  * found to be right, and nothing of it is believed but which inbox it is about.
  *
- * A body that somebody recorded can be sent again for as long as its timestamp is taken. That has an inbox
- * looked at once more, so no memory of bodies is kept.
+ * A body that somebody recorded can be sent again for as long as its timestamp is taken. So the signatures of
+ * the newest bodies are remembered, and each body counts once.
  */
 #ifndef INBOXFS_MAIL_WEBHOOK_H
 #define INBOXFS_MAIL_WEBHOOK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,7 +18,8 @@
 
 enum {
     WEBHOOK_BODY_MAX_BYTES = 2 * 1000 * 1000,
-    WEBHOOK_CLOCK_MAX_MS = 300 * 1000 /* between the timestamp and our clock, either way */
+    WEBHOOK_CLOCK_MAX_MS = 300 * 1000, /* between the timestamp and our clock, either way */
+    WEBHOOK_MEMORY_MAX = 4096,
 };
 
 /* Checks a body of `len` bytes against the text of its signature header (NULL: there is none) and the time
@@ -26,5 +28,15 @@ enum {
  * -ENOMEM. */
 int webhook_check(const char *secret, const char *signature, const void *body, size_t len, int64_t now_ms,
                   char **ret_inbox_id);
+
+/* The newest webhooks that were taken; all zeros: none. */
+struct webhook_memory {
+    uint64_t signatures[WEBHOOK_MEMORY_MAX]; /* the first 64 bits of each */
+    size_t next;                             /* to be overwritten */
+};
+
+/* Remembers a webhook by its signature, which webhook_check() found to be right. Returns false where the
+ * memory has it already. */
+bool webhook_memory_add(struct webhook_memory *memory, const char *signature);
 
 #endif

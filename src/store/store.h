@@ -169,7 +169,7 @@ int store_sync(struct store *store, const char *inbox_name, struct cancel *cance
 
 /* Has the newest emails of the inbox of this id listed as soon as may be, and does not wait; of all inboxes,
  * after the list of them, where there is none of it, or with NULL. However often it is called, there is one
- * such request at a time, and one to come. */
+ * such request at a time, and one to come, a quarter of a second after the one before at the soonest. */
 void store_request_sync(struct store *store, const char *inbox_id);
 
 /* The outbox has asked the service, which answered, or could not be reached. Where that is not what is known,

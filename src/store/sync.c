@@ -39,6 +39,7 @@ enum {
     BACKOFF_MAX_MS = 5 * 60 * 1000,
     RETRY_AFTER_MAX_MS = 60 * 60 * 1000,
     JITTER_PARTS = 10, /* of an interval, either way */
+    REQUESTS_PACE_MS = 250,
 };
 
 /* A request for a run. Those with somebody waiting live on that thread's stack, the others are freed when
@@ -67,6 +68,7 @@ struct sync {
     bool must_check_contact;      /* whether the service answers */
     struct sync_request *waiting; /* for the next run */
     struct sync_request *running; /* taken up by the run under way */
+    int64_t requests_due_ms;      /* of the next run for a request that is not urgent, monotonic */
     struct backoff backoff;
     int64_t next_ms;               /* of the next poll, monotonic; CLOCK_FOREVER: none */
     int64_t complete_due_ms;       /* of the next complete poll, monotonic */
@@ -783,8 +785,19 @@ static void run_inbox_locked(struct sync *sync, uint32_t inbox, enum sync_depth 
     release_run(&run);
 }
 
+/* When the requests that wait are taken up; CLOCK_FOREVER: none waits. Those for the newest mail, which
+ * webhooks make, keep a pace: whoever sends many webhooks must not have the service asked for each. */
+static int64_t requests_due_ms_locked(const struct sync *sync)
+{
+    for (const struct sync_request *request = sync->waiting; request != NULL; request = request->next)
+        if (request->is_awaited || request->depth == SYNC_COMPLETE)
+            return 0;
+    return sync->waiting != NULL ? sync->requests_due_ms : CLOCK_FOREVER;
+}
+
 static void run_requests_locked(struct sync *sync)
 {
+    sync->requests_due_ms = clock_monotonic_ms(sync->clock) + REQUESTS_PACE_MS;
     sync->running = sync->waiting;
     sync->waiting = NULL;
     if (wants(sync->running, SYNC_ALL, SYNC_NEWEST))
@@ -812,14 +825,17 @@ static void *run_thread(void *argument)
     struct sync *sync = argument;
     pthread_mutex_lock(&sync->lock);
     while (!sync->is_stopping) {
-        if (sync->waiting != NULL)
+        int64_t now = clock_monotonic_ms(sync->clock);
+        int64_t requests_due_ms = requests_due_ms_locked(sync);
+        if (requests_due_ms <= now)
             run_requests_locked(sync);
-        else if (sync->next_ms != CLOCK_FOREVER && clock_monotonic_ms(sync->clock) >= sync->next_ms)
+        else if (sync->next_ms <= now)
             run_poll_locked(sync);
         else if (sync->must_check_contact)
             check_contact_locked(sync);
         else
-            clock_wait(sync->clock, &sync->changed, &sync->lock, sync->next_ms);
+            clock_wait(sync->clock, &sync->changed, &sync->lock,
+                       requests_due_ms < sync->next_ms ? requests_due_ms : sync->next_ms);
     }
     pthread_mutex_unlock(&sync->lock);
     return NULL;

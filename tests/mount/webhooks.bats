@@ -127,6 +127,21 @@ post_signed() # BODY
   equal "$(grep -c 'refused a webhook: its timestamp is over five minutes away' "$MOUNT_LOG")" 1
 }
 
+@test "a webhook counts once, whoever sends it again" {
+  start_told
+  hook=$(body "$BOB_ID")
+  equal "$(post_signed "$hook")" 204
+  send_from_elsewhere "$ALICE" "$BOB" told
+  equal "$(post_signed "$(body "$BOB_ID" -1)")" 204
+  wait_until 5 mounted "$BOB" told
+  send_from_elsewhere "$ALICE" "$BOB" replayed
+  send_from_elsewhere "$BOB" "$ALICE" after
+  equal "$(post_signed "$hook")" 204 # nothing is looked at for it
+  equal "$(post_signed "$(body "$(inbox_id "$ALICE")")")" 204
+  wait_until 5 mounted "$ALICE" after
+  run ! mounted "$BOB" replayed
+}
+
 @test "a body that is too big is refused, whether it says so before or not" {
   start_told
   head -c 2000001 /dev/zero | tr '\0' ' ' >"$DIR/big"

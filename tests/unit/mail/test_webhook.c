@@ -157,6 +157,24 @@ static void it_need_not_say_which_inbox(void **state)
     }
 }
 
+static void each_webhook_counts_once(void **state)
+{
+    struct webhook_memory *memory = calloc(1, sizeof(*memory));
+    char signature[65];
+    (void)state;
+    assert_non_null(memory);
+    for (size_t round = 0; round < 2; round++)
+        for (size_t i = 0; i < WEBHOOK_MEMORY_MAX; i++) {
+            snprintf(signature, sizeof(signature), "%016zx%048d", i + 1, 0);
+            assert_int_equal(webhook_memory_add(memory, signature), round == 0);
+        }
+    /* One more takes the place of the first. */
+    assert_true(webhook_memory_add(memory, "ffffffffffffffff"));
+    assert_true(webhook_memory_add(memory, "0000000000000001"));
+    assert_false(webhook_memory_add(memory, "0000000000000003"));
+    free(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +184,7 @@ int main(void)
         cmocka_unit_test(what_the_service_does_not_send_is_refused),
         cmocka_unit_test(what_the_rest_of_the_body_says_makes_no_difference),
         cmocka_unit_test(it_need_not_say_which_inbox),
+        cmocka_unit_test(each_webhook_counts_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

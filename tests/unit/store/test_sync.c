@@ -559,6 +559,13 @@ static void one_inbox_can_be_synced_alone(void **state)
     world_release(&world);
 }
 
+/* As a webhook does, a while after the last run. */
+static void request_newest(struct store_world *world, const char *id)
+{
+    store_request_sync(world->store, id);
+    fake_clock_advance(&world->clock, 250);
+}
+
 /* Asked for from outside (a webhook): the newest of that inbox, and nothing else. */
 static void the_newest_of_one_inbox_can_be_asked_for(void **state)
 {
@@ -568,7 +575,7 @@ static void the_newest_of_one_inbox_can_be_asked_for(void **state)
     world_start(&world);
     assert_int_equal(world_sync(&world), 0);
     world_add_emails(&world, "in-1", 0, 200);
-    store_request_sync(world.store, "in-1");
+    request_newest(&world, "in-1");
     fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, 3);
     store_stop(world.store); /* the run has come to its end */
     assert_int_equal(fake_service_get(world.fake, FAKE_LIST_EMAILS, 1).limit, 100);
@@ -588,7 +595,7 @@ static void who_asks_for_an_unknown_inbox_has_the_inboxes_listed(void **state)
     assert_int_equal(world_sync(&world), 0);
     fake_service_add_inbox(world.fake, "{\"id\":\"in-2\",\"email_address\":\"bob@inbox.example\"}");
     for (unsigned int i = 0; i < ARRAY_LEN(ids); i++) {
-        store_request_sync(world.store, ids[i]);
+        request_newest(&world, ids[i]);
         fake_service_wait_count(world.fake, FAKE_LIST_INBOXES, i + 2);
     }
     assert_int_equal(world_sync(&world), 0);
@@ -604,16 +611,38 @@ static void a_flood_of_requests_costs_one_run_at_a_time(void **state)
     world_start(&world);
     assert_int_equal(world_sync(&world), 0);
     fake_service_close_gate(world.fake, FAKE_LIST_EMAILS);
-    store_request_sync(world.store, "in-1");
+    request_newest(&world, "in-1");
     fake_service_wait_at_gate(world.fake, FAKE_LIST_EMAILS, 1);
     for (int i = 0; i < 1000; i++)
         store_request_sync(world.store, i % 2 == 0 ? "in-1" : "unknown");
+    fake_clock_advance(&world.clock, 250);
     fake_service_open_gate(world.fake, FAKE_LIST_EMAILS);
     /* That of the first sync, the one at the gate, then one of everything and one of the inbox. */
     fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, 4);
     store_stop(world.store);
     assert_int_equal(fake_service_count(world.fake, FAKE_LIST_EMAILS), 4);
     assert_int_equal(fake_service_count(world.fake, FAKE_LIST_INBOXES), 2);
+    world_release(&world);
+}
+
+static void requests_one_after_another_keep_a_pace(void **state)
+{
+    (void)state;
+    struct store_world world;
+    world_init_with_alice(&world);
+    world_start(&world);
+    assert_int_equal(world_sync(&world), 0);
+    for (unsigned int i = 0; i < 5; i++) {
+        store_request_sync(world.store, "in-1");
+        store_report_contact(world.store, false); /* has the thread list one email, after what is due */
+        fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, 2 + i);
+        fake_clock_advance(&world.clock, 40);
+    }
+    assert_int_equal(fake_service_count(world.fake, FAKE_LIST_EMAILS), 6);
+    fake_clock_advance(&world.clock, 50);
+    fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, 7);
+    assert_int_equal(world_sync(&world), 0); /* a caller who waits has no pace to keep */
+    assert_int_equal(fake_service_count(world.fake, FAKE_LIST_EMAILS), 8);
     world_release(&world);
 }
 
@@ -1437,6 +1466,7 @@ int main(void)
         cmocka_unit_test(the_newest_of_one_inbox_can_be_asked_for),
         cmocka_unit_test(who_asks_for_an_unknown_inbox_has_the_inboxes_listed),
         cmocka_unit_test(a_flood_of_requests_costs_one_run_at_a_time),
+        cmocka_unit_test(requests_one_after_another_keep_a_pace),
         cmocka_unit_test(what_was_there_at_the_beginning_is_no_news),
         cmocka_unit_test(news_are_told_after_a_restart_and_of_new_inboxes),
         cmocka_unit_test(an_inbox_not_read_at_the_beginning_is_no_news_later),
