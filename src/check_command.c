@@ -27,6 +27,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/secret_file.h"
+#include "fs/session.h"
 #include "mail_account.h"
 #include "state_dir.h"
 
@@ -353,13 +354,10 @@ static void check_fuse(struct check *check)
     const char *mount_options = check->options->mount_options;
     bool is_for_others = mount_options != NULL && (strstr(mount_options, "allow_other") != NULL ||
                                                    strstr(mount_options, "allow_root") != NULL);
-    _cleanup_close_ int device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    _cleanup_free_ char *trouble = fs_device_trouble();
     begin_matter(check, "fuse");
-    if (device < 0)
-        say(check, failed, "/dev/fuse: %s%s", strerror(errno),
-            errno == ENOENT || errno == ENODEV
-                ? " (modprobe fuse loads it; a container needs --device /dev/fuse)"
-                : "");
+    if (trouble != NULL)
+        say(check, failed, "%s", trouble);
     else if (prctl(PR_CAPBSET_READ, CAP_SYS_ADMIN) == 0)
         say(check, failed, "this container may not mount (it lacks CAP_SYS_ADMIN)");
     else if (!can_run_fusermount())

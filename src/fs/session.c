@@ -304,13 +304,27 @@ static dev_t mounted_device(const char *mountpoint)
     return makedev(status.stx_dev_major, status.stx_dev_minor);
 }
 
+char *fs_device_trouble(void)
+{
+    _cleanup_close_ int device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    char *words = NULL;
+    if (device >= 0 || asprintf(&words, "/dev/fuse: %s%s", strerror(errno),
+                                errno == ENOENT || errno == ENODEV || errno == ENXIO
+                                    ? " (modprobe fuse loads it; a container needs --device /dev/fuse)"
+                                    : "") < 0)
+        return NULL;
+    return words;
+}
+
 int fs_session_mount(struct fs_session *session, char **ret_reason)
 {
     errno = 0;
     if (fuse_session_mount(session->operations.fuse, session->mountpoint) != 0) {
         int error = errno != 0 ? -errno : -EIO;
         struct strbuf reason = STRBUF_INIT(OPTIONS_MAX_BYTES);
-        strbuf_appendf(&reason, "%s: cannot be mounted on: %s", session->mountpoint, strerror(-error));
+        _cleanup_free_ char *trouble = fs_device_trouble();
+        strbuf_appendf(&reason, "%s: cannot be mounted on: %s", session->mountpoint,
+                       trouble != NULL ? trouble : strerror(-error));
         *ret_reason = strbuf_take(&reason, NULL);
         return error;
     }

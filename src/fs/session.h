@@ -36,6 +36,9 @@ struct fs_session_config {
 int fs_session_new(const struct fs_session_config *config, struct fs_session **ret_session,
                    char **ret_reason);
 
+/* Words for why /dev/fuse cannot be used (caller frees), NULL when it can. */
+char *fs_device_trouble(void);
+
 /* Mounts. Requests wait from now on, until fs_session_start(). 0 or -errno; *ret_reason in words (caller
  * frees). A program that goes into the background forks before this. */
 int fs_session_mount(struct fs_session *session, char **ret_reason);

@@ -196,6 +196,19 @@ says() { # VERDICT MATTER WORDS
   contains "$output" "mount     $MOUNT"
 }
 
+without_fuse() { # COMMAND...
+  # shellcheck disable=SC2016 # for the inner shell
+  unshare --mount bash -c 'mkdir -p "$0" && cp -a /dev/{null,urandom} "$0" && mount --bind "$0" /dev && exec "$@"' "$DIR/dev" "$@"
+}
+
+@test "where there is no /dev/fuse, the mount and check say so, and how there is one" {
+  [ "$(id -u)" = 0 ] || skip "takes root"
+  run -1 without_fuse "$INBOXFS" --state-dir="$STATE" "local:$SERVICE" "$MOUNT"
+  contains "$output" "cannot be mounted on: /dev/fuse: No such file or directory (modprobe fuse loads it; a container needs"
+  run -1 without_fuse "$INBOXFS" check --state-dir="$STATE" "local:$SERVICE"
+  says FAIL fuse '/dev/fuse: No such file or directory'
+}
+
 # The mount may answer before the service has.
 is_asked_next() { # WHEN
   "$INBOXFS" status "$MOUNT" | grep -qE "^online +asked [0-9]+ s ago, next: $1$"
