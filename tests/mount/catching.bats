@@ -92,6 +92,7 @@ END
 }
 
 @test "swaks sends, with pipelining and without" {
+  needs swaks
   start_catcher
   local options=(--server "127.0.0.1:$SMTP_PORT" --silent 1 --from a@x --to "b@y,c@z" --body $'.\n..\n.dot')
   swaks "${options[@]}" --h-Subject plainly

@@ -102,6 +102,7 @@ fish_offers() { # LINE
 }
 
 @test "zsh and fish complete options and commands" {
+  needs zsh fish
   equal "$(fish_offers 'inboxfs --po')" '--poll-interval='
   equal "$(fish_offers 'inboxd k')" key
   equal "$(zsh_types 'inboxfs --poll\t5')" 'inboxfs --poll-interval=5'
@@ -110,6 +111,7 @@ fish_offers() { # LINE
 
 # Another user may choose it. The folder of the shell is where its commands would leave a file.
 @test "a mount point whose name has commands is completed as it is, and no shell runs them" {
+  needs zsh fish
   local keys words
   cd "$DIR"
   # shellcheck disable=SC2016 # fish expands these

@@ -118,6 +118,80 @@ hardening() # CC
         "$(TZ=UTC git -C "$REPOSITORY" log -1 --date=format-local:'%Y-%m-%d %H:%M:%S' --format=%cd)"
 }
 
+# Programs that stand for Debian's. Each adds a line to $DIR/calls. A package is installed when it is in $DIR/installed.
+make_debian() # UID
+{
+    mkdir "$DIR/bin"
+    local program
+    for program in bash cat env grep; do
+        ln -s "$(type -P "$program")" "$DIR/bin/$program"
+    done
+    printf '#!/bin/sh\necho %s\n' "$1" >"$DIR/bin/id"
+    cat >"$DIR/bin/dpkg-query" <<'END'
+#!/bin/sh
+while read -r package; do echo "$package installed"; done <"$DIR/installed"
+END
+    cat >"$DIR/bin/apt-cache" <<'END'
+#!/bin/sh
+[ "$2" != nowhere-dev ]
+END
+    cat >"$DIR/bin/apt-get" <<'END'
+#!/bin/sh
+echo "$*" >>"$DIR/calls"
+[ ! -e "$DIR/broken" ] || exit 100
+END
+    chmod +x "$DIR"/bin/*
+    printf '%s\n' gcc make >"$DIR/installed"
+    : >"$DIR/calls"
+    export DIR
+}
+
+deps() # PACKAGE...
+{
+    PATH=$DIR/bin "$REPOSITORY/scripts/deps" "$@" </dev/null
+}
+
+@test "for root what is missing is installed, and nothing where nothing is; a name that this Debian has not stops nothing" {
+    make_debian 0
+    run -0 deps gcc make
+    equal "$output$(cat "$DIR/calls")" ""
+    run -0 deps gcc scdoc nowhere-dev jq
+    contains "$output" "this system has no package nowhere-dev"
+    equal "$(tail -n 1 "$DIR/calls")" "install -y -qq --no-install-recommends scdoc jq"
+    touch "$DIR/broken"
+    run -1 deps scdoc
+    contains "$output" "not installed: scdoc"
+}
+
+@test "a user who can install nothing reads what is missing, and make goes on" {
+    make_debian 1000
+    run -0 deps gcc scdoc jq
+    contains "$output" "as root: apt-get install --no-install-recommends scdoc jq"
+    contains "$output" "going on with what is there"
+    equal "$(cat "$DIR/calls")" ""
+    # One who has sudo, and may not use it.
+    printf '#!/bin/sh\nexit 1\n' >"$DIR/bin/sudo"
+    chmod +x "$DIR/bin/sudo"
+    run -0 deps scdoc
+    contains "$output" "going on with what is there"
+    # One who may.
+    printf '#!/bin/sh\nexec "$@"\n' >"$DIR/bin/sudo"
+    run -0 deps scdoc
+    equal "$(tail -n 1 "$DIR/calls")" "install -y -qq --no-install-recommends scdoc"
+}
+
+@test "what builds and runs it is installed without what tests need" {
+    # As the only packages that are asked for: with `installed` behind its name, each is there.
+    printf '#!/bin/sh\nfor name; do echo "$name" >>"$ASKED"; echo "$name installed"; done\n' >"$DIR/dpkg-query"
+    chmod +x "$DIR/dpkg-query"
+    ASKED=$DIR/run PATH=$DIR:$PATH make deps
+    ASKED=$DIR/tests PATH=$DIR:$PATH make test-deps
+    grep -qx libfuse3-dev "$DIR/run"
+    run ! grep -E 'clang|gdb|vim|dovecot|zsh|bats|cmocka' "$DIR/run"
+    equal "$(grep -cxE 'clang|gdb|vim|dovecot-imapd|zsh|bats|libcmocka-dev' "$DIR/tests")" 7
+    run ! grep -E -- '-[0-9]+-dev$' "$DIR/tests" # a name that the next Debian has not
+}
+
 @test "the picture in README.md is that of a real mount" {
     grep -q '](docs/tree.svg)' "$REPOSITORY/README.md"
     BUILD=$BUILD "$REPOSITORY/scripts/picture" >"$DIR/tree.svg"

@@ -9,6 +9,7 @@ load maildir
 
 setup() {
   CLIENT_PID=
+  needs /usr/lib/dovecot/imap
   # It serves no user 0. In a namespace of its own it is another one.
   AS=
   if [ "$(id -u)" -eq 0 ]; then

@@ -8,6 +8,14 @@ load support
 load maildir
 
 setup() {
+  # Each test is named after the program that it is about.
+  case $BATS_TEST_DESCRIPTION in
+  *neomutt*) needs neomutt ;;
+  *mutt*) needs mutt ;;
+  *notmuch*) needs notmuch ;;
+  mu*) needs mu ;;
+  mbsync*) needs mbsync ;;
+  esac
   start_maildirs one two three
   HOME=$DIR/home
   export HOME LC_ALL=C.UTF-8

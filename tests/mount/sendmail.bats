@@ -490,6 +490,7 @@ start_mount_of_user() { # UID
 # ---------------------------------------------------------------- programs
 
 @test "mutt and neomutt send by it, Bcc too" {
+  needs mutt neomutt
   local program
   for program in mutt neomutt; do
     HOME=$DIR "$program" -n -F /dev/null -e "set sendmail='$BUILD/inboxfs-sendmail -oem -oi' copy=no" \
@@ -503,6 +504,7 @@ start_mount_of_user() { # UID
 }
 
 @test "s-nail sends by it: attachments, Bcc, and a message whose headers name who gets it" {
+  needs s-nail
   local nail=(s-nail -:/ -S mta="$BUILD/inboxfs-sendmail" -S from="Alice <$ALICE>")
   printf 'a,b\n' >"$DIR/figures.csv"
   "${nail[@]}" -s "by s-nail" -c "Carol <$CAROL>" -a "$DIR/figures.csv" "Bob <$BOB>" <<<'Grüße'

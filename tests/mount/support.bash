@@ -16,7 +16,7 @@ REPOSITORY=$(cd "${BASH_SOURCE[0]%/*}/../.." && pwd)
 BUILD=${BUILD:-$REPOSITORY/build}
 INBOXFS=$BUILD/inboxfs
 INBOXD=$BUILD/inboxd
-# What `make deps` installed comes first: shims of a user's own python in front of it take ten times as long to start.
+# What `make test-deps` installed comes first: shims of a user's own python in front of it take ten times as long to start.
 PATH=$BUILD/tests/tools:/usr/bin:$PATH
 
 DOMAIN=inbox.localhost
@@ -58,6 +58,15 @@ exec {PAUSE}<> <(:)
 jq()
 {
     gojq "$@"
+}
+
+# Skips the test where one of the programs is missing that it is about. `make test-deps` installs them.
+needs() # PROGRAM...
+{
+    local program
+    for program; do
+        type -P "$program" >/dev/null || skip "$program is not installed"
+    done
 }
 
 # ---------------------------------------------------------------- saying what is wrong
