@@ -192,6 +192,32 @@ deps() # PACKAGE...
     run ! grep -E -- '-[0-9]+-dev$' "$DIR/tests" # a name that the next Debian has not
 }
 
+# The packages' scripts, on a system that runs systemd, whose programs write down how they were called.
+script_of_package() # SCRIPT ARGUMENT...
+{
+    mkdir -p "$DIR/bin"
+    printf '#!/bin/sh\necho "${0##*/} $*" >>"%s"\n' "$DIR/calls" | tee "$DIR/bin/deb-systemd-invoke" >"$DIR/bin/adduser"
+    chmod +x "$DIR"/bin/*
+    : >"$DIR/calls"
+    # shellcheck disable=SC2016 # for the inner shell
+    PATH=$DIR/bin:$PATH unshare --mount sh -c 'mount -t tmpfs none /run && mkdir -p /run/systemd/system && exec sh "$@"' - \
+        "$REPOSITORY/debian/inboxfs.$1" "${@:2}"
+}
+
+@test "the package's units restart with the new program, for users too, and stop when it is removed" {
+    [ "$(id -u)" = 0 ] || skip "takes root"
+    script_of_package postinst configure 0.1.0
+    equal "$(grep -c "^deb-systemd-invoke --[a-z]* restart inboxfs@\*.service" "$DIR/calls")" 2
+    grep -q '^deb-systemd-invoke --user daemon-reload' "$DIR/calls"
+    script_of_package prerm remove
+    equal "$(cat "$DIR/calls")" $'deb-systemd-invoke --system stop inboxfs@*.service\ndeb-systemd-invoke --user stop inboxfs@*.service'
+    # A new installation starts nothing, and an upgrade stops nothing beforehand.
+    script_of_package postinst configure ''
+    run ! grep deb-systemd-invoke "$DIR/calls"
+    script_of_package prerm upgrade 0.3.0
+    equal "$(cat "$DIR/calls")" ""
+}
+
 @test "the picture in README.md is that of a real mount" {
     grep -q '](docs/tree.svg)' "$REPOSITORY/README.md"
     BUILD=$BUILD "$REPOSITORY/scripts/picture" >"$DIR/tree.svg"
