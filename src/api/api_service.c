@@ -34,14 +34,9 @@
 
 enum {
     API_REPLY_MAX_BYTES = 1024 * 1024, /* any body but a list or content */
-    API_STALL_MS = 30 * 1000,
+    API_STALL_MS = 30 * 1000,          /* what makes progress goes on, however slow the line is */
     KEY_TIMEOUT_MS = 20 * 1000,
-    INBOXES_TIMEOUT_MS = 120 * 1000,
-    EMAILS_TIMEOUT_MS = 30 * 60 * 1000, /* a million records over a slow line; a stall ends sooner */
-    CONTENT_TIMEOUT_MS = 2 * 60 * 1000,
-    BYTES_TIMEOUT_MS = 10 * 60 * 1000, /* a big file over a slow line; a stall ends sooner */
-    UPLOAD_TIMEOUT_MS = 5 * 60 * 1000,
-    SEND_TIMEOUT_MS = 90 * 1000,
+    NO_TIMEOUT = 0,
     ID_MAX_BYTES = 1024, /* in a reply */
 };
 
@@ -115,8 +110,8 @@ static void api_post(struct api_service *api, const char *target, const struct h
 
 struct api_list_request {
     const char *target;
-    const char *if_none_match; /* or NULL */
-    int64_t timeout_ms;
+    const char *if_none_match;  /* or NULL */
+    int64_t timeout_ms;         /* or NO_TIMEOUT */
     struct list_reader *reader; /* initialised; gets the answer */
     struct cancel *cancel;
 };
@@ -366,7 +361,6 @@ static void list_inboxes(struct mail_service *service, inbox_sink sink, void *co
     list_reader_init(&reader, EMAIL_RECORD_MAX_BYTES, MAIL_INBOXES_MAX, hand_on_inbox, &receiver);
     const struct api_list_request list = {
         .target = API_PREFIX "/inbox",
-        .timeout_ms = INBOXES_TIMEOUT_MS,
         .reader = &reader,
         .cancel = cancel,
     };
@@ -456,7 +450,6 @@ static void list_records(struct api_service *api, const char *path, const struct
     const struct api_list_request list = {
         .target = target.data,
         .if_none_match = is_conditional ? etag : NULL,
-        .timeout_ms = EMAILS_TIMEOUT_MS,
         .reader = &reader,
         .cancel = cancel,
     };
@@ -595,7 +588,6 @@ static void get_content(struct mail_service *service, const struct content_query
         .sink = collect_content,
         .context = &body,
         .max_body_bytes = EMAIL_CONTENT_MAX_BYTES,
-        .timeout_ms = CONTENT_TIMEOUT_MS,
         .stall_ms = API_STALL_MS,
         .cancel = cancel,
     };
@@ -641,7 +633,6 @@ static void get_bytes(struct api_service *api, const char *path, const struct co
         .sink = write_bytes,
         .context = &download,
         .max_body_bytes = target->max_bytes,
-        .timeout_ms = BYTES_TIMEOUT_MS,
         .stall_ms = API_STALL_MS,
         .cancel = cancel,
     };
@@ -773,8 +764,7 @@ static void upload(struct mail_service *service, const struct upload_request *re
         .tail_len = strlen(multipart.tail),
     };
     _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(API_REPLY_MAX_BYTES);
-    api_post(api, API_PREFIX "/email/add-attachment-to-pool", &content, UPLOAD_TIMEOUT_MS, cancel, &body,
-             ret);
+    api_post(api, API_PREFIX "/email/add-attachment-to-pool", &content, NO_TIMEOUT, cancel, &body, ret);
     _cleanup_json_ json_t *value = NULL;
     if (ret->outcome != SERVICE_OK || !read_reply(api, &body, no_json, &value, ret))
         return;
@@ -829,7 +819,7 @@ static void post_form(struct send_forms *forms, struct service_result *ret)
         outcome_set(ret, SERVICE_RETRY, ENOMEM, "out of memory");
         return;
     }
-    post_json(forms->api, API_PREFIX "/email/send", text, SEND_TIMEOUT_MS, forms->cancel, &forms->body, ret);
+    post_json(forms->api, API_PREFIX "/email/send", text, NO_TIMEOUT, forms->cancel, &forms->body, ret);
 }
 
 /* Looks for what the server did not like, and changes the form. False: nothing is left to change. */

@@ -25,6 +25,12 @@ static int64_t system_monotonic_ms(struct clock *clock)
     return read_clock_ms(CLOCK_MONOTONIC);
 }
 
+static int64_t system_boottime_ms(struct clock *clock)
+{
+    (void)clock;
+    return read_clock_ms(CLOCK_BOOTTIME);
+}
+
 static void system_wait(struct clock *clock, pthread_cond_t *condition, pthread_mutex_t *mutex,
                         int64_t until_ms)
 {
@@ -39,7 +45,7 @@ static void system_wait(struct clock *clock, pthread_cond_t *condition, pthread_
 
 struct clock *clock_system(void)
 {
-    static struct clock clock = {system_realtime_ms, system_monotonic_ms, system_wait};
+    static struct clock clock = {system_realtime_ms, system_monotonic_ms, system_boottime_ms, system_wait};
     return &clock;
 }
 

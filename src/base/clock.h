@@ -15,6 +15,8 @@ struct clock {
     int64_t (*realtime_ms)(struct clock *clock);
     /* Milliseconds that only grow. */
     int64_t (*monotonic_ms)(struct clock *clock);
+    /* The same, and the time that the machine slept (suspended) counts, too. */
+    int64_t (*boottime_ms)(struct clock *clock);
     /* Waits on `condition` (made by clock_condition_init) until it is signalled or monotonic_ms() reaches
      * `until_ms`; CLOCK_FOREVER: without end. May return early: look at the state again. `mutex` is held. */
     void (*wait)(struct clock *clock, pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t until_ms);
@@ -34,6 +36,11 @@ static inline int64_t clock_realtime_ms(struct clock *clock)
 static inline int64_t clock_monotonic_ms(struct clock *clock)
 {
     return clock->monotonic_ms(clock);
+}
+
+static inline int64_t clock_boottime_ms(struct clock *clock)
+{
+    return clock->boottime_ms(clock);
 }
 
 static inline void clock_wait(struct clock *clock, pthread_cond_t *condition, pthread_mutex_t *mutex,

@@ -1,22 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The client is a stack of idle libcurl handles, each with the connection it used last. The handle used last
- * is taken first, so that few connections serve many requests and the others age out.
+ * is taken first, so that few connections serve many requests, and the others are closed when they are old,
+ * or when a connection turned out to be dead, for then most of them are.
  *
  * A request is driven through libcurl's multi interface, since curl_easy_perform looks at its callbacks only
- * once a second. What left for the server is counted by the debug callback, which libcurl calls after each
- * write that succeeded: that tells exactly whether the whole request can have arrived.
+ * once a second. The debug callback, which libcurl calls after each write that succeeded, counts the bytes
+ * handed to the kernel, so it is known whether the whole request can have arrived. Of a connection that the
+ * kernel has given up, the kernel knows whether these bytes ever left (find_never_sent()).
  */
 #include "http/http_client.h"
 
 #include <curl/curl.h>
 #include <errno.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -32,11 +39,23 @@ enum {
     RETRY_AFTER_MAX_S = 24 * 60 * 60,
     /* Servers close idle connections (uvicorn and Node after 5 s). A POST that meets such a close in flight
      * cannot be told from one that was acted on, so it takes only a connection that was used just now. */
-    POST_IDLE_MAX_S = 3,
-    GET_IDLE_MAX_S = 60,
+    POST_IDLE_MAX_MS = 3 * 1000,
+    GET_IDLE_MAX_MS = 60 * 1000,
 };
 
 #define AUTHORIZATION "Authorization: Bearer "
+
+/* A handle, and the connection that it keeps. */
+struct http_slot {
+    CURLM *multi;
+    CURL *easy;
+    int fd;              /* of the connection; -1: none, or unknown. Closed by libcurl */
+    int other_fd;        /* of another address of the server, while both are tried; -1: none */
+    uint64_t never_sent; /* bytes of a connection that was closed in this attempt (find_never_sent()) */
+    int64_t unacked_ms;  /* how long bytes may stay unacknowledged; 0: as long as the kernel likes */
+    int64_t used_ms;     /* when it was last used, by the clock that goes on while the machine sleeps */
+    struct http_slot *next;
+};
 
 /* What all requests of a client share. Only read. */
 struct http_target {
@@ -98,26 +117,103 @@ static int build_head(struct http_head *head, const struct http_target *target,
 struct transfer {
     const struct http_request *request;
     struct http_response *response;
+    struct http_slot *slot;
     CURL *easy;
     int error;          /* decided here; goes before libcurl's */
     size_t body_len;    /* of the request */
     size_t body_read;   /* handed to libcurl */
     unsigned int match; /* how much of CR LF CR LF the last bytes sent are; 4: the head is out */
-    uint64_t body_out;  /* bytes written behind the head, in this attempt */
+    uint64_t out;       /* bytes written in this attempt; TLS adds to them */
+    uint64_t body_out;  /* those behind the head */
     size_t head_bytes;  /* of the answer */
     uint64_t body_bytes;
-    bool has_news;                    /* the sink was called since the last pause */
-    int64_t progress_ms;              /* when a byte last went either way */
+    bool has_news;       /* the sink was called since the last pause */
+    int64_t progress_ms; /* when a byte last came or went */
+    int64_t pace_ms;     /* since when `pace_bytes` came or went */
+    uint64_t pace_bytes;
+    int unacked;                      /* bytes written, and not acknowledged when that was last looked at */
     char words[HTTP_WORDS_MAX_BYTES]; /* go with `error` */
     char curl_words[CURL_ERROR_SIZE]; /* libcurl's */
 };
 
-static void note_progress(struct transfer *transfer)
+static void note_progress(struct transfer *transfer, uint64_t bytes)
 {
     transfer->progress_ms = clock_monotonic_ms(clock_system());
+    transfer->pace_bytes += bytes;
+    if (transfer->pace_bytes < HTTP_PACE_BYTES)
+        return;
+    transfer->pace_ms = transfer->progress_ms;
+    transfer->pace_bytes = 0;
+}
+
+/* ---------------------------------------------------------------- the socket */
+
+/* A peer that is gone without a word acknowledges nothing: the kernel ends the connection when that lasts. */
+static void limit_unacked(int fd, int64_t unacked_ms)
+{
+    unsigned int limit = (unsigned int)unacked_ms;
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof(limit)); /* a Unix socket needs none */
+}
+
+static int on_socket(void *context, curl_socket_t fd, curlsocktype purpose)
+{
+    struct http_slot *slot = context;
+    (void)purpose;
+    slot->other_fd = slot->fd;
+    slot->fd = fd;
+    limit_unacked(fd, slot->unacked_ms);
+    return CURL_SOCKOPT_OK;
+}
+
+/* Returns how many bytes the kernel has that it never sent, and never sends. They are certain in one case
+ * alone: the kernel has given the connection up (TCP_CLOSE, in which it sends no data any more), and IP did
+ * not take them once, for there was no route, or the machine has another address now. Bytes that were sent
+ * and not acknowledged may have arrived, since the acknowledgement may be what was lost, and a reset may come
+ * from a server that has acted. */
+static uint64_t find_never_sent(int fd)
+{
+    struct tcp_info info;
+    socklen_t size = sizeof(info);
+    int unsent = 0;
+    bool is_sure = getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && info.tcpi_state == TCP_CLOSE &&
+                   ioctl(fd, SIOCOUTQNSD, &unsent) == 0;
+    return is_sure && unsent > 0 ? (uint64_t)unsent : 0;
+}
+
+static int on_socket_close(void *context, curl_socket_t fd)
+{
+    struct http_slot *slot = context;
+    if (fd == slot->fd) {
+        uint64_t never_sent = find_never_sent(fd);
+        if (never_sent > 0) /* else it may be a connection that was only tried */
+            slot->never_sent = never_sent;
+        slot->fd = slot->other_fd;
+        slot->other_fd = -1;
+    } else if (fd == slot->other_fd) {
+        slot->other_fd = -1;
+    }
+    return close(fd);
+}
+
+/* The kernel takes some megabytes at once, and a slow line needs minutes for them. */
+static void look_for_acknowledged(struct transfer *transfer)
+{
+    int unacked = 0;
+    if (transfer->slot->fd < 0 || ioctl(transfer->slot->fd, SIOCOUTQ, &unacked) != 0)
+        return;
+    if (unacked < transfer->unacked)
+        note_progress(transfer, (uint64_t)(transfer->unacked - unacked));
+    transfer->unacked = unacked;
 }
 
 /* ---------------------------------------------------------------- what goes out */
+
+/* When a connection of the attempt is closed. All bytes that TLS made of the request are more than these. */
+static void note_never_sent(struct transfer *transfer)
+{
+    if (transfer->slot->never_sent >= transfer->out && transfer->out > 0)
+        transfer->response->is_written = false;
+}
 
 static void count_sent(struct transfer *transfer, const char *bytes, size_t len)
 {
@@ -129,11 +225,12 @@ static void count_sent(struct transfer *transfer, const char *bytes, size_t len)
         else
             transfer->match = bytes[i] == '\r' ? 1 : 0;
     }
+    transfer->out += len;
     transfer->body_out += len - i;
     transfer->response->sent_bytes += len;
     if (transfer->match == 4 && transfer->body_out >= transfer->body_len)
         transfer->response->is_written = true;
-    note_progress(transfer);
+    note_progress(transfer, len);
 }
 
 static int on_debug(CURL *easy, curl_infotype type, char *bytes, size_t len, void *context)
@@ -143,8 +240,11 @@ static int on_debug(CURL *easy, curl_infotype type, char *bytes, size_t len, voi
     /* A second head after a complete one is libcurl's next attempt on a fresh connection. */
     if (type == CURLINFO_HEADER_OUT && transfer->match == 4) {
         transfer->match = 0;
+        transfer->out = 0;
         transfer->body_out = 0;
     }
+    if (transfer->out == 0)
+        transfer->slot->never_sent = 0;
     if (type == CURLINFO_HEADER_OUT || type == CURLINFO_DATA_OUT)
         count_sent(transfer, bytes, len);
     return 0;
@@ -170,6 +270,7 @@ static size_t on_read(char *buffer, size_t size, size_t count, void *context)
 static int on_seek(void *context, curl_off_t offset, int origin)
 {
     struct transfer *transfer = context;
+    note_never_sent(transfer);
     if (origin != SEEK_SET || offset != 0 || transfer->response->is_written)
         return CURL_SEEKFUNC_FAIL;
     transfer->body_read = 0;
@@ -200,7 +301,7 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *context)
 {
     struct transfer *transfer = context;
     size_t len = size * count;
-    note_progress(transfer);
+    note_progress(transfer, len);
     transfer->response->received_bytes += len;
     transfer->head_bytes += len;
     if (transfer->head_bytes > HTTP_HEAD_MAX_BYTES) {
@@ -246,7 +347,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
         if (transfer->error != 0)
             return CURL_WRITEFUNC_ERROR;
     }
-    note_progress(transfer); /* after the sink, whose time is no stall */
+    note_progress(transfer, len); /* after the sink, whose time is no stall */
     return len;
 }
 
@@ -278,12 +379,17 @@ static const struct {
             rc = curl_easy_setopt(easy, (option), (value)); \
     } while (0)
 
-static CURLcode set_fixed(CURL *easy, const struct http_target *target)
+static CURLcode set_fixed(struct http_slot *slot, const struct http_target *target)
 {
+    CURL *easy = slot->easy;
     CURLcode rc = CURLE_OK;
     for (size_t i = 0; i < ARRAY_LEN(fixed_options); i++)
         SET(fixed_options[i].option, fixed_options[i].value);
     SET(CURLOPT_PROTOCOLS_STR, "http,https");
+    SET(CURLOPT_SOCKOPTFUNCTION, on_socket);
+    SET(CURLOPT_SOCKOPTDATA, slot);
+    SET(CURLOPT_CLOSESOCKETFUNCTION, on_socket_close);
+    SET(CURLOPT_CLOSESOCKETDATA, slot);
     if (!target->uses_proxy)
         SET(CURLOPT_PROXY, "");
     if (target->unix_socket != NULL)
@@ -319,8 +425,7 @@ static CURLcode set_request(struct transfer *transfer, const struct http_target 
         return CURLE_URL_MALFORMAT;
     SET(CURLOPT_URL, url);
     SET(CURLOPT_HTTPHEADER, headers);
-    SET(CURLOPT_TIMEOUT_MS, (long)(request->timeout_ms > 0 ? request->timeout_ms : 1));
-    SET(CURLOPT_MAXAGE_CONN, is_post ? (long)POST_IDLE_MAX_S : (long)GET_IDLE_MAX_S);
+    SET(CURLOPT_TIMEOUT_MS, (long)request->timeout_ms);
     if (is_post) {
         SET(CURLOPT_POST, 1L);
         SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)transfer->body_len);
@@ -338,22 +443,33 @@ static CURLcode set_request(struct transfer *transfer, const struct http_target 
 
 /* ---------------------------------------------------------------- the run */
 
-static bool is_given_up(struct transfer *transfer)
+static bool is_cancelled(struct transfer *transfer)
 {
-    const struct http_request *request = transfer->request;
-    if (cancel_is_set(request->cancel)) {
-        transfer->error = -ECANCELED;
-        snprintf(transfer->words, sizeof(transfer->words), "no answer within the time given");
-        return true;
-    }
-    int64_t idle_ms = clock_monotonic_ms(clock_system()) - transfer->progress_ms;
-    if (request->stall_ms > 0 && idle_ms >= request->stall_ms) {
-        transfer->error = -ETIMEDOUT;
+    if (!cancel_is_set(transfer->request->cancel))
+        return false;
+    transfer->error = -ECANCELED;
+    snprintf(transfer->words, sizeof(transfer->words), "no answer within the time given");
+    return true;
+}
+
+/* Asked after libcurl has had its turn: what came while the process was stopped is no stall. */
+static bool is_stalled(struct transfer *transfer)
+{
+    int64_t stall_ms = transfer->request->stall_ms;
+    if (stall_ms == 0)
+        return false;
+    look_for_acknowledged(transfer);
+    int64_t now_ms = clock_monotonic_ms(clock_system());
+    if (now_ms - transfer->progress_ms >= stall_ms)
         snprintf(transfer->words, sizeof(transfer->words), "nothing came or went for %lld ms",
-                 (long long)idle_ms);
-        return true;
-    }
-    return false;
+                 (long long)(now_ms - transfer->progress_ms));
+    else if (now_ms - transfer->pace_ms >= stall_ms * HTTP_PACE_STALLS)
+        snprintf(transfer->words, sizeof(transfer->words), "no more than %llu bytes came or went in %lld ms",
+                 (unsigned long long)transfer->pace_bytes, (long long)(now_ms - transfer->pace_ms));
+    else
+        return false;
+    transfer->error = -ETIMEDOUT;
+    return true;
 }
 
 static bool has_arrived_more(CURLM *multi)
@@ -389,10 +505,10 @@ static CURLcode drive(CURLM *multi, struct transfer *transfer)
 {
     if (curl_multi_add_handle(multi, transfer->easy) != CURLM_OK)
         return CURLE_FAILED_INIT;
-    note_progress(transfer);
+    note_progress(transfer, HTTP_PACE_BYTES);
     CURLcode result = CURLE_ABORTED_BY_CALLBACK;
     int check_ms = check_interval_ms(transfer->request);
-    while (!is_given_up(transfer)) {
+    while (!is_cancelled(transfer)) {
         int running = 0;
         if (curl_multi_perform(multi, &running) != CURLM_OK) {
             result = CURLE_FAILED_INIT;
@@ -405,6 +521,8 @@ static CURLcode drive(CURLM *multi, struct transfer *transfer)
             call_pause(transfer);
             break;
         }
+        if (is_stalled(transfer))
+            break;
         wait_for_more(multi, transfer, check_ms);
     }
     curl_multi_remove_handle(multi, transfer->easy);
@@ -492,13 +610,25 @@ static void read_head(CURL *easy, struct http_response *response)
     response->is_html = content_type != NULL && strncasecmp(content_type, "text/html", 9) == 0;
 }
 
-/* `multi` holds the connection that is kept. */
-static void run_transfer(CURLM *multi, CURL *easy, const struct http_target *target,
+/* Returns true if the connection that was kept turned out to be dead, whether the request went out on another
+ * or not, or the server did not answer. Then those that were used before it are dead, too. */
+static bool finds_dead(CURL *easy, bool had_connection, int error)
+{
+    long connections = 0;
+    curl_easy_getinfo(easy, CURLINFO_NUM_CONNECTS, &connections);
+    return (had_connection && connections > 0) || error == -ETIMEDOUT || error == -ECONNRESET ||
+           error == -EHOSTUNREACH;
+}
+
+/* Returns what finds_dead() does. */
+static bool run_transfer(struct http_slot *slot, const struct http_target *target,
                          const struct http_request *request, struct http_response *ret)
 {
+    CURL *easy = slot->easy;
     struct transfer transfer = {
         .request = request,
         .response = ret,
+        .slot = slot,
         .easy = easy,
         .body_len = http_body_len(&request->body),
     };
@@ -507,12 +637,14 @@ static void run_transfer(CURLM *multi, CURL *easy, const struct http_target *tar
     int rc = is_post == (transfer.body_len > 0) ? build_head(&head, target, request) : -EINVAL;
 
     CURLcode code = CURLE_OK;
+    bool had_connection = slot->fd >= 0;
     if (rc == 0)
         code = set_callbacks(&transfer);
     if (rc == 0 && code == CURLE_OK)
         code = set_request(&transfer, target, head.nodes);
     if (rc == 0 && code == CURLE_OK) {
-        code = drive(multi, &transfer);
+        code = drive(slot->multi, &transfer);
+        note_never_sent(&transfer);
         note_long_line(code, &transfer);
         note_descriptors(code, &transfer);
         read_head(easy, ret);
@@ -525,15 +657,10 @@ static void run_transfer(CURLM *multi, CURL *easy, const struct http_target *tar
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, NULL); /* ends with this function */
     curl_easy_setopt(easy, CURLOPT_DEBUGFUNCTION, NULL);
     curl_easy_setopt(easy, CURLOPT_VERBOSE, 0L); /* closing the connection later tells nobody */
+    return finds_dead(easy, had_connection, rc);
 }
 
 /* ---------------------------------------------------------------- handles, and the connections they keep */
-
-struct http_slot {
-    CURLM *multi;
-    CURL *easy;
-    struct http_slot *next;
-};
 
 struct http_client {
     struct http_target target;
@@ -551,14 +678,25 @@ static void slot_free(struct http_slot *slot)
     free(slot);
 }
 
+static void slots_free(struct http_slot *slots)
+{
+    while (slots != NULL) {
+        struct http_slot *slot = slots;
+        slots = slot->next;
+        slot_free(slot);
+    }
+}
+
 static struct http_slot *slot_new(const struct http_target *target)
 {
     struct http_slot *slot = calloc(1, sizeof(*slot));
     if (slot == NULL)
         return NULL;
+    slot->fd = -1;
+    slot->other_fd = -1;
     slot->multi = curl_multi_init();
     slot->easy = curl_easy_init();
-    if (slot->multi == NULL || slot->easy == NULL || set_fixed(slot->easy, target) != CURLE_OK) {
+    if (slot->multi == NULL || slot->easy == NULL || set_fixed(slot, target) != CURLE_OK) {
         slot_free(slot);
         return NULL;
     }
@@ -566,23 +704,44 @@ static struct http_slot *slot_new(const struct http_target *target)
     return slot;
 }
 
-static struct http_slot *take_slot(struct http_client *client)
+/* Takes the idle handles that were last used before that; the caller frees them with slots_free(). */
+static struct http_slot *take_older_locked(struct http_client *client, int64_t used_ms)
 {
+    struct http_slot **at = &client->idle;
+    client->idle_len = 0;
+    for (; *at != NULL && (*at)->used_ms >= used_ms; at = &(*at)->next)
+        client->idle_len++;
+    return TAKE_PTR(*at);
+}
+
+/* The age counts the time in which the machine slept, in which the peer or a router has forgotten the
+ * connection. */
+static struct http_slot *take_slot(struct http_client *client, int64_t idle_max_ms)
+{
+    int64_t now_ms = clock_boottime_ms(clock_system());
     pthread_mutex_lock(&client->lock);
+    struct http_slot *too_old = take_older_locked(client, now_ms - GET_IDLE_MAX_MS);
     struct http_slot *slot = client->idle;
+    if (slot != NULL && slot->used_ms < now_ms - idle_max_ms)
+        slot = NULL;
     if (slot != NULL) {
         client->idle = slot->next;
         client->idle_len--;
     }
     pthread_mutex_unlock(&client->lock);
+    slots_free(too_old);
     return slot != NULL ? slot : slot_new(&client->target);
 }
 
 /* After a failure the handle has no connection, but libcurl's memory of it: a new handle looks the server's
  * name up again. */
-static void put_slot(struct http_client *client, struct http_slot *slot, bool has_failed)
+static void put_slot(struct http_client *client, struct http_slot *slot, bool has_failed, bool are_dead)
 {
+    struct http_slot *dead = NULL;
+    slot->used_ms = clock_boottime_ms(clock_system());
     pthread_mutex_lock(&client->lock);
+    if (are_dead)
+        dead = take_older_locked(client, INT64_MAX);
     bool keeps = !has_failed && client->idle_len < IDLE_SLOTS_MAX;
     if (keeps) {
         slot->next = client->idle;
@@ -590,6 +749,7 @@ static void put_slot(struct http_client *client, struct http_slot *slot, bool ha
         client->idle_len++;
     }
     pthread_mutex_unlock(&client->lock);
+    slots_free(dead);
     if (!keeps)
         slot_free(slot);
 }
@@ -661,11 +821,7 @@ void http_client_free(struct http_client *client)
 {
     if (client == NULL)
         return;
-    while (client->idle != NULL) {
-        struct http_slot *slot = client->idle;
-        client->idle = slot->next;
-        slot_free(slot);
-    }
+    slots_free(client->idle);
     if (client->target.authorization != NULL)
         explicit_bzero(client->target.authorization, strlen(client->target.authorization));
     free(client->target.authorization);
@@ -680,14 +836,19 @@ void http_client_perform(struct http_client *client, const struct http_request *
                          struct http_response *ret)
 {
     *ret = (struct http_response){.retry_after_ms = -1};
-    struct http_slot *slot = take_slot(client);
+    bool is_post = request->body.content_type != NULL;
+    struct http_slot *slot = take_slot(client, is_post ? POST_IDLE_MAX_MS : GET_IDLE_MAX_MS);
     if (slot == NULL) {
         ret->error = -ENOMEM;
         snprintf(ret->words, sizeof(ret->words), "out of memory");
         return;
     }
-    run_transfer(slot->multi, slot->easy, &client->target, request, ret);
-    put_slot(client, slot, ret->error != 0);
+    /* libcurl repeats a GET, for which there has to be time left. A server that does not read for a while
+     * looks to the kernel as one that is gone, so that a POST gets as long as there is. */
+    slot->unacked_ms = is_post ? request->stall_ms * 5 / 6 : request->stall_ms / 2;
+    limit_unacked(slot->fd, slot->unacked_ms);
+    bool are_dead = run_transfer(slot, &client->target, request, ret);
+    put_slot(client, slot, ret->error != 0, are_dead);
 }
 
 void http_client_redact(const struct http_client *client, char *text, size_t len)

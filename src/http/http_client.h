@@ -2,8 +2,8 @@
 /*
  * HTTP/1.1 requests to one server, from any thread at once. Connections are kept and used again; a redirect
  * is never followed, nothing but http and https is spoken, certificates are verified. Every request has an
- * end: a deadline, a ceiling on what it may bring, and a cancel that is seen within a tenth of a second.
- * The process must ignore SIGPIPE, since TLS libraries write with write(2).
+ * end: a least pace or a deadline, a ceiling on what it may bring, and a cancel that is seen within a tenth
+ * of a second. The process must ignore SIGPIPE, since TLS libraries write with write(2).
  */
 #ifndef INBOXFS_HTTP_HTTP_CLIENT_H
 #define INBOXFS_HTTP_HTTP_CLIENT_H
@@ -19,6 +19,8 @@ enum {
     HTTP_HEAD_MAX_BYTES = 64 * 1024, /* all header lines of an answer together */
     HTTP_ETAG_MAX_BYTES = 256,
     HTTP_WORDS_MAX_BYTES = 256,
+    HTTP_PACE_BYTES = 16 * 1024, /* come or go at least within */
+    HTTP_PACE_STALLS = 4,        /* times the stall time */
 };
 
 struct http_config {
@@ -32,8 +34,8 @@ struct http_response {
                                 -EMFILE and -ENFILE (no descriptor for one),
                                 -ETIMEDOUT, -ECANCELED, -ECONNRESET (lost), -EPROTO (not HTTP), -EFBIG, -EINVAL
                                 (request refused here), -ENOMEM, -EIO, or what the sink returned */
-    bool is_written;         /* every byte of the request was handed to the connection: the server may have
-                                acted on it. When false it cannot have */
+    bool is_written;         /* every byte of the request was handed to the connection, and the kernel may
+                                have sent it: the server may have acted on it. When false it cannot have */
     int status;              /* 0 until the last header line of a final answer (not 1xx) came */
     int64_t retry_after_ms;  /* Retry-After in either of its forms, at most a day; -1: none */
     uint64_t sent_bytes;     /* heads and bodies */

@@ -50,8 +50,9 @@ struct http_request {
     void *context;                /* handed to both */
     uint64_t max_body_bytes;      /* an answer with a longer body fails with -EFBIG; at once where its head
                                      tells its length */
-    int64_t timeout_ms;           /* for the whole request */
-    int64_t stall_ms;             /* longest time without one byte either way; 0: only the deadline counts */
+    int64_t timeout_ms;           /* for the whole request; 0: as long as it makes progress */
+    int64_t stall_ms;             /* longest time without one byte either way, and a quarter of the longest
+                                     without HTTP_PACE_BYTES; 0: only the deadline counts */
     struct cancel *cancel;        /* or NULL */
 };
 

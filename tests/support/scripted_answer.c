@@ -4,6 +4,7 @@
  */
 #include "support/scripted_answer.h"
 
+#include <linux/filter.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +27,13 @@ static void set_reset(int fd)
 {
     struct linger linger = {.l_onoff = 1, .l_linger = 0};
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+}
+
+static bool set_deaf(int fd)
+{
+    struct sock_filter drop = {.code = BPF_RET | BPF_K, .k = 0};
+    struct sock_fprog program = {.len = 1, .filter = &drop};
+    return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) == 0;
 }
 
 static bool stall(int fd, int stop_fd)
@@ -80,6 +88,8 @@ static bool send_in_chunks(int fd, const struct scripted_step *step)
     for (size_t i = 0; i < len; i += chunk) {
         char size[32];
         size_t part = len - i < chunk ? len - i : chunk;
+        if (step->before_chunk != NULL)
+            step->before_chunk(step->context, i);
         snprintf(size, sizeof(size), "%zx\r\n", part);
         if (!send_all(fd, size, strlen(size)) || !send_all(fd, step->body + i, part) ||
             !send_all(fd, "\r\n", 2))
@@ -137,6 +147,8 @@ bool scripted_answer(int fd, int stop_fd, const struct scripted_step *step)
     case SCRIPTED_ENDLESS_BODY:
         return send_head(fd, step, "Connection: close", false) &&
                send_forever(fd, stop_fd, "and so on and on and on and on and on and on ");
+    case SCRIPTED_ANSWER_THEN_DEAF:
+        return set_deaf(fd) && send_with_length(fd, step, false);
     case SCRIPTED_ANSWER_THEN_CLOSE:
     case SCRIPTED_ANSWER_BEFORE_BODY:
         return send_with_length(fd, step, false) && false;

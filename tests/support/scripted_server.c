@@ -28,6 +28,7 @@ enum {
     CONNECTIONS_MAX = 1024,
     HEAD_MAX_BYTES = 64 * 1024,
     BODY_MAX_BYTES = 256 * 1024 * 1024,
+    SLOW_READ_BYTES = 64 * 1024,
     HEADER_VALUE_MAX_BYTES = 4096,
     WAIT_S = 10,
 };
@@ -156,7 +157,7 @@ static struct scripted_request *parse_head(const char *text, size_t head_len)
 
 /* False when the connection ended before the body was there. */
 static bool read_body(struct connection *connection, struct scripted_request *request, const char *ahead,
-                      size_t ahead_len, size_t stop_after)
+                      size_t ahead_len, size_t stop_after, int pause_ms)
 {
     const char *length = scripted_request_header(request, "Content-Length");
     size_t total = length != NULL ? strtoul(length, NULL, 10) : 0;
@@ -171,8 +172,11 @@ static bool read_body(struct connection *connection, struct scripted_request *re
         memcpy(connection->read_ahead, ahead + len, behind);
         connection->read_ahead_len = behind;
     }
-    while (len < wanted) {
-        size_t got = receive(connection, request->body + len, total - len);
+    struct pollfd stop = {.fd = connection->server->stop_fd, .events = POLLIN};
+    size_t most = pause_ms > 0 ? SLOW_READ_BYTES : total;
+    while (len < wanted && (pause_ms == 0 || poll(&stop, 1, pause_ms) == 0)) {
+        size_t left = total - len;
+        size_t got = receive(connection, request->body + len, left < most ? left : most);
         if (got == 0)
             break;
         len += got;
@@ -206,7 +210,8 @@ static bool serve_one(struct connection *connection)
         stop_after = 0;
     if (step.fault == SCRIPTED_RESET_IN_REQUEST)
         stop_after = 1;
-    bool is_whole = read_body(connection, request, text + head_len, len - head_len, stop_after);
+    bool is_whole =
+        read_body(connection, request, text + head_len, len - head_len, stop_after, step.read_pause_ms);
     free(text);
     keep_request(server, request);
     return is_whole && scripted_answer(connection->fd, server->stop_fd, &step);

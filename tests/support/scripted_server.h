@@ -25,6 +25,8 @@ enum scripted_fault {
     SCRIPTED_ENDLESS_LINE,       /* a header line without end */
     SCRIPTED_ENDLESS_BODY,       /* a body without end */
     SCRIPTED_ANSWER_THEN_CLOSE,  /* a whole answer without "Connection: close", then close */
+    SCRIPTED_ANSWER_THEN_DEAF,   /* a whole answer; what is sent from then on does not arrive, and is not
+                                    acknowledged */
     SCRIPTED_ANSWER_BEFORE_BODY, /* a whole answer as soon as the request's head came, then close */
     SCRIPTED_CHUNKED,            /* the body in chunks of `chunk_bytes`, each a write of its own */
 };
@@ -36,7 +38,10 @@ struct scripted_step {
     size_t body_len;     /* 0: strlen(body) */
     size_t chunk_bytes;  /* for SCRIPTED_CHUNKED; 0: 1 */
     enum scripted_fault fault;
-    int delay_ms; /* before the answer */
+    void (*before_chunk)(void *context, size_t sent_bytes); /* or NULL */
+    void *context;
+    int delay_ms;      /* before the answer */
+    int read_pause_ms; /* before each 64 kB of the body that are read; 0: it is read as it comes */
 };
 
 struct scripted_request {

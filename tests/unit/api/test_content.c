@@ -6,9 +6,13 @@
 #include "unit/api/api_fixture.h"
 
 #include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
 
 #include "base/file.h"
 #include "http/http_request.h"
+#include "support/shifted_clock.h"
 
 #define CONTENT "{\"id\": \"e/1\", \"plain_text\": \"hello\", \"attachments\": []}"
 
@@ -266,6 +270,47 @@ static void raw_messages_may_be_all_that_lacks(void **state)
     assert_int_equal(knowledge(fixture).content, CAPABILITY_PRESENT);
 }
 
+/* Ten seconds pass between two pieces, each of which comes when the one before was written. */
+static void wait_for_the_last_chunk(void *context, size_t sent_bytes)
+{
+    const int *fd = context;
+    const struct timespec tick = {.tv_nsec = 1000 * 1000};
+    struct stat status = {.st_size = 0};
+    for (int i = 0; i < 10000 && (size_t)status.st_size < sent_bytes; i++) {
+        fstat(*fd, &status);
+        nanosleep(&tick, NULL);
+    }
+    shifted_clock_pass(10);
+}
+
+static void a_raw_message_over_a_slow_line_comes_whole(void **state)
+{
+    enum {
+        CHUNK_BYTES = 8 * 1024,
+        CHUNKS = 70
+    };
+    struct api_fixture *fixture = *state;
+    const struct mail_service_ops *ops = fixture->service->ops;
+    const struct content_query query = {.email_id = "e-1"};
+    _cleanup_close_ int fd = memfd_create("raw", MFD_CLOEXEC);
+    const struct content_target target = {.fd = fd, .max_bytes = 1 << 20};
+    _cleanup_free_ char *text = calloc(1, CHUNKS * CHUNK_BYTES);
+    assert_non_null(text);
+    scripted_server_push(fixture->server, (struct scripted_step){.fault = SCRIPTED_CHUNKED,
+                                                                 .body = text,
+                                                                 .body_len = CHUNKS * CHUNK_BYTES,
+                                                                 .chunk_bytes = CHUNK_BYTES,
+                                                                 .before_chunk = wait_for_the_last_chunk,
+                                                                 .context = &fd});
+    uint64_t len = 0;
+    struct service_result result;
+    ops->get_raw(fixture->service, &query, &target, NULL, &len, &result);
+    check_result(&result);
+    assert_int_equal(result.outcome, SERVICE_OK);
+    assert_int_equal(len, CHUNKS * CHUNK_BYTES);
+    service_result_release(&result);
+}
+
 static void raw_messages_make_themselves_known(void **state)
 {
     struct api_fixture *fixture = *state;
@@ -426,6 +471,7 @@ int main(void)
         API_TEST(attachments_come_byte_for_byte),
         API_TEST(bytes_that_cannot_be_kept_are_told),
         API_TEST(raw_messages_may_be_all_that_lacks),
+        API_TEST(a_raw_message_over_a_slow_line_comes_whole),
         API_TEST(raw_messages_make_themselves_known),
         API_TEST(ids_too_long_for_a_path_ask_nothing),
         API_TEST(marks_answer_the_record),

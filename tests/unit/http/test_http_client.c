@@ -5,10 +5,13 @@
  */
 #include "http/http_client.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <net/if.h>
 #include <netdb.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -16,8 +19,10 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -27,6 +32,7 @@
 #include "base/strbuf.h"
 #include "base/thread.h"
 #include "support/scripted_server.h"
+#include "support/shifted_clock.h"
 
 #define KEY "secret-key-0123456789"
 
@@ -308,6 +314,154 @@ static void a_reset_at_the_first_byte_is_repeated_or_told(void **state)
     }
 }
 
+/* ---------------------------------------------------------------- connections that died */
+
+static size_t count_descriptors(void)
+{
+    size_t count = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    assert_non_null(dir);
+    while (readdir(dir) != NULL)
+        count++;
+    closedir(dir);
+    return count;
+}
+
+static void a_get_on_a_silent_connection_goes_out_again(void **state)
+{
+    struct fixture *fixture = *state;
+    struct http_request request = get_request(fixture);
+    request.stall_ms = 1600;
+    scripted_server_push(fixture->server, (struct scripted_step){.fault = SCRIPTED_ANSWER_THEN_DEAF});
+    assert_int_equal(perform(fixture, &request).error, 0);
+    scripted_server_push(fixture->server, (struct scripted_step){.body = "[]"});
+    assert_int_equal(perform(fixture, &request).error, 0);
+    assert_string_equal(strbuf_str(&fixture->body), "[]");
+    assert_int_equal(scripted_server_connections(fixture->server), 2);
+}
+
+/* A second request while the first one's connection is in use. */
+static int make_another_request(void *context, int status, const void *bytes, size_t len)
+{
+    struct fixture *fixture = context;
+    struct http_request request = get_request(fixture);
+    struct http_response response;
+    (void)status, (void)bytes, (void)len;
+    http_client_perform(fixture->client, &request, &response);
+    return response.error;
+}
+
+static void all_idle_connections_go_with_the_first_dead_one(void **state)
+{
+    struct fixture *fixture = *state;
+    struct http_request request = get_request(fixture);
+    const struct scripted_step deaf = {.fault = SCRIPTED_ANSWER_THEN_DEAF, .body = "[]"};
+    request.sink = make_another_request;
+    scripted_server_push(fixture->server, deaf);
+    scripted_server_push(fixture->server, deaf);
+    assert_int_equal(perform(fixture, &request).error, 0);
+    assert_int_equal(scripted_server_connections(fixture->server), 2);
+
+    size_t before = count_descriptors();
+    request.sink = collect;
+    request.stall_ms = 1600;
+    assert_int_equal(perform(fixture, &request).error, 0);
+    assert_int_equal(scripted_server_connections(fixture->server), 3);
+    /* Both ends of the new one, instead of our ends of the two and what libcurl had with them. */
+    assert_true(count_descriptors() <= before);
+}
+
+/* What left may have arrived, whatever was not acknowledged. */
+static void a_post_that_left_for_a_silent_server_may_have_arrived(void **state)
+{
+    struct fixture *fixture = *state;
+    struct http_request request = post_request(fixture, "{}");
+    request.stall_ms = 1200;
+    scripted_server_push(fixture->server, (struct scripted_step){.fault = SCRIPTED_ANSWER_THEN_DEAF});
+    assert_int_equal(perform(fixture, &request).error, 0);
+    struct http_response response = perform(fixture, &request);
+    assert_true(response.error == -ECONNRESET || response.error == -ETIMEDOUT);
+    assert_true(response.is_written);
+    assert_int_equal(scripted_server_requests(fixture->server), 1);
+}
+
+/* A network of a thread's own, with nothing but a loopback. */
+struct network {
+    struct http_response cut_off;
+    struct http_response again;
+    size_t requests;
+    bool is_missing; /* not without root's powers */
+};
+
+static bool set_address(const char *text)
+{
+    _cleanup_close_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = inet_addr(text)};
+    struct ifreq request = {.ifr_name = "lo"};
+    memcpy(&request.ifr_addr, &address, sizeof(address));
+    if (ioctl(fd, SIOCSIFADDR, &request) != 0)
+        return false;
+    request.ifr_flags = IFF_UP;
+    return ioctl(fd, SIOCSIFFLAGS, &request) == 0;
+}
+
+static void *lose_the_network(void *argument)
+{
+    struct network *network = argument;
+    network->is_missing = unshare(CLONE_NEWNET) != 0;
+    if (network->is_missing || !set_address("127.0.0.1"))
+        return NULL;
+    struct scripted_server *server = scripted_server_start();
+    struct http_config config = {.base_url = scripted_server_url(server), .api_key = KEY};
+    struct http_client *client = NULL;
+    struct http_request request = post_request(NULL, "{}");
+    request.sink = NULL;
+    request.stall_ms = 1500;
+    if (http_client_new(&config, &client) == 0) {
+        http_client_perform(client, &request, &network->cut_off);
+        set_address("192.0.2.1");
+        http_client_perform(client, &request, &network->cut_off);
+        set_address("127.0.0.1");
+        http_client_perform(client, &request, &network->again);
+    }
+    network->requests = scripted_server_requests(server);
+    http_client_free(client);
+    scripted_server_stop(server);
+    return NULL;
+}
+
+static void a_post_that_the_kernel_never_sent_has_not_left(void **state)
+{
+    struct network network = {.requests = 0};
+    pthread_t thread;
+    (void)state;
+    assert_int_equal(thread_start(&thread, "network", lose_the_network, &network), 0);
+    pthread_join(thread, NULL);
+    if (network.is_missing)
+        skip();
+    assert_int_equal(network.cut_off.error, -EHOSTUNREACH);
+    assert_false(network.cut_off.is_written);
+    assert_int_equal(network.again.error, 0);
+    assert_int_equal(network.requests, 2);
+}
+
+static void connections_do_not_outlast_a_sleep(void **state)
+{
+    struct fixture *fixture = *state;
+    struct http_request get = get_request(fixture);
+    struct http_request post = post_request(fixture, "{}");
+    const struct {
+        const struct http_request *request;
+        int slept_s;
+        unsigned int connections;
+    } steps[] = {{&get, 0, 1}, {&post, 0, 1}, {&get, 50, 1}, {&get, 70, 2}, {&post, 4, 3}, {&get, 0, 3}};
+    for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+        shifted_clock_suspend(steps[i].slept_s);
+        assert_int_equal(perform(fixture, steps[i].request).error, 0);
+        assert_int_equal(scripted_server_connections(fixture->server), steps[i].connections);
+    }
+}
+
 static void a_unix_socket_is_spoken_to(void **state)
 {
     struct fixture *fixture = *state;
@@ -531,6 +685,46 @@ static void a_deadline_ends_a_request(void **state)
     assert_in_range(clock_monotonic_ms(clock_system()) - start_ms, 190, 5000);
 }
 
+/* The kernel takes it at once, and the server reads it over a time that is longer than a stall. */
+static void an_upload_that_makes_progress_is_no_stall(void **state)
+{
+    struct fixture *fixture = *state;
+    size_t len = 3 * 1024 * 1024;
+    _cleanup_free_ char *text = calloc(1, len + 1);
+    assert_non_null(text);
+    memset(text, 'x', len);
+    scripted_server_push(fixture->server, (struct scripted_step){.read_pause_ms = 50});
+    struct http_request request = post_request(fixture, text);
+    request.stall_ms = 1500;
+    struct http_response response = perform(fixture, &request);
+    assert_string_equal(response.words, "");
+    assert_int_equal(scripted_server_request(fixture->server, 0)->body_len, len);
+}
+
+static void rest_before_chunk(void *context, size_t sent_bytes)
+{
+    const struct timespec rest = {.tv_nsec = 40 * 1000 * 1000};
+    (void)context, (void)sent_bytes;
+    nanosleep(&rest, NULL);
+}
+
+static void a_drip_ends_at_last(void **state)
+{
+    struct fixture *fixture = *state;
+    char text[200];
+    memset(text, 'x', sizeof(text));
+    struct http_request request = get_request(fixture);
+    request.timeout_ms = 0;
+    request.stall_ms = 300;
+    scripted_server_push(fixture->server, (struct scripted_step){.fault = SCRIPTED_CHUNKED,
+                                                                 .body = text,
+                                                                 .body_len = sizeof(text),
+                                                                 .before_chunk = rest_before_chunk});
+    struct http_response response = perform(fixture, &request);
+    assert_int_equal(response.error, -ETIMEDOUT);
+    assert_in_range(fixture->body.len, 1, sizeof(text) - 1);
+}
+
 struct cancelling {
     struct cancel cancel;
     struct scripted_server *server;
@@ -678,17 +872,6 @@ static void *make_stalled_request(void *argument)
     return NULL;
 }
 
-static size_t count_descriptors(void)
-{
-    size_t count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    assert_non_null(dir);
-    while (readdir(dir) != NULL)
-        count++;
-    closedir(dir);
-    return count;
-}
-
 /* More than are kept for later. */
 static void requests_of_many_threads_leave_nothing_open(void **state)
 {
@@ -730,6 +913,11 @@ int main(void)
         TEST(a_connection_closed_in_between_costs_nothing),
         TEST(a_post_on_a_kept_connection_is_never_sent_twice),
         TEST(a_reset_at_the_first_byte_is_repeated_or_told),
+        TEST(a_get_on_a_silent_connection_goes_out_again),
+        TEST(all_idle_connections_go_with_the_first_dead_one),
+        TEST(a_post_that_left_for_a_silent_server_may_have_arrived),
+        TEST(a_post_that_the_kernel_never_sent_has_not_left),
+        TEST(connections_do_not_outlast_a_sleep),
         TEST(a_unix_socket_is_spoken_to),
         TEST(an_answer_of_just_the_longest_length_is_taken),
         TEST(an_answer_that_is_going_to_be_too_long_is_not_waited_for),
@@ -741,6 +929,8 @@ int main(void)
         TEST(a_connection_without_a_descriptor_is_not_written),
         TEST(a_server_without_tls_is_not_spoken_to_over_https),
         TEST(a_deadline_ends_a_request),
+        TEST(an_upload_that_makes_progress_is_no_stall),
+        TEST(a_drip_ends_at_last),
         TEST(a_cancel_ends_a_request_at_once),
         TEST(what_has_arrived_is_told_before_more_is_waited_for),
         TEST(a_sink_can_give_up),
