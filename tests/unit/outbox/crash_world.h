@@ -58,11 +58,20 @@ static inline void pass_capabilities(struct mail_service *service, struct servic
     inner_of(service)->ops->get_capabilities(inner_of(service), ret);
 }
 
+static inline void pass_list(struct mail_service *service, const struct email_query *query, email_sink sink,
+                             void *context, struct cancel *cancel, unsigned int *ret_count,
+                             struct service_result *ret)
+{
+    inner_of(service)->ops->list_emails(inner_of(service), query, sink, context, cancel, ret_count, ret);
+}
+
 static inline void note_calls(struct noting_service *noting, struct world *world)
 {
     *noting = (struct noting_service){.inner = world->config.service};
-    noting->ops = (struct mail_service_ops){
-        .send = note_send, .upload = note_upload, .get_capabilities = pass_capabilities};
+    noting->ops = (struct mail_service_ops){.list_emails = pass_list,
+                                            .send = note_send,
+                                            .upload = note_upload,
+                                            .get_capabilities = pass_capabilities};
     noting->service.ops = &noting->ops;
     noting->log = openat(world->dir.fd, "calls", O_WRONLY | O_CREAT | O_APPEND, 0600);
     world->config.service = &noting->service;

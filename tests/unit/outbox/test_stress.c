@@ -244,6 +244,15 @@ static void check_request(const json_t *request, unsigned int *ret_number)
             COMPLAIN("message %u binds what was never uploaded", *ret_number);
 }
 
+static void list_nothing(struct mail_service *service, const struct email_query *query, email_sink sink,
+                         void *context, struct cancel *cancel, unsigned int *ret_count,
+                         struct service_result *ret)
+{
+    (void)service, (void)query, (void)sink, (void)context, (void)cancel;
+    *ret_count = 0;
+    *ret = (struct service_result){.outcome = SERVICE_OK, .http_status = 200, .retry_after_ms = -1};
+}
+
 static void receive_email(struct mail_service *service, const struct send_request *request,
                           struct cancel *cancel, char **ret_id, struct service_result *ret)
 {
@@ -762,8 +771,10 @@ static int set_up(void **state)
     pthread_mutex_init(&stress->lock, NULL);
     setenv("TMPDIR", "/dev/shm", 0); /* where fsync costs nothing, ten times as much happens at once */
     world_prepare(&stress->world);
-    stress->ops = (struct mail_service_ops){
-        .upload = receive_upload, .send = receive_email, .get_capabilities = tell_capabilities};
+    stress->ops = (struct mail_service_ops){.list_emails = list_nothing,
+                                            .upload = receive_upload,
+                                            .send = receive_email,
+                                            .get_capabilities = tell_capabilities};
     stress->service.ops = &stress->ops;
     stress->world.config.service = &stress->service;
     stress->world.config.clock = clock_system();
