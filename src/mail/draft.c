@@ -6,6 +6,7 @@
  */
 #include "mail/draft.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <gmime/gmime.h>
 #include <jansson.h>
@@ -204,6 +205,69 @@ static int refuse_address(const struct draft_reading *reading, const char *path,
     return reason_give(reading->ret_reason, -EBADMSG, "%s: not an email address: \"%.80s\"", path, address);
 }
 
+/* How other interfaces call what has another name here. Compared as same_field() does. */
+static const struct {
+    const char *name;
+    const char *meant;
+} other_names[] = {
+    {"to", "to_addresses"},
+    {"recipient", "to_addresses"},
+    {"recipients", "to_addresses"},
+    {"to_address", "to_addresses"},
+    {"cc", "cc_addresses"},
+    {"bcc", "bcc_addresses"},
+    {"reply_to", "reply_to_addresses"},
+    {"from", "from_address"},
+    {"sender", "from_address"},
+    {"from_email", "from_address"},
+    {"title", "subject"},
+    {"body", "plain_text"},
+    {"text", "plain_text"},
+    {"plain", "plain_text"},
+    {"content", "plain_text"},
+    {"message", "plain_text"},
+    {"body_text", "plain_text"},
+    {"text_body", "plain_text"},
+    {"html_body", "html"},
+    {"body_html", "html"},
+    {"attachment", "attachments"},
+    {"attach", "attachments"},
+    {"files", "attachments"},
+    {"in_reply_to", "existing_email_id"},
+};
+
+/* Whatever the case, and with or without what separates words: Reply-To, replyTo, reply_to. */
+static bool same_field(const char *name, const char *other)
+{
+    for (;;) {
+        name += strspn(name, "_- ");
+        other += strspn(other, "_- ");
+        if (tolower((unsigned char)*name) != tolower((unsigned char)*other))
+            return false;
+        if (*name == '\0')
+            return true;
+        name++;
+        other++;
+    }
+}
+
+/* Refuses a field by what it is called: -EBADMSG. `meant` may be NULL. */
+static int refuse_field(const struct draft_reading *reading, const char *path, const char *name,
+                        const char *meant)
+{
+    if (meant == NULL)
+        return reason_give(reading->ret_reason, -EBADMSG, "%sunknown field \"%.40s\"", path, name);
+    return reason_give(reading->ret_reason, -EBADMSG, "%sunknown field \"%.40s\": it is called \"%s\" here",
+                       path, name, meant);
+}
+
+static int refuse_address_field(const struct draft_reading *reading, const char *path, const char *name)
+{
+    char prefix[PATH_BYTES + 2];
+    snprintf(prefix, sizeof(prefix), "%s: ", path);
+    return refuse_field(reading, prefix, name, same_field(name, "email") ? "address" : NULL);
+}
+
 static int read_address_object(struct draft_reading *reading, const char *path, const json_t *object,
                                struct address_list *list)
 {
@@ -211,7 +275,7 @@ static int read_address_object(struct draft_reading *reading, const char *path, 
     json_t *value;
     json_object_foreach ((json_t *)object, key, value)
         if (strcmp(key, "address") != 0 && strcmp(key, "name") != 0)
-            return reason_give(reading->ret_reason, -EBADMSG, "%s: unknown field \"%.40s\"", path, key);
+            return refuse_address_field(reading, path, key);
 
     const char *address = json_string_value(json_object_get(object, "address"));
     const json_t *name = json_object_get(object, "name");
@@ -413,6 +477,18 @@ static const struct field {
     {"idempotency_key", refuse_idempotency_key},
 };
 
+/* NULL: nobody can say. */
+static const char *find_meant(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++)
+        if (same_field(name, fields[i].name))
+            return fields[i].name;
+    for (size_t i = 0; i < ARRAY_LEN(other_names); i++)
+        if (same_field(name, other_names[i].name))
+            return other_names[i].meant;
+    return NULL;
+}
+
 static int read_field(struct draft_reading *reading, const char *name, const json_t *value)
 {
     for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
@@ -420,7 +496,7 @@ static int read_field(struct draft_reading *reading, const char *name, const jso
             continue;
         return json_is_null(value) ? 0 : fields[i].read(reading, name, value);
     }
-    return reason_give(reading->ret_reason, -EBADMSG, "unknown field \"%.40s\"", name);
+    return refuse_field(reading, "", name, find_meant(name));
 }
 
 static int check_reply(const struct draft_reading *reading)
@@ -1394,6 +1470,11 @@ static int refuse_unusable(struct draft_reading *reading)
         to != NULL ? to : cc, to != NULL ? "To" : "Cc");
 }
 
+static int refuse_nobody(struct draft_reading *reading)
+{
+    return reason_give(reading->ret_reason, -EDESTADDRREQ, "no recipient: no To, Cc or Bcc");
+}
+
 /* Whether a text that begins so can be more than a body: JSON, or what may become the name of a header. */
 static bool may_have_fields(const char *bytes, size_t len)
 {
@@ -1416,7 +1497,9 @@ int draft_check_beginning(const char *bytes, size_t len, const char *answered, c
     if (may_be_mark || may_have_fields(bytes + mark_len, len - mark_len))
         return 0;
     int error = draft_read_json(&from_email, answered, strlen(answered));
-    return error != 0 ? error : refuse_unusable(&from_email);
+    error = error != 0 ? error : refuse_unusable(&from_email);
+    bool names_nobody = from_email.to.len + from_email.cc.len == 0;
+    return error == 0 && names_nobody ? refuse_nobody(&from_email) : error;
 }
 
 /* ---- what both forms have in common, and the request */
@@ -1447,7 +1530,7 @@ static int check_whole(struct draft_reading *reading)
     if (error != 0)
         return error;
     if (recipients == 0)
-        return reason_give(reading->ret_reason, -EDESTADDRREQ, "no recipient: no To, Cc or Bcc");
+        return refuse_nobody(reading);
     if (recipients + reading->reply_to.len > DRAFT_RECIPIENTS_MAX)
         return draft_refuse_recipients(reading);
     if (body_is_too_large(reading->plain_text) || body_is_too_large(reading->html))
@@ -1532,6 +1615,15 @@ static bool has_too_many_values(const char *json, size_t len)
     return values > DRAFT_JSON_VALUES_MAX;
 }
 
+/* No header begins so. */
+static bool is_json_list(const char *bytes, size_t len)
+{
+    size_t next = len > 0 && bytes[0] == '[' ? 1 : len;
+    while (next < len && strchr(" \t\r\n", bytes[next]) != NULL)
+        next++;
+    return next < len && strchr("{[\"", bytes[next]) != NULL;
+}
+
 static int read_message(struct draft_reading *reading, const char *bytes, size_t len, const char *answered)
 {
     if (len > DRAFT_MAX_BYTES)
@@ -1552,6 +1644,9 @@ static int read_message(struct draft_reading *reading, const char *bytes, size_t
         return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d values", DRAFT_JSON_VALUES_MAX);
     if (answered != NULL)
         return draft_read_answer(reading, bytes, len, answered);
+    if (is_json_list(bytes + blank, len - blank))
+        return reason_give(reading->ret_reason, -EBADMSG,
+                           "a JSON list: a message is one object, and each has a file of its own");
     return bytes[blank] == '{' ? draft_read_json(reading, bytes, len) : draft_read_mime(reading, bytes, len);
 }
 

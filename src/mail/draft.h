@@ -67,8 +67,8 @@ int draft_parse(const char *bytes, size_t len, const char *answered, struct draf
                 char **ret_reason);
 
 /* Whether the first bytes of an answer show that draft_parse() will refuse it: it is a body alone, and the
- * email names somebody who cannot be written to. 0 (so far it may do), -EDESTADDRREQ with *ret_reason as
- * above, -ENOMEM. */
+ * email names somebody who cannot be written to, or nobody, as for a forward. 0 (so far it may do),
+ * -EDESTADDRREQ with *ret_reason as above, -ENOMEM. */
 int draft_check_beginning(const char *bytes, size_t len, const char *answered, char **ret_reason);
 
 /* NULL-safe. */

@@ -178,11 +178,13 @@ refused() { # PATH
   holds "$DIR/arrived" '.plain_text == "See below.\n" and .attachments[0].content_type == "message/rfc822"'
 }
 
-@test "a forward to nobody goes to failed/, by mv stays a draft" {
+@test "a forward to nobody fails as it is written, by mv stays a draft" {
   start_with_mail "News"
-  echo "See below." >"$(folder "$BOB" News)/forward"
+  expect "write EDESTADDRREQ" write "$(folder "$BOB" News)/forward" w $'FYI\n'
+  has_event '.event == "refused" and (.path | endswith("/forward")) and (.error | test("recipient"))'
+  missing "$MOUNT/outbox/fwd-news.eml" "$MOUNT/failed/fwd-news.eml"
+  echo '{"plain_text": "See below."}' >"$(folder "$BOB" News)/forward"
   wait_failed fwd-news.eml
-  holds "$MOUNT/failed/fwd-news.eml.receipt.json" '.error | test("recipient")'
   echo "See below." >"$MOUNT/drafts/note"
   expect EDESTADDRREQ rename "$MOUNT/drafts/note" "$(folder "$BOB" News)/forward"
   present "$MOUNT/drafts/note"

@@ -197,6 +197,36 @@ static void words_about_a_message_hold_nothing_that_a_terminal_obeys(void **stat
     assert_string_equal(reason, "unknown field \"   1m    txt           \"");
 }
 
+static void a_field_of_another_interface_is_refused_by_the_name_that_it_has_here(void **state)
+{
+    static const struct {
+        const char *message;
+        const char *reason;
+    } cases[] = {
+        {"{\"to\": \"a@b\"}", "unknown field \"to\": it is called \"to_addresses\" here"},
+        {"{\"to_addresses\": [\"a@b\"], \"body\": \"x\"}",
+         "unknown field \"body\": it is called \"plain_text\" here"},
+        {"{\"from\": \"a@b\"}", "unknown field \"from\": it is called \"from_address\" here"},
+        {"{\"Subject\": \"s\"}", "unknown field \"Subject\": it is called \"subject\" here"},
+        {"{\"Reply-To\": \"a@b\"}", "unknown field \"Reply-To\": it is called \"reply_to_addresses\" here"},
+        {"{\"plainText\": \"x\"}", "unknown field \"plainText\": it is called \"plain_text\" here"},
+        {"{\"priority\": 1}", "unknown field \"priority\""},
+        {"{\"to_addresses\": [{\"email\": \"a@b\"}]}",
+         "to_addresses[0]: unknown field \"email\": it is called \"address\" here"},
+        {" [{\"to_addresses\": \"a@b\"}]",
+         "a JSON list: a message is one object, and each has a file of its own"},
+        {"[\"a@b\"]", "a JSON list: a message is one object, and each has a file of its own"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct draft *draft;
+        _cleanup_free_ char *reason = NULL;
+        assert_int_equal(draft_parse(cases[i].message, strlen(cases[i].message), NULL, &draft, &reason),
+                         -EBADMSG);
+        assert_string_equal(reason, cases[i].reason);
+    }
+}
+
 /* ---- what it answers */
 
 /* The Message-IDs of a draft with these headers, a blank behind each. */
@@ -695,6 +725,7 @@ int main(void)
         cmocka_unit_test(a_list_that_names_nobody_is_for_nobody),
         cmocka_unit_test(the_request_of_a_reply_names_the_email),
         cmocka_unit_test(words_about_a_message_hold_nothing_that_a_terminal_obeys),
+        cmocka_unit_test(a_field_of_another_interface_is_refused_by_the_name_that_it_has_here),
         cmocka_unit_test(the_request_is_completed_in_a_stable_order),
         cmocka_unit_test(what_is_too_large_is_refused),
         cmocka_unit_test(too_many_recipients_or_attachments_are_refused),

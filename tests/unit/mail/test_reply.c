@@ -376,6 +376,19 @@ static void a_text_that_may_say_where_it_goes_is_not_refused_before_it_does(void
     }
 }
 
+static void a_body_alone_that_goes_to_nobody_is_refused_at_its_beginning(void **state)
+{
+    (void)state;
+    static const char fyi[] = "FYI\n";
+    _cleanup_free_ char *forward = make(REPLY_FORWARD, "ann@x.example", NULL, NULL, NULL);
+    _cleanup_free_ char *reply = make(REPLY_SENDER, "ann@x.example", NULL, NULL, NULL);
+    _cleanup_free_ char *reason = NULL;
+    _cleanup_free_ char *other_reason = NULL;
+    assert_int_equal(-EDESTADDRREQ, draft_check_beginning(fyi, strlen(fyi), forward, &reason));
+    assert_non_null(strstr(reason, "no recipient"));
+    assert_int_equal(0, draft_check_beginning(fyi, strlen(fyi), reply, &other_reason));
+}
+
 static void an_answer_to_more_than_an_email_can_have_is_refused(void **state)
 {
     (void)state;
@@ -410,6 +423,7 @@ int main(void)
         cmocka_unit_test(a_forward_needs_to_be_told_to_whom),
         cmocka_unit_test(an_answer_goes_to_all_whom_it_should_or_to_nobody),
         cmocka_unit_test(a_text_that_may_say_where_it_goes_is_not_refused_before_it_does),
+        cmocka_unit_test(a_body_alone_that_goes_to_nobody_is_refused_at_its_beginning),
         cmocka_unit_test(an_answer_to_more_than_an_email_can_have_is_refused),
         cmocka_unit_test(what_is_neither_body_nor_message_is_refused_in_words),
     };
