@@ -17,7 +17,6 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/sysmacros.h>
 
 #include "api/api_service.h"
 #include "api/base_url.h"
@@ -370,40 +369,6 @@ static void check_fuse(struct check *check)
 
 /* ---------------------------------------------------------------- the state */
 
-/* The holder that a line of /proc/locks names, when it is a flock(2) on this file: "1: FLOCK ADVISORY WRITE
- * PID MAJOR:MINOR:INODE ..." (proc_locks(5)). 0: another lock. Where a file system shows another device there
- * than stat(2) does, the inode and the holder's name tell. */
-static long read_lock_line(const char *line, const struct stat *status)
-{
-    char kind[16];
-    char pid[16];
-    char file[64];
-    char path[64];
-    char *end;
-    if (sscanf(line, "%*s %15s %*s %*s %15s %63s", kind, pid, file) != 3 || strcmp(kind, "FLOCK") != 0)
-        return 0;
-    unsigned int major_number = (unsigned int)strtoul(file, &end, 16);
-    unsigned int minor_number = (unsigned int)strtoul(end + (*end == ':'), &end, 16);
-    unsigned long long inode = strtoull(end + (*end == ':'), NULL, 10);
-    snprintf(path, sizeof(path), "/proc/%s/comm", pid);
-    bool is_same_device = makedev(major_number, minor_number) == status->st_dev;
-    if (inode != status->st_ino || !(is_same_device || has_line(path, "inboxfs")))
-        return 0;
-    return strtol(pid, NULL, 10);
-}
-
-/* The process that holds a lock on the file; 0: none is seen. To try the lock could get in the way of a mount
- * that is just starting. */
-static long find_lock_holder(const struct stat *status)
-{
-    _cleanup_fclose_ FILE *locks = fopen("/proc/locks", "re");
-    char line[256];
-    long holder = 0;
-    while (locks != NULL && holder <= 0 && fgets(line, sizeof(line), locks) != NULL)
-        holder = read_lock_line(line, status);
-    return holder;
-}
-
 /* Nothing is there yet: whether it could be made. */
 static void check_place(struct check *check, const char *path)
 {
@@ -441,7 +406,7 @@ static void check_directory(struct check *check, const char *path)
         return;
     }
     uint64_t left = (uint64_t)space.f_bavail * space.f_frsize;
-    long holder = fstatat(fd, "lock", &lock, AT_SYMLINK_NOFOLLOW) == 0 ? find_lock_holder(&lock) : 0;
+    long holder = fstatat(fd, "lock", &lock, AT_SYMLINK_NOFOLLOW) == 0 ? state_dir_find_holder(&lock) : 0;
     char use[64] = "no mount uses it";
     if (holder > 0)
         snprintf(use, sizeof(use), "the mount of process %ld uses it", holder);

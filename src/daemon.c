@@ -34,6 +34,7 @@
 #include "options.h"
 #include "outbox/outbox.h"
 #include "progress.h"
+#include "state_dir.h"
 #include "status_command.h"
 #include "store/store.h"
 #include "tree/tree.h"
@@ -426,6 +427,8 @@ static int mount_session(struct daemon *daemon)
         error = fs_session_mount(daemon->session, &reason);
     if (error != 0)
         return fail("cannot mount", error, reason);
+    state_dir_announce_mount(daemon->account.lock_fd, fs_session_device(daemon->session),
+                             daemon->options->mountpoint);
     return 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Naming, opening and locking the state directory.
+ * Naming, opening and locking the state directory, and naming who else has it.
  */
 #include "state_dir.h"
 
@@ -8,9 +8,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,6 +21,8 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/mount_users.h"
+#include "base/mountinfo.h"
 #include "base/strbuf.h"
 
 enum {
@@ -26,7 +31,10 @@ enum {
     LOCK_WAIT_MS = 20000,
     LOCK_PAUSE_MS = 20,
     ENDING_MARK = 'E',
+    MOUNTED_MARK = 'M',
 };
+
+#define MOUNT_TYPE "fuse.inboxfs"
 
 static int append_base(struct strbuf *path)
 {
@@ -77,7 +85,10 @@ int state_dir_default(const char *base_url, const char *key, char **ret_path)
     return *ret_path == NULL ? -ENOMEM : 0;
 }
 
-/* The lock file's first byte says whether its holder is ending. */
+/* ---------------------------------------------------------------- what the lock file says */
+
+/* A mark, then "MAJOR:MINOR MOUNTPOINT" of its holder, once that is mounted. The first byte says whether its
+ * holder is ending. */
 static bool is_holder_ending(int lock_fd)
 {
     char mark = 0;
@@ -90,6 +101,130 @@ void state_dir_announce_end(int lock_fd)
     if (lock_fd >= 0 && file_pwrite_all(lock_fd, &mark, 1, 0) != 0)
         log_debug("cannot say that this daemon is ending");
 }
+
+void state_dir_announce_mount(int lock_fd, dev_t device, const char *mountpoint)
+{
+    _cleanup_free_ char *text = NULL;
+    int len = asprintf(&text, "%c%u:%u %s", MOUNTED_MARK, major(device), minor(device), mountpoint);
+    if (len < 0)
+        text = NULL;
+    else if (file_pwrite_all(lock_fd, text, (size_t)len, 0) != 0)
+        log_debug("cannot say where this daemon is mounted");
+}
+
+/* The mount point and the device of the holder's mount; false: it has none yet, or did not say. */
+static bool read_mount(int lock_fd, char ret_mountpoint[PATH_MAX_BYTES], dev_t *ret_device)
+{
+    char text[PATH_MAX_BYTES];
+    unsigned int major_number;
+    unsigned int minor_number;
+    int start = 0;
+    ssize_t len = file_pread_all(lock_fd, text, sizeof(text) - 1, 0);
+    text[len > 0 ? len : 0] = '\0';
+    if (sscanf(text, "%*c%u:%u %n", &major_number, &minor_number, &start) != 2 || start == 0)
+        return false;
+    *ret_device = makedev(major_number, minor_number);
+    snprintf(ret_mountpoint, PATH_MAX_BYTES, "%s", text + start);
+    return true;
+}
+
+/* ---------------------------------------------------------------- who holds the lock */
+
+/* The holder that a line of /proc/locks names, when it is a flock(2) on this file: "1: FLOCK ADVISORY WRITE
+ * PID MAJOR:MINOR:INODE ..." (proc_locks(5)). 0: another lock. Where a file system shows another device there
+ * than stat(2) does, the inode and the holder's name tell. */
+static long read_lock_line(const char *line, const struct stat *status)
+{
+    char kind[16];
+    char pid[16];
+    char file[64];
+    char path[64];
+    char command[16] = "";
+    char *end;
+    if (sscanf(line, "%*s %15s %*s %*s %15s %63s", kind, pid, file) != 3 || strcmp(kind, "FLOCK") != 0)
+        return 0;
+    unsigned int major_number = (unsigned int)strtoul(file, &end, 16);
+    unsigned int minor_number = (unsigned int)strtoul(end + (*end == ':'), &end, 16);
+    unsigned long long inode = strtoull(end + (*end == ':'), NULL, 10);
+    if (inode != status->st_ino)
+        return 0;
+    snprintf(path, sizeof(path), "/proc/%s/comm", pid);
+    _cleanup_fclose_ FILE *name = fopen(path, "re");
+    bool is_ours =
+        name != NULL && fgets(command, sizeof(command), name) != NULL && strcmp(command, "inboxfs\n") == 0;
+    bool is_same_device = makedev(major_number, minor_number) == status->st_dev;
+    return is_same_device || is_ours ? strtol(pid, NULL, 10) : 0;
+}
+
+long state_dir_find_holder(const struct stat *lock)
+{
+    _cleanup_fclose_ FILE *locks = fopen("/proc/locks", "re");
+    char line[256];
+    long holder = 0;
+    while (locks != NULL && holder <= 0 && fgets(line, sizeof(line), locks) != NULL)
+        holder = read_lock_line(line, lock);
+    return holder;
+}
+
+static bool is_mounted_here(dev_t device)
+{
+    _cleanup_mountinfo_ struct mount *mounts = NULL;
+    bool is_found = false;
+    (void)mountinfo_list(MOUNT_TYPE, &mounts);
+    for (struct mount *mount = mounts; mount != NULL && mount->path != NULL && !is_found; mount++)
+        is_found = mount->device == device;
+    return is_found;
+}
+
+/* Keeps the first of several. */
+static void take_user(void *context, const struct mount_user *user)
+{
+    struct mount_user *first = context;
+    if (first->pid == 0)
+        *first = *user;
+}
+
+/* The daemon lives on after its mount was taken away: for a container that has a copy of it, or for a file
+ * that is open. */
+static void log_what_keeps_it(const char *mountpoint, dev_t device)
+{
+    struct mount_user user = {.pid = 0};
+    if (mount_users_find_mounted(MOUNT_TYPE, device, &user)) {
+        log_error("its mount on %s is still there for process %d (%s), on %s in a mount namespace of its own "
+                  "(a container)",
+                  mountpoint, (int)user.pid, user.command, user.path);
+        free(user.path);
+    } else if (mount_users_list(device, take_user, &user) > 0) {
+        log_error("its mount on %s was taken away, but process %d (%s) still has it as %s", mountpoint,
+                  (int)user.pid, user.command, user.how);
+    } else {
+        log_error("its mount on %s is gone", mountpoint);
+    }
+}
+
+/* Names who has it, and what ends that. */
+static void log_holder(const char *path, int lock_fd)
+{
+    char mountpoint[PATH_MAX_BYTES];
+    char process[64] = "not seen from here";
+    dev_t device = 0;
+    struct stat lock;
+    long holder = fstat(lock_fd, &lock) == 0 ? state_dir_find_holder(&lock) : 0;
+    if (holder > 0)
+        snprintf(process, sizeof(process), "process %ld", holder);
+    if (!read_mount(lock_fd, mountpoint, &device)) {
+        log_error("another inboxfs, %s, uses the state directory %s", process, path);
+    } else if (is_mounted_here(device)) {
+        log_error(
+            "another inboxfs, %s, uses the state directory %s, mounted on %s: inboxfs umount %s ends it",
+            process, path, mountpoint, mountpoint);
+    } else {
+        log_error("another inboxfs, %s, uses the state directory %s", process, path);
+        log_what_keeps_it(mountpoint, device);
+    }
+}
+
+/* ---------------------------------------------------------------- opened and locked */
 
 /* flock(2) has no time limit, so one that will soon be free is tried again and again. */
 static int lock(int lock_fd)
@@ -121,7 +256,7 @@ int state_dir_open(const char *path, int *ret_lock_fd)
     _cleanup_close_ int lock_fd = openat(dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     int error = lock_fd < 0 ? -errno : lock(lock_fd);
     if (error == -EBUSY)
-        log_error("another inboxfs uses the state directory %s", path);
+        log_holder(path, lock_fd);
     else if (error != 0)
         log_error("cannot lock the state directory %s: %s", path, strerror(-error));
     if (error != 0)

@@ -6,6 +6,9 @@
 #ifndef INBOXFS_STATE_DIR_H
 #define INBOXFS_STATE_DIR_H
 
+#include <sys/stat.h>
+#include <sys/types.h>
+
 /* The directory of a service and key, under $XDG_STATE_HOME/inboxfs (else ~/.local/state/inboxfs): named
  * after the host and digests of both, so that no account's queue ever goes out with another's key. `key` may
  * be NULL (the local service, whose data directory stands for the account). The caller frees. 0, -ENOENT (no
@@ -13,11 +16,18 @@
 int state_dir_default(const char *base_url, const char *key, char **ret_path);
 
 /* Makes (0700), opens and locks it. The descriptor, and in *ret_lock_fd the one that holds the lock; or
- * -errno, said on the log: -EBUSY when another daemon has it. One that is ending is waited for, up to 20 s.
- */
+ * -errno, said on the log: -EBUSY when another daemon has it, which is named with its mount. One that is
+ * ending is waited for, up to 20 s. */
 int state_dir_open(const char *path, int *ret_lock_fd);
 
 /* Tells a daemon that starts meanwhile that this one is about to let go of the lock. */
 void state_dir_announce_end(int lock_fd);
+
+/* Tells it where this one is mounted: for words to its user. `device`: of the mount, as st_dev. */
+void state_dir_announce_mount(int lock_fd, dev_t device, const char *mountpoint);
+
+/* The process that holds the state's lock, whose file this is; 0: none is seen. The lock is not tried, which
+ * could get in the way of a mount that is just starting. */
+long state_dir_find_holder(const struct stat *lock);
 
 #endif

@@ -333,6 +333,11 @@ int fs_session_mount(struct fs_session *session, char **ret_reason)
     return 0;
 }
 
+dev_t fs_session_device(const struct fs_session *session)
+{
+    return session->device;
+}
+
 /* Each file that is open in drafts/ or outbox/ takes one or two descriptors. */
 static void allow_many_files(void)
 {

@@ -296,7 +296,8 @@ for end in ends:
   fusermount3 -uz "$MOUNT"
   run timeout 30 "$INBOXFS" -f --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT"
   [ "$status" -ne 0 ]
-  contains "$output" "another inboxfs"
+  contains "$output" "another inboxfs, process $MOUNT_PID, uses"
+  contains "$output" "its mount on $MOUNT was taken away, but process"
   kill -TERM "$MOUNT_PID"
   await_end
   exec 7>&- || true
