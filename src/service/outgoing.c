@@ -193,7 +193,6 @@ static void work_on(struct outgoing *outgoing, const struct outgoing_row *row)
     if (!is_broken_off)
         record_surely(outgoing, row, &result);
     crash_point("outgoing_recorded");
-    free(result.answer);
 }
 
 /* ---------------------------------------------------------------- the thread */

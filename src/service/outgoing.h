@@ -46,7 +46,6 @@ struct outgoing_result {
     enum outgoing_outcome outcome;
     bool is_away;    /* nothing of this row was sent: the other side would not take any other row either */
     int status;      /* of a webhook's answer; 0: there was none */
-    char *answer;    /* its text, UTF-8; owned; NULL: there was none */
     char words[512]; /* why it failed, on one line; "" with OUTGOING_DONE */
 };
 

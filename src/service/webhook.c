@@ -44,9 +44,8 @@ struct webhook {
 struct webhook_transfer {
     const struct webhook *webhook;
     struct cancel *cancel;
-    struct strbuf answer; /* its beginning */
-    bool is_forbidden;    /* an address was not to be connected to */
-    bool has_begun;       /* there is a connection; what follows is about this email */
+    bool is_forbidden; /* an address was not to be connected to */
+    bool has_begun;    /* there is a connection; what follows is about this email */
 };
 
 static bool is_this_machine(const struct sockaddr *address)
@@ -70,13 +69,12 @@ static curl_socket_t on_socket(void *context, curlsocktype purpose, struct curl_
     return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
+/* Nothing of the answer is kept: a holder of a key chooses the URL, and could read so what programs of this
+ * machine answer to nobody else. */
 static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
 {
-    struct strbuf *answer = &((struct webhook_transfer *)context)->answer;
-    size_t len = size * count;
-    size_t room = ANSWER_MAX_BYTES - answer->len;
-    strbuf_append(answer, bytes, len < room ? len : room);
-    return len;
+    (void)bytes, (void)context;
+    return size * count;
 }
 
 static int on_ready(void *context, char *server_address, char *own_address, int server_port, int own_port)
@@ -124,7 +122,6 @@ static CURLcode set_callbacks(CURL *easy, struct webhook_transfer *transfer,
     SET(CURLOPT_OPENSOCKETFUNCTION, on_socket);
     SET(CURLOPT_OPENSOCKETDATA, transfer);
     SET(CURLOPT_WRITEFUNCTION, on_answer);
-    SET(CURLOPT_WRITEDATA, transfer);
     SET(CURLOPT_PREREQFUNCTION, on_ready);
     SET(CURLOPT_PREREQDATA, transfer);
     SET(CURLOPT_NOPROGRESS, 0L);
@@ -183,9 +180,10 @@ static void judge(CURL *easy, CURLcode rc, struct webhook_transfer *transfer, co
     bool is_unusable = rc == CURLE_URL_MALFORMAT || rc == CURLE_UNSUPPORTED_PROTOCOL;
     bool is_forbidden = rc != CURLE_OK && transfer->is_forbidden;
     bool is_done = rc == CURLE_OK && status / 100 == 2;
-    result->outcome = is_done                       ? OUTGOING_DONE
-                      : is_unusable || is_forbidden ? OUTGOING_FAILED
-                                                    : OUTGOING_LATER;
+    bool is_too_large = rc == CURLE_OK && status == 413; /* which the next attempt will be, too */
+    result->outcome = is_done                                       ? OUTGOING_DONE
+                      : is_unusable || is_forbidden || is_too_large ? OUTGOING_FAILED
+                                                                    : OUTGOING_LATER;
     result->is_away = rc != CURLE_OK && !transfer->has_begun;
     if (is_forbidden)
         outgoing_explain(result, "a webhook leads away from this machine: --webhook-anywhere allows that");
@@ -194,19 +192,14 @@ static void judge(CURL *easy, CURLcode rc, struct webhook_transfer *transfer, co
                          error_words[0] != '\0' ? error_words : curl_easy_strerror(rc));
     else if (!is_done)
         outgoing_explain(result, "a webhook was answered with %ld", status);
-    if (rc != CURLE_OK)
-        return;
-    result->status = (int)status;
-    result->answer = strdup(strbuf_str(&transfer->answer));
-    if (result->answer != NULL)
-        character_replace(result->answer, CHARACTER_INVALID, '?');
+    if (rc == CURLE_OK)
+        result->status = (int)status;
 }
 
 static void post(const struct webhook *webhook, const char *url, const char *body, struct cancel *cancel,
                  struct outgoing_result *result)
 {
-    struct webhook_transfer transfer = {
-        .webhook = webhook, .cancel = cancel, .answer = STRBUF_INIT(ANSWER_MAX_BYTES)};
+    struct webhook_transfer transfer = {.webhook = webhook, .cancel = cancel};
     char error_words[CURL_ERROR_SIZE] = "";
     struct curl_slist *headers = make_headers(webhook->secret, body);
     CURL *easy = curl_easy_init();
@@ -220,7 +213,6 @@ static void post(const struct webhook *webhook, const char *url, const char *bod
     judge(easy, rc, &transfer, error_words, result);
     curl_easy_cleanup(easy);
     curl_slist_free_all(headers);
-    strbuf_release(&transfer.answer);
 }
 
 /* ---------------------------------------------------------------- an email */
@@ -242,6 +234,22 @@ static int find(sqlite3 *db, int64_t email, char **ret_url, json_t **ret_content
     return email_load_content(db, (const char *)sqlite3_column_text(statement, 1), ret_content);
 }
 
+/* The text of a body. A receiver such as inboxfs takes WEBHOOK_BODY_MAX_BYTES: fields that make a body longer
+ * are null in it, and GET /api/v1/email/ID answers with all of them. NULL without memory. */
+static char *write_body(json_t *content)
+{
+    static const char *const fields[] = {
+        "previous_emails",    "thread_prompt", "prompt",       "html",
+        "plain_text",         "references",    "to_addresses", "cc_addresses",
+        "reply_to_addresses", "attachments"};
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+        if (json_dumpb(content, NULL, 0, JSON_COMPACT) <= WEBHOOK_BODY_MAX_BYTES)
+            break;
+        json_object_set_new(content, fields[i], json_null());
+    }
+    return json_dumps(content, JSON_COMPACT);
+}
+
 /* What is posted now, and where to. 0; -ENOENT: the inbox has no webhook any more; -errno. */
 static int load(struct database *database, int64_t email, char **ret_url, char **ret_body)
 {
@@ -255,7 +263,7 @@ static int load(struct database *database, int64_t email, char **ret_url, char *
     char date[32];
     date_format(clock_realtime_ms(clock_system()), date);
     if (error == 0 && json_object_set_new(content, "timestamp", json_string(date)) == 0)
-        *ret_body = json_dumps(content, JSON_COMPACT);
+        *ret_body = write_body(content);
     json_decref(content);
     return error == 0 && *ret_body == NULL ? -ENOMEM : error;
 }
@@ -284,8 +292,8 @@ static char *write_log(const struct outgoing_result *result)
     if (random_uuid(id) != 0)
         return NULL;
     date_format(clock_realtime_ms(clock_system()), date);
-    json_t *log = json_pack("{s:s, s:n, s:s?, s:s}", "id", id, "status_code", "response_body", result->answer,
-                            "created_at", date);
+    json_t *log =
+        json_pack("{s:s, s:n, s:n, s:s}", "id", id, "status_code", "response_body", "created_at", date);
     if (log != NULL && result->status != 0)
         json_object_set_new(log, "status_code", json_integer(result->status));
     char *text = log != NULL ? json_dumps(log, JSON_COMPACT) : NULL;
