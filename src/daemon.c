@@ -31,6 +31,7 @@
 #include "fs/session.h"
 #include "fs/watch_helper.h"
 #include "mail_account.h"
+#include "network_watch.h"
 #include "options.h"
 #include "outbox/outbox.h"
 #include "progress.h"
@@ -280,6 +281,12 @@ static bool is_contact_lost(void *context)
     return store_is_offline(daemon->store);
 }
 
+static void network_changed(void *context)
+{
+    const struct daemon *daemon = context;
+    store_network_changed(daemon->store);
+}
+
 static struct tree_ownership ownership(const struct options *options)
 {
     return (struct tree_ownership){
@@ -516,7 +523,7 @@ static int serve(struct daemon *daemon, int ready_fd)
             background_ready(ready_fd);
         tell_ready(daemon);
         start_progress(daemon);
-        int number = process_wait_for_end(&ending);
+        int number = network_watch_until(&ending, network_changed, daemon);
         log_debug("ending on signal %d", number);
         tell_manager(daemon->manager_fd, "STOPPING=1");
     }

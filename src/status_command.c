@@ -93,7 +93,8 @@ static void show_service(const json_t *status, time_t now)
     const char *last = age[0] != '\0' ? age : "never";
     const char *ago = age[0] != '\0' ? " ago" : "";
     if (!json_is_true(json_object_get(status, "online")))
-        say("OFFLINE", "last answer: %s%s: %s", last, ago, text_of(status, "error"));
+        say("OFFLINE", "last answer: %s%s, next try: %s%s: %s", last, ago, wait[0] != '\0' ? "in " : "",
+            wait[0] != '\0' ? wait : "when told to", text_of(status, "error"));
     else if (wait[0] != '\0')
         say("online", "asked %s%s, next: in %s", last, ago, wait);
     else

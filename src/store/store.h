@@ -101,6 +101,10 @@ void store_stop(struct store *store);
 /* NULL-safe. After store_stop(). */
 void store_free(struct store *store);
 
+/* The way to the service may be another now (a network came, the machine woke up): asks it at once, but not
+ * before the time that the service has asked for. */
+void store_network_changed(struct store *store);
+
 /* Each fills in *ret and returns true, or returns false: no such, or gone. */
 bool store_find_inbox(struct store *store, const char *name, struct inbox_view *ret);
 bool store_get_inbox(struct store *store, uint32_t inbox, struct inbox_view *ret);

@@ -36,7 +36,8 @@ enum {
 
     COMPLETE_INTERVAL_MS = 15 * 60 * 1000,
     BACKOFF_MIN_MS = 1000,
-    BACKOFF_MAX_MS = 5 * 60 * 1000,
+    BACKOFF_MAX_MS = 10 * 1000, /* or the poll interval; a connection that nobody answers takes 5 s more */
+    SETTLE_MS = 500,            /* the network is changed in several steps */
     RETRY_AFTER_MAX_MS = 60 * 60 * 1000,
     JITTER_PARTS = 10, /* of an interval, either way */
     REQUESTS_PACE_MS = 250,
@@ -71,6 +72,7 @@ struct sync {
     int64_t requests_due_ms;      /* of the next run for a request that is not urgent, monotonic */
     struct backoff backoff;
     int64_t next_ms;               /* of the next poll, monotonic; CLOCK_FOREVER: none */
+    int64_t asked_until_ms;        /* the service asked not to be polled before, monotonic */
     int64_t complete_due_ms;       /* of the next complete poll, monotonic */
     int64_t last_complete_real_ms; /* of the last complete run that lacked nothing, realtime; 0: never */
 };
@@ -752,6 +754,7 @@ static void plan_next_locked(struct sync *sync, const struct sync_run *run)
     if (delay_ms < asked_ms)
         delay_ms = asked_ms;
     sync->next_ms = clock_monotonic_ms(sync->clock) + delay_ms;
+    sync->asked_until_ms = clock_monotonic_ms(sync->clock) + asked_ms;
 }
 
 /* Everything: for those who asked for it, or because it is time. Called with the lock held, which is given up
@@ -851,7 +854,9 @@ struct sync *sync_new(struct store *store)
     *sync = (struct sync){
         .store = store,
         .clock = store->index.clock,
-        .backoff = {.min_ms = BACKOFF_MIN_MS, .max_ms = BACKOFF_MAX_MS},
+        .backoff = {.min_ms = BACKOFF_MIN_MS,
+                    .max_ms =
+                        store->poll_interval_ms > BACKOFF_MAX_MS ? store->poll_interval_ms : BACKOFF_MAX_MS},
         .next_ms = store->poll_interval_ms > 0 ? 0 : CLOCK_FOREVER,
     };
     cancel_init(&sync->cancel);
@@ -1012,6 +1017,22 @@ void store_request_sync(struct store *store, const char *inbox_id)
     if (inbox_id != NULL)
         (void)index_find_inbox_by_id(&store->index, inbox_id, &inbox);
     sync_request(store->sync, inbox, SYNC_NEWEST);
+}
+
+void store_network_changed(struct store *store)
+{
+    struct sync *sync = store->sync;
+    pthread_mutex_lock(&sync->lock);
+    int64_t at_ms = clock_monotonic_ms(sync->clock) + SETTLE_MS;
+    if (at_ms < sync->asked_until_ms)
+        at_ms = sync->asked_until_ms;
+    backoff_reset(&sync->backoff);
+    if (sync->next_ms == CLOCK_FOREVER)
+        sync->must_check_contact |= !contact_is_online(&store->contact);
+    else if (at_ms < sync->next_ms)
+        sync->next_ms = at_ms;
+    pthread_cond_broadcast(&sync->changed);
+    pthread_mutex_unlock(&sync->lock);
 }
 
 void store_report_contact(struct store *store, bool is_reached)

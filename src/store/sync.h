@@ -6,7 +6,8 @@
  * starts, and everything, or one inbox, when somebody asks for it (completely, or the newest alone). A
  * request is taken up by the run that starts after it was made, never by the run under way, which may have
  * asked the service too early. All that wait for the next run share it. After a run that brought nothing the
- * next interval is longer (backoff), or as long as the service asked for.
+ * next comes soon, then later (backoff), at the latest after the interval of polls or 10 s, whichever is
+ * more; or when the service asked for it.
  *
  * A run lists the inboxes, then the emails of each, then the mail that was sent. The service has no paging:
  * an answer that is as long as its limit is followed by a question with a higher limit. Records go into the

@@ -261,7 +261,7 @@ is_asked_next() { # WHEN
   # It is shown; the exit status is for scripts.
   run -1 "$INBOXFS" status "$MOUNT"
   contains "$output" 'outbox    1 waiting'
-  grep -E '^OFFLINE +last answer: [0-9]+ s ago: .*onnect' <<<"$output"
+  grep -E '^OFFLINE +last answer: [0-9]+ s ago, next try: when told to: .*onnect' <<<"$output"
 }
 
 @test "status of a dead mount, and of a folder without one" {

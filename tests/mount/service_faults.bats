@@ -386,3 +386,43 @@ TABLE
   expect EAGAIN fsync "$MOUNT/outbox"
   present "$MOUNT/outbox/x"
 }
+
+# ---------------------------------------------------------------- the way to the service
+
+was_asked_since() { # TIME
+  [ "$(jq -r .sync.last "$MOUNT/status.json")" != "$1" ]
+}
+
+@test "a change of addresses is looked into at once" {
+  # shellcheck disable=SC2015 # neither does harm
+  [ "$(id -u)" -eq 0 ] && unshare --net true || skip "needs a network namespace"
+  unshare --net sleep 120 3>&- {PAUSE}>&- &
+  local network=$! program last
+  for program in inboxd inboxfs; do
+    printf '#!/bin/sh\nexec nsenter --net=/proc/%s/ns/net "%s" "$@"\n' "$network" "$BUILD/$program" >"$DIR/$program"
+    chmod +x "$DIR/$program"
+  done
+  INBOXD=$DIR/inboxd INBOXFS=$DIR/inboxfs
+  wait_until 10 nsenter --net="/proc/$network/ns/net" ip link set lo up
+  start_service
+  start_mount --poll-interval=600
+  refresh
+  last=$(jq -r .sync.last "$MOUNT/status.json")
+  nsenter --net="/proc/$network/ns/net" ip address add 10.1.2.3/32 dev lo
+  wait_until 20 was_asked_since "$last"
+  kill "$network"
+}
+
+@test "a jump of the clock, as after a suspend, is looked into at once" {
+  # A step of a microsecond, by which nobody is misled (ADJ_SETOFFSET of adjtimex(2)).
+  local step='import ctypes, struct
+exit(ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(struct.pack("I76xq", 0x100, 1), 208)) < 0)'
+  python3 -c "$step" || skip "needs the right to set the clock"
+  local last
+  start_scripted_service
+  start_mount --poll-interval=600
+  refresh
+  last=$(jq -r .sync.last "$MOUNT/status.json")
+  python3 -c "$step"
+  wait_until 20 was_asked_since "$last"
+}

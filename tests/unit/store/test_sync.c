@@ -1323,6 +1323,70 @@ static void after_failures_it_waits_longer_and_as_long_as_it_is_told(void **stat
     world_release(&world);
 }
 
+static void an_outage_of_hours_costs_no_more_than_one_of_seconds(void **state)
+{
+    static const int64_t polls_ms[] = {1000, POLL_MS};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(polls_ms); i++) {
+        struct store_world world;
+        world_init_with_alice(&world);
+        world.poll_interval_ms = polls_ms[i];
+        world_start(&world);
+        fake_clock_await_waiters(&world.clock, 1);
+        fake_service_set_reachable(world.fake, false);
+        for (int failures = 0; failures < 15; failures++) {
+            pass(&world, POLL_MOST_MS);
+            assert_true(next_poll_in_ms(&world) <= POLL_MS);
+            assert_true(polls_ms[i] > 1000 || next_poll_in_ms(&world) <= 15 * 1000);
+        }
+        world_release(&world);
+    }
+}
+
+static void a_change_of_the_network_is_looked_into_at_once(void **state)
+{
+    (void)state;
+    struct store_world world;
+    world_init_with_alice(&world);
+    start_polling(&world);
+    world_forget(&world);
+    fake_service_set_reachable(world.fake, false);
+    store_network_changed(world.store);
+    pass(&world, 500);
+    assert_events(&world, "offline - - the service cannot be reached;");
+    world_forget(&world);
+    fake_service_set_reachable(world.fake, true);
+    store_network_changed(world.store);
+    pass(&world, 500);
+    assert_events(&world, "online - - -;");
+    /* Not before the service wants to be asked again. */
+    const struct fake_outcome busy = {
+        .outcome = SERVICE_RETRY, .http_status = 429, .error = EAGAIN, .retry_after_ms = 77000};
+    fake_service_push(world.fake, FAKE_LIST_INBOXES, busy);
+    pass(&world, POLL_MOST_MS);
+    store_network_changed(world.store);
+    assert_int_equal(next_poll_in_ms(&world), 77000);
+    world_release(&world);
+}
+
+static void a_mount_without_polls_looks_into_a_change_of_the_network_where_it_is_offline(void **state)
+{
+    (void)state;
+    struct store_world world;
+    world_init_with_alice(&world);
+    world_start(&world);
+    fake_service_set_reachable(world.fake, false);
+    assert_int_equal(world_sync(&world), -EHOSTUNREACH);
+    world_forget(&world);
+    unsigned int before = lists(&world);
+    fake_service_set_reachable(world.fake, true);
+    store_network_changed(world.store);
+    fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, before + 1);
+    fake_clock_await_waiters(&world.clock, 1);
+    assert_events(&world, "online - - -;");
+    world_release(&world);
+}
+
 /* ---------------------------------------------------------------- who waits */
 
 struct waiting {
@@ -1492,6 +1556,9 @@ int main(void)
         cmocka_unit_test(a_refused_key_is_an_outage),
         cmocka_unit_test(a_service_in_trouble_all_over_is_away_and_in_part_it_is_not),
         cmocka_unit_test(after_failures_it_waits_longer_and_as_long_as_it_is_told),
+        cmocka_unit_test(an_outage_of_hours_costs_no_more_than_one_of_seconds),
+        cmocka_unit_test(a_change_of_the_network_is_looked_into_at_once),
+        cmocka_unit_test(a_mount_without_polls_looks_into_a_change_of_the_network_where_it_is_offline),
         cmocka_unit_test(who_comes_during_a_run_shares_the_next_one),
         cmocka_unit_test(who_asks_before_the_start_waits_for_the_first_run),
         cmocka_unit_test(a_cancelled_wait_ends_and_the_run_goes_on),

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#include "network_watch.h"
+
+#include <errno.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/process.h"
+
+static int open_netlink(void)
+{
+    const struct sockaddr_nl address = {
+        .nl_family = AF_NETLINK,
+        .nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_IFADDR | RTMGRP_IPV6_ROUTE,
+    };
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+    if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* A timer that never expires, and is cancelled by a jump of the clock. */
+static int open_timer(void)
+{
+    const struct itimerspec never = {.it_value = {.tv_sec = (time_t)1 << 33}}; /* in 2242 */
+    int fd = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (fd < 0 || timerfd_settime(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, NULL) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* What the reports say does not matter, nor that some did not fit into the socket (ENOBUFS). */
+static void drain(int fd)
+{
+    char report[8192];
+    ssize_t len;
+    do
+        len = read(fd, report, sizeof(report));
+    while (len > 0 || (len < 0 && (errno == ENOBUFS || errno == EINTR)));
+}
+
+int network_watch_until(const sigset_t *ending, void (*changed)(void *context), void *context)
+{
+    _cleanup_close_ int signals = signalfd(-1, ending, SFD_CLOEXEC | SFD_NONBLOCK);
+    _cleanup_close_ int netlink = open_netlink();
+    _cleanup_close_ int timer = open_timer();
+    struct pollfd fds[] = {{signals, POLLIN, 0}, {netlink, POLLIN, 0}, {timer, POLLIN, 0}};
+    struct signalfd_siginfo ended;
+    if (netlink < 0 || timer < 0)
+        log_debug("a change of the network, or a suspend, is not noticed at once");
+    if (signals < 0)
+        return process_wait_for_end(ending);
+    while (read(signals, &ended, sizeof(ended)) != sizeof(ended)) {
+        if (poll(fds, ARRAY_LEN(fds), -1) < 0 || (fds[1].revents == 0 && fds[2].revents == 0))
+            continue;
+        drain(netlink);
+        drain(timer);
+        changed(context);
+    }
+    return (int)ended.ssi_signo;
+}
