@@ -165,7 +165,7 @@ struct index {
     bool shows_held;               /* protected by both: the service tells what it holds back */
     bool inboxes_are_listed;       /* protected by both: GET /inbox has answered in this mount */
     struct list_lack inboxes_lack; /* of the list of inboxes; whoever asks for it has this alone */
-    atomic_uint open_indexes;      /* snapshots that know records by the numbers of their texts */
+    atomic_uint open_indexes;      /* store_index_new(): they know records by the numbers of their texts */
     atomic_uint lost;      /* how often a record was not read, or not taken in: lists have to come whole */
     uint32_t last_listing; /* protected by write_lock: numbers listings, see index_begin_listing() */
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * index.jsonl of one inbox as it was at one moment (store.h): where each line begins, and which text it is
- * made of. As long as a snapshot lives no text is deleted, so lines are written only where somebody reads.
+ * index.jsonl of one inbox (store.h): where each line begins, and which text it is made of. As long as it is
+ * open no text is deleted, so lines are written only where somebody reads. A line stays where it is: who
+ * reads at the end gets the lines of what came since, in order of date among themselves.
  */
 #include "store/store_private.h"
 
@@ -23,18 +24,62 @@ struct jsonl_line {
 
 struct store_index {
     struct index *index; /* whose texts are not deleted as long as this lives */
-    size_t len;
+    uint32_t inbox;
+    pthread_rwlock_t lock; /* held for writing while lines are added */
+    size_t len;            /* protected by lock, like all below */
     uint64_t bytes;
-    struct jsonl_line lines[];
+    struct jsonl_line *lines;
+    uint64_t changes;     /* of the inbox when it was looked through last */
+    unsigned char *taken; /* a bit for each place in the order of its emails */
+    size_t taken_bytes;
 };
 
-static void collect_locked(const struct index *index, const struct inbox *inbox, struct store_index *snapshot)
+/* ---------------------------------------------------------------- lines */
+
+static bool is_taken(const struct store_index *open, size_t place)
 {
-    for (size_t i = 0; i < inbox->emails.len && snapshot->len < inbox->emails.live; i++) {
-        const struct email_entry *entry = email_table_find(index->emails, inbox->emails.order[i]);
-        if (!email_entry_is_shown(entry))
+    return (open->taken[place / 8] & 1U << place % 8) != 0;
+}
+
+/* The email at this place, where it has to get a line; else NULL. */
+static const struct email_entry *find_new_locked(const struct store_index *open, const struct inbox *inbox,
+                                                 size_t place)
+{
+    const struct email_entry *entry = email_table_find(open->index->emails, inbox->emails.order[place]);
+    return email_entry_is_shown(entry) && !is_taken(open, place) ? entry : NULL;
+}
+
+static int make_room_locked(struct store_index *open, const struct inbox *inbox)
+{
+    size_t count = open->len;
+    size_t bytes = inbox->emails.len / 8 + 1;
+    unsigned char *taken = realloc(open->taken, bytes);
+    if (taken == NULL)
+        return -ENOMEM;
+    if (bytes > open->taken_bytes)
+        memset(taken + open->taken_bytes, 0, bytes - open->taken_bytes);
+    open->taken = taken;
+    open->taken_bytes = bytes;
+    for (size_t i = 0; i < inbox->emails.len; i++)
+        count += find_new_locked(open, inbox, i) != NULL;
+    struct jsonl_line *lines = realloc(open->lines, (count + 1) * sizeof(*lines));
+    if (lines == NULL)
+        return -ENOMEM;
+    open->lines = lines;
+    return 0;
+}
+
+static int collect_locked(struct store_index *open, const struct inbox *inbox)
+{
+    int error = make_room_locked(open, inbox);
+    if (error != 0)
+        return error;
+    for (size_t i = 0; i < inbox->emails.len; i++) {
+        const struct email_entry *entry = find_new_locked(open, inbox, i);
+        if (entry == NULL)
             continue;
-        snapshot->lines[snapshot->len++] = (struct jsonl_line){
+        open->taken[i / 8] |= (unsigned char)(1U << i % 8);
+        open->lines[open->len++] = (struct jsonl_line){
             .text = entry->text,
             .name = entry->name,
             .date_ms = entry->date_ms,
@@ -42,6 +87,8 @@ static void collect_locked(const struct index *index, const struct inbox *inbox,
             .line_len = entry->line_len,
         };
     }
+    open->changes = inbox->emails.changes;
+    return 0;
 }
 
 /* Mail of the same moment is in the order of names, which stays the same from one start to the next. */
@@ -59,52 +106,72 @@ static uint64_t line_bytes(const struct jsonl_line *line)
     return (uint64_t)line->line_len + strlen(line->name);
 }
 
-static void put_in_order(struct store_index *snapshot)
+static void put_in_order(struct store_index *open, size_t first)
 {
-    qsort(snapshot->lines, snapshot->len, sizeof(snapshot->lines[0]), compare_dates);
-    for (size_t i = 0; i < snapshot->len; i++) {
-        snapshot->lines[i].start = snapshot->bytes;
-        snapshot->bytes += line_bytes(&snapshot->lines[i]);
+    qsort(open->lines + first, open->len - first, sizeof(open->lines[0]), compare_dates);
+    for (size_t i = first; i < open->len; i++) {
+        open->lines[i].start = open->bytes;
+        open->bytes += line_bytes(&open->lines[i]);
     }
 }
 
-int store_index_new(struct store *store, uint32_t inbox_number, struct store_index **ret_index)
+/* With the lock held for writing, or before anybody else knows it. 0, -ENOENT, -ENOMEM. */
+static int add_lines(struct store_index *open)
 {
-    struct index *index = &store->index;
-    struct store_index *snapshot = NULL;
+    struct index *index = open->index;
+    size_t first = open->len;
+    int error = 0;
     pthread_rwlock_rdlock(&index->read_lock);
-    const struct inbox *inbox = inbox_table_get(&index->inboxes, inbox_number);
-    bool is_there = inbox != NULL && !inbox->is_gone;
-    if (is_there)
-        snapshot = malloc(sizeof(*snapshot) + inbox->emails.live * sizeof(snapshot->lines[0]));
-    if (snapshot != NULL) {
-        *snapshot = (struct store_index){.index = index};
-        atomic_fetch_add(&index->open_indexes, 1);
-        collect_locked(index, inbox, snapshot);
-    }
+    const struct inbox *inbox = inbox_table_get(&index->inboxes, open->inbox);
+    if (inbox == NULL || inbox->is_gone)
+        error = -ENOENT;
+    else if (inbox->emails.changes != open->changes)
+        error = collect_locked(open, inbox);
     pthread_rwlock_unlock(&index->read_lock);
-    if (snapshot == NULL)
-        return is_there ? -ENOMEM : -ENOENT;
-    put_in_order(snapshot);
-    *ret_index = snapshot;
+    put_in_order(open, first);
+    return error;
+}
+
+int store_index_new(struct store *store, uint32_t inbox, struct store_index **ret_index)
+{
+    struct store_index *open = calloc(1, sizeof(*open));
+    if (open == NULL)
+        return -ENOMEM;
+    open->index = &store->index;
+    open->inbox = inbox;
+    open->changes = UINT64_MAX; /* never looked through */
+    pthread_rwlock_init(&open->lock, NULL);
+    atomic_fetch_add(&store->index.open_indexes, 1);
+    int error = add_lines(open);
+    if (error != 0) {
+        store_index_free(open);
+        return error;
+    }
+    *ret_index = open;
     return 0;
 }
 
-void store_index_free(struct store_index *snapshot)
+void store_index_free(struct store_index *open)
 {
-    if (snapshot != NULL)
-        atomic_fetch_sub(&snapshot->index->open_indexes, 1);
-    free(snapshot);
+    if (open == NULL)
+        return;
+    atomic_fetch_sub(&open->index->open_indexes, 1);
+    pthread_rwlock_destroy(&open->lock);
+    free(open->lines);
+    free(open->taken);
+    free(open);
 }
 
+/* ---------------------------------------------------------------- reading */
+
 /* The line that `offset`, which lies in the file, is in. */
-static size_t find_line(const struct store_index *snapshot, uint64_t offset)
+static size_t find_line(const struct store_index *open, uint64_t offset)
 {
     size_t low = 0;
-    size_t high = snapshot->len;
+    size_t high = open->len;
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
-        if (snapshot->lines[middle].start <= offset)
+        if (open->lines[middle].start <= offset)
             low = middle;
         else
             high = middle;
@@ -112,11 +179,10 @@ static size_t find_line(const struct store_index *snapshot, uint64_t offset)
     return low;
 }
 
-static int write_line(struct text_reader *reader, const struct store_index *snapshot, size_t i,
-                      char *ret_bytes)
+static int write_line(struct text_reader *reader, const struct store_index *open, size_t i, char *ret_bytes)
 {
-    const struct jsonl_line *line = &snapshot->lines[i];
-    bool is_backwards = i + 1 < snapshot->len && line[1].text < line->text;
+    const struct jsonl_line *line = &open->lines[i];
+    bool is_backwards = i + 1 < open->len && line[1].text < line->text;
     const char *json = NULL;
     int error = text_reader_read(reader, line->text, line->json_len, is_backwards, &json);
     if (error == 0)
@@ -126,11 +192,11 @@ static int write_line(struct text_reader *reader, const struct store_index *snap
 }
 
 /* Of a line that does not fit whole, what lies within the `len` bytes from `from` on. */
-static int write_part(struct text_reader *reader, const struct store_index *snapshot, size_t i, size_t from,
+static int write_part(struct text_reader *reader, const struct store_index *open, size_t i, size_t from,
                       size_t len, char *ret_bytes)
 {
-    _cleanup_free_ char *whole = malloc(line_bytes(&snapshot->lines[i]));
-    int error = whole == NULL ? -ENOMEM : write_line(reader, snapshot, i, whole);
+    _cleanup_free_ char *whole = malloc(line_bytes(&open->lines[i]));
+    int error = whole == NULL ? -ENOMEM : write_line(reader, open, i, whole);
     if (error == 0)
         memcpy(ret_bytes, whole + from, len);
     return error;
@@ -138,36 +204,49 @@ static int write_part(struct text_reader *reader, const struct store_index *snap
 
 /* `len` bytes, which there are. As a rule mail comes in the order of its dates, newest first or last, so that
  * the texts of neighbouring lines lie side by side. */
-static int write_lines(const struct store_index *snapshot, uint64_t offset, char *ret_bytes, size_t len)
+static int write_lines(const struct store_index *open, uint64_t offset, char *ret_bytes, size_t len)
 {
     struct text_reader reader;
     size_t done = 0;
     int error = 0;
-    text_reader_begin(&reader, &snapshot->index->records);
-    for (size_t i = len > 0 ? find_line(snapshot, offset) : 0; done < len && error == 0; i++) {
-        size_t bytes = line_bytes(&snapshot->lines[i]);
-        size_t from = offset + done - snapshot->lines[i].start;
+    text_reader_begin(&reader, &open->index->records);
+    for (size_t i = len > 0 ? find_line(open, offset) : 0; done < len && error == 0; i++) {
+        size_t bytes = line_bytes(&open->lines[i]);
+        size_t from = offset + done - open->lines[i].start;
         size_t part = bytes - from < len - done ? bytes - from : len - done;
-        error = part == bytes ? write_line(&reader, snapshot, i, ret_bytes + done)
-                              : write_part(&reader, snapshot, i, from, part, ret_bytes + done);
+        error = part == bytes ? write_line(&reader, open, i, ret_bytes + done)
+                              : write_part(&reader, open, i, from, part, ret_bytes + done);
         done += part;
     }
     text_reader_end(&reader);
     return error;
 }
 
-int store_index_read(const struct store_index *snapshot, uint64_t offset, char *ret_bytes, size_t len,
-                     size_t *ret_len)
+static uint64_t count_bytes(struct store_index *open)
 {
-    if (len > snapshot->bytes)
-        len = snapshot->bytes;
-    if (offset >= snapshot->bytes)
-        len = 0;
-    else if (len > snapshot->bytes - offset)
-        len = snapshot->bytes - offset;
-    int error = write_lines(snapshot, offset, ret_bytes, len);
+    pthread_rwlock_rdlock(&open->lock);
+    uint64_t bytes = open->bytes;
+    pthread_rwlock_unlock(&open->lock);
+    return bytes;
+}
+
+static void look_for_more(struct store_index *open)
+{
+    pthread_rwlock_wrlock(&open->lock);
+    (void)add_lines(open); /* else this is the end, for now */
+    pthread_rwlock_unlock(&open->lock);
+}
+
+int store_index_read(struct store_index *open, uint64_t offset, char *ret_bytes, size_t len, size_t *ret_len)
+{
+    if (offset >= count_bytes(open))
+        look_for_more(open);
+    pthread_rwlock_rdlock(&open->lock);
+    uint64_t left = offset < open->bytes ? open->bytes - offset : 0;
+    *ret_len = left < len ? left : len;
+    int error = write_lines(open, offset, ret_bytes, *ret_len);
+    pthread_rwlock_unlock(&open->lock);
     if (error == -EIO)
-        index_note_lost(snapshot->index);
-    *ret_len = len;
+        index_note_lost(open->index);
     return error;
 }

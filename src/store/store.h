@@ -152,14 +152,14 @@ size_t store_list_sent(struct store *store, uint64_t position, struct email_view
                        uint64_t *ret_positions, size_t max);
 
 /* index.jsonl of an inbox as it is now: every record a line of compact JSON, in order of date, with its file
- * name in `file`. Stays as it is until store_index_free(), which must come before store_free(). 0, -ENOENT,
- * -ENOMEM. */
+ * name in `file`. It stays as it is, and grows at its end by what comes, until store_index_free(), which must
+ * come before store_free(). 0, -ENOENT, -ENOMEM. */
 struct store_index;
 int store_index_new(struct store *store, uint32_t inbox, struct store_index **ret_index);
-void store_index_free(struct store_index *snapshot);
-/* At most `len` bytes from `offset` on; *ret_len is less at the end alone. 0, -ENOMEM, -EIO as above. */
-int store_index_read(const struct store_index *snapshot, uint64_t offset, char *ret_bytes, size_t len,
-                     size_t *ret_len);
+void store_index_free(struct store_index *open);
+/* At most `len` bytes from `offset` on; *ret_len is less at the end alone. From any thread. 0, -ENOMEM, -EIO
+ * as above. */
+int store_index_read(struct store_index *open, uint64_t offset, char *ret_bytes, size_t len, size_t *ret_len);
 
 /* When the set of inboxes last changed: mtime of inboxes/. */
 int64_t store_inboxes_changed_ms(struct store *store);

@@ -64,7 +64,7 @@ index_is_right() {
   done
 }
 
-@test "who reads it while mail comes reads it as it was when it was opened" {
+@test "who has it open goes on reading what was there, and what comes behind it" {
   local before i
   send_from_elsewhere "$ALICE" "$BOB" "one"
   refresh
@@ -74,9 +74,27 @@ index_is_right() {
     send_from_elsewhere "$ALICE" "$BOB" "later $i"
   done
   refresh
-  equal "$(cat <&7)" "$before"
+  cat <&7 >"$DIR/read"
   exec 7<&-
+  equal "$(head -n "$(wc -l <<<"$before")" "$DIR/read")" "$before"
+  diff <(LC_ALL=C sort "$DIR/read") <(LC_ALL=C sort "$INDEX")
   index_is_right
+}
+
+@test "tail -f sees new mail" {
+  send_from_elsewhere "$ALICE" "$BOB" "one"
+  refresh
+  tail -f -s 0.1 -n 1 "$INDEX" >"$DIR/tailed" 3>&- &
+  local tail=$!
+  wait_until 10 grep -q one "$DIR/tailed"
+  send_from_elsewhere "$ALICE" "$BOB" "two"
+  refresh
+  wait_until 10 grep -q two "$DIR/tailed"
+  send_from_elsewhere "$ALICE" "$BOB" "three"
+  refresh
+  wait_until 10 grep -q three "$DIR/tailed"
+  kill "$tail"
+  diff "$DIR/tailed" <(tail -n 3 "$INDEX")
 }
 
 @test "it is complete after a restart" {
