@@ -234,6 +234,18 @@ static void sizes_are_those_of_the_contents(void **state)
     }
 }
 
+static void the_readme_says_what_surprises_and_fits_on_a_screen(void **state)
+{
+    static const char *const words[] = {"*_*.json", "fetches nothing", "events.jsonl", "inboxfs status"};
+    _cleanup_free_ char *text = fixture_read(*state, "README");
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        assert_non_null(strstr(text, words[i]));
+    size_t lines = 0;
+    for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1, lines++)
+        assert_true(strcspn(line, "\n") <= 110);
+    assert_true(lines <= 50);
+}
+
 static void report(struct tree *tree, enum event_kind kind, const char *path, const char *words)
 {
     const struct event event = {.time_ms = 1000, .kind = kind, .path = path, .error = words};
@@ -1041,6 +1053,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_buffer_that_is_full_loses_no_name, set_up_names_of_all_lengths,
                                         tear_down_names),
         cmocka_unit_test_setup_teardown(sizes_are_those_of_the_contents, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(the_readme_says_what_surprises_and_fits_on_a_screen, fixture_set_up,
+                                        fixture_tear_down),
         cmocka_unit_test_setup_teardown(status_sums_up_what_was_refused_and_what_failed_since_the_mount_began,
                                         fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(status_is_json_with_its_parts, fixture_set_up, fixture_tear_down),
