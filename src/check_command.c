@@ -290,10 +290,17 @@ static void ask_service(struct check *check, struct mail_service *service)
 
 static void check_service(struct check *check)
 {
-    const struct api_config config = {.base_url = check->base, .api_key = check->key};
+    const struct api_config config = {
+        .base_url = check->base, .api_key = check->key, .ca_path = check->options->ca_file};
     struct mail_service *service = NULL;
+    _cleanup_free_ char *reason = NULL;
     if (check->base == NULL || check->key == NULL)
         return;
+    begin_matter(check, "tls");
+    if (mail_account_check_authorities(check->options, check->base, &reason) != 0) {
+        say(check, failed, "%s", reason != NULL ? reason : "out of memory");
+        return;
+    }
     begin_matter(check, "reach");
     int error = api_service_new(&config, &service);
     if (error != 0)

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -22,6 +23,10 @@
 #include "base/secret_file.h"
 #include "service/service.h"
 #include "state_dir.h"
+
+enum {
+    CA_FILE_MAX_BYTES = 64 * 1024 * 1024
+};
 
 #define LOCAL_DOMAIN "inbox.localhost"
 #define LOCAL_BASE_URL "http://" LOCAL_DOMAIN
@@ -280,6 +285,42 @@ static int open_local(const struct options *options, struct mail_account *accoun
 
 /* ---------------------------------------------------------------- a service elsewhere */
 
+/* 0, or -errno; -ENODATA: a file without a certificate in PEM. It is read again for each connection, so that
+ * a pipe will not do (-ENOTSUP). */
+static int look_for_certificates(const char *path)
+{
+    static const char line_end[] = " CERTIFICATE-----";
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat status;
+    if (fd < 0 || fstat(fd, &status) != 0)
+        return -errno;
+    if (S_ISDIR(status.st_mode))
+        return 0;
+    _cleanup_free_ char *text = NULL;
+    size_t len = 0;
+    int error = S_ISREG(status.st_mode) ? file_read_fd(fd, CA_FILE_MAX_BYTES, &text, &len) : -ENOTSUP;
+    if (error != 0)
+        return error;
+    return text != NULL && memmem(text, len, line_end, strlen(line_end)) != NULL ? 0 : -ENODATA;
+}
+
+int mail_account_check_authorities(const struct options *options, const char *url, char **ret_reason)
+{
+    *ret_reason = NULL;
+    if (options->ca_file == NULL || strncmp(url, "https://", strlen("https://")) != 0)
+        return 0;
+    int error = look_for_certificates(options->ca_file);
+    const char *words = error == -ENODATA   ? "it has no certificate in PEM"
+                        : error == -ENOTSUP ? "it is neither a file nor a directory"
+                                            : strerror(-error);
+    if (error != 0 && asprintf(ret_reason,
+                               "cannot take the authorities to trust from %s: %s (--ca-file, CURL_CA_BUNDLE, "
+                               "SSL_CERT_FILE or SSL_CERT_DIR names it)",
+                               options->ca_file, words) < 0)
+        *ret_reason = NULL;
+    return error;
+}
+
 static int open_remote(const struct options *options, struct mail_account *account)
 {
     _cleanup_free_ char *reason = NULL;
@@ -290,11 +331,16 @@ static int open_remote(const struct options *options, struct mail_account *accou
                   strstr(options->source, "://") == NULL ? " (or be local, or local:DIR)" : "");
         return error;
     }
+    if ((error = mail_account_check_authorities(options, account->shown_source, &reason)) != 0) {
+        log_error("%s", reason != NULL ? reason : strerror(-error));
+        return error;
+    }
     _cleanup_secret_ char *key = NULL;
     if ((error = mail_account_read_key(options, &key)) != 0 ||
         (error = open_state(options, account->shown_source, key, account)) != 0)
         return error;
-    const struct api_config config = {.base_url = account->shown_source, .api_key = key};
+    const struct api_config config = {
+        .base_url = account->shown_source, .api_key = key, .ca_path = options->ca_file};
     return api_service_new(&config, &account->service);
 }
 

@@ -28,6 +28,10 @@ struct mail_account {
  * frees it with secret_free(). 0 or -errno, said on the log. */
 int mail_account_read_key(const struct options *options, char **ret_key);
 
+/* Looks at the file or directory with the authorities to trust, where `url` is encrypted. 0 or -errno;
+ * *ret_reason (the caller frees) says what is wrong, or is NULL. */
+int mail_account_check_authorities(const struct options *options, const char *url, char **ret_reason);
+
 bool mail_account_is_local(const char *source);
 
 /* The path of the data directory that `local[:DIR]` names. 0, -ENODATA (it names none, and there is no home

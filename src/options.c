@@ -50,6 +50,7 @@ enum option {
     OPTION_API_KEY_FILE,
     OPTION_API_KEY_COMMAND,
     OPTION_API_KEY,
+    OPTION_CA_FILE,
     OPTION_CONFIG,
     OPTION_STATE_DIR,
     OPTION_POLL_INTERVAL,
@@ -97,6 +98,12 @@ static const struct option_row {
                                 .example = "CMD",
                                 .help = "command that prints the API key"},
     [OPTION_API_KEY] = {.name = "api-key", .places = IN_CONFIGURATION, .value = VALUE(api_key)},
+    [OPTION_CA_FILE] = {.name = "ca-file",
+                        .kind = OPTION_PATH,
+                        .places = EVERYWHERE,
+                        .value = VALUE(ca_file),
+                        .example = "FILE",
+                        .help = "authorities to trust instead of the system's, in PEM"},
     [OPTION_CONFIG] = {.name = "config",
                        .places = ON_COMMAND_LINE,
                        .value = NO_VALUE,
@@ -422,6 +429,18 @@ static bool has_key(const struct given *given)
            given->values[OPTION_API_KEY_COMMAND] != NULL;
 }
 
+/* The variables that curl(1) reads; of several the first. */
+static int read_authorities(struct given *given)
+{
+    static const char *const names[] = {"CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"};
+    for (size_t i = 0; i < ARRAY_LEN(names) && given->values[OPTION_CA_FILE] == NULL; i++) {
+        const char *path = getenv(names[i]);
+        if (path != NULL && *path != '\0' && give(given, OPTION_CA_FILE, path) != 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
 /* Where an account was named, after the configuration: its key is not to go to another service, nor another's
  * key to its service. Else the key of the environment comes before a command, too. */
 static int read_environment(struct given *given)
@@ -429,6 +448,8 @@ static int read_environment(struct given *given)
     const char *url = getenv("INBOXFS_BASE_URL");
     if (given->account == NULL && given->values[OPTION_SOURCE] == NULL && url != NULL && *url != '\0' &&
         give(given, OPTION_SOURCE, url) != 0)
+        return -ENOMEM;
+    if (read_authorities(given) != 0)
         return -ENOMEM;
     char *key = getenv("INBOXFS_API_KEY");
     if (key == NULL)
@@ -822,6 +843,20 @@ static int make_socket_absolute(char **address)
     return 0;
 }
 
+/* Symbolic links stay as they are, for a system changes them when it renews its authorities. */
+static int make_ca_absolute(char **path)
+{
+    char *absolute = NULL;
+    if (*path == NULL || **path == '/')
+        return 0;
+    int error = make_absolute(*path, &absolute);
+    if (error == 0) {
+        free(*path);
+        *path = absolute;
+    }
+    return error;
+}
+
 /* What nothing can be done without. 0 or -EINVAL. */
 static int check_given(const struct given *given)
 {
@@ -869,6 +904,8 @@ static int set_values(struct given *given, struct options *options)
             error = set_value(&option_rows[i], &given->values[i], (char *)options + option_rows[i].value);
     if (error == 0 && (error = make_socket_absolute(&options->webhook_listen)) != 0)
         log_error("cannot listen at %s: %s", options->webhook_listen, strerror(-error));
+    if (error == 0 && (error = make_ca_absolute(&options->ca_file)) != 0)
+        log_error("cannot read the authorities in %s: %s", options->ca_file, strerror(-error));
     if (error == 0)
         error = check_values(options);
     options->account = TAKE_PTR(given->account);
@@ -931,6 +968,7 @@ void options_release(struct options *options)
     free(options->mountpoint);
     free(options->api_key_file);
     free(options->api_key_command);
+    free(options->ca_file);
     free(options->state_dir);
     free(options->default_from);
     free(options->webhook_listen);

@@ -19,6 +19,7 @@ struct options {
     char *api_key_file; /* each NULL when not given */
     char *api_key_command;
     char *api_key; /* from the environment or the configuration; wiped by options_release() */
+    char *ca_file; /* or a directory; absolute */
     char *state_dir;
     char *default_from;
     char *webhook_listen; /* given together with the file, or not at all */

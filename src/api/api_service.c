@@ -983,8 +983,10 @@ int api_service_new(const struct api_config *config, struct mail_service **ret_s
     struct api_service *api = calloc(1, sizeof(*api));
     if (api == NULL)
         return -ENOMEM;
-    const struct http_config http = {
-        .base_url = base, .unix_socket = config->unix_socket, .api_key = config->api_key};
+    const struct http_config http = {.base_url = base,
+                                     .unix_socket = config->unix_socket,
+                                     .api_key = config->api_key,
+                                     .ca_path = config->ca_path};
     rc = http_client_new(&http, &api->http);
     if (rc < 0) {
         free(api);

@@ -23,6 +23,7 @@
 #include <strings.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -62,7 +63,9 @@ struct http_target {
     char *base_url;
     char *unix_socket;   /* or NULL */
     char *authorization; /* the whole header line, or NULL */
-    bool uses_proxy;     /* the environment's proxy may be used */
+    char *ca_path;       /* or NULL */
+    bool is_ca_directory;
+    bool uses_proxy; /* the environment's proxy may be used */
 };
 
 /* ---------------------------------------------------------------- the head of a request */
@@ -390,6 +393,10 @@ static CURLcode set_fixed(struct http_slot *slot, const struct http_target *targ
     SET(CURLOPT_SOCKOPTDATA, slot);
     SET(CURLOPT_CLOSESOCKETFUNCTION, on_socket_close);
     SET(CURLOPT_CLOSESOCKETDATA, slot);
+    if (target->ca_path != NULL) {
+        SET(CURLOPT_CAINFO, target->is_ca_directory ? NULL : target->ca_path);
+        SET(CURLOPT_CAPATH, target->is_ca_directory ? target->ca_path : NULL);
+    }
     if (!target->uses_proxy)
         SET(CURLOPT_PROXY, "");
     if (target->unix_socket != NULL)
@@ -540,6 +547,7 @@ static int error_of(CURLcode code, const struct transfer *transfer)
     case CURLE_COULDNT_CONNECT:
     case CURLE_SSL_CONNECT_ERROR:
     case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
     case CURLE_PROXY:
         return -EHOSTUNREACH;
     case CURLE_OPERATION_TIMEDOUT:
@@ -798,6 +806,13 @@ static int copy_config(struct http_client *client, const struct http_config *con
         if (client->target.unix_socket == NULL)
             return -ENOMEM;
     }
+    struct stat status;
+    if (config->ca_path != NULL) {
+        client->target.ca_path = strdup(config->ca_path);
+        client->target.is_ca_directory = stat(config->ca_path, &status) == 0 && S_ISDIR(status.st_mode);
+        if (client->target.ca_path == NULL)
+            return -ENOMEM;
+    }
     return copy_authorization(client, config->api_key);
 }
 
@@ -825,6 +840,7 @@ void http_client_free(struct http_client *client)
     if (client->target.authorization != NULL)
         explicit_bzero(client->target.authorization, strlen(client->target.authorization));
     free(client->target.authorization);
+    free(client->target.ca_path);
     free(client->target.unix_socket);
     free(client->target.base_url);
     pthread_mutex_destroy(&client->lock);

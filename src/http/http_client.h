@@ -27,6 +27,7 @@ struct http_config {
     const char *base_url;    /* http(s)://host[:port][/path], no trailing slash, no credentials */
     const char *unix_socket; /* path of the socket to use instead of TCP; NULL: none */
     const char *api_key;     /* goes into the Authorization header and nowhere else; NULL: none */
+    const char *ca_path;     /* file or directory with the only authorities to trust; NULL: the system's */
 };
 
 struct http_response {

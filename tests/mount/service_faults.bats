@@ -225,59 +225,6 @@ TABLE
   present "$MOUNT/outbox"/hanging{1..10}
 }
 
-# ---------------------------------------------------------------- names
-
-# inboxfs in a mount namespace in which these files, pairs of one in $DIR and one of the machine, stand for the machine's.
-# It is looked at through /proc/PID/root.
-start_mount_with_files() { # "FILE PATH"... -- [OPTION...] URL
-  local pair own=()
-  while [ "$1" != -- ]; do
-    own+=("$1")
-    shift
-  done
-  mkdir -p "$MOUNT"
-  # The mounts of other tests would last as long as their copies in here.
-  # shellcheck disable=SC2016 # for the inner shell
-  unshare --mount bash -c 'umount --all --lazy --types fuse.inboxfs
-    while [ "$1" != -- ]; do mount --bind $1 || exit; shift; done
-    shift && exec "$@"' - "${own[@]}" -- \
-    "$INBOXFS" -f --api-key-file="$KEY_FILE" --poll-interval=1 "${@:2}" "$MOUNT" >>"$MOUNT_LOG" 2>&1 3>&- {PAUSE}>&- &
-  MOUNT_PID=$!
-  SEEN=/proc/$MOUNT_PID/root$MOUNT
-  wait_until 20 test -e "$SEEN/status.json"
-}
-
-stop_mount_with_files() {
-  local pid=$MOUNT_PID
-  MOUNT_PID=
-  kill "$pid"
-  wait_until 20 process_is_gone "$pid"
-  wait "$pid"
-}
-
-@test "a name that is looked up in vain: online as soon as it is found, at the start and later" {
-  [ "$(id -u)" -eq 0 ] || skip "needs root"
-  start_scripted_service
-  echo "hosts: files" >"$DIR/nsswitch.conf"
-  : >"$DIR/hosts"
-  start_mount_with_files "$DIR/nsswitch.conf /etc/nsswitch.conf" "$DIR/hosts /etc/hosts" -- \
-    --state-dir="$STATE" --allow-http "http://mail.example:$SERVICE_PORT"
-  wait_until 20 jq -e '.online == false and (.error | test("mail.example"))' "$SEEN/status.json"
-  echo "127.0.0.1 mail.example" >"$DIR/hosts"
-  wait_until 30 jq -e .online "$SEEN/status.json"
-
-  : >"$DIR/hosts"
-  stop_service # and with it the connections
-  wait_until 30 jq -e '.online == false' "$SEEN/status.json"
-  start_scripted_service
-  message "$BOB" waiting >"$SEEN/outbox/waiting"
-  wait_until 100 jq -e '.error | test("resolve.*mail.example")' "$SEEN/status.json"
-  echo "127.0.0.1 mail.example" >"$DIR/hosts"
-  wait_until 60 test -e "$SEEN/sent/waiting.receipt.json"
-  wait_until 60 jq -e .online "$SEEN/status.json"
-  stop_mount_with_files
-}
-
 # ---------------------------------------------------------------- the key
 
 @test "a key that is taken back in the middle, and comes back: nothing fails, all goes by itself" {
@@ -328,53 +275,94 @@ TABLE
   cd /
 }
 
-# inboxfs on a service with this certificate, where the test's authority is the only one that is trusted.
-start_tls_mount() { # CERTIFICATE
+start_tls_service() { # CERTIFICATE
+  choose_port
   rm -f "$DIR/port"
-  python3 "$REPOSITORY/tests/mount/scripted_server.py" --port-file="$DIR/port" --certificate="$DIR/$1.pem" \
-    >>"$DIR/scripted.log" 2>&1 3>&- &
+  python3 "$REPOSITORY/tests/mount/scripted_server.py" --port="$SERVICE_PORT" --port-file="$DIR/port" \
+    --certificate="$DIR/$1.pem" >>"$DIR/scripted.log" 2>&1 3>&- {PAUSE}>&- &
   # shellcheck disable=SC2034 # of stop_service
   SERVICE_PID=$!
   wait_until 20 test -s "$DIR/port"
-  SERVICE_URL=https://localhost:$(cat "$DIR/port")
+  SERVICE_URL=https://localhost:$SERVICE_PORT
   (umask 077 && echo test-key >"$KEY_FILE")
-  start_mount_with_files "$DIR/ca.pem /etc/ssl/certs/ca-certificates.crt" -- --state-dir="$STATE-$1" "$SERVICE_URL"
-}
-
-stop_tls_mount() {
-  stop_mount_with_files
-  stop_service
 }
 
 @test "TLS: a certificate that is expired, of another host, or signed by itself is refused in words, and no key goes out" {
-  [ "$(id -u)" -eq 0 ] || skip "needs root"
   make_certificates 2>/dev/null
   local name words
   while read -r name words; do
-    start_tls_mount "$name"
-    holds "$SEEN/status.json" '.online == false'
-    [[ $(jq -r .error "$SEEN/status.json") =~ $words ]] || fail "$name: $(jq -r .error "$SEEN/status.json")"
-    message "$BOB" "$name" >"$SEEN/drafts/$name"
-    mv "$SEEN/drafts/$name" "$SEEN/outbox/$name"
-    expect EAGAIN fsync "$SEEN/outbox"
-    present "$SEEN/outbox/$name"
-    run -1 nsenter --mount="/proc/$MOUNT_PID/ns/mnt" "$INBOXFS" check --api-key-file="$KEY_FILE" "$SERVICE_URL"
+    start_tls_service "$name"
+    STATE=$DIR/state-$name
+    start_mount --poll-interval=1 --ca-file="$DIR/ca.pem"
+    holds "$MOUNT/status.json" '.online == false'
+    [[ $(jq -r .error "$MOUNT/status.json") =~ $words ]] || fail "$name: $(jq -r .error "$MOUNT/status.json")"
+    message "$BOB" "$name" >"$MOUNT/drafts/$name"
+    mv "$MOUNT/drafts/$name" "$MOUNT/outbox/$name"
+    expect EAGAIN fsync "$MOUNT/outbox"
+    present "$MOUNT/outbox/$name"
+    run -1 "$INBOXFS" check --ca-file="$DIR/ca.pem" --api-key-file="$KEY_FILE" "$SERVICE_URL"
     grep -qE "^FAIL reach .*$words" <<<"$output" || fail "$name: $output"
     equal "$(curl -sSk --fail "$SERVICE_URL/_requests")" "[]"
-    stop_tls_mount
+    stop_mount
+    stop_service
   done <<'TABLE'
 expired [Cc]ertificate.*expired
 another (host|name|subject).*(match|localhost)
 selfsigned [Cc]ertificate
 TABLE
-  # The check itself is right: with a good one it works.
-  start_tls_mount good
-  holds "$SEEN/status.json" '.online'
-  run -0 nsenter --mount="/proc/$MOUNT_PID/ns/mnt" "$INBOXFS" check --api-key-file="$KEY_FILE" "$SERVICE_URL"
-  contains "$output" 'ok   tls       the certificate is valid'
-  message "$BOB" "good" >"$SEEN/outbox/good"
-  wait_until 10 test -e "$SEEN/sent/good.receipt.json"
-  stop_tls_mount
+}
+
+@test "the authorities to trust come from --ca-file, the configuration or the environment, and replace the system's" {
+  make_certificates 2>/dev/null
+  start_tls_service good
+  local check=("$INBOXFS" check --api-key-file="$KEY_FILE") directory=$DIR/authorities
+  mkdir "$directory"
+  cp "$DIR/ca.pem" "$directory/$(openssl x509 -in "$DIR/ca.pem" -noout -hash).0"
+  echo "ca-file = $DIR/ca.pem" >"$DIR/config"
+  chmod 644 "$DIR/config"
+  cd "$DIR"
+  local way
+  for way in "--ca-file=ca.pem" "--ca-file=$directory" "--config=$DIR/config" CURL_CA_BUNDLE="$DIR/ca.pem" \
+    SSL_CERT_FILE=ca.pem SSL_CERT_DIR="$directory"; do
+    if [[ $way = --* ]]; then
+      run -0 "${check[@]}" "$way" "$SERVICE_URL"
+    else
+      run -0 env "$way" "${check[@]}" "$SERVICE_URL"
+    fi
+    contains "$output" 'ok   tls       the certificate is valid'
+  done
+  run -1 "${check[@]}" --ca-file=selfsigned.crt "$SERVICE_URL"
+  contains "$output" 'FAIL reach'
+  run -1 "${check[@]}" "$SERVICE_URL"
+  contains "$output" 'FAIL reach'
+
+  # The path is not of the directory that the daemon leaves.
+  start_mount --ca-file=ca.pem
+  cd /
+  holds "$MOUNT/status.json" '.online'
+  message "$BOB" "good" >"$MOUNT/outbox/good"
+  wait_until 10 test -e "$MOUNT/sent/good.receipt.json"
+}
+
+@test "authorities that cannot be read are an error at the start, in words" {
+  start_scripted_service
+  local url=https://127.0.0.1:$SERVICE_PORT path words
+  echo "no certificate" >"$DIR/empty.pem"
+  mkfifo "$DIR/fifo"
+  mkdir -p "$MOUNT"
+  while read -r path words; do
+    run -1 "$INBOXFS" --ca-file="$DIR/$path" --api-key-file="$KEY_FILE" --state-dir="$STATE" "$url" "$MOUNT"
+    [[ $output =~ $DIR/$path:\ $words.*--ca-file ]] || fail "$path: $output"
+    missing "$MOUNT/status.json"
+    run -1 env SSL_CERT_FILE="$DIR/$path" "$INBOXFS" check --api-key-file="$KEY_FILE" "$url"
+    [[ $output =~ FAIL\ tls.*$DIR/$path:\ $words.*SSL_CERT_FILE ]] || fail "$path: $output"
+  done <<'TABLE'
+none.pem No such file
+empty.pem it has no certificate
+fifo it is neither a file
+TABLE
+  # Nobody looks at them for plain HTTP.
+  run -0 "$INBOXFS" check --ca-file="$DIR/none.pem" --api-key-file="$KEY_FILE" "$SERVICE_URL"
 }
 
 @test "TLS where there is none, and plain HTTP where there is TLS: told in words, nothing is sent" {
@@ -385,6 +373,60 @@ TABLE
   send x
   expect EAGAIN fsync "$MOUNT/outbox"
   present "$MOUNT/outbox/x"
+}
+
+# ---------------------------------------------------------------- names
+
+# inboxfs in a mount namespace in which these files, pairs of one in $DIR and one of the machine, stand for the machine's.
+# It is looked at through /proc/PID/root.
+start_mount_with_files() { # "FILE PATH"... -- [OPTION...] URL
+  local own=()
+  while [ "$1" != -- ]; do
+    own+=("$1")
+    shift
+  done
+  mkdir -p "$MOUNT"
+  # The mounts of other tests would last as long as their copies in here.
+  # shellcheck disable=SC2016 # for the inner shell
+  unshare --mount bash -c 'umount --all --lazy --types fuse.inboxfs
+    while [ "$1" != -- ]; do mount --bind $1 || exit; shift; done
+    shift && exec "$@"' - "${own[@]}" -- \
+    "$INBOXFS" -f --api-key-file="$KEY_FILE" --poll-interval=1 "${@:2}" "$MOUNT" >>"$MOUNT_LOG" 2>&1 3>&- {PAUSE}>&- &
+  MOUNT_PID=$!
+  SEEN=/proc/$MOUNT_PID/root$MOUNT
+  wait_until 20 test -e "$SEEN/status.json"
+}
+
+stop_mount_with_files() {
+  local pid=$MOUNT_PID
+  MOUNT_PID=
+  kill "$pid"
+  wait_until 20 process_is_gone "$pid"
+  wait "$pid"
+}
+
+@test "a name that is looked up in vain: online as soon as it is found, at the start and later" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root"
+  make_certificates 2>/dev/null
+  start_tls_service another
+  echo "hosts: files" >"$DIR/nsswitch.conf"
+  : >"$DIR/hosts"
+  start_mount_with_files "$DIR/nsswitch.conf /etc/nsswitch.conf" "$DIR/hosts /etc/hosts" \
+    "$DIR/ca.pem /etc/ssl/certs/ca-certificates.crt" -- --state-dir="$STATE" "https://elsewhere.example:$SERVICE_PORT"
+  wait_until 20 jq -e '.online == false and (.error | test("elsewhere.example"))' "$SEEN/status.json"
+  echo "127.0.0.1 elsewhere.example" >"$DIR/hosts"
+  wait_until 30 jq -e .online "$SEEN/status.json"
+
+  : >"$DIR/hosts"
+  stop_service # and with it the connections
+  wait_until 30 jq -e '.online == false' "$SEEN/status.json"
+  start_tls_service another
+  message "$BOB" waiting >"$SEEN/outbox/waiting"
+  wait_until 100 jq -e '.error | test("resolve.*elsewhere.example")' "$SEEN/status.json"
+  echo "127.0.0.1 elsewhere.example" >"$DIR/hosts"
+  wait_until 60 test -e "$SEEN/sent/waiting.receipt.json"
+  wait_until 60 jq -e .online "$SEEN/status.json"
+  stop_mount_with_files
 }
 
 # ---------------------------------------------------------------- the way to the service

@@ -12,6 +12,9 @@ bats_require_minimum_version 1.5.0
 # Words are compared, and characters looked for by their number.
 export LC_ALL=C.UTF-8
 
+# A machine's own authorities are not the tests'.
+unset CURL_CA_BUNDLE SSL_CERT_FILE SSL_CERT_DIR
+
 REPOSITORY=$(cd "${BASH_SOURCE[0]%/*}/../.." && pwd)
 BUILD=${BUILD:-$REPOSITORY/build}
 INBOXFS=$BUILD/inboxfs
