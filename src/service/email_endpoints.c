@@ -60,12 +60,19 @@ static size_t len_within(const char *text, size_t len, size_t max_bytes)
 
 /* ---------------------------------------------------------------- prompts */
 
+/* The text of a member; "" where the database has lost it. */
+static const char *text_of(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+    return text != NULL ? text : "";
+}
+
 /* What senders wrote into header fields stays on its line, so that it cannot pass for another field. */
 static void append_address(struct strbuf *out, const json_t *address)
 {
-    const char *name = json_string_value(json_object_get(address, "name"));
-    const char *text = json_string_value(json_object_get(address, "address"));
-    if (name != NULL && name[0] != '\0')
+    const char *name = text_of(address, "name");
+    const char *text = text_of(address, "address");
+    if (name[0] != '\0')
         strbuf_appendf(out, "%s <%s>", name, text);
     else
         strbuf_append_str(out, text);
@@ -94,9 +101,8 @@ static void append_attachments(struct strbuf *out, const json_t *list)
     size_t i;
     const json_t *attachment;
     json_array_foreach (list, i, attachment)
-        strbuf_appendf(out, "%s%s (%s)", i > 0 ? ", " : "",
-                       json_string_value(json_object_get(attachment, "filename")),
-                       json_string_value(json_object_get(attachment, "content_type")));
+        strbuf_appendf(out, "%s%s (%s)", i > 0 ? ", " : "", text_of(attachment, "filename"),
+                       text_of(attachment, "content_type"));
     strbuf_append_char(out, '\n');
 }
 
@@ -129,7 +135,7 @@ static void append_body(struct strbuf *out, const json_t *record, unsigned int l
 /* Subject as heading, who, when, what is attached, and the text. */
 static void append_whole_email(struct strbuf *out, const json_t *record, unsigned int level)
 {
-    const char *subject = json_string_value(json_object_get(record, "subject"));
+    const char *subject = text_of(record, "subject");
     strbuf_appendf(out, "%.*s %s\n\n", (int)level, "######", subject[0] != '\0' ? subject : "(no subject)");
     strbuf_append_str(out, "- **From:** ");
     append_address(out, json_object_get(record, "from_address"));
@@ -138,7 +144,7 @@ static void append_whole_email(struct strbuf *out, const json_t *record, unsigne
     append_addresses(out, "Cc", json_object_get(record, "cc_addresses"));
     append_addresses(out, "Bcc", json_object_get(record, "bcc_addresses"));
     append_addresses(out, "Reply-To", json_object_get(record, "reply_to_addresses"));
-    strbuf_appendf(out, "- **Date:** %s\n", json_string_value(json_object_get(record, "date")));
+    strbuf_appendf(out, "- **Date:** %s\n", text_of(record, "date"));
     append_attachments(out, json_object_get(record, "attachments"));
     strbuf_append_char(out, '\n');
     append_body(out, record, level);
@@ -201,8 +207,7 @@ static const char previous_sql[] =
 
 static json_t *column_json(sqlite3_stmt *statement, int column)
 {
-    const char *text = (const char *)sqlite3_column_text(statement, column);
-    return text != NULL ? json_loads(text, 0, NULL) : NULL;
+    return json_loads(query_column_text(statement, column), 0, NULL);
 }
 
 static json_t *column_text(sqlite3_stmt *statement, int column)
@@ -270,6 +275,16 @@ static int add_prompt(json_t *record)
     return result == 0 ? 0 : -ENOMEM;
 }
 
+/* Returns true where a record has what each email has. */
+static bool is_sound(const json_t *record)
+{
+    static const char *const texts[] = {"id", "inbox_id", "subject", "date", "message_id"};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+        if (!json_is_string(json_object_get(record, texts[i])))
+            return false;
+    return json_is_string(json_object_get(json_object_get(record, "from_address"), "address"));
+}
+
 /* From a statement's row whose first columns are those of a thread_email. 0, -EUCLEAN or -ENOMEM. */
 static int thread_email_from_row(sqlite3_stmt *statement, struct thread_email *ret_email)
 {
@@ -280,7 +295,7 @@ static int thread_email_from_row(sqlite3_stmt *statement, struct thread_email *r
         result = build_record(statement, record, header);
     json_decref(record);
     json_decref(header);
-    int error = result != NULL ? add_prompt(result) : -EUCLEAN;
+    int error = is_sound(result) ? add_prompt(result) : -EUCLEAN;
     if (error != 0) {
         json_decref(result);
         return error;
@@ -414,6 +429,8 @@ static int load_raw(sqlite3 *db, enum email_side side, const struct request *req
     if (error != 0)
         return error;
     size_t len = 0;
+    if (sqlite3_column_type(statement, 1) == SQLITE_NULL)
+        return -EUCLEAN;
     char *raw = query_column_copy(statement, 1, &len);
     if (raw == NULL)
         return -ENOMEM;
@@ -428,7 +445,7 @@ static int read_attachment(sqlite3_stmt *statement, const json_t *list, const ch
     size_t i;
     const json_t *item = NULL;
     json_array_foreach (list, i, item) {
-        if (strcmp(json_string_value(json_object_get(item, "id")), id) == 0)
+        if (strcmp(text_of(item, "id"), id) == 0)
             break;
     }
     if (i >= json_array_size(list))
@@ -439,8 +456,8 @@ static int read_attachment(sqlite3_stmt *statement, const json_t *list, const ch
     int error = message_read_attachment(raw, (size_t)sqlite3_column_bytes(statement, 1), i, &bytes, &len);
     if (error != 0)
         return error == -ENOENT ? -EUCLEAN : error;
-    reply_bytes(reply, json_string_value(json_object_get(item, "content_type")), bytes, len);
-    reply->file_name = strdup(json_string_value(json_object_get(item, "filename")));
+    reply_bytes(reply, text_of(item, "content_type"), bytes, len);
+    reply->file_name = strdup(text_of(item, "filename"));
     return reply->file_name != NULL ? 0 : -ENOMEM;
 }
 
@@ -507,7 +524,7 @@ static int store_mark(sqlite3 *db, const char *id, bool mark, json_t *record)
 {
     if (json_object_set_new(record, "user_mark_status", json_boolean(mark)) != 0)
         return -ENOMEM;
-    bool is_valid = mark || strcmp(json_string_value(json_object_get(record, "status")), "valid") == 0;
+    bool is_valid = mark || strcmp(text_of(record, "status"), "valid") == 0;
     _cleanup_free_ char *text = json_dumps(record, JSON_COMPACT);
     if (text == NULL)
         return -ENOMEM;

@@ -48,11 +48,12 @@ static int find(sqlite3 *db, const char *sql, const char *value, struct service_
     int error = query_first(db, &statement, sql, "s", value);
     if (error != 0)
         return error;
-    json_t *record = json_loads((const char *)sqlite3_column_text(statement, 1), 0, NULL);
-    if (record == NULL)
-        return -EUCLEAN;
+    json_t *record = json_loads(query_column_text(statement, 1), 0, NULL);
     *ret_inbox = (struct service_inbox){.seq = sqlite3_column_int64(statement, 0), .record = record};
-    return 0;
+    if (service_inbox_id(ret_inbox) != NULL && service_inbox_address(ret_inbox) != NULL)
+        return 0;
+    service_inbox_release(ret_inbox);
+    return -EUCLEAN;
 }
 
 int service_inbox_find_by_id(sqlite3 *db, const char *id, struct service_inbox *ret_inbox)
@@ -127,7 +128,7 @@ static bool lists(const json_t *entries, const char *text)
     size_t i;
     const json_t *entry;
     json_array_foreach (entries, i, entry) {
-        if (strcasecmp(json_string_value(entry), text) == 0)
+        if (json_is_string(entry) && strcasecmp(json_string_value(entry), text) == 0)
             return true;
     }
     return false;

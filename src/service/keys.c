@@ -186,8 +186,8 @@ static int print_keys(sqlite3 *db, FILE *out)
     while ((step = query_step(statement)) > 0) {
         char date[32];
         date_format(sqlite3_column_int64(statement, 2), date);
-        fprintf(out, "%s  %s...  %s\n", (const char *)sqlite3_column_text(statement, 0),
-                (const char *)sqlite3_column_text(statement, 1), date);
+        fprintf(out, "%s  %s...  %s\n", query_column_text(statement, 0), query_column_text(statement, 1),
+                date);
     }
     return step;
 }

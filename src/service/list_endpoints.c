@@ -231,8 +231,8 @@ static int make_etag(const struct request *request, sqlite3 *db, int64_t changes
     if (step <= 0)
         return step < 0 ? step : -EUCLEAN;
     _cleanup_free_ char *state = NULL;
-    int len = asprintf(&state, "%s %s %lld %s", INBOXFS_VERSION,
-                       (const char *)sqlite3_column_text(statement, 0), (long long)changes, request->target);
+    int len = asprintf(&state, "%s %s %lld %s", INBOXFS_VERSION, query_column_text(statement, 0),
+                       (long long)changes, request->target);
     if (len < 0)
         return -ENOMEM;
     char digest[65];

@@ -284,8 +284,8 @@ static int list_failed(sqlite3 *db, int64_t outbound, struct strbuf *reasons)
         return error;
     int step;
     while ((step = query_step(statement)) > 0)
-        sending_give_reason(reasons, (const char *)sqlite3_column_text(statement, 0), "5.0.0",
-                            (const char *)sqlite3_column_text(statement, 1));
+        sending_give_reason(reasons, query_column_text(statement, 0), "5.0.0",
+                            query_column_text(statement, 1));
     return step < 0 ? step : reasons->error;
 }
 

@@ -327,7 +327,7 @@ static int find_existing(sqlite3 *db, const struct submission *submission, struc
         result->outcome = SENDING_NO_EMAIL;
     if (step <= 0)
         return step;
-    json_t *header = json_loads((const char *)sqlite3_column_text(statement, 2), 0, NULL);
+    json_t *header = json_loads(query_column_text(statement, 2), 0, NULL);
     error = header != NULL ? refer(db, submission, statement, header, composition, result) : -EUCLEAN;
     json_decref(header);
     return error;
@@ -556,13 +556,13 @@ static int check_key(sqlite3 *db, const struct submission *submission, struct se
     int step = query_step(statement);
     if (step <= 0)
         return step;
-    const char *digest = (const char *)sqlite3_column_text(statement, 0);
+    const char *digest = query_column_text(statement, 0);
     if (strcmp(digest, submission->digest) != 0) {
         result->outcome = SENDING_KEY_REUSED;
         return 0;
     }
     result->outcome = SENDING_REPEATED;
-    snprintf(result->id, sizeof(result->id), "%s", (const char *)sqlite3_column_text(statement, 1));
+    snprintf(result->id, sizeof(result->id), "%s", query_column_text(statement, 1));
     return 0;
 }
 
@@ -789,7 +789,7 @@ int sending_welcome(sqlite3 *db, const struct service_inbox *inbox, const char *
 /* `row` has the thread and the header of the email that bounces. */
 static int write_bounce(sqlite3_stmt *row, const char *reasons, struct message *message)
 {
-    json_t *header = json_loads((const char *)sqlite3_column_text(row, 1), 0, NULL);
+    json_t *header = json_loads(query_column_text(row, 1), 0, NULL);
     const char *subject = json_string_value(json_object_get(header, "subject"));
     const char *date = json_string_value(json_object_get(header, "date"));
     const char *id = json_string_value(json_object_get(header, "message_id"));
@@ -829,7 +829,7 @@ int sending_bounce(sqlite3 *db, int64_t outbound, const char *domain, const char
         return error == -ENOENT ? -EUCLEAN : error;
 
     _cleanup_composition_ struct composition composition = {0};
-    error = service_inbox_find_by_id(db, (const char *)sqlite3_column_text(row, 2), &composition.sender);
+    error = service_inbox_find_by_id(db, query_column_text(row, 2), &composition.sender);
     if (error == 0)
         error = write_bounce(row, reasons, &composition.message);
     if (error == 0)

@@ -231,7 +231,7 @@ static int find(sqlite3 *db, int64_t email, char **ret_url, json_t **ret_content
     *ret_url = query_column_copy(statement, 0, NULL);
     if (*ret_url == NULL)
         return -ENOMEM;
-    return email_load_content(db, (const char *)sqlite3_column_text(statement, 1), ret_content);
+    return email_load_content(db, query_column_text(statement, 1), ret_content);
 }
 
 /* The text of a body. A receiver such as inboxfs takes WEBHOOK_BODY_MAX_BYTES: fields that make a body longer

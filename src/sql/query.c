@@ -178,6 +178,12 @@ int query_integer(sqlite3 *db, int64_t *ret_value, const char *sql, const char *
     return error;
 }
 
+const char *query_column_text(sqlite3_stmt *statement, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(statement, column);
+    return text != NULL ? text : "";
+}
+
 char *query_column_copy(sqlite3_stmt *statement, int column, size_t *ret_len)
 {
     if (sqlite3_column_type(statement, column) == SQLITE_NULL)

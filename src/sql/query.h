@@ -40,6 +40,9 @@ int query_execute(sqlite3 *db, const char *sql, const char *types, ...);
 /* One integer from the first row; -ENOENT without a row. */
 int query_integer(sqlite3 *db, int64_t *ret_value, const char *sql, const char *types, ...);
 
+/* The text of a column, which is SQLite's until the next step: "" for an SQL NULL or without memory. */
+const char *query_column_text(sqlite3_stmt *statement, int column);
+
 /* A copy of a text or blob column, NUL-terminated; NULL for an SQL NULL or without memory. `ret_len` may be
  * NULL. The caller frees. */
 char *query_column_copy(sqlite3_stmt *statement, int column, size_t *ret_len);

@@ -127,24 +127,70 @@ static void a_key_is_needed(void **state)
     }
 }
 
-/* A view that fails as it is read stands in the table's place, as a damaged page would. */
-static void break_table(const struct fixture *fixture, const char *table, const char *columns)
+static void run_sql(const struct fixture *fixture, const char *statement)
 {
     char path[400];
-    char statement[400];
     sqlite3 *db = NULL;
     snprintf(path, sizeof(path), "%s/inbox.sqlite3", fixture->data_dir);
     assert_int_equal(SQLITE_OK, sqlite3_open(path, &db));
     sqlite3_busy_timeout(db, 5000);
+    char *words = NULL;
+    if (sqlite3_exec(db, statement, NULL, NULL, &words) != SQLITE_OK)
+        fail_msg("%s", words);
+    sqlite3_close(db);
+}
+
+/* A view that fails as it is read stands in the table's place, as a damaged page would. */
+static void break_table(const struct fixture *fixture, const char *table, const char *columns)
+{
+    char statement[400];
     snprintf(
         statement, sizeof(statement),
         "ALTER TABLE %s RENAME TO sound; CREATE VIEW %s (%s) AS SELECT abs(-9223372036854775807 - rowid), "
         "rowid, rowid, rowid, NULL FROM (SELECT 1 AS rowid)",
         table, table, columns);
-    char *words = NULL;
-    if (sqlite3_exec(db, statement, NULL, NULL, &words) != SQLITE_OK)
-        fail_msg("%s", words);
-    sqlite3_close(db);
+    run_sql(fixture, statement);
+}
+
+/* A row with a null where a text was is answered in words. */
+static void a_row_that_lacks_a_text_is_an_error(void **state)
+{
+    const struct fixture *fixture = *state;
+    static const struct {
+        const char *lost;
+        const char *method;
+        const char *part; /* of the email; NULL: an inbox is updated */
+        int status;
+    } rows[] = {
+        {"UPDATE emails SET record = json_set(record, '$.status', null)", "POST", "/mark/false", 200},
+        {"UPDATE emails SET is_valid = 1; UPDATE messages SET header = json_set(header, '$.attachments',"
+         " json('[{}]'))",
+         "GET", "/attachment/x", 404},
+        {"", "GET", "", 200},
+        {"UPDATE messages SET header = json_set(header, '$.subject', null)", "GET", "", 500},
+        {"PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, 'NOT NULL', '')", "GET",
+         "/raw", 200},
+        {"UPDATE contents SET raw = NULL", "GET", "/raw", 500},
+        {"UPDATE inboxes SET record = NULL", "POST", NULL, 500},
+    };
+    char *ann = create_inbox(fixture, "ann@inbox.localhost", NULL);
+    free(send_message(fixture, message_to("ann@inbox.localhost", "ann@inbox.localhost", "Subject")));
+    char *email = take_text(newest_email(fixture, ann, ""), "id");
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char target[200];
+        json_t *request = NULL;
+        run_sql(fixture, rows[i].lost);
+        snprintf(target, sizeof(target), "/api/v1/email/%s%s", email,
+                 rows[i].part != NULL ? rows[i].part : "");
+        if (rows[i].part == NULL) {
+            strcpy(target, "/api/v1/inbox/upsert");
+            request =
+                json_pack("{s:s, s:s, s:s}", "id", ann, "name", "A", "email_address", "ann@inbox.localhost");
+        }
+        json_decref(call(fixture, rows[i].method, target, request, rows[i].status));
+    }
+    free(email);
+    free(ann);
 }
 
 /* A client that is told that its key is unknown, or its inbox gone, would believe it. */
@@ -567,6 +613,7 @@ int main(void)
         SERVICE_TEST(no_answer_can_run_as_a_page),
         SERVICE_TEST(a_key_is_needed),
         SERVICE_TEST(a_database_that_fails_is_no_answer),
+        SERVICE_TEST(a_row_that_lacks_a_text_is_an_error),
         SERVICE_TEST(a_database_that_fails_lets_nobody_in),
         SERVICE_TEST(many_requests_leave_nothing_open),
         SERVICE_TEST(a_key_with_one_wrong_digit_is_refused),
