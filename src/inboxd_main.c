@@ -237,6 +237,8 @@ static int run_deliver_command(const struct arguments *arguments)
         return complain_of_usage("--data is missing");
     if (arguments->words_len < 2)
         return complain_of_usage("deliver: a recipient is missing");
+    if (arguments->words_len - 1 > DELIVERY_RECIPIENTS_MAX)
+        return complain_of_usage("deliver: over 1000 recipients; give the others to another call");
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DELIVERY_MAX_BYTES);
     int error = strbuf_read_to_end(&message, STDIN_FILENO);
     if (error == -EMSGSIZE)

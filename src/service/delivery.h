@@ -22,6 +22,7 @@
 
 enum {
     DELIVERY_MAX_BYTES = 50 * 1000 * 1000, /* of a message from elsewhere */
+    DELIVERY_RECIPIENTS_MAX = 1000,        /* their transaction keeps other writers waiting */
     DELIVERY_INBOXES_MAX = 10 * 1000,      /* with so many, messages make no more */
 };
 
@@ -56,7 +57,7 @@ json_t *delivery_date(int64_t date_ms);
 struct delivery {
     const char *sender; /* of the envelope; "" or NULL: none. It counts where the message has no From */
     const char *const *recipients;
-    size_t recipients_len;   /* at least 1 */
+    size_t recipients_len;   /* 1 to DELIVERY_RECIPIENTS_MAX */
     const char *raw;         /* any bytes */
     size_t raw_len;          /* at most DELIVERY_MAX_BYTES */
     const char *new_inboxes; /* the domain where recipients without an inbox get one; "": everywhere; NULL:

@@ -40,7 +40,7 @@ struct smtp_session {
     unsigned int mistakes;
     /* The message: its envelope, then its text. */
     char *sender; /* NULL: no message is begun; "": nobody */
-    char *recipients[SMTP_RECIPIENTS_MAX];
+    char *recipients[DELIVERY_RECIPIENTS_MAX];
     size_t recipients_len;
     enum place place;
     struct strbuf text;
@@ -362,7 +362,7 @@ static void do_rcpt(struct smtp_session *session, char *argument)
         refuse(session, "501 5.5.4 Write RCPT TO:<address>");
     else if (*skip_blanks(parameters) != '\0')
         refuse(session, "555 5.5.4 One of the parameters is not known here");
-    else if (session->recipients_len == SMTP_RECIPIENTS_MAX)
+    else if (session->recipients_len == DELIVERY_RECIPIENTS_MAX)
         answer(session, "452 4.5.3 Too many recipients; send it again to the rest");
     else
         answer(session, add_recipient(session, &address));

@@ -24,7 +24,6 @@
 #include "service/delivery.h"
 
 enum {
-    SMTP_RECIPIENTS_MAX = 1000,               /* of one message */
     SMTP_TEXTS_MAX_BYTES = 250 * 1000 * 1000, /* of the messages that all sessions have under way */
     SMTP_MISTAKES_MAX = 20,                   /* that a client may make, before it is sent away */
     SMTP_FIRST_MISTAKES_MAX = 2,              /* that it may make before it says EHLO */

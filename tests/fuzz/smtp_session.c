@@ -27,7 +27,7 @@ static int deliver(void *context, const struct delivery *delivery)
 {
     struct outcome *outcome = context;
     FUZZ_CHECK(delivery->sender != NULL);
-    FUZZ_CHECK(delivery->recipients_len > 0 && delivery->recipients_len <= SMTP_RECIPIENTS_MAX);
+    FUZZ_CHECK(delivery->recipients_len > 0 && delivery->recipients_len <= DELIVERY_RECIPIENTS_MAX);
     for (size_t i = 0; i < delivery->recipients_len; i++) {
         FUZZ_CHECK(address_is_valid(delivery->recipients[i]));
         strbuf_appendf(&outcome->delivered, "%s,", delivery->recipients[i]);

@@ -153,6 +153,18 @@ raw() { # ADDRESS SUBJECT
   run -2 "$INBOXD" key list --data="$SERVICE" -f "$ALICE"
 }
 
+@test "over 1000 recipients, whose transaction would keep all others from writing, are refused with 2" {
+  local recipients
+  start_service
+  create_inbox "$ALICE" >/dev/null
+  mapfile -t recipients < <(yes "$ALICE" | head -n 1001)
+  run -2 deliver "${recipients[@]}" < <(letter many)
+  contains "$output" '1000 recipients'
+  equal "$(received_count "$ALICE" many)" 0
+  deliver "${recipients[@]:1}" < <(letter many)
+  equal "$(received_count "$ALICE" many)" 1
+}
+
 @test "deliveries at once, and sending meanwhile, get into each other's way nowhere" {
   start_service
   create_inbox "$ALICE" >/dev/null

@@ -293,7 +293,7 @@ static void a_thousand_recipients_are_taken(void **state)
     struct world world;
     world_open(&world, DIALECT_LMTP);
     say(&world, "LHLO me\r\nMAIL FROM:<>\r\n");
-    for (size_t i = 0; i < SMTP_RECIPIENTS_MAX; i++)
+    for (size_t i = 0; i < DELIVERY_RECIPIENTS_MAX; i++)
         say(&world, "RCPT TO:<b@y>\r\n");
     strbuf_clear(&world.answers);
     say(&world, "RCPT TO:<c@y>\r\nDATA\r\n.\r\n");
@@ -302,7 +302,7 @@ static void a_thousand_recipients_are_taken(void **state)
     size_t answers = 0;
     for (const char *at = strbuf_str(&world.answers); (at = strstr(at, "250 2.0.0 ")) != NULL; at++)
         answers++;
-    assert_int_equal(SMTP_RECIPIENTS_MAX, answers);
+    assert_int_equal(DELIVERY_RECIPIENTS_MAX, answers);
     world_close(&world);
 }
 
