@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "fs/init_reply.h"
 #include "fs/request.h"
 #include "tree/tree.h"
 
@@ -52,15 +53,18 @@ struct set_aside {
 
 /* ---------------------------------------------------------------- slots */
 
-static void carry_out(const struct request_loop *loop, char *message, size_t len)
-{
-    const struct fuse_buf buffer = {.mem = message, .size = len};
-    fuse_session_process_buf(loop->fuse, &buffer);
-}
-
 static const struct fuse_in_header *header_of(const void *message)
 {
     return message;
+}
+
+static void carry_out(const struct request_loop *loop, char *message, size_t len)
+{
+    const struct fuse_buf buffer = {.mem = message, .size = len};
+    if (len >= sizeof(struct fuse_in_header) && header_of(message)->opcode == FUSE_INIT)
+        init_reply_carry_out(loop->fuse, message, len);
+    else
+        fuse_session_process_buf(loop->fuse, &buffer);
 }
 
 /* A request that needs a slot and takes none only makes another one wait; so this decides by what is quickly
@@ -96,6 +100,7 @@ static bool is_answered_at_once(const char *message, size_t len)
     if (len < sizeof(struct fuse_in_header))
         return false;
     switch (header_of(message)->opcode) {
+    case FUSE_INIT:
     case FUSE_FORGET:
     case FUSE_BATCH_FORGET:
         return true;
