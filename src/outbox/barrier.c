@@ -8,6 +8,7 @@
 #include "outbox/handle.h"
 #include "outbox/send_queue.h"
 #include "outbox/transition.h"
+#include "outbox/writer_fate.h"
 
 enum {
     SETTLE_WAIT_MS = 10 * 1000, /* the longest barrier */
@@ -16,9 +17,9 @@ enum {
 struct barrier {
     struct outbox *outbox;
     enum envelope_kind kind;
-    enum outbox_folder folder;
+    pid_t session;        /* whose barrier it is */
     uint64_t up_to_order; /* what was handed in later does not count */
-    uint64_t reported;    /* failures up to here were reported before this barrier began */
+    uint64_t failures;    /* that happened before this barrier began */
 };
 
 static bool counts(const struct barrier *barrier, const struct item *item)
@@ -79,33 +80,22 @@ static int check_locked(const struct barrier *barrier)
     return state == 0 && has_event_due_locked(barrier) ? -EINPROGRESS : state;
 }
 
-static bool has_new_failure_locked(const struct barrier *barrier)
-{
-    size_t position = 0;
-    const struct item *item;
-    if (barrier->outbox->failures <= barrier->reported)
-        return false;
-    while ((item = map_next(&barrier->outbox->table.by_number, &position)) != NULL)
-        if (counts(barrier, item) && item->failure > barrier->reported)
-            return true;
-    return false;
-}
-
-/* Reports each failure once, as fsync(2) of a file does with errors. What was handed in later, and has failed
- * all the same, is left to the next barrier. */
+/* Each failure is reported once to the session that handed the item in, as fsync(2) of a file reports errors;
+ * and to all that waited for it. What was handed in later, and has failed all the same, is left to the next
+ * barrier. */
 static int report_locked(const struct barrier *barrier)
 {
-    struct outbox *outbox = barrier->outbox;
     size_t position = 0;
     struct item *item;
-    if (!has_new_failure_locked(barrier))
-        return 0;
-    outbox->reported[barrier->folder] = outbox->failures;
-    while ((item = map_next(&outbox->table.by_number, &position)) != NULL)
-        if (item->envelope.kind == barrier->kind && item->envelope.order > barrier->up_to_order &&
-            item->failure > barrier->reported)
-            item->failure = ++outbox->failures;
-    return -EIO;
+    int error = 0;
+    while ((item = item_table_next(&barrier->outbox->table, OUTBOX_FOLDER_FAILED, &position)) != NULL) {
+        bool is_own = item->session == barrier->session && !item->is_failure_reported;
+        if (item->failure == 0 || !counts(barrier, item) || !(is_own || item->failure > barrier->failures))
+            continue;
+        item->is_failure_reported = item->is_failure_reported || is_own;
+        error = -EIO;
+    }
+    return error;
 }
 
 static int wait_locked(struct barrier *barrier, struct cancel *cancel)
@@ -121,21 +111,23 @@ static int wait_locked(struct barrier *barrier, struct cancel *cancel)
     return state != 0 ? state : report_locked(barrier);
 }
 
-int outbox_wait_settled(struct outbox *outbox, enum outbox_folder folder, struct cancel *cancel)
+int outbox_wait_settled(struct outbox *outbox, enum outbox_folder folder, pid_t pid, struct cancel *cancel)
 {
     struct barrier barrier = {
         .outbox = outbox,
-        .folder = folder,
+        .session = writer_session(pid),
         .kind = folder == OUTBOX_FOLDER_OUTBOX ? ENVELOPE_MESSAGE : ENVELOPE_ATTACHMENT,
     };
     if (folder != OUTBOX_FOLDER_OUTBOX && folder != OUTBOX_FOLDER_ATTACHMENTS)
         return 0;
+    pthread_mutex_lock(&outbox->lock);
+    barrier.failures = outbox->failures;
+    pthread_mutex_unlock(&outbox->lock);
     int error = release_wait(outbox, barrier.kind, cancel);
     if (error != 0)
         return error;
     pthread_mutex_lock(&outbox->lock);
     barrier.up_to_order = outbox->last_order;
-    barrier.reported = outbox->reported[folder];
     error = wait_locked(&barrier, cancel);
     pthread_mutex_unlock(&outbox->lock);
     return error;

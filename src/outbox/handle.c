@@ -45,6 +45,7 @@ struct outbox_handle {
     char *receipt;
     size_t receipt_len;
     pid_t opener;
+    pid_t session;            /* of the opener */
     unsigned int open_number; /* of the item's opens for writing, from 1 */
     pid_t last_task; /* protected by outbox->lock, like all below: who wrote last, to ask /proc seldom */
     struct pending_release release; /* closed since the last write, and not yet released */
@@ -371,6 +372,7 @@ static struct outbox_handle *new_handle(struct outbox *outbox, pid_t pid)
     handle->outbox = outbox;
     handle->fd = -1;
     handle->opener = pid;
+    handle->session = writer_session(pid);
     return handle;
 }
 
@@ -436,6 +438,7 @@ static int add_new(struct outbox_handle *handle, struct transition *transition, 
         item->writers = 1;
         handle->open_number = ++item->opens;
         item->opener = handle->opener;
+        item->session = handle->session;
         item_stat(item, OUTBOX_CONTENT, ret);
     }
     pthread_mutex_unlock(&outbox->lock);
@@ -558,6 +561,7 @@ static int enter_writer_locked(struct outbox_handle *handle)
     handle->open_number = ++item->opens;
     item->is_awaited = false;
     item->opener = handle->opener;
+    item->session = handle->session;
     handle->may_write = true;
     return 0;
 }

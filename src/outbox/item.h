@@ -151,8 +151,10 @@ struct item {
     struct item *next_loose;
     int64_t remove_again_ms; /* monotonic; unneeded, and the disk did not let it go */
 
-    uint64_t failure;  /* when it failed, counted in failures of this run; 0: it did not */
-    bool is_event_due; /* settled, and its event is not published yet */
+    pid_t session;            /* who handed it in, or opened it for writing last (writer_session()) */
+    uint64_t failure;         /* when it failed, counted in failures of this run; 0: it did not */
+    bool is_failure_reported; /* to a barrier of that session */
+    bool is_event_due;        /* settled, and its event is not published yet */
 };
 
 /* An item with one reference and an empty envelope (its number set), or NULL. */

@@ -192,9 +192,10 @@ void outbox_abandon(struct outbox_handle *handle);
  * `shown_path`: the draft's path below the mount point, for words. Waits for the disk. */
 int outbox_hand_in(struct outbox *outbox, int draft_dir_fd, const char *draft_name, const char *shown_path,
                    enum outbox_folder to, const char *name, unsigned int flags, pid_t pid);
-/* The same into outbox/ of a draft that answers an email, as in outbox_create_answer(). */
+/* The same into outbox/ of a draft that answers an email, as in outbox_create_answer(). Its name answers to
+ * nobody later on. */
 int outbox_hand_in_answer(struct outbox *outbox, int draft_dir_fd, const char *draft_name,
-                          const char *shown_path, const char *answers, const char *name);
+                          const char *shown_path, const char *answers, const char *name, pid_t pid);
 /* rename(2) the other way: out of any of the folders to a draft. Cancels a queued item; -EBUSY while it is
  * being sent. A destination that exists is replaced unless RENAME_NOREPLACE. A receipt: -EPERM. Waits for the
  * disk. */
@@ -213,8 +214,9 @@ int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *
 /* ---- waiting and asking */
 
 /* fsync(2) of outbox/ or attachments/: waits until all handed in before is settled. 0; -EIO: some of it
- * failed; -EAGAIN: some of it has to wait, or 10 s have passed; -EINTR: cancelled. */
-int outbox_wait_settled(struct outbox *outbox, enum outbox_folder folder, struct cancel *cancel);
+ * failed, or something failed before that the session of `pid` handed in, and no barrier of that session has
+ * reported; -EAGAIN: some of it has to wait, or 10 s have passed; -EINTR: cancelled. */
+int outbox_wait_settled(struct outbox *outbox, enum outbox_folder folder, pid_t pid, struct cancel *cancel);
 
 /* Waits until a message waits to go out or a file to be uploaded. 0 or -EINTR: cancelled. */
 int outbox_wait_for_work(struct outbox *outbox, struct cancel *cancel);

@@ -593,6 +593,8 @@ static int rename_taken(struct renaming *renaming, const char *name, unsigned in
     if (error == 0) {
         renaming->item->edit_until_ms = 0;
         renaming->item->opener = renaming->asker.process;
+        if (renaming->asker.task > 0) /* else it is `retry` */
+            renaming->item->session = writer_session(renaming->asker.task);
         if (is_edit) /* who saves again knows what it saved */
             item_add_reader(renaming->item, &renaming->asker);
         renaming->item->is_awaited = false;
@@ -776,6 +778,7 @@ struct moving_in {
     const char *name;
     const char *answers; /* or NULL */
     char *free_name;     /* `name`, where it was chosen here */
+    pid_t session;       /* of who moves it */
     pid_t mover;         /* the process that moves it; -1: nobody knows its name here */
     enum envelope_kind kind;
     int fd; /* of the draft */
@@ -857,6 +860,7 @@ static int make_item(struct moving_in *moving)
     moving->item->size = moving->status.st_size;
     moving->item->mtime = moving->status.st_mtim;
     moving->item->opener = moving->mover;
+    moving->item->session = moving->session;
     moving->item->envelope.order = number;
     moving->item->envelope.content = number;
     moving->item->envelope.name = strdup(moving->name);
@@ -984,6 +988,7 @@ int outbox_hand_in(struct outbox *outbox, int draft_dir_fd, const char *draft_na
     struct moving_in moving = {
         .outbox = outbox,
         .mover = writer_process(pid),
+        .session = writer_session(pid),
         .dir_fd = draft_dir_fd,
         .draft_name = draft_name,
         .name = name,
@@ -995,7 +1000,7 @@ int outbox_hand_in(struct outbox *outbox, int draft_dir_fd, const char *draft_na
 }
 
 int outbox_hand_in_answer(struct outbox *outbox, int draft_dir_fd, const char *draft_name,
-                          const char *shown_path, const char *answers, const char *name)
+                          const char *shown_path, const char *answers, const char *name, pid_t pid)
 {
     struct moving_in moving = {
         .outbox = outbox,
@@ -1003,6 +1008,7 @@ int outbox_hand_in_answer(struct outbox *outbox, int draft_dir_fd, const char *d
         .draft_name = draft_name,
         .name = name,
         .mover = -1,
+        .session = writer_session(pid),
         .answers = answers,
         .kind = ENVELOPE_MESSAGE,
         .fd = -1,

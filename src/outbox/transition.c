@@ -605,8 +605,10 @@ static void apply_locked(struct transition *transition, struct item *item)
     outbox->memories += item_remembers_key(item);
     item->receipt_bytes = transition->receipt_bytes;
     item->is_durable = true;
-    if (is_news)
+    if (is_news) {
         item->failure = item_state_is_failure(item->state) ? ++outbox->failures : 0;
+        item->is_failure_reported = false;
+    }
     mark_unsaved_locked(outbox, item, transition->is_unsaved);
 
     if (item->envelope.order > outbox->last_order)

@@ -57,11 +57,10 @@ struct outbox {
     struct item_table table; /* protected by lock, like all below */
     struct send_queue queue;
     struct quota quota;
-    struct suspension suspensions[2];  /* by kind of item: what keeps messages back does not keep files from
-                                          being uploaded */
-    uint64_t failures;                 /* counted, so that a barrier knows what is new */
-    uint64_t reported[OUTBOX_FOLDERS]; /* failures that a barrier has reported */
-    unsigned int unsaved;              /* items whose envelope on disk is old */
+    struct suspension suspensions[2]; /* by kind of item: what keeps messages back does not keep files from
+                                         being uploaded */
+    uint64_t failures;                /* counted, so that a barrier knows what is new */
+    unsigned int unsaved;             /* items whose envelope on disk is old */
     int64_t save_again_ms;
     unsigned int memories;                       /* items of item_remembers_key() */
     uint64_t last_order;                         /* the greatest of all items */

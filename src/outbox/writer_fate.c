@@ -127,3 +127,9 @@ uint64_t writer_started(pid_t process)
         return 0;
     return find_field(text, FIELD_START_TIME, &started) ? started : 0;
 }
+
+pid_t writer_session(pid_t pid)
+{
+    pid_t session = pid > 0 ? getsid(pid) : 0;
+    return session > 0 ? session : 0;
+}

@@ -31,4 +31,7 @@ pid_t writer_process(pid_t pid);
  * beginning together are the process. */
 uint64_t writer_started(pid_t process);
 
+/* The session (setsid(2)) of the task: a terminal, a login, a service. 0 when that cannot be seen. */
+pid_t writer_session(pid_t pid);
+
 #endif

@@ -612,7 +612,8 @@ static int hand_in_file(struct tree *tree, const struct tree_caller *caller, str
     if (dir_fd < 0)
         return dir_fd;
     if (to->answers != NULL)
-        return outbox_hand_in_answer(tree->outbox, dir_fd, name, shown_path, to->answers, to->name);
+        return outbox_hand_in_answer(tree->outbox, dir_fd, name, shown_path, to->answers, to->name,
+                                     caller->pid);
     return outbox_hand_in(tree->outbox, dir_fd, name, shown_path, to->folder, to->name, to->flags,
                           caller->pid);
 }
@@ -716,7 +717,7 @@ static int set_outbox_folder(struct tree *tree, const struct tree_caller *caller
 
 static int wait_until_settled(struct tree *tree, const struct tree_caller *caller, uint64_t folder)
 {
-    return outbox_wait_settled(tree->outbox, folder_of(folder), caller->cancel);
+    return outbox_wait_settled(tree->outbox, folder_of(folder), caller->pid, caller->cancel);
 }
 
 const struct node_ops outbox_folder_ops = {

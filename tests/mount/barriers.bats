@@ -63,6 +63,17 @@ teardown() {
   expect ok fsync "$MOUNT/outbox"
 }
 
+@test "what failed before is told to the session that handed it in, and to no other" {
+  setsid --wait bash -c 'echo bad >"$1/outbox/theirs"' - "$MOUNT"
+  wait_failed theirs
+  expect ok fsync "$MOUNT/outbox"
+  echo bad >"$MOUNT/outbox/ours"
+  wait_failed ours
+  setsid --wait sync "$MOUNT/outbox"
+  expect EIO fsync "$MOUNT/outbox"
+  expect ok fsync "$MOUNT/outbox"
+}
+
 @test "sync(1) passes the failure on" {
   echo "bad" >"$MOUNT/outbox/bad"
   run sync "$MOUNT/outbox"

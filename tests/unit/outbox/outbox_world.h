@@ -230,12 +230,12 @@ static inline void copy_in(struct world *world, int folder, const char *name, co
 
 static inline int settle(struct world *world)
 {
-    return outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, NULL);
+    return outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, 0, NULL);
 }
 
 static inline int settle_uploads(struct world *world)
 {
-    return outbox_wait_settled(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, NULL);
+    return outbox_wait_settled(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, 0, NULL);
 }
 
 static inline int move(struct world *world, int from, const char *name, int to, const char *new_name)

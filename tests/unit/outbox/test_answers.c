@@ -30,7 +30,7 @@ static void write_answer(struct world *world, const char *answers, const char *n
 
 static int move_answer(struct world *world, const char *draft, const char *answers, const char *name)
 {
-    return outbox_hand_in_answer(world->outbox, world->drafts, draft, draft, answers, name);
+    return outbox_hand_in_answer(world->outbox, world->drafts, draft, draft, answers, name, 0);
 }
 
 static void assert_sent_request(struct world *world, unsigned int index, const char *part)

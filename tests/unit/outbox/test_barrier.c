@@ -5,8 +5,10 @@
 #include "outbox_world.h"
 
 #include <limits.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "base/thread.h"
 
@@ -34,7 +36,7 @@ struct waiting {
 static void *wait_settled(void *argument)
 {
     struct waiting *waiting = argument;
-    waiting->result = outbox_wait_settled(waiting->world->outbox, OUTBOX_FOLDER_OUTBOX, &waiting->cancel);
+    waiting->result = outbox_wait_settled(waiting->world->outbox, OUTBOX_FOLDER_OUTBOX, 0, &waiting->cancel);
     return NULL;
 }
 
@@ -58,7 +60,7 @@ static void nothing_to_wait_for(void **state)
     struct world *world = *state;
     assert_int_equal(settle(world), 0);
     assert_int_equal(settle_uploads(world), 0);
-    assert_int_equal(outbox_wait_settled(world->outbox, OUTBOX_FOLDER_SENT, NULL), 0);
+    assert_int_equal(outbox_wait_settled(world->outbox, OUTBOX_FOLDER_SENT, 0, NULL), 0);
 }
 
 static void a_failure_is_told_once(void **state)
@@ -122,7 +124,7 @@ static void what_has_to_wait_is_told_though_something_else_is_being_sent(void **
     fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
     cancel_init(&cancel);
     cancel_set(&cancel); /* whoever waits is interrupted */
-    assert_int_equal(outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, &cancel), -EAGAIN);
+    assert_int_equal(outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, 0, &cancel), -EAGAIN);
     cancel_release(&cancel);
     fake_service_open_gate(world->fake, FAKE_SEND);
 }
@@ -193,6 +195,90 @@ static void the_failure_of_a_later_message_is_told_by_the_next_barrier(void **st
     assert_int_equal(end_wait(&waiting), -EIO);
     assert_int_equal(settle(world), -EIO);
     assert_int_equal(settle(world), 0);
+}
+
+/* A process in a session of its own, until it is killed. */
+static pid_t start_session(void)
+{
+    int ready[2];
+    char byte = 0;
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        setsid();
+        _exit(write(ready[1], &byte, 1) == 1 && pause() == 0);
+    }
+    assert_true(pid > 0);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+    return pid;
+}
+
+static void end_session(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static int mail_as(struct world *world, pid_t pid, const char *name)
+{
+    put_draft(world, name, MESSAGE);
+    return outbox_hand_in(world->outbox, world->drafts, name, name, OUTBOX_FOLDER_OUTBOX, name, 0, pid);
+}
+
+static int settle_as(struct world *world, pid_t pid)
+{
+    return outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, pid, NULL);
+}
+
+static void a_failure_of_before_is_told_to_the_session_that_handed_it_in(void **state)
+{
+    struct world *world = *state;
+    pid_t one = start_session();
+    pid_t other = start_session();
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 422});
+    assert_int_equal(mail_as(world, one, "bad.eml"), 0);
+    await_news(world, EVENT_FAILED, "failed/bad.eml");
+    assert_int_equal(settle_as(world, other), 0);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(settle_as(world, one), -EIO);
+    assert_int_equal(settle_as(world, one), 0);
+
+    /* By another way in. */
+    struct outbox_handle *handle = NULL;
+    struct outbox_stat stat;
+    assert_int_equal(outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, "written.eml", other, &handle, &stat),
+                     0);
+    append(handle, "bad", 0);
+    finish(handle);
+    await_news(world, EVENT_FAILED, "failed/written.eml");
+    assert_int_equal(settle_as(world, one), 0);
+    assert_int_equal(settle_as(world, other), -EIO);
+    end_session(one);
+    end_session(other);
+}
+
+static void what_was_waited_for_is_told_to_who_waited_and_to_its_session(void **state)
+{
+    struct world *world = *state;
+    struct waiting waiting;
+    pid_t one = start_session();
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 422});
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    assert_int_equal(mail_as(world, one, "bad.eml"), 0);
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
+    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS);
+    begin_wait(&waiting, world);
+    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS + 1);
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    assert_int_equal(end_wait(&waiting), -EIO);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(settle_as(world, one), -EIO);
+    assert_int_equal(settle_as(world, one), 0);
+    end_session(one);
 }
 
 static void a_wait_can_be_interrupted(void **state)
@@ -394,6 +480,8 @@ int main(void)
         WORLD_TEST(what_has_to_wait_is_told_though_something_else_is_being_sent),
         WORLD_TEST(an_edited_message_is_waited_for),
         WORLD_TEST(the_failure_of_a_later_message_is_told_by_the_next_barrier),
+        WORLD_TEST(a_failure_of_before_is_told_to_the_session_that_handed_it_in),
+        WORLD_TEST(what_was_waited_for_is_told_to_who_waited_and_to_its_session),
         WORLD_TEST(a_wait_can_be_interrupted),
         WORLD_TEST(what_comes_later_does_not_count),
         WORLD_TEST(handles_that_are_flushed_are_waited_for),

@@ -40,7 +40,7 @@ static int create_message(struct world *world, enum act act, struct outbox_handl
 static void move_message(struct world *world, enum act act)
 {
     if (is_answer(act))
-        outbox_hand_in_answer(world->outbox, world->drafts, "m.eml", "drafts/m.eml", ANSWERS, "m.eml");
+        outbox_hand_in_answer(world->outbox, world->drafts, "m.eml", "drafts/m.eml", ANSWERS, "m.eml", 0);
     else
         outbox_hand_in(world->outbox, world->drafts, "m.eml", "drafts/m.eml", OUTBOX_FOLDER_OUTBOX, "m.eml",
                        0, 0);
@@ -70,7 +70,7 @@ static void write_and_rename(struct world *world, enum act act)
         outbox_release(handle);
     }
     write_as(world, "new.eml", act == ACT_EDIT ? MESSAGE "And more.\n" : MESSAGE, getpid());
-    outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, NULL);
+    outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, 0, NULL);
     while (outbox_rename(world->outbox, OUTBOX_FOLDER_OUTBOX, "new.eml", OUTBOX_FOLDER_OUTBOX, "m.eml", 0,
                          getpid(), NULL) == -EBUSY)
         usleep(1000);
@@ -102,7 +102,7 @@ static void act(struct world *world, enum act act)
         close(fd);
         move_message(world, act);
     }
-    outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, NULL);
+    outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, 0, NULL);
     if (act == ACT_CANCEL)
         while (outbox_take_out(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", world->drafts, "m.eml", 0) ==
                -EBUSY)
@@ -291,7 +291,7 @@ static void die_replacing_a_backup(struct world *world)
     fake_service_push(world->fake, FAKE_SEND,
                       (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 502, .happens = true});
     write_as(world, "m.eml", MESSAGE, 0);
-    outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, NULL);
+    outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, 0, NULL);
     write_as(world, "other.bak", "other text", 0);
     outbox_rename(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", OUTBOX_FOLDER_OUTBOX, "m.bak", 0, 0, NULL);
     outbox_rename(world->outbox, OUTBOX_FOLDER_OUTBOX, "other.bak", OUTBOX_FOLDER_OUTBOX, "m.bak", 0, 0,

@@ -24,7 +24,7 @@ static void put_as(struct world *world, const char *name, const char *content)
     must(outbox_write(handle, content, strlen(content), 0, 0) == (ssize_t)strlen(content));
     must(outbox_flush(handle, 0) == 0);
     outbox_release(handle);
-    outbox_wait_settled(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, NULL);
+    outbox_wait_settled(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, 0, NULL);
 }
 
 static void put(struct world *world, const char *content)
@@ -40,7 +40,7 @@ static void queue_bound(struct world *world)
                      (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 503});
     put_draft(world, "m.eml", WITH_A);
     must(move_in(world, "m.eml", OUT, "waits.eml") == 0);
-    outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, NULL);
+    outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, 0, NULL);
     while (move(world, OUT, "waits.eml", OUT, "m.eml") == -EBUSY)
         usleep(1000); /* until the attempt is over, on disk too */
 }

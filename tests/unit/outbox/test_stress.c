@@ -540,7 +540,7 @@ static void use_attachment(struct user *user)
 static int wait_at_barrier(struct stress *stress, enum outbox_folder folder)
 {
     int64_t begun_ms = now_ms();
-    int error = outbox_wait_settled(stress->world.outbox, folder, NULL);
+    int error = outbox_wait_settled(stress->world.outbox, folder, 0, NULL);
     if (now_ms() - begun_ms > BARRIER_MS)
         COMPLAIN("a barrier took %d ms", (int)(now_ms() - begun_ms));
     return error;

@@ -59,7 +59,7 @@ static void finish(struct tree_handle *handle)
 
 static void settle(struct tree_fixture *fixture)
 {
-    assert_int_equal(outbox_wait_settled(fixture->outbox, OUTBOX_FOLDER_OUTBOX, NULL), 0);
+    assert_int_equal(outbox_wait_settled(fixture->outbox, OUTBOX_FOLDER_OUTBOX, 0, NULL), 0);
 }
 
 static void assert_sent(struct tree_fixture *fixture, unsigned int index, const char *part)
