@@ -5,19 +5,29 @@
  */
 #include "service/connections.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "base/thread.h"
 
+enum {
+    GRACE_MS = 2000,  /* before a least pace holds */
+    AHEAD_MS = 5000,  /* the most that quick bytes are worth */
+    BEHIND_MS = 1000, /* the most that slow ones have to make up for */
+};
+
 struct connection {
     struct connection *previous, *next;
     int socket_fd;
+    uint64_t peer; /* 0: shared by many programs */
     enum connection_phase phase;
     bool was_accepted; /* some request of it was */
     int64_t deadline_ms;
+    int64_t late_ms; /* when it falls below the least pace */
 };
 
 struct connections {
@@ -120,33 +130,135 @@ static void enter_locked(struct connections *connections, struct connection *con
         connections->busy++;
     if (phase == CONNECTION_RECEIVING)
         connection->was_accepted = true;
+    int64_t now_ms = clock_monotonic_ms(connections->clock);
+    if (connection->phase == CONNECTION_WORKING)
+        connection->late_ms = now_ms + GRACE_MS;
     connection->phase = phase;
-    connection->deadline_ms = clock_monotonic_ms(connections->clock) + connections->limits.phases_ms[phase];
+    connection->deadline_ms = now_ms + connections->limits.phases_ms[phase];
     /* Most deadlines move away: the thread finds out when it wakes for the one before. */
     if (connection->deadline_ms < connections->next_ms || connections->is_draining || connections->is_closed)
         pthread_cond_broadcast(&connections->changed);
 }
 
-/* Whether `one`, which came before, is to be cut off before `other`. */
-static bool goes_before(const struct connection *one, const struct connection *other)
+/* ---------------------------------------------------------------- who makes room */
+
+static uint64_t peer_of_ipv4(struct in_addr address)
 {
-    if (one->was_accepted != other->was_accepted)
-        return other->was_accepted;
-    return one->deadline_ms <= other->deadline_ms;
+    uint32_t number = ntohl(address.s_addr);
+    return number == INADDR_LOOPBACK ? 0 : number;
 }
 
-/* Requests that were accepted are left alone, and those that were cut off before are on their way out. */
-static void cut_off_one_locked(struct connections *connections)
+static uint64_t peer_of(int socket_fd)
 {
-    struct connection *chosen = NULL;
+    struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof(address);
+    if (getpeername(socket_fd, (struct sockaddr *)&address, &len) != 0)
+        return 0;
+    if (address.ss_family == AF_INET)
+        return peer_of_ipv4(((const struct sockaddr_in *)&address)->sin_addr);
+    if (address.ss_family != AF_INET6)
+        return 0;
+    const struct in6_addr *six = &((const struct sockaddr_in6 *)&address)->sin6_addr;
+    struct in_addr four;
+    memcpy(&four, six->s6_addr + 12, sizeof(four));
+    uint64_t network;
+    memcpy(&network, six->s6_addr, sizeof(network));
+    return IN6_IS_ADDR_V4MAPPED(six) ? peer_of_ipv4(four) : network;
+}
+
+/* Those that were cut off before are on their way out. */
+static bool is_open(const struct connection *connection)
+{
+    return connection->deadline_ms != CLOCK_FOREVER;
+}
+
+static size_t count_open_locked(const struct connections *connections)
+{
+    size_t count = 0;
+    for (const struct connection *connection = connections->first; connection != NULL;
+         connection = connection->next)
+        count += is_open(connection);
+    return count;
+}
+
+static size_t count_of_peer_locked(const struct connections *connections, uint64_t peer)
+{
+    size_t count = 0;
+    for (const struct connection *connection = connections->first; connection != NULL;
+         connection = connection->next)
+        count += is_open(connection) && connection->peer == peer;
+    return peer == 0 ? 1 : count;
+}
+
+/* In the order in which connections make room. */
+enum claim {
+    CLAIM_STRANGER, /* waits for a request, and none was accepted before */
+    CLAIM_IDLE,
+    CLAIM_SLOW,    /* busy */
+    CLAIM_CROWDED, /* its peer has more connections */
+    CLAIM_ALL,     /* makes no room */
+};
+
+/* A connection as one that may make room. */
+struct candidate {
+    struct connection *connection;
+    enum claim claim;
+    size_t peers;     /* connections of its peer */
+    int64_t order_ms; /* among equals the smallest goes first */
+};
+
+static enum claim claim_of(const struct connections *connections, const struct connection *connection,
+                           bool is_crowded)
+{
+    bool has_pace = connections->limits.pace != 0;
+    bool is_idle = connection->phase == CONNECTION_IDLE;
+    if (connection->phase == CONNECTION_WORKING || (!has_pace && !is_idle))
+        return CLAIM_ALL;
+    if (has_pace && connection->late_ms > clock_monotonic_ms(connections->clock))
+        return is_crowded && connection->phase != CONNECTION_SENDING ? CLAIM_CROWDED : CLAIM_ALL;
+    return !is_idle ? CLAIM_SLOW : connection->was_accepted ? CLAIM_IDLE : CLAIM_STRANGER;
+}
+
+/* Whether `one`, which came before, is to be cut off before `other`. */
+static bool goes_before(const struct candidate *one, const struct candidate *other)
+{
+    if (one->claim != other->claim)
+        return one->claim < other->claim;
+    if (one->peers != other->peers)
+        return one->peers > other->peers;
+    return one->order_ms <= other->order_ms;
+}
+
+/* `peers`: connections of the new one's peer, with the new one. */
+static bool make_room_locked(struct connections *connections, size_t peers)
+{
+    struct candidate chosen = {.claim = CLAIM_ALL};
     for (struct connection *connection = connections->first; connection != NULL;
          connection = connection->next) {
-        if (connection->phase == CONNECTION_IDLE && connection->deadline_ms != CLOCK_FOREVER &&
-            (chosen == NULL || goes_before(connection, chosen)))
-            chosen = connection;
+        size_t others = count_of_peer_locked(connections, connection->peer);
+        if (!is_open(connection) || others < peers)
+            continue;
+        const struct candidate candidate = {
+            .connection = connection,
+            .claim = claim_of(connections, connection, others > peers),
+            .peers = others,
+            .order_ms = connection->phase == CONNECTION_IDLE ? connection->deadline_ms : connection->late_ms,
+        };
+        if (candidate.claim != CLAIM_ALL && goes_before(&candidate, &chosen))
+            chosen = candidate;
     }
-    if (chosen != NULL)
-        cut_off(chosen);
+    if (chosen.connection != NULL)
+        cut_off(chosen.connection);
+    return chosen.connection != NULL;
+}
+
+/* Whether there is a place for a connection of this peer, which may have cost another one. */
+static bool find_place_locked(struct connections *connections, uint64_t peer)
+{
+    if (count_open_locked(connections) < connections->limits.max_open)
+        return true;
+    size_t peers = peer == 0 ? 1 : count_of_peer_locked(connections, peer) + 1;
+    return make_room_locked(connections, peers) || connections->limits.pace == 0;
 }
 
 struct connection *connections_add(struct connections *connections, int socket_fd)
@@ -155,9 +267,15 @@ struct connection *connections_add(struct connections *connections, int socket_f
     if (connection == NULL)
         return NULL;
     connection->socket_fd = socket_fd;
+    connection->peer = peer_of(socket_fd);
     pthread_mutex_lock(&connections->lock);
-    if (++connections->open > connections->limits.max_open)
-        cut_off_one_locked(connections);
+    if (!find_place_locked(connections, connection->peer)) {
+        pthread_mutex_unlock(&connections->lock);
+        free(connection);
+        return NULL;
+    }
+    connections->open++;
+    connection->late_ms = clock_monotonic_ms(connections->clock) + GRACE_MS;
     connection->next = connections->first;
     if (connection->next != NULL)
         connection->next->previous = connection;
@@ -170,6 +288,32 @@ struct connection *connections_add(struct connections *connections, int socket_f
     pthread_mutex_unlock(&connections->lock);
     return connection;
 }
+
+bool connections_may_wait(struct connections *connections, int socket_fd)
+{
+    uint64_t peer = peer_of(socket_fd);
+    pthread_mutex_lock(&connections->lock);
+    bool may_wait = peer == 0 || count_of_peer_locked(connections, peer) == 0;
+    pthread_mutex_unlock(&connections->lock);
+    return may_wait;
+}
+
+/* Neither a quick beginning nor a long silence is remembered for ever. */
+void connections_progress(struct connections *connections, struct connection *connection, size_t bytes)
+{
+    if (connections->limits.pace == 0 || connection->phase != CONNECTION_RECEIVING)
+        return;
+    pthread_mutex_lock(&connections->lock);
+    int64_t now_ms = clock_monotonic_ms(connections->clock);
+    if (connection->late_ms < now_ms - BEHIND_MS)
+        connection->late_ms = now_ms - BEHIND_MS;
+    connection->late_ms += (int64_t)bytes * 1000 / connections->limits.pace;
+    if (connection->late_ms > now_ms + AHEAD_MS)
+        connection->late_ms = now_ms + AHEAD_MS;
+    pthread_mutex_unlock(&connections->lock);
+}
+
+/* ---------------------------------------------------------------- the phases, and the end */
 
 void connections_remove(struct connections *connections, struct connection *connection)
 {

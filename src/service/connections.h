@@ -5,9 +5,21 @@
  * Each has a deadline for what it is waited for (its phase): a client that sends or reads a byte now and then
  * is cut off at it, so that nobody can keep a connection for ever. The time between two bytes is bounded by
  * those who read (libmicrohttpd, which knows no other limit; smtp_server.c). Above `max_open` connections,
- * each new one has another cut off that waits for a request: one of which no request was accepted yet, before
- * the others; among these the one that waited longest. A request is accepted when its head was checked and
- * its key is in force.
+ * each new one has another cut off. Which one:
+ * - one that waits for a request: those of which no request was accepted yet, before the others; among these
+ *   the one that waited longest. A request is accepted when its head was checked and its key is in force;
+ * - where there is a least pace: one that is busy, the slowest first;
+ * - where there is a least pace: one that is in time and still sends, if its peer has more connections than
+ *   the new one's.
+ * With a least pace, the first two are those below it, and a connection whose request is carried out is left
+ * alone.
+ *
+ * Nobody makes room for a peer that has more connections, so that each gets a share of the places. A peer is
+ * an IPv4 address or an IPv6 network (/64). Many programs share the addresses 127.0.0.1 and ::1 and a Unix
+ * socket: there each connection counts as a peer of its own.
+ *
+ * The pace counts the bytes of requests that were accepted, and all time since the connection began or its
+ * last request was carried out; the first two seconds are free.
  */
 #ifndef INBOXFS_SERVICE_CONNECTIONS_H
 #define INBOXFS_SERVICE_CONNECTIONS_H
@@ -26,11 +38,14 @@ enum connection_phase {
     CONNECTION_IDLE,      /* its next request, or the rest of one that was not accepted, or not yet */
     CONNECTION_RECEIVING, /* the rest of a request that was accepted */
     CONNECTION_SENDING,   /* that the answer is taken */
+    CONNECTION_WORKING,   /* nothing: its request is carried out */
+    CONNECTION_PHASES,
 };
 
 struct connections_limits {
     size_t max_open;
-    int64_t phases_ms[CONNECTION_SENDING + 1]; /* how long each phase may take */
+    int64_t phases_ms[CONNECTION_PHASES]; /* how long each phase may take */
+    int64_t pace;                         /* the least, in bytes a second; 0: none is asked for */
 };
 
 /* Starts the thread that cuts off. `clock` is borrowed. 0 or -errno. */
@@ -40,13 +55,20 @@ int connections_new(struct clock *clock, const struct connections_limits *limits
 /* All connections must be removed. NULL-safe. */
 void connections_free(struct connections *connections);
 
-/* `socket_fd` is borrowed until the removal. NULL without memory. */
+/* `socket_fd` is borrowed until the removal. NULL without memory, and with a least pace where no other
+ * connection has to make room now. */
 struct connection *connections_add(struct connections *connections, int socket_fd);
 void connections_remove(struct connections *connections, struct connection *connection);
 
 /* Sets the phase, and with it the time limit. A connection that is not idle is busy. */
 void connections_enter(struct connections *connections, struct connection *connection,
                        enum connection_phase phase);
+
+/* Whether one that was not added may wait for a place: its peer has none yet. */
+bool connections_may_wait(struct connections *connections, int socket_fd);
+
+/* Reports that so many bytes of a request came. */
+void connections_progress(struct connections *connections, struct connection *connection, size_t bytes);
 
 /* From now on connections are to end with their answer. Waits until none is busy, at most `timeout_ms`. */
 void connections_drain(struct connections *connections, int64_t timeout_ms);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One thread accepts, a pool has a thread for each connection. A connection's phases (connections.h) are: its
- * next command; a message's text; and what it takes to store a message, and to answer.
+ * next command; a message's text; the storing of a message; and the answer.
  */
 #include "service/smtp_server.h"
 
@@ -21,7 +21,9 @@
 #include "service/listener.h"
 
 enum {
-    CONNECTIONS_SPARE = 32,       /* taken while others make room; beyond, they are sent away */
+    CONNECTIONS_SPARE = 32,       /* for those that make room, until they are gone */
+    PACE = 5000,                  /* bytes a second, of a client that others wait for */
+    PLACE_MS = 50,                /* between two looks for a place */
     COMMAND_SPARE_MS = 30 * 1000, /* a command that drips in gets that much longer than silence */
     MESSAGE_MS = 1800 * 1000,
     ANSWER_MS = 600 * 1000,
@@ -75,7 +77,7 @@ static int deliver(void *context, const struct delivery *delivery)
 {
     const struct smtp_client *client = context;
     size_t unknown = 0;
-    connections_enter(client->server->connections, client->connection, CONNECTION_SENDING);
+    connections_enter(client->server->connections, client->connection, CONNECTION_WORKING);
     int error = delivery_receive(client->server->config.database, delivery, &unknown);
     if (error != 0)
         log_error("a message that came in could not be kept: %s", strerrordesc_np(-error));
@@ -146,6 +148,7 @@ static void converse(struct smtp_client *client, struct smtp_session *session)
     size_t len;
     bool goes_on = send_answers(client, session);
     while (goes_on && (len = receive(client, bytes)) > 0) {
+        connections_progress(client->server->connections, client->connection, len);
         smtp_session_receive(session, bytes, len);
         goes_on = client->answers.len == 0 || send_answers(client, session);
     }
@@ -155,8 +158,7 @@ static void converse(struct smtp_client *client, struct smtp_session *session)
 static void client_free(struct smtp_client *client)
 {
     struct smtp_server *server = client->server;
-    if (client->connection != NULL)
-        connections_remove(server->connections, client->connection);
+    connections_remove(server->connections, client->connection);
     close(client->fd);
     strbuf_release(&client->answers);
     free(client);
@@ -185,21 +187,35 @@ static void send_away(int fd)
     close(fd);
 }
 
+/* Who waits for a place has all that come later wait behind it, in the queue of the socket. NULL: it is to be
+ * sent away. */
+static struct connection *find_place(struct smtp_server *server, int fd)
+{
+    struct connection *connection = NULL;
+    while (!atomic_load(&server->is_ending)) {
+        if (atomic_load(&server->clients) < server->config.connections_max + CONNECTIONS_SPARE)
+            connection = connections_add(server->connections, fd);
+        if (connection != NULL || !connections_may_wait(server->connections, fd))
+            break;
+        poll(NULL, 0, PLACE_MS);
+    }
+    return connection;
+}
+
 /* Owns the socket. */
 static void welcome(struct smtp_server *server, int fd)
 {
     struct smtp_client *client = calloc(1, sizeof(*client));
-    if (client == NULL ||
-        atomic_load(&server->clients) >= server->config.connections_max + CONNECTIONS_SPARE) {
+    struct connection *connection = client != NULL ? find_place(server, fd) : NULL;
+    if (connection == NULL) {
         free(client);
         send_away(fd);
         return;
     }
     atomic_fetch_add(&server->clients, 1);
-    *client = (struct smtp_client){.job.run = serve, .server = server, .fd = fd};
+    *client = (struct smtp_client){.job.run = serve, .server = server, .connection = connection, .fd = fd};
     client->answers = STRBUF_INIT(ANSWERS_MAX_BYTES);
-    client->connection = connections_add(server->connections, fd);
-    if (client->connection == NULL || worker_pool_submit(server->pool, &client->job) != 0)
+    if (worker_pool_submit(server->pool, &client->job) != 0)
         client_free(client);
 }
 
@@ -253,7 +269,9 @@ int smtp_server_start(const struct smtp_server_config *config, struct smtp_serve
         .max_open = config->connections_max,
         .phases_ms = {[CONNECTION_IDLE] = config->idle_ms + COMMAND_SPARE_MS,
                       [CONNECTION_RECEIVING] = MESSAGE_MS,
-                      [CONNECTION_SENDING] = ANSWER_MS},
+                      [CONNECTION_SENDING] = ANSWER_MS,
+                      [CONNECTION_WORKING] = ANSWER_MS},
+        .pace = PACE,
     };
     int error = listener_open(config->listen, &server->listen_fd, &server->address);
     if (error == 0)

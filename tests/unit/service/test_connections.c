@@ -2,6 +2,7 @@
 /*
  * Who takes too long is cut off; who is in time is not.
  */
+#include <arpa/inet.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -144,12 +145,129 @@ static void strangers_make_room_first(void **state)
     }
 }
 
+/* ---------------------------------------------------------------- with a least pace */
+
+static const struct connections_limits paced = {
+    .max_open = 3,
+    .phases_ms = {60000, 60000, 60000, 60000},
+    .pace = 1000,
+};
+
+static void receive(struct pair *pair, struct connections *connections)
+{
+    pair_add(pair, connections);
+    assert_non_null(pair->connection);
+    connections_enter(connections, pair->connection, CONNECTION_RECEIVING);
+}
+
+static void the_slowest_makes_room_first(void **state)
+{
+    (void)state;
+    struct fake_clock fake;
+    fake_clock_init(&fake, 0);
+    struct connections *connections = NULL;
+    assert_int_equal(0, connections_new(&fake.clock, &paced, &connections));
+    struct pair dripping, steady, working, refused, first, second;
+    receive(&steady, connections);
+    receive(&dripping, connections);
+    receive(&working, connections);
+    connections_enter(connections, working.connection, CONNECTION_WORKING);
+    pair_add(&refused, connections); /* nobody was slow yet */
+    assert_null(refused.connection);
+    for (size_t i = 0; i < 30; i++) {
+        fake_clock_await_waiters(&fake, 1);
+        fake_clock_advance(&fake, 1000);
+        connections_progress(connections, dripping.connection, 900);
+        connections_progress(connections, steady.connection, 1000);
+    }
+    pair_add(&first, connections);
+    assert_true(is_cut_off(dripping.ends[1], 0));
+    assert_false(is_cut_off(steady.ends[1], 0));
+    connections_enter(connections, first.connection, CONNECTION_WORKING);
+    fake_clock_await_waiters(&fake, 1);
+    fake_clock_advance(&fake, 2000);
+    pair_add(&second, connections);
+    assert_true(is_cut_off(steady.ends[1], 0));
+    assert_false(is_cut_off(working.ends[1], 0));
+    struct pair *const all[] = {&dripping, &steady, &working, &first, &second};
+    for (size_t i = 0; i < ARRAY_LEN(all); i++)
+        pair_release(all[i], connections);
+    close(refused.ends[0]);
+    close(refused.ends[1]);
+    connections_free(connections);
+    fake_clock_release(&fake);
+}
+
+/* A connection from an address of this machine. */
+static void pair_add_from(struct pair *pair, struct connections *connections, const char *from)
+{
+    struct sockaddr_in server = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in client = {.sin_family = AF_INET};
+    socklen_t len = sizeof(server);
+    assert_int_equal(1, inet_pton(AF_INET, from, &client.sin_addr));
+    int listening = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(0, bind(listening, (struct sockaddr *)&server, sizeof(server)));
+    assert_int_equal(0, listen(listening, 1));
+    assert_int_equal(0, getsockname(listening, (struct sockaddr *)&server, &len));
+    pair->ends[1] = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(0, bind(pair->ends[1], (struct sockaddr *)&client, sizeof(client)));
+    assert_int_equal(0, connect(pair->ends[1], (struct sockaddr *)&server, sizeof(server)));
+    pair->ends[0] = accept(listening, NULL, NULL);
+    close(listening);
+    pair->connection = connections_add(connections, pair->ends[0]);
+    if (pair->connection != NULL)
+        connections_enter(connections, pair->connection, CONNECTION_RECEIVING);
+}
+
+/* Three connections that are quick, and then one more: the last digits of their peers' addresses. At
+ * 127.0.0.1 nobody knows who shares it. */
+static const struct {
+    const char *before;
+    char next;
+    size_t leaves; /* 3: the new one is refused */
+} shares[] = {
+    {"222", '3', 0}, {"232", '3', 3}, {"223", '2', 3}, {"322", '4', 1},
+    {"111", '1', 3}, {"111", '2', 3}, {"122", '1', 1}, {"234", '5', 3},
+};
+
+static void a_peer_with_many_connections_makes_room(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(shares); i++) {
+        struct fake_clock fake;
+        fake_clock_init(&fake, 0);
+        struct connections *connections = NULL;
+        assert_int_equal(0, connections_new(&fake.clock, &paced, &connections));
+        struct pair pairs[4];
+        for (size_t at = 0; at < 4; at++) {
+            char from[] = "127.0.0.x";
+            from[8] = at < 3 ? shares[i].before[at] : shares[i].next;
+            pair_add_from(&pairs[at], connections, from);
+            fake_clock_await_waiters(&fake, 1);
+            fake_clock_advance(&fake, 1);
+        }
+        for (size_t at = 0; at < 3; at++)
+            assert_int_equal(at == shares[i].leaves, is_cut_off(pairs[at].ends[1], 0));
+        assert_int_equal(shares[i].leaves == 3, pairs[3].connection == NULL);
+        for (size_t at = 0; at < 4; at++) {
+            if (pairs[at].connection != NULL)
+                connections_remove(connections, pairs[at].connection);
+            close(pairs[at].ends[0]);
+            close(pairs[at].ends[1]);
+        }
+        connections_free(connections);
+        fake_clock_release(&fake);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_is_late_is_cut_off),
         cmocka_unit_test(strangers_make_room_first),
         cmocka_unit_test(draining_waits_for_the_busy_alone),
+        cmocka_unit_test(the_slowest_makes_room_first),
+        cmocka_unit_test(a_peer_with_many_connections_makes_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -164,25 +164,27 @@ static void of_too_many_the_oldest_idle_one_goes(void **state)
     world_close(&world);
 }
 
-static void where_all_are_busy_a_new_one_is_sent_away(void **state)
+static void who_drips_makes_room(void **state)
 {
     (void)state;
     enum {
-        ALL = 2 + 32
+        ALL = 40 + 32
     };
     struct world world;
-    world_open(&world, 2, PATIENCE_MS);
-    int clients[ALL];
+    world_open(&world, 40, PATIENCE_MS);
+    int dripping[ALL];
     for (size_t i = 0; i < ALL; i++) {
-        clients[i] = dial(&world);
-        say(clients[i], BEGIN);
-        assert_true(hears(clients[i], "354"));
+        dripping[i] = dial(&world);
+        say(dripping[i], BEGIN "x");
     }
-    int surplus = dial(&world);
-    assert_true(hears(surplus, "421"));
-    close(surplus);
+    int fd = dial(&world);
+    assert_true(hears(fd, "220"));
+    say(fd, BEGIN ".\r\nQUIT\r\n");
+    assert_true(hears(fd, "221"));
+    close(fd);
     for (size_t i = 0; i < ALL; i++)
-        close(clients[i]);
+        close(dripping[i]);
+    assert_int_equal(1, count_emails(&world));
     world_close(&world);
 }
 
@@ -357,7 +359,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_says_nothing_is_told_so),
         cmocka_unit_test(of_too_many_the_oldest_idle_one_goes),
-        cmocka_unit_test(where_all_are_busy_a_new_one_is_sent_away),
+        cmocka_unit_test(who_drips_makes_room),
         cmocka_unit_test(a_message_under_way_comes_to_its_end),
         cmocka_unit_test(half_a_message_is_none),
         cmocka_unit_test(mail_makes_no_more_than_ten_thousand_inboxes),
