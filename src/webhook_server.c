@@ -20,6 +20,7 @@
 #include "mail/webhook.h"
 #include "service/connections.h"
 #include "service/listener.h"
+#include "service/request_head.h"
 #include "store/store.h"
 
 enum {
@@ -77,13 +78,17 @@ static bool post_begin(struct post *post, struct MHD_Connection *connection, con
     uint64_t body_bytes = length != NULL ? strtoull(length, NULL, 10) : 0;
     post->has_begun = true;
     post->body = STRBUF_INIT(WEBHOOK_BODY_MAX_BYTES);
-    if (body_bytes > WEBHOOK_BODY_MAX_BYTES)
+    struct request_head head;
+    request_head_read(connection, &head);
+    if (!head.has_one_end)
+        refuse(post, MHD_HTTP_BAD_REQUEST);
+    else if (body_bytes > WEBHOOK_BODY_MAX_BYTES)
         refuse(post, MHD_HTTP_CONTENT_TOO_LARGE);
     else if (strcmp(method, MHD_HTTP_METHOD_POST) != 0 ||
              header(connection, WEBHOOK_SIGNATURE_HEADER) == NULL)
         refuse(post, MHD_HTTP_UNAUTHORIZED);
-    return post->status != 0 &&
-           (header(connection, MHD_HTTP_HEADER_EXPECT) != NULL || body_bytes > RECEIVED_MAX_BYTES);
+    return post->status != 0 && (header(connection, MHD_HTTP_HEADER_EXPECT) != NULL ||
+                                 body_bytes > RECEIVED_MAX_BYTES || !head.has_one_end);
 }
 
 /* A piece of the body. False: more came than will be thrown away; the connection is to be cut. */

@@ -2,7 +2,8 @@
 /*
  * Takes the service's webhooks: a POST that is signed as it should be (mail/webhook.h) has its inbox looked
  * at in that moment, once for each body. Whatever else comes is answered with 401, a body that is too long
- * with 413, and without memory all with 503.
+ * with 413, a header that does not say in one way where the body ends with 400, and without memory all with
+ * 503.
  *
  * It stands where strangers can reach it, so all of it is bounded: a thread of its own that serves all
  * connections, their number, their bodies, and the time they may take (service/connections.h). Each carries

@@ -20,6 +20,7 @@
 #include "service/endpoints.h"
 #include "service/keys.h"
 #include "service/listener.h"
+#include "service/request_head.h"
 
 enum {
     CONNECTIONS_MAX = 128,
@@ -85,42 +86,8 @@ static const struct route routes[] = {
 
 /* ---------------------------------------------------------------- the head */
 
-/* Of two lengths a proxy before this service may have believed the other one (RFC 9112, section 6.3). A page
- * of a stranger's site can have its own name resolved to this machine, and then speaks to this service from
- * within a user's browser, but it cannot keep that name out of Host. */
-
-struct head {
-    unsigned int lengths, encodings, hosts;
-    bool has_bad_name;
-};
-
-/* RFC 9110, section 5.6.2. A blank before the colon makes it another name to this service than to others. */
-static bool is_token(const char *name)
-{
-    static const char allowed[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~";
-    return name[0] != '\0' && name[strspn(name, allowed)] == '\0';
-}
-
-static enum MHD_Result read_header(void *context, enum MHD_ValueKind kind, const char *name,
-                                   const char *value)
-{
-    (void)kind, (void)value;
-    struct head *head = context;
-    head->lengths += strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0;
-    head->encodings += strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0;
-    head->hosts += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;
-    if (!is_token(name))
-        head->has_bad_name = true;
-    return MHD_YES;
-}
-
-/* Whether the body comes in an encoding that has no end. */
-static bool is_endless(const struct request *request)
-{
-    const char *encoding = request_header(request, MHD_HTTP_HEADER_TRANSFER_ENCODING);
-    return encoding != NULL && strcasecmp(encoding, "chunked") != 0;
-}
+/* A page of a stranger's site can have its own name resolved to this machine, and then speaks to this service
+ * from within a user's browser, but it cannot keep that name out of Host. */
 
 /* The host without its port; false where it has no such form. */
 static bool read_host(const char *value, char ret_host[HOST_MAX_BYTES + 1])
@@ -182,17 +149,15 @@ static void check_host(const struct request *request, const char *version, unsig
 
 /* Sets the reply (400, 421) where the head cannot be believed. False: nobody can tell where the next request
  * begins, so that the connection is to end with this one. */
-static bool check_head(const struct request *request, const char *version, struct reply *reply)
+static bool check_head(const struct request *request, const struct request_head *head, const char *version,
+                       struct reply *reply)
 {
-    struct head head = {0};
-    MHD_get_connection_values(request->connection, MHD_HEADER_KIND, read_header, &head);
-    bool has_one_end = head.lengths + head.encodings <= 1 && !head.has_bad_name && !is_endless(request);
-    if (has_one_end)
-        check_host(request, version, head.hosts, reply);
+    if (head->has_one_end)
+        check_host(request, version, head->hosts, reply);
     else
         reply_error(reply, MHD_HTTP_BAD_REQUEST,
                     "The header does not say in one way where the request ends.");
-    return has_one_end;
+    return head->has_one_end;
 }
 
 /* ---------------------------------------------------------------- the route of a request */
@@ -384,7 +349,9 @@ static bool exchange_begin(struct exchange *exchange, struct MHD_Connection *con
     if (request->connection != NULL)
         return false;
     request->connection = connection;
-    exchange->is_last = !check_head(request, version, &exchange->reply);
+    struct request_head head;
+    request_head_read(connection, &head);
+    exchange->is_last = !check_head(request, &head, version, &exchange->reply);
     if (exchange->reply.status == 0)
         authenticate(exchange);
     if (exchange->reply.status == 0)
@@ -394,7 +361,7 @@ static bool exchange_begin(struct exchange *exchange, struct MHD_Connection *con
 
     /* A client that asks before it sends gets its answer before; so does one that announces too much. */
     bool asks_first = request_header(request, MHD_HTTP_HEADER_EXPECT) != NULL;
-    bool is_too_much = declared_length(request) > DISCARD_MAX_BYTES || is_endless(request);
+    bool is_too_much = declared_length(request) > DISCARD_MAX_BYTES || head.is_endless;
     exchange->is_settled = exchange->reply.status != 0 && (asks_first || is_too_much);
     return true;
 }
