@@ -34,6 +34,7 @@
 #include "network_watch.h"
 #include "options.h"
 #include "outbox/outbox.h"
+#include "outbox/writer_fate.h"
 #include "progress.h"
 #include "state_dir.h"
 #include "status_command.h"
@@ -396,6 +397,8 @@ static int open_layers(struct daemon *daemon)
         (error = open_outbox(daemon)) != 0)
         return error;
     tree_attach(daemon->tree, daemon->store, daemon->outbox);
+    if (writer_fate_unseen() != NULL)
+        log_warning("%s", writer_fate_unseen());
     return 0;
 }
 

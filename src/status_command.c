@@ -118,6 +118,8 @@ static void show_outbox(const json_t *status, time_t now)
         wait[0] != '\0' ? ", next attempt in " : "", wait);
     if (text_of(queue, "error")[0] != '\0')
         say("", "%s", text_of(queue, "error"));
+    if (text_of(queue, "unseen_writers")[0] != '\0')
+        say("", "%s", text_of(queue, "unseen_writers"));
     say("sent", "%" PRId64 ", and %" PRId64 " in failed/", number_of(queue, "sent"),
         number_of(queue, "failed"));
     if (json_is_integer(limit))

@@ -12,7 +12,7 @@ const char *event_kind_name(enum event_kind kind)
     static const char *const names[] = {
         [EVENT_MAIL] = "mail",       [EVENT_SENT] = "sent",         [EVENT_FAILED] = "failed",
         [EVENT_REFUSED] = "refused", [EVENT_UPLOADED] = "uploaded", [EVENT_INBOX] = "inbox",
-        [EVENT_OFFLINE] = "offline", [EVENT_ONLINE] = "online",
+        [EVENT_UNSEEN] = "unseen",   [EVENT_OFFLINE] = "offline",   [EVENT_ONLINE] = "online",
     };
     return names[kind];
 }

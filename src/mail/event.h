@@ -18,6 +18,7 @@ enum event_kind {
                        of an email, or the text of an answer, was not taken */
     EVENT_UPLOADED, /* a file reached the attachment pool */
     EVENT_INBOX,    /* an inbox appeared, changed, or could not be changed */
+    EVENT_UNSEEN,   /* a file was handed in, and how the program ended that wrote it is not known */
     EVENT_OFFLINE,  /* the service stopped answering, or refuses the key */
     EVENT_ONLINE,   /* it answers again */
 };

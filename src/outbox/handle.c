@@ -182,6 +182,7 @@ static void reset_writing_locked(struct item *item)
 {
     item->interruption[0] = '\0';
     item->last_end = NULL;
+    item->is_unseen = false;
 }
 
 static int begin_claimed(struct outbox *outbox, struct item *item)
@@ -285,10 +286,11 @@ static const char *words_for_end(enum writer_fate fate, bool has_written)
 static void writer_judge(struct outbox *outbox, struct item *item, pid_t pid)
 {
     enum writer_fate fate = writer_fate_read(pid);
-    bool is_well = fate == WRITER_LIVES || fate == WRITER_SUCCEEDED;
+    bool is_well = fate == WRITER_LIVES || fate == WRITER_UNSEEN || fate == WRITER_SUCCEEDED;
     pid_t process = is_well ? 0 : writer_process(pid);
     pthread_mutex_lock(&outbox->lock);
     if (item->state == ITEM_WRITING) {
+        item->is_unseen = item->is_unseen || fate == WRITER_UNSEEN;
         bool has_written = item_was_written_by(item, process);
         item->last_end = is_well ? NULL : words_for_end(fate, has_written);
         /* An exit status counts for the process that wrote: where Ctrl-C ends a program that inherited the
@@ -333,6 +335,21 @@ static void give_time_to_rename(struct outbox *outbox, struct item *item)
     pthread_mutex_unlock(&outbox->lock);
 }
 
+/* It is handed in all the same: else nothing could be written from another container than the daemon's. */
+static void tell_of_unseen_end(struct outbox *outbox, const struct item *item)
+{
+    pthread_mutex_lock(&outbox->lock);
+    bool is_unseen = item->is_unseen && item_folder(item) != OUTBOX_FOLDER_NONE;
+    enum outbox_folder folder = item_folder(item);
+    _cleanup_free_ char *name = is_unseen ? strdup(item->envelope.name) : NULL;
+    pthread_mutex_unlock(&outbox->lock);
+    if (name != NULL)
+        outbox_notify(outbox, EVENT_UNSEEN, folder, name, NULL,
+                      "handed in, but how the program that wrote it ended is not seen (it is in another pid "
+                      "namespace, or hidden in /proc): if it may have failed, rm this while it waits; to be "
+                      "sure, write to drafts/ and mv");
+}
+
 /* The last release: hands in what was written, puts it on hold, or moves it into failed/. The item is
  * claimed and in ITEM_WRITING. Waits for the disk. */
 static void writer_finish(struct outbox *outbox, struct item *item)
@@ -351,10 +368,12 @@ static void writer_finish(struct outbox *outbox, struct item *item)
         settle_interrupted(outbox, item, item->interruption);
     } else {
         error = error != 0 ? error : try_hand_in(outbox, item, &reason);
-        if (error == 0)
+        if (error == 0) {
+            tell_of_unseen_end(outbox, item);
             give_time_to_rename(outbox, item);
-        else
+        } else {
             settle_into_failed(outbox, item, ITEM_FAILED, 0, reason != NULL ? reason : strerror(-error));
+        }
     }
     pthread_mutex_lock(&outbox->lock);
     if (item->state != ITEM_WRITING) /* else there was no memory to record what became of it */

@@ -119,6 +119,7 @@ struct item {
     unsigned int writers;   /* open handles that may write; the same for as long as a claim for the disk */
     char interruption[160]; /* why what was written must not go out; "": no reason. It takes no memory that
                                could lack */
+    bool is_unseen;         /* how a program ended that had it open is not known */
     const char *last_end;   /* why it must not go out unless somebody else closes it, too; NULL: no reason */
     pid_t opener; /* the task that opened it for writing, or process that moved it, last; -1: none */
     pid_t wrote[ITEM_WRITERS_MAX];

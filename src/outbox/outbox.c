@@ -283,7 +283,7 @@ int outbox_wait_for_work(struct outbox *outbox, struct cancel *cancel)
 
 void outbox_get_status(struct outbox *outbox, struct outbox_status *ret)
 {
-    *ret = (struct outbox_status){.daily_limit = outbox->config.daily_limit};
+    *ret = (struct outbox_status){.daily_limit = outbox->config.daily_limit, .unseen = writer_fate_unseen()};
     pthread_mutex_lock(&outbox->lock);
     ret->sent_today = quota_get_count(&outbox->quota, outbox_realtime_ms(outbox));
     ret->queued = outbox->queue.messages;

@@ -234,6 +234,7 @@ struct outbox_status {
     int64_t daily_limit;     /* -1: none */
     int64_t next_attempt_ms; /* realtime; 0: nothing waits for a time */
     bool is_paused;          /* the queue waits for the key or the service */
+    const char *unseen;      /* words: of some writers it is not known how they end (static); NULL: of none */
     char error[256];         /* words of the last failure to reach the service, "" after a success */
 };
 void outbox_get_status(struct outbox *outbox, struct outbox_status *ret);

@@ -25,6 +25,8 @@ enum {
     CAPABILITY_PTRACE = 19,
 };
 
+#define FIRST_PID_NAMESPACE 0xEFFFFFFC
+
 /* Reads /proc/<pid>/<name>; false when it cannot be. */
 static bool read_proc(pid_t pid, const char *name, char *ret_text, size_t size)
 {
@@ -99,13 +101,39 @@ static bool has_memory(pid_t pid)
     return read_proc(pid, "statm", text, sizeof(text)) && strtoull(text, NULL, 10) != 0;
 }
 
+/* Not where /proc was mounted for another pid namespace: the numbers in it are other processes'. */
+static bool is_proc_ours(void)
+{
+    char text[32];
+    ssize_t len = readlink("/proc/self", text, sizeof(text) - 1);
+    text[len > 0 ? len : 0] = '\0';
+    return strtol(text, NULL, 10) == getpid();
+}
+
+const char *writer_fate_unseen(void)
+{
+    struct stat status;
+    if (!is_proc_ours())
+        return "/proc is not of this program's pid namespace: how programs end that write into outbox/ "
+               "is not seen. Write to drafts/ and mv";
+    /* The first pid namespace has a fixed number (PROC_PID_INIT_INO of the kernel). */
+    if (stat("/proc/self/ns/pid", &status) == 0 && status.st_ino != FIRST_PID_NAMESPACE)
+        return "in a pid namespace of its own (a container): how programs outside it end that write into "
+               "outbox/ is not seen. There, write to drafts/ and mv";
+    return NULL;
+}
+
 /* execve(2) closes files while it holds a lock that some kernels take to read the stat file. The program
  * waits for our answer then, so to read that file would wait for ever; statm takes no such lock. */
 enum writer_fate writer_fate_read(pid_t pid)
 {
     char text[2048];
-    if (pid <= 0 || has_memory(pid) || !read_proc(pid, "stat", text, sizeof(text)))
+    if (pid <= 0 || !is_proc_ours())
+        return WRITER_UNSEEN;
+    if (has_memory(pid))
         return WRITER_LIVES;
+    if (!read_proc(pid, "stat", text, sizeof(text)))
+        return WRITER_UNSEEN;
     return writer_fate_parse(text, is_own_task(pid) || has_ptrace_capability());
 }
 

@@ -11,7 +11,8 @@
 #include <sys/types.h>
 
 enum writer_fate {
-    WRITER_LIVES,     /* closes by itself, or cannot be seen (no such task, another pid namespace) */
+    WRITER_LIVES,     /* closes by itself */
+    WRITER_UNSEEN,    /* whether it does is not known: no such task in /proc, another pid namespace */
     WRITER_SUCCEEDED, /* exits with status 0 */
     WRITER_EXITED,    /* exits with another status, or is cut off by SIGPIPE, as `yes` in `yes | head` */
     WRITER_KILLED,    /* dies of another signal */
@@ -20,6 +21,10 @@ enum writer_fate {
 
 /* Of the task `pid` (a process or a thread; 0: unknown). */
 enum writer_fate writer_fate_read(pid_t pid);
+
+/* Words for a user where there may be writers of that kind, since this program is in a pid namespace of its
+ * own, or /proc is another one's; else NULL. Static. */
+const char *writer_fate_unseen(void);
 
 /* From the text of a stat file. `may_look`: the exit code in it is real. */
 enum writer_fate writer_fate_parse(const char *stat, bool may_look);

@@ -166,6 +166,7 @@ static void write_outbox(struct json_writer *writer, const struct tree *tree)
     json_member_integer(writer, "sent", (int64_t)status.sent);
     json_member_integer(writer, "failed", (int64_t)status.failed);
     json_member_date(writer, "next_attempt", status.next_attempt_ms);
+    json_member_string(writer, "unseen_writers", status.unseen);
     write_error(writer, status.error);
     json_end_object(writer);
 

@@ -284,3 +284,46 @@ with open(sys.argv[1], sys.argv[2]) as file:
   wait_sent again
   [ "$wrote" -ne 0 ]
 }
+
+# ---------------------------------------------------------------- other pid namespaces
+
+# Runs in the mount namespace of the daemon that is being started, and in this test's pid namespace.
+beside() { # COMMAND...
+  nsenter --mount --target "$(pgrep -P "$MOUNT_PID" | head -n 1)" "$@"
+}
+
+@test "a writer of another pid namespace, whose end is not seen: the start, status and an event say so, and mv is sure" {
+  [ "$(id -u)" = 0 ] || skip "only root can have a pid namespace"
+  stop_mount
+  unshare --pid --fork --kill-child --mount-proc "$INBOXFS" -f --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT" \
+    >>"$MOUNT_LOG" 2>&1 3>&- {PAUSE}>&- &
+  MOUNT_PID=$!
+  wait_until 30 beside test -e "$MOUNT/status.json"
+  contains "$(<"$MOUNT_LOG")" "in a pid namespace of its own"
+  message "$BOB" "half" >"$DIR/half"
+  message "$BOB" "moved" | beside tee "$MOUNT/drafts/moved" >/dev/null
+  beside mv "$MOUNT/drafts/moved" "$MOUNT/outbox/"
+  # shellcheck disable=SC2016 # for the inner shell
+  beside bash -c 'exec >"$1"; cat "$2"; kill -KILL $$' - "$MOUNT/outbox/half" "$DIR/half" || true
+  wait_until 20 beside grep -q '"event":"unseen","path":"outbox/half"' "$MOUNT/events.jsonl"
+  run ! beside grep '"unseen".*moved' "$MOUNT/events.jsonl"
+  beside cat "$MOUNT/status.json" >"$DIR/status"
+  holds "$DIR/status" '.queue.unseen_writers | startswith("in a pid namespace of its own")'
+  contains "$(beside "$INBOXFS" status "$MOUNT")" "in a pid namespace of its own"
+  kill -TERM "$(pgrep -P "$MOUNT_PID" | head -n 1)"
+  wait_until 20 process_is_gone "$MOUNT_PID"
+  wait "$MOUNT_PID" || true
+  MOUNT_PID=
+}
+
+@test "the /proc of another pid namespace is not taken for the daemon's own" {
+  [ "$(id -u)" = 0 ] || skip "only root can have a pid namespace"
+  stop_mount
+  unshare --pid --fork --kill-child "$INBOXFS" -f --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT" \
+    >>"$MOUNT_LOG" 2>&1 3>&- {PAUSE}>&- &
+  MOUNT_PID=$!
+  wait_until 30 mount_answers
+  contains "$(<"$MOUNT_LOG")" "/proc is not of this program's pid namespace"
+  message "$BOB" "whole" >"$MOUNT/outbox/whole"
+  wait_until 20 has_event '.event == "unseen" and .path == "outbox/whole"'
+}

@@ -47,7 +47,7 @@ static void kinds_have_the_names_of_the_contract(void **state)
     } cases[] = {
         {EVENT_MAIL, "mail"},       {EVENT_SENT, "sent"},         {EVENT_FAILED, "failed"},
         {EVENT_REFUSED, "refused"}, {EVENT_UPLOADED, "uploaded"}, {EVENT_INBOX, "inbox"},
-        {EVENT_OFFLINE, "offline"}, {EVENT_ONLINE, "online"},
+        {EVENT_UNSEEN, "unseen"},   {EVENT_OFFLINE, "offline"},   {EVENT_ONLINE, "online"},
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)

@@ -88,8 +88,8 @@ static void real_children_are_seen(void **state)
     assert_int_equal(fate_of_child(0, SIGKILL), WRITER_KILLED);
     assert_int_equal(fate_of_child(0, SIGTERM), WRITER_KILLED);
     assert_int_equal(writer_fate_read(getpid()), WRITER_LIVES);
-    assert_int_equal(writer_fate_read(0), WRITER_LIVES);
-    assert_int_equal(writer_fate_read(-1), WRITER_LIVES);
+    assert_int_equal(writer_fate_read(0), WRITER_UNSEEN);
+    assert_int_equal(writer_fate_read(-1), WRITER_UNSEEN);
 }
 
 static void *find_own_process(void *argument)
