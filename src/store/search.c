@@ -553,8 +553,9 @@ static bool choose_terms(struct search *search)
     for (size_t i = 0; i < search->query->len; i++)
         if (search->query->terms[i].kind == SEARCH_WORD)
             terms[len++] = &search->query->terms[i];
-    qsort(terms, len, sizeof(terms[0]), compare_lengths);
-    memcpy(search->asked, terms, (len < SERVICE_TERMS_MAX ? len : SERVICE_TERMS_MAX) * sizeof(terms[0]));
+    qsort(terms, len, sizeof(struct search_term *), compare_lengths);
+    memcpy(search->asked, terms,
+           (len < SERVICE_TERMS_MAX ? len : SERVICE_TERMS_MAX) * sizeof(struct search_term *));
     return len > 0;
 }
 
