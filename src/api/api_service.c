@@ -527,13 +527,15 @@ static void judge_missing(struct service_result *ret)
         ret->error = ENOENT;
 }
 
-/* That an email is not found is no evidence by itself, since it may be gone. */
+/* An answer that was hung up on for its length shows that there are some. That an email is not found is no
+ * evidence by itself, since it may be gone. */
 static void judge_content_absence(struct api_service *api, enum optional_endpoint endpoint,
                                   const struct content_query *query, bool is_no_content,
                                   struct service_result *ret)
 {
     int status = ret->http_status;
-    if (ret->outcome == SERVICE_OK) {
+    bool is_too_long = ret->error == EFBIG && status >= 200 && status < 300;
+    if (ret->outcome == SERVICE_OK || (is_too_long && !is_no_content)) {
         server_profile_note_authenticated(&api->profile);
         server_profile_note(&api->profile, endpoint, true);
         return;
@@ -570,6 +572,14 @@ static bool read_content(const struct strbuf *body, const struct content_query *
     return error == -EBADMSG;
 }
 
+/* Returns true if what came of an answer that was hung up on for its length can be no content. */
+static bool is_long_rubbish(const struct http_response *response, const struct strbuf *body)
+{
+    const char *text = strbuf_str(body);
+    text += strspn(text, " \t\r\n");
+    return response->is_html || (*text != '{' && *text != '\0');
+}
+
 static void get_content(struct mail_service *service, const struct content_query *query,
                         struct cancel *cancel, struct email_content *ret_content, struct service_result *ret)
 {
@@ -597,7 +607,9 @@ static void get_content(struct mail_service *service, const struct content_query
         request.max_body_bytes = query->max_bytes;
     api_perform(api, &request, &body, &response, ret);
     judge_length(&response, ret);
-    bool is_no_content = ret->outcome == SERVICE_OK && read_content(&body, query, &content, ret);
+    bool is_no_content = ret->outcome == SERVICE_OK
+                             ? read_content(&body, query, &content, ret)
+                             : ret->error == EFBIG && is_long_rubbish(&response, &body);
     judge_missing(ret);
     judge_content_absence(api, ENDPOINT_CONTENT, query, is_no_content, ret);
     if (ret->outcome == SERVICE_OK)
@@ -674,7 +686,7 @@ static void get_raw(struct mail_service *service, const struct content_query *qu
         return;
     bool is_page = false;
     get_bytes(api, path.data, target, cancel, ret_len, &is_page, ret);
-    bool is_no_message = ret->outcome == SERVICE_OK && is_page;
+    bool is_no_message = is_page && (ret->outcome == SERVICE_OK || ret->error == EFBIG);
     if (is_no_message)
         outcome_set(ret, SERVICE_RETRY, EIO, "the service answered with a web page");
     judge_content_absence(api, ENDPOINT_RAW, query, is_no_message, ret);

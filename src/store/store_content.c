@@ -39,6 +39,8 @@ enum {
     ATTEMPTS_MAX = 3,         /* where the service says "later" */
     LATER_MS = 500,           /* unless it says when, */
     LATER_MAX_MS = 10 * 1000, /* and if that is not too far away */
+    TOO_LONG_MAX = 64,        /* emails' parts that were longer than allowed, and are not asked for again, */
+    TOO_LONG_MS = 60 * 60 * 1000, /* for this long */
 
     AHEAD_AT_ONCE = 50,                /* emails being fetched ahead; so they hold 100 MB of text at most, */
     AHEAD_MAX_BYTES = 2 * 1024 * 1024, /* each this much of JSON, and ahead_file_max_bytes() on the disk */
@@ -53,6 +55,13 @@ enum {
     PROBE_EMAILS_MAX = 4,
     PROBES_SPARED_MAX = 20,
     PROBE_TIMEOUT_MS = 120 * 1000,
+};
+
+/* A part that was longer than allowed. */
+struct too_long {
+    char name[CONTENT_NAME_SIZE]; /* of its file; "": none */
+    int64_t until_ms;             /* when it is asked for again */
+    bool is_ahead;                /* longer than is fetched ahead; a reader asks for it */
 };
 
 /* What of an email is wanted: bits 1 << enum content_part. */
@@ -96,6 +105,8 @@ struct contents {
     struct reading_run runs[RUNS_MAX];
     uint64_t run_uses;
     unsigned int ahead_queued; /* emails to be fetched ahead, and being fetched */
+    struct too_long too_long[TOO_LONG_MAX];
+    size_t too_long_next; /* the place that is taken next */
 };
 
 /* A part of an email that is wanted. */
@@ -115,7 +126,7 @@ struct content_transfer {
     struct contents *contents;
     char name[CONTENT_NAME_SIZE];
     struct content_request request; /* owns its texts */
-    bool is_ahead;                  /* of readers: within the bounds of AHEAD_MAX_BYTES */
+    bool is_ahead;                  /* of readers, or the probe's: within the bounds of AHEAD_MAX_BYTES */
     pthread_cond_t done;            /* of its own: hundreds of readers may wait for other things */
     unsigned int references;        /* protected by the lock, like all below: the job, and who waits */
     bool is_done;
@@ -257,6 +268,25 @@ static void unref_transfer_locked(struct content_transfer *transfer)
     free(transfer);
 }
 
+static void note_too_long_locked(struct contents *contents, const struct content_transfer *transfer)
+{
+    struct too_long *place = &contents->too_long[contents->too_long_next++ % TOO_LONG_MAX];
+    memcpy(place->name, transfer->name, sizeof(place->name));
+    place->until_ms = clock_monotonic_ms(contents->clock) + TOO_LONG_MS;
+    place->is_ahead = transfer->is_ahead;
+}
+
+static bool is_too_long_locked(const struct contents *contents, const char *name, bool is_ahead)
+{
+    int64_t now_ms = clock_monotonic_ms(contents->clock);
+    for (size_t i = 0; i < TOO_LONG_MAX; i++) {
+        const struct too_long *known = &contents->too_long[i];
+        if (now_ms < known->until_ms && (is_ahead || !known->is_ahead) && strcmp(known->name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void run_transfer(struct worker_job *job)
 {
     struct content_transfer *transfer = (struct content_transfer *)job;
@@ -267,6 +297,8 @@ static void run_transfer(struct worker_job *job)
     transfer->is_done = true;
     transfer->error = error;
     transfer->fd = fd;
+    if (error == -EFBIG)
+        note_too_long_locked(contents, transfer);
     map_remove(&contents->transfers, transfer->name);
     pthread_cond_broadcast(&transfer->done);
     unref_transfer_locked(transfer);
@@ -300,8 +332,9 @@ static struct content_transfer *new_transfer(struct contents *contents, const st
     return transfer;
 }
 
-/* The transfer that brings this, with a reference more; *ret_is_new: it has yet to start. */
-static int join_locked(struct contents *contents, const struct content_request *request,
+/* The transfer that brings this, with a reference more; *ret_is_new: it has yet to start, and keeps within
+ * the bounds of fetching ahead if `is_ahead`. */
+static int join_locked(struct contents *contents, const struct content_request *request, bool is_ahead,
                        struct content_transfer **ret_transfer, bool *ret_is_new)
 {
     char name[CONTENT_NAME_SIZE];
@@ -313,9 +346,12 @@ static int join_locked(struct contents *contents, const struct content_request *
     if (transfer == NULL) {
         if (contact_is_unreachable(&contents->store->contact))
             return -EHOSTUNREACH;
+        if (is_too_long_locked(contents, name, is_ahead))
+            return -EFBIG;
         transfer = new_transfer(contents, request, name);
         if (transfer == NULL)
             return -ENOMEM;
+        transfer->is_ahead = is_ahead;
         if (map_set(&contents->transfers, transfer->name, transfer) != 0) {
             unref_transfer_locked(transfer);
             return -ENOMEM;
@@ -365,7 +401,7 @@ static int fetch_once_locked(struct contents *contents, const struct content_req
     struct content_transfer *transfer = NULL;
     bool is_new;
     *ret_is_ahead = false;
-    int error = join_locked(contents, request, &transfer, &is_new);
+    int error = join_locked(contents, request, request->must_ask, &transfer, &is_new);
     if (error != 0)
         return error;
     if (is_new && (error = worker_pool_submit(contents->reader_pool, &transfer->job)) != 0) {
@@ -390,7 +426,7 @@ static int fetch(struct contents *contents, const struct content_request *reques
     pthread_mutex_lock(&contents->lock);
     do /* what is too big to be fetched ahead is not too big for a reader */
         error = fetch_once_locked(contents, request, until_ms, cancel, ret_fd, &is_ahead);
-    while (error == -EFBIG && is_ahead);
+    while (error == -EFBIG && is_ahead && !request->must_ask);
     pthread_mutex_unlock(&contents->lock);
     return error;
 }
@@ -406,9 +442,8 @@ static int fetch_ahead_of_readers(struct contents *contents, const struct conten
     pthread_mutex_lock(&contents->lock);
     int error = contact_is_busy(&contents->store->contact)
                     ? -EAGAIN
-                    : join_locked(contents, request, &transfer, &is_new);
+                    : join_locked(contents, request, true, &transfer, &is_new);
     if (error == 0 && is_new) {
-        transfer->is_ahead = true;
         pthread_mutex_unlock(&contents->lock);
         run_transfer(&transfer->job);
         pthread_mutex_lock(&contents->lock);
@@ -872,7 +907,8 @@ static struct service_capabilities get_capabilities(const struct contents *conte
     return capabilities;
 }
 
-/* Asks for one part of one email, whatever the cache has. */
+/* Asks for one part of one email, whatever the cache has. -EFBIG is an answer, too: a long one is not read to
+ * its end, for nobody wants it. */
 static int probe_part(struct contents *contents, const char *email_id, enum content_part part)
 {
     const struct content_request request = {
@@ -907,7 +943,7 @@ static void probe_some(struct contents *contents, bool must_ask)
         int error = probe_part(contents, id, CONTENT_PART_FOLDER);
         is_sure = get_capabilities(contents).content == CAPABILITY_ABSENT;
         is_missing = is_missing && error == -ENOENT;
-        if (error != 0)
+        if (error != 0 && error != -EFBIG)
             continue;
         error = probe_part(contents, id, CONTENT_PART_RAW);
         is_sure = error == 0 || get_capabilities(contents).raw != CAPABILITY_UNKNOWN;

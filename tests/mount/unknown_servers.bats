@@ -329,6 +329,19 @@ server.serve_forever()' "$other" >"$DIR/port" 3>&- &
   within 10 stop_mount
 }
 
+@test "a raw message without end is looked at once, and not to its end, while nobody reads it" {
+  server_answers raw '{"endless": true}'
+  control '{"contents": {"e1": {"id": "e1", "plain_text": "x"}, "e2": {"id": "e2", "plain_text": "x"}}}'
+  server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "one"}'
+  server_has_email '{"id": "e2", "inbox_id": "box-1", "subject": "two"}'
+  start_mount
+  refresh # with the probe
+  refresh
+  refresh
+  equal "$(server_requests raw | jq length)" 1
+  holds "$MOUNT/status.json" '.capabilities.raw == "present"'
+}
+
 # So many records of box-1, from the first number on.
 some_emails() { # FIRST COUNT
   jq -nc --argjson first "$1" --argjson count "$2" 'range($first; $first + $count) |

@@ -74,14 +74,14 @@ void fake_get_content(struct mail_service *service, const struct content_query *
     const struct fake_record call = {.text = query->email_id};
     struct fake_outcome outcome = fake_begin_call(fake, FAKE_GET_CONTENT, &call, cancel);
     const struct fake_part *part = find_part_locked(fake, FAKE_GET_CONTENT, query->email_id, NULL, &outcome);
+    if (part != NULL)
+        fake->capabilities.content = CAPABILITY_PRESENT;
     if (part != NULL && query->max_bytes > 0 && part->len > query->max_bytes) {
         outcome = (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 200, .error = EFBIG};
         part = NULL;
     }
     if (part != NULL && email_content_from_text(part->bytes, part->len, ret_content) != 0)
         abort();
-    if (part != NULL)
-        fake->capabilities.content = CAPABILITY_PRESENT;
     fake_end_call_locked(fake, FAKE_GET_CONTENT, &outcome, ret);
 }
 

@@ -270,6 +270,27 @@ static void raw_messages_may_be_all_that_lacks(void **state)
     assert_int_equal(knowledge(fixture).content, CAPABILITY_PRESENT);
 }
 
+static void one_that_is_too_long_shows_that_there_are_raw_messages(void **state)
+{
+    struct api_fixture *fixture = *state;
+    const struct content_query query = {.email_id = "e-1", .is_known_to_exist = true};
+    _cleanup_close_ int fd = memfd_create("raw", MFD_CLOEXEC);
+    const struct content_target target = {.fd = fd, .max_bytes = 1000};
+    static const char *const headers[] = {"Content-Type: text/html\r\n", NULL};
+    for (size_t i = 0; i < ARRAY_LEN(headers); i++) {
+        uint64_t len = 0;
+        struct service_result result;
+        scripted_server_push(fixture->server,
+                             (struct scripted_step){.fault = SCRIPTED_ENDLESS_BODY, .headers = headers[i]});
+        fixture->service->ops->get_raw(fixture->service, &query, &target, NULL, &len, &result);
+        check_result(&result);
+        assert_int_equal(result.error, headers[i] != NULL ? EIO : EFBIG);
+        assert_int_equal(knowledge(fixture).raw,
+                         headers[i] != NULL ? CAPABILITY_UNKNOWN : CAPABILITY_PRESENT);
+        service_result_release(&result);
+    }
+}
+
 /* Ten seconds pass between two pieces, each of which comes when the one before was written. */
 static void wait_for_the_last_chunk(void *context, size_t sent_bytes)
 {
@@ -471,6 +492,7 @@ int main(void)
         API_TEST(attachments_come_byte_for_byte),
         API_TEST(bytes_that_cannot_be_kept_are_told),
         API_TEST(raw_messages_may_be_all_that_lacks),
+        API_TEST(one_that_is_too_long_shows_that_there_are_raw_messages),
         API_TEST(a_raw_message_over_a_slow_line_comes_whole),
         API_TEST(raw_messages_make_themselves_known),
         API_TEST(ids_too_long_for_a_path_ask_nothing),

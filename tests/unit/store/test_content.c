@@ -268,6 +268,53 @@ static void content_is_fetched_once_and_read_offline(void **state)
     world_release(&world);
 }
 
+static int open_raw(struct store_world *world, const char *id)
+{
+    struct store_bytes bytes;
+    int error = store_bytes_open(world->store, find(world, id), NULL, NULL, &bytes);
+    if (error == 0)
+        close(bytes.fd);
+    return error;
+}
+
+static void a_message_that_is_too_long_is_not_asked_for_again(void **state)
+{
+    struct store_world world;
+    (void)state;
+    set_up(&world, 3);
+    start_and_sync(&world);
+    await(has_all, &world);
+    fake_service_set(world.fake, FAKE_GET_RAW,
+                     (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 200, .error = EFBIG});
+    unsigned int before = fake_service_count(world.fake, FAKE_GET_RAW);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(open_raw(&world, "00000001-in-1"), -EFBIG);
+    assert_int_equal(fake_service_count(world.fake, FAKE_GET_RAW), before + 1);
+
+    fake_service_set(world.fake, FAKE_GET_RAW, (struct fake_outcome){.outcome = SERVICE_OK});
+    fake_clock_advance(&world.clock, 60 * 60 * 1000);
+    assert_int_equal(open_raw(&world, "00000001-in-1"), 0);
+    world_release(&world);
+}
+
+static void nobody_reads_a_long_message_to_its_end_to_learn_that_there_are_messages(void **state)
+{
+    size_t len = 3 * MEGABYTE;
+    struct store_world world;
+    _cleanup_free_ char *text = calloc(1, len);
+    (void)state;
+    assert_non_null(text);
+    set_up(&world, 1);
+    fake_service_set_bytes(world.fake, "00000000-in-1", NULL, text, len);
+    start_and_sync(&world);
+    await(has_all, &world);
+    assert_int_equal(world_sync(&world), 0);
+    assert_int_equal(fake_service_count(world.fake, FAKE_GET_RAW), 1);
+    assert_int_equal(open_raw(&world, "00000000-in-1"), 0); /* the probe has not brought it */
+    assert_int_equal(fake_service_count(world.fake, FAKE_GET_RAW), 2);
+    world_release(&world);
+}
+
 static void *read_it(void *argument)
 {
     struct reader *reader = argument;
@@ -978,6 +1025,8 @@ int main(void)
         cmocka_unit_test(a_service_without_content_shows_none),
         cmocka_unit_test(without_a_cache_nothing_is_asked),
         cmocka_unit_test(content_is_fetched_once_and_read_offline),
+        cmocka_unit_test(a_message_that_is_too_long_is_not_asked_for_again),
+        cmocka_unit_test(nobody_reads_a_long_message_to_its_end_to_learn_that_there_are_messages),
         cmocka_unit_test(twenty_readers_share_a_fetch),
         cmocka_unit_test(who_is_interrupted_leaves_the_transfer_to_others),
         cmocka_unit_test(ending_waits_for_no_transfer),
