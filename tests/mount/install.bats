@@ -48,6 +48,11 @@ make_shared_folders() # PREFIX
     "$root/opt/bin/inboxfs" --version
     equal "$(stat -c %a "$root/opt/bin/inboxfs" "$root/opt/share/man/man8/inboxfs.8" | paste -s)" "755"$'\t'"644"
 
+    local manual
+    for manual in "$root"/opt/share/man/man*/*; do
+        equal "$(head -n 1 "$manual")" "'\\\" t" # for its tables
+    done
+
     # Over itself, nothing is another.
     tree_of "$root" >"$DIR/installed"
     make install DESTDIR="$root" PREFIX=/opt
