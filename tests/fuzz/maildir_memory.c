@@ -24,10 +24,12 @@ static uint32_t open_memory(int dir_fd)
     return state.uidvalidity;
 }
 
-/* A box may have 16 million numbers, which take a gigabyte: here 65,536 are enough. Its own number and this
- * one are the two that a record of version 0.1 begins with. */
+/* A million boxes, and 16 million numbers in a box, take seconds and a gigabyte: here 65,536 of each are
+ * enough. A record of version 0.1 begins with the one and the other. */
 static void tame(char *payload, size_t len)
 {
+    if (len >= 4)
+        payload[2] = payload[3] = 0;
     if (len >= 8)
         payload[6] = payload[7] = 0;
 }
