@@ -154,17 +154,21 @@ holds() # FILE FILTER [JQ-ARGUMENT...]
 
 # ---------------------------------------------------------------- waiting
 
+# Between looks, in seconds. Where a wait takes long, the machine is busy: with others' looks, if they were as frequent.
+PAUSES=(0.02 0.03 0.03 0.04 0.05 0.07 0.1 0.14 0.2)
+
 # Under a sanitizer all programs take PATIENCE times as long.
 wait_until() # SECONDS COMMAND...
 {
-    local until=$((${EPOCHREALTIME/./} + $1 * ${PATIENCE:-1} * 1000000))
+    local until=$((${EPOCHREALTIME/./} + $1 * ${PATIENCE:-1} * 1000000)) look=0
     shift
     until "$@" >/dev/null 2>&1; do
         if [ "${EPOCHREALTIME/./}" -ge "$until" ]; then
             fail "not in time: $*"
             return 1
         fi
-        read -rt 0.03 -u "$PAUSE" || true
+        read -rt "${PAUSES[look]}" -u "$PAUSE" || true
+        look=$((look + 1 < ${#PAUSES[@]} ? look + 1 : look))
     done
 }
 
