@@ -229,8 +229,8 @@ static bool goes_before(const struct candidate *one, const struct candidate *oth
     return one->order_ms <= other->order_ms;
 }
 
-/* `peers`: connections of the new one's peer, with the new one. */
-static bool make_room_locked(struct connections *connections, size_t peers)
+/* `peers`: connections of the new one's peer, with the new one. Only claims from `first` to `last` count. */
+static bool make_room_locked(struct connections *connections, size_t peers, enum claim first, enum claim last)
 {
     struct candidate chosen = {.claim = CLAIM_ALL};
     for (struct connection *connection = connections->first; connection != NULL;
@@ -244,7 +244,7 @@ static bool make_room_locked(struct connections *connections, size_t peers)
             .peers = others,
             .order_ms = connection->phase == CONNECTION_IDLE ? connection->deadline_ms : connection->late_ms,
         };
-        if (candidate.claim != CLAIM_ALL && goes_before(&candidate, &chosen))
+        if (candidate.claim >= first && candidate.claim <= last && goes_before(&candidate, &chosen))
             chosen = candidate;
     }
     if (chosen.connection != NULL)
@@ -258,7 +258,8 @@ static bool find_place_locked(struct connections *connections, uint64_t peer)
     if (count_open_locked(connections) < connections->limits.max_open)
         return true;
     size_t peers = peer == 0 ? 1 : count_of_peer_locked(connections, peer) + 1;
-    return make_room_locked(connections, peers) || connections->limits.pace == 0;
+    return make_room_locked(connections, peers, CLAIM_STRANGER, CLAIM_CROWDED) ||
+           connections->limits.pace == 0;
 }
 
 struct connection *connections_add(struct connections *connections, int socket_fd)
@@ -296,6 +297,13 @@ bool connections_may_wait(struct connections *connections, int socket_fd)
     bool may_wait = peer == 0 || count_of_peer_locked(connections, peer) == 0;
     pthread_mutex_unlock(&connections->lock);
     return may_wait;
+}
+
+void connections_cut_off_slowest(struct connections *connections)
+{
+    pthread_mutex_lock(&connections->lock);
+    make_room_locked(connections, 1, CLAIM_SLOW, CLAIM_SLOW);
+    pthread_mutex_unlock(&connections->lock);
 }
 
 /* Neither a quick beginning nor a long silence is remembered for ever. */

@@ -70,6 +70,10 @@ bool connections_may_wait(struct connections *connections, int socket_fd);
 /* Reports that so many bytes of a request came. */
 void connections_progress(struct connections *connections, struct connection *connection, size_t bytes);
 
+/* Cuts off the slowest of the busy connections that are below the least pace, if there is one: for want of
+ * something else than places. */
+void connections_cut_off_slowest(struct connections *connections);
+
 /* From now on connections are to end with their answer. Waits until none is busy, at most `timeout_ms`. */
 void connections_drain(struct connections *connections, int64_t timeout_ms);
 bool connections_is_draining(struct connections *connections);

@@ -32,7 +32,8 @@ enum {
     LINGER_MS = 500,       /* for what a client still sends, that is thrown away */
     LINGER_READS_MAX = 64,
     READ_BYTES = 16 * 1024,
-    ANSWERS_MAX_BYTES = 1024 * 1024, /* more than so many bytes can lead to */
+    TEXTS_ENOUGH_BYTES = SMTP_TEXTS_MAX_BYTES - DELIVERY_MAX_BYTES, /* there is room for one more message */
+    ANSWERS_MAX_BYTES = 1024 * 1024,                                /* more than so many bytes can lead to */
 };
 
 struct smtp_server {
@@ -150,6 +151,8 @@ static void converse(struct smtp_client *client, struct smtp_session *session)
     while (goes_on && (len = receive(client, bytes)) > 0) {
         connections_progress(client->server->connections, client->connection, len);
         smtp_session_receive(session, bytes, len);
+        if (atomic_load(&client->server->text_bytes) > TEXTS_ENOUGH_BYTES)
+            connections_cut_off_slowest(client->server->connections);
         goes_on = client->answers.len == 0 || send_answers(client, session);
     }
     say_good_bye(client->fd);

@@ -182,6 +182,7 @@ static void the_slowest_makes_room_first(void **state)
     }
     pair_add(&first, connections);
     assert_true(is_cut_off(dripping.ends[1], 0));
+    connections_cut_off_slowest(connections); /* nobody else is slow */
     assert_false(is_cut_off(steady.ends[1], 0));
     connections_enter(connections, first.connection, CONNECTION_WORKING);
     fake_clock_await_waiters(&fake, 1);
