@@ -74,15 +74,15 @@ static const char *find_end(const char *text, bool is_quoted, size_t *ret_len)
 }
 
 enum {
-    OPERATOR_MIN = 2, /* shorter is a drive, or a list's letter */
     OPERATOR_MAX = 16,
 };
 
-/* The length of what may be an operator's name. "12:30", "fe80::1" and "std::string" begin with none. */
+/* The length of what may be an operator's name; 0: none. "12:30", "fe80::1" and "std::string" have none. */
 static size_t operator_len(const char *text)
 {
     size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-");
-    return len >= OPERATOR_MIN && len <= OPERATOR_MAX && text[len] == ':' && text[len + 1] != ':' ? len : 0;
+    bool is_name = g_ascii_isalpha(text[0]) && len <= OPERATOR_MAX;
+    return is_name && text[len] == ':' && text[len + 1] != ':' ? len : 0;
 }
 
 static bool begins_a_term(const char *text)

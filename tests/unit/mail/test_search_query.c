@@ -155,6 +155,7 @@ static void an_operator_that_nobody_knows_is_refused_and_other_colons_are_text(v
 {
     static const struct row rows[] = {
         {"is:unread", NULL},
+        {"x:y", NULL},
         {"newer_than:7d x", NULL},
         {"-label:work", NULL},
         {"filename:\"a b\"", NULL},
@@ -165,10 +166,11 @@ static void an_operator_that_nobody_knows_is_refused_and_other_colons_are_text(v
         {"subject:-", NULL},
         {"\"is:unread\"", "'is:unread'"},
         {"12:30", "12:30"},
+        {"--:x :z", "--:x :z"},
         {"Re: dinner", "Re: dinner"},
         {"re:from:bob", "re:from:bob"},
         {"AW:Termin", "AW:Termin"},
-        {"std::string fe80::1 c:x", "std::string fe80::1 c:x"},
+        {"std::string fe80::1", "std::string fe80::1"},
         {"mail.example.com:25 {subject}:z ^y", "mail.example.com:25 {subject}:z ^y"},
         {"this-is-no-operator-at-all:x", "this-is-no-operator-at-all:x"},
         {"\u4f1a\u8b70:x", "\u4f1a\u8b70:x"},
