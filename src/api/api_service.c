@@ -153,7 +153,7 @@ static void judge_list(const struct list_transfer *transfer, struct api_list_ans
         char words[LIST_WORDS_MAX_BYTES];
         snprintf(
             words, sizeof(words),
-            "the service's list is longer than what was asked for by far: %u records were taken, no more",
+            "the service lists more than it was asked for: %u records were taken, and the rest was not read",
             reader->count);
         outcome_set(ret, SERVICE_RETRY, EIO, words);
     } else if (reader->stopped_by != 0) {
@@ -443,7 +443,9 @@ static void list_records(struct api_service *api, const char *path, const struct
     bool is_conditional =
         query->may_be_unchanged && server_profile_find_etag(&api->profile, target.data, etag, &known_count);
     struct email_receiver receiver = {.inbox_id = query->inbox_id, .sink = sink, .context = context};
-    size_t most = (query->limit > query->known ? query->limit : query->known) + MAIL_LIST_SURPLUS;
+    size_t most = query->known + MAIL_LIST_SURPLUS;
+    if (most < query->limit)
+        most = query->limit;
     _cleanup_(list_reader_release) struct list_reader reader;
     list_reader_init(&reader, EMAIL_RECORD_MAX_BYTES, most, hand_on_email, &receiver);
     reader.pause = pause_emails;

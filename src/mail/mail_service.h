@@ -79,15 +79,16 @@ typedef int (*inbox_sink)(void *context, struct inbox_record *record);
 typedef int (*email_sink)(void *context, struct email_record *record);
 
 enum {
-    MAIL_LIST_SURPLUS = 100 * 1000,
+    MAIL_LIST_SURPLUS = 10 * 1000,
     MAIL_INBOXES_MAX = 100 * 1000, /* in a list of inboxes */
 };
 
 struct email_query {
     const char *inbox_id; /* NULL: of all inboxes */
     unsigned int limit;   /* records asked for, at least 1 */
-    size_t known; /* records that are known already. A Core server may ignore `limit`: MAIL_LIST_SURPLUS
-                     records more than the larger of both are taken, then the call fails */
+    size_t known; /* records that are known already. A Core server may ignore `limit`: what is known and
+                     MAIL_LIST_SURPLUS records more are taken, or `limit` where that is more; then the call
+                     fails */
     const char *search_term; /* subject, bodies, attachment names; NULL: no search. A Core server may ignore
                                 it and answer with everything */
     bool with_invalid;       /* what rules and checks held back, too (valid_only=false) */

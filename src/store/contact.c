@@ -207,8 +207,8 @@ static int take_over(struct index *index, const struct inbox_list *inboxes)
     uint32_t listing = index_begin_listing(index);
     for (size_t i = 0; i < inboxes->len; i++) {
         int error = index_put_inbox(index, &inboxes->items[i], INBOX_LISTED, listing, NULL);
-        if (error != 0)
-            return error;
+        if (error != 0) /* that no more is kept, the sync reports */
+            return error == -EDQUOT ? 0 : error;
     }
     index_end_inbox_list(index, listing);
     return 0;

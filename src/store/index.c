@@ -455,7 +455,8 @@ void inbox_table_remove(struct inbox_table *table, struct inbox *inbox)
 static int init(struct index *index, struct clock *clock, const struct store_listener *listener,
                 const struct event_listener *events)
 {
-    *index = (struct index){.clock = clock, .listener = *listener, .events = *events};
+    *index = (struct index){
+        .clock = clock, .listener = *listener, .events = *events, .max = {INDEX_EMAILS_MAX, INDEX_BYTES_MAX}};
     index->emails = email_table_new();
     if (index->emails == NULL)
         return -ENOMEM;
@@ -491,6 +492,8 @@ static int load_inbox(void *context, const struct inbox_row *row)
     if (index->inboxes_changed_ms < row->record_ms)
         index->inboxes_changed_ms = row->record_ms;
     int error = row->is_gone ? 0 : inbox_table_put(&index->inboxes, row);
+    if (error == 0)
+        index_count_bytes_locked(index, 0, row->is_gone ? 0 : row->json_len);
     return error == -EBADMSG ? 0 : error;
 }
 
@@ -517,6 +520,8 @@ static int add_loaded(struct index *index, struct inbox *inbox, const struct ema
     email_list_grow(&inbox->emails, &growth);
     email_table_add(index->emails, &inbox->emails, row->number, &entry, key.hash, name.hash);
     email_growth_release(&growth);
+    index->size.emails++;
+    index_count_bytes_locked(index, 0, row->json_len);
     return 0;
 }
 
@@ -642,6 +647,30 @@ void index_join(struct index *index, struct index *sibling)
 }
 
 /* ---------------------------------------------------------------- what others note */
+
+static struct index_size add_sizes(struct index_size a, struct index_size b)
+{
+    return (struct index_size){a.emails + b.emails, a.bytes + b.bytes};
+}
+
+int index_check_room_locked(const struct index *index, size_t emails, uint64_t bytes)
+{
+    struct index_size size = add_sizes(index->size, (struct index_size){emails, bytes});
+    if (index->sibling != NULL)
+        size = add_sizes(size, index->sibling->size);
+    return size.emails > index->max.emails || size.bytes > index->max.bytes ? -EDQUOT : 0;
+}
+
+struct index_size index_get_size(struct index *index)
+{
+    struct index_size size = {0};
+    for (struct index *next = index; next != NULL; next = next == index ? index->sibling : NULL) {
+        pthread_rwlock_rdlock(&next->read_lock);
+        size = add_sizes(size, next->size);
+        pthread_rwlock_unlock(&next->read_lock);
+    }
+    return size;
+}
 
 uint32_t index_begin_listing(struct index *index)
 {
@@ -971,7 +1000,7 @@ void index_count(struct index *index, size_t *ret_inboxes, size_t *ret_emails)
 size_t index_email_numbers(struct index *index)
 {
     pthread_rwlock_rdlock(&index->read_lock);
-    size_t numbers = email_table_len(index->emails);
+    size_t numbers = index->size.emails;
     pthread_rwlock_unlock(&index->read_lock);
     return numbers;
 }

@@ -148,6 +148,18 @@ struct inbox_table {      /* empty: all zeros */
     struct text_arena texts;
 };
 
+/* What is kept of an account, in memory and on the disk: records of both indexes, those that went since the
+ * start, too. */
+struct index_size {
+    size_t emails;
+    uint64_t bytes; /* of the records of emails and inboxes */
+};
+
+enum {
+    INDEX_EMAILS_MAX = 3 * 1000 * 1000
+};
+#define INDEX_BYTES_MAX UINT64_C(4000000000)
+
 struct index {
     struct clock *clock;
     struct store_listener listener;
@@ -166,8 +178,10 @@ struct index {
     bool inboxes_are_listed;       /* protected by both: GET /inbox has answered in this mount */
     struct list_lack inboxes_lack; /* of the list of inboxes; whoever asks for it has this alone */
     atomic_uint open_indexes;      /* store_index_new(): they know records by the numbers of their texts */
-    atomic_uint lost;      /* how often a record was not read, or not taken in: lists have to come whole */
-    uint32_t last_listing; /* protected by write_lock: numbers listings, see index_begin_listing() */
+    atomic_uint lost;       /* how often a record was not read, or not taken in: lists have to come whole */
+    uint32_t last_listing;  /* protected by write_lock: numbers listings, see index_begin_listing() */
+    struct index_size size; /* protected by both: of this index alone */
+    struct index_size max;  /* of both together; fixed */
 };
 
 /* ---------------------------------------------------------------- life, and what others note */
@@ -199,6 +213,19 @@ int index_write_inbox_locked(struct index *index, const struct inbox *inbox);
 
 /* The row that an email is in the file. */
 struct email_row index_email_row(uint32_t number, const struct email_entry *entry);
+
+/* Takes a record into the size, or one of another length for it (`len_before`). With both locks held. */
+static inline void index_count_bytes_locked(struct index *index, size_t len_before, size_t len)
+{
+    index->size.bytes += len;
+    index->size.bytes -= len_before;
+}
+
+/* Whether so many emails and bytes more may be kept: 0 or -EDQUOT. With write_lock held. */
+int index_check_room_locked(const struct index *index, size_t emails, uint64_t bytes);
+
+/* Of both indexes. */
+struct index_size index_get_size(struct index *index);
 
 /* A number for one listing by the service, by which what it had is told from what it did not. Never 0. */
 uint32_t index_begin_listing(struct index *index);
@@ -246,7 +273,7 @@ int64_t index_inboxes_changed_ms(struct index *index);
 /* How many there are. */
 void index_count(struct index *index, size_t *ret_inboxes, size_t *ret_emails);
 
-/* How many emails there are or were, in all inboxes. */
+/* How many emails there are or were since the start, in all inboxes. */
 size_t index_email_numbers(struct index *index);
 
 /* The inbox that collects mail that names none. */

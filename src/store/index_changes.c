@@ -153,7 +153,9 @@ static void show_item(struct index *index, struct inbox *inbox, const struct ema
     const struct batch_item *item = &batch->items[i];
     struct email_entry *known = email_table_find(index->emails, item->number);
     inbox->emails.changes++;
+    index_count_bytes_locked(index, known == NULL ? 0 : known->json_len, item->entry.json_len);
     if (known == NULL) {
+        index->size.emails++;
         email_table_add(index->emails, &inbox->emails, item->number, &item->entry, batch->keys.values[i],
                         batch->names.values[i]);
         return;
@@ -332,6 +334,16 @@ static enum index_put compare(struct index *index, const struct email_entry *ent
     return has_same_text(index, entry, record) ? INDEX_UNCHANGED : INDEX_CHANGED;
 }
 
+static int check_room_locked(const struct index *index, const struct email_batch *batch,
+                             const struct email_entry *entry, const struct email_record *record)
+{
+    size_t known = entry == NULL ? 0 : entry->json_len;
+    size_t more = record->json_len > known ? record->json_len - known : 0;
+    return more == 0
+               ? 0
+               : index_check_room_locked(index, entry == NULL ? batch->len + 1 : 0, batch->texts.len + more);
+}
+
 /* -EAGAIN: the batch is to be flushed first. */
 static int put_email_locked(struct index *index, struct email_batch *batch, uint32_t inbox_number,
                             const struct email_record *record, enum index_put *put)
@@ -359,6 +371,9 @@ static int put_email_locked(struct index *index, struct email_batch *batch, uint
         return error;
     if (entry == NULL && email_batch_has_name(batch, name.hash))
         return -EAGAIN;
+    error = check_room_locked(index, batch, entry, record);
+    if (error != 0)
+        return error;
     batch->inbox = inbox_number;
     return email_batch_add_locked(batch, index, *put, email, record, key, name);
 }
@@ -565,15 +580,23 @@ static void write_row(struct index *index, const struct inbox *inbox)
 static int put_row(struct index *index, const struct inbox_row *row)
 {
     const struct inbox *before = inbox_table_get(&index->inboxes, row->number);
+    size_t len_before = before == NULL ? 0 : before->row.json_len;
     bool set_changes = before == NULL || before->is_gone || strcmp(before->name, row->name) != 0;
+    int error =
+        row->json_len > len_before ? index_check_room_locked(index, 0, row->json_len - len_before) : 0;
+    if (error != 0)
+        return error;
     pthread_rwlock_wrlock(&index->read_lock);
-    int error = inbox_table_put(&index->inboxes, row);
+    error = inbox_table_put(&index->inboxes, row);
     if (error == 0 && set_changes)
         index->inboxes_changed_ms = row->record_ms;
-    pthread_rwlock_unlock(&index->read_lock);
     if (error == 0)
-        write_row(index, inbox_table_get(&index->inboxes, row->number));
-    return error;
+        index_count_bytes_locked(index, len_before, row->json_len);
+    pthread_rwlock_unlock(&index->read_lock);
+    if (error != 0)
+        return error;
+    write_row(index, inbox_table_get(&index->inboxes, row->number));
+    return 0;
 }
 
 /* Whether there is nothing in `row` that the inbox does not show already. */

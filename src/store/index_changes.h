@@ -68,7 +68,8 @@ int email_batch_flush(struct email_batch *batch, struct index *index);
 
 /* Takes over what changed of an email, or adds one: that is in `batch` from then on, which is flushed first
  * when there is no room in it, or what it holds has to be known before. A `mail` event tells of a new one,
- * unless its inbox is quiet. 0, -ENOENT (no such inbox), -EMSGSIZE, -EOVERFLOW, -ENOMEM. */
+ * unless its inbox is quiet. 0, -ENOENT (no such inbox), -EMSGSIZE, -EDQUOT (index_check_room_locked()),
+ * -EOVERFLOW, -ENOMEM. */
 int index_put_email(struct index *index, struct email_batch *batch, uint32_t inbox,
                     const struct email_record *record, enum index_put *ret_put);
 
@@ -86,8 +87,8 @@ bool index_has_assigned(struct index *index, const char *key);
 /* ---------------------------------------------------------------- inboxes */
 
 /* Adds an inbox, or takes over what changed of it. `listing`: the list of inboxes that had it, or 0. A record
- * that mail alone names changes nothing of one that is known. *ret_number may be NULL. 0, -EMSGSIZE, -ENOMEM,
- * -EBADMSG (too many inboxes). */
+ * that mail alone names changes nothing of one that is known. *ret_number may be NULL. 0, -EMSGSIZE, -EDQUOT,
+ * -ENOMEM, -EBADMSG (too many inboxes). */
 int index_put_inbox(struct index *index, const struct inbox_record *record, enum inbox_origin origin,
                     uint32_t listing, uint32_t *ret_number);
 

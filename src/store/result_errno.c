@@ -16,6 +16,7 @@ static int errno_of_retry(const struct service_result *result)
     switch (result->error) {
     case EINTR:
     case EAGAIN:
+    case EDQUOT: /* no more of the account is kept */
     case EMFILE: /* no descriptor was left for a connection */
     case ENFILE:
         return -result->error;

@@ -306,4 +306,9 @@ void store_get_status(struct store *store, struct store_status *ret)
     contact_get_status(&store->contact, ret);
     sync_get_status(store->sync, ret);
     index_count(&store->index, &ret->inboxes, &ret->emails);
+    const struct index_size size = index_get_size(&store->index);
+    ret->kept_emails = size.emails;
+    ret->kept_emails_max = store->index.max.emails;
+    ret->kept_bytes = size.bytes;
+    ret->kept_bytes_max = store->index.max.bytes;
 }

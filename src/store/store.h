@@ -236,6 +236,10 @@ struct store_status {
     int64_t next_poll_ms; /* realtime, now while it is under way; 0: only when asked */
     size_t inboxes;
     size_t emails;
+    size_t kept_emails; /* what of the account counts towards the bounds */
+    size_t kept_emails_max;
+    uint64_t kept_bytes; /* of records */
+    uint64_t kept_bytes_max;
     char error[256];      /* words of the last failure, "" when online */
     char sync_error[256]; /* what the last look at everything could not bring, "" when it brought all */
 };

@@ -6,6 +6,7 @@
 #include "store/sync.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@
 
 enum {
     FIRST_LIMIT = 100,
-    LIMIT_MAX = 100 * 1000 * 1000,
+    LIMIT_MAX = 10 * 1000 * 1000,
     GROWTH_NEWEST = 4,
     GROWTH_COMPLETE = 100 * 1000, /* the second answer is whole, and only what was in the first comes twice */
     GROWTH_CAREFUL = 4,           /* where so much was refused */
@@ -502,11 +503,24 @@ static void report_locked(struct sync_run *run, const struct service_result *res
         run->retry_after_ms = result->retry_after_ms;
 }
 
+static void explain_bound(const struct index *index, struct service_result *result)
+{
+    char *words;
+    if (result->error != EDQUOT ||
+        asprintf(&words,
+                 "no more is kept of one account than %zu emails, and %" PRIu64 " MB of their records",
+                 index->max.emails, index->max.bytes / 1000 / 1000) < 0)
+        return;
+    free(result->detail);
+    result->detail = words;
+}
+
 /* Takes the outcome of one request into that of the run, and releases it. */
 static void report(struct sync_run *run, struct service_result *result)
 {
     if (result->outcome == SERVICE_OK && result->http_status == 0)
         return; /* nothing was asked: the inbox went meanwhile */
+    explain_bound(&run->store->index, result);
     pthread_mutex_lock(&run->lock);
     report_locked(run, result);
     pthread_mutex_unlock(&run->lock);

@@ -150,6 +150,13 @@ static void write_store(struct json_writer *writer, const struct tree *tree)
     json_member_integer(writer, "inboxes", (int64_t)status.inboxes);
     json_member_integer(writer, "emails", (int64_t)status.emails);
     write_error(writer, status.sync_error);
+    json_key(writer, "kept");
+    json_begin_object(writer);
+    json_member_integer(writer, "emails", (int64_t)status.kept_emails);
+    json_member_integer(writer, "emails_max", (int64_t)status.kept_emails_max);
+    json_member_integer(writer, "bytes", (int64_t)status.kept_bytes);
+    json_member_integer(writer, "bytes_max", (int64_t)status.kept_bytes_max);
+    json_end_object(writer);
     json_end_object(writer);
 }
 

@@ -127,6 +127,31 @@ static void damage_is_told_and_the_rest_delivered(void **state)
     }
 }
 
+/* Whoever lists more than was asked for knows no limit, and perhaps no end. */
+static void a_list_is_read_a_little_beyond_what_is_known(void **state)
+{
+    struct api_fixture *fixture = *state;
+    struct strbuf *body = &fixture->body;
+    strbuf_append_char(body, '[');
+    for (int i = 0; i < 2 * MAIL_LIST_SURPLUS; i++)
+        strbuf_appendf(body, "%s{\"id\": \"%d\"}", i > 0 ? "," : "", i);
+    strbuf_append_char(body, ']');
+    for (size_t known = 0; known <= MAIL_LIST_SURPLUS; known += MAIL_LIST_SURPLUS) {
+        struct found found = {.text = STRBUF_INIT(1 << 20)};
+        unsigned int count;
+        scripted_server_push(fixture->server,
+                             (struct scripted_step){.body = body->data, .body_len = body->len});
+        struct service_result result =
+            list(fixture, (struct email_query){.limit = 100, .known = known}, &found, &count);
+        assert_int_equal(count, known + MAIL_LIST_SURPLUS);
+        assert_int_equal(result.outcome, known > 0 ? SERVICE_OK : SERVICE_RETRY);
+        if (known == 0)
+            assert_non_null(strstr(result.detail, "more than it was asked for: 10000 records were taken"));
+        service_result_release(&result);
+        strbuf_release(&found.text);
+    }
+}
+
 static void a_record_that_is_too_long_hides_no_other(void **state)
 {
     struct api_fixture *fixture = *state;
@@ -336,6 +361,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         API_TEST(records_are_filtered_and_completed),
         API_TEST(damage_is_told_and_the_rest_delivered),
+        API_TEST(a_list_is_read_a_little_beyond_what_is_known),
         API_TEST(a_record_that_is_too_long_hides_no_other),
         API_TEST(a_sink_can_stop_the_list),
         API_TEST(a_long_list_is_delivered_whole),

@@ -4,6 +4,7 @@
  * service stops answering.
  */
 #include "base/thread.h"
+#include "store/store_private.h"
 #include "unit/store/store_world.h"
 
 #define MAIL_1 "20261120T100000Z_hello_00000001.json"
@@ -385,6 +386,35 @@ static void a_record_that_cannot_be_read_hides_no_other(void **state)
     assert_true(status.has_synced);
     assert_string_equal(status.sync_error, "");
     world_release(&world);
+}
+
+/* Whether one list has no end, or many have one each. */
+static void no_more_is_kept_of_an_account_than_its_bounds(void **state)
+{
+    static const struct index_size bounds[] = {{50, INDEX_BYTES_MAX}, {INDEX_EMAILS_MAX, 10 * 1000}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(bounds); i++) {
+        struct store_world world;
+        struct store_status status;
+        world_init_with_alice(&world);
+        fake_service_add_inbox(world.fake, "{\"id\": \"in-2\"}");
+        world_add_emails(&world, "in-1", 0, 40);
+        world_add_emails(&world, "in-2", 0, 40);
+        world_open(&world);
+        world.store->index.max = bounds[i];
+        assert_int_equal(store_start(world.store), 0);
+        for (int round = 0; round < 2; round++) {
+            assert_int_equal(world_sync(&world), -EDQUOT);
+            store_get_status(world.store, &status);
+            assert_non_null(strstr(status.sync_error, "no more is kept of one account than"));
+            assert_true(status.kept_emails >= 40 && status.kept_emails <= bounds[i].emails);
+            assert_true(status.kept_bytes <= bounds[i].bytes);
+            assert_true(status.is_online);
+            assert_false(status.has_synced);
+            world_add_emails(&world, "in-1", 40, 80);
+        }
+        world_release(&world);
+    }
 }
 
 /* ---------------------------------------------------------------- inboxes */
@@ -1070,30 +1100,23 @@ static void what_went_and_came_back_between_two_polls_is_shown(void **state)
     world_release(&world);
 }
 
-/* Each way in which a service may list less than it has. */
-static void lose_half(struct store_world *world)
+/* A service that lists less than it has: each second email, none, or no inbox (`step` 0). */
+static void lose(struct store_world *world, unsigned int step)
 {
-    for (unsigned int i = 0; i < 20; i += 2)
+    if (step == 0)
+        fake_service_remove_inbox(world->fake, "in-1");
+    for (unsigned int i = 0; step > 0 && i < 20; i += step)
         remove_email(world, i);
 }
 
-static void lose_all_emails(struct store_world *world)
+static void bring_back(struct store_world *world, unsigned int step)
 {
-    for (unsigned int i = 0; i < 20; i++)
-        remove_email(world, i);
-}
-
-static void lose_inboxes(struct store_world *world)
-{
-    fake_service_remove_inbox(world->fake, "in-1");
-}
-
-static void bring_back(struct store_world *world)
-{
-    lose_all_emails(world);
-    fake_service_add_inbox(
-        world->fake, "{\"id\": \"in-1\", \"name\": \"alice\", \"email_address\": \"alice@inbox.example\"}");
-    world_add_emails(world, "in-1", 0, 20);
+    if (step == 0)
+        fake_service_add_inbox(
+            world->fake,
+            "{\"id\": \"in-1\", \"name\": \"alice\", \"email_address\": \"alice@inbox.example\"}");
+    for (int i = 0; step > 0 && i < 20; i += (int)step)
+        world_add_emails(world, "in-1", i, i + 1);
 }
 
 static void assert_all_is_there(struct store_world *world)
@@ -1106,9 +1129,9 @@ static void assert_all_is_there(struct store_world *world)
 static void lists_that_lack_what_is_known_remove_it_only_a_minute_apart(void **state)
 {
     static const struct {
-        void (*lose)(struct store_world *world);
+        unsigned int step;
         size_t left;
-    } cases[] = {{lose_half, 10}, {lose_all_emails, 0}, {lose_inboxes, 0}};
+    } cases[] = {{2, 10}, {1, 0}, {0, 0}};
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct store_world world;
@@ -1120,16 +1143,16 @@ static void lists_that_lack_what_is_known_remove_it_only_a_minute_apart(void **s
         world_forget(&world);
         /* Twice for less than a minute, although more than a minute lies between the two. */
         for (int round = 0; round < 2; round++) {
-            cases[i].lose(&world);
+            lose(&world, cases[i].step);
             assert_int_equal(world_sync(&world), 0);
             fake_clock_advance(&world.clock, INDEX_CONFIRM_MS - 1);
             assert_int_equal(world_sync(&world), 0);
-            bring_back(&world);
+            bring_back(&world, cases[i].step);
             assert_int_equal(world_sync(&world), 0);
             assert_all_is_there(&world);
             fake_clock_advance(&world.clock, INDEX_CONFIRM_MS);
         }
-        cases[i].lose(&world);
+        lose(&world, cases[i].step);
         assert_int_equal(world_sync(&world), 0);
         assert_all_is_there(&world);
         fake_clock_advance(&world.clock, INDEX_CONFIRM_MS);
@@ -1520,6 +1543,7 @@ int main(void)
         cmocka_unit_test(a_service_that_refuses_large_limits_is_asked_for_less),
         cmocka_unit_test(a_complete_list_that_is_unchanged_is_not_sent_again),
         cmocka_unit_test(a_record_that_cannot_be_read_hides_no_other),
+        cmocka_unit_test(no_more_is_kept_of_an_account_than_its_bounds),
         cmocka_unit_test(inboxes_come_rename_and_go),
         cmocka_unit_test(an_inbox_that_comes_back_is_shown_and_told_of),
         cmocka_unit_test(an_inbox_that_left_the_list_is_found_by_its_mail_where_there_is_no_list),
