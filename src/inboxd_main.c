@@ -51,7 +51,7 @@ static const char usage[] =
     "  --listen=ADDRESS:PORT  where to answer; port 0: any that is free\n"
     "  --listen=unix:PATH     the same on a Unix socket\n"
     "  --smtp=ADDRESS:PORT|unix:PATH\n"
-    "                         take mail by SMTP, for any address (with --relay, of the domain\n"
+    "                         take mail by SMTP, for any address (with a relay, of the domain\n"
     "                         alone): each gets an inbox\n"
     "  --lmtp=ADDRESS:PORT|unix:PATH\n"
     "                         take mail by LMTP, for inboxes that exist\n"
