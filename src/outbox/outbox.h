@@ -5,7 +5,8 @@
  * durable write of its envelope moves it. docs/OUTBOX.md has the states and crash points.
  *
  * Items have numbers, never reused in a state directory (inode numbers are made of them). Functions that wait
- * for the disk or for other events say so; none waits for the network except outbox_wait_settled(). All may
+ * for the disk or for other events say so. Only outbox_wait_settled() waits for the network, and for some
+ * seconds what hands in a message whose sender is no inbox that is known (struct sender_directory). All may
  * be called from any thread at once. Errors are -errno as the filesystem contract ("Sending") gives them;
  * words go to `events`.
  */
@@ -80,7 +81,7 @@ struct contact_listener {
     void *context;
 };
 
-/* Finds the sending inbox: store_find_sender(). */
+/* Finds the sending inbox: store_find_sender(), which may wait for the network for some seconds. */
 struct sender_directory {
     int (*find_sender)(void *context, const char *address, char **ret_address);
     void *context;

@@ -24,6 +24,7 @@ enum {
     UPSERT_TIMEOUT_MS = 5 * 1000,
     UPDATE_TIMEOUT_MS = 15 * 1000, /* reading, writing, and reading again */
     MARK_TIMEOUT_MS = 5 * 1000,
+    LOOK_TIMEOUT_MS = 5 * 1000,
 };
 
 /* The words go to the caller and, as an event, to whoever listens. */
@@ -35,6 +36,49 @@ static int refuse_edit(struct store *store, const char *name, const char *id, in
         path = NULL;
     index_notify_event(&store->index, EVENT_INBOX, path, id, words);
     return reason_give(ret_reason, error, "%s", words);
+}
+
+/* ---------------------------------------------------------------- inboxes made elsewhere */
+
+/* Shows what is new in the service's list, and removes nothing. */
+static void look_again(void *context, struct cancel *cancel)
+{
+    struct store *store = context;
+    struct inbox_list list = {0};
+    struct service_result result;
+    atomic_fetch_add(&store->looks, 1);
+    inbox_list_fetch(&list, store->service, cancel, &result);
+    contact_report(&store->contact, &result);
+    for (size_t i = 0; i < list.len && result.outcome == SERVICE_OK; i++)
+        if (index_put_inbox(&store->index, &list.items[i], INBOX_LISTED, 0, NULL) != 0)
+            break;
+    service_result_release(&result);
+    inbox_list_release(&list);
+}
+
+/* Asks for the list of inboxes once, where the service is there (waits for the network, LOOK_TIMEOUT_MS).
+ * Those who want it at the same time share the next one. */
+static void find_new_inboxes(struct store *store, struct cancel *cancel)
+{
+    unsigned int looks = atomic_load(&store->looks);
+    if (!contact_is_online(&store->contact))
+        return;
+    pthread_mutex_lock(&store->looking_again);
+    if (atomic_load(&store->looks) == looks)
+        bounded_call(store->index.clock, LOOK_TIMEOUT_MS, cancel, look_again, store);
+    pthread_mutex_unlock(&store->looking_again);
+}
+
+int store_find_sender(struct store *store, const char *address, char **ret_address)
+{
+    size_t inboxes;
+    size_t emails;
+    int error = index_find_sender(&store->index, address, ret_address);
+    index_count(&store->index, &inboxes, &emails);
+    if (error != -EADDRNOTAVAIL || (address == NULL && inboxes > 0))
+        return error;
+    find_new_inboxes(store, NULL);
+    return index_find_sender(&store->index, address, ret_address);
 }
 
 /* ---------------------------------------------------------------- a new inbox */
@@ -66,6 +110,8 @@ static int upsert_new(struct store *store, const char *address, const char *requ
     /* Whatever the answer was lost to, the inbox may be there. */
     if (error == 0)
         sync_request(store->sync, *ret_inbox, SYNC_COMPLETE);
+    else if (error == -EEXIST) /* so it is to be seen, too */
+        find_new_inboxes(store, cancel);
     else if (result.outcome == SERVICE_UNKNOWN || result.outcome == SERVICE_OK)
         sync_request(store->sync, SYNC_ALL, SYNC_COMPLETE);
     service_result_release(&result);

@@ -96,6 +96,7 @@ int store_open(const struct store_config *config, struct store **ret_store, char
     store->listener = config->listener;
     store->poll_interval_ms = config->poll_interval_ms;
     contact_init(&store->contact, &store->index);
+    pthread_mutex_init(&store->looking_again, NULL);
     int error = open_parts(store, config, dir_fd);
     if (error != 0) {
         store_free(store);
@@ -129,6 +130,7 @@ void store_free(struct store *store)
     outbound_release(&store->outbound);
     message_ids_release(&store->message_ids);
     contact_release(&store->contact);
+    pthread_mutex_destroy(&store->looking_again);
     index_release(&store->index);
     state_file_release(&store->records);
     free(store);
@@ -256,11 +258,6 @@ size_t store_list_sent(struct store *store, uint64_t position, struct email_view
 int64_t store_inboxes_changed_ms(struct store *store)
 {
     return index_inboxes_changed_ms(&store->index);
-}
-
-int store_find_sender(struct store *store, const char *address, char **ret_address)
-{
-    return index_find_sender(&store->index, address, ret_address);
 }
 
 /* 0, -ENOENT, -EXDEV, as store_find_by_message_id(). */

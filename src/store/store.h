@@ -199,9 +199,11 @@ int store_update_inbox(struct store *store, uint32_t inbox, const char *text, si
 int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct cancel *cancel,
                      char **ret_reason);
 
-/* The sending address for a message: `address` when it is an inbox here or it is not known which inboxes
- * there are (GET /inbox has not answered); NULL: the only inbox. The caller frees *ret_address. 0;
- * -EADDRNOTAVAIL: no such inbox, or none named and there is not exactly one; -ENOMEM. */
+/* The sending address for a message (an address that is no inbox here may be one that was made elsewhere a
+ * moment ago: waits for the network, 5 s, where the service is there): `address` when it is an inbox here or
+ * it is not known which inboxes there are (GET /inbox has not answered); NULL: the only inbox. The caller
+ * frees *ret_address. 0; -EADDRNOTAVAIL: no such inbox, or none named and there is not exactly one; -ENOMEM.
+ */
 int store_find_sender(struct store *store, const char *address, char **ret_address);
 
 /* The email that a Message-ID (without brackets) names, in the inbox of this address: an answer from there

@@ -133,6 +133,15 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   refused EADDRNOTAVAIL eve 'eve@elsewhere\.example|inbox'
 }
 
+@test "an inbox that was made elsewhere a moment ago can be sent from" {
+  jq -n '{id: null, name: "new", email_address: ("new@" + $domain)}' --arg domain "$DOMAIN" |
+    api POST /inbox/upsert -H 'Content-Type: application/json' -d @-
+  printf 'From: new@%s\nTo: %s\nSubject: from the new one\n\nx\n' "$DOMAIN" "$BOB" >"$MOUNT/drafts/new"
+  mv "$MOUNT/drafts/new" "$MOUNT/outbox/new"
+  wait_sent new
+  present "$MOUNT/inboxes/new@$DOMAIN"
+}
+
 @test "no From with two inboxes: EADDRNOTAVAIL; with --from it is that one" {
   printf 'To: %s\nSubject: who\n\nx\n' "$BOB" >"$MOUNT/drafts/who"
   refused EADDRNOTAVAIL who 'from|inbox'

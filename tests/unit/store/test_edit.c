@@ -415,6 +415,44 @@ static void a_sender_is_an_inbox_here_or_not_known_not_to_be(void **state)
     world_release(&world);
 }
 
+static void an_inbox_made_elsewhere_a_moment_ago_is_asked_for_once(void **state)
+{
+    (void)state;
+    struct store_world world;
+    struct inbox_view view;
+    _cleanup_free_ char *sender = NULL;
+    char *none = NULL;
+    char *reason = NULL;
+    uint32_t inbox;
+    world_init_with_alice(&world);
+    world_open(&world);
+    assert_int_equal(contact(&world), 0);
+    unsigned int lists = fake_service_count(world.fake, FAKE_LIST_INBOXES);
+
+    fake_service_add_inbox(world.fake, "{\"id\": \"in-2\", \"email_address\": \"bob@inbox.example\"}");
+    assert_int_equal(store_find_sender(world.store, "bob@inbox.example", &sender), 0);
+    assert_string_equal(sender, "bob@inbox.example");
+    assert_true(store_find_inbox(world.store, "bob@inbox.example", &view));
+    assert_int_equal(store_find_sender(world.store, "who@x.example", &none), -EADDRNOTAVAIL);
+    assert_int_equal(fake_service_count(world.fake, FAKE_LIST_INBOXES), lists + 2);
+
+    fake_service_add_inbox(world.fake, "{\"id\": \"in-3\", \"email_address\": \"eve@inbox.example\"}");
+    fake_service_push(
+        world.fake, FAKE_UPSERT,
+        (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 409, .error = EEXIST});
+    assert_int_equal(store_create_inbox(world.store, "eve@inbox.example", NULL, &inbox, &reason), -EEXIST);
+    assert_true(store_find_inbox(world.store, "eve@inbox.example", &view));
+    assert_int_equal(fake_service_count(world.fake, FAKE_LIST_INBOXES), lists + 3);
+    free(reason);
+
+    fake_service_set_reachable(world.fake, false);
+    assert_int_equal(store_find_sender(world.store, "who@x.example", &none), -EADDRNOTAVAIL);
+    assert_int_equal(store_find_sender(world.store, "who@x.example", &none), -EADDRNOTAVAIL);
+    assert_int_equal(fake_service_count(world.fake, FAKE_LIST_INBOXES),
+                     lists + 4); /* it is away: not again */
+    world_release(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -431,6 +469,7 @@ int main(void)
         cmocka_unit_test(settings_that_cannot_be_read_back_are_shown_later),
         cmocka_unit_test(settings_are_given_up_in_time_or_when_it_is_cancelled),
         cmocka_unit_test(a_sender_is_an_inbox_here_or_not_known_not_to_be),
+        cmocka_unit_test(an_inbox_made_elsewhere_a_moment_ago_is_asked_for_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
