@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 #include <strings.h>
@@ -40,6 +41,7 @@ enum {
     SEND_BODY_MAX_BYTES = 20 * 1000 * 1000,
     FORM_BODY_MAX_BYTES = 10 * 1000 * 1000 + 64 * 1024, /* a file, and the form around it */
     DISCARD_MAX_BYTES = 32 * 1000 * 1000,
+    BODIES_MAX_BYTES = 256 * 1000 * 1000, /* of all requests under way */
 
     /* Of large replies. */
     MAKERS_MAX = 4,
@@ -246,36 +248,48 @@ static const struct route *find_route(struct request *request, const char *metho
  * that is refused by its head is answered only after its body was thrown away, for a connection that is
  * closed on unread bytes loses the answer too; but nothing big is taken only to be thrown away. */
 
+/* Memory that all exchanges share. */
+struct server_memory {
+    struct reply_budget replies; /* the large ones */
+    atomic_size_t body_bytes;    /* of all requests under way */
+};
+
 struct exchange {
     struct request request;
     struct reply reply; /* status 0: none yet */
     const struct route *route;
     size_t discarded_bytes;
-    bool is_settled;             /* there is a reply, and no reason to take the body first */
-    bool is_last;                /* nothing that follows on the connection can be believed */
-    struct reply_budget *budget; /* of large replies; borrowed */
+    bool is_settled;              /* there is a reply, and no reason to take the body first */
+    bool is_last;                 /* nothing that follows on the connection can be believed */
+    struct server_memory *memory; /* borrowed */
 };
+
+static void release_body(struct exchange *exchange)
+{
+    atomic_fetch_sub(&exchange->memory->body_bytes, exchange->request.body.len);
+    strbuf_release(&exchange->request.body);
+}
 
 static void exchange_free(struct exchange *exchange)
 {
     if (exchange == NULL)
         return;
     reply_release(&exchange->reply);
-    strbuf_release(&exchange->request.body);
+    release_body(exchange);
     free(exchange->request.path);
     free(exchange->request.target);
     free(exchange);
 }
 
 /* `target`: path and query as they came. NULL without memory. */
-static struct exchange *exchange_new(const struct service_context *context, struct reply_budget *budget,
+static struct exchange *exchange_new(const struct service_context *context, struct server_memory *memory,
                                      const char *target)
 {
     struct exchange *exchange = calloc(1, sizeof(*exchange));
     if (exchange == NULL)
         return NULL;
     exchange->request.context = context;
-    exchange->budget = budget;
+    exchange->memory = memory;
     exchange->request.target = strdup(target);
     if (exchange->request.target == NULL) {
         exchange_free(exchange);
@@ -372,13 +386,13 @@ static bool exchange_receive(struct exchange *exchange, const char *bytes, size_
     bool is_wanted = exchange->reply.status == 0 && exchange->route->body_type != NULL;
     if (is_wanted) {
         int error = strbuf_append(&exchange->request.body, bytes, len);
-        if (error == 0)
+        if (error == 0 && atomic_fetch_add(&exchange->memory->body_bytes, len) + len <= BODIES_MAX_BYTES)
             return true;
         if (error == -EMSGSIZE)
             reply_too_large(exchange);
         else
-            reply_failure(&exchange->reply, error);
-        strbuf_release(&exchange->request.body);
+            reply_failure(&exchange->reply, error != 0 ? error : -EBUSY);
+        release_body(exchange);
     }
     exchange->discarded_bytes += len;
     return exchange->discarded_bytes <= DISCARD_MAX_BYTES;
@@ -397,14 +411,14 @@ static void make_reply(struct exchange *exchange)
 /* The same, within the memory for large replies. */
 static void make_large_reply(struct exchange *exchange)
 {
-    int error = reply_budget_begin(exchange->budget);
+    int error = reply_budget_begin(&exchange->memory->replies);
     if (error != 0) {
         reply_failure(&exchange->reply, error);
         return;
     }
     make_reply(exchange);
-    reply_budget_end(exchange->budget, exchange->reply.body_len);
-    exchange->reply.budget = exchange->budget;
+    reply_budget_end(&exchange->memory->replies, exchange->reply.body_len);
+    exchange->reply.budget = &exchange->memory->replies;
 }
 
 /* All is there: answers. `closes`: the connection is to end with it. */
@@ -423,8 +437,8 @@ struct server {
     struct MHD_Daemon *daemon;
     struct connections *connections;
     const struct service_context *context;
-    struct reply_budget budget; /* of large replies */
-    char *address;              /* where it listens; NULL: not yet */
+    struct server_memory memory;
+    char *address; /* where it listens; NULL: not yet */
 };
 
 /* A connection, and the exchange on it. The exchange is freed here at the latest, for libmicrohttpd reports
@@ -496,7 +510,7 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
     if (client == NULL)
         return NULL;
     exchange_free(client->exchange);
-    client->exchange = exchange_new(server->context, &server->budget, target);
+    client->exchange = exchange_new(server->context, &server->memory, target);
     char *query = strchr((char *)target, '?');
     if (query != NULL && (strlen(target) > TARGET_MAX_BYTES || count_parameters(query) > PARAMETERS_MAX)) {
         query[1] = '\0';
@@ -559,7 +573,7 @@ void server_free(struct server *server)
         /* A client that connects from now on is refused at once: nobody would read its request. */
         if (listen_fd >= 0)
             shutdown(listen_fd, SHUT_RDWR);
-        reply_budget_close(&server->budget);
+        reply_budget_close(&server->memory.replies);
         connections_drain(server->connections, DRAIN_MS);
         connections_close(server->connections);
         MHD_stop_daemon(server->daemon);
@@ -567,7 +581,7 @@ void server_free(struct server *server)
             close(listen_fd);
     }
     connections_free(server->connections);
-    reply_budget_release(&server->budget);
+    reply_budget_release(&server->memory.replies);
     if (server->address != NULL)
         listener_remove(server->address);
     free(server->address);
@@ -597,7 +611,7 @@ int server_start(const char *listen_text, const struct service_context *context,
     if (server == NULL)
         return -ENOMEM;
     server->context = context;
-    reply_budget_init(&server->budget, MAKERS_MAX, REPLIES_MAX_BYTES, TURN_WAIT_MS);
+    reply_budget_init(&server->memory.replies, MAKERS_MAX, REPLIES_MAX_BYTES, TURN_WAIT_MS);
     _cleanup_close_ int listen_fd = -1;
     int error = listener_open(listen_text, &listen_fd, &server->address);
     if (error == 0)

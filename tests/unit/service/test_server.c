@@ -554,6 +554,37 @@ static void a_refused_body_does_not_hide_the_answer(void **state)
     free(body);
 }
 
+static void the_bodies_of_all_requests_are_bounded(void **state)
+{
+    const struct fixture *fixture = *state;
+    static char body[19 * 1000 * 1000];
+    int clients[18];
+    unsigned int refused = 0;
+    char request[1024];
+    int len = snprintf(request, sizeof(request),
+                       "POST " SEND " HTTP/1.1\r\nHost: localhost\r\n" JSON_TYPE
+                       "Authorization: Bearer %s\r\nContent-Length: %zu\r\n\r\n",
+                       fixture->key, sizeof(body));
+    for (size_t i = 0; i < ARRAY_LEN(clients); i++) {
+        clients[i] = http_client_connect(&fixture->client);
+        assert_int_equal(len, send(clients[i], request, (size_t)len, 0));
+        for (size_t at = 0; at < sizeof(body) - 1;) { /* all but the last byte */
+            ssize_t sent = send(clients[i], body + at, sizeof(body) - 1 - at, 0);
+            assert_true(sent > 0);
+            at += (size_t)sent;
+        }
+    }
+    for (size_t i = 0; i < ARRAY_LEN(clients); i++) {
+        char status[13] = "";
+        assert_int_equal(1, send(clients[i], body, 1, 0));
+        assert_int_equal(12, recv(clients[i], status, 12, MSG_WAITALL));
+        refused += strcmp(status, "HTTP/1.1 503") == 0;
+        close(clients[i]);
+    }
+    if (refused == 0 || refused == ARRAY_LEN(clients))
+        fail_msg("%u were refused", refused);
+}
+
 static void a_chunked_body_is_bounded_too(void **state)
 {
     const struct fixture *fixture = *state;
@@ -651,6 +682,7 @@ int main(void)
         SERVICE_TEST(half_requests_shut_nobody_out),
         SERVICE_TEST(open_files_do_not_keep_connections_out),
         SERVICE_TEST(a_refused_body_does_not_hide_the_answer),
+        SERVICE_TEST(the_bodies_of_all_requests_are_bounded),
         SERVICE_TEST(a_chunked_body_is_bounded_too),
         SERVICE_TEST(garbage_is_survived),
         SERVICE_TEST(fifty_clients_are_served_at_once),
