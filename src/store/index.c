@@ -86,6 +86,7 @@ struct email_table {
     uint64_t seed;
     uint32_t len;
     struct text_arena texts;
+    size_t chunks_len; /* the others are NULL, and so may be some of these */
     struct email_entry *chunks[CHUNKS_MAX];
 };
 
@@ -101,7 +102,7 @@ static void email_table_free(struct email_table *emails)
 {
     if (emails == NULL)
         return;
-    for (size_t i = 0; i < CHUNKS_MAX; i++)
+    for (size_t i = 0; i < emails->chunks_len; i++)
         free(emails->chunks[i]);
     text_arena_release(&emails->texts);
     free(emails);
@@ -197,6 +198,8 @@ static int prepare_chunks(struct email_table *emails, uint32_t first, uint32_t m
             emails->chunks[i] = calloc(CHUNK_ENTRIES, sizeof(*emails->chunks[i]));
         if (emails->chunks[i] == NULL)
             return -ENOMEM;
+        if (i >= emails->chunks_len)
+            emails->chunks_len = i + 1;
     }
     return 0;
 }
