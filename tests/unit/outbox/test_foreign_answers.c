@@ -127,6 +127,24 @@ static void nothing_is_sent_while_no_list_can_be_had(void **state)
     world_open(world);
 }
 
+static void attachments_wait_while_something_else_answers(void **state)
+{
+    struct world *world = *state;
+    const struct fake_outcome page = {
+        .outcome = SERVICE_REJECTED, .http_status = 404, .is_foreign = true, .detail = "a page"};
+    answer_everything_with(world, page);
+    fake_service_set(world->fake, FAKE_UPLOAD, page);
+    copy_in(world, ATTACHED, "a.txt", "text");
+    assert_int_equal(mail(world, "m.eml", "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n"), 0);
+    assert_int_equal(settle_uploads(world), -EAGAIN);
+    assert_true(is_listed(world, ATTACHED, "a.txt"));
+    assert_true(is_listed(world, OUT, "m.eml"));
+    answer_everything_with(world, (struct fake_outcome){0});
+    fake_service_set(world->fake, FAKE_UPLOAD, (struct fake_outcome){0});
+    fake_clock_advance(&world->clock, LONGEST_WAIT_MS);
+    await_news(world, EVENT_SENT, "sent/m.eml");
+}
+
 /* Else one message that a gateway does not let through would hold up all others for ever. */
 static void a_page_that_refuses_one_message_alone_fails_it(void **state)
 {
@@ -175,6 +193,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_message_of_twenty_pays_for_finding_out),
         WORLD_TEST(nothing_is_sent_while_no_list_can_be_had),
+        WORLD_TEST(attachments_wait_while_something_else_answers),
         WORLD_TEST(a_page_that_refuses_one_message_alone_fails_it),
         WORLD_TEST(who_waits_long_for_the_first_asks_for_a_list),
     };
