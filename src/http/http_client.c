@@ -52,6 +52,8 @@ struct http_slot {
     CURL *easy;
     int fd;              /* of the connection; -1: none, or unknown. Closed by libcurl */
     int other_fd;        /* of another address of the server, while both are tried; -1: none */
+    unsigned int open;   /* sockets */
+    int64_t connect_ms;  /* since when there may be none that is connected, by the monotonic clock */
     uint64_t never_sent; /* bytes of a connection that was closed in this attempt (find_never_sent()) */
     int64_t unacked_ms;  /* how long bytes may stay unacknowledged; 0: as long as the kernel likes */
     int64_t used_ms;     /* when it was last used, by the clock that goes on while the machine sleeps */
@@ -164,8 +166,23 @@ static int on_socket(void *context, curl_socket_t fd, curlsocktype purpose)
     (void)purpose;
     slot->other_fd = slot->fd;
     slot->fd = fd;
+    slot->open++;
     limit_unacked(fd, slot->unacked_ms);
     return CURL_SOCKOPT_OK;
+}
+
+/* Of a TCP socket; -1: it is none, or there is none. */
+static int tcp_state(int fd)
+{
+    struct tcp_info info;
+    socklen_t size = sizeof(info);
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_state : -1;
+}
+
+static bool is_connecting(const struct http_slot *slot)
+{
+    return slot->open == 0 || (tcp_state(slot->fd) == TCP_SYN_SENT &&
+                               (slot->other_fd < 0 || tcp_state(slot->other_fd) == TCP_SYN_SENT));
 }
 
 /* Returns how many bytes the kernel has that it never sent, and never sends. They are certain in one case
@@ -175,17 +192,16 @@ static int on_socket(void *context, curl_socket_t fd, curlsocktype purpose)
  * from a server that has acted. */
 static uint64_t find_never_sent(int fd)
 {
-    struct tcp_info info;
-    socklen_t size = sizeof(info);
     int unsent = 0;
-    bool is_sure = getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && info.tcpi_state == TCP_CLOSE &&
-                   ioctl(fd, SIOCOUTQNSD, &unsent) == 0;
+    bool is_sure = tcp_state(fd) == TCP_CLOSE && ioctl(fd, SIOCOUTQNSD, &unsent) == 0;
     return is_sure && unsent > 0 ? (uint64_t)unsent : 0;
 }
 
 static int on_socket_close(void *context, curl_socket_t fd)
 {
     struct http_slot *slot = context;
+    slot->connect_ms = clock_monotonic_ms(clock_system());
+    slot->open--;
     if (fd == slot->fd) {
         uint64_t never_sent = find_never_sent(fd);
         if (never_sent > 0) /* else it may be a connection that was only tried */
@@ -370,7 +386,7 @@ static const struct {
     {CURLOPT_SSL_VERIFYHOST, 2},
     {CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2},
     {CURLOPT_DISALLOW_USERNAME_IN_URL, 1},
-    {CURLOPT_CONNECTTIMEOUT_MS, HTTP_CONNECT_TIMEOUT_MS},
+    {CURLOPT_CONNECTTIMEOUT_MS, HTTP_HANDSHAKE_TIMEOUT_MS},
     {CURLOPT_BUFFERSIZE, RECEIVE_BUFFER_BYTES},
     {CURLOPT_SUPPRESS_CONNECT_HEADERS, 1},
     {CURLOPT_HEADEROPT, CURLHEADER_SEPARATE}, /* no key to a proxy */
@@ -459,6 +475,18 @@ static bool is_cancelled(struct transfer *transfer)
     return true;
 }
 
+/* libcurl has one time-out for connecting and for TLS. */
+static bool is_unreachable(struct transfer *transfer)
+{
+    const struct http_slot *slot = transfer->slot;
+    if (clock_monotonic_ms(clock_system()) - slot->connect_ms < HTTP_CONNECT_TIMEOUT_MS ||
+        !is_connecting(slot))
+        return false;
+    transfer->error = -EHOSTUNREACH;
+    snprintf(transfer->words, sizeof(transfer->words), "no connection within %d ms", HTTP_CONNECT_TIMEOUT_MS);
+    return true;
+}
+
 /* Asked after libcurl has had its turn: what came while the process was stopped is no stall. */
 static bool is_stalled(struct transfer *transfer)
 {
@@ -513,6 +541,7 @@ static CURLcode drive(CURLM *multi, struct transfer *transfer)
     if (curl_multi_add_handle(multi, transfer->easy) != CURLM_OK)
         return CURLE_FAILED_INIT;
     note_progress(transfer, HTTP_PACE_BYTES);
+    transfer->slot->connect_ms = transfer->progress_ms;
     CURLcode result = CURLE_ABORTED_BY_CALLBACK;
     int check_ms = check_interval_ms(transfer->request);
     while (!is_cancelled(transfer)) {
@@ -528,7 +557,7 @@ static CURLcode drive(CURLM *multi, struct transfer *transfer)
             call_pause(transfer);
             break;
         }
-        if (is_stalled(transfer))
+        if (is_unreachable(transfer) || is_stalled(transfer))
             break;
         wait_for_more(multi, transfer, check_ms);
     }

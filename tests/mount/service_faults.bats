@@ -344,6 +344,37 @@ TABLE
   wait_until 10 test -e "$MOUNT/sent/good.receipt.json"
 }
 
+# A line to the service on which the answer to the first bytes of a connection takes 6 s.
+start_slow_line() {
+  python3 -c 'import socket, sys, threading, time
+def carry(source, sink, pause):
+    while data := source.recv(65536):
+        time.sleep(pause)
+        pause = 0
+        sink.sendall(data)
+    sink.shutdown(socket.SHUT_WR)
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+while True:
+    near = listener.accept()[0]
+    far = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+    threading.Thread(target=carry, args=(near, far, 0), daemon=True).start()
+    threading.Thread(target=carry, args=(far, near, 6), daemon=True).start()' "$SERVICE_PORT" >"$DIR/line" 3>&- {PAUSE}>&- &
+  LINE_PID=$!
+  wait_until 20 test -s "$DIR/line"
+}
+
+@test "TLS on a line so slow that it takes longer than connecting may" {
+  make_certificates 2>/dev/null
+  start_tls_service good
+  start_slow_line
+  SERVICE_URL=https://localhost:$(cat "$DIR/line")
+  start_mount --ca-file="$DIR/ca.pem"
+  wait_until 10 jq -e .online "$MOUNT/status.json"
+  stop_mount
+  kill "$LINE_PID"
+}
+
 @test "authorities that cannot be read are an error at the start, in words" {
   start_scripted_service
   local url=https://127.0.0.1:$SERVICE_PORT path words
