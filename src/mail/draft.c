@@ -205,7 +205,7 @@ static int refuse_address(const struct draft_reading *reading, const char *path,
     return reason_give(reading->ret_reason, -EBADMSG, "%s: not an email address: \"%.80s\"", path, address);
 }
 
-/* How other interfaces call what has another name here. Compared as same_field() does. */
+/* Names that other interfaces give to the fields, compared by same_field(). */
 static const struct {
     const char *name;
     const char *meant;
@@ -236,7 +236,7 @@ static const struct {
     {"in_reply_to", "existing_email_id"},
 };
 
-/* Whatever the case, and with or without what separates words: Reply-To, replyTo, reply_to. */
+/* Compares without regard to case and to what separates words: Reply-To, replyTo, reply_to. */
 static bool same_field(const char *name, const char *other)
 {
     for (;;) {
@@ -477,7 +477,7 @@ static const struct field {
     {"idempotency_key", refuse_idempotency_key},
 };
 
-/* NULL: nobody can say. */
+/* The field that somebody means by this name, or NULL. */
 static const char *find_meant(const char *name)
 {
     for (size_t i = 0; i < ARRAY_LEN(fields); i++)

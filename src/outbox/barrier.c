@@ -81,7 +81,7 @@ static int check_locked(const struct barrier *barrier)
 }
 
 /* Each failure is reported once to the session that handed the item in, as fsync(2) of a file reports errors;
- * and to all that waited for it. What was handed in later, and has failed all the same, is left to the next
+ * and to all that waited for it. An item handed in later that failed all the same is left to the next
  * barrier. */
 static int report_locked(const struct barrier *barrier)
 {

@@ -71,7 +71,7 @@ struct outbox_listener {
     void *context;
 };
 
-/* What others know of the service, and what is found out here. Both may be NULL, are called with no lock
+/* Exchanges with the store whether the service is there. Both may be NULL, are called with no lock
  * held, and must not block. */
 struct contact_listener {
     /* The service was asked: whether it answered and let the key in. */

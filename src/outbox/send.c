@@ -58,7 +58,7 @@ static void ask_for_list(struct outbox *outbox, struct item *item, struct cancel
     claim_take_back(outbox, item);
 }
 
-/* Whether the service itself has answered, and takes the key. */
+/* Returns true if the service itself has answered, and takes the key. */
 static bool shows_service(const struct service_result *list)
 {
     return list->outcome == SERVICE_OK ||
@@ -88,7 +88,7 @@ static bool is_refusal(const struct service_result *result)
 }
 
 /* A refusal that is not the service's own, a 403 and a 404 may be about everything: then the item waits.
- * Where a list can be had, they are about this item, which would else wait for ever and hold up all others.
+ * If a list can be had, they are about this item, which would else wait for ever and hold up all others.
  */
 static enum attempt_meaning find_meaning(struct outbox *outbox, struct item *item,
                                          const struct service_result *result, struct cancel *cancel)
@@ -178,7 +178,8 @@ static void report_reason(struct outbox *outbox, struct item *item, const struct
         notify_contact(outbox, reason);
 }
 
-/* What an answer to the item means, for it and for all others. May ask for a list (waits for the network). */
+/* Finds out what an answer to the item means, for it and for all others. May ask for a list (waits for the
+ * network). */
 static enum attempt_meaning attempt_report(struct outbox *outbox, struct item *item,
                                            const struct service_result *result, struct cancel *cancel)
 {
@@ -217,9 +218,9 @@ static void settle_failed_here(struct attempt *attempt, int error)
     put_back_in_queue(attempt->outbox, attempt->item, 0, strerror(-error));
 }
 
-/* Whether the message may be tried. While the last list could not be had, or another answered the last
- * message in the service's place, a list comes first, for it costs no message to ask for one. Without one the
- * message waits. */
+/* Returns true if the message may be tried. While the last list could not be had, or another answered the
+ * last message in the service's place, a list comes first, for it costs no message to ask for one. Without
+ * one the message waits. */
 static bool may_send(struct attempt *attempt)
 {
     struct outbox *outbox = attempt->outbox;

@@ -106,7 +106,7 @@ struct suspension_try {
  * answer; for ALONE_MS, then the next one tries, which asks for a list first. */
 void suspension_init(struct suspension *suspension, bool is_careful);
 
-/* Whether one may ask now. */
+/* Returns true if one may ask now. */
 bool suspension_enter(struct suspension *suspension, int64_t now_ms, struct suspension_try *ret_try);
 /* When to ask again: a time, or CLOCK_FOREVER: when something happens. */
 int64_t suspension_until_ms(const struct suspension *suspension);
