@@ -36,6 +36,9 @@ enum {
     TOO_MANY_REQUESTS = 429,
 
     COMPLETE_INTERVAL_MS = 15 * 60 * 1000,
+    INBOXES_LISTED_MAX = 20,         /* one by one, in a poll */
+    INBOXES_INTERVAL_MS = 60 * 1000, /* the list of more than these is long */
+    ROUND_REQUESTS_PER_S = 20,
     BACKOFF_MIN_MS = 1000,
     BACKOFF_MAX_MS = 10 * 1000, /* or the poll interval; a connection that nobody answers takes 5 s more */
     SETTLE_MS = 500,            /* the network is changed in several steps */
@@ -57,6 +60,16 @@ struct sync_request {
     char *words;
 };
 
+/* Complete lists of many inboxes, some with each poll. */
+struct sync_round {
+    uint32_t next; /* the first inbox that is still to be listed */
+    bool has_failed;
+    unsigned int lost;            /* records that were lost when it began */
+    bool has_list;                /* the service has a list of inboxes */
+    int64_t inboxes_due_ms;       /* when to ask for it again, monotonic */
+    struct listing_memory memory; /* of the list of all mail */
+};
+
 struct sync {
     struct store *store;  /* borrowed */
     struct clock *clock;  /* borrowed */
@@ -72,6 +85,7 @@ struct sync {
     struct sync_request *running; /* taken up by the run under way */
     int64_t requests_due_ms;      /* of the next run for a request that is not urgent, monotonic */
     struct backoff backoff;
+    struct sync_round round;       /* the thread's alone */
     int64_t next_ms;               /* of the next poll, monotonic; CLOCK_FOREVER: none */
     int64_t asked_until_ms;        /* the service asked not to be polled before, monotonic */
     int64_t complete_due_ms;       /* of the next complete poll, monotonic */
@@ -90,6 +104,7 @@ struct mail_listing {
     const char *name;     /* in words */
     uint32_t inbox;       /* its number */
     bool with_held;       /* what rules of the inbox hold back, too */
+    bool only_known;      /* of all inboxes: mail of others is passed over, for these are listed */
     struct email_batch batch;
     int error;            /* why records that arrived are not in the index; 0: they are */
     int unread;           /* the positive errno, where some of the last answer cannot be read; 0: all can */
@@ -141,10 +156,21 @@ static int find_inbox_of(struct mail_listing *listing, const char *id, uint32_t 
     return error;
 }
 
+static int take_email_of_known(struct mail_listing *listing, struct email_record *record)
+{
+    uint32_t inbox;
+    if (record->inbox_id == NULL || !index_find_inbox_by_id(listing->index, record->inbox_id, &inbox))
+        return listing->error;
+    record->is_held = record->is_held && listing->with_held;
+    return put(listing, inbox, record);
+}
+
 static int take_email_of_any(void *context, struct email_record *record)
 {
     struct mail_listing *listing = context;
     uint32_t inbox;
+    if (listing->only_known && record != NULL)
+        return take_email_of_known(listing, record);
     int error = record == NULL || record->inbox_id == NULL ? flush(listing) : 0;
     if (record == NULL || error != 0)
         return error;
@@ -446,11 +472,28 @@ static void list_all(struct index *index, struct mail_service *service, enum syn
     index_end_quiet(index, of_no_name);
 }
 
+/* The newest of all inboxes, in one list. */
+static void list_newest_of_known(struct index *index, struct mail_service *service, bool with_held,
+                                 struct listing_memory *memory, struct cancel *cancel,
+                                 struct service_result *ret)
+{
+    struct mail_listing listing = {.index = index,
+                                   .service = service,
+                                   .cancel = cancel,
+                                   .memory = memory,
+                                   .name = "all inboxes",
+                                   .only_known = true};
+    set_with_held(&listing, with_held && !memory->refuses_held);
+    end_listing(&listing, ask_for_inbox(&listing, SYNC_NEWEST, 0, ret), ret);
+}
+
 /* ---------------------------------------------------------------- a run, and what comes of it */
 
 struct sync_run {
-    struct store *store;   /* borrowed */
-    struct cancel *cancel; /* borrowed */
+    struct store *store;      /* borrowed */
+    struct cancel *cancel;    /* borrowed */
+    struct sync_round *round; /* borrowed */
+    bool is_complete;         /* together with the runs before, of a round */
 
     pthread_mutex_t lock;   /* of what follows, while several threads list inboxes */
     int error;              /* of the first failure: result_errno_of_listing(); 0: all went well */
@@ -462,7 +505,8 @@ struct sync_run {
 
 static void init_run(struct sync_run *run, struct sync *sync)
 {
-    *run = (struct sync_run){.store = sync->store, .cancel = &sync->cancel, .retry_after_ms = -1};
+    *run = (struct sync_run){
+        .store = sync->store, .cancel = &sync->cancel, .round = &sync->round, .retry_after_ms = -1};
     pthread_mutex_init(&run->lock, NULL);
 }
 
@@ -534,7 +578,9 @@ static void report_end(struct sync_run *run)
     const char *words = run->words != NULL ? run->words : "the service is in trouble";
     if (run->error == -EINTR)
         return;
-    contact_report_sync(&run->store->contact, run->error != 0 ? words : run->words);
+    /* What an earlier part of a round could not bring is reported until the round ends. */
+    if (run->error != 0 || run->words != NULL || !run->round->has_failed)
+        contact_report_sync(&run->store->contact, run->error != 0 ? words : run->words);
     if (run->error == 0 || run->has_answer)
         return;
     run->must_wait = true;
@@ -694,6 +740,65 @@ static void run_all(struct sync_run *run, enum sync_depth depth)
         index_clean(index);
 }
 
+static uint32_t part_of_round(uint32_t inboxes, int64_t poll_interval_ms)
+{
+    int64_t part = inboxes * poll_interval_ms / COMPLETE_INTERVAL_MS + 1;
+    int64_t most = ROUND_REQUESTS_PER_S * poll_interval_ms / 1000 + 1;
+    return (uint32_t)(part < most ? part : most);
+}
+
+static void list_part_of_round(struct sync_run *run, uint32_t inboxes)
+{
+    struct index *index = &run->store->index;
+    struct sync_round *round = run->round;
+    uint32_t part = part_of_round(inboxes, run->store->poll_interval_ms);
+    uint32_t end = inboxes - round->next > part ? round->next + part : inboxes;
+    if (round->next == 0) {
+        round->lost = atomic_load(&index->lost);
+        round->has_failed = false;
+    }
+    list_mail_of_inboxes(run, round->next, end, SYNC_COMPLETE);
+    if (run->must_wait)
+        return;
+    round->has_failed |= run->error != 0 || run->words != NULL;
+    round->next = end < inboxes ? end : 0;
+    run->is_complete = round->next == 0 && !round->has_failed;
+    if (run->is_complete)
+        (void)atomic_compare_exchange_strong(&index->lost, &round->lost, 0);
+}
+
+/* A poll where listing inboxes one by one would take too many requests: the newest mail of all in one list,
+ * and complete lists of some inboxes, the next ones each time. */
+static void run_many(struct sync_run *run)
+{
+    struct store *store = run->store;
+    struct index *index = &store->index;
+    struct sync_round *round = run->round;
+    struct service_result result;
+    uint32_t known = index_inbox_numbers(index);
+    index_repair(index);
+    if (clock_monotonic_ms(index->clock) >= round->inboxes_due_ms) {
+        round->has_list = list_inboxes(run);
+        round->inboxes_due_ms = clock_monotonic_ms(index->clock) + INBOXES_INTERVAL_MS;
+    }
+    if (!run->must_wait && round->has_list) {
+        list_newest_of_known(index, store->service, is_extended(store->service), &round->memory, run->cancel,
+                             &result);
+        report(run, &result);
+    } else if (!run->must_wait) {
+        list_mail_of_all(run, SYNC_NEWEST);
+    }
+    list_mail_of_inboxes(run, known, index_inbox_numbers(index), SYNC_COMPLETE);
+    list_part_of_round(run, known);
+    report_end(run);
+    if (!run->must_wait)
+        list_sent(run, round->next == 0 ? SYNC_COMPLETE : SYNC_NEWEST);
+    if (!run->must_wait && round->next == 0) {
+        forget_refusals(&round->memory);
+        index_clean(index);
+    }
+}
+
 static void run_inbox(struct sync_run *run, uint32_t inbox, enum sync_depth depth)
 {
     struct store *store = run->store;
@@ -771,20 +876,33 @@ static void plan_next_locked(struct sync *sync, const struct sync_run *run)
     sync->asked_until_ms = clock_monotonic_ms(sync->clock) + asked_ms;
 }
 
+/* Complete lists are spread over polls: there are many inboxes, and all were listed once. */
+static bool is_spread_locked(const struct sync *sync)
+{
+    return sync->complete_due_ms != 0 && index_inbox_numbers(&sync->store->index) > INBOXES_LISTED_MAX;
+}
+
 /* Everything: for those who asked for it, or because it is time. Called with the lock held, which is given up
  * meanwhile. */
 static void run_all_locked(struct sync *sync, enum sync_depth depth)
 {
     struct sync_run run;
     init_run(&run, sync);
+    bool is_spread = depth == SYNC_NEWEST && is_spread_locked(sync);
     pthread_mutex_unlock(&sync->lock);
-    run_all(&run, depth);
+    if (is_spread) {
+        run_many(&run);
+    } else {
+        sync->round = (struct sync_round){.next = 0};
+        run_all(&run, depth);
+        run.is_complete = depth == SYNC_COMPLETE && run.error == 0 && run.words == NULL;
+    }
     if (!run.must_wait)
         contents_probe(sync->store->contents);
     pthread_mutex_lock(&sync->lock);
     if (depth == SYNC_COMPLETE && !run.must_wait)
         sync->complete_due_ms = clock_monotonic_ms(sync->clock) + COMPLETE_INTERVAL_MS;
-    if (depth == SYNC_COMPLETE && run.error == 0 && run.words == NULL)
+    if (run.is_complete)
         sync->last_complete_real_ms = clock_realtime_ms(sync->clock);
     plan_next_locked(sync, &run);
     tell_requests_locked(sync, SYNC_ALL, &run);
@@ -817,6 +935,7 @@ static void run_requests_locked(struct sync *sync)
     sync->requests_due_ms = clock_monotonic_ms(sync->clock) + REQUESTS_PACE_MS;
     sync->running = sync->waiting;
     sync->waiting = NULL;
+    sync->round.inboxes_due_ms = 0;
     if (wants(sync->running, SYNC_ALL, SYNC_NEWEST))
         run_all_locked(sync, depth_of(sync->running, SYNC_ALL));
     while (sync->running != NULL && !sync->is_stopping)
@@ -825,7 +944,8 @@ static void run_requests_locked(struct sync *sync)
 
 static void run_poll_locked(struct sync *sync)
 {
-    bool is_complete_due = clock_monotonic_ms(sync->clock) >= sync->complete_due_ms;
+    bool is_complete_due =
+        clock_monotonic_ms(sync->clock) >= sync->complete_due_ms && !is_spread_locked(sync);
     run_all_locked(sync, is_complete_due ? SYNC_COMPLETE : SYNC_NEWEST);
 }
 

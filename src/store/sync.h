@@ -9,6 +9,10 @@
  * next comes soon, then later (backoff), at the latest after the interval of polls or 10 s, whichever is
  * more; or when the service asked for it.
  *
+ * With many inboxes a poll asks for the newest of all mail at once, and for complete lists of some inboxes,
+ * the next ones each time: its requests are bounded, and all inboxes have had their turn after 15 minutes (a
+ * round).
+ *
  * A run lists the inboxes, then the emails of each, then the mail that was sent. The service has no paging:
  * an answer that is as long as its limit is followed by a question with a higher limit. Records go into the
  * index while they arrive. Only an answer that came whole, was shorter than its limit, and can be read to the

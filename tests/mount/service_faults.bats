@@ -475,6 +475,7 @@ was_asked_since() { # TIME
     printf '#!/bin/sh\nexec nsenter --net=/proc/%s/ns/net "%s" "$@"\n' "$network" "$BUILD/$program" >"$DIR/$program"
     chmod +x "$DIR/$program"
   done
+  # shellcheck disable=SC2034 # for the functions of support.bash
   INBOXD=$DIR/inboxd INBOXFS=$DIR/inboxfs
   wait_until 10 nsenter --net="/proc/$network/ns/net" ip link set lo up
   start_service

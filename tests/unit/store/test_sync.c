@@ -1181,6 +1181,51 @@ static void mail_that_names_no_inbox_goes_by_the_same_rule(void **state)
     world_release(&world);
 }
 
+/* Each poll lists all newest mail at once, and some inboxes completely, so that all had their turn after a
+ * quarter of an hour. */
+static void polls_of_many_inboxes_ask_for_little(void **state)
+{
+    enum {
+        INBOXES = 100,
+        INTERVAL_MS = 2 * 60 * 1000,
+        POLLS = 15 * 60 * 1000 / INTERVAL_MS + 2,
+        LISTS_MAX = INBOXES / POLLS * 2
+    };
+    (void)state;
+    struct store_world world;
+    struct email_view view;
+    world_init(&world);
+    for (int i = 0; i < INBOXES; i++) {
+        char json[64];
+        char id[16];
+        snprintf(json, sizeof(json), "{\"id\": \"in-%d\"}", i);
+        fake_service_add_inbox(world.fake, json);
+        snprintf(id, sizeof(id), "in-%d", i);
+        world_add_emails(&world, id, 0, 2);
+    }
+    world.poll_interval_ms = INTERVAL_MS;
+    world_start(&world);
+    fake_clock_await_waiters(&world.clock, 1);
+    assert_int_equal(world_count(&world), 2 * INBOXES);
+    fake_service_replace_email(world.fake, "00000000-in-0",
+                               "{\"id\": \"00000000-in-0\", \"inbox_id\": \"in-0\", \"changed\": 1}");
+    for (int polls = 0; polls < POLLS; polls++) {
+        char id[32];
+        char inbox[16];
+        unsigned int before = lists(&world);
+        snprintf(inbox, sizeof(inbox), "in-%d", 99 - polls);
+        snprintf(id, sizeof(id), "%08d", 90000 + polls);
+        fake_service_add_simple_email(world.fake, inbox, id, "new");
+        pass(&world, INTERVAL_MS + INTERVAL_MS / 10);
+        assert_true(lists(&world) - before <= LISTS_MAX);
+        assert_true(store_find_email_by_id(world.store, world_inbox(&world, inbox), id, &view));
+    }
+    assert_true(store_find_email_by_id(world.store, world_inbox(&world, "in-0"), "00000000-in-0", &view));
+    _cleanup_free_ char *json = world_read(&world, view.number);
+    assert_non_null(strstr(json, "changed"));
+    world_release(&world);
+}
+
 /* ---------------------------------------------------------------- outages */
 
 static void an_outage_is_told_once_and_so_is_its_end(void **state)
@@ -1574,6 +1619,7 @@ int main(void)
         cmocka_unit_test(what_went_and_came_back_between_two_polls_is_shown),
         cmocka_unit_test(lists_that_lack_what_is_known_remove_it_only_a_minute_apart),
         cmocka_unit_test(mail_that_names_no_inbox_goes_by_the_same_rule),
+        cmocka_unit_test(polls_of_many_inboxes_ask_for_little),
         cmocka_unit_test(an_outage_is_told_once_and_so_is_its_end),
         cmocka_unit_test(a_service_that_has_too_much_to_do_is_there),
         cmocka_unit_test(what_others_find_out_is_looked_into_where_it_is_news),
