@@ -55,6 +55,8 @@ int result_errno_of_change(const struct service_result *result)
     case SERVICE_UNKNOWN:
         return -EHOSTUNREACH;
     case SERVICE_REJECTED:
+        if (result->is_foreign)
+            return -EHOSTUNREACH;
         return result->error == EEXIST ? -EEXIST : -EINVAL;
     case SERVICE_ABSENT:
         break;

@@ -14,7 +14,8 @@
 /* For a listing: 0, -EINTR, -EAGAIN, -EACCES, -EHOSTUNREACH, or -EIO: an answer that cannot be used. */
 int result_errno_of_listing(const struct service_result *result);
 
-/* For a change to an inbox: 0, -EINTR, -EAGAIN, -EACCES, -EHOSTUNREACH, -EEXIST, -EINVAL. */
+/* For a change to an inbox: 0, -EINTR, -EAGAIN, -EACCES, -EHOSTUNREACH (also: something else answered),
+ * -EEXIST, -EINVAL. */
 int result_errno_of_change(const struct service_result *result);
 
 /* For content: 0, -EINTR, -EAGAIN, -EACCES, -EHOSTUNREACH, -ETIMEDOUT, -EFBIG; -ENOENT: no such email or

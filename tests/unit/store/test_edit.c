@@ -214,6 +214,7 @@ static void creating_fails_with_the_errno_that_fits(void **state)
         {"alice@inbox.example", {.outcome = SERVICE_OK}, -EEXIST},
         {"b@x.example", {.outcome = SERVICE_REJECTED}, -EINVAL},
         {"b@x.example", {.outcome = SERVICE_REJECTED, .http_status = 409, .error = EEXIST}, -EEXIST},
+        {"b@x.example", {.outcome = SERVICE_REJECTED, .http_status = 302, .is_foreign = true}, -EHOSTUNREACH},
         {"b@x.example", {.outcome = SERVICE_UNAUTHORIZED}, -EACCES},
         {"b@x.example", {.outcome = SERVICE_RETRY, .http_status = 429, .error = EAGAIN}, -EAGAIN},
         {"b@x.example", {.outcome = SERVICE_RETRY}, -EHOSTUNREACH},
