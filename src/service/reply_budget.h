@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory of large replies. A request for an email's content, text or attachment takes up to 300 MB while
- * its reply is made, and the reply stays in memory until the client has taken it, which may be never. So a
- * few requests make their replies at a time, and none begins while the replies that wait for their clients
- * pass a bound. A request waits for its turn, within a time.
+ * The memory of large replies. A request for an email's content, raw message or attachment takes several
+ * times the memory of its reply while the service makes that, and the reply stays in memory until the client
+ * has taken it, which may be never. So a few requests make their replies at a time, and none begins while the
+ * replies that wait for their clients pass a bound. A request waits for its turn, within a time.
  *
  * All functions may be called from any thread.
  */
