@@ -197,8 +197,9 @@ says() { # VERDICT MATTER WORDS
 }
 
 without_fuse() { # COMMAND...
+  hide_other_mounts
   # shellcheck disable=SC2016 # for the inner shell
-  unshare --mount bash -c 'mkdir -p "$0" && cp -a /dev/{null,urandom} "$0" && mount --bind "$0" /dev && exec "$@"' "$DIR/dev" "$@"
+  "${AMONG_OWN_MOUNTS[@]}" bash -c 'mkdir -p "$0" && cp -a /dev/{null,urandom} "$0" && mount --bind "$0" /dev && exec "$@"' "$DIR/dev" "$@"
 }
 
 @test "where there is no /dev/fuse, the mount and check say so, and how there is one" {

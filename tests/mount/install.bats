@@ -204,8 +204,9 @@ script_of_package() # SCRIPT ARGUMENT...
     printf '#!/bin/sh\necho "${0##*/} $*" >>"%s"\n' "$DIR/calls" | tee "$DIR/bin/deb-systemd-invoke" >"$DIR/bin/adduser"
     chmod +x "$DIR"/bin/*
     : >"$DIR/calls"
+    hide_other_mounts
     # shellcheck disable=SC2016 # for the inner shell
-    PATH=$DIR/bin:$PATH unshare --mount sh -c 'mount -t tmpfs none /run && mkdir -p /run/systemd/system && exec sh "$@"' - \
+    PATH=$DIR/bin:$PATH "${AMONG_OWN_MOUNTS[@]}" sh -c 'mount -t tmpfs none /run && mkdir -p /run/systemd/system && exec sh "$@"' - \
         "$REPOSITORY/debian/inboxfs.$1" "${@:2}"
 }
 

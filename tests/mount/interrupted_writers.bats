@@ -295,7 +295,8 @@ beside() { # COMMAND...
 @test "a writer of another pid namespace, whose end is not seen: the start, status and an event say so, and mv is sure" {
   [ "$(id -u)" = 0 ] || skip "only root can have a pid namespace"
   stop_mount
-  unshare --pid --fork --kill-child --mount-proc "$INBOXFS" -f --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT" \
+  hide_other_mounts
+  "${AMONG_OWN_MOUNTS[@]}" unshare --pid --fork --kill-child --mount-proc "$INBOXFS" -f --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT" \
     >>"$MOUNT_LOG" 2>&1 3>&- {PAUSE}>&- &
   MOUNT_PID=$!
   wait_until 30 beside test -e "$MOUNT/status.json"

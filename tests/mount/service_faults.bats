@@ -417,9 +417,9 @@ start_mount_with_files() { # "FILE PATH"... -- [OPTION...] URL
     shift
   done
   mkdir -p "$MOUNT"
-  # The mounts of other tests would last as long as their copies in here.
+  hide_other_mounts
   # shellcheck disable=SC2016 # for the inner shell
-  unshare --mount bash -c 'umount --all --lazy --types fuse.inboxfs
+  "${AMONG_OWN_MOUNTS[@]}" bash -c '
     while [ "$1" != -- ]; do mount --bind $1 || exit; shift; done
     shift && exec "$@"' - "${own[@]}" -- \
     "$INBOXFS" -f --api-key-file="$KEY_FILE" --poll-interval=1 "${@:2}" "$MOUNT" >>"$MOUNT_LOG" 2>&1 3>&- {PAUSE}>&- &

@@ -411,7 +411,8 @@ END
   [ "$(id -u)" = 0 ] || skip "only root can have a mount namespace"
   local container
   start_background "local:$DIR/box" "$MOUNT"
-  unshare --mount --propagation private sleep 60 3>&- {PAUSE}>&- &
+  hide_other_mounts
+  "${AMONG_OWN_MOUNTS[@]}" sleep 60 3>&- {PAUSE}>&- &
   container=$!
   wait_until 10 grep -q sleep "/proc/$container/comm"
   run -0 timeout 30 "$INBOXFS" umount "$MOUNT"

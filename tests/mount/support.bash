@@ -395,8 +395,8 @@ let_go()
     start_mount
 }
 
-# Sets AMONG_OWN_MOUNTS: what stands before a command so that it sees no other mount of inboxfs than this test's, for
-# other tests run beside it. Without root's powers that is nothing.
+# Sets AMONG_OWN_MOUNTS, which stands before a command and gives it a mount namespace without the mounts of other tests:
+# it cannot keep those busy, and they would last as long as their copies in it. Empty for anybody but root.
 hide_other_mounts()
 {
     AMONG_OWN_MOUNTS=()
