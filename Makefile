@@ -97,8 +97,8 @@ TOOLS     := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOL_SRC)) $(BU
 # The longest first, so that none of them runs alone at the end.
 MOUNT     := $(shell ls -S tests/mount/*.bats)
 PROGRAM_TESTS := $(wildcard tests/programs/*.bats)
-# Of the unit tests this one alone waits for long.
-LONG_UNIT := $(filter %/tree/test_reply_file,$(UNIT))
+# Of the unit tests, one that waits for long, and two that have ten times as much to do as others.
+LONG_UNIT := $(filter %/tree/test_reply_file %/service/test_sending %/service/test_delivery,$(UNIT))
 # Those that can be built: all where cmocka is.
 UNIT_HERE  = $(if $(shell pkg-config --exists cmocka || echo no),,$(UNIT))
 MANUALS   := $(patsubst man/%.scd,$(BUILD)/man/%,$(wildcard man/*.scd))
