@@ -93,8 +93,8 @@ contains() # TEXT PART
 # A folder's listing and the answer to a name in it come from different places: a test that asks for a file asks both.
 is_listed() # PATH
 {
-    local listed=("${1%/*}"/* "${1%/*}"/.[!.]*)
-    [[ $'\n'$(printf '%s\n' "${listed[@]}")$'\n' = *$'\n'"$1"$'\n'* ]]
+    local listed=("${1%/*}"/* "${1%/*}"/.[!.]*) IFS=$'\n'
+    [[ $'\n'"${listed[*]}"$'\n' = *$'\n'"$1"$'\n'* ]]
 }
 
 answers() # PATH
