@@ -93,7 +93,8 @@ UNIT      := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
 FUZZ_SRC  := $(filter-out tests/fuzz/replay.c,$(sort $(wildcard tests/fuzz/*.c)))
 FUZZ      := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(FUZZ_SRC))
 TOOL_SRC  := $(sort $(wildcard tests/tools/*.c))
-TOOLS     := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOL_SRC)) $(BUILD)/tests/fault_preload.so
+TOOLS     := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOL_SRC)) $(BUILD)/tests/fault_preload.so \
+             $(BUILD)/tests/clock_preload.so
 # The longest first, so that none of them runs alone at the end.
 MOUNT     := $(shell ls -S tests/mount/*.bats)
 PROGRAM_TESTS := $(wildcard tests/programs/*.bats)
@@ -163,7 +164,7 @@ $(BUILD)/tests/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/obj/tests/fuzz/repla
 	    $(PKG_LIBS)
 
 # Loaded into inboxfs by a test (LD_PRELOAD), so never built with a sanitizer.
-$(BUILD)/tests/fault_preload.so: tests/torture/fault_preload.c Makefile
+$(BUILD)/tests/%_preload.so: tests/torture/%_preload.c Makefile
 	@mkdir -p $(@D)
 	@echo "  LINK   $@"
 	$(Q)$(CC) $(CPPFLAGS) -std=c17 -O2 -g $(WARNINGS) -fPIC -pthread -shared -o $@ $<

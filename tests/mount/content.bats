@@ -415,16 +415,21 @@ print("\n".join(screen + ["".join(line)]))'
 
 @test "an email that goes while its folder is waited for hangs nothing" {
   start_with_contents 10
+  stop_mount
+  start_mount_on_clock
+  refresh
   local it reader lister
   it=$(folder in-1 "subject 5")
+  server_answers email '{"body": [{"id": "mail-1", "inbox_id": "in-1", "subject": "subject 1"},
+    {"id": "mail-11", "inbox_id": "in-1", "subject": "subject 11", "date": "2026-11-20T11:00:00Z"}]}'
+  refresh # the first list without it
+  pass_time 61
   server_answers content '"stall-before"'
   cat "$it/body.txt" >/dev/null 2>&1 &
   reader=$!
   ls "$it" >/dev/null 2>&1 &
   lister=$!
   wait_until 20 server_saw_stalled
-  server_answers email '{"body": [{"id": "mail-1", "inbox_id": "in-1", "subject": "subject 1"},
-    {"id": "mail-11", "inbox_id": "in-1", "subject": "subject 11", "date": "2026-11-20T11:00:00Z"}]}'
   within 10 refresh
   wait_until 10 mounted in-1 "subject 11"
   within 5 ls -l "$MOUNT/inboxes/in-1" >"$DIR/list"

@@ -362,6 +362,20 @@ start_mount() # [OPTION...]
     mount_answers || fail "inboxfs ended:" "$(cat "$MOUNT_LOG")"
 }
 
+# The same, on clocks that run ahead when they are told to (tests/torture/clock_preload.c).
+start_mount_on_clock() # [OPTION...]
+{
+    : >"$DIR/ahead"
+    # The allocator's checks at load do not concern a library that allocates nothing.
+    LD_PRELOAD=$BUILD/tests/clock_preload.so CLOCK_AHEAD=$DIR/ahead \
+        ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0 start_mount "$@"
+}
+
+pass_time() # SECONDS
+{
+    truncate -s "+$1" "$DIR/ahead"
+}
+
 start_mount_without_waiting() # [OPTION...]
 {
     mkdir -p "$MOUNT"
@@ -457,6 +471,14 @@ kill_mount() # SIGNAL
 refresh() # [ADDRESS]
 {
     echo "sync${1:+ $1}" >"$MOUNT/ctl"
+}
+
+# What is gone at the service goes here with a second list that lacks it, a minute after the first.
+refresh_removal()
+{
+    refresh
+    pass_time 61
+    refresh
 }
 
 # A service, a mount, and two inboxes.
