@@ -75,7 +75,7 @@ static void sent_mail_is_listed_and_stays_over_a_restart(void **state)
     assert_sent(world, SECOND " " FIRST);
 }
 
-static void a_list_without_what_was_sent_removes_it_only_a_minute_later(void **state)
+static void a_list_without_what_was_sent_removes_it_only_when_a_later_one_confirms(void **state)
 {
     struct store_world *world = *state;
     fake_service_remove_outbound(world->fake);
@@ -212,8 +212,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(sent_mail_is_listed_and_stays_over_a_restart, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_list_without_what_was_sent_removes_it_only_a_minute_later, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_list_without_what_was_sent_removes_it_only_when_a_later_one_confirms, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_comes_is_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(it_costs_one_request_a_look, set_up, tear_down),
         cmocka_unit_test_setup_teardown(its_failure_is_no_failure_of_a_sync, set_up, tear_down),
