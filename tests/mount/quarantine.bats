@@ -60,7 +60,7 @@ attributes_are_true() { # PATH...
   local inbox=$MOUNT/inboxes/$BOB id before subject status
   start_scripted_service
   control '{"inbox_list": 200}'
-  start_mount
+  start_mount_on_clock
   syscall mkdir "$inbox"
   id=$(curl -sS "$SERVICE_URL/_inboxes" | jq -r '.[0].id')
   for subject in first second; do
@@ -73,10 +73,11 @@ attributes_are_true() { # PATH...
     done
   done
   equal "$(find "$inbox/.invalid" -name '*.json' | wc -l)" 2
-  # All of it goes, once two answers in a row have nothing.
+  # All of it goes, once two answers a minute apart have nothing.
   server_answers email '{"body": []}'
   refresh
   equal "$(find "$inbox/.invalid" -name '*.json' | wc -l)" 2
+  pass_time 61
   refresh
   equal "$(find "$inbox/.invalid" -name '*.json' | wc -l)" 0
   attributes_are_true "$inbox" "$inbox/.invalid" "$inbox/index.jsonl" "$inbox/inbox.json"
