@@ -477,7 +477,8 @@ was_asked_since() { # TIME
   done
   # shellcheck disable=SC2034 # for the functions of support.bash
   INBOXD=$DIR/inboxd INBOXFS=$DIR/inboxfs
-  wait_until 10 nsenter --net="/proc/$network/ns/net" ip link set lo up
+  wait_until 10 grep -q sleep "/proc/$network/comm" # before that it is in this test's namespace
+  nsenter --net="/proc/$network/ns/net" ip link set lo up
   start_service
   start_mount --poll-interval=600
   refresh
