@@ -456,6 +456,9 @@ static void list_records(struct api_service *api, const char *path, const struct
         .cancel = cancel,
     };
     api_get_list(api, &list, ret_answer, ret);
+    /* Whoever asks for one record wants to know whether there is an answer. */
+    if (query->limit == 1 && reader.stopped_by == -EOVERFLOW && ret_answer->count >= most)
+        outcome_set(ret, SERVICE_OK, 0, "");
     if (is_conditional && ret->http_status == 304) {
         outcome_set(ret, SERVICE_OK, 0, "");
         server_profile_note_authenticated(&api->profile);

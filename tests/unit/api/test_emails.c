@@ -150,6 +150,14 @@ static void a_list_is_read_a_little_beyond_what_is_known(void **state)
         service_result_release(&result);
         strbuf_release(&found.text);
     }
+    /* The question for one record only asks whether there is an answer. */
+    struct found found = {.text = STRBUF_INIT(1 << 20)};
+    unsigned int count;
+    scripted_server_push(fixture->server, (struct scripted_step){.body = body->data, .body_len = body->len});
+    struct service_result result = list(fixture, (struct email_query){.limit = 1}, &found, &count);
+    assert_int_equal(result.outcome, SERVICE_OK);
+    service_result_release(&result);
+    strbuf_release(&found.text);
 }
 
 static void a_record_that_is_too_long_hides_no_other(void **state)
