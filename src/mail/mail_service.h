@@ -88,7 +88,7 @@ struct email_query {
     unsigned int limit;   /* records asked for, at least 1 */
     size_t known; /* records that are known already. A Core server may ignore `limit`: what is known and
                      MAIL_LIST_SURPLUS records more are taken, or `limit` where that is more; then the call
-                     fails */
+                     fails (with a limit of 1, which only asks whether there is an answer, it does not) */
     const char *search_term; /* subject, bodies, attachment names; NULL: no search. A Core server may ignore
                                 it and answer with everything */
     bool with_invalid;       /* what rules and checks held back, too (valid_only=false) */
