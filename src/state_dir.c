@@ -116,16 +116,14 @@ void state_dir_announce_mount(int lock_fd, dev_t device, const char *mountpoint)
 static bool read_mount(int lock_fd, char ret_mountpoint[PATH_MAX_BYTES], dev_t *ret_device)
 {
     char text[PATH_MAX_BYTES];
-    unsigned int major_number;
-    unsigned int minor_number;
-    int start = 0;
+    char *end;
     ssize_t len = file_pread_all(lock_fd, text, sizeof(text) - 1, 0);
     text[len > 0 ? len : 0] = '\0';
-    if (sscanf(text, "%*c%u:%u %n", &major_number, &minor_number, &start) != 2 || start == 0)
+    if (text[0] == '\0') /* else it is a mark, and one mark replaces another */
         return false;
-    *ret_device = makedev(major_number, minor_number);
-    snprintf(ret_mountpoint, PATH_MAX_BYTES, "%s", text + start);
-    return true;
+    *ret_device = mountinfo_read_device(text + 1, 10, &end);
+    snprintf(ret_mountpoint, PATH_MAX_BYTES, "%s", end + (*end == ' '));
+    return ret_mountpoint[0] != '\0';
 }
 
 /* ---------------------------------------------------------------- who holds the lock */
@@ -143,8 +141,7 @@ static long read_lock_line(const char *line, const struct stat *status)
     char *end;
     if (sscanf(line, "%*s %15s %*s %*s %15s %63s", kind, pid, file) != 3 || strcmp(kind, "FLOCK") != 0)
         return 0;
-    unsigned int major_number = (unsigned int)strtoul(file, &end, 16);
-    unsigned int minor_number = (unsigned int)strtoul(end + (*end == ':'), &end, 16);
+    bool is_same_device = mountinfo_read_device(file, 16, &end) == status->st_dev;
     unsigned long long inode = strtoull(end + (*end == ':'), NULL, 10);
     if (inode != status->st_ino)
         return 0;
@@ -152,7 +149,6 @@ static long read_lock_line(const char *line, const struct stat *status)
     _cleanup_fclose_ FILE *name = fopen(path, "re");
     bool is_ours =
         name != NULL && fgets(command, sizeof(command), name) != NULL && strcmp(command, "inboxfs\n") == 0;
-    bool is_same_device = makedev(major_number, minor_number) == status->st_dev;
     return is_same_device || is_ours ? strtol(pid, NULL, 10) : 0;
 }
 

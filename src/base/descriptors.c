@@ -39,7 +39,7 @@ void descriptors_note_inherited(struct inherited_descriptors *ret_inherited)
     int error = open_ones == NULL ? -errno : 0;
     const struct dirent *entry;
     *ret_inherited = (struct inherited_descriptors){.numbers = NULL};
-    while (error == 0 && (entry = readdir(open_ones)) != NULL) {
+    while (open_ones != NULL && error == 0 && (entry = readdir(open_ones)) != NULL) {
         int fd = (int)strtol(entry->d_name, NULL, 10); /* "." and "..": 0 */
         if (fd > STDERR_FILENO && fcntl(fd, F_GETFD) == 0)
             error = add(ret_inherited, fd);

@@ -99,11 +99,11 @@ static bool find_mapped_file(DIR *process, dev_t device, char ret_path[PATH_MAX]
     if (maps == NULL && fd >= 0)
         close(fd);
     while (maps != NULL && getline(&line, &capacity, maps) > 0) {
-        unsigned int major_number;
-        unsigned int minor_number;
+        int at_device = 0;
         int at_path = 0;
-        if (sscanf(line, "%*s %*s %*s %x:%x %*s %n", &major_number, &minor_number, &at_path) == 2 &&
-            makedev(major_number, minor_number) == device) {
+        char *end;
+        sscanf(line, "%*s %*s %*s %n%*s %*s %n", &at_device, &at_path);
+        if (at_path > 0 && mountinfo_read_device(line + at_device, 16, &end) == device) {
             snprintf(ret_path, PATH_MAX, "%.*s", (int)strcspn(line + at_path, "\n"), line + at_path);
             return true;
         }

@@ -48,12 +48,11 @@ static int64_t find_number(const char *options, const char *name)
     return -1;
 }
 
-/* "MAJOR:MINOR" */
-static dev_t device_of(const char *text)
+dev_t mountinfo_read_device(const char *text, int base, char **ret_end)
 {
-    char *end = NULL;
-    unsigned int major = (unsigned int)strtoul(text, &end, 10);
-    return makedev(major, *end == ':' ? (unsigned int)strtoul(end + 1, NULL, 10) : 0);
+    unsigned int major = (unsigned int)strtoul(text, ret_end, base);
+    unsigned int minor = **ret_end == ':' ? (unsigned int)strtoul(*ret_end + 1, ret_end, base) : 0;
+    return makedev(major, minor);
 }
 
 /* Takes the line, which is changed, apart; false: a file system of another type. ret_mount->path is within
@@ -65,13 +64,14 @@ static bool parse_line(char *line, const char *type, struct mount *ret_mount)
     if (behind == NULL || strncmp(behind + 3, type, len) != 0 || behind[3 + len] != ' ')
         return false;
     char *rest = NULL;
+    char *end;
     strtok_r(behind + 3 + len, " ", &rest); /* the source, which a user chooses */
     ret_mount->owner = find_number(rest, "user_id");
     *behind = '\0';
     char *field = strtok_r(line, " ", &rest);
     for (int i = 1; i < MOUNT_POINT_FIELD && field != NULL; i++) {
         if (i == DEVICE_FIELD)
-            ret_mount->device = device_of(field);
+            ret_mount->device = mountinfo_read_device(field, 10, &end);
         field = strtok_r(NULL, " ", &rest);
     }
     if (field != NULL)

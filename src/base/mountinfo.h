@@ -26,6 +26,9 @@ int mountinfo_list_of(int process_fd, const char *type, struct mount **ret_mount
  * found out: false. */
 bool mountinfo_has(const char *type, const char *path);
 
+/* Reads "MAJOR:MINOR", as files of /proc have it to `base` 10 or 16. *ret_end is behind it. */
+dev_t mountinfo_read_device(const char *text, int base, char **ret_end);
+
 /* NULL-safe. */
 void mountinfo_free(struct mount *mounts);
 

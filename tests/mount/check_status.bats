@@ -234,7 +234,7 @@ is_asked_next() { # WHEN
   echo "$output" >"$DIR/json"
   holds "$DIR/json" '.mountpoint == $path and .account == "work" and .online and .refused.path == "drafts/oops"' --arg path "$MOUNT"
   stop_service
-  ! refresh
+  run ! refresh
   run -1 "$INBOXFS" status --json "$MOUNT"
   echo "$output" >"$DIR/json"
   holds "$DIR/json" '.online == false and (.error | contains("onnect"))'

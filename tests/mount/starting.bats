@@ -207,6 +207,7 @@ group_of() # PID
   cp -p "$(type -P sleep)" "$MOUNT/drafts/nap"
   (cd "$MOUNT/drafts" && exec sleep 60) 3>&- {PAUSE}>&- &
   folder=$!
+  # shellcheck disable=SC2217 # what it has open is the point
   sleep 60 <"$MOUNT/README" 3>&- {PAUSE}>&- &
   file=$!
   "$MOUNT/drafts/nap" 60 3>&- {PAUSE}>&- &
@@ -232,7 +233,7 @@ group_of() # PID
   contains "$output" "no inboxfs is mounted there"
   run -2 "$INBOXFS" umount
   start_background "local:$DIR/box" "$MOUNT"
-  kill -KILL $(daemons)
+  daemons | xargs kill -KILL
   wait_until 10 has_no_daemon
   run -0 timeout 30 "$INBOXFS" umount "$MOUNT/"
   run ! mountpoint -q "$MOUNT"
