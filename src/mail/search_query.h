@@ -3,13 +3,14 @@
  * Queries of search/, and the texts of an email that they are compared with. A query is terms, and an email
  * has to meet all of them:
  *
- *   WORD, "SOME WORDS"         words in a row, anywhere; the last one of WORD may go on
- *   subject: from: to:         the same in that field alone (to: is To, Cc and Bcc)
- *   has:attachment
- *   in:TEXT                    the folder name of the inbox has TEXT in it
- *   after:DATE before:DATE     from the beginning of 2026-11-20, 2026-11 or 2026 (UTC) on, or until then; or
- * an age: 7d, 2w, 6m, 1y -TERM                      the email does not meet TERM TERM OR TERM the email meets
- * one of them; OR binds closer than a blank
+ * - WORD, "SOME WORDS": words in a row, anywhere; the last one of WORD may go on
+ * - subject: from: to: the same in that field alone (to: is To, Cc and Bcc)
+ * - has:attachment
+ * - in:TEXT the folder name of the inbox has TEXT in it
+ * - after:DATE before:DATE from the beginning of 2026-11-20, 2026-11 or 2026 (UTC) on, or until then; or an
+ *   age: 7d, 2w, 6m, 1y
+ * - -TERM the email does not meet TERM
+ * - TERM OR TERM the email meets one of them; OR binds closer than a blank
  *
  * The search index answers texts; in:, after: and before: are facts, which are compared in memory. An OR
  * joins texts or facts, because neither can answer for both.
