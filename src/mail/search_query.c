@@ -208,27 +208,18 @@ static int set_argument(struct parsing *parsing, struct word *word, struct searc
     }
 }
 
-/* The colon is part of it. */
-static int set_text(struct word *word, struct search_term *term)
-{
-    _cleanup_free_ char *text = TAKE_PTR(word->text);
-    if (word->name_len > 0)
-        word->text = g_strdup_printf("%.*s:%s", (int)word->name_len, word->name, text);
-    else
-        word->text = TAKE_PTR(text);
-    term->kind = SEARCH_WORD;
-    term->text = TAKE_PTR(word->text);
-    return 0;
-}
-
 static int set_meaning(struct parsing *parsing, struct word *word, struct search_term *term)
 {
     if (word->name_len > 0 && find_operator(word, &term->kind))
         return set_argument(parsing, word, term);
     bool is_text = word->name_len == 0 || reply_begins_subject(word->name) ||
                    (word->text[0] == '\0' && !word->is_quoted);
-    if (is_text)
-        return set_text(word, term);
+    if (is_text) {
+        term->text = word->name_len == 0
+                         ? TAKE_PTR(word->text)
+                         : g_strdup_printf("%.*s:%s", (int)word->name_len, word->name, word->text);
+        return 0;
+    }
     return reason_give(
         parsing->reason, -EINVAL,
         "%.*s: is no operator; these are: subject: from: to: in: after: before: has:attachment. "
