@@ -5,7 +5,6 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <poll.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/reason.h"
 

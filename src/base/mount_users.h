@@ -8,7 +8,6 @@
 #define INBOXFS_BASE_MOUNT_USERS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <sys/types.h>
 
 enum {

@@ -9,7 +9,6 @@
 #include <fuse_lowlevel.h>
 #include <linux/fuse.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

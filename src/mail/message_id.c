@@ -5,7 +5,6 @@
  */
 #include "mail/message_id.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <glib.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/character.h"

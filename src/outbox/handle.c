@@ -16,7 +16,6 @@
 #include "base/crash_point.h"
 #include "base/file.h"
 #include "mail/envelope.h"
-#include "mail/file_name.h"
 #include "outbox/accept.h"
 #include "outbox/removal.h"
 #include "outbox/transition.h"

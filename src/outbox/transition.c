@@ -14,7 +14,6 @@
 #include "base/crash_point.h"
 #include "base/log.h"
 #include "mail/envelope.h"
-#include "mail/file_name.h"
 #include "outbox/item.h"
 
 enum {

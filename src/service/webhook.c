@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/character.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/hash.h"

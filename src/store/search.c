@@ -16,7 +16,6 @@
 #include "mail/search_query.h"
 #include "store/bounded_call.h"
 #include "store/index.h"
-#include "store/result_errno.h"
 #include "store/search_feed.h"
 #include "store/store.h"
 #include "store/store_private.h"

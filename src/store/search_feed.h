@@ -8,7 +8,6 @@
 #ifndef INBOXFS_STORE_SEARCH_FEED_H
 #define INBOXFS_STORE_SEARCH_FEED_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/wait.h"

@@ -3,7 +3,6 @@
  * The root of the mount: which files and folders are in it; and README.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"

@@ -17,7 +17,6 @@
 #include "mail/envelope.h"
 #include "mail/reason.h"
 #include "store/store_content.h"
-#include "tree/email_folder.h"
 #include "tree/events.h"
 #include "tree/inboxes.h"
 #include "tree/items.h"
