@@ -37,7 +37,7 @@ struct connection;
 enum connection_phase {
     CONNECTION_IDLE,      /* its next request, or the rest of one that was not accepted, or not yet */
     CONNECTION_RECEIVING, /* the rest of a request that was accepted */
-    CONNECTION_SENDING,   /* that the answer is taken */
+    CONNECTION_SENDING,   /* that the answer to a request that was accepted is taken */
     CONNECTION_WORKING,   /* nothing: its request is carried out */
     CONNECTION_PHASES,
 };

@@ -522,10 +522,13 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
     return client->exchange;
 }
 
+/* A stranger's connection stays idle, so that it makes room where the stranger takes no answers. */
 static enum MHD_Result answer(struct server *server, struct client *client)
 {
+    bool has_key = client->exchange->route != NULL;
     enum MHD_Result result = exchange_answer(client->exchange, connections_is_draining(server->connections));
-    connections_enter(server->connections, client->connection, CONNECTION_SENDING);
+    if (has_key)
+        connections_enter(server->connections, client->connection, CONNECTION_SENDING);
     return result;
 }
 

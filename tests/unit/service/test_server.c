@@ -515,6 +515,41 @@ static void half_requests_shut_nobody_out(void **state)
         close(held[i]);
 }
 
+/* Sends more requests than it takes answers, until the service waits for it. */
+static int connect_deaf(const struct fixture *fixture)
+{
+    static const char request[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    char many[1000 * (sizeof(request) - 1)];
+    for (size_t i = 0; i < sizeof(many); i += sizeof(request) - 1)
+        memcpy(many + i, request, sizeof(request) - 1);
+    int fd = http_client_connect(&fixture->client);
+    size_t sent = 0;
+    struct pollfd ready = {.fd = fd, .events = POLLOUT};
+    while (poll(&ready, 1, 500) > 0) {
+        /* A whole number of requests, whatever was taken of the one before. */
+        ssize_t len = send(fd, many + sent % (sizeof(request) - 1), sizeof(many) / 2, MSG_DONTWAIT);
+        if (len <= 0)
+            break;
+        sent += (size_t)len;
+    }
+    return fd;
+}
+
+/* The answer to a request without a key is no reason to keep a connection. */
+static void a_stranger_who_takes_no_answers_makes_room(void **state)
+{
+    const struct fixture *fixture = *state;
+    int deaf = connect_deaf(fixture);
+    int held[128];
+    for (size_t i = 0; i < ARRAY_LEN(held); i++)
+        held[i] = http_client_connect(&fixture->client);
+    struct pollfd cut = {.fd = deaf, .events = POLLRDHUP};
+    assert_int_equal(1, poll(&cut, 1, 15 * 1000));
+    close(deaf);
+    for (size_t i = 0; i < ARRAY_LEN(held); i++)
+        close(held[i]);
+}
+
 /* Descriptors of the service, which select() cannot wait for where others have the first 1,024. */
 static void open_files_do_not_keep_connections_out(void **state)
 {
@@ -680,6 +715,7 @@ int main(void)
         SERVICE_TEST(a_body_as_long_as_the_limit_is_taken),
         SERVICE_TEST(what_is_given_up_on_takes_no_memory),
         SERVICE_TEST(half_requests_shut_nobody_out),
+        SERVICE_TEST(a_stranger_who_takes_no_answers_makes_room),
         SERVICE_TEST(open_files_do_not_keep_connections_out),
         SERVICE_TEST(a_refused_body_does_not_hide_the_answer),
         SERVICE_TEST(the_bodies_of_all_requests_are_bounded),
