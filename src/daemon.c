@@ -191,13 +191,12 @@ static int unmount_dead(const char *path)
 
 static bool is_empty(const char *path)
 {
-    DIR *directory = opendir(path);
+    _cleanup_closedir_ DIR *directory = opendir(path);
     if (directory == NULL)
         return true;
     unsigned int entries = 0;
     while (entries < 3 && readdir(directory) != NULL)
         entries++;
-    closedir(directory);
     return entries < 3; /* "." and ".." */
 }
 

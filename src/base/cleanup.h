@@ -6,6 +6,7 @@
 #ifndef INBOXFS_BASE_CLEANUP_H
 #define INBOXFS_BASE_CLEANUP_H
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -29,9 +30,16 @@ static inline void cleanup_fclose(FILE *const *file)
         fclose(*file);
 }
 
+static inline void cleanup_closedir(DIR *const *directory)
+{
+    if (*directory != NULL)
+        closedir(*directory);
+}
+
 #define _cleanup_free_ _cleanup_(cleanup_free)
 #define _cleanup_close_ _cleanup_(cleanup_close)
 #define _cleanup_fclose_ _cleanup_(cleanup_fclose)
+#define _cleanup_closedir_ _cleanup_(cleanup_closedir)
 
 /* Defines cleanup_NAME_free() for `struct NAME *` with NAME_free(), to be used as
  * _cleanup_(cleanup_NAME_free). */

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
 
 /* In the direction in which nobody uses them: an empty standard input would be a message without text, and
@@ -35,7 +36,7 @@ static int add(struct inherited_descriptors *inherited, int fd)
 
 void descriptors_note_inherited(struct inherited_descriptors *ret_inherited)
 {
-    DIR *open_ones = opendir("/proc/self/fd");
+    _cleanup_closedir_ DIR *open_ones = opendir("/proc/self/fd");
     int error = open_ones == NULL ? -errno : 0;
     const struct dirent *entry;
     *ret_inherited = (struct inherited_descriptors){.numbers = NULL};
@@ -44,8 +45,6 @@ void descriptors_note_inherited(struct inherited_descriptors *ret_inherited)
         if (fd > STDERR_FILENO && fcntl(fd, F_GETFD) == 0)
             error = add(ret_inherited, fd);
     }
-    if (open_ones != NULL)
-        closedir(open_ones);
     if (error != 0)
         log_warning("what the caller has open stays open: %s", strerror(-error));
 }

@@ -7,8 +7,10 @@
 #ifndef INBOXFS_BASE_FILE_H
 #define INBOXFS_BASE_FILE_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 /* Writes all of it, going on after short writes and EINTR. 0 or -errno. */
@@ -47,6 +49,10 @@ void file_begin_sync(int fd, off_t offset, off_t len);
  * symbolic links are the user's, and are followed. The descriptor (O_DIRECTORY | O_CLOEXEC), or -errno:
  * -ELOOP for a symbolic link below `dir_fd`. */
 int file_open_dir(int dir_fd, const char *path);
+
+/* opendir(3) and fopen(3) (for reading) below `dir_fd`. NULL with errno. */
+DIR *file_opendirat(int dir_fd, const char *path);
+FILE *file_fopenat(int dir_fd, const char *path);
 
 /* Whether a file or directory of this path would be in that directory, or below it, or is the directory
  * itself: by whatever links and mounts the path leads there, and where its last parts do not exist yet, too.

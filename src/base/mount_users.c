@@ -20,22 +20,6 @@
 #include "base/file.h"
 #include "base/mountinfo.h"
 
-static void cleanup_closedir(DIR **directory)
-{
-    if (*directory != NULL)
-        closedir(*directory);
-}
-#define _cleanup_closedir_ _cleanup_(cleanup_closedir)
-
-static DIR *open_dir(int dir_fd, const char *name)
-{
-    int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
-    if (directory == NULL && fd >= 0)
-        close(fd);
-    return directory;
-}
-
 /* The folder of the next process in /proc; NULL: there are no more. */
 static DIR *next_process(DIR *proc, struct mount_user *ret_user)
 {
@@ -43,7 +27,7 @@ static DIR *next_process(DIR *proc, struct mount_user *ret_user)
     while ((entry = readdir(proc)) != NULL) {
         char *end = NULL;
         long pid = strtol(entry->d_name, &end, 10);
-        DIR *process = pid > 0 && *end == '\0' ? open_dir(dirfd(proc), entry->d_name) : NULL;
+        DIR *process = pid > 0 && *end == '\0' ? file_opendirat(dirfd(proc), entry->d_name) : NULL;
         if (process == NULL)
             continue; /* no process, or it ended meanwhile */
         *ret_user = (struct mount_user){.pid = (pid_t)pid};
@@ -81,7 +65,7 @@ static bool find_link(int dir_fd, const char *link, dev_t device, char ret_path[
 
 static bool find_open_file(DIR *process, dev_t device, char ret_path[PATH_MAX])
 {
-    _cleanup_closedir_ DIR *files = open_dir(dirfd(process), "fd");
+    _cleanup_closedir_ DIR *files = file_opendirat(dirfd(process), "fd");
     const struct dirent *entry;
     while (files != NULL && (entry = readdir(files)) != NULL)
         if (entry->d_name[0] != '.' && find_link(dirfd(files), entry->d_name, device, ret_path))
@@ -92,12 +76,9 @@ static bool find_open_file(DIR *process, dev_t device, char ret_path[PATH_MAX])
 /* "START-END MODE OFFSET MAJOR:MINOR INODE PATH" (proc_pid_maps(5)); a program that runs is mapped, too. */
 static bool find_mapped_file(DIR *process, dev_t device, char ret_path[PATH_MAX])
 {
-    int fd = openat(dirfd(process), "maps", O_RDONLY | O_CLOEXEC);
-    _cleanup_fclose_ FILE *maps = fd >= 0 ? fdopen(fd, "r") : NULL;
+    _cleanup_fclose_ FILE *maps = file_fopenat(dirfd(process), "maps");
     _cleanup_free_ char *line = NULL;
     size_t capacity = 0;
-    if (maps == NULL && fd >= 0)
-        close(fd);
     while (maps != NULL && getline(&line, &capacity, maps) > 0) {
         int at_device = 0;
         int at_path = 0;
@@ -123,7 +104,7 @@ static const char *find_reason(DIR *process, dev_t device, char ret_path[PATH_MA
 
 int mount_users_list(dev_t device, void (*found)(void *context, const struct mount_user *user), void *context)
 {
-    _cleanup_closedir_ DIR *proc = open_dir(AT_FDCWD, "/proc");
+    _cleanup_closedir_ DIR *proc = file_opendirat(AT_FDCWD, "/proc");
     struct mount_user user;
     DIR *process;
     int count = 0;
@@ -158,7 +139,7 @@ static char *find_mount_point(DIR *process, const char *type, dev_t device)
 
 bool mount_users_find_mounted(const char *type, dev_t device, struct mount_user *ret_user)
 {
-    _cleanup_closedir_ DIR *proc = open_dir(AT_FDCWD, "/proc");
+    _cleanup_closedir_ DIR *proc = file_opendirat(AT_FDCWD, "/proc");
     DIR *process;
     while (proc != NULL && (process = next_process(proc, ret_user)) != NULL) {
         ret_user->path = find_mount_point(process, type, device);

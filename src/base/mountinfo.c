@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 
 enum { /* counted from 1 */
     DEVICE_FIELD = 3,
@@ -98,17 +98,13 @@ static int append(struct mount **mounts, size_t count, const struct mount *mount
 
 int mountinfo_list_of(int process_fd, const char *type, struct mount **ret_mounts)
 {
-    int fd = openat(process_fd, "mountinfo", O_RDONLY | O_CLOEXEC);
-    _cleanup_fclose_ FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
+    _cleanup_fclose_ FILE *file = file_fopenat(process_fd, "mountinfo");
     _cleanup_mountinfo_ struct mount *mounts = NULL;
     _cleanup_free_ char *line = NULL;
     size_t capacity = 0;
     size_t count = 0;
-    if (file == NULL) {
-        int error = -errno;
-        cleanup_close(&fd);
-        return error;
-    }
+    if (file == NULL)
+        return -errno;
     int error = append(&mounts, 0, NULL);
     while (error == 0 && getline(&line, &capacity, file) >= 0) {
         struct mount mount = {.path = NULL};

@@ -159,14 +159,9 @@ static int scan_entry(int dir_fd, const struct dirent *entry, struct spool_numbe
  */
 static int scan(int dir_fd, struct spool_numbers *ret_numbers)
 {
-    int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
+    _cleanup_closedir_ DIR *dir = file_opendirat(dir_fd, ".");
+    if (dir == NULL)
         return -errno;
-    DIR *dir = fdopendir(fd);
-    if (dir == NULL) {
-        close(fd);
-        return -ENOMEM;
-    }
     int error = 0;
     const struct dirent *entry;
     while (error == 0) {
@@ -178,7 +173,6 @@ static int scan(int dir_fd, struct spool_numbers *ret_numbers)
         }
         error = scan_entry(dir_fd, entry, ret_numbers);
     }
-    closedir(dir);
     drop_duplicates(ret_numbers);
     return error;
 }

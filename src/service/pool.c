@@ -31,15 +31,9 @@ static int sweep_entry(const struct service_context *context, sqlite3 *db, const
 
 int pool_sweep(const struct service_context *context)
 {
-    int fd = openat(context->pool_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
+    _cleanup_closedir_ DIR *directory = file_opendirat(context->pool_fd, ".");
+    if (directory == NULL)
         return -errno;
-    DIR *directory = fdopendir(fd);
-    if (directory == NULL) {
-        int error = -errno;
-        close(fd);
-        return error;
-    }
     sqlite3 *db = NULL;
     int error = database_begin_read(context->database, &db);
     const struct dirent *entry;
@@ -47,7 +41,6 @@ int pool_sweep(const struct service_context *context)
         error = sweep_entry(context, db, entry->d_name);
     if (db != NULL)
         database_end_read(context->database, db);
-    closedir(directory);
     return error;
 }
 

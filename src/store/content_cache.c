@@ -317,12 +317,9 @@ static bool is_left_over(const struct content_cache *cache, const char *name)
 
 static int list_files(struct content_cache *cache, struct kept_files *files)
 {
-    int fd = openat(cache->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    if (dir == NULL) {
-        cleanup_close(&fd);
+    _cleanup_closedir_ DIR *dir = file_opendirat(cache->dir_fd, ".");
+    if (dir == NULL)
         return -EIO;
-    }
     int error = 0;
     const struct dirent *item;
     while (error == 0 && (item = readdir(dir)) != NULL) {
@@ -335,7 +332,6 @@ static int list_files(struct content_cache *cache, struct kept_files *files)
             error = add_file(files, item->d_name, &status);
         }
     }
-    closedir(dir);
     return error;
 }
 
