@@ -229,14 +229,16 @@ static bool goes_before(const struct candidate *one, const struct candidate *oth
     return one->order_ms <= other->order_ms;
 }
 
-/* `peers`: connections of the new one's peer, with the new one. Only claims from `first` to `last` count. */
-static bool make_room_locked(struct connections *connections, size_t peers, enum claim first, enum claim last)
+/* Makes room for a connection of this peer. Only claims from `first` to `last` count. */
+static bool make_room_locked(struct connections *connections, uint64_t peer, enum claim first,
+                             enum claim last)
 {
     struct candidate chosen = {.claim = CLAIM_ALL};
+    size_t peers = peer == 0 ? 1 : count_of_peer_locked(connections, peer) + 1;
     for (struct connection *connection = connections->first; connection != NULL;
          connection = connection->next) {
         size_t others = count_of_peer_locked(connections, connection->peer);
-        if (!is_open(connection) || others < peers)
+        if (!is_open(connection) || (others < peers && connection->peer != peer))
             continue;
         const struct candidate candidate = {
             .connection = connection,
@@ -257,8 +259,7 @@ static bool find_place_locked(struct connections *connections, uint64_t peer)
 {
     if (count_open_locked(connections) < connections->limits.max_open)
         return true;
-    size_t peers = peer == 0 ? 1 : count_of_peer_locked(connections, peer) + 1;
-    return make_room_locked(connections, peers, CLAIM_STRANGER, CLAIM_CROWDED) ||
+    return make_room_locked(connections, peer, CLAIM_STRANGER, CLAIM_CROWDED) ||
            connections->limits.pace == 0;
 }
 
@@ -302,7 +303,7 @@ bool connections_may_wait(struct connections *connections, int socket_fd)
 void connections_cut_off_slowest(struct connections *connections)
 {
     pthread_mutex_lock(&connections->lock);
-    make_room_locked(connections, 1, CLAIM_SLOW, CLAIM_SLOW);
+    make_room_locked(connections, 0, CLAIM_SLOW, CLAIM_SLOW);
     pthread_mutex_unlock(&connections->lock);
 }
 

@@ -14,9 +14,9 @@
  * With a least pace, the first two are those below it, and a connection whose request is carried out is left
  * alone.
  *
- * Nobody makes room for a peer that has more connections, so that each gets a share of the places. A peer is
- * an IPv4 address or an IPv6 network (/64). Many programs share the addresses 127.0.0.1 and ::1 and a Unix
- * socket: there each connection counts as a peer of its own.
+ * Only its own connections make room for a peer that has more connections than others, so that each gets a
+ * share of the places. A peer is an IPv4 address or an IPv6 network (/64). Many programs share the addresses
+ * 127.0.0.1 and ::1 and a Unix socket: there each connection counts as a peer of its own.
  *
  * The pace counts the bytes of requests that were accepted, and all time since the connection began or its
  * last request was carried out; the first two seconds are free.

@@ -261,6 +261,31 @@ static void a_peer_with_many_connections_makes_room(void **state)
     }
 }
 
+/* Without a least pace no connection is refused: a peer that made no room for itself would have all places.
+ */
+static void a_peer_makes_room_for_itself(void **state)
+{
+    (void)state;
+    struct fake_clock fake;
+    fake_clock_init(&fake, 0);
+    struct connections *connections = NULL;
+    assert_int_equal(0, connections_new(&fake.clock, &limits, &connections));
+    static const char *const peers[] = {"127.0.0.3", "127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.2"};
+    struct pair pairs[ARRAY_LEN(peers)];
+    for (size_t at = 0; at < ARRAY_LEN(peers); at++) {
+        pair_add_from(&pairs[at], connections, peers[at]);
+        connections_enter(connections, pairs[at].connection, CONNECTION_IDLE);
+        fake_clock_await_waiters(&fake, 1);
+        fake_clock_advance(&fake, 1);
+    }
+    for (size_t at = 0; at < ARRAY_LEN(peers); at++)
+        assert_int_equal(at == 1, is_cut_off(pairs[at].ends[1], 0));
+    for (size_t at = 0; at < ARRAY_LEN(peers); at++)
+        pair_release(&pairs[at], connections);
+    connections_free(connections);
+    fake_clock_release(&fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +294,7 @@ int main(void)
         cmocka_unit_test(draining_waits_for_the_busy_alone),
         cmocka_unit_test(the_slowest_makes_room_first),
         cmocka_unit_test(a_peer_with_many_connections_makes_room),
+        cmocka_unit_test(a_peer_makes_room_for_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
