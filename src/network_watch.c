@@ -39,7 +39,7 @@ static int open_timer(void)
     return -1;
 }
 
-/* What the reports say does not matter, nor that some did not fit into the socket (ENOBUFS). */
+/* The content of the reports does not matter, nor do those that did not fit into the socket (ENOBUFS). */
 static void drain(int fd)
 {
     char report[8192];

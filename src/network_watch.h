@@ -11,8 +11,7 @@
 #include <signal.h>
 
 /* Waits for one of these signals, which are blocked in all threads, and returns its number. Calls `changed`
- * on this thread, once for what the kernel reports together. Where the kernel has no such report, only waits.
- */
+ * on this thread, once for what the kernel reports together. Only waits if the kernel has no such report. */
 int network_watch_until(const sigset_t *ending, void (*changed)(void *context), void *context);
 
 #endif

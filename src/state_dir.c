@@ -129,8 +129,8 @@ static bool read_mount(int lock_fd, char ret_mountpoint[PATH_MAX_BYTES], dev_t *
 /* ---------------------------------------------------------------- who holds the lock */
 
 /* The holder that a line of /proc/locks names, when it is a flock(2) on this file: "1: FLOCK ADVISORY WRITE
- * PID MAJOR:MINOR:INODE ..." (proc_locks(5)). 0: another lock. Where a file system shows another device there
- * than stat(2) does, the inode and the holder's name tell. */
+ * PID MAJOR:MINOR:INODE ..." (proc_locks(5)). 0: another lock. If a file system shows another device there
+ * than stat(2) does, the inode and the holder's name decide. */
 static long read_lock_line(const char *line, const struct stat *status)
 {
     char kind[16];

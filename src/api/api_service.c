@@ -456,7 +456,7 @@ static void list_records(struct api_service *api, const char *path, const struct
         .cancel = cancel,
     };
     api_get_list(api, &list, ret_answer, ret);
-    /* Whoever asks for one record wants to know whether there is an answer. */
+    /* A caller that asks for one record wants to know whether there is an answer. */
     if (query->limit == 1 && reader.stopped_by == -EOVERFLOW && ret_answer->count >= most)
         outcome_set(ret, SERVICE_OK, 0, "");
     if (is_conditional && ret->http_status == 304) {
@@ -532,7 +532,7 @@ static void judge_missing(struct service_result *ret)
         ret->error = ENOENT;
 }
 
-/* An answer that was hung up on for its length shows that there are some. That an email is not found is no
+/* An answer that was hung up on for its length shows that there are some. An email that is not found is no
  * evidence by itself, since it may be gone. */
 static void judge_content_absence(struct api_service *api, enum optional_endpoint endpoint,
                                   const struct content_query *query, bool is_no_content,

@@ -20,7 +20,7 @@ struct inherited_descriptors {
 void descriptors_open_standard(void);
 
 /* Notes which others came from the caller. Some may be there on purpose (/dev/fd/63 as the file of a key), so
- * they are closed later. What cannot be found out is logged, and stays open. */
+ * they are closed later. A failure is logged, and leaves them open. */
 void descriptors_note_inherited(struct inherited_descriptors *ret_inherited);
 
 /* Closes those that were noted, and frees the list. The program itself must have closed none of them. */

@@ -54,9 +54,9 @@ int file_open_dir(int dir_fd, const char *path);
 DIR *file_opendirat(int dir_fd, const char *path);
 FILE *file_fopenat(int dir_fd, const char *path);
 
-/* Whether a file or directory of this path would be in that directory, or below it, or is the directory
- * itself: by whatever links and mounts the path leads there, and where its last parts do not exist yet, too.
- * False where that cannot be found out. */
+/* Returns true if a file or directory of this path would be in that directory, or below it, or is the
+ * directory itself: by whatever links and mounts the path leads there, and where its last parts do not exist
+ * yet, too. False where that cannot be found out. */
 bool file_is_below(const char *path, const char *directory);
 
 /* NULL: the open directory is this user's, and nobody else can write there. Else words that say what is to be

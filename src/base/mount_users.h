@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which processes keep a file system from being unmounted, and which have it mounted in a mount namespace of
- * their own (a container). Of other users' processes only root sees all that. The file system itself is never
- * asked, so that one that does not answer holds nobody up.
+ * The processes that keep a file system from being unmounted, and those that have it mounted in a mount
+ * namespace of their own (a container). Only root sees all that of other users' processes. The file system
+ * itself is never asked, so that one that does not answer holds nobody up.
  */
 #ifndef INBOXFS_BASE_MOUNT_USERS_H
 #define INBOXFS_BASE_MOUNT_USERS_H
@@ -26,8 +26,8 @@ struct mount_user {
 int mount_users_list(dev_t device, void (*found)(void *context, const struct mount_user *user),
                      void *context);
 
-/* Whether a process has it mounted, which is of this type (as "fuse.inboxfs"); meant for what is not mounted
- * here any more. The caller frees ret_user->path. */
+/* Finds a process that has the file system, which is of this type (as "fuse.inboxfs"), mounted; meant for one
+ * that is not mounted here any more. False: there is none. The caller frees ret_user->path. */
 bool mount_users_find_mounted(const char *type, dev_t device, struct mount_user *ret_user);
 
 #endif

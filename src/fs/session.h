@@ -50,7 +50,7 @@ int fs_session_start(struct fs_session *session);
  * are cut short. Then the store and the outbox can be stopped. Idempotent. */
 void fs_session_stop(struct fs_session *session);
 
-/* Of the mount, as st_dev of its files; once it is mounted. */
+/* The device number of the mount, as st_dev of its files; once it is mounted. */
 dev_t fs_session_device(const struct fs_session *session);
 
 /* NULL-safe. Stops first when that was not done. */

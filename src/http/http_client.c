@@ -6,8 +6,8 @@
  *
  * A request is driven through libcurl's multi interface, since curl_easy_perform looks at its callbacks only
  * once a second. The debug callback, which libcurl calls after each write that succeeded, counts the bytes
- * handed to the kernel, so it is known whether the whole request can have arrived. Of a connection that the
- * kernel has given up, the kernel knows whether these bytes ever left (find_never_sent()).
+ * handed to the kernel, so it is known whether the whole request can have arrived. The
+ * kernel knows whether the bytes of a connection that it has given up ever left (find_never_sent()).
  */
 #include "http/http_client.h"
 
@@ -171,7 +171,7 @@ static int on_socket(void *context, curl_socket_t fd, curlsocktype purpose)
     return CURL_SOCKOPT_OK;
 }
 
-/* Of a TCP socket; -1: it is none, or there is none. */
+/* The state of a TCP socket; -1: `fd` is another socket, or none. */
 static int tcp_state(int fd)
 {
     struct tcp_info info;

@@ -45,7 +45,7 @@ int reply_make(enum reply_kind kind, const struct reply_original *original, char
  * without memory. `subject` may be NULL. */
 char *reply_subject(enum reply_kind kind, const char *subject);
 
-/* Whether a subject begins as that of a reply or of a forward does: "AW: dinner". */
+/* Returns true if a subject begins as that of a reply or of a forward does: "AW: dinner". */
 bool reply_begins_subject(const char *subject);
 
 /* A name for the file of an answer to that reply_make() made: "re-dinner.eml". The caller frees; NULL without

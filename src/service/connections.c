@@ -254,7 +254,7 @@ static bool make_room_locked(struct connections *connections, uint64_t peer, enu
     return chosen.connection != NULL;
 }
 
-/* Whether there is a place for a connection of this peer, which may have cost another one. */
+/* Returns true if there is a place for a connection of this peer, which may have cost another one. */
 static bool find_place_locked(struct connections *connections, uint64_t peer)
 {
     if (count_open_locked(connections) < connections->limits.max_open)

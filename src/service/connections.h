@@ -64,10 +64,10 @@ void connections_remove(struct connections *connections, struct connection *conn
 void connections_enter(struct connections *connections, struct connection *connection,
                        enum connection_phase phase);
 
-/* Whether one that was not added may wait for a place: its peer has none yet. */
+/* Returns true if a connection that was not added may wait for a place: its peer has no other yet. */
 bool connections_may_wait(struct connections *connections, int socket_fd);
 
-/* Reports that so many bytes of a request came. */
+/* Counts bytes of a request, which came just now. */
 void connections_progress(struct connections *connections, struct connection *connection, size_t bytes);
 
 /* Cuts off the slowest of the busy connections that are below the least pace, if there is one: for want of

@@ -64,10 +64,11 @@ struct delivery {
                                 nowhere */
 };
 
-/* Whether an address is in this domain (of an inbox's address, what stands behind its last @). */
+/* Returns true if an address is in this domain (the part behind the last @). */
 bool delivery_is_in_domain(const char *address, const char *domain);
 
-/* Whether mail makes the inbox of this address, where there is none. `new_inboxes`: as in struct delivery. */
+/* Returns true if mail makes the inbox of this address, where there is none. `new_inboxes`: as in struct
+ * delivery. */
 bool delivery_makes_inbox(const char *new_inboxes, const char *address);
 
 /* Puts the message into the inboxes of all recipients, or of none. It is durable when this returns 0. The

@@ -109,8 +109,8 @@ static int take_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
     "kind = (SELECT kind FROM outgoing WHERE seq = ?1) AND due_ms <= ?2 AND (?3 OR address = " \
     "(SELECT address FROM outgoing WHERE seq = ?1))"
 
-/* Where the target is away, the attempt was one for all rows that are due there. Where the target went silent
- * over this row, the others make way for rows of other targets, and come before this row, because they have
+/* If the target is away, the attempt was one for all rows that are due there. If the target went silent over
+ * this row, the others make way for rows of other targets, and come before this row, because they have
  * fewer attempts. */
 static int postpone(const struct outgoing_work *work, sqlite3 *db, const struct outgoing_row *row,
                     const struct outgoing_result *result)

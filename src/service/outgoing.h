@@ -6,8 +6,8 @@
  *
  * Each is a row of the table `outgoing`, written in the same transaction as the email that makes it
  * necessary. Each kind has a thread, which makes an attempt at one row after the other as they become due,
- * and writes down what came of it. What failed is tried again after pauses that double from 1 second to 1
- * hour, and given up after a number of attempts: the clock may jump, and the machine may be off for a week.
+ * and writes down what came of it. A row that failed is tried again after pauses that double from 1 second to
+ * 1 hour, and given up after a number of attempts: the clock may jump, and the machine may be off for a week.
  * Among the rows that are due, the one with the fewest attempts is next, so that no row stops those behind
  * it. A row is gone only when the other side has said yes, or when it was given up and somebody was told. So
  * everything goes out at least once: where the program died, or the connection was lost, between the other's

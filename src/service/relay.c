@@ -272,7 +272,7 @@ static int count_due(sqlite3 *db, int64_t outbound, int64_t *ret_count)
                          (int64_t)OUTGOING_RELAY, outbound, clock_realtime_ms(clock_system()));
 }
 
-/* What a bounce says about each recipient that was given up. */
+/* The words of a bounce about each recipient that was given up. */
 static int list_failed(sqlite3 *db, int64_t outbound, struct strbuf *reasons)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;

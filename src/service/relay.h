@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The relay: a mail server that takes emails for recipients of other domains who have no inbox here, and
- * brings them on. A row
- * of outgoing.h is one email for one recipient, so that the server's answer is about that one alone.
+ * brings them on. A row of outgoing.h is one email for one recipient, so that the server's answer is about
+ * that one alone.
  *
  * SMTP has no way to ask what became of a message whose last answer was lost. It is sent again then, as RFC
  * 5321 section 4.5.4.1 wants it, with the Message-ID that it had: a recipient may get it twice, never not at

@@ -38,10 +38,10 @@ int reply_budget_begin(struct reply_budget *budget);
 /* The server ends: nobody waits for a turn any more, or gets one. */
 void reply_budget_close(struct reply_budget *budget);
 
-/* Ends that turn: the reply was made, and has so many bytes. */
+/* Ends that turn: the reply was made, and its memory counts. */
 void reply_budget_end(struct reply_budget *budget, size_t bytes);
 
-/* The memory of a reply of so many bytes was freed. */
+/* The memory of a reply was freed. */
 void reply_budget_return(struct reply_budget *budget, size_t bytes);
 
 #endif

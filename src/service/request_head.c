@@ -21,7 +21,7 @@ static bool is_blank(char c)
     return c == '\0' || strchr("\r\n\t ", c) != NULL;
 }
 
-/* What stands between a value and the next line's name, where that follows in memory. */
+/* Returns true if there is text between a value and the next line's name, where that follows in memory. */
 static bool has_rest(const char *end, const char *next)
 {
     for (const char *at = end; at != NULL && at < next; at++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The header lines of an HTTP request, and whether they say in one way where the request ends (RFC 9112,
- * section 6.3). Of two lengths a proxy before this server may have believed the other one, and would take
- * what follows for another request.
+ * section 6.3). If there are two lengths, a proxy before this server may have believed the other one, and
+ * would take what follows for another request.
  */
 #ifndef INBOXFS_SERVICE_REQUEST_HEAD_H
 #define INBOXFS_SERVICE_REQUEST_HEAD_H

@@ -33,7 +33,7 @@ enum {
     LINGER_READS_MAX = 64,
     READ_BYTES = 16 * 1024,
     TEXTS_ENOUGH_BYTES = SMTP_TEXTS_MAX_BYTES - DELIVERY_MAX_BYTES, /* there is room for one more message */
-    ANSWERS_MAX_BYTES = 1024 * 1024,                                /* more than so many bytes can lead to */
+    ANSWERS_MAX_BYTES = 1024 * 1024, /* more than all that is read at once leads to */
 };
 
 struct smtp_server {
@@ -190,8 +190,8 @@ static void send_away(int fd)
     close(fd);
 }
 
-/* Who waits for a place has all that come later wait behind it, in the queue of the socket. NULL: it is to be
- * sent away. */
+/* All that come while a connection waits for a place wait behind it, in the queue of the socket. NULL: it is
+ * to be sent away. */
 static struct connection *find_place(struct smtp_server *server, int fd)
 {
     struct connection *connection = NULL;

@@ -37,7 +37,7 @@ enum smtp_dialect {
 /* What the session asks of the service; borrowed. */
 struct smtp_mailboxes {
     void *context;
-    /* Whether there is an inbox: 0, -ENOENT or -errno. Asked where mail does not make it. */
+    /* 0: there is an inbox; -ENOENT or -errno. Asked where mail does not make it. */
     int (*find)(void *context, const char *address);
     /* As delivery_receive(): the message is durable when this returns 0. */
     int (*deliver)(void *context, const struct delivery *delivery);

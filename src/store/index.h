@@ -221,10 +221,10 @@ static inline void index_count_bytes_locked(struct index *index, size_t len_befo
     index->size.bytes -= len_before;
 }
 
-/* Whether so many emails and bytes more may be kept: 0 or -EDQUOT. With write_lock held. */
+/* 0: so many emails and bytes more may be kept; else -EDQUOT. With write_lock held. */
 int index_check_room_locked(const struct index *index, size_t emails, uint64_t bytes);
 
-/* Of both indexes. */
+/* The size of both indexes. */
 struct index_size index_get_size(struct index *index);
 
 /* A number for one listing by the service, by which what it had is told from what it did not. Never 0. */

@@ -25,7 +25,7 @@ struct store {
     struct contents *contents; /* NULL: emails are shown without what they hold */
     struct sync *sync;
     pthread_mutex_t looking_again;  /* held while inboxes are asked for (edit.c) */
-    atomic_uint looks;              /* so many such lists have been asked for */
+    atomic_uint looks;              /* how often such a list was asked for */
     struct store_listener listener; /* told after the search feed */
     struct search_feed *search_feed;
     struct searcher searcher;

@@ -578,7 +578,7 @@ static void report_end(struct sync_run *run)
     const char *words = run->words != NULL ? run->words : "the service is in trouble";
     if (run->error == -EINTR)
         return;
-    /* What an earlier part of a round could not bring is reported until the round ends. */
+    /* The failure of an earlier part of a round is reported until the round ends. */
     if (run->error != 0 || run->words != NULL || !run->round->has_failed)
         contact_report_sync(&run->store->contact, run->error != 0 ? words : run->words);
     if (run->error == 0 || run->has_answer)

@@ -327,7 +327,7 @@ static void release_search(struct tree *tree)
     free(queries);
 }
 
-/* What desktops, shells, builders and git look for in every folder. */
+/* Names that desktops, shells, builders and git look for in every folder. */
 static bool is_asked_by_programs(const char *name)
 {
     static const char *const names[] = {"autorun.inf", "desktop.ini", "Desktop.ini", "Thumbs.db",
@@ -356,7 +356,7 @@ static bool is_file_name(const char *name)
     return false;
 }
 
-/* -ENOENT: it is none. -EINVAL: it would be misunderstood, and the user is told how. */
+/* -ENOENT: the name is no query. -EINVAL: it would be misunderstood, and an event has the reason. */
 static int check_query(struct tree *tree, const char *name)
 {
     struct search_query query;
