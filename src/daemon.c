@@ -219,7 +219,7 @@ static int mountpoint_prepare(const char *path)
         return error;
     }
     /* One that another mount hides counts, too: its end would take away what is mounted on top. */
-    if (mountinfo_has("fuse.inboxfs", path)) {
+    if (mountinfo_has(MOUNTINFO_INBOXFS, path)) {
         log_error("an inboxfs is mounted on %s already: inboxfs umount %s ends it", path, path);
         return -EBUSY;
     }

@@ -226,7 +226,7 @@ static int open_only_mount(int *ret_status)
     _cleanup_mountinfo_ struct mount *mounts = NULL;
     _cleanup_close_ int found = -1;
     bool is_denied = false;
-    if (mountinfo_list("fuse.inboxfs", &mounts) != 0) {
+    if (mountinfo_list(MOUNTINFO_INBOXFS, &mounts) != 0) {
         *ret_status = complain(EX_TEMPFAIL, "cannot read /proc/self/mountinfo");
         return -1;
     }

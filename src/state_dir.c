@@ -34,8 +34,6 @@ enum {
     MOUNTED_MARK = 'M',
 };
 
-#define MOUNT_TYPE "fuse.inboxfs"
-
 static int append_base(struct strbuf *path)
 {
     const char *state = getenv("XDG_STATE_HOME");
@@ -166,7 +164,7 @@ static bool is_mounted_here(dev_t device)
 {
     _cleanup_mountinfo_ struct mount *mounts = NULL;
     bool is_found = false;
-    (void)mountinfo_list(MOUNT_TYPE, &mounts);
+    (void)mountinfo_list(MOUNTINFO_INBOXFS, &mounts);
     for (struct mount *mount = mounts; mount != NULL && mount->path != NULL && !is_found; mount++)
         is_found = mount->device == device;
     return is_found;
@@ -185,7 +183,7 @@ static void take_user(void *context, const struct mount_user *user)
 static void log_what_keeps_it(const char *mountpoint, dev_t device)
 {
     struct mount_user user = {.pid = 0};
-    if (mount_users_find_mounted(MOUNT_TYPE, device, &user)) {
+    if (mount_users_find_mounted(MOUNTINFO_INBOXFS, device, &user)) {
         log_error("its mount on %s is still there for process %d (%s), on %s in a mount namespace of its own "
                   "(a container)",
                   mountpoint, (int)user.pid, user.command, user.path);

@@ -35,7 +35,6 @@ enum {
     UNWRITTEN = 255, /* standard output takes nothing */
 };
 
-#define MOUNT_TYPE "fuse.inboxfs"
 #define ANOTHER_USERS "the inboxfs mount is another user's"
 
 /* The words come from the mount, and so from a service. */
@@ -288,7 +287,7 @@ static int show_all(struct request *request)
     _cleanup_mountinfo_ struct mount *mounts = NULL;
     bool has_failed = false;
     bool is_denied = false;
-    int error = mountinfo_list(MOUNT_TYPE, &mounts);
+    int error = mountinfo_list(MOUNTINFO_INBOXFS, &mounts);
     if (error != 0) {
         log_error("cannot read /proc/self/mountinfo: %s", strerror(-error));
         return EXIT_FAILURE;
@@ -300,7 +299,7 @@ static int show_all(struct request *request)
             has_failed |= error != 0;
         } else if (error == -EACCES) {
             is_denied = true;
-        } else if (mountinfo_has(MOUNT_TYPE, mount->path)) { /* else it ended meanwhile */
+        } else if (mountinfo_has(MOUNTINFO_INBOXFS, mount->path)) { /* else it ended meanwhile */
             complain_of(mount->path, error);
             has_failed = true;
         }

@@ -27,9 +27,7 @@ enum {
     PAUSE_MS = 100,
 };
 
-#define MOUNT_TYPE "fuse.inboxfs"
-
-struct search {
+struct user_search {
     const char *mountpoint;
     bool is_logged;
     int count; /* without the daemon's helpers */
@@ -37,7 +35,7 @@ struct search {
 
 static void take_user(void *context, const struct mount_user *user)
 {
-    struct search *search = context;
+    struct user_search *search = context;
     if (strcmp(user->command, "inboxfs-watch") == 0)
         return;
     search->count++;
@@ -68,7 +66,7 @@ static int resolve(const char *path, char ret_path[PATH_MAX])
 static int find_mount(const char *path, dev_t *ret_device)
 {
     _cleanup_mountinfo_ struct mount *mounts = NULL;
-    int error = mountinfo_list(MOUNT_TYPE, &mounts);
+    int error = mountinfo_list(MOUNTINFO_INBOXFS, &mounts);
     if (error != 0)
         return error;
     error = -ENOENT;
@@ -96,7 +94,7 @@ static int find_mount_of(const char *path, char ret_path[PATH_MAX], dev_t *ret_d
 static int unmount(const char *path, dev_t device)
 {
     const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
-    struct search search = {.mountpoint = path};
+    struct user_search search = {.mountpoint = path};
     int error = 0;
     for (int tries = TRIES; (error = fs_mountpoint_unmount(path)) != 0 && tries > 0; tries--) {
         search.count = 0;
@@ -106,7 +104,7 @@ static int unmount(const char *path, dev_t device)
     }
     if (error == 0)
         return 0;
-    search = (struct search){.mountpoint = path, .is_logged = true};
+    search = (struct user_search){.mountpoint = path, .is_logged = true};
     if (error != -EBUSY)
         log_error("cannot run fusermount3: %s", strerror(-error));
     else if (mount_users_list(device, take_user, &search) >= 0 && search.count > 0)
@@ -124,7 +122,7 @@ static int unmount(const char *path, dev_t device)
 static void warn_of_copies(const char *path, dev_t device)
 {
     struct mount_user user;
-    if (!mount_users_find_mounted(MOUNT_TYPE, device, &user))
+    if (!mount_users_find_mounted(MOUNTINFO_INBOXFS, device, &user))
         return;
     log_warning(
         "%s is unmounted here, but process %d (%s) still has it, on %s in a mount namespace of its own "

@@ -26,8 +26,8 @@ struct mount_user {
 int mount_users_list(dev_t device, void (*found)(void *context, const struct mount_user *user),
                      void *context);
 
-/* Finds a process that has the file system, which is of this type (as "fuse.inboxfs"), mounted; meant for one
- * that is not mounted here any more. False: there is none. The caller frees ret_user->path. */
+/* Finds a process that has the file system, which is of this type (as MOUNTINFO_INBOXFS), mounted; meant for
+ * one that is not mounted here any more. False: there is none. The caller frees ret_user->path. */
 bool mount_users_find_mounted(const char *type, dev_t device, struct mount_user *ret_user);
 
 #endif

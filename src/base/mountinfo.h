@@ -9,13 +9,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define MOUNTINFO_INBOXFS "fuse.inboxfs" /* the type of our mounts */
+
 struct mount {
     char *path;    /* NULL behind the last */
     dev_t device;  /* st_dev of its files */
     int64_t owner; /* of FUSE: the user who mounted it, as the kernel knows; -1: nobody is named */
 };
 
-/* The mounts of file systems of this type, as "fuse.inboxfs", in the order of mounting. None of them is
+/* The mounts of file systems of this type, as MOUNTINFO_INBOXFS, in the order of mounting. None of them is
  * looked at, so that one that does not answer holds nobody up. 0 or -errno. */
 int mountinfo_list(const char *type, struct mount **ret_mounts);
 
