@@ -194,7 +194,7 @@ static void free_records(void *context)
     record_array_free(context);
 }
 
-/* A reply whose body the library has, and whose memory is counted. */
+/* A reply whose body the library has. */
 static void free_sent(void *context)
 {
     struct reply *sent = context;
@@ -205,18 +205,11 @@ static void free_sent(void *context)
 /* Takes over the body. NULL without memory. */
 static struct MHD_Response *respond_with_body(struct reply *reply)
 {
-    struct MHD_Response *response = NULL;
-    if (reply->budget == NULL) {
-        response = MHD_create_response_from_buffer(reply->body_len, reply->body, MHD_RESPMEM_MUST_FREE);
-        if (response != NULL)
-            reply->body = NULL;
-        return response;
-    }
     struct reply *sent = malloc(sizeof(*sent));
     if (sent == NULL)
         return NULL;
     *sent = (struct reply){.body = reply->body, .body_len = reply->body_len, .budget = reply->budget};
-    response =
+    struct MHD_Response *response =
         MHD_create_response_from_buffer_with_free_callback_cls(sent->body_len, sent->body, free_sent, sent);
     if (response == NULL) {
         free(sent);

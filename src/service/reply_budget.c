@@ -47,23 +47,19 @@ void reply_budget_close(struct reply_budget *budget)
     pthread_mutex_unlock(&budget->lock);
 }
 
-static void change(struct reply_budget *budget, unsigned int makers_less, size_t bytes_more,
-                   size_t bytes_less)
+void reply_budget_end(struct reply_budget *budget, size_t bytes)
 {
     pthread_mutex_lock(&budget->lock);
-    budget->makers -= makers_less;
-    budget->bytes += bytes_more;
-    budget->bytes -= bytes_less;
+    budget->makers--;
+    budget->bytes += bytes;
     pthread_cond_broadcast(&budget->changed);
     pthread_mutex_unlock(&budget->lock);
 }
 
-void reply_budget_end(struct reply_budget *budget, size_t bytes)
-{
-    change(budget, 1, bytes, 0);
-}
-
 void reply_budget_return(struct reply_budget *budget, size_t bytes)
 {
-    change(budget, 0, 0, bytes);
+    pthread_mutex_lock(&budget->lock);
+    budget->bytes -= bytes;
+    pthread_cond_broadcast(&budget->changed);
+    pthread_mutex_unlock(&budget->lock);
 }
