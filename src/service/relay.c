@@ -27,7 +27,6 @@ enum {
     TIMEOUT_S = 30 * 60,       /* of all of it */
     ENDING_MS = 5000,          /* at our own end, for the answer to a message that was sent whole */
     ANSWER_MAX_BYTES = 1000,
-    REASONS_MAX_BYTES = 1024 * 1024, /* in a bounce */
     MESSAGE_MAX_BYTES = 200 * 1000 * 1000,
     ATTEMPTS_MAX = 12 + 5 * 24 - 1, /* the pauses between them take five days (outgoing.h) */
 };
@@ -315,7 +314,7 @@ static int settle(void *context, sqlite3 *db, const struct outgoing_row *row,
     int error = count_due(db, row->email, &left);
     if (error != 0 || left > 0)
         return error;
-    _cleanup_strbuf_ struct strbuf reasons = STRBUF_INIT(REASONS_MAX_BYTES);
+    _cleanup_strbuf_ struct strbuf reasons = STRBUF_INIT(SENDING_REASONS_MAX_BYTES);
     error = list_failed(db, row->email, &reasons);
     if (error == 0 && reasons.len > 0)
         error = bounce(context, db, row->email, strbuf_str(&reasons));

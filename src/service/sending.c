@@ -33,7 +33,6 @@ enum {
     FORWARD_DEPTH_MAX = 10,       /* readers of MIME recurse into what is enclosed */
     NAMES_MAX_BYTES = 500 * 1000, /* of those that an email names besides its sender */
     FORWARD_MAX_BYTES = 30 * 1000 * 1000,
-    REASONS_MAX_BYTES = 1024 * 1024, /* in a bounce */
     DAY_MS = 24 * 60 * 60 * 1000,
     DAY_S = 24 * 60 * 60,
 };
@@ -600,7 +599,8 @@ static int store_and_record(const struct service_context *context, sqlite3 *db,
 static int store(const struct service_context *context, sqlite3 *db, const struct submission *submission,
                  const struct composition *composition, struct sending_result *result)
 {
-    struct remainder remainder = {.elsewhere = json_array(), .reasons = STRBUF_INIT(REASONS_MAX_BYTES)};
+    struct remainder remainder = {.elsewhere = json_array(),
+                                  .reasons = STRBUF_INIT(SENDING_REASONS_MAX_BYTES)};
     int error = store_and_record(context, db, submission, composition, &remainder, result->id);
     remainder_release(&remainder);
     if (error == 0 && submission->idempotency_key != NULL)

@@ -26,8 +26,12 @@
  * inbox's rules are against it. 0 or -errno. */
 int sending_welcome(sqlite3 *db, const struct service_inbox *inbox, const char *domain);
 
-/* Appends what a bounce says about one recipient, as RFC 3464 has it; `status`: a code of RFC 3463. 0 or the
- * buffer's error. */
+enum {
+    SENDING_REASONS_MAX_BYTES = 1024 * 1024, /* in a bounce */
+};
+
+/* Appends the words of a bounce about one recipient, as RFC 3464 has it; `status`: a code of RFC 3463. 0 or
+ * the buffer's error. */
 int sending_give_reason(struct strbuf *reasons, const char *address, const char *status, const char *why);
 
 /* Puts a bounce into the inbox that sent this email (`outbound`: its seq), from support@domain, inside a
