@@ -27,7 +27,6 @@
 enum {
     CONNECT_TIMEOUT_S = 5,
     TIMEOUT_S = 15,
-    ANSWER_MAX_BYTES = 1000,    /* of the other's answer, in the record */
     ATTEMPTS_MAX = 12 + 24 - 1, /* the pauses between them take a day (outgoing.h) */
 };
 
