@@ -118,24 +118,16 @@ static enum suspension_reason find_reason(const struct service_result *result, e
     return result->outcome == SERVICE_RETRY ? SUSPENSION_BUSY : SUSPENSION_DOUBTFUL;
 }
 
-static void put_off_locked(struct outbox *outbox, struct item *item, int64_t delay_ms)
-{
-    int64_t own = backoff_next_ms(&item->backoff);
-    int64_t delay = delay_ms < own ? own : delay_ms < RETRY_AFTER_MAX_MS ? delay_ms : RETRY_AFTER_MAX_MS;
-    item->next_attempt_ms = item->is_woken ? 0 : outbox_monotonic_ms(outbox) + delay;
-}
-
-/* After an attempt that failed here, or whose outcome is not known: the item waits by its own backoff, and at
- * least this long. */
+/* The item waits by its own backoff, and at least this long. */
 static void attempt_put_off(struct outbox *outbox, struct item *item, int64_t delay_ms)
 {
     pthread_mutex_lock(&outbox->lock);
-    put_off_locked(outbox, item, delay_ms);
+    int64_t own = backoff_next_ms(&item->backoff);
+    int64_t delay = delay_ms < own ? own : delay_ms < RETRY_AFTER_MAX_MS ? delay_ms : RETRY_AFTER_MAX_MS;
+    item->next_attempt_ms = item->is_woken ? 0 : outbox_monotonic_ms(outbox) + delay;
     pthread_mutex_unlock(&outbox->lock);
 }
 
-/* While the service does not answer at all, or refuses the key, the suspension alone decides how long to
- * wait. */
 static void record_answer_locked(struct outbox *outbox, struct item *item,
                                  const struct service_result *result, enum suspension_reason reason)
 {
@@ -150,8 +142,6 @@ static void record_answer_locked(struct outbox *outbox, struct item *item,
         suspension_wake(suspension);
     if (was_waited_for)
         outbox_wake_workers_locked(outbox);
-    if (reason == SUSPENSION_BUSY)
-        put_off_locked(outbox, item, result->retry_after_ms);
 }
 
 /* A busy service is neither reached nor unreachable. */
@@ -163,7 +153,7 @@ static void notify_contact(const struct outbox *outbox, enum suspension_reason r
 }
 
 /* Begins or ends the suspension, before the item is settled, so that nobody asks in between. From then on the
- * item is claimed for the disk alone; after a 429 or 503 it is put off. No lock may be held. */
+ * item is claimed for the disk alone. No lock may be held. */
 static void report_reason(struct outbox *outbox, struct item *item, const struct service_result *result,
                           enum suspension_reason reason)
 {
@@ -178,12 +168,21 @@ static void report_reason(struct outbox *outbox, struct item *item, const struct
         notify_contact(outbox, reason);
 }
 
-/* Finds out what an answer to the item means, for it and for all others. May ask for a list (waits for the
- * network). */
+/* Whoever answered that it is busy, it may be so for this item alone. While there is no answer at all, or the
+ * key is refused, the suspension alone decides how long to wait. */
+static bool is_busy(const struct service_result *result)
+{
+    return result->outcome == SERVICE_RETRY && result->http_status != 0 && !is_refusal(result);
+}
+
+/* Finds out what an answer to the item means, for it and for all others, and puts it off after a 429 or 503.
+ * May ask for a list (waits for the network). */
 static enum attempt_meaning attempt_report(struct outbox *outbox, struct item *item,
                                            const struct service_result *result, struct cancel *cancel)
 {
     enum attempt_meaning meaning = find_meaning(outbox, item, result, cancel);
+    if (is_busy(result))
+        attempt_put_off(outbox, item, result->retry_after_ms);
     report_reason(outbox, item, result, find_reason(result, meaning));
     return meaning;
 }

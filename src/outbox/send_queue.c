@@ -164,21 +164,36 @@ static struct item *find_in_sequence(const struct sequence *sequence, int64_t no
     return NULL;
 }
 
+static bool has_not_tried(const struct item *item)
+{
+    return item != NULL && item->next_attempt_ms == 0;
+}
+
+/* Which of two that are due goes first. One that was put off comes after those that were not: it may be what
+ * the service, or a gateway, always puts off. */
+static struct item *earlier(struct item *first, struct item *second)
+{
+    if (first == NULL || second == NULL)
+        return first != NULL ? first : second;
+    return second->next_attempt_ms < first->next_attempt_ms ? second : first;
+}
+
 struct item *send_queue_find_message(const struct send_queue *queue, int64_t now_ms, int64_t *ret_until_ms)
 {
-    struct item *item = NULL;
-    for (const struct sequence *sequence = queue->first_sequence; sequence != NULL && item == NULL;
+    struct item *first = NULL;
+    for (const struct sequence *sequence = queue->first_sequence; sequence != NULL && !has_not_tried(first);
          sequence = sequence->next)
-        item = find_in_sequence(sequence, now_ms, ret_until_ms);
-    return item;
+        first = earlier(first, find_in_sequence(sequence, now_ms, ret_until_ms));
+    return first;
 }
 
 struct item *send_queue_find_upload(const struct send_queue *queue, int64_t now_ms, int64_t *ret_until_ms)
 {
-    for (struct item *item = queue->uploads.first; item != NULL; item = item->next)
+    struct item *first = NULL;
+    for (struct item *item = queue->uploads.first; item != NULL && !has_not_tried(first); item = item->next)
         if (item->claim == CLAIM_NONE && !item_is_unneeded(item) && is_due(item, now_ms, ret_until_ms))
-            return item;
-    return NULL;
+            first = earlier(first, item);
+    return first;
 }
 
 void send_queue_wake(struct item *item)

@@ -12,6 +12,11 @@ enum {
     LONGEST_WAIT_MS = 20 * 60 * 1000, /* more than any backoff */
 };
 
+#define WITH_PART                                                     \
+    "To: bob@x.example\nSubject: s\nMIME-Version: 1.0\n"              \
+    "Content-Type: multipart/mixed; boundary=\"b\"\n\n--b\n\nHello\n" \
+    "--b\nContent-Type: text/plain\nContent-Disposition: attachment; filename=\"p.txt\"\n\np\n--b--\n"
+
 static void mail_many(struct world *world, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -170,6 +175,33 @@ static void a_page_that_refuses_one_message_alone_fails_it(void **state)
     }
 }
 
+/* As a gateway's limit of the rate, or of what is uploaded: each item waits by itself, too. */
+static void a_busy_page_for_one_upload_holds_up_no_other(void **state)
+{
+    const struct fake_outcome busy = {.outcome = SERVICE_RETRY, .http_status = 503, .is_foreign = true};
+    struct world *world = *state;
+    fake_service_push(world->fake, FAKE_UPLOAD, busy);
+    copy_in(world, ATTACHED, "a.txt", "text");
+    fake_service_wait_count(world->fake, FAKE_UPLOAD, 1);
+    copy_in(world, ATTACHED, "b.txt", "text");
+    assert_int_equal(settle_uploads(world), -EAGAIN);
+    fake_clock_advance(&world->clock, 1000);
+    fake_service_wait_count(world->fake, FAKE_UPLOAD, 2);
+    assert_string_equal(fake_service_get(world->fake, FAKE_UPLOAD, 1).text, "b.txt");
+}
+
+static void a_busy_page_for_the_parts_of_one_message_holds_up_no_other(void **state)
+{
+    struct world *world = *state;
+    fake_service_set(world->fake, FAKE_UPLOAD,
+                     (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 429, .is_foreign = true});
+    assert_int_equal(mail(world, "parts.eml", WITH_PART), 0);
+    await_paused(world, true);
+    assert_int_equal(mail(world, "other.eml", "To: carol@x.example\nSubject: s\n\nb\n"), 0);
+    fake_clock_advance(&world->clock, 1000);
+    await_news(world, EVENT_SENT, "sent/other.eml");
+}
+
 /* A gateway that gives up after a minute: nobody else finds that out by being sent. */
 static void who_waits_long_for_the_first_asks_for_a_list(void **state)
 {
@@ -195,6 +227,8 @@ int main(void)
         WORLD_TEST(nothing_is_sent_while_no_list_can_be_had),
         WORLD_TEST(attachments_wait_while_something_else_answers),
         WORLD_TEST(a_page_that_refuses_one_message_alone_fails_it),
+        WORLD_TEST(a_busy_page_for_one_upload_holds_up_no_other),
+        WORLD_TEST(a_busy_page_for_the_parts_of_one_message_holds_up_no_other),
         WORLD_TEST(who_waits_long_for_the_first_asks_for_a_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
