@@ -238,7 +238,7 @@ void outbox_wake(struct outbox *outbox)
 /* During a suspension, what an item itself waits for does not matter. */
 static void take_suspension_time(const struct suspension *suspension, int64_t now, int64_t *next)
 {
-    if (suspension->reason != SUSPENSION_NONE && suspension->until_ms > now &&
+    if (suspension->reason != SUSPENSION_NONE && !suspension->is_probing && suspension->until_ms > now &&
         (*next == 0 || suspension->until_ms > *next))
         *next = suspension->until_ms;
 }

@@ -224,6 +224,8 @@ enum {
     REST_MS = 500, /* a worker takes the next message well within that, so a queue that works it off goes on
                       at once */
     ALONE_MS = 2 * 1000,
+    TRY_MS =
+        40 * 1000, /* a request on which nothing moves ends sooner, a long upload on a slow line does not */
 };
 
 void suspension_init(struct suspension *suspension, bool is_careful)
@@ -238,20 +240,19 @@ bool suspension_enter(struct suspension *suspension, int64_t now_ms, struct susp
     *ret_try = (struct suspension_try){0};
     if (!is_suspended && (!suspension->is_careful || now_ms < suspension->rested_ms))
         return true;
-    if (now_ms < suspension->until_ms || (is_suspended && suspension->is_probing))
+    if (now_ms < suspension->until_ms)
         return false;
     ret_try->must_ask_list = suspension->is_probing || suspension->reason == SUSPENSION_DOUBTFUL;
     ret_try->probe = ++suspension->probe;
     suspension->is_probing = true;
-    if (!is_suspended)
-        suspension->until_ms = now_ms + ALONE_MS;
+    suspension->until_ms = now_ms + (is_suspended ? TRY_MS : ALONE_MS);
     return true;
 }
 
 int64_t suspension_until_ms(const struct suspension *suspension)
 {
-    bool is_suspended = suspension->reason != SUSPENSION_NONE;
-    return is_suspended == suspension->is_probing ? CLOCK_FOREVER : suspension->until_ms;
+    bool is_waited_for = suspension->reason != SUSPENSION_NONE || suspension->is_probing;
+    return is_waited_for ? suspension->until_ms : CLOCK_FOREVER;
 }
 
 void suspension_end_rest(struct suspension *suspension, int64_t now_ms)
@@ -287,11 +288,10 @@ void suspension_begin(struct suspension *suspension, enum suspension_reason reas
 
 void suspension_leave(struct suspension *suspension, uint64_t probe)
 {
-    if (suspension->probe != probe)
+    if (suspension->probe != probe || !suspension->is_probing)
         return;
     suspension->is_probing = false;
-    if (suspension->reason == SUSPENSION_NONE)
-        suspension->until_ms = 0;
+    suspension->until_ms = 0;
 }
 
 void suspension_wake(struct suspension *suspension)

@@ -87,7 +87,7 @@ enum suspension_reason {
 
 struct suspension {
     enum suspension_reason reason;
-    int64_t until_ms; /* nobody asks before; then one may */
+    int64_t until_ms; /* nobody asks before; then one may, even while another tries */
     bool is_probing;  /* one is trying: the try of this number */
     uint64_t probe;
     bool is_careful;   /* also without a reason: after a rest one tries first */

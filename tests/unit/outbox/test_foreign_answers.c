@@ -202,6 +202,23 @@ static void a_busy_page_for_the_parts_of_one_message_holds_up_no_other(void **st
     await_news(world, EVENT_SENT, "sent/other.eml");
 }
 
+static void after_an_outage_one_long_upload_holds_up_no_other_message(void **state)
+{
+    struct world *world = *state;
+    fake_service_set_reachable(world->fake, false);
+    assert_int_equal(mail(world, "long.eml", WITH_PART), 0);
+    await_paused(world, true);
+    fake_service_close_gate(world->fake, FAKE_UPLOAD);
+    fake_service_set_reachable(world->fake, true);
+    fake_clock_advance(&world->clock, LONGEST_WAIT_MS);
+    fake_service_wait_at_gate(world->fake, FAKE_UPLOAD, 1);
+    assert_int_equal(mail(world, "short.eml", "To: carol@x.example\nSubject: s\n\nb\n"), 0);
+    fake_clock_advance(&world->clock, 60 * 1000);
+    await_news(world, EVENT_SENT, "sent/short.eml");
+    fake_service_open_gate(world->fake, FAKE_UPLOAD);
+    await_news(world, EVENT_SENT, "sent/long.eml");
+}
+
 /* A gateway that gives up after a minute: nobody else finds that out by being sent. */
 static void who_waits_long_for_the_first_asks_for_a_list(void **state)
 {
@@ -229,6 +246,7 @@ int main(void)
         WORLD_TEST(a_page_that_refuses_one_message_alone_fails_it),
         WORLD_TEST(a_busy_page_for_one_upload_holds_up_no_other),
         WORLD_TEST(a_busy_page_for_the_parts_of_one_message_holds_up_no_other),
+        WORLD_TEST(after_an_outage_one_long_upload_holds_up_no_other_message),
         WORLD_TEST(who_waits_long_for_the_first_asks_for_a_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
