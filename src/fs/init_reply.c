@@ -54,10 +54,15 @@ static bool carry_out_into(int socket, int kernel, struct fuse_session *fuse, ch
     return true;
 }
 
+/* The notifier may have written before libfuse: a notification, whose number is 0, is thrown away, because
+ * the kernel remembers nothing yet. */
 static void pass_on(int socket, int device)
 {
     struct init_answer answer;
-    ssize_t len = recv(socket, &answer, sizeof(answer), 0);
+    ssize_t len;
+    do
+        len = recv(socket, &answer, sizeof(answer), 0);
+    while (len > 0 && answer.header.unique == 0);
     if (len == sizeof(answer) && answer.header.error == 0) {
         answer.body.flags |= FUSE_INIT_EXT;
         answer.body.flags2 |= SHARED_MAPPINGS;

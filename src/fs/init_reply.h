@@ -11,7 +11,7 @@
 
 struct fuse_session;
 
-/* Carries out the message of FUSE_INIT. Nobody else may use the device meanwhile. */
+/* Carries out the message of FUSE_INIT. Nobody else may read the device meanwhile. */
 void init_reply_carry_out(struct fuse_session *fuse, char *message, size_t len);
 
 #endif
