@@ -128,7 +128,8 @@ static int add_lines(struct store_index *open)
     else if (inbox->emails.changes != open->changes)
         error = collect_locked(open, inbox);
     pthread_rwlock_unlock(&index->read_lock);
-    put_in_order(open, first);
+    if (open->len > first) /* else there may be no array at all */
+        put_in_order(open, first);
     return error;
 }
 

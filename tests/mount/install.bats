@@ -93,7 +93,7 @@ make_shared_folders() # PREFIX
 # How a source is compiled: the flags that another compiler may not have.
 hardening() # CC
 {
-    make -n V=1 CC="$1" BUILD=build/nowhere build/nowhere/obj/inboxd_main.o |
+    make -n V=1 CC="$1" SANITIZE= BUILD=build/nowhere build/nowhere/obj/inboxd_main.o |
         grep -oE -- '-fstack-clash-protection|-fcf-protection|-D_FORTIFY_SOURCE=.' | paste -sd' '
 }
 
