@@ -30,13 +30,14 @@ enum {
 struct user_search {
     const char *mountpoint;
     bool is_logged;
-    int count; /* without the daemon's helpers */
+    int count; /* without the daemon's helpers, until it is logged */
 };
 
 static void take_user(void *context, const struct mount_user *user)
 {
     struct user_search *search = context;
-    if (strcmp(user->command, "inboxfs-watch") == 0)
+    /* Anybody can give a process this name: what stays is named in the end. */
+    if (!search->is_logged && strcmp(user->command, "inboxfs-watch") == 0)
         return;
     search->count++;
     if (search->is_logged)
