@@ -429,12 +429,3 @@ void fake_service_remove_inbox(struct fake_service *fake, const char *id)
     }
     pthread_mutex_unlock(&fake->lock);
 }
-
-char *fake_service_find_inbox(struct fake_service *fake, const char *id)
-{
-    pthread_mutex_lock(&fake->lock);
-    const struct fake_inbox *inbox = fake_find_inbox_locked(fake, id);
-    char *json = inbox == NULL ? NULL : fake_must(json_dumps(inbox->record, 0));
-    pthread_mutex_unlock(&fake->lock);
-    return json;
-}

@@ -136,7 +136,5 @@ void fake_service_set_bytes(struct fake_service *fake, const char *id, const cha
 void fake_service_add_outbound(struct fake_service *fake, const char *inbox_id, const char *json);
 void fake_service_remove_outbound(struct fake_service *fake); /* all */
 void fake_service_remove_inbox(struct fake_service *fake, const char *id);
-/* The record it holds for an inbox, as JSON text, or NULL. The caller frees. */
-char *fake_service_find_inbox(struct fake_service *fake, const char *id);
 
 #endif
