@@ -40,8 +40,9 @@ enum {
     INBOXES_INTERVAL_MS = 60 * 1000, /* the list of more than these is long */
     ROUND_REQUESTS_PER_S = 20,
     BACKOFF_MIN_MS = 1000,
-    BACKOFF_MAX_MS = 10 * 1000, /* or the poll interval; a connection that nobody answers takes 5 s more */
-    SETTLE_MS = 500,            /* the network is changed in several steps */
+    BACKOFF_MAX_MS = 10 * 1000,  /* or the poll interval; a connection that nobody answers takes 5 s more */
+    SETTLE_MS = 500,             /* the network is changed in several steps */
+    NETWORK_PACE_MS = 10 * 1000, /* while the service answers: routers announce themselves, containers come */
     RETRY_AFTER_MAX_MS = 60 * 60 * 1000,
     JITTER_PARTS = 10, /* of an interval, either way */
     REQUESTS_PACE_MS = 250,
@@ -88,6 +89,7 @@ struct sync {
     struct sync_round round;       /* the thread's alone */
     int64_t next_ms;               /* of the next poll, monotonic; CLOCK_FOREVER: none */
     int64_t asked_until_ms;        /* the service asked not to be polled before, monotonic */
+    int64_t network_due_ms;        /* of the next poll for a change of the network while online, monotonic */
     int64_t complete_due_ms;       /* of the next complete poll, monotonic */
     int64_t last_complete_real_ms; /* of the last complete run that lacked nothing, realtime; 0: never */
 };
@@ -1158,13 +1160,18 @@ void store_network_changed(struct store *store)
     struct sync *sync = store->sync;
     pthread_mutex_lock(&sync->lock);
     int64_t at_ms = clock_monotonic_ms(sync->clock) + SETTLE_MS;
+    bool is_online = contact_is_online(&store->contact);
     if (at_ms < sync->asked_until_ms)
         at_ms = sync->asked_until_ms;
+    if (is_online && at_ms < sync->network_due_ms)
+        at_ms = sync->network_due_ms;
     backoff_reset(&sync->backoff);
-    if (sync->next_ms == CLOCK_FOREVER)
-        sync->must_check_contact |= !contact_is_online(&store->contact);
-    else if (at_ms < sync->next_ms)
+    if (sync->next_ms == CLOCK_FOREVER) {
+        sync->must_check_contact |= !is_online;
+    } else if (at_ms < sync->next_ms) {
         sync->next_ms = at_ms;
+        sync->network_due_ms = at_ms + NETWORK_PACE_MS;
+    }
     pthread_cond_broadcast(&sync->changed);
     pthread_mutex_unlock(&sync->lock);
 }

@@ -1435,6 +1435,22 @@ static void a_change_of_the_network_is_looked_into_at_once(void **state)
     world_release(&world);
 }
 
+/* Some routers announce themselves every few seconds, and a host of containers changes its routes all day. */
+static void changes_of_a_network_that_works_make_few_polls(void **state)
+{
+    (void)state;
+    struct store_world world;
+    world_init_with_alice(&world);
+    start_polling(&world);
+    for (int i = 0; i < 3; i++) {
+        store_network_changed(world.store);
+        pass(&world, next_poll_in_ms(&world));
+        store_network_changed(world.store);
+        assert_int_equal(next_poll_in_ms(&world), 10 * 1000);
+    }
+    world_release(&world);
+}
+
 static void a_mount_without_polls_looks_into_a_change_of_the_network_where_it_is_offline(void **state)
 {
     (void)state;
@@ -1626,6 +1642,7 @@ int main(void)
         cmocka_unit_test(after_failures_it_waits_longer_and_as_long_as_it_is_told),
         cmocka_unit_test(an_outage_of_hours_costs_no_more_than_one_of_seconds),
         cmocka_unit_test(a_change_of_the_network_is_looked_into_at_once),
+        cmocka_unit_test(changes_of_a_network_that_works_make_few_polls),
         cmocka_unit_test(a_mount_without_polls_looks_into_a_change_of_the_network_where_it_is_offline),
         cmocka_unit_test(who_comes_during_a_run_shares_the_next_one),
         cmocka_unit_test(who_asks_before_the_start_waits_for_the_first_run),
