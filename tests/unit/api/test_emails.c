@@ -127,7 +127,7 @@ static void damage_is_told_and_the_rest_delivered(void **state)
     }
 }
 
-/* Whoever lists more than was asked for knows no limit, and perhaps no end. */
+/* A service that lists more than it was asked for knows no limit, and perhaps no end. */
 static void a_list_is_read_a_little_beyond_what_is_known(void **state)
 {
     struct api_fixture *fixture = *state;

@@ -371,7 +371,7 @@ static void all_idle_connections_go_with_the_first_dead_one(void **state)
     assert_true(count_descriptors() <= before);
 }
 
-/* What left may have arrived, whatever was not acknowledged. */
+/* Bytes that left may have arrived, even if they were not acknowledged. */
 static void a_post_that_left_for_a_silent_server_may_have_arrived(void **state)
 {
     struct fixture *fixture = *state;

@@ -147,7 +147,7 @@ static void an_update_carries_every_field(void **state)
          "{\"id\":\"box-1\",\"name\":\"Alice\",\"email_address\":\"alice@x.example\",\"allow_cc\":false,"
          "\"allowed_from_addresses\":{\"addresses\":[\"b@c\"],\"domains\":[]},\"webhook_url\":\"https://x\","
          "\"future\":{\"x\":1},\"blocked_from_addresses\":{\"domains\":[\"x\"]}}"},
-        /* What the service gave may be saved as it is. */
+        /* A record of the service may be saved as it is. */
         {"{\"name\":\"A\\u0000B\"}",
          "{\"id\":\"box-1\",\"name\":\"A\\u0000B\",\"email_address\":\"alice@x.example\",\"allow_cc\":false,"
          "\"allowed_from_addresses\":{\"addresses\":[\"b@c\"],\"domains\":[]},\"webhook_url\":null,"

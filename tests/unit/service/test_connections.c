@@ -220,8 +220,8 @@ static void pair_add_from(struct pair *pair, struct connections *connections, co
         connections_enter(connections, pair->connection, CONNECTION_RECEIVING);
 }
 
-/* Three connections that are quick, and then one more: the last digits of their peers' addresses. At
- * 127.0.0.1 nobody knows who shares it. */
+/* Three connections that are quick, and then one more: the last digits of their peers' addresses. All
+ * programs of the machine share 127.0.0.1. */
 static const struct {
     const char *before;
     char next;

@@ -123,7 +123,7 @@ static void who_has_it_open_gets_what_comes_at_its_end(void **state)
                               "\"file\":\"20261120T100001Z_no-subject_00000001.json\"}\n"
                               "{\"id\":\"00000003\",\"date\":\"2026-11-20T10:00:03Z\",\"inbox_id\":\"in-1\","
                               "\"file\":\"20261120T100003Z_no-subject_00000003.json\"}\n");
-    /* What goes is still there; what comes back is there already. */
+    /* The line of an email that went is still there, and the same one when the email comes back. */
     fake_service_remove_email(world.fake, "00000002");
     assert_int_equal(world_sync(&world), 0);
     add(&world, "00000002", "2026-11-20T10:00:02Z", "");

@@ -587,7 +587,7 @@ static void one_inbox_can_be_synced_alone(void **state)
     world_release(&world);
 }
 
-/* As a webhook does, a while after the last run. */
+/* Requests a sync as a webhook does, a while after the last run. */
 static void request_newest(struct store_world *world, const char *id)
 {
     store_request_sync(world->store, id);
