@@ -150,7 +150,7 @@ static void attachments_wait_while_something_else_answers(void **state)
     await_news(world, EVENT_SENT, "sent/m.eml");
 }
 
-/* Else one message that a gateway does not let through would hold up all others for ever. */
+/* Otherwise one message that a gateway does not let through would hold up all others for ever. */
 static void a_page_that_refuses_one_message_alone_fails_it(void **state)
 {
     static const struct fake_outcome refusals[] = {
