@@ -140,14 +140,17 @@ static char *find_mount_point(DIR *process, const char *type, dev_t device)
 bool mount_users_find_mounted(const char *type, dev_t device, struct mount_user *ret_user)
 {
     _cleanup_closedir_ DIR *proc = file_opendirat(AT_FDCWD, "/proc");
+    struct mount_user user;
     DIR *process;
-    while (proc != NULL && (process = next_process(proc, ret_user)) != NULL) {
-        ret_user->path = find_mount_point(process, type, device);
-        if (ret_user->path != NULL)
-            read_command(process, ret_user->command);
+    while (proc != NULL && (process = next_process(proc, &user)) != NULL) {
+        user.path = find_mount_point(process, type, device);
+        if (user.path != NULL)
+            read_command(process, user.command);
         closedir(process);
-        if (ret_user->path != NULL)
+        if (user.path != NULL) {
+            *ret_user = user;
             return true;
+        }
     }
     return false;
 }

@@ -27,7 +27,8 @@ int mount_users_list(dev_t device, void (*found)(void *context, const struct mou
                      void *context);
 
 /* Finds a process that has the file system, which is of this type (as MOUNTINFO_INBOXFS), mounted; meant for
- * one that is not mounted here any more. False: there is none. The caller frees ret_user->path. */
+ * one that is not mounted here any more. False: there is none, and *ret_user stays as it is. The caller frees
+ * ret_user->path. */
 bool mount_users_find_mounted(const char *type, dev_t device, struct mount_user *ret_user);
 
 #endif

@@ -298,6 +298,7 @@ for end in ends:
   [ "$status" -ne 0 ]
   contains "$output" "another inboxfs, process $MOUNT_PID, uses"
   contains "$output" "its mount on $MOUNT was taken away, but process"
+  contains "$output" "still has it as an open file"
   kill -TERM "$MOUNT_PID"
   await_end
   exec 7>&- || true
