@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "base/mount_users.h"
 #include "base/mountinfo.h"
@@ -132,6 +133,16 @@ static void warn_of_copies(const char *path, dev_t device)
     free(user.path);
 }
 
+/* This process must not keep the mount busy itself, by what the caller has open there. */
+static void leave_mounts(void)
+{
+    struct inherited_descriptors inherited;
+    descriptors_note_inherited(&inherited);
+    descriptors_close_inherited(&inherited);
+    if (chdir("/") != 0)
+        log_debug("cannot leave the working directory");
+}
+
 static int run(const char *path)
 {
     char mountpoint[PATH_MAX];
@@ -141,8 +152,7 @@ static int run(const char *path)
         log_error("%s: %s", path, error == -ENOENT ? "no inboxfs is mounted there" : strerror(-error));
         return EXIT_FAILURE;
     }
-    if (chdir("/") != 0) /* this process must not keep it busy */
-        log_debug("cannot leave the working directory");
+    leave_mounts();
     if (unmount(mountpoint, device) != 0)
         return EXIT_FAILURE;
     warn_of_copies(mountpoint, device);
