@@ -82,6 +82,14 @@ static void describe_time(const char *date, time_t now, char ret_words[32])
 
 /* ---------------------------------------------------------------- the screen */
 
+/* The words of this part of the status, but for those that are `shown` already. */
+static void show_error(const json_t *part, const char *shown)
+{
+    const char *words = text_of(part, "error");
+    if (words[0] != '\0' && strcmp(words, shown) != 0)
+        say("", "%s", words);
+}
+
 static void show_service(const json_t *status, time_t now)
 {
     const json_t *sync = json_object_get(status, "sync");
@@ -98,8 +106,7 @@ static void show_service(const json_t *status, time_t now)
         say("online", "asked %s%s, next: in %s", last, ago, wait);
     else
         say("online", "asked %s%s, next: when told to", last, ago);
-    if (text_of(sync, "error")[0] != '\0')
-        say("", "%s", text_of(sync, "error"));
+    show_error(sync, text_of(status, "error"));
     say("mail", "%" PRId64 " emails in %" PRId64 " inboxes%s", number_of(sync, "emails"),
         number_of(sync, "inboxes"),
         json_is_true(json_object_get(sync, "complete")) ? "" : "; not all are listed yet");
@@ -115,8 +122,7 @@ static void show_outbox(const json_t *status, time_t now)
     say("outbox", "%" PRId64 " waiting, %" PRId64 " uploading%s%s%s", number_of(queue, "queued"),
         number_of(queue, "uploading"), json_is_true(json_object_get(queue, "paused")) ? ", paused" : "",
         wait[0] != '\0' ? ", next attempt in " : "", wait);
-    if (text_of(queue, "error")[0] != '\0')
-        say("", "%s", text_of(queue, "error"));
+    show_error(queue, text_of(status, "error"));
     if (text_of(queue, "unseen_writers")[0] != '\0')
         say("", "%s", text_of(queue, "unseen_writers"));
     say("sent", "%" PRId64 ", and %" PRId64 " in failed/", number_of(queue, "sent"),

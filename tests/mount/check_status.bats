@@ -259,9 +259,11 @@ is_asked_next() { # WHEN
   stop_service
   message "$BOB" later >"$MOUNT/outbox/m"
   wait_waiting
+  run -1 refresh
   # It is shown; the exit status is for scripts.
   run -1 "$INBOXFS" status "$MOUNT"
   contains "$output" 'outbox    1 waiting'
+  [ "$(grep -c onnect <<<"$output")" -eq 1 ] # the mail and the queue have the same reason
   grep -E '^OFFLINE +last answer: [0-9]+ s ago, next try: when told to: .*onnect' <<<"$output"
 }
 
