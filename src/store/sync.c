@@ -474,21 +474,6 @@ static void list_all(struct index *index, struct mail_service *service, enum syn
     index_end_quiet(index, of_no_name);
 }
 
-/* The newest of all inboxes, in one list. */
-static void list_newest_of_known(struct index *index, struct mail_service *service, bool with_held,
-                                 struct listing_memory *memory, struct cancel *cancel,
-                                 struct service_result *ret)
-{
-    struct mail_listing listing = {.index = index,
-                                   .service = service,
-                                   .cancel = cancel,
-                                   .memory = memory,
-                                   .name = "all inboxes",
-                                   .only_known = true};
-    set_with_held(&listing, with_held && !memory->refuses_held);
-    end_listing(&listing, ask_for_inbox(&listing, SYNC_NEWEST, 0, ret), ret);
-}
-
 /* ---------------------------------------------------------------- a run, and what comes of it */
 
 struct sync_run {
@@ -769,27 +754,39 @@ static void list_part_of_round(struct sync_run *run, uint32_t inboxes)
         (void)atomic_compare_exchange_strong(&index->lost, &round->lost, 0);
 }
 
+/* The newest of all inboxes, in one list. */
+static void list_newest_of_known(struct sync_run *run)
+{
+    struct mail_service *service = run->store->service;
+    struct listing_memory *memory = &run->round->memory;
+    struct service_result result;
+    struct mail_listing listing = {.index = &run->store->index,
+                                   .service = service,
+                                   .cancel = run->cancel,
+                                   .memory = memory,
+                                   .name = "all inboxes",
+                                   .only_known = true};
+    set_with_held(&listing, is_extended(service) && !memory->refuses_held);
+    end_listing(&listing, ask_for_inbox(&listing, SYNC_NEWEST, 0, &result), &result);
+    report(run, &result);
+}
+
 /* A poll where listing inboxes one by one would take too many requests: the newest mail of all in one list,
  * and complete lists of some inboxes, the next ones each time. */
 static void run_many(struct sync_run *run)
 {
-    struct store *store = run->store;
-    struct index *index = &store->index;
+    struct index *index = &run->store->index;
     struct sync_round *round = run->round;
-    struct service_result result;
     uint32_t known = index_inbox_numbers(index);
     index_repair(index);
     if (clock_monotonic_ms(index->clock) >= round->inboxes_due_ms) {
         round->has_list = list_inboxes(run);
         round->inboxes_due_ms = clock_monotonic_ms(index->clock) + INBOXES_INTERVAL_MS;
     }
-    if (!run->must_wait && round->has_list) {
-        list_newest_of_known(index, store->service, is_extended(store->service), &round->memory, run->cancel,
-                             &result);
-        report(run, &result);
-    } else if (!run->must_wait) {
+    if (!run->must_wait && round->has_list)
+        list_newest_of_known(run);
+    else if (!run->must_wait)
         list_mail_of_all(run, SYNC_NEWEST);
-    }
     list_mail_of_inboxes(run, known, index_inbox_numbers(index), SYNC_COMPLETE);
     list_part_of_round(run, known);
     report_end(run);
