@@ -313,9 +313,9 @@ static int run(int argc, char **argv, struct arguments *arguments)
         return complain_of_usage("--listen and --data are needed");
     if (arguments->config.relay.url == NULL &&
         (arguments->config.relay.credentials_file != NULL || arguments->config.relay.is_clear_allowed))
-        return complain_of_usage("--relay is missing");
+        return complain_of_usage("--relay-credentials-file and --relay-in-clear need --relay");
     if (arguments->config.webhook.is_anywhere_allowed && arguments->config.webhook.secret_file == NULL)
-        return complain_of_usage("--webhook-secret-file is missing");
+        return complain_of_usage("--webhook-anywhere needs --webhook-secret-file");
     return run_service(&arguments->config);
 }
 

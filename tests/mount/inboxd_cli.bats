@@ -35,6 +35,10 @@ status_of() { # CURL-ARGUMENT...
   done
   run -2 timeout 10 "$INBOXD" --data="$SERVICE" --listen=127.0.0.1:0 --domain=a..b
   contains "$output" "a..b"
+  run -2 timeout 10 "$INBOXD" --data="$SERVICE" --listen=127.0.0.1:0 --relay-in-clear
+  contains "$output" "--relay-in-clear need --relay"
+  run -2 timeout 10 "$INBOXD" --data="$SERVICE" --listen=127.0.0.1:0 --webhook-anywhere
+  contains "$output" "--webhook-anywhere needs --webhook-secret-file"
 }
 
 @test "it says where it listens when it is ready" {
