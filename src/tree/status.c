@@ -56,10 +56,11 @@ static void count_locked(struct tally *tally, const struct event *event)
 void status_count_event(struct tree *tree, const struct event *event)
 {
     struct status *status = tree->status;
-    if (event->kind != EVENT_REFUSED && event->kind != EVENT_FAILED)
+    bool is_refused = event->kind == EVENT_REFUSED || (event->kind == EVENT_INBOX && event->error != NULL);
+    if (!is_refused && event->kind != EVENT_FAILED)
         return;
     pthread_mutex_lock(&status->lock);
-    count_locked(event->kind == EVENT_REFUSED ? &status->refused : &status->failed, event);
+    count_locked(is_refused ? &status->refused : &status->failed, event);
     pthread_mutex_unlock(&status->lock);
 }
 

@@ -279,10 +279,12 @@ static void status_sums_up_what_was_refused_and_what_failed_since_the_mount_bega
     huge[sizeof(huge) - 1] = '\0';
     report(fixture->tree, EVENT_REFUSED, "drafts/first", "no recipient");
     report(fixture->tree, EVENT_REFUSED, "drafts/second", "no sender");
+    report(fixture->tree, EVENT_INBOX, "inboxes/nobody", "not an email address");
+    report(fixture->tree, EVENT_INBOX, "inboxes/made", NULL);
     report(fixture->tree, EVENT_SENT, "sent/fine", NULL);
     _cleanup_free_ char *text = fixture_read(fixture, "status.json");
     json_t *status = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-    is_summed_up(status, "refused", 2, "drafts/second", "no sender");
+    is_summed_up(status, "refused", 3, "inboxes/nobody", "not an email address");
     is_summed_up(status, "failed", 0, NULL, NULL);
     json_decref(status);
     report(fixture->tree, EVENT_REFUSED, huge, huge);
