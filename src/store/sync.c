@@ -786,7 +786,7 @@ static void run_many(struct sync_run *run)
     if (!run->must_wait && round->has_list)
         list_newest_of_known(run);
     else if (!run->must_wait)
-        list_mail_of_all(run, SYNC_NEWEST);
+        list_mail_of_all(run, round->next == 0 ? SYNC_COMPLETE : SYNC_NEWEST);
     list_mail_of_inboxes(run, known, index_inbox_numbers(index), SYNC_COMPLETE);
     list_part_of_round(run, known);
     report_end(run);

@@ -1224,6 +1224,34 @@ static void polls_of_many_inboxes_ask_for_little(void **state)
     world_release(&world);
 }
 
+static void among_many_inboxes_mail_that_names_none_is_looked_through_too(void **state)
+{
+    enum {
+        INBOXES = 25,
+        EACH = 6,
+        INTERVAL_MS = 8 * 60 * 1000,
+    };
+    (void)state;
+    struct store_world world;
+    world_init(&world);
+    fake_service_set(world.fake, FAKE_LIST_INBOXES, (struct fake_outcome){.outcome = SERVICE_ABSENT});
+    fake_service_add_email(world.fake, "", "{\"id\": \"00000003\", \"subject\": \"Nowhere\"}");
+    for (int i = 0; i < INBOXES; i++) {
+        char id[16];
+        snprintf(id, sizeof(id), "in-%d", i);
+        world_add_emails(&world, id, 0, EACH);
+    }
+    world.poll_interval_ms = INTERVAL_MS;
+    world_start(&world);
+    fake_clock_await_waiters(&world.clock, 1);
+    assert_int_equal(world_count(&world), INBOXES * EACH + 1);
+    fake_service_remove_email(world.fake, "00000003");
+    for (int polls = 0; polls < 6; polls++)
+        pass(&world, INTERVAL_MS + INTERVAL_MS / 10);
+    assert_int_equal(world_count(&world), INBOXES * EACH);
+    world_release(&world);
+}
+
 /* ---------------------------------------------------------------- outages */
 
 static void an_outage_is_told_once_and_so_is_its_end(void **state)
@@ -1634,6 +1662,7 @@ int main(void)
         cmocka_unit_test(lists_that_lack_what_is_known_remove_it_only_some_time_apart),
         cmocka_unit_test(mail_that_names_no_inbox_goes_by_the_same_rule),
         cmocka_unit_test(polls_of_many_inboxes_ask_for_little),
+        cmocka_unit_test(among_many_inboxes_mail_that_names_none_is_looked_through_too),
         cmocka_unit_test(an_outage_is_told_once_and_so_is_its_end),
         cmocka_unit_test(a_service_that_has_too_much_to_do_is_there),
         cmocka_unit_test(what_others_find_out_is_looked_into_where_it_is_news),
