@@ -82,8 +82,11 @@ void init_reply_carry_out(struct fuse_session *fuse, char *message, size_t len)
     }
     _cleanup_close_ int ours = pair[0];
     _cleanup_close_ int theirs = pair[1];
-    _cleanup_close_ int kernel = fcntl(device, F_DUPFD_CLOEXEC, 0);
-    if (kernel >= 0 && carry_out_into(theirs, kernel, fuse, message, len))
+    /* ThreadSanitizer does not see a copy that fcntl(F_DUPFD_CLOEXEC) makes, and with it lost what orders a
+     * request after the answer that let it happen. */
+    _cleanup_close_ int kernel = dup(device);
+    if (kernel >= 0 && fcntl(kernel, F_SETFD, FD_CLOEXEC) == 0 &&
+        carry_out_into(theirs, kernel, fuse, message, len))
         pass_on(ours, device);
     else
         carry_out(fuse, message, len);
