@@ -39,14 +39,13 @@ static int open_timer(void)
     return -1;
 }
 
-/* The content of the reports does not matter, nor do those that did not fit into the socket (ENOBUFS). */
-static void drain(int fd)
+/* The content of a report does not matter, nor do reports that did not fit into the socket (ENOBUFS). One is
+ * read at a time, so that a flood of them keeps no signal waiting. */
+static void pass_over(int fd)
 {
     char report[8192];
-    ssize_t len;
-    do
-        len = read(fd, report, sizeof(report));
-    while (len > 0 || (len < 0 && (errno == ENOBUFS || errno == EINTR)));
+    while (read(fd, report, sizeof(report)) < 0 && errno == EINTR)
+        ;
 }
 
 int network_watch_until(const sigset_t *ending, void (*changed)(void *context), void *context)
@@ -63,8 +62,8 @@ int network_watch_until(const sigset_t *ending, void (*changed)(void *context), 
     while (read(signals, &ended, sizeof(ended)) != sizeof(ended)) {
         if (poll(fds, ARRAY_LEN(fds), -1) < 0 || (fds[1].revents == 0 && fds[2].revents == 0))
             continue;
-        drain(netlink);
-        drain(timer);
+        pass_over(netlink);
+        pass_over(timer);
         changed(context);
     }
     return (int)ended.ssi_signo;
