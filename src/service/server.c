@@ -424,9 +424,10 @@ static void make_large_reply(struct exchange *exchange)
 /* All is there: answers. `closes`: the connection is to end with it. */
 static enum MHD_Result exchange_answer(struct exchange *exchange, bool closes)
 {
-    if (exchange->reply.status == 0 && exchange->route->is_large)
+    const struct route *route = exchange->reply.status == 0 ? exchange->route : NULL;
+    if (route != NULL && route->is_large)
         make_large_reply(exchange);
-    else if (exchange->reply.status == 0)
+    else if (route != NULL)
         make_reply(exchange);
     return reply_send(&exchange->reply, exchange->request.connection, closes || exchange->is_last);
 }
