@@ -385,7 +385,7 @@ smtp://HOST|--relay=smtp://ann:password@mail.example
 smtp://HOST|--relay=smtp://mail.example/path
 smtp://HOST|--relay=smtp://mail.example?x
 USER:PASSWORD|--relay=smtp://mail.example --relay-credentials-file=$DIR/half
---relay is missing|--relay-credentials-file=$DIR/half
+need --relay|--relay-credentials-file=$DIR/half
 TABLE
   run -1 "$INBOXD" --data="$SERVICE" --listen=127.0.0.1:0 --relay=smtp://mail.example \
     --relay-credentials-file="$DIR/open"

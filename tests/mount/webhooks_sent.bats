@@ -250,7 +250,7 @@ TABLE
   run -1 "$INBOXD" --data="$SERVICE" --listen=127.0.0.1:0 --webhook-secret-file="$DIR/none"
   contains "$output" "cannot read the webhook secret file"
   run -2 "$INBOXD" --data="$SERVICE" --listen=127.0.0.1:0 --webhook-anywhere
-  contains "$output" "--webhook-secret-file is missing"
+  contains "$output" "--webhook-anywhere needs --webhook-secret-file"
 }
 
 @test "a mount that takes webhooks shows new mail of inboxd without asking for it" {
