@@ -202,7 +202,7 @@ static void show_as_json(const char *path, json_t *status)
 
 /* ---------------------------------------------------------------- finding the mounts */
 
-struct request {
+struct status_request {
     bool is_json;
     bool is_first; /* nothing was shown before */
 };
@@ -236,7 +236,7 @@ static void complain_of(const char *path, int error)
 }
 
 /* Shows it, after an empty line where it is not the first. 0, -OFFLINE or -errno, which is not said. */
-static int show_mount(const char *path, const struct request *request)
+static int show_mount(const char *path, const struct status_request *request)
 {
     json_t *status = NULL;
     int error = read_status(path, &status);
@@ -256,7 +256,7 @@ static int show_mount(const char *path, const struct request *request)
 /* The same, or -UNWRITTEN; -ETIMEDOUT where there is no answer in time. A request that a daemon which hangs
  * has taken cannot be called back, not even by SIGKILL. So a process of its own looks, and is left alone
  * then. */
-static int show_in_time(const char *path, const struct request *request)
+static int show_in_time(const char *path, const struct status_request *request)
 {
     int end = 0;
     fflush(stdout);
@@ -280,7 +280,7 @@ static int show_in_time(const char *path, const struct request *request)
     return WIFEXITED(end) ? -WEXITSTATUS(end) : -ECHILD;
 }
 
-static int show_one(const char *path, const struct request *request)
+static int show_one(const char *path, const struct status_request *request)
 {
     int error = show_in_time(path, request);
     if (error != 0 && error != -OFFLINE)
@@ -288,7 +288,7 @@ static int show_one(const char *path, const struct request *request)
     return error == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-static int show_all(struct request *request)
+static int show_all(struct status_request *request)
 {
     _cleanup_mountinfo_ struct mount *mounts = NULL;
     bool has_failed = false;
@@ -317,7 +317,7 @@ static int show_all(struct request *request)
 
 int status_command(int argc, char **argv)
 {
-    struct request request = {.is_first = true};
+    struct status_request request = {.is_first = true};
     if (argc == 2 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0)) {
         puts("usage: inboxfs status [--json] [MOUNTPOINT]\n"
              "\n"
