@@ -335,7 +335,7 @@ static void give_time_to_rename(struct outbox *outbox, struct item *item)
 }
 
 /* It is handed in all the same: else nothing could be written from another container than the daemon's. */
-static void tell_of_unseen_end(struct outbox *outbox, const struct item *item)
+static void publish_unseen_end(struct outbox *outbox, const struct item *item)
 {
     pthread_mutex_lock(&outbox->lock);
     bool is_unseen = item->is_unseen && item_folder(item) != OUTBOX_FOLDER_NONE;
@@ -368,7 +368,7 @@ static void writer_finish(struct outbox *outbox, struct item *item)
     } else {
         error = error != 0 ? error : try_hand_in(outbox, item, &reason);
         if (error == 0) {
-            tell_of_unseen_end(outbox, item);
+            publish_unseen_end(outbox, item);
             give_time_to_rename(outbox, item);
         } else {
             settle_into_failed(outbox, item, ITEM_FAILED, 0, reason != NULL ? reason : strerror(-error));
