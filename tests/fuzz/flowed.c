@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Flowed text. What becomes of it is no longer, and but for quote marks and white space the same, in the same
+ * order.
+ */
+#include "mail/flowed.h"
+#include "fuzz/fuzz.h"
+
+/* Moves on to the next byte that must stay. */
+static size_t next_solid(const char *text, size_t len, size_t at)
+{
+    while (at < len && strchr("> \r\n", text[at]) != NULL && text[at] != '\0')
+        at++;
+    return at;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
+{
+    for (int is_delsp = 0; is_delsp <= 1; is_delsp++) {
+        _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(len);
+        FUZZ_CHECK(flowed_append(&out, (const char *)bytes, len, is_delsp) == 0);
+        size_t at = 0;
+        for (size_t i = next_solid(out.data, out.len, 0); i < out.len;
+             i = next_solid(out.data, out.len, i + 1)) {
+            at = next_solid((const char *)bytes, len, at);
+            FUZZ_CHECK(at < len && (char)bytes[at++] == out.data[i]);
+        }
+        FUZZ_CHECK(next_solid((const char *)bytes, len, at) == len);
+    }
+    return 0;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Flowed text: paragraphs become lines.
+ */
+#include "mail/flowed.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+
+static void assert_text(const char *flowed, bool is_delsp, const char *expected)
+{
+    /* A copy of this length, so that nothing behind it is read unseen. */
+    size_t len = strlen(flowed);
+    _cleanup_free_ char *bytes = malloc(len > 0 ? len : 1);
+    memcpy(bytes, flowed, len);
+    _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(len);
+    assert_int_equal(flowed_append(&out, bytes, len, is_delsp), 0);
+    assert_string_equal(strbuf_str(&out), expected);
+}
+
+static void assert_joined(const char *flowed, const char *expected)
+{
+    assert_text(flowed, false, expected);
+}
+
+static void wrapped_paragraphs_are_one_line(void **state)
+{
+    (void)state;
+    assert_joined("", "");
+    assert_joined("Hello\n", "Hello\n");
+    assert_joined("one \ntwo \nthree\nfour\n", "one two three\nfour\n");
+    assert_joined("one \r\ntwo\r\n\r\nthree \r\nfour\r\n", "one two\r\n\r\nthree four\r\n");
+    assert_joined("one \ntwo", "one two");
+    assert_joined("one ", "one ");
+    assert_joined("one \n", "one \n");
+    assert_joined("one \r", "one \r");
+}
+
+static void delsp_takes_the_blank_that_a_line_was_wrapped_at(void **state)
+{
+    (void)state;
+    assert_text("https://x.example/one \r\ntwo \r\nthree\r\n", true, "https://x.example/onetwothree\r\n");
+    assert_text("one  \ntwo\n", true, "one two\n");
+    assert_text("東京 \n都\n", true, "東京都\n");
+    assert_text("> one \n> two\n", true, "> onetwo\n");
+    assert_text("one \n", true, "one\n");
+    assert_text("one\n-- \nAnn\n", true, "one\n-- \nAnn\n");
+}
+
+static void blanks_that_hide_how_a_line_begins_are_removed(void **state)
+{
+    (void)state;
+    assert_joined(" From here\n", "From here\n");
+    assert_joined(" > no quote\n", "> no quote\n");
+    assert_joined("a \n > b\n", "a > b\n");
+    assert_joined("diff --git a/x b/x\n  context\n+new\n", "diff --git a/x b/x\n context\n+new\n");
+}
+
+static void quotes_of_different_depth_are_kept_apart(void **state)
+{
+    (void)state;
+    assert_joined("> one \n> two\n", "> one two\n");
+    assert_joined(">one \n>two\n", ">one two\n");
+    assert_joined("> one \ntwo\n", "> one \ntwo\n");
+    assert_joined("one \n> two\n", "one \n> two\n");
+    assert_joined(">> one \n>> two \n> three \n> four\n", ">> one two \n> three four\n");
+    assert_joined("> > one \n> > two\n", "> > one two\n");
+    assert_joined("> > one \n>> two\n", "> > one two\n");
+    assert_joined("> one \n>\n> two\n", "> one \n>\n> two\n");
+}
+
+static void separators_of_signatures_are_lines_of_their_own(void **state)
+{
+    (void)state;
+    assert_joined("one \n-- \nAnn\n", "one \n-- \nAnn\n");
+    assert_joined("-- \r\nAnn \r\nLee\r\n", "-- \r\nAnn Lee\r\n");
+    assert_joined("> one \n> -- \n> Ann\n", "> one \n> -- \n> Ann\n");
+    assert_joined("> -- \none\n", "> -- \none\n");
+}
+
+static void blank_lines_end_a_paragraph_that_says_it_flows(void **state)
+{
+    (void)state;
+    assert_joined("Hello, \n\nnext\n", "Hello, \n\nnext\n");
+    assert_joined("Hello, \n  \nnext\n", "Hello, \n \nnext\n");
+    assert_joined("  \n  \n", " \n \n");
+}
+
+static void text_beyond_what_the_buffer_takes_is_an_error(void **state)
+{
+    (void)state;
+    _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(4);
+    assert_int_equal(flowed_append(&out, "one \ntwo\n", 9, false), -EMSGSIZE);
+    assert_int_equal(flowed_append(&out, "a", 1, false), -EMSGSIZE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrapped_paragraphs_are_one_line),
+        cmocka_unit_test(delsp_takes_the_blank_that_a_line_was_wrapped_at),
+        cmocka_unit_test(blanks_that_hide_how_a_line_begins_are_removed),
+        cmocka_unit_test(quotes_of_different_depth_are_kept_apart),
+        cmocka_unit_test(separators_of_signatures_are_lines_of_their_own),
+        cmocka_unit_test(blank_lines_end_a_paragraph_that_says_it_flows),
+        cmocka_unit_test(text_beyond_what_the_buffer_takes_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
