@@ -5,7 +5,7 @@
  * for valid mail.
  *
  * A message is written here (sending.h), or comes from elsewhere as RFC 5322 text: by `inboxd deliver`, which
- * mail servers call, or by SMTP or LMTP (smtp_session.h). That text is kept byte for byte, and all that is
+ * mail servers call, or by SMTP or LMTP (smtp_server.h). That text is kept byte for byte, and all that is
  * shown of it is read from it.
  */
 #ifndef INBOXFS_SERVICE_DELIVERY_H

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "service/connections.h"
+#include "service/delivery.h"
 #include "service/inbox.h"
 #include "service/listener.h"
 
@@ -32,9 +33,13 @@ enum {
     LINGER_MS = 500,       /* for what a client still sends, that is thrown away */
     LINGER_READS_MAX = 64,
     READ_BYTES = 16 * 1024,
-    TEXTS_ENOUGH_BYTES = SMTP_TEXTS_MAX_BYTES - DELIVERY_MAX_BYTES, /* there is room for one more message */
+    TEXTS_MAX_BYTES = 250 * 1000 * 1000,                       /* of the messages under way */
+    TEXTS_ENOUGH_BYTES = TEXTS_MAX_BYTES - DELIVERY_MAX_BYTES, /* there is room for one more message */
     ANSWERS_MAX_BYTES = 1024 * 1024, /* more than all that is read at once leads to */
 };
+
+_Static_assert((int)SMTP_RECIPIENTS_MAX <= (int)DELIVERY_RECIPIENTS_MAX,
+               "a delivery takes whom a session takes");
 
 struct smtp_server {
     struct smtp_server_config config;
@@ -60,10 +65,8 @@ struct smtp_client {
 
 /* ---------------------------------------------------------------- what a session asks for */
 
-static int find_inbox(void *context, const char *address)
+static int find_inbox(struct database *database, const char *address)
 {
-    const struct smtp_client *client = context;
-    struct database *database = client->server->config.database;
     sqlite3 *db = NULL;
     int error = database_begin_read(database, &db);
     if (error != 0)
@@ -74,15 +77,58 @@ static int find_inbox(void *context, const char *address)
     return error;
 }
 
-static int deliver(void *context, const struct delivery *delivery)
+static const char *check_recipient(void *context, const char *address)
 {
     const struct smtp_client *client = context;
+    const struct smtp_server_config *config = &client->server->config;
+    int error =
+        delivery_makes_inbox(config->new_inboxes, address) ? 0 : find_inbox(config->database, address);
+    if (error == -ENOENT)
+        return config->new_inboxes == NULL
+                   ? "550 5.1.1 No inbox has this address"
+                   : "550 5.7.1 No inbox has this address, and mail to other domains is not taken by SMTP";
+    return error != 0 ? "451 4.3.0 Whether there is such an inbox cannot be seen now; try again later" : NULL;
+}
+
+const char *smtp_server_describe(int error)
+{
+    switch (error) {
+    case 0:
+        return "250 2.0.0 The message is kept";
+    case -ENOMEM:
+        return "452 4.3.1 There is not enough memory for the message now; try again later";
+    case -ENOSPC:
+    case -EDQUOT:
+        return "452 4.3.1 The disk is full; try again later";
+    case -EBUSY:
+        return "451 4.3.0 The data are in use by another program; try again later";
+    case -EUSERS:
+        return "452 4.3.1 There are 10,000 inboxes; mail makes no more of them";
+    case -ENOENT: /* an inbox that RCPT found got another address: it is asked for again */
+        return "451 4.2.1 A recipient's inbox is gone; try again";
+    default:
+        return "451 4.3.0 The message could not be kept; try again later";
+    }
+}
+
+static const char *deliver(void *context, const struct smtp_message *message)
+{
+    const struct smtp_client *client = context;
+    const struct smtp_server_config *config = &client->server->config;
+    const struct delivery delivery = {
+        .sender = message->sender,
+        .recipients = message->recipients,
+        .recipients_len = message->recipients_len,
+        .raw = message->text,
+        .raw_len = message->text_len,
+        .new_inboxes = config->new_inboxes,
+    };
     size_t unknown = 0;
     connections_enter(client->server->connections, client->connection, CONNECTION_WORKING);
-    int error = delivery_receive(client->server->config.database, delivery, &unknown);
+    int error = delivery_receive(config->database, &delivery, &unknown);
     if (error != 0)
         log_error("a message that came in could not be kept: %s", strerrordesc_np(-error));
-    return error;
+    return smtp_server_describe(error);
 }
 
 /* ---------------------------------------------------------------- a connection */
@@ -172,10 +218,19 @@ static void serve(struct worker_job *job)
 {
     struct smtp_client *client = (struct smtp_client *)job;
     const struct smtp_server_config *config = &client->server->config;
-    const struct smtp_mailboxes mailboxes = {client, find_inbox, deliver, &client->server->text_bytes,
-                                             config->new_inboxes};
+    const struct smtp_host host = {
+        .context = client,
+        .dialect = config->dialect,
+        .program = "inboxd",
+        .domain = config->domain,
+        .message_max_bytes = DELIVERY_MAX_BYTES,
+        .texts_max_bytes = TEXTS_MAX_BYTES,
+        .text_bytes = &client->server->text_bytes,
+        .check_recipient = check_recipient,
+        .deliver = deliver,
+    };
     struct smtp_session *session = NULL;
-    if (smtp_session_new(config->dialect, config->domain, &mailboxes, &client->answers, &session) == 0)
+    if (smtp_session_new(&host, &client->answers, &session) == 0)
         converse(client, session);
     smtp_session_free(session);
     client_free(client);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The SMTP or LMTP server of the service: a listening socket, and a thread for each connection, which hands
- * bytes to its session (smtp_session.h) and sends what that answers. Both are bounded in number and in time
- * (connections.h). A message is acknowledged when it is on the disk.
+ * bytes to its session (mail/smtp_session.h) and sends what that answers. Both are bounded in number and in
+ * time (connections.h). A message is acknowledged when it is on the disk.
  */
 #ifndef INBOXFS_SERVICE_SMTP_SERVER_H
 #define INBOXFS_SERVICE_SMTP_SERVER_H
@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "mail/smtp_session.h"
 #include "service/database.h"
-#include "service/smtp_session.h"
 
 struct smtp_server;
 
@@ -30,6 +30,9 @@ int smtp_server_start(const struct smtp_server_config *config, struct smtp_serve
 
 /* Where it listens: the same text with the real port. */
 const char *smtp_server_address(const struct smtp_server *server);
+
+/* The answer to a message whose delivery came to this: 0 or -errno. */
+const char *smtp_server_describe(int error);
 
 /* Takes no more connections, lets messages under way come to their end (for some seconds), closes all.
  * NULL-safe. */

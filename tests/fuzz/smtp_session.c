@@ -4,12 +4,10 @@
  * and what is delivered are the same; answers are lines of printable ASCII; and each message that is
  * delivered stood whole in what was sent, <CR><LF>.<CR><LF> behind it, and has valid recipients.
  */
-#include <errno.h>
-
+#include "mail/smtp_session.h"
 #include "base/strbuf.h"
 #include "fuzz/fuzz.h"
 #include "mail/address.h"
-#include "service/smtp_session.h"
 
 struct outcome {
     struct strbuf answers;
@@ -17,36 +15,45 @@ struct outcome {
     size_t messages;
 };
 
-static int find(void *context, const char *address)
+static const char *check_recipient(void *context, const char *address)
 {
     (void)context;
-    return address[0] == 'u' ? -ENOENT : 0;
+    return address[0] == 'u' ? "550 5.1.1 No" : NULL;
 }
 
-static int deliver(void *context, const struct delivery *delivery)
+static const char *deliver(void *context, const struct smtp_message *message)
 {
     struct outcome *outcome = context;
-    FUZZ_CHECK(delivery->sender != NULL);
-    FUZZ_CHECK(delivery->recipients_len > 0 && delivery->recipients_len <= DELIVERY_RECIPIENTS_MAX);
-    for (size_t i = 0; i < delivery->recipients_len; i++) {
-        FUZZ_CHECK(address_is_valid(delivery->recipients[i]));
-        strbuf_appendf(&outcome->delivered, "%s,", delivery->recipients[i]);
+    FUZZ_CHECK(message->sender != NULL);
+    FUZZ_CHECK(message->recipients_len > 0 && message->recipients_len <= SMTP_RECIPIENTS_MAX);
+    for (size_t i = 0; i < message->recipients_len; i++) {
+        FUZZ_CHECK(address_is_valid(message->recipients[i]));
+        strbuf_appendf(&outcome->delivered, "%s,", message->recipients[i]);
     }
-    strbuf_appendf(&outcome->delivered, "%s:", delivery->sender);
-    strbuf_append(&outcome->delivered, delivery->raw, delivery->raw_len);
+    strbuf_appendf(&outcome->delivered, "%s:", message->sender);
+    strbuf_append(&outcome->delivered, message->text, message->text_len);
     outcome->messages++;
-    return 0;
+    return "250 2.0.0 Kept";
 }
 
 static void run(enum smtp_dialect dialect, const uint8_t *bytes, size_t len, size_t piece,
                 struct outcome *outcome)
 {
     atomic_size_t text_bytes = 0;
-    const struct smtp_mailboxes mailboxes = {outcome, find, deliver, &text_bytes,
-                                             dialect == DIALECT_SMTP ? "" : NULL};
+    const struct smtp_host host = {
+        .context = outcome,
+        .dialect = dialect,
+        .program = "inboxd",
+        .domain = "here.example",
+        .message_max_bytes = 1 << 20,
+        .texts_max_bytes = 1 << 20,
+        .text_bytes = &text_bytes,
+        .check_recipient = check_recipient,
+        .deliver = deliver,
+    };
     struct smtp_session *session = NULL;
     *outcome = (struct outcome){.answers = STRBUF_INIT(1 << 26), .delivered = STRBUF_INIT(1 << 26)};
-    FUZZ_CHECK(smtp_session_new(dialect, "here.example", &mailboxes, &outcome->answers, &session) == 0);
+    FUZZ_CHECK(smtp_session_new(&host, &outcome->answers, &session) == 0);
     for (size_t at = 0; at < len; at += piece)
         smtp_session_receive(session, (const char *)bytes + at, piece < len - at ? piece : len - at);
     smtp_session_free(session);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # Mail that comes into inboxd by SMTP, from programs that send it, and by LMTP, and so into the mount. The grammar has
-# tests of its own (tests/unit/service/test_smtp_session.c).
+# tests of its own (tests/unit/mail/test_smtp_session.c).
 
 load support
 

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "service/delivery.h"
 #include "service/smtp_server.h"
 #include "sql/query.h"
 #include "support/temp_dir.h"
@@ -36,21 +37,32 @@ struct world {
     struct smtp_server *server;
 };
 
-static void world_open(struct world *world, size_t connections_max, int64_t idle_ms)
+static void start(struct world *world, const char *new_inboxes, size_t connections_max, int64_t idle_ms)
 {
-    temp_dir_init(&world->dir);
-    snprintf(world->listen, sizeof(world->listen), "unix:%s/smtp", world->dir.path);
-    assert_int_equal(0, database_open(world->dir.path, DATABASE_SHARED, &world->database));
     const struct smtp_server_config config = {
         .listen = world->listen,
         .dialect = DIALECT_SMTP,
         .domain = "here.example",
         .database = world->database,
-        .new_inboxes = "",
+        .new_inboxes = new_inboxes,
         .connections_max = connections_max,
         .idle_ms = idle_ms,
     };
     assert_int_equal(0, smtp_server_start(&config, &world->server));
+}
+
+static void world_open(struct world *world, size_t connections_max, int64_t idle_ms)
+{
+    temp_dir_init(&world->dir);
+    snprintf(world->listen, sizeof(world->listen), "unix:%s/smtp", world->dir.path);
+    assert_int_equal(0, database_open(world->dir.path, DATABASE_SHARED, &world->database));
+    start(world, "", connections_max, idle_ms);
+}
+
+static void world_restart(struct world *world, const char *new_inboxes)
+{
+    smtp_server_free(world->server);
+    start(world, new_inboxes, 10, PATIENCE_MS);
 }
 
 static void world_close(struct world *world)
@@ -354,6 +366,60 @@ static void a_socket_whose_server_is_stuck_is_in_use(void **state)
     temp_dir_release(&dir);
 }
 
+/* ---------------------------------------------------------------- what mailboxes come to */
+
+static void with_a_relay_smtp_makes_inboxes_in_the_domain_alone(void **state)
+{
+    (void)state;
+    struct world world;
+    world_open(&world, 10, PATIENCE_MS);
+    int first = dial(&world);
+    assert_true(hears(first, "220"));
+    say(first, "EHLO me\r\nMAIL FROM:<a@x>\r\nRCPT TO:<known@y>\r\nDATA\r\n.\r\nQUIT\r\n");
+    assert_true(hears(first, "221"));
+    close(first);
+    world_restart(&world, "here.example");
+    static const struct {
+        const char *recipient;
+        const char *code;
+    } cases[] = {
+        {"unknown@company.example", "550 5.7.1"},
+        {"unknown@not.here.example", "550 5.7.1"},
+        {"known@y", "250"},
+        {"unknown@HERE.example", "250"},
+        {"postmaster", "250"},
+    };
+    int client = dial(&world);
+    say(client, "EHLO me\r\nMAIL FROM:<a@x>\r\n");
+    assert_true(hears(client, "250 2.1.0"));
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char line[200];
+        snprintf(line, sizeof(line), "RCPT TO:<%s>\r\n", cases[i].recipient);
+        say(client, line);
+        assert_true(hears(client, cases[i].code));
+    }
+    say(client, "DATA\r\n.\r\n");
+    assert_true(hears(client, "250 2.0.0"));
+    assert_int_equal(4, count_emails(&world));
+    close(client);
+    world_close(&world);
+}
+
+static void a_delivery_that_fails_is_answered_by_what_the_client_can_do(void **state)
+{
+    (void)state;
+    static const struct {
+        int error;
+        const char *code;
+    } cases[] = {
+        {0, "250 2.0.0"},       {-ENOSPC, "452 4.3.1"}, {-EDQUOT, "452 4.3.1"},
+        {-ENOMEM, "452 4.3.1"}, {-EBUSY, "451 4.3.0"},  {-EUSERS, "452 4.3.1"},
+        {-ENOENT, "451 4.2.1"}, {-EIO, "451 4.3.0"},    {-EUCLEAN, "451 4.3.0"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        assert_memory_equal(cases[i].code, smtp_server_describe(cases[i].error), strlen(cases[i].code));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -364,6 +430,8 @@ int main(void)
         cmocka_unit_test(half_a_message_is_none),
         cmocka_unit_test(mail_makes_no_more_than_ten_thousand_inboxes),
         cmocka_unit_test(many_send_at_once),
+        cmocka_unit_test(with_a_relay_smtp_makes_inboxes_in_the_domain_alone),
+        cmocka_unit_test(a_delivery_that_fails_is_answered_by_what_the_client_can_do),
         cmocka_unit_test(what_is_no_address_to_listen_at_is_refused),
         cmocka_unit_test(a_socket_whose_server_is_stuck_is_in_use),
     };

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Three sections: the text of a message, byte by byte; the commands; and what puts both together.
+ * Three sections: the text of a message, byte by byte; the commands; and the session, which hands the bytes
+ * to one or the other.
  *
- * Answers carry the codes of RFC 3463. They never repeat what a client sent.
+ * Answers carry the codes of RFC 3463. None of those made here repeats what a client sent.
  */
-#include "service/smtp_session.h"
+#include "mail/smtp_session.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -18,6 +20,9 @@ enum {
     LINE_MAX_BYTES = 2048, /* of a command; RFC 5321 wants 512, and more with its extensions */
 };
 
+static const char too_large[] = "552 5.3.4 The message is too large";
+static const char no_memory[] = "452 4.3.1 There is not enough memory now; try again later";
+
 /* Where the next byte of a message stands. */
 enum place {
     PLACE_LINE_START,  /* behind <CR><LF>, or first of all */
@@ -28,9 +33,7 @@ enum place {
 };
 
 struct smtp_session {
-    enum smtp_dialect dialect;
-    const char *domain;
-    const struct smtp_mailboxes *mailboxes;
+    const struct smtp_host *host;
     struct strbuf *answers;
     struct strbuf line; /* of a command, so far */
     bool has_long_line; /* it does not fit there, and is skipped */
@@ -40,7 +43,7 @@ struct smtp_session {
     unsigned int mistakes;
     /* The message: its envelope, then its text. */
     char *sender; /* NULL: no message is begun; "": nobody */
-    char *recipients[DELIVERY_RECIPIENTS_MAX];
+    char *recipients[SMTP_RECIPIENTS_MAX];
     size_t recipients_len;
     enum place place;
     struct strbuf text;
@@ -63,7 +66,7 @@ static void refuse(struct smtp_session *session, const char *text)
 
 static void forget_text(struct smtp_session *session)
 {
-    atomic_fetch_sub(session->mailboxes->text_bytes, session->text.len);
+    atomic_fetch_sub(session->host->text_bytes, session->text.len);
     strbuf_release(&session->text);
 }
 
@@ -86,7 +89,7 @@ static void keep(struct smtp_session *session, const char *bytes, size_t len)
         return;
     session->text_error = strbuf_append(&session->text, bytes, len);
     if (session->text_error == 0 &&
-        atomic_fetch_add(session->mailboxes->text_bytes, len) + len > SMTP_TEXTS_MAX_BYTES)
+        atomic_fetch_add(session->host->text_bytes, len) + len > session->host->texts_max_bytes)
         session->text_error = -ENOMEM;
     if (session->text_error != 0)
         forget_text(session);
@@ -135,45 +138,34 @@ static size_t take_run(struct smtp_session *session, const char *bytes, size_t l
     return run;
 }
 
-static const char *describe_delivery(int error)
+/* An answer of the host's may have any words. */
+static void answer_for_host(struct smtp_session *session, const char *text)
 {
-    switch (error) {
-    case 0:
-        return "250 2.0.0 The message is kept";
-    case -EMSGSIZE:
-        return "552 5.3.4 The message is larger than 50,000,000 bytes";
-    case -ENOMEM:
-        return "452 4.3.1 There is not enough memory for the message now; try again later";
-    case -ENOSPC:
-    case -EDQUOT:
-        return "452 4.3.1 The disk is full; try again later";
-    case -EBUSY:
-        return "451 4.3.0 The data are in use by another program; try again later";
-    case -EUSERS:
-        return "452 4.3.1 There are 10,000 inboxes; mail makes no more of them";
-    case -ENOENT: /* an inbox that RCPT found got another address: it is asked for again */
-        return "451 4.2.1 A recipient's inbox is gone; try again";
-    default:
-        return "451 4.3.0 The message could not be kept; try again later";
+    char line[SMTP_ANSWER_MAX_BYTES];
+    snprintf(line, sizeof(line), "%s", text);
+    for (char *c = line; *c != '\0'; c++) {
+        if (*c < ' ' || *c > '~')
+            *c = '?';
     }
+    answer(session, line);
 }
 
 static void end_message(struct smtp_session *session)
 {
-    struct delivery delivery = {
+    const struct smtp_host *host = session->host;
+    const struct smtp_message message = {
         .sender = session->sender,
         .recipients = (const char *const *)session->recipients,
         .recipients_len = session->recipients_len,
-        .raw = strbuf_str(&session->text),
-        .raw_len = session->text.len,
-        .new_inboxes = session->mailboxes->new_inboxes,
+        .text = strbuf_str(&session->text),
+        .text_len = session->text.len,
     };
-    int error = session->text_error;
-    if (error == 0)
-        error = session->mailboxes->deliver(session->mailboxes->context, &delivery);
-    size_t answers = session->dialect == DIALECT_LMTP ? session->recipients_len : 1;
+    const char *text = session->text_error == -EMSGSIZE ? too_large
+                       : session->text_error != 0       ? no_memory
+                                                        : host->deliver(host->context, &message);
+    size_t answers = host->dialect == DIALECT_LMTP ? session->recipients_len : 1;
     for (size_t i = 0; i < answers; i++)
-        answer(session, describe_delivery(error));
+        answer_for_host(session, text);
     session->is_in_message = false;
     forget_message(session);
 }
@@ -241,18 +233,18 @@ static bool read_path(char *text, const char *word, char **ret_address, char **r
 }
 
 /* The answer to a declared size; NULL: it is fine. */
-static const char *check_size(const char *digits)
+static const char *check_size(const char *digits, size_t max_bytes)
 {
     size_t len = strlen(digits);
     if (len == 0 || len > 20 || strspn(digits, "0123456789") != len)
         return "501 5.5.4 SIZE is a number of bytes";
-    return strtoull(digits, NULL, 10) > DELIVERY_MAX_BYTES ? describe_delivery(-EMSGSIZE) : NULL;
+    return strtoull(digits, NULL, 10) > max_bytes ? too_large : NULL;
 }
 
-static const char *check_parameter(const char *parameter)
+static const char *check_parameter(const char *parameter, size_t max_bytes)
 {
     if (strncasecmp(parameter, "SIZE=", 5) == 0)
-        return check_size(parameter + 5);
+        return check_size(parameter + 5, max_bytes);
     static const char *const known[] = {"BODY=7BIT", "BODY=8BITMIME", "SMTPUTF8"};
     for (size_t i = 0; i < ARRAY_LEN(known); i++) {
         if (strcasecmp(parameter, known[i]) == 0)
@@ -262,13 +254,13 @@ static const char *check_parameter(const char *parameter)
 }
 
 /* The answer to the parameters of MAIL; NULL: they are fine. Splits the text. */
-static const char *check_parameters(char *text)
+static const char *check_parameters(char *text, size_t max_bytes)
 {
     const char *trouble = NULL;
     char *parameter;
     while (trouble == NULL && (parameter = strsep(&text, " ")) != NULL) {
         if (parameter[0] != '\0')
-            trouble = check_parameter(parameter);
+            trouble = check_parameter(parameter, max_bytes);
     }
     return trouble;
 }
@@ -280,7 +272,7 @@ static void do_helo(struct smtp_session *session, char *argument)
     (void)argument;
     forget_message(session);
     session->has_greeted = true;
-    strbuf_appendf(session->answers, "250 %s\r\n", session->domain);
+    strbuf_appendf(session->answers, "250 %s\r\n", session->host->domain);
 }
 
 /* EHLO and LHLO. */
@@ -290,9 +282,9 @@ static void do_ehlo(struct smtp_session *session, char *argument)
     forget_message(session);
     session->has_greeted = true;
     strbuf_appendf(session->answers,
-                   "250-%s\r\n250-PIPELINING\r\n250-SIZE %d\r\n250-8BITMIME\r\n"
+                   "250-%s\r\n250-PIPELINING\r\n250-SIZE %zu\r\n250-8BITMIME\r\n"
                    "250-ENHANCEDSTATUSCODES\r\n250 SMTPUTF8\r\n",
-                   session->domain, DELIVERY_MAX_BYTES);
+                   session->host->domain, session->host->message_max_bytes);
 }
 
 static void do_mail(struct smtp_session *session, char *argument)
@@ -300,8 +292,8 @@ static void do_mail(struct smtp_session *session, char *argument)
     _cleanup_free_ char *sender = NULL;
     char *parameters = NULL;
     if (!session->has_greeted) {
-        refuse(session, session->dialect == DIALECT_LMTP ? "503 5.5.1 First comes LHLO"
-                                                         : "503 5.5.1 First comes EHLO or HELO");
+        refuse(session, session->host->dialect == DIALECT_LMTP ? "503 5.5.1 First comes LHLO"
+                                                               : "503 5.5.1 First comes EHLO or HELO");
         return;
     }
     if (session->sender != NULL) {
@@ -312,7 +304,7 @@ static void do_mail(struct smtp_session *session, char *argument)
         refuse(session, "501 5.5.4 Write MAIL FROM:<address>");
         return;
     }
-    const char *trouble = check_parameters(parameters);
+    const char *trouble = check_parameters(parameters, session->host->message_max_bytes);
     if (trouble != NULL) {
         refuse(session, trouble);
         return;
@@ -321,35 +313,29 @@ static void do_mail(struct smtp_session *session, char *argument)
     answer(session, "250 2.1.0 Sender noted");
 }
 
-/* Gives a local name, such as "postmaster", the service's domain. 0 or -ENOMEM. */
-static int complete_address(const char *domain, char **address)
+/* The address with the host's domain, where it is a local name such as "postmaster". The caller frees; NULL
+ * without memory. */
+static char *complete_address(const char *domain, const char *address)
 {
-    if (*find_unquoted(*address, "@") == '@')
-        return 0;
     char *whole = NULL;
-    if (asprintf(&whole, "%s@%s", *address, domain) < 0)
-        return -ENOMEM;
-    free(*address);
-    *address = whole;
-    return 0;
+    bool is_whole = *find_unquoted(address, "@") == '@';
+    int len = asprintf(&whole, "%s%s%s", address, is_whole ? "" : "@", is_whole ? "" : domain);
+    return len >= 0 ? whole : NULL;
 }
 
-static const char *add_recipient(struct smtp_session *session, char **address)
+static void add_recipient(struct smtp_session *session, char **address)
 {
-    int error = complete_address(session->domain, address);
-    if (error == 0 && !address_is_valid(*address))
-        return "553 5.1.3 The recipient is no address";
-    const struct smtp_mailboxes *mailboxes = session->mailboxes;
-    if (error == 0 && !delivery_makes_inbox(mailboxes->new_inboxes, *address))
-        error = mailboxes->find(mailboxes->context, *address);
-    if (error == -ENOENT)
-        return mailboxes->new_inboxes == NULL
-                   ? "550 5.1.1 No inbox has this address"
-                   : "550 5.7.1 No inbox has this address, and mail to other domains is not taken by SMTP";
-    if (error != 0)
-        return "451 4.3.0 Whether there is such an inbox cannot be seen now; try again later";
-    session->recipients[session->recipients_len++] = TAKE_PTR(*address);
-    return "250 2.1.5 Recipient noted";
+    const struct smtp_host *host = session->host;
+    _cleanup_free_ char *whole = complete_address(host->domain, *address);
+    char **recipient = host->keeps_local_names ? address : &whole;
+    if (whole != NULL && !address_is_valid(whole)) {
+        answer(session, "553 5.1.3 The recipient is no address");
+        return;
+    }
+    const char *text = whole != NULL ? host->check_recipient(host->context, *recipient) : no_memory;
+    if (text == NULL)
+        session->recipients[session->recipients_len++] = TAKE_PTR(*recipient);
+    answer_for_host(session, text != NULL ? text : "250 2.1.5 Recipient noted");
 }
 
 static void do_rcpt(struct smtp_session *session, char *argument)
@@ -362,10 +348,10 @@ static void do_rcpt(struct smtp_session *session, char *argument)
         refuse(session, "501 5.5.4 Write RCPT TO:<address>");
     else if (*skip_blanks(parameters) != '\0')
         refuse(session, "555 5.5.4 One of the parameters is not known here");
-    else if (session->recipients_len == DELIVERY_RECIPIENTS_MAX)
+    else if (session->recipients_len == SMTP_RECIPIENTS_MAX)
         answer(session, "452 4.5.3 Too many recipients; send it again to the rest");
     else
-        answer(session, add_recipient(session, &address));
+        add_recipient(session, &address);
 }
 
 static void do_data(struct smtp_session *session, char *argument)
@@ -385,6 +371,13 @@ static void do_rset(struct smtp_session *session, char *argument)
     (void)argument;
     forget_message(session);
     answer(session, "250 2.0.0 Forgotten");
+}
+
+static void do_help(struct smtp_session *session, char *argument)
+{
+    (void)argument;
+    const char *program = session->host->program;
+    strbuf_appendf(session->answers, "214 2.0.0 This is %s; its manual is %s(8)\r\n", program, program);
 }
 
 static void do_quit(struct smtp_session *session, char *argument)
@@ -417,7 +410,7 @@ static const struct command {
     {"QUIT", IN_BOTH, do_quit, NULL},
     {"NOOP", IN_BOTH, NULL, "250 2.0.0 Fine"},
     {"VRFY", IN_BOTH, NULL, "252 2.5.0 Send a message to find out"},
-    {"HELP", IN_BOTH, NULL, "214 2.0.0 This is inboxd; its manual is inboxd(8)"},
+    {"HELP", IN_BOTH, do_help, NULL},
     {"AUTH", IN_BOTH, NULL, "502 5.5.1 Nobody logs in here: leave user and password out"},
     {"STARTTLS", IN_BOTH, NULL, "502 5.5.1 There is no TLS here: switch it off"},
 };
@@ -425,7 +418,8 @@ static const struct command {
 static const struct command *find_command(const struct smtp_session *session, const char *name)
 {
     for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
-        if ((commands[i].dialects & (1 << session->dialect)) != 0 && strcasecmp(commands[i].name, name) == 0)
+        if ((commands[i].dialects & (1 << session->host->dialect)) != 0 &&
+            strcasecmp(commands[i].name, name) == 0)
             return &commands[i];
     }
     return NULL;
@@ -492,19 +486,17 @@ static size_t receive_line(struct smtp_session *session, const char *bytes, size
 
 /* ---------------------------------------------------------------- the session */
 
-int smtp_session_new(enum smtp_dialect dialect, const char *domain, const struct smtp_mailboxes *mailboxes,
-                     struct strbuf *answers, struct smtp_session **ret_session)
+int smtp_session_new(const struct smtp_host *host, struct strbuf *answers, struct smtp_session **ret_session)
 {
     struct smtp_session *session = calloc(1, sizeof(*session));
     if (session == NULL)
         return -ENOMEM;
-    session->dialect = dialect;
-    session->domain = domain;
-    session->mailboxes = mailboxes;
+    session->host = host;
     session->answers = answers;
     session->line = STRBUF_INIT(LINE_MAX_BYTES);
-    session->text = STRBUF_INIT(DELIVERY_MAX_BYTES);
-    strbuf_appendf(answers, "220 %s %s inboxd\r\n", domain, dialect == DIALECT_LMTP ? "LMTP" : "ESMTP");
+    session->text = STRBUF_INIT(host->message_max_bytes);
+    strbuf_appendf(answers, "220 %s %s %s\r\n", host->domain,
+                   host->dialect == DIALECT_LMTP ? "LMTP" : "ESMTP", host->program);
     *ret_session = session;
     return 0;
 }
