@@ -262,7 +262,8 @@ static void set_headers(GMimeMessage *mime, const struct message *message)
     GMimeObject *object = GMIME_OBJECT(mime);
     g_mime_object_set_header(object, "Message-Id", message->message_id, NULL);
     if (message->is_automatic)
-        g_mime_object_set_header(object, "Auto-Submitted", "auto-replied", NULL);
+        g_mime_object_set_header(object, "Auto-Submitted",
+                                 message->in_reply_to != NULL ? "auto-replied" : "auto-generated", NULL);
     if (message->in_reply_to != NULL)
         g_mime_object_set_header(object, "In-Reply-To", message->in_reply_to, NULL);
     if (json_array_size(message->references) == 0)

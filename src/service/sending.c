@@ -753,6 +753,7 @@ static int address_letter(struct message *message, const struct service_inbox *i
     message->cc = json_array();
     message->bcc = json_array();
     message->reply_to = json_array();
+    message->is_automatic = true;
     bool is_complete = message->from != NULL && message->to != NULL && message->subject != NULL &&
                        message->plain_text != NULL;
     return is_complete ? message_name(message, domain) : -ENOMEM;
@@ -801,7 +802,6 @@ static int write_bounce(sqlite3_stmt *row, const char *reasons, struct message *
     message->thread = sqlite3_column_int64(row, 0);
     message->in_reply_to = copy_text(id);
     message->references = is_whole ? extend_references(header) : NULL;
-    message->is_automatic = true;
     json_decref(header);
     return is_whole ? 0 : -EUCLEAN;
 }

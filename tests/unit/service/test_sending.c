@@ -45,6 +45,18 @@ static char *load_raw(const struct fixture *fixture, const char *id)
     return raw;
 }
 
+static void the_welcome_says_that_a_program_wrote_it(void **state)
+{
+    const struct fixture *fixture = *state;
+    char *ann = create_inbox(fixture, ANN, NULL);
+    json_t *welcome = newest_email(fixture, ann, "");
+    char *raw = load_raw(fixture, text_of(welcome, "id"));
+    assert_non_null(strstr(raw, "\r\nAuto-Submitted: auto-generated\r\n"));
+    free(raw);
+    json_decref(welcome);
+    free(ann);
+}
+
 static void mail_to_an_inbox_here_is_delivered(void **state)
 {
     const struct fixture *fixture = *state;
@@ -972,6 +984,7 @@ int main(void)
 {
 #define SERVICE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_set_up, fixture_tear_down)
     const struct CMUnitTest tests[] = {
+        SERVICE_TEST(the_welcome_says_that_a_program_wrote_it),
         SERVICE_TEST(mail_to_an_inbox_here_is_delivered),
         SERVICE_TEST(bcc_is_seen_by_nobody_else),
         SERVICE_TEST(mail_that_reaches_nobody_comes_back_at_once),
