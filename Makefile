@@ -35,7 +35,7 @@ TEST_PACKAGES := clang libcmocka-dev libclang-rt-dev \
                 dovecot-imapd zsh fish s-nail git-email libmailtools-perl
 # For targets that few people need, which install them themselves.
 MAKE_DEB_PACKAGES := $(BUILD_PACKAGES) build-essential debhelper lintian git
-PROGRAM_PACKAGES  := debootstrap cron at php-cli sudo
+PROGRAM_PACKAGES  := debootstrap cron at php-cli php-symfony-mailer nmh sudo
 
 # What `make check-programs` unpacks below $(BUILD)/programs, and does not install: two mail servers cannot be installed
 # beside each other, and start when they are.
@@ -110,7 +110,7 @@ MANUALS   := $(patsubst man/%.scd,$(BUILD)/man/%,$(wildcard man/*.scd))
 
 all: $(PROGRAMS) $(MANUALS) ## build the programs and manuals into build/
 
-$(BUILD)/inboxfs: $(call objects,$(filter-out src/%_main.c,$(wildcard src/*.c))) $(call archives,$(LAYERS))
+$(BUILD)/inboxfs: $(call objects,$(filter-out src/%_main.c src/sendmail_%.c,$(wildcard src/*.c))) $(call archives,$(LAYERS))
 	@mkdir -p $(@D)
 	@echo "  LINK   $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
@@ -120,7 +120,7 @@ $(BUILD)/inboxd: $(BUILD)/obj/inboxd_main.o $(call archives,service sql mail bas
 	@echo "  LINK   $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
 
-$(BUILD)/inboxfs-sendmail: $(BUILD)/obj/sendmail_main.o $(call archives,mail base)
+$(BUILD)/inboxfs-sendmail: $(call objects,$(wildcard src/sendmail_*.c)) $(call archives,mail base)
 	@mkdir -p $(@D)
 	@echo "  LINK   $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)

@@ -42,6 +42,7 @@
 #include "base/strbuf.h"
 #include "mail/address.h"
 #include "mail/draft.h"
+#include "sendmail_smtp.h"
 
 enum {
     LINE_MAX_BYTES = 2048,
@@ -62,6 +63,7 @@ struct invocation {
     bool reads_headers;  /* -t: recipients are in the headers, too */
     bool ignores_dots;   /* -i: a line of a dot is text */
     bool lists_queue;    /* -bp */
+    bool speaks_smtp;    /* -bs */
     bool waits;          /* --wait */
     bool runs_queue;     /* -q, which the mount does by itself */
     bool is_delegated;   /* another user runs it with our rights, which are to send and no more */
@@ -106,7 +108,7 @@ static int complain_of_memory(void)
 
 static const char usage[] =
     "Usage: inboxfs-sendmail [OPTIONS] [--] [ADDRESS...] < MESSAGE\n"
-    "       inboxfs-sendmail -bp\n"
+    "       inboxfs-sendmail -bp | -bs\n"
     "\n"
     "Hands a message to the outbox of an inboxfs mount, as sendmail does.\n"
     "\n"
@@ -115,6 +117,7 @@ static const char usage[] =
     "  -f, -r ADDRESS   who sends it, where the message has no usable From\n"
     "  -F NAME          the sender's name, likewise\n"
     "  -bp              list what waits to be sent (also as mailq)\n"
+    "  -bs              speak SMTP on standard input and output\n"
     "  --mount=DIR      the mount (default $INBOXFS_MOUNT, else the only trusted one)\n"
     "  --aliases=FILE   addresses for local names (default /etc/aliases)\n"
     "  --root=ADDRESS   who gets the mail of local names without an alias\n"
@@ -130,8 +133,11 @@ static int set_mode(const char *mode, struct invocation *invocation)
 {
     if (strcmp(mode, "p") == 0)
         invocation->lists_queue = true;
+    else if (strcmp(mode, "s") == 0)
+        invocation->speaks_smtp = true;
     else if (strcmp(mode, "m") != 0)
-        return complain(EX_USAGE, "-b%s is not supported: there is no SMTP and no alias database", mode);
+        return complain(EX_USAGE, "-b%s is not supported: there is no SMTP server and no alias database",
+                        mode);
     return -1;
 }
 
@@ -986,6 +992,44 @@ static int send_message(const struct invocation *invocation, int mount)
     return status;
 }
 
+/* ---------------------------------------------------------------- SMTP on standard input and output */
+
+static int check_recipient(void *context, const char *recipient)
+{
+    struct aliases aliases = {0};
+    struct address_list list = {0};
+    int status = read_aliases(context, &aliases);
+    if (status == EX_OK)
+        status = add_recipients(&aliases, (struct recipients_source){.text = recipient}, &list);
+    free(aliases.text);
+    address_list_release(&list);
+    return status;
+}
+
+static int send_from_session(void *context, const char *sender, char **recipients)
+{
+    struct invocation invocation = *(const struct invocation *)context;
+    int status = EX_OK;
+    invocation.sender = sender;
+    invocation.recipients = recipients;
+    invocation.reads_headers = false;
+    invocation.ignores_dots = true;
+    _cleanup_close_ int mount = open_mount(&invocation, &status);
+    return mount >= 0 ? send_message(&invocation, mount) : status;
+}
+
+static int speak_smtp(struct invocation *invocation)
+{
+    if (*invocation->recipients != NULL)
+        return complain(EX_USAGE, "-bs takes no recipients: the client names them by RCPT");
+    return sendmail_smtp_run(&(struct sendmail_calls){
+        .context = invocation,
+        .message_max_bytes = MESSAGE_MAX_BYTES,
+        .check = check_recipient,
+        .send = send_from_session,
+    });
+}
+
 /* Returns true where a user without the rights of this process chose its arguments and the message. */
 static bool is_delegated(void)
 {
@@ -1009,6 +1053,8 @@ int main(int argc, char **argv)
         return status;
     if (invocation.mount == NULL && mount_path != NULL && *mount_path != '\0')
         invocation.mount = mount_path;
+    if (invocation.speaks_smtp)
+        return speak_smtp(&invocation);
     if (invocation.runs_queue && !invocation.reads_headers && *invocation.recipients == NULL)
         return EX_OK;
     _cleanup_close_ int mount = open_mount(&invocation, &status);

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+#include "sendmail_smtp.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/strbuf.h"
+#include "mail/smtp_session.h"
+
+enum {
+    READ_BYTES = 16 * 1024,
+    ANSWERS_MAX_BYTES = 1024 * 1024, /* more than all that is read at once leads to */
+    WORDS_MAX_BYTES = 4096,          /* of a call */
+};
+
+struct server {
+    const struct sendmail_calls *calls;
+    struct strbuf answer; /* the last one */
+};
+
+/* ---------------------------------------------------------------- a call in a process of its own */
+
+struct call {
+    const struct sendmail_calls *calls;
+    const struct smtp_message *message; /* NULL: `recipient` is to be checked */
+    const char *recipient;
+};
+
+static int send_message(const struct call *call)
+{
+    const struct smtp_message *message = call->message;
+    _cleanup_free_ char **recipients = calloc(message->recipients_len + 1, sizeof(*recipients));
+    int text = memfd_create("message", MFD_CLOEXEC);
+    if (recipients == NULL || text < 0 || file_write_all(text, message->text, message->text_len) != 0 ||
+        lseek(text, 0, SEEK_SET) != 0 || dup2(text, STDIN_FILENO) < 0) {
+        fputs("there is not enough memory for the message\n", stderr);
+        return EX_TEMPFAIL;
+    }
+    memcpy(recipients, message->recipients, message->recipients_len * sizeof(*recipients));
+    return call->calls->send(call->calls->context, message->sender, recipients);
+}
+
+/* In the new process. Standard output carries answers: what the call writes there goes with its words. */
+static _Noreturn void carry_out(const struct call *call, int words)
+{
+    int status = EX_OSERR;
+    if (dup2(words, STDOUT_FILENO) >= 0 && dup2(words, STDERR_FILENO) >= 0)
+        status = call->message != NULL ? send_message(call)
+                                       : call->calls->check(call->calls->context, call->recipient);
+    fflush(stdout);
+    _exit(status);
+}
+
+/* Returns the call's status, and its first line of words. */
+static int run_call(const struct call *call, struct strbuf *words)
+{
+    int ends[2];
+    int status = 0;
+    if (pipe(ends) != 0)
+        return EX_OSERR;
+    pid_t child = fork();
+    if (child == 0)
+        carry_out(call, ends[1]);
+    close(ends[1]);
+    if (child > 0)
+        strbuf_read_to_end(words, ends[0]);
+    close(ends[0]);
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
+        return EX_OSERR;
+    strbuf_truncate(words, strcspn(strbuf_str(words), "\n"));
+    return WEXITSTATUS(status);
+}
+
+/* ---------------------------------------------------------------- its answer */
+
+/* Nobody is to send again by itself what may be accepted already (EX_UNAVAILABLE). */
+static const char *code_of_status(int status)
+{
+    switch (status) {
+    case EX_OK:
+        return "250 2.0.0";
+    case EX_NOUSER:
+        return "550 5.1.1";
+    case EX_DATAERR:
+        return "554 5.6.0";
+    case EX_USAGE:
+        return "554 5.3.5";
+    case EX_NOPERM:
+        return "550 5.7.1";
+    case EX_UNAVAILABLE:
+        return "554 5.3.0";
+    default:
+        return "451 4.3.0";
+    }
+}
+
+static const char *answer(struct server *server, const struct call *call, bool *ret_is_taken)
+{
+    static const char prefix[] = "inboxfs-sendmail: ";
+    _cleanup_strbuf_ struct strbuf words = STRBUF_INIT(WORDS_MAX_BYTES);
+    int status = run_call(call, &words);
+    const char *text = strbuf_str(&words);
+    if (strncmp(text, prefix, strlen(prefix)) == 0)
+        text += strlen(prefix);
+    if (*text == '\0')
+        text = status == EX_OK ? "Accepted" : "Not accepted; try again later";
+    strbuf_clear(&server->answer);
+    strbuf_appendf(&server->answer, "%s %s", code_of_status(status), text);
+    *ret_is_taken = status == EX_OK;
+    return server->answer.error == 0 ? strbuf_str(&server->answer) : "451 4.3.0 Out of memory";
+}
+
+static const char *check_recipient(void *context, const char *address)
+{
+    struct server *server = context;
+    bool is_taken = false;
+    const char *text =
+        answer(server, &(struct call){.calls = server->calls, .recipient = address}, &is_taken);
+    return is_taken ? NULL : text;
+}
+
+static const char *deliver(void *context, const struct smtp_message *message)
+{
+    struct server *server = context;
+    bool is_taken = false;
+    return answer(server, &(struct call){.calls = server->calls, .message = message}, &is_taken);
+}
+
+/* ---------------------------------------------------------------- the conversation */
+
+enum line_end {
+    LINE_END_UNKNOWN, /* the first line is not over */
+    LINE_END_CRLF,
+    LINE_END_LF,
+};
+
+struct input {
+    enum line_end line_end;
+    char previous; /* the byte before those to be received */
+};
+
+/* Each LF that stands alone becomes CR LF, where the client's first line ended with one. */
+static void receive(struct input *input, struct smtp_session *session, const char *bytes, size_t len)
+{
+    for (const char *newline; (newline = memchr(bytes, '\n', len)) != NULL;) {
+        size_t line_len = (size_t)(newline - bytes);
+        bool has_cr = (line_len > 0 ? newline[-1] : input->previous) == '\r';
+        if (input->line_end == LINE_END_UNKNOWN)
+            input->line_end = has_cr ? LINE_END_CRLF : LINE_END_LF;
+        smtp_session_receive(session, bytes, line_len);
+        if (!has_cr && input->line_end == LINE_END_LF)
+            smtp_session_receive(session, "\r", 1);
+        smtp_session_receive(session, "\n", 1);
+        input->previous = '\n';
+        bytes += line_len + 1;
+        len -= line_len + 1;
+    }
+    smtp_session_receive(session, bytes, len);
+    if (len > 0)
+        input->previous = bytes[len - 1];
+}
+
+static int converse(struct smtp_session *session, struct strbuf *answers)
+{
+    struct input input = {LINE_END_UNKNOWN, '\0'};
+    char bytes[READ_BYTES];
+    for (;;) {
+        if (file_write_all(STDOUT_FILENO, strbuf_str(answers), answers->len) != 0)
+            return EX_IOERR;
+        if (smtp_session_is_over(session))
+            return EX_OK;
+        strbuf_clear(answers);
+        ssize_t len = read(STDIN_FILENO, bytes, sizeof(bytes));
+        if (len <= 0)
+            return len == 0 ? EX_OK : EX_IOERR;
+        receive(&input, session, bytes, (size_t)len);
+    }
+}
+
+int sendmail_smtp_run(const struct sendmail_calls *calls)
+{
+    atomic_size_t text_bytes = 0;
+    struct server server = {calls, STRBUF_INIT(WORDS_MAX_BYTES + SMTP_ANSWER_MAX_BYTES)};
+    _cleanup_strbuf_ struct strbuf answers = STRBUF_INIT(ANSWERS_MAX_BYTES);
+    const struct smtp_host host = {
+        .context = &server,
+        .dialect = DIALECT_SMTP,
+        .program = "inboxfs-sendmail",
+        .domain = "localhost",
+        .keeps_local_names = true,
+        .message_max_bytes = calls->message_max_bytes,
+        .texts_max_bytes = calls->message_max_bytes,
+        .text_bytes = &text_bytes,
+        .check_recipient = check_recipient,
+        .deliver = deliver,
+    };
+    struct smtp_session *session = NULL;
+    int status = EX_TEMPFAIL;
+    signal(SIGCHLD, SIG_DFL); /* ignored, as some callers have it, there would be no status of a call */
+    if (smtp_session_new(&host, &answers, &session) == 0)
+        status = converse(session, &answers);
+    smtp_session_free(session);
+    strbuf_release(&server.answer);
+    return status;
+}
