@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Days are counted in the proleptic Gregorian calendar, without the C library's time zones.
+ * Days are counted in the proleptic Gregorian calendar, without the C library's time zones. Of a header's
+ * date GMime reads the day and the names of zones; the time of day and the offset are read here, as it knows
+ * no leap seconds and few of the ways in which offsets are written.
  */
 #include "mail/date.h"
 
 #include <errno.h>
+#include <gmime/gmime.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "mail/header_text.h"
+#include "mail/mime_library.h"
 
 enum {
     MS_PER_SECOND = 1000,
@@ -55,19 +65,18 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Reads exactly `count` digits and moves on. */
-static bool take_digits(const char **text, int count, int *ret_number)
+/* Reads so many digits, moves on, and returns their number; 0: there are fewer. */
+static int take_digits(const char **text, int min, int max, int *ret_number)
 {
     int number = 0;
-    for (int i = 0; i < count; i++) {
-        char c = (*text)[i];
-        if (!is_digit(c))
-            return false;
-        number = number * 10 + (c - '0');
-    }
+    int count = 0;
+    for (; count < max && is_digit((*text)[count]); count++)
+        number = number * 10 + ((*text)[count] - '0');
+    if (count < min)
+        return 0;
     *text += count;
     *ret_number = number;
-    return true;
+    return count;
 }
 
 static bool take_char(const char **text, char one, char other)
@@ -93,25 +102,20 @@ static bool take_fraction(const char **text, int *ret_ms)
     return true;
 }
 
+/* "+0100", "+01:00", "+01", and "+1:00", "+100" and "+1" of programs that write no zeros. */
 static bool take_offset(const char **text, int *ret_minutes)
 {
     int hours = 0;
     int minutes = 0;
-    int sign = 1;
-
-    *ret_minutes = 0;
-    if (**text == '\0' || take_char(text, 'Z', 'z'))
-        return true;
-    if (take_char(text, '-', '-'))
-        sign = -1;
-    else if (!take_char(text, '+', '+'))
+    int sign = **text == '-' ? -1 : 1;
+    if (!take_char(text, '+', '-'))
         return false;
-    if (!take_digits(text, 2, &hours))
+    int digits = take_digits(text, 1, 4, &hours);
+    if (digits > 2) {
+        minutes = hours % 100;
+        hours /= 100;
+    } else if (digits == 0 || (take_char(text, ':', ':') && !take_digits(text, 2, 2, &minutes))) {
         return false;
-    if (**text != '\0') {
-        take_char(text, ':', ':');
-        if (!take_digits(text, 2, &minutes))
-            return false;
     }
     *ret_minutes = sign * (hours * 60 + minutes);
     return hours <= 23 && minutes <= 59;
@@ -124,10 +128,10 @@ static bool take_time(const char **text, int64_t *ret_ms)
     int minute = 0;
     int second = 0;
     int ms = 0;
-    if (!take_digits(text, 2, &hour) || !take_char(text, ':', ':') || !take_digits(text, 2, &minute))
+    if (!take_digits(text, 1, 2, &hour) || !take_char(text, ':', ':') || !take_digits(text, 1, 2, &minute))
         return false;
     if (take_char(text, ':', ':')) {
-        if (!take_digits(text, 2, &second))
+        if (!take_digits(text, 1, 2, &second))
             return false;
         if (take_char(text, '.', ',') && !take_fraction(text, &ms))
             return false;
@@ -141,8 +145,8 @@ int date_parse(const char *text, int64_t *ret_ms)
     int year = 0;
     int month = 0;
     int day = 0;
-    if (!take_digits(&text, 4, &year) || !take_char(&text, '-', '-') || !take_digits(&text, 2, &month) ||
-        !take_char(&text, '-', '-') || !take_digits(&text, 2, &day))
+    if (!take_digits(&text, 4, 4, &year) || !take_char(&text, '-', '-') ||
+        !take_digits(&text, 2, 2, &month) || !take_char(&text, '-', '-') || !take_digits(&text, 2, 2, &day))
         return -EBADMSG;
     if (month < 1 || month > 12 || day < 1 || day > days_in_month(year, month))
         return -EBADMSG;
@@ -152,13 +156,119 @@ int date_parse(const char *text, int64_t *ret_ms)
     if (*text != '\0') {
         if (!take_char(&text, 'T', 't') && !take_char(&text, ' ', ' '))
             return -EBADMSG;
-        if (!take_time(&text, &time_ms) || !take_offset(&text, &offset_minutes) || *text != '\0')
+        bool is_read = take_time(&text, &time_ms) &&
+                       (*text == '\0' || take_char(&text, 'Z', 'z') || take_offset(&text, &offset_minutes));
+        if (!is_read || *text != '\0')
             return -EBADMSG;
     }
     *ret_ms = days_from_date(year, month, day) * SECONDS_PER_DAY * MS_PER_SECOND + time_ms -
               (int64_t)offset_minutes * 60 * MS_PER_SECOND;
     return 0;
 }
+
+/* ---- the date of a header */
+
+enum {
+    HEADER_DATE_MAX_BYTES = 998 /* a line; GMime takes many times as much memory as the text is long */
+};
+
+/* Without comments, and without blanks around colons. */
+static void append_simplified(struct strbuf *date, const char *text)
+{
+    size_t depth = 0; /* of comments */
+    for (; *text != '\0'; text++) {
+        if (*text == '\\' && depth > 0 && text[1] != '\0')
+            text++;
+        else if (*text == '(')
+            depth++;
+        else if (*text == ')' && depth > 0)
+            depth--;
+        else if (depth == 0 && *text == ':')
+            while (date->len > 0 && date->data[date->len - 1] == ' ')
+                strbuf_truncate(date, date->len - 1);
+        bool is_behind_colon = date->len > 0 && date->data[date->len - 1] == ':';
+        if (depth == 0 && *text != ')' && !(*text == ' ' && is_behind_colon))
+            strbuf_append_char(date, *text);
+    }
+}
+
+/* Where the time of day begins: before a colon between digits. NULL: there is none. */
+static char *find_time(char *date)
+{
+    char *colon = strchr(date, ':');
+    while (colon != NULL && (colon == date || !is_digit(colon[-1]) || !is_digit(colon[1])))
+        colon = strchr(colon + 1, ':');
+    if (colon == NULL)
+        return NULL;
+    return colon - 1 > date && is_digit(colon[-2]) ? colon - 2 : colon - 1;
+}
+
+static bool take_word(const char **text, const char *word)
+{
+    const char *at = *text + strspn(*text, " ");
+    if (strncasecmp(at, word, strlen(word)) != 0)
+        return false;
+    *text = at + strlen(word);
+    return true;
+}
+
+/* Takes "10:14:36 PM" and "GMT+0100". A zone that has only a name stays. */
+static bool take_time_and_offset(const char **text, int64_t *ret_ms)
+{
+    const int64_t noon_ms = INT64_C(12) * 3600 * MS_PER_SECOND;
+    int64_t ms = 0;
+    int minutes = 0;
+    if (!take_time(text, &ms))
+        return false;
+    if (take_word(text, "AM") && ms >= noon_ms)
+        ms -= noon_ms;
+    else if (take_word(text, "PM") && ms < noon_ms)
+        ms += noon_ms;
+    const char *at = *text;
+    if (!take_word(&at, "GMT") && !take_word(&at, "UTC"))
+        take_word(&at, "UT");
+    at += strspn(at, " ");
+    if (take_offset(&at, &minutes))
+        *text = at;
+    *ret_ms = ms - (int64_t)minutes * 60 * MS_PER_SECOND;
+    return true;
+}
+
+int date_parse_header(const char *value, size_t len, int64_t *ret_ms)
+{
+    _cleanup_free_ char *text = NULL;
+    if (len > HEADER_DATE_MAX_BYTES)
+        return -EBADMSG;
+    if (header_text_decode(value, len, &text) != 0)
+        return -ENOMEM;
+    _cleanup_strbuf_ struct strbuf date = STRBUF_INIT(HEADER_DATE_MAX_BYTES);
+    append_simplified(&date, text);
+    if (date.error != 0 || date.len == 0)
+        return date.error == -ENOMEM ? -ENOMEM : -EBADMSG;
+
+    _cleanup_strbuf_ struct strbuf day = STRBUF_INIT(2 * HEADER_DATE_MAX_BYTES);
+    char *time = find_time(date.data);
+    const char *behind = time;
+    int64_t time_ms = 0;
+    if (time != NULL) {
+        if (!take_time_and_offset(&behind, &time_ms))
+            return -EBADMSG;
+        bool is_iso = time > date.data + 1 && strchr("Tt", time[-1]) != NULL && is_digit(time[-2]);
+        strbuf_append(&day, date.data, (size_t)(time - date.data) - is_iso);
+        strbuf_append_str(&day, " 00:00:00 ");
+    }
+    strbuf_append_str(&day, time != NULL ? behind : date.data);
+
+    mime_library_init();
+    GDateTime *midnight = g_mime_utils_header_decode_date(strbuf_str(&day));
+    if (midnight == NULL)
+        return day.error == -ENOMEM ? -ENOMEM : -EBADMSG;
+    *ret_ms = g_date_time_to_unix(midnight) * MS_PER_SECOND + time_ms;
+    g_date_time_unref(midnight);
+    return 0;
+}
+
+/* ---- writing */
 
 static void put_pair(char *to, unsigned int number)
 {

@@ -326,7 +326,6 @@ enum {
     LINE_MAX_BYTES = 8192,       /* of a subject and its like, in a record */
     VALUE_MAX_BYTES = 64 * 1024, /* of a header that is decoded, as it is written; the rest is not kept */
     NAME_MAX_BYTES = 255,
-    DATE_MAX_BYTES = 998,
     TYPE_MAX_BYTES = 2 * 127 + 1, /* RFC 6838 section 4.2 */
     MESSAGE_ID_MAX_BYTES = 998,   /* RFC 5322: of a line */
 };
@@ -932,15 +931,8 @@ static int read_sender(struct span header, struct message *message)
 /* Milliseconds since 1970; 0: there is none that can be understood. */
 static int64_t read_date(struct span value)
 {
-    _cleanup_free_ char *text = strndup(value.bytes, value.len);
-    /* GMime takes as much memory as the text is long, many times over. */
-    bool is_short = value.len > 0 && value.len <= DATE_MAX_BYTES;
-    GDateTime *date = text != NULL && is_short ? g_mime_utils_header_decode_date(text) : NULL;
-    if (date == NULL)
-        return 0;
-    int64_t ms = g_date_time_to_unix(date) * 1000;
-    g_date_time_unref(date);
-    return ms;
+    int64_t ms = 0;
+    return date_parse_header(value.bytes, value.len, &ms) == 0 ? ms : 0;
 }
 
 static int read_headers(struct span header, struct message *message)

@@ -31,6 +31,7 @@ static void iso_8601_is_read(void **state)
         {"2026-11-20T12:14:36+02:00", INT64_C(1795169676000)},
         {"2026-11-20T12:14:36+0200", INT64_C(1795169676000)},
         {"2026-11-20T12:14:36+02", INT64_C(1795169676000)},
+        {"2026-11-20T12:14:36+2", INT64_C(1795169676000)},
         {"2026-11-20T04:44:36-05:30", INT64_C(1795169676000)},
         {"2026-11-20T10:14:36.1Z", INT64_C(1795169676100)},
         {"2026-11-20T10:14:36.123456Z", INT64_C(1795169676123)},
@@ -75,7 +76,8 @@ static void anything_else_is_refused(void **state)
         "2026-11-20T10:14:36Zulu",
         "2026-11-20T10:14:36+24:00",
         "2026-11-20T10:14:36+02:60",
-        "2026-11-20T10:14:36+2",
+        "2026-11-20T10:14:36+",
+        "2026-11-20T10:14:36+2:0",
         "2026-11-20T10:14:36 ",
         " 2026-11-20",
         "+026-11-20",
@@ -93,6 +95,100 @@ static void anything_else_is_refused(void **state)
         if (date_parse(cases[i], &ms) != -EBADMSG || ms != 42)
             fail_msg("accepted: %s", cases[i]);
     }
+}
+
+/* Each says 2026-11-20T10:14:36Z. */
+static void headers_are_read_as_mail_programs_write_them(void **state)
+{
+    static const char *const cases[] = {
+        /* as RFC 5322 has it, with its obsolete forms */
+        "Fri, 20 Nov 2026 11:14:36 +0100",
+        " Fri, 20 Nov\r\n 2026 11:14:36 +0100\r\n",
+        "20 Nov 26 11:14:36 +0100",
+        "Fri, (a) 20 (b (c) \\) d) Nov 2026 11 : 14 (e) : 36 +0100 (CET)",
+        "Fri, 20 Nov 2026 05:14:36 EST",
+        "Fri, 20 Nov 2026 10:14:36 UT",
+        "Fri, 20 Nov 2026 10:14:36",
+        /* offsets */
+        "Fri, 20 Nov 2026 11:14:36 +01:00",
+        "Fri, 20 Nov 2026 11:14:36 +01",
+        "Fri, 20 Nov 2026 11:14:36 +1",
+        "Fri, 20 Nov 2026 11:14:36 +100",
+        "Fri, 20 Nov 2026 11:14:36+0100",
+        "Fri, 20 Nov 2026 04:44:36 -05:30",
+        "Fri, 20 Nov 2026 11:14:36 GMT+0100",
+        "Fri, 20 Nov 2026 11:14:36 GMT +0100",
+        "Fri, 20 Nov 2026 11:14:36 GMT+01:00",
+        "Fri, 20 Nov 2026 11:14:36 UTC+1",
+        "Fri, 20 Nov 2026 08:14:36 UTC-2",
+        "Fri, 20 Nov 2026 10:14:36 UTC",
+        /* ISO 8601 */
+        "2026-11-20T11:14:36+01:00",
+        "2026-11-20T10:14:36Z",
+        "2026-11-20 11:14:36 +01:00",
+        "2026-11-20 10:14:36",
+        /* what other clocks and libraries write */
+        "Fri Nov 20 10:14:36 2026",
+        "Fri Nov 20 11:14:36 +0100 2026",
+        "Fri Nov 20 2026 11:14:36 GMT+0100 (Central European Standard Time)",
+        "Friday, 20-Nov-26 10:14:36 GMT",
+        "11/20/2026 10:14:36 AM",
+        "20 Nov 2026 11:14:36 PM +1300",
+        "=?utf-8?Q?Fri,_20_Nov_2026_11:14:36_+0100?=",
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        int64_t ms = 42;
+        if (date_parse_header(cases[i], strlen(cases[i]), &ms) != 0 || ms != INT64_C(1795169676000))
+            fail_msg("%s: %lld", cases[i], (long long)ms);
+    }
+}
+
+static void assert_header(const char *text, int64_t expected_ms)
+{
+    int64_t ms = 42;
+    assert_int_equal(date_parse_header(text, strlen(text), &ms), 0);
+    assert_int_equal(ms, expected_ms);
+}
+
+static void times_in_headers_may_be_out_of_the_ordinary(void **state)
+{
+    (void)state;
+    assert_header("Sat, 31 Dec 2016 23:59:60 +0000", INT64_C(1483228800000));
+    assert_header("2016-12-31T23:59:60Z", INT64_C(1483228800000));
+    assert_header("Fri, 20 Nov 2026 9:04:06 +0000", INT64_C(1795165446000));
+    assert_header("Fri, 20 Nov 2026 10:14 +0000", INT64_C(1795169640000));
+    assert_header("Fri, 20 Nov 2026 10:14:36.123 +0000", INT64_C(1795169676123));
+    assert_header("Fri, 20 Nov 2026 12:00:00 AM +0000", INT64_C(1795132800000));
+    assert_header("Fri, 20 Nov 2026 12:00:00 PM +0000", INT64_C(1795176000000));
+    assert_header("Fri, 20 Nov 2026", INT64_C(1795132800000));
+}
+
+static void headers_without_a_date_are_refused(void **state)
+{
+    static const char *const cases[] = {
+        "",
+        "never",
+        "10:14:36",
+        ":",
+        "(Fri, 20 Nov 2026 10:14:36 +0000",
+        "Fri, 31 Nov 2026 10:14:36 +0000",
+        "Fri, 20 Nov 2026 25:00:00 +0000",
+        "Fri, 20 Nov 2026 10:60:00 +0000",
+        "1795169676",
+        "=?utf-8?Q?never?=",
+    };
+    (void)state;
+    int64_t ms = 42;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        if (date_parse_header(cases[i], strlen(cases[i]), &ms) != -EBADMSG || ms != 42)
+            fail_msg("accepted: %s", cases[i]);
+
+    char longest[2000];
+    memset(longest, ' ', sizeof(longest));
+    memcpy(longest, "Fri, 20 Nov 2026 10:14:36 +0000", 31);
+    assert_int_equal(date_parse_header(longest, 999, &ms), -EBADMSG);
+    assert_int_equal(date_parse_header(longest, 998, &ms), 0);
 }
 
 static void what_is_written_is_read_again(void **state)
@@ -123,6 +219,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(iso_8601_is_read),
         cmocka_unit_test(anything_else_is_refused),
+        cmocka_unit_test(headers_are_read_as_mail_programs_write_them),
+        cmocka_unit_test(times_in_headers_may_be_out_of_the_ordinary),
+        cmocka_unit_test(headers_without_a_date_are_refused),
         cmocka_unit_test(what_is_written_is_read_again),
         cmocka_unit_test(years_without_four_digits_are_clamped),
     };

@@ -206,6 +206,27 @@ static void anything_is_taken(void **state)
     free(bob);
 }
 
+static void dates_are_read_as_programs_write_them(void **state)
+{
+    static const char *const cases[][2] = {
+        {"2020-11-20T11:14:36+01:00", "2020-11-20T10:14:36.000Z"},
+        {"Fri, 20 Nov 2020 11:14:36 GMT+0100", "2020-11-20T10:14:36.000Z"},
+        {"Fri, 20 Nov 2020 11:14:36 +01:00 (CET)", "2020-11-20T10:14:36.000Z"},
+        {"Sat, 31 Dec 2016 23:59:60 +0000", "2017-01-01T00:00:00.000Z"},
+    };
+    const struct fixture *fixture = *state;
+    char *bob = create_inbox(fixture, BOB, NULL);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char raw[256];
+        snprintf(raw, sizeof(raw), "Subject: x\nDate: %s\n\nx\n", cases[i][0]);
+        deliver(fixture, BOB, raw);
+        json_t *email = newest_email(fixture, bob, "");
+        assert_string_equal(cases[i][1], text_of(email, "date"));
+        json_decref(email);
+    }
+    free(bob);
+}
+
 static void the_line_of_an_mbox_is_dropped(void **state)
 {
     static const char raw[] = "From a@x.example Fri Nov 20 10:14:36 2020\nSubject: piped\n\nx\n";
@@ -740,6 +761,7 @@ int main(void)
         TEST(attachments_are_what_was_attached),
         TEST(a_second_text_or_page_is_an_attachment),
         TEST(anything_is_taken),
+        TEST(dates_are_read_as_programs_write_them),
         TEST(the_line_of_an_mbox_is_dropped),
         TEST(who_sent_it_is_found_somewhere),
         TEST(what_is_no_address_is_kept_as_it_stands),
